@@ -1,0 +1,32 @@
+"""Optimal transport for multi-draft speculative decoding: one problem object, many solvers, certified plans."""
+
+from otspec.certificate import Optimum, optimum
+from otspec.errors import DataError, MissingExtra, ProblemError, SolveError, UnknownSolver
+from otspec.front_door import solve
+from otspec.plans import Plan, canonical_decomposition
+from otspec.problem import Problem
+from otspec.registry import available
+from otspec.results import Result, Status
+from otspec.schemes import IID, DraftScheme, Table
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "IID",
+    "DataError",
+    "DraftScheme",
+    "MissingExtra",
+    "Optimum",
+    "Plan",
+    "Problem",
+    "ProblemError",
+    "Result",
+    "SolveError",
+    "Status",
+    "Table",
+    "UnknownSolver",
+    "available",
+    "canonical_decomposition",
+    "optimum",
+    "solve",
+]

@@ -1,0 +1,40 @@
+"""Optional packages, imported where they are used."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from types import ModuleType
+
+from otspec.errors import MissingExtra
+
+WAYS_OUT = {
+    "highspy": 'pip install "otspec[solvers]"',
+    "networkx": 'pip install "otspec[solvers]"',
+    "igraph": 'pip install "otspec[solvers]"',
+    "cvxpy": 'pip install "otspec[convex]"',
+    "pyarrow": 'pip install "otspec[bench]"',
+    "matplotlib": 'pip install "otspec[plot]"',
+    "safetensors": 'pip install "otspec[decode]"',
+    "graph_tool": "install python3-graph-tool with the system's package manager, or graph-tool with conda",
+}
+"""How to get each optional package: a pip extra, or, where pip has none, in words."""
+
+
+def installed(package: str) -> bool:
+    """Whether the optional package can be found (it is not imported)."""
+    return importlib.util.find_spec(package) is not None
+
+
+def require(module: str) -> ModuleType:
+    """Import an optional module, or say how to install it.
+
+    Raises
+    ------
+    MissingExtra
+        If its package is not installed.  A package that is there and broken raises its own error.
+    """
+    package = module.partition(".")[0]
+    if not installed(package):
+        raise MissingExtra(f"{package} is not installed and is needed here: {WAYS_OUT[package]}")
+    return importlib.import_module(module)

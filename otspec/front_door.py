@@ -1,0 +1,68 @@
+"""`otspec.solve`: one call, one return type."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+import numpy as np
+
+from otspec.errors import SolveError
+from otspec.plans import Plan
+from otspec.problem import Problem
+from otspec.registry import Solver, Stopped, get, settings_of
+from otspec.results import Result, Stats, Status
+
+
+def solve(problem: Problem, solver: str | Solver, strict: bool = True) -> Result:
+    """Solve a multi-draft problem and certify the plan.
+
+    Parameters
+    ----------
+    problem : Problem
+    solver : str or Solver
+        A registered name (``"lp"``, or with settings ``"max_flow:engine=networkx"``), or an instance
+        (``otspec.solvers.lp.LP(tol=1e-7)``).
+    strict : bool
+        Raise unless the plan is certified optimal.  With False, a solver that stops early returns a result without a
+        plan, or with one that is not optimal, and says why.
+
+    Returns
+    -------
+    Result
+        Its status rests on the gap and the deviation that the plan measures about itself.
+
+    Raises
+    ------
+    UnknownSolver
+        If there is no solver of that name.
+    SolveError
+        If strict and the status is not OPTIMAL; the error holds the result.
+    MissingExtra
+        If the solver needs a package that is not installed.
+    """
+    chosen = get(solver) if isinstance(solver, str) else solver
+    started = time.perf_counter()
+    sizes: Mapping[str, int] = {}
+    plan: Plan | None = None
+    if reason := chosen.supports(problem):
+        status, message = Status.UNSUPPORTED, reason
+    else:
+        try:
+            plan, sizes = chosen(problem)
+            status, message = _judge(plan, chosen.tol)
+        except Stopped as stop:
+            status, message = stop.status, stop.message
+    stats = Stats(chosen.name, settings_of(chosen), time.perf_counter() - started, sizes)
+    result = Result(status, plan if status in (Status.OPTIMAL, Status.FEASIBLE) else None, message, stats)
+    if strict and status is not Status.OPTIMAL:
+        raise SolveError(result)
+    return result
+
+
+def _judge(plan: Plan, tol: float) -> tuple[Status, str]:
+    gap, deviation = plan.gap, plan.deviation
+    figures = f"acceptance {plan.acceptance:.9g}, gap {gap:.2g}, deviation {deviation:.2g} (tol {tol:g})"
+    if not np.isfinite([gap, deviation]).all() or deviation > tol or gap < -tol:
+        return Status.NUMERICAL, figures
+    return (Status.OPTIMAL if gap <= tol else Status.FEASIBLE), figures

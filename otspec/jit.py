@@ -1,0 +1,15 @@
+"""One way to compile: numba, cached on disk, typed for the type checker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+import numba
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def jit(function: F) -> F:
+    """Compile `function` with numba at its first call and keep the machine code beside the source."""
+    return cast(F, numba.njit(cache=True)(function))

@@ -1,0 +1,161 @@
+"""Probability laws over the vocabulary: how they are checked, drawn from, and made from logits."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from otspec.errors import ProblemError
+from otspec.tolerances import MASS_TOL
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+
+def as_float64(name: str, values: Any) -> FloatArray:
+    """A float64 array of the user's numbers: numpy, a torch tensor of any type and device, or a sequence."""
+    if hasattr(values, "detach"):  # a torch tensor; bfloat16 has no numpy twin, hence double() first
+        values = values.detach().double().cpu().numpy()
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ProblemError(f"{name} is not an array of real numbers: {error}") from error
+
+
+def as_law(name: str, values: Any) -> FloatArray:
+    """Check a probability law once, and return it as a read-only float64 array that sums to 1.
+
+    A total within `MASS_TOL` of 1 is rounding of the softmax that made the law, and is divided out: in float64 a law
+    is read up to that scale, and every later statement (lossless, optimal) is about the law returned here.
+
+    Parameters
+    ----------
+    name : str
+        What the law is called in error messages.
+    values : array_like, shape (V,)
+        Probabilities.
+
+    Raises
+    ------
+    ProblemError
+        If the shape is not (V,) with V >= 1, or a value is not finite or negative, or the total is off.
+    """
+    law = as_float64(name, values)
+    if law.ndim != 1 or law.size == 0:
+        raise ProblemError(f"{name} has shape {law.shape}; a law over the vocabulary has shape (V,), V >= 1")
+    if not np.isfinite(law).all():
+        token = int(np.argmin(np.isfinite(law)))
+        raise ProblemError(f"{name}[{token}] is {law[token]}; probabilities are finite. Logits? See from_logits.")
+    if law.min() < 0:
+        token = int(law.argmin())
+        raise ProblemError(f"{name}[{token}] is {law[token]:.6g}; probabilities are >= 0. Logits? See from_logits.")
+    total = float(law.sum())
+    if abs(total - 1) > MASS_TOL:
+        raise ProblemError(
+            f"{name} sums to {total:.6g} (allowed: 1 +/- {MASS_TOL:g}). "
+            "Top-k without renormalising? See Problem.from_logits."
+        )
+    law = law / total
+    law.flags.writeable = False
+    return law
+
+
+def as_drafts(drafts: Any, n: int, vocab: int) -> IntArray:
+    """Check tuples of drafts, shape (..., n), against the scheme that they should come from.
+
+    Raises
+    ------
+    ProblemError
+        If the last axis is not n, the values are not integers, or one is no token.
+    """
+    tuples = np.asarray(drafts)
+    if tuples.ndim == 0 or tuples.shape[-1] != n:
+        raise ProblemError(f"drafts have shape {tuples.shape}; the scheme draws n = {n} tokens, so (..., {n})")
+    if not np.issubdtype(tuples.dtype, np.integer):
+        raise ProblemError(f"drafts are {tuples.dtype}; token ids are integers")
+    if tuples.size and (tuples.min() < 0 or tuples.max() >= vocab):
+        wrong = int(tuples.min() if tuples.min() < 0 else tuples.max())
+        raise ProblemError(f"drafts hold {wrong}; token ids run from 0 to {vocab - 1}")
+    return tuples.astype(np.int64)
+
+
+def sum_by(index: IntArray, values: FloatArray, size: int) -> FloatArray:
+    """Sum of the values that share an index, shape (size,)."""
+    return cast(FloatArray, np.bincount(index, weights=values, minlength=size))
+
+
+def draw(law: FloatArray, rng: np.random.Generator, size: int | tuple[int, ...] | None = None) -> IntArray:
+    """Draw tokens from a law by inverting its cumulative sum; a token of probability 0 is never drawn."""
+    return draw_from_cumulative(np.cumsum(law), rng, size)
+
+
+def draw_from_cumulative(
+    cumulative: FloatArray, rng: np.random.Generator, size: int | tuple[int, ...] | None = None
+) -> IntArray:
+    """`draw`, for callers that keep the cumulative sum of their law."""
+    position = np.asarray(rng.random(size)) * cumulative[-1]
+    # Where rounding carries a position up to the total itself, the last token with mass takes it.
+    last = np.searchsorted(cumulative, cumulative[-1], side="left")
+    return np.minimum(np.searchsorted(cumulative, position, side="right"), last).astype(np.int64)
+
+
+def law_from_logits(
+    name: str, logits: Any, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
+) -> FloatArray:
+    """The law a decoder samples from: softmax at a temperature, then top-k, then top-p, renormalised.
+
+    Parameters
+    ----------
+    logits : array_like, shape (V,)
+        Unnormalised log-probabilities; -inf masks a token.
+    temperature : float
+        Divides the logits.  0 means greedy: all mass on the largest logit, the first one at a tie.
+    top_k : int, optional
+        Keep the k likeliest tokens, at ties those of lowest id.
+    top_p : float, optional
+        Keep the shortest list of likeliest tokens whose mass reaches top_p, at ties those of lowest id.
+
+    Raises
+    ------
+    ProblemError
+        If the logits are not (V,) or hold NaN or +inf or nothing but -inf, or a setting is out of its range.
+    """
+    z = as_float64(name, logits)
+    if z.ndim != 1 or z.size == 0:
+        raise ProblemError(f"{name} has shape {z.shape}; the logits of one position have shape (V,), V >= 1")
+    if np.isnan(z).any() or np.isposinf(z).any():
+        token = int(np.argmax(np.isnan(z) | np.isposinf(z)))
+        raise ProblemError(f"{name}[{token}] is {z[token]}; logits are finite, or -inf for a masked token")
+    if np.isneginf(z).all():
+        raise ProblemError(f"{name} masks every token; at least one logit must be finite")
+    if not (np.isfinite(temperature) and temperature >= 0):
+        raise ProblemError(f"temperature is {temperature}; it must be finite and >= 0 (0 means greedy)")
+    if top_k is not None and top_k < 1:
+        raise ProblemError(f"top_k is {top_k}; keep at least 1 token, or pass None to keep all")
+    if top_p is not None and not 0 < top_p <= 1:
+        raise ProblemError(f"top_p is {top_p}; it is a probability in (0, 1], or None to keep all")
+    if temperature == 0:
+        law = np.zeros_like(z)
+        law[z.argmax()] = 1.0
+        return law
+    law = np.exp((z - z.max()) / temperature)
+    if top_k is not None and top_k < law.size:
+        law = _keep_top_k(law, top_k)
+    law /= law.sum()
+    if top_p is not None and top_p < 1:
+        order = np.argsort(-law, kind="stable")
+        kept = int(np.searchsorted(np.cumsum(law[order]), top_p)) + 1
+        law[order[kept:]] = 0.0
+        law /= law.sum()
+    return law
+
+
+def _keep_top_k(weights: FloatArray, k: int) -> FloatArray:
+    threshold = np.partition(weights, -k)[-k]
+    kept = weights > threshold
+    ties = np.flatnonzero(weights == threshold)
+    kept[ties[: k - int(kept.sum())]] = True
+    return np.where(kept, weights, 0.0)

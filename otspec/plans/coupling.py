@@ -1,0 +1,113 @@
+"""A plan as a table: how much of each draft set's probability goes to each token."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from otspec.laws import FloatArray, IntArray, as_drafts, sum_by
+from otspec.plans.figures import Figures, residual_law
+from otspec.problem import Problem
+from otspec.schemes import DraftSets
+
+
+@dataclass(frozen=True, eq=False)
+class Coupling(Figures):
+    """Transport between draft sets and tokens, completed by the residual law [thomas2025global, eq. (3)].
+
+    What `values` leaves of a set's probability is distributed in proportion to what `values` leaves of p.  If no row
+    carries more than the set's mass and no column more than p, the output law is p, whatever the values: a solver that
+    stops short of its optimum, or rounds, costs acceptance and never the output law.  `Coupling.fit` sees to that.
+    """
+
+    problem: Problem
+    sets: DraftSets
+    indptr: IntArray
+    """Shape (m + 1,): the entries of set s are indptr[s] to indptr[s + 1]."""
+    columns: IntArray
+    """Token of each entry."""
+    values: FloatArray
+    """Probability that the drafts form the set and the entry's token is put out by the table."""
+    bound: float
+
+    @classmethod
+    def fit(cls, problem: Problem, sets: DraftSets, accepted: FloatArray, bound: float) -> Coupling:
+        """A plan from values per cell of `sets`, as the relaxed program [thomas2025global, eq. (2)] has them."""
+        return cls.fit_table(problem, sets, sets.indptr, sets.cells, accepted, bound)
+
+    @classmethod
+    def fit_table(
+        cls,
+        problem: Problem,
+        sets: DraftSets,
+        indptr: IntArray,
+        columns: IntArray,
+        values: FloatArray,
+        bound: float,
+    ) -> Coupling:
+        """A plan from values per (set, token), clipped at 0 and scaled down until no row or column is overfull.
+
+        Solvers meet their constraints to a tolerance; what is cut here is of that size, and leaves with the residual.
+        """
+        values = np.maximum(values, 0.0)
+        served = sum_by(columns, values, problem.vocab)
+        values *= _shrink(problem.p, served)[columns]
+        values *= np.repeat(_shrink(sets.mass, np.add.reduceat(values, indptr[:-1])), np.diff(indptr))
+        return cls(problem, sets, indptr, columns, values, bound)
+
+    @cached_property
+    def _served(self) -> FloatArray:
+        return sum_by(self.columns, self.values, self.problem.vocab)
+
+    @cached_property
+    def _unused(self) -> FloatArray:
+        return np.maximum(self.sets.mass - np.add.reduceat(self.values, self.indptr[:-1]), 0.0)
+
+    @cached_property
+    def residual(self) -> FloatArray:
+        """Law, shape (V,), of the output when the table puts out nothing."""
+        return residual_law(self.problem.p, self._served)
+
+    @cached_property
+    def acceptance(self) -> float:
+        """P(the output is one of the drafts), residual hits included."""
+        hits = np.add.reduceat(self.residual[self.sets.cells], self.sets.indptr[:-1])
+        return float(self.accepted.sum() + self._unused @ hits)
+
+    @cached_property
+    def accepted(self) -> FloatArray:
+        """The values on the cells of `sets`, where a draft is put out [thomas2025global, eq. (2)]."""
+        if self.columns is self.sets.cells:
+            return self.values
+        entries = np.repeat(np.arange(len(self.sets)), np.diff(self.indptr)) * self.problem.vocab + self.columns
+        cells = self.sets.owner * self.problem.vocab + self.sets.cells
+        accepted = np.zeros(cells.size)
+        known = np.isin(cells, entries)
+        accepted[known] = self.values[np.searchsorted(entries, cells[known])]
+        return accepted
+
+    def conditional(self, drafts: IntArray) -> FloatArray:
+        """Exact law of the output given the drafts: shape (n,) to (V,).
+
+        Raises
+        ------
+        ProblemError
+            If the drafts are no tuple of the scheme, or have probability 0 under it.
+        """
+        row = self.sets.find(as_drafts(drafts, self.problem.n, self.problem.vocab))
+        entries = slice(self.indptr[row], self.indptr[row + 1])
+        law = self.residual * (self._unused[row] / self.sets.mass[row])
+        law[self.columns[entries]] += self.values[entries] / self.sets.mass[row]
+        return law
+
+    def output_law(self) -> FloatArray:
+        """Exact law of the output over drafts and the rule's own randomness, shape (V,)."""
+        return self._served + self._unused.sum() * self.residual
+
+
+def _shrink(capacity: FloatArray, load: FloatArray) -> FloatArray:
+    """Factors <= 1 that bring each load down to its capacity."""
+    over = load > capacity
+    return np.divide(capacity, load, out=np.ones_like(load), where=over)

@@ -1,0 +1,55 @@
+"""Figures that all plans derive in the same way."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+
+import numpy as np
+
+from otspec.laws import FloatArray, IntArray, draw
+from otspec.problem import Problem
+
+
+class Figures(ABC):
+    """Base of the plans: what follows from acceptance, bound, conditional law and output law."""
+
+    problem: Problem
+    bound: float
+
+    @property
+    @abstractmethod
+    def acceptance(self) -> float:
+        """P(the drafts are accepted), in [0, 1]."""
+
+    @abstractmethod
+    def conditional(self, drafts: IntArray) -> FloatArray:
+        """Exact law of the output given the drafts: shape (n,) to (V,)."""
+
+    @abstractmethod
+    def output_law(self) -> FloatArray:
+        """Exact law of the output over drafts and the rule's own randomness, shape (V,)."""
+
+    @property
+    def gap(self) -> float:
+        """bound - acceptance, >= 0 up to rounding: 0 proves that the plan is optimal."""
+        return self.bound - self.acceptance
+
+    @cached_property
+    def deviation(self) -> float:
+        """L1 distance of the exact output law to p, in [0, 2]: 0 means lossless."""
+        return float(np.abs(self.output_law() - self.problem.p).sum())
+
+    def sample(self, drafts: IntArray, rng: np.random.Generator) -> int:
+        """Draw the output given the drafts."""
+        return int(draw(self.conditional(drafts), rng))
+
+
+def residual_law(p: FloatArray, served: FloatArray) -> FloatArray:
+    """What p still needs after `served`, normalised: the law of the output when no draft is accepted.
+
+    Where nothing is left, p itself: the law is then used with a probability that is 0 up to rounding.
+    """
+    residual = np.maximum(p - served, 0.0)
+    total = residual.sum()
+    return residual / total if total > 0 else p

@@ -1,0 +1,115 @@
+"""A plan in two steps: pick one draft, then verify it as a single draft of the law that the pick has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from otspec.certificate import pick_law, pick_weights
+from otspec.laws import FloatArray, IntArray, as_drafts
+from otspec.plans.coupling import Coupling
+from otspec.plans.figures import Figures, residual_law
+from otspec.problem import Problem
+from otspec.schemes import DraftSets
+
+
+class PickRule(Protocol):
+    """A random choice among the drafts whose law is known."""
+
+    @property
+    def proposal(self) -> FloatArray:
+        """g, shape (V,): the law of the picked token when the drafts come from the scheme."""
+
+    def weights(self, drafts: IntArray) -> FloatArray:
+        """Probability of picking each draft, shape (n,) to (n,), summing to 1; repeats of a token share it anyhow."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pick(Figures):
+    """Pick a draft by a rule, verify it against its proposal law g [khisti2025multi; chen2023accelerating].
+
+    The picked token x is accepted with probability min(1, p(x)/g(x)); otherwise the output is drawn from (p - g)+,
+    normalised.  The output law is p for every rule whose g is exact, optimal or not.
+    """
+
+    problem: Problem
+    rule: PickRule
+    bound: float
+
+    @cached_property
+    def proposal(self) -> FloatArray:
+        """g, shape (V,): the law of the picked draft."""
+        return self.rule.proposal
+
+    @cached_property
+    def residual(self) -> FloatArray:
+        """Law, shape (V,), of the output when the picked draft is rejected."""
+        return residual_law(self.problem.p, self.proposal)
+
+    @cached_property
+    def acceptance(self) -> float:
+        """P(the picked draft is accepted) = sum_x min(p(x), g(x)).
+
+        A residual draw may hit another draft, so P(output is one of the drafts) is at least this; both agree where
+        the plan is optimal.
+        """
+        return float(np.minimum(self.problem.p, self.proposal).sum())
+
+    def conditional(self, drafts: IntArray) -> FloatArray:
+        """Exact law of the output given the drafts: shape (n,) to (V,).
+
+        Raises
+        ------
+        ProblemError
+            If the drafts are no tuple of the scheme, or have probability 0 under it.
+        """
+        drafts = as_drafts(drafts, self.problem.n, self.problem.vocab)
+        accepted = self.rule.weights(drafts) * self._acceptance_of(drafts)
+        law = self.residual * max(1.0 - accepted.sum(), 0.0)
+        np.add.at(law, drafts, accepted)
+        return law
+
+    def output_law(self) -> FloatArray:
+        """Exact law of the output over drafts and the rule's own randomness, shape (V,)."""
+        return np.minimum(self.problem.p, self.proposal) + (1.0 - self.acceptance) * self.residual
+
+    def _acceptance_of(self, tokens: IntArray) -> FloatArray:
+        p, g = self.problem.p[tokens], self.proposal[tokens]
+        return np.divide(p, g, out=np.ones_like(p), where=g > p)
+
+
+@dataclass(frozen=True, eq=False)
+class PickTable:
+    """A pick rule as a table over draft sets: the importance weights beta of [khisti2025multi]."""
+
+    sets: DraftSets
+    cell_weights: FloatArray
+    """beta(token | set) of each cell, summing to 1 over each set."""
+    vocab: int
+
+    @cached_property
+    def proposal(self) -> FloatArray:
+        """g, shape (V,): the law of the picked token when the drafts come from the scheme."""
+        return pick_law(self.sets, self.cell_weights, self.vocab)
+
+    def weights(self, drafts: IntArray) -> FloatArray:
+        """Probability of picking each draft, shape (n,) to (n,); the first of equal tokens takes it all."""
+        row = self.sets.find(drafts)
+        _, first = np.unique(drafts, return_index=True)
+        weights = np.zeros(drafts.shape)
+        weights[first] = self.cell_weights[self.sets.indptr[row] : self.sets.indptr[row + 1]]
+        return weights
+
+
+def canonical_decomposition(coupling: Coupling) -> Pick:
+    """The pick rule of an optimal coupling: importance sampling, then one-draft verification.
+
+    beta is the coupling normalised per draft set, uniform where the set accepts nothing [thomas2025global, Theorem
+    4.1, eq. (5)].  The acceptance of the result is at least the coupling's own, residual hits apart.
+    """
+    sets = coupling.sets
+    rule = PickTable(sets, pick_weights(sets, coupling.accepted), coupling.problem.vocab)
+    return Pick(coupling.problem, rule, coupling.bound)

@@ -1,0 +1,46 @@
+"""What every plan answers."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from otspec.laws import FloatArray, IntArray
+from otspec.problem import Problem
+
+
+class Plan(Protocol):
+    """A verification rule for one problem, with figures computed from the rule itself.
+
+    The figures are what the plan measures about itself, never what its solver reported.
+    """
+
+    @property
+    def problem(self) -> Problem:
+        """The problem that the plan is for."""
+
+    @property
+    def acceptance(self) -> float:
+        """P(the drafts are accepted), in [0, 1]."""
+
+    @property
+    def bound(self) -> float:
+        """Certified upper bound on the acceptance of every rule for this problem."""
+
+    @property
+    def gap(self) -> float:
+        """bound - acceptance, >= 0 up to rounding: 0 proves that the plan is optimal."""
+
+    @property
+    def deviation(self) -> float:
+        """L1 distance of the exact output law to p, in [0, 2]: 0 means lossless."""
+
+    def conditional(self, drafts: IntArray) -> FloatArray:
+        """Exact law of the output given the drafts: shape (n,) to (V,)."""
+
+    def sample(self, drafts: IntArray, rng: np.random.Generator) -> int:
+        """Draw the output given the drafts."""
+
+    def output_law(self) -> FloatArray:
+        """Exact law of the output over drafts and the rule's own randomness, shape (V,)."""

@@ -1,0 +1,149 @@
+"""The multi-draft optimal transport problem: a target law and a draft scheme."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from otspec.errors import ProblemError
+from otspec.laws import FloatArray, IntArray, as_law, law_from_logits
+from otspec.schemes import IID, DraftScheme
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Output one token with law p, as often as possible one of the drafts [sun2023spectr; thomas2025global, eq. (1)].
+
+    A problem is checked once, here; it knows no solver, and nothing downstream rescales it.
+
+    Parameters
+    ----------
+    p : array_like, shape (V,)
+        Target next-token probabilities, checked and scaled as in `otspec.laws.as_law`.
+    scheme : DraftScheme
+        The law of the n drafts, e.g. ``otspec.IID(q, n=3)``.
+
+    Raises
+    ------
+    ProblemError
+        If p is no law, or the scheme is for another number of tokens.
+    """
+
+    p: FloatArray
+    scheme: DraftScheme
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "p", as_law("p", self.p))
+        if not isinstance(self.scheme, DraftScheme):
+            raise ProblemError(
+                f"scheme is a {type(self.scheme).__name__}; pass a draft scheme such as otspec.IID(q, n=3)"
+            )
+        if self.scheme.vocab != self.p.size:
+            raise ProblemError(
+                f"p has {self.p.size} tokens and the scheme {self.scheme.vocab}; both need one vocabulary"
+            )
+
+    @property
+    def n(self) -> int:
+        """Drafts per position."""
+        return self.scheme.n
+
+    @property
+    def vocab(self) -> int:
+        """Number of tokens V."""
+        return self.p.size
+
+    @classmethod
+    def from_logits(
+        cls,
+        target_logits: Any,
+        draft_logits: Any,
+        n: int,
+        *,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        draft_temperature: float | None = None,
+        target_top_k: int | None = None,
+        target_top_p: float | None = None,
+    ) -> Problem:
+        """n i.i.d. drafts, from the logits of both models at one position.
+
+        `top_k` and `top_p` shape what is drafted: q is truncated and renormalised, p is not [thomas2025global,
+        Appendix N], so the output still has the whole law p, and the tokens outside the truncation are mass that no
+        draft can reach.  A decoder that truncates its output too says so with `target_top_k` and `target_top_p`;
+        p is then truncated and renormalised before it is compared with q.
+
+        Parameters
+        ----------
+        target_logits, draft_logits : array_like or torch tensor, shape (V,)
+            Logits, any real dtype; -inf masks a token.
+        n : int
+            Drafts per position.
+        temperature : float
+            Of both models; 0 means greedy.
+        top_k, top_p : optional
+            Truncation of the draft law.
+        draft_temperature : float, optional
+            Of the draft model, where it differs.
+        target_top_k, target_top_p : optional
+            Truncation of the target law.
+
+        Raises
+        ------
+        ProblemError
+            If the logits or a setting are out of range; see `otspec.laws.law_from_logits`.
+        """
+        if draft_temperature is None:
+            draft_temperature = temperature
+        p = law_from_logits("target_logits", target_logits, temperature, target_top_k, target_top_p)
+        q = law_from_logits("draft_logits", draft_logits, draft_temperature, top_k, top_p)
+        return cls(p, IID(q, n))
+
+    def bound(self, tokens: IntArray) -> float:
+        """Upper bound on every verifier's acceptance, certified by one token set H [hu2025towards; GR, Theorem 3.1].
+
+        Whatever the rule, it accepts at most when a draft lies outside H, or when the output lies in H:
+        P(some draft outside H) + p(H).
+
+        Parameters
+        ----------
+        tokens : ndarray of int
+            The ids of H, each once.
+        """
+        inside = np.zeros(self.vocab, dtype=bool)
+        inside[tokens] = True
+        order = np.concatenate((np.flatnonzero(~inside), np.flatnonzero(inside)))
+        return float(self.scheme.hit_chain(order)[self.vocab - inside.sum()] + self.p[inside].sum())
+
+    def compact(self) -> Compact:
+        """The same problem on the tokens that can be drafted, plus one token for all the rest of p.
+
+        With top-k drafts this is k + 1 tokens in place of the vocabulary, and no verifier can tell the difference.
+        """
+        tokens = self.scheme.reachable()
+        reached = np.zeros(self.vocab, dtype=bool)
+        reached[tokens] = True
+        rest = self.p[~reached].sum()
+        return Compact(self, Problem(np.append(self.p[tokens], rest), self.scheme.compact()), tokens)
+
+
+@dataclass(frozen=True, eq=False)
+class Compact:
+    """A problem restricted to the tokens that drafts can reach; its last token stands for all others."""
+
+    original: Problem
+    problem: Problem
+    tokens: IntArray
+    """Original ids of the compact tokens 0 .. k - 1."""
+
+    def expand(self, law: FloatArray) -> FloatArray:
+        """A law over the k + 1 compact tokens as one over the vocabulary: the rest is shared in proportion to p."""
+        full = self.original.p.copy()
+        full[self.tokens] = 0.0
+        rest = full.sum()
+        full *= law[-1] / rest if rest > 0 else 0.0
+        full[self.tokens] = law[:-1]
+        return full

@@ -1,0 +1,80 @@
+"""Drafts grouped by the set of distinct tokens they form.
+
+Acceptance and losslessness see a tuple of drafts only through that set, so every linear program and network over
+tuples shrinks, exactly, to one over sets: at k = 10, n = 4 from 10 000 tuples to 385 sets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from otspec.errors import ProblemError
+from otspec.laws import FloatArray, IntArray, sum_by
+
+PAD = -1
+"""Fills the rows of `DraftSets.tokens` to equal length; smaller than every token, so that rows sort as words do."""
+
+
+@dataclass(frozen=True, eq=False)
+class DraftSets:
+    """Sets of distinct drafted tokens.
+
+    A *cell* is a pair (set, token of that set): a variable of the relaxed transport program.  Cells are numbered set
+    by set, tokens ascending.
+    """
+
+    tokens: IntArray
+    """Shape (m, n): ascending distinct tokens, filled with `PAD`; rows in lexicographic order."""
+    mass: FloatArray
+    """Shape (m,): the probability that the drafts form the set."""
+
+    @classmethod
+    def of_support(cls, drafts: IntArray, probabilities: FloatArray) -> DraftSets:
+        """Group explicit tuples, shapes (m, n) and (m,), by their set of distinct tokens."""
+        distinct = np.sort(drafts, axis=1)
+        distinct[:, 1:][distinct[:, 1:] == distinct[:, :-1]] = PAD
+        # Push the fill to the end of each row: repeats leave holes in the middle.
+        distinct = np.take_along_axis(distinct, np.argsort(distinct == PAD, axis=1, kind="stable"), axis=1)
+        tokens, group = np.unique(distinct, axis=0, return_inverse=True)
+        return cls(tokens, sum_by(group.reshape(-1), probabilities, len(tokens)))
+
+    def __len__(self) -> int:
+        return len(self.mass)
+
+    @cached_property
+    def indptr(self) -> IntArray:
+        """Shape (m + 1,): the cells of set s are indptr[s] to indptr[s + 1]."""
+        return np.concatenate(([0], np.cumsum((self.tokens != PAD).sum(axis=1))))
+
+    @cached_property
+    def cells(self) -> IntArray:
+        """Token of each cell."""
+        return self.tokens[self.tokens != PAD]
+
+    @cached_property
+    def owner(self) -> IntArray:
+        """Set of each cell."""
+        return np.repeat(np.arange(len(self)), np.diff(self.indptr))
+
+    def find(self, drafts: IntArray) -> int:
+        """Row of the set that a tuple of drafts forms, in O(n log m).
+
+        Raises
+        ------
+        ProblemError
+            If no tuple with that set can occur.
+        """
+        wanted = np.unique(drafts)
+        low, high = 0, len(self)
+        for column in range(self.tokens.shape[1]):
+            token = wanted[column] if column < wanted.size else PAD
+            values = self.tokens[low:high, column]
+            low, high = (low + int(np.searchsorted(values, token, side)) for side in ("left", "right"))
+        if low == high:
+            raise ProblemError(
+                f"drafts {drafts.tolist()} have probability 0 under the scheme; draw them with its sample()"
+            )
+        return low

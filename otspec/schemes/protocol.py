@@ -1,0 +1,85 @@
+"""What a draft scheme owes to the rest of the package."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from otspec.laws import FloatArray, IntArray
+from otspec.schemes.draft_sets import DraftSets
+
+
+class Support(NamedTuple):
+    """Every tuple of drafts that can occur, in the order of drawing, with its probability."""
+
+    drafts: IntArray
+    """Shape (m, n)."""
+    probabilities: FloatArray
+    """Shape (m,)."""
+
+
+@runtime_checkable
+class DraftScheme(Protocol):
+    """The law of n drafted tokens.
+
+    A new scheme subclasses this protocol, writes the abstract methods, and overrides the others where it knows
+    something faster or more precise.  Its *hit function* f(A) = P(some draft lies in the token set A) decides the
+    optimum; `hit_chain` is f along the prefixes of an order.
+    """
+
+    n: int
+    """Drafts per position, >= 1."""
+    vocab: int
+    """Number of tokens V, >= 1."""
+
+    @abstractmethod
+    def sample(self, rng: np.random.Generator, size: int | None = None) -> IntArray:
+        """Draw one tuple of drafts, shape (n,), or `size` of them, shape (size, n)."""
+
+    @abstractmethod
+    def prob(self, drafts: IntArray) -> FloatArray:
+        """Probability of ordered tuples: shape (..., n) to shape (...)."""
+
+    @abstractmethod
+    def hit_chain(self, order: IntArray) -> FloatArray:
+        """Hit probabilities of the prefixes of an order of all tokens, shape (V,) to (V + 1,), from 0 to 1."""
+
+    @abstractmethod
+    def reachable(self) -> IntArray:
+        """Ascending ids of the tokens that can be drafted."""
+
+    @abstractmethod
+    def compact(self) -> DraftScheme:
+        """The same scheme over the reachable tokens, renumbered in ascending order, plus one token never drafted."""
+
+    @abstractmethod
+    def support_size(self) -> int:
+        """Number of tuples that `support` would list; exact, however large."""
+
+    @abstractmethod
+    def support(self) -> Support:
+        """Every tuple that can occur.  Meant for small problems: see `support_size` first."""
+
+    def set_count(self) -> int:
+        """An upper bound on the number of sets that `draft_sets` would list."""
+        return self.support_size()
+
+    def draft_sets(self) -> DraftSets:
+        """The sets of distinct tokens that the drafts can form, with their probabilities."""
+        return DraftSets.of_support(*self.support())
+
+    def priority_law(self, order: IntArray) -> FloatArray:
+        """Law, shape (V,), of the draft that comes first in an order of all tokens: a vertex of the base polytope."""
+        law = np.zeros(self.vocab)
+        law[order] = np.diff(self.hit_chain(order))
+        return law
+
+    def prefix_order(self, p: FloatArray) -> IntArray | None:
+        """An order of all tokens along which a prefix A minimises f(A) + 1 - p(A); None where none is known.
+
+        For such a scheme `optimum` costs one sort.  The order must serve every block of the concave majorant of f
+        against p as well, as the order of decreasing p/q does for i.i.d. drafts.
+        """
+        return None

@@ -1,0 +1,107 @@
+"""Any draft law, as an explicit table of tuples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from otspec.errors import ProblemError
+from otspec.laws import FloatArray, IntArray, as_drafts, as_law, draw_from_cumulative, sum_by
+from otspec.schemes.draft_sets import DraftSets
+from otspec.schemes.protocol import DraftScheme, Support
+
+
+@dataclass(frozen=True, eq=False)
+class Table(DraftScheme):
+    """Drafts drawn from a table of tuples: any correlated law, a recorded one, or a counterexample.
+
+    Parameters
+    ----------
+    drafts : array_like of int, shape (m, n)
+        Distinct ordered tuples of token ids.
+    probabilities : array_like, shape (m,)
+        Their law, checked and scaled as in `otspec.laws.as_law`.
+    vocab : int
+        Number of tokens V.
+
+    Raises
+    ------
+    ProblemError
+        If a token is out of range, a tuple stands twice, the lengths differ, or the probabilities are no law.
+    """
+
+    drafts: IntArray
+    probabilities: FloatArray
+    vocab: int
+    n: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        shape = np.shape(self.drafts)
+        if len(shape) != 2 or 0 in shape:
+            raise ProblemError(
+                f"drafts have shape {shape}; a table of m tuples of n tokens has shape (m, n), m, n >= 1"
+            )
+        drafts = as_drafts(self.drafts, shape[1], self.vocab)
+        probabilities = as_law("probabilities", self.probabilities)
+        if len(drafts) != probabilities.size:
+            raise ProblemError(f"{len(drafts)} tuples of drafts have {probabilities.size} probabilities; give one each")
+        order = np.lexsort(drafts.T[::-1])
+        repeats = (np.diff(drafts[order], axis=0) == 0).all(axis=1)
+        if repeats.any():
+            repeated = drafts[order][int(repeats.argmax())].tolist()
+            raise ProblemError(f"the tuple {repeated} stands twice in the table; add its probabilities up")
+        drafts.flags.writeable = False
+        object.__setattr__(self, "drafts", drafts)
+        object.__setattr__(self, "probabilities", probabilities)
+        object.__setattr__(self, "n", shape[1])
+
+    @cached_property
+    def _row(self) -> dict[tuple[int, ...], int]:
+        return {tuple(row): number for number, row in enumerate(self.drafts.tolist())}
+
+    @cached_property
+    def _cumulative(self) -> FloatArray:
+        return np.cumsum(self.probabilities)
+
+    @cached_property
+    def _sets(self) -> DraftSets:
+        return DraftSets.of_support(*self.support())
+
+    def sample(self, rng: np.random.Generator, size: int | None = None) -> IntArray:
+        rows: Any = draw_from_cumulative(self._cumulative, rng, size)
+        return self.drafts[rows]
+
+    def prob(self, drafts: IntArray) -> FloatArray:
+        tuples = as_drafts(drafts, self.n, self.vocab)
+        rows = [self._row.get(tuple(row)) for row in tuples.reshape(-1, self.n).tolist()]
+        values = [0.0 if row is None else self.probabilities[row] for row in rows]
+        return np.reshape(np.array(values), tuples.shape[:-1])
+
+    def hit_chain(self, order: IntArray) -> FloatArray:
+        rank = np.empty(self.vocab, dtype=np.int64)
+        rank[order] = np.arange(self.vocab)
+        # A tuple is hit from the prefix on that holds its best-placed token.
+        first = rank[self.drafts].min(axis=1)
+        gains = sum_by(first, self.probabilities, self.vocab)
+        return np.concatenate(([0.0], np.minimum(np.cumsum(gains), 1.0)))
+
+    def reachable(self) -> IntArray:
+        return np.unique(self.drafts[self.probabilities > 0])
+
+    def compact(self) -> Table:
+        tokens = self.reachable()
+        drafts, probabilities = self.support()
+        return Table(np.searchsorted(tokens, drafts), probabilities, tokens.size + 1)
+
+    def support_size(self) -> int:
+        return int(np.count_nonzero(self.probabilities))
+
+    def support(self) -> Support:
+        occurs = self.probabilities > 0
+        return Support(self.drafts[occurs], self.probabilities[occurs])
+
+    def draft_sets(self) -> DraftSets:
+        return self._sets

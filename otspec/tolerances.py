@@ -1,0 +1,20 @@
+"""Every tolerance of the package, each with its reason."""
+
+MASS_TOL = 1e-5
+"""How far the total of a law given by the user may be from 1.
+
+A float32 softmax over 256 000 tokens drifts by 2e-7 when its sum is pairwise, as in numpy and torch.  The way out for a
+law that drifts more (a sequential float32 sum reaches 2e-4) is to hand over its logits, or to divide by its sum.
+"""
+
+TOL = 1e-9
+"""What a solver that calls itself exact owes: gap and deviation, both probabilities, at most this.
+
+Float64 sums over a million cells are good to 1e-13; HiGHS reports a basis as feasible within 1e-9.
+"""
+
+TIE_TOL = 1e-12
+"""Below this a token counts as neither over- nor under-drafted.
+
+A slope g/p that exceeds 1 by less is rounding, and leaving its token out of H* costs at most as much in the bound.
+"""

@@ -1,0 +1,79 @@
+"""`canonical`: the importance-sampling problem of the canonical decomposition, in cvxpy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from otspec.certificate import optimum
+from otspec.extras import require
+from otspec.plans import Pick, PickTable
+from otspec.problem import Problem
+from otspec.registry import Solution, Stopped, register
+from otspec.results import Status
+from otspec.solvers.sizes import cells_at_most, refuse_above
+from otspec.tolerances import TOL
+
+
+@register("canonical")
+@dataclass(frozen=True)
+class Canonical:
+    """Importance sampling followed by one-draft verification [khisti2025multi; thomas2025global, eq. (19)].
+
+    Maximises the sum over tokens of min(p, g), where g is the law of the draft picked with weights
+    beta(token | drafts).  The plan recomputes g from the weights found, so it is lossless whatever the accuracy of
+    the convex solver.
+
+    Parameters
+    ----------
+    backend : str
+        The solver that cvxpy calls: HIGHS (needs highspy) ends in a vertex, CLARABEL is an interior-point method.
+    tol : float
+        Largest gap and deviation, both probabilities, of a plan that counts as optimal.
+    max_cells : int
+        Largest number of weights.
+    """
+
+    backend: str = "HIGHS"
+    tol: float = TOL
+    max_cells: int = 20_000
+
+    name: ClassVar[str]
+    exact: ClassVar[bool] = True
+    schemes: ClassVar[str] = "any whose draft sets can be listed"
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Optional packages that the solver needs."""
+        return ("cvxpy", "highspy") if self.backend == "HIGHS" else ("cvxpy",)
+
+    def supports(self, problem: Problem) -> str | None:
+        """Every problem, up to its size."""
+        return None
+
+    def __call__(self, problem: Problem) -> Solution:
+        """Solve eq. (19); the plan picks with the weights found."""
+        for package in self.packages:
+            require(package)
+        cp: Any = require("cvxpy")
+        refuse_above(self.max_cells, cells_at_most(problem), "weights")
+        sets = problem.scheme.draft_sets()
+        cells = np.arange(sets.cells.size)
+        tokens, token = np.unique(sets.cells, return_inverse=True)
+        pick = csr_array((sets.mass[sets.owner], (token, cells)), shape=(tokens.size, cells.size))
+        total = csr_array((np.ones(cells.size), (sets.owner, cells)), shape=(len(sets), cells.size))
+        beta = cp.Variable(cells.size, nonneg=True)
+        program = cp.Problem(cp.Maximize(cp.sum(cp.minimum(problem.p[tokens], pick @ beta))), [total @ beta == 1])
+        try:
+            program.solve(solver=self.backend)
+        except cp.SolverError as error:
+            raise Stopped(Status.NUMERICAL, f"{self.backend} failed: {error}") from error
+        if beta.value is None:
+            raise Stopped(Status.NUMERICAL, f"{self.backend} ended with {program.status}")
+        weights = np.maximum(beta.value, 0.0)
+        weights /= np.add.reduceat(weights, sets.indptr[:-1])[sets.owner]
+        plan = Pick(problem, PickTable(sets, weights, problem.vocab), optimum(problem).bound)
+        return Solution(plan, {"sets": len(sets), "cells": cells.size})

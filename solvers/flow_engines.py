@@ -1,0 +1,106 @@
+"""Maximum-flow engines with one signature: `Network` in, flow per edge out.
+
+`numba` is our own Dinic (`otspec.flow`) and the default; `igraph` is the fastest of the installable libraries that can
+be loaded beside highspy; `graph_tool` is the library of [thomas2025global]; `networkx` is the reference, slow and in
+Python integers of any length.  All others run in floating point.  `benchmarks/flow_engines.py` measures them against
+each other, and against OR-Tools, whose 64-bit push-relabel is faster than igraph's, but whose wheel carries a HiGHS of
+its own: one process can load it or highspy, not both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from otspec.extras import require
+from otspec.flow import Network, max_flow
+from otspec.laws import FloatArray, IntArray
+
+Engine = Callable[[Network], FloatArray]
+
+
+def igraph(network: Network) -> FloatArray:
+    """igraph's push-relabel, in floating point."""
+    ig: Any = require("igraph")
+    tails, heads, capacities = _edges(network)
+    source, sink = _terminals(network)
+    graph = ig.Graph(n=sink + 1, edges=np.column_stack((tails, heads)), directed=True)
+    flow = np.array(graph.maxflow(source, sink, capacities.tolist()).flow)
+    return flow[network.supply.size :][: network.left.size]
+
+
+def graph_tool(network: Network) -> FloatArray:
+    """graph-tool's Boykov-Kolmogorov, in floating point."""
+    require("graph_tool")
+    gt: Any = require("graph_tool.flow")
+    graph_type: Any = require("graph_tool").Graph
+    tails, heads, capacities = _edges(network)
+    source, sink = _terminals(network)
+    graph = graph_type(directed=True)
+    graph.add_vertex(sink + 1)
+    graph.add_edge_list(np.column_stack((tails, heads)))
+    capacity = graph.new_edge_property("double", vals=capacities)
+    residual = gt.boykov_kolmogorov_max_flow(graph, graph.vertex(source), graph.vertex(sink), capacity)
+    flow: FloatArray = (capacities - residual.a[: capacities.size])[network.supply.size :][: network.left.size]
+    return flow
+
+
+def networkx(network: Network) -> FloatArray:
+    """networkx's preflow-push on Python integers, capacities rounded down to multiples of 2**-80.
+
+    Its algorithms are not meant for floats, where rounding can keep them from ending.
+    """
+    nx: Any = require("networkx")
+    scale = 1 << 80
+    tails, heads, capacities = _edges(network)
+    source, sink = _terminals(network)
+    graph = nx.DiGraph()
+    for tail, head, capacity in zip(tails.tolist(), heads.tolist(), capacities.tolist(), strict=True):
+        graph.add_edge(tail, head, capacity=int(capacity * scale))
+    flows = nx.maximum_flow(graph, source, sink)[1] if source in graph and sink in graph else {}
+    first_set = network.supply.size
+    return np.array(
+        [flows[i][first_set + s] / scale for i, s in zip(network.left.tolist(), network.right.tolist(), strict=True)]
+    )
+
+
+ENGINES: dict[str, Engine] = {"numba": max_flow, "igraph": igraph, "graph_tool": graph_tool, "networkx": networkx}
+PACKAGES: dict[str, tuple[str, ...]] = {
+    "numba": (),
+    "igraph": ("igraph",),
+    "graph_tool": ("graph_tool",),
+    "networkx": ("networkx",),
+}
+
+
+def check_engine(engine: str) -> None:
+    """Check the name of an engine.
+
+    Raises
+    ------
+    ValueError
+        If there is none of that name.
+    """
+    if engine not in ENGINES:
+        raise ValueError(f"no max-flow engine {engine!r}; known: {', '.join(ENGINES)}")
+
+
+def _edges(network: Network) -> tuple[IntArray, IntArray, FloatArray]:
+    """Tails, heads and capacities: source edges, then one edge per cell, then sink edges.
+
+    An edge from token to set has no limit in the network; the set's own capacity serves as one.
+    """
+    k, m = network.supply.size, network.demand.size
+    source, sink = _terminals(network)
+    right = network.right
+    tails = np.concatenate((np.full(k, source), network.left, k + np.arange(m)))
+    heads = np.concatenate((np.arange(k), k + right, np.full(m, sink)))
+    return tails, heads, np.concatenate((network.supply, network.demand[right], network.demand))
+
+
+def _terminals(network: Network) -> tuple[int, int]:
+    """Node numbers of source and sink; tokens come first, then sets."""
+    source = network.supply.size + network.demand.size
+    return source, source + 1

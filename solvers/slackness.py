@@ -1,0 +1,135 @@
+"""`slackness`: two smaller flow problems in place of one, and only one of them per drafted tuple."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from otspec.certificate import Optimum, optimum
+from otspec.flow import Network
+from otspec.laws import BoolArray, FloatArray, IntArray, as_drafts
+from otspec.plans import Coupling
+from otspec.plans.figures import residual_law
+from otspec.problem import Problem
+from otspec.registry import Solution, register
+from otspec.schemes import DraftSets
+from otspec.solvers.flow_engines import ENGINES, PACKAGES, check_engine
+from otspec.solvers.sizes import cells_at_most, refuse_above
+from otspec.tolerances import TOL
+
+
+@register("slackness")
+@dataclass(frozen=True)
+class Slackness:
+    """Complementary slackness: outer and inner system apart [thomas2025global, section 5.3, Theorem 5.1].
+
+    H* splits the network: tuples with a draft outside H* serve only tokens outside H* (the *outer* system), tuples
+    inside H* serve only tokens of H* (the *inner* system).  The published method reads the outer residuals, which the
+    completion of every inner tuple needs, off the outer solution.  Here they come from the certificate: p - g outside
+    H*, for the proposal g of `otspec.optimum`, is feasible because the tokens outside H* are tight for g.  So each
+    tuple truly needs one system only, for any draft scheme.
+
+    Parameters
+    ----------
+    engine, tol, max_cells
+        As for `max_flow`; max_cells is the limit for both systems together.
+    """
+
+    engine: str = "numba"
+    tol: float = TOL
+    max_cells: int = 4_000_000
+
+    name: ClassVar[str]
+    exact: ClassVar[bool] = True
+    schemes: ClassVar[str] = "any whose draft sets can be listed"
+
+    def __post_init__(self) -> None:
+        check_engine(self.engine)
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Optional packages that the engine needs."""
+        return PACKAGES[self.engine]
+
+    def supports(self, problem: Problem) -> str | None:
+        """Every problem, up to its size."""
+        return None
+
+    def __call__(self, problem: Problem) -> Solution:
+        """Solve both systems and join them."""
+        refuse_above(self.max_cells, cells_at_most(problem), "network edges")
+        split = _Split.of(problem)
+        accepted = np.zeros(split.sets.cells.size)
+        for system in (split.outer, split.inner):
+            accepted[system] = self._solve(split, system)
+        plan = Coupling.fit(problem, split.sets, accepted, split.best.bound)
+        sizes = {"sets": len(split.sets), "outer_cells": int(split.outer.sum()), "inner_cells": int(split.inner.sum())}
+        return Solution(plan, sizes)
+
+    def conditional(self, problem: Problem, drafts: IntArray) -> FloatArray:
+        """Law of the output given one tuple of drafts, by the one system that it needs [thomas2025global, eq. (8)].
+
+        Parameters
+        ----------
+        problem : Problem
+        drafts : ndarray of int, shape (n,)
+
+        Returns
+        -------
+        ndarray, shape (V,)
+            The same law as the full plan's `conditional`.
+
+        Raises
+        ------
+        ProblemError
+            If the drafts are no tuple of the scheme, or have probability 0 under it.
+        Stopped
+            If the network exceeds max_cells.
+        """
+        refuse_above(self.max_cells, cells_at_most(problem), "network edges")
+        split = _Split.of(problem)
+        row = split.sets.find(as_drafts(drafts, problem.n, problem.vocab))
+        system = split.inner if split.inside[row] else split.outer
+        accepted = np.zeros(split.sets.cells.size)
+        accepted[system] = self._solve(split, system)
+        cells = slice(split.sets.indptr[row], split.sets.indptr[row + 1])
+        law = np.zeros(problem.vocab)
+        law[split.sets.cells[cells]] = accepted[cells] / split.sets.mass[row]
+        law += max(1.0 - law.sum(), 0.0) * residual_law(problem.p, split.served)
+        return law
+
+    def _solve(self, split: _Split, system: BoolArray) -> FloatArray:
+        """Flow on the cells of one system."""
+        sets = split.sets
+        tokens, left = np.unique(sets.cells[system], return_inverse=True)
+        rows, sizes = np.unique(sets.owner[system], return_counts=True)
+        indptr = np.concatenate(([0], np.cumsum(sizes)))
+        return ENGINES[self.engine](Network(split.served[tokens], sets.mass[rows], indptr, left))
+
+
+@dataclass(frozen=True, eq=False)
+class _Split:
+    """The network of a problem, cut along H*."""
+
+    best: Optimum
+    sets: DraftSets
+    served: FloatArray
+    """Shape (V,): what drafts serve of each token, min(p, g): p on H*, p minus the outer residual outside."""
+    inside: BoolArray
+    """Shape (m,): whether the set lies in H*."""
+    outer: BoolArray
+    """Cells of the outer system: tokens outside H*, which only sets not inside H* contain."""
+    inner: BoolArray
+    """Cells of the inner system: those of the sets inside H*."""
+
+    @classmethod
+    def of(cls, problem: Problem) -> _Split:
+        best = optimum(problem)
+        sets = problem.scheme.draft_sets()
+        over_drafted = np.zeros(problem.vocab, dtype=bool)
+        over_drafted[best.minimiser] = True
+        cell_in = over_drafted[sets.cells]
+        inside = np.logical_and.reduceat(cell_in, sets.indptr[:-1])
+        return cls(best, sets, np.minimum(problem.p, best.proposal), inside, ~cell_in, inside[sets.owner])
