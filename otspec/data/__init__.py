@@ -1,0 +1,7 @@
+"""Positions to solve: calibrated synthetic ones, and the user's own."""
+
+from otspec.data.files import FileSource, write_npz
+from otspec.data.position import Position, Source, open_source
+from otspec.data.profiles import PROFILES, Profile, ProfileSource
+
+__all__ = ["PROFILES", "FileSource", "Position", "Profile", "ProfileSource", "Source", "open_source", "write_npz"]

@@ -1,0 +1,64 @@
+"""One position, and where positions come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from otspec.laws import FloatArray
+from otspec.problem import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class Position:
+    """The logits of both models for one next token."""
+
+    target_logits: FloatArray
+    """Shape (V,)."""
+    draft_logits: FloatArray
+    """Shape (V,)."""
+
+    def problem(self, n: int, **settings: Any) -> Problem:
+        """n i.i.d. drafts at this position; the settings are those of `Problem.from_logits`."""
+        return Problem.from_logits(self.target_logits, self.draft_logits, n, **settings)
+
+
+class Source(Protocol):
+    """A numbered list of positions over one vocabulary."""
+
+    name: str
+    vocab: int
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """What tells this source from every other, in words and numbers fit for JSON."""
+
+    def __len__(self) -> int:
+        """How many positions there are."""
+
+    def position(self, index: int) -> Position:
+        """One of them, 0 <= index < len."""
+
+
+def open_source(name: str, seed: int = 0) -> Source:
+    """Positions by the name of a profile (``llama3``, ``gemma2``) or by the path of a file.
+
+    Parameters
+    ----------
+    name : str
+        A profile, or a .npz or .safetensors file; see `otspec.data.FileSource`.
+    seed : int
+        Of a profile; a file has none.
+
+    Raises
+    ------
+    DataError
+        If there is neither such a profile nor such a file, or the file does not hold positions.
+    """
+    # Both kinds build on this module.
+    from otspec.data.files import FileSource
+    from otspec.data.profiles import PROFILES, ProfileSource
+
+    return ProfileSource(PROFILES[name], seed) if name in PROFILES else FileSource(Path(name), known=tuple(PROFILES))
