@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import Field, dataclass, fields, is_dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, get_type_hints, runtime_checkable
 
 from otspec.errors import UnknownSolver
@@ -42,6 +42,8 @@ class Solver(Protocol):
     """Whether every plan is meant to be optimal within tol."""
     schemes: ClassVar[str]
     """The draft schemes it takes, in words."""
+    variants: ClassVar[tuple[str, ...]]
+    """Spellings, as `get` takes them, of settings that a comparison should show beside the default."""
 
     @property
     def tol(self) -> float:
@@ -76,7 +78,9 @@ class SolverInfo:
     schemes: str
     settings: Mapping[str, object]
     """Settings and their defaults."""
-    missing: tuple[str, ...] = field(default=())
+    variants: tuple[str, ...]
+    """Spellings of other settings worth comparing."""
+    missing: tuple[str, ...]
     """Optional packages that the default settings need and that are not installed."""
 
 
@@ -112,15 +116,8 @@ def get(spelling: str) -> Solver:
     name, *assignments = spelling.split(":")
     if name not in _SOLVERS:
         raise UnknownSolver(f"no solver {name!r}; known: {', '.join(sorted(_SOLVERS))}")
-    types = {entry.name: get_type_hints(_SOLVERS[name])[entry.name] for entry in fields(_SOLVERS[name])}
-    settings: dict[str, object] = {}
-    for assignment in assignments:
-        key, equals, text = assignment.partition("=")
-        if key not in types or not equals:
-            raise UnknownSolver(f"{name} has no setting {assignment!r}; write one of {', '.join(types)} as key=value")
-        settings[key] = _parse(name, key, text, types[key])
     try:
-        solver: Solver = _SOLVERS[name](**settings)
+        solver: Solver = _SOLVERS[name](**dict(_setting(_SOLVERS[name], assignment) for assignment in assignments))
     except ValueError as error:
         raise UnknownSolver(f"{spelling}: {error}") from error
     return solver
@@ -136,20 +133,28 @@ def available() -> tuple[SolverInfo, ...]:
 def _describe(solver: Solver) -> SolverInfo:
     summary = (type(solver).__doc__ or "").strip().partition("\n")[0]
     missing = tuple(package for package in solver.packages if not installed(package))
-    return SolverInfo(solver.name, summary, solver.exact, solver.schemes, settings_of(solver), missing)
+    return SolverInfo(solver.name, summary, solver.exact, solver.schemes, settings_of(solver), solver.variants, missing)
 
 
 def settings_of(solver: Solver) -> dict[str, object]:
     """The settings of a solver by name."""
-    return asdict(solver)  # type: ignore[call-overload]  # `register` saw to the dataclass
+    return {entry.name: getattr(solver, entry.name) for entry in _fields(type(solver))}
 
 
-def _parse(name: str, key: str, text: str, kind: type) -> object:
+def _fields(solver: type[Any]) -> tuple[Field[Any], ...]:
+    return fields(solver)
+
+
+def _setting(solver: type[Any], assignment: str) -> tuple[str, object]:
+    """Name and value of a setting written as ``key=value``."""
+    key, equals, text = assignment.partition("=")
+    names = [entry.name for entry in _fields(solver)]
+    if key not in names or not equals:
+        raise UnknownSolver(f"{solver.name} has no setting {assignment!r}; known, as key=value: {', '.join(names)}")
+    kind = get_type_hints(solver)[key]
     try:
         if kind is bool:
-            return {"true": True, "false": False}[text.lower()]
-        if kind in (int, float):
-            return kind(text)
-        return text
+            return key, {"true": True, "false": False}[text.lower()]
+        return key, kind(text)
     except (KeyError, ValueError) as error:
-        raise UnknownSolver(f"{name}: {key} takes {kind.__name__}, not {text!r}") from error
+        raise UnknownSolver(f"{solver.name}: {key} takes {kind.__name__}, not {text!r}") from error

@@ -8,12 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.sparse import csr_array
 
-from otspec.certificate import optimum
+from otspec.certificate import optimum, pick_weights
 from otspec.extras import require
 from otspec.plans import Pick, PickTable
 from otspec.problem import Problem
 from otspec.registry import Solution, Stopped, register
 from otspec.results import Status
+from otspec.solvers.lp import SCALE
 from otspec.solvers.sizes import cells_at_most, refuse_above
 from otspec.tolerances import TOL
 
@@ -44,6 +45,7 @@ class Canonical:
     name: ClassVar[str]
     exact: ClassVar[bool] = True
     schemes: ClassVar[str] = "any whose draft sets can be listed"
+    variants: ClassVar[tuple[str, ...]] = ()
 
     @property
     def packages(self) -> tuple[str, ...]:
@@ -62,18 +64,21 @@ class Canonical:
         refuse_above(self.max_cells, cells_at_most(problem), "weights")
         sets = problem.scheme.draft_sets()
         cells = np.arange(sets.cells.size)
+        ones = np.ones(sets.cells.size)
         tokens, token = np.unique(sets.cells, return_inverse=True)
-        pick = csr_array((sets.mass[sets.owner], (token, cells)), shape=(tokens.size, cells.size))
-        total = csr_array((np.ones(cells.size), (sets.owner, cells)), shape=(len(sets), cells.size))
-        beta = cp.Variable(cells.size, nonneg=True)
-        program = cp.Problem(cp.Maximize(cp.sum(cp.minimum(problem.p[tokens], pick @ beta))), [total @ beta == 1])
+        by_token = csr_array((ones, (token, cells)), shape=(tokens.size, cells.size))
+        by_set = csr_array((ones, (sets.owner, cells)), shape=(len(sets), cells.size))
+        # The variable is beta times the set's probability, scaled: HiGHS drops coefficients below 1e-9, as are most
+        # masses, and its tolerances are absolute.
+        picked = cp.Variable(cells.size, nonneg=True)
+        gained = cp.minimum(problem.p[tokens] * SCALE, by_token @ picked)
+        program = cp.Problem(cp.Maximize(cp.sum(gained)), [by_set @ picked == sets.mass * SCALE])
         try:
             program.solve(solver=self.backend)
         except cp.SolverError as error:
             raise Stopped(Status.NUMERICAL, f"{self.backend} failed: {error}") from error
-        if beta.value is None:
+        if picked.value is None:
             raise Stopped(Status.NUMERICAL, f"{self.backend} ended with {program.status}")
-        weights = np.maximum(beta.value, 0.0)
-        weights /= np.add.reduceat(weights, sets.indptr[:-1])[sets.owner]
+        weights = pick_weights(sets, np.maximum(picked.value, 0.0))
         plan = Pick(problem, PickTable(sets, weights, problem.vocab), optimum(problem).bound)
         return Solution(plan, {"sets": len(sets), "cells": cells.size})

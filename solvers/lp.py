@@ -49,6 +49,7 @@ class LP:
     name: ClassVar[str]
     exact: ClassVar[bool] = True
     schemes: ClassVar[str] = "any whose draft sets can be listed"
+    variants: ClassVar[tuple[str, ...]] = ("lp:form=full",)
 
     def __post_init__(self) -> None:
         if self.form not in ("relaxed", "full"):

@@ -37,6 +37,7 @@ class MaxFlow:
     name: ClassVar[str]
     exact: ClassVar[bool] = True
     schemes: ClassVar[str] = "any whose draft sets can be listed"
+    variants: ClassVar[tuple[str, ...]] = tuple(f"max_flow:engine={engine}" for engine in ENGINES if engine != "numba")
 
     def __post_init__(self) -> None:
         check_engine(self.engine)

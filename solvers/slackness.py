@@ -44,6 +44,7 @@ class Slackness:
     name: ClassVar[str]
     exact: ClassVar[bool] = True
     schemes: ClassVar[str] = "any whose draft sets can be listed"
+    variants: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         check_engine(self.engine)

@@ -1,0 +1,53 @@
+"""Cells of the benchmark: one solver at one (k, n)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from otspec.errors import MissingExtra
+from otspec.extras import WAYS_OUT, installed
+from otspec.registry import available, get
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """One solver at one truncation and number of drafts."""
+
+    k: int
+    """Draft tokens kept; 0 stands for the whole vocabulary."""
+    n: int
+    """Drafts per position."""
+    solver: str
+    """Spelling of the solver, as `otspec.solve` takes it."""
+
+    @property
+    def setting(self) -> str:
+        """(k, n) as the papers print it."""
+        return f"({self.k or 'V'}, {self.n})"
+
+
+def grid(ks: Sequence[int], ns: Sequence[int], solvers: Sequence[str]) -> list[Cell]:
+    """All cells, small settings first.
+
+    Raises
+    ------
+    UnknownSolver
+        If a solver is not registered.
+    MissingExtra
+        If one needs a package that is not installed.
+    """
+    for spelling in solvers:
+        missing = [package for package in get(spelling).packages if not installed(package)]
+        if missing:
+            raise MissingExtra(f"{spelling} needs {missing[0]}: {WAYS_OUT[missing[0]]}")
+    settings = sorted(itertools.product(ks, ns), key=lambda setting: (setting[0] or float("inf"), setting[1]))
+    return [Cell(k, n, solver) for k, n in settings for solver in solvers]
+
+
+def every_solver() -> tuple[list[str], list[str]]:
+    """Every solver with its variants: those whose packages are installed, and those left out."""
+    spellings = [spelling for info in available() for spelling in (info.name, *info.variants)]
+    ready = [all(installed(package) for package in get(spelling).packages) for spelling in spellings]
+    return list(itertools.compress(spellings, ready)), [s for s, ok in zip(spellings, ready, strict=True) if not ok]

@@ -1,0 +1,136 @@
+"""The tables of a benchmark, on screen and in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import compress
+
+from rich.table import Table as RichTable
+
+from otspec.bench.published import METHODS, OURS, PUBLISHED
+from otspec.bench.summary import Summary
+
+WIDE = 120
+"""Characters that the full table of results takes."""
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A table of strings, drawn on screen or written as Markdown."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+    note: str
+    details: frozenset[str] = frozenset()
+    """Columns that a narrow screen goes without."""
+
+    def on_screen(self, width: int) -> RichTable:
+        """The table as rich draws it, for a screen of so many characters; a rule separates the settings."""
+        table = RichTable(title=self.title, caption=self.note, title_justify="left", caption_justify="left")
+        shown = [width >= WIDE or name not in self.details for name in self.header]
+        for number, name in enumerate(compress(self.header, shown)):
+            table.add_column(name, justify="left" if number < 2 else "right", overflow="fold")
+        for row, following in zip(self.rows, [*self.rows[1:], None], strict=True):
+            table.add_row(*compress(row, shown), end_section=following is None or following[0] != row[0])
+        return table
+
+    def markdown(self) -> str:
+        """The table in Markdown, with title and note as paragraphs."""
+        lines = [self.header, tuple("---" if number < 2 else "---:" for number in range(len(self.header))), *self.rows]
+        body = "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+        return f"## {self.title}\n\n{body}\n\n{self.note}\n"
+
+
+def results_table(summaries: Sequence[Summary], data: str) -> TextTable:
+    """Times and figures of every cell."""
+    header = ("(k, n)", "solver", "mean", "median [25 %, 75 %]", "of solved", "solved")
+    figures = ("acceptance", "alpha*", "max gap", "max dev.")
+    rows = [_row(summary) for summary in summaries]
+    note = (
+        "Times in ms per token, one core: from the problem to the law of the output given one drafted tuple, compact "
+        "vocabulary (k tokens and one for the rest), imports and compilation apart. A >= marks a cell whose time "
+        "budget ended inside a position; `of solved` is the mean over the solved positions alone. `acceptance` and "
+        "`alpha*`, the certified optimum, are means over the positions that the cell got through; `dev.` is the L1 "
+        "distance of the exact output law to p."
+    )
+    details = frozenset(("median [25 %, 75 %]", "of solved", "max gap", "max dev."))
+    return TextTable(f"Solvers on {data}", header + figures, rows, note, details)
+
+
+def failures_table(summaries: Sequence[Summary]) -> TextTable | None:
+    """Why positions were not solved, or None if all were."""
+    rows: list[tuple[str, ...]] = [
+        (s.cell.setting, s.cell.solver, f"{s.positions - s.solved}/{s.positions}", s.reason)
+        for s in summaries
+        if s.reason
+    ]
+    if not rows:
+        return None
+    return TextTable("Not solved", ("(k, n)", "solver", "positions", "commonest reason"), rows, "")
+
+
+def published_table(summaries: Sequence[Summary], profile: str) -> TextTable | None:
+    """The paper's times beside ours, or None if it has none for these data or settings."""
+    if profile not in PUBLISHED:
+        return None
+    title, published = PUBLISHED[profile]
+    ours = {(s.cell.k, s.cell.n, s.cell.solver): s for s in summaries}
+    settings = [setting for setting in published if any(key[:2] == setting for key in ours)]
+    if not settings:
+        return None
+    methods = {method: solver for solver, method in OURS.items()}
+    rows: list[tuple[str, ...]] = []
+    for setting in settings:
+        for method in METHODS:
+            printed = published[setting][method]
+            summary = ours.get((*setting, methods.get(method, "")))
+            rows.append(
+                (
+                    f"({setting[0]}, {setting[1]})",
+                    method,
+                    "out of memory" if printed is None else str(printed),
+                    methods.get(method, "-"),
+                    "-" if summary is None else _mean_ms(summary),
+                )
+            )
+    note = (
+        "Mean ms per token; `+` and >= mark lower bounds, percentages the share of positions solved. Paper: Thomas and "
+        "Pal, Global Resolution, arXiv:2511.15898. Ours groups tuples by their set of distinct tokens and runs on "
+        "another processor and on synthetic laws: compare trends, not digits."
+    )
+    return TextTable(f"Beside the paper: {title}", ("(k, n)", "method", "paper", "our solver", "ours"), rows, note)
+
+
+def markdown_report(tables: Iterable[TextTable | None], pictures: Sequence[str], machine: str) -> str:
+    """The whole report."""
+    parts = ["# Multi-draft optimal transport: solvers at various (k, n)\n", f"Measured on: {machine}.\n"]
+    parts += [f"![{picture}]({picture})\n" for picture in pictures]
+    parts += [table.markdown() for table in tables if table is not None]
+    return "\n".join(parts)
+
+
+def _row(summary: Summary) -> tuple[str, ...]:
+    low, median, high = map(_ms, summary.quartiles_ms)
+    times = ("refused", "-") if summary.refused else (_mean_ms(summary), f"{median} [{low}, {high}]")
+    return (
+        summary.cell.setting,
+        summary.cell.solver,
+        *times,
+        "-" if summary.solved_mean_ms is None else _ms(summary.solved_mean_ms),
+        f"{summary.solved}/{summary.positions}",
+        *("-" if value is None else f"{value:.4f}" for value in (summary.acceptance, summary.optimum)),
+        *("-" if value is None else f"{max(value, 0.0):.0e}" for value in (summary.gap, summary.deviation)),
+    )
+
+
+def _mean_ms(summary: Summary) -> str:
+    if summary.refused:
+        return "refused"
+    return f"{'>= ' if summary.lower_bound else ''}{_ms(summary.mean_ms)}"
+
+
+def _ms(value: float) -> str:
+    """Three significant digits, never in exponent form."""
+    return f"{value:.3g}" if value < 100 else f"{value:,.0f}"

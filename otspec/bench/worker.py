@@ -1,0 +1,90 @@
+"""The process that measures: one cell at a time, a record per position, killed from outside where it hangs."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
+
+import numpy as np
+
+from otspec.bench.cells import Cell
+from otspec.bench.records import Record
+from otspec.certificate import optimum
+from otspec.data import Source
+from otspec.front_door import solve
+from otspec.laws import IntArray
+from otspec.problem import Problem
+from otspec.registry import Stopped, TupleSolver, get
+from otspec.schemes import IID
+
+
+def serve(connection: Connection, source: Source, seed: int) -> None:
+    """Measure each (cell, index) that arrives, until None does.
+
+    Messages sent back: ("start", None) when the position is posed and its solver compiled and imported; ("timed",
+    seconds) at the end of the timed part; ("record", record).
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the parent, which ends this process
+    warm = set()
+    while (task := connection.recv()) is not None:
+        cell, index = task
+        if cell not in warm:
+            warm_up(cell)
+            warm.add(cell)
+        problem, drafts = pose(source, cell, seed, index)
+        connection.send(("start", None))
+        record = measure(cell, index, problem, drafts, lambda wall_s: connection.send(("timed", wall_s)))
+        connection.send(("record", record))
+
+
+def warm_up(cell: Cell) -> None:
+    """Run the solver once on a small problem, so that no position pays for imports and compilation."""
+    problem = Problem(np.array([0.5, 0.3, 0.2]), IID(np.array([0.2, 0.2, 0.6]), cell.n))
+    measure(cell, 0, problem, np.zeros(cell.n, dtype=np.int64), lambda wall_s: None)
+
+
+def pose(source: Source, cell: Cell, seed: int, index: int) -> tuple[Problem, IntArray]:
+    """The compact problem of a position, and one tuple of drafts, both the same for every solver."""
+    problem = source.position(index).problem(cell.n, top_k=cell.k or None).compact().problem
+    return problem, problem.scheme.sample(np.random.default_rng([seed, index, cell.k, cell.n]))
+
+
+def measure(cell: Cell, index: int, problem: Problem, drafts: IntArray, timed: Callable[[float], None]) -> Record:
+    """Time one token: from the problem to the law of the output given the drafts.
+
+    A solver that can answer for one tuple alone is timed on that; its full plan is then solved off the clock, for the
+    figures.
+    """
+    solver = get(cell.solver)
+    started = time.perf_counter()
+    if isinstance(solver, TupleSolver):
+        with suppress(Stopped):  # the full solve stops for the same reason, and records it
+            solver.conditional(problem, drafts)
+        wall_s = time.perf_counter() - started
+        timed(wall_s)
+        result = solve(problem, solver, strict=False)
+    else:
+        result = solve(problem, solver, strict=False)
+        if result.plan is not None:
+            result.plan.conditional(drafts)
+        wall_s = time.perf_counter() - started
+        timed(wall_s)
+    best = optimum(problem)
+    plan = result.plan
+    return {
+        "solver": cell.solver,
+        "k": cell.k,
+        "n": cell.n,
+        "position": index,
+        "status": result.status.name,
+        "message": result.message,
+        "wall_s": wall_s,
+        "optimum": best.acceptance,
+        "acceptance": None if plan is None else plan.acceptance,
+        "gap": None if plan is None else plan.gap,
+        "deviation": None if plan is None else plan.deviation,
+        "cells": sum(size for name, size in result.stats.sizes.items() if name.endswith("cells")) or None,
+    }

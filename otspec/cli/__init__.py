@@ -1,0 +1,46 @@
+"""The `otspec` command."""
+
+import sys
+
+import typer
+
+from otspec import __version__
+from otspec.cli.bench import bench
+from otspec.cli.generate import generate
+from otspec.cli.solve import solve
+from otspec.cli.solvers import solvers
+from otspec.errors import DataError, MissingExtra, ProblemError, UnknownSolver
+
+app = typer.Typer(
+    help="Optimal transport for multi-draft speculative decoding.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(solve)
+app.command()(bench)
+app.command()(solvers)
+app.command()(generate)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"otspec {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    """Optimal transport for multi-draft speculative decoding."""
+
+
+def main() -> None:
+    """Run the command; what is wrong with the input is one line on stderr and exit status 2."""
+    try:
+        app()
+    except (DataError, MissingExtra, ProblemError, UnknownSolver) as error:
+        typer.secho(f"error: {error}", fg="red", err=True)
+        sys.exit(2)

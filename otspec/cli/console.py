@@ -1,0 +1,44 @@
+"""How the commands talk: results to stdout, progress to stderr, lists and tables in one way."""
+
+from __future__ import annotations
+
+import os
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+console = Console()
+errors = Console(stderr=True)
+if not console.is_terminal and "COLUMNS" not in os.environ:
+    console = Console(width=160)  # a file or a pipe has no width; tables are then drawn whole
+
+
+def progress_bar() -> Progress:
+    """A bar that leaves the screen when it is done; nothing where stderr is no terminal."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal)
+
+
+def numbers(option: str, text: str, words: dict[str, int] | None = None) -> list[int]:
+    """Positive integers from a list such as ``10,100``; `words` are further values by name.
+
+    Raises
+    ------
+    typer.BadParameter
+        If an item is neither.
+    """
+    known = words or {}
+    values = []
+    for item in text.split(","):
+        word = item.strip()
+        if word in known:
+            values.append(known[word])
+        elif word.isdecimal() and int(word) > 0:
+            values.append(int(word))
+        else:
+            more = "".join(f" or {name}" for name in known)
+            raise typer.BadParameter(
+                f"{word!r} is no positive number{more}; write a list such as 10,100", param_hint=option
+            )
+    return list(dict.fromkeys(values))

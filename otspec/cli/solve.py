@@ -1,0 +1,86 @@
+"""`otspec solve`: the positions of a file, one solver."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.table import Table as RichTable
+
+import otspec
+from otspec.cli.console import console, progress_bar
+from otspec.data import open_source
+from otspec.registry import get
+
+COLUMNS = ("position", "status", "acceptance", "bound", "gap", "deviation", "ms")
+Value = float | int | str | None
+
+
+def solve(
+    file: Annotated[str, typer.Argument(help="A .npz or .safetensors file of positions, or llama3 or gemma2.")],
+    n: Annotated[int, typer.Option("--n", help="Drafts per position.")] = 2,
+    top_k: Annotated[int | None, typer.Option(help="Keep the k likeliest draft tokens.")] = None,
+    top_p: Annotated[float | None, typer.Option(help="Keep the likeliest draft tokens of this mass.")] = None,
+    temperature: Annotated[float, typer.Option(help="Of both models.")] = 1.0,
+    draft_temperature: Annotated[float | None, typer.Option(help="Of the draft model, where it differs.")] = None,
+    solver: Annotated[
+        str, typer.Option(help="As listed by `otspec solvers`; settings as name:key=value.")
+    ] = "max_flow",
+    positions: Annotated[int | None, typer.Option(help="Only the first so many; a profile gives 10.")] = None,
+    seed: Annotated[int, typer.Option(help="Of a profile's positions.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Also write a JSON line per position to this file.")] = None,
+) -> None:
+    """Solve each position of FILE and show acceptance, certificate and time.
+
+    FILE holds target_logits and draft_logits, or target_probs and draft_probs, each of shape (positions, V).
+    Exit status 1: not every position was solved to a certified optimum.
+    """
+    chosen = get(solver)
+    source = open_source(file, seed)
+    count = min(len(source), (10 if file == source.name else len(source)) if positions is None else positions)
+    table = RichTable(title=f"{solver} on {source.name}, n = {n}, {f'top-{top_k}' if top_k else f'V = {source.vocab}'}")
+    for name in COLUMNS:
+        table.add_column(name, justify="left" if name == "status" else "right")
+    lines = []
+    with progress_bar() as bar:
+        for index in bar.track(range(count), description="solving"):
+            problem = source.position(index).problem(
+                n, temperature=temperature, top_k=top_k, top_p=top_p, draft_temperature=draft_temperature
+            )
+            line = _line(index, otspec.solve(problem.compact().problem, chosen, strict=False))
+            lines.append(line)
+            table.add_row(*(_show(line[name]) for name in COLUMNS))
+    console.print(table)
+    solved = [line for line in lines if line["status"] == "OPTIMAL"]
+    if solved:
+        mean = {name: np.mean([line[name] for line in solved]) for name in ("acceptance", "ms")}
+        console.print(f"{len(solved)}/{count} solved; mean acceptance {mean['acceptance']:.4f}, {mean['ms']:.3g} ms")
+    for message in dict.fromkeys(str(line["message"]) for line in lines if line["status"] != "OPTIMAL"):
+        console.print(f"not solved: {message}", style="yellow")
+    if out is not None:
+        out.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    if len(solved) < count:
+        raise typer.Exit(1)
+
+
+def _line(index: int, result: otspec.Result) -> dict[str, Value]:
+    plan = result.plan
+    return {
+        "position": index,
+        "status": result.status.name,
+        "acceptance": None if plan is None else plan.acceptance,
+        "bound": None if plan is None else plan.bound,
+        "gap": None if plan is None else plan.gap,
+        "deviation": None if plan is None else plan.deviation,
+        "ms": result.stats.wall_s * 1e3,
+        "message": result.message,
+    }
+
+
+def _show(value: Value) -> str:
+    if isinstance(value, float):
+        return f"{value:.1e}" if 0 < abs(value) < 1e-4 else f"{value:.6g}"
+    return "-" if value is None else str(value)
