@@ -41,6 +41,12 @@ class Network:
         """Shape (cells,): the set that each edge enters."""
         return np.repeat(np.arange(self.demand.size), np.diff(self.indptr))
 
+    @property
+    def terminals(self) -> tuple[int, int]:
+        """Node numbers of source and sink where a library wants one numbering: tokens, sets, then these."""
+        source = self.supply.size + self.demand.size
+        return source, source + 1
+
 
 def max_flow(network: Network) -> FloatArray:
     """Flow on each edge, shape (cells,), whose total is the largest that the capacities allow."""

@@ -24,8 +24,8 @@ Engine = Callable[[Network], FloatArray]
 def igraph(network: Network) -> FloatArray:
     """igraph's push-relabel, in floating point."""
     ig: Any = require("igraph")
-    tails, heads, capacities = _edges(network)
-    source, sink = _terminals(network)
+    tails, heads, capacities = edge_list(network)
+    source, sink = network.terminals
     graph = ig.Graph(n=sink + 1, edges=np.column_stack((tails, heads)), directed=True)
     flow = np.array(graph.maxflow(source, sink, capacities.tolist()).flow)
     return flow[network.supply.size :][: network.left.size]
@@ -36,8 +36,8 @@ def graph_tool(network: Network) -> FloatArray:
     require("graph_tool")
     gt: Any = require("graph_tool.flow")
     graph_type: Any = require("graph_tool").Graph
-    tails, heads, capacities = _edges(network)
-    source, sink = _terminals(network)
+    tails, heads, capacities = edge_list(network)
+    source, sink = network.terminals
     graph = graph_type(directed=True)
     graph.add_vertex(sink + 1)
     graph.add_edge_list(np.column_stack((tails, heads)))
@@ -54,8 +54,8 @@ def networkx(network: Network) -> FloatArray:
     """
     nx: Any = require("networkx")
     scale = 1 << 80
-    tails, heads, capacities = _edges(network)
-    source, sink = _terminals(network)
+    tails, heads, capacities = edge_list(network)
+    source, sink = network.terminals
     graph = nx.DiGraph()
     for tail, head, capacity in zip(tails.tolist(), heads.tolist(), capacities.tolist(), strict=True):
         graph.add_edge(tail, head, capacity=int(capacity * scale))
@@ -87,20 +87,15 @@ def check_engine(engine: str) -> None:
         raise ValueError(f"no max-flow engine {engine!r}; known: {', '.join(ENGINES)}")
 
 
-def _edges(network: Network) -> tuple[IntArray, IntArray, FloatArray]:
-    """Tails, heads and capacities: source edges, then one edge per cell, then sink edges.
+def edge_list(network: Network) -> tuple[IntArray, IntArray, FloatArray]:
+    """Tails, heads and capacities of a network for a graph library.
 
-    An edge from token to set has no limit in the network; the set's own capacity serves as one.
+    Source edges come first, then one edge per cell, then sink edges; nodes are numbered tokens first, then sets, then
+    source and sink.  An edge from token to set has no limit in the network; the set's own capacity serves as one.
     """
     k, m = network.supply.size, network.demand.size
-    source, sink = _terminals(network)
+    source, sink = network.terminals
     right = network.right
     tails = np.concatenate((np.full(k, source), network.left, k + np.arange(m)))
     heads = np.concatenate((np.arange(k), k + right, np.full(m, sink)))
     return tails, heads, np.concatenate((network.supply, network.demand[right], network.demand))
-
-
-def _terminals(network: Network) -> tuple[int, int]:
-    """Node numbers of source and sink; tokens come first, then sets."""
-    source = network.supply.size + network.demand.size
-    return source, source + 1

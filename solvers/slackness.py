@@ -102,12 +102,13 @@ class Slackness:
         return law
 
     def _solve(self, split: _Split, system: BoolArray) -> FloatArray:
-        """Flow on the cells of one system."""
+        """Flow on the cells of one system; engines in floating point may round below 0."""
         sets = split.sets
         tokens, left = np.unique(sets.cells[system], return_inverse=True)
         rows, sizes = np.unique(sets.owner[system], return_counts=True)
         indptr = np.concatenate(([0], np.cumsum(sizes)))
-        return ENGINES[self.engine](Network(split.served[tokens], sets.mass[rows], indptr, left))
+        flow = ENGINES[self.engine](Network(split.served[tokens], sets.mass[rows], indptr, left))
+        return np.maximum(flow, 0.0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,7 +33,12 @@ def plot(summaries: Sequence[Summary], profile: str, path: Path) -> None:
     labels = {(s.cell.k, s.cell.n): s.cell.setting for s in summaries}
     solvers = list(dict.fromkeys(s.cell.solver for s in summaries))
     _, published = PUBLISHED.get(profile, ("", {}))
-    methods = list(OURS.values()) if published.keys() & set(settings) else []
+    printed = {at: row for at, row in published.items() if at in settings}
+    methods = {
+        method: marker
+        for method, marker in zip(OURS.values(), PAPER_MARKERS, strict=True)
+        if any(row[method] is not None for row in printed.values())
+    }
     series = len(solvers) + len(methods)
     figure, (times, optima) = plt.subplots(
         2, 1, figsize=(max(8.0, 1.9 * len(settings) + 3), 7.5), sharex=True, height_ratios=(3, 1), layout="constrained"
@@ -48,8 +53,8 @@ def plot(summaries: Sequence[Summary], profile: str, path: Path) -> None:
         style = {"color": colour, "marker": "o", "markersize": 5, "linestyle": "none"}
         times.errorbar(at, middle, yerr=(middle - low, high - middle), capsize=2, label=solver, **style)
         _draw_arrows(times, at, high, np.array([s.lower_bound for s in shown], dtype=bool), colour)
-    for number, (method, marker) in enumerate(zip(methods, PAPER_MARKERS, strict=True), start=len(solvers)):
-        rows = [(settings.index(at), row[method]) for at, row in published.items() if at in settings]
+    for number, (method, marker) in enumerate(methods.items(), start=len(solvers)):
+        rows = [(settings.index(at), row[method]) for at, row in printed.items()]
         points = [(at, time.ms, time.lower_bound) for at, time in rows if time is not None]
         at, ms, lower = (np.array(column) for column in zip(*points, strict=True))
         at = at + _shift(number, series)

@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from otspec.bench.cells import Cell, every_solver, grid
+from otspec.bench.driver import Benchmark, run
 from otspec.bench.plot import plot
 from otspec.bench.records import RunFolder
 from otspec.bench.report import failures_table, markdown_report, published_table, results_table
-from otspec.bench.run import Benchmark, run
 from otspec.bench.summary import summarise
 from otspec.cli.console import console, numbers, progress_bar
 from otspec.data import open_source

@@ -12,7 +12,7 @@ from rich.table import Table as RichTable
 
 import otspec
 from otspec.cli.console import console, progress_bar
-from otspec.data import open_source
+from otspec.data import PROFILES, check_positions, open_source
 from otspec.registry import get
 
 COLUMNS = ("position", "status", "acceptance", "bound", "gap", "deviation", "ms")
@@ -40,7 +40,9 @@ def solve(
     """
     chosen = get(solver)
     source = open_source(file, seed)
-    count = min(len(source), (10 if file == source.name else len(source)) if positions is None else positions)
+    if positions is None:
+        positions = 10 if file in PROFILES else len(source)
+    count = check_positions(source, positions)
     table = RichTable(title=f"{solver} on {source.name}, n = {n}, {f'top-{top_k}' if top_k else f'V = {source.vocab}'}")
     for name in COLUMNS:
         table.add_column(name, justify="left" if name == "status" else "right")

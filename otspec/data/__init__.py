@@ -1,7 +1,17 @@
 """Positions to solve: calibrated synthetic ones, and the user's own."""
 
 from otspec.data.files import FileSource, write_npz
-from otspec.data.position import Position, Source, open_source
+from otspec.data.position import Position, Source, check_positions, open_source
 from otspec.data.profiles import PROFILES, Profile, ProfileSource
 
-__all__ = ["PROFILES", "FileSource", "Position", "Profile", "ProfileSource", "Source", "open_source", "write_npz"]
+__all__ = [
+    "PROFILES",
+    "FileSource",
+    "Position",
+    "Profile",
+    "ProfileSource",
+    "Source",
+    "check_positions",
+    "open_source",
+    "write_npz",
+]

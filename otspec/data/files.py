@@ -47,7 +47,7 @@ class FileSource:
             raise DataError(f"{path} is no {' or '.join(_READERS)} file; save arrays {KINDS[0]} or {KINDS[1]} as one")
         try:
             arrays = _READERS[path.suffix](path)
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
             raise DataError(f"{path} cannot be read: {error}") from error
         self._logits, self._target, self._draft = _pair(path, arrays)
         self.vocab = int(self._target.shape[1])

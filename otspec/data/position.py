@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from otspec.errors import DataError
 from otspec.laws import FloatArray
 from otspec.problem import Problem
 
@@ -40,6 +41,19 @@ class Source(Protocol):
 
     def position(self, index: int) -> Position:
         """One of them, 0 <= index < len."""
+
+
+def check_positions(source: Source, positions: int) -> int:
+    """Check that a source has so many positions.
+
+    Raises
+    ------
+    DataError
+        If it has fewer, or none is wanted.
+    """
+    if not 1 <= positions <= len(source):
+        raise DataError(f"positions is {positions}; {source.name} has 1 to {len(source)}")
+    return positions
 
 
 def open_source(name: str, seed: int = 0) -> Source:

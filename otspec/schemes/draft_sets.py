@@ -29,7 +29,7 @@ class DraftSets:
     tokens: IntArray
     """Shape (m, n): ascending distinct tokens, filled with `PAD`; rows in lexicographic order."""
     mass: FloatArray
-    """Shape (m,): the probability that the drafts form the set."""
+    """Shape (m,): the probability that the drafts form the set, above 0."""
 
     @classmethod
     def of_support(cls, drafts: IntArray, probabilities: FloatArray) -> DraftSets:
@@ -65,7 +65,7 @@ class DraftSets:
         Raises
         ------
         ProblemError
-            If no tuple with that set can occur.
+            If no tuple with that set can occur, or its probability is 0 in float64.
         """
         wanted = np.unique(drafts)
         low, high = 0, len(self)

@@ -75,7 +75,9 @@ class IID(DraftScheme):
 
     def support(self) -> Support:
         drafts = np.array(list(itertools.product(self.reachable(), repeat=self.n)), dtype=np.int64)
-        return Support(drafts, self.prob(drafts))
+        probabilities = self.prob(drafts)
+        occurs = probabilities > 0  # products of tiny probabilities underflow
+        return Support(drafts[occurs], probabilities[occurs])
 
     def set_count(self) -> int:
         k = int(np.count_nonzero(self.q))
@@ -84,7 +86,8 @@ class IID(DraftScheme):
     def draft_sets(self) -> DraftSets:
         reachable = self.reachable()
         index, mass = iid_sets(self.q[reachable], self.n, self.set_count())
-        return DraftSets(np.append(reachable, PAD)[index], mass)
+        occurs = mass > 0
+        return DraftSets(np.append(reachable, PAD)[index[occurs]], mass[occurs])
 
     def prefix_order(self, p: FloatArray) -> IntArray:
         # Decreasing p/q [hu2025towards, section 4.2]; what no draft can reach goes first, where it gains nothing.

@@ -56,11 +56,11 @@ class DraftScheme(Protocol):
 
     @abstractmethod
     def support_size(self) -> int:
-        """Number of tuples that `support` would list; exact, however large."""
+        """An upper bound on the number of tuples that `support` would list; any integer, however large."""
 
     @abstractmethod
     def support(self) -> Support:
-        """Every tuple that can occur.  Meant for small problems: see `support_size` first."""
+        """Every tuple whose probability is above 0 in float64.  Meant for small problems: see `support_size` first."""
 
     def set_count(self) -> int:
         """An upper bound on the number of sets that `draft_sets` would list."""

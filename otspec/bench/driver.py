@@ -19,8 +19,7 @@ from typing import Any
 from otspec.bench.cells import Cell
 from otspec.bench.records import Record, RunFolder
 from otspec.bench.worker import serve
-from otspec.data import Source
-from otspec.errors import DataError
+from otspec.data import Source, check_positions
 from otspec.extras import installed
 
 PREPARATION_S = 300.0
@@ -43,8 +42,7 @@ class Benchmark:
     """Worker processes."""
 
     def __post_init__(self) -> None:
-        if not 1 <= self.positions <= len(self.source):
-            raise DataError(f"positions is {self.positions}; {self.source.name} has 1 to {len(self.source)}")
+        check_positions(self.source, self.positions)
 
     @property
     def identity(self) -> Mapping[str, object]:

@@ -1,0 +1,76 @@
+"""A small source of positions, and solvers that misbehave on purpose; workers import them by unpickling the source."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from otspec.data import Position
+from otspec.problem import Problem
+from otspec.registry import Solution, Stopped, register
+from otspec.results import Status
+from otspec.solvers import MaxFlow
+
+
+class SmallSource:
+    """Twelve positions over 8 tokens."""
+
+    name = "small"
+    vocab = 8
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        return {"test": "small"}
+
+    def __len__(self) -> int:
+        return 12
+
+    def position(self, index: int) -> Position:
+        rng = np.random.default_rng(index)
+        return Position(rng.normal(size=8), rng.normal(size=8))
+
+
+@register("test_moody")
+@dataclass(frozen=True)
+class Moody:
+    """Solves by max_flow, but hangs, or gives up, on some first likeliest tokens."""
+
+    tol: float = 1e-9
+    hangs_on: int = -1
+    gives_up_on: int = -1
+
+    name: ClassVar[str]
+    exact: ClassVar[bool] = False
+    schemes: ClassVar[str] = "any"
+    variants: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        return ()
+
+    def supports(self, problem: Problem) -> str | None:
+        return None
+
+    def __call__(self, problem: Problem) -> Solution:
+        mood = mood_at(problem)
+        if mood == self.gives_up_on:
+            raise Stopped(Status.LIMIT, "not in the mood")
+        if mood == self.hangs_on:
+            time.sleep(600)
+        return MaxFlow()(problem)
+
+
+def mood_at(problem: Problem) -> int:
+    """The likeliest of the tokens that can be drafted."""
+    return int(problem.p[:-1].argmax())
+
+
+def moods() -> list[int]:
+    """The mood of `Moody` at each position, for k = 4."""
+    source = SmallSource()
+    problems = (source.position(index).problem(2, top_k=4).compact().problem for index in range(len(source)))
+    return [mood_at(problem) for problem in problems]

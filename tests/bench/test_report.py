@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from otspec import MissingExtra, UnknownSolver
+from otspec.bench import Cell, grid
+from otspec.bench.cells import every_solver
+from otspec.bench.plot import plot
+from otspec.bench.published import PUBLISHED
+from otspec.bench.records import Record
+from otspec.bench.report import failures_table, markdown_report, published_table, results_table
+from otspec.bench.summary import Summary, summarise
+
+
+def record(position: int, status: str = "OPTIMAL", wall_s: float = 0.002, **figures: object) -> Record:
+    plan = {"acceptance": 0.5, "gap": 1e-16, "deviation": 2e-16} if status == "OPTIMAL" else {}
+    return {"position": position, "status": status, "message": "why", "wall_s": wall_s, "optimum": 0.5} | plan | figures
+
+
+def summary(cell: Cell, *records: Record) -> Summary:
+    made = summarise(cell, records)
+    assert made is not None
+    return made
+
+
+SOLVED = summary(Cell(10, 2, "lp"), record(0, wall_s=0.001), record(1, wall_s=0.003))
+CUT = summary(Cell(10, 3, "lp"), record(0), record(1, "BUDGET", wall_s=20.0, optimum=None))
+REFUSED = summary(Cell(100, 2, "lp"), record(0, "LIMIT"))
+
+
+def test_a_cell_without_records_has_no_summary() -> None:
+    assert summarise(Cell(10, 2, "lp"), []) is None
+
+
+def test_the_table_shows_times_lower_bounds_and_refusals() -> None:
+    rows = results_table([SOLVED, CUT, REFUSED], "llama3").rows
+    assert rows[0] == ("(10, 2)", "lp", "2", "2 [1.5, 2.5]", "2", "2/2", "0.5000", "0.5000", "1e-16", "2e-16")
+    assert rows[1][2:6] == (">= 10,001", "10,001 [5,002, 15,000]", "2", "1/2")
+    assert rows[2][2:7] == ("refused", "-", "-", "0/1", "-")
+
+
+def test_failures_are_listed_with_their_reason() -> None:
+    table = failures_table([SOLVED, CUT, REFUSED])
+    assert table is not None
+    assert table.rows == [("(10, 3)", "lp", "1/2", "BUDGET: why"), ("(100, 2)", "lp", "1/1", "LIMIT: why")]
+    assert failures_table([SOLVED]) is None
+
+
+def test_the_papers_rows_stand_beside_ours() -> None:
+    table = published_table([SOLVED, CUT, REFUSED], "llama3")
+    assert table is not None
+    assert ("(10, 2)", "General LP", "4.07", "lp", "2") in table.rows
+    assert ("(10, 3)", "General LP", "30.14", "lp", ">= 10,001") in table.rows
+    assert ("(100, 2)", "General LP", "4,000+", "lp", "refused") in table.rows
+    assert ("(10, 2)", "G.R. 1e-3", "5.27 (98%)", "-", "-") in table.rows
+    assert "2511.15898" in table.note
+    assert published_table([SOLVED], "mine.npz") is None
+    assert published_table([summary(Cell(7, 2, "lp"), record(0))], "llama3") is None
+
+
+def test_the_papers_tables_are_complete() -> None:
+    for _, table in PUBLISHED.values():
+        assert list(table) == [(10, 2), (10, 3), (10, 4), (10, 5), (100, 2), (100, 3), (1000, 2)]
+        assert table[1000, 2]["General LP"] is None
+
+
+def test_markdown_holds_every_table_and_picture() -> None:
+    text = markdown_report([results_table([SOLVED], "mine|yours"), None], ["report.png"], "a machine")
+    assert "![report.png](report.png)" in text
+    assert "## Solvers on mine|yours" in text
+    assert "| (10, 2) | lp | 2 |" in text
+    assert "| --- | --- | ---: |" in text
+
+
+def test_a_narrow_screen_goes_without_details() -> None:
+    table = results_table([SOLVED], "llama3")
+    assert len(table.on_screen(160).columns) == len(table.header) == 10
+    assert [column.header for column in table.on_screen(80).columns] == [
+        "(k, n)",
+        "solver",
+        "mean",
+        "solved",
+        "acceptance",
+        "alpha*",
+    ]
+
+
+@pytest.mark.parametrize("summaries", [[SOLVED, CUT, REFUSED], [REFUSED]], ids=["mixed", "nothing-solved"])
+def test_draws_a_picture_whatever_was_solved(tmp_path: Path, summaries: list[Summary]) -> None:
+    pytest.importorskip("matplotlib")
+    for profile in ("llama3", "mine.npz"):
+        plot(summaries, profile, tmp_path / "report.png")
+        assert (tmp_path / "report.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_grid_runs_from_small_to_large_and_ends_with_the_whole_vocabulary() -> None:
+    cells = grid([100, 0, 10], [3, 2], ["max_flow"])
+    assert [cell.setting for cell in cells] == ["(10, 2)", "(10, 3)", "(100, 2)", "(100, 3)", "(V, 2)", "(V, 3)"]
+
+
+def test_the_grid_checks_its_solvers_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UnknownSolver, match="no solver 'lp2'"):
+        grid([10], [2], ["lp2"])
+    monkeypatch.setattr("otspec.bench.cells.installed", lambda package: False)
+    with pytest.raises(MissingExtra, match=r'lp needs highspy: pip install "otspec\[solvers\]"'):
+        grid([10], [2], ["lp"])
+
+
+def test_all_means_what_is_installed_and_names_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("otspec.bench.cells.installed", lambda package: package == "igraph")
+    ready, left_out = every_solver()
+    assert {"max_flow", "max_flow:engine=igraph", "slackness"} <= set(ready)
+    assert {"lp", "lp:form=full", "canonical", "max_flow:engine=networkx"} <= set(left_out)

@@ -1,0 +1,140 @@
+"""The commands as a user types them, in this process; `.ci/wheel` runs them from an installed wheel."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import otspec
+from otspec.cli import main
+from otspec.data import open_source
+
+
+def otspec_command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """Exit status of `otspec` with the arguments."""
+    monkeypatch.setattr(sys, "argv", ["otspec", *arguments])
+    with pytest.raises(SystemExit) as exit_:
+        main()
+    return int(exit_.value.code or 0)
+
+
+@pytest.fixture
+def positions(tmp_path: Path) -> Path:
+    """A file of four positions over 50 tokens."""
+    rng = np.random.default_rng(0)
+    target = rng.normal(scale=2, size=(4, 50))
+    path = tmp_path / "positions.npz"
+    np.savez(path, target_logits=target, draft_logits=target + rng.normal(size=(4, 50)))
+    return path
+
+
+def test_solve_shows_and_writes_every_position(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], positions: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.jsonl"
+    arguments = ("solve", str(positions), "--n", "3", "--top-k", "10", "--solver", "max_flow", "--out", str(out))
+    assert otspec_command(monkeypatch, *arguments) == 0
+    assert "4/4 solved" in capsys.readouterr().out
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [line["position"] for line in lines] == [0, 1, 2, 3]
+    source = open_source(str(positions))
+    for line in lines:
+        best = otspec.optimum(source.position(line["position"]).problem(3, top_k=10))
+        assert line["acceptance"] == pytest.approx(best.acceptance, abs=1e-9)
+
+
+def test_solve_says_why_not_and_exits_with_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], positions: Path
+) -> None:
+    arguments = ("solve", str(positions), "--n", "3", "--solver", "max_flow:max_cells=10", "--positions", "2")
+    assert otspec_command(monkeypatch, *arguments) == 1
+    shown = capsys.readouterr().out
+    assert shown.count("LIMIT") == 2
+    assert "exceed max_cells = 10" in shown
+
+
+def test_bench_measures_reports_and_resumes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], positions: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("pyarrow")
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "report"
+    cells = ("--k", "5,V", "--n", "2", "--solver", "max_flow,slackness", "--positions", "3")
+    arguments = ("bench", *cells, "--data", str(positions), "--out", str(out))
+    assert otspec_command(monkeypatch, *arguments) == 0
+    assert "(V, 2)" in capsys.readouterr().out
+    assert {path.name for path in out.iterdir()} == {
+        "report.md",
+        "report.png",
+        "results.jsonl",
+        "results.parquet",
+        "run.json",
+    }
+    assert "| (5, 2) | max_flow |" in (out / "report.md").read_text()
+    log = (out / "results.jsonl").read_text()
+    assert otspec_command(monkeypatch, *arguments) == 0
+    assert (out / "results.jsonl").read_text() == log
+    assert otspec_command(monkeypatch, *arguments, "--seed", "1") == 2
+    assert "holds another run: its seed is 0, yours 1" in " ".join(capsys.readouterr().err.split())
+
+
+def test_solvers_are_listed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert otspec_command(monkeypatch, "solvers") == 0
+    shown = capsys.readouterr().out
+    assert all(info.name in shown for info in otspec.available())
+
+
+def test_generate_writes_what_solve_reads(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "g.npz"
+    assert otspec_command(monkeypatch, "generate", "llama3", "--positions", "1", "--out", str(path)) == 0
+    assert otspec_command(monkeypatch, "solve", str(path), "--top-k", "20") == 0
+    assert "1/1 solved" in capsys.readouterr().out
+
+
+def test_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert otspec_command(monkeypatch, "--version") == 0
+    assert capsys.readouterr().out == f"otspec {otspec.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("solve", "nowhere.npz"), "there is no file nowhere.npz"),
+        (("solve", "FILE", "--solver", "lp2"), "no solver 'lp2'; known: canonical"),
+        (("solve", "FILE", "--solver", "max_flow:engine=scipy"), "no max-flow engine 'scipy'; known: numba"),
+        (("solve", "FILE", "--n", "0"), "n is 0; draft at least 1 token per position"),
+        (("solve", "FILE", "--top-k", "0"), "top_k is 0"),
+        (("solve", "FILE", "--temperature", "-1"), "temperature is -1.0"),
+        (("solve", "FILE", "--positions", "9"), "positions is 9"),
+        (("bench", "--k", "ten"), "'ten' is no positive number or V"),
+        (("bench", "--n", "0"), "'0' is no positive number"),
+        (("bench", "--budget", "0"), "grant each cell some time"),
+        (("bench", "--data", "FILE", "--positions", "5"), "positions is 5; positions.npz has 1 to 4"),
+        (("bench", "--solver", "lp,guess"), "no solver 'guess'"),
+        (("generate", "llama4", "--out", "x.npz"), "no profile 'llama4'; known: llama3, gemma2"),
+        (("generate", "llama3", "--out", "x.txt"), "give --out a name that ends in .npz"),
+    ],
+)
+def test_bad_input_is_one_clear_error(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    positions: Path,
+    arguments: tuple[str, ...],
+    message: str,
+) -> None:
+    if arguments[0] == "bench":
+        pytest.importorskip("pyarrow")
+        pytest.importorskip("matplotlib")
+    monkeypatch.chdir(positions.parent)
+    arguments = tuple(str(positions) if argument == "FILE" else argument for argument in arguments)
+    assert otspec_command(monkeypatch, *arguments) == 2
+    error = capsys.readouterr().err
+    assert message in " ".join(error.replace("│", " ").split())
+    assert "Traceback" not in error
+    assert not (positions.parent / "report").exists()

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from otspec import DataError, optimum
+from otspec.data import PROFILES, ProfileSource, open_source
+
+
+def test_a_position_depends_on_seed_and_index_alone() -> None:
+    first, again, other = (open_source("llama3", seed) for seed in (3, 3, 4))
+    first.position(0)
+    np.testing.assert_array_equal(first.position(5).target_logits, again.position(5).target_logits)
+    np.testing.assert_array_equal(first.position(5).draft_logits, again.position(5).draft_logits)
+    assert not np.array_equal(first.position(5).target_logits, other.position(5).target_logits)
+    assert not np.array_equal(first.position(5).target_logits, first.position(6).target_logits)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_scales_have_the_medians_of_the_profile_and_stay_in_range(name: str) -> None:
+    profile = PROFILES[name]
+    scales = ProfileSource(profile)._scales
+    # 2**14 Sobol points: the median is off by far less than the 1 % allowed.
+    np.testing.assert_allclose(np.median(scales, axis=0), (profile.scale_median, profile.noise_median), rtol=0.01)
+    for column, (low, high) in zip(scales.T, (profile.scale_range, profile.noise_range), strict=True):
+        assert low <= column.min() < column.max() <= high
+
+
+def test_logits_have_the_laws_of_the_profile() -> None:
+    source = ProfileSource(PROFILES["llama3"])
+    position = source.position(2)
+    scale, noise = source._scales[2]
+    # The mean of |Laplace| is its scale, with a relative error of 1/sqrt(128256) = 0.003; 5 sigma.
+    assert np.abs(position.target_logits).mean() == pytest.approx(scale, rel=0.014)
+    assert (position.draft_logits - position.target_logits).std() == pytest.approx(noise, rel=0.01)
+
+
+def test_acceptance_rises_with_k_and_with_n_as_calibrated() -> None:
+    source = open_source("llama3")
+    settings = ((10, 1), (10, 2), (100, 2), (1000, 4))
+    acceptance = [
+        [optimum(source.position(index).problem(n, top_k=k).compact().problem).acceptance for k, n in settings]
+        for index in range(40)
+    ]
+    means = np.mean(acceptance, axis=0)
+    assert (np.diff(means) > 0).all()
+    # Means over thousands of positions are .774, .822, .886 and .938; 40 have a standard error of about .03.
+    np.testing.assert_allclose(means, (0.774, 0.822, 0.886, 0.938), atol=0.06)
+
+
+@pytest.mark.parametrize("index", [-1, 1 << 14])
+def test_refuses_an_index_out_of_range(index: int) -> None:
+    with pytest.raises(DataError, match="indices run from 0 to 16383"):
+        open_source("gemma2").position(index)
+
+
+def test_identity_tells_profiles_and_seeds_apart() -> None:
+    assert open_source("llama3", 0).identity == open_source("llama3", 0).identity
+    assert open_source("llama3", 0).identity != open_source("llama3", 1).identity
+    assert open_source("llama3", 0).identity != open_source("gemma2", 0).identity

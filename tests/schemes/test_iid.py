@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import chisquare
+
+from otspec import IID, ProblemError
+from otspec.schemes.iid import power_increments
+from tests.instances import Q4
+from tests.oracles import Floats, all_tuples, hit_function, members, set_masses
+
+LAWS: dict[str, Floats] = {
+    "plain": Q4,
+    "zeros": np.array([0.0, 0.5, 0.0, 0.3, 0.2]),
+    "point": np.array([0.0, 1.0, 0.0]),
+    "one-token": np.ones(1),
+    "ties": np.full(5, 0.2),
+    "tail": np.array([1e-300, 1 - 1e-12, 1e-12]),
+}
+
+
+@pytest.fixture(params=LAWS.values(), ids=list(LAWS))
+def q(request: pytest.FixtureRequest) -> Floats:
+    law: Floats = request.param
+    return law
+
+
+@pytest.fixture(params=[1, 2, 3])
+def n(request: pytest.FixtureRequest) -> int:
+    number: int = request.param
+    return number
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 2.0, True, "2", None])
+def test_n_is_an_integer_of_at_least_one(wrong: Any) -> None:
+    with pytest.raises(ProblemError, match="draft at least 1 token"):
+        IID(Q4, wrong)
+
+
+def test_takes_a_numpy_integer_for_n() -> None:
+    scheme = IID(Q4, np.int64(3))  # type: ignore[arg-type]  # what an array of settings holds
+    assert type(scheme.n) is int
+
+
+def test_names_the_law_that_is_wrong() -> None:
+    with pytest.raises(ProblemError, match=r"q sums to 0\.9"):
+        IID(Q4 * 0.9, 2)
+
+
+def test_prob_is_a_product(q: Floats, n: int) -> None:
+    scheme = IID(q, n)
+    tuples = all_tuples(scheme)
+    expected = [math.prod(q[token] for token in drafts) for drafts in tuples]
+    assert_allclose(scheme.prob(tuples), expected, rtol=1e-15)
+    assert scheme.prob(tuples[0]).shape == ()
+    assert scheme.prob(tuples).sum() == pytest.approx(1.0, abs=1e-14)
+
+
+def test_support_lists_every_tuple_that_can_occur(q: Floats, n: int) -> None:
+    scheme = IID(q, n)
+    drafts, probabilities = scheme.support()
+    # Not all(q > 0): the probability of a tuple of tokens of 1e-300 is 0 in float64.
+    possible = {tuple(t) for t in all_tuples(scheme).tolist() if math.prod(q[token] for token in t) > 0}
+    assert {tuple(t) for t in drafts.tolist()} == possible
+    assert len(drafts) == len(possible) <= scheme.support_size()
+    assert_array_equal(probabilities, scheme.prob(drafts))
+
+
+def test_support_size_may_be_any_integer() -> None:
+    assert IID(np.full(100_000, 1e-5), 20).support_size() == 10**100
+
+
+def test_reachable(q: Floats, n: int) -> None:
+    assert_array_equal(IID(q, n).reachable(), np.flatnonzero(q > 0))
+
+
+def test_compact_renumbers_and_adds_a_token_never_drafted() -> None:
+    compact = IID(LAWS["zeros"], 2).compact()
+    assert_allclose(compact.q, [0.5, 0.3, 0.2, 0.0], rtol=1e-15)
+    assert compact.n == 2
+
+
+def test_hit_chain_is_the_hit_function_of_prefixes(q: Floats, n: int) -> None:
+    scheme = IID(q, n)
+    hits = hit_function(scheme)
+    for order in itertools.permutations(range(q.size)):
+        chain = scheme.hit_chain(np.array(order))
+        codes = np.concatenate(([0], np.cumsum(1 << np.array(order))))
+        assert_allclose(chain, hits[codes], rtol=0, atol=1e-15 * 3**n)  # one rounding per factor and sum
+        assert chain[0] == 0
+        assert chain[-1] == 1
+        assert (np.diff(chain) >= 0).all()
+
+
+def test_hit_chain_keeps_tiny_masses() -> None:
+    chain = IID(np.array([1e-300, 1.0]), 4).hit_chain(np.array([0, 1]))
+    assert_allclose(chain, [0.0, 4e-300, 1.0], rtol=1e-14)
+
+
+def test_priority_law_is_the_law_of_the_best_placed_draft(q: Floats, n: int) -> None:
+    scheme = IID(q, n)
+    tuples = all_tuples(scheme)
+    probabilities = scheme.prob(tuples)
+    for order in itertools.permutations(range(q.size)):
+        rank = np.argsort(order)
+        best = np.array(order)[rank[tuples].min(axis=1)]
+        expected = np.bincount(best, weights=probabilities, minlength=q.size)
+        # Relative, because all terms are positive; 1e-290 forgives where a product underflows in one of both.
+        assert_allclose(scheme.priority_law(np.array(order)), expected, rtol=1e-14, atol=1e-290)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7])
+def test_power_increments_are_exact_where_a_difference_of_powers_is_not(n: int) -> None:
+    q = np.array([1e-25, 0.3, 1e-20, 0.1, 1e-18, 0.35, 0.0, 1e-30, 0.25])
+    below, expected = Fraction(0), []
+    for step in map(Fraction, q.tolist()):
+        expected.append(float((below + step) ** n - below**n))
+        below += step
+    assert_allclose(power_increments(q, n), expected, rtol=1e-13, atol=0)
+    # The trap this guards against: the literal formula gives 0 for tokens below an ulp of what came before.
+    literal = np.diff(np.concatenate(([0.0], np.cumsum(q))) ** n)
+    assert literal[2] == 0 < expected[2]
+
+
+def test_prefix_order_is_by_ratio_with_unreachable_tokens_first() -> None:
+    scheme = IID(np.array([0.5, 0.0, 0.25, 0.25]), 2)
+    order = scheme.prefix_order(np.array([0.1, 0.2, 0.3, 0.4]))
+    assert_array_equal(order, [1, 3, 2, 0])
+
+
+def test_draft_sets_are_those_of_enumeration(q: Floats, n: int) -> None:
+    scheme = IID(q, n)
+    sets = scheme.draft_sets()
+    assert len(sets) <= scheme.set_count()
+    found = {tuple(row[row >= 0].tolist()): mass for row, mass in zip(sets.tokens, sets.mass, strict=True)}
+    expected = set_masses(scheme)
+    assert expected.keys() <= found.keys()
+    for key, mass in found.items():
+        # 1e-300 forgives where a product underflows in one of both.
+        assert mass == pytest.approx(expected.get(key, 0.0), rel=1e-13, abs=1e-300)
+
+
+def test_draft_sets_stand_in_lexicographic_order() -> None:
+    sets = IID(np.full(4, 0.25), 3).draft_sets()
+    rows = [tuple(row) for row in sets.tokens.tolist()]
+    assert rows == sorted(rows)
+    assert len(rows) == 4 + 6 + 4
+
+
+def test_sample_frequencies_follow_prob() -> None:
+    scheme = IID(LAWS["zeros"], 2)
+    drafts = scheme.sample(np.random.default_rng(0), 20_000)
+    assert drafts.shape == (20_000, 2)
+    possible, probabilities = scheme.support()
+    counts = np.array([(drafts == pair).all(axis=1).sum() for pair in possible])
+    assert counts.sum() == 20_000  # nothing impossible was drawn
+    assert chisquare(counts, 20_000 * probabilities).pvalue > 1e-3  # fixed seed
+
+
+def test_sample_of_one_tuple() -> None:
+    assert IID(Q4, 3).sample(np.random.default_rng(0)).shape == (3,)
+
+
+def test_members_of_a_code() -> None:
+    # The oracle's own coding, on which the hit function tests rest.
+    assert_array_equal(members(0b1101, 4), [0, 2, 3])

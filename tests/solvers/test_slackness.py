@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from otspec import IID, Problem, ProblemError, Table, optimum, solve
+from otspec.flow import Network
+from otspec.registry import Stopped
+from otspec.solvers import Slackness
+from otspec.solvers.flow_engines import ENGINES
+from tests.instances import P4, Q4, VARIED, Instance, sample_of_each
+from tests.oracles import Floats
+
+SPLIT = Problem(np.array([0.5, 0.4, 0.06, 0.04]), IID(Q4, 2))
+"""H* = {2, 3}: 1 - 0.7**2 + 0.1 = 0.61, against 0.69 for {1, 2, 3} and more for all others."""
+
+
+@pytest.fixture
+def solved(monkeypatch: pytest.MonkeyPatch) -> list[Network]:
+    """The networks that the numba engine is asked to solve, in order."""
+    networks: list[Network] = []
+    engine = ENGINES["numba"]
+
+    def counting(network: Network) -> Floats:
+        networks.append(network)
+        return engine(network)
+
+    monkeypatch.setitem(ENGINES, "numba", counting)
+    return networks
+
+
+def assert_conditionals_are_those_of_the_full_plan(problem: Problem, solver: Slackness) -> None:
+    plan = solve(problem, solver).plan
+    assert plan is not None
+    # The orders of one set are one system and one row of it: the last of them stands for all.
+    by_set = {frozenset(drafts.tolist()): drafts for drafts in problem.scheme.support().drafts}
+    for drafts in by_set.values():
+        probability = float(problem.scheme.prob(drafts))
+        # Weighted: given drafts of probability 1e-200, rounding of p's residual may decide between tokens.
+        one, full = solver.conditional(problem, drafts), plan.conditional(drafts)
+        assert_allclose(probability * one, probability * full, rtol=0, atol=1e-12)
+        assert (one >= 0).all()
+        assert one.sum() == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("instance", VARIED, ids=lambda instance: instance.name)
+def test_one_tuple_has_the_law_of_the_full_plan(instance: Instance) -> None:
+    assert_conditionals_are_those_of_the_full_plan(instance.problem, Slackness())
+
+
+@pytest.mark.parametrize("instance", sample_of_each(1), ids=lambda instance: instance.name)
+def test_one_tuple_has_the_law_of_the_full_plan_with_any_engine(instance: Instance, engine: str) -> None:
+    assert_conditionals_are_those_of_the_full_plan(instance.problem, Slackness(engine=engine))
+
+
+def test_one_tuple_costs_one_system(solved: list[Network]) -> None:
+    # Sets with 0 or 1 in them make the outer system, {2}, {3} and {2, 3} the inner one.
+    assert optimum(SPLIT).minimiser.tolist() == [2, 3]
+    for drafts, cells, tokens in (([0, 3], 8, [0, 1]), ([1, 1], 8, [0, 1]), ([3, 2], 4, [2, 3]), ([2, 2], 4, [2, 3])):
+        solved.clear()
+        Slackness().conditional(SPLIT, np.array(drafts))
+        (network,) = solved
+        assert network.left.size == cells
+        assert network.supply.size == len(tokens)
+
+
+def test_full_plan_solves_both_systems(solved: list[Network]) -> None:
+    result = solve(SPLIT, Slackness())
+    assert [network.left.size for network in solved] == [8, 4]
+    assert result.stats.sizes == {"sets": 10, "outer_cells": 8, "inner_cells": 4}
+
+
+def test_cells_between_the_systems_are_dropped() -> None:
+    # Sets with a draft on either side, {0, 2} and the like: their four cells on H* belong to no system.
+    sets = SPLIT.scheme.draft_sets()
+    sizes = solve(SPLIT, Slackness()).stats.sizes
+    assert sizes["outer_cells"] + sizes["inner_cells"] == sets.cells.size - 4
+
+
+@pytest.mark.parametrize(
+    ("problem", "outer", "inner"),
+    [
+        (Problem(P4, IID(P4, 2)), 16, 0),
+        (Problem(np.array([0.0, 1.0]), IID(np.array([1.0, 0.0]), 2)), 0, 1),
+        (Problem(np.array([0.5, 0.3, 0.2]), Table(np.array([[0, 1], [2, 2]]), np.array([0.5, 0.5]), 3)), 2, 1),
+    ],
+    ids=["no-token-over-drafted", "every-draft-over-drafted", "correlated"],
+)
+def test_either_system_may_be_empty(problem: Problem, outer: int, inner: int, engine: str) -> None:
+    sizes = solve(problem, Slackness(engine=engine)).stats.sizes
+    assert (sizes["outer_cells"], sizes["inner_cells"]) == (outer, inner)
+
+
+def test_refuses_drafts_that_cannot_be() -> None:
+    problem = Problem(np.array([0.5, 0.3, 0.2]), IID(np.array([0.5, 0.5, 0.0]), 2))
+    with pytest.raises(ProblemError, match="have probability 0"):
+        Slackness().conditional(problem, np.array([0, 2]))
+    with pytest.raises(ProblemError, match="n = 2"):
+        Slackness().conditional(problem, np.array([0, 1, 1]))
+
+
+def test_refuses_drafts_whose_probability_underflows() -> None:
+    # Each token can be drawn, but the pair (0, 0) has probability 1e-600, which is 0 in float64.
+    problem = Problem(np.array([0.5, 0.5]), IID(np.array([1e-300, 1.0]), 2))
+    with pytest.raises(ProblemError, match="have probability 0"):
+        Slackness().conditional(problem, np.array([0, 0]))
+
+
+def test_size_guard_holds_for_one_tuple_as_well() -> None:
+    with pytest.raises(Stopped, match="20 network edges exceed max_cells = 19"):
+        Slackness(max_cells=19).conditional(SPLIT, np.array([0, 1]))

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from otspec import IID, Problem, Table, optimum
+from otspec.certificate import pick_law, pick_weights
+from tests.instances import KNOWN, P4, Q4, SMALL, VARIED, Instance, Known, peaked_problem, sample_of_each
+from tests.oracles import hit_function, mass_function, optimal_acceptance
+
+ROUNDING = 1e-13
+"""Sums of at most 216 products of probabilities, here and in the oracle."""
+
+
+@pytest.mark.parametrize("known", KNOWN, ids=lambda known: known.name)
+def test_known_answer(known: Known) -> None:
+    best = optimum(known.problem)
+    assert best.acceptance == pytest.approx(known.acceptance, abs=ROUNDING), known.why
+    assert best.bound == pytest.approx(known.acceptance, abs=ROUNDING), known.why
+
+
+@pytest.mark.parametrize("instance", SMALL, ids=lambda instance: instance.name)
+def test_both_sides_meet_at_the_enumerated_optimum(instance: Instance) -> None:
+    best = optimum(instance.problem)
+    alpha = optimal_acceptance(instance.problem)
+    assert best.acceptance == pytest.approx(alpha, abs=ROUNDING)
+    assert best.bound == pytest.approx(alpha, abs=1e-12)  # TIE_TOL lets H* miss tokens that are even up to rounding
+    assert best.gap == best.bound - best.acceptance
+
+
+@pytest.mark.parametrize("instance", SMALL, ids=lambda instance: instance.name)
+def test_proposal_is_a_base_of_the_hit_function(instance: Instance) -> None:
+    # g(A) <= f(A) for all A and g(V) = 1: exactly the laws that some choice among the drafts can have.
+    problem = instance.problem
+    proposal = optimum(problem).proposal
+    assert (proposal >= 0).all()
+    assert proposal.sum() == pytest.approx(1.0, abs=ROUNDING)
+    excess = mass_function(proposal) - hit_function(problem.scheme)
+    assert excess.max() <= ROUNDING
+
+
+@pytest.mark.parametrize("instance", VARIED, ids=lambda instance: instance.name)
+def test_minimiser_is_where_the_proposal_exceeds_the_target(instance: Instance) -> None:
+    problem = instance.problem
+    best = optimum(problem)
+    over_drafted = np.zeros(problem.vocab, dtype=bool)
+    over_drafted[best.minimiser] = True
+    assert_array_equal(best.minimiser, np.flatnonzero(over_drafted))  # ascending, each once
+    excess = best.proposal - problem.p
+    assert (excess[over_drafted] >= -ROUNDING).all()
+    assert (excess[~over_drafted] <= 1e-12).all()  # TIE_TOL
+
+
+@pytest.mark.parametrize(
+    "instance",
+    [i for i in VARIED if isinstance(i.problem.scheme, IID) and i.problem.vocab <= 5 and i.problem.p.min() > 1e-9],
+    ids=lambda instance: instance.name,
+)
+def test_proposal_minimises_chi_square_over_all_bases(instance: Instance) -> None:
+    # First-order condition of the convex sum g**2 / p at every vertex of the base polytope, one per order of tokens.
+    problem = instance.problem
+    proposal = optimum(problem).proposal
+    slope = proposal / problem.p
+    orders = itertools.permutations(range(problem.vocab))
+    vertices = np.array([problem.scheme.priority_law(np.array(order)) for order in orders])
+    descent = (vertices - proposal) @ slope
+    assert descent.min() >= -ROUNDING * max(1.0, slope.max())
+
+
+@pytest.mark.parametrize("n", [*range(1, 17), 64])
+def test_realistic_vocabulary_is_certified_to_rounding(n: int) -> None:
+    # A difference of powers would lose the tail here; 1e-12 is what 20 000 float64 terms cost.
+    problem = peaked_problem(20_000, n)
+    best = optimum(problem)
+    assert abs(best.gap) <= 1e-12
+    assert best.proposal.sum() == pytest.approx(1.0, abs=1e-12)
+    assert 0.4 < best.acceptance < 1 - 1e-5  # neither trivial end
+    assert 0 < best.minimiser.size < problem.vocab
+
+
+def test_optimum_grows_with_the_number_of_drafts() -> None:
+    values = [optimum(peaked_problem(1000, n)).acceptance for n in (1, 2, 3, 4, 8, 16, 64)]
+    assert (np.diff(values) > 0).all()
+
+
+@pytest.mark.parametrize("instance", sample_of_each(5), ids=lambda instance: instance.name)
+def test_names_of_tokens_do_not_matter(instance: Instance) -> None:
+    problem = instance.problem
+    to = np.random.default_rng(0).permutation(problem.vocab)
+    scheme = problem.scheme
+    if isinstance(scheme, IID):
+        renamed = Problem(problem.p[to], IID(scheme.q[to], scheme.n))
+    else:
+        drafts, probabilities = scheme.support()
+        renamed = Problem(problem.p[to], Table(np.argsort(to)[drafts], probabilities, scheme.vocab))
+    assert optimum(renamed).acceptance == pytest.approx(optimum(problem).acceptance, abs=ROUNDING)
+
+
+@pytest.mark.parametrize("instance", [i for i in VARIED if isinstance(i.problem.scheme, IID)], ids=lambda i: i.name)
+def test_prefixes_and_maximum_flow_agree(instance: Instance) -> None:
+    # The same law as a table has no known order, so its optimum goes by maximum flow.
+    problem = instance.problem
+    table = Problem(problem.p, Table(*problem.scheme.support(), problem.vocab))
+    by_flow = optimum(table)
+    assert by_flow.acceptance == pytest.approx(optimum(problem).acceptance, abs=ROUNDING)
+    assert by_flow.bound == pytest.approx(optimum(problem).bound, abs=1e-12)
+
+
+def test_equal_laws_over_draft_no_token() -> None:
+    for scheme in (IID(Q4, 3), Table(np.arange(4)[:, None], Q4, 4)):
+        assert optimum(Problem(Q4, scheme)).minimiser.size == 0
+
+
+def test_pick_weights_are_proportional_and_uniform_where_nothing_is_accepted() -> None:
+    sets = IID(np.array([0.5, 0.5]), 2).draft_sets()  # {0}, {0, 1}, {1}
+    assert_allclose(pick_weights(sets, np.array([0.1, 0.3, 0.1, 0.0])), [1, 0.75, 0.25, 1], rtol=1e-15)
+    assert_allclose(pick_weights(sets, np.zeros(4)), [1, 0.5, 0.5, 1], rtol=1e-15)
+
+
+def test_pick_law_adds_up_over_sets() -> None:
+    sets = IID(np.array([0.5, 0.5]), 2).draft_sets()  # masses 1/4, 1/2, 1/4
+    assert_allclose(pick_law(sets, np.array([1, 0.75, 0.25, 1]), 3), [0.625, 0.375, 0.0], rtol=1e-15)
+
+
+def test_bound_uses_the_minimiser() -> None:
+    problem = Problem(P4, IID(Q4, 2))
+    best = optimum(problem)
+    assert best.bound == problem.bound(best.minimiser)

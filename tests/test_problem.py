@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from otspec import IID, Problem, ProblemError, optimum
+from tests.instances import P4, Q4, VARIED, Instance, sample_of_each
+from tests.oracles import Floats, hit_function, mass_function, members, optimal_acceptance
+
+
+class TestChecks:
+    def test_holds_float64_laws(self) -> None:
+        problem = Problem(P4.astype(np.float32), IID(Q4, 2))
+        assert problem.p.dtype == np.float64
+        assert problem.p.sum() == pytest.approx(1.0, abs=1e-15)
+        assert (problem.n, problem.vocab) == (2, 4)
+
+    def test_refuses_two_vocabularies(self) -> None:
+        with pytest.raises(ProblemError, match="p has 4 tokens and the scheme 3"):
+            Problem(P4, IID(np.array([0.5, 0.25, 0.25]), 2))
+
+    def test_refuses_a_law_for_a_scheme(self) -> None:
+        wrong: Any = Q4
+        with pytest.raises(ProblemError, match=r"scheme is a ndarray; pass a draft scheme"):
+            Problem(P4, wrong)
+
+    def test_names_the_law_that_is_wrong(self) -> None:
+        with pytest.raises(ProblemError, match=r"p\[0\] is -1"):
+            Problem(np.array([-1.0, 2.0]), IID(np.array([0.5, 0.5]), 1))
+
+
+class TestFromLogits:
+    TARGET = np.log([0.1, 0.4, 0.2, 0.3])
+    DRAFT = np.log([0.4, 0.3, 0.2, 0.1])
+
+    def laws(self, n: int = 2, **settings: Any) -> tuple[Floats, Floats]:
+        problem = Problem.from_logits(self.TARGET, self.DRAFT, n, **settings)
+        assert isinstance(problem.scheme, IID)
+        assert problem.n == n
+        return problem.p, problem.scheme.q
+
+    def test_softmax_of_both(self) -> None:
+        p, q = self.laws(n=3)
+        assert_allclose(p, [0.1, 0.4, 0.2, 0.3], rtol=1e-14)
+        assert_allclose(q, [0.4, 0.3, 0.2, 0.1], rtol=1e-14)
+
+    def test_temperature_is_that_of_both_models(self) -> None:
+        p, q = self.laws(temperature=0)
+        assert_array_equal(p, [0, 1, 0, 0])
+        assert_array_equal(q, [1, 0, 0, 0])
+
+    def test_draft_temperature_is_that_of_the_draft_model(self) -> None:
+        p, q = self.laws(temperature=0, draft_temperature=1.0)
+        assert_array_equal(p, [0, 1, 0, 0])
+        assert_allclose(q, [0.4, 0.3, 0.2, 0.1], rtol=1e-14)
+
+    def test_draft_temperature_zero_is_not_taken_for_absent(self) -> None:
+        p, q = self.laws(draft_temperature=0)
+        assert_allclose(p, [0.1, 0.4, 0.2, 0.3], rtol=1e-14)
+        assert_array_equal(q, [1, 0, 0, 0])
+
+    def test_top_k_and_top_p_leave_the_target_whole(self) -> None:
+        for settings in ({"top_k": 2}, {"top_p": 0.6}):
+            p, q = self.laws(**settings)
+            assert_allclose(p, [0.1, 0.4, 0.2, 0.3], rtol=1e-14)
+            assert_allclose(q, [4 / 7, 3 / 7, 0, 0], rtol=1e-14)
+
+    def test_target_top_k_and_top_p_leave_the_draft_whole(self) -> None:
+        for settings in ({"target_top_k": 2}, {"target_top_p": 0.6}):
+            p, q = self.laws(**settings)
+            assert_allclose(p, [0, 4 / 7, 0, 3 / 7], rtol=1e-14)
+            assert_allclose(q, [0.4, 0.3, 0.2, 0.1], rtol=1e-14)
+
+    def test_masked_tokens_have_probability_zero(self) -> None:
+        problem = Problem.from_logits([0.0, 0.0, -np.inf], [-np.inf, 0.0, 0.0], 2)
+        assert_array_equal(problem.p, [0.5, 0.5, 0.0])
+        assert_array_equal(problem.scheme.reachable(), [1, 2])
+
+    def test_names_the_logits_that_are_wrong(self) -> None:
+        with pytest.raises(ProblemError, match=r"draft_logits\[0\] is nan"):
+            Problem.from_logits([0.0], [np.nan], 1)
+
+
+@pytest.mark.parametrize("instance", VARIED, ids=lambda instance: instance.name)
+def test_every_token_set_bounds_the_optimum_and_one_attains_it(instance: Instance) -> None:
+    problem = instance.problem
+    best = optimal_acceptance(problem)
+    subsets = range(1 << problem.vocab)
+    bounds = np.array([problem.bound(members(subset, problem.vocab)) for subset in subsets])
+    outside = hit_function(problem.scheme)[::-1]  # the complement of H has code 2**V - 1 - H
+    assert_allclose(bounds, outside + mass_function(problem.p), rtol=0, atol=1e-14)  # sums of at most 216 floats
+    assert bounds.min() == pytest.approx(best, abs=1e-14)
+
+
+class TestCompact:
+    @pytest.mark.parametrize("instance", sample_of_each(6), ids=lambda instance: instance.name)
+    def test_has_the_same_optimum_and_expands_to_the_same_law(self, instance: Instance) -> None:
+        problem = instance.problem
+        compact = problem.compact()
+        assert_array_equal(compact.tokens, problem.scheme.reachable())
+        assert compact.problem.vocab == compact.tokens.size + 1
+        assert compact.problem.n == problem.n
+        assert compact.problem.vocab - 1 not in compact.problem.scheme.reachable()
+        assert optimal_acceptance(compact.problem) == pytest.approx(optimal_acceptance(problem), abs=1e-14)
+        assert_allclose(compact.expand(compact.problem.p), problem.p, rtol=1e-15, atol=0)
+
+    @pytest.mark.parametrize("instance", sample_of_each(2), ids=lambda instance: instance.name)
+    def test_drafts_keep_their_probability(self, instance: Instance) -> None:
+        scheme = instance.problem.scheme
+        compact = instance.problem.compact()
+        drafts, probabilities = compact.problem.scheme.support()
+        assert_allclose(scheme.prob(compact.tokens[drafts]), probabilities, rtol=1e-14)
+
+    def test_known_answer(self) -> None:
+        problem = Problem(np.array([0.1, 0.2, 0.3, 0.4]), IID(np.array([0.0, 0.75, 0.0, 0.25]), 2))
+        compact = problem.compact()
+        assert_array_equal(compact.tokens, [1, 3])
+        assert_allclose(compact.problem.p, [0.2, 0.4, 0.4], rtol=1e-15)
+        # The rest, 0.5, goes to tokens 0 and 2 as p has it, 1 : 3.
+        assert_allclose(compact.expand(np.array([0.3, 0.2, 0.5])), [0.125, 0.3, 0.375, 0.2], rtol=1e-15)
+
+    def test_nothing_is_left_over_when_every_token_can_be_drafted(self) -> None:
+        compact = Problem(P4, IID(Q4, 2)).compact()
+        assert compact.problem.p[-1] == 0
+        assert_array_equal(compact.expand(np.append(Q4, 0.0)), Q4)
+
+    def test_top_k_drafts_shrink_a_vocabulary_to_k_plus_one_tokens(self) -> None:
+        logits = np.random.default_rng(0).normal(size=(2, 1000))
+        problem = Problem.from_logits(logits[0], logits[1], 3, top_k=10)
+        compact = problem.compact()
+        assert compact.problem.vocab == 11
+        assert optimum(compact.problem).acceptance == pytest.approx(optimum(problem).acceptance, abs=1e-13)
