@@ -1,0 +1,1 @@
+"""Scripts that measure: one per question, run as ``python -m benchmarks.NAME``."""
