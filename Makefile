@@ -1,0 +1,35 @@
+# make demo: install into .venv, measure the solvers at various (k, n), leave tables and a picture in report/.
+# make test: install into .venv, lint, type-check and test.
+
+PYTHON ?= python3
+VENV ?= .venv
+REPORT ?= report
+DEMO ?= --k 10,100 --n 2,3,4 --solver all --positions 30 --data llama3 --budget 10 --jobs 2
+BIN = $(VENV)/bin
+INSTALLED = $(VENV)/installed
+
+.PHONY: demo test lint types tests clean
+
+demo: $(INSTALLED)
+	$(BIN)/otspec bench $(DEMO) --out $(REPORT)
+
+test: lint types tests
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(INSTALLED)
+	$(BIN)/mypy
+
+tests: $(INSTALLED)
+	$(BIN)/python -m pytest
+
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "otspec needs Python >= 3.11: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) $(REPORT) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
