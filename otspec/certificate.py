@@ -44,9 +44,9 @@ class Optimum:
 def optimum(problem: Problem) -> Optimum:
     """alpha*, H* and g in O(V log V) where prefixes of one order decide, as for i.i.d. drafts; else by maximum flow.
 
-    Along such an order (for i.i.d. drafts, decreasing p/q) the picked draft has the law of the least concave majorant
-    of the hit function against p: on each of its segments g is a multiple of p, and the segments of slope above 1 form
-    H*.  This g also minimises every other f-divergence from p.
+    Along such an order (for i.i.d. drafts, decreasing p/q) g follows the greatest convex minorant of the hit function
+    against p: on each of its segments g is a multiple of p, and the segments of slope above 1 form H*.  This g also
+    minimises every other f-divergence from p.
 
     For any other scheme the sets of drafts are listed and the transport is solved as a maximum flow; g is then the law
     of the pick that the flow defines [thomas2025global, Theorem 4.1] and H* comes from the minimum cut.

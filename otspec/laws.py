@@ -20,9 +20,24 @@ def as_float64(name: str, values: Any) -> FloatArray:
     if hasattr(values, "detach"):  # a torch tensor; bfloat16 has no numpy twin, hence double() first
         values = values.detach().double().cpu().numpy()
     try:
+        if np.iscomplexobj(values):
+            raise TypeError("it is complex")
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ProblemError(f"{name} is not an array of real numbers: {error}") from error
+
+
+def as_count(name: str, value: Any) -> int:
+    """Check a number of things: drafts, tokens, kept tokens.
+
+    Raises
+    ------
+    ProblemError
+        If it is not an integer >= 1.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ProblemError(f"{name} is {value!r}; pass an integer >= 1")
+    return int(value)
 
 
 def as_law(name: str, values: Any) -> FloatArray:
@@ -133,15 +148,16 @@ def law_from_logits(
         raise ProblemError(f"{name} masks every token; at least one logit must be finite")
     if not (np.isfinite(temperature) and temperature >= 0):
         raise ProblemError(f"temperature is {temperature}; it must be finite and >= 0 (0 means greedy)")
-    if top_k is not None and top_k < 1:
-        raise ProblemError(f"top_k is {top_k}; keep at least 1 token, or pass None to keep all")
+    if top_k is not None:
+        top_k = as_count("top_k", top_k)
     if top_p is not None and not 0 < top_p <= 1:
         raise ProblemError(f"top_p is {top_p}; it is a probability in (0, 1], or None to keep all")
     if temperature == 0:
         law = np.zeros_like(z)
         law[z.argmax()] = 1.0
         return law
-    law = np.exp((z - z.max()) / temperature)
+    with np.errstate(over="ignore"):  # to -inf, whose exponential is the 0 it should be
+        law = np.exp((z - z.max()) / temperature)
     if top_k is not None and top_k < law.size:
         law = _keep_top_k(law, top_k)
     law /= law.sum()

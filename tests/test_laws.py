@@ -59,6 +59,10 @@ class TestAsLaw:
         assert as_law("p", [1.0, 1e-300])[1] == 1e-300
 
 
+def test_a_temperature_near_zero_is_greedy() -> None:
+    assert_array_equal(law_from_logits("logits", [1.0, 3.0, 2.0], temperature=1e-310), [0, 1, 0])
+
+
 def test_as_float64_takes_tensors_by_their_detach() -> None:
     class Tensor:
         """The four methods of a torch tensor that the crossing needs."""
@@ -188,6 +192,8 @@ class TestLawFromLogits:
             ([0.0], {"temperature": np.inf}, "temperature is inf"),
             ([0.0], {"temperature": np.nan}, "temperature is nan"),
             ([0.0], {"top_k": 0}, "top_k is 0"),
+            ([0.0], {"top_k": 1.5}, "top_k is 1.5"),
+            ([1j], {}, "complex"),
             ([0.0], {"top_p": 0.0}, "top_p is 0"),
             ([0.0], {"top_p": 1.5}, "top_p is 1.5"),
         ],

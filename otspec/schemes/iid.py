@@ -9,9 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
-from otspec.errors import ProblemError
 from otspec.jit import jit
-from otspec.laws import FloatArray, IntArray, as_drafts, as_law, draw_from_cumulative
+from otspec.laws import FloatArray, IntArray, as_count, as_drafts, as_law, draw_from_cumulative
 from otspec.schemes.draft_sets import PAD, DraftSets
 from otspec.schemes.protocol import DraftScheme, Support
 
@@ -39,7 +38,7 @@ class IID(DraftScheme):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "q", as_law("q", self.q))
-        object.__setattr__(self, "n", check_n(self.n))
+        object.__setattr__(self, "n", as_count("n", self.n))
         object.__setattr__(self, "vocab", self.q.size)
 
     @cached_property
@@ -96,19 +95,6 @@ class IID(DraftScheme):
             ratio = p[reachable] / self.q[reachable]
         unreachable = np.flatnonzero(self.q == 0)
         return np.concatenate((unreachable, reachable[np.argsort(-ratio)]))
-
-
-def check_n(n: int) -> int:
-    """Check a number of drafts.
-
-    Raises
-    ------
-    ProblemError
-        If n is not an integer >= 1.
-    """
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-        raise ProblemError(f"n is {n!r}; draft at least 1 token per position")
-    return int(n)
 
 
 @jit

@@ -79,7 +79,7 @@ class DraftScheme(Protocol):
     def prefix_order(self, p: FloatArray) -> IntArray | None:
         """An order of all tokens along which a prefix A minimises f(A) + 1 - p(A); None where none is known.
 
-        For such a scheme `optimum` costs one sort.  The order must serve every block of the concave majorant of f
-        against p as well, as the order of decreasing p/q does for i.i.d. drafts.
+        For such a scheme `optimum` costs one sort.  The order must also serve every segment of the convex minorant of
+        f against p, as that of decreasing p/q does for i.i.d. drafts.
         """
         return None

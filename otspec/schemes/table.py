@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from otspec.errors import ProblemError
-from otspec.laws import FloatArray, IntArray, as_drafts, as_law, draw_from_cumulative, sum_by
+from otspec.laws import FloatArray, IntArray, as_count, as_drafts, as_law, draw_from_cumulative, sum_by
 from otspec.schemes.draft_sets import DraftSets
 from otspec.schemes.protocol import DraftScheme, Support
 
@@ -39,7 +39,11 @@ class Table(DraftScheme):
     n: int = field(init=False)
 
     def __post_init__(self) -> None:
-        shape = np.shape(self.drafts)
+        object.__setattr__(self, "vocab", as_count("vocab", self.vocab))
+        try:
+            shape = np.shape(self.drafts)
+        except ValueError as error:
+            raise ProblemError(f"drafts are ragged; every tuple has the same number of tokens ({error})") from error
         if len(shape) != 2 or 0 in shape:
             raise ProblemError(
                 f"drafts have shape {shape}; a table of m tuples of n tokens has shape (m, n), m, n >= 1"

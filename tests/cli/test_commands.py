@@ -108,7 +108,7 @@ def test_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
         (("solve", "nowhere.npz"), "there is no file nowhere.npz"),
         (("solve", "FILE", "--solver", "lp2"), "no solver 'lp2'; known: canonical"),
         (("solve", "FILE", "--solver", "max_flow:engine=scipy"), "no max-flow engine 'scipy'; known: numba"),
-        (("solve", "FILE", "--n", "0"), "n is 0; draft at least 1 token per position"),
+        (("solve", "FILE", "--n", "0"), "n is 0; pass an integer >= 1"),
         (("solve", "FILE", "--top-k", "0"), "top_k is 0"),
         (("solve", "FILE", "--temperature", "-1"), "temperature is -1.0"),
         (("solve", "FILE", "--positions", "9"), "positions is 9"),

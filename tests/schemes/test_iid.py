@@ -39,7 +39,7 @@ def n(request: pytest.FixtureRequest) -> int:
 
 @pytest.mark.parametrize("wrong", [0, -1, 2.0, True, "2", None])
 def test_n_is_an_integer_of_at_least_one(wrong: Any) -> None:
-    with pytest.raises(ProblemError, match="draft at least 1 token"):
+    with pytest.raises(ProblemError, match="pass an integer >= 1"):
         IID(Q4, wrong)
 
 

@@ -40,6 +40,17 @@ def test_refuses(drafts: Any, law: Any, message: str) -> None:
         Table(drafts, law, 6)
 
 
+def test_refuses_a_vocabulary_that_is_no_count() -> None:
+    with pytest.raises(ProblemError, match=r"vocab is 2\.5; pass an integer"):
+        Table(DRAFTS, LAW, 2.5)  # type: ignore[arg-type]
+
+
+def test_refuses_ragged_tuples() -> None:
+    ragged: Any = [[0, 1], [0]]
+    with pytest.raises(ProblemError, match="drafts are ragged"):
+        Table(ragged, np.array([0.5, 0.5]), 3)
+
+
 def test_takes_lists_and_keeps_its_own_copy() -> None:
     drafts = DRAFTS.copy()
     table = Table(drafts, LAW, 6)
