@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 
 import numpy as np
 
 from otspec.errors import SolveError
 from otspec.plans import Plan
 from otspec.problem import Problem
-from otspec.registry import Solver, Stopped, get, settings_of
+from otspec.registry import Solver, Stopped, TupleSolver, get, settings_of
 from otspec.results import Result, Stats, Status
+from otspec.schemes import IID
 
 
 def solve(problem: Problem, solver: str | Solver, strict: bool = True) -> Result:
@@ -58,6 +60,18 @@ def solve(problem: Problem, solver: str | Solver, strict: bool = True) -> Result
     if strict and status is not Status.OPTIMAL:
         raise SolveError(result)
     return result
+
+
+def warm_up(solver: Solver, n: int = 2) -> None:
+    """Solve a small problem, so that what is timed next pays for no import and no compilation."""
+    problem = Problem(np.array([0.5, 0.3, 0.2]), IID(np.array([0.2, 0.2, 0.6]), n))
+    drafts = np.zeros(n, dtype=np.int64)
+    plan = solve(problem, solver, strict=False).plan
+    if plan is not None:
+        plan.conditional(drafts)
+    if isinstance(solver, TupleSolver):
+        with suppress(Stopped):
+            solver.conditional(problem, drafts)
 
 
 def _judge(plan: Plan, tol: float) -> tuple[Status, str]:

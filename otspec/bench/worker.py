@@ -14,11 +14,10 @@ from otspec.bench.cells import Cell
 from otspec.bench.records import Record
 from otspec.certificate import optimum
 from otspec.data import Source
-from otspec.front_door import solve
+from otspec.front_door import solve, warm_up
 from otspec.laws import IntArray
 from otspec.problem import Problem
 from otspec.registry import Stopped, TupleSolver, get
-from otspec.schemes import IID
 
 
 def serve(connection: Connection, source: Source, seed: int) -> None:
@@ -32,18 +31,12 @@ def serve(connection: Connection, source: Source, seed: int) -> None:
     while (task := connection.recv()) is not None:
         cell, index = task
         if cell not in warm:
-            warm_up(cell)
+            warm_up(get(cell.solver), cell.n)
             warm.add(cell)
         problem, drafts = pose(source, cell, seed, index)
         connection.send(("start", None))
         record = measure(cell, index, problem, drafts, lambda wall_s: connection.send(("timed", wall_s)))
         connection.send(("record", record))
-
-
-def warm_up(cell: Cell) -> None:
-    """Run the solver once on a small problem, so that no position pays for imports and compilation."""
-    problem = Problem(np.array([0.5, 0.3, 0.2]), IID(np.array([0.2, 0.2, 0.6]), cell.n))
-    measure(cell, 0, problem, np.zeros(cell.n, dtype=np.int64), lambda wall_s: None)
 
 
 def pose(source: Source, cell: Cell, seed: int, index: int) -> tuple[Problem, IntArray]:

@@ -13,6 +13,7 @@ from rich.table import Table as RichTable
 import otspec
 from otspec.cli.console import console, progress_bar
 from otspec.data import PROFILES, check_positions, open_source
+from otspec.front_door import warm_up
 from otspec.registry import get
 
 COLUMNS = ("position", "status", "acceptance", "bound", "gap", "deviation", "ms")
@@ -39,6 +40,7 @@ def solve(
     Exit status 1: not every position was solved to a certified optimum.
     """
     chosen = get(solver)
+    warm_up(chosen)
     source = open_source(file, seed)
     if positions is None:
         positions = 10 if file in PROFILES else len(source)
