@@ -43,8 +43,8 @@ def graph_tool(network: Network) -> FloatArray:
     graph.add_edge_list(np.column_stack((tails, heads)))
     capacity = graph.new_edge_property("double", vals=capacities)
     residual = gt.boykov_kolmogorov_max_flow(graph, graph.vertex(source), graph.vertex(sink), capacity)
-    flow: FloatArray = (capacities - residual.a[: capacities.size])[network.supply.size :][: network.left.size]
-    return flow
+    flow = capacities - np.asarray(residual.a)[: capacities.size]
+    return flow[network.supply.size :][: network.left.size]
 
 
 def networkx(network: Network) -> FloatArray:
