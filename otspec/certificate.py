@@ -61,11 +61,13 @@ def _by_prefixes(problem: Problem, order: IntArray) -> tuple[FloatArray, IntArra
     proposal = problem.scheme.priority_law(order)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         slope = proposal[order] / problem.p[order]
-    # Where p is 0, or too small to divide by, the slope is infinite: these tokens come last and keep the priority law.
+    # Where p is 0, or too small to divide by, the slope is infinite, even if the priority law has underflowed to 0:
+    # these tokens come last, keep that law, and count as over-drafted if they can be drafted at all.
     pooled = np.isfinite(slope) & (slope < 1e290)
     tokens = order[pooled]
     slope = isotonic_regression(slope[pooled], weights=problem.p[tokens]).x
-    over_drafted = proposal > problem.p
+    over_drafted = np.zeros(problem.vocab, dtype=bool)
+    over_drafted[problem.scheme.reachable()] = True
     over_drafted[tokens] = slope > 1 + TIE_TOL
     proposal[tokens] = slope * problem.p[tokens]
     return proposal, np.flatnonzero(over_drafted)

@@ -129,3 +129,13 @@ def test_bound_uses_the_minimiser() -> None:
     problem = Problem(P4, IID(Q4, 2))
     best = optimum(problem)
     assert best.bound == problem.bound(best.minimiser)
+
+
+def test_tokens_without_target_mass_are_over_drafted_even_where_their_priority_law_underflows() -> None:
+    # The chance that all 64 drafts fall on them, (1e-6)**64, is 0 in float64; left out of H*, they would loosen the
+    # bound by the chance that one does, 6e-5.
+    q = np.concatenate((np.full(100, 1e-8), [0.9, 0.1 - 1e-6]))
+    p = np.concatenate((np.zeros(100), [0.1, 0.9]))
+    best = optimum(Problem(p, IID(q, 64)))
+    assert best.minimiser[:100].tolist() == list(range(100))
+    assert best.gap == pytest.approx(0.0, abs=1e-12)
