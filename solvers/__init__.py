@@ -1,8 +1,9 @@
 """The solvers, one file each; importing this package registers them all."""
 
 from otspec.solvers.canonical import Canonical
+from otspec.solvers.interval import Interval
 from otspec.solvers.lp import LP
 from otspec.solvers.max_flow import MaxFlow
 from otspec.solvers.slackness import Slackness
 
-__all__ = ["LP", "Canonical", "MaxFlow", "Slackness"]
+__all__ = ["LP", "Canonical", "Interval", "MaxFlow", "Slackness"]

@@ -1,0 +1,57 @@
+"""`interval`: the exact near-linear solver for i.i.d. drafts, for any number of drafts and the whole vocabulary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from otspec.lottery import certify, hold_lotteries, room_for, trim, workspace
+from otspec.pick_place import PlaceRule
+from otspec.plans import Pick
+from otspec.problem import Problem
+from otspec.registry import Solution, register
+from otspec.schemes import IID
+from otspec.tolerances import TOL
+
+
+@register("interval")
+@dataclass(frozen=True)
+class Interval:
+    """One sort, one concave majorant, one pass: exact for n i.i.d. drafts, whatever n and the vocabulary.
+
+    Every token owns a place on [0, 1] and may share it with the tokens of its block by lottery; every draft shows a
+    point of the place it has, and the largest point wins.  See `docs/interval.md`.
+
+    Parameters
+    ----------
+    tol : float
+        Largest gap and deviation, both probabilities, of a plan that counts as optimal.
+    """
+
+    tol: float = TOL
+
+    name: ClassVar[str]
+    exact: ClassVar[bool] = True
+    schemes: ClassVar[str] = "i.i.d. drafts"
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """No optional package is needed."""
+        return ()
+
+    def supports(self, problem: Problem) -> str | None:
+        """Every problem with i.i.d. drafts."""
+        if isinstance(problem.scheme, IID):
+            return None
+        return f"interval takes i.i.d. drafts (otspec.IID), not {type(problem.scheme).__name__}"
+
+    def __call__(self, problem: Problem) -> Solution:
+        """Solve in O(V log V); the plan picks by places and lotteries."""
+        assert isinstance(problem.scheme, IID)
+        work, room = workspace(problem.vocab), room_for(problem.vocab)
+        sizes = hold_lotteries(problem.p, problem.scheme.q, 1.0, 1.0, problem.n, work, room)
+        places = trim(room, sizes)
+        _, bound = certify(problem.n, work, places)
+        plan = Pick(problem, PlaceRule(problem.scheme, places), bound)
+        counts = {"tokens": sizes.tokens, "blocks": sizes.blocks, "lotteries": sizes.lotteries}
+        return Solution(plan, counts)
