@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from otspec.certificate import pick_law, pick_weights
-from otspec.laws import FloatArray, IntArray, as_drafts
+from otspec.laws import FloatArray, IntArray, as_drafts, draw, draw_from_cumulative
 from otspec.plans.coupling import Coupling
 from otspec.plans.figures import Figures, residual_law
 from otspec.problem import Problem
@@ -50,6 +50,10 @@ class Pick(Figures):
         return residual_law(self.problem.p, self.proposal)
 
     @cached_property
+    def _residual_cumulative(self) -> FloatArray:
+        return np.cumsum(self.residual)
+
+    @cached_property
     def acceptance(self) -> float:
         """P(the picked draft is accepted) = sum_x min(p(x), g(x)).
 
@@ -71,6 +75,20 @@ class Pick(Figures):
         law = self.residual * max(1.0 - accepted.sum(), 0.0)
         np.add.at(law, drafts, accepted)
         return law
+
+    def sample(self, drafts: IntArray, rng: np.random.Generator) -> int:
+        """Draw the output given the drafts: pick one, accept it or draw from the residual law.
+
+        Raises
+        ------
+        ProblemError
+            As for `conditional`.
+        """
+        drafts = as_drafts(drafts, self.problem.n, self.problem.vocab)
+        token = drafts[draw(self.rule.weights(drafts), rng)]
+        if rng.random() * self.proposal[token] < self.problem.p[token]:
+            return int(token)
+        return int(draw_from_cumulative(self._residual_cumulative, rng))
 
     def output_law(self) -> FloatArray:
         """Exact law of the output over drafts and the rule's own randomness, shape (V,)."""
