@@ -2,6 +2,7 @@
 
 from otspec.certificate import Optimum, optimum
 from otspec.errors import DataError, MissingExtra, ProblemError, SolveError, UnknownSolver
+from otspec.fast import Batch, Verdict, solve_batch, verify
 from otspec.front_door import solve
 from otspec.plans import Plan, canonical_decomposition
 from otspec.problem import Problem
@@ -13,6 +14,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "IID",
+    "Batch",
     "DataError",
     "DraftScheme",
     "MissingExtra",
@@ -25,8 +27,11 @@ __all__ = [
     "Status",
     "Table",
     "UnknownSolver",
+    "Verdict",
     "available",
     "canonical_decomposition",
     "optimum",
     "solve",
+    "solve_batch",
+    "verify",
 ]

@@ -16,15 +16,16 @@ from otspec.results import Result, Stats, Status
 from otspec.schemes import IID
 
 
-def solve(problem: Problem, solver: str | Solver, strict: bool = True) -> Result:
+def solve(problem: Problem, solver: str | Solver | None = None, strict: bool = True) -> Result:
     """Solve a multi-draft problem and certify the plan.
 
     Parameters
     ----------
     problem : Problem
-    solver : str or Solver
+    solver : str or Solver, optional
         A registered name (``"lp"``, or with settings ``"max_flow:engine=networkx"``), or an instance
-        (``otspec.solvers.lp.LP(tol=1e-7)``).
+        (``otspec.solvers.lp.LP(tol=1e-7)``).  By default ``"interval"`` for i.i.d. drafts, which has no size limit,
+        and ``"max_flow"`` for any other scheme.
     strict : bool
         Raise unless the plan is certified optimal.  With False, a solver that stops early returns a result without a
         plan, or with one that is not optimal, and says why.
@@ -43,6 +44,8 @@ def solve(problem: Problem, solver: str | Solver, strict: bool = True) -> Result
     MissingExtra
         If the solver needs a package that is not installed.
     """
+    if solver is None:
+        solver = "interval" if isinstance(problem.scheme, IID) else "max_flow"
     chosen = get(solver) if isinstance(solver, str) else solver
     started = time.perf_counter()
     sizes: Mapping[str, int] = {}

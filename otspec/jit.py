@@ -13,3 +13,8 @@ F = TypeVar("F", bound=Callable[..., object])
 def jit(function: F) -> F:
     """Compile `function` with numba at its first call and keep the machine code beside the source."""
     return cast(F, numba.njit(cache=True)(function))
+
+
+def parallel_jit(function: F) -> F:
+    """`jit` for a function whose `numba.prange` loops run on numba's threads."""
+    return cast(F, numba.njit(cache=True, parallel=True)(function))
