@@ -195,8 +195,7 @@ def concave_blocks(
 ) -> int:
     """Segments of the least concave majorant of the measures against `target`; returns their number.
 
-    Pool adjacent violators: a block joins the one below it while it is steeper.  Slopes meet as products, which cannot
-    overflow; where both underflow, the tokens concerned weigh less than 1e-150.
+    Pool adjacent violators: a block joins the one below it while it is steeper.
 
     Parameters
     ----------
@@ -209,7 +208,7 @@ def concave_blocks(
     for j in range(target.size):
         measure = size[j] * density[j]
         width = target[j]
-        while top > 0 and measure * run[top] > rise[top] * width:
+        while top > 0 and steeper(measure, width, rise[top], run[top]):
             measure += rise[top]
             width += run[top]
             top -= 1
@@ -218,6 +217,22 @@ def concave_blocks(
         run[top] = width
         end[top] = j + 1
     return top
+
+
+@jit
+def steeper(measure: float, width: float, rise: float, run: float) -> bool:
+    """Whether measure / width > rise / run.
+
+    Products are faster than quotients; but among tokens of 1e-200 they underflow, and a block that fails to join a
+    weightless neighbour is cut off from all that lies beyond.
+    """
+    left = measure * run
+    right = rise * width
+    if left + right > 1e-290:
+        return left > right
+    if run == 0.0 or width == 0.0:
+        return run > 0.0 and measure > 0.0
+    return measure / width > rise / run
 
 
 @jit

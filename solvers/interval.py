@@ -33,6 +33,7 @@ class Interval:
     name: ClassVar[str]
     exact: ClassVar[bool] = True
     schemes: ClassVar[str] = "i.i.d. drafts"
+    variants: ClassVar[tuple[str, ...]] = ()
 
     @property
     def packages(self) -> tuple[str, ...]:

@@ -1,0 +1,366 @@
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import otspec
+from otspec import IID, Problem, ProblemError, SolveError, Status, Table
+from otspec.extras import installed
+from otspec.lottery import Places, Sizes, concave_blocks, hold_in_block, room_for, trim, workspace
+from otspec.pick_place import PlaceRule
+from otspec.plans import Pick
+from otspec.ratio_sort import sort_by_ratio
+from otspec.schemes.iid import power_increments
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Rng = np.random.Generator
+Pair = tuple[Floats, Floats]
+
+EXACT = 1e-12
+
+
+# --- families of laws, for any vocabulary -------------------------------------------------------------------------
+
+
+def _softmax(logits: Floats) -> Floats:
+    law = np.exp(logits - logits.max())
+    return law / law.sum()
+
+
+def _model(rng: Rng, vocab: int) -> Pair:
+    scale, noise = rng.uniform(0.9, 4.0), rng.uniform(0.2, 2.0)
+    logits = scale * rng.laplace(size=vocab)
+    return _softmax(logits), _softmax(logits + noise * rng.standard_normal(vocab))
+
+
+def _dirichlet(rng: Rng, vocab: int) -> Pair:
+    p, q = rng.dirichlet(np.full(vocab, rng.choice([0.05, 0.5, 2.0])), 2)
+    return p, q
+
+
+def _same(rng: Rng, vocab: int) -> Pair:
+    q = _model(rng, vocab)[1]
+    return q, q
+
+
+def _nearly_same(rng: Rng, vocab: int) -> Pair:
+    q = _model(rng, vocab)[1]
+    return q * (1 + rng.choice([1e-9, 3e-16]) * rng.standard_normal(vocab)), q
+
+
+def _peaked(rng: Rng, vocab: int) -> Pair:
+    p, q = _model(rng, vocab)
+    peak = 1 - 10.0 ** -rng.uniform(1, 9)
+    at = rng.integers(vocab)
+    p, q = (1 - peak) * p, (1 - peak) ** rng.uniform(0.5, 2) * q
+    p[at] += 1 - p.sum()
+    q[at if rng.random() < 0.7 else rng.integers(vocab)] += 1 - q.sum()
+    return p, q
+
+
+def _tails(rng: Rng, vocab: int) -> Pair:
+    p, q = _model(rng, vocab)
+    for law in (p, q):
+        tail = rng.random(vocab) < 0.5
+        tail[rng.integers(vocab)] = False
+        law[tail] = 10.0 ** rng.uniform(-323, -250, tail.sum())
+    return p / p.sum(), q / q.sum()
+
+
+def _ties(rng: Rng, vocab: int) -> Pair:
+    q = rng.integers(1, 4, vocab) / 16
+    p = q * rng.choice([0.5, 1.0, 2.0], vocab)
+    return p / p.sum(), q / q.sum()
+
+
+def _zeros(rng: Rng, vocab: int) -> Pair:
+    p, q = _model(rng, vocab)
+    for law in (p, q):
+        zero = rng.random(vocab) < rng.choice([0.3, 0.95])
+        zero[rng.integers(vocab)] = False
+        law[zero] = 0.0
+    return p / p.sum(), q / q.sum()
+
+
+def _disjoint(rng: Rng, vocab: int) -> Pair:
+    p, q = _model(rng, vocab + 1)
+    p[::2], q[1::2] = 0.0, 0.0
+    return p / p.sum(), q / q.sum()
+
+
+def _one_token(rng: Rng, vocab: int) -> Pair:
+    p, q = _model(rng, vocab)
+    one = np.zeros(vocab)
+    one[rng.integers(vocab)] = 1.0
+    return (one, q) if rng.random() < 0.5 else (p, one)
+
+
+def _float32(rng: Rng, vocab: int) -> Pair:
+    p, q = _model(rng, vocab)
+    drift = 1 + 4e-6 * rng.uniform(-1, 1, 2)
+    return (p * drift[0]).astype(np.float32).astype(float), (q * drift[1]).astype(np.float32).astype(float)
+
+
+def _lumpy(rng: Rng, vocab: int) -> Pair:
+    # Heavy tokens between light ones: a place starts below what its token needs and ends above it.
+    q = np.where(rng.random(vocab) < 0.5, 1.0, 0.02) * rng.uniform(0.5, 1.0, vocab)
+    p = q * np.exp(rng.choice([0.2, 0.5, 1.0]) * rng.standard_normal(vocab))
+    return p / p.sum(), q / q.sum()
+
+
+FAMILIES: dict[str, Callable[[Rng, int], Pair]] = {
+    "model": _model,
+    "dirichlet": _dirichlet,
+    "same": _same,
+    "nearly-same": _nearly_same,
+    "peaked": _peaked,
+    "tails": _tails,
+    "ties": _ties,
+    "zeros": _zeros,
+    "disjoint": _disjoint,
+    "one-token": _one_token,
+    "float32": _float32,
+    "lumpy": _lumpy,
+}
+
+
+def _problem(family: str, seed: int, vocab: int, n: int) -> Problem:
+    rng = np.random.default_rng([seed, vocab, n, *family.encode()])
+    p, q = FAMILIES[family](rng, vocab)
+    return Problem(p, IID(q, n))
+
+
+def _plan(problem: Problem) -> tuple[Pick, Places]:
+    plan = otspec.solve(problem, "interval").plan
+    assert isinstance(plan, Pick)
+    assert isinstance(plan.rule, PlaceRule)
+    return plan, plan.rule.places
+
+
+def _iid(problem: Problem) -> IID:
+    assert isinstance(problem.scheme, IID)
+    return problem.scheme
+
+
+# --- small problems, by enumeration -------------------------------------------------------------------------------
+
+
+def _alpha(problem: Problem) -> float:
+    """min over token sets A of f(A) + 1 - p(A), by all 2**V of them."""
+    subsets = np.arange(1 << problem.vocab)
+    inside = (subsets[:, None] >> np.arange(problem.vocab)) & 1
+    drafted_inside = np.minimum(inside @ _iid(problem).q, 1.0)
+    return float((1 - (1 - drafted_inside) ** problem.n + (1 - inside) @ problem.p).min())
+
+
+def _multisets(problem: Problem) -> list[tuple[Ints, float]]:
+    """Every multiset of drafts, ascending, with its probability."""
+    q = _iid(problem).q
+    found = []
+    for drafts in itertools.combinations_with_replacement(np.flatnonzero(q).tolist(), problem.n):
+        counts = np.bincount(drafts)
+        ways = math.factorial(problem.n) // math.prod(math.factorial(count) for count in counts.tolist())
+        found.append((np.array(drafts, dtype=np.int64), ways * float(np.prod(q[list(drafts)]))))
+    return found
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_enumeration(family: str) -> None:
+    for seed in range(45):
+        problem = _problem(family, seed, vocab=1 + seed % 6, n=1 + seed // 2 % 5)
+        plan, _ = _plan(problem)
+        output, picked = np.zeros(problem.vocab), np.zeros(problem.vocab)
+        for drafts, probability in _multisets(problem):
+            output += probability * plan.conditional(drafts)
+            np.add.at(picked, drafts, probability * plan.rule.weights(drafts))
+        assert abs(plan.acceptance - _alpha(problem)) <= EXACT
+        assert np.abs(output - problem.p).sum() <= EXACT
+        assert np.abs(picked - plan.proposal).sum() <= 1e-13 * problem.vocab
+        assert plan.deviation <= EXACT
+        assert abs(plan.gap) <= EXACT
+
+
+def test_conditional_does_not_depend_on_the_order_of_the_drafts() -> None:
+    plan, _ = _plan(_problem("model", 3, vocab=6, n=4))
+    drafts = np.array([5, 1, 1, 3])
+    expected = plan.conditional(drafts)
+    for permuted in itertools.permutations(drafts.tolist()):
+        np.testing.assert_allclose(plan.conditional(np.array(permuted)), expected, rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("solver", ["lp", "max_flow"])
+def test_agrees_with_the_programs(family: str, solver: str) -> None:
+    if solver == "lp" and not installed("highspy"):
+        pytest.skip("lp needs highspy")
+    for n in (2, 3):
+        problem = _problem(family, 1, vocab=6, n=n)
+        other = otspec.solve(problem, solver).plan
+        assert other is not None
+        assert _plan(problem)[0].acceptance == pytest.approx(other.acceptance, abs=1e-9)
+
+
+def test_lotteries_share_seekers_somewhere() -> None:
+    """The families do reach the branch in which one seeker belongs to several lotteries."""
+    split = 0
+    for seed in range(40):
+        _, places = _plan(_problem(["lumpy", "dirichlet", "ties"][seed % 3], seed, vocab=60, n=3))
+        lotteries = np.arange(places.oldest.size)
+        split += int(((places.home[places.oldest] != lotteries) & (places.oldest < places.giver)).sum())
+    assert split >= 20
+
+
+# --- problems of any size -----------------------------------------------------------------------------------------
+
+
+def _stakes(places: Places, h: int) -> tuple[Ints, Floats]:
+    """Ranks and stakes of the members of a lottery."""
+    seekers = np.arange(places.oldest[h], places.newest[h] + 1)
+    stakes = np.where(places.home[seekers] == h, places.size[seekers] * places.release[seekers], 0.0)
+    if seekers.size:
+        stakes[-1] = places.tail[h]
+        stakes[0] = places.head[h]
+    givers = np.arange(places.giver[h], places.past[h])
+    return np.append(seekers, givers), np.append(stakes, places.size[givers] * places.release[givers])
+
+
+def _realised(places: Places, measure: Floats) -> Floats:
+    """Law of the pick by rank, from the shares of the places and the measures of the places alone."""
+    density = measure / places.size
+    law = (1 - places.release) * measure
+    for h in range(places.oldest.size):
+        members, stakes = _stakes(places, h)
+        if stakes.sum() > 0:
+            law[members] += stakes * (stakes @ density[members]) / stakes.sum()
+    return law
+
+
+def _check_tiling(problem: Problem, places: Places) -> None:
+    """Owners' shares and lotteries fill every place, and every token has places of size q."""
+    assert places.size.sum() == pytest.approx(1.0, abs=EXACT)
+    assert np.array_equal(np.sort(places.order), np.flatnonzero(_iid(problem).q))
+    assert places.release.min() >= 0
+    assert places.release.max() <= 1
+    filled = (1 - places.release) * places.size
+    for h in range(places.oldest.size):
+        members, stakes = _stakes(places, h)
+        assert (stakes >= 0).all()
+        if places.held[h] > 0:
+            filled[members] += stakes * (stakes.sum() / places.held[h])
+    assert np.abs(filled - places.size).sum() <= EXACT
+
+
+def _prefix_bound(problem: Problem) -> float:
+    """min over prefixes H of the order of p/q of P(some draft outside H) + p(H): alpha*, by sorting alone."""
+    tokens = np.flatnonzero(_iid(problem).q)
+    p, q = problem.p[tokens], _iid(problem).q[tokens]
+    with np.errstate(over="ignore"):
+        order = np.argsort(p / q)
+    inside = np.append(0.0, np.cumsum(p[order]))
+    outside = np.append(np.minimum(np.cumsum(q[order][::-1])[::-1], 1 - 1e-16), 0.0)
+    return float((inside - np.expm1(problem.n * np.log1p(-outside))).min())
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 64])
+@pytest.mark.parametrize("vocab", [300, 20_000])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_any_size(family: str, vocab: int, n: int) -> None:
+    for seed in range(3):
+        problem = _problem(family, seed, vocab, n)
+        plan, places = _plan(problem)
+        assert abs(plan.gap) <= 1e-10
+        assert plan.deviation <= EXACT
+        assert plan.proposal.sum() == pytest.approx(1.0, abs=1e-11)
+        assert _prefix_bound(problem) - plan.acceptance <= 1e-10
+        _check_tiling(problem, places)
+        law = _realised(places, power_increments(places.size, n))
+        assert np.abs(law - places.proposal).sum() <= EXACT * max(1, n * vocab / 1e4)
+
+
+@pytest.mark.parametrize("n", [1, 2, 4, 10, 64])
+@pytest.mark.parametrize("family", ["model", "peaked", "tails", "float32", "nearly-same"])
+def test_largest_vocabulary(family: str, n: int) -> None:
+    problem = _problem(family, n, 256_000, n)
+    plan, places = _plan(problem)
+    assert abs(plan.gap) <= 1e-10
+    assert plan.deviation <= EXACT
+    _check_tiling(problem, places)
+
+
+def _proposal_from(problem: Problem, measures: Callable[[Floats, int], Floats]) -> tuple[Floats, Floats]:
+    """g by token as the solver would claim it with these measures of the places, and p; reachable tokens by rank."""
+    work, room = workspace(problem.vocab), room_for(problem.vocab)
+    k = sort_by_ratio(problem.p, _iid(problem).q, 1.0, 1.0, work.keys, room.order, work.target, room.size)
+    work.density[:k] = measures(room.size[:k], problem.n) / room.size[:k]
+    blocks = concave_blocks(work.target[:k], room.size, work.density, room.block, work.rise, work.run)
+    lotteries = 0
+    for b in range(blocks):
+        slope = work.rise[b + 1] / work.run[b + 1]
+        first, last = int(room.block[b]), int(room.block[b + 1])
+        lotteries = hold_in_block(first, last, slope, work.target, work.density, room, lotteries)
+    places = trim(room, Sizes(k, blocks, lotteries))
+    return places.proposal, _realised(places, power_increments(places.size, problem.n))
+
+
+def _differences_of_powers(size: Floats, n: int) -> Floats:
+    return np.maximum(np.diff(np.append(0.0, np.cumsum(size)) ** n), 0.0)
+
+
+@pytest.mark.parametrize("n", [2, 10])
+def test_differences_of_powers_would_fail(n: int) -> None:
+    """g has to be right for every token: one that claims less than its law gives away lets too much through.
+
+    Measured as differences, tokens below an ulp of what lies under them have no digit right.
+    """
+    rng = np.random.default_rng(5)
+    logits = 3.5 * rng.laplace(size=20_000)
+    problem = Problem(_softmax(logits), IID(_softmax(logits + 0.4 * rng.standard_normal(logits.size)), n))
+    wrong = {}
+    for measures in (power_increments, _differences_of_powers):
+        claimed, true = _proposal_from(problem, measures)
+        wrong[measures] = np.mean(np.abs(claimed - true) > 1e-9 * true)
+    assert wrong[power_increments] == 0
+    assert wrong[_differences_of_powers] > 0.5
+    plan, places = _plan(problem)
+    true = _realised(places, power_increments(places.size, n))
+    assert np.abs(places.proposal / true - 1).max() <= 1e-9
+    assert abs(plan.gap) <= EXACT
+
+
+# --- the solver among the others ----------------------------------------------------------------------------------
+
+
+def test_default_for_iid_drafts() -> None:
+    result = otspec.solve(_problem("model", 0, 50, 3))
+    assert result.stats.solver == "interval"
+    assert result.status is Status.OPTIMAL
+
+
+def test_other_schemes_are_refused_with_a_reason() -> None:
+    problem = Problem(np.array([0.5, 0.5]), Table(np.array([[0, 1]]), np.ones(1), 2))
+    with pytest.raises(SolveError, match=r"takes i\.i\.d\. drafts"):
+        otspec.solve(problem, "interval")
+    assert otspec.solve(problem).status is Status.OPTIMAL
+
+
+def test_unreachable_draft_is_an_error() -> None:
+    plan, _ = _plan(Problem(np.array([0.5, 0.5]), IID(np.array([1.0, 0.0]), 2)))
+    with pytest.raises(ProblemError, match="draft probability is 0"):
+        plan.conditional(np.array([0, 1]))
+
+
+def test_picking_by_points_follows_the_weights() -> None:
+    rng = np.random.default_rng(11)
+    plan, _ = _plan(_problem("lumpy", 2, vocab=12, n=4))
+    assert isinstance(plan.rule, PlaceRule)
+    for drafts in plan.problem.scheme.sample(rng, 4):
+        picks = np.bincount([plan.rule.pick(drafts, rng) for _ in range(4000)], minlength=4) / 4000
+        np.testing.assert_allclose(picks, plan.rule.weights(drafts), atol=5 * 0.5 / math.sqrt(4000))
+        outputs = np.bincount([plan.sample(drafts, rng) for _ in range(4000)], minlength=12) / 4000
+        np.testing.assert_allclose(outputs, plan.conditional(drafts), atol=5 * 0.5 / math.sqrt(4000))
