@@ -7,7 +7,6 @@ the output has the law p / sum(p) of the p that was given, for drafts that have 
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,7 +17,19 @@ from numba import get_thread_id  # type: ignore[attr-defined]  # numba's __init_
 from otspec.errors import ProblemError
 from otspec.jit import jit, parallel_jit
 from otspec.laws import FloatArray, IntArray, as_drafts, as_float64, as_law
-from otspec.lottery import CHUNK, Places, Sizes, Workspace, certify, hold_lotteries, room_for, trim, workspace
+from otspec.lottery import (
+    CHUNK,
+    Places,
+    Sizes,
+    Workspace,
+    hold_lotteries,
+    memory,
+    room_for,
+    solve_and_certify,
+    trim,
+    trim_compiled,
+    workspace,
+)
 from otspec.pick_place import PlaceRule, pick_draft
 from otspec.plans import Pick
 from otspec.problem import Problem
@@ -66,8 +77,8 @@ def verify(p: Any, q: Any, drafts: Any, rng: np.random.Generator) -> Verdict:
     drafts = as_drafts(drafts, np.size(drafts), p.size)
     if drafts.size == 0:
         raise ProblemError("there are no drafts; draft at least 1 token per position")
-    work, room = _memory(p.size)
-    token, draft = _verify(p, q, drafts, rng.random((drafts.size + 1, 3)), work, room)
+    mine = memory.of(p.size)
+    token, draft = _verify(p, q, drafts, rng.random((drafts.size + 1, 3)), mine.work, mine.room)
     if token < 0:
         as_law("p", p)
         as_law("q", q)
@@ -157,18 +168,6 @@ def solve_batch(P: Any, Q: Any, n: int) -> Batch:
     return Batch(P, Q, n, figures[0], figures[1], room, sizes)
 
 
-_LOCAL = threading.local()
-
-
-def _memory(vocab: int) -> tuple[Workspace, Places]:
-    """Working memory of the calling thread, as large as the largest vocabulary that it has met."""
-    if getattr(_LOCAL, "vocab", 0) < vocab:
-        _LOCAL.vocab = vocab
-        _LOCAL.memory = workspace(vocab), room_for(vocab)
-    memory: tuple[Workspace, Places] = _LOCAL.memory
-    return memory
-
-
 def _as_floats(name: str, values: Any) -> Any:
     """A contiguous array of float32, if that is what came, or of float64."""
     if isinstance(values, np.ndarray) and values.dtype == np.float32:
@@ -197,7 +196,7 @@ def _verify(p: Any, q: Any, drafts: IntArray, uniforms: FloatArray, work: Worksp
     q_scale = _scale(q)
     if p_scale == 0.0 or q_scale == 0.0:
         return -1, -1
-    places = trim(room, hold_lotteries(p, q, p_scale, q_scale, drafts.size, work, room))
+    places = trim_compiled(room, hold_lotteries(p, q, p_scale, q_scale, drafts.size, work, room))
     ranks = np.empty(drafts.size, dtype=np.int64)
     for m in range(drafts.size):
         if q[drafts[m]] == 0:
@@ -276,10 +275,9 @@ def _solve_rows(P: Any, Q: Any, n: int, work: Workspace, room: Places, sizes: In
                 room.held[b],
                 room.pivot[b],
             )
-            filled = hold_lotteries(P[b], Q[b], p_scale, q_scale, n, mine, row)
+            filled, acceptance, bound = solve_and_certify(P[b], Q[b], p_scale, q_scale, n, mine, row)
             sizes[b, 0] = filled.tokens
             sizes[b, 1] = filled.blocks
             sizes[b, 2] = filled.lotteries
-            acceptance, bound = certify(n, mine, trim(row, filled))
             figures[0, b] = acceptance
             figures[1, b] = bound

@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,7 +108,23 @@ def workspace(vocab: int) -> Workspace:
     return Workspace(np.empty((2, vocab), dtype=np.uint64), target, density, rise, run)
 
 
-@jit
+class Memory(threading.local):
+    """Working memory and room of each thread, for as many tokens as the largest vocabulary that it has met."""
+
+    vocab = -1
+    work: Workspace
+    room: Places
+
+    def of(self, vocab: int) -> Memory:
+        """The same, large enough for a vocabulary."""
+        if self.vocab < vocab:
+            self.work, self.room, self.vocab = workspace(vocab), room_for(vocab), vocab
+        return self
+
+
+memory = Memory()
+
+
 def trim(room: Places, sizes: Sizes) -> Places:
     """The part of the arrays that was filled."""
     k, blocks, lotteries = sizes.tokens, sizes.blocks, sizes.lotteries
@@ -127,6 +144,19 @@ def trim(room: Places, sizes: Sizes) -> Places:
         room.held[:lotteries],
         room.pivot[:lotteries],
     )
+
+
+trim_compiled = jit(trim)
+
+
+@jit
+def solve_and_certify(
+    p: Any, q: Any, p_scale: float, q_scale: float, n: int, work: Workspace, room: Places
+) -> tuple[Sizes, float, float]:
+    """`hold_lotteries`, then `certify`."""
+    sizes = hold_lotteries(p, q, p_scale, q_scale, n, work, room)
+    acceptance, bound = certify(n, work, room, sizes)
+    return sizes, acceptance, bound
 
 
 @jit
@@ -330,29 +360,29 @@ def hold_in_block(
 
 
 @jit
-def certify(n: int, work: Workspace, places: Places) -> tuple[float, float]:
+def certify(n: int, work: Workspace, room: Places, sizes: Sizes) -> tuple[float, float]:
     """The acceptance of the proposal, and the upper bound P(some draft outside H*) + p(H*) on any rule's.
 
     H* are the blocks with slope above 1, which come first.  The bound holds for every set of tokens, so it proves the
     acceptance optimal without trust in how either was found.
     """
     over_drafted = 0
-    for b in range(places.block.size - 1):
+    for b in range(sizes.blocks):
         if work.rise[b + 1] > work.run[b + 1] * (1.0 + TIE_TOL):
-            over_drafted = places.block[b + 1]
+            over_drafted = room.block[b + 1]
     acceptance = 0.0
     inside = 0.0
     outside = 0.0
-    for first in range(0, places.order.size, CHUNK):
+    for first in range(0, sizes.tokens, CHUNK):
         accepted_here = 0.0
         inside_here = 0.0
         outside_here = 0.0
-        for j in range(first, min(first + CHUNK, places.order.size)):
-            accepted_here += min(work.target[j], places.proposal[j])
+        for j in range(first, min(first + CHUNK, sizes.tokens)):
+            accepted_here += min(work.target[j], room.proposal[j])
             if j < over_drafted:
                 inside_here += work.target[j]
             else:
-                outside_here += places.size[j]
+                outside_here += room.size[j]
         acceptance += accepted_here
         inside += inside_here
         outside += outside_here

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from otspec.lottery import certify, hold_lotteries, room_for, trim, workspace
+from otspec.lottery import memory, room_for, solve_and_certify, trim
 from otspec.pick_place import PlaceRule
 from otspec.plans import Pick
 from otspec.problem import Problem
@@ -49,10 +49,9 @@ class Interval:
     def __call__(self, problem: Problem) -> Solution:
         """Solve in O(V log V); the plan picks by places and lotteries."""
         assert isinstance(problem.scheme, IID)
-        work, room = workspace(problem.vocab), room_for(problem.vocab)
-        sizes = hold_lotteries(problem.p, problem.scheme.q, 1.0, 1.0, problem.n, work, room)
+        work, room = memory.of(problem.vocab).work, room_for(problem.vocab)
+        sizes, _, bound = solve_and_certify(problem.p, problem.scheme.q, 1.0, 1.0, problem.n, work, room)
         places = trim(room, sizes)
-        _, bound = certify(problem.n, work, places)
         plan = Pick(problem, PlaceRule(problem.scheme, places), bound)
         counts = {"tokens": sizes.tokens, "blocks": sizes.blocks, "lotteries": sizes.lotteries}
         return Solution(plan, counts)

@@ -1,0 +1,234 @@
+"""How fast is `interval`?  Ratios measured in one run, on calibrated positions.
+
+    python -m benchmarks.interval [--positions 100] [--data llama3] [--plot docs/interval_growth.png]
+
+The yardstick is one default `np.argsort` of the same p/q array, timed beside every solve.  "solve" is the whole
+compiled solver, laws in, certified plan out, in memory that is used again; "verify" is `otspec.verify`, drafts in,
+token out; "plan" is `otspec.solve`, which also allocates a plan and lets it measure itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import otspec
+from otspec.data import Source, open_source
+from otspec.extras import installed, require
+from otspec.laws import FloatArray, IntArray
+from otspec.lottery import Sizes, certify, concave_blocks, measure_places, room_for, solve_and_certify, workspace
+from otspec.ratio_sort import sort_by_ratio
+from otspec.registry import get
+from otspec.results import Status
+from otspec.schemes import IID
+
+NS = (2, 3, 4, 5, 10)
+SHORT = ((10, 2), (10, 4), (100, 2), (100, 4), (1000, 2), (1000, 4), (1000, 10), (10000, 4))
+RIVALS = ((10, 2), (10, 3), (10, 4), (100, 2), (100, 3), (1000, 2))
+GROWTH_V = (1000, 4000, 16_000, 64_000, 128_256)
+GROWTH_N = (1, 2, 4, 8, 16, 32, 64)
+
+Laws = tuple[FloatArray, FloatArray]
+
+
+def seconds(call: Callable[[], object], repeats: int = 3) -> float:
+    """Best of a few runs: the machine is shared, and what others do to the time is no property of the code."""
+    times = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - started)
+    return min(times)
+
+
+class Bench:
+    """The timed calls for one pair of laws and one number of drafts."""
+
+    def __init__(self, p: FloatArray, q: FloatArray, n: int) -> None:
+        self.p, self.q, self.n = p, q, n
+        self.ratio = p[q > 0] / q[q > 0]
+        self.work, self.room = workspace(p.size), room_for(p.size)
+        self.problem = otspec.Problem(p, IID(q, n))
+        self.rng = np.random.default_rng(0)
+        self.drafts = self.problem.scheme.sample(self.rng)
+        self.sizes, acceptance, bound = self.solve()
+        self.gap = abs(bound - acceptance)
+
+    def argsort(self) -> IntArray:
+        """The yardstick."""
+        return np.argsort(self.ratio)
+
+    def solve(self) -> tuple[Sizes, float, float]:
+        """The compiled solver; sizes, acceptance and bound."""
+        return solve_and_certify(self.p, self.q, 1.0, 1.0, self.n, self.work, self.room)
+
+    def verify(self) -> otspec.Verdict:
+        """One position, as a decoder calls it."""
+        return otspec.verify(self.p, self.q, self.drafts, self.rng)
+
+    def plan(self) -> otspec.Result:
+        """Everything, with the plan and its figures."""
+        return otspec.solve(self.problem)
+
+    def shares(self) -> FloatArray:
+        """Share of `solve` that each stage takes: sort, measures, hull, certificate, and the rest, the lotteries."""
+        work, room, k = self.work, self.room, self.sizes.tokens
+        size, target = room.size[:k], work.target[:k]
+        stages = (
+            lambda: sort_by_ratio(self.p, self.q, 1.0, 1.0, work.keys, room.order, work.target, room.size),
+            lambda: measure_places(size, self.n, work.density),
+            lambda: concave_blocks(target, size, work.density, room.block, work.rise, work.run),
+            lambda: certify(self.n, work, room, self.sizes),
+        )
+        parts = np.array([seconds(stage) for stage in stages]) / seconds(self.solve)
+        return np.append(parts, max(1 - parts.sum(), 0.0))
+
+
+def laws(source: Source, index: int, k: int | None, compact: bool = False) -> Laws:
+    """Target and draft law of a position."""
+    problem = source.position(index).problem(1, top_k=k)
+    if compact:
+        problem = problem.compact().problem
+    assert isinstance(problem.scheme, IID)
+    return problem.p, problem.scheme.q
+
+
+def against_argsort(source: Source, positions: int) -> tuple[Table, Table]:
+    """The whole vocabulary: ratios to one argsort, and where the time goes."""
+    table = Table("n", "argsort ms", "solve ms", "solve/argsort", "5-95 %", "verify ms", "plan ms", "worst |gap|")
+    profile = Table("n", "sort", "measures", "hull", "certificate", "lotteries", title="share of solve")
+    rows: dict[int, list[list[float]]] = {n: [] for n in NS}
+    shares: dict[int, list[FloatArray]] = {n: [] for n in NS}
+    for index in range(positions):
+        p, q = laws(source, index, None)
+        for n in NS:
+            bench = Bench(p, q, n)
+            calls = (bench.argsort, bench.solve, bench.verify, bench.plan)
+            rows[n].append([*map(seconds, calls), bench.gap])
+            shares[n].append(bench.shares())
+    for n in NS:
+        argsort, solve, verify, plan, gap = np.array(rows[n]).T
+        low, middle, high = np.percentile(solve / argsort, [5, 50, 95])
+        table.add_row(
+            *(f"{n}", f"{np.median(argsort) * 1e3:.2f}", f"{np.median(solve) * 1e3:.2f}", f"{middle:.2f}"),
+            *(f"{low:.2f}-{high:.2f}", f"{np.median(verify) * 1e3:.2f}", f"{np.median(plan) * 1e3:.2f}"),
+            f"{gap.max():.0e}",
+        )
+        profile.add_row(f"{n}", *(f"{share:.0%}" for share in np.median(shares[n], axis=0)))
+    return table, profile
+
+
+def truncated(source: Source, positions: int) -> Table:
+    """Drafts truncated to top-k: on the k tokens and one for the rest, and on the laws over the whole vocabulary."""
+    table = Table(
+        "(k, n)", "argsort ms", "solve ms", "solve/argsort", "verify ms", "plan ms", "verify ms, all V", "worst |gap|"
+    )
+    for k, n in SHORT:
+        rows = []
+        for index in range(positions):
+            bench = Bench(*laws(source, index, k, compact=True), n)
+            whole = Bench(*laws(source, index, k), n)
+            calls = (bench.argsort, bench.solve, bench.verify, bench.plan, whole.verify)
+            rows.append([*map(seconds, calls), bench.gap])
+        argsort, solve, *others, gap = np.array(rows).T
+        table.add_row(
+            *(f"({k}, {n})", f"{np.median(argsort) * 1e3:.3f}", f"{np.median(solve) * 1e3:.3f}"),
+            *(f"{np.median(solve / argsort):.2f}", *(f"{np.median(times) * 1e3:.3f}" for times in others)),
+            f"{gap.max():.0e}",
+        )
+    return table
+
+
+def rivals(source: Source, positions: int, budget: float) -> Table:
+    """Other solvers on the same problems, as multiples of the time of `interval`, both through `otspec.solve`."""
+    table = Table("(k, n)", "solver", "positions", "solved", "median ms", "times interval")
+    names = [info.name for info in otspec.available() if info.name in ("global_resolution", "max_flow", "lp")]
+    for k, n in RIVALS:
+        for name in names:
+            if not all(map(installed, get(name).packages)):
+                continue
+            times: list[tuple[float, float]] = []
+            solved = 0
+            started = time.perf_counter()
+            for index in range(positions):
+                bench = Bench(*laws(source, index, k, compact=True), n)
+                began = time.perf_counter()
+                status = otspec.solve(bench.problem, name, strict=False).status
+                took = time.perf_counter() - began
+                solved += status is Status.OPTIMAL
+                times.append((took, seconds(bench.plan)))
+                if status is Status.LIMIT or time.perf_counter() - started > budget:
+                    break
+            theirs, ours = np.array(times).T
+            table.add_row(
+                *(f"({k}, {n})", name, f"{len(times)}", f"{solved}", f"{np.median(theirs) * 1e3:.3g}"),
+                f"{np.median(theirs / ours):.3g}" if solved else "refused",
+            )
+    return table
+
+
+def growth(source: Source, positions: int, path: Path) -> None:
+    """Draw time against the vocabulary and against n, beside the argsort."""
+    require("matplotlib").use("Agg")
+    plt: Any = require("matplotlib.pyplot")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    rng = np.random.default_rng(0)
+    by_size: dict[str, list[float]] = {"argsort of p/q": [], "solve, n = 2": [], "solve, n = 10": []}
+    for vocab in GROWTH_V:
+        rows = []
+        for index in range(positions):
+            p, q = laws(source, index, None)
+            kept = rng.permutation(p.size)[:vocab]
+            few, many = (Bench(p[kept] / p[kept].sum(), q[kept] / q[kept].sum(), n) for n in (2, 10))
+            rows.append([seconds(call) * 1e3 for call in (few.argsort, few.solve, many.solve)])
+        for name, value in zip(by_size, np.median(rows, axis=0), strict=True):
+            by_size[name].append(float(value))
+    for (name, values), style in zip(by_size.items(), ("k--", "C0o-", "C1s-"), strict=True):
+        left.loglog(GROWTH_V, values, style, label=name, markersize=4)
+    left.set_xlabel("tokens V")
+    left.set_ylabel("ms (median over positions)")
+    left.legend(fontsize=8)
+    rows = []
+    for index in range(positions):
+        benches = [Bench(*laws(source, index, None), n) for n in GROWTH_N]
+        rows.append([seconds(call) * 1e3 for call in (benches[0].argsort, *(bench.solve for bench in benches))])
+    argsort, *values = np.median(rows, axis=0)
+    right.axhline(argsort, color="k", linestyle="--", label="argsort of p/q")
+    right.plot(GROWTH_N, values, "C0o-", markersize=4, label=f"solve, V = {source.vocab}")
+    right.set_xscale("log", base=2)
+    right.set_ylim(0)
+    right.set_xlabel("drafts n")
+    right.legend(fontsize=8)
+    for axes in (left, right):
+        axes.grid(alpha=0.3)
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+
+
+def main() -> None:
+    """Print the tables, and draw the picture if asked to."""
+    parser = argparse.ArgumentParser(description="The interval solver against one argsort, and against other solvers.")
+    parser.add_argument("--positions", type=int, default=100)
+    parser.add_argument("--data", default="llama3")
+    parser.add_argument("--budget", type=float, default=20.0, help="seconds per rival and setting")
+    parser.add_argument("--plot", type=Path, help="picture of the growth with V and n")
+    options = parser.parse_args()
+    source = open_source(options.data)
+    console = Console(width=110)
+    for table in against_argsort(source, options.positions):
+        console.print(table)
+    console.print(truncated(source, options.positions))
+    console.print(rivals(source, min(options.positions, 20), options.budget))
+    if options.plot:
+        growth(source, min(options.positions, 15), options.plot)
+
+
+if __name__ == "__main__":
+    main()
