@@ -50,8 +50,9 @@ class Verdict(NamedTuple):
 def verify(p: Any, q: Any, drafts: Any, rng: np.random.Generator) -> Verdict:
     """Verify i.i.d. drafts of one position: the output has law p, and is a draft as often as any rule can make it.
 
-    The same rule as the plan of ``otspec.solve(problem, "interval")``, without its figures: nothing is allocated but
-    the answer, and only tokens with q > 0 are sorted, so drafts truncated to top-k cost O(V + k log k).
+    The same rule as the plan of ``otspec.solve(problem, "interval")``, without its figures: after the first
+    call of a thread no array of the size of the vocabulary is allocated, and only tokens with q > 0 are sorted, so
+    drafts truncated to top-k cost O(V + k).
 
     Parameters
     ----------
@@ -144,7 +145,7 @@ def solve_batch(P: Any, Q: Any, n: int) -> Batch:
     Returns
     -------
     Batch
-        It takes up to 100 bytes per position and token of the vocabulary.
+        It takes up to 60 bytes per position and token of the vocabulary.
 
     Raises
     ------
