@@ -16,7 +16,7 @@ from numba import get_thread_id  # type: ignore[attr-defined]  # numba's __init_
 
 from otspec.errors import ProblemError
 from otspec.jit import jit, parallel_jit
-from otspec.laws import FloatArray, IntArray, as_drafts, as_float64, as_law
+from otspec.laws import FloatArray, IntArray, as_count, as_drafts, as_float64, as_law
 from otspec.lottery import (
     CHUNK,
     Places,
@@ -34,7 +34,6 @@ from otspec.pick_place import PlaceRule, pick_draft
 from otspec.plans import Pick
 from otspec.problem import Problem
 from otspec.schemes import IID
-from otspec.schemes.iid import check_n
 from otspec.tolerances import MASS_TOL
 
 
@@ -152,7 +151,7 @@ def solve_batch(P: Any, Q: Any, n: int) -> Batch:
     ProblemError
         If a row is no law, the shapes differ, or n is no positive integer.
     """
-    n = check_n(n)
+    n = as_count("n", n)
     P, Q = _as_floats("P", P), _as_floats("Q", Q)
     if P.ndim != 2 or P.shape != Q.shape:
         raise ProblemError(f"P has shape {P.shape} and Q {Q.shape}; both need one shape (B, V)")
