@@ -22,9 +22,17 @@ from rich.table import Table
 import otspec
 from otspec.data import Source, open_source
 from otspec.extras import installed, require
+from otspec.interval.lottery import (
+    Sizes,
+    certify,
+    concave_blocks,
+    measure_places,
+    room_for,
+    solve_and_certify,
+    workspace,
+)
+from otspec.interval.ratio_sort import sort_by_ratio
 from otspec.laws import FloatArray, IntArray
-from otspec.lottery import Sizes, certify, concave_blocks, measure_places, room_for, solve_and_certify, workspace
-from otspec.ratio_sort import sort_by_ratio
 from otspec.registry import get
 from otspec.results import Status
 from otspec.schemes import IID

@@ -10,8 +10,8 @@ import numpy as np
 
 import otspec
 from otspec.extras import require
+from otspec.interval.pick_place import PlaceRule, stake_in
 from otspec.laws import FloatArray
-from otspec.pick_place import PlaceRule, stake_in
 from otspec.plans import Pick
 from otspec.schemes import IID
 

@@ -2,8 +2,8 @@
 
 from otspec.certificate import Optimum, optimum
 from otspec.errors import DataError, MissingExtra, ProblemError, SolveError, UnknownSolver
-from otspec.fast import Batch, Verdict, solve_batch, verify
 from otspec.front_door import solve
+from otspec.interval.fast import Batch, Verdict, solve_batch, verify
 from otspec.plans import Plan, canonical_decomposition
 from otspec.problem import Problem
 from otspec.registry import available

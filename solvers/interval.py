@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from otspec.lottery import memory, room_for, solve_and_certify, trim
-from otspec.pick_place import PlaceRule
+from otspec.interval.lottery import memory, room_for, solve_and_certify, trim
+from otspec.interval.pick_place import PlaceRule
 from otspec.plans import Pick
 from otspec.problem import Problem
 from otspec.registry import Solution, register

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from otspec.ratio_sort import FEW, sort_by_ratio
+from otspec.interval.ratio_sort import FEW, sort_by_ratio
 
 Floats = npt.NDArray[np.float64]
 

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from otspec.interval.ratio_sort import IndexArray, KeyArray, sort_by_ratio
 from otspec.jit import jit
 from otspec.laws import FloatArray
-from otspec.ratio_sort import IndexArray, KeyArray, sort_by_ratio
 from otspec.tolerances import TIE_TOL
 
 CHUNK = 64

@@ -15,9 +15,7 @@ import numpy as np
 from numba import get_thread_id  # type: ignore[attr-defined]  # numba's __init__ does not list it
 
 from otspec.errors import ProblemError
-from otspec.jit import jit, parallel_jit
-from otspec.laws import FloatArray, IntArray, as_count, as_drafts, as_float64, as_law
-from otspec.lottery import (
+from otspec.interval.lottery import (
     CHUNK,
     Places,
     Sizes,
@@ -30,7 +28,9 @@ from otspec.lottery import (
     trim_compiled,
     workspace,
 )
-from otspec.pick_place import PlaceRule, pick_draft
+from otspec.interval.pick_place import PlaceRule, pick_draft
+from otspec.jit import jit, parallel_jit
+from otspec.laws import FloatArray, IntArray, as_count, as_drafts, as_float64, as_law
 from otspec.plans import Pick
 from otspec.problem import Problem
 from otspec.schemes import IID
@@ -102,7 +102,7 @@ class Batch:
     places: Places
     """Arrays of shape (B, ...), each row filled as `sizes` says."""
     sizes: IntArray
-    """Shape (B, 3): `otspec.lottery.Sizes` of each position."""
+    """Shape (B, 3): `otspec.interval.lottery.Sizes` of each position."""
 
     def __len__(self) -> int:
         return self.acceptance.size

@@ -1,4 +1,4 @@
-"""Picking a draft by places and lotteries (`otspec.lottery`): by drawing, and by exact integration."""
+"""Picking a draft by places and lotteries (`otspec.interval.lottery`): by drawing, and by exact integration."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from otspec.errors import ProblemError
+from otspec.interval.lottery import Places
 from otspec.jit import jit
 from otspec.laws import FloatArray, IntArray
-from otspec.lottery import Places
 from otspec.schemes import IID
 
 
