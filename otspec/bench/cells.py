@@ -11,7 +11,7 @@ from otspec.extras import WAYS_OUT, installed
 from otspec.registry import available, get
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Cell:
     """One solver at one truncation and number of drafts."""
 
@@ -26,6 +26,11 @@ class Cell:
     def setting(self) -> str:
         """(k, n) as the papers print it."""
         return f"({self.k or 'V'}, {self.n})"
+
+    @property
+    def size(self) -> tuple[float, int]:
+        """Sorts cells from small to large."""
+        return self.k or float("inf"), self.n
 
 
 def grid(ks: Sequence[int], ns: Sequence[int], solvers: Sequence[str]) -> list[Cell]:
@@ -42,8 +47,7 @@ def grid(ks: Sequence[int], ns: Sequence[int], solvers: Sequence[str]) -> list[C
         missing = [package for package in get(spelling).packages if not installed(package)]
         if missing:
             raise MissingExtra(f"{spelling} needs {missing[0]}: {WAYS_OUT[missing[0]]}")
-    settings = sorted(itertools.product(ks, ns), key=lambda setting: (setting[0] or float("inf"), setting[1]))
-    return [Cell(k, n, solver) for k, n in settings for solver in solvers]
+    return sorted(itertools.starmap(Cell, itertools.product(ks, ns, solvers)), key=lambda cell: cell.size)
 
 
 def every_solver() -> tuple[list[str], list[str]]:

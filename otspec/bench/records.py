@@ -83,6 +83,12 @@ class RunFolder:
         mine = [r for r in self.records if (r["k"], r["n"], r["solver"]) == (cell.k, cell.n, cell.solver)]
         return sorted(mine, key=lambda record: record["position"])
 
+    @property
+    def cells(self) -> list[Cell]:
+        """Every cell with a record, small settings first, solvers by name."""
+        cells = dict.fromkeys(Cell(record["k"], record["n"], record["solver"]) for record in self.records)
+        return sorted(cells, key=lambda cell: (cell.size, cell.solver))
+
     def spent_s(self, cell: Cell) -> float:
         """Solving time that the cell has used of its budget."""
         return sum(record["wall_s"] for record in self.of(cell))

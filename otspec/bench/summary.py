@@ -44,10 +44,8 @@ class Summary:
         return self.solved == 0 and not self.lower_bound
 
 
-def summarise(cell: Cell, records: Sequence[Record]) -> Summary | None:
-    """The figures of a cell, or None if it has no records yet."""
-    if not records:
-        return None
+def summarise(cell: Cell, records: Sequence[Record]) -> Summary:
+    """The figures of a cell with at least one record."""
     times = np.array([record["wall_s"] for record in records]) * 1e3
     solved = np.array([record["status"] == "OPTIMAL" for record in records])
     reasons = [f"{record['status']}: {record['message']}" for record in records if record["status"] != "OPTIMAL"]

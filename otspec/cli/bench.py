@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from otspec.bench.cells import Cell, every_solver, grid
+from otspec.bench.cells import every_solver, grid
 from otspec.bench.driver import Benchmark, run
 from otspec.bench.plot import plot
 from otspec.bench.records import RunFolder
@@ -54,25 +54,21 @@ def bench(
         raise typer.Exit(130) from None
     finally:
         folder.close()
-        _report(benchmark, folder, cells)
+        _report(benchmark, folder)
     if left_out:
         console.print(f"Not installed, so left out: {', '.join(left_out)}. See `otspec solvers`.")
     console.print(f"Wrote {out}/report.md, report.png, results.jsonl, results.parquet")
 
 
-def _report(benchmark: Benchmark, folder: RunFolder, cells: list[Cell]) -> None:
-    wanted = set(range(benchmark.positions))
-    summaries = [
-        summary
-        for cell in cells
-        if (summary := summarise(cell, [r for r in folder.of(cell) if r["position"] in wanted])) is not None
-    ]
+def _report(benchmark: Benchmark, folder: RunFolder) -> None:
+    """Tables and picture of all that the folder holds, this run's cells and earlier ones."""
+    summaries = [summarise(cell, folder.of(cell)) for cell in folder.cells]
     if not summaries:
         return
     data = benchmark.source.name
     plot(summaries, data, folder.path / "report.png")
     tables = (results_table(summaries, data), failures_table(summaries), published_table(summaries, data))
-    machine = f"{benchmark.identity['processor']}, {benchmark.jobs} worker(s), {benchmark.positions} positions per cell"
+    machine = f"{benchmark.identity['processor']}, {benchmark.jobs} worker(s)"
     (folder.path / "report.md").write_text(markdown_report(tables, ["report.png"], machine))
     for table in tables:
         if table is not None:

@@ -29,7 +29,7 @@ def solve(
     draft_temperature: Annotated[float | None, typer.Option(help="Of the draft model, where it differs.")] = None,
     solver: Annotated[
         str, typer.Option(help="As listed by `otspec solvers`; settings as name:key=value.")
-    ] = "max_flow",
+    ] = "interval",
     positions: Annotated[int | None, typer.Option(help="Only the first so many; a profile gives 10.")] = None,
     seed: Annotated[int, typer.Option(help="Of a profile's positions.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Also write a JSON line per position to this file.")] = None,

@@ -29,9 +29,7 @@ def measure(path: Path, cells: list[Cell], positions: int = 3, budget_s: float =
 
 
 def summary_of(folder: RunFolder, cell: Cell) -> Summary:
-    summary = summarise(cell, folder.of(cell))
-    assert summary is not None
-    return summary
+    return summarise(cell, folder.of(cell))
 
 
 def test_measures_every_cell_and_position_and_writes_them_twice(tmp_path: Path) -> None:
@@ -72,6 +70,8 @@ def test_adds_positions_and_cells_to_a_finished_run(tmp_path: Path) -> None:
     more = measure(tmp_path, [Cell(4, 1, "max_flow"), Cell(4, 2, "max_flow")], positions=3).records
     assert more[:2] == first
     assert len(more) == 6
+    # A run of one cell alone reports all that the folder holds.
+    assert measure(tmp_path, [Cell(4, 2, "max_flow")]).cells == [Cell(4, 1, "max_flow"), Cell(4, 2, "max_flow")]
 
 
 def test_a_hopeless_position_ends_its_cell_as_a_lower_bound_and_no_other(tmp_path: Path) -> None:
