@@ -1,13 +1,13 @@
 """Optimal transport for multi-draft speculative decoding: one problem object, many solvers, certified plans."""
 
 from otspec.certificate import Optimum, optimum
-from otspec.errors import DataError, MissingExtra, ProblemError, SolveError, UnknownSolver
+from otspec.errors import DataError, MissingExtra, ProblemError, UnknownSolver
 from otspec.front_door import solve
 from otspec.interval.fast import Batch, Verdict, solve_batch, verify
 from otspec.plans import Plan, canonical_decomposition
 from otspec.problem import Problem
 from otspec.registry import available
-from otspec.results import Result, Status
+from otspec.results import Result, SolveError, Status
 from otspec.schemes import IID, DraftScheme, Table
 
 __version__ = "0.1.0"

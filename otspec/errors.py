@@ -1,11 +1,7 @@
-"""The errors that otspec raises on purpose; each message names the value, the rule and the way out."""
+"""The errors that otspec raises on purpose; each message names the value, the rule and the way out.
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from otspec.results import Result
+`otspec.results` has one more, `SolveError`, which holds a result.
+"""
 
 
 class ProblemError(ValueError):
@@ -22,17 +18,3 @@ class UnknownSolver(LookupError):
 
 class MissingExtra(ImportError):
     """An optional package is needed here and is not installed."""
-
-
-class SolveError(RuntimeError):
-    """A strict `otspec.solve` ended without a certified optimum.
-
-    Attributes
-    ----------
-    result : Result
-        What the solver did return, with its status, message and figures.
-    """
-
-    def __init__(self, result: Result) -> None:
-        super().__init__(f"{result.stats.solver}: {result.status.name}, {result.message}")
-        self.result = result

@@ -8,11 +8,10 @@ from contextlib import suppress
 
 import numpy as np
 
-from otspec.errors import SolveError
 from otspec.plans import Plan
 from otspec.problem import Problem
 from otspec.registry import Solver, Stopped, TupleSolver, get, settings_of
-from otspec.results import Result, Stats, Status
+from otspec.results import Result, SolveError, Stats, Status
 from otspec.schemes import IID
 
 

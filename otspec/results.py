@@ -43,3 +43,17 @@ class Result:
     message: str
     """One sentence with the numbers that decided the status."""
     stats: Stats
+
+
+class SolveError(RuntimeError):
+    """A strict `otspec.solve` ended without a certified optimum.
+
+    Attributes
+    ----------
+    result : Result
+        What the solver did return, with its status, message and figures.
+    """
+
+    def __init__(self, result: Result) -> None:
+        super().__init__(f"{result.stats.solver}: {result.status.name}, {result.message}")
+        self.result = result

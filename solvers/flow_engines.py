@@ -10,13 +10,16 @@ its own: one process can load it or highspy, not both.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from otspec.extras import require
 from otspec.flow import Network, max_flow
 from otspec.laws import FloatArray, IntArray
+from otspec.problem import Problem
+from otspec.tolerances import TOL
 
 Engine = Callable[[Network], FloatArray]
 
@@ -75,16 +78,41 @@ PACKAGES: dict[str, tuple[str, ...]] = {
 }
 
 
-def check_engine(engine: str) -> None:
-    """Check the name of an engine.
+@dataclass(frozen=True)
+class FlowSolver:
+    """Settings of a solver that runs one of the engines.
 
-    Raises
-    ------
-    ValueError
-        If there is none of that name.
+    Parameters
+    ----------
+    engine : str
+        ``numba`` (ours, the default), ``igraph``, ``graph_tool`` or ``networkx``.
+    tol : float
+        Largest gap and deviation, both probabilities, of a plan that counts as optimal.
+    max_cells : int
+        Largest network, in edges between tokens and draft sets.  An edge takes about 100 bytes.
     """
-    if engine not in ENGINES:
-        raise ValueError(f"no max-flow engine {engine!r}; known: {', '.join(ENGINES)}")
+
+    engine: str = "numba"
+    tol: float = TOL
+    max_cells: int = 4_000_000
+
+    name: ClassVar[str]
+    exact: ClassVar[bool] = True
+    schemes: ClassVar[str] = "any whose draft sets can be listed"
+    variants: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        if self.engine not in ENGINES:
+            raise ValueError(f"no max-flow engine {self.engine!r}; known: {', '.join(ENGINES)}")
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Optional packages that the engine needs."""
+        return PACKAGES[self.engine]
+
+    def supports(self, problem: Problem) -> str | None:
+        """Every problem, up to its size."""
+        return None
 
 
 def edge_list(network: Network) -> tuple[IntArray, IntArray, FloatArray]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -15,14 +14,13 @@ from otspec.plans.figures import residual_law
 from otspec.problem import Problem
 from otspec.registry import Solution, register
 from otspec.schemes import DraftSets
-from otspec.solvers.flow_engines import ENGINES, PACKAGES, check_engine
+from otspec.solvers.flow_engines import ENGINES, FlowSolver
 from otspec.solvers.sizes import cells_at_most, refuse_above
-from otspec.tolerances import TOL
 
 
 @register("slackness")
 @dataclass(frozen=True)
-class Slackness:
+class Slackness(FlowSolver):
     """Complementary slackness: outer and inner system apart [thomas2025global, section 5.3, Theorem 5.1].
 
     H* splits the network: tuples with a draft outside H* serve only tokens outside H* (the *outer* system), tuples
@@ -31,32 +29,8 @@ class Slackness:
     H*, for the proposal g of `otspec.optimum`, is feasible because the tokens outside H* are tight for g.  So each
     tuple truly needs one system only, for any draft scheme.
 
-    Parameters
-    ----------
-    engine, tol, max_cells
-        As for `max_flow`; max_cells is the limit for both systems together.
+    The settings are those of `otspec.solvers.flow_engines.FlowSolver`; max_cells limits both systems together.
     """
-
-    engine: str = "numba"
-    tol: float = TOL
-    max_cells: int = 4_000_000
-
-    name: ClassVar[str]
-    exact: ClassVar[bool] = True
-    schemes: ClassVar[str] = "any whose draft sets can be listed"
-    variants: ClassVar[tuple[str, ...]] = ()
-
-    def __post_init__(self) -> None:
-        check_engine(self.engine)
-
-    @property
-    def packages(self) -> tuple[str, ...]:
-        """Optional packages that the engine needs."""
-        return PACKAGES[self.engine]
-
-    def supports(self, problem: Problem) -> str | None:
-        """Every problem, up to its size."""
-        return None
 
     def __call__(self, problem: Problem) -> Solution:
         """Solve both systems and join them."""

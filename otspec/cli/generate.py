@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from otspec.cli.console import console
-from otspec.data import PROFILES, ProfileSource, write_npz
+from otspec.cli.console import console, progress_bar
+from otspec.data import PROFILES, ProfileSource, check_positions, write_npz
 from otspec.errors import DataError
 
 
@@ -23,5 +23,8 @@ def generate(
         raise DataError(f"no profile {profile!r}; known: {', '.join(PROFILES)}")
     if out.suffix != ".npz":
         raise DataError(f"{out} would not be read back; give --out a name that ends in .npz")
-    write_npz(out, ProfileSource(PROFILES[profile], seed), positions)
+    source = ProfileSource(PROFILES[profile], seed)
+    count = check_positions(source, positions)
+    with progress_bar() as bar:
+        write_npz(out, map(source.position, bar.track(range(count), description="generating")))
     console.print(f"{out}: {positions} positions of {profile}, V = {PROFILES[profile].vocab}")

@@ -1,8 +1,9 @@
 """Positions to solve: calibrated synthetic ones, and the user's own."""
 
 from otspec.data.files import FileSource, write_npz
-from otspec.data.position import Position, Source, check_positions, open_source
+from otspec.data.position import Position, Source, check_positions
 from otspec.data.profiles import PROFILES, Profile, ProfileSource
+from otspec.data.sources import open_source
 
 __all__ = [
     "PROFILES",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from otspec.data.position import Position, Source
+from otspec.data.position import Position
 from otspec.errors import DataError, ProblemError
 from otspec.extras import require
 from otspec.laws import FloatArray, as_law
@@ -81,14 +81,13 @@ class FileSource:
         )
 
 
-def write_npz(path: Path, source: Source, positions: int) -> None:
-    """Save the first positions of a source as float32 logits, in the format that `FileSource` reads."""
-    drawn = [source.position(index) for index in range(positions)]
-    np.savez(
-        path,
-        target_logits=np.array([position.target_logits for position in drawn], dtype=np.float32),
-        draft_logits=np.array([position.draft_logits for position in drawn], dtype=np.float32),
-    )
+def write_npz(path: Path, positions: Iterable[Position]) -> None:
+    """Save positions as float32 logits, in the format that `FileSource` reads."""
+    logits = [
+        (position.target_logits.astype(np.float32), position.draft_logits.astype(np.float32)) for position in positions
+    ]
+    target, draft = zip(*logits, strict=True)
+    np.savez(path, target_logits=np.array(target), draft_logits=np.array(draft))
 
 
 def _log_law(name: str, values: FloatArray) -> FloatArray:

@@ -1,10 +1,9 @@
-"""One position, and where positions come from."""
+"""One position, and what a source of positions is."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 from otspec.errors import DataError
@@ -54,25 +53,3 @@ def check_positions(source: Source, positions: int) -> int:
     if not 1 <= positions <= len(source):
         raise DataError(f"positions is {positions}; {source.name} has 1 to {len(source)}")
     return positions
-
-
-def open_source(name: str, seed: int = 0) -> Source:
-    """Positions by the name of a profile (``llama3``, ``gemma2``) or by the path of a file.
-
-    Parameters
-    ----------
-    name : str
-        A profile, or a .npz or .safetensors file; see `otspec.data.FileSource`.
-    seed : int
-        Of a profile; a file has none.
-
-    Raises
-    ------
-    DataError
-        If there is neither such a profile nor such a file, or the file does not hold positions.
-    """
-    # Both kinds build on this module.
-    from otspec.data.files import FileSource
-    from otspec.data.profiles import PROFILES, ProfileSource
-
-    return ProfileSource(PROFILES[name], seed) if name in PROFILES else FileSource(Path(name), known=tuple(PROFILES))

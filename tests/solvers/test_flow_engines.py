@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from otspec.flow import Network, max_flow
-from otspec.solvers.flow_engines import ENGINES, PACKAGES, check_engine
+from otspec.solvers.flow_engines import ENGINES, PACKAGES, FlowSolver
 from tests.instances import Instance, sample_of_each
 from tests.networks import assert_feasible, network, random_network, ring
 
@@ -57,8 +57,8 @@ def test_every_engine_says_what_it_needs() -> None:
     assert PACKAGES["numba"] == ()
 
 
-def test_check_engine() -> None:
+def test_settings_name_an_engine_and_its_packages() -> None:
     for name in ENGINES:
-        check_engine(name)
+        assert FlowSolver(engine=name).packages == PACKAGES[name]
     with pytest.raises(ValueError, match="no max-flow engine 'steam'; known: numba"):
-        check_engine("steam")
+        FlowSolver(engine="steam")
