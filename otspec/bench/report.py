@@ -23,24 +23,47 @@ class TextTable:
     header: tuple[str, ...]
     rows: list[tuple[str, ...]]
     note: str
+    labels: int = 2
+    """Leading columns that hold words; the others hold figures."""
     details: frozenset[str] = frozenset()
     """Columns that a narrow screen goes without."""
 
     def on_screen(self, width: int) -> RichTable:
-        """The table as rich draws it, for a screen of so many characters; a rule separates the settings."""
+        """The table as rich draws it, for a screen of so many characters; a rule parts groups of rows."""
         table = RichTable(title=self.title, caption=self.note, title_justify="left", caption_justify="left")
         shown = [width >= WIDE or name not in self.details for name in self.header]
         for number, name in enumerate(compress(self.header, shown)):
-            table.add_column(name, justify="left" if number < 2 else "right", overflow="fold")
+            table.add_column(name, justify="left" if number < self.labels else "right", overflow="fold")
+        grouped = len({row[0] for row in self.rows}) < len(self.rows)
         for row, following in zip(self.rows, [*self.rows[1:], None], strict=True):
-            table.add_row(*compress(row, shown), end_section=following is None or following[0] != row[0])
+            ends = following is None or following[0] != row[0]
+            table.add_row(*compress(row, shown), end_section=grouped and ends)
         return table
 
     def markdown(self) -> str:
         """The table in Markdown, with title and note as paragraphs."""
-        lines = [self.header, tuple("---" if number < 2 else "---:" for number in range(len(self.header))), *self.rows]
+        lines = [
+            self.header,
+            tuple("---" if number < self.labels else "---:" for number in range(len(self.header))),
+            *self.rows,
+        ]
         body = "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
         return f"## {self.title}\n\n{body}\n\n{self.note}\n"
+
+
+def overview_table(summaries: Sequence[Summary], data: str) -> TextTable:
+    """Mean time of every solver at every setting, and the optimum there, in one screen."""
+    settings = list(dict.fromkeys(summary.cell.setting for summary in summaries))
+    cells = {(s.cell.solver, s.cell.setting): s for s in summaries}
+    rows: list[tuple[str, ...]] = []
+    for solver in dict.fromkeys(summary.cell.solver for summary in summaries):
+        row = (cells.get((solver, setting)) for setting in settings)
+        rows.append((solver, *("-" if summary is None else _mean_ms(summary) for summary in row)))
+    most = sorted((s for s in summaries if s.optimum is not None), key=lambda s: s.positions)
+    best = {s.cell.setting: f"{s.optimum:.4f}" for s in most}
+    rows.append(("mean alpha*", *(best.get(setting, "-") for setting in settings)))
+    note = "Mean ms per token; >= marks a lower bound, cut off by the time budget. Columns: (k, n)."
+    return TextTable(f"Overview: {data}", ("solver", *settings), rows, note, labels=1)
 
 
 def results_table(summaries: Sequence[Summary], data: str) -> TextTable:
@@ -56,7 +79,7 @@ def results_table(summaries: Sequence[Summary], data: str) -> TextTable:
         "distance of the exact output law to p."
     )
     details = frozenset(("median [25 %, 75 %]", "of solved", "max gap", "max dev."))
-    return TextTable(f"Solvers on {data}", header + figures, rows, note, details)
+    return TextTable(f"Solvers on {data}", header + figures, rows, note, details=details)
 
 
 def failures_table(summaries: Sequence[Summary]) -> TextTable | None:

@@ -11,7 +11,7 @@ from otspec.bench.cells import every_solver, grid
 from otspec.bench.driver import Benchmark, run
 from otspec.bench.plot import plot
 from otspec.bench.records import RunFolder
-from otspec.bench.report import failures_table, markdown_report, published_table, results_table
+from otspec.bench.report import failures_table, markdown_report, overview_table, published_table, results_table
 from otspec.bench.summary import summarise
 from otspec.cli.console import console, numbers, progress_bar
 from otspec.data import open_source
@@ -67,7 +67,12 @@ def _report(benchmark: Benchmark, folder: RunFolder) -> None:
         return
     data = benchmark.source.name
     plot(summaries, data, folder.path / "report.png")
-    tables = (results_table(summaries, data), failures_table(summaries), published_table(summaries, data))
+    tables = (
+        overview_table(summaries, data),
+        results_table(summaries, data),
+        failures_table(summaries),
+        published_table(summaries, data),
+    )
     machine = f"{benchmark.identity['processor']}, {benchmark.jobs} worker(s)"
     (folder.path / "report.md").write_text(markdown_report(tables, ["report.png"], machine))
     for table in tables:

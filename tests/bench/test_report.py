@@ -10,7 +10,7 @@ from otspec.bench.cells import every_solver
 from otspec.bench.plot import plot
 from otspec.bench.published import PUBLISHED
 from otspec.bench.records import Record
-from otspec.bench.report import failures_table, markdown_report, published_table, results_table
+from otspec.bench.report import failures_table, markdown_report, overview_table, published_table, results_table
 from otspec.bench.summary import Summary, summarise
 
 
@@ -33,6 +33,18 @@ def test_the_table_shows_times_lower_bounds_and_refusals() -> None:
     assert rows[0] == ("(10, 2)", "lp", "2", "2 [1.5, 2.5]", "2", "2/2", "0.5000", "0.5000", "1e-16", "2e-16")
     assert rows[1][2:6] == (">= 10,001", "10,001 [5,002, 15,000]", "2", "1/2")
     assert rows[2][2:7] == ("refused", "-", "-", "0/1", "-")
+
+
+def test_the_overview_has_a_row_per_solver_and_the_optimum() -> None:
+    other = summary(Cell(10, 2, "max_flow"), record(0, wall_s=0.0001))
+    table = overview_table([SOLVED, other, CUT, REFUSED], "llama3")
+    assert table.header == ("solver", "(10, 2)", "(10, 3)", "(100, 2)")
+    assert table.rows == [
+        ("lp", "2", ">= 10,001", "refused"),
+        ("max_flow", "0.1", "-", "-"),
+        ("mean alpha*", "0.5000", "0.5000", "0.5000"),
+    ]
+    assert "| --- | ---: |" in table.markdown()
 
 
 def test_failures_are_listed_with_their_reason() -> None:
