@@ -67,14 +67,10 @@ def _report(benchmark: Benchmark, folder: RunFolder) -> None:
         return
     data = benchmark.source.name
     plot(summaries, data, folder.path / "report.png")
-    tables = (
-        overview_table(summaries, data),
-        results_table(summaries, data),
-        failures_table(summaries),
-        published_table(summaries, data),
-    )
+    overview = overview_table(summaries, data)
+    details = (results_table(summaries, data), failures_table(summaries), published_table(summaries, data))
     machine = f"{benchmark.identity['processor']}, {benchmark.jobs} worker(s)"
-    (folder.path / "report.md").write_text(markdown_report(tables, ["report.png"], machine))
-    for table in tables:
+    (folder.path / "report.md").write_text(markdown_report((overview, *details), ["report.png"], machine))
+    for table in (*details, overview):  # the end of a long output is what a screen shows
         if table is not None:
             console.print(table.on_screen(console.width))
