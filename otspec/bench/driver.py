@@ -88,15 +88,16 @@ def run(benchmark: Benchmark, folder: RunFolder, progress: Callable[[int], None]
             stop.set()
 
     threads = [threading.Thread(target=work) for _ in range(min(benchmark.jobs, len(benchmark.cells)))]
-    for thread in threads:
-        thread.start()
-    try:
-        while any(thread.is_alive() for thread in threads):
-            time.sleep(0.02)
-    finally:
-        stop.set()
+    with _single_threaded():
         for thread in threads:
-            thread.join()
+            thread.start()
+        try:
+            while any(thread.is_alive() for thread in threads):
+                time.sleep(0.02)
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
     if not failures.empty():
         raise failures.get()
 
@@ -135,7 +136,9 @@ def _measure_cell(
 
 
 class _Worker:
-    """A measuring process that is replaced when it has to be killed."""
+    """A measuring process that is replaced when it has to be killed, or dies."""
+
+    _starting = threading.Lock()  # processes are started one at a time: spawning is not made for threads
 
     def __init__(self, source: Source, seed: int) -> None:
         self._source = source
@@ -150,53 +153,70 @@ class _Worker:
         self._kill()
 
     def measure(self, cell: Cell, index: int, left_s: float, stop: threading.Event) -> Record | None:
-        """The record of one position; with status BUDGET if it takes longer than `left_s`, None if `stop` was set."""
+        """The record of one position, None if `stop` was set.
+
+        Its status is BUDGET if the position takes longer than `left_s`, DIED if the process does not survive it.
+        """
         if self._process is None:
             self._start()
         self._connection.send((cell, index))
-        kind, value = self._await(PREPARATION_S, cell, stop)
         started = time.monotonic()
+        kind, value = self._await(PREPARATION_S, stop)
         if kind == "start":
-            kind, value = self._await(left_s, cell, stop)
+            started = time.monotonic()
+            kind, value = self._await(left_s, stop)
         elapsed = time.monotonic() - started
         if kind == "timed":
             elapsed = value
-            kind, value = self._await(PREPARATION_S, cell, stop)
+            kind, value = self._await(PREPARATION_S, stop)
         if kind == "record":
             record: Record = value
             return record
-        self._kill()
+        exit_code = self._kill(grace_s=5.0 if kind == "died" else 0.0)
         if stop.is_set():
             return None
-        message = f"stopped when the cell had used its {left_s:.3g} s"
-        return asdict(cell) | {"position": index, "status": "BUDGET", "message": message, "wall_s": elapsed}
+        failed = {"status": "BUDGET", "message": f"stopped when the cell had used its {left_s:.3g} s"}
+        if kind == "died":
+            failed = {"status": "DIED", "message": f"the measuring process ended with exit code {exit_code}"}
+        return asdict(cell) | {"position": index, "wall_s": elapsed} | failed
 
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         self._process = context.Process(target=serve, args=(theirs, self._source, self._seed), daemon=True)
-        with _single_threaded():
-            self._process.start()
+        try:
+            with self._starting:
+                self._process.start()
+        except OSError as error:
+            raise RuntimeError(f"a measuring process could not be started: {error}") from error
         theirs.close()
+        kind, _ = self._await(PREPARATION_S, threading.Event())
+        if kind != "ready":
+            raise RuntimeError(f"a measuring process ended at its start, with exit code {self._kill(5.0)}; see above")
 
-    def _await(self, seconds: float, cell: Cell, stop: threading.Event) -> tuple[str, Any]:
-        """The next message, or ("late", None) if none comes in time or `stop` is set."""
+    def _await(self, seconds: float, stop: threading.Event) -> tuple[str, Any]:
+        """The next message; ("late", None) if none comes in time or `stop` is set, ("died", None) if none can come."""
         deadline = time.monotonic() + seconds
         while not stop.is_set() and (left := deadline - time.monotonic()) > 0:
-            if self._connection.poll(min(0.1, left)):
-                try:
+            try:
+                if self._connection.poll(min(0.1, left)):
                     message: tuple[str, Any] = self._connection.recv()
-                except EOFError as error:
-                    raise RuntimeError(f"the worker died on {cell.solver} at {cell.setting}; see above") from error
-                return message
+                    return message
+            except (EOFError, OSError):
+                return "died", None
         return "late", None
 
-    def _kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.join()
-            self._connection.close()
-            self._process = None
+    def _kill(self, grace_s: float = 0.0) -> int | None:
+        """End the process, if there is one, and return its exit code; one that ends in time by itself has its own."""
+        if self._process is None:
+            return None
+        self._process.join(grace_s)
+        self._process.kill()
+        self._process.join()
+        self._connection.close()
+        exit_code: int | None = self._process.exitcode
+        self._process = None
+        return exit_code
 
 
 @contextmanager

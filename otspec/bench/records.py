@@ -29,7 +29,11 @@ COLUMNS = {
     "deviation": "float64",
     "cells": "int64",
 }
-"""Fields of a record.  `status` is that of the solve, or BUDGET: then `wall_s` is a lower bound, the figures null."""
+"""Fields of a record.
+
+`status` is that of the solve, or BUDGET where the cell's time ended first (`wall_s` is then a lower bound), or DIED
+where the measuring process did; the figures are null then.
+"""
 
 
 class RunFolder:

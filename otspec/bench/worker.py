@@ -23,10 +23,11 @@ from otspec.registry import Stopped, TupleSolver, get
 def serve(connection: Connection, source: Source, seed: int) -> None:
     """Measure each (cell, index) that arrives, until None does.
 
-    Messages sent back: ("start", None) when the position is posed and its solver compiled and imported; ("timed",
-    seconds) at the end of the timed part; ("record", record).
+    Messages sent back: ("ready", None) once; then for each position ("start", None) when it is posed and its solver
+    compiled and imported, ("timed", seconds) at the end of the timed part, and ("record", record).
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the parent, which ends this process
+    connection.send(("ready", None))
     warm = set()
     while (task := connection.recv()) is not None:
         cell, index = task

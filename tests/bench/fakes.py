@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,6 +35,16 @@ class SmallSource:
         return Position(rng.normal(size=8), rng.normal(size=8))
 
 
+class Unreadable(SmallSource):
+    """A source that no other process can have."""
+
+    def __setstate__(self, state: object) -> None:
+        raise ValueError("cannot be read back")
+
+    def __getstate__(self) -> object:
+        return True
+
+
 @register("test_moody")
 @dataclass(frozen=True)
 class Moody:
@@ -42,6 +53,7 @@ class Moody:
     tol: float = 1e-9
     hangs_on: int = -1
     gives_up_on: int = -1
+    dies_on: int = -1
 
     name: ClassVar[str]
     exact: ClassVar[bool] = False
@@ -59,6 +71,8 @@ class Moody:
         mood = mood_at(problem)
         if mood == self.gives_up_on:
             raise Stopped(Status.LIMIT, "not in the mood")
+        if mood == self.dies_on:
+            os._exit(9)
         if mood == self.hangs_on:
             time.sleep(600)
         return MaxFlow()(problem)

@@ -13,7 +13,7 @@ from otspec import DataError
 from otspec.bench import Benchmark, Cell, run
 from otspec.bench.records import COLUMNS, RunFolder
 from otspec.bench.summary import Summary, summarise
-from tests.bench.fakes import SmallSource, moods
+from tests.bench.fakes import SmallSource, Unreadable, moods
 
 pq = pytest.importorskip("pyarrow.parquet")
 IDENTITY = {"data": "test"}
@@ -125,10 +125,22 @@ def test_an_interrupt_ends_the_workers_and_keeps_what_is_measured(
     assert pq.read_table(tmp_path / "results.parquet").num_rows == len(folder.records)
 
 
-def test_a_worker_that_dies_is_an_error_that_names_the_cell(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(RuntimeError, match=r"the worker died on no_such_solver at \(4, 2\)"):
-        measure(tmp_path, [Cell(4, 2, "no_such_solver")])
-    assert "no solver 'no_such_solver'" in capfd.readouterr().err
+def test_a_position_that_kills_its_process_is_recorded_and_the_next_goes_on(tmp_path: Path) -> None:
+    mood = moods()
+    cell = Cell(4, 2, f"test_moody:dies_on={mood[0]}")
+    folder = measure(tmp_path, [cell], positions=4)
+    expected = ["DIED" if mood[index] == mood[0] else "OPTIMAL" for index in range(4)]
+    assert {"DIED", "OPTIMAL"} == set(expected)  # else the test tells nothing apart
+    assert [record["status"] for record in folder.of(cell)] == expected
+    assert summary_of(folder, cell).reason == "DIED: the measuring process ended with exit code 9"
+
+
+def test_a_process_that_cannot_start_is_an_error(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    folder = RunFolder(tmp_path, IDENTITY)
+    with pytest.raises(RuntimeError, match="a measuring process ended at its start, with exit code 1; see above"):
+        run(Benchmark([Cell(4, 2, "max_flow")], Unreadable(), 1), folder)
+    folder.close()
+    assert "cannot be read back" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("positions", [0, 13])
