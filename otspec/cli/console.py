@@ -8,10 +8,11 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-console = Console()
 errors = Console(stderr=True)
+# No markup: what we print holds brackets of its own, as in [key, eq. (1)] or otspec[solvers].
+console = Console(markup=False)
 if not console.is_terminal and "COLUMNS" not in os.environ:
-    console = Console(width=160)  # a file or a pipe has no width; tables are then drawn whole
+    console = Console(markup=False, width=160)  # a file or a pipe has no width; tables are then drawn whole
 
 
 def progress_bar() -> Progress:

@@ -86,6 +86,7 @@ def test_solvers_are_listed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     assert otspec_command(monkeypatch, "solvers") == 0
     shown = capsys.readouterr().out
     assert all(info.name in shown for info in otspec.available())
+    assert "[khisti2025multi" in shown  # brackets are no markup
 
 
 def test_generate_writes_what_solve_reads(
