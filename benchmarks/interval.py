@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 from rich.console import Console
 from rich.table import Table
@@ -154,6 +155,23 @@ def truncated(source: Source, positions: int) -> Table:
     return table
 
 
+def batches(source: Source, positions: int, n: int = 4) -> Table:
+    """`solve_batch` on one thread and on all, float32 laws over the whole vocabulary."""
+    pairs = [laws(source, index, None) for index in range(positions)]
+    P, Q = (np.array(side, dtype=np.float32) for side in zip(*pairs, strict=True))
+    table = Table(
+        "threads", "ms per position", "times one thread", title=f"solve_batch, {positions} positions, n = {n}"
+    )
+    alone = None
+    for threads in sorted({1, numba.get_num_threads()}):
+        numba.set_num_threads(threads)
+        otspec.solve_batch(P, Q, n)
+        took = seconds(lambda: otspec.solve_batch(P, Q, n)) / positions
+        alone = alone or took
+        table.add_row(f"{threads}", f"{took * 1e3:.2f}", f"{alone / took:.2f}")
+    return table
+
+
 def rivals(source: Source, positions: int, budget: float) -> Table:
     """Other solvers on the same problems, as multiples of the time of `interval`, both through `otspec.solve`."""
     table = Table("(k, n)", "solver", "positions", "solved", "median ms", "times interval")
@@ -233,6 +251,7 @@ def main() -> None:
     for table in against_argsort(source, options.positions):
         console.print(table)
     console.print(truncated(source, options.positions))
+    console.print(batches(source, min(options.positions, 16)))
     console.print(rivals(source, min(options.positions, 20), options.budget))
     if options.plot:
         growth(source, min(options.positions, 15), options.plot)
