@@ -1,5 +1,6 @@
 """Optimal transport for multi-draft speculative decoding: one problem object, many solvers, certified plans."""
 
+from otspec import data
 from otspec.certificate import Optimum, optimum
 from otspec.errors import DataError, MissingExtra, ProblemError, UnknownSolver
 from otspec.front_door import solve
@@ -30,6 +31,7 @@ __all__ = [
     "Verdict",
     "available",
     "canonical_decomposition",
+    "data",
     "optimum",
     "solve",
     "solve_batch",

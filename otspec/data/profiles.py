@@ -22,7 +22,6 @@ from functools import cached_property
 
 import numpy as np
 from scipy.special import ndtri
-from scipy.stats import qmc
 
 from otspec.data.position import Position
 from otspec.errors import DataError
@@ -75,6 +74,8 @@ class ProfileSource:
     @cached_property
     def _scales(self) -> FloatArray:
         """(b, s) of every position, shape (positions, 2)."""
+        from scipy.stats import qmc  # a second of import that no other part of the package needs
+
         profile = self.profile
         normal = ndtri(qmc.Sobol(2, rng=self.seed).random_base2(LOG2_POSITIONS))
         scale = profile.scale_median * np.exp(profile.scale_spread * normal[:, 0])
