@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections.abc import Iterable
 from types import ModuleType
 
 from otspec.errors import MissingExtra
@@ -24,6 +25,11 @@ WAYS_OUT = {
 def installed(package: str) -> bool:
     """Whether the optional package can be found (it is not imported)."""
     return importlib.util.find_spec(package) is not None
+
+
+def missing(packages: Iterable[str]) -> tuple[str, ...]:
+    """Those of the optional packages that are not installed."""
+    return tuple(package for package in packages if not installed(package))
 
 
 def require(module: str) -> ModuleType:

@@ -7,7 +7,7 @@ from dataclasses import Field, dataclass, fields, is_dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, get_type_hints, runtime_checkable
 
 from otspec.errors import UnknownSolver
-from otspec.extras import installed
+from otspec.extras import missing
 from otspec.laws import FloatArray, IntArray
 from otspec.plans import Plan
 from otspec.problem import Problem
@@ -132,8 +132,15 @@ def available() -> tuple[SolverInfo, ...]:
 
 def _describe(solver: Solver) -> SolverInfo:
     summary = (type(solver).__doc__ or "").strip().partition("\n")[0]
-    missing = tuple(package for package in solver.packages if not installed(package))
-    return SolverInfo(solver.name, summary, solver.exact, solver.schemes, settings_of(solver), solver.variants, missing)
+    return SolverInfo(
+        solver.name,
+        summary,
+        solver.exact,
+        solver.schemes,
+        settings_of(solver),
+        solver.variants,
+        missing(solver.packages),
+    )
 
 
 def settings_of(solver: Solver) -> dict[str, object]:

@@ -6,7 +6,7 @@ import importlib
 
 import pytest
 
-from otspec.extras import installed
+from otspec.extras import missing
 from otspec.registry import get
 from otspec.solvers.flow_engines import ENGINES, PACKAGES
 from tests.spellings import exact_spellings
@@ -50,6 +50,5 @@ def exact_spelling(request: pytest.FixtureRequest) -> str:
 
 
 def _skip_without(name: str, packages: tuple[str, ...]) -> None:
-    missing = [package for package in packages if not installed(package)]
-    if missing:
-        pytest.skip(f"{name} needs {', '.join(missing)}, not installed here")
+    if lacking := missing(packages):
+        pytest.skip(f"{name} needs {', '.join(lacking)}, not installed here")

@@ -40,3 +40,12 @@ def assert_feasible(network: Network, flow: Floats, atol: float) -> None:
     met = np.bincount(network.right, weights=flow, minlength=network.demand.size)
     assert (sent <= network.supply + atol).all()
     assert (met <= network.demand + atol).all()
+
+
+IDLE = {
+    "empty": network([], [], []),
+    "no-supply": network([0.0], [1.0], [[0]]),
+    "no-demand": network([1.0], [0.0], [[0]]),
+    "no-edge": network([1.0, 1.0], [1.0], [[]]),
+}
+"""Networks through which nothing can flow."""

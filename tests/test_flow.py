@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 
 from otspec.flow import Network, _dinic, max_flow, min_cut
 from tests.instances import VARIED, Instance
-from tests.networks import assert_feasible, network, random_network, ring
+from tests.networks import IDLE, assert_feasible, network, random_network, ring
 from tests.oracles import optimal_acceptance
 
 
@@ -68,16 +68,7 @@ def test_flow_and_cut_of_a_problem_are_its_optimum(instance: Instance) -> None:
     assert problem.bound(tokens[~source_side]) == pytest.approx(best, abs=1e-13)
 
 
-@pytest.mark.parametrize(
-    "idle",
-    [
-        network([], [], []),
-        network([0.0], [1.0], [[0]]),
-        network([1.0], [0.0], [[0]]),
-        network([1.0, 1.0], [1.0], [[]]),
-    ],
-    ids=["empty", "no-supply", "no-demand", "no-edge"],
-)
+@pytest.mark.parametrize("idle", IDLE.values(), ids=IDLE)
 def test_nothing_flows(idle: Network) -> None:
     flow, source_side = min_cut(idle)
     assert_array_equal(flow, np.zeros(idle.left.size))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from otspec.errors import MissingExtra
-from otspec.extras import WAYS_OUT, installed
+from otspec.extras import WAYS_OUT, missing
 from otspec.registry import available, get
 
 
@@ -44,14 +44,13 @@ def grid(ks: Sequence[int], ns: Sequence[int], solvers: Sequence[str]) -> list[C
         If one needs a package that is not installed.
     """
     for spelling in solvers:
-        missing = [package for package in get(spelling).packages if not installed(package)]
-        if missing:
-            raise MissingExtra(f"{spelling} needs {missing[0]}: {WAYS_OUT[missing[0]]}")
+        for package in missing(get(spelling).packages):
+            raise MissingExtra(f"{spelling} needs {package}: {WAYS_OUT[package]}")
     return sorted(itertools.starmap(Cell, itertools.product(ks, ns, solvers)), key=lambda cell: cell.size)
 
 
 def every_solver() -> tuple[list[str], list[str]]:
     """Every solver with its variants: those whose packages are installed, and those left out."""
     spellings = [spelling for info in available() for spelling in (info.name, *info.variants)]
-    ready = [all(installed(package) for package in get(spelling).packages) for spelling in spellings]
-    return list(itertools.compress(spellings, ready)), [s for s, ok in zip(spellings, ready, strict=True) if not ok]
+    left_out = [spelling for spelling in spellings if missing(get(spelling).packages)]
+    return [spelling for spelling in spellings if spelling not in left_out], left_out

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from otspec.bench.cells import every_solver, grid
-from otspec.bench.driver import Benchmark, run
+from otspec.bench.driver import Benchmark, processor, run
 from otspec.bench.plot import plot
 from otspec.bench.records import RunFolder
 from otspec.bench.report import failures_table, markdown_report, overview_table, published_table, results_table
@@ -69,7 +69,7 @@ def _report(benchmark: Benchmark, folder: RunFolder) -> None:
     plot(summaries, data, folder.path / "report.png")
     overview = overview_table(summaries, data)
     details = (results_table(summaries, data), failures_table(summaries), published_table(summaries, data))
-    machine = f"{benchmark.identity['processor']}, {benchmark.jobs} worker(s)"
+    machine = f"{processor()}, {benchmark.jobs} worker(s)"
     (folder.path / "report.md").write_text(markdown_report((overview, *details), ["report.png"], machine))
     for table in (*details, overview):  # the end of a long output is what a screen shows
         if table is not None:

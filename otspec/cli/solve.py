@@ -40,11 +40,11 @@ def solve(
     Exit status 1: not every position was solved to a certified optimum.
     """
     chosen = get(solver)
-    warm_up(chosen)
     source = open_source(file, seed)
     if positions is None:
         positions = 10 if file in PROFILES else len(source)
     count = check_positions(source, positions)
+    warm_up(chosen)
     table = RichTable(title=f"{solver} on {source.name}, n = {n}, {f'top-{top_k}' if top_k else f'V = {source.vocab}'}")
     for name in COLUMNS:
         table.add_column(name, justify="left" if name == "status" else "right")

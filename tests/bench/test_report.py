@@ -109,13 +109,13 @@ def test_the_grid_runs_from_small_to_large_and_ends_with_the_whole_vocabulary() 
 def test_the_grid_checks_its_solvers_first(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnknownSolver, match="no solver 'lp2'"):
         grid([10], [2], ["lp2"])
-    monkeypatch.setattr("otspec.bench.cells.installed", lambda package: False)
+    monkeypatch.setattr("otspec.extras.installed", lambda package: False)
     with pytest.raises(MissingExtra, match=r'lp needs highspy: pip install "otspec\[solvers\]"'):
         grid([10], [2], ["lp"])
 
 
 def test_all_means_what_is_installed_and_names_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("otspec.bench.cells.installed", lambda package: package == "igraph")
+    monkeypatch.setattr("otspec.extras.installed", lambda package: package == "igraph")
     ready, left_out = every_solver()
     assert {"max_flow", "max_flow:engine=igraph", "slackness"} <= set(ready)
     assert {"lp", "lp:form=full", "canonical", "max_flow:engine=networkx"} <= set(left_out)

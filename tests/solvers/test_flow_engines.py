@@ -6,7 +6,7 @@ import pytest
 from otspec.flow import Network, max_flow
 from otspec.solvers.flow_engines import ENGINES, PACKAGES, FlowSolver
 from tests.instances import Instance, sample_of_each
-from tests.networks import assert_feasible, network, random_network, ring
+from tests.networks import IDLE, assert_feasible, network, random_network, ring
 
 NETWORKS = {f"random-{seed}": random_network(seed, integral=False) for seed in range(40)} | {
     f"integral-{seed}": random_network(seed, integral=True) for seed in range(40)
@@ -30,16 +30,7 @@ def test_engines_agree_on_problems(engine: str, instance: Instance) -> None:
     assert flow.sum() == pytest.approx(max_flow(network).sum(), abs=1e-13)
 
 
-@pytest.mark.parametrize(
-    "idle",
-    [
-        network([], [], []),
-        network([0.0], [1.0], [[0]]),
-        network([1.0], [0.0], [[0]]),
-        network([1.0, 1.0], [1.0], [[]]),
-    ],
-    ids=["empty", "no-supply", "no-demand", "no-edge"],
-)
+@pytest.mark.parametrize("idle", IDLE.values(), ids=IDLE)
 def test_nothing_flows(engine: str, idle: Network) -> None:
     flow = ENGINES[engine](idle)
     assert flow.shape == idle.left.shape
