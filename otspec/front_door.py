@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,51 +16,51 @@ from otspec.results import Result, SolveError, Stats, Status
 from otspec.schemes import IID
 
 
-def solve(problem: Problem, solver: str | Solver | None = None, strict: bool = True) -> Result:
+def solve(problem: Problem, solver: str | Solver | Sequence[str | Solver] | None = None, strict: bool = True) -> Result:
     """Solve a multi-draft problem and certify the plan.
 
     Parameters
     ----------
     problem : Problem
-    solver : str or Solver, optional
+    solver : str, Solver or a sequence of them, optional
         A registered name (``"lp"``, or with settings ``"max_flow:engine=networkx"``), or an instance
         (``otspec.solvers.lp.LP(tol=1e-7)``).  By default ``"interval"`` for i.i.d. drafts, which has no size limit,
-        and ``"max_flow"`` for any other scheme.
+        and ``"max_flow"`` for any other scheme.  Several are a chain: each is tried in turn until one delivers, as in
+        ``["global_resolution", "interval"]``.
     strict : bool
-        Raise unless the plan is certified optimal.  With False, a solver that stops early returns a result without a
-        plan, or with one that is not optimal, and says why.
+        Raise unless a solver delivers: an exact one an OPTIMAL plan, any other the FEASIBLE or LOSSY plan that it
+        promises.  With False, a solver that stops early returns a result without a plan, and an exact one that misses
+        its tolerance a plan that is not optimal; the message says why.
 
     Returns
     -------
     Result
-        Its status rests on the gap and the deviation that the plan measures about itself.
+        Its status rests on the gap and the deviation that the plan measures about itself.  That of a chain is the
+        first that delivers, or the last; `tried` holds those before it.
 
     Raises
     ------
     UnknownSolver
         If there is no solver of that name.
     SolveError
-        If strict and the status is not OPTIMAL; the error holds the result.
+        If strict and no solver delivers; the error holds the result.
     MissingExtra
-        If the solver needs a package that is not installed.
+        If a solver that is tried needs a package that is not installed.
+    ValueError
+        If the chain is empty.
     """
     if solver is None:
         solver = "interval" if isinstance(problem.scheme, IID) else "max_flow"
-    chosen = get(solver) if isinstance(solver, str) else solver
-    started = time.perf_counter()
-    sizes: Mapping[str, int] = {}
-    plan: Plan | None = None
-    if reason := chosen.supports(problem):
-        status, message = Status.UNSUPPORTED, reason
-    else:
-        try:
-            plan, sizes = chosen(problem)
-            status, message = _judge(plan, chosen.tol)
-        except Stopped as stop:
-            status, message = stop.status, stop.message
-    stats = Stats(chosen.name, settings_of(chosen), time.perf_counter() - started, sizes)
-    result = Result(status, plan if status in (Status.OPTIMAL, Status.FEASIBLE) else None, message, stats)
-    if strict and status is not Status.OPTIMAL:
+    chain = solver if isinstance(solver, Sequence) and not isinstance(solver, str) else [solver]
+    if not chain:
+        raise ValueError("the chain of solvers is empty; name at least one, or leave `solver` out for the default")
+    tried: list[Result] = []
+    for chosen in [get(link) if isinstance(link, str) else link for link in chain]:
+        result = replace(_attempt(problem, chosen), tried=tuple(tried))
+        if result.delivered:
+            return result
+        tried.append(replace(result, tried=()))
+    if strict:
         raise SolveError(result)
     return result
 
@@ -76,9 +77,31 @@ def warm_up(solver: Solver, n: int = 2) -> None:
             solver.conditional(problem, drafts)
 
 
+def _attempt(problem: Problem, solver: Solver) -> Result:
+    started = time.perf_counter()
+    sizes: Mapping[str, int] = {}
+    plan: Plan | None = None
+    if reason := solver.supports(problem):
+        status, message = Status.UNSUPPORTED, reason
+    else:
+        try:
+            plan, sizes = solver(problem)
+            status, message = _judge(plan, solver.tol)
+        except Stopped as stop:
+            status, message = stop.status, stop.message
+    stats = Stats(solver.name, settings_of(solver), time.perf_counter() - started, sizes)
+    usable = status in (Status.OPTIMAL, Status.FEASIBLE, Status.LOSSY)
+    delivered = status is Status.OPTIMAL or (usable and not solver.exact)
+    return Result(status, delivered, plan if usable else None, message, stats)
+
+
 def _judge(plan: Plan, tol: float) -> tuple[Status, str]:
     gap, deviation = plan.gap, plan.deviation
     figures = f"acceptance {plan.acceptance:.9g}, gap {gap:.2g}, deviation {deviation:.2g} (tol {tol:g})"
-    if not np.isfinite([gap, deviation]).all() or deviation > tol or gap < -tol:
+    # A rule that may deviate may also accept more than a lossless one can.
+    off = max(tol, plan.max_deviation)
+    if not np.isfinite([gap, deviation]).all() or deviation > off or gap < -off:
         return Status.NUMERICAL, figures
+    if deviation > tol:
+        return Status.LOSSY, figures
     return (Status.OPTIMAL if gap <= tol else Status.FEASIBLE), figures

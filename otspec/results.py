@@ -14,9 +14,10 @@ class Status(Enum):
 
     OPTIMAL = "gap and deviation within tol"
     FEASIBLE = "lossless plan, optimality not certified"
+    LOSSY = "output law off the target by no more than the plan's rule promises"
     LIMIT = "stopped by a size, step or time limit"
     UNSUPPORTED = "the solver does not take such a problem"
-    NUMERICAL = "non-finite values, or a plan that is not lossless within tol"
+    NUMERICAL = "non-finite values, or a plan further from lossless than its rule promises"
 
 
 @dataclass(frozen=True)
@@ -38,15 +39,19 @@ class Result:
     """The answer of `otspec.solve`."""
 
     status: Status
+    delivered: bool
+    """Whether this is what the solver is meant to give: OPTIMAL, or FEASIBLE or LOSSY of one that promises no more."""
     plan: Plan | None
-    """Present exactly when the status is OPTIMAL or FEASIBLE."""
+    """Present exactly when the status is OPTIMAL, FEASIBLE or LOSSY."""
     message: str
     """One sentence with the numbers that decided the status."""
     stats: Stats
+    tried: tuple[Result, ...] = ()
+    """Of a chain of solvers: the results of those before this one, none of which delivered."""
 
 
 class SolveError(RuntimeError):
-    """A strict `otspec.solve` ended without a certified optimum.
+    """A strict `otspec.solve` ended without the plan that its solver is meant to deliver.
 
     Attributes
     ----------
@@ -55,5 +60,6 @@ class SolveError(RuntimeError):
     """
 
     def __init__(self, result: Result) -> None:
-        super().__init__(f"{result.stats.solver}: {result.status.name}, {result.message}")
+        attempts = (*result.tried, result)
+        super().__init__("; ".join(f"{one.stats.solver}: {one.status.name}, {one.message}" for one in attempts))
         self.result = result

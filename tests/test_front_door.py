@@ -33,7 +33,7 @@ class Canned:
     tol: float = TOL
 
     name: ClassVar[str] = "canned"
-    exact: ClassVar[bool] = False
+    exact: ClassVar[bool] = True
     schemes: ClassVar[str] = "any"
     variants: ClassVar[tuple[str, ...]] = ()
     packages: ClassVar[tuple[str, ...]] = ()
@@ -45,6 +45,12 @@ class Canned:
         if self.plan is None:
             raise Stopped(Status.LIMIT, "enough is enough")
         return Solution(self.plan, {"things": 7})
+
+
+class Heuristic(Canned):
+    """A canned solver that promises no optimum."""
+
+    exact: ClassVar[bool] = False
 
 
 def test_a_name_an_instance_and_settings_are_the_same_to_it() -> None:
@@ -91,6 +97,55 @@ def test_a_plan_above_its_bound_is_withheld() -> None:
     result = solve(PROBLEM, Canned(too_good), strict=False)
     assert result.status is Status.NUMERICAL
     assert result.plan is None
+
+
+class Promising(Coupling):
+    """A plan that owns up to a deviation of at most 0.1."""
+
+    max_deviation = 0.1
+
+
+@pytest.mark.parametrize(("scale", "status"), [(1.02, Status.LOSSY), (1.5, Status.NUMERICAL)])
+def test_a_lossy_plan_is_returned_as_far_as_it_promised(scale: float, status: Status) -> None:
+    plan = coupling(1.0, scale)
+    promising = Promising(PROBLEM, plan.sets, plan.indptr, plan.columns, plan.values, plan.bound)
+    assert (TOL < promising.deviation <= 0.1) == (status is Status.LOSSY)  # else the test tells nothing apart
+    result = solve(PROBLEM, Heuristic(promising), strict=False)
+    assert result.status is status
+    assert result.delivered == (result.plan is promising) == (status is Status.LOSSY)
+
+
+def test_a_chain_takes_the_first_that_delivers_and_records_what_failed() -> None:
+    result = solve(PROBLEM, [Canned(), Canned(reason="wrong scheme"), Heuristic(coupling(0.5)), "max_flow"])
+    assert result.status is Status.FEASIBLE
+    assert result.delivered
+    assert [one.status for one in result.tried] == [Status.LIMIT, Status.UNSUPPORTED]
+    assert all(one.plan is None and one.tried == () for one in result.tried)
+    assert solve(PROBLEM, ["max_flow", Canned()]).tried == ()
+
+
+def test_a_chain_that_never_delivers_reports_every_attempt() -> None:
+    with pytest.raises(SolveError, match="canned: LIMIT, enough is enough; canned: FEASIBLE, acceptance"):
+        solve(PROBLEM, [Canned(), Canned(coupling(0.5))])
+    result = solve(PROBLEM, [Canned(), Canned(coupling(0.5))], strict=False)
+    assert (result.status, result.delivered, len(result.tried)) == (Status.FEASIBLE, False, 1)
+
+
+def test_an_empty_chain_is_an_error() -> None:
+    with pytest.raises(ValueError, match="the chain of solvers is empty"):
+        solve(PROBLEM, [])
+
+
+def test_a_chain_is_spelled_right_before_any_link_is_tried() -> None:
+    with pytest.raises(UnknownSolver, match="no solver 'simplex'"):
+        solve(PROBLEM, ["max_flow", "simplex"])
+
+
+def test_a_solver_that_is_not_exact_delivers_what_it_promises() -> None:
+    plan = coupling(0.5)
+    result = solve(PROBLEM, Heuristic(plan))
+    assert (result.status, result.delivered, result.plan) == (Status.FEASIBLE, True, plan)
+    assert not solve(PROBLEM, Canned(plan), strict=False).delivered
 
 
 def test_strict_raises_with_the_result() -> None:

@@ -175,9 +175,9 @@ class _Worker:
         exit_code = self._kill(grace_s=5.0 if kind == "died" else 0.0)
         if stop.is_set():
             return None
-        failed = {"status": "BUDGET", "message": f"stopped when the cell had used its {left_s:.3g} s"}
+        failed = {"solved": False, "status": "BUDGET", "message": f"stopped when the cell had used its {left_s:.3g} s"}
         if kind == "died":
-            failed = {"status": "DIED", "message": f"the measuring process ended with exit code {exit_code}"}
+            failed |= {"status": "DIED", "message": f"the measuring process ended with exit code {exit_code}"}
         return asdict(cell) | {"position": index, "wall_s": elapsed} | failed
 
     def _start(self) -> None:

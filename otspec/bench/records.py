@@ -20,6 +20,7 @@ COLUMNS = {
     "n": "int64",
     "solver": "string",
     "position": "int64",
+    "solved": "bool_",
     "status": "string",
     "message": "string",
     "wall_s": "float64",
@@ -31,8 +32,9 @@ COLUMNS = {
 }
 """Fields of a record.
 
-`status` is that of the solve, or BUDGET where the cell's time ended first (`wall_s` is then a lower bound), or DIED
-where the measuring process did; the figures are null then.
+`solved` says whether the solver answered for the drafted tuple as it is meant to.  `status` is that of the full plan,
+or BUDGET where the cell's time ended first (`wall_s` is then a lower bound), or DIED where the measuring process did;
+the figures are null then.
 """
 
 

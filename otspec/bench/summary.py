@@ -19,7 +19,7 @@ class Summary:
     positions: int
     """Positions with a record."""
     solved: int
-    """Positions with a certified optimal plan."""
+    """Positions whose drafted tuple the solver answered as it is meant to: an exact one by a certified optimal plan."""
     lower_bound: bool
     """Whether the time budget cut a position short: the mean is then at least what is shown."""
     mean_ms: float
@@ -47,8 +47,8 @@ class Summary:
 def summarise(cell: Cell, records: Sequence[Record]) -> Summary:
     """The figures of a cell with at least one record."""
     times = np.array([record["wall_s"] for record in records]) * 1e3
-    solved = np.array([record["status"] == "OPTIMAL" for record in records])
-    reasons = [f"{record['status']}: {record['message']}" for record in records if record["status"] != "OPTIMAL"]
+    solved = np.array([record["solved"] for record in records])
+    reasons = [f"{record['status']}: {record['message']}" for record in records if not record["solved"]]
     return Summary(
         cell=cell,
         positions=len(records),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from multiprocessing.connection import Connection
 
 import numpy as np
@@ -18,6 +17,7 @@ from otspec.front_door import solve, warm_up
 from otspec.laws import IntArray
 from otspec.problem import Problem
 from otspec.registry import Stopped, TupleSolver, get
+from otspec.results import Status
 
 
 def serve(connection: Connection, source: Source, seed: int) -> None:
@@ -55,17 +55,22 @@ def measure(cell: Cell, index: int, problem: Problem, drafts: IntArray, timed: C
     solver = get(cell.solver)
     started = time.perf_counter()
     if isinstance(solver, TupleSolver):
-        with suppress(Stopped):  # the full solve stops for the same reason, and records it
+        try:
             solver.conditional(problem, drafts)
+            solved = True
+        except Stopped:  # the full solve stops too, and records why
+            solved = False
         wall_s = time.perf_counter() - started
         timed(wall_s)
         result = solve(problem, solver, strict=False)
+        solved &= result.status is not Status.NUMERICAL
     else:
         result = solve(problem, solver, strict=False)
         if result.plan is not None:
             result.plan.conditional(drafts)
         wall_s = time.perf_counter() - started
         timed(wall_s)
+        solved = result.delivered
     best = optimum(problem)
     plan = result.plan
     return {
@@ -73,6 +78,7 @@ def measure(cell: Cell, index: int, problem: Problem, drafts: IntArray, timed: C
         "k": cell.k,
         "n": cell.n,
         "position": index,
+        "solved": solved,
         "status": result.status.name,
         "message": result.message,
         "wall_s": wall_s,

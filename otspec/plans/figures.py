@@ -40,6 +40,11 @@ class Figures(ABC):
         """L1 distance of the exact output law to p, in [0, 2]: 0 means lossless."""
         return float(np.abs(self.output_law() - self.problem.p).sum())
 
+    @property
+    def max_deviation(self) -> float:
+        """The largest deviation that the rule's construction allows, 0 for a lossless rule."""
+        return 0.0
+
     def sample(self, drafts: IntArray, rng: np.random.Generator) -> int:
         """Draw the output given the drafts."""
         return int(draw(self.conditional(drafts), rng))

@@ -36,6 +36,10 @@ class Plan(Protocol):
     def deviation(self) -> float:
         """L1 distance of the exact output law to p, in [0, 2]: 0 means lossless."""
 
+    @property
+    def max_deviation(self) -> float:
+        """The largest deviation that the rule's construction allows, 0 for a lossless rule."""
+
     def conditional(self, drafts: IntArray) -> FloatArray:
         """Exact law of the output given the drafts: shape (n,) to (V,)."""
 

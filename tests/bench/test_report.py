@@ -16,7 +16,8 @@ from otspec.bench.summary import Summary, summarise
 
 def record(position: int, status: str = "OPTIMAL", wall_s: float = 0.002, **figures: object) -> Record:
     plan = {"acceptance": 0.5, "gap": 1e-16, "deviation": 2e-16} if status == "OPTIMAL" else {}
-    return {"position": position, "status": status, "message": "why", "wall_s": wall_s, "optimum": 0.5} | plan | figures
+    solved = {"solved": status == "OPTIMAL", "status": status}
+    return {"position": position, "message": "why", "wall_s": wall_s, "optimum": 0.5} | solved | plan | figures
 
 
 def summary(cell: Cell, *records: Record) -> Summary:

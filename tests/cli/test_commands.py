@@ -57,6 +57,16 @@ def test_solve_says_why_not_and_exits_with_1(
     assert "exceed max_cells = 10" in shown
 
 
+def test_solve_tries_a_list_of_solvers_in_turn(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], positions: Path
+) -> None:
+    chain = "max_flow:max_cells=10,slackness"
+    assert otspec_command(monkeypatch, "solve", str(positions), "--n", "3", "--solver", chain, "--top-k", "5") == 0
+    shown = capsys.readouterr().out
+    assert shown.count("OPTIMAL") == 4
+    assert "exceed" not in shown
+
+
 def test_bench_measures_reports_and_resumes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], positions: Path, tmp_path: Path
 ) -> None:
