@@ -99,7 +99,7 @@ def _judge(plan: Plan, tol: float) -> tuple[Status, str]:
     gap, deviation = plan.gap, plan.deviation
     figures = f"acceptance {plan.acceptance:.9g}, gap {gap:.2g}, deviation {deviation:.2g} (tol {tol:g})"
     # A rule that may deviate may also accept more than a lossless one can.
-    off = max(tol, plan.max_deviation)
+    off = tol + plan.max_deviation
     if not np.isfinite([gap, deviation]).all() or deviation > off or gap < -off:
         return Status.NUMERICAL, figures
     if deviation > tol:

@@ -1,9 +1,10 @@
 """The solvers, one file each; importing this package registers them all."""
 
 from otspec.solvers.canonical import Canonical
+from otspec.solvers.global_resolution import GlobalResolution
 from otspec.solvers.interval import Interval
 from otspec.solvers.lp import LP
 from otspec.solvers.max_flow import MaxFlow
 from otspec.solvers.slackness import Slackness
 
-__all__ = ["LP", "Canonical", "Interval", "MaxFlow", "Slackness"]
+__all__ = ["LP", "Canonical", "GlobalResolution", "Interval", "MaxFlow", "Slackness"]

@@ -119,24 +119,29 @@ def power_increments(q: FloatArray, n: int) -> FloatArray:
 
 
 @jit
-def iid_sets(q: FloatArray, n: int, count: int) -> tuple[IntArray, FloatArray]:
+def iid_sets(q: FloatArray, n: int, count: int, rest: float = 0.0) -> tuple[IntArray, FloatArray]:
     """Sets of at most n of the k tokens, in lexicographic order, with the probability that n draws from q form each.
+
+    With `rest`, the probability that the draws form the set together with any draws, perhaps none, of some other
+    tokens that have this mass among them: a term of the outer system [thomas2025global, eq. (117)].
 
     Parameters
     ----------
     q : ndarray, shape (k,)
         Positive probabilities.
     n, count : int
-        Draws, and the number of sets, sum over s <= n of binomial(k, s).
+        Draws, and the number of sets, sum over 1 <= s <= n of binomial(k, s).
+    rest : float
+        Mass of the other tokens.
 
     Returns
     -------
     index : ndarray, shape (count, n)
         Ascending positions in q, filled with `PAD`.
     mass : ndarray, shape (count,)
-        W(s, n), where W(s, t) = sum over r of binomial(t, r) * q_s**r * W(s - 1, t - r) counts the ways in which t
-        labelled draws cover exactly the first s tokens of the set.  All terms are positive, so nothing cancels as it
-        would in inclusion-exclusion.
+        W(s, n), where W(s, t) = sum over r >= 1 of binomial(t, r) * q_s**r * W(s - 1, t - r) and W(0, t) = rest**t
+        counts the ways in which t labelled draws cover exactly the first s tokens of the set.  All terms are positive,
+        so nothing cancels as it would in inclusion-exclusion.
     """
     k = q.size
     index = np.full((count, n), PAD, dtype=np.int64)
@@ -148,6 +153,8 @@ def iid_sets(q: FloatArray, n: int, count: int) -> tuple[IntArray, FloatArray]:
             binomial[t, r] = binomial[t - 1, r - 1] + binomial[t - 1, r]
     ways = np.zeros((n + 1, n + 1))
     ways[0, 0] = 1.0
+    for t in range(1, n + 1):
+        ways[0, t] = ways[0, t - 1] * rest
     chosen = np.empty(n, dtype=np.int64)
     size = 0
     token = 0
