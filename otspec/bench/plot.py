@@ -13,7 +13,7 @@ from otspec.bench.summary import Summary
 from otspec.extras import require
 from otspec.laws import BoolArray, FloatArray
 
-PAPER_MARKERS = ("s", "D", "^")
+PAPER_MARKERS = ("s", "D", "^", "v", "P")
 
 
 def plot(summaries: Sequence[Summary], profile: str, path: Path) -> None:

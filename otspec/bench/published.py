@@ -25,8 +25,17 @@ class PublishedTime(NamedTuple):
 METHODS = ("General LP", "Max-flow", "Opt. max-flow", "G.R. 1e-3", "G.R. 1e-4")
 """The paper's columns; G.R. is global resolution at the two thresholds tau."""
 
-OURS = {"lp": "General LP", "max_flow": "Max-flow", "slackness": "Opt. max-flow"}
+OURS = {
+    "lp": "General LP",
+    "max_flow": "Max-flow",
+    "slackness": "Opt. max-flow",
+    "global_resolution": "G.R. 1e-3",
+    "global_resolution:tau=1e-4": "G.R. 1e-4",
+}
 """The paper's column that each of our solvers answers to."""
+
+OURS_ALONE = ("interval",)
+"""Solvers to show beside the paper's, though it has none like them."""
 
 _OUT_OF_MEMORY = None
 

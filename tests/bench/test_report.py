@@ -59,9 +59,9 @@ def test_the_papers_rows_stand_beside_ours() -> None:
     table = published_table([SOLVED, CUT, REFUSED], "llama3")
     assert table is not None
     assert ("(10, 2)", "General LP", "4.07", "lp", "2") in table.rows
-    assert ("(10, 3)", "General LP", "30.14", "lp", ">= 10,001") in table.rows
+    assert ("(10, 3)", "General LP", "30.14", "lp", ">= 10,001 (50%)") in table.rows
     assert ("(100, 2)", "General LP", "4,000+", "lp", "refused") in table.rows
-    assert ("(10, 2)", "G.R. 1e-3", "5.27 (98%)", "-", "-") in table.rows
+    assert ("(10, 2)", "G.R. 1e-3", "5.27 (98%)", "global_resolution", "-") in table.rows
     assert "2511.15898" in table.note
     assert published_table([SOLVED], "mine.npz") is None
     assert published_table([summary(Cell(7, 2, "lp"), record(0))], "llama3") is None
