@@ -1,0 +1,137 @@
+"""What the scripts share: acceptance over (k, n), and results that a person can read and a program too."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import otspec
+from otspec.bench.report import TextTable
+from otspec.cli.console import console, progress_bar
+from otspec.data import Source, check_positions, open_source
+from otspec.extras import require
+from otspec.laws import FloatArray
+from otspec.problem import Problem
+from otspec.schemes import IID
+
+KS = (10, 100, 1000, 10_000, 0)
+"""Draft tokens kept in the paper's figures; 0 is the whole vocabulary."""
+NS = tuple(range(1, 11))
+"""Drafts per position in the paper's figures."""
+
+ANCHORS = {
+    "llama3": {(10, 2): 0.8253, (10, 3): 0.8394, (100, 2): 0.8901},
+    "gemma2": {(10, 2): 0.7903, (10, 3): 0.8069, (100, 2): 0.8583},
+}
+"""Acceptances that the paper prints: the best of its baselines under a time limit [thomas2025global, Table 2].
+
+Which (k, n) reached them is read off its Tables 1 and 3.
+"""
+
+Record = dict[str, Any]
+
+
+class Options(NamedTuple):
+    """What a script was asked for."""
+
+    sources: list[Source]
+    positions: int
+    out: Path
+
+
+def options(description: str, data: str, positions: int, out: str) -> Options:
+    """Read the command line; the arguments are its defaults."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--data", default=data, help="profiles or files of positions, a list")
+    parser.add_argument("--positions", type=int, default=positions, help="positions per profile")
+    parser.add_argument("--out", type=Path, default=Path(out), help="folder for the results")
+    given = parser.parse_args()
+    sources = [open_source(name) for name in given.data.split(",")]
+    for source in sources:
+        check_positions(source, given.positions)
+    given.out.mkdir(parents=True, exist_ok=True)
+    return Options(sources, given.positions, given.out)
+
+
+def label(k: int) -> str:
+    """A truncation as the paper writes it."""
+    return f"k = {k}" if k else "k = V"
+
+
+def acceptances(
+    source: Source, positions: int, laws: Sequence[str] = ("iid",), ks: Sequence[int] = KS, temperature: float = 1.0
+) -> Iterator[Record]:
+    """A record per position, k, n and draft law: the acceptance that is reached, and the certified bound on any.
+
+    Parameters
+    ----------
+    source : Source
+    positions : int
+    laws : sequence of str
+        ``iid``, solved by `interval`, and ``greedy``, solved in closed form.
+    ks : sequence of int
+    temperature : float
+        Of the target; the draft's stays 1, as in the paper.
+    """
+    with progress_bar() as bar:
+        for index in bar.track(range(positions), description=f"{source.name}, temperature {temperature:g}"):
+            position = source.position(index)
+            for k in ks:
+                single = position.problem(1, top_k=k or None, temperature=temperature, draft_temperature=1.0)
+                single = single.compact().problem
+                assert isinstance(single.scheme, IID)
+                for n in NS:
+                    for law in laws:
+                        acceptance, bound = LAWS[law](single.p, single.scheme.q, n)
+                        yield {
+                            "data": source.name,
+                            "temperature": temperature,
+                            "law": law,
+                            "k": k,
+                            "n": n,
+                            "position": index,
+                            "acceptance": acceptance,
+                            "bound": bound,
+                        }
+
+
+def _iid(p: FloatArray, q: FloatArray, n: int) -> tuple[float, float]:
+    plan = otspec.solve(Problem(p, IID(q, n)), "interval").plan
+    assert plan is not None
+    return plan.acceptance, plan.bound
+
+
+LAWS: dict[str, Callable[[FloatArray, FloatArray, int], tuple[float, float]]] = {"iid": _iid}
+"""Acceptance and bound of a draft law, for target p, draft q and n."""
+
+
+def mean(records: Iterable[Record], **where: object) -> float:
+    """Mean acceptance of the records with these entries."""
+    values = [r["acceptance"] for r in records if all(r[name] == value for name, value in where.items())]
+    return float(np.mean(values))
+
+
+def worst_gap(records: Iterable[Record]) -> float:
+    """Largest certified distance of a record's acceptance from the optimum."""
+    return max(abs(record["bound"] - record["acceptance"]) for record in records)
+
+
+def finish(out: Path, records: Iterable[Record], tables: Sequence[TextTable], pictures: Sequence[str]) -> None:
+    """Write records.jsonl and report.md, and print the tables."""
+    (out / "records.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    shown = [f"![{picture}]({picture})\n" for picture in pictures]
+    (out / "report.md").write_text("\n".join([*shown, *(table.markdown() for table in tables)]))
+    for table in tables:
+        console.print(table.on_screen(console.width))
+    console.print(f"Wrote {', '.join(str(out / name) for name in ('records.jsonl', 'report.md', *pictures))}")
+
+
+def pyplot() -> Any:
+    """matplotlib without a screen."""
+    require("matplotlib").use("Agg")
+    return require("matplotlib.pyplot")

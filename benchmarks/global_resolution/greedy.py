@@ -1,0 +1,75 @@
+"""Figures 2 and 3 of [thomas2025global]: i.i.d. drafts against greedy ones, truncated to the k likeliest tokens.
+
+    python -m benchmarks.global_resolution.greedy [--positions 256] [--data gemma2,llama3] [--out report/figures_2_3]
+
+Greedy drafts are the n - 1 likeliest tokens and one draw from the rest [hu2025towards].
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.global_resolution.common import (
+    KS,
+    NS,
+    Record,
+    acceptances,
+    finish,
+    label,
+    mean,
+    options,
+    pyplot,
+    worst_gap,
+)
+from otspec.bench.report import TextTable
+
+LAWS = ("iid", "greedy")
+
+
+def table(name: str, records: list[Record]) -> TextTable:
+    """Both acceptances and their difference, a row per k."""
+    rows: list[tuple[str, ...]] = []
+    for k in KS:
+        iid, greedy = ([mean(records, k=k, n=n, law=law) for n in NS] for law in LAWS)
+        rows.append((label(k), "i.i.d.", *(f"{value:.4f}" for value in iid)))
+        rows.append((label(k), "greedy", *(f"{value:.4f}" for value in greedy)))
+        gains = (f"{100 * (one - other):+.2f}" for one, other in zip(iid, greedy, strict=True))
+        rows.append((label(k), "difference, points", *gains))
+    note = (
+        f"Mean over {len(records) // len(KS) // len(NS) // len(LAWS)} positions; both are optima of their draft law, "
+        f"certified within {worst_gap(records):.0e}."
+    )
+    return TextTable(f"i.i.d. against greedy drafts on {name}", ("", "drafts", *(f"n = {n}" for n in NS)), rows, note)
+
+
+def draw(records: dict[str, list[Record]], path: Path) -> None:
+    """One panel per profile and k: i.i.d. solid, greedy dashed."""
+    plt = pyplot()
+    figure, panels = plt.subplots(
+        len(records), len(KS), figsize=(2.5 * len(KS), 2.7 * len(records)), layout="constrained", squeeze=False
+    )
+    for row, (name, mine) in zip(panels, records.items(), strict=True):
+        for axes, k in zip(row, KS, strict=True):
+            for law, style in zip(LAWS, ("C0o-", "C1s--"), strict=True):
+                axes.plot(NS, [mean(mine, k=k, n=n, law=law) for n in NS], style, markersize=3, label=law)
+            axes.set_title(f"{name}, {label(k)}", fontsize=9)
+            axes.grid(alpha=0.3)
+        row[0].set_ylabel("optimal acceptance")
+    for axes in panels[-1]:
+        axes.set_xlabel("drafts n")
+    panels[0][0].legend(fontsize=8, loc="lower right")
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+
+
+def main() -> None:
+    """Measure, print, draw."""
+    asked = options("Figures 2 and 3: i.i.d. against greedy drafts.", "gemma2,llama3", 256, "report/figures_2_3")
+    records = {source.name: list(acceptances(source, asked.positions, LAWS)) for source in asked.sources}
+    draw(records, asked.out / "greedy.png")
+    tables = [table(name, mine) for name, mine in records.items()]
+    finish(asked.out, [record for mine in records.values() for record in mine], tables, ["greedy.png"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,182 @@
+"""Figures 4 and 5 of [thomas2025global]: a target sampled at temperatures below 1, the draft at 1.
+
+    python -m benchmarks.global_resolution.temperature [--positions 128] [--data gemma2] [--out report/figures_4_5]
+
+Figure 4 is the optimal acceptance over n and k at each temperature.  Figure 5 is what `global_resolution` at
+tau = 1e-4 takes and how often it gives up, for one drafted tuple per position, with `interval` timed on the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+import otspec
+from benchmarks.global_resolution.common import (
+    KS,
+    NS,
+    Record,
+    acceptances,
+    finish,
+    label,
+    mean,
+    options,
+    pyplot,
+)
+from otspec.bench.report import TextTable
+from otspec.cli.console import progress_bar
+from otspec.data import Source
+from otspec.front_door import warm_up
+from otspec.laws import IntArray
+from otspec.registry import Stopped
+from otspec.solvers import GlobalResolution, Interval
+
+TEMPERATURES = (0.2, 0.4, 0.6, 0.8)
+WITH_ONE = (*TEMPERATURES, 1.0)
+TIMED_KS = (10, 100, 1000, 10_000)
+TIMED_NS = (2, 3, 4, 5)
+TAU = 1e-4
+
+
+def times(source: Source, positions: int) -> Iterator[Record]:
+    """A record per temperature, k, n and position: milliseconds of both solvers, and whether the first succeeded."""
+    resolution = GlobalResolution(tau=TAU)
+    for n in TIMED_NS:
+        warm_up(resolution, n)
+        warm_up(Interval(), n)
+    with progress_bar() as bar:
+        for index in bar.track(range(positions), description=f"{source.name}, solve times"):
+            position = source.position(index)
+            for temperature in WITH_ONE:
+                for k in TIMED_KS:
+                    for n in TIMED_NS:
+                        problem = position.problem(n, top_k=k, temperature=temperature, draft_temperature=1.0)
+                        problem = problem.compact().problem
+                        drafts = problem.scheme.sample(np.random.default_rng([index, k, n]))
+                        solved, ms = _timed(lambda: resolution.conditional(problem, drafts))  # noqa: B023
+                        _, interval_ms = _timed(lambda: _plan_and_law(problem, drafts))  # noqa: B023
+                        yield {
+                            "data": source.name,
+                            "temperature": temperature,
+                            "k": k,
+                            "n": n,
+                            "position": index,
+                            "solved": solved,
+                            "ms": ms,
+                            "interval_ms": interval_ms,
+                        }
+
+
+def _plan_and_law(problem: otspec.Problem, drafts: IntArray) -> None:
+    plan = otspec.solve(problem, Interval()).plan
+    assert plan is not None
+    plan.conditional(drafts)
+
+
+def _timed(call: Callable[[], object]) -> tuple[bool, float]:
+    started = time.perf_counter()
+    try:
+        call()
+        solved = True
+    except Stopped:
+        solved = False
+    return solved, (time.perf_counter() - started) * 1e3
+
+
+def acceptance_table(name: str, records: list[Record]) -> TextTable:
+    """Figure 4 in numbers: a row per temperature and k."""
+    rows: list[tuple[str, ...]] = [
+        (f"{t:g}", label(k), *(f"{mean(records, temperature=t, k=k, n=n):.4f}" for n in NS))
+        for t in TEMPERATURES
+        for k in KS
+    ]
+    header = ("target temperature", "", *(f"n = {n}" for n in NS))
+    return TextTable(f"Optimal acceptance on {name}, draft at temperature 1", header, rows, "interval, certified.")
+
+
+def times_table(name: str, records: list[Record]) -> TextTable:
+    """Figure 5 in numbers: a row per (k, n), mean milliseconds and share given up at each temperature."""
+    rows: list[tuple[str, ...]] = []
+    for k in TIMED_KS:
+        for n in TIMED_NS:
+            row = [f"({k}, {n})"]
+            for t in WITH_ONE:
+                mine = _of(records, k, n, t)
+                row.append(f"{np.mean([r['ms'] for r in mine]):.2f} ({_failures(mine):.0%})")
+            row.append(f"{np.mean([r['interval_ms'] for r in records if (r['k'], r['n']) == (k, n)]):.2f}")
+            rows.append(tuple(row))
+    header = ("(k, n)", *(f"T = {t:g}" for t in WITH_ONE), "interval")
+    note = "Mean ms per token over all positions, in brackets the share on which it gave up; interval never does."
+    return TextTable(f"global_resolution, tau = {TAU:g}, on {name}", header, rows, note, labels=1)
+
+
+def _of(records: list[Record], k: int, n: int, temperature: float) -> list[Record]:
+    return [r for r in records if (r["k"], r["n"], r["temperature"]) == (k, n, temperature)]
+
+
+def _failures(records: list[Record]) -> float:
+    return float(np.mean([not record["solved"] for record in records]))
+
+
+def draw_acceptance(name: str, records: list[Record], path: Path) -> None:
+    """Figure 4: one panel per temperature, acceptance over n, one line per k."""
+    plt = pyplot()
+    figure, panels = plt.subplots(1, len(TEMPERATURES), figsize=(3 * len(TEMPERATURES), 3.3), layout="constrained")
+    for axes, t in zip(panels, TEMPERATURES, strict=True):
+        for k in KS:
+            axes.plot(NS, [mean(records, temperature=t, k=k, n=n) for n in NS], "o-", markersize=3, label=label(k))
+        axes.set_title(f"{name}, target temperature {t:g}", fontsize=9)
+        axes.set_xlabel("i.i.d. drafts n")
+        axes.grid(alpha=0.3)
+    panels[0].set_ylabel("optimal acceptance (mean)")
+    panels[0].legend(fontsize=8, loc="lower right")
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+
+
+def draw_times(name: str, records: list[Record], path: Path) -> None:
+    """Figure 5: one column per k, mean time above, share given up below, over the temperature, one line per n."""
+    plt = pyplot()
+    figure, panels = plt.subplots(
+        2, len(TIMED_KS), figsize=(3 * len(TIMED_KS), 5), layout="constrained", sharex=True, sharey="row"
+    )
+    for (upper, lower), k in zip(panels.T, TIMED_KS, strict=True):
+        for n in TIMED_NS:
+            cells = [_of(records, k, n, t) for t in WITH_ONE]
+            upper.plot(WITH_ONE, [np.mean([r["ms"] for r in c]) for c in cells], "o-", markersize=3, label=f"n = {n}")
+            lower.plot(WITH_ONE, [_failures(c) for c in cells], "o-", markersize=3)
+        exact = [np.mean([r["interval_ms"] for r in records if (r["k"], r["temperature"]) == (k, t)]) for t in WITH_ONE]
+        upper.plot(WITH_ONE, exact, "k--", label="interval, all n")
+        upper.set_title(f"{name}, {label(k)}", fontsize=9)
+        lower.set_xlabel("target temperature")
+        for axes in (upper, lower):
+            axes.grid(alpha=0.3)
+    panels[0][0].set_ylabel("ms per token (mean)")
+    panels[0][0].set_yscale("log")
+    panels[1][0].set_ylabel("share given up")
+    panels[0][0].legend(fontsize=8)
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+
+
+def main() -> None:
+    """Measure, print, draw."""
+    asked = options("Figures 4 and 5: the target's temperature.", "gemma2", 128, "report/figures_4_5")
+    records: list[Record] = []
+    tables, pictures = [], []
+    for source in asked.sources:
+        curves = [r for t in TEMPERATURES for r in acceptances(source, asked.positions, temperature=t)]
+        timed = list(times(source, asked.positions))
+        draw_acceptance(source.name, curves, asked.out / f"{source.name}_acceptance.png")
+        draw_times(source.name, timed, asked.out / f"{source.name}_times.png")
+        tables += [acceptance_table(source.name, curves), times_table(source.name, timed)]
+        pictures += [f"{source.name}_acceptance.png", f"{source.name}_times.png"]
+        records += curves + timed
+    finish(asked.out, records, tables, pictures)
+
+
+if __name__ == "__main__":
+    main()
