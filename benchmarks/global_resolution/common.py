@@ -13,7 +13,7 @@ import numpy as np
 import otspec
 from otspec.bench.report import TextTable
 from otspec.cli.console import console, progress_bar
-from otspec.data import Source, check_positions, open_source
+from otspec.data import Position, Source, check_positions, open_source
 from otspec.extras import require
 from otspec.laws import FloatArray
 from otspec.problem import Problem
@@ -82,12 +82,10 @@ def acceptances(
         for index in bar.track(range(positions), description=f"{source.name}, temperature {temperature:g}"):
             position = source.position(index)
             for k in ks:
-                single = position.problem(1, top_k=k or None, temperature=temperature, draft_temperature=1.0)
-                single = single.compact().problem
-                assert isinstance(single.scheme, IID)
+                p, q = compact_laws(position, k, temperature)
                 for n in NS:
                     for law in laws:
-                        acceptance, bound = LAWS[law](single.p, single.scheme.q, n)
+                        acceptance, bound = LAWS[law](p, q, n)
                         yield {
                             "data": source.name,
                             "temperature": temperature,
@@ -98,6 +96,13 @@ def acceptances(
                             "acceptance": acceptance,
                             "bound": bound,
                         }
+
+
+def compact_laws(position: Position, k: int, temperature: float) -> tuple[FloatArray, FloatArray]:
+    """Target at a temperature, and draft at 1 truncated to k tokens, on these and one token for all the rest."""
+    single = position.problem(1, top_k=k or None, temperature=temperature, draft_temperature=1.0).compact().problem
+    assert isinstance(single.scheme, IID)
+    return single.p, single.scheme.q
 
 
 def _iid(p: FloatArray, q: FloatArray, n: int) -> tuple[float, float]:

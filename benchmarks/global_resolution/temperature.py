@@ -20,6 +20,7 @@ from benchmarks.global_resolution.common import (
     NS,
     Record,
     acceptances,
+    compact_laws,
     finish,
     label,
     mean,
@@ -52,9 +53,9 @@ def times(source: Source, positions: int) -> Iterator[Record]:
             position = source.position(index)
             for temperature in WITH_ONE:
                 for k in TIMED_KS:
+                    p, q = compact_laws(position, k, temperature)
                     for n in TIMED_NS:
-                        problem = position.problem(n, top_k=k, temperature=temperature, draft_temperature=1.0)
-                        problem = problem.compact().problem
+                        problem = otspec.Problem(p, otspec.IID(q, n))
                         drafts = problem.scheme.sample(np.random.default_rng([index, k, n]))
                         solved, ms = _timed(lambda: resolution.conditional(problem, drafts))  # noqa: B023
                         _, interval_ms = _timed(lambda: _plan_and_law(problem, drafts))  # noqa: B023

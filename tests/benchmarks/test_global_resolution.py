@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.global_resolution import acceptance, temperature
+from benchmarks.global_resolution.limits import Choice, best_within, choices, with_fallback
+from otspec.bench.records import RunFolder
+
+FAST = Choice("fast", np.array([1.0, 2.0]), np.array([0.5, 0.7]), np.array([True, True]))
+SLOW = Choice("slow", np.array([30.0, 10.0]), np.array([0.8, 0.8]), np.array([True, True]))
+PARTIAL = Choice("partial", np.array([4.0, 0.1]), np.array([0.9, 0.9]), np.array([True, False]))
+
+
+@pytest.mark.parametrize(
+    ("script", "pictures"),
+    [
+        (acceptance.main, {"acceptance.png"}),
+        (temperature.main, {"llama3_acceptance.png", "llama3_times.png"}),
+    ],
+)
+def test_scripts_leave_records_report_and_pictures(
+    script: Callable[[], None], pictures: set[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "out"
+    arguments = ["script", "--data", "llama3", "--positions", "1", "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", arguments)
+    script()
+    assert {path.name for path in out.iterdir()} == {"records.jsonl", "report.md", *pictures}
+    records = [json.loads(line) for line in (out / "records.jsonl").read_text().splitlines()]
+    measured = [record for record in records if "bound" in record]
+    assert measured
+    assert all(abs(record["bound"] - record["acceptance"]) < 1e-9 for record in measured)
+    assert "k = V" in (out / "report.md").read_text()
+
+
+def test_the_limit_is_on_the_mean_time() -> None:
+    assert best_within([FAST, SLOW], 10.0) is FAST
+    assert best_within([FAST, SLOW], 20.0) is SLOW
+    assert best_within([FAST, SLOW], 1.0) is None
+    assert best_within([PARTIAL], 100.0) is None  # it gives up on a position
+
+
+def test_a_fallback_pays_for_the_attempt_and_the_rescue() -> None:
+    (completed,) = with_fallback([PARTIAL], [FAST])
+    assert completed.ms.tolist() == [4.0, 2.1]
+    assert completed.acceptance.tolist() == [0.9, 0.7]
+    assert completed.solved.all()
+    assert with_fallback([PARTIAL], [PARTIAL]) == []
+
+
+def test_cells_that_ran_out_of_time_are_no_choice(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    folder = RunFolder(tmp_path / "run", {})
+    record = {"solver": "lp", "k": 10, "n": 2, "wall_s": 0.001, "optimum": 0.5, "solved": True, "status": "OPTIMAL"}
+    folder.append(record | {"position": 0})
+    folder.append(record | {"position": 1})
+    folder.append(record | {"position": 0, "n": 3})
+    cut = {"solver": "lp", "k": 10, "n": 3, "position": 1, "wall_s": 9.0, "solved": False, "status": "BUDGET"}
+    folder.append(cut)
+    assert [choice.name for choice in choices(folder, "lp", 2)] == ["(10, 2)"]
+    folder.close()
