@@ -9,7 +9,7 @@ from otspec.plans import Plan, canonical_decomposition
 from otspec.problem import Problem
 from otspec.registry import available
 from otspec.results import Result, SolveError, Status
-from otspec.schemes import IID, DraftScheme, Table
+from otspec.schemes import IID, DraftScheme, Greedy, Independent, Table, TopK
 
 __version__ = "0.1.0"
 
@@ -18,6 +18,8 @@ __all__ = [
     "Batch",
     "DataError",
     "DraftScheme",
+    "Greedy",
+    "Independent",
     "MissingExtra",
     "Optimum",
     "Plan",
@@ -27,6 +29,7 @@ __all__ = [
     "SolveError",
     "Status",
     "Table",
+    "TopK",
     "UnknownSolver",
     "Verdict",
     "available",

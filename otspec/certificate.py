@@ -13,9 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 
 from otspec.flow import Network, min_cut
+from otspec.interval.lottery import concave_blocks
 from otspec.laws import FloatArray, IntArray, sum_by
 from otspec.problem import Problem
 from otspec.schemes.draft_sets import DraftSets
@@ -48,28 +48,43 @@ def optimum(problem: Problem) -> Optimum:
     against p: on each of its segments g is a multiple of p, and the segments of slope above 1 form H*.  This g also
     minimises every other f-divergence from p.
 
-    For any other scheme the sets of drafts are listed and the transport is solved as a maximum flow; g is then the law
-    of the pick that the flow defines [thomas2025global, Theorem 4.1] and H* comes from the minimum cut.
+    A single draft leaves nothing to choose: g is its law.  For any other scheme the sets of drafts are listed and the
+    transport is solved as a maximum flow; g is then the law of the pick that the flow defines [thomas2025global,
+    Theorem 4.1] and H* comes from the minimum cut.
     """
-    order = problem.scheme.prefix_order(problem.p)
-    proposal, minimiser = _by_flow(problem) if order is None else _by_prefixes(problem, order)
+    if problem.n == 1:
+        proposal = single_draft_law(problem)
+        minimiser = np.flatnonzero(proposal > problem.p * (1 + TIE_TOL))
+    elif (order := problem.scheme.prefix_order(problem.p)) is not None:
+        proposal, minimiser = _by_prefixes(problem, order)
+    else:
+        proposal, minimiser = _by_flow(problem)
     acceptance = float(np.minimum(problem.p, proposal).sum())
     return Optimum(acceptance, problem.bound(minimiser), minimiser, proposal)
 
 
+def single_draft_law(problem: Problem) -> FloatArray:
+    """Law, shape (V,), of the draft of a scheme with n = 1."""
+    return problem.scheme.prob(np.arange(problem.vocab)[:, None])
+
+
 def _by_prefixes(problem: Problem, order: IntArray) -> tuple[FloatArray, IntArray]:
-    proposal = problem.scheme.priority_law(order)
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        slope = proposal[order] / problem.p[order]
-    # Where p is 0, or too small to divide by, the slope is infinite, even if the priority law has underflowed to 0:
-    # these tokens come last, keep that law, and count as over-drafted if they can be drafted at all.
-    pooled = np.isfinite(slope) & (slope < 1e290)
-    tokens = order[pooled]
-    slope = isotonic_regression(slope[pooled], weights=problem.p[tokens]).x
+    law = problem.scheme.priority_law(order)
+    # The minorant of f from the left is the majorant of 1 - f from the right.  Tokens that weigh nothing bend neither.
+    falling = order[::-1][((law > 0) | (problem.p > 0))[order[::-1]]]
+    law, target = law[falling], problem.p[falling]
+    end, rise, run = np.zeros(law.size + 1, dtype=np.int32), np.zeros(law.size + 1), np.zeros(law.size + 1)
+    blocks = concave_blocks(target, law, np.ones_like(law), end, rise, run)
+    sizes = np.diff(end[: blocks + 1])
+    rise, run = np.repeat(rise[1 : blocks + 1], sizes), np.repeat(run[1 : blocks + 1], sizes)
+    proposal = np.zeros(problem.vocab)
+    with np.errstate(invalid="ignore"):
+        # Tokens without target mass are in a block of their own only if no other token can be picked in their place.
+        proposal[falling] = np.where(run > 0, rise * (target / run), law)
     over_drafted = np.zeros(problem.vocab, dtype=bool)
-    over_drafted[problem.scheme.reachable()] = True
-    over_drafted[tokens] = slope > 1 + TIE_TOL
-    proposal[tokens] = slope * problem.p[tokens]
+    over_drafted[falling] = rise > run * (1 + TIE_TOL)
+    reachable = problem.scheme.reachable()
+    over_drafted[reachable] |= problem.p[reachable] == 0  # they cost nothing in p(H)
     return proposal, np.flatnonzero(over_drafted)
 
 

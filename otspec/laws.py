@@ -170,8 +170,43 @@ def law_from_logits(
 
 
 def _keep_top_k(weights: FloatArray, k: int) -> FloatArray:
+    kept = np.zeros_like(weights)
+    tokens = likeliest(weights, k)
+    kept[tokens] = weights[tokens]
+    return kept
+
+
+def likeliest(weights: FloatArray, k: int) -> IntArray:
+    """The k tokens of largest weight, k <= V, in decreasing order; ties stand, and fall, in favour of the lowest id."""
+    if k == 0:
+        return np.empty(0, dtype=np.int64)
     threshold = np.partition(weights, -k)[-k]
-    kept = weights > threshold
-    ties = np.flatnonzero(weights == threshold)
-    kept[ties[: k - int(kept.sum())]] = True
-    return np.where(kept, weights, 0.0)
+    above = np.flatnonzero(weights > threshold)
+    tied = np.flatnonzero(weights == threshold)[: k - above.size]
+    return np.concatenate((above[np.argsort(-weights[above], kind="stable")], tied))
+
+
+def falling_ratio(p: FloatArray, q: FloatArray) -> IntArray:
+    """All tokens by decreasing p/q, those with q = 0 first."""
+    drafted = np.flatnonzero(q)
+    with np.errstate(over="ignore"):
+        ratio = p[drafted] / q[drafted]
+    return np.concatenate((np.flatnonzero(q == 0), drafted[np.argsort(-ratio)]))
+
+
+def as_distinct_law(name: str, values: Any, n: int) -> FloatArray:
+    """`as_law`, for drafts that are to be n different tokens.
+
+    Raises
+    ------
+    ProblemError
+        If it is no law, or fewer than n tokens have a probability above 0.
+    """
+    law = as_law(name, values)
+    drafted = int(np.count_nonzero(law))
+    if drafted < n:
+        raise ProblemError(
+            f"n is {n}, and {name} has only {drafted} tokens of probability above 0; distinct drafts need n of them. "
+            f"Draft n = {drafted}, or truncate {name} less."
+        )
+    return law

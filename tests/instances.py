@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from otspec import IID, Problem, Table
+from otspec import IID, DraftScheme, Greedy, Independent, Problem, Table, TopK
 from tests.oracles import Floats, all_tuples
 
 P4 = np.array([0.4, 0.3, 0.2, 0.1])
@@ -56,6 +56,19 @@ KNOWN = (
         _iid(np.array([0.25, 0.25, 0.5]), np.array([0.5, 0.5, 0.0]), 2),
         0.5,
         why="H = {0, 1} holds every draft, and p(H) = 0.5",
+    ),
+    Known(
+        "greedy",
+        Problem(P4, Greedy(Q4, 2)),
+        0.1 + 1 / 6 + 0.3 + 0.2,
+        why="p(3) = 0.1 of the fixed token, and the sum of min(p, q/0.6) over the others",
+    ),
+    Known("top-two", Problem(P4, TopK(Q4, 2)), 0.2 + 0.1, why="p of the two likeliest drafts"),
+    Known(
+        "two-points",
+        Problem(P4, Independent(np.array([E1, np.eye(4)[3]]))),
+        0.3 + 0.1,
+        why="the drafts are always (1, 3)",
     ),
     Known(
         "both-tokens-always",
@@ -222,6 +235,40 @@ def _tiny_table(rng: Rng) -> Problem:
     return Problem(p, Table(tuples[some], law / law.sum(), vocab))
 
 
+def _hostile_law(rng: Rng, vocab: int) -> Floats:
+    """A law of a kind drawn at random: flat, peaked, with zeros, with ties, with tails down to 1e-300, in float32."""
+    kind = rng.integers(7)
+    if kind < 2:
+        law = rng.dirichlet(np.full(vocab, (1.0, 0.1)[kind]))
+    elif kind == 2:
+        law = rng.dirichlet(np.ones(vocab)) * _some(rng, vocab)
+    elif kind == 3:
+        law = np.bincount(rng.integers(vocab, size=16), minlength=vocab) / 16
+    elif kind == 4:
+        law = np.exp(rng.normal(scale=4, size=vocab)).astype(np.float32)
+    else:
+        law = (1e-12, 1e-300)[kind - 5] ** rng.random(vocab)
+        law[rng.integers(vocab)] = 1.0
+    return law / law.sum()
+
+
+def _independent(rng: Rng) -> Problem:
+    vocab, n = _size(rng)
+    qs = np.array([_hostile_law(rng, vocab) for _ in range(n)])
+    return Problem(_hostile_law(rng, vocab), Independent(qs))
+
+
+def _distinct(scheme: Callable[[Floats, int], DraftScheme]) -> Callable[[Rng], Problem]:
+    """A scheme whose n drafts differ, so that q has to have n tokens."""
+
+    def make(rng: Rng) -> Problem:
+        vocab, n = _size(rng)
+        q = _hostile_law(rng, vocab)
+        return Problem(_hostile_law(rng, vocab), scheme(q, min(n, int(np.count_nonzero(q)))))
+
+    return make
+
+
 FAMILIES: dict[str, tuple[int, Callable[[Rng], Problem]]] = {
     "flat": (20, _dirichlet(5.0)),
     "uniform": (30, _dirichlet(1.0)),
@@ -243,6 +290,9 @@ FAMILIES: dict[str, tuple[int, Callable[[Rng], Problem]]] = {
     "distinct-drafts": (10, _distinct_drafts),
     "hostile-table": (15, _hostile_table),
     "tiny-table": (10, _tiny_table),
+    "independent": (40, _independent),
+    "greedy": (40, _distinct(Greedy)),
+    "top-k": (20, _distinct(TopK)),
 }
 """How many of each family, and how one is made; the seed of a member is its family's place and its number."""
 

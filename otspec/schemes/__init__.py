@@ -1,8 +1,12 @@
 """Draft schemes: the law of the n drafted tokens, and what a problem needs to know of it."""
 
 from otspec.schemes.draft_sets import DraftSets
+from otspec.schemes.greedy import Greedy
 from otspec.schemes.iid import IID
+from otspec.schemes.independent import Independent
+from otspec.schemes.last_drawn import LastDrawn
 from otspec.schemes.protocol import DraftScheme, Support
 from otspec.schemes.table import Table
+from otspec.schemes.top_k import TopK
 
-__all__ = ["IID", "DraftScheme", "DraftSets", "Support", "Table"]
+__all__ = ["IID", "DraftScheme", "DraftSets", "Greedy", "Independent", "LastDrawn", "Support", "Table", "TopK"]

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from otspec.jit import jit
-from otspec.laws import FloatArray, IntArray, as_count, as_drafts, as_law, draw_from_cumulative
+from otspec.laws import FloatArray, IntArray, as_count, as_drafts, as_law, draw_from_cumulative, falling_ratio
 from otspec.schemes.draft_sets import PAD, DraftSets
 from otspec.schemes.protocol import DraftScheme, Support
 
@@ -89,12 +89,8 @@ class IID(DraftScheme):
         return DraftSets(np.append(reachable, PAD)[index[occurs]], mass[occurs])
 
     def prefix_order(self, p: FloatArray) -> IntArray:
-        # Decreasing p/q [hu2025towards, section 4.2]; what no draft can reach goes first, where it gains nothing.
-        reachable = self.reachable()
-        with np.errstate(over="ignore"):
-            ratio = p[reachable] / self.q[reachable]
-        unreachable = np.flatnonzero(self.q == 0)
-        return np.concatenate((unreachable, reachable[np.argsort(-ratio)]))
+        # [hu2025towards, section 4.2]; what no draft can reach goes first, where it gains nothing.
+        return falling_ratio(p, self.q)
 
 
 @jit

@@ -1,0 +1,35 @@
+"""Greedy drafts: the likeliest tokens, and one draw from the rest."""
+
+from __future__ import annotations
+
+from otspec.laws import FloatArray, as_count, as_distinct_law, likeliest
+from otspec.schemes.last_drawn import LastDrawn
+
+
+class Greedy(LastDrawn):
+    """The n - 1 likeliest tokens of q, and one drawn from the rest of q, renormalised [hu2025towards].
+
+    Its optimal transport is single-draft verification against the law of the last draft; the target's mass on the
+    likeliest tokens is always accepted.  At n = 2 its draft sets are those of SpecHub [sun2024spechub], in law as well,
+    and SpecHub's rule is its optimal one.  At n = 1 it is a single draft from q.
+
+    Parameters
+    ----------
+    q : array_like, shape (V,)
+        Draft next-token probabilities, checked and scaled as in `otspec.laws.as_law`.
+    n : int
+        Drafts per position, >= 1.  Of tokens that tie for a place among the likeliest, the lowest ids get it.
+
+    Raises
+    ------
+    ProblemError
+        If q is no law, n is no positive integer, or fewer than n tokens have a probability above 0.
+    """
+
+    def __init__(self, q: FloatArray, n: int) -> None:
+        n = as_count("n", n)
+        law = as_distinct_law("q", q, n)
+        fixed = likeliest(law, n - 1)
+        rest = law.copy()
+        rest[fixed] = 0.0
+        super().__init__(fixed, rest / rest.sum())

@@ -1,0 +1,111 @@
+"""n independent drafts, each from a law of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from otspec.errors import ProblemError
+from otspec.jit import jit
+from otspec.laws import FloatArray, IntArray, as_drafts, as_float64, as_law, draw_from_cumulative
+from otspec.schemes.protocol import DraftScheme, Support
+
+
+@dataclass(frozen=True, eq=False)
+class Independent(DraftScheme):
+    """n independent drafts, draft l from its own law q_l [thomas2025global, Table 5, "distinct drafts"].
+
+    Used where several draft models, or one at several temperatures, propose a token each.  The hit function is
+    f(A) = 1 - prod over l of (1 - q_l(A)).  `IID` is the case of equal laws, and solved at any size; for distinct ones
+    no order of the tokens serves: p = (.6, .1, .3), q_1 = (.55, .09, .36), q_2 = (.09, .09, .82) defeats the order of
+    p / max(q_1, q_2), and every other order by one key per token that has been tried meets its own such case.
+
+    Parameters
+    ----------
+    qs : array_like, shape (n, V)
+        A law in each row, checked and scaled as in `otspec.laws.as_law`.
+
+    Raises
+    ------
+    ProblemError
+        If qs is not (n, V) with n >= 1, or a row is no law.
+    """
+
+    qs: FloatArray
+    n: int = field(init=False)
+    vocab: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        qs = as_float64("qs", self.qs)
+        if qs.ndim != 2 or qs.shape[0] == 0:
+            raise ProblemError(f"qs has shape {qs.shape}; n laws over V tokens have shape (n, V), n >= 1")
+        qs = np.stack([as_law(f"qs[{draft}]", law) for draft, law in enumerate(qs)])
+        qs.flags.writeable = False
+        object.__setattr__(self, "qs", qs)
+        object.__setattr__(self, "n", qs.shape[0])
+        object.__setattr__(self, "vocab", qs.shape[1])
+
+    @cached_property
+    def _cumulative(self) -> FloatArray:
+        return np.cumsum(self.qs, axis=1)
+
+    def sample(self, rng: np.random.Generator, size: int | None = None) -> IntArray:
+        return np.stack([draw_from_cumulative(cumulative, rng, size) for cumulative in self._cumulative], axis=-1)
+
+    def prob(self, drafts: IntArray) -> FloatArray:
+        return np.prod(self.qs[np.arange(self.n), as_drafts(drafts, self.n, self.vocab)], axis=-1)
+
+    def hit_chain(self, order: IntArray) -> FloatArray:
+        inside = np.zeros((self.n, self.vocab + 1))
+        np.minimum(np.cumsum(self.qs[:, order], axis=1), 1.0, out=inside[:, 1:])
+        inside[:, -1] = 1.0
+        with np.errstate(divide="ignore"):  # log(1 - 1): a draft lies inside for sure
+            return -np.expm1(np.log1p(-inside).sum(axis=0))
+
+    def priority_law(self, order: IntArray) -> FloatArray:
+        law = np.empty(self.vocab)
+        law[order[::-1]] = product_increments(self.qs[:, order[::-1]])
+        return law
+
+    def reachable(self) -> IntArray:
+        return np.flatnonzero(self.qs.any(axis=0))
+
+    def compact(self) -> Independent:
+        return Independent(np.pad(self.qs[:, self.reachable()], ((0, 0), (0, 1))))
+
+    def support_size(self) -> int:
+        size = 1
+        for law in self.qs:
+            size *= int(np.count_nonzero(law))
+        return size
+
+    def support(self) -> Support:
+        grid = np.meshgrid(*(np.flatnonzero(law) for law in self.qs), indexing="ij")
+        drafts = np.stack(grid, axis=-1).reshape(-1, self.n)
+        probabilities = self.prob(drafts)
+        occurs = probabilities > 0  # products of tiny probabilities underflow
+        return Support(drafts[occurs], probabilities[occurs])
+
+
+@jit
+def product_increments(qs: FloatArray) -> FloatArray:
+    """prod over l of C_l,i minus prod over l of C_l,i-1, for the cumulative sums C_l of the rows of qs.
+
+    As in `power_increments`, which is the case of equal rows, the literal difference would lose what is smaller than an
+    ulp of the product.  The sum over l of q_l,i * prod_{m<l} C_m,i-1 * prod_{m>l} C_m,i has positive terms only.
+    """
+    n, size = qs.shape
+    increments = np.empty(size)
+    below = np.zeros(n)
+    for i in range(size):
+        total = 0.0
+        product = 1.0
+        for draft in range(n):
+            above = min(below[draft] + qs[draft, i], 1.0)
+            total = total * above + qs[draft, i] * product
+            product *= below[draft]
+            below[draft] = above
+        increments[i] = total
+    return increments
