@@ -9,7 +9,7 @@ from otspec.plans import Plan, canonical_decomposition
 from otspec.problem import Problem
 from otspec.registry import available
 from otspec.results import Result, SolveError, Status
-from otspec.schemes import IID, DraftScheme, Greedy, Independent, Table, TopK
+from otspec.schemes import IID, DraftScheme, Greedy, Independent, Systematic, Table, TopK
 
 __version__ = "0.1.0"
 
@@ -28,6 +28,7 @@ __all__ = [
     "Result",
     "SolveError",
     "Status",
+    "Systematic",
     "Table",
     "TopK",
     "UnknownSolver",

@@ -18,7 +18,8 @@ from otspec.flow import Network, min_cut
 from otspec.interval.lottery import concave_blocks
 from otspec.laws import FloatArray, IntArray, sum_by
 from otspec.problem import Problem
-from otspec.schemes.draft_sets import DraftSets
+from otspec.schemes import Arcs, DraftSets
+from otspec.sweep import sweep
 from otspec.tolerances import TIE_TOL
 
 
@@ -57,6 +58,9 @@ def optimum(problem: Problem) -> Optimum:
         minimiser = np.flatnonzero(proposal > problem.p * (1 + TIE_TOL))
     elif (order := problem.scheme.prefix_order(problem.p)) is not None:
         proposal, minimiser = _by_prefixes(problem, order)
+    elif isinstance(problem.scheme, Arcs):
+        rule, minimiser = sweep(problem.p, problem.scheme)
+        proposal = rule.proposal
     else:
         proposal, minimiser = _by_flow(problem)
     acceptance = float(np.minimum(problem.p, proposal).sum())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from otspec import IID, DraftScheme, Greedy, Independent, Problem, Table, TopK
+from otspec import IID, DraftScheme, Greedy, Independent, Problem, Systematic, Table, TopK
 from tests.oracles import Floats, all_tuples
 
 P4 = np.array([0.4, 0.3, 0.2, 0.1])
@@ -293,6 +293,7 @@ FAMILIES: dict[str, tuple[int, Callable[[Rng], Problem]]] = {
     "independent": (40, _independent),
     "greedy": (40, _distinct(Greedy)),
     "top-k": (20, _distinct(TopK)),
+    "systematic": (60, _distinct(Systematic)),
 }
 """How many of each family, and how one is made; the seed of a member is its family's place and its number."""
 

@@ -6,7 +6,20 @@ from otspec.schemes.iid import IID
 from otspec.schemes.independent import Independent
 from otspec.schemes.last_drawn import LastDrawn
 from otspec.schemes.protocol import DraftScheme, Support
+from otspec.schemes.systematic import Arcs, Systematic
 from otspec.schemes.table import Table
 from otspec.schemes.top_k import TopK
 
-__all__ = ["IID", "DraftScheme", "DraftSets", "Greedy", "Independent", "LastDrawn", "Support", "Table", "TopK"]
+__all__ = [
+    "IID",
+    "Arcs",
+    "DraftScheme",
+    "DraftSets",
+    "Greedy",
+    "Independent",
+    "LastDrawn",
+    "Support",
+    "Systematic",
+    "Table",
+    "TopK",
+]

@@ -38,8 +38,12 @@ class DraftSets:
         distinct[:, 1:][distinct[:, 1:] == distinct[:, :-1]] = PAD
         # Push the fill to the end of each row: repeats leave holes in the middle.
         distinct = np.take_along_axis(distinct, np.argsort(distinct == PAD, axis=1, kind="stable"), axis=1)
-        tokens, group = np.unique(distinct, axis=0, return_inverse=True)
-        return cls(tokens, sum_by(group.reshape(-1), probabilities, len(tokens)))
+        order = np.lexsort(distinct.T[::-1])
+        is_new = np.append(True, (np.diff(distinct[order], axis=0) != 0).any(axis=1))
+        group = np.empty(order.size, dtype=np.int64)
+        group[order] = np.cumsum(is_new) - 1
+        tokens = distinct[order[is_new]]
+        return cls(tokens, sum_by(group, probabilities, len(tokens)))
 
     def __len__(self) -> int:
         return len(self.mass)

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from otspec.laws import FloatArray, IntArray
+from otspec.laws import FloatArray, IntArray, sum_by
 from otspec.schemes.draft_sets import DraftSets
 
 
@@ -18,6 +18,16 @@ class Support(NamedTuple):
     """Shape (m, n)."""
     probabilities: FloatArray
     """Shape (m,)."""
+
+    def priority_law(self, order: IntArray) -> FloatArray:
+        """Law, shape (V,), of the draft that comes first in an order of all tokens."""
+        rank = np.empty(order.size, dtype=np.int64)
+        rank[order] = np.arange(order.size)
+        return sum_by(order[rank[self.drafts].min(axis=1)], self.probabilities, order.size)
+
+    def hit_chain(self, order: IntArray) -> FloatArray:
+        """Hit probabilities of the prefixes of an order, shape (V + 1,)."""
+        return np.concatenate(([0.0], np.minimum(np.cumsum(self.priority_law(order)[order]), 1.0)))
 
 
 @runtime_checkable

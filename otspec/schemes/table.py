@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from otspec.errors import ProblemError
-from otspec.laws import FloatArray, IntArray, as_count, as_drafts, as_law, draw_from_cumulative, sum_by
+from otspec.laws import FloatArray, IntArray, as_count, as_drafts, as_law, draw_from_cumulative
 from otspec.schemes.draft_sets import DraftSets
 from otspec.schemes.protocol import DraftScheme, Support
 
@@ -85,12 +85,10 @@ class Table(DraftScheme):
         return np.reshape(np.array(values), tuples.shape[:-1])
 
     def hit_chain(self, order: IntArray) -> FloatArray:
-        rank = np.empty(self.vocab, dtype=np.int64)
-        rank[order] = np.arange(self.vocab)
-        # A tuple is hit from the prefix on that holds its best-placed token.
-        first = rank[self.drafts].min(axis=1)
-        gains = sum_by(first, self.probabilities, self.vocab)
-        return np.concatenate(([0.0], np.minimum(np.cumsum(gains), 1.0)))
+        return Support(self.drafts, self.probabilities).hit_chain(order)
+
+    def priority_law(self, order: IntArray) -> FloatArray:
+        return Support(self.drafts, self.probabilities).priority_law(order)
 
     def reachable(self) -> IntArray:
         return np.unique(self.drafts[self.probabilities > 0])

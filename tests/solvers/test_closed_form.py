@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from otspec import IID, Greedy, Independent, Problem, ProblemError, Status, Table, TopK, solve
+from otspec.plans import Pick
+from tests.instances import P4, Q4, SMALL, Instance
+from tests.oracles import Floats
+
+TAKEN = [i for i in SMALL if isinstance(i.problem.scheme, Greedy | TopK) or i.problem.n == 1]
+
+
+def pick(problem: Problem) -> Pick:
+    plan = solve(problem, "closed_form").plan
+    assert isinstance(plan, Pick)
+    return plan
+
+
+@pytest.mark.parametrize("instance", TAKEN, ids=lambda instance: instance.name)
+def test_proposal_is_the_law_of_the_pick(instance: Instance) -> None:
+    problem = instance.problem
+    plan = pick(problem)
+    law = np.zeros(problem.vocab)
+    for drafts, probability in zip(*problem.scheme.support(), strict=True):
+        weights = plan.rule.weights(drafts)
+        assert weights.min() >= 0
+        assert weights.sum() == pytest.approx(1.0, abs=1e-15)
+        np.add.at(law, drafts, probability * weights)
+    assert_allclose(plan.proposal, law, rtol=0, atol=1e-15)
+
+
+def greedy_rule(p: Floats, last: Floats, token: int) -> Floats:
+    """Output law given the last draft, by single-draft verification against its law [hu2025towards]."""
+    residual = np.maximum(p - last, 0.0)
+    accepted = min(1.0, p[token] / last[token])
+    law = (1 - accepted) * residual / residual.sum()
+    law[token] += accepted
+    return law
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_puts_out_what_the_published_rule_puts_out(n: int) -> None:
+    rng = np.random.default_rng(n)
+    p, q = rng.dirichlet(np.ones(8), 2)
+    scheme = Greedy(q, n)
+    plan = pick(Problem(p, scheme))
+    for drafts in scheme.support().drafts:
+        assert_allclose(plan.conditional(drafts), greedy_rule(p, scheme.last, drafts[-1]), rtol=0, atol=1e-14)
+
+
+def test_top_n_drafts_are_verified_by_drawing_from_p() -> None:
+    plan = pick(Problem(P4, TopK(Q4, 2)))
+    assert_allclose(plan.conditional(np.array([3, 2])), P4, rtol=0, atol=1e-15)
+    assert plan.acceptance == pytest.approx(P4[2] + P4[3], abs=1e-15)
+
+
+@pytest.mark.parametrize("scheme", [IID(Q4, 1), Independent(Q4[None]), Table(np.arange(4)[:, None], Q4, 4)])
+def test_a_single_draft_of_any_scheme(scheme: Any) -> None:
+    plan = pick(Problem(P4, scheme))
+    assert plan.acceptance == pytest.approx(np.minimum(P4, Q4).sum(), abs=1e-15)
+
+
+def test_takes_no_other_scheme() -> None:
+    result = solve(Problem(P4, IID(Q4, 2)), "closed_form", strict=False)
+    assert result.status is Status.UNSUPPORTED
+    assert "not 2 drafts of IID" in result.message
+
+
+@pytest.mark.parametrize("drafts", [[2, 3, 0], [3, 2, 3], [3, 2, 2], [3, 1, 0]])
+def test_refuses_what_cannot_be_drafted(drafts: list[int]) -> None:
+    plan = pick(Problem(P4, Greedy(Q4, 3)))
+    for ask in (plan.rule.weights, plan.conditional):
+        with pytest.raises(ProblemError, match="have probability 0 under the scheme"):
+            ask(np.array(drafts))
+
+
+@pytest.mark.parametrize("scheme", [Greedy, TopK])
+@pytest.mark.parametrize("n", [1, 2, 4, 16])
+def test_whole_vocabulary(scheme: Any, n: int) -> None:
+    rng = np.random.default_rng(n)
+    target = 2 * rng.laplace(size=128_256)
+    draft = target + 0.5 * rng.standard_normal(target.size)
+    p, q = (np.exp(z) / np.exp(z).sum() for z in (target, draft))
+    plan = pick(Problem(p, scheme(q, n)))
+    assert abs(plan.gap) <= 1e-13
+    assert plan.deviation <= 1e-13
