@@ -290,10 +290,10 @@ FAMILIES: dict[str, tuple[int, Callable[[Rng], Problem]]] = {
     "distinct-drafts": (10, _distinct_drafts),
     "hostile-table": (15, _hostile_table),
     "tiny-table": (10, _tiny_table),
-    "independent": (40, _independent),
-    "greedy": (40, _distinct(Greedy)),
-    "top-k": (20, _distinct(TopK)),
-    "systematic": (60, _distinct(Systematic)),
+    "independent": (20, _independent),
+    "greedy": (20, _distinct(Greedy)),
+    "top-k": (12, _distinct(TopK)),
+    "systematic": (25, _distinct(Systematic)),
 }
 """How many of each family, and how one is made; the seed of a member is its family's place and its number."""
 

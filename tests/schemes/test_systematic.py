@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from otspec import Problem, ProblemError, Systematic, optimum
+from otspec.laws import sum_by
 from otspec.schemes import Arcs
 from otspec.schemes.systematic import TURN, lay_out, shuffled
 from tests.instances import P4, Q4
@@ -16,8 +17,7 @@ from tests.oracles import Floats
 def inclusion(scheme: Arcs) -> Floats:
     """Probability that each token is drafted, from the tuples."""
     drafts, probabilities = scheme.support()
-    law: Floats = np.bincount(drafts.reshape(-1), weights=np.repeat(probabilities, scheme.n), minlength=scheme.vocab)
-    return law
+    return sum_by(drafts.reshape(-1), np.repeat(probabilities, scheme.n), scheme.vocab)
 
 
 def written_out(q: Floats, n: int) -> Floats:
