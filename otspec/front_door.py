@@ -13,7 +13,7 @@ from otspec.plans import Plan
 from otspec.problem import Problem
 from otspec.registry import Solver, Stopped, TupleSolver, get, settings_of
 from otspec.results import Result, SolveError, Stats, Status
-from otspec.schemes import IID
+from otspec.schemes import IID, Arcs, DraftScheme, LastDrawn
 
 
 def solve(problem: Problem, solver: str | Solver | Sequence[str | Solver] | None = None, strict: bool = True) -> Result:
@@ -24,9 +24,8 @@ def solve(problem: Problem, solver: str | Solver | Sequence[str | Solver] | None
     problem : Problem
     solver : str, Solver or a sequence of them, optional
         A registered name (``"lp"``, or with settings ``"max_flow:engine=networkx"``), or an instance
-        (``otspec.solvers.lp.LP(tol=1e-7)``).  By default ``"interval"`` for i.i.d. drafts, which has no size limit,
-        and ``"max_flow"`` for any other scheme.  Several are a chain: each is tried in turn until one delivers, as in
-        ``["global_resolution", "interval"]``.
+        (``otspec.solvers.lp.LP(tol=1e-7)``).  By default `default_solver`.  Several are a chain: each is tried in turn
+        until one delivers, as in ``["global_resolution", "interval"]``.
     strict : bool
         Raise unless a solver delivers: an exact one an OPTIMAL plan, any other the FEASIBLE or LOSSY plan that it
         promises.  With False, a solver that stops early returns a result without a plan, and an exact one that misses
@@ -50,7 +49,7 @@ def solve(problem: Problem, solver: str | Solver | Sequence[str | Solver] | None
         If the chain is empty.
     """
     if solver is None:
-        solver = "interval" if isinstance(problem.scheme, IID) else "max_flow"
+        solver = default_solver(problem)
     chain = solver if isinstance(solver, Sequence) and not isinstance(solver, str) else [solver]
     if not chain:
         raise ValueError("the chain of solvers is empty; name at least one, or leave `solver` out for the default")
@@ -63,6 +62,18 @@ def solve(problem: Problem, solver: str | Solver | Sequence[str | Solver] | None
     if strict:
         raise SolveError(result)
     return result
+
+
+BEST: tuple[tuple[type[DraftScheme], str], ...] = ((IID, "interval"), (LastDrawn, "closed_form"), (Arcs, "sweep"))
+"""The solver of choice for a kind of scheme: exact, and without a size limit."""
+
+
+def default_solver(problem: Problem) -> str:
+    """Name of the best exact solver for a problem; `otspec solvers --schemes` shows them all."""
+    for kind, name in BEST:
+        if isinstance(problem.scheme, kind):
+            return name
+    return "closed_form" if problem.n == 1 else "max_flow"
 
 
 def warm_up(solver: Solver, n: int = 2) -> None:

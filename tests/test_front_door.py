@@ -6,9 +6,28 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from otspec import IID, MissingExtra, Plan, Problem, SolveError, Status, UnknownSolver, available, optimum, solve
+from otspec import (
+    IID,
+    DraftScheme,
+    Greedy,
+    Independent,
+    MissingExtra,
+    Plan,
+    Problem,
+    SolveError,
+    Status,
+    Systematic,
+    Table,
+    TopK,
+    UnknownSolver,
+    available,
+    optimum,
+    solve,
+)
+from otspec.extras import missing
+from otspec.front_door import default_solver
 from otspec.plans import Coupling
-from otspec.registry import Solution, Stopped
+from otspec.registry import Solution, Stopped, get
 from otspec.tolerances import TOL
 from tests.instances import P4, Q4
 
@@ -218,3 +237,44 @@ def test_our_own_engine_needs_no_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("otspec.extras.installed", lambda package: False)
     assert solve(PROBLEM, "max_flow").status is Status.OPTIMAL
     assert solve(PROBLEM, "slackness").status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize(
+    ("scheme", "solver"),
+    [
+        (IID(Q4, 2), "interval"),
+        (IID(Q4, 1), "interval"),
+        (Greedy(Q4, 2), "closed_form"),
+        (TopK(Q4, 2).compact(), "closed_form"),
+        (Systematic(Q4, 2), "sweep"),
+        (Systematic(Q4, 2).compact(), "sweep"),
+        (Independent(np.stack((P4, Q4))), "max_flow"),
+        (Independent(Q4[None]), "closed_form"),
+        (Table(np.array([[0, 1]]), np.ones(1), 4), "max_flow"),
+    ],
+)
+def test_the_default_is_the_best_exact_solver_of_the_scheme(scheme: DraftScheme, solver: str) -> None:
+    p = np.append(P4, np.zeros(scheme.vocab))[: scheme.vocab]
+    problem = Problem(p / p.sum(), scheme)
+    assert default_solver(problem) == solver
+    assert solve(problem).stats.solver == solver
+    assert next(info for info in available() if info.name == solver).exact
+
+
+@pytest.mark.parametrize("solver", ["max_flow", "slackness", "lp", "canonical"])
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        Independent(np.full((8, 1000), 1e-3)),  # 1e24 tuples
+        Greedy(np.full(300_000, 1 / 300_000), 20),  # 299 981 sets of 20
+        Systematic(np.full(300_000, 1 / 300_000), 20),
+    ],
+    ids=lambda scheme: type(scheme).__name__,
+)
+def test_size_guards_count_the_sets_of_every_scheme(scheme: DraftScheme, solver: str) -> None:
+    if missing(get(solver).packages):
+        pytest.skip(f"{solver} is not installed")
+    problem = Problem(np.full(scheme.vocab, 1 / scheme.vocab), scheme)
+    result = solve(problem, solver, strict=False)
+    assert result.status is Status.LIMIT
+    assert "exceed max_cells" in result.message

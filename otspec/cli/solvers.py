@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import numpy as np
+import typer
 from rich.table import Table as RichTable
 
+from otspec.bench.report import TextTable
 from otspec.cli.console import console
 from otspec.extras import WAYS_OUT
-from otspec.registry import available
+from otspec.front_door import default_solver
+from otspec.problem import Problem
+from otspec.registry import SolverInfo, available, get
+from otspec.schemes import IID, DraftScheme, Greedy, Independent, Systematic, Table, TopK
+
+Q = np.array([0.4, 0.3, 0.2, 0.1])
+EXAMPLES: dict[str, DraftScheme] = {
+    "IID": IID(Q, 2),
+    "Independent": Independent(np.stack((Q, Q[::-1]))),
+    "Greedy": Greedy(Q, 2),
+    "TopK": TopK(Q, 2),
+    "Systematic": Systematic(Q, 2),
+    "Table": Table(np.array([[0, 1], [2, 2]]), np.array([0.5, 0.5]), 4),
+}
+"""One problem's worth of every draft scheme, by its name in `otspec`."""
 
 
-def solvers() -> None:
+def solvers(
+    schemes: Annotated[bool, typer.Option("--schemes", help="Which solver takes which draft scheme, instead.")] = False,
+) -> None:
     """List the solvers with what they support, their settings, and what each still needs to be installed."""
+    if schemes:
+        console.print(schemes_table().on_screen(console.width))
+        return
     table = RichTable(show_lines=True)
     for name in ("solver", "what it is", "exact", "draft schemes", "settings", "needs"):
         table.add_column(name, overflow="fold")
@@ -24,3 +48,28 @@ def solvers() -> None:
             "\n".join(f"{package}: {WAYS_OUT[package]}" for package in info.missing) or "nothing more",
         )
     console.print(table)
+
+
+def schemes_table() -> TextTable:
+    """Which solver takes which draft scheme, asked of the solvers themselves."""
+    infos = available()
+    rows = []
+    for name, scheme in EXAMPLES.items():
+        problem = Problem(Q[::-1], scheme)
+        default = default_solver(problem)
+        rows.append((name, *(_answer(info, problem, default) for info in infos)))
+    note = (
+        "exact: every plan is optimal, at any size; to a size: exact as well, but lists the draft sets and refuses "
+        "more cells than its max_cells; approximate: no optimum is promised; default: what otspec.solve runs unless "
+        "told otherwise. With n = 1, closed_form takes every scheme."
+    )
+    header = ("scheme", *(info.name for info in infos))
+    return TextTable("Which solver for which draft law?", header, rows, note, labels=len(header))
+
+
+def _answer(info: SolverInfo, problem: Problem, default: str) -> str:
+    if get(info.name).supports(problem) is not None:
+        return "-"
+    limited = "max_cells" in info.settings
+    kind = ("to a size" if limited else "exact") if info.exact else "approximate"
+    return f"{kind}, default" if info.name == default else kind

@@ -11,6 +11,7 @@ import pytest
 
 import otspec
 from otspec.cli import main
+from otspec.cli.solvers import EXAMPLES, schemes_table
 from otspec.data import open_source
 
 
@@ -149,3 +150,22 @@ def test_bad_input_is_one_clear_error(
     assert message in " ".join(error.replace("│", " ").split())
     assert "Traceback" not in error
     assert not (positions.parent / "report").exists()
+
+
+def test_solvers_are_listed_by_scheme(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert otspec_command(monkeypatch, "solvers", "--schemes") == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in EXAMPLES)
+
+
+def test_every_draft_scheme_has_an_example() -> None:
+    public = {name: getattr(otspec, name) for name in otspec.__all__}
+    schemes = {name for name, kind in public.items() if isinstance(kind, type) and otspec.DraftScheme in kind.__mro__}
+    assert schemes - {"DraftScheme"} == EXAMPLES.keys()
+    assert all(type(scheme).__name__ == name for name, scheme in EXAMPLES.items())
+
+
+def test_the_documented_table_of_schemes_is_the_generated_one() -> None:
+    documented = (Path(__file__).parents[2] / "docs" / "draft_laws.md").read_text()
+    table = documented.partition("`otspec solvers --schemes` shows -->\n")[2].partition("<!-- end")[0]
+    assert table == schemes_table().markdown()
