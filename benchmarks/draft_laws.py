@@ -1,6 +1,6 @@
 """What a draft law is worth, and which layout suits systematic drafts: mean optimal acceptance on the same positions.
 
-    python -m benchmarks.draft_laws [--positions 400] [--top-k 1000] [--data llama3,gemma2] [--n 2,4]
+    python -m benchmarks.draft_laws [--positions 300] [--top-k 1000] [--data llama3,gemma2] [--n 2,4]
 
 Layouts are shown as differences to the random one, which `otspec.Systematic` uses, with the standard error of the mean
 difference.  `--top-k 0` keeps the whole vocabulary.
@@ -54,7 +54,7 @@ LAWS: dict[str, Callable[[FloatArray, int], DraftScheme]] = {"greedy": Greedy, "
 def main() -> None:
     """Print one table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--positions", type=int, default=400)
+    parser.add_argument("--positions", type=int, default=300)
     parser.add_argument("--top-k", type=int, default=1000)
     parser.add_argument("--data", default="llama3,gemma2")
     parser.add_argument("--n", default="2,4")
@@ -74,7 +74,7 @@ def measure(data: str, n: int, positions: int, top_k: int | None) -> dict[str, s
     source = open_source(data, 0)
     acceptance: dict[str, list[float]] = {name: [] for name in ("i.i.d.", *LAWS, *LAYOUTS)}
     for index in range(positions):
-        problem = source.position(index).problem(n, top_k=top_k)
+        problem = source.position(index).problem(n, top_k=top_k).compact().problem
         q = problem.scheme.q  # type: ignore[attr-defined]  # an IID
         acceptance["i.i.d."].append(optimum(problem).acceptance)
         for name, law in LAWS.items():

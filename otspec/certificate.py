@@ -43,15 +43,15 @@ class Optimum:
 
 
 def optimum(problem: Problem) -> Optimum:
-    """alpha*, H* and g in O(V log V) where prefixes of one order decide, as for i.i.d. drafts; else by maximum flow.
+    """alpha*, H* and g, in O(V log V) where prefixes of one order decide, as for i.i.d. drafts.
 
     Along such an order (for i.i.d. drafts, decreasing p/q) g follows the greatest convex minorant of the hit function
     against p: on each of its segments g is a multiple of p, and the segments of slope above 1 form H*.  This g also
     minimises every other f-divergence from p.
 
-    A single draft leaves nothing to choose: g is its law.  For any other scheme the sets of drafts are listed and the
-    transport is solved as a maximum flow; g is then the law of the pick that the flow defines [thomas2025global,
-    Theorem 4.1] and H* comes from the minimum cut.
+    A single draft leaves nothing to choose: g is its law.  Systematic drafts have a sweep (`otspec.sweep`).  For any
+    other scheme the sets of drafts are listed and the transport is solved as a maximum flow; g is then the law of the
+    pick that the flow defines [thomas2025global, Theorem 4.1] and H* comes from the minimum cut.
     """
     if problem.n == 1:
         proposal = single_draft_law(problem)
@@ -83,7 +83,7 @@ def _by_prefixes(problem: Problem, order: IntArray) -> tuple[FloatArray, IntArra
     rise, run = np.repeat(rise[1 : blocks + 1], sizes), np.repeat(run[1 : blocks + 1], sizes)
     proposal = np.zeros(problem.vocab)
     with np.errstate(invalid="ignore"):
-        # Tokens without target mass are in a block of their own only if no other token can be picked in their place.
+        # A block without target mass has nothing to share its law by, and no use for it.
         proposal[falling] = np.where(run > 0, rise * (target / run), law)
     over_drafted = np.zeros(problem.vocab, dtype=bool)
     over_drafted[falling] = rise > run * (1 + TIE_TOL)

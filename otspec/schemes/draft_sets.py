@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from otspec.errors import ProblemError
-from otspec.laws import FloatArray, IntArray, sum_by
+from otspec.laws import FloatArray, IntArray
 
 PAD = -1
 """Fills the rows of `DraftSets.tokens` to equal length; smaller than every token, so that rows sort as words do."""
@@ -39,11 +39,9 @@ class DraftSets:
         # Push the fill to the end of each row: repeats leave holes in the middle.
         distinct = np.take_along_axis(distinct, np.argsort(distinct == PAD, axis=1, kind="stable"), axis=1)
         order = np.lexsort(distinct.T[::-1])
-        is_new = np.append(True, (np.diff(distinct[order], axis=0) != 0).any(axis=1))
-        group = np.empty(order.size, dtype=np.int64)
-        group[order] = np.cumsum(is_new) - 1
-        tokens = distinct[order[is_new]]
-        return cls(tokens, sum_by(group, probabilities, len(tokens)))
+        distinct = distinct[order]
+        first = np.flatnonzero(np.append(True, (np.diff(distinct, axis=0) != 0).any(axis=1)))
+        return cls(distinct[first], np.add.reduceat(probabilities[order], first))
 
     def __len__(self) -> int:
         return len(self.mass)

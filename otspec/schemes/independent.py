@@ -18,9 +18,9 @@ class Independent(DraftScheme):
     """n independent drafts, draft l from its own law q_l [thomas2025global, Table 5, "distinct drafts"].
 
     Used where several draft models, or one at several temperatures, propose a token each.  The hit function is
-    f(A) = 1 - prod over l of (1 - q_l(A)).  `IID` is the case of equal laws, and solved at any size; for distinct ones
-    no order of the tokens serves: p = (.6, .1, .3), q_1 = (.55, .09, .36), q_2 = (.09, .09, .82) defeats the order of
-    p / max(q_1, q_2), and every other order by one key per token that has been tried meets its own such case.
+    f(A) = 1 - prod over l of (1 - q_l(A)).  `IID` is the case of equal laws.  With distinct ones no order of the tokens
+    is known along which a prefix is always optimal: at p = (.1, .6, .1, .2), q_1 = (0, .5, .25, .25) and
+    q_2 = (.15, .2, .45, .2) the prefixes by decreasing p / max(q_1, q_2) miss alpha* by 0.0125.
 
     Parameters
     ----------

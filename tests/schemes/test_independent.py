@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from otspec import IID, Independent, ProblemError
+from otspec import IID, Independent, Problem, ProblemError, optimum
 from otspec.schemes.iid import power_increments
 from otspec.schemes.independent import product_increments
 from tests.instances import P4, Q4
@@ -68,3 +68,12 @@ def test_product_increments_are_exact_where_a_difference_of_products_is_not() ->
     assert_allclose(product_increments(np.stack((q, q))), power_increments(q, 2), rtol=1e-15, atol=0)
     literal = np.diff(np.concatenate(([0.0], np.cumsum(qs, axis=1).prod(axis=0))))
     assert literal[4] == 0 < expected[4]  # the trap that this guards against
+
+
+def test_prefixes_by_the_larger_law_are_not_optimal() -> None:
+    p, qs = np.array([0.1, 0.6, 0.1, 0.2]), np.array([[0, 0.5, 0.25, 0.25], [0.15, 0.2, 0.45, 0.2]])
+    problem = Problem(p, Independent(qs))
+    order = np.argsort(-p / qs.max(axis=0))
+    assert (np.diff((p / qs.max(axis=0))[order]) < 0).all()  # no tie to break in another way
+    best_prefix = (problem.scheme.hit_chain(order) + 1 - np.append(0.0, np.cumsum(p[order]))).min()
+    assert best_prefix - optimum(problem).bound == pytest.approx(0.0125)
