@@ -60,7 +60,8 @@ def main() -> None:
     parser.add_argument("--n", default="2,4")
     arguments = parser.parse_args()
     columns = [(data, int(n)) for data in arguments.data.split(",") for n in arguments.n.split(",")]
-    table = Table(title=f"{arguments.positions} positions, top-{arguments.top_k or 'V'}")
+    kept = f"top-{arguments.top_k}" if arguments.top_k else "whole vocabulary"
+    table = Table(title=f"{arguments.positions} positions, {kept}")
     for name in ("", *(f"{data}, n = {n}" for data, n in columns)):
         table.add_column(name, justify="right")
     cells = [measure(data, n, arguments.positions, arguments.top_k or None) for data, n in columns]
