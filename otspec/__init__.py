@@ -9,7 +9,7 @@ from otspec.plans import Plan, canonical_decomposition
 from otspec.problem import Problem
 from otspec.registry import available
 from otspec.results import Result, SolveError, Status
-from otspec.schemes import IID, DraftScheme, Greedy, Independent, Systematic, Table, TopK
+from otspec.schemes import IID, DraftScheme, Greedy, Independent, Systematic, Table, TopK, WithoutReplacement
 
 __version__ = "0.1.0"
 
@@ -33,6 +33,7 @@ __all__ = [
     "TopK",
     "UnknownSolver",
     "Verdict",
+    "WithoutReplacement",
     "available",
     "canonical_decomposition",
     "data",

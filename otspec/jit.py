@@ -15,6 +15,11 @@ def jit(function: F) -> F:
     return cast(F, numba.njit(cache=True)(function))
 
 
+def jit_of_sums(function: F) -> F:
+    """`jit` for sums of positive terms, which may be added up in any order and so by vector instructions."""
+    return cast(F, numba.njit(cache=True, fastmath={"reassoc", "contract"})(function))
+
+
 def parallel_jit(function: F) -> F:
     """`jit` for a function whose `numba.prange` loops run on numba's threads."""
     return cast(F, numba.njit(cache=True, parallel=True)(function))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from otspec import IID, DraftScheme, Greedy, Independent, Problem, Systematic, Table, TopK
+from otspec import IID, DraftScheme, Greedy, Independent, Problem, Systematic, Table, TopK, WithoutReplacement
 from tests.oracles import Floats, all_tuples
 
 P4 = np.array([0.4, 0.3, 0.2, 0.1])
@@ -81,6 +81,18 @@ KNOWN = (
         Problem(np.array([0.5, 0.3, 0.2]), Table(np.array([[0, 1], [2, 2]]), np.array([0.5, 0.5]), 3)),
         0.7,
         why="H = {2}: the tuple (0, 1) is always accepted, (2, 2) serves p(2) = 0.2",
+    ),
+    Known(
+        "every-token-but-one",
+        Problem(np.array([0.0, 0.0, 1.0]), WithoutReplacement(np.array([0.5, 0.25, 0.25]), 2)),
+        1 - 0.5 * 0.5 - 0.25 * 0.5 / 0.75,
+        why="token 2 is missed by the drafts (0, 1) and (1, 0) only",
+    ),
+    Known(
+        "all-tokens-drafted",
+        Problem(np.array([0.1, 0.2, 0.7]), WithoutReplacement(np.array([0.9, 0.05, 0.05]), 3)),
+        1.0,
+        why="three of three tokens are drafted",
     ),
 )
 
@@ -269,6 +281,18 @@ def _distinct(scheme: Callable[[Floats, int], DraftScheme]) -> Callable[[Rng], P
     return make
 
 
+def _without_replacement(problem: Callable[[Rng], Problem]) -> Callable[[Rng], Problem]:
+    """The laws of an i.i.d. family, drafted without replacement."""
+
+    def make(rng: Rng) -> Problem:
+        like = problem(rng)
+        assert isinstance(like.scheme, IID)
+        q, n = like.scheme.q, like.scheme.n
+        return Problem(like.p, WithoutReplacement(q, min(n, int(np.count_nonzero(q)))))
+
+    return make
+
+
 FAMILIES: dict[str, tuple[int, Callable[[Rng], Problem]]] = {
     "flat": (20, _dirichlet(5.0)),
     "uniform": (30, _dirichlet(1.0)),
@@ -294,6 +318,15 @@ FAMILIES: dict[str, tuple[int, Callable[[Rng], Problem]]] = {
     "greedy": (20, _distinct(Greedy)),
     "top-k": (12, _distinct(TopK)),
     "systematic": (25, _distinct(Systematic)),
+    "distinct-uniform": (25, _without_replacement(_dirichlet(1.0))),
+    "distinct-peaked": (25, _without_replacement(_dirichlet(0.1))),
+    "distinct-zeros": (15, _without_replacement(_zeros)),
+    "distinct-ties": (15, _without_replacement(_ties)),
+    "distinct-nearly-same-law": (8, _without_replacement(_nearly_same_law)),
+    "distinct-point-target": (8, _without_replacement(_point_target)),
+    "distinct-tail-1e-12": (15, _without_replacement(_tail(1e-12))),
+    "distinct-tail-1e-300": (15, _without_replacement(_tail(1e-300))),
+    "distinct-unreachable": (10, _without_replacement(_unreachable)),
 }
 """How many of each family, and how one is made; the seed of a member is its family's place and its number."""
 

@@ -9,6 +9,7 @@ from otspec.schemes.protocol import DraftScheme, Support
 from otspec.schemes.systematic import Arcs, Systematic
 from otspec.schemes.table import Table
 from otspec.schemes.top_k import TopK
+from otspec.schemes.without_replacement import WithoutReplacement
 
 __all__ = [
     "IID",
@@ -22,4 +23,5 @@ __all__ = [
     "Systematic",
     "Table",
     "TopK",
+    "WithoutReplacement",
 ]
