@@ -6,7 +6,8 @@ from otspec.solvers.global_resolution import GlobalResolution
 from otspec.solvers.interval import Interval
 from otspec.solvers.lp import LP
 from otspec.solvers.max_flow import MaxFlow
+from otspec.solvers.polymatroid import Polymatroid
 from otspec.solvers.slackness import Slackness
 from otspec.solvers.sweep import Sweep
 
-__all__ = ["LP", "Canonical", "ClosedForm", "GlobalResolution", "Interval", "MaxFlow", "Slackness", "Sweep"]
+__all__ = ["LP", "Canonical", "ClosedForm", "GlobalResolution", "Interval", "MaxFlow", "Polymatroid", "Slackness", "Sweep"]

@@ -1,0 +1,277 @@
+"""The law nearest to a wanted one among those that a choice of draft can have: Wolfe's algorithm over priority orders.
+
+The laws g of the picked draft are the bases of the hit function f.  Its base polytope has f's *priority laws* as its
+vertices: fix an order of the tokens, pick the draft that comes first [edmonds1970submodular].  So a linear function is
+minimised by sorting, and a point of the polytope is a lottery over orders, which is a plan.
+
+Minimised is sum (g - wanted)**2 / weight.  With wanted = p the tokens that end up below p minimise f(A) - p(A) for
+*any* positive weights, as separable convex functions over base polytopes do [fujishige1980lexicographically], and so g
+maximises the acceptance sum min(p, g).  Weights about p serve best; tokens with little or no p get a floor.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import isotonic_regression
+
+from otspec.errors import ProblemError
+from otspec.laws import BoolArray, FloatArray, IntArray, sum_by
+from otspec.problem import Problem
+
+FLOOR = 1e-9
+"""Least weight of a token: below this, to be off by a given mass is no worse."""
+
+EPS, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
+
+STEEP = 1e290
+"""Slopes from here on are as good as infinite."""
+
+
+@dataclass(frozen=True, eq=False)
+class Wanted:
+    """What law to come near to, and in which face of the base polytope to look for it."""
+
+    order: IntArray
+    """Shape (k,): tokens.  The arrays below follow this order."""
+    starts: IntArray
+    """Where in `order` the blocks start.  A block comes before all later ones in every order that is tried."""
+    p: FloatArray
+    """Target law."""
+    law: FloatArray
+    """The wanted law."""
+
+    @classmethod
+    def of(cls, problem: Problem) -> Wanted:
+        """Where prefixes of one order decide, the blocks of the minorant of f against p and the law along it; else p.
+
+        On a block of slope s the law that serves best is s p, and it is a base; p itself need not be one.
+        """
+        order = problem.scheme.prefix_order(problem.p)
+        reachable = problem.scheme.reachable()
+        if order is None:
+            order = reachable[np.argsort(-problem.p[reachable], kind="stable")]
+            return cls(order, np.zeros(1, dtype=np.int64), problem.p[order], problem.p[order])
+        law = problem.scheme.priority_law(order)
+        drafted = np.zeros(problem.vocab, dtype=bool)
+        drafted[reachable] = True
+        order = order[drafted[order]]
+        law, p = law[order], problem.p[order]
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            slope = law / p
+        # Where p is 0, or too small to divide by, nothing is to be gained: such tokens come last and keep their law.
+        flat = int(np.argmin(np.append(slope < STEEP, False)))
+        pooled = isotonic_regression(slope[:flat], weights=p[:flat]) if flat else None
+        starts = np.arange(flat, order.size)
+        if pooled is not None:
+            law[:flat] = pooled.x * p[:flat]
+            starts = np.concatenate((pooled.blocks[:-1], starts))
+        return cls(order, starts, p, law)
+
+    def priorities(self, slope: FloatArray) -> IntArray:
+        """Places in `order`, each block's own by ascending slope."""
+        places = np.arange(self.order.size)
+        for start, end in zip(self.starts, np.append(self.starts[1:], self.order.size), strict=True):
+            if end - start > 1:
+                places[start:end] = start + np.argsort(slope[start:end], kind="stable")
+        return places
+
+
+class Atom(NamedTuple):
+    """A way of picking a draft and the law of its pick, both along `Wanted.order`."""
+
+    law: FloatArray
+    places: IntArray | None = None
+    """Places in order of priority; None for a rule of another kind."""
+
+
+class Corral:
+    """Wolfe's corral: points whose convex hull holds its affine hull's nearest point to the origin [wolfe1976finding].
+
+    Attributes
+    ----------
+    atoms : list
+        What the points stand for.
+    shares : ndarray, shape (len(atoms),)
+        Their weights, > 0, summing to 1.
+    nearest : ndarray, shape (k,)
+        The weighted sum of the points.
+    """
+
+    def __init__(self, atom: Atom, point: FloatArray) -> None:
+        self.atoms = [atom]
+        self.shares = np.ones(1)
+        self.nearest = point
+        self._points = point[None, :]
+        self._gram = np.array([[point @ point]])
+
+    def descends(self, point: FloatArray) -> bool:
+        """Whether the nearest point comes nearer when this one joins, by more than rounding."""
+        x = self.nearest
+        return float(x @ (x - point)) > 4 * EPS * float(np.sqrt((x @ x) * (point @ point)))
+
+    def join(self, atom: Atom, point: FloatArray) -> None:
+        """Add a point and move to the nearest one of the convex hull, leaving out points that have no part in it."""
+        row = self._points @ point
+        self._gram = np.block([[self._gram, row[:, None]], [row, point @ point]])
+        self._points = np.vstack((self._points, point))
+        self.atoms.append(atom)
+        self.shares = np.append(self.shares, 0.0)
+        while True:
+            change = self._change()
+            if (self.shares + change > 0).all():
+                self._move(change)
+                return
+            room = np.where(self.shares + change > 0, np.inf, self.shares / np.maximum(-change, TINY))
+            blocking = int(np.argmin(room))
+            self._move(change * room[blocking])
+            kept = self.shares > 0
+            kept[blocking] = False
+            self._keep(kept)
+            if len(self.atoms) == 1:
+                return
+
+    def _change(self) -> FloatArray:
+        """What to add to the shares to get to the affine hull's nearest point.
+
+        As a correction of the present shares its error is relative to itself, not to them.
+        """
+        scale = 1 / np.sqrt(np.maximum(np.diag(self._gram), TINY))
+        matrix = (self._gram + np.mean(scale**-2)) * scale[:, None] * scale
+        matrix[np.diag_indices_from(matrix)] *= 1 + 1e-14
+        slopes = np.stack((-(self._points @ self.nearest), np.ones(scale.size)), axis=1)
+        toward, uniform = (np.linalg.solve(matrix, slopes * scale[:, None]) * scale[:, None]).T
+        change: FloatArray = toward - uniform * (toward.sum() / uniform.sum())
+        return change
+
+    def _move(self, change: FloatArray) -> None:
+        self.shares = np.maximum(self.shares + change, 0.0)
+        self.shares /= self.shares.sum()
+        self.nearest = self.shares @ self._points
+
+    def _keep(self, kept: BoolArray) -> None:
+        self.atoms = [atom for atom, stays in zip(self.atoms, kept, strict=True) if stays]
+        self.shares = self.shares[kept] / self.shares[kept].sum()
+        self._points = self._points[kept]
+        self._gram = self._gram[np.ix_(kept, kept)]
+        self.nearest = self.shares @ self._points
+
+
+class Lottery(NamedTuple):
+    """Draw one of these, and pick by it."""
+
+    atoms: list[Atom]
+    shares: FloatArray
+    acceptance: float
+
+
+class Search:
+    """Steps towards the wanted law, for a problem whose last token alone is never drafted (`Problem.compact`).
+
+    Attributes
+    ----------
+    best : Lottery
+        The best so far.
+    bound : float
+        Certified upper bound on the acceptance of every rule.
+    steps : int
+        Orders tried.
+    """
+
+    def __init__(self, problem: Problem, wanted: Wanted, start: Atom | None = None) -> None:
+        self.wanted = wanted
+        self.bound = np.inf
+        self.steps = 0
+        self._scheme = problem.scheme
+        self._root = np.sqrt(np.maximum(wanted.law, FLOOR))
+        start = start or self._first_in(np.arange(wanted.order.size))
+        self._corral = Corral(start, self._point(start))
+        self.best = Lottery([start], np.ones(1), self._acceptance())
+
+    @property
+    def gap(self) -> float:
+        """Certified distance of the best plan to the optimum."""
+        return self.bound - self.best.acceptance
+
+    def run(self, tol: float, max_steps: int, deadline: float) -> None:
+        """Step until the gap is at most tol, a limit is met, or rounding hides all progress."""
+        while self.gap > tol and self.steps < max_steps and time.perf_counter() < deadline and self._step():
+            pass
+
+    def _step(self) -> bool:
+        """Add the order that promises most; False if there is none."""
+        self.steps += 1
+        atom = self._first_in(self.wanted.priorities(self._corral.nearest / self._root))
+        point = self._point(atom)
+        if not self._corral.descends(point):
+            return False
+        self._corral.join(atom, point)
+        acceptance = self._acceptance()
+        if acceptance > self.best.acceptance:
+            self.best = Lottery(list(self._corral.atoms), self._corral.shares, acceptance)
+        return any(one is atom for one in self._corral.atoms)
+
+    def _first_in(self, places: IntArray) -> Atom:
+        order = self.wanted.order[places]
+        law = self._scheme.priority_law(np.concatenate(([order.size], order)))[self.wanted.order]
+        hits = np.concatenate(([0.0], np.cumsum(law[places])))
+        missed = np.concatenate((np.cumsum(self.wanted.p[places][::-1])[::-1], [0.0]))
+        self.bound = min(self.bound, float((hits + missed).min()))
+        return Atom(law, places)
+
+    def _point(self, atom: Atom) -> FloatArray:
+        return (atom.law - self.wanted.law) / self._root
+
+    def _acceptance(self) -> float:
+        law = self.wanted.law + self._root * self._corral.nearest
+        return float(np.minimum(self.wanted.p, law).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class OrderLottery:
+    """The pick rule: draw an order with its share, take the draft that comes first in it."""
+
+    tokens: IntArray
+    """Shape (k,): ascending ids of the tokens that can be drafted."""
+    ranks: IntArray
+    """Shape (m, k): place of each of them in each order."""
+    laws: FloatArray
+    """Shape (m, k): law of the pick for each order."""
+    shares: FloatArray
+    """Shape (m,): law of the order drawn."""
+    vocab: int
+
+    @classmethod
+    def of(cls, lottery: Lottery, order: IntArray, tokens: IntArray, vocab: int) -> OrderLottery:
+        """The rule of a lottery over orders; `order` is that of `Wanted`, `tokens` are the original ids."""
+        ranks = np.empty((len(lottery.atoms), tokens.size), dtype=np.int64)
+        laws = np.empty(ranks.shape)
+        for row, atom in enumerate(lottery.atoms):
+            ranks[row, order[atom.places]] = np.arange(tokens.size)
+            laws[row, order] = atom.law
+        return cls(tokens, ranks, laws, lottery.shares, vocab)
+
+    @cached_property
+    def proposal(self) -> FloatArray:
+        """g, shape (V,): the law of the picked token when the drafts come from the scheme."""
+        proposal = np.zeros(self.vocab)
+        proposal[self.tokens] = self.shares @ self.laws
+        return proposal
+
+    def weights(self, drafts: IntArray) -> FloatArray:
+        """Probability of picking each draft, shape (n,) to (n,); the first of equal tokens takes it all.
+
+        Raises
+        ------
+        ProblemError
+            If a draft has probability 0.
+        """
+        places = np.minimum(np.searchsorted(self.tokens, drafts), self.tokens.size - 1)
+        if (wrong := self.tokens[places] != drafts).any():
+            raise ProblemError(f"drafts hold {drafts[wrong.argmax()]}, whose draft probability is 0")
+        first = self.ranks[:, places].argmin(axis=1)
+        return sum_by(first, self.shares, drafts.size)

@@ -1,0 +1,61 @@
+"""`polymatroid`: a certified plan for any draft scheme, from its hit function alone."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import ClassVar
+
+from otspec.nearest_base import OrderLottery, Search, Wanted
+from otspec.plans import Pick
+from otspec.problem import Problem
+from otspec.registry import Solution, register
+from otspec.tolerances import TOL
+
+
+@register("polymatroid")
+@dataclass(frozen=True)
+class Polymatroid:
+    """Minimum-norm point of the base polytope: any draft scheme, at any size, with a certified gap at every step.
+
+    The law of the pick nearest to p is sought as a mixture of priority orders [wolfe1976finding;
+    fujishige1980lexicographically].  Every step costs one `priority_law`, adds an order, and gives an upper bound, the
+    best prefix of that order.  Wherever it stops, the plan is lossless and its gap is known.
+
+    Parameters
+    ----------
+    tol : float
+        Largest gap and deviation, both probabilities, of a plan that counts as optimal; the search stops there.
+    max_steps : int
+        Orders to try.
+    max_seconds : float
+        Time to spend.  Past either limit the plan so far is returned, FEASIBLE if its gap exceeds tol.
+    """
+
+    tol: float = TOL
+    max_steps: int = 1000
+    max_seconds: float = 60.0
+
+    name: ClassVar[str]
+    exact: ClassVar[bool] = True
+    schemes: ClassVar[str] = "any"
+    variants: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """No optional package is needed."""
+        return ()
+
+    def supports(self, problem: Problem) -> str | None:
+        """Every problem."""
+        return None
+
+    def __call__(self, problem: Problem) -> Solution:
+        """Step until the gap is certified, or a limit is met, or rounding hides all progress."""
+        deadline = time.perf_counter() + self.max_seconds
+        compact = problem.compact()
+        search = Search(compact.problem, Wanted.of(compact.problem))
+        search.run(0.9 * self.tol, self.max_steps, deadline)  # the plan adds its law up anew
+        rule = OrderLottery.of(search.best, search.wanted.order, compact.tokens, problem.vocab)
+        sizes = {"tokens": compact.tokens.size, "steps": search.steps, "orders": len(search.best.atoms)}
+        return Solution(Pick(problem, rule, search.bound), sizes)
