@@ -11,6 +11,7 @@ maximises the acceptance sum min(p, g).  Weights about p serve best; tokens with
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,13 +21,17 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 from otspec.errors import ProblemError
-from otspec.laws import BoolArray, FloatArray, IntArray, sum_by
+from otspec.jit import jit
+from otspec.laws import FloatArray, IntArray, sum_by
 from otspec.problem import Problem
 
 FLOOR = 1e-9
 """Least weight of a token: below this, to be off by a given mass is no worse."""
 
 EPS, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
+
+RIDGE = 1e-14
+"""Relative, on the diagonal of scalar products: keeps points that are nearly dependent from splitting one share."""
 
 STEEP = 1e290
 """Slopes from here on are as good as infinite."""
@@ -90,7 +95,7 @@ class Atom(NamedTuple):
 
 
 class Corral:
-    """Wolfe's corral: points whose convex hull holds its affine hull's nearest point to the origin [wolfe1976finding].
+    """Points whose convex hull holds the nearest point of their affine hull to the origin [wolfe1976finding].
 
     Attributes
     ----------
@@ -105,9 +110,12 @@ class Corral:
     def __init__(self, atom: Atom, point: FloatArray) -> None:
         self.atoms = [atom]
         self.shares = np.ones(1)
-        self.nearest = point
-        self._points = point[None, :]
-        self._gram = np.array([[point @ point]])
+        self.nearest = point.copy()
+        self._rows = np.zeros(1, dtype=np.int64)  # of the points, in the arrays below; others are free
+        self._points = np.zeros((16, point.size))
+        self._points[0] = point
+        self._gram = np.zeros((16, 16))
+        self._gram[0, 0] = point @ point
 
     def descends(self, point: FloatArray) -> bool:
         """Whether the nearest point comes nearer when this one joins, by more than rounding."""
@@ -116,49 +124,99 @@ class Corral:
 
     def join(self, atom: Atom, point: FloatArray) -> None:
         """Add a point and move to the nearest one of the convex hull, leaving out points that have no part in it."""
-        row = self._points @ point
-        self._gram = np.block([[self._gram, row[:, None]], [row, point @ point]])
-        self._points = np.vstack((self._points, point))
+        if len(self.atoms) == len(self._points):
+            self._points = np.pad(self._points, ((0, len(self._points)), (0, 0)))
+            self._gram = np.pad(self._gram, (0, len(self._gram)))
+        free = np.setdiff1d(np.arange(len(self._points)), self._rows)[0]
+        self._points[free] = point
+        rows = np.append(self._rows, free)
+        self._gram[free, rows] = self._gram[rows, free] = self._points[rows] @ point
+        members, self.shares = settle(self._points, self._gram, rows, np.append(self.shares, 0.0), self.nearest)
         self.atoms.append(atom)
-        self.shares = np.append(self.shares, 0.0)
-        while True:
-            change = self._change()
-            if (self.shares + change > 0).all():
-                self._move(change)
-                return
-            room = np.where(self.shares + change > 0, np.inf, self.shares / np.maximum(-change, TINY))
-            blocking = int(np.argmin(room))
-            self._move(change * room[blocking])
-            kept = self.shares > 0
-            kept[blocking] = False
-            self._keep(kept)
-            if len(self.atoms) == 1:
-                return
+        self.atoms = [self.atoms[member] for member in members]
+        self._rows = rows[members]
 
-    def _change(self) -> FloatArray:
-        """What to add to the shares to get to the affine hull's nearest point.
 
-        As a correction of the present shares its error is relative to itself, not to them.
-        """
-        scale = 1 / np.sqrt(np.maximum(np.diag(self._gram), TINY))
-        matrix = (self._gram + np.mean(scale**-2)) * scale[:, None] * scale
-        matrix[np.diag_indices_from(matrix)] *= 1 + 1e-14
-        slopes = np.stack((-(self._points @ self.nearest), np.ones(scale.size)), axis=1)
-        toward, uniform = (np.linalg.solve(matrix, slopes * scale[:, None]) * scale[:, None]).T
-        change: FloatArray = toward - uniform * (toward.sum() / uniform.sum())
-        return change
+@jit
+def settle(
+    points: FloatArray, gram: FloatArray, rows: IntArray, shares: FloatArray, nearest: FloatArray
+) -> tuple[IntArray, FloatArray]:
+    """Wolfe's minor cycles: go to the affine hull's nearest point, or as far as shares stay positive, and drop points.
 
-    def _move(self, change: FloatArray) -> None:
-        self.shares = np.maximum(self.shares + change, 0.0)
-        self.shares /= self.shares.sum()
-        self.nearest = self.shares @ self._points
+    Parameters
+    ----------
+    points, gram : ndarray, shapes (r, k), (r, r)
+        Points and their scalar products.
+    rows : ndarray of int, shape (m,)
+        Those in the corral.
+    shares : ndarray, shape (m,)
+        Their weights.
+    nearest : ndarray, shape (k,)
+        The weighted sum, replaced by the new one.
 
-    def _keep(self, kept: BoolArray) -> None:
-        self.atoms = [atom for atom, stays in zip(self.atoms, kept, strict=True) if stays]
-        self.shares = self.shares[kept] / self.shares[kept].sum()
-        self._points = self._points[kept]
-        self._gram = self._gram[np.ix_(kept, kept)]
-        self.nearest = self.shares @ self._points
+    Returns
+    -------
+    members : ndarray of int
+        Which of the m stay.
+    shares : ndarray
+        Their new weights.
+    """
+    members = np.arange(rows.size)
+    while True:
+        change = to_affine_minimum(points, gram, rows[members], nearest)
+        step, blocking = 1.0, -1
+        for i in range(members.size):
+            if shares[i] + change[i] <= 0.0:
+                room = shares[i] / max(-change[i], TINY)
+                if room < step or blocking < 0:
+                    step, blocking = min(room, step), i
+        shares = np.maximum(shares + step * change, 0.0)
+        if blocking >= 0 and members.size > 1:
+            shares[blocking] = 0.0
+            members, shares = members[shares > 0.0], shares[shares > 0.0]
+        shares /= shares.sum()
+        nearest[:] = 0.0
+        for i in range(members.size):
+            nearest += shares[i] * points[rows[members[i]]]
+        if blocking < 0 or members.size == 1:
+            return members, shares
+
+
+@jit
+def to_affine_minimum(points: FloatArray, gram: FloatArray, rows: IntArray, nearest: FloatArray) -> FloatArray:
+    """What to add to the shares to get to the affine hull's nearest point, by Cholesky's method.
+
+    As a correction of the present shares its error is relative to itself, not to them.
+    """
+    m = rows.size
+    scale, toward, uniform = np.empty(m), np.empty(m), np.empty(m)
+    mean = 0.0
+    for i in range(m):
+        scale[i] = 1.0 / math.sqrt(max(gram[rows[i], rows[i]], TINY))
+        mean += gram[rows[i], rows[i]] / m
+    factor = np.empty((m, m))
+    for i in range(m):
+        toward[i] = -scale[i] * np.dot(points[rows[i]], nearest)
+        uniform[i] = scale[i]
+        for j in range(i + 1):
+            value = (gram[rows[i], rows[j]] + mean) * scale[i] * scale[j]
+            if i == j:
+                value *= 1.0 + RIDGE
+            for c in range(j):
+                value -= factor[i, c] * factor[j, c]
+            factor[i, j] = math.sqrt(max(value, RIDGE)) if i == j else value / factor[j, j]
+        for c in range(i):
+            toward[i] -= factor[i, c] * toward[c]
+            uniform[i] -= factor[i, c] * uniform[c]
+        toward[i] /= factor[i, i]
+        uniform[i] /= factor[i, i]
+    for i in range(m - 1, -1, -1):
+        for c in range(i + 1, m):
+            toward[i] -= factor[c, i] * toward[c]
+            uniform[i] -= factor[c, i] * uniform[c]
+        toward[i] /= factor[i, i]
+        uniform[i] /= factor[i, i]
+    return scale * (toward - uniform * (np.sum(scale * toward) / np.sum(scale * uniform)))
 
 
 class Lottery(NamedTuple):
