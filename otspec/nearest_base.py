@@ -24,6 +24,7 @@ from otspec.errors import ProblemError
 from otspec.jit import jit
 from otspec.laws import FloatArray, IntArray, sum_by
 from otspec.problem import Problem
+from otspec.schemes import DraftScheme
 
 FLOOR = 1e-9
 """Least weight of a token: below this, to be off by a given mass is no worse."""
@@ -35,6 +36,14 @@ RIDGE = 1e-14
 
 STEEP = 1e290
 """Slopes from here on are as good as infinite."""
+
+
+class Atom(NamedTuple):
+    """A way of picking a draft and the law of its pick, both along `Wanted.order`."""
+
+    law: FloatArray
+    places: IntArray | None = None
+    """Places in order of priority; None for a rule of another kind."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +58,8 @@ class Wanted:
     """Target law."""
     law: FloatArray
     """The wanted law."""
+    by_order: FloatArray
+    """Law of the pick by `order` itself."""
 
     @classmethod
     def of(cls, problem: Problem) -> Wanted:
@@ -60,12 +71,14 @@ class Wanted:
         reachable = problem.scheme.reachable()
         if order is None:
             order = reachable[np.argsort(-problem.p[reachable], kind="stable")]
-            return cls(order, np.zeros(1, dtype=np.int64), problem.p[order], problem.p[order])
-        law = problem.scheme.priority_law(order)
+            p = problem.p[order]
+            return cls(order, np.zeros(1, dtype=np.int64), p, p, priority_law(problem.scheme, order))
+        by_order = problem.scheme.priority_law(order)
         drafted = np.zeros(problem.vocab, dtype=bool)
         drafted[reachable] = True
         order = order[drafted[order]]
-        law, p = law[order], problem.p[order]
+        by_order, p = by_order[order], problem.p[order]
+        law = by_order.copy()
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             slope = law / p
         # Where p is 0, or too small to divide by, nothing is to be gained: such tokens come last and keep their law.
@@ -75,7 +88,7 @@ class Wanted:
         if pooled is not None:
             law[:flat] = pooled.x * p[:flat]
             starts = np.concatenate((pooled.blocks[:-1], starts))
-        return cls(order, starts, p, law)
+        return cls(order, starts, p, law, by_order)
 
     def priorities(self, slope: FloatArray) -> IntArray:
         """Places in `order`, each block's own by ascending slope."""
@@ -85,13 +98,21 @@ class Wanted:
                 places[start:end] = start + np.argsort(slope[start:end], kind="stable")
         return places
 
+    def bound(self, atom: Atom) -> float:
+        """Upper bound on the acceptance of every rule: the best of P(some draft in A) + p(rest) over prefixes A."""
+        hits = np.concatenate(([0.0], np.cumsum(atom.law[atom.places])))
+        missed = np.concatenate((np.cumsum(self.p[atom.places][::-1])[::-1], [0.0]))
+        return float((hits + missed).min())
 
-class Atom(NamedTuple):
-    """A way of picking a draft and the law of its pick, both along `Wanted.order`."""
+    def acceptance(self, law: FloatArray) -> float:
+        """Of a pick with that law."""
+        return float(np.minimum(self.p, law).sum())
 
-    law: FloatArray
-    places: IntArray | None = None
-    """Places in order of priority; None for a rule of another kind."""
+
+def priority_law(scheme: DraftScheme, order: IntArray) -> FloatArray:
+    """Law of the pick along an order of the tokens that can be drafted; those that cannot have the highest ids."""
+    unreachable = np.arange(order.size, scheme.vocab)
+    return scheme.priority_law(np.concatenate((unreachable, order)))[order]
 
 
 class Corral:
@@ -228,7 +249,7 @@ class Lottery(NamedTuple):
 
 
 class Search:
-    """Steps towards the wanted law, for a problem whose last token alone is never drafted (`Problem.compact`).
+    """Steps towards the wanted law, for the scheme of a compact problem (`otspec.Problem.compact`).
 
     Attributes
     ----------
@@ -240,15 +261,16 @@ class Search:
         Orders tried.
     """
 
-    def __init__(self, problem: Problem, wanted: Wanted, start: Atom | None = None) -> None:
+    def __init__(self, scheme: DraftScheme, wanted: Wanted, start: Atom | None = None) -> None:
+        first = Atom(wanted.by_order, np.arange(wanted.order.size))
+        start = start or first
         self.wanted = wanted
-        self.bound = np.inf
+        self.bound = wanted.bound(first)
         self.steps = 0
-        self._scheme = problem.scheme
+        self._scheme = scheme
         self._root = np.sqrt(np.maximum(wanted.law, FLOOR))
-        start = start or self._first_in(np.arange(wanted.order.size))
         self._corral = Corral(start, self._point(start))
-        self.best = Lottery([start], np.ones(1), self._acceptance())
+        self.best = Lottery([start], np.ones(1), wanted.acceptance(start.law))
 
     @property
     def gap(self) -> float:
@@ -263,30 +285,22 @@ class Search:
     def _step(self) -> bool:
         """Add the order that promises most; False if there is none."""
         self.steps += 1
-        atom = self._first_in(self.wanted.priorities(self._corral.nearest / self._root))
+        places = self.wanted.priorities(self._corral.nearest / self._root)
+        law = np.empty(places.size)
+        law[places] = priority_law(self._scheme, self.wanted.order[places])
+        atom = Atom(law, places)
+        self.bound = min(self.bound, self.wanted.bound(atom))
         point = self._point(atom)
         if not self._corral.descends(point):
             return False
         self._corral.join(atom, point)
-        acceptance = self._acceptance()
+        acceptance = self.wanted.acceptance(self.wanted.law + self._root * self._corral.nearest)
         if acceptance > self.best.acceptance:
             self.best = Lottery(list(self._corral.atoms), self._corral.shares, acceptance)
         return any(one is atom for one in self._corral.atoms)
 
-    def _first_in(self, places: IntArray) -> Atom:
-        order = self.wanted.order[places]
-        law = self._scheme.priority_law(np.concatenate(([order.size], order)))[self.wanted.order]
-        hits = np.concatenate(([0.0], np.cumsum(law[places])))
-        missed = np.concatenate((np.cumsum(self.wanted.p[places][::-1])[::-1], [0.0]))
-        self.bound = min(self.bound, float((hits + missed).min()))
-        return Atom(law, places)
-
     def _point(self, atom: Atom) -> FloatArray:
         return (atom.law - self.wanted.law) / self._root
-
-    def _acceptance(self) -> float:
-        law = self.wanted.law + self._root * self._corral.nearest
-        return float(np.minimum(self.wanted.p, law).sum())
 
 
 @dataclass(frozen=True, eq=False)

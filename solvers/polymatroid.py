@@ -54,7 +54,7 @@ class Polymatroid:
         """Step until the gap is certified, or a limit is met, or rounding hides all progress."""
         deadline = time.perf_counter() + self.max_seconds
         compact = problem.compact()
-        search = Search(compact.problem, Wanted.of(compact.problem))
+        search = Search(compact.problem.scheme, Wanted.of(compact.problem))
         search.run(0.9 * self.tol, self.max_steps, deadline)  # the plan adds its law up anew
         rule = OrderLottery.of(search.best, search.wanted.order, compact.tokens, problem.vocab)
         sizes = {"tokens": compact.tokens.size, "steps": search.steps, "orders": len(search.best.atoms)}

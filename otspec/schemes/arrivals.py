@@ -73,9 +73,9 @@ class Nodes(NamedTuple):
         first = math.exp((math.log(tail) + math.lgamma(n + 1)) / n) * UNIT
         last = (sets - math.log(tail)) * UNIT / light
         count = 1 + math.ceil(per_octave * (math.log2(last) - math.log2(first)))
-        count = max(per_octave, -(-count // 8) * 8)  # whole vectors
-        octave, within = np.divmod(np.arange(count), per_octave)
-        times = np.ldexp(first * 2.0 ** (within / per_octave), octave)  # doubles exactly, as `odds` expects
+        count = max(per_octave, -(-count // 8) * 8)  # whole vectors; the surplus goes before the first
+        octave, within = np.divmod(np.arange(1 - count, 1), per_octave)
+        times = np.ldexp(last * 2.0 ** (within / per_octave), octave)  # doubles exactly, as `odds` expects
         half = np.exp(-0.5 * (light / UNIT) * times)
         return cls(times, math.log(2) / per_octave * times * half, half, per_octave)
 
@@ -98,7 +98,7 @@ def clock(rate: float, nodes: Nodes, arrived: FloatArray, waiting: FloatArray) -
     """Fill in 1 - exp(-rate s) and exp(-rate s)."""
     for m in range(nodes.times.size):
         arrived[m] = -math.expm1(-rate * nodes.times[m])
-        waiting[m] = math.exp(-rate * nodes.times[m])
+        waiting[m] = math.exp(-rate * nodes.times[m]) if rate * nodes.times[m] < 200.0 else 0.0  # no subnormal numbers
 
 
 @jit
