@@ -87,10 +87,7 @@ def test_a_limit_returns_the_plan_so_far(limits: dict[str, float], steps: int) -
     assert plan.deviation <= 1e-12
     # Lossless and certified wherever it stops.
     assert plan.acceptance <= optimum(problem).acceptance + 1e-12 <= plan.bound + 2e-12
-    output = sum(
-        probability * plan.conditional(drafts) for drafts, probability in zip(*problem.scheme.support(), strict=True)
-    )
-    assert_allclose(output, problem.p, rtol=0, atol=1e-13)
+    assert_allclose(enumerate_plan(plan).output, problem.p, rtol=0, atol=1e-13)
 
 
 def test_the_rule_picks_the_first_in_a_drawn_order() -> None:
