@@ -92,6 +92,13 @@ class IID(DraftScheme):
         # [hu2025towards, section 4.2]; what no draft can reach goes first, where it gains nothing.
         return falling_ratio(p, self.q)
 
+    def first_draft(self) -> FloatArray:
+        return self.q
+
+    def inclusion(self) -> FloatArray:
+        with np.errstate(divide="ignore"):  # log(1 - 1): a token of probability 1 is drawn for sure
+            return -np.expm1(self.n * np.log1p(-self.q))
+
 
 @jit
 def power_increments(q: FloatArray, n: int) -> FloatArray:

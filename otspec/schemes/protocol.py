@@ -93,3 +93,11 @@ class DraftScheme(Protocol):
         f against p, as that of decreasing p/q does for i.i.d. drafts.
         """
         return None
+
+    def first_draft(self) -> FloatArray | None:
+        """Law of the first draft, shape (V,); None where only enumeration tells."""
+        return None
+
+    def inclusion(self) -> FloatArray | None:
+        """P(the token is one of the drafts) for every token, shape (V,); None where only enumeration tells."""
+        return None

@@ -107,3 +107,9 @@ class Table(DraftScheme):
 
     def draft_sets(self) -> DraftSets:
         return self._sets
+
+    def first_draft(self) -> FloatArray:
+        return sum_by(self.drafts[:, 0], self.probabilities, self.vocab)
+
+    def inclusion(self) -> FloatArray:
+        return sum_by(self._sets.cells, self._sets.mass[self._sets.owner], self.vocab)
