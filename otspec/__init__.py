@@ -9,7 +9,7 @@ from otspec.plans import Plan, canonical_decomposition
 from otspec.problem import Problem
 from otspec.registry import available
 from otspec.results import Result, SolveError, Status
-from otspec.schemes import IID, DraftScheme, Greedy, Independent, Systematic, Table, TopK, WithoutReplacement
+from otspec.schemes import IID, DraftScheme, Greedy, HubPairs, Independent, Systematic, Table, TopK, WithoutReplacement
 
 __version__ = "0.1.0"
 
@@ -19,6 +19,7 @@ __all__ = [
     "DataError",
     "DraftScheme",
     "Greedy",
+    "HubPairs",
     "Independent",
     "MissingExtra",
     "Optimum",

@@ -2,6 +2,7 @@
 
 from otspec.schemes.draft_sets import DraftSets
 from otspec.schemes.greedy import Greedy
+from otspec.schemes.hub_pairs import HubPairs
 from otspec.schemes.iid import IID
 from otspec.schemes.independent import Independent
 from otspec.schemes.last_drawn import LastDrawn
@@ -17,6 +18,7 @@ __all__ = [
     "DraftScheme",
     "DraftSets",
     "Greedy",
+    "HubPairs",
     "Independent",
     "LastDrawn",
     "Support",
