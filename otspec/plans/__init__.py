@@ -1,7 +1,21 @@
 """Plans: what a solver hands back, a rule that turns drafts into one token and knows its own figures."""
 
 from otspec.plans.coupling import Coupling
+from otspec.plans.match import Match
 from otspec.plans.pick import Pick, PickRule, PickTable, canonical_decomposition
 from otspec.plans.protocol import Plan
+from otspec.plans.sequential import FixedTests, Misapplied, Sequential, SequentialRule
 
-__all__ = ["Coupling", "Pick", "PickRule", "PickTable", "Plan", "canonical_decomposition"]
+__all__ = [
+    "Coupling",
+    "FixedTests",
+    "Match",
+    "Misapplied",
+    "Pick",
+    "PickRule",
+    "PickTable",
+    "Plan",
+    "Sequential",
+    "SequentialRule",
+    "canonical_decomposition",
+]

@@ -1,0 +1,57 @@
+"""The plan that looks at the drafts only after the output is drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from otspec.laws import FloatArray, IntArray, as_drafts, draw
+from otspec.plans.figures import Figures
+from otspec.problem import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class Match(Figures):
+    """Draw the output from p, whatever the drafts, and see whether it is one of them."""
+
+    problem: Problem
+    inclusion: FloatArray
+    """P(the token is one of the drafts), shape (V,)."""
+    bound: float
+
+    @property
+    def acceptance(self) -> float:
+        """P(the output is one of the drafts) = sum_x p(x) P(x is drafted)."""
+        return float(self.problem.p @ self.inclusion)
+
+    @property
+    def membership(self) -> float:
+        """P(the output is one of the drafts): nothing else counts as accepted here."""
+        return self.acceptance
+
+    def conditional(self, drafts: IntArray) -> FloatArray:
+        """Exact law of the output given the drafts, shape (n,) to (V,): p.
+
+        Raises
+        ------
+        ProblemError
+            If the drafts are no tuple of tokens.
+        """
+        as_drafts(drafts, self.problem.n, self.problem.vocab)
+        return self.problem.p.copy()
+
+    def sample(self, drafts: IntArray, rng: np.random.Generator) -> int:
+        """Draw the output from p.
+
+        Raises
+        ------
+        ProblemError
+            As for `conditional`.
+        """
+        as_drafts(drafts, self.problem.n, self.problem.vocab)
+        return int(draw(self.problem.p, rng))
+
+    def output_law(self) -> FloatArray:
+        """Exact law of the output, shape (V,): p, since the draw does not see the drafts."""
+        return self.problem.p.copy()

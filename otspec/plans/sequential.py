@@ -1,0 +1,234 @@
+"""Plans that test one draft after the other and accept the first that passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from otspec.errors import ProblemError
+from otspec.laws import FloatArray, IntArray, as_drafts, draw
+from otspec.plans.figures import Figures
+from otspec.problem import Problem
+
+
+class SequentialRule(Protocol):
+    """Tests for the drafts, one after the other, and a law for the output when none is passed.
+
+    The figures hold when the drafts come from the law that the rule is made for.
+    """
+
+    @property
+    def acceptance(self) -> float:
+        """P(a draft passes its test)."""
+
+    @property
+    def membership(self) -> float | None:
+        """P(the output is one of the drafts), residual hits included; None where only enumeration tells."""
+
+    def output_law(self) -> FloatArray:
+        """Exact law of the output, shape (V,)."""
+
+    def tests(self, drafts: IntArray) -> Iterator[tuple[int, float]]:
+        """The tokens to test, each with the probability that it passes if none before it did."""
+
+    def residual(self, drafts: IntArray) -> FloatArray:
+        """Law of the output, shape (V,), if no test is passed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sequential(Figures):
+    """Test the drafts in turn; put out the first that passes, else a draw from the residual law."""
+
+    problem: Problem
+    rule: SequentialRule
+    bound: float
+    promised: float = 0.0
+    """What `max_deviation` says: 0 for a rule on the draft law that it is made for."""
+
+    @property
+    def acceptance(self) -> float:
+        """P(a draft passes its test), the *step acceptance* that the literature reports.
+
+        The residual law may hit a draft that failed, or was never tested, so P(output is one of the drafts), which
+        the optimum maximises, is `membership`, at least this.
+        """
+        return self.rule.acceptance
+
+    @property
+    def membership(self) -> float:
+        """P(the output is one of the drafts): acceptance and the hits of the residual law.
+
+        In closed form where the rule knows one; otherwise by enumeration of the scheme's support.
+        """
+        known = self.rule.membership
+        return self._enumerated.membership if known is None else known
+
+    @property
+    def max_deviation(self) -> float:
+        """The largest deviation that the rule's construction allows, 0 for a lossless rule."""
+        return self.promised
+
+    def conditional(self, drafts: IntArray) -> FloatArray:
+        """Exact law of the output given the drafts: shape (n,) to (V,).
+
+        Raises
+        ------
+        ProblemError
+            If the drafts are no tuple of the scheme, or have probability 0 under it.
+        """
+        return self._law_and_rejection(self._checked(drafts))[0]
+
+    def sample(self, drafts: IntArray, rng: np.random.Generator) -> int:
+        """Draw the output given the drafts: one coin per test, and the residual law only if all fail.
+
+        Raises
+        ------
+        ProblemError
+            As for `conditional`.
+        """
+        drafts = self._checked(drafts)
+        for token, accepted in self.rule.tests(drafts):
+            if rng.random() < accepted:
+                return token
+        return int(draw(self.rule.residual(drafts), rng))
+
+    def output_law(self) -> FloatArray:
+        """Exact law of the output over drafts and the rule's own randomness, shape (V,)."""
+        return self.rule.output_law()
+
+    def _checked(self, drafts: IntArray) -> IntArray:
+        drafts = as_drafts(drafts, self.problem.n, self.problem.vocab)
+        if self.problem.scheme.prob(drafts) == 0:
+            raise ProblemError(
+                f"drafts {drafts.tolist()} have probability 0 under the scheme; draw them with its sample()"
+            )
+        return drafts
+
+    def _law_and_rejection(self, drafts: IntArray) -> tuple[FloatArray, float]:
+        law = np.zeros(self.problem.vocab)
+        rejected = 1.0
+        for token, accepted in self.rule.tests(drafts):
+            law[token] += rejected * accepted
+            rejected *= 1.0 - accepted
+        if rejected > 0:
+            law += rejected * self.rule.residual(drafts)
+        return law, rejected
+
+    @cached_property
+    def _enumerated(self) -> _Enumerated:
+        output = np.zeros(self.problem.vocab)
+        acceptance = membership = 0.0
+        for drafts, probability in zip(*self.problem.scheme.support(), strict=True):
+            law, rejected = self._law_and_rejection(drafts)
+            output += probability * law
+            acceptance += probability * (1.0 - rejected)
+            membership += probability * float(law[np.unique(drafts)].sum())
+        return _Enumerated(acceptance, membership, output)
+
+
+class _Enumerated(NamedTuple):
+    """Figures of a rule, summed up over every tuple of drafts that can occur."""
+
+    acceptance: float
+    membership: float
+    output: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Misapplied(Sequential):
+    """A sequential rule on drafts of another law than its own: its figures are enumerated, and the output may be off.
+
+    A biased rule can accept more often than the optimum allows, so its gap may be negative.
+    """
+
+    promised: float = 2.0
+
+    @property
+    def acceptance(self) -> float:
+        """P(a draft passes its test), by enumeration of the scheme's support."""
+        return self._enumerated.acceptance
+
+    @property
+    def membership(self) -> float:
+        """P(the output is one of the drafts), by enumeration of the scheme's support."""
+        return self._enumerated.membership
+
+    def output_law(self) -> FloatArray:
+        """Exact law of the output, shape (V,), by enumeration of the scheme's support."""
+        return self._enumerated.output
+
+
+@dataclass(frozen=True, eq=False)
+class FixedTests:
+    """A sequential rule for independent drafts whose tests do not depend on the drafts before.
+
+    Its figures are summed up from the tests as they are, so they hold for any tests and any residual law.
+    """
+
+    laws: tuple[FloatArray, ...]
+    """The law, shape (V,), of each draft that is tested."""
+    passes: tuple[FloatArray, ...]
+    """For each draft tested, the probability that it passes, shape (V,), by token."""
+    last: FloatArray
+    """Law of the output, shape (V,), if no test is passed."""
+    untested: tuple[FloatArray, ...] | None = ()
+    """The laws of further drafts that are never tested; None if those are not independent of the tested ones."""
+
+    def tests(self, drafts: IntArray) -> Iterator[tuple[int, float]]:
+        """Token and probability of each test; drafts beyond the last test are not looked at."""
+        for token, passes in zip(drafts.tolist(), self.passes, strict=False):
+            yield token, float(passes[token])
+
+    def residual(self, drafts: IntArray) -> FloatArray:
+        """The same law whatever the drafts."""
+        return self.last
+
+    @cached_property
+    def _totals(self) -> tuple[FloatArray, float]:
+        return accept_and_reject(self.laws, self.passes)
+
+    @property
+    def acceptance(self) -> float:
+        """P(a draft passes its test)."""
+        return float(self._totals[0].sum())
+
+    def output_law(self) -> FloatArray:
+        """Exact law of the output, shape (V,)."""
+        accepted, rejected = self._totals
+        return accepted + rejected * self.last
+
+    @cached_property
+    def membership(self) -> float | None:
+        """Acceptance, and the hits of the residual law: drafts that failed stay independent of each other."""
+        if self.untested is None:
+            return None
+        rejected = self._totals[1]
+        if rejected == 0:
+            return self.acceptance
+        missed = np.ones(self.last.size)
+        for law, passes in zip(self.laws, self.passes, strict=True):
+            failed = law * (1.0 - passes)
+            total = failed.sum()
+            missed *= np.maximum(1.0 - failed / total, 0.0)
+        for law in self.untested:
+            missed *= 1.0 - law
+        return self.acceptance + rejected * float(self.last @ (1.0 - missed))
+
+
+def accept_and_reject(laws: tuple[FloatArray, ...], passes: tuple[FloatArray, ...]) -> tuple[FloatArray, float]:
+    """Probability, shape (V,), that each token is accepted, and that no draft is, for independent drafts."""
+    accepted = np.zeros(laws[0].size)
+    rejected = 1.0
+    for law, each in zip(laws, passes, strict=True):
+        accepted += rejected * law * each
+        rejected *= float(law @ (1.0 - each))
+    return accepted, rejected
+
+
+def pass_probability(wanted: FloatArray, drafted: FloatArray) -> FloatArray:
+    """min(1, wanted / drafted) by token; 0 where both are 0, because a token that nobody wants never passes."""
+    return np.divide(wanted, drafted, out=(wanted > 0).astype(np.float64), where=drafted > wanted)
