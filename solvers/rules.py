@@ -1,0 +1,152 @@
+"""What the published verification rules share: settings, draft laws, refusals, bounds."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from otspec.certificate import optimum
+from otspec.laws import FloatArray, sum_by
+from otspec.plans import Misapplied, Sequential, SequentialRule
+from otspec.problem import Problem
+from otspec.registry import Solution
+from otspec.schemes import DraftScheme
+from otspec.solvers.sizes import cells_at_most, refuse_above
+from otspec.tolerances import TOL
+
+FLOW_CELLS = 100_000
+"""Beyond this many cells a rule is not worth a maximum flow for its bound."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A published verification rule; not optimal in general, so its plans come with a gap.
+
+    Parameters
+    ----------
+    tol : float
+        Largest gap and deviation, both probabilities, of a plan that counts as optimal.
+    max_cells : int
+        Largest enumeration, in numbers added up, where a figure has no closed form.
+    """
+
+    tol: float = TOL
+    max_cells: int = 20_000_000
+
+    name: ClassVar[str]
+    exact: ClassVar[bool] = False
+    schemes: ClassVar[str] = "any"
+    variants: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """No optional package is needed."""
+        return ()
+
+    def supports(self, problem: Problem) -> str | None:
+        """Every problem: the rule is lossless for any draft law."""
+        return None
+
+
+@dataclass(frozen=True)
+class SequentialSolver(Rule):
+    """A sequential rule that is lossless for drafts of one kind only.
+
+    Parameters
+    ----------
+    tol, max_cells
+        As for `Rule`.
+    insist : bool
+        Apply the rule to drafts of any law, as if they were of its kind with the law that `stated_law` says.  The plan
+        then measures its true deviation by enumeration of the support.
+    """
+
+    insist: bool = False
+
+    takes: ClassVar[type[DraftScheme]]
+    """The scheme that the rule is lossless for."""
+    reason: ClassVar[str]
+    """Why, and the way out, as the end of a sentence."""
+
+    def supports(self, problem: Problem) -> str | None:
+        """Drafts of its own kind, or any if told to insist."""
+        if self.insist or isinstance(problem.scheme, self.takes):
+            return None
+        return (
+            f"{self.name} is lossless for {self.schemes} only, not for {type(problem.scheme).__name__}: {self.reason}, "
+            f"or measure the bias with {self.name}:insist=true"
+        )
+
+    @abstractmethod
+    def rule(self, problem: Problem, q: FloatArray) -> SequentialRule:
+        """The rule for n drafts of its kind from q."""
+
+    def __call__(self, problem: Problem) -> Solution:
+        """Set the tests up; figures in closed form on drafts of the rule's kind, by enumeration on others."""
+        own = isinstance(problem.scheme, self.takes)
+        if not own:
+            refuse_above(self.max_cells, problem.scheme.support_size() * problem.vocab, "output probabilities")
+        rule = self.rule(problem, stated_law(problem.scheme, self.max_cells))
+        return Solution((Sequential if own else Misapplied)(problem, rule, upper_bound(problem)), {})
+
+
+def stated_law(scheme: DraftScheme, max_cells: int) -> FloatArray:
+    """The q, shape (V,), that a rule is told: the scheme's own q if it has one, else the law of its first draft."""
+    q = getattr(scheme, "q", None)
+    return first_draft(scheme, max_cells) if q is None else q
+
+
+def first_draft(scheme: DraftScheme, max_cells: int) -> FloatArray:
+    """Law of the first draft, shape (V,), by enumeration where the scheme does not know it.
+
+    Raises
+    ------
+    Stopped
+        With status LIMIT, if the support has more than `max_cells` drafts.
+    """
+    law = scheme.first_draft()
+    if law is not None:
+        return law
+    refuse_above(max_cells, scheme.support_size() * scheme.n, "drafts")
+    drafts, probabilities = scheme.support()
+    return sum_by(drafts[:, 0], probabilities, scheme.vocab)
+
+
+def inclusion(problem: Problem, max_cells: int) -> FloatArray:
+    """P(the token is one of the drafts), shape (V,), by enumeration where the scheme does not know it.
+
+    Raises
+    ------
+    Stopped
+        With status LIMIT, if the draft sets have more than `max_cells` cells.
+    """
+    law = problem.scheme.inclusion()
+    if law is not None:
+        return law
+    refuse_above(max_cells, cells_at_most(problem), "cells")
+    sets = problem.scheme.draft_sets()
+    return sum_by(sets.cells, sets.mass[sets.owner], problem.vocab)
+
+
+def upper_bound(problem: Problem) -> float:
+    """A certified upper bound on the acceptance of every rule: alpha* itself where that is cheap.
+
+    Along the scheme's prefix order, the least of P(some draft in A) + 1 - p(A) over the prefixes A is alpha*.  Without
+    such an order, small problems are solved by maximum flow; for large ones, where that would mean to list every draft
+    set, decreasing p over the law of the first draft (over 1 where that is unknown) is the order: the bound still
+    holds, as any token set's does, but need not be attained.
+    """
+    scheme, p = problem.scheme, problem.p
+    order = scheme.prefix_order(p)
+    if order is None:
+        if cells_at_most(problem) <= FLOW_CELLS:
+            return optimum(problem).bound
+        drafted = scheme.first_draft()
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            ratio = p if drafted is None else np.where(drafted > 0, p / drafted, np.inf)
+        order = np.argsort(-ratio)
+    outside = np.concatenate((np.cumsum(p[order][::-1])[::-1], [0.0]))
+    return float((scheme.hit_chain(order) + outside).min())
