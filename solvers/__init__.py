@@ -11,6 +11,7 @@ from otspec.solvers.max_flow import MaxFlow
 from otspec.solvers.naive import Naive
 from otspec.solvers.polymatroid import Polymatroid
 from otspec.solvers.rrs import RRS
+from otspec.solvers.rsd import RSD
 from otspec.solvers.single import Single
 from otspec.solvers.slackness import Slackness
 from otspec.solvers.spechub import SpecHub
@@ -19,6 +20,7 @@ from otspec.solvers.sweep import Sweep
 __all__ = [
     "LP",
     "RRS",
+    "RSD",
     "Canonical",
     "ClosedForm",
     "GlobalResolution",

@@ -35,7 +35,7 @@ class KSeq(SequentialSolver):
     tol, max_cells, insist
         As for `otspec.solvers.rules.SequentialSolver`.
     gamma : float
-        In [1, n], or 0 to solve for the best.  n is always lossless; one that is not is refused unless `insist`.
+        At least 1, or 0 to solve for the best.  n is always lossless; one that is not is refused unless `insist`.
     """
 
     gamma: float = 0.0
@@ -46,7 +46,7 @@ class KSeq(SequentialSolver):
 
     def __post_init__(self) -> None:
         if not (self.gamma == 0 or 1 <= self.gamma < float("inf")):
-            raise ValueError(f"gamma is {self.gamma:g}; it is at least 1, n at most, or 0 to solve for the best")
+            raise ValueError(f"gamma is {self.gamma:g}; it is at least 1, or 0 to solve for the best")
 
     def rule(self, problem: Problem, q: FloatArray) -> FixedTests:
         """The test that all n drafts meet, O(V) per step of the search for gamma."""
@@ -73,10 +73,12 @@ class KSeq(SequentialSolver):
 
 
 def best_gamma(p: FloatArray, q: FloatArray, n: int) -> float:
-    """The least gamma for which K-SEQ with n i.i.d. drafts from q is lossless, to about an ulp; between 1 and n.
+    """The least gamma for which K-SEQ with n i.i.d. drafts from q is lossless, between 1 and n.
 
     The load on a token that always passes is sum over j < n of (1 - beta)**j times min(q, p/gamma) <= p/gamma.  That
-    sum falls with beta, and beta with gamma, so what is sought is the one sign change of the sum minus gamma.
+    sum falls with beta, and beta with gamma, so what is sought is the one sign change of the sum minus gamma.  It is
+    found to the last digits, of which gamma itself has few where p and q nearly agree: the sum then hardly differs from
+    gamma near 1, and any gamma there accepts all but 1e-15.
     """
 
     def excess(gamma: float) -> float:

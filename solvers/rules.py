@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from otspec.certificate import optimum
-from otspec.laws import FloatArray, sum_by
+from otspec.laws import FloatArray, as_law, sum_by
 from otspec.plans import Misapplied, Sequential, SequentialRule
 from otspec.problem import Problem
 from otspec.registry import Solution
@@ -60,8 +60,8 @@ class SequentialSolver(Rule):
     tol, max_cells
         As for `Rule`.
     insist : bool
-        Apply the rule to drafts of any law, as if they were of its kind with the law that `stated_law` says.  The plan
-        then measures its true deviation by enumeration of the support.
+        Apply the rule to drafts of any law, with q the law of the first.  The plan then measures its true deviation by
+        enumeration of the support.  `misapply` does so with any q.
     """
 
     insist: bool = False
@@ -84,19 +84,23 @@ class SequentialSolver(Rule):
     def rule(self, problem: Problem, q: FloatArray) -> SequentialRule:
         """The rule for n drafts of its kind from q."""
 
+    def misapply(self, problem: Problem, q: FloatArray) -> Misapplied:
+        """The plan of a decoder that believes the drafts to be of the rule's kind, from q, whatever they are.
+
+        Raises
+        ------
+        Stopped
+            With status LIMIT, if the enumeration of the support would exceed `max_cells`.
+        """
+        refuse_above(self.max_cells, problem.scheme.support_size() * problem.vocab, "output probabilities")
+        return Misapplied(problem, self.rule(problem, as_law("q", q)), upper_bound(problem))
+
     def __call__(self, problem: Problem) -> Solution:
         """Set the tests up; figures in closed form on drafts of the rule's kind, by enumeration on others."""
-        own = isinstance(problem.scheme, self.takes)
-        if not own:
-            refuse_above(self.max_cells, problem.scheme.support_size() * problem.vocab, "output probabilities")
-        rule = self.rule(problem, stated_law(problem.scheme, self.max_cells))
-        return Solution((Sequential if own else Misapplied)(problem, rule, upper_bound(problem)), {})
-
-
-def stated_law(scheme: DraftScheme, max_cells: int) -> FloatArray:
-    """The q, shape (V,), that a rule is told: the scheme's own q if it has one, else the law of its first draft."""
-    q = getattr(scheme, "q", None)
-    return first_draft(scheme, max_cells) if q is None else q
+        q = first_draft(problem.scheme, self.max_cells)
+        if isinstance(problem.scheme, self.takes):
+            return Solution(Sequential(problem, self.rule(problem, q), upper_bound(problem)), {})
+        return Solution(self.misapply(problem, q), {})
 
 
 def first_draft(scheme: DraftScheme, max_cells: int) -> FloatArray:

@@ -38,7 +38,7 @@ class SpecHub(Rule):
         if isinstance(problem.scheme, HubPairs):
             return None
         return (
-            f"spechub is a rule for pairs with a hub, not for {type(problem.scheme).__name__}: it knows no other pairs; "
+            f"spechub is a rule for pairs with a hub, not for {type(problem.scheme).__name__}, and knows no others; "
             "draw the drafts with otspec.HubPairs, or choose another solver"
         )
 

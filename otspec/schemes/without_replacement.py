@@ -167,6 +167,9 @@ class WithoutReplacement(DraftScheme):
         unreachable = np.flatnonzero(self.q == 0)
         return np.concatenate((unreachable, reachable[np.argsort(-ratio)]))
 
+    def first_draft(self) -> FloatArray:
+        return self.q
+
 
 @jit
 def chain_of_pairs(q: FloatArray, others: FloatArray) -> FloatArray:
