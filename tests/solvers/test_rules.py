@@ -1,0 +1,438 @@
+"""The published rules against their definitions, tuple by tuple, and against theorems."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.stats import chisquare
+
+from benchmarks.rules import figures
+from otspec import (
+    IID,
+    DraftScheme,
+    HubPairs,
+    Plan,
+    Problem,
+    ProblemError,
+    SolveError,
+    Status,
+    Table,
+    WithoutReplacement,
+    solve,
+)
+from otspec.plans import Match, Misapplied, Sequential
+from otspec.registry import get
+from otspec.solvers import RRS, RSD, KSeq
+from otspec.solvers.kseq import best_gamma
+from otspec.solvers.rsd import rejection
+from otspec.solvers.rules import FLOW_CELLS, upper_bound
+from tests import published
+from tests.instances import KNOWN, P4, Q4, Instance, peaked_problem, sample_of_each
+from tests.oracles import Floats, all_tuples, enumerate_plan, optimal_acceptance
+from tests.published import Simulation
+
+ROUNDING = 1e-13
+"""Sums over at most 216 tuples of a few factors each."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A rule on drafts that it is made for."""
+
+    name: str
+    spelling: str
+    problem: Problem
+    q: Floats
+    simulation: Simulation
+
+
+def law_of_first(scheme: DraftScheme) -> Floats:
+    """By enumeration of all tuples."""
+    tuples = all_tuples(scheme)
+    return np.eye(scheme.vocab)[tuples[:, 0]].T @ scheme.prob(tuples)
+
+
+def without_replacement(scheme: IID) -> WithoutReplacement:
+    """Drafts that all differ, as many as there can be up to n."""
+    return WithoutReplacement(scheme.q, min(scheme.n, int(np.count_nonzero(scheme.q))))
+
+
+def cases(instances: list[Instance]) -> list[Case]:
+    """Every rule on every problem that it takes, i.i.d. problems also with hub pairs and without replacement."""
+    found = []
+    for instance in instances:
+        p, scheme = instance.problem.p, instance.problem.scheme
+        problems = [instance.problem]
+        if isinstance(scheme, IID):
+            problems += [Problem(p, HubPairs(scheme.q)), Problem(p, without_replacement(scheme))]
+        for problem in problems:
+            law = law_of_first(problem.scheme)
+            rules = {
+                "naive": published.naive,
+                "single": published.single,
+                "rrs": published.rrs,
+                "kseq": published.kseq(best_gamma(p, law, problem.n)),
+                f"kseq:gamma={problem.n}": published.kseq(problem.n),
+                "rsd": published.rsd,
+                "spechub": published.spechub,
+            }
+            kind = type(problem.scheme).__name__
+            found += [
+                Case(f"{spelling}-{kind}-{instance.name}", spelling, problem, law, simulation)
+                for spelling, simulation in rules.items()
+                if get(spelling).supports(problem) is None
+            ]
+    return found
+
+
+CASES = cases([Instance(known.name, known.problem) for known in KNOWN] + sample_of_each(2))
+every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+
+def plan_of(problem: Problem, spelling: str) -> Plan:
+    plan = solve(problem, spelling).plan  # strict: the front door found what the rule promises
+    assert plan is not None
+    return plan
+
+
+@every_case
+def test_rule_is_its_definition(case: Case) -> None:
+    plan = plan_of(case.problem, case.spelling)
+    accepted = 0.0
+    for drafts, probability in zip(*case.problem.scheme.support(), strict=True):
+        outcome = case.simulation(case.problem.p, case.q, drafts)
+        # Weighed by the tuple's probability: what is left of p after the tests can be so little that two ways to
+        # compute it differ by more, after tuples that hardly ever occur.
+        assert_allclose(probability * plan.conditional(drafts), probability * np.array(outcome.law), atol=ROUNDING)
+        accepted += probability * outcome.accepted
+    assert plan.acceptance == pytest.approx(accepted, abs=ROUNDING)
+
+
+@every_case
+def test_figures_are_those_of_enumeration(case: Case) -> None:
+    plan = plan_of(case.problem, case.spelling)
+    assert isinstance(plan, Match | Sequential)
+    enumeration = enumerate_plan(plan)
+    assert_allclose(enumeration.output, case.problem.p, rtol=0, atol=ROUNDING)
+    assert_allclose(plan.output_law(), enumeration.output, rtol=0, atol=ROUNDING)
+    assert enumeration.lowest >= 0
+    assert enumeration.normalisation <= ROUNDING
+    assert plan.membership == pytest.approx(enumeration.membership, abs=ROUNDING)
+    best = optimal_acceptance(case.problem)
+    assert plan.bound == pytest.approx(best, abs=ROUNDING)
+    assert plan.acceptance - ROUNDING <= plan.membership <= best + ROUNDING
+
+
+def test_the_cases_are_many() -> None:
+    # What the two tests above say is worth as much as what they were tried on.
+    tried = [case.spelling for case in CASES]
+    for name in ("naive", "single", "rrs", "kseq", "rsd", "spechub"):
+        assert tried.count(name) >= 30
+
+
+IID_PROBLEMS = [instance for instance in sample_of_each(4) if isinstance(instance.problem.scheme, IID)]
+iid = pytest.mark.parametrize("instance", IID_PROBLEMS, ids=lambda instance: instance.name)
+
+
+@iid
+def test_theorems_about_acceptance(instance: Instance) -> None:
+    problem, n = instance.problem, instance.problem.n
+    assert isinstance(problem.scheme, IID)
+    accepted = {name: plan_of(problem, name).acceptance for name in ("naive", "single", "rrs", "kseq")}
+    best = optimal_acceptance(problem)
+    assert max(accepted.values()) <= best + ROUNDING
+    assert accepted["kseq"] >= (1 - (1 - 1 / n) ** n) * best - ROUNDING  # SpecTr's guarantee
+    assert min(accepted["rrs"], accepted["kseq"]) >= accepted["single"] - ROUNDING
+    one_draft = Problem(problem.p, IID(problem.scheme.q, 1))
+    assert accepted["single"] == pytest.approx(optimal_acceptance(one_draft), abs=ROUNDING)
+    for gamma in (n, 2 * n):  # acceptance falls with gamma
+        assert accepted["kseq"] >= plan_of(problem, f"kseq:gamma={gamma}").acceptance - ROUNDING
+
+
+@iid
+def test_spechub_is_optimal_for_its_drafts(instance: Instance) -> None:
+    assert isinstance(instance.problem.scheme, IID)
+    problem = Problem(instance.problem.p, HubPairs(instance.problem.scheme.q))
+    result = solve(problem, "spechub")
+    assert result.status is Status.OPTIMAL
+    assert result.plan is not None
+    assert result.plan.acceptance == pytest.approx(optimal_acceptance(problem), abs=ROUNDING)
+
+
+@iid
+def test_one_draft_leaves_nothing_to_choose(instance: Instance) -> None:
+    assert isinstance(instance.problem.scheme, IID)
+    p, q = instance.problem.p, instance.problem.scheme.q
+    best = np.minimum(p, q).sum()
+    for problem, names in (
+        (Problem(p, IID(q, 1)), ("single", "rrs", "kseq")),
+        (Problem(p, WithoutReplacement(q, 1)), ("single", "rsd")),
+    ):
+        for name in names:
+            plan = plan_of(problem, name)
+            assert plan.acceptance == pytest.approx(best, abs=ROUNDING)
+            assert abs(plan.gap) <= ROUNDING
+
+
+@pytest.mark.parametrize("case", cases(sample_of_each(1)), ids=lambda case: case.name)
+def test_samples_follow_the_conditional_law(case: Case) -> None:
+    plan = plan_of(case.problem, case.spelling)
+    laws = [(drafts, plan.conditional(drafts)) for drafts in case.problem.scheme.support().drafts]
+    drafts, law = min(laws, key=lambda pair: pair[1].max())  # after most tuples one token is all but certain
+    total, rng = 500, np.random.default_rng(0)
+    counts = np.bincount([plan.sample(drafts, rng) for _ in range(total)], minlength=law.size)
+    # Binomial standard deviations, token by token; what has probability 0 is never put out.  The seed is fixed.
+    assert (abs(counts - total * law) <= 5 * np.sqrt(total * law * (1 - law)) + 1e-6).all()
+
+
+P5 = np.array([0.35, 0.05, 0.3, 0.1, 0.2])
+Q5 = np.array([0.1, 0.3, 0.25, 0.3, 0.05])
+PLAIN = {
+    "naive": Problem(P5, IID(Q5, 3)),
+    "single": Problem(P5, IID(Q5, 3)),
+    "rrs": Problem(P5, IID(Q5, 3)),
+    "kseq": Problem(P5, IID(Q5, 3)),
+    "kseq:gamma=3": Problem(P5, IID(Q5, 3)),
+    "rsd": Problem(P5, WithoutReplacement(Q5, 3)),
+    "spechub": Problem(P5, HubPairs(Q5)),
+}
+
+
+@pytest.mark.parametrize("spelling", list(PLAIN))
+def test_drafting_and_verifying_together_put_out_the_target(spelling: str) -> None:
+    problem, rng = PLAIN[spelling], np.random.default_rng(0)
+    plan = plan_of(problem, spelling)
+    outputs = [plan.sample(drafts, rng) for drafts in problem.scheme.sample(rng, 4000)]
+    assert chisquare(np.bincount(outputs, minlength=5), 4000 * P5).pvalue > 1e-3  # fixed seed
+
+
+# --- K-SEQ's gamma
+
+
+@iid
+def test_best_gamma_is_the_least_that_leaves_nothing_negative(instance: Instance) -> None:
+    assert isinstance(instance.problem.scheme, IID)
+    p, q, n = instance.problem.p, instance.problem.scheme.q, instance.problem.n
+    gamma, bisected = best_gamma(p, q, n), published.best_gamma(p.tolist(), q.tolist(), n)
+    failures = [1 - np.minimum(q, p / value).sum() for value in (gamma, bisected)]
+    assert 1 <= gamma <= n
+    assert sum(failures[0] ** j for j in range(n)) <= gamma + ROUNDING
+    # Where p and q nearly agree, failure**n is so flat that gamma itself has few digits; what is accepted has all.
+    assert failures[0] ** n == pytest.approx(failures[1] ** n, abs=ROUNDING)
+
+
+def test_known_gammas() -> None:
+    assert best_gamma(P4, P4, 3) == pytest.approx(1.0, abs=1e-15)  # every draft passes
+    assert best_gamma(np.array([1.0, 0.0]), np.array([0.0, 1.0]), 3) == 3.0  # none does
+    # p = (1, 0), n = 2: beta = min(q, 1/gamma) = q below gamma = 1/q, so gamma = 1 + (1 - q).
+    assert best_gamma(np.array([1.0, 0.0]), np.array([0.25, 0.75]), 2) == pytest.approx(1.75, rel=1e-15)
+
+
+@pytest.mark.parametrize("gamma", [0.5, -1.0, math.nan, math.inf])
+def test_gamma_has_a_range(gamma: float) -> None:
+    with pytest.raises(ValueError, match="it is at least 1, or 0 to solve for the best"):
+        KSeq(gamma=gamma)
+
+
+def test_a_gamma_that_is_too_small_is_refused_or_measured() -> None:
+    problem = Problem(P4, IID(Q4, 3))
+    best = best_gamma(P4, Q4, 3)
+    assert best > 1.3
+    refused = solve(problem, "kseq:gamma=1.3", strict=False)
+    assert refused.status is Status.UNSUPPORTED
+    assert f"gamma = 1.3 is below {best:.9g}, the least that is lossless here" in refused.message
+    result = solve(problem, "kseq:gamma=1.3:insist=true")
+    assert result.status is Status.LOSSY
+    plan = result.plan
+    assert plan is not None
+    enumeration = enumerate_plan(plan)
+    assert plan.deviation == pytest.approx(np.abs(enumeration.output - P4).sum(), abs=ROUNDING)
+    assert plan.deviation > 0.01
+    assert plan.acceptance > plan_of(problem, "kseq").acceptance  # the bias looks like an improvement
+
+
+# --- Drafts of the wrong law
+
+TOP_TWO = Table(np.array([[3, 2]]), np.ones(1), 4)
+
+
+def test_a_rule_refuses_drafts_that_it_is_not_lossless_for() -> None:
+    result = solve(Problem(P4, WithoutReplacement(Q4, 2)), "rrs", strict=False)
+    assert result.status is Status.UNSUPPORTED
+    assert result.message == (
+        "rrs is lossless for i.i.d. drafts only, not for WithoutReplacement: each test takes the draft for a fresh "
+        "draw from q; pass otspec.IID, choose another solver, or measure the bias with rrs:insist=true"
+    )
+    with pytest.raises(SolveError, match=r"rsd is lossless for drafts without replacement only, not for IID"):
+        solve(Problem(P4, IID(Q4, 2)), "rsd")
+    with pytest.raises(SolveError, match=r"kseq is lossless for i\.i\.d\. drafts only, not for Table"):
+        solve(Problem(P4, TOP_TWO), "kseq")
+    with pytest.raises(SolveError, match=r"spechub is a rule for pairs with a hub, not for IID.*otspec\.HubPairs"):
+        solve(Problem(P4, IID(Q4, 2)), "spechub")
+
+
+@pytest.mark.parametrize("name", ["rsd", "rrs", "kseq"])
+@iid
+def test_the_true_bias_is_measured(instance: Instance, name: str) -> None:
+    assert isinstance(instance.problem.scheme, IID)
+    p, scheme = instance.problem.p, instance.problem.scheme
+    q = scheme.q
+    problem = Problem(p, scheme if name == "rsd" else without_replacement(scheme))
+    simulation = {
+        "rsd": published.rsd,
+        "rrs": published.rrs,
+        "kseq": published.kseq(best_gamma(p, q, problem.n)),
+    }[name]
+    plan = solve(problem, f"{name}:insist=true").plan
+    assert isinstance(plan, Misapplied)
+    output, accepted = np.zeros(problem.vocab), 0.0
+    for drafts, probability in zip(*problem.scheme.support(), strict=True):
+        outcome = simulation(p, q, drafts)
+        output += probability * np.array(outcome.law)
+        accepted += probability * outcome.accepted
+    assert plan.deviation == pytest.approx(np.abs(output - p).sum(), abs=ROUNDING)
+    assert plan.acceptance == pytest.approx(accepted, abs=ROUNDING)
+    assert plan.membership == pytest.approx(enumerate_plan(plan).membership, abs=ROUNDING)
+    # A rule that deviates can accept more than the optimum, by no more than half of what it deviates.
+    assert plan.membership <= optimal_acceptance(problem) + plan.deviation / 2 + ROUNDING
+
+
+def test_insisting_on_the_right_law_in_other_clothes_is_lossless() -> None:
+    drafts, probabilities = WithoutReplacement(Q4, 3).support()
+    problem = Problem(P4, Table(drafts, probabilities, 4))
+    plan = solve(problem, "rsd:insist=true").plan
+    assert plan is not None
+    assert plan.deviation <= ROUNDING
+    assert plan.acceptance == pytest.approx(
+        plan_of(Problem(P4, WithoutReplacement(Q4, 3)), "rsd").acceptance, abs=1e-14
+    )
+
+
+def test_wrong_drafts_raise_acceptance_beyond_the_optimum() -> None:
+    # The likeliest two tokens of q, tested as if drawn from q: token 0 always passes, and is all that is ever put out.
+    q = np.array([0.4, 0.4, 0.1, 0.1])
+    plan = RRS(insist=True).misapply(Problem(P4, Table(np.array([[0, 1]]), np.ones(1), 4)), q)
+    assert plan.acceptance == pytest.approx(1.0, abs=1e-15)
+    assert plan.bound == pytest.approx(0.7, abs=1e-15)
+    assert_allclose(plan.output_law(), [1.0, 0.0, 0.0, 0.0], rtol=0, atol=1e-15)
+    assert plan.deviation == pytest.approx(1.2, abs=1e-15)
+    assert plan.max_deviation == 2.0
+
+
+def test_enumeration_has_a_size_limit() -> None:
+    problem = Problem(np.full(500, 0.002), WithoutReplacement(np.full(500, 0.002), 4))
+    result = solve(problem, "rrs:insist=true", strict=False)
+    assert result.status is Status.LIMIT
+    assert "output probabilities exceed max_cells = 20,000,000" in result.message
+
+
+@pytest.mark.parametrize("spelling", ["naive", "single"])
+def test_a_law_that_nobody_knows_is_enumerated(spelling: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = plan_of(Problem(P4, IID(Q4, 2)), spelling)
+    monkeypatch.setattr(IID, "inclusion", lambda self: None)
+    monkeypatch.setattr(IID, "first_draft", lambda self: None)
+    plan = plan_of(Problem(P4, IID(Q4, 2)), spelling)
+    assert plan.acceptance == pytest.approx(known.acceptance, abs=1e-15)
+    large = Problem(np.full(5000, 2e-4), IID(np.full(5000, 2e-4), 3))
+    result = solve(large, spelling, strict=False)
+    assert result.status is Status.LIMIT
+    assert "exceed max_cells" in result.message
+
+
+@pytest.mark.parametrize("spelling", ["single", "rrs", "kseq"])
+def test_drafts_that_cannot_be_are_refused(spelling: str) -> None:
+    plan = plan_of(Problem(np.array([0.5, 0.3, 0.2]), IID(np.array([0.5, 0.5, 0.0]), 2)), spelling)
+    with pytest.raises(ProblemError, match="have probability 0 under the scheme"):
+        plan.conditional(np.array([0, 2]))
+    with pytest.raises(ProblemError, match="have probability 0 under the scheme"):
+        plan.sample(np.array([2, 0]), np.random.default_rng(0))
+
+
+# --- Another implementation
+
+ELSEWHERE = {
+    "single, i.i.d.": (0.774, 0.866, 0.866),
+    "naive, i.i.d.": (0.633, 0.716, 0.716),
+    "naive, without replacement": (0.781, 0.925, 0.815),
+    "naive, top n": (0.822, 0.960, 1.0),
+    "rrs, i.i.d.": (0.837, 0.948, 0.948),
+    "kseq, i.i.d.": (0.853, 0.966, 0.966),
+    "kseq:gamma=n, i.i.d.": (0.677, 0.778, 0.778),
+    "rsd, without replacement": (0.914, 1.082, 0.954),
+    "spechub, hub pairs (n = 2)": (0.937, 1.120, 1.0),
+}
+"""Mean acceptance, and mean ratios to alpha* of i.i.d. drafts and of the rule's own drafts, to three digits.
+
+By an enumeration that shares no code with this project, over 100 other problems drawn from the same distribution."""
+
+
+def test_mean_acceptance_agrees_with_another_implementation() -> None:
+    ours = 400
+    found = figures(ours, seed=1)
+    assert found.keys() == ELSEWHERE.keys()
+    for label, values in found.items():
+        for column, elsewhere in zip((0, 2, 3), ELSEWHERE[label], strict=True):
+            # Four standard deviations of the difference of two means, and what rounding to three digits may hide.
+            spread = values[:, column].std(ddof=1) * math.sqrt(1 / ours + 1 / 100)
+            assert abs(values[:, column].mean() - elsewhere) <= 4 * spread + 5e-4, (label, column)
+
+
+# --- Large problems
+
+
+@pytest.mark.parametrize("spelling", list(PLAIN))
+def test_the_whole_vocabulary(spelling: str) -> None:
+    problem = peaked_problem(128_256, 3)
+    assert isinstance(problem.scheme, IID)
+    q = problem.scheme.q
+    scheme = {"rsd": WithoutReplacement(q, 3), "spechub": HubPairs(q)}.get(spelling, problem.scheme)
+    result = solve(Problem(problem.p, scheme), spelling)
+    plan = result.plan
+    assert plan is not None
+    assert plan.deviation <= 1e-12
+    assert 0 < plan.acceptance <= plan.bound
+    drafts = scheme.sample(np.random.default_rng(0))
+    law = plan.conditional(drafts)
+    assert law.min() >= 0
+    assert law.sum() == pytest.approx(1.0, abs=1e-12)
+    assert law[plan.sample(drafts, np.random.default_rng(0))] > 0
+
+
+@pytest.mark.parametrize(("vocab", "n"), [(40, 2), (40, 3), (8, 4), (6, 5)])
+@pytest.mark.parametrize("concentration", [0.1, 1.0])
+def test_rejection_without_replacement_is_exact_or_a_bound(vocab: int, n: int, concentration: float) -> None:
+    rng = np.random.default_rng(vocab + n)
+    for _ in range(3):
+        p, q = rng.dirichlet(np.full(vocab, concentration), 2)
+        exact = rejection(p, q, n, vocab**n)
+        plan = RSD().rule(Problem(p, WithoutReplacement(q, n)), q)
+        if vocab <= 8:
+            drafts, probabilities = WithoutReplacement(q, n).support()
+            outcomes = [1.0 - published.rsd(p, q, row).accepted for row in drafts]
+            assert exact == pytest.approx(probabilities @ outcomes, abs=1e-12)
+        assert plan.acceptance == pytest.approx(1.0 - exact, abs=1e-15)
+        from_above = [rejection(p, q, n, histories) for histories in (vocab ** (n - 1) - 1, 3 ** (n - 1), 1)]
+        assert min(from_above) >= exact - ROUNDING
+        assert from_above[0] - exact < 0.02  # close by
+        single = np.maximum(q - p, 0.0).sum()
+        assert max(from_above) <= single + ROUNDING
+
+
+def test_the_bound_of_a_scheme_without_an_order_holds_at_any_size() -> None:
+    rng = np.random.default_rng(0)
+    for vocab in (6, 2000):
+        p = rng.dirichlet(np.ones(vocab))
+        tuples = np.unique(rng.integers(vocab, size=(FLOW_CELLS, 3)), axis=0)[: 10 * vocab]
+        problem = Problem(p, Table(tuples, rng.dirichlet(np.ones(len(tuples))), vocab))
+        bound = upper_bound(problem)
+        assert bound >= plan_of(problem, "max_flow").acceptance - ROUNDING
+        assert bound <= 1.0 + ROUNDING
+
+
+def test_settings_have_ranges() -> None:
+    with pytest.raises(ValueError, match="max_histories is 0; follow at least one"):
+        RSD(max_histories=0)
