@@ -1,0 +1,175 @@
+"""How close the published rules come to the optimum, and what the wrong draft law does to them.
+
+    python -m benchmarks.rules [--positions 10] [--data llama3]
+
+The first two tables are exact, over small random problems: every tuple of drafts is counted.  The third compares the
+rules on calibrated positions over the whole vocabulary.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from otspec import IID, DraftScheme, HubPairs, Problem, WithoutReplacement, optimum, solve
+from otspec import Table as Tuples
+from otspec.data import open_source
+from otspec.laws import FloatArray
+from otspec.plans import Match, Misapplied, Sequential
+from otspec.solvers import RRS, RSD
+from otspec.solvers.rules import upper_bound
+
+SMALL = 1000
+NS = (2, 4, 8)
+
+Kind = Callable[[FloatArray, int], DraftScheme]
+IID_DRAFTS: Kind = IID
+DISTINCT: Kind = WithoutReplacement
+
+
+def hub_pairs(q: FloatArray, n: int) -> HubPairs:
+    """Pairs, whatever n."""
+    return HubPairs(q)
+
+
+def top_n(q: FloatArray, n: int) -> Tuples:
+    """The n likeliest tokens, always."""
+    return Tuples(np.argsort(-q, kind="stable")[None, :n], np.ones(1), q.size)
+
+
+RULES: dict[str, tuple[str, Kind]] = {
+    "single, i.i.d.": ("single", IID_DRAFTS),
+    "naive, i.i.d.": ("naive", IID_DRAFTS),
+    "naive, without replacement": ("naive", DISTINCT),
+    "naive, top n": ("naive", top_n),
+    "rrs, i.i.d.": ("rrs", IID_DRAFTS),
+    "kseq, i.i.d.": ("kseq", IID_DRAFTS),
+    "kseq:gamma=n, i.i.d.": ("kseq:gamma={n}", IID_DRAFTS),
+    "rsd, without replacement": ("rsd", DISTINCT),
+    "spechub, hub pairs (n = 2)": ("spechub", hub_pairs),
+}
+LARGE = ("single, i.i.d.", "naive, i.i.d.", "rrs, i.i.d.", "kseq, i.i.d.", "rsd, without replacement")
+
+
+def random_laws(count: int, seed: int = 0) -> Iterator[tuple[FloatArray, FloatArray, int]]:
+    """p, q and n < V: softmax laws over 3 to 5 tokens, q from the logits of p with errors, n = 2 or 3."""
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        vocab = int(rng.integers(3, 6))
+        n = int(rng.integers(2, min(4, vocab)))
+        logits = rng.choice([0.7, 1.5, 2.5]) * rng.normal(size=vocab)
+        errors = rng.choice([0.4, 1.0, 2.0]) * rng.normal(size=vocab)
+        p, q = (np.exp(z - z.max()) for z in (logits, logits + errors))
+        yield p / p.sum(), q / q.sum(), n
+
+
+def figures(count: int, seed: int = 0) -> dict[str, FloatArray]:
+    """By rule, shape (count, 4): acceptance, membership, acceptance over alpha* of i.i.d. drafts and over its own."""
+    rows = defaultdict(list)
+    for p, q, n in random_laws(count, seed):
+        for label, (spelling, kind) in RULES.items():
+            problem = Problem(p, kind(q, n))
+            plan = solve(problem, spelling.format(n=n)).plan
+            assert isinstance(plan, Match | Sequential)
+            iid = optimum(Problem(p, IID(q, problem.n))).acceptance
+            rows[label].append(
+                (plan.acceptance, plan.membership, plan.acceptance / iid, plan.acceptance / optimum(problem).acceptance)
+            )
+    return {label: np.array(values) for label, values in rows.items()}
+
+
+def lossless() -> Table:
+    """The rules on their own drafts."""
+    table = Table(title=f"On their own drafts: {SMALL} small problems, exact; alpha* ratios as mean (least)")
+    for name in ("rule, drafts", "acceptance", "membership", "/ alpha* of i.i.d.", "/ alpha* of its drafts"):
+        table.add_column(name, justify="left" if name == "rule, drafts" else "right")
+    for label, values in figures(SMALL).items():
+        mean, least = values.mean(axis=0), values.min(axis=0)
+        ratios = (f"{mean[i]:.3f} ({least[i]:.3f})" for i in (2, 3))
+        table.add_row(label, f"{mean[0]:.3f}", f"{mean[1]:.3f}", *ratios)
+    return table
+
+
+def biased() -> Table:
+    """The rules on drafts of another law."""
+    wrong: dict[str, tuple[RRS | RSD, Kind]] = {
+        "rsd on i.i.d. drafts": (RSD(insist=True), IID_DRAFTS),
+        "rrs on drafts without replacement": (RRS(insist=True), DISTINCT),
+        "rrs on the top n, tested with q": (RRS(insist=True), top_n),
+        "rsd on the top n, tested with q": (RSD(insist=True), top_n),
+    }
+    table = Table(title=f"On the wrong drafts: {SMALL} small problems, exact")
+    for name in ("rule and drafts", "total variation, mean (max)", "acceptance", "alpha*", "above alpha*"):
+        table.add_column(name, justify="left" if name == "rule and drafts" else "right")
+    for label, (rule, kind) in wrong.items():
+        plans = [rule.misapply(Problem(p, kind(q, n)), q) for p, q, n in random_laws(SMALL)]
+        off = np.array([plan.deviation / 2 for plan in plans])
+        accepted, best = (np.array([figure(plan) for plan in plans]) for figure in (_acceptance, _bound))
+        table.add_row(
+            label,
+            f"{off.mean():.3f} ({off.max():.3f})",
+            f"{accepted.mean():.3f}",
+            f"{best.mean():.3f}",
+            f"{(accepted > best + 1e-9).mean():.0%}",
+        )
+    return table
+
+
+def _acceptance(plan: Misapplied) -> float:
+    return plan.acceptance
+
+
+def _bound(plan: Misapplied) -> float:
+    return plan.bound
+
+
+def whole_vocabulary(data: str, positions: int) -> Table:
+    """The rules, and the time of `solve`, where nothing is truncated."""
+    source = open_source(data)
+    table = Table(
+        title=f"{source.name}, V = {source.vocab}: mean over {positions} positions, median ms of `otspec.solve`"
+    )
+    for name in ("n", "rule, drafts", "acceptance", "/ alpha* of i.i.d.", "/ alpha* of its drafts", "ms"):
+        table.add_column(name, justify="left" if name == "rule, drafts" else "right")
+    for n in NS:
+        rows = defaultdict(list)
+        for index in range(positions):
+            iid = source.position(index).problem(n)
+            assert isinstance(iid.scheme, IID)
+            best = upper_bound(iid)
+            for label in LARGE + (("spechub, hub pairs (n = 2)",) if n == 2 else ()):
+                spelling, kind = RULES[label]
+                problem = Problem(iid.p, kind(iid.scheme.q, n))
+                if index == 0:
+                    solve(problem, spelling)  # compiles
+                started = time.perf_counter()
+                plan = solve(problem, spelling).plan
+                assert plan is not None
+                wall_s = time.perf_counter() - started
+                rows[label].append(
+                    (plan.acceptance, plan.acceptance / best, plan.acceptance / plan.bound, wall_s * 1e3)
+                )
+        for label, values in rows.items():
+            mean, median = np.mean(values, axis=0), np.median(values, axis=0)
+            table.add_row(str(n), label, f"{mean[0]:.3f}", f"{mean[1]:.3f}", f"{mean[2]:.3f}", f"{median[3]:.0f}")
+    return table
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--positions", type=int, default=10)
+    parser.add_argument("--data", default="llama3")
+    options = parser.parse_args()
+    console = Console(width=140)
+    console.print(lossless(), biased(), whole_vocabulary(options.data, options.positions))
+
+
+if __name__ == "__main__":
+    main()
