@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from otspec import IID, DraftScheme, Greedy, Independent, Problem, Systematic, Table, TopK, WithoutReplacement
+from otspec import IID, DraftScheme, Greedy, HubPairs, Independent, Problem, Systematic, Table, TopK, WithoutReplacement
 from tests.oracles import Floats, all_tuples
 
 P4 = np.array([0.4, 0.3, 0.2, 0.1])
@@ -293,6 +293,17 @@ def _without_replacement(problem: Callable[[Rng], Problem]) -> Callable[[Rng], P
     return make
 
 
+def _hub_pairs(problem: Callable[[Rng], Problem]) -> Callable[[Rng], Problem]:
+    """The laws of an i.i.d. family, drafted in pairs with a hub."""
+
+    def make(rng: Rng) -> Problem:
+        like = problem(rng)
+        assert isinstance(like.scheme, IID)
+        return Problem(like.p, HubPairs(like.scheme.q))
+
+    return make
+
+
 FAMILIES: dict[str, tuple[int, Callable[[Rng], Problem]]] = {
     "flat": (20, _dirichlet(5.0)),
     "uniform": (30, _dirichlet(1.0)),
@@ -327,6 +338,11 @@ FAMILIES: dict[str, tuple[int, Callable[[Rng], Problem]]] = {
     "distinct-tail-1e-12": (15, _without_replacement(_tail(1e-12))),
     "distinct-tail-1e-300": (15, _without_replacement(_tail(1e-300))),
     "distinct-unreachable": (10, _without_replacement(_unreachable)),
+    "hub-pairs-uniform": (12, _hub_pairs(_dirichlet(1.0))),
+    "hub-pairs-ties": (10, _hub_pairs(_ties)),
+    "hub-pairs-zeros": (10, _hub_pairs(_zeros)),
+    "hub-pairs-point-draft": (3, _hub_pairs(_point_draft)),
+    "hub-pairs-tail-1e-300": (10, _hub_pairs(_tail(1e-300))),
 }
 """How many of each family, and how one is made; the seed of a member is its family's place and its number."""
 
