@@ -88,6 +88,13 @@ class Independent(DraftScheme):
         occurs = probabilities > 0  # products of tiny probabilities underflow
         return Support(drafts[occurs], probabilities[occurs])
 
+    def first_draft(self) -> FloatArray:
+        return self.qs[0]
+
+    def inclusion(self) -> FloatArray:
+        with np.errstate(divide="ignore"):  # log(1 - 1): a token of probability 1 is drawn for sure
+            return -np.expm1(np.log1p(-self.qs).sum(axis=0))
+
 
 @jit
 def product_increments(qs: FloatArray) -> FloatArray:

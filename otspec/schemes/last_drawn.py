@@ -98,3 +98,15 @@ class LastDrawn(DraftScheme):
         order = falling_ratio(p, self.last)
         is_fixed = np.isin(order, self.fixed)
         return np.concatenate((order[~is_fixed], order[is_fixed]))
+
+    def first_draft(self) -> FloatArray:
+        if self.n == 1:
+            return self.last
+        law = np.zeros(self.vocab)
+        law[self.fixed[0]] = 1.0
+        return law
+
+    def inclusion(self) -> FloatArray:
+        inclusion = self.last.copy()
+        inclusion[self.fixed] = 1.0
+        return inclusion

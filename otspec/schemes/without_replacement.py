@@ -170,6 +170,21 @@ class WithoutReplacement(DraftScheme):
     def first_draft(self) -> FloatArray:
         return self.q
 
+    def inclusion(self) -> FloatArray | None:
+        if self.n > 2:
+            return None
+        if self.n == 1:
+            return self.q
+        # P(i is drafted) = q_i + the sum over k != i of q_k q_i / (1 - q_k); a likely k is told apart, since its odds
+        # q_k / (1 - q_k) may overflow, and would drown those of all others.
+        others = self._mass_without(np.arange(self.vocab)[:, None])
+        likely = self.q > 0.5
+        odds = np.divide(self.q, others, out=np.zeros(self.vocab), where=~likely)
+        inclusion = self.q * (1.0 + (odds.sum() - odds))
+        for k in np.flatnonzero(likely):
+            inclusion[~likely] += self.q[~likely] / others[k] * self.q[k]
+        return inclusion
+
 
 @jit
 def chain_of_pairs(q: FloatArray, others: FloatArray) -> FloatArray:
