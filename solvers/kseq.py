@@ -41,7 +41,7 @@ class KSeq(SequentialSolver):
     gamma: float = 0.0
 
     schemes: ClassVar[str] = "i.i.d. drafts"
-    takes: ClassVar[type[DraftScheme]] = IID
+    takes: ClassVar[tuple[type[DraftScheme], ...]] = (IID,)
     reason: ClassVar[str] = "each test takes the draft for a fresh draw from q; pass otspec.IID, choose another solver"
 
     def __post_init__(self) -> None:

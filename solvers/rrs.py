@@ -1,4 +1,4 @@
-"""`rrs`: recursive rejection sampling for i.i.d. drafts."""
+"""`rrs`: recursive rejection sampling for independent drafts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from otspec.plans.figures import residual_law
 from otspec.plans.sequential import pass_probability
 from otspec.problem import Problem
 from otspec.registry import register
-from otspec.schemes import IID, DraftScheme
+from otspec.schemes import IID, DraftScheme, Independent
 from otspec.solvers.rules import SequentialSolver
 
 
@@ -25,17 +25,24 @@ class RRS(SequentialSolver):
     rejected again).  Acceptance is 1 - prod_k (1 - sum_x min(r_k, q)).  What a test rejected has no mass in the
     residual law any more, so the residual never hits a draft.
 
+    Drafts from distinct laws, as SpecInfer has them, are tested each against its own.
+
     The settings are those of `otspec.solvers.rules.SequentialSolver`.
     """
 
-    schemes: ClassVar[str] = "i.i.d. drafts"
-    takes: ClassVar[type[DraftScheme]] = IID
+    schemes: ClassVar[str] = "independent drafts"
+    takes: ClassVar[tuple[type[DraftScheme], ...]] = (IID, Independent)
     reason: ClassVar[str] = "each test takes the draft for a fresh draw from q; pass otspec.IID, choose another solver"
 
     def rule(self, problem: Problem, q: FloatArray) -> FixedTests:
-        """The n tests, O(n V)."""
+        """The n tests, O(n V), for drafts from q, or from the rows of q if it has shape (n, V)."""
+        laws = tuple(q) if q.ndim == 2 else (q,) * problem.n
         residuals = [problem.p]
-        for _ in range(problem.n):
-            residuals.append(residual_law(residuals[-1], q))
-        passes = tuple(pass_probability(wanted, q) for wanted in residuals[:-1])
-        return FixedTests((q,) * problem.n, passes, residuals[-1])
+        for law in laws:
+            residuals.append(residual_law(residuals[-1], law))
+        passes = tuple(pass_probability(wanted, law) for wanted, law in zip(residuals[:-1], laws, strict=True))
+        return FixedTests(laws, passes, residuals[-1])
+
+    def drafted_from(self, scheme: DraftScheme) -> FloatArray:
+        """The q of a scheme, or the law of each draft."""
+        return scheme.qs if isinstance(scheme, Independent) else super().drafted_from(scheme)

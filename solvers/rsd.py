@@ -41,7 +41,7 @@ class RSD(SequentialSolver):
     max_histories: int = 1_000_000
 
     schemes: ClassVar[str] = "drafts without replacement"
-    takes: ClassVar[type[DraftScheme]] = WithoutReplacement
+    takes: ClassVar[tuple[type[DraftScheme], ...]] = (WithoutReplacement,)
     reason: ClassVar[str] = (
         "each test takes the draft for a draw from q without the earlier drafts; "
         "pass otspec.WithoutReplacement, choose another solver"

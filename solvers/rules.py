@@ -66,8 +66,8 @@ class SequentialSolver(Rule):
 
     insist: bool = False
 
-    takes: ClassVar[type[DraftScheme]]
-    """The scheme that the rule is lossless for."""
+    takes: ClassVar[tuple[type[DraftScheme], ...]]
+    """The schemes that the rule is lossless for."""
     reason: ClassVar[str]
     """Why, and the way out, as the end of a sentence."""
 
@@ -82,7 +82,11 @@ class SequentialSolver(Rule):
 
     @abstractmethod
     def rule(self, problem: Problem, q: FloatArray) -> SequentialRule:
-        """The rule for n drafts of its kind from q."""
+        """The rule for n drafts of its kind from q, shape (V,)."""
+
+    def drafted_from(self, scheme: DraftScheme) -> FloatArray:
+        """The q of a scheme."""
+        return first_draft(scheme, self.max_cells)
 
     def misapply(self, problem: Problem, q: FloatArray) -> Misapplied:
         """The plan of a decoder that believes the drafts to be of the rule's kind, from q, whatever they are.
@@ -97,7 +101,7 @@ class SequentialSolver(Rule):
 
     def __call__(self, problem: Problem) -> Solution:
         """Set the tests up; figures in closed form on drafts of the rule's kind, by enumeration on others."""
-        q = first_draft(problem.scheme, self.max_cells)
+        q = self.drafted_from(problem.scheme)
         if isinstance(problem.scheme, self.takes):
             return Solution(Sequential(problem, self.rule(problem, q), upper_bound(problem)), {})
         return Solution(self.misapply(problem, q), {})

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from otspec.laws import FloatArray
 from otspec.plans import FixedTests, Sequential
 from otspec.plans.figures import residual_law
 from otspec.plans.sequential import pass_probability
 from otspec.problem import Problem
 from otspec.registry import Solution, register
-from otspec.schemes import IID
+from otspec.schemes import IID, Independent
 from otspec.solvers.rules import Rule, first_draft, upper_bound
 
 
@@ -29,6 +30,10 @@ class Single(Rule):
         """Set up the one test."""
         scheme = problem.scheme
         q = first_draft(scheme, self.max_cells)
-        untested = (q,) * (problem.n - 1) if problem.n == 1 or isinstance(scheme, IID) else None
+        untested: tuple[FloatArray, ...] | None = None
+        if isinstance(scheme, IID) or problem.n == 1:
+            untested = (q,) * (problem.n - 1)
+        elif isinstance(scheme, Independent):
+            untested = tuple(scheme.qs[1:])
         rule = FixedTests((q,), (pass_probability(problem.p, q),), residual_law(problem.p, q), untested)
         return Solution(Sequential(problem, rule, upper_bound(problem)), {})

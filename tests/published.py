@@ -30,27 +30,31 @@ def naive(p: Floats, q: Floats, drafts: Ints) -> Outcome:
 
 def single(p: Floats, q: Floats, drafts: Ints) -> Outcome:
     """Speculative sampling with the first draft."""
-    return _recursive(p.tolist(), q.tolist(), [int(drafts[0])], replace=True)
+    return rrs(p, q, drafts[:1])
 
 
 def rrs(p: Floats, q: Floats, drafts: Ints) -> Outcome:
-    """Recursive rejection with replacement."""
-    return _recursive(p.tolist(), q.tolist(), drafts.tolist(), replace=True)
+    """Recursive rejection with replacement; q may have a row for each draft."""
+    laws = q.tolist() if q.ndim == 2 else [q.tolist() for _ in drafts]
+    return _recursive(p.tolist(), laws, drafts.tolist())
 
 
 def rsd(p: Floats, q: Floats, drafts: Ints) -> Outcome:
     """Recursive rejection without replacement."""
-    return _recursive(p.tolist(), q.tolist(), drafts.tolist(), replace=False)
+    laws = [q.tolist()]
+    for token in drafts.tolist():
+        left = [0.0 if x == token else b for x, b in enumerate(laws[-1])]
+        laws.append(_normalised(left) or left)
+    return _recursive(p.tolist(), laws, drafts.tolist())
 
 
-def _recursive(p: list[float], q: list[float], drafts: list[int], replace: bool) -> Outcome:
+def _recursive(p: list[float], laws: list[list[float]], drafts: list[int]) -> Outcome:
     if not drafts:
         return Outcome(p, 0.0)
-    token = drafts[0]
+    token, q = drafts[0], laws[0]
     passes = min(1.0, p[token] / q[token]) if q[token] > 0 else float(p[token] > 0)
     residual = _normalised([max(a - b, 0.0) for a, b in zip(p, q, strict=True)]) or p
-    left = q if replace else _normalised([0.0 if x == token else b for x, b in enumerate(q)]) or [0.0] * len(q)
-    later = _recursive(residual, left, drafts[1:], replace)
+    later = _recursive(residual, laws[1:], drafts[1:])
     law = [(1 - passes) * value for value in later.law]
     law[token] += passes
     return Outcome(law, passes + (1 - passes) * later.accepted)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from otspec import WithoutReplacement
 from tests.instances import SMALL, VARIED, Instance, sample_of_each
 from tests.oracles import Ints, all_tuples, hit_function, mass_function
 
@@ -70,6 +71,26 @@ def test_priority_law_is_the_law_of_the_best_placed_draft(instance: Instance) ->
         best = order[np.argsort(order)[tuples].min(axis=1)]
         expected = np.bincount(best, weights=scheme.prob(tuples), minlength=scheme.vocab)
         assert_allclose(scheme.priority_law(order), expected, rtol=0, atol=ROUNDING)
+
+
+@varied
+def test_first_draft_and_inclusion_are_those_of_enumeration(instance: Instance) -> None:
+    scheme = instance.problem.scheme
+    tuples = all_tuples(scheme)
+    masses = scheme.prob(tuples)
+    tokens = np.arange(scheme.vocab)[:, None]
+    first, inclusion = scheme.first_draft(), scheme.inclusion()
+    if first is not None:
+        assert_allclose(first, (tuples[:, 0] == tokens) @ masses, rtol=0, atol=ROUNDING)
+    if inclusion is not None:
+        assert_allclose(inclusion, (tuples == tokens[..., None]).any(axis=2) @ masses, rtol=0, atol=ROUNDING)
+
+
+def test_first_drafts_and_inclusion_are_mostly_known() -> None:
+    schemes = [instance.problem.scheme for instance in VARIED]
+    assert all(scheme.first_draft() is not None for scheme in schemes)
+    unknown = [scheme for scheme in schemes if scheme.inclusion() is None]
+    assert all(isinstance(scheme, WithoutReplacement) and scheme.n > 2 for scheme in unknown)
 
 
 @pytest.mark.parametrize(
