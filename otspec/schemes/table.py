@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from otspec.errors import ProblemError
-from otspec.laws import FloatArray, IntArray, as_count, as_drafts, as_law, draw_from_cumulative
+from otspec.laws import FloatArray, IntArray, as_count, as_drafts, as_law, draw_from_cumulative, sum_by
 from otspec.schemes.draft_sets import DraftSets
 from otspec.schemes.protocol import DraftScheme, Support
 
