@@ -10,6 +10,7 @@ from otspec.solvers.lp import LP
 from otspec.solvers.max_flow import MaxFlow
 from otspec.solvers.naive import Naive
 from otspec.solvers.polymatroid import Polymatroid
+from otspec.solvers.race import Race
 from otspec.solvers.rrs import RRS
 from otspec.solvers.rsd import RSD
 from otspec.solvers.single import Single
@@ -30,6 +31,7 @@ __all__ = [
     "MaxFlow",
     "Naive",
     "Polymatroid",
+    "Race",
     "Single",
     "Slackness",
     "SpecHub",
