@@ -45,6 +45,15 @@ def test_a_plan_that_stops_early_is_lossless_and_knows_its_gap() -> None:
     assert result.plan.deviation <= 1e-12
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_two_drafts_without_a_token_in_common_do_not_oscillate(seed: int) -> None:
+    # Both drafts' tokens correct the same mismatch; with full steps they overshoot for ever.
+    rng = np.random.default_rng(seed)
+    first, second = rng.dirichlet(np.ones(2), size=2)
+    q = np.block([[first, np.zeros(2)], [np.zeros(2), second]])
+    solve(Problem(0.9 * q.mean(axis=0) + 0.1 * rng.dirichlet(np.full(4, 0.5)), Independent(q)), Race())
+
+
 def test_other_draft_laws_are_refused() -> None:
     table = Table(np.array([[0, 1]]), np.array([1.0]), 2)
     result = solve(Problem(np.array([0.5, 0.5]), table), "race", strict=False)
