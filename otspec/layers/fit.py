@@ -14,7 +14,7 @@ from otspec.layers.sweep import Race, release, start_race, staying_worth
 from otspec.schemes.arrivals import Nodes
 
 WHOLE = 130
-"""Blocks of at most so many tokens are fitted as they are."""
+"""Blocks of at most so many tokens are not merged."""
 
 GRAIN = 0.012
 """Tokens are merged up to this much p, and this much of the q that is left when the likeliest are drafted."""
@@ -28,7 +28,13 @@ COARSE_TAIL = 1e-7
 FIRST_GUESS = 0.7
 """Worth of staying, as a fraction of what it is before any token is released."""
 
+EXACT_BELOW = 1e-6
+"""A tolerance below this is beyond a coarse time axis."""
+
 MAX_STEPS = 30
+PATIENCE = 8
+"""Steps without any gain before a fit is given up."""
+
 ROUNDS = 2
 
 
@@ -65,24 +71,22 @@ def fit_block(
     start, end = block.start, block.stop
     rule = dirichlet_rule(n) if end < q.size else (np.ones(1), np.array([1.0 / n]))
     race = start_race(q, heavy, start, end, nodes, *rule)
-    released, gained, worth = np.empty(end - start), np.empty(end - start), np.empty(end - start)
-    if end - start <= WHOLE:
-        fixed_point(race, p, owed, np.ones(end - start), 0.5 * tol, MAX_STEPS, released, worth)
-        return Fit(released, resweep(race, owed, worth, released, gained))
-    light = q[~heavy].sum()
-    group = merge(q[block], heavy[block], p, GRAIN * light)
+    released, gained = np.empty(end - start), np.empty(end - start)
+    small_nodes = nodes if tol < EXACT_BELOW else Nodes.of(q, n, 1 if n < 5 else 2, COARSE_TAIL)
+    group = np.arange(end - start)
+    if group.size > WHOLE:
+        group = merge(q[block], heavy[block], p, GRAIN * q[~heavy].sum())
     first = np.flatnonzero(np.diff(group, prepend=-1))
     small_q = np.concatenate((q[:start], np.add.reduceat(q[block], first), q[end:]))
     small_heavy = np.concatenate((heavy[:start], heavy[block][first], heavy[end:]))
-    coarse = Nodes.of(q, n, 1 if n < 5 else 2, COARSE_TAIL)
-    small = start_race(small_q, small_heavy, start, start + first.size, coarse, *rule)
+    small = start_race(small_q, small_heavy, start, start + first.size, small_nodes, *rule)
     mass, small_p, small_owed = (np.add.reduceat(values, first) for values in (q[block], p, owed))
     factor = np.ones(first.size)
     small_released, small_worth = np.empty(first.size), np.empty(first.size)
     best = Fit(released, owed)
     least = np.inf
     for _ in range(ROUNDS):
-        fixed_point(small, small_p, small_owed, factor, 0.25 * tol, MAX_STEPS, small_released, small_worth)
+        fixed_point(small, small_p, small_owed, factor, 0.25 * tol, small_released, small_worth)
         law = resweep(race, owed, q[block] * (small_worth / mass)[group], released, gained)
         lost = float(np.maximum(np.minimum(p, owed) - law, 0.0).sum())
         if lost < least:
@@ -142,7 +146,6 @@ def fixed_point(
     owed: FloatArray,
     factor: FloatArray,
     tol: float,
-    max_steps: int,
     best_released: FloatArray,
     best_worth: FloatArray,
 ) -> None:
@@ -159,19 +162,20 @@ def fixed_point(
     p = p * (total / owed.sum())
     guess, step = np.log(np.maximum(FIRST_GUESS * factor * worth, 1e-300)), np.zeros(k)
     last_guess, last_step = np.zeros(k), np.zeros(k)
-    least = np.inf
-    for number in range(max_steps):
+    least, since = np.inf, 0
+    for number in range(MAX_STEPS):
         release(race, owed, np.exp(guess), released, gained)
         staying_worth(race, released, found)
         found *= factor
         lost = 0.0
         for j in range(k):
             lost += max(min(p[j], owed[j]) - gained[j] - (1.0 - released[j]) * found[j], 0.0)
+        since += 1
         if lost < least:
-            least = lost
+            least, since = lost, 0
             best_released[:] = released
             best_worth[:] = np.exp(guess)
-        if lost <= tol:
+        if lost <= tol or since >= PATIENCE:
             break
         above, below = 0.0, 0.0
         for j in range(k):

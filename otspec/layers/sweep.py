@@ -85,7 +85,7 @@ def start_race(
     return Race(tokens, below, thetas, theta_weights, corners, chunk, scratch)
 
 
-@jit
+@jit_of_sums
 def stay(tokens: Tokens, j: int, chance: float, here: FloatArray, there: FloatArray, scratch: FloatArray) -> None:
     """Add token j, which stays with the given chance, to the polynomials `here`, and write them to `there`."""
     arrived = tokens.arrived[j]

@@ -101,7 +101,7 @@ def clock(rate: float, nodes: Nodes, arrived: FloatArray, waiting: FloatArray) -
         waiting[m] = math.exp(-rate * nodes.times[m]) if rate * nodes.times[m] < 200.0 else 0.0  # no subnormal numbers
 
 
-@jit
+@jit_of_sums
 def admit(rate: float, odds: FloatArray, before: FloatArray, after: FloatArray) -> None:
     """Add a token to the polynomials of a set of tokens.
 
@@ -125,7 +125,7 @@ def admit(rate: float, odds: FloatArray, before: FloatArray, after: FloatArray) 
             after[m, i] = before[m, i] + odds[i] * before[m - 1, i]
 
 
-@jit
+@jit_of_sums
 def admit_heavy(rate: float, arrived: FloatArray, waiting: FloatArray, before: FloatArray, after: FloatArray) -> None:
     """`admit` for a heavy token: `rate` and `arrived` times the chance that it counts."""
     n = before.shape[0] // 2
