@@ -67,7 +67,7 @@ class Layered:
         scheme = compact.problem.scheme
         assert isinstance(scheme, WithoutReplacement)
         wanted = Wanted.of(compact.problem)
-        tol = 0.9 * self.tol  # the plan adds its law up anew
+        tol = 0.999 * self.tol  # the plan adds its law up anew
         layers, fitted = fit(scheme, wanted, compact.tokens, problem.vocab, tol)
         search = Search(scheme, wanted, Atom(layers.law))
         search.run(tol, self.max_steps, deadline)

@@ -55,7 +55,7 @@ class Polymatroid:
         deadline = time.perf_counter() + self.max_seconds
         compact = problem.compact()
         search = Search(compact.problem.scheme, Wanted.of(compact.problem))
-        search.run(0.9 * self.tol, self.max_steps, deadline)  # the plan adds its law up anew
+        search.run(0.999 * self.tol, self.max_steps, deadline)  # the plan adds its law up anew
         rule = OrderLottery.of(search.best, search.wanted.order, compact.tokens, problem.vocab)
         sizes = {"tokens": compact.tokens.size, "steps": search.steps, "orders": len(search.best.atoms)}
         return Solution(Pick(problem, rule, search.bound), sizes)
