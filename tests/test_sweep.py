@@ -43,15 +43,26 @@ def test_agrees_with_the_maximum_flow_and_certifies_it(kind: str, seed: int) -> 
     assert rule.shares.min() >= 0
 
 
-def test_work_pushed_aside_goes_around_the_circle() -> None:
-    # Token 1 crosses the start.  Before it, it pushes token 0 aside, which pushes token 2: the second turn gives the
-    # crossing token less behind the start than the first one did, and every point is taken.
-    scheme = lay_out(np.array([0.2, 0.2, 0.3, 0.3]), 2, np.array([0, 2, 1, 3]))
-    problem = Problem(np.array([0.2, 0.4, 0.4, 0.0]), scheme)
+@pytest.mark.parametrize(
+    ("p", "acceptance"),
+    [
+        # The first turn serves token 1 behind 0.8 only; the second what it still wants before 0.2 as well.
+        ((0.3, 0.4, 0.3, 0.0), 1.0),
+        ((0.3, 0.3, 0.2, 0.2), 0.8),
+        # It cannot get more than its arc is long.
+        ((0.2, 0.5, 0.1, 0.2), 0.7),
+        # Tokens whose arcs end before its own go first, and lose nothing to it.
+        ((0.5, 0.1, 0.4, 0.0), 1.0),
+        ((0.8, 0.2, 0.0, 0.0), 1.0),
+        ((0.9, 0.1, 0.0, 0.0), 0.9),
+    ],
+)
+def test_an_arc_that_crosses_the_start(p: tuple[float, ...], acceptance: float) -> None:
+    scheme = lay_out(np.array([0.4, 0.2, 0.4, 0.0]), 2, np.arange(4))  # up to 0.8, from there to 1.2, from there to 2
+    problem = Problem(np.array(p), scheme)
     rule, minimiser = sweep(problem.p, scheme)
-    flow, _ = min_cut(Network.of(problem, scheme.draft_sets()))
-    assert np.minimum(problem.p, rule.proposal).sum() == pytest.approx(flow.sum(), abs=ROUNDING)
-    assert problem.bound(minimiser) == pytest.approx(flow.sum(), abs=ROUNDING)
+    assert np.minimum(problem.p, rule.proposal).sum() == pytest.approx(acceptance, abs=ROUNDING)
+    assert problem.bound(minimiser) == pytest.approx(acceptance, abs=ROUNDING)
 
 
 def test_tokens_drafted_always_take_what_is_left() -> None:
