@@ -1,94 +1,163 @@
-"""What a draft law is worth, and which layout suits systematic drafts: mean optimal acceptance on the same positions.
+"""What should be drafted, and what do the rules in use leave?  Acceptance of every draft law and published rule.
 
-    python -m benchmarks.draft_laws [--positions 300] [--top-k 1000] [--data llama3,gemma2] [--n 2,4]
+    python -m benchmarks.draft_laws [--positions 200] [--data llama3,gemma2] [--out report/draft_laws]
 
-Layouts are shown as differences to the random one, which `otspec.Systematic` uses, with the standard error of the mean
-difference.  `--top-k 0` keeps the whole vocabulary.
+Every figure is a mean over the same positions, drafts truncated to the k likeliest tokens, laws on these and one token
+for the rest.  An optimum is what the best rule for that draft law accepts, certified by `otspec.optimum`; a published
+rule's figure is the exact probability that one of its tests accepts.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
-from otspec import Greedy, Problem, Systematic, TopK, optimum
-from otspec.data import open_source
-from otspec.laws import FloatArray, IntArray
-from otspec.schemes import DraftScheme
-from otspec.schemes.systematic import lay_out
+import otspec
+from otspec.bench.report import TextTable
+from otspec.cli.console import console, progress_bar
+from otspec.data import Source, check_positions, open_source
+from otspec.extras import require
+from otspec.laws import FloatArray
+from otspec.problem import Problem
+from otspec.schemes import IID, DraftScheme, Greedy, HubPairs, Systematic, TopK, WithoutReplacement
 
+KS = (10, 100, 1000)
+NS = (2, 3, 4, 8)
+Make = Callable[[FloatArray, int], DraftScheme]
+Record = dict[str, Any]
 
-def falling(q: FloatArray) -> IntArray:
-    """By decreasing q."""
-    return np.argsort(-q, kind="stable")
-
-
-def alternating(q: FloatArray) -> IntArray:
-    """Likeliest, unlikeliest, second likeliest and so on."""
-    order = falling(q)
-    mixed = np.empty_like(order)
-    mixed[0::2], mixed[1::2] = np.split(order, [(order.size + 1) // 2])
-    mixed[1::2] = mixed[1::2][::-1]
-    return mixed
-
-
-def golden(q: FloatArray) -> IntArray:
-    """Ranks spread evenly: rank i at the place of the fractional part of i times the golden ratio."""
-    return falling(q)[np.argsort(np.arange(q.size) * (5**0.5 - 1) / 2 % 1)]
-
-
-LAYOUTS: dict[str, Callable[[FloatArray], IntArray]] = {
-    "by token id": lambda q: np.arange(q.size),
-    "by decreasing q": falling,
-    "alternating": alternating,
-    "golden ratio": golden,
-    "random, another seed": lambda q: np.random.default_rng(1).permutation(q.size),
+LAWS: dict[str, Make] = {
+    "i.i.d.": IID,
+    "greedy": Greedy,
+    "top-n": TopK,
+    "systematic": Systematic,
+    "without replacement": WithoutReplacement,
+    "hub pairs": lambda q, n: HubPairs(q),
 }
-LAWS: dict[str, Callable[[FloatArray, int], DraftScheme]] = {"greedy": Greedy, "top-n": TopK, "systematic": Systematic}
+"""Draft laws, hub pairs for n = 2 only."""
+
+RULES = {
+    "single": "i.i.d.",
+    "naive": "i.i.d.",
+    "rrs": "i.i.d.",
+    "kseq": "i.i.d.",
+    "rsd": "without replacement",
+    "spechub": "hub pairs",
+}
+"""Published rules by their names in the registry, with the drafts they are made for."""
+
+SERIES = (*((law, "optimum") for law in LAWS if law != "hub pairs"), *((law, rule) for rule, law in RULES.items()))
+"""(draft law, rule) in the order shown; spechub is the optimum of its pairs."""
+
+
+def measure(source: Source, positions: int) -> Iterator[Record]:
+    """A record per position, k, n, draft law and rule; nothing where a rule does not take so many drafts."""
+    with progress_bar() as bar:
+        for index in bar.track(range(positions), description=source.name):
+            for k in KS:
+                single = source.position(index).problem(1, top_k=k).compact().problem
+                assert isinstance(single.scheme, IID)
+                for n in NS:
+                    for law, rule in SERIES:
+                        acceptance = _acceptance(single.p, single.scheme.q, n, law, rule)
+                        if acceptance is not None:
+                            yield {
+                                "data": source.name,
+                                "k": k,
+                                "n": n,
+                                "law": law,
+                                "rule": rule,
+                                "position": index,
+                                "acceptance": acceptance,
+                            }
+
+
+def _acceptance(p: FloatArray, q: FloatArray, n: int, law: str, rule: str) -> float | None:
+    if law == "hub pairs" and n != 2:
+        return None
+    problem = Problem(p, LAWS[law](q, n))
+    if rule == "optimum":
+        return otspec.optimum(problem).acceptance
+    plan = otspec.solve(problem, rule).plan
+    assert plan is not None
+    return plan.acceptance
+
+
+def table(name: str, records: list[Record]) -> TextTable:
+    """Mean acceptance, draft law and rule down, (k, n) across."""
+    means = _means(records)
+    rows: list[tuple[str, ...]] = []
+    for law, rule in SERIES:
+        cells = (means.get((k, n, law, rule)) for k in KS for n in NS)
+        rows.append((law, rule, *("-" if cell is None else f"{cell:.4f}" for cell in cells)))
+    header = ("drafts", "rule", *(f"({k}, {n})" for k in KS for n in NS))
+    count = len({record["position"] for record in records})
+    return TextTable(
+        f"Acceptance by draft law and rule on {name}", header, rows, f"Mean over {count} positions; (k, n)."
+    )
+
+
+def _means(records: list[Record]) -> dict[tuple[int, int, str, str], float]:
+    groups: dict[tuple[int, int, str, str], list[float]] = {}
+    for record in records:
+        groups.setdefault((record["k"], record["n"], record["law"], record["rule"]), []).append(record["acceptance"])
+    return {key: float(np.mean(values)) for key, values in groups.items()}
+
+
+def draw(records: dict[str, list[Record]], path: Path) -> None:
+    """A panel per profile and k: optima solid, published rules dashed, over n."""
+    require("matplotlib").use("Agg")
+    plt: Any = require("matplotlib.pyplot")
+    figure, panels = plt.subplots(
+        len(records), len(KS), figsize=(4 * len(KS) + 2, 3.6 * len(records)), layout="constrained", squeeze=False
+    )
+    for row, (name, mine) in zip(panels, records.items(), strict=True):
+        means = _means(mine)
+        for axes, k in zip(row, KS, strict=True):
+            for number, (law, rule) in enumerate(SERIES):
+                known = [n for n in NS if (k, n, law, rule) in means]
+                style = "o-" if rule == "optimum" else "x--"
+                label = f"{law}: {rule}"
+                values = [means[k, n, law, rule] for n in known]
+                axes.plot(known, values, style, color=plt.get_cmap("tab20")(number), markersize=4, label=label)
+            axes.set_title(f"{name}, k = {k}", fontsize=10)
+            axes.set_xticks(NS)
+            axes.grid(alpha=0.3)
+        row[0].set_ylabel("acceptance (mean)")
+    for axes in panels[-1]:
+        axes.set_xlabel("drafts n")
+    handles, labels = panels[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, fontsize=8, loc="outside right center")
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
 
 
 def main() -> None:
-    """Print one table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--positions", type=int, default=300)
-    parser.add_argument("--top-k", type=int, default=1000)
-    parser.add_argument("--data", default="llama3,gemma2")
-    parser.add_argument("--n", default="2,4")
-    arguments = parser.parse_args()
-    columns = [(data, int(n)) for data in arguments.data.split(",") for n in arguments.n.split(",")]
-    kept = f"top-{arguments.top_k}" if arguments.top_k else "whole vocabulary"
-    table = Table(title=f"{arguments.positions} positions, {kept}")
-    for name in ("", *(f"{data}, n = {n}" for data, n in columns)):
-        table.add_column(name, justify="right")
-    cells = [measure(data, n, arguments.positions, arguments.top_k or None) for data, n in columns]
-    for row in cells[0]:
-        table.add_row(row, *(cell[row] for cell in cells))
-    Console(width=140).print(table)
-
-
-def measure(data: str, n: int, positions: int, top_k: int | None) -> dict[str, str]:
-    """Mean acceptance of each law, and mean difference of each layout, as text."""
-    source = open_source(data, 0)
-    acceptance: dict[str, list[float]] = {name: [] for name in ("i.i.d.", *LAWS, *LAYOUTS)}
-    for index in range(positions):
-        problem = source.position(index).problem(n, top_k=top_k).compact().problem
-        q = problem.scheme.q  # type: ignore[attr-defined]  # an IID
-        acceptance["i.i.d."].append(optimum(problem).acceptance)
-        for name, law in LAWS.items():
-            acceptance[name].append(optimum(Problem(problem.p, law(q, n))).acceptance)
-        for name, layout in LAYOUTS.items():
-            acceptance[name].append(optimum(Problem(problem.p, lay_out(q, n, layout(q)))).acceptance)
-    base = np.array(acceptance["systematic"])
-    shown = {}
-    for name, values in acceptance.items():
-        difference = np.array(values) - base
-        error = difference.std(ddof=1) / np.sqrt(positions)
-        shown[name] = f"{difference.mean():+.4f} ({error:.4f})" if name in LAYOUTS else f"{np.mean(values):.4f}"
-    return shown
+    """Measure, print, draw."""
+    parser = argparse.ArgumentParser(description="Acceptance of every draft law's optimum and of the published rules.")
+    parser.add_argument("--data", default="llama3,gemma2", help="profiles or files of positions, a list")
+    parser.add_argument("--positions", type=int, default=200, help="positions per profile")
+    parser.add_argument("--out", type=Path, default=Path("report/draft_laws"), help="folder for the results")
+    asked = parser.parse_args()
+    sources = [open_source(name) for name in asked.data.split(",")]
+    for source in sources:
+        check_positions(source, asked.positions)
+    asked.out.mkdir(parents=True, exist_ok=True)
+    records = {source.name: list(measure(source, asked.positions)) for source in sources}
+    lines = [json.dumps(record) + "\n" for mine in records.values() for record in mine]
+    (asked.out / "records.jsonl").write_text("".join(lines))
+    draw(records, asked.out / "draft_laws.png")
+    tables = [table(name, mine) for name, mine in records.items()]
+    report = "\n".join(["![draft_laws.png](draft_laws.png)\n", *(shown.markdown() for shown in tables)])
+    (asked.out / "report.md").write_text(report)
+    for shown in tables:
+        console.print(shown.on_screen(console.width))
+    console.print(f"Wrote {asked.out}/records.jsonl, report.md, draft_laws.png")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from otspec.plans import Plan
 from otspec.problem import Problem
 from otspec.registry import Solver, Stopped, TupleSolver, get, settings_of
 from otspec.results import Result, SolveError, Stats, Status
-from otspec.schemes import IID, Arcs, DraftScheme, LastDrawn
+from otspec.schemes import IID, Arcs, DraftScheme, HubPairs, Independent, LastDrawn, WithoutReplacement
 
 
 def solve(problem: Problem, solver: str | Solver | Sequence[str | Solver] | None = None, strict: bool = True) -> Result:
@@ -64,16 +64,22 @@ def solve(problem: Problem, solver: str | Solver | Sequence[str | Solver] | None
     return result
 
 
-BEST: tuple[tuple[type[DraftScheme], str], ...] = ((IID, "interval"), (LastDrawn, "closed_form"), (Arcs, "sweep"))
-"""The solver of choice for a kind of scheme: exact, and without a size limit."""
+BEST: tuple[tuple[type[DraftScheme], str], ...] = (
+    (IID, "interval"),
+    (LastDrawn, "closed_form"),
+    (Arcs, "sweep"),
+    (HubPairs, "spechub"),
+    (Independent, "race"),
+    (WithoutReplacement, "layered"),
+)
+"""The solver of choice for a kind of scheme, without a size limit: exact, or certified where nothing is exact."""
 
 
 def default_solver(problem: Problem) -> str:
-    """Name of the best exact solver for a problem; `otspec solvers --schemes` shows them all."""
-    for kind, name in BEST:
-        if isinstance(problem.scheme, kind):
-            return name
-    return "closed_form" if problem.n == 1 else "max_flow"
+    """Name of the solver of choice for a problem; `otspec solvers --schemes` shows them all."""
+    if problem.n == 1 and not isinstance(problem.scheme, IID):
+        return "closed_form"
+    return next((name for kind, name in BEST if isinstance(problem.scheme, kind)), "max_flow")
 
 
 def warm_up(solver: Solver, n: int = 2) -> None:

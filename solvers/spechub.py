@@ -16,22 +16,36 @@ from otspec.plans.sequential import pass_probability
 from otspec.problem import Problem
 from otspec.registry import Solution, register
 from otspec.schemes import HubPairs
-from otspec.solvers.rules import Rule, upper_bound
+from otspec.solvers.rules import upper_bound
+from otspec.tolerances import TOL
 
 
 @register("spechub")
 @dataclass(frozen=True)
-class SpecHub(Rule):
+class SpecHub:
     """SpecHub: pairs of the likeliest token, the hub, and another one, served other token first [sun2024spechub].
 
     Off the hub, pairs (i, hub) serve p(i) first and pairs (hub, i) what is missing; whatever pair is then unused serves
     the hub.  Acceptance is p(hub) + the sum of min(p, others) off the hub: the optimum of its own draft law, and that
     of greedy drafts at n = 2.
 
-    The settings are those of `otspec.solvers.rules.Rule`.
+    Parameters
+    ----------
+    tol : float
+        Largest gap and deviation, both probabilities, of a plan that counts as optimal.
     """
 
+    tol: float = TOL
+
+    name: ClassVar[str]
+    exact: ClassVar[bool] = True
     schemes: ClassVar[str] = "hub pairs"
+    variants: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """No optional package is needed."""
+        return ()
 
     def supports(self, problem: Problem) -> str | None:
         """Hub pairs only: for other pairs there is no such rule, so there is nothing to insist on."""

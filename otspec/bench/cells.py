@@ -6,9 +6,16 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from otspec.errors import MissingExtra
 from otspec.extras import WAYS_OUT, missing
+from otspec.problem import Problem
 from otspec.registry import available, get
+from otspec.schemes import IID
+
+PROBE = Problem(np.array([0.5, 0.3, 0.2]), IID(np.array([0.2, 0.3, 0.5]), 2))
+"""What a solver must take to be part of the benchmark, whose drafts are i.i.d."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +57,8 @@ def grid(ks: Sequence[int], ns: Sequence[int], solvers: Sequence[str]) -> list[C
 
 
 def every_solver() -> tuple[list[str], list[str]]:
-    """Every solver with its variants: those whose packages are installed, and those left out."""
+    """Every solver of i.i.d. drafts with its variants: those whose packages are installed, and those left out."""
     spellings = [spelling for info in available() for spelling in (info.name, *info.variants)]
+    spellings = [spelling for spelling in spellings if get(spelling).supports(PROBE) is None]
     left_out = [spelling for spelling in spellings if missing(get(spelling).packages)]
     return [spelling for spelling in spellings if spelling not in left_out], left_out

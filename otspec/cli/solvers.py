@@ -14,7 +14,17 @@ from otspec.extras import WAYS_OUT
 from otspec.front_door import default_solver
 from otspec.problem import Problem
 from otspec.registry import SolverInfo, available, get
-from otspec.schemes import IID, DraftScheme, Greedy, Independent, Systematic, Table, TopK
+from otspec.schemes import (
+    IID,
+    DraftScheme,
+    Greedy,
+    HubPairs,
+    Independent,
+    Systematic,
+    Table,
+    TopK,
+    WithoutReplacement,
+)
 
 Q = np.array([0.4, 0.3, 0.2, 0.1])
 EXAMPLES: dict[str, DraftScheme] = {
@@ -23,6 +33,8 @@ EXAMPLES: dict[str, DraftScheme] = {
     "Greedy": Greedy(Q, 2),
     "TopK": TopK(Q, 2),
     "Systematic": Systematic(Q, 2),
+    "WithoutReplacement": WithoutReplacement(Q, 2),
+    "HubPairs": HubPairs(Q),
     "Table": Table(np.array([[0, 1], [2, 2]]), np.array([0.5, 0.5]), 4),
 }
 """One problem's worth of every draft scheme, by its name in `otspec`."""
@@ -52,24 +64,25 @@ def solvers(
 
 def schemes_table() -> TextTable:
     """Which solver takes which draft scheme, asked of the solvers themselves."""
-    infos = available()
-    rows = []
-    for name, scheme in EXAMPLES.items():
-        problem = Problem(Q[::-1], scheme)
-        default = default_solver(problem)
-        rows.append((name, *(_answer(info, problem, default) for info in infos)))
+    problems = {name: Problem(Q[::-1], scheme) for name, scheme in EXAMPLES.items()}
+    rows = [(info.name, *(_answer(info, problem) for problem in problems.values())) for info in available()]
     note = (
         "exact: every plan is optimal, at any size; to a size: exact as well, but lists the draft sets and refuses "
-        "more cells than its max_cells; approximate: no optimum is promised; default: what otspec.solve runs unless "
-        "told otherwise. With n = 1, closed_form takes every scheme."
+        "more cells than its max_cells; certified: iterates until its gap is proved to be within tol, or says how far "
+        "it came; approximate: no optimum is promised; *: what otspec.solve runs unless told otherwise. With n = 1, "
+        "closed_form takes every scheme."
     )
-    header = ("scheme", *(info.name for info in infos))
+    header = ("solver", *problems)
     return TextTable("Which solver for which draft law?", header, rows, note, labels=len(header))
 
 
-def _answer(info: SolverInfo, problem: Problem, default: str) -> str:
+def _answer(info: SolverInfo, problem: Problem) -> str:
     if get(info.name).supports(problem) is not None:
         return "-"
-    limited = "max_cells" in info.settings
-    kind = ("to a size" if limited else "exact") if info.exact else "approximate"
-    return f"{kind}, default" if info.name == default else kind
+    if "max_steps" in info.settings or (info.exact and "max_iterations" in info.settings):
+        kind = "certified"
+    elif info.exact:
+        kind = "to a size" if "max_cells" in info.settings else "exact"
+    else:
+        kind = "approximate"
+    return f"{kind} *" if info.name == default_solver(problem) else kind

@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from otspec.errors import ProblemError
-from otspec.laws import FloatArray, IntArray, as_count, as_distinct_law, as_drafts, likeliest
+from otspec.laws import FloatArray, IntArray, as_count, as_distinct_law, as_drafts, likeliest, sum_by
 from otspec.schemes.protocol import DraftScheme, Support
 from otspec.tolerances import FULL_TURN_TOL
 
@@ -134,6 +134,14 @@ class Arcs(DraftScheme):
 
     def reachable(self) -> IntArray:
         return np.sort(np.concatenate((self.always, self.tokens)))
+
+    def first_draft(self) -> FloatArray:
+        drafts, probabilities = self.support()
+        return sum_by(drafts[:, 0], probabilities, self.vocab)
+
+    def inclusion(self) -> FloatArray:
+        drafts, probabilities = self.support()
+        return np.minimum(sum_by(drafts.ravel(), np.repeat(probabilities, self.n), self.vocab), 1.0)
 
     def compact(self) -> Arcs:
         reachable = self.reachable()
