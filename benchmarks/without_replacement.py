@@ -19,6 +19,7 @@ import argparse
 import json
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -148,13 +149,14 @@ def main() -> None:
     else:
         solves = same_drafter(source, positions, ks, ns, get(options.solver))
     records: list[Record] = []
-    with progress_bar() as progress:
+    with progress_bar() as progress, options.json.open("w") if options.json else nullcontext() as log:
         task = progress.add_task("solves", total=total)
         for record in solves:
             records.append({"data": source.name, **record})
+            if log:
+                log.write(json.dumps(records[-1]) + "\n")
+                log.flush()
             progress.advance(task)
-    if options.json:
-        options.json.write_text("".join(json.dumps(record) + "\n" for record in records))
     records.sort(key=lambda record: (record["k"], record["n"], record.get("max_steps", 0), record["position"]))
     console.print(summary(records))
 

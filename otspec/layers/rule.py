@@ -48,11 +48,13 @@ class LayerRule:
         Raises
         ------
         ProblemError
-            If a draft has probability 0.
+            If a draft has probability 0, or stands twice.
         """
         ranks = self._rank[drafts]
         if ranks.min() < 0:
             raise ProblemError(f"drafts hold {drafts[ranks.argmin()]}, whose draft probability is 0")
+        if np.unique(ranks).size < ranks.size:
+            raise ProblemError(f"drafts {drafts.tolist()} hold a token twice; without replacement all differ")
         blocks = np.searchsorted(self.starts, ranks, side="right")
         members = np.flatnonzero(blocks == blocks.min())
         members = members[np.argsort(ranks[members])]

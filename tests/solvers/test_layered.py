@@ -151,6 +151,8 @@ def test_refuses_drafts_that_cannot_be() -> None:
     assert plan is not None
     with pytest.raises(ProblemError, match="drafts hold 3, whose draft probability is 0"):
         plan.conditional(np.array([0, 3]))
+    with pytest.raises(ProblemError, match=r"drafts \[1, 1\] hold a token twice"):
+        plan.conditional(np.array([1, 1]))
 
 
 def test_merges_neighbours_of_like_ratio_only() -> None:

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from otspec import IID, Problem, ProblemError, Status, Table, WithoutReplacement, optimum, solve
+from otspec import IID, Independent, Problem, ProblemError, Status, Table, WithoutReplacement, optimum, solve
 from otspec.nearest_base import FLOOR, Atom, Corral, OrderLottery, Wanted
 from otspec.plans import Pick
 from otspec.solvers import Polymatroid
 from tests.instances import P4, Q4, SMALL, Instance, peaked_problem
 from tests.oracles import all_tuples, enumerate_plan, hit_function, mass_function
 
-BY_PREFIXES = [i for i in SMALL if not isinstance(i.problem.scheme, Table)]
+BY_PREFIXES = [i for i in SMALL if i.problem.scheme.prefix_order(i.problem.p) is not None]
 
 
 def table(vocab: int, n: int, rows: int, seed: int) -> Problem:
@@ -58,6 +58,24 @@ def test_a_thousand_tokens_without_replacement() -> None:
     assert plan.bound == pytest.approx(optimum(problem).acceptance, abs=1e-12)
     assert -1e-12 <= plan.gap <= 1e-4
     assert plan.deviation <= 1e-12
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_distinct_drafters(n: int) -> None:
+    # n >= 3 distinct laws over a large vocabulary: no other solver of the package takes them.
+    rng = np.random.default_rng(n)
+    logits = rng.laplace(scale=2, size=300)
+    weights = np.exp(np.vstack((logits, logits + 0.7 * rng.standard_normal((n, 300)))))
+    weights[1:, 40:60] *= rng.random((n, 20)) < 0.5  # some tokens are beyond some of the drafters
+    laws = weights / weights.sum(axis=1, keepdims=True)
+    problem = Problem(laws[0], Independent(laws[1:]))
+    plan = solve(problem, Polymatroid(tol=1e-5)).plan
+    assert plan is not None
+    assert -1e-12 <= plan.gap <= 1e-5
+    assert plan.deviation <= 1e-12
+    assert plan.acceptance > np.minimum(laws[0], laws[1]).sum()  # more than one draft can do
+    drafts = problem.scheme.sample(rng)
+    assert plan.conditional(drafts).sum() == pytest.approx(1.0, abs=1e-12)
 
 
 @pytest.mark.parametrize("tiny", [0.0, 1e-300, 1e-12])
