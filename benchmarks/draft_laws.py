@@ -51,6 +51,8 @@ RULES = {
 }
 """Published rules by their names in the registry, with the drafts they are made for."""
 
+MARKERS = dict(zip(RULES, "v^sDxP", strict=True))
+
 SERIES = (*((law, "optimum") for law in LAWS if law != "hub pairs"), *((law, rule) for rule, law in RULES.items()))
 """(draft law, rule) in the order shown; spechub is the optimum of its pairs."""
 
@@ -110,7 +112,7 @@ def _means(records: list[Record]) -> dict[tuple[int, int, str, str], float]:
 
 
 def draw(records: dict[str, list[Record]], path: Path) -> None:
-    """A panel per profile and k: optima solid, published rules dashed, over n."""
+    """A panel per profile and k: over n, a colour per draft law, its optimum solid, published rules dashed."""
     require("matplotlib").use("Agg")
     plt: Any = require("matplotlib.pyplot")
     figure, panels = plt.subplots(
@@ -119,12 +121,11 @@ def draw(records: dict[str, list[Record]], path: Path) -> None:
     for row, (name, mine) in zip(panels, records.items(), strict=True):
         means = _means(mine)
         for axes, k in zip(row, KS, strict=True):
-            for number, (law, rule) in enumerate(SERIES):
+            for law, rule in SERIES:
                 known = [n for n in NS if (k, n, law, rule) in means]
-                style = "o-" if rule == "optimum" else "x--"
-                label = f"{law}: {rule}"
+                style = f"C{list(LAWS).index(law)}" + ("o-" if rule == "optimum" else f"{MARKERS[rule]}--")
                 values = [means[k, n, law, rule] for n in known]
-                axes.plot(known, values, style, color=plt.get_cmap("tab20")(number), markersize=4, label=label)
+                axes.plot(known, values, style, markersize=5, label=f"{law}: {rule}")
             axes.set_title(f"{name}, k = {k}", fontsize=10)
             axes.set_xticks(NS)
             axes.grid(alpha=0.3)

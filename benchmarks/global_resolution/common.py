@@ -17,7 +17,7 @@ from otspec.data import Position, Source, check_positions, open_source
 from otspec.extras import require
 from otspec.laws import FloatArray
 from otspec.problem import Problem
-from otspec.schemes import IID
+from otspec.schemes import IID, Greedy
 
 KS = (10, 100, 1000, 10_000, 0)
 """Draft tokens kept in the paper's figures; 0 is the whole vocabulary."""
@@ -111,7 +111,13 @@ def _iid(p: FloatArray, q: FloatArray, n: int) -> tuple[float, float]:
     return plan.acceptance, plan.bound
 
 
-LAWS: dict[str, Callable[[FloatArray, FloatArray, int], tuple[float, float]]] = {"iid": _iid}
+def _greedy(p: FloatArray, q: FloatArray, n: int) -> tuple[float, float]:
+    plan = otspec.solve(Problem(p, Greedy(q, n)), "closed_form").plan
+    assert plan is not None
+    return plan.acceptance, plan.bound
+
+
+LAWS: dict[str, Callable[[FloatArray, FloatArray, int], tuple[float, float]]] = {"iid": _iid, "greedy": _greedy}
 """Acceptance and bound of a draft law, for target p, draft q and n."""
 
 

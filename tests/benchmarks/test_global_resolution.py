@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.global_resolution import acceptance, temperature
+from benchmarks.global_resolution import acceptance, greedy, temperature
 from benchmarks.global_resolution.limits import Choice, best_within, choices, with_fallback
 from otspec.bench.records import RunFolder
 
@@ -21,6 +21,7 @@ PARTIAL = Choice("partial", np.array([4.0, 0.1]), np.array([0.9, 0.9]), np.array
     ("script", "pictures"),
     [
         (acceptance.main, {"acceptance.png"}),
+        (greedy.main, {"greedy.png"}),
         (temperature.main, {"llama3_acceptance.png", "llama3_times.png"}),
     ],
 )
