@@ -13,7 +13,7 @@ from otspec.laws import BoolArray, FloatArray, IntArray
 from otspec.layers.sweep import Race, release, start_race, staying_worth
 from otspec.schemes.arrivals import Nodes
 
-WHOLE = 130
+WHOLE = 40
 """Blocks of at most so many tokens are not merged."""
 
 GRAIN = 0.012

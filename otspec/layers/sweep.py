@@ -48,8 +48,6 @@ class Race(NamedTuple):
     """Working memory, shape (k / CHUNK + 1, 2n, M): polynomials kept on the way through the block."""
     chunk: FloatArray
     """Working memory, shape (CHUNK + 1, 2n, M): polynomials within a chunk."""
-    scratch: FloatArray
-    """Working memory, shape (M,)."""
 
 
 @jit
@@ -74,27 +72,23 @@ def start_race(
     for i in range(end, q.size):
         if heavy[i]:
             clock(q[i] / UNIT, nodes, x, y)
-            admit_heavy(q[i] / UNIT, x, y, below, spare)
+            admit_heavy(q[i] / UNIT, x, y, 1.0, below, spare)
         else:
             odds(q[i] / UNIT, nodes, x)
-            admit(q[i] / UNIT, x, below, spare)
+            admit(q[i] / UNIT, x, 1.0, below, spare)
         below, spare = spare, below
     corners, chunk = np.zeros(((k - 1) // CHUNK + 2, rows, count)), np.zeros((CHUNK + 1, rows, count))
-    scratch = np.empty(count)
     tokens = Tokens(q[start:end] / UNIT, heavy[start:end], arrived, waiting, weights)
-    return Race(tokens, below, thetas, theta_weights, corners, chunk, scratch)
+    return Race(tokens, below, thetas, theta_weights, corners, chunk)
 
 
 @jit_of_sums
-def stay(tokens: Tokens, j: int, chance: float, here: FloatArray, there: FloatArray, scratch: FloatArray) -> None:
+def stay(tokens: Tokens, j: int, chance: float, here: FloatArray, there: FloatArray) -> None:
     """Add token j, which stays with the given chance, to the polynomials `here`, and write them to `there`."""
-    arrived = tokens.arrived[j]
-    for i in range(scratch.size):
-        scratch[i] = chance * arrived[i]
     if tokens.heavy[j]:
-        admit_heavy(chance * tokens.rates[j], scratch, tokens.waiting[j], here, there)
+        admit_heavy(tokens.rates[j], tokens.arrived[j], tokens.waiting[j], chance, here, there)
     else:
-        admit(chance * tokens.rates[j], scratch, here, there)
+        admit(tokens.rates[j], tokens.arrived[j], chance, here, there)
 
 
 @jit_of_sums
@@ -133,12 +127,12 @@ def release(race: Race, owed: FloatArray, worth: FloatArray, released: FloatArra
     released, gained : ndarray, shape (k,)
         Filled in: the probabilities x, and x times the value.
     """
-    k, tokens, corners, chunk, scratch = owed.size, race.tokens, race.corners, race.chunk, race.scratch
+    k, tokens, corners, chunk = owed.size, race.tokens, race.corners, race.chunk
     here, there = race.below.copy(), np.zeros_like(race.below)
     for j in range(k - 1, -1, -1):
         if (j + 1) % CHUNK == 0 or j == k - 1:
             corners[j // CHUNK] = here
-        stay(tokens, j, 1.0, here, there, scratch)
+        stay(tokens, j, 1.0, here, there)
         here, there = there, here
     here[:] = 0.0
     here[0] = 1.0
@@ -146,7 +140,7 @@ def release(race: Race, owed: FloatArray, worth: FloatArray, released: FloatArra
         size = min(CHUNK, k - start)
         chunk[size - 1] = corners[start // CHUNK]
         for c in range(size - 1, 0, -1):
-            stay(tokens, start + c, 1.0, chunk[c], chunk[c - 1], scratch)
+            stay(tokens, start + c, 1.0, chunk[c], chunk[c - 1])
         for c in range(size):
             j = start + c
             full = value(tokens, j, here, chunk[c])
@@ -154,14 +148,14 @@ def release(race: Race, owed: FloatArray, worth: FloatArray, released: FloatArra
             x = (owed[j] - worth[j]) / spread if spread != 0.0 else 0.0
             released[j] = min(max(x, 0.0), 1.0)
             gained[j] = released[j] * full
-            stay(tokens, j, 1.0 - released[j], here, there, scratch)
+            stay(tokens, j, 1.0 - released[j], here, there)
             here, there = there, here
 
 
 @jit
 def staying_worth(race: Race, released: FloatArray, worth: FloatArray) -> None:
     """Fill in what staying to the end is worth: P(drafted, all drafts of the block stay, and the draw falls on it)."""
-    k, tokens, corners, chunk, scratch = released.size, race.tokens, race.corners, race.chunk, race.scratch
+    k, tokens, corners, chunk = released.size, race.tokens, race.corners, race.chunk
     here, there = np.zeros_like(race.below), np.zeros_like(race.below)
     worth[:] = 0.0
     for t in range(race.thetas.size):
@@ -171,16 +165,16 @@ def staying_worth(race: Race, released: FloatArray, worth: FloatArray) -> None:
         for j in range(k):
             if j % CHUNK == 0:
                 corners[j // CHUNK] = here
-            stay(tokens, j, theta * (1.0 - released[j]), here, there, scratch)
+            stay(tokens, j, theta * (1.0 - released[j]), here, there)
             here, there = there, here
         here[:] = race.below
         for start in range((k - 1) // CHUNK * CHUNK, -1, -CHUNK):
             size = min(CHUNK, k - start)
             chunk[0] = corners[start // CHUNK]
             for c in range(size - 1):
-                stay(tokens, start + c, theta * (1.0 - released[start + c]), chunk[c], chunk[c + 1], scratch)
+                stay(tokens, start + c, theta * (1.0 - released[start + c]), chunk[c], chunk[c + 1])
             for c in range(size - 1, -1, -1):
                 j = start + c
                 worth[j] += race.theta_weights[t] * value(tokens, j, chunk[c], here)
-                stay(tokens, j, theta * (1.0 - released[j]), here, there, scratch)
+                stay(tokens, j, theta * (1.0 - released[j]), here, there)
                 here, there = there, here

@@ -102,41 +102,47 @@ def clock(rate: float, nodes: Nodes, arrived: FloatArray, waiting: FloatArray) -
 
 
 @jit_of_sums
-def admit(rate: float, odds: FloatArray, before: FloatArray, after: FloatArray) -> None:
+def admit(rate: float, odds: FloatArray, stays: float, before: FloatArray, after: FloatArray) -> None:
     """Add a token to the polynomials of a set of tokens.
 
     Parameters
     ----------
     rate : float
-        q of the token, in the unit of the nodes, times the chance that it counts if drafted.
+        q of the token, in the unit of the nodes.
     odds : ndarray, shape (M,)
-        Its odds, times that chance.
+        Its odds.
+    stays : float
+        The chance that it counts if drafted.
     before, after : ndarray, shape (2n, M)
         Rows m < n: m tokens have arrived by time s.  Rows n + m: one of m tokens arrives at s, the others before.  In
         separate arrays, for the sake of vector instructions.
     """
     n = before.shape[0] // 2
+    rate *= stays
     for i in range(odds.size):
         after[0, i] = before[0, i]
     for m in range(1, n):
         for i in range(odds.size):
-            after[n + m, i] = before[n + m, i] + odds[i] * before[n + m - 1, i] + rate * before[m - 1, i]
-        for i in range(odds.size):
-            after[m, i] = before[m, i] + odds[i] * before[m - 1, i]
+            x = stays * odds[i]
+            after[n + m, i] = before[n + m, i] + x * before[n + m - 1, i] + rate * before[m - 1, i]
+            after[m, i] = before[m, i] + x * before[m - 1, i]
 
 
 @jit_of_sums
-def admit_heavy(rate: float, arrived: FloatArray, waiting: FloatArray, before: FloatArray, after: FloatArray) -> None:
-    """`admit` for a heavy token: `rate` and `arrived` times the chance that it counts."""
+def admit_heavy(
+    rate: float, arrived: FloatArray, waiting: FloatArray, stays: float, before: FloatArray, after: FloatArray
+) -> None:
+    """`admit` for a heavy token."""
     n = before.shape[0] // 2
+    rate *= stays
     for i in range(arrived.size):
         after[0, i] = waiting[i] * before[0, i]
     for m in range(1, n):
         for i in range(arrived.size):
+            x = stays * arrived[i]
             joined = before[n + m, i] + rate * before[m - 1, i]
-            after[n + m, i] = waiting[i] * joined + arrived[i] * before[n + m - 1, i]
-        for i in range(arrived.size):
-            after[m, i] = waiting[i] * before[m, i] + arrived[i] * before[m - 1, i]
+            after[n + m, i] = waiting[i] * joined + x * before[n + m - 1, i]
+            after[m, i] = waiting[i] * before[m, i] + x * before[m - 1, i]
 
 
 @jit_of_sums
@@ -159,12 +165,12 @@ def chain(q: FloatArray, heavy: BoolArray, n: int, nodes: Nodes) -> FloatArray:
             clock(rate, nodes, x, waiting)
             for m in range(count):
                 total += weights[m] * (rate * waiting[m] * state[n - 1, m] + x[m] * state[2 * n - 1, m])
-            admit_heavy(rate, x, waiting, state, spare)
+            admit_heavy(rate, x, waiting, 1.0, state, spare)
         else:
             odds(rate, nodes, x)
             for m in range(count):
                 total += weights[m] * (rate * state[n - 1, m] + x[m] * state[2 * n - 1, m])
-            admit(rate, x, state, spare)
+            admit(rate, x, 1.0, state, spare)
         state, spare = spare, state
         law[i] = total
     return law
