@@ -11,6 +11,7 @@ The left one is the acceptance of picking a draft with law g and verifying it as
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -72,7 +73,23 @@ def single_draft_law(problem: Problem) -> FloatArray:
     return problem.scheme.prob(np.arange(problem.vocab)[:, None])
 
 
-def _by_prefixes(problem: Problem, order: IntArray) -> tuple[FloatArray, IntArray]:
+class Minorant(NamedTuple):
+    """The greatest convex minorant of the hit function against p, along an order of which prefixes decide."""
+
+    tokens: IntArray
+    """Shape (m,): the tokens of the order that can be drafted or have target mass; all others weigh nothing."""
+    starts: IntArray
+    """Where in `tokens` its segments start."""
+    hit: FloatArray
+    """Shape (m,): what the hit function gains on the segment of each token."""
+    target: FloatArray
+    """Shape (m,): target mass of that segment."""
+    law: FloatArray
+    """Shape (m,): the proposal, on each segment a multiple of p."""
+
+
+def minorant(problem: Problem, order: IntArray) -> Minorant:
+    """The minorant along an order as `DraftScheme.prefix_order` gives it."""
     law = problem.scheme.priority_law(order)
     # The minorant of f from the left is the majorant of 1 - f from the right.  Tokens that weigh nothing bend neither.
     falling = order[::-1][((law > 0) | (problem.p > 0))[order[::-1]]]
@@ -81,12 +98,19 @@ def _by_prefixes(problem: Problem, order: IntArray) -> tuple[FloatArray, IntArra
     blocks = concave_blocks(target, law, np.ones_like(law), end, rise, run)
     sizes = np.diff(end[: blocks + 1])
     rise, run = np.repeat(rise[1 : blocks + 1], sizes), np.repeat(run[1 : blocks + 1], sizes)
-    proposal = np.zeros(problem.vocab)
     with np.errstate(invalid="ignore"):
         # A block without target mass has nothing to share its law by, and no use for it.
-        proposal[falling] = np.where(run > 0, rise * (target / run), law)
+        law = np.where(run > 0, rise * (target / run), law)
+    starts = falling.size - end[blocks:0:-1].astype(np.int64)
+    return Minorant(falling[::-1], starts, rise[::-1], run[::-1], law[::-1])
+
+
+def _by_prefixes(problem: Problem, order: IntArray) -> tuple[FloatArray, IntArray]:
+    tokens, _, hit, target, law = minorant(problem, order)
+    proposal = np.zeros(problem.vocab)
+    proposal[tokens] = law
     over_drafted = np.zeros(problem.vocab, dtype=bool)
-    over_drafted[falling] = rise > run * (1 + TIE_TOL)
+    over_drafted[tokens] = hit > target * (1 + TIE_TOL)
     reachable = problem.scheme.reachable()
     over_drafted[reachable] |= problem.p[reachable] == 0  # they cost nothing in p(H)
     return proposal, np.flatnonzero(over_drafted)

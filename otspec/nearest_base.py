@@ -18,8 +18,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 
+from otspec.certificate import minorant
 from otspec.errors import ProblemError
 from otspec.jit import jit
 from otspec.laws import FloatArray, IntArray, sum_by
@@ -33,9 +33,6 @@ EPS, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
 
 RIDGE = 1e-14
 """Relative, on the diagonal of scalar products: keeps points that are nearly dependent from splitting one share."""
-
-STEEP = 1e290
-"""Slopes from here on are as good as infinite."""
 
 
 class Atom(NamedTuple):
@@ -73,22 +70,19 @@ class Wanted:
             order = reachable[np.argsort(-problem.p[reachable], kind="stable")]
             p = problem.p[order]
             return cls(order, np.zeros(1, dtype=np.int64), p, p, priority_law(problem.scheme, order))
-        by_order = problem.scheme.priority_law(order)
+        along = minorant(problem, order)
         drafted = np.zeros(problem.vocab, dtype=bool)
         drafted[reachable] = True
-        order = order[drafted[order]]
-        by_order, p = by_order[order], problem.p[order]
-        law = by_order.copy()
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            slope = law / p
-        # Where p is 0, or too small to divide by, nothing is to be gained: such tokens come last and keep their law.
-        flat = int(np.argmin(np.append(slope < STEEP, False)))
-        pooled = isotonic_regression(slope[:flat], weights=p[:flat]) if flat else None
-        starts = np.arange(flat, order.size)
-        if pooled is not None:
-            law[:flat] = pooled.x * p[:flat]
-            starts = np.concatenate((pooled.blocks[:-1], starts))
-        return cls(order, starts, p, law, by_order)
+        kept = drafted[along.tokens]
+        # Counted over the tokens kept; a segment of none of them ends where it starts.
+        starts = np.unique(np.concatenate(([0], np.cumsum(kept)))[along.starts])
+        drafted[along.tokens] = False
+        idle = np.flatnonzero(drafted)  # their chance to be picked underflows, and they are not wanted: last
+        order = np.concatenate((along.tokens[kept], idle))
+        law = np.concatenate((along.law[kept], np.zeros(idle.size)))
+        starts = np.concatenate((starts[starts < kept.sum()], kept.sum() + np.arange(idle.size)))
+        by_order = priority_law(problem.scheme, order)
+        return cls(order, starts, problem.p[order], law, by_order)
 
     def priorities(self, slope: FloatArray) -> IntArray:
         """Places in `order`, each block's own by ascending slope."""
@@ -213,8 +207,10 @@ def to_affine_minimum(points: FloatArray, gram: FloatArray, rows: IntArray, near
     scale, toward, uniform = np.empty(m), np.empty(m), np.empty(m)
     mean = 0.0
     for i in range(m):
-        scale[i] = 1.0 / math.sqrt(max(gram[rows[i], rows[i]], TINY))
         mean += gram[rows[i], rows[i]] / m
+    for i in range(m):
+        # A point may lie on the origin; the floor keeps what is divided by its length from overflowing.
+        scale[i] = 1.0 / math.sqrt(max(gram[rows[i], rows[i]], 1e-290 * mean, TINY))
     factor = np.empty((m, m))
     for i in range(m):
         toward[i] = -scale[i] * np.dot(points[rows[i]], nearest)
