@@ -4,7 +4,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 REPORT ?= report
-DEMO ?= --k 10,100 --n 2,3,4 --solver all --positions 30 --data llama3 --budget 10 --jobs 2
+SOLVERS ?= interval,global_resolution,global_resolution:tau=1e-4,max_flow,max_flow:engine=igraph,slackness,lp,canonical,kseq,rrs
+DEMO ?= --k 10,100 --n 2,3,4 --solver $(SOLVERS) --positions 30 --data llama3 --budget 10 --jobs 2
 BIN = $(VENV)/bin
 INSTALLED = $(VENV)/installed
 

@@ -49,7 +49,7 @@ def plot(summaries: Sequence[Summary], profile: str, path: Path) -> None:
         shown = [s for s in summaries if s.cell.solver == solver and not s.refused]
         at = np.array([settings.index((s.cell.k, s.cell.n)) for s in shown]) + _shift(number, series)
         low, middle, high = np.array([s.quartiles_ms for s in shown]).reshape(-1, 3).T
-        colour = plt.get_cmap("tab10")(number % 10)
+        colour = plt.get_cmap("tab10" if len(solvers) <= 10 else "tab20")(number % 20)
         style = {"color": colour, "marker": "o", "markersize": 5, "linestyle": "none"}
         times.errorbar(at, middle, yerr=(middle - low, high - middle), capsize=2, label=solver, **style)
         _draw_arrows(times, at, high, np.array([s.lower_bound for s in shown], dtype=bool), colour)
