@@ -26,7 +26,6 @@ from otspec.extras import installed, require
 from otspec.interval.lottery import (
     Sizes,
     certify,
-    concave_blocks,
     measure_places,
     room_for,
     solve_and_certify,
@@ -34,6 +33,7 @@ from otspec.interval.lottery import (
 )
 from otspec.interval.ratio_sort import sort_by_ratio
 from otspec.laws import FloatArray, IntArray
+from otspec.majorant import concave_blocks
 from otspec.registry import get
 from otspec.schemes import IID
 

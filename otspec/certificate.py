@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from otspec.flow import Network, min_cut
-from otspec.interval.lottery import concave_blocks
 from otspec.laws import FloatArray, IntArray, sum_by
+from otspec.majorant import concave_blocks
 from otspec.problem import Problem
 from otspec.schemes import Arcs, DraftSets
 from otspec.sweep import sweep

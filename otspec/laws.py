@@ -12,6 +12,7 @@ from otspec.tolerances import MASS_TOL
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+IndexArray = npt.NDArray[np.int32]
 BoolArray = npt.NDArray[np.bool_]
 
 

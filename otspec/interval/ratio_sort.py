@@ -8,10 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from otspec.jit import jit
-from otspec.laws import FloatArray
+from otspec.laws import FloatArray, IndexArray
 
 KeyArray = npt.NDArray[np.uint64]
-IndexArray = npt.NDArray[np.int32]
 
 DIGIT = 11
 """Bits of a radix digit: its counters fill half of a first-level cache."""

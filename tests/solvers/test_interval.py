@@ -11,9 +11,10 @@ import pytest
 import otspec
 from otspec import IID, Problem, ProblemError, SolveError, Status, Table
 from otspec.extras import installed
-from otspec.interval.lottery import Places, Sizes, concave_blocks, hold_in_block, room_for, trim, workspace
+from otspec.interval.lottery import Places, Sizes, hold_in_block, room_for, trim, workspace
 from otspec.interval.pick_place import PlaceRule
 from otspec.interval.ratio_sort import sort_by_ratio
+from otspec.majorant import concave_blocks
 from otspec.plans import Pick
 from otspec.schemes.iid import power_increments
 
