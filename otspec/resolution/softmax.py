@@ -42,32 +42,48 @@ def minimise(
     max_iterations : int
         The iterations to stop at.
     """
-    gradient = np.empty(targets.size)
+    gradient = np.zeros(targets.size)
 
-    def function(alpha: FloatArray) -> tuple[float, FloatArray]:
+    def function(alpha: FloatArray) -> float:
         value, rows = value_and_rows(index, mass, slack, alpha)
         np.subtract(rows, targets, out=gradient)
-        return value - float(targets @ alpha), gradient.copy()
+        miss = float(np.abs(gradient).sum())
+        if miss <= slope:
+            raise _Flat(alpha.copy(), miss)
+        return value - float(targets @ alpha)
 
-    def stop_when_flat(xk: FloatArray) -> None:
-        # The last point evaluated is the one that the line search took.
-        if np.abs(gradient).sum() <= slope:
-            raise StopIteration
+    def gradient_there(alpha: FloatArray) -> FloatArray:
+        return gradient.copy()  # scipy asks where it has just evaluated the function
 
-    start = np.zeros(targets.size)
-    function(start)
-    if np.abs(gradient).sum() <= slope:
-        return Minimum(start, float(np.abs(gradient).sum()), 0)
-    found = minimize(
-        function,
-        start,
-        jac=True,
-        method="L-BFGS-B",
-        callback=stop_when_flat,
-        # Without its own tests, which look at the largest entry of the gradient and at the decrease.
-        options={"maxiter": max_iterations, "gtol": 0.0, "ftol": 0.0},
-    )
-    return Minimum(np.clip(found.x, -REACH, REACH), float(np.abs(function(found.x)[1]).sum()), found.nit)
+    iterations = 0
+
+    def count(xk: FloatArray) -> None:
+        nonlocal iterations
+        iterations += 1
+
+    try:
+        found = minimize(
+            function,
+            np.zeros(targets.size),
+            jac=gradient_there,
+            method="L-BFGS-B",
+            callback=count,
+            # Without its own tests, which look at the largest entry of the gradient and at the decrease.
+            options={"maxiter": max_iterations, "gtol": 0.0, "ftol": 0.0},
+        )
+    except _Flat as flat:
+        return Minimum(np.clip(flat.alpha, -REACH, REACH), flat.slope, iterations)
+    rows = value_and_rows(index, mass, slack, found.x)[1]
+    return Minimum(np.clip(found.x, -REACH, REACH), float(np.abs(rows - targets).sum()), iterations)
+
+
+class _Flat(Exception):
+    """Raised at the first point that is flat enough: the quickest way out of scipy's loop."""
+
+    def __init__(self, alpha: FloatArray, slope: float) -> None:
+        super().__init__()
+        self.alpha = alpha
+        self.slope = slope
 
 
 @jit
