@@ -1,0 +1,350 @@
+"""The kernels of nested labels: who owns which part of [0, 1], one prefix after the other.
+
+`docs/paths.md` has the statement and the proof; in short:
+
+* Every drafted path carries one label, uniform on [0, 1].  What a prefix v owns of the labels is described by the law
+  of the label of a path through v, its `Label`: a step density on few pieces.  The root owns all.
+* The children of v are laid as *places* along v's own coordinate t in [0, 1] (t = how much of v's labels lie lower),
+  in ascending order of p/q, each as long as its q.  The places are measured with the law of the largest of K labels,
+  and the least concave majorant cuts them into blocks, as in `otspec.interval`.
+* In a block, every token that is worth less than its due *swaps* parts of its place, measure for measure, with later
+  tokens that are worth more.  A swap of the amount e between places of density d < d' moves e (d' - d).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from otspec.interval.lottery import LEVEL, concave_blocks
+from otspec.interval.ratio_sort import IndexArray, sort_by_ratio
+from otspec.jit import jit
+from otspec.laws import FloatArray, IntArray
+
+
+class Label(NamedTuple):
+    """Law of the label of a path through a prefix: uniform on each piece; pieces ascend and do not overlap.
+
+    In the unit `scale`, in which the last piece ends at 1: labels of rare prefixes would run out of floats.
+    """
+
+    low: FloatArray
+    """Shape (pieces,): where each begins."""
+    length: FloatArray
+    """Shape (pieces,): how long it is; as an end, pieces below an ulp of `low` would vanish."""
+    share: FloatArray
+    """Shape (pieces,): probability of each."""
+    scale: float
+
+
+class Places(NamedTuple):
+    """The places of a prefix's children along its coordinate, and the swaps; *ranks* count places upwards.
+
+    A token may have several places.
+    """
+
+    token: IntArray
+    """Shape (k,): the token of each rank."""
+    size: FloatArray
+    """Shape (k,): the length of each place; they sum to 1."""
+    piece: IntArray
+    """Shape (k,): the piece of the prefix's label in which each begins."""
+    used: FloatArray
+    """Shape (k,): how much of that piece lies lower."""
+    kept: FloatArray
+    """Shape (k,): what its token keeps of each place."""
+    seeker: IndexArray
+    """Shape (swaps,): rank of the lower place of each swap."""
+    giver: IndexArray
+    """Shape (swaps,): rank of the higher one."""
+    amount: FloatArray
+    """Shape (swaps,): length that changes hands, both ways."""
+    proposal: FloatArray
+    """Shape (V,): law of the next token, given that a picked path goes through the prefix, by the swaps as they are."""
+
+
+class Owned(NamedTuple):
+    """The parts of places that one token owns."""
+
+    rank: IntArray
+    """Ascending."""
+    amount: FloatArray
+
+
+@jit
+def whole() -> Label:
+    """The label of the root."""
+    return Label(np.zeros(1), np.ones(1), np.ones(1), 1.0)
+
+
+@jit
+def mean_density(low: float, length: float, n: int) -> float:
+    """Mean of n u**(n-1) over [low, low + length], as a sum of positive terms: a difference would lose short ones."""
+    high = low + length
+    total = 0.0
+    power = 1.0
+    for _ in range(n):
+        total = total * high + power
+        power *= low
+    return total
+
+
+@jit
+def measure_places(size: FloatArray, label: Label, n: int, piece: IntArray, used: FloatArray, density: FloatArray) -> None:
+    """Lay places of these sizes end to end along the coordinate of a label; fill in where, and their densities.
+
+    The density of a place is the mean of n u**(n-1) over the labels in it, in the label's own unit.  The last piece
+    takes whatever rounding leaves over.
+    """
+    i = 0
+    inside = 0.0
+    last = label.share.size - 1
+    for j in range(size.size):
+        piece[j] = i
+        used[j] = inside
+        need = size[j]
+        worth = 0.0
+        while True:
+            left = max(label.share[i] - inside, 0.0)
+            take = need if i == last or need <= left else left
+            stretch = label.length[i] / label.share[i]
+            worth += take * mean_density(label.low[i] + inside * stretch, take * stretch, n)
+            if i == last or need <= left:
+                inside += take
+                break
+            need -= take
+            i += 1
+            inside = 0.0
+        density[j] = worth / size[j]
+
+
+@jit
+def refine(p: FloatArray, q: FloatArray, n: int, label: Label, weight: float, spread: FloatArray) -> Places:
+    """Share what a prefix owns among its children.
+
+    Parameters
+    ----------
+    p, q : ndarray, shape (V,)
+        Target and draft law after the prefix.
+    n : int
+        Number of paths.
+    label : Label
+        Of the prefix.
+    weight : float
+        The block-verification weight of the prefix.  Used with more than one value in `spread` only.
+    spread : ndarray, shape (J,)
+        Ascending factors with mean 1.  Every token is split into J of equal q whose p are p / J times these: its share
+        of the labels becomes wider, which later levels profit from.  What the children of this prefix accept at the
+        given weight is not changed: the tokens of proposal above weight * p stay among themselves, the others too.
+    """
+    vocab = q.size
+    keys = np.empty((2, vocab), dtype=np.uint64)
+    order = np.empty(vocab, dtype=np.int32)
+    target, size = np.empty(vocab), np.empty(vocab)
+    k = sort_by_ratio(p, q, 1.0, 1.0, keys, order, target, size)
+    token = order[:k].astype(np.int64)
+    target, size = target[:k], size[:k]
+    cut = k
+    if spread.size > 1:
+        piece, used, density = np.empty(k, dtype=np.int64), np.empty(k), np.empty(k)
+        measure_places(size, label, n, piece, used, density)
+        cut = over_drafted(target, size, density, weight)
+        token, target, size = split(token, target, size, cut, spread)
+        cut *= spread.size
+    m = token.size
+    piece, used, density = np.empty(m, dtype=np.int64), np.empty(m), np.empty(m)
+    measure_places(size, label, n, piece, used, density)
+    kept = size.copy()
+    seeker, giver, amount = np.empty(m, dtype=np.int32), np.empty(m, dtype=np.int32), np.empty(m)
+    end, rise, run = np.empty(m + 1, dtype=np.int32), np.empty(m + 1), np.empty(m + 1)
+    worth = size * density
+    swaps = 0
+    for first, last in ((0, cut), (cut, m)):
+        blocks = concave_blocks(target[first:last], size[first:last], density[first:last], end, rise, run)
+        for b in range(blocks):
+            if end[b + 1] - end[b] > 1 and run[b + 1] > 0.0:
+                slope = rise[b + 1] / run[b + 1]
+                swaps = swap_in_block(
+                    first + end[b], first + end[b + 1], slope, target, size, density, kept, seeker, giver, amount, swaps
+                )
+    proposal = np.zeros(vocab)
+    total = 0.0
+    for j in range(m):
+        worth[j] = kept[j] * density[j]
+    for s in range(swaps):
+        worth[seeker[s]] += amount[s] * density[giver[s]]
+        worth[giver[s]] += amount[s] * density[seeker[s]]
+    for j in range(m):
+        proposal[token[j]] += worth[j]
+        total += worth[j]
+    if total > 0.0:
+        proposal /= total
+    else:  # labels so low that their measure underflows: such a path is never picked
+        proposal[:] = q
+    return Places(token, size, piece, used, kept, seeker[:swaps], giver[:swaps], amount[:swaps], proposal)
+
+
+@jit
+def over_drafted(target: FloatArray, size: FloatArray, density: FloatArray, weight: float) -> int:
+    """How many ranks lie in blocks whose proposal exceeds weight * p; they come first."""
+    k = size.size
+    end, rise, run = np.empty(k + 1, dtype=np.int32), np.empty(k + 1), np.empty(k + 1)
+    total = (size * density).sum()
+    ranks = 0
+    for b in range(concave_blocks(target, size, density, end, rise, run)):
+        if rise[b + 1] > weight * total * run[b + 1]:
+            ranks = end[b + 1]
+    return ranks
+
+
+@jit
+def split(
+    token: IntArray, target: FloatArray, size: FloatArray, cut: int, spread: FloatArray
+) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Split every token as `refine` says; ascending order of p/q below the cut, and again above it."""
+    parts = spread.size
+    many = token.size * parts
+    tokens, targets, sizes = np.empty(many, dtype=np.int64), np.empty(many), np.empty(many)
+    at = 0
+    for first, last in ((0, cut), (cut, token.size)):
+        head = np.full(parts, first)  # the lists of the first parts, second parts, ... are sorted: merge them
+        while at < last * parts:
+            best = -1
+            least = np.inf
+            for c in range(parts):
+                if head[c] < last:
+                    ratio = target[head[c]] * spread[c] / size[head[c]]
+                    if best < 0 or ratio < least:
+                        best, least = c, ratio
+            j = head[best]
+            head[best] += 1
+            tokens[at] = token[j]
+            targets[at] = target[j] * spread[best] / parts
+            sizes[at] = size[j] / parts
+            at += 1
+    return tokens, targets, sizes
+
+
+@jit
+def swap_in_block(
+    first: int,
+    last: int,
+    slope: float,
+    target: FloatArray,
+    size: FloatArray,
+    density: FloatArray,
+    kept: FloatArray,
+    seeker: IndexArray,
+    giver: IndexArray,
+    amount: FloatArray,
+    swaps: int,
+) -> int:
+    """Swap until every token of the block owns the measure slope * p, and return the number of all swaps so far.
+
+    A token worth less than that is a seeker, one worth more a giver.  Every giver hands its surplus to the seekers
+    that have waited longest.  Seekers come before their givers in the order of p/q, so
+    density <= due/q <= due/q of the giver <= density of the giver, and no token swaps more than its place.
+    """
+    wanted = 0.0
+    waiting = first
+    for j in range(first, last):
+        surplus = size[j] * density[j] - slope * target[j]
+        if surplus <= LEVEL * size[j] * density[j]:
+            continue
+        while surplus > 0.0 and waiting < j:
+            if wanted == 0.0:
+                wanted = slope * target[waiting] - size[waiting] * density[waiting]
+                if wanted <= LEVEL * size[waiting] * density[waiting]:
+                    wanted = 0.0
+                    waiting += 1
+                    continue
+            moved = min(wanted, surplus)
+            most = min(kept[waiting], kept[j])
+            step = density[j] - density[waiting]
+            swapped = moved / step if moved < most * step else most
+            if step > 0.0 and swapped > 0.0:
+                kept[waiting] -= swapped
+                kept[j] -= swapped
+                seeker[swaps], giver[swaps], amount[swaps] = waiting, j, swapped
+                swaps += 1
+            surplus -= moved
+            wanted -= moved
+            if wanted == 0.0:
+                waiting += 1
+    return swaps
+
+
+@jit
+def owned_by(places: Places, token: int) -> Owned:
+    """What a token owns, place by place."""
+    rank, amount = [0 for _ in range(0)], [0.0 for _ in range(0)]
+    for j in range(places.token.size):
+        if places.token[j] == token and places.kept[j] > 0.0:
+            rank.append(j)
+            amount.append(places.kept[j])
+    for s in range(places.amount.size):
+        if places.token[places.seeker[s]] == token:
+            rank.append(np.int64(places.giver[s]))
+            amount.append(places.amount[s])
+        if places.token[places.giver[s]] == token:
+            rank.append(np.int64(places.seeker[s]))
+            amount.append(places.amount[s])
+    ranks, amounts = np.array(rank), np.array(amount)
+    order = np.argsort(ranks)
+    top = -1
+    for at in order:
+        if top >= 0 and rank[top] == ranks[at]:
+            amount[top] += amounts[at]
+        else:
+            top += 1
+            rank[top], amount[top] = ranks[at], amounts[at]
+    return Owned(np.array(rank)[: top + 1], np.array(amount)[: top + 1])
+
+
+@jit
+def label_of(owned: Owned, places: Places, label: Label) -> Label:
+    """The label of a child, from what it owns of its parent's."""
+    low, length, share = [0.0 for _ in range(0)], [0.0 for _ in range(0)], [0.0 for _ in range(0)]
+    total = owned.amount.sum()
+    last = label.share.size - 1
+    for at in range(owned.rank.size):
+        j = owned.rank[at]
+        i = places.piece[j]
+        inside = places.used[j]
+        need = places.size[j]
+        density = owned.amount[at] / places.size[j] / total
+        while True:
+            left = max(label.share[i] - inside, 0.0)
+            take = need if i == last or need <= left else left
+            if take * density > 0.0:
+                stretch = label.length[i] / label.share[i]
+                low.append(label.low[i] + inside * stretch)
+                length.append(take * stretch)
+                share.append(take * density)
+            if i == last or need <= left:
+                break
+            need -= take
+            i += 1
+            inside = 0.0
+    unit = low[-1] + length[-1]
+    if not unit > 0.0:
+        return Label(np.zeros(1), np.ones(1), np.ones(1), label.scale)
+    return Label(np.array(low) / unit, np.array(length) / unit, np.array(share), label.scale * unit)
+
+
+@jit
+def place_at(owned: Owned, position: float) -> tuple[int, float]:
+    """From a token's own coordinate to the place and the fraction of it: the labels in between, monotonely."""
+    before = position * owned.amount.sum()
+    at = 0
+    while at < owned.rank.size - 1 and before >= owned.amount[at]:
+        before -= owned.amount[at]
+        at += 1
+    return owned.rank[at], min(before / owned.amount[at], 1.0)
+
+
+@jit
+def coordinate(places: Places, rank: int, fraction: float) -> float:
+    """From a place and a fraction of it to the coordinate of the prefix."""
+    return min(places.size[:rank].sum() + fraction * places.size[rank], 1.0)

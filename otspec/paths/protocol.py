@@ -1,0 +1,39 @@
+"""What every verifier of several drafted paths answers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from otspec.laws import FloatArray
+from otspec.paths.tree import Tree
+
+
+class PathVerdict(NamedTuple):
+    """What comes out of the verification of one tree: ``tree.prefix(node)``, then `token`."""
+
+    node: int
+    """The last accepted node."""
+    accepted: int
+    """How many drafted tokens are accepted, 0 to L."""
+    token: int
+    """The token after them; the target model goes on from there."""
+
+
+class PathVerifier(Protocol):
+    """A rule that accepts a prefix of one of the drafted paths and adds a token.
+
+    A lossless one puts out text with the target's law: what it puts out, continued by the target model, has the law of
+    target text.  Its worth is the mean number of accepted tokens.
+    """
+
+    @property
+    def exchangeable(self) -> bool:
+        """Whether the order of the paths does not matter."""
+
+    def verify(self, tree: Tree, rng: np.random.Generator) -> PathVerdict:
+        """Accept a prefix and draw the token after it."""
+
+    def stop_law(self, tree: Tree) -> FloatArray:
+        """Exact law of the verdict given the tree, shape (N, V): P(the prefix is node v, the token after it is x)."""

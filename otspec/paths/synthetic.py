@@ -1,0 +1,70 @@
+"""Synthetic language models whose laws depend on the whole prefix, drawn when first asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from otspec.errors import ProblemError
+from otspec.laws import FloatArray, as_count, law_from_logits
+from otspec.paths.tree import Model, Prefix
+
+
+@dataclass(frozen=True)
+class Regime:
+    """How sharp the target is, and how far the draft: both drawn afresh, uniformly from the list, at every prefix."""
+
+    scale: tuple[float, ...]
+    """Standard deviations of the target's logits."""
+    noise: tuple[float, ...]
+    """Standard deviations of what the draft's logits add to them."""
+    relative: bool = False
+    """Whether the noise is in units of the scale."""
+
+
+REGIMES = {
+    "tiny": Regime((0.7, 1.5, 2.5), (0.4, 1.0, 2.0), relative=True),
+    "mixed": Regime((1.0, 2.0, 3.0, 5.0), (0.5, 1.0)),
+    "close": Regime((2.0, 3.0, 5.0), (0.2, 0.4)),
+    "far": Regime((1.0, 2.0, 3.0), (1.0, 2.0)),
+    "sharp": Regime((4.0, 8.0), (0.5, 1.0, 2.0)),
+}
+
+
+def synthetic(regime: str | Regime, vocab: int, seed: int = 0, remember: int = 1024) -> Model:
+    """A pair of models with independent random laws at every prefix.
+
+    Parameters
+    ----------
+    regime : str or Regime
+        A name in `REGIMES`, or settings.
+    vocab : int
+        Number of tokens V.
+    seed : int
+        The laws are a function of it and the prefix.
+    remember : int
+        How many prefixes' laws to keep at hand.
+
+    Raises
+    ------
+    ProblemError
+        If there is no such regime, or vocab is no positive integer.
+    """
+    if isinstance(regime, str):
+        if regime not in REGIMES:
+            raise ProblemError(f"no regime {regime!r}; known: {', '.join(REGIMES)}")
+        regime = REGIMES[regime]
+    vocab = as_count("vocab", vocab)
+
+    @lru_cache(remember)
+    def laws(prefix: Prefix) -> tuple[FloatArray, FloatArray]:
+        rng = np.random.default_rng((seed, *prefix))
+        scale = rng.choice(regime.scale)
+        noise = rng.choice(regime.noise) * (scale if regime.relative else 1.0)
+        logits = scale * rng.standard_normal(vocab)
+        draft_logits = logits + noise * rng.standard_normal(vocab)
+        return law_from_logits("target", logits), law_from_logits("draft", draft_logits)
+
+    return Model(lambda prefix: laws(prefix)[0], lambda prefix: laws(prefix)[1])

@@ -1,0 +1,98 @@
+"""One token at a time: any solver of the registry at every node, with as many drafts as paths survive [sun2023spectr]."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+
+from otspec.front_door import solve
+from otspec.laws import FloatArray, IntArray
+from otspec.paths.protocol import PathVerdict
+from otspec.paths.tree import Tree
+from otspec.plans import Plan
+from otspec.problem import Problem
+from otspec.registry import Solver
+from otspec.schemes import IID
+
+
+@dataclass(frozen=True)
+class TokenWise:
+    """Verify the next tokens of the surviving paths as i.i.d. drafts; the paths that agree with the output survive.
+
+    Given the prefix and their number, the survivors' next tokens are i.i.d. from the draft law: nothing else was
+    looked at.  That is what makes the rule lossless, and why n is the number of survivors, not K.
+
+    Parameters
+    ----------
+    solver : str or Solver
+        Of i.i.d. drafts, as `otspec.solve` takes it.
+    remember : int
+        How many plans to keep, for callers that come back to the same few laws (enumeration).
+    exchangeable : bool
+        Whether the solver's plans treat all orders of the drafts alike, as those of optimal plans do.
+    """
+
+    solver: str | Solver = "interval"
+    remember: int = 0
+    exchangeable: bool = True
+    _plan: _Remembered = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_plan", _Remembered(self.solver, self.remember))
+
+    def verify(self, tree: Tree, rng: np.random.Generator) -> PathVerdict:
+        """Accept token by token while a path agrees with the output."""
+        node, alive = 0, np.arange(tree.count)
+        for accepted in range(tree.length):
+            drafts = tree.token[tree.node[alive, accepted + 1]]
+            token = self._plan(tree.target[node], tree.draft[node], alive.size).sample(drafts, rng)
+            alive = alive[drafts == token]
+            if not alive.size:
+                return PathVerdict(node, accepted, token)
+            node = int(tree.node[alive[0], accepted + 1])
+        return PathVerdict(node, tree.length, int(rng.choice(tree.target.shape[1], p=tree.target[node])))
+
+    def stop_law(self, tree: Tree) -> FloatArray:
+        """Exact law of the verdict given the tree, shape (N, V)."""
+        law = np.zeros_like(tree.target)
+        self._go_on(tree, law, 1.0, np.arange(tree.count), 0)
+        return law
+
+    def _go_on(self, tree: Tree, law: FloatArray, chance: float, alive: IntArray, accepted: int) -> None:
+        """Add what follows, with this chance, once the paths alive have their first tokens accepted."""
+        node = tree.node[alive[0], accepted]
+        if accepted == tree.length:
+            law[node] += chance * tree.target[node]
+            return
+        drafts = tree.token[tree.node[alive, accepted + 1]]
+        output = self._plan(tree.target[node], tree.draft[node], alive.size).conditional(drafts)
+        stopped = chance * output
+        stopped[drafts] = 0.0
+        law[node] += stopped
+        for token in np.unique(drafts):
+            if output[token] > 0:
+                self._go_on(tree, law, chance * output[token], alive[drafts == token], accepted + 1)
+
+
+class _Remembered:
+    """Plans by laws and number of drafts."""
+
+    def __init__(self, solver: str | Solver, size: int) -> None:
+        self.solver = solver
+        self.size = size
+        self.by_bytes = lru_cache(size)(self._make)
+
+    def __call__(self, p: FloatArray, q: FloatArray, n: int) -> Plan:
+        if self.size:
+            return self.by_bytes(p.tobytes(), q.tobytes(), n)
+        return self._solve(p, q, n)
+
+    def _make(self, p: bytes, q: bytes, n: int) -> Plan:
+        return self._solve(np.frombuffer(p), np.frombuffer(q), n)
+
+    def _solve(self, p: FloatArray, q: FloatArray, n: int) -> Plan:
+        plan = solve(Problem(p, IID(q, n)), self.solver).plan
+        assert plan is not None
+        return plan
