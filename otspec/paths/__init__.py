@@ -1,0 +1,33 @@
+"""Verifying K drafted paths of L tokens jointly: which prefix to accept, and which token to add.
+
+`tree` merges the paths, `protocol` says what a verifier answers; `block` verifies a picked path, `labels` and `nested`
+pick it best, `pick_then_block`, `token_wise` and `traversal` are the rules to compare with; `enumeration` and `bound`
+judge them on small models, `synthetic` makes models of any size.  The statement and its proof are in `docs/paths.md`.
+"""
+
+from otspec.paths.block import Block
+from otspec.paths.enumeration import PathLaw, path_law
+from otspec.paths.nested import Nested
+from otspec.paths.pick_then_block import PickThenBlock
+from otspec.paths.protocol import PathVerdict, PathVerifier
+from otspec.paths.synthetic import REGIMES, Regime, synthetic
+from otspec.paths.token_wise import TokenWise
+from otspec.paths.traversal import Traversal
+from otspec.paths.tree import Model, Tree
+
+__all__ = [
+    "REGIMES",
+    "Block",
+    "Model",
+    "Nested",
+    "PathLaw",
+    "PathVerdict",
+    "PathVerifier",
+    "PickThenBlock",
+    "Regime",
+    "TokenWise",
+    "Traversal",
+    "Tree",
+    "path_law",
+    "synthetic",
+]

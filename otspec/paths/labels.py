@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,9 @@ from otspec.interval.lottery import LEVEL, concave_blocks
 from otspec.interval.ratio_sort import IndexArray, sort_by_ratio
 from otspec.jit import jit
 from otspec.laws import FloatArray, IntArray
+
+NO_SPREAD = np.ones(1)
+"""The factors of `refine` that split nothing."""
 
 
 class Label(NamedTuple):
@@ -79,22 +83,35 @@ def whole() -> Label:
 
 
 @jit
-def mean_density(low: float, length: float, n: int) -> float:
-    """Mean of n u**(n-1) over [low, low + length], as a sum of positive terms: a difference would lose short ones."""
+def mean_density(low: float, length: float, counts: FloatArray) -> float:
+    """Mean density, over [low, low + length], of the largest of n uniform labels.
+
+    It is the sum over i of (low + length)**i * low**(n-1-i), all terms positive: a difference of powers would lose
+    short intervals.
+
+    Parameters
+    ----------
+    counts : ndarray, shape (K,)
+        The probability of each n = 1, ..., K.
+    """
     high = low + length
+    mean = 0.0
     total = 0.0
     power = 1.0
-    for _ in range(n):
+    for n in range(counts.size):
         total = total * high + power
         power *= low
-    return total
+        mean += counts[n] * total
+    return mean
 
 
 @jit
-def measure_places(size: FloatArray, label: Label, n: int, piece: IntArray, used: FloatArray, density: FloatArray) -> None:
+def measure_places(
+    size: FloatArray, label: Label, counts: FloatArray, piece: IntArray, used: FloatArray, density: FloatArray
+) -> None:
     """Lay places of these sizes end to end along the coordinate of a label; fill in where, and their densities.
 
-    The density of a place is the mean of n u**(n-1) over the labels in it, in the label's own unit.  The last piece
+    The density of a place is that of the largest of n labels, n as in `mean_density`, in the label's own unit.  The last piece
     takes whatever rounding leaves over.
     """
     i = 0
@@ -109,7 +126,7 @@ def measure_places(size: FloatArray, label: Label, n: int, piece: IntArray, used
             left = max(label.share[i] - inside, 0.0)
             take = need if i == last or need <= left else left
             stretch = label.length[i] / label.share[i]
-            worth += take * mean_density(label.low[i] + inside * stretch, take * stretch, n)
+            worth += take * mean_density(label.low[i] + inside * stretch, take * stretch, counts)
             if i == last or need <= left:
                 inside += take
                 break
@@ -120,15 +137,17 @@ def measure_places(size: FloatArray, label: Label, n: int, piece: IntArray, used
 
 
 @jit
-def refine(p: FloatArray, q: FloatArray, n: int, label: Label, weight: float, spread: FloatArray) -> Places:
+def refine(
+    p: FloatArray, q: FloatArray, counts: FloatArray, label: Label, weight: float, spread: FloatArray
+) -> Places:
     """Share what a prefix owns among its children.
 
     Parameters
     ----------
     p, q : ndarray, shape (V,)
         Target and draft law after the prefix.
-    n : int
-        Number of paths.
+    counts : ndarray, shape (K,)
+        The probability of each number of labels, 1 to K, of which the largest wins.
     label : Label
         Of the prefix.
     weight : float
@@ -148,13 +167,13 @@ def refine(p: FloatArray, q: FloatArray, n: int, label: Label, weight: float, sp
     cut = k
     if spread.size > 1:
         piece, used, density = np.empty(k, dtype=np.int64), np.empty(k), np.empty(k)
-        measure_places(size, label, n, piece, used, density)
+        measure_places(size, label, counts, piece, used, density)
         cut = over_drafted(target, size, density, weight)
         token, target, size = split(token, target, size, cut, spread)
         cut *= spread.size
     m = token.size
     piece, used, density = np.empty(m, dtype=np.int64), np.empty(m), np.empty(m)
-    measure_places(size, label, n, piece, used, density)
+    measure_places(size, label, counts, piece, used, density)
     kept = size.copy()
     seeker, giver, amount = np.empty(m, dtype=np.int32), np.empty(m, dtype=np.int32), np.empty(m)
     end, rise, run = np.empty(m + 1, dtype=np.int32), np.empty(m + 1), np.empty(m + 1)
@@ -206,22 +225,24 @@ def split(
     parts = spread.size
     many = token.size * parts
     tokens, targets, sizes = np.empty(many, dtype=np.int64), np.empty(many), np.empty(many)
+    ratio = np.minimum(target / size, 1e300)  # infinity is for lists at their end
+    head = np.empty(parts, dtype=np.int64)
+    waiting = np.empty(parts)
     at = 0
     for first, last in ((0, cut), (cut, token.size)):
-        head = np.full(parts, first)  # the lists of the first parts, second parts, ... are sorted: merge them
-        while at < last * parts:
-            best = -1
-            least = np.inf
-            for c in range(parts):
-                if head[c] < last:
-                    ratio = target[head[c]] * spread[c] / size[head[c]]
-                    if best < 0 or ratio < least:
-                        best, least = c, ratio
+        if first == last:
+            continue
+        head[:] = first  # the first parts of all tokens are in order, and so are the second parts, and so on: merge
+        waiting[:] = ratio[first] * spread
+        for _ in range((last - first) * parts):
+            best = 0
+            for c in range(1, parts):
+                if waiting[c] < waiting[best]:
+                    best = c
             j = head[best]
-            head[best] += 1
-            tokens[at] = token[j]
-            targets[at] = target[j] * spread[best] / parts
-            sizes[at] = size[j] / parts
+            tokens[at], targets[at], sizes[at] = token[j], target[j] * spread[best] / parts, size[j] / parts
+            head[best] = j + 1
+            waiting[best] = ratio[j + 1] * spread[best] if j + 1 < last else np.inf
             at += 1
     return tokens, targets, sizes
 
@@ -278,28 +299,18 @@ def swap_in_block(
 @jit
 def owned_by(places: Places, token: int) -> Owned:
     """What a token owns, place by place."""
-    rank, amount = [0 for _ in range(0)], [0.0 for _ in range(0)]
+    amount = np.zeros(places.token.size)
     for j in range(places.token.size):
-        if places.token[j] == token and places.kept[j] > 0.0:
-            rank.append(j)
-            amount.append(places.kept[j])
+        if places.token[j] == token:
+            amount[j] += places.kept[j]
     for s in range(places.amount.size):
-        if places.token[places.seeker[s]] == token:
-            rank.append(np.int64(places.giver[s]))
-            amount.append(places.amount[s])
-        if places.token[places.giver[s]] == token:
-            rank.append(np.int64(places.seeker[s]))
-            amount.append(places.amount[s])
-    ranks, amounts = np.array(rank), np.array(amount)
-    order = np.argsort(ranks)
-    top = -1
-    for at in order:
-        if top >= 0 and rank[top] == ranks[at]:
-            amount[top] += amounts[at]
-        else:
-            top += 1
-            rank[top], amount[top] = ranks[at], amounts[at]
-    return Owned(np.array(rank)[: top + 1], np.array(amount)[: top + 1])
+        low, high = places.seeker[s], places.giver[s]
+        if places.token[low] == token:
+            amount[high] += places.amount[s]
+        if places.token[high] == token:
+            amount[low] += places.amount[s]
+    rank = np.flatnonzero(amount)
+    return Owned(rank, amount[rank])
 
 
 @jit
@@ -348,3 +359,25 @@ def place_at(owned: Owned, position: float) -> tuple[int, float]:
 def coordinate(places: Places, rank: int, fraction: float) -> float:
     """From a place and a fraction of it to the coordinate of the prefix."""
     return min(places.size[:rank].sum() + fraction * places.size[rank], 1.0)
+
+
+def largest(labels: Sequence[Label]) -> FloatArray:
+    """Exact probability that each of several independent labels is the largest, shape (K,).
+
+    Between neighbouring ends of pieces all distribution functions are affine, so the integral of the product of the
+    others' is that of a polynomial of degree K - 1, which Gauss-Legendre sums integrate exactly.
+    """
+    low = [label.low * label.scale for label in labels]
+    length = [label.length * label.scale for label in labels]
+    cuts = np.unique(np.concatenate([*low, *(a + b for a, b in zip(low, length, strict=True))]))
+    below = np.array([_below(*label, cuts) for label in zip(low, length, [label.share for label in labels], strict=True)])
+    nodes, node_weights = np.polynomial.legendre.leggauss((len(labels) + 1) // 2)
+    rise = np.diff(below)
+    at = below[:, :-1, None] + rise[:, :, None] * (0.5 + 0.5 * nodes)
+    others = [np.delete(at, k, axis=0).prod(axis=0) @ (0.5 * node_weights) for k in range(len(labels))]
+    return np.einsum("kc,kc->k", rise, np.array(others))
+
+
+def _below(low: FloatArray, length: FloatArray, share: FloatArray, cuts: FloatArray) -> FloatArray:
+    """Distribution function of a label at the cuts."""
+    return np.clip((cuts[:, None] - low) / length, 0.0, 1.0) @ share

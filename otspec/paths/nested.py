@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 import numpy as np
 from scipy.stats import norm
 
 from otspec.errors import ProblemError
-from otspec.jit import jit
 from otspec.laws import FloatArray, IntArray, as_count
 from otspec.paths.block import Picked, PickVerifier
-from otspec.paths.labels import Label, Owned, Places, coordinate, label_of, owned_by, place_at, refine, whole
+from otspec.paths.labels import NO_SPREAD, Label, Owned, Places, coordinate, label_of, largest, owned_by, place_at, refine, whole
 from otspec.paths.tree import Tree
 
 
@@ -28,7 +26,7 @@ class Nested(PickVerifier):
         Into how many parts look-ahead splits every token.
     """
 
-    sigma: float = 0.0
+    sigma: float = 0.5
     parts: int = 4
     _spread: FloatArray = field(init=False, repr=False, compare=False)
 
@@ -37,7 +35,7 @@ class Nested(PickVerifier):
             raise ProblemError(f"sigma is {self.sigma}; the spread of the look-ahead is finite and >= 0 (0: none)")
         as_count("parts", self.parts)
         spread = np.exp(self.sigma * norm.ppf((np.arange(self.parts) + 0.5) / self.parts))
-        object.__setattr__(self, "_spread", spread / spread.mean() if self.sigma > 0 else np.ones(1))
+        object.__setattr__(self, "_spread", spread / spread.mean() if self.sigma > 0 else NO_SPREAD)
 
     def pick(self, tree: Tree, rng: np.random.Generator) -> Picked:
         """The path that shows the largest label.
@@ -61,23 +59,7 @@ class Nested(PickVerifier):
     def picks(self, tree: Tree) -> tuple[FloatArray, list[FloatArray]]:
         """Exact probability that each path shows the largest label, shape (K,), and the proposal laws along each."""
         grown = self._grow(tree)
-        labels = [grown.label[leaf] for leaf in tree.node[:, -1]]
-        low = [label.low * label.scale for label in labels]
-        length = [label.length * label.scale for label in labels]
-        cuts = np.unique(np.concatenate([*low, *(a + b for a, b in zip(low, length, strict=True))]))
-        below = np.array(
-            [
-                np.clip((cuts[:, None] - a) / b, 0.0, 1.0) @ label.share
-                for a, b, label in zip(low, length, labels, strict=True)
-            ]
-        )
-        nodes, node_weights = np.polynomial.legendre.leggauss((tree.count + 1) // 2)
-        rise = np.diff(below)
-        at = below[:, :-1, None] + rise[:, :, None] * (0.5 + 0.5 * nodes)
-        weights = np.empty(tree.count)
-        for path in range(tree.count):
-            others = np.delete(at, path, axis=0).prod(axis=0)
-            weights[path] = rise[path] @ (others @ (0.5 * node_weights))
+        weights = largest([grown.label[leaf] for leaf in tree.node[:, -1]])
         return weights, [grown.proposal(tree, path) for path in range(tree.count)]
 
     def along(self, target: FloatArray, draft: FloatArray, tokens: IntArray, count: int) -> FloatArray:
@@ -93,9 +75,11 @@ class Nested(PickVerifier):
             K, the number of paths.
         """
         label, weight = whole(), 1.0
+        counts = np.eye(count)[-1]
         proposal = np.empty_like(draft)
         for i, token in enumerate(tokens):
-            places = refine(target[i], draft[i], count, label, weight, self._spread)
+            spread = self._spread if i < tokens.size - 1 else NO_SPREAD
+            places = refine(target[i], draft[i], counts, label, weight, spread)
             label = label_of(owned_by(places, token), places, label)
             weight = next_weight(weight, target[i, token], places.proposal[token])
             proposal[i] = places.proposal
@@ -105,10 +89,12 @@ class Nested(PickVerifier):
         """Refine the labels at every inner node."""
         grown = _Grown([], [None] * len(tree.parent), [whole()] * len(tree.parent))
         weight = np.ones(len(tree.parent))
+        counts = np.eye(tree.count)[-1]
         for node in range(tree.inner):
             target, draft = tree.target[node], tree.draft[node]
             label = grown.label[node]
-            places = refine(target, draft, tree.count, label, weight[node], self._spread)
+            spread = self._spread if tree.children[node][0] < tree.inner else NO_SPREAD
+            places = refine(target, draft, counts, label, weight[node], spread)
             grown.places.append(places)
             for child in tree.children[node]:
                 token = tree.token[child]
@@ -120,6 +106,7 @@ class Nested(PickVerifier):
 
 
 def next_weight(weight: float, p: float, g: float) -> float:
+    """Weight of block verification one token on."""
     return weight * p / g if weight * p < g else 1.0
 
 

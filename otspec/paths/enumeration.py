@@ -1,0 +1,111 @@
+"""The exact law of what a verifier puts out, by enumeration of all drafts of small models."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from otspec.errors import ProblemError
+from otspec.laws import FloatArray, as_count
+from otspec.paths.protocol import PathVerifier
+from otspec.paths.tree import Model, Prefix, Tree
+
+MAX_TREES = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class PathLaw:
+    """What a verifier does over all drafts of K paths of L tokens."""
+
+    output: FloatArray
+    """Joint law of the first L + 1 tokens, shape (V,) * (L + 1): what it puts out, continued by the target model."""
+    target: FloatArray
+    """The target's own, same shape."""
+    accepted: dict[Prefix, float]
+    """A(v): P(the accepted prefix is v or goes on from v)."""
+
+    @property
+    def deviation(self) -> float:
+        """L1 distance of the two laws, in [0, 2]: 0 means lossless."""
+        return float(np.abs(self.output - self.target).sum())
+
+    @property
+    def mean_accepted(self) -> float:
+        """Mean number of accepted tokens."""
+        return sum(chance for prefix, chance in self.accepted.items() if prefix)
+
+
+def path_law(verifier: PathVerifier, model: Model, count: int, length: int) -> PathLaw:
+    """Enumerate all drafts of `count` paths of `length` tokens.
+
+    Raises
+    ------
+    ProblemError
+        If there are more than `MAX_TREES` of them.
+    """
+    stop: dict[Prefix, FloatArray] = {}
+    for probability, tree in drafted_trees(model, count, length, verifier.exchangeable):
+        law = probability * verifier.stop_law(tree)
+        for node in range(len(law)):
+            prefix = tree.prefix(node)
+            stop[prefix] = stop.get(prefix, 0.0) + law[node]
+    vocab = np.size(model.target(()))
+    output, target = np.zeros((vocab,) * (length + 1)), np.ones((vocab,) * (length + 1))
+    accepted = dict.fromkeys(prefixes(vocab, length), 0.0)
+    for prefix, law in stop.items():
+        for i in range(len(prefix) + 1):
+            accepted[prefix[:i]] += float(law.sum())
+    for prefix in prefixes(vocab, length):
+        target[prefix] *= _shaped(model.target(prefix), length - len(prefix))
+    for prefix, law in stop.items():
+        following = np.ones((vocab,) * (length - len(prefix) + 1)) * _shaped(law, length - len(prefix))
+        for more in prefixes(vocab, length - len(prefix)):
+            if more:
+                following[more] *= _shaped(model.target(prefix + more), length - len(prefix) - len(more))
+        output[prefix] += following
+    return PathLaw(output, target, accepted)
+
+
+def prefixes(vocab: int, length: int) -> Iterator[Prefix]:
+    """All prefixes of at most `length` tokens, shorter ones first."""
+    for size in range(length + 1):
+        yield from itertools.product(range(vocab), repeat=size)
+
+
+def drafted_trees(model: Model, count: int, length: int, exchangeable: bool) -> Iterator[tuple[float, Tree]]:
+    """Every drafted tree with its probability; one order for all where the order of the paths does not matter.
+
+    Raises
+    ------
+    ProblemError
+        If there are more than `MAX_TREES` of them.
+    """
+    count, length = as_count("count", count), as_count("length", length)
+    vocab = np.size(model.target(()))
+    many = math.comb(vocab**length + count - 1, count) if exchangeable else vocab ** (length * count)
+    if many > MAX_TREES:
+        raise ProblemError(
+            f"{count} paths of {length} tokens over {vocab} make {many} trees, more than {MAX_TREES}; take fewer"
+        )
+    chances: dict[Prefix, float] = {(): 1.0}
+    for prefix in prefixes(vocab, length - 1):
+        for token, q in enumerate(np.asarray(model.draft(prefix)).tolist()):
+            chances[(*prefix, token)] = chances[prefix] * q
+    leaves = [prefix for prefix in prefixes(vocab, length) if len(prefix) == length and chances[prefix] > 0]
+    if exchangeable:
+        for paths in itertools.combinations_with_replacement(leaves, count):
+            orders = math.factorial(count) / math.prod(map(math.factorial, Counter(paths).values()))
+            yield orders * math.prod(chances[path] for path in paths), model.tree(paths)
+    else:
+        for paths in itertools.product(leaves, repeat=count):
+            yield math.prod(chances[path] for path in paths), model.tree(paths)
+
+
+def _shaped(law: FloatArray, following: int) -> FloatArray:
+    """A law of the first of 1 + `following` tokens, as an array that broadcasts over the rest."""
+    return np.reshape(law, (-1,) + (1,) * following)

@@ -1,0 +1,109 @@
+"""Pick the next token of the picked path level by level, by the interval rule; then block-verify the path."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from otspec.laws import FloatArray, IntArray, draw
+from otspec.paths.block import Picked, PickVerifier
+from otspec.paths.labels import NO_SPREAD, Label, Owned, Places, label_of, largest, owned_by, refine, whole
+from otspec.paths.tree import Tree
+
+@dataclass(frozen=True)
+class PickThenBlock(PickVerifier):
+    """At each node of the picked path, all survivors show a fresh label for their next token; the largest is picked.
+
+    How many paths survive depends on the drafts.  The proposal is the law of the picked path over all of that, so the
+    law of the number of survivors is carried along; the labels of n survivors are measured with its mean of n u**(n-1).
+    Needs the laws along the picked path only.
+    """
+
+    def pick(self, tree: Tree, rng: np.random.Generator) -> Picked:
+        """Pick token by token; which of the paths that share them is no matter."""
+        alive = np.arange(tree.count)
+        proposal, counts = np.empty((tree.length, tree.target.shape[1])), _all(tree.count)
+        for i in range(tree.length):
+            node = tree.node[alive[0], i]
+            places = refine(tree.target[node], tree.draft[node], counts, whole(), 1.0, NO_SPREAD)
+            proposal[i] = places.proposal
+            chances, owned = self._compete(tree, places, alive, i)
+            winner = int(draw(chances, rng))
+            counts = survivors(owned[winner], places, counts)
+            alive = alive[tree.node[alive, i + 1] == tree.node[alive[winner], i + 1]]
+        return Picked(int(alive[0]), proposal)
+
+    def picks(self, tree: Tree) -> tuple[FloatArray, list[FloatArray]]:
+        """Exact probability of picking each path, shape (K,), equal ones sharing it, and the proposals along each."""
+        weights = np.zeros(tree.count)
+        proposals: list[FloatArray] = [np.empty(0)] * tree.count
+        self._go_on(tree, weights, proposals, 1.0, np.arange(tree.count), _all(tree.count), [])
+        return weights, proposals
+
+    def _go_on(
+        self,
+        tree: Tree,
+        weights: FloatArray,
+        proposals: list[FloatArray],
+        chance: float,
+        alive: IntArray,
+        counts: FloatArray,
+        laws: list[FloatArray],
+    ) -> None:
+        """Fill in what follows once the picked path is one of those alive."""
+        if len(laws) == tree.length:
+            for path in alive:
+                weights[path], proposals[path] = chance / alive.size, np.array(laws)
+            return
+        i = len(laws)
+        node = tree.node[alive[0], i]
+        places = refine(tree.target[node], tree.draft[node], counts, whole(), 1.0, NO_SPREAD)
+        chances, owned = self._compete(tree, places, alive, i)
+        for child in np.unique(tree.node[alive, i + 1]):
+            mine = np.flatnonzero(tree.node[alive, i + 1] == child)
+            following = survivors(owned[mine[0]], places, counts)
+            part = chance * chances[mine].sum()
+            self._go_on(tree, weights, proposals, part, alive[mine], following, [*laws, places.proposal])
+
+    def _compete(self, tree: Tree, places: Places, alive: IntArray, i: int) -> tuple[FloatArray, list[Owned]]:
+        """The chances of the survivors' next tokens, and what these own."""
+        tokens = tree.token[tree.node[alive, i + 1]].tolist()
+        by_token = {token: owned_by(places, token) for token in set(tokens)}
+        labels: dict[int, Label] = {token: label_of(owned, places, whole()) for token, owned in by_token.items()}
+        return largest([labels[token] for token in tokens]), [by_token[token] for token in tokens]
+
+
+def _all(count: int) -> FloatArray:
+    """The law of the number of survivors at the root."""
+    return np.eye(count)[-1]
+
+
+def survivors(owned: Owned, places: Places, counts: FloatArray) -> FloatArray:
+    """Law of the number of survivors after a token was picked, shape (K,), from that before.
+
+    Let F(u) be the length of what the token owns below u.  Of n labels, exactly m are the token's and the largest is
+    one of them, at u, with density binomial(n, m) (u - F(u))**(n-m) d(F(u)**m).  On a place F is affine, so
+    Gauss-Legendre sums are exact; all their terms are positive.
+
+    Parameters
+    ----------
+    owned, places
+        What the token owns of [0, 1].
+    counts : ndarray, shape (K,)
+        P(n = 1), ..., P(n = K) given that the picked path goes through the prefix.
+    """
+    most = counts.size
+    nodes, weights = np.polynomial.legendre.leggauss((most + 1) // 2)
+    part = 0.5 + 0.5 * nodes
+    mine = (np.cumsum(owned.amount) - owned.amount)[:, None] + owned.amount[:, None] * part
+    start = np.cumsum(places.size) - places.size
+    others = np.maximum((start[owned.rank])[:, None] + places.size[owned.rank, None] * part - mine, 0.0)
+    after = np.zeros(most)
+    for n in range(1, most + 1):
+        for m in range(1, n + 1):
+            density = others ** (n - m) * mine ** (m - 1) @ (0.5 * weights)
+            after[m - 1] += counts[n - 1] * math.comb(n, m) * m * (owned.amount @ density)
+    total = after.sum()
+    return after / total if total > 0 else counts
