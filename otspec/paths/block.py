@@ -85,7 +85,9 @@ class PickVerifier(ABC):
         accepted = tree.length
         while accepted > 0 and rng.random() >= keep[accepted]:
             accepted -= 1
-        return PathVerdict(int(nodes[accepted]), accepted, int(draw(after(tree, path, proposal, weight, accepted), rng)))
+        return PathVerdict(
+            int(nodes[accepted]), accepted, int(draw(after(tree, path, proposal, weight, accepted), rng))
+        )
 
     def stop_law(self, tree: Tree) -> FloatArray:
         """Exact law of the verdict given the tree, shape (N, V)."""

@@ -23,9 +23,6 @@ from otspec.interval.ratio_sort import IndexArray, sort_by_ratio
 from otspec.jit import jit
 from otspec.laws import FloatArray, IntArray
 
-NO_SPREAD = np.ones(1)
-"""The factors of `refine` that split nothing."""
-
 
 class Label(NamedTuple):
     """Law of the label of a path through a prefix: uniform on each piece; pieces ascend and do not overlap.
@@ -42,14 +39,32 @@ class Label(NamedTuple):
     scale: float
 
 
+class Ahead(NamedTuple):
+    """Look-ahead: two ways to widen what a token owns, at the cost of the present level, for the sake of later ones.
+
+    The tokens whose proposal exceeds weight * p stay among themselves, the others too, so that the cost is small.
+    """
+
+    spread: FloatArray
+    """Shape (J,): ascending factors with mean 1.  Every token is split into J of equal q whose p are p / J times these."""
+    grain: float
+    """Tokens are joined to a group while their p/q differ by less than this share."""
+
+
+NO_AHEAD = Ahead(np.ones(1), 0.0)
+"""Every level is served as well as can be: only tokens of equal p/q are joined."""
+
+
 class Places(NamedTuple):
     """The places of a prefix's children along its coordinate, and the swaps; *ranks* count places upwards.
 
-    A token may have several places.
+    Places belong to groups of tokens; a group may have several, and its tokens share them in proportion to q.
     """
 
-    token: IntArray
-    """Shape (k,): the token of each rank."""
+    group: IntArray
+    """Shape (V,): the group of each token, -1 if it cannot be drafted."""
+    owner: IntArray
+    """Shape (k,): the group of each rank."""
     size: FloatArray
     """Shape (k,): the length of each place; they sum to 1."""
     piece: IntArray
@@ -69,7 +84,7 @@ class Places(NamedTuple):
 
 
 class Owned(NamedTuple):
-    """The parts of places that one token owns."""
+    """The parts of places that one group owns."""
 
     rank: IntArray
     """Ascending."""
@@ -137,9 +152,7 @@ def measure_places(
 
 
 @jit
-def refine(
-    p: FloatArray, q: FloatArray, counts: FloatArray, label: Label, weight: float, spread: FloatArray
-) -> Places:
+def refine(p: FloatArray, q: FloatArray, counts: FloatArray, label: Label, weight: float, ahead: Ahead) -> Places:
     """Share what a prefix owns among its children.
 
     Parameters
@@ -151,33 +164,32 @@ def refine(
     label : Label
         Of the prefix.
     weight : float
-        The block-verification weight of the prefix.  Used with more than one value in `spread` only.
-    spread : ndarray, shape (J,)
-        Ascending factors with mean 1.  Every token is split into J of equal q whose p are p / J times these: its share
-        of the labels becomes wider, which later levels profit from.  What the children of this prefix accept at the
-        given weight is not changed: the tokens of proposal above weight * p stay among themselves, the others too.
+        The block-verification weight of the prefix; only look-ahead uses it.
+    ahead : Ahead
     """
     vocab = q.size
     keys = np.empty((2, vocab), dtype=np.uint64)
     order = np.empty(vocab, dtype=np.int32)
     target, size = np.empty(vocab), np.empty(vocab)
     k = sort_by_ratio(p, q, 1.0, 1.0, keys, order, target, size)
-    token = order[:k].astype(np.int64)
     target, size = target[:k], size[:k]
     cut = k
-    if spread.size > 1:
+    if ahead.spread.size > 1 or ahead.grain > 0.0:
         piece, used, density = np.empty(k, dtype=np.int64), np.empty(k), np.empty(k)
         measure_places(size, label, counts, piece, used, density)
         cut = over_drafted(target, size, density, weight)
-        token, target, size = split(token, target, size, cut, spread)
-        cut *= spread.size
-    m = token.size
+    group = np.full(vocab, -1)
+    groups, cut = join(order, target, size, cut, ahead.grain, group)
+    target, size = target[:groups], size[:groups]
+    mass = size.copy()
+    owner, target, size = split(target, size, cut, ahead.spread)
+    cut *= ahead.spread.size
+    m = owner.size
     piece, used, density = np.empty(m, dtype=np.int64), np.empty(m), np.empty(m)
     measure_places(size, label, counts, piece, used, density)
     kept = size.copy()
     seeker, giver, amount = np.empty(m, dtype=np.int32), np.empty(m, dtype=np.int32), np.empty(m)
     end, rise, run = np.empty(m + 1, dtype=np.int32), np.empty(m + 1), np.empty(m + 1)
-    worth = size * density
     swaps = 0
     for first, last in ((0, cut), (cut, m)):
         blocks = concave_blocks(target[first:last], size[first:last], density[first:last], end, rise, run)
@@ -187,21 +199,53 @@ def refine(
                 swaps = swap_in_block(
                     first + end[b], first + end[b + 1], slope, target, size, density, kept, seeker, giver, amount, swaps
                 )
-    proposal = np.zeros(vocab)
-    total = 0.0
+    worth = np.zeros(groups)
     for j in range(m):
-        worth[j] = kept[j] * density[j]
+        worth[owner[j]] += kept[j] * density[j]
     for s in range(swaps):
-        worth[seeker[s]] += amount[s] * density[giver[s]]
-        worth[giver[s]] += amount[s] * density[seeker[s]]
-    for j in range(m):
-        proposal[token[j]] += worth[j]
-        total += worth[j]
+        worth[owner[seeker[s]]] += amount[s] * density[giver[s]]
+        worth[owner[giver[s]]] += amount[s] * density[seeker[s]]
+    total = worth.sum()
+    proposal = q.copy()  # and so it stays where labels are so low that their measure underflows: such a path never wins
     if total > 0.0:
-        proposal /= total
-    else:  # labels so low that their measure underflows: such a path is never picked
-        proposal[:] = q
-    return Places(token, size, piece, used, kept, seeker[:swaps], giver[:swaps], amount[:swaps], proposal)
+        for x in range(vocab):
+            if group[x] >= 0:
+                proposal[x] = worth[group[x]] / total * (q[x] / mass[group[x]])
+    return Places(group, owner, size, piece, used, kept, seeker[:swaps], giver[:swaps], amount[:swaps], proposal)
+
+
+@jit
+def join(
+    order: IndexArray, target: FloatArray, size: FloatArray, cut: int, grain: float, group: IntArray
+) -> tuple[int, int]:
+    """Join tokens of nearly equal p/q, on either side of the cut; returns the number of groups, and of those below it.
+
+    Parameters
+    ----------
+    order : ndarray of int, shape (k,) or longer
+        Tokens by rank.
+    target, size : ndarray, shape (k,)
+        Their p and q, overwritten with those of the groups.
+    group : ndarray of int, shape (V,)
+        Filled in for the tokens.
+    """
+    groups = 0
+    below = 0
+    first = -1.0  # p/q of the first token of the group
+    for j in range(size.size):
+        ratio = target[j] / size[j]
+        if j == cut:
+            below = groups
+            first = -1.0
+        if first >= 0.0 and ratio <= first * (1.0 + grain):
+            target[groups - 1] += target[j]
+            size[groups - 1] += size[j]
+        else:
+            target[groups], size[groups] = target[j], size[j]
+            groups += 1
+            first = ratio
+        group[order[j]] = groups - 1
+    return groups, groups if cut == size.size else below
 
 
 @jit
@@ -219,20 +263,27 @@ def over_drafted(target: FloatArray, size: FloatArray, density: FloatArray, weig
 
 @jit
 def split(
-    token: IntArray, target: FloatArray, size: FloatArray, cut: int, spread: FloatArray
+    target: FloatArray, size: FloatArray, cut: int, spread: FloatArray
 ) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Split every token as `refine` says; ascending order of p/q below the cut, and again above it."""
+    """Split every group as `Ahead` says; ascending order of p/q below the cut, and again above it.
+
+    Returns
+    -------
+    owner, target, size : ndarray, shape (groups * J,)
+    """
     parts = spread.size
-    many = token.size * parts
-    tokens, targets, sizes = np.empty(many, dtype=np.int64), np.empty(many), np.empty(many)
+    if parts == 1:
+        return np.arange(size.size), target, size
+    many = size.size * parts
+    owner, targets, sizes = np.empty(many, dtype=np.int64), np.empty(many), np.empty(many)
     ratio = np.minimum(target / size, 1e300)  # infinity is for lists at their end
     head = np.empty(parts, dtype=np.int64)
     waiting = np.empty(parts)
     at = 0
-    for first, last in ((0, cut), (cut, token.size)):
+    for first, last in ((0, cut), (cut, size.size)):
         if first == last:
             continue
-        head[:] = first  # the first parts of all tokens are in order, and so are the second parts, and so on: merge
+        head[:] = first  # the first parts of all groups are in order, and so are the second parts, and so on: merge
         waiting[:] = ratio[first] * spread
         for _ in range((last - first) * parts):
             best = 0
@@ -240,11 +291,11 @@ def split(
                 if waiting[c] < waiting[best]:
                     best = c
             j = head[best]
-            tokens[at], targets[at], sizes[at] = token[j], target[j] * spread[best] / parts, size[j] / parts
+            owner[at], targets[at], sizes[at] = j, target[j] * spread[best] / parts, size[j] / parts
             head[best] = j + 1
             waiting[best] = ratio[j + 1] * spread[best] if j + 1 < last else np.inf
             at += 1
-    return tokens, targets, sizes
+    return owner, targets, sizes
 
 
 @jit
@@ -298,16 +349,17 @@ def swap_in_block(
 
 @jit
 def owned_by(places: Places, token: int) -> Owned:
-    """What a token owns, place by place."""
-    amount = np.zeros(places.token.size)
-    for j in range(places.token.size):
-        if places.token[j] == token:
+    """What the group of a token owns, place by place."""
+    mine = places.group[token]
+    amount = np.zeros(places.owner.size)
+    for j in range(amount.size):
+        if places.owner[j] == mine:
             amount[j] += places.kept[j]
     for s in range(places.amount.size):
         low, high = places.seeker[s], places.giver[s]
-        if places.token[low] == token:
+        if places.owner[low] == mine:
             amount[high] += places.amount[s]
-        if places.token[high] == token:
+        if places.owner[high] == mine:
             amount[low] += places.amount[s]
     rank = np.flatnonzero(amount)
     return Owned(rank, amount[rank])
@@ -367,10 +419,14 @@ def largest(labels: Sequence[Label]) -> FloatArray:
     Between neighbouring ends of pieces all distribution functions are affine, so the integral of the product of the
     others' is that of a polynomial of degree K - 1, which Gauss-Legendre sums integrate exactly.
     """
-    low = [label.low * label.scale for label in labels]
-    length = [label.length * label.scale for label in labels]
-    cuts = np.unique(np.concatenate([*low, *(a + b for a, b in zip(low, length, strict=True))]))
-    below = np.array([_below(*label, cuts) for label in zip(low, length, [label.share for label in labels], strict=True)])
+    ends = [_ends(label) for label in labels]
+    cuts = np.unique(np.concatenate(ends))
+    below = np.array(
+        [
+            np.interp(cuts, at, np.repeat(np.append(0.0, np.cumsum(label.share)), 2)[1:-1])
+            for at, label in zip(ends, labels, strict=True)
+        ]
+    )
     nodes, node_weights = np.polynomial.legendre.leggauss((len(labels) + 1) // 2)
     rise = np.diff(below)
     at = below[:, :-1, None] + rise[:, :, None] * (0.5 + 0.5 * nodes)
@@ -378,6 +434,7 @@ def largest(labels: Sequence[Label]) -> FloatArray:
     return np.einsum("kc,kc->k", rise, np.array(others))
 
 
-def _below(low: FloatArray, length: FloatArray, share: FloatArray, cuts: FloatArray) -> FloatArray:
-    """Distribution function of a label at the cuts."""
-    return np.clip((cuts[:, None] - low) / length, 0.0, 1.0) @ share
+def _ends(label: Label) -> FloatArray:
+    """Lower and upper end of every piece, ascending."""
+    ends = np.column_stack((label.low, label.low + label.length)).ravel() * label.scale
+    return np.maximum.accumulate(ends)

@@ -5,12 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray, IntArray, as_count
 from otspec.paths.block import Picked, PickVerifier
-from otspec.paths.labels import NO_SPREAD, Label, Owned, Places, coordinate, label_of, largest, owned_by, place_at, refine, whole
+from otspec.paths.labels import (
+    NO_AHEAD,
+    Ahead,
+    Label,
+    Owned,
+    Places,
+    coordinate,
+    label_of,
+    largest,
+    owned_by,
+    place_at,
+    refine,
+    whole,
+)
 from otspec.paths.tree import Tree
 
 
@@ -21,21 +34,33 @@ class Nested(PickVerifier):
     Parameters
     ----------
     sigma : float
-        Look-ahead: how wide, in logits, the guesses of what a token's continuations are worth are spread.  0: none.
+        Look-ahead: tokens are split into parts, as if their continuations were of different worth, lognormally spread
+        with this standard deviation.  That keeps more of the labels' freedom for later tokens.  0: no look-ahead.
     parts : int
-        Into how many parts look-ahead splits every token.
+        Into how many parts look-ahead splits.
+    grain : float
+        Look-ahead joins tokens whose p/q differ by less than this share, which saves time.
+
+    Raises
+    ------
+    ProblemError
+        If a setting is out of its range.
     """
 
     sigma: float = 0.5
     parts: int = 4
-    _spread: FloatArray = field(init=False, repr=False, compare=False)
+    grain: float = 0.02
+    _ahead: Ahead = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.sigma) and self.sigma >= 0):
-            raise ProblemError(f"sigma is {self.sigma}; the spread of the look-ahead is finite and >= 0 (0: none)")
+        for name in ("sigma", "grain"):
+            value = getattr(self, name)
+            if not (np.isfinite(value) and value >= 0):
+                raise ProblemError(f"{name} is {value}; it is finite and >= 0 (0: none)")
         as_count("parts", self.parts)
-        spread = np.exp(self.sigma * norm.ppf((np.arange(self.parts) + 0.5) / self.parts))
-        object.__setattr__(self, "_spread", spread / spread.mean() if self.sigma > 0 else NO_SPREAD)
+        spread = np.exp(self.sigma * ndtri((np.arange(self.parts) + 0.5) / self.parts))
+        ahead = Ahead(spread / spread.mean(), self.grain) if self.sigma > 0 else NO_AHEAD
+        object.__setattr__(self, "_ahead", ahead)
 
     def pick(self, tree: Tree, rng: np.random.Generator) -> Picked:
         """The path that shows the largest label.
@@ -78,8 +103,8 @@ class Nested(PickVerifier):
         counts = np.eye(count)[-1]
         proposal = np.empty_like(draft)
         for i, token in enumerate(tokens):
-            spread = self._spread if i < tokens.size - 1 else NO_SPREAD
-            places = refine(target[i], draft[i], counts, label, weight, spread)
+            ahead = self._ahead if i < tokens.size - 1 else NO_AHEAD
+            places = refine(target[i], draft[i], counts, label, weight, ahead)
             label = label_of(owned_by(places, token), places, label)
             weight = next_weight(weight, target[i, token], places.proposal[token])
             proposal[i] = places.proposal
@@ -93,10 +118,10 @@ class Nested(PickVerifier):
         for node in range(tree.inner):
             target, draft = tree.target[node], tree.draft[node]
             label = grown.label[node]
-            spread = self._spread if tree.children[node][0] < tree.inner else NO_SPREAD
-            places = refine(target, draft, counts, label, weight[node], spread)
+            ahead = self._ahead if tree.children[node][0] < tree.inner else NO_AHEAD
+            places = refine(target, draft, counts, label, weight[node], ahead)
             grown.places.append(places)
-            for child in tree.children[node]:
+            for child in tree.children[node].tolist():
                 token = tree.token[child]
                 owned = owned_by(places, token)
                 grown.owned[child] = owned

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from otspec.laws import FloatArray, IntArray, draw
+from otspec.laws import FloatArray, IntArray
 from otspec.paths.block import Picked, PickVerifier
-from otspec.paths.labels import NO_SPREAD, Label, Owned, Places, label_of, largest, owned_by, refine, whole
+from otspec.paths.labels import NO_AHEAD, Owned, Places, label_of, largest, owned_by, place_at, refine, whole
 from otspec.paths.tree import Tree
+
 
 @dataclass(frozen=True)
 class PickThenBlock(PickVerifier):
@@ -27,11 +28,13 @@ class PickThenBlock(PickVerifier):
         proposal, counts = np.empty((tree.length, tree.target.shape[1])), _all(tree.count)
         for i in range(tree.length):
             node = tree.node[alive[0], i]
-            places = refine(tree.target[node], tree.draft[node], counts, whole(), 1.0, NO_SPREAD)
+            places = refine(tree.target[node], tree.draft[node], counts, whole(), 1.0, NO_AHEAD)
             proposal[i] = places.proposal
-            chances, owned = self._compete(tree, places, alive, i)
-            winner = int(draw(chances, rng))
-            counts = survivors(owned[winner], places, counts)
+            tokens = tree.token[tree.node[alive, i + 1]].tolist()
+            owned = {token: owned_by(places, token) for token in set(tokens)}
+            shown = [place_at(owned[token], rng.random()) for token in tokens]
+            winner = max(range(len(tokens)), key=shown.__getitem__)
+            counts = survivors(owned[tokens[winner]], places, counts)
             alive = alive[tree.node[alive, i + 1] == tree.node[alive[winner], i + 1]]
         return Picked(int(alive[0]), proposal)
 
@@ -59,20 +62,15 @@ class PickThenBlock(PickVerifier):
             return
         i = len(laws)
         node = tree.node[alive[0], i]
-        places = refine(tree.target[node], tree.draft[node], counts, whole(), 1.0, NO_SPREAD)
-        chances, owned = self._compete(tree, places, alive, i)
-        for child in np.unique(tree.node[alive, i + 1]):
-            mine = np.flatnonzero(tree.node[alive, i + 1] == child)
-            following = survivors(owned[mine[0]], places, counts)
-            part = chance * chances[mine].sum()
-            self._go_on(tree, weights, proposals, part, alive[mine], following, [*laws, places.proposal])
-
-    def _compete(self, tree: Tree, places: Places, alive: IntArray, i: int) -> tuple[FloatArray, list[Owned]]:
-        """The chances of the survivors' next tokens, and what these own."""
-        tokens = tree.token[tree.node[alive, i + 1]].tolist()
-        by_token = {token: owned_by(places, token) for token in set(tokens)}
-        labels: dict[int, Label] = {token: label_of(owned, places, whole()) for token, owned in by_token.items()}
-        return largest([labels[token] for token in tokens]), [by_token[token] for token in tokens]
+        places = refine(tree.target[node], tree.draft[node], counts, whole(), 1.0, NO_AHEAD)
+        children = tree.node[alive, i + 1]
+        owned = {child: owned_by(places, tree.token[child]) for child in np.unique(children).tolist()}
+        label = {child: label_of(mine, places, whole()) for child, mine in owned.items()}
+        chances = largest([label[child] for child in children.tolist()])
+        for child, mine in owned.items():
+            part = chance * chances[children == child].sum()
+            following = survivors(mine, places, counts)
+            self._go_on(tree, weights, proposals, part, alive[children == child], following, [*laws, places.proposal])
 
 
 def _all(count: int) -> FloatArray:

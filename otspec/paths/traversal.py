@@ -36,9 +36,7 @@ class Traversal:
         self._spread(tree, 0, 1.0, 1.0, law)
         return law
 
-    def _visit(
-        self, tree: Tree, node: int, weight: float, depth: int, rng: np.random.Generator
-    ) -> PathVerdict | None:
+    def _visit(self, tree: Tree, node: int, weight: float, depth: int, rng: np.random.Generator) -> PathVerdict | None:
         """The verdict, if it falls in the subtree of the node."""
         sibling = _Siblings(tree, node, weight)
         for child in tree.children[node]:

@@ -75,11 +75,15 @@ class Tree:
         laws = [as_law(f"target{prefix}", target(prefix)) for prefix in prefixes]
         drafts = [as_law(f"draft{prefix}", draft(prefix)) for prefix in prefixes[:inner]]
         if len({law.size for law in laws + drafts}) > 1:
-            raise ProblemError(f"laws have {sorted({law.size for law in laws + drafts})} tokens; all need one vocabulary")
+            raise ProblemError(
+                f"laws have {sorted({law.size for law in laws + drafts})} tokens; all need one vocabulary"
+            )
         token = np.array([prefix[-1] if prefix else -1 for prefix in prefixes])
         for above, prefix in zip(parent[1:], prefixes[1:], strict=True):
             if not (0 <= prefix[-1] < laws[0].size and drafts[above][prefix[-1]] > 0):
-                raise ProblemError(f"token {prefix[-1]} after {prefix[:-1]} has draft probability 0; it was not drafted")
+                raise ProblemError(
+                    f"token {prefix[-1]} after {prefix[:-1]} has draft probability 0; it was not drafted"
+                )
         return cls(node, np.array(parent), token, np.array(laws), np.array(drafts))
 
     @property
