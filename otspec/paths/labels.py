@@ -46,7 +46,7 @@ class Ahead(NamedTuple):
     """
 
     spread: FloatArray
-    """Shape (J,): ascending factors with mean 1.  Every token is split into J of equal q whose p are p / J times these."""
+    """Shape (J,): ascending, mean 1.  Every token is split into J of equal q whose p are p / J times these."""
     grain: float
     """Tokens are joined to a group while their p/q differ by less than this share."""
 
@@ -126,8 +126,8 @@ def measure_places(
 ) -> None:
     """Lay places of these sizes end to end along the coordinate of a label; fill in where, and their densities.
 
-    The density of a place is that of the largest of n labels, n as in `mean_density`, in the label's own unit.  The last piece
-    takes whatever rounding leaves over.
+    The density of a place is that of the largest of n labels, n as in `mean_density`, in the label's own unit.
+    The last piece takes whatever rounding leaves over.
     """
     i = 0
     inside = 0.0

@@ -112,7 +112,7 @@ class Nested(PickVerifier):
 
     def _grow(self, tree: Tree) -> _Grown:
         """Refine the labels at every inner node."""
-        grown = _Grown([], [None] * len(tree.parent), [whole()] * len(tree.parent))
+        grown = _Grown([], {}, [whole()] * len(tree.parent))
         weight = np.ones(len(tree.parent))
         counts = np.eye(tree.count)[-1]
         for node in range(tree.inner):
@@ -140,7 +140,7 @@ class _Grown:
     """What the nodes of a tree own."""
 
     places: list[Places]
-    owned: list[Owned]
+    owned: dict[int, Owned]
     label: list[Label]
 
     def proposal(self, tree: Tree, path: int) -> FloatArray:

@@ -1,4 +1,4 @@
-"""One token at a time: any solver of the registry at every node, with as many drafts as paths survive [sun2023spectr]."""
+"""One token at a time: any solver of the registry at every node, as many drafts as paths survive [sun2023spectr]."""
 
 from __future__ import annotations
 
