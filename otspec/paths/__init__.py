@@ -1,8 +1,9 @@
 """Verifying K drafted paths of L tokens jointly: which prefix to accept, and which token to add.
 
 `tree` merges the paths, `protocol` says what a verifier answers; `block` verifies a picked path, `labels` and `nested`
-pick it best, `pick_then_block`, `token_wise` and `traversal` are the rules to compare with; `enumeration` and `bound`
-judge them on small models, `synthetic` makes models of any size.  The statement and its proof are in `docs/paths.md`.
+pick it best, `pick_then_block`, `token_wise` and `traversal` are the rules to compare with; `enumeration` and
+`upper_bound` judge them on small models, `synthetic` makes models of any size.  The statement and its proof are in
+`docs/paths.md`.
 """
 
 from otspec.paths.block import Block
@@ -14,6 +15,7 @@ from otspec.paths.synthetic import REGIMES, Regime, synthetic
 from otspec.paths.token_wise import TokenWise
 from otspec.paths.traversal import Traversal
 from otspec.paths.tree import Model, Tree
+from otspec.paths.upper_bound import bound
 
 __all__ = [
     "REGIMES",
@@ -28,6 +30,7 @@ __all__ = [
     "TokenWise",
     "Traversal",
     "Tree",
+    "bound",
     "path_law",
     "synthetic",
 ]

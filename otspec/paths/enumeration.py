@@ -99,11 +99,13 @@ def drafted_trees(model: Model, count: int, length: int, exchangeable: bool) -> 
     leaves = [prefix for prefix in prefixes(vocab, length) if len(prefix) == length and chances[prefix] > 0]
     if exchangeable:
         for paths in itertools.combinations_with_replacement(leaves, count):
-            orders = math.factorial(count) / math.prod(map(math.factorial, Counter(paths).values()))
-            yield orders * math.prod(chances[path] for path in paths), model.tree(paths)
+            orders = math.factorial(count) // math.prod(map(math.factorial, Counter(paths).values()))
+            if chance := orders * math.prod(chances[path] for path in paths):  # 0: tiny probabilities underflow
+                yield chance, model.tree(paths)
     else:
         for paths in itertools.product(leaves, repeat=count):
-            yield math.prod(chances[path] for path in paths), model.tree(paths)
+            if chance := math.prod(chances[path] for path in paths):
+                yield chance, model.tree(paths)
 
 
 def _shaped(law: FloatArray, following: int) -> FloatArray:

@@ -428,6 +428,7 @@ def largest(labels: Sequence[Label]) -> FloatArray:
         ]
     )
     nodes, node_weights = np.polynomial.legendre.leggauss((len(labels) + 1) // 2)
+    below = np.column_stack((np.zeros(len(labels)), below))  # pieces below an ulp are jumps, at the first cut too
     rise = np.diff(below)
     at = below[:, :-1, None] + rise[:, :, None] * (0.5 + 0.5 * nodes)
     others = [np.delete(at, k, axis=0).prod(axis=0) @ (0.5 * node_weights) for k in range(len(labels))]

@@ -1,0 +1,63 @@
+"""Small models with laws of their own after every prefix, friendly and hostile, all seeded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+
+from otspec.paths import Model, synthetic
+from otspec.paths.tree import Prefix
+from tests.oracles import Floats
+
+Rng = np.random.Generator
+
+
+def _zeros(rng: Rng, vocab: int) -> Floats:
+    law = rng.dirichlet(np.ones(vocab)) * (rng.random(vocab) < 0.6)
+    law[rng.integers(vocab)] += 0.1
+    return law / law.sum()
+
+
+def _ties(rng: Rng, vocab: int) -> Floats:
+    return np.bincount(rng.integers(vocab, size=4), minlength=vocab) / 4
+
+
+def _point(rng: Rng, vocab: int) -> Floats:
+    if rng.random() < 0.5:
+        return np.eye(vocab)[rng.integers(vocab)]
+    return rng.dirichlet(np.ones(vocab))
+
+
+def _tail(rng: Rng, vocab: int) -> Floats:
+    law = 10.0 ** rng.choice([-300, -150, -12, -3, 0], vocab)
+    law[rng.integers(vocab)] = 1.0
+    return law / law.sum()
+
+
+def _peaked(rng: Rng, vocab: int) -> Floats:
+    return rng.dirichlet(np.full(vocab, 0.2))
+
+
+LAWS: dict[str, Callable[[Rng, int], Floats]] = {
+    "zeros": _zeros,
+    "ties": _ties,
+    "point": _point,
+    "tail": _tail,
+    "peaked": _peaked,
+}
+FAMILIES = ("tiny", *LAWS, "same")
+
+
+def model(family: str, vocab: int, seed: int = 0) -> Model:
+    """A model of the family: "tiny" of `synthetic`, "same" with equal laws, or both laws drawn by `LAWS`."""
+    if family == "tiny":
+        return synthetic("tiny", vocab, seed)
+    make = LAWS.get(family, _peaked)
+
+    @cache
+    def law(role: int, prefix: Prefix) -> Floats:
+        return make(np.random.default_rng((seed, role, *prefix)), vocab)
+
+    return Model(lambda prefix: law(0, prefix), lambda prefix: law(0 if family == "same" else 1, prefix))

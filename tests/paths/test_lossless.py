@@ -1,0 +1,227 @@
+"""Every verifier over all drafts of small models: its output has the target's law, and it accepts what it should."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from otspec import ProblemError
+from otspec.paths import Block, Model, Nested, PathVerifier, PickThenBlock, TokenWise, Traversal, Tree, path_law
+from otspec.paths.block import Picked, PickVerifier, after, block_weights
+from otspec.paths.enumeration import drafted_trees, prefixes
+from otspec.paths.tree import Prefix
+from tests.oracles import Floats
+from tests.paths.models import FAMILIES, model
+
+EXACT = 1e-12
+SHAPES = [(2, 2, 2), (3, 2, 2), (2, 3, 2), (2, 2, 3), (3, 1, 3), (2, 3, 1)]
+"""V, L, K."""
+
+VERIFIERS: dict[str, PathVerifier] = {
+    "block": Block(),
+    "token-wise interval": TokenWise("interval", remember=5000),
+    "token-wise lp": TokenWise("lp", remember=5000),
+    "traversal": Traversal(),
+    "pick then block": PickThenBlock(),
+    "nested": Nested(sigma=0.0),
+    "look-ahead": Nested(sigma=0.7, parts=3, grain=0.3),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("name", VERIFIERS)
+def test_output_has_the_law_of_the_target(name: str, shape: tuple[int, int, int]) -> None:
+    vocab, length, count = shape
+    for family in FAMILIES:
+        law = path_law(VERIFIERS[name], model(family, vocab, 3), count, length)
+        # An LP's vertex is feasible to 1e-9 only.
+        assert law.deviation <= (1e-8 if name == "token-wise lp" else EXACT), family
+        assert law.target.sum() == pytest.approx(1.0, abs=EXACT)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        *itertools.product(("token-wise interval", "nested", "look-ahead"), [(3, 2, 3), (2, 3, 3), (3, 3, 3)]),
+        ("pick then block", (3, 2, 3)),
+        ("pick then block", (2, 3, 3)),
+    ],
+    ids=str,
+)
+def test_output_has_the_law_of_the_target_on_more_paths(name: str, shape: tuple[int, int, int]) -> None:
+    vocab, length, count = shape
+    assert path_law(VERIFIERS[name], model("tiny", vocab, 5), count, length).deviation <= EXACT
+
+
+@dataclass(frozen=True)
+class InOrder:
+    """Another verifier, enumerated over all orders of the paths."""
+
+    verifier: PathVerifier
+    exchangeable: bool = False
+
+    def verify(self, tree: Tree, rng: np.random.Generator) -> object:
+        return self.verifier.verify(tree, rng)
+
+    def stop_law(self, tree: Tree) -> Floats:
+        return self.verifier.stop_law(tree)
+
+
+@pytest.mark.parametrize("name", [name for name, verifier in VERIFIERS.items() if verifier.exchangeable])
+def test_the_order_of_the_paths_does_not_matter(name: str) -> None:
+    laws = model("peaked", 2, 8)
+    once = path_law(VERIFIERS[name], laws, 3, 2)
+    all_orders = path_law(InOrder(VERIFIERS[name]), laws, 3, 2)  # type: ignore[arg-type]
+    np.testing.assert_allclose(once.output, all_orders.output, atol=EXACT)
+    assert once.mean_accepted == pytest.approx(all_orders.mean_accepted, abs=1e-8)
+
+
+def _leaf_law(verifier: Nested, laws: Model, path: Prefix, count: int) -> tuple[float, float]:
+    """g(path) and A(path), by refining along the path alone."""
+    target = np.array([laws.target(path[:i]) for i in range(len(path))])
+    draft = np.array([laws.draft(path[:i]) for i in range(len(path))])
+    proposal = verifier.along(target, draft, np.array(path), count)
+    g, accepted = 1.0, 1.0
+    for i, token in enumerate(path):
+        g *= proposal[i, token]
+        accepted = min(accepted * target[i, token], g)
+    return g, accepted
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, (3, 2, 3), (2, 3, 3)], ids=str)
+@pytest.mark.parametrize("sigma", [0.0, 0.5])
+def test_picked_path_has_the_law_that_block_verification_is_told(sigma: float, shape: tuple[int, int, int]) -> None:
+    """The law of the pick, over all drafts, and A(v) = min(A(parent) p, g(v)) at every prefix."""
+    vocab, length, count = shape
+    verifier = Nested(sigma)
+    for family in FAMILIES:
+        laws = model(family, vocab, 4)
+        picked: dict[Prefix, float] = {}
+        for probability, tree in drafted_trees(laws, count, length, exchangeable=True):
+            weights, _ = verifier.picks(tree)
+            assert weights.sum() == pytest.approx(1.0, abs=EXACT)
+            assert weights.min() >= 0
+            for leaf, weight in zip(tree.node[:, -1], weights, strict=True):
+                path = tree.prefix(leaf)
+                picked[path] = picked.get(path, 0.0) + probability * weight
+        enumerated = path_law(verifier, laws, count, length)
+        for path, probability in picked.items():
+            g, accepted = _leaf_law(verifier, laws, path, count)
+            assert probability == pytest.approx(g, abs=EXACT)
+            assert enumerated.accepted[path] == pytest.approx(accepted, abs=EXACT)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_one_path_is_block_verification(family: str) -> None:
+    laws = model(family, 3, 6)
+    block = path_law(Block(), laws, 1, 2)
+    for name in ("traversal", "pick then block", "nested", "look-ahead"):
+        law = path_law(VERIFIERS[name], laws, 1, 2)
+        for prefix in prefixes(3, 2):
+            assert law.accepted[prefix] == pytest.approx(block.accepted[prefix], abs=EXACT), name
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_one_step_is_the_interval_solver(family: str) -> None:
+    for seed in range(5):
+        laws = model(family, 4, seed)
+        token_wise = path_law(VERIFIERS["token-wise interval"], laws, 3, 1).mean_accepted
+        for name in ("pick then block", "nested", "look-ahead"):
+            # The token after a refusal may be a draft that was not picked: the output counts it, the rule does not.
+            accepted = path_law(VERIFIERS[name], laws, 3, 1).mean_accepted
+            assert accepted == pytest.approx(token_wise, abs=1e-11), (name, seed)
+
+
+def test_accepted_prefixes_by_sampling() -> None:
+    rng = np.random.default_rng(0)
+    laws = model("tiny", 3, 2)
+    paths = laws.sample(3, 3, rng)
+    tree = laws.tree(paths)
+    trials = 1000
+    for name, verifier in VERIFIERS.items():
+        if name == "token-wise lp":
+            continue  # 3 linear programs a trial
+        counts = np.zeros_like(tree.target)
+        for _ in range(trials):
+            verdict = verifier.verify(tree, rng)
+            assert verdict.accepted == len(tree.prefix(verdict.node))
+            counts[verdict.node, verdict.token] += 1
+        law = verifier.stop_law(tree)
+        assert law.sum() == pytest.approx(1.0, abs=1e-8)
+        expected = law * trials
+        often = expected >= 5
+        assert counts[law == 0].sum() == 0
+        chi2 = ((counts - expected)[often] ** 2 / expected[often]).sum()
+        freedom = often.sum()
+        assert chi2 <= freedom + 5 * np.sqrt(2 * freedom) + 5, name
+
+
+# --- negative controls: mistakes that the enumeration must see ----------------------------------------------------
+
+
+class AllAlive(PickVerifier):
+    """Tells block verification that K paths survive at every node, where only some do."""
+
+    def __init__(self, tell_draft: bool) -> None:
+        self.tell_draft = tell_draft
+
+    def pick(self, tree: Tree, rng: np.random.Generator) -> Picked:
+        raise NotImplementedError
+
+    def picks(self, tree: Tree) -> tuple[Floats, list[Floats]]:
+        nested = Nested(sigma=0.0)
+        weights, _ = nested.picks(tree)
+        told = []
+        for nodes in tree.node:
+            if self.tell_draft:
+                told.append(tree.draft[nodes[:-1]])
+            else:
+                afresh = [
+                    nested.along(tree.target[[v]], tree.draft[[v]], tree.token[[w]], tree.count)[0]
+                    for v, w in itertools.pairwise(nodes)
+                ]
+                told.append(np.array(afresh))
+        return weights, told
+
+
+class TokenWiseResidual(Block):
+    """Block acceptance with the residual of token-wise verification."""
+
+    def stop_law(self, tree: Tree) -> Floats:
+        law = np.zeros_like(tree.target)
+        (weights, proposals), chance = self.picks(tree), 1.0
+        assert weights[0] == 1
+        nodes = tree.node[0]
+        weight, keep = block_weights(tree.target[nodes], proposals[0], tree.token[nodes[1:]])
+        for accepted in range(tree.length, -1, -1):
+            law[nodes[accepted]] += (
+                chance * keep[accepted] * after(tree, 0, proposals[0], np.ones_like(weight), accepted)
+            )
+            chance *= 1 - keep[accepted]
+        return law
+
+
+class AlwaysAllDrafts(TokenWise):
+    """Verifies the survivors as if all K paths had come this far, their tokens repeated."""
+
+    def _go_on(self, tree: Tree, law: Floats, chance: float, alive: object, accepted: int) -> None:
+        survivors = np.resize(np.asarray(alive), tree.count)
+        super()._go_on(tree, law, chance, survivors, accepted)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [AllAlive(tell_draft=False), AllAlive(tell_draft=True), TokenWiseResidual(), AlwaysAllDrafts(remember=5000)],
+    ids=["n = K at every level", "q in place of g", "token-wise residual", "token-wise with n = K"],
+)
+def test_mistakes_are_seen(wrong: PathVerifier) -> None:
+    deviations = [path_law(wrong, model("tiny", 3, seed), 2, 2).deviation for seed in range(5)]
+    assert max(deviations) > 1e-3
+
+
+def test_large_models_are_refused() -> None:
+    with pytest.raises(ProblemError, match="over 10 make 1000000000 trees, more than 1000000"):
+        path_law(Block(), model("tiny", 10), 3, 3)

@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import otspec
+from otspec import IID, Problem, ProblemError
+from otspec.paths import Nested, TokenWise, path_law, synthetic
+from otspec.paths.labels import (
+    NO_AHEAD,
+    Ahead,
+    Label,
+    Places,
+    coordinate,
+    label_of,
+    largest,
+    mean_density,
+    measure_places,
+    owned_by,
+    place_at,
+    refine,
+    whole,
+)
+from otspec.schemes.iid import power_increments
+from tests.oracles import Floats
+from tests.paths.models import FAMILIES, model
+
+EXACT = 1e-12
+AHEAD = Ahead(np.array([0.5, 0.9, 1.6]), 0.2)
+
+
+def _all(count: int) -> Floats:
+    return np.eye(count)[-1]
+
+
+def _share_below(label: Label, u: float) -> float:
+    """P(label <= u), from its pieces."""
+    low, length = label.low * label.scale, label.length * label.scale
+    return float(label.share @ np.clip((u - low) / length, 0.0, 1.0))
+
+
+# --- labels -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ahead", [NO_AHEAD, AHEAD], ids=["plain", "look-ahead"])
+@pytest.mark.parametrize("count", [1, 2, 5])
+@pytest.mark.parametrize("family", ["tiny", "zeros", "ties", "point", "peaked", "same"])
+def test_children_partition_their_parent(family: str, count: int, ahead: Ahead) -> None:
+    """Mixed by q, the children's labels are the parent's; their measures are the proposal; three levels deep."""
+    laws = model(family, 6, 11)
+    nodes: list[tuple[tuple[int, ...], Label, float]] = [((), whole(), 1.0)]
+    for prefix, label, density in nodes:
+        p, q = np.asarray(laws.target(prefix)), np.asarray(laws.draft(prefix))
+        places = refine(p, q, _all(count), label, 0.8, ahead)
+        children = {x: label_of(owned_by(places, x), places, label) for x in np.flatnonzero(q).tolist()}
+        for u in np.linspace(0, 1, 23):
+            mixed = sum(q[x] * _share_below(child, u) for x, child in children.items())
+            assert mixed == pytest.approx(_share_below(label, u), abs=EXACT)
+        for x, child in children.items():
+            assert child.share.sum() == pytest.approx(1.0, abs=EXACT)
+            assert (np.diff(child.low) >= 0).all()
+            assert (child.low[1:] - (child.low + child.length)[:-1] >= -EXACT).all()
+            own = sum(
+                share * mean_density(low * child.scale, length * child.scale, _all(count))
+                for low, length, share in zip(child.low, child.length, child.share, strict=True)
+            )
+            assert places.proposal[x] == pytest.approx(q[x] * own / density, rel=1e-9)
+            if len(prefix) < 2 and len(nodes) < 12:
+                nodes.append(((*prefix, x), child, own))
+        assert places.proposal.sum() == pytest.approx(1.0, abs=EXACT)
+
+
+def test_positions_follow_the_label() -> None:
+    """A token's coordinate, through place and fraction to the parent's, runs through its label monotonely."""
+    laws = synthetic("mixed", 30, 4)
+    p, q = np.asarray(laws.target(())), np.asarray(laws.draft(()))
+    for ahead in (NO_AHEAD, AHEAD):
+        places = refine(p, q, _all(3), whole(), 1.0, ahead)
+        for token in np.argsort(-q)[:5].tolist():
+            owned = owned_by(places, token)
+            label = label_of(owned, places, whole())
+            positions = np.linspace(0, 1, 201)[1:-1]
+            u = [coordinate(places, *place_at(owned, t)) for t in positions]
+            assert (np.diff(u) > 0).all()
+            np.testing.assert_allclose([_share_below(label, x) for x in u], positions, atol=EXACT)
+
+
+def test_largest_label_against_sampling() -> None:
+    laws = synthetic("mixed", 8, 1)
+    places = refine(np.asarray(laws.target(())), np.asarray(laws.draft(())), _all(3), whole(), 1.0, NO_AHEAD)
+    labels = [label_of(owned_by(places, x), places, whole()) for x in (0, 3, 3, 5)]
+    rng = np.random.default_rng(2)
+    draws = []
+    for label in labels:
+        piece = rng.choice(label.share.size, 40_000, p=label.share)
+        draws.append((label.low[piece] + label.length[piece] * rng.random(40_000)) * label.scale)
+    wins = np.bincount(np.argmax(draws, axis=0), minlength=4) / 40_000
+    np.testing.assert_allclose(largest(labels), wins, atol=5 * 0.5 / 200)
+
+
+def test_places_of_one_label_are_measured_without_loss() -> None:
+    """A place below an ulp of what lies under it has its measure all the same."""
+    size = np.array([0.5, 1e-20, 0.25, 1e-300, 0.25])
+    piece, used, density = np.empty(5, dtype=np.int64), np.empty(5), np.empty(5)
+    measure_places(size, whole(), _all(4), piece, used, density)
+    np.testing.assert_allclose(size * density, power_increments(size, 4), rtol=1e-14)
+    # Two pieces with a hole between them: the second place takes the rest of the first, and part of the second.
+    label = Label(np.array([0.0, 0.75]), np.array([0.5, 0.25]), np.array([2 / 3, 1 / 3]), 1.0)
+    size = np.array([0.5, 0.5])
+    measure_places(size, label, _all(2), piece[:2], used[:2], density[:2])
+    inside = np.array([0.375**2, 0.5**2 - 0.375**2 + 1.0 - 0.75**2]) * 4 / 3
+    np.testing.assert_allclose(size * density[:2], inside, rtol=1e-14)
+
+
+# --- what is accepted ---------------------------------------------------------------------------------------------
+
+
+def _mean(verifier: Nested, laws: otspec.paths.Model, vocab: int, length: int, count: int) -> float:
+    """Mean accepted length: the sum of A(v) = min(A(parent) p, g) over all prefixes, by refining along each."""
+    total = 0.0
+    seen: dict[tuple[int, ...], float] = {}
+    for path in np.ndindex((vocab,) * length):
+        target = np.array([laws.target(path[:i]) for i in range(length)])
+        draft = np.array([laws.draft(path[:i]) for i in range(length)])
+        proposal = verifier.along(target, draft, np.array(path), count)
+        g = accepted = 1.0
+        for i, token in enumerate(path):
+            g *= proposal[i, token]
+            accepted = min(accepted * target[i, token], g)
+            seen[path[: i + 1]] = accepted
+    total += sum(seen.values())
+    return total
+
+
+@pytest.mark.parametrize(
+    ("shape", "models"), [((2, 2, 2), 150), ((3, 2, 2), 70), ((2, 3, 2), 40), ((2, 2, 3), 40)], ids=str
+)
+def test_never_below_token_wise_transport(shape: tuple[int, int, int], models: int) -> None:
+    vocab, length, count = shape
+    token_wise = TokenWise("interval", remember=1000)
+    better = 0
+    for seed in range(models):
+        laws = model("tiny" if seed % 2 else "peaked", vocab, seed)
+        worth = _mean(Nested(sigma=0.0), laws, vocab, length, count)
+        baseline = path_law(token_wise, laws, count, length).mean_accepted
+        assert worth >= baseline - EXACT, seed
+        better += worth > baseline + 1e-6
+    assert better > models / 4
+
+
+@pytest.mark.parametrize("count", [2, 4, 10])
+@pytest.mark.parametrize("regime", ["sharp", "mixed", "far"])
+def test_first_level_reaches_the_optimum(regime: str, count: int) -> None:
+    """Tiny tokens, where windows kept as (low, high) lose their measure: the cut value all the same."""
+    for seed in range(4):
+        laws = synthetic(regime, 1000, seed)
+        p, q = np.asarray(laws.target(())), np.asarray(laws.draft(()))
+        proposal = refine(p, q, _all(count), whole(), 1.0, NO_AHEAD).proposal
+        optimum = otspec.optimum(Problem(p, IID(q, count)))
+        assert np.minimum(p, proposal).sum() == pytest.approx(optimum.bound, abs=1e-10)
+        assert proposal.sum() == pytest.approx(1.0, abs=EXACT)
+
+
+@pytest.mark.parametrize("regime", ["sharp", "mixed"])
+def test_second_level_reaches_its_own_cut(regime: str) -> None:
+    """At weight w, min over H of w p(H) + M(outside H), the measure being that of the label at hand."""
+    for seed in range(4):
+        laws = synthetic(regime, 1000, seed)
+        p, q = np.asarray(laws.target(())), np.asarray(laws.draft(()))
+        places = refine(p, q, _all(4), whole(), 1.0, NO_AHEAD)
+        for token in np.argsort(-q)[:3].tolist():
+            label = label_of(owned_by(places, token), places, whole())
+            p2, q2 = np.asarray(laws.target((token,))), np.asarray(laws.draft((token,)))
+            weight = min(1.0, p[token] / places.proposal[token])
+            proposal = refine(p2, q2, _all(4), label, weight, NO_AHEAD).proposal
+            order = np.argsort(p2 / q2)
+            piece, used, density = np.empty(1000, dtype=np.int64), np.empty(1000), np.empty(1000)
+            measure_places(q2[order], label, _all(4), piece, used, density)
+            worth = q2[order] * density
+            inside = weight * np.append(0.0, np.cumsum(p2[order]))
+            outside = np.append(np.cumsum(worth[::-1])[::-1], 0.0) / worth.sum()
+            assert np.minimum(weight * p2, proposal).sum() == pytest.approx((inside + outside).min(), abs=1e-10)
+
+
+@pytest.mark.parametrize("sigma", [0.0, 0.5])
+def test_long_paths_of_rare_tokens(sigma: float) -> None:
+    """60 tokens of probability 1e-12: labels as absolute numbers would be out of floats."""
+    rng = np.random.default_rng(3)
+    q = np.append(np.full(20, 1e-12), 1 - 20e-12)
+    p = rng.dirichlet(np.ones(21))
+    laws = otspec.paths.Model(lambda prefix: p, lambda prefix: q)
+    paths = rng.integers(0, 20, (4, 60))
+    paths[1, :30] = paths[0, :30]
+    tree = laws.tree(paths)
+    verifier = Nested(sigma)
+    picked = verifier.pick(tree, rng)
+    assert np.isfinite(picked.proposal).all()
+    np.testing.assert_allclose(picked.proposal.sum(axis=1), 1.0, atol=EXACT)
+    assert verifier.verify(tree, rng).accepted >= 0
+
+
+def test_picks_of_a_large_tree_follow_their_law() -> None:
+    rng = np.random.default_rng(5)
+    laws = synthetic("mixed", 200, 9)
+    tree = laws.tree(laws.sample(4, 5, rng))
+    for verifier in (Nested(0.0), Nested()):
+        weights, _ = verifier.picks(tree)
+        picks = np.bincount([verifier.pick(tree, rng).path for _ in range(600)], minlength=4) / 600
+        np.testing.assert_allclose(picks, weights, atol=5 * 0.5 / np.sqrt(600))
+
+
+@pytest.mark.parametrize("setting", [{"sigma": -0.1}, {"sigma": np.nan}, {"grain": -1.0}, {"parts": 0}])
+def test_settings_out_of_range(setting: dict[str, float]) -> None:
+    with pytest.raises(ProblemError, match=next(iter(setting))):
+        Nested(**setting)  # type: ignore[arg-type]
+
+
+def test_swaps_stay_within_places() -> None:
+    for family in FAMILIES:
+        for seed in range(5):
+            laws = model(family, 40, seed)
+            p, q = np.asarray(laws.target(())), np.asarray(laws.draft(()))
+            for ahead in (NO_AHEAD, AHEAD):
+                places: Places = refine(p, q, _all(3), whole(), 0.7, ahead)
+                assert (places.kept >= 0).all()
+                assert (places.seeker < places.giver).all()
+                filled = places.kept.copy()
+                np.add.at(filled, places.seeker, places.amount)
+                np.add.at(filled, places.giver, places.amount)
+                np.testing.assert_allclose(filled, places.size, rtol=EXACT)

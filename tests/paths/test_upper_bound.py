@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from otspec import IID, Problem, ProblemError, optimum
+from otspec.paths import Block, Model, Nested, PickThenBlock, TokenWise, Traversal, bound, path_law
+from otspec.paths.enumeration import prefixes
+from otspec.paths.tree import Prefix
+from tests.paths.models import FAMILIES, model
+
+SOLVED = 1e-7
+"""HiGHS keeps the constraints within this."""
+
+
+def _antichains(vocab: int, length: int, prefix: Prefix = ()) -> list[list[Prefix]]:
+    """All sets of prefixes at or below one, none of which begins another."""
+    if len(prefix) == length:
+        return [[], [prefix]]
+    below = [_antichains(vocab, length, (*prefix, x)) for x in range(vocab)]
+    return [[prefix], *(list(itertools.chain(*parts)) for parts in itertools.product(*below))]
+
+
+def _by_all_constraints(laws: Model, vocab: int, length: int, count: int) -> float:
+    """The bound's linear program with every constraint written out."""
+    number = {prefix: i for i, prefix in enumerate(prefixes(vocab, length))}
+    chance: dict[Prefix, float] = {(): 1.0}
+    rows, limits = [], []
+    for prefix in number:
+        if prefix:
+            row = np.zeros(len(number))
+            row[number[prefix]] = 1.0
+            row[number[prefix[:-1]]] = -np.asarray(laws.target(prefix[:-1]))[prefix[-1]]
+            rows.append(row)
+            limits.append(0.0)
+            chance[prefix] = chance[prefix[:-1]] * float(np.asarray(laws.draft(prefix[:-1]))[prefix[-1]])
+    for chain in _antichains(vocab, length):
+        row = np.zeros(len(number))
+        row[[number[prefix] for prefix in chain]] = 1.0
+        rows.append(row)
+        limits.append(1 - max(1 - sum(chance[prefix] for prefix in chain), 0.0) ** count)
+    found = linprog(-np.ones(len(number)), A_ub=np.array(rows), b_ub=limits, bounds=(0, None), method="highs")
+    assert found.fun is not None
+    return -found.fun - 1
+
+
+@pytest.mark.parametrize("shape", [(2, 2, 2), (2, 2, 4), (3, 2, 2), (2, 3, 2)], ids=str)
+def test_cutting_planes_find_the_optimum_of_the_whole_program(shape: tuple[int, int, int]) -> None:
+    vocab, length, count = shape
+    for family in FAMILIES:
+        laws = model(family, vocab, 7)
+        assert bound(laws, count, length) == pytest.approx(
+            _by_all_constraints(laws, vocab, length, count), abs=10 * SOLVED
+        )
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_one_step_and_one_path(family: str) -> None:
+    laws = model(family, 4, 2)
+    problem = Problem(np.asarray(laws.target(())), IID(np.asarray(laws.draft(())), 3))
+    assert bound(laws, 3, 1) == pytest.approx(optimum(problem).bound, abs=SOLVED)
+    small = model(family, 3, 2)
+    assert bound(small, 1, 2) == pytest.approx(path_law(Block(), small, 1, 2).mean_accepted, abs=SOLVED)
+
+
+@pytest.mark.parametrize("shape", [(2, 2, 2), (3, 2, 2), (2, 3, 2), (2, 2, 3)], ids=str)
+def test_no_verifier_exceeds_it(shape: tuple[int, int, int]) -> None:
+    vocab, length, count = shape
+    verifiers = (Block(), Traversal(), TokenWise(remember=1000), PickThenBlock(), Nested(0.0), Nested())
+    for family in FAMILIES:
+        laws = model(family, vocab, 13)
+        limit = bound(laws, count, length)
+        for verifier in verifiers:
+            assert path_law(verifier, laws, count, length).mean_accepted <= limit + SOLVED, (family, verifier)
+
+
+def test_nested_labels_come_close() -> None:
+    ratios = []
+    for seed in range(12):
+        laws = model("tiny", 2, seed)
+        ratios.append(path_law(Nested(0.0), laws, 2, 3).mean_accepted / bound(laws, 2, 3))
+    assert np.mean(ratios) > 0.98
+    assert min(ratios) > 0.93
+
+
+def test_large_models_are_refused() -> None:
+    with pytest.raises(ProblemError, match="make 10101 prefixes, more than 2000"):
+        bound(model("tiny", 100), 2, 2)
