@@ -11,7 +11,7 @@ from otspec.paths.enumeration import PathLaw, path_law
 from otspec.paths.nested import Nested
 from otspec.paths.pick_then_block import PickThenBlock
 from otspec.paths.protocol import PathVerdict, PathVerifier
-from otspec.paths.synthetic import REGIMES, Regime, synthetic
+from otspec.paths.synthetic import REGIMES, Regime, scattered, synthetic
 from otspec.paths.token_wise import TokenWise
 from otspec.paths.traversal import Traversal
 from otspec.paths.tree import Model, Tree
@@ -32,5 +32,6 @@ __all__ = [
     "Tree",
     "bound",
     "path_law",
+    "scattered",
     "synthetic",
 ]

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from otspec.data import Source
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray, as_count, law_from_logits
 from otspec.paths.tree import Model, Prefix
@@ -66,5 +67,30 @@ def synthetic(regime: str | Regime, vocab: int, seed: int = 0, remember: int = 1
         logits = scale * rng.standard_normal(vocab)
         draft_logits = logits + noise * rng.standard_normal(vocab)
         return law_from_logits("target", logits), law_from_logits("draft", draft_logits)
+
+    return Model(lambda prefix: laws(prefix)[0], lambda prefix: laws(prefix)[1])
+
+
+def scattered(source: Source, seed: int = 0, top_k: int | None = None, remember: int = 1024) -> Model:
+    """A pair of models with the laws of a source's positions: every prefix has one of them, drawn at random.
+
+    Parameters
+    ----------
+    source : Source
+        A calibrated profile, or a file of recorded positions: see `otspec.data.open_source`.
+    seed : int
+        Which position a prefix has is a function of it and the prefix.
+    top_k : int, optional
+        Truncation of the draft.
+    remember : int
+        How many prefixes' laws to keep at hand.
+    """
+
+    @lru_cache(remember)
+    def laws(prefix: Prefix) -> tuple[FloatArray, FloatArray]:
+        index = int(np.random.default_rng((seed, *prefix)).integers(len(source)))
+        position = source.position(index)
+        target = law_from_logits("target", position.target_logits)
+        return target, law_from_logits("draft", position.draft_logits, top_k=top_k)
 
     return Model(lambda prefix: laws(prefix)[0], lambda prefix: laws(prefix)[1])

@@ -1,0 +1,293 @@
+"""Measure how many tokens each joint verifier accepts, and how long it takes.
+
+    python -m benchmarks.paths [--trees 200] [--cells mixed:1000:8:4,...] [--out paths.jsonl] [--plot docs/paths.png]
+    python -m benchmarks.paths --tiny       # small models, exactly, beside the bound on all verifiers
+    python -m benchmarks.paths --growth     # time of one verified step against V, K and L
+
+A cell is laws:V:L:K, the laws a regime of `otspec.paths.REGIMES` or `llama3` (that profile at V tokens, the drafts
+truncated to the top 1000).  Every tree comes from a model of its own.  Accepted lengths are exact given the tree, all
+verifiers meet the same trees, and the standard error of a gain is that of the differences.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from otspec.data import PROFILES, ProfileSource
+from otspec.extras import require
+from otspec.laws import FloatArray
+from otspec.paths import (
+    REGIMES,
+    Block,
+    Model,
+    Nested,
+    PathVerifier,
+    PickThenBlock,
+    TokenWise,
+    Traversal,
+    Tree,
+    bound,
+    path_law,
+    scattered,
+    synthetic,
+)
+from otspec.registry import available
+
+BASELINE = "token-wise interval"
+CELLS = (
+    "mixed:50:4:2,mixed:50:8:4,mixed:1000:4:4,mixed:1000:8:2,mixed:1000:8:4,"
+    "close:1000:6:4,far:1000:6:4,sharp:1000:6:4,llama3:20000:4:4,llama3:20000:8:4"
+)
+TINY = ((2, 2, 2), (3, 2, 3), (3, 3, 2), (3, 3, 3), (3, 4, 2), (5, 2, 3))
+GROWTH = {
+    "V": [(vocab, 8, 4) for vocab in (100, 300, 1000, 3000, 10_000, 20_000)],
+    "K": [(1000, 8, count) for count in (1, 2, 4, 8, 16)],
+    "L": [(1000, length, 4) for length in (1, 2, 4, 8, 16)],
+}
+
+
+class Cell(NamedTuple):
+    """Where the laws come from, and the shape of the drafts."""
+
+    laws: str
+    vocab: int
+    length: int
+    paths: int
+
+    @classmethod
+    def parse(cls, text: str) -> Cell:
+        """From laws:V:L:K."""
+        laws, *sizes = text.split(":")
+        if (laws not in REGIMES and laws not in PROFILES) or len(sizes) != 3:
+            raise SystemExit(f"{text!r} is no cell laws:V:L:K; laws: {', '.join([*REGIMES, *PROFILES])}")
+        return cls(laws, *map(int, sizes))
+
+    def model(self, seed: int) -> Model:
+        """A model of its own for every seed."""
+        if self.laws in PROFILES:
+            return scattered(ProfileSource(replace(PROFILES[self.laws], vocab=self.vocab)), seed, top_k=1000)
+        return synthetic(self.laws, self.vocab, seed)
+
+    def tree(self, seed: int) -> Tree:
+        """The tree of that seed."""
+        model = self.model(seed)
+        return model.tree(model.sample(self.paths, self.length, np.random.default_rng((seed, 1))))
+
+
+def verifiers(remember: int = 0) -> dict[str, PathVerifier]:
+    """All verifiers by name; the published rules for single positions, where they are registered."""
+    known = {info.name for info in available()}
+    token_wise: dict[str, PathVerifier] = {
+        f"token-wise {rule}": TokenWise(rule, remember, exchangeable=False) for rule in ("rrs", "kseq") if rule in known
+    }
+    return {
+        "block, one path": Block(),
+        **token_wise,
+        BASELINE: TokenWise("interval", remember),
+        "traversal": Traversal(),
+        "pick then block": PickThenBlock(),
+        "nested, sigma = 0": Nested(sigma=0.0),
+        "nested": Nested(),
+    }
+
+
+def accepted(verifier: PathVerifier, tree: Tree) -> float:
+    """Mean number of accepted tokens given the tree."""
+    depth = np.zeros(len(tree.parent))
+    for level in range(tree.length + 1):
+        depth[tree.node[:, level]] = level
+    return float(depth @ verifier.stop_law(tree).sum(axis=1))
+
+
+def seconds(call: Callable[[], object], repeats: int = 3) -> float:
+    """Best of a few runs: the machine is shared, and what others do to the time is no property of the code."""
+    times = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - started)
+    return min(times)
+
+
+def measure(cell: Cell, trees: int) -> Iterator[dict[str, Any]]:
+    """A record for every verifier."""
+    rules = verifiers()
+    lengths: dict[str, list[float]] = {name: [] for name in rules}
+    times: dict[str, list[float]] = {name: [] for name in rules}
+    for seed in range(trees):
+        tree = cell.tree(seed)
+        for name, rule in rules.items():
+            lengths[name].append(accepted(rule, tree))
+            if seed < 20:
+                rng = np.random.default_rng(seed)
+                times[name].append(seconds(lambda rule=rule, tree=tree, rng=rng: rule.verify(tree, rng)))  # type: ignore[misc]
+    base = np.array(lengths[BASELINE])
+    for name in rules:
+        mine = np.array(lengths[name])
+        yield {
+            **cell._asdict(),
+            "verifier": name,
+            "trees": trees,
+            "accepted": mine.mean(),
+            "error": _error(mine),
+            "gain": (mine - base).mean(),
+            "gain_error": _error(mine - base),
+            "ms": 1e3 * float(np.median(times[name])),
+        }
+
+
+def _error(values: FloatArray) -> float:
+    return float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else float("nan")
+
+
+def tiny(models: int) -> Iterator[dict[str, Any]]:
+    """Small models, exactly, with the bound on all lossless verifiers."""
+    for vocab, length, count in TINY:
+        lengths: dict[str, list[float]] = {}
+        for seed in range(models):
+            model = synthetic("tiny", vocab, seed)
+            for name, rule in verifiers(remember=5000).items():
+                lengths.setdefault(name, []).append(path_law(rule, model, count, length).mean_accepted)
+            lengths.setdefault("bound", []).append(bound(model, count, length))
+        limit = np.array(lengths["bound"])
+        for name, values in lengths.items():
+            yield {
+                "laws": "tiny",
+                "vocab": vocab,
+                "length": length,
+                "paths": count,
+                "verifier": name,
+                "models": models,
+                "accepted": float(np.mean(values)),
+                "of_bound": float(np.mean(values) / limit.mean()),
+                "worst": float((np.array(values) / limit).min()),
+            }
+
+
+def growth(trees: int) -> Iterator[dict[str, Any]]:
+    """Milliseconds of one verified step, median over trees."""
+    rules = {name: rule for name, rule in verifiers().items() if name != "traversal"}
+    for axis, shapes in GROWTH.items():
+        for vocab, length, count in shapes:
+            drafted = [Cell("mixed", vocab, length, count).tree(seed) for seed in range(trees)]
+            for name, rule in rules.items():
+                rng = np.random.default_rng(0)
+                rule.verify(drafted[0], rng)
+                times = [seconds(lambda rule=rule, tree=tree, rng=rng: rule.verify(tree, rng)) for tree in drafted]  # type: ignore[misc]
+                yield {
+                    "axis": axis,
+                    "vocab": vocab,
+                    "length": length,
+                    "paths": count,
+                    "verifier": name,
+                    "ms": 1e3 * float(np.median(times)),
+                }
+
+
+def show(records: list[dict[str, Any]], value: Callable[[dict[str, Any]], str], title: str) -> None:
+    """A table of verifiers by cells."""
+    names = list(dict.fromkeys(record["verifier"] for record in records))
+    table = Table("laws V L K", *names, title=title)
+    rows: dict[tuple[Any, ...], dict[str, str]] = {}
+    for record in records:
+        cell = (record.get("laws", "mixed"), record["vocab"], record["length"], record["paths"])
+        rows.setdefault(cell, {})[record["verifier"]] = value(record)
+    for cell, row in rows.items():
+        table.add_row(" ".join(map(str, cell)), *(row.get(name, "-") for name in names))
+    Console(width=170).print(table)
+
+
+def plot(lengths: list[dict[str, Any]], times: list[dict[str, Any]], path: Path) -> None:
+    """Accepted lengths by cell, and the growth of the time."""
+    require("matplotlib").use("Agg")
+    plt: Any = require("matplotlib.pyplot")
+    figure = plt.figure(figsize=(10, 7), layout="constrained")
+    grid = figure.add_gridspec(2, 3, height_ratios=(3, 2))
+    top = figure.add_subplot(grid[0, :])
+    names = list(dict.fromkeys(record["verifier"] for record in lengths))
+    cells = list(dict.fromkeys(Cell(*(record[key] for key in Cell._fields)) for record in lengths))
+    colours = dict(zip(names, plt.get_cmap("tab10").colors, strict=False))
+    width = 0.8 / len(names)
+    for place, name in enumerate(names):
+        mine = [record for record in lengths if record["verifier"] == name]
+        top.bar(
+            np.arange(len(cells)) + (place - (len(names) - 1) / 2) * width,
+            [record["accepted"] for record in mine],
+            width,
+            yerr=[record["error"] for record in mine],
+            color=colours[name],
+            label=name,
+            error_kw={"linewidth": 0.7},
+        )
+    top.set_xticks(range(len(cells)), [f"{c.laws}\nV {c.vocab}\nL {c.length}, K {c.paths}" for c in cells], fontsize=8)
+    top.set_ylabel("mean accepted length")
+    top.legend(fontsize=8, ncols=3)
+    for place, (axis, field) in enumerate((("V", "vocab"), ("K", "paths"), ("L", "length"))):
+        axes = figure.add_subplot(grid[1, place])
+        for name in names:
+            mine = [record for record in times if record["axis"] == axis and record["verifier"] == name]
+            if mine:
+                axes.plot([r[field] for r in mine], [r["ms"] for r in mine], "o-", color=colours[name], markersize=3)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        fixed = {"V": "L = 8, K = 4", "K": "V = 1000, L = 8", "L": "V = 1000, K = 4"}[axis]
+        axes.set_xlabel(f"{axis}  ({fixed})")
+        axes.grid(alpha=0.3)
+        if place == 0:
+            axes.set_ylabel("ms per verified step")
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+
+
+def main() -> None:
+    """Run what was asked for, write it as it is measured, and show it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cells", default=CELLS, help="laws:V:L:K, separated by commas")
+    parser.add_argument("--trees", type=int, default=200, help="trees (models with --tiny) per cell")
+    parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--growth", action="store_true")
+    parser.add_argument("--out", type=Path, help="JSON lines, appended")
+    parser.add_argument("--plot", type=Path, help="draw the records in --out")
+    arguments = parser.parse_args()
+
+    if arguments.plot:
+        if arguments.out is None:
+            parser.error("--plot draws the records in --out; name that file")
+        stored = [json.loads(line) for line in arguments.out.read_text().splitlines()]
+        plot([r for r in stored if "gain" in r], [r for r in stored if "axis" in r], arguments.plot)
+        return
+    if arguments.tiny:
+        source = tiny(arguments.trees)
+    elif arguments.growth:
+        source = growth(arguments.trees)
+    else:
+        cells = [Cell.parse(text) for text in arguments.cells.split(",")]
+        source = (record for cell in cells for record in measure(cell, arguments.trees))
+    records = []
+    for record in source:
+        records.append(record)
+        if arguments.out:
+            with arguments.out.open("a") as lines:
+                lines.write(json.dumps(record) + "\n")
+    if arguments.tiny:
+        show(records, lambda r: f"{r['accepted']:.4f} ({r['worst']:.3f})", "mean accepted length (worst / bound)")
+    elif arguments.growth:
+        show(records, lambda r: f"{r['ms']:.2f}", "ms per verified step")
+    else:
+        show(records, lambda r: f"{r['accepted']:.2f} ± {r['error']:.2f}", "mean accepted length")
+        show(records, lambda r: f"{r['gain']:+.3f} ± {r['gain_error']:.3f}", f"gain over {BASELINE}")
+        show(records, lambda r: f"{r['ms']:.2f}", "ms per verified step")
+
+
+if __name__ == "__main__":
+    main()
