@@ -29,6 +29,7 @@ from otspec.laws import FloatArray
 from otspec.paths import (
     REGIMES,
     Block,
+    GreedyMultiPath,
     Model,
     Nested,
     PathVerifier,
@@ -95,6 +96,7 @@ def verifiers(remember: int = 0) -> dict[str, PathVerifier]:
         **token_wise,
         BASELINE: TokenWise("interval", remember),
         "traversal": Traversal(),
+        "greedy multi-path": GreedyMultiPath(),
         "pick then block": PickThenBlock(),
         "nested, sigma = 0": Nested(sigma=0.0),
         "nested": Nested(),

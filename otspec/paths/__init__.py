@@ -8,7 +8,7 @@ pick it best, `pick_then_block`, `token_wise` and `traversal` are the rules to c
 
 from otspec.paths.block import Block
 from otspec.paths.enumeration import PathLaw, path_law
-from otspec.paths.nested import Nested
+from otspec.paths.nested import GreedyMultiPath, Nested
 from otspec.paths.pick_then_block import PickThenBlock
 from otspec.paths.protocol import PathVerdict, PathVerifier
 from otspec.paths.synthetic import REGIMES, Regime, scattered, synthetic
@@ -20,6 +20,7 @@ from otspec.paths.upper_bound import bound
 __all__ = [
     "REGIMES",
     "Block",
+    "GreedyMultiPath",
     "Model",
     "Nested",
     "PathLaw",

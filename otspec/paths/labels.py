@@ -39,20 +39,27 @@ class Label(NamedTuple):
     scale: float
 
 
-class Ahead(NamedTuple):
-    """Look-ahead: two ways to widen what a token owns, at the cost of the present level, for the sake of later ones.
+class Sharing(NamedTuple):
+    """How a prefix shares its labels among its children.
 
-    The tokens whose proposal exceeds weight * p stay among themselves, the others too, so that the cost is small.
+    `spread` and `grain` are look-ahead: they widen what a token owns, at the cost of the present level, for the sake of
+    later ones.  The tokens whose proposal exceeds weight * p stay among themselves, the others too, so that the cost is
+    small.
     """
 
     spread: FloatArray
     """Shape (J,): ascending, mean 1.  Every token is split into J of equal q whose p are p / J times these."""
     grain: float
     """Tokens are joined to a group while their p/q differ by less than this share."""
+    swap: bool
+    """Whether tokens swap parts of their places.  If not, paths are ranked by p/q, first tokens first."""
 
 
-NO_AHEAD = Ahead(np.ones(1), 0.0)
+PLAIN = Sharing(np.ones(1), 0.0, True)
 """Every level is served as well as can be: only tokens of equal p/q are joined."""
+
+RANKED = Sharing(np.ones(1), 0.0, False)
+"""No swaps."""
 
 
 class Places(NamedTuple):
@@ -152,7 +159,7 @@ def measure_places(
 
 
 @jit
-def refine(p: FloatArray, q: FloatArray, counts: FloatArray, label: Label, weight: float, ahead: Ahead) -> Places:
+def refine(p: FloatArray, q: FloatArray, counts: FloatArray, label: Label, weight: float, sharing: Sharing) -> Places:
     """Share what a prefix owns among its children.
 
     Parameters
@@ -165,7 +172,7 @@ def refine(p: FloatArray, q: FloatArray, counts: FloatArray, label: Label, weigh
         Of the prefix.
     weight : float
         The block-verification weight of the prefix; only look-ahead uses it.
-    ahead : Ahead
+    sharing : Sharing
     """
     vocab = q.size
     keys = np.empty((2, vocab), dtype=np.uint64)
@@ -174,16 +181,16 @@ def refine(p: FloatArray, q: FloatArray, counts: FloatArray, label: Label, weigh
     k = sort_by_ratio(p, q, 1.0, 1.0, keys, order, target, size)
     target, size = target[:k], size[:k]
     cut = k
-    if ahead.spread.size > 1 or ahead.grain > 0.0:
+    if sharing.spread.size > 1 or sharing.grain > 0.0:
         piece, used, density = np.empty(k, dtype=np.int64), np.empty(k), np.empty(k)
         measure_places(size, label, counts, piece, used, density)
         cut = over_drafted(target, size, density, weight)
     group = np.full(vocab, -1)
-    groups, cut = join(order, target, size, cut, ahead.grain, group)
+    groups, cut = join(order, target, size, cut, sharing.grain, group)
     target, size = target[:groups], size[:groups]
     mass = size.copy()
-    owner, target, size = split(target, size, cut, ahead.spread)
-    cut *= ahead.spread.size
+    owner, target, size = split(target, size, cut, sharing.spread)
+    cut *= sharing.spread.size
     m = owner.size
     piece, used, density = np.empty(m, dtype=np.int64), np.empty(m), np.empty(m)
     measure_places(size, label, counts, piece, used, density)
@@ -194,7 +201,7 @@ def refine(p: FloatArray, q: FloatArray, counts: FloatArray, label: Label, weigh
     for first, last in ((0, cut), (cut, m)):
         blocks = concave_blocks(target[first:last], size[first:last], density[first:last], end, rise, run)
         for b in range(blocks):
-            if end[b + 1] - end[b] > 1 and run[b + 1] > 0.0:
+            if sharing.swap and end[b + 1] - end[b] > 1 and run[b + 1] > 0.0:
                 slope = rise[b + 1] / run[b + 1]
                 swaps = swap_in_block(
                     first + end[b], first + end[b + 1], slope, target, size, density, kept, seeker, giver, amount, swaps
@@ -265,7 +272,7 @@ def over_drafted(target: FloatArray, size: FloatArray, density: FloatArray, weig
 def split(
     target: FloatArray, size: FloatArray, cut: int, spread: FloatArray
 ) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Split every group as `Ahead` says; ascending order of p/q below the cut, and again above it.
+    """Split every group as `Sharing` says; ascending order of p/q below the cut, and again above it.
 
     Returns
     -------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,11 +12,12 @@ from otspec.errors import ProblemError
 from otspec.laws import FloatArray, IntArray, as_count
 from otspec.paths.block import Picked, PickVerifier
 from otspec.paths.labels import (
-    NO_AHEAD,
-    Ahead,
+    PLAIN,
+    RANKED,
     Label,
     Owned,
     Places,
+    Sharing,
     coordinate,
     label_of,
     largest,
@@ -27,40 +29,12 @@ from otspec.paths.labels import (
 from otspec.paths.tree import Tree
 
 
-@dataclass(frozen=True)
-class Nested(PickVerifier):
-    """Nested labels: see `docs/paths.md`.
+class LabelVerifier(PickVerifier):
+    """Base of the verifiers that give every path one uniform label and pick the largest: see `docs/paths.md`."""
 
-    Parameters
-    ----------
-    sigma : float
-        Look-ahead: tokens are split into parts, as if their continuations were of different worth, lognormally spread
-        with this standard deviation.  That keeps more of the labels' freedom for later tokens.  0: no look-ahead.
-    parts : int
-        Into how many parts look-ahead splits.
-    grain : float
-        Look-ahead joins tokens whose p/q differ by less than this share, which saves time.
-
-    Raises
-    ------
-    ProblemError
-        If a setting is out of its range.
-    """
-
-    sigma: float = 0.5
-    parts: int = 4
-    grain: float = 0.02
-    _ahead: Ahead = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        for name in ("sigma", "grain"):
-            value = getattr(self, name)
-            if not (np.isfinite(value) and value >= 0):
-                raise ProblemError(f"{name} is {value}; it is finite and >= 0 (0: none)")
-        as_count("parts", self.parts)
-        spread = np.exp(self.sigma * ndtri((np.arange(self.parts) + 0.5) / self.parts))
-        ahead = Ahead(spread / spread.mean(), self.grain) if self.sigma > 0 else NO_AHEAD
-        object.__setattr__(self, "_ahead", ahead)
+    @abstractmethod
+    def _sharing(self, last: bool) -> Sharing:
+        """How prefixes share their labels among their children, at the last level or above it."""
 
     def pick(self, tree: Tree, rng: np.random.Generator) -> Picked:
         """The path that shows the largest label.
@@ -103,8 +77,8 @@ class Nested(PickVerifier):
         counts = np.eye(count)[-1]
         proposal = np.empty_like(draft)
         for i, token in enumerate(tokens):
-            ahead = self._ahead if i < tokens.size - 1 else NO_AHEAD
-            places = refine(target[i], draft[i], counts, label, weight, ahead)
+            sharing = self._sharing(last=i == tokens.size - 1)
+            places = refine(target[i], draft[i], counts, label, weight, sharing)
             label = label_of(owned_by(places, token), places, label)
             weight = next_weight(weight, target[i, token], places.proposal[token])
             proposal[i] = places.proposal
@@ -118,8 +92,8 @@ class Nested(PickVerifier):
         for node in range(tree.inner):
             target, draft = tree.target[node], tree.draft[node]
             label = grown.label[node]
-            ahead = self._ahead if tree.children[node][0] < tree.inner else NO_AHEAD
-            places = refine(target, draft, counts, label, weight[node], ahead)
+            sharing = self._sharing(last=int(tree.children[node][0]) >= tree.inner)
+            places = refine(target, draft, counts, label, weight[node], sharing)
             grown.places.append(places)
             for child in tree.children[node].tolist():
                 token = tree.token[child]
@@ -128,6 +102,56 @@ class Nested(PickVerifier):
                 grown.label[child] = label_of(owned, places, label)
                 weight[child] = next_weight(weight[node], target[token], places.proposal[token])
         return grown
+
+
+@dataclass(frozen=True)
+class Nested(LabelVerifier):
+    """Nested labels, refined level by level as `interval` does it: the most even law of the picked path.
+
+    Parameters
+    ----------
+    sigma : float
+        Look-ahead: tokens are split into parts, as if their continuations were of different worth, lognormally spread
+        with this standard deviation.  That keeps more of the labels' freedom for later tokens.  0: no look-ahead.
+    parts : int
+        Into how many parts look-ahead splits.
+    grain : float
+        Look-ahead joins tokens whose p/q differ by less than this share, which saves time.
+
+    Raises
+    ------
+    ProblemError
+        If a setting is out of its range.
+    """
+
+    sigma: float = 0.5
+    parts: int = 4
+    grain: float = 0.02
+    _ahead: Sharing = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("sigma", "grain"):
+            value = getattr(self, name)
+            if not (np.isfinite(value) and value >= 0):
+                raise ProblemError(f"{name} is {value}; it is finite and >= 0 (0: none)")
+        as_count("parts", self.parts)
+        spread = np.exp(self.sigma * ndtri((np.arange(self.parts) + 0.5) / self.parts))
+        sharing = Sharing(spread / spread.mean(), self.grain, swap=True) if self.sigma > 0 else PLAIN
+        object.__setattr__(self, "_ahead", sharing)
+
+    def _sharing(self, last: bool) -> Sharing:
+        return PLAIN if last else self._ahead
+
+
+@dataclass(frozen=True)
+class GreedyMultiPath(LabelVerifier):
+    """Greedy multi-path block verification [thomas2026greedy]: pick the path that ranks highest in lexicographic order.
+
+    Siblings rank by p/q; those of equal p/q are drawn from evenly.  In terms of labels: tokens own their places whole.
+    """
+
+    def _sharing(self, last: bool) -> Sharing:
+        return RANKED
 
 
 def next_weight(weight: float, p: float, g: float) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 
 from otspec.laws import FloatArray, IntArray
 from otspec.paths.block import Picked, PickVerifier
-from otspec.paths.labels import NO_AHEAD, Owned, Places, label_of, largest, owned_by, place_at, refine, whole
+from otspec.paths.labels import PLAIN, Owned, Places, label_of, largest, owned_by, place_at, refine, whole
 from otspec.paths.tree import Tree
 
 
@@ -28,7 +28,7 @@ class PickThenBlock(PickVerifier):
         proposal, counts = np.empty((tree.length, tree.target.shape[1])), _all(tree.count)
         for i in range(tree.length):
             node = tree.node[alive[0], i]
-            places = refine(tree.target[node], tree.draft[node], counts, whole(), 1.0, NO_AHEAD)
+            places = refine(tree.target[node], tree.draft[node], counts, whole(), 1.0, PLAIN)
             proposal[i] = places.proposal
             tokens = tree.token[tree.node[alive, i + 1]].tolist()
             owned = {token: owned_by(places, token) for token in set(tokens)}
@@ -62,7 +62,7 @@ class PickThenBlock(PickVerifier):
             return
         i = len(laws)
         node = tree.node[alive[0], i]
-        places = refine(tree.target[node], tree.draft[node], counts, whole(), 1.0, NO_AHEAD)
+        places = refine(tree.target[node], tree.draft[node], counts, whole(), 1.0, PLAIN)
         children = tree.node[alive, i + 1]
         owned = {child: owned_by(places, tree.token[child]) for child in np.unique(children).tolist()}
         label = {child: label_of(mine, places, whole()) for child, mine in owned.items()}

@@ -9,9 +9,21 @@ import numpy as np
 import pytest
 
 from otspec import ProblemError
-from otspec.paths import Block, Model, Nested, PathVerifier, PickThenBlock, TokenWise, Traversal, Tree, path_law
+from otspec.paths import (
+    Block,
+    GreedyMultiPath,
+    Model,
+    Nested,
+    PathVerifier,
+    PickThenBlock,
+    TokenWise,
+    Traversal,
+    Tree,
+    path_law,
+)
 from otspec.paths.block import Picked, PickVerifier, after, block_weights
 from otspec.paths.enumeration import drafted_trees, prefixes
+from otspec.paths.nested import LabelVerifier
 from otspec.paths.tree import Prefix
 from tests.oracles import Floats
 from tests.paths.models import FAMILIES, model
@@ -26,6 +38,7 @@ VERIFIERS: dict[str, PathVerifier] = {
     "token-wise lp": TokenWise("lp", remember=5000),
     "traversal": Traversal(),
     "pick then block": PickThenBlock(),
+    "greedy multi-path": GreedyMultiPath(),
     "nested": Nested(sigma=0.0),
     "look-ahead": Nested(sigma=0.7, parts=3, grain=0.3),
 }
@@ -79,7 +92,7 @@ def test_the_order_of_the_paths_does_not_matter(name: str) -> None:
     assert once.mean_accepted == pytest.approx(all_orders.mean_accepted, abs=1e-8)
 
 
-def _leaf_law(verifier: Nested, laws: Model, path: Prefix, count: int) -> tuple[float, float]:
+def _leaf_law(verifier: LabelVerifier, laws: Model, path: Prefix, count: int) -> tuple[float, float]:
     """g(path) and A(path), by refining along the path alone."""
     target = np.array([laws.target(path[:i]) for i in range(len(path))])
     draft = np.array([laws.draft(path[:i]) for i in range(len(path))])
@@ -92,11 +105,12 @@ def _leaf_law(verifier: Nested, laws: Model, path: Prefix, count: int) -> tuple[
 
 
 @pytest.mark.parametrize("shape", [*SHAPES, (3, 2, 3), (2, 3, 3)], ids=str)
-@pytest.mark.parametrize("sigma", [0.0, 0.5])
-def test_picked_path_has_the_law_that_block_verification_is_told(sigma: float, shape: tuple[int, int, int]) -> None:
+@pytest.mark.parametrize("verifier", [Nested(0.0), Nested(0.5), GreedyMultiPath()], ids=repr)
+def test_picked_path_has_the_law_that_block_verification_is_told(
+    verifier: LabelVerifier, shape: tuple[int, int, int]
+) -> None:
     """The law of the pick, over all drafts, and A(v) = min(A(parent) p, g(v)) at every prefix."""
     vocab, length, count = shape
-    verifier = Nested(sigma)
     for family in FAMILIES:
         laws = model(family, vocab, 4)
         picked: dict[Prefix, float] = {}

@@ -7,10 +7,10 @@ import otspec
 from otspec import IID, Problem, ProblemError
 from otspec.paths import Nested, TokenWise, path_law, synthetic
 from otspec.paths.labels import (
-    NO_AHEAD,
-    Ahead,
+    PLAIN,
     Label,
     Places,
+    Sharing,
     coordinate,
     label_of,
     largest,
@@ -26,7 +26,7 @@ from tests.oracles import Floats
 from tests.paths.models import FAMILIES, model
 
 EXACT = 1e-12
-AHEAD = Ahead(np.array([0.5, 0.9, 1.6]), 0.2)
+AHEAD = Sharing(np.array([0.5, 0.9, 1.6]), 0.2, True)
 
 
 def _all(count: int) -> Floats:
@@ -42,10 +42,10 @@ def _share_below(label: Label, u: float) -> float:
 # --- labels -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ahead", [NO_AHEAD, AHEAD], ids=["plain", "look-ahead"])
+@pytest.mark.parametrize("ahead", [PLAIN, AHEAD], ids=["plain", "look-ahead"])
 @pytest.mark.parametrize("count", [1, 2, 5])
 @pytest.mark.parametrize("family", ["tiny", "zeros", "ties", "point", "peaked", "same"])
-def test_children_partition_their_parent(family: str, count: int, ahead: Ahead) -> None:
+def test_children_partition_their_parent(family: str, count: int, ahead: Sharing) -> None:
     """Mixed by q, the children's labels are the parent's; their measures are the proposal; three levels deep."""
     laws = model(family, 6, 11)
     nodes: list[tuple[tuple[int, ...], Label, float]] = [((), whole(), 1.0)]
@@ -74,7 +74,7 @@ def test_positions_follow_the_label() -> None:
     """A token's coordinate, through place and fraction to the parent's, runs through its label monotonely."""
     laws = synthetic("mixed", 30, 4)
     p, q = np.asarray(laws.target(())), np.asarray(laws.draft(()))
-    for ahead in (NO_AHEAD, AHEAD):
+    for ahead in (PLAIN, AHEAD):
         places = refine(p, q, _all(3), whole(), 1.0, ahead)
         for token in np.argsort(-q)[:5].tolist():
             owned = owned_by(places, token)
@@ -87,7 +87,7 @@ def test_positions_follow_the_label() -> None:
 
 def test_largest_label_against_sampling() -> None:
     laws = synthetic("mixed", 8, 1)
-    places = refine(np.asarray(laws.target(())), np.asarray(laws.draft(())), _all(3), whole(), 1.0, NO_AHEAD)
+    places = refine(np.asarray(laws.target(())), np.asarray(laws.draft(())), _all(3), whole(), 1.0, PLAIN)
     labels = [label_of(owned_by(places, x), places, whole()) for x in (0, 3, 3, 5)]
     rng = np.random.default_rng(2)
     draws = []
@@ -155,7 +155,7 @@ def test_first_level_reaches_the_optimum(regime: str, count: int) -> None:
     for seed in range(4):
         laws = synthetic(regime, 1000, seed)
         p, q = np.asarray(laws.target(())), np.asarray(laws.draft(()))
-        proposal = refine(p, q, _all(count), whole(), 1.0, NO_AHEAD).proposal
+        proposal = refine(p, q, _all(count), whole(), 1.0, PLAIN).proposal
         optimum = otspec.optimum(Problem(p, IID(q, count)))
         assert np.minimum(p, proposal).sum() == pytest.approx(optimum.bound, abs=1e-10)
         assert proposal.sum() == pytest.approx(1.0, abs=EXACT)
@@ -167,12 +167,12 @@ def test_second_level_reaches_its_own_cut(regime: str) -> None:
     for seed in range(4):
         laws = synthetic(regime, 1000, seed)
         p, q = np.asarray(laws.target(())), np.asarray(laws.draft(()))
-        places = refine(p, q, _all(4), whole(), 1.0, NO_AHEAD)
+        places = refine(p, q, _all(4), whole(), 1.0, PLAIN)
         for token in np.argsort(-q)[:3].tolist():
             label = label_of(owned_by(places, token), places, whole())
             p2, q2 = np.asarray(laws.target((token,))), np.asarray(laws.draft((token,)))
             weight = min(1.0, p[token] / places.proposal[token])
-            proposal = refine(p2, q2, _all(4), label, weight, NO_AHEAD).proposal
+            proposal = refine(p2, q2, _all(4), label, weight, PLAIN).proposal
             order = np.argsort(p2 / q2)
             piece, used, density = np.empty(1000, dtype=np.int64), np.empty(1000), np.empty(1000)
             measure_places(q2[order], label, _all(4), piece, used, density)
@@ -220,7 +220,7 @@ def test_swaps_stay_within_places() -> None:
         for seed in range(5):
             laws = model(family, 40, seed)
             p, q = np.asarray(laws.target(())), np.asarray(laws.draft(()))
-            for ahead in (NO_AHEAD, AHEAD):
+            for ahead in (PLAIN, AHEAD):
                 places: Places = refine(p, q, _all(3), whole(), 0.7, ahead)
                 assert (places.kept >= 0).all()
                 assert (places.seeker < places.giver).all()
