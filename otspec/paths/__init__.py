@@ -1,7 +1,8 @@
 """Verifying K drafted paths of L tokens jointly: which prefix to accept, and which token to add.
 
 `tree` merges the paths, `protocol` says what a verifier answers; `block` verifies a picked path, `labels` and `nested`
-pick it best, `pick_then_block`, `token_wise` and `traversal` are the rules to compare with; `enumeration` and
+pick it best, `pick_then_block`, `token_wise` and `traversal` are the rules to compare with, `pick_by_plan`
+is for trees whose siblings are drawn jointly; `enumeration` and
 `upper_bound` judge them on small models, `synthetic` makes models of any size.  The statement and its proof are in
 `docs/paths.md`.
 """
@@ -9,6 +10,7 @@ pick it best, `pick_then_block`, `token_wise` and `traversal` are the rules to c
 from otspec.paths.block import Block
 from otspec.paths.enumeration import PathLaw, path_law
 from otspec.paths.nested import GreedyMultiPath, Nested
+from otspec.paths.pick_by_plan import PickByPlan
 from otspec.paths.pick_then_block import PickThenBlock
 from otspec.paths.protocol import PathVerdict, PathVerifier
 from otspec.paths.synthetic import REGIMES, Regime, scattered, synthetic
@@ -26,6 +28,7 @@ __all__ = [
     "PathLaw",
     "PathVerdict",
     "PathVerifier",
+    "PickByPlan",
     "PickThenBlock",
     "Regime",
     "TokenWise",

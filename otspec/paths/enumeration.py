@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ from otspec.errors import ProblemError
 from otspec.laws import FloatArray, as_count
 from otspec.paths.protocol import PathVerifier
 from otspec.paths.tree import Model, Prefix, Tree
+from otspec.schemes import DraftScheme
 
 MAX_TREES = 1_000_000
 
@@ -48,8 +49,13 @@ def path_law(verifier: PathVerifier, model: Model, count: int, length: int) -> P
     ProblemError
         If there are more than `MAX_TREES` of them.
     """
+    return law_over(drafted_trees(model, count, length, verifier.exchangeable), verifier, model, length)
+
+
+def law_over(trees: Iterable[tuple[float, Tree]], verifier: PathVerifier, model: Model, length: int) -> PathLaw:
+    """`path_law` for any way to draft: the trees that can occur, of paths of `length` tokens, with probabilities."""
     stop: dict[Prefix, FloatArray] = {}
-    for probability, tree in drafted_trees(model, count, length, verifier.exchangeable):
+    for probability, tree in trees:
         law = probability * verifier.stop_law(tree)
         for node in range(len(law)):
             prefix = tree.prefix(node)
@@ -106,6 +112,30 @@ def drafted_trees(model: Model, count: int, length: int, exchangeable: bool) -> 
         for paths in itertools.product(leaves, repeat=count):
             if chance := math.prod(chances[path] for path in paths):
                 yield chance, model.tree(paths)
+
+
+def branching_trees(
+    model: Model, scheme: Callable[[FloatArray], DraftScheme], length: int
+) -> Iterator[tuple[float, Tree]]:
+    """Every tree whose inner nodes have the distinct children that a scheme draws there, with its probability."""
+
+    def grow(grown: list[Prefix], level: int) -> Iterator[tuple[float, list[Prefix]]]:
+        if level == length:
+            yield 1.0, grown
+            return
+        supports = [scheme(np.asarray(model.draft(prefix))).support() for prefix in grown]
+        for rows in itertools.product(*(range(len(support.probabilities)) for support in supports)):
+            chance = math.prod(float(support.probabilities[r]) for support, r in zip(supports, rows, strict=True))
+            below = [
+                (*prefix, token)
+                for prefix, support, r in zip(grown, supports, rows, strict=True)
+                for token in support.drafts[r].tolist()
+            ]
+            for more, leaves in grow(below, level + 1):
+                yield chance * more, leaves
+
+    for chance, leaves in grow([()], 0):
+        yield chance, model.tree(leaves)
 
 
 def _shaped(law: FloatArray, following: int) -> FloatArray:

@@ -1,0 +1,71 @@
+"""Trees whose siblings are drawn jointly: pick a child at every node by a one-position plan, then block-verify."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from otspec.front_door import solve
+from otspec.laws import FloatArray, IntArray, draw
+from otspec.paths.block import Picked, PickVerifier
+from otspec.paths.tree import Tree
+from otspec.plans import Coupling, Pick, canonical_decomposition
+from otspec.problem import Problem
+from otspec.registry import Solver
+from otspec.schemes import DraftScheme
+
+
+@dataclass(frozen=True)
+class PickByPlan(PickVerifier):
+    """Verify a tree in which every inner node has the children that a draft scheme drew there.
+
+    From the root down, the plan of each node picks one of its children; the path so picked is block-verified against
+    the plans' proposals.  The children of a node have to be independent of all else, given the node; how they depend on
+    each other is the scheme's business.  Paths of such a tree are all its branches, siblings in the order of drawing.
+
+    Parameters
+    ----------
+    scheme : callable
+        Draft law q to the scheme of a node's children, which draws distinct tokens: ``lambda q: otspec.Greedy(q, 2)``.
+    solver : str or Solver, optional
+        As `otspec.solve` takes it; its plans are pick rules, or couplings.
+    """
+
+    scheme: Callable[[FloatArray], DraftScheme]
+    solver: str | Solver | None = None
+
+    @property
+    def exchangeable(self) -> bool:
+        """The order of siblings may matter to the scheme."""
+        return False
+
+    def pick(self, tree: Tree, rng: np.random.Generator) -> Picked:
+        """Pick a child at every node of the picked path."""
+        node, proposal = 0, np.empty((tree.length, tree.target.shape[1]))
+        for i in range(tree.length):
+            plan = self._plan(tree, node)
+            proposal[i] = plan.proposal
+            node = int(tree.children[node][draw(plan.rule.weights(self._drafts(tree, node)), rng)])
+        return Picked(int(np.flatnonzero(tree.node[:, -1] == node)[0]), proposal)
+
+    def picks(self, tree: Tree) -> tuple[FloatArray, list[FloatArray]]:
+        """Exact probability of picking each path, shape (K,), and the proposal laws along each."""
+        chance = np.ones(len(tree.parent))
+        plans = [self._plan(tree, node) for node in range(tree.inner)]
+        for node, plan in enumerate(plans):
+            chance[tree.children[node]] = chance[node] * plan.rule.weights(self._drafts(tree, node))
+        proposals = [np.array([plans[node].proposal for node in nodes[:-1]]) for nodes in tree.node]
+        return chance[tree.node[:, -1]], proposals
+
+    def _drafts(self, tree: Tree, node: int) -> IntArray:
+        return tree.token[tree.children[node]]
+
+    def _plan(self, tree: Tree, node: int) -> Pick:
+        plan = solve(Problem(tree.target[node], self.scheme(tree.draft[node])), self.solver).plan
+        if isinstance(plan, Coupling):
+            return canonical_decomposition(plan)
+        if not isinstance(plan, Pick):
+            raise TypeError(f"{self.solver} answers with a {type(plan).__name__}; here a plan has to pick a draft")
+        return plan
