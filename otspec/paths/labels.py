@@ -23,6 +23,9 @@ from otspec.interval.ratio_sort import IndexArray, sort_by_ratio
 from otspec.jit import jit
 from otspec.laws import FloatArray, IntArray
 
+LEAST = 1e-290
+"""Places are at least so long, pieces at least so likely: quotients of lengths then stay within floats."""
+
 
 class Label(NamedTuple):
     """Law of the label of a path through a prefix: uniform on each piece; pieces ascend and do not overlap.
@@ -143,19 +146,19 @@ def measure_places(
         piece[j] = i
         used[j] = inside
         need = size[j]
-        worth = 0.0
+        mean = 0.0
         while True:
             left = max(label.share[i] - inside, 0.0)
             take = need if i == last or need <= left else left
             stretch = label.length[i] / label.share[i]
-            worth += take * mean_density(label.low[i] + inside * stretch, take * stretch, counts)
+            mean += take / size[j] * mean_density(label.low[i] + inside * stretch, take * stretch, counts)
             if i == last or need <= left:
                 inside += take
                 break
             need -= take
             i += 1
             inside = 0.0
-        density[j] = worth / size[j]
+        density[j] = mean
 
 
 @jit
@@ -179,7 +182,7 @@ def refine(p: FloatArray, q: FloatArray, counts: FloatArray, label: Label, weigh
     order = np.empty(vocab, dtype=np.int32)
     target, size = np.empty(vocab), np.empty(vocab)
     k = sort_by_ratio(p, q, 1.0, 1.0, keys, order, target, size)
-    target, size = target[:k], size[:k]
+    target, size = target[:k], np.maximum(size[:k], LEAST)
     cut = k
     if sharing.spread.size > 1 or sharing.grain > 0.0:
         piece, used, density = np.empty(k, dtype=np.int64), np.empty(k), np.empty(k)
@@ -383,22 +386,23 @@ def label_of(owned: Owned, places: Places, label: Label) -> Label:
         i = places.piece[j]
         inside = places.used[j]
         need = places.size[j]
-        density = owned.amount[at] / places.size[j] / total
+        part = owned.amount[at] / total
         while True:
             left = max(label.share[i] - inside, 0.0)
             take = need if i == last or need <= left else left
-            if take * density > 0.0:
+            taken = part * (take / places.size[j])
+            if taken > LEAST:
                 stretch = label.length[i] / label.share[i]
                 low.append(label.low[i] + inside * stretch)
                 length.append(take * stretch)
-                share.append(take * density)
+                share.append(taken)
             if i == last or need <= left:
                 break
             need -= take
             i += 1
             inside = 0.0
     unit = low[-1] + length[-1]
-    if not unit > 0.0:
+    if not unit > 0.0:  # out of floats: such a path never wins
         return Label(np.zeros(1), np.ones(1), np.ones(1), label.scale)
     return Label(np.array(low) / unit, np.array(length) / unit, np.array(share), label.scale * unit)
 

@@ -199,6 +199,20 @@ def test_long_paths_of_rare_tokens(sigma: float) -> None:
     assert verifier.verify(tree, rng).accepted >= 0
 
 
+@pytest.mark.parametrize("sigma", [0.0, 0.5])
+def test_denormal_probabilities(sigma: float) -> None:
+    q = np.array([5e-324, 1e-310, 1e-300, 1.0])
+    p = np.array([0.2, 1e-310, 0.3, 0.5])
+    laws = otspec.paths.Model(lambda prefix: p, lambda prefix: q)
+    tree = laws.tree([[0, 0, 1], [0, 1, 2], [3, 0, 3], [3, 3, 3]])
+    picked = Nested(sigma).pick(tree, np.random.default_rng(0))
+    np.testing.assert_allclose(picked.proposal.sum(axis=1), 1.0, atol=EXACT)
+    weights, _ = Nested(sigma).picks(tree)
+    assert weights.min() >= 0
+    assert weights.sum() == pytest.approx(1.0, abs=EXACT)
+    assert Nested(sigma).stop_law(tree).sum() == pytest.approx(1.0, abs=EXACT)
+
+
 def test_picks_of_a_large_tree_follow_their_law() -> None:
     rng = np.random.default_rng(5)
     laws = synthetic("mixed", 200, 9)
