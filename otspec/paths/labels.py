@@ -55,14 +55,16 @@ class Sharing(NamedTuple):
     grain: float
     """Tokens are joined to a group while their p/q differ by less than this share."""
     swap: bool
-    """Whether tokens swap parts of their places.  If not, paths are ranked by p/q, first tokens first."""
+    """Whether tokens swap parts of their places.  If not, paths are ranked, first tokens first."""
+    top: float
+    """Tokens whose p/q is at least this form one group."""
 
 
-PLAIN = Sharing(np.ones(1), 0.0, True)
+PLAIN = Sharing(np.ones(1), 0.0, True, np.inf)
 """Every level is served as well as can be: only tokens of equal p/q are joined."""
 
-RANKED = Sharing(np.ones(1), 0.0, False)
-"""No swaps."""
+RANKED = Sharing(np.ones(1), 0.0, False, 1.0)
+"""Siblings rank by min(1, p/q)."""
 
 
 class Places(NamedTuple):
@@ -189,7 +191,7 @@ def refine(p: FloatArray, q: FloatArray, counts: FloatArray, label: Label, weigh
         measure_places(size, label, counts, piece, used, density)
         cut = over_drafted(target, size, density, weight)
     group = np.full(vocab, -1)
-    groups, cut = join(order, target, size, cut, sharing.grain, group)
+    groups, cut = join(order, target, size, cut, sharing.grain, sharing.top, group)
     target, size = target[:groups], size[:groups]
     mass = size.copy()
     owner, target, size = split(target, size, cut, sharing.spread)
@@ -226,9 +228,11 @@ def refine(p: FloatArray, q: FloatArray, counts: FloatArray, label: Label, weigh
 
 @jit
 def join(
-    order: IndexArray, target: FloatArray, size: FloatArray, cut: int, grain: float, group: IntArray
+    order: IndexArray, target: FloatArray, size: FloatArray, cut: int, grain: float, top: float, group: IntArray
 ) -> tuple[int, int]:
-    """Join tokens of nearly equal p/q, on either side of the cut; returns the number of groups, and of those below it.
+    """Join tokens of nearly equal p/q, or of at least `top`, on either side of the cut.
+
+    Returns the number of groups, and of those below the cut.
 
     Parameters
     ----------
@@ -247,7 +251,7 @@ def join(
         if j == cut:
             below = groups
             first = -1.0
-        if first >= 0.0 and ratio <= first * (1.0 + grain):
+        if first >= 0.0 and (ratio <= first * (1.0 + grain) or first >= top):
             target[groups - 1] += target[j]
             size[groups - 1] += size[j]
         else:

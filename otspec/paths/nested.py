@@ -136,7 +136,7 @@ class Nested(LabelVerifier):
                 raise ProblemError(f"{name} is {value}; it is finite and >= 0 (0: none)")
         as_count("parts", self.parts)
         spread = np.exp(self.sigma * ndtri((np.arange(self.parts) + 0.5) / self.parts))
-        sharing = Sharing(spread / spread.mean(), self.grain, swap=True) if self.sigma > 0 else PLAIN
+        sharing = Sharing(spread / spread.mean(), self.grain, True, np.inf) if self.sigma > 0 else PLAIN
         object.__setattr__(self, "_ahead", sharing)
 
     def _sharing(self, last: bool) -> Sharing:
@@ -147,7 +147,8 @@ class Nested(LabelVerifier):
 class GreedyMultiPath(LabelVerifier):
     """Greedy multi-path block verification [thomas2026greedy]: pick the path that ranks highest in lexicographic order.
 
-    Siblings rank by p/q; those of equal p/q are drawn from evenly.  In terms of labels: tokens own their places whole.
+    Siblings rank by min(1, p/q); those of equal rank share their labels evenly.  In terms of labels: tokens own their
+    places whole.
     """
 
     def _sharing(self, last: bool) -> Sharing:

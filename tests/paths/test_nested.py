@@ -26,7 +26,7 @@ from tests.oracles import Floats
 from tests.paths.models import FAMILIES, model
 
 EXACT = 1e-12
-AHEAD = Sharing(np.array([0.5, 0.9, 1.6]), 0.2, True)
+AHEAD = Sharing(np.array([0.5, 0.9, 1.6]), 0.2, True, np.inf)
 
 
 def _all(count: int) -> Floats:
