@@ -18,10 +18,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from otspec.interval.lottery import LEVEL, concave_blocks
-from otspec.interval.ratio_sort import IndexArray, sort_by_ratio
+from otspec.interval.lottery import LEVEL
+from otspec.interval.ratio_sort import sort_by_ratio
 from otspec.jit import jit
-from otspec.laws import FloatArray, IntArray
+from otspec.laws import FloatArray, IndexArray, IntArray
+from otspec.majorant import concave_blocks
 
 LEAST = 1e-290
 """Places are at least so long, pieces at least so likely: quotients of lengths then stay within floats."""
