@@ -233,7 +233,7 @@ def plot(lengths: list[dict[str, Any]], times: list[dict[str, Any]], path: Path)
         )
     top.set_xticks(range(len(cells)), [f"{c.laws}\nV {c.vocab}\nL {c.length}, K {c.paths}" for c in cells], fontsize=8)
     top.set_ylabel("mean accepted length")
-    top.legend(fontsize=8, ncols=3)
+    top.legend(fontsize=8, ncols=len(names), loc="lower center", bbox_to_anchor=(0.5, 1.0), columnspacing=1.0)
     for place, (axis, field) in enumerate((("V", "vocab"), ("K", "paths"), ("L", "length"))):
         axes = figure.add_subplot(grid[1, place])
         for name in names:
