@@ -53,6 +53,7 @@ def draw(records: dict[str, list[Record]], path: Path) -> None:
             for law, style in zip(LAWS, ("C0o-", "C1s--"), strict=True):
                 axes.plot(NS, [mean(mine, k=k, n=n, law=law) for n in NS], style, markersize=3, label=law)
             axes.set_title(f"{name}, {label(k)}", fontsize=9)
+            axes.set_xticks((1, 4, 7, 10))
             axes.grid(alpha=0.3)
         row[0].set_ylabel("optimal acceptance")
     for axes in panels[-1]:
