@@ -14,7 +14,7 @@ import numpy as np
 
 from otspec.jit import jit, jit_of_sums
 from otspec.laws import BoolArray, FloatArray
-from otspec.schemes.arrivals import UNIT, Nodes, admit, admit_heavy, clock, odds
+from otspec.schemes.arrivals import STRIDE, UNIT, Nodes, admit, admit_heavy, clock, no_tokens, odds
 
 CHUNK = 32
 """Tokens whose polynomials are held at once: those of all would not fit into the cache."""
@@ -31,8 +31,9 @@ class Tokens(NamedTuple):
     """Shape (k, M): odds, or 1 - exp(-q s) of heavy tokens."""
     waiting: FloatArray
     """Shape (k, M): exp(-q s) of heavy tokens; the other rows are not used."""
-    weights: FloatArray
-    """Shape (M,): of the nodes, times the chance that no heavy token of an earlier block arrives."""
+    nothing: FloatArray
+    """Polynomials of no token, times the weights of the nodes and the chance that no heavy token of an earlier block
+    arrives."""
 
 
 class Race(NamedTuple):
@@ -40,14 +41,16 @@ class Race(NamedTuple):
 
     tokens: Tokens
     below: FloatArray
-    """Shape (2n, M): polynomials of the tokens of later blocks."""
+    """Polynomials of the tokens of later blocks, as `otspec.schemes.arrivals.no_tokens` lays them out."""
+    n: int
+    """Number of drafts."""
     thetas: FloatArray
     """Nodes on [0, 1] of a rule for 1/m = integral of theta**(m - 1), m <= n."""
     theta_weights: FloatArray
     corners: FloatArray
-    """Working memory, shape (k / CHUNK + 1, 2n, M): polynomials kept on the way through the block."""
+    """Working memory, a row for each chunk: polynomials kept on the way through the block."""
     chunk: FloatArray
-    """Working memory, shape (CHUNK + 1, 2n, M): polynomials within a chunk."""
+    """Working memory, CHUNK rows: polynomials within a chunk."""
 
 
 @jit
@@ -55,7 +58,7 @@ def start_race(
     q: FloatArray, heavy: BoolArray, start: int, end: int, nodes: Nodes, thetas: FloatArray, theta_weights: FloatArray
 ) -> Race:
     """The race of the block of tokens start to end, q and heavy being those of all tokens in order of priority."""
-    k, count, rows = end - start, nodes.times.size, 2 * (int(heavy.sum()) + 1)
+    k, count, n = end - start, nodes.times.size, int(heavy.sum()) + 1
     arrived, waiting = np.empty((k, count)), np.empty((k, count))
     for j in range(k):
         if heavy[start + j]:
@@ -66,51 +69,98 @@ def start_race(
     for i in range(start):
         if heavy[i]:
             weights *= np.exp(-(q[i] / UNIT) * nodes.times)
-    below, spare = np.zeros((rows, count)), np.zeros((rows, count))
-    below[0] = nodes.start
+    below = no_tokens(nodes.start, n)
     x, y = np.empty(count), np.empty(count)
     for i in range(end, q.size):
         if heavy[i]:
             clock(q[i] / UNIT, nodes, x, y)
-            admit_heavy(q[i] / UNIT, x, y, 1.0, below, spare)
+            admit_heavy(q[i] / UNIT, x, y, 1.0, n, below)
         else:
             odds(q[i] / UNIT, nodes, x)
-            admit(q[i] / UNIT, x, 1.0, below, spare)
-        below, spare = spare, below
-    corners, chunk = np.zeros(((k - 1) // CHUNK + 2, rows, count)), np.zeros((CHUNK + 1, rows, count))
-    tokens = Tokens(q[start:end] / UNIT, heavy[start:end], arrived, waiting, weights)
-    return Race(tokens, below, thetas, theta_weights, corners, chunk)
+            admit(q[i] / UNIT, x, 1.0, n, below)
+    corners, chunk = np.empty(((k - 1) // CHUNK + 1, below.size)), np.empty((CHUNK, below.size))
+    tokens = Tokens(q[start:end] / UNIT, heavy[start:end], arrived, waiting, no_tokens(weights, n))
+    return Race(tokens, below, n, thetas, theta_weights, corners, chunk)
 
 
 @jit_of_sums
-def stay(tokens: Tokens, j: int, chance: float, here: FloatArray, there: FloatArray) -> None:
-    """Add token j, which stays with the given chance, to the polynomials `here`, and write them to `there`."""
+def stay(tokens: Tokens, j: int, chance: float, n: int, state: FloatArray) -> None:
+    """Add token j, which stays with the given chance, to the polynomials."""
     if tokens.heavy[j]:
-        admit_heavy(tokens.rates[j], tokens.arrived[j], tokens.waiting[j], chance, here, there)
+        admit_heavy(tokens.rates[j], tokens.arrived[j], tokens.waiting[j], chance, n, state)
     else:
-        admit(tokens.rates[j], tokens.arrived[j], chance, here, there)
+        admit(tokens.rates[j], tokens.arrived[j], chance, n, state)
 
 
 @jit_of_sums
-def paired(rate: float, odds: FloatArray, weights: FloatArray, before: FloatArray, after: FloatArray) -> float:
+def paired(rate: float, odds: FloatArray, n: int, before: FloatArray, after: FloatArray) -> float:
     """P(a token of these odds is drafted, and n - 1 of the others): a of those before it, n - 1 - a of those after."""
-    n = before.shape[0] // 2
     total = 0.0
-    for a in range(n):
-        for i in range(odds.size):
-            own = rate * after[n - 1 - a, i] + odds[i] * after[2 * n - 1 - a, i]
-            total += weights[i] * (before[a, i] * own + odds[i] * before[n + a, i] * after[n - 1 - a, i])
+    for b in range(before.size // (2 * n * STRIDE)):
+        x = odds[b * STRIDE : (b + 1) * STRIDE]
+        for a in range(n):
+            u = before[2 * (b * n + a) * STRIDE : 2 * (b * n + a + 1) * STRIDE]
+            v = after[2 * (b * n + n - 1 - a) * STRIDE : 2 * (b * n + n - a) * STRIDE]
+            for i in range(x.size):
+                total += u[i] * (rate * v[i] + x[i] * v[STRIDE + i]) + x[i] * u[STRIDE + i] * v[i]
     return total
 
 
-@jit
-def value(tokens: Tokens, j: int, before: FloatArray, after: FloatArray) -> float:
+@jit_of_sums
+def paired_heavy(
+    rate: float, arrived: FloatArray, waiting: FloatArray, n: int, before: FloatArray, after: FloatArray
+) -> float:
+    """`paired` for a heavy token: exp(-q s) stands at what it adds as the last to arrive."""
+    total = 0.0
+    for b in range(before.size // (2 * n * STRIDE)):
+        x, z = arrived[b * STRIDE : (b + 1) * STRIDE], waiting[b * STRIDE : (b + 1) * STRIDE]
+        for a in range(n):
+            u = before[2 * (b * n + a) * STRIDE : 2 * (b * n + a + 1) * STRIDE]
+            v = after[2 * (b * n + n - 1 - a) * STRIDE : 2 * (b * n + n - a) * STRIDE]
+            for i in range(x.size):
+                total += u[i] * (rate * z[i] * v[i] + x[i] * v[STRIDE + i]) + x[i] * u[STRIDE + i] * v[i]
+    return total
+
+
+@jit_of_sums
+def value(tokens: Tokens, j: int, n: int, before: FloatArray, after: FloatArray) -> float:
     """The value of token j, from the polynomials of the tokens before and after it."""
-    rate, odds, weights = tokens.rates[j], tokens.arrived[j], tokens.weights
-    if tokens.heavy[j]:  # exp(-q s) stands at what it adds as the last to arrive
-        late = paired(rate, np.zeros_like(odds), weights * tokens.waiting[j], before, after)
-        return late + paired(0.0, odds, weights, before, after)
-    return paired(rate, odds, weights, before, after)
+    rate, odds = tokens.rates[j], tokens.arrived[j]
+    if tokens.heavy[j]:
+        return paired_heavy(rate, odds, tokens.waiting[j], n, before, after)
+    return paired(rate, odds, n, before, after)
+
+
+@jit_of_sums
+def value_and_stay(tokens: Tokens, j: int, chance: float, n: int, before: FloatArray, after: FloatArray) -> float:
+    """The value of token j, which is then added to the polynomials after it: both take the same products."""
+    if tokens.heavy[j]:
+        total = value(tokens, j, n, before, after)
+        stay(tokens, j, chance, n, after)
+        return total
+    rate, odds, total = tokens.rates[j], tokens.arrived[j], 0.0
+    for b in range(before.size // (2 * n * STRIDE)):
+        x = odds[b * STRIDE : (b + 1) * STRIDE]
+        u = before[2 * b * n * STRIDE :]
+        rows = after[2 * (b * n + n - 1) * STRIDE :]
+        for i in range(x.size):
+            total += u[i] * (rate * rows[i] + x[i] * rows[STRIDE + i])
+        for m in range(n - 1, 0, -1):
+            u = before[2 * (b * n + n - m) * STRIDE :]
+            rows = after[2 * (b * n + m - 1) * STRIDE : 2 * (b * n + m + 1) * STRIDE]
+            for i in range(x.size):
+                late, early = x[i] * rows[STRIDE + i] + rate * rows[i], x[i] * rows[i]
+                total += u[i] * late + u[STRIDE + i] * early
+                rows[3 * STRIDE + i] += chance * late
+                rows[2 * STRIDE + i] += chance * early
+    return total
+
+
+@jit_of_sums
+def copy(source: FloatArray, target: FloatArray) -> None:
+    """Element by element, which spares the check for overlaps."""
+    for i in range(source.size):
+        target[i] = source[i]
 
 
 @jit
@@ -127,54 +177,49 @@ def release(race: Race, owed: FloatArray, worth: FloatArray, released: FloatArra
     released, gained : ndarray, shape (k,)
         Filled in: the probabilities x, and x times the value.
     """
-    k, tokens, corners, chunk = owed.size, race.tokens, race.corners, race.chunk
-    here, there = race.below.copy(), np.zeros_like(race.below)
+    k, tokens, n, corners, chunk = owed.size, race.tokens, race.n, race.corners, race.chunk
+    after = race.below.copy()
     for j in range(k - 1, -1, -1):
         if (j + 1) % CHUNK == 0 or j == k - 1:
-            corners[j // CHUNK] = here
-        stay(tokens, j, 1.0, here, there)
-        here, there = there, here
-    here[:] = 0.0
-    here[0] = 1.0
+            corners[j // CHUNK] = after
+        stay(tokens, j, 1.0, n, after)
+    before = tokens.nothing.copy()
     for start in range(0, k, CHUNK):
         size = min(CHUNK, k - start)
         chunk[size - 1] = corners[start // CHUNK]
         for c in range(size - 1, 0, -1):
-            stay(tokens, start + c, 1.0, chunk[c], chunk[c - 1])
+            copy(chunk[c], chunk[c - 1])
+            stay(tokens, start + c, 1.0, n, chunk[c - 1])
         for c in range(size):
             j = start + c
-            full = value(tokens, j, here, chunk[c])
+            full = value(tokens, j, n, before, chunk[c])
             spread = full - worth[j]
             x = (owed[j] - worth[j]) / spread if spread != 0.0 else 0.0
             released[j] = min(max(x, 0.0), 1.0)
             gained[j] = released[j] * full
-            stay(tokens, j, 1.0 - released[j], here, there)
-            here, there = there, here
+            stay(tokens, j, 1.0 - released[j], n, before)
 
 
 @jit
 def staying_worth(race: Race, released: FloatArray, worth: FloatArray) -> None:
     """Fill in what staying to the end is worth: P(drafted, all drafts of the block stay, and the draw falls on it)."""
-    k, tokens, corners, chunk = released.size, race.tokens, race.corners, race.chunk
-    here, there = np.zeros_like(race.below), np.zeros_like(race.below)
+    k, tokens, n, corners, chunk = released.size, race.tokens, race.n, race.corners, race.chunk
     worth[:] = 0.0
     for t in range(race.thetas.size):
         theta = race.thetas[t]
-        here[:] = 0.0
-        here[0] = 1.0
+        before = tokens.nothing.copy()
         for j in range(k):
             if j % CHUNK == 0:
-                corners[j // CHUNK] = here
-            stay(tokens, j, theta * (1.0 - released[j]), here, there)
-            here, there = there, here
-        here[:] = race.below
+                corners[j // CHUNK] = before
+            stay(tokens, j, theta * (1.0 - released[j]), n, before)
+        after = race.below.copy()
         for start in range((k - 1) // CHUNK * CHUNK, -1, -CHUNK):
             size = min(CHUNK, k - start)
             chunk[0] = corners[start // CHUNK]
             for c in range(size - 1):
-                stay(tokens, start + c, theta * (1.0 - released[start + c]), chunk[c], chunk[c + 1])
+                copy(chunk[c], chunk[c + 1])
+                stay(tokens, start + c, theta * (1.0 - released[start + c]), n, chunk[c + 1])
             for c in range(size - 1, -1, -1):
                 j = start + c
-                worth[j] += race.theta_weights[t] * value(tokens, j, chunk[c], here)
-                stay(tokens, j, theta * (1.0 - released[j]), here, there)
-                here, there = there, here
+                chance = theta * (1.0 - released[j])
+                worth[j] += race.theta_weights[t] * value_and_stay(tokens, j, chance, n, chunk[c], after)

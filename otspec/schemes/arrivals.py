@@ -38,6 +38,9 @@ UNIT = 2.0**-80
 LARGEST_EXPONENT = 1300.0
 """exp(-s) is split in two halves, which exceed the range of float64 from about 1400 on."""
 
+STRIDE = 72
+"""Nodes whose polynomials lie together; see `no_tokens`."""
+
 
 class Nodes(NamedTuple):
     """Trapezoidal rule for the time of the n-th arrival, on its logarithm."""
@@ -101,8 +104,24 @@ def clock(rate: float, nodes: Nodes, arrived: FloatArray, waiting: FloatArray) -
         waiting[m] = math.exp(-rate * nodes.times[m]) if rate * nodes.times[m] < 200.0 else 0.0  # no subnormal numbers
 
 
+@jit
+def no_tokens(values: FloatArray, n: int) -> FloatArray:
+    """Polynomials of no token, which are the constant that is given at each node.
+
+    Of a set of tokens they are, for m < n, E_m: m tokens have arrived by time s, and D_m: one of m tokens arrives at s,
+    the others before.  They lie in one flat array, E_0, D_0, E_1, ... for the first `STRIDE` nodes, then for the next:
+    distances known when compiled, which vector instructions take to be safe.
+    """
+    blocks = (values.size - 1) // STRIDE + 1
+    state = np.zeros(blocks * 2 * n * STRIDE)
+    for b in range(blocks):
+        part = values[b * STRIDE : (b + 1) * STRIDE]
+        state[b * 2 * n * STRIDE : b * 2 * n * STRIDE + part.size] = part
+    return state
+
+
 @jit_of_sums
-def admit(rate: float, odds: FloatArray, stays: float, before: FloatArray, after: FloatArray) -> None:
+def admit(rate: float, odds: FloatArray, stays: float, n: int, state: FloatArray) -> None:
     """Add a token to the polynomials of a set of tokens.
 
     Parameters
@@ -113,66 +132,76 @@ def admit(rate: float, odds: FloatArray, stays: float, before: FloatArray, after
         Its odds.
     stays : float
         The chance that it counts if drafted.
-    before, after : ndarray, shape (2n, M)
-        Rows m < n: m tokens have arrived by time s.  Rows n + m: one of m tokens arrives at s, the others before.  In
-        separate arrays, for the sake of vector instructions.
+    n : int
+        Number of drafts.
+    state : ndarray
+        The polynomials, as `no_tokens` lays them out.
     """
-    n = before.shape[0] // 2
     rate *= stays
-    for i in range(odds.size):
-        after[0, i] = before[0, i]
-    for m in range(1, n):
-        for i in range(odds.size):
-            x = stays * odds[i]
-            after[n + m, i] = before[n + m, i] + x * before[n + m - 1, i] + rate * before[m - 1, i]
-            after[m, i] = before[m, i] + x * before[m - 1, i]
+    for b in range(state.size // (2 * n * STRIDE)):
+        x = odds[b * STRIDE : (b + 1) * STRIDE]
+        for m in range(n - 1, 0, -1):
+            rows = state[2 * (b * n + m - 1) * STRIDE : 2 * (b * n + m + 1) * STRIDE]
+            for i in range(x.size):
+                y = stays * x[i]
+                rows[3 * STRIDE + i] += y * rows[STRIDE + i] + rate * rows[i]
+                rows[2 * STRIDE + i] += y * rows[i]
 
 
 @jit_of_sums
-def admit_heavy(
-    rate: float, arrived: FloatArray, waiting: FloatArray, stays: float, before: FloatArray, after: FloatArray
-) -> None:
+def admit_heavy(rate: float, arrived: FloatArray, waiting: FloatArray, stays: float, n: int, state: FloatArray) -> None:
     """`admit` for a heavy token."""
-    n = before.shape[0] // 2
     rate *= stays
-    for i in range(arrived.size):
-        after[0, i] = waiting[i] * before[0, i]
-    for m in range(1, n):
-        for i in range(arrived.size):
-            x = stays * arrived[i]
-            joined = before[n + m, i] + rate * before[m - 1, i]
-            after[n + m, i] = waiting[i] * joined + x * before[n + m - 1, i]
-            after[m, i] = waiting[i] * before[m, i] + x * before[m - 1, i]
+    for b in range(state.size // (2 * n * STRIDE)):
+        x, z = arrived[b * STRIDE : (b + 1) * STRIDE], waiting[b * STRIDE : (b + 1) * STRIDE]
+        for m in range(n - 1, 0, -1):
+            rows = state[2 * (b * n + m - 1) * STRIDE : 2 * (b * n + m + 1) * STRIDE]
+            for i in range(x.size):
+                y = stays * x[i]
+                joined = rows[3 * STRIDE + i] + rate * rows[i]
+                rows[3 * STRIDE + i] = z[i] * joined + y * rows[STRIDE + i]
+                rows[2 * STRIDE + i] = z[i] * rows[2 * STRIDE + i] + y * rows[i]
+        rows = state[2 * b * n * STRIDE :]
+        for i in range(x.size):
+            rows[i] *= z[i]
 
 
 @jit_of_sums
+def complete(rate: float, odds: FloatArray, weights: FloatArray, n: int, state: FloatArray) -> float:
+    """P(a token of these odds is drafted, and n - 1 of the others): the sum over the nodes, of these weights."""
+    total = 0.0
+    for b in range(state.size // (2 * n * STRIDE)):
+        x, w = odds[b * STRIDE : (b + 1) * STRIDE], weights[b * STRIDE : (b + 1) * STRIDE]
+        rows = state[2 * (b * n + n - 1) * STRIDE :]
+        for i in range(x.size):
+            total += w[i] * (rate * rows[i] + x[i] * rows[STRIDE + i])
+    return total
+
+
+@jit
 def chain(q: FloatArray, heavy: BoolArray, n: int, nodes: Nodes) -> FloatArray:
     """P(token i is drafted and no token before it is), shape (V,), for tokens in order of priority."""
     k, count = q.size, nodes.times.size
     law = np.zeros(k)
     x, waiting = np.empty(count), np.empty(count)
-    state, spare = np.zeros((2 * n, count)), np.zeros((2 * n, count))
-    state[0] = nodes.start
+    state = no_tokens(nodes.start, n)
     weights = np.empty(count)
     absent_before(q, heavy, k, nodes, weights)
     for i in range(k - 1, -1, -1):
         if q[i] == 0.0:
             continue
         rate = q[i] / UNIT
-        total = 0.0
         if heavy[i]:
             absent_before(q, heavy, i, nodes, weights)
             clock(rate, nodes, x, waiting)
-            for m in range(count):
-                total += weights[m] * (rate * waiting[m] * state[n - 1, m] + x[m] * state[2 * n - 1, m])
-            admit_heavy(rate, x, waiting, 1.0, state, spare)
+            # exp(-q s) stands at what it adds as the last to arrive.
+            late = complete(rate, np.zeros_like(x), weights * waiting, n, state)
+            law[i] = late + complete(0.0, x, weights, n, state)
+            admit_heavy(rate, x, waiting, 1.0, n, state)
         else:
             odds(rate, nodes, x)
-            for m in range(count):
-                total += weights[m] * (rate * state[n - 1, m] + x[m] * state[2 * n - 1, m])
-            admit(rate, x, 1.0, state, spare)
-        state, spare = spare, state
-        law[i] = total
+            law[i] = complete(rate, x, weights, n, state)
+            admit(rate, x, 1.0, n, state)
     return law
 
 
