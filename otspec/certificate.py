@@ -86,6 +86,8 @@ class Minorant(NamedTuple):
     """Shape (m,): target mass of that segment."""
     law: FloatArray
     """Shape (m,): the proposal, on each segment a multiple of p."""
+    by_order: FloatArray
+    """Shape (m,): law of the pick along the order itself."""
 
 
 def minorant(problem: Problem, order: IntArray) -> Minorant:
@@ -100,13 +102,13 @@ def minorant(problem: Problem, order: IntArray) -> Minorant:
     rise, run = np.repeat(rise[1 : blocks + 1], sizes), np.repeat(run[1 : blocks + 1], sizes)
     with np.errstate(invalid="ignore"):
         # A block without target mass has nothing to share its law by, and no use for it.
-        law = np.where(run > 0, rise * (target / run), law)
+        shared = np.where(run > 0, rise * (target / run), law)
     starts = falling.size - end[blocks:0:-1].astype(np.int64)
-    return Minorant(falling[::-1], starts, rise[::-1], run[::-1], law[::-1])
+    return Minorant(falling[::-1], starts, rise[::-1], run[::-1], shared[::-1], law[::-1])
 
 
 def _by_prefixes(problem: Problem, order: IntArray) -> tuple[FloatArray, IntArray]:
-    tokens, _, hit, target, law = minorant(problem, order)
+    tokens, _, hit, target, law, _ = minorant(problem, order)
     proposal = np.zeros(problem.vocab)
     proposal[tokens] = law
     over_drafted = np.zeros(problem.vocab, dtype=bool)

@@ -81,7 +81,8 @@ class Wanted:
         order = np.concatenate((along.tokens[kept], idle))
         law = np.concatenate((along.law[kept], np.zeros(idle.size)))
         starts = np.concatenate((starts[starts < kept.sum()], kept.sum() + np.arange(idle.size)))
-        by_order = priority_law(problem.scheme, order)
+        # Unless idle tokens changed places, the minorant has gone along the same order.
+        by_order = priority_law(problem.scheme, order) if idle.size else along.by_order[kept]
         return cls(order, starts, problem.p[order], law, by_order)
 
     def priorities(self, slope: FloatArray) -> IntArray:
