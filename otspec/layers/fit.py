@@ -131,6 +131,7 @@ def merge(q: FloatArray, heavy: BoolArray, p: FloatArray, grain: float) -> IntAr
     return group
 
 
+@jit
 def resweep(race: Race, owed: FloatArray, worth: FloatArray, released: FloatArray, gained: FloatArray) -> FloatArray:
     """Release with that worth, and return the law of the pick that comes of it, whatever the worth really is."""
     release(race, owed, worth, released, gained)
