@@ -111,7 +111,7 @@ def test_picked_path_has_the_law_that_block_verification_is_told(
 ) -> None:
     """The law of the pick, over all drafts, and A(v) = min(A(parent) p, g(v)) at every prefix."""
     vocab, length, count = shape
-    for family in FAMILIES:
+    for family in FAMILIES if vocab ** (length * count) < 100 else ("tiny", "tail"):
         laws = model(family, vocab, 4)
         picked: dict[Prefix, float] = {}
         for probability, tree in drafted_trees(laws, count, length, exchangeable=True):
