@@ -23,6 +23,7 @@ from rich.table import Table
 import otspec
 from otspec.data import Source, open_source
 from otspec.extras import installed, require
+from otspec.front_door import warm_up
 from otspec.interval.lottery import (
     Sizes,
     certify,
@@ -179,6 +180,7 @@ def rivals(source: Source, positions: int, budget: float) -> Table:
         for name in names:
             if not all(map(installed, get(name).packages)):
                 continue
+            warm_up(get(name), n)
             times: list[tuple[float, float]] = []
             solved = 0
             started = time.perf_counter()
