@@ -132,8 +132,7 @@ def draw(records: dict[str, list[Record]], path: Path) -> None:
         row[0].set_ylabel("acceptance (mean)")
     for axes in panels[-1]:
         axes.set_xlabel("drafts n")
-    handles, labels = panels[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, fontsize=8, loc="outside right center")
+    panels[0][-1].legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     figure.savefig(path, dpi=130)
     plt.close(figure)
 
