@@ -58,11 +58,14 @@ def overview_table(summaries: Sequence[Summary], data: str) -> TextTable:
     rows: list[tuple[str, ...]] = []
     for solver in dict.fromkeys(summary.cell.solver for summary in summaries):
         row = (cells.get((solver, setting)) for setting in settings)
-        rows.append((solver, *("-" if summary is None else _mean_ms(summary) for summary in row)))
+        rows.append((solver, *("-" if summary is None else _mean_ms(summary, share=True) for summary in row)))
     most = sorted((s for s in summaries if s.optimum is not None), key=lambda s: s.positions)
     best = {s.cell.setting: f"{s.optimum:.4f}" for s in most}
     rows.append(("mean alpha*", *(best.get(setting, "-") for setting in settings)))
-    note = "Mean ms per token; >= marks a lower bound, cut off by the time budget. Columns: (k, n)."
+    note = (
+        "Mean ms per token, in brackets the share solved where it is not all; >= marks a lower bound, cut off by the "
+        "time budget. Columns: (k, n)."
+    )
     return TextTable(f"Overview: {data}", ("solver", *settings), rows, note, labels=1)
 
 

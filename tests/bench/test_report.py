@@ -41,7 +41,7 @@ def test_the_overview_has_a_row_per_solver_and_the_optimum() -> None:
     table = overview_table([SOLVED, other, CUT, REFUSED], "llama3")
     assert table.header == ("solver", "(10, 2)", "(10, 3)", "(100, 2)")
     assert table.rows == [
-        ("lp", "2", ">= 10,001", "refused"),
+        ("lp", "2", ">= 10,001 (50%)", "refused"),
         ("max_flow", "0.1", "-", "-"),
         ("mean alpha*", "0.5000", "0.5000", "0.5000"),
     ]
