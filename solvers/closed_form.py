@@ -40,11 +40,7 @@ class ClosedForm:
     exact: ClassVar[bool] = True
     schemes: ClassVar[str] = "greedy, top-n, and any with n = 1"
     variants: ClassVar[tuple[str, ...]] = ()
-
-    @property
-    def packages(self) -> tuple[str, ...]:
-        """No optional package is needed."""
-        return ()
+    packages: ClassVar[tuple[str, ...]] = ()
 
     def supports(self, problem: Problem) -> str | None:
         """Every problem of which only the last draft is random."""

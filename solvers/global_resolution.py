@@ -63,6 +63,7 @@ class GlobalResolution:
     exact: ClassVar[bool] = False
     schemes: ClassVar[str] = "i.i.d. drafts"
     variants: ClassVar[tuple[str, ...]] = ("global_resolution:tau=1e-4",)
+    packages: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         if not 0 < self.tau < 1:
@@ -73,11 +74,6 @@ class GlobalResolution:
             raise ValueError(f"max_tokens = {self.max_tokens} is no limit; take 0 for those of the paper, or more")
         if self.max_iterations < 1:
             raise ValueError(f"max_iterations = {self.max_iterations} leaves nothing to do; take 1 or more")
-
-    @property
-    def packages(self) -> tuple[str, ...]:
-        """No optional package is needed."""
-        return ()
 
     def supports(self, problem: Problem) -> str | None:
         """Every problem with i.i.d. drafts."""

@@ -34,11 +34,7 @@ class Interval:
     exact: ClassVar[bool] = True
     schemes: ClassVar[str] = "i.i.d. drafts"
     variants: ClassVar[tuple[str, ...]] = ()
-
-    @property
-    def packages(self) -> tuple[str, ...]:
-        """No optional package is needed."""
-        return ()
+    packages: ClassVar[tuple[str, ...]] = ()
 
     def supports(self, problem: Problem) -> str | None:
         """Every problem with i.i.d. drafts."""

@@ -47,11 +47,7 @@ class Layered:
     exact: ClassVar[bool] = False
     schemes: ClassVar[str] = "drafts without replacement"
     variants: ClassVar[tuple[str, ...]] = ()
-
-    @property
-    def packages(self) -> tuple[str, ...]:
-        """No optional package is needed."""
-        return ()
+    packages: ClassVar[tuple[str, ...]] = ()
 
     def supports(self, problem: Problem) -> str | None:
         """Every problem with drafts without replacement."""

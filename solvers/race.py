@@ -55,17 +55,13 @@ class Race:
     exact: ClassVar[bool] = True
     schemes: ClassVar[str] = "independent drafts"
     variants: ClassVar[tuple[str, ...]] = ()
+    packages: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         if self.max_iterations < 1:
             raise ValueError(f"max_iterations = {self.max_iterations} leaves nothing to do; take 1 or more")
         if not 0 < self.height <= 300:
             raise ValueError(f"height = {self.height:g} is no usable bound on log weights; take one in (0, 300]")
-
-    @property
-    def packages(self) -> tuple[str, ...]:
-        """No optional package is needed."""
-        return ()
 
     def supports(self, problem: Problem) -> str | None:
         """Every problem with independent drafts."""

@@ -40,11 +40,7 @@ class Rule:
     exact: ClassVar[bool] = False
     schemes: ClassVar[str] = "any"
     variants: ClassVar[tuple[str, ...]] = ()
-
-    @property
-    def packages(self) -> tuple[str, ...]:
-        """No optional package is needed."""
-        return ()
+    packages: ClassVar[tuple[str, ...]] = ()
 
     def supports(self, problem: Problem) -> str | None:
         """Every problem: the rule is lossless for any draft law."""

@@ -41,11 +41,7 @@ class SpecHub:
     exact: ClassVar[bool] = True
     schemes: ClassVar[str] = "hub pairs"
     variants: ClassVar[tuple[str, ...]] = ()
-
-    @property
-    def packages(self) -> tuple[str, ...]:
-        """No optional package is needed."""
-        return ()
+    packages: ClassVar[tuple[str, ...]] = ()
 
     def supports(self, problem: Problem) -> str | None:
         """Hub pairs only: for other pairs there is no such rule, so there is nothing to insist on."""

@@ -32,11 +32,7 @@ class Sweep:
     exact: ClassVar[bool] = True
     schemes: ClassVar[str] = "systematic drafts"
     variants: ClassVar[tuple[str, ...]] = ()
-
-    @property
-    def packages(self) -> tuple[str, ...]:
-        """No optional package is needed."""
-        return ()
+    packages: ClassVar[tuple[str, ...]] = ()
 
     def supports(self, problem: Problem) -> str | None:
         """Every problem with systematic drafts."""
