@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from otspec.errors import ProblemError
-from otspec.laws import FloatArray, IntArray, as_law, law_from_logits
+from otspec.laws import FloatArray, IntArray, as_drafts, as_law, law_from_logits
 from otspec.schemes import IID, DraftScheme
 
 
@@ -117,6 +117,21 @@ class Problem:
         inside[tokens] = True
         order = np.concatenate((np.flatnonzero(~inside), np.flatnonzero(inside)))
         return float(self.scheme.hit_chain(order)[self.vocab - inside.sum()] + self.p[inside].sum())
+
+    def check_drafts(self, drafts: IntArray) -> IntArray:
+        """One tuple of drafts, shape (n,), checked.
+
+        Raises
+        ------
+        ProblemError
+            If the drafts are no tuple of the scheme, or have probability 0 under it.
+        """
+        drafts = as_drafts(drafts, self.n, self.vocab)
+        if self.scheme.prob(drafts) == 0:
+            raise ProblemError(
+                f"drafts {drafts.tolist()} have probability 0 under the scheme; draw them with its sample()"
+            )
+        return drafts
 
     def compact(self) -> Compact:
         """The same problem on the tokens that can be drafted, plus one token for all the rest of p.

@@ -9,8 +9,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from otspec.errors import ProblemError
-from otspec.laws import FloatArray, IntArray, as_drafts, draw
+from otspec.laws import FloatArray, IntArray, draw
 from otspec.plans.figures import Figures
 from otspec.problem import Problem
 
@@ -80,7 +79,7 @@ class Sequential(Figures):
         ProblemError
             If the drafts are no tuple of the scheme, or have probability 0 under it.
         """
-        return self._law_and_rejection(self._checked(drafts))[0]
+        return self._law_and_rejection(self.problem.check_drafts(drafts))[0]
 
     def sample(self, drafts: IntArray, rng: np.random.Generator) -> int:
         """Draw the output given the drafts: one coin per test, and the residual law only if all fail.
@@ -90,7 +89,7 @@ class Sequential(Figures):
         ProblemError
             As for `conditional`.
         """
-        drafts = self._checked(drafts)
+        drafts = self.problem.check_drafts(drafts)
         for token, accepted in self.rule.tests(drafts):
             if rng.random() < accepted:
                 return token
@@ -99,14 +98,6 @@ class Sequential(Figures):
     def output_law(self) -> FloatArray:
         """Exact law of the output over drafts and the rule's own randomness, shape (V,)."""
         return self.rule.output_law()
-
-    def _checked(self, drafts: IntArray) -> IntArray:
-        drafts = as_drafts(drafts, self.problem.n, self.problem.vocab)
-        if self.problem.scheme.prob(drafts) == 0:
-            raise ProblemError(
-                f"drafts {drafts.tolist()} have probability 0 under the scheme; draw them with its sample()"
-            )
-        return drafts
 
     def _law_and_rejection(self, drafts: IntArray) -> tuple[FloatArray, float]:
         law = np.zeros(self.problem.vocab)

@@ -9,9 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from otspec.certificate import optimum
-from otspec.errors import ProblemError
 from otspec.jit import jit
-from otspec.laws import BoolArray, FloatArray, IntArray, as_drafts
+from otspec.laws import BoolArray, FloatArray, IntArray
 from otspec.plans.figures import residual_law
 from otspec.problem import Problem
 from otspec.schemes import IID
@@ -113,11 +112,7 @@ class Split:
         ProblemError
             If the drafts are no tuple of the scheme, or have probability 0 under it.
         """
-        drafts = as_drafts(drafts, self.problem.n, self.problem.vocab)
-        if self.problem.scheme.prob(drafts) == 0:
-            raise ProblemError(
-                f"drafts {drafts.tolist()} have probability 0 under the scheme; draw them with its sample()"
-            )
+        drafts = self.problem.check_drafts(drafts)
         return self.inner if self.over_drafted[drafts].all() else self.outer
 
     @cached_property
