@@ -9,19 +9,16 @@ rule's figure is the exact probability that one of its tests accepts.
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 import otspec
+from benchmarks.reporting import Record, finish, options, pyplot
 from otspec.bench.report import TextTable
-from otspec.cli.console import console, progress_bar
-from otspec.data import Source, check_positions, open_source
-from otspec.extras import require
+from otspec.cli.console import progress_bar
+from otspec.data import Source
 from otspec.laws import FloatArray
 from otspec.problem import Problem
 from otspec.schemes import IID, DraftScheme, Greedy, HubPairs, Systematic, TopK, WithoutReplacement
@@ -29,7 +26,6 @@ from otspec.schemes import IID, DraftScheme, Greedy, HubPairs, Systematic, TopK,
 KS = (10, 100, 1000)
 NS = (2, 3, 4, 8)
 Make = Callable[[FloatArray, int], DraftScheme]
-Record = dict[str, Any]
 
 LAWS: dict[str, Make] = {
     "i.i.d.": IID,
@@ -113,8 +109,7 @@ def _means(records: list[Record]) -> dict[tuple[int, int, str, str], float]:
 
 def draw(records: dict[str, list[Record]], path: Path) -> None:
     """A panel per profile and k: over n, a colour per draft law, its optimum solid, published rules dashed."""
-    require("matplotlib").use("Agg")
-    plt: Any = require("matplotlib.pyplot")
+    plt = pyplot()
     figure, panels = plt.subplots(
         len(records), len(KS), figsize=(4 * len(KS) + 2, 3.6 * len(records)), layout="constrained", squeeze=False
     )
@@ -139,25 +134,11 @@ def draw(records: dict[str, list[Record]], path: Path) -> None:
 
 def main() -> None:
     """Measure, print, draw."""
-    parser = argparse.ArgumentParser(description="Acceptance of every draft law's optimum and of the published rules.")
-    parser.add_argument("--data", default="llama3,gemma2", help="profiles or files of positions, a list")
-    parser.add_argument("--positions", type=int, default=200, help="positions per profile")
-    parser.add_argument("--out", type=Path, default=Path("report/draft_laws"), help="folder for the results")
-    asked = parser.parse_args()
-    sources = [open_source(name) for name in asked.data.split(",")]
-    for source in sources:
-        check_positions(source, asked.positions)
-    asked.out.mkdir(parents=True, exist_ok=True)
-    records = {source.name: list(measure(source, asked.positions)) for source in sources}
-    lines = [json.dumps(record) + "\n" for mine in records.values() for record in mine]
-    (asked.out / "records.jsonl").write_text("".join(lines))
+    asked = options("Acceptance of every draft law and published rule.", "llama3,gemma2", 200, "report/draft_laws")
+    records = {source.name: list(measure(source, asked.positions)) for source in asked.sources}
     draw(records, asked.out / "draft_laws.png")
     tables = [table(name, mine) for name, mine in records.items()]
-    report = "\n".join(["![draft_laws.png](draft_laws.png)\n", *(shown.markdown() for shown in tables)])
-    (asked.out / "report.md").write_text(report)
-    for shown in tables:
-        console.print(shown.on_screen(console.width))
-    console.print(f"Wrote {asked.out}/records.jsonl, report.md, draft_laws.png")
+    finish(asked.out, [record for mine in records.values() for record in mine], tables, ["draft_laws.png"])
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ import argparse
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numba
 import numpy as np
@@ -21,8 +20,9 @@ from rich.console import Console
 from rich.table import Table
 
 import otspec
+from benchmarks.reporting import pyplot
 from otspec.data import Source, open_source
-from otspec.extras import installed, require
+from otspec.extras import installed
 from otspec.front_door import warm_up
 from otspec.interval.lottery import (
     Sizes,
@@ -203,8 +203,7 @@ def rivals(source: Source, positions: int, budget: float) -> Table:
 
 def growth(source: Source, positions: int, path: Path) -> None:
     """Draw time against the vocabulary and against n, beside the argsort."""
-    require("matplotlib").use("Agg")
-    plt: Any = require("matplotlib.pyplot")
+    plt = pyplot()
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
     rng = np.random.default_rng(0)
     by_size: dict[str, list[float]] = {"argsort of p/q": [], "solve, n = 2": [], "solve, n = 10": []}

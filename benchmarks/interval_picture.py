@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 import otspec
-from otspec.extras import require
+from benchmarks.reporting import pyplot
 from otspec.interval.pick_place import PlaceRule, stake_in
 from otspec.laws import FloatArray
 from otspec.plans import Pick
@@ -33,8 +32,7 @@ def owners(rule: PlaceRule) -> FloatArray:
 
 def draw(path: Path) -> None:
     """Places with their owners below, what they are worth above."""
-    require("matplotlib").use("Agg")
-    plt: Any = require("matplotlib.pyplot")
+    plt = pyplot()
     plan = otspec.solve(otspec.Problem(TARGET, IID(DRAFT, N)), "interval").plan
     assert isinstance(plan, Pick)
     assert isinstance(plan.rule, PlaceRule)

@@ -23,8 +23,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.reporting import pyplot
 from otspec.data import PROFILES, ProfileSource
-from otspec.extras import require
 from otspec.laws import FloatArray
 from otspec.paths import (
     REGIMES,
@@ -211,8 +211,7 @@ def show(records: list[dict[str, Any]], value: Callable[[dict[str, Any]], str], 
 
 def plot(lengths: list[dict[str, Any]], times: list[dict[str, Any]], path: Path) -> None:
     """Accepted lengths by cell, and the growth of the time."""
-    require("matplotlib").use("Agg")
-    plt: Any = require("matplotlib.pyplot")
+    plt = pyplot()
     figure = plt.figure(figsize=(10, 7), layout="constrained")
     grid = figure.add_gridspec(2, 3, height_ratios=(3, 2))
     top = figure.add_subplot(grid[0, :])

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from otspec.extras import require
+from benchmarks.reporting import pyplot
 from otspec.laws import FloatArray
 from otspec.paths.labels import PLAIN, Label, label_of, owned_by, refine, whole
 from otspec.paths.tree import Prefix
@@ -41,8 +40,7 @@ def density(q: float, label: Label, u: FloatArray) -> FloatArray:
 
 def draw(path: Path) -> None:
     """The law of the largest label above, who owns the labels below, level by level."""
-    require("matplotlib").use("Agg")
-    plt: Any = require("matplotlib.pyplot")
+    plt = pyplot()
     found = owners()
     colours = plt.get_cmap("tab10").colors
     u = (np.arange(4000) + 0.5) / 4000

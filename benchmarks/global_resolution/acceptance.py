@@ -9,19 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.global_resolution.common import (
-    ANCHORS,
-    KS,
-    NS,
-    Record,
-    acceptances,
-    finish,
-    label,
-    mean,
-    options,
-    pyplot,
-    worst_gap,
-)
+from benchmarks.global_resolution.common import ANCHORS, KS, NS, acceptances, label, mean, worst_gap
+from benchmarks.reporting import Record, finish, options, pyplot
 from otspec.bench.report import TextTable
 
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 
 import otspec
-from otspec.bench.report import TextTable
-from otspec.cli.console import console, progress_bar
-from otspec.data import Position, Source, check_positions, open_source
-from otspec.extras import require
+from benchmarks.reporting import Record
+from otspec.cli.console import progress_bar
+from otspec.data import Position, Source
 from otspec.laws import FloatArray
 from otspec.problem import Problem
 from otspec.schemes import IID, Greedy
@@ -32,30 +27,6 @@ ANCHORS = {
 
 Which (k, n) reached them is read off its Tables 1 and 3.
 """
-
-Record = dict[str, Any]
-
-
-class Options(NamedTuple):
-    """What a script was asked for."""
-
-    sources: list[Source]
-    positions: int
-    out: Path
-
-
-def options(description: str, data: str, positions: int, out: str) -> Options:
-    """Read the command line; the arguments are its defaults."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--data", default=data, help="profiles or files of positions, a list")
-    parser.add_argument("--positions", type=int, default=positions, help="positions per profile")
-    parser.add_argument("--out", type=Path, default=Path(out), help="folder for the results")
-    given = parser.parse_args()
-    sources = [open_source(name) for name in given.data.split(",")]
-    for source in sources:
-        check_positions(source, given.positions)
-    given.out.mkdir(parents=True, exist_ok=True)
-    return Options(sources, given.positions, given.out)
 
 
 def label(k: int) -> str:
@@ -130,19 +101,3 @@ def mean(records: Iterable[Record], **where: object) -> float:
 def worst_gap(records: Iterable[Record]) -> float:
     """Largest certified distance of a record's acceptance from the optimum."""
     return max(abs(record["bound"] - record["acceptance"]) for record in records)
-
-
-def finish(out: Path, records: Iterable[Record], tables: Sequence[TextTable], pictures: Sequence[str]) -> None:
-    """Write records.jsonl and report.md, and print the tables."""
-    (out / "records.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
-    shown = [f"![{picture}]({picture})\n" for picture in pictures]
-    (out / "report.md").write_text("\n".join([*shown, *(table.markdown() for table in tables)]))
-    for table in tables:
-        console.print(table.on_screen(console.width))
-    console.print(f"Wrote {', '.join(str(out / name) for name in ('records.jsonl', 'report.md', *pictures))}")
-
-
-def pyplot() -> Any:
-    """matplotlib without a screen."""
-    require("matplotlib").use("Agg")
-    return require("matplotlib.pyplot")

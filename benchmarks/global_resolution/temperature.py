@@ -15,18 +15,8 @@ from pathlib import Path
 import numpy as np
 
 import otspec
-from benchmarks.global_resolution.common import (
-    KS,
-    NS,
-    Record,
-    acceptances,
-    compact_laws,
-    finish,
-    label,
-    mean,
-    options,
-    pyplot,
-)
+from benchmarks.global_resolution.common import KS, NS, acceptances, compact_laws, label, mean
+from benchmarks.reporting import Record, finish, options, pyplot
 from otspec.bench.report import TextTable
 from otspec.cli.console import progress_bar
 from otspec.data import Source
