@@ -1,6 +1,30 @@
-"""The papers' claims as executable checks: numeric evidence with a replayable worst case, not proof."""
+"""The papers' claims as executable checks: numeric evidence with a worst case to replay, not proof.
 
-from otspec.proofs_check.claim import Claim, Evidence, check
-from otspec.proofs_check.multi_draft import CLAIMS as MULTI_DRAFT
+`claim` says what a claim is, `search` how instances are looked for, `evidence` what was found and `report` how it is
+told; the claims stand in one module, or package, per source.
+"""
 
-__all__ = ["MULTI_DRAFT", "Claim", "Evidence", "check"]
+from otspec.proofs_check import global_resolution, own
+from otspec.proofs_check.claim import Claim, Source, Unchecked, Verdict
+from otspec.proofs_check.evidence import Evidence, check, from_plain, plain
+from otspec.proofs_check.search import Descent, Listed
+
+SOURCES: tuple[Source, ...] = (
+    global_resolution.SOURCE,
+    own.SOURCE,
+)
+"""Everything that is checked, source by source."""
+
+__all__ = [
+    "SOURCES",
+    "Claim",
+    "Descent",
+    "Evidence",
+    "Listed",
+    "Source",
+    "Unchecked",
+    "Verdict",
+    "check",
+    "from_plain",
+    "plain",
+]

@@ -1,55 +1,109 @@
-"""A claim, and the evidence that random instances give for it."""
+"""A claim: a statement that numbers can contradict, and what we expect them to say."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
+from enum import StrEnum
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from otspec.problem import Problem
+from otspec.proofs_check.search import RANDOM, Instance, Search
+
+Draw: TypeAlias = Callable[[np.random.Generator], Instance]
+
+
+class Verdict(StrEnum):
+    """What numbers say of a claim."""
+
+    HOLDS = "holds"
+    """On all that was tried.  Evidence, not proof."""
+    HIDDEN = "holds under a hidden assumption"
+    """On all that was tried and meets an assumption that the source does not state; not without it."""
+    FAILS = "fails"
+    """There is a counterexample that meets every stated hypothesis."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement about multi-draft problems that numbers can contradict."""
+    """A statement with its hypotheses, a way to make instances of it, and a margin that tells whether it holds."""
 
     id: str
     statement: str
     source: str
     """Key of references.bib with the theorem's number, or `otspec`."""
-    draw: Callable[[np.random.Generator], Problem]
-    """A random instance that meets the hypotheses."""
-    margin: Callable[[Problem], float]
-    """How clearly the claim holds: right minus left side of an inequality, minus the error of an equality."""
+    draw: Draw
+    """A random instance that meets the hypotheses, and the assumption where there is one."""
+    margin: Callable[..., float]
+    """How clearly the claim holds on an instance, called as ``margin(**instance)``.
+
+    Right minus left side of an inequality, minus the error of an equality; negative or NaN is a contradiction.
+    """
+    _: KW_ONLY
+    hypotheses: str = ""
     tol: float = 1e-12
     """Margins down to -tol are rounding."""
+    search: Search = RANDOM
+    """How instances are looked for."""
+    cost: int = 1
+    """How many trials of a cheap claim one trial of this one takes."""
+    tightness: Callable[..., float] | None = None
+    """Left over right side of an inequality, to see how sharp it is: 1 where it is attained."""
+    expected: Verdict = Verdict.HOLDS
+    assumption: str = ""
+    """What the source leaves unsaid, for HIDDEN."""
+    counterexample: Mapping[str, Any] | None = None
+    """The smallest known: against the claim (FAILS), or without the assumption (HIDDEN)."""
+    remedy: str = ""
+    """What is true instead, for FAILS."""
+    remark: str = ""
+    """What else a reader should know: a stronger statement that is proved, how sharp it is, what it means."""
+
+    def __post_init__(self) -> None:
+        """Insist that a claim that does not simply hold says why, and how to see it.
+
+        Raises
+        ------
+        ValueError
+            If a part is missing, or one is given that the expected verdict has no use for.
+        """
+        wanted = {
+            Verdict.HOLDS: set(),
+            Verdict.HIDDEN: {"assumption", "counterexample"},
+            Verdict.FAILS: {"remedy", "counterexample"},
+        }[self.expected]
+        given = {part for part in ("assumption", "counterexample", "remedy") if getattr(self, part)}
+        if given != wanted:
+            raise ValueError(
+                f"claim {self.id!r} is expected to be {self.expected.value!r}, which goes with {sorted(wanted)}, "
+                f"and has {sorted(given)}"
+            )
+
+    def margin_of(self, instance: Instance) -> float:
+        """The margin on one instance."""
+        return float(self.margin(**instance))
+
+    def contradicted_by(self, margin: float) -> bool:
+        """Whether a margin is below what rounding explains; NaN is."""
+        return not margin >= -self.tol
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """What random trials found."""
+class Unchecked:
+    """A statement that this package does not check, and why."""
 
-    claim: Claim
-    trials: int
-    worst: float
-    """Smallest margin seen."""
-    witness: Problem
-    """The instance of the smallest margin."""
-
-    @property
-    def holds(self) -> bool:
-        """Whether no trial contradicts the claim."""
-        return self.worst >= -self.claim.tol
+    statement: str
+    source: str
+    reason: str
 
 
-def check(claim: Claim, trials: int, seed: int = 0) -> Evidence:
-    """Try a claim on random instances and keep the worst."""
-    rng = np.random.default_rng(seed)
-    worst, witness = np.inf, claim.draw(np.random.default_rng(seed))
-    for _ in range(trials):
-        problem = claim.draw(rng)
-        margin = claim.margin(problem)
-        if not margin >= worst:  # NaN is a contradiction too
-            worst, witness = margin, problem
-    return Evidence(claim, trials, float(worst), witness)
+@dataclass(frozen=True)
+class Source:
+    """A paper, or another text, with its claims."""
+
+    title: str
+    cite: str
+    """Key of references.bib, or `otspec`."""
+    claims: tuple[Claim, ...]
+    unchecked: tuple[Unchecked, ...] = ()

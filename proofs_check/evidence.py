@@ -1,0 +1,120 @@
+"""What numbers say of a claim: the worst instance found, the verdict, and a counterexample to replay."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from otspec.proofs_check.claim import Claim, Verdict
+from otspec.proofs_check.search import Instance
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the search for a contradiction found."""
+
+    claim: Claim
+    trials: int
+    """Instances attempted."""
+    seed: int
+    worst: float
+    """Smallest margin seen; NaN counts as the smallest of all."""
+    witness: Instance
+    """The instance of the smallest margin, in the fewest digits that still contradict where it does."""
+    tightest: float | None = None
+    """Largest ratio of left to right side seen, where the claim has one."""
+    counterexample: float | None = None
+    """Margin of the claim's known counterexample."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """What the search alone says."""
+        if self.claim.contradicted_by(self.worst):
+            return Verdict.FAILS
+        return Verdict.HIDDEN if self.claim.assumption else Verdict.HOLDS
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether the search says what we expect, and a known counterexample still contradicts."""
+        known = self.counterexample is None or self.claim.contradicted_by(self.counterexample)
+        return known and self.verdict is self.claim.expected
+
+
+def check(claim: Claim, trials: int, seed: int = 0, tick: Callable[[], None] = lambda: None) -> Evidence:
+    """Look for a contradiction to a claim.
+
+    Parameters
+    ----------
+    claim : Claim
+    trials : int
+        Instances of a cheap claim to attempt; one of cost c gets the c-th part, and at least one.
+    seed : int
+        The same seed gives a claim the same instances, whatever else is checked.
+    tick : callable, optional
+        Called after every attempt.
+    """
+    rng = np.random.default_rng([seed, zlib.crc32(claim.id.encode())])
+    attempts: list[float] = []
+    worst: tuple[float, Instance] | None = None
+    tightest: float | None = None
+
+    def attempt(instance: Instance) -> float:
+        nonlocal worst, tightest
+        margin = claim.margin_of(instance)
+        if worst is None or not margin >= worst[0]:
+            worst = margin, instance
+        if claim.tightness is not None:
+            ratio = float(claim.tightness(**instance))
+            tightest = ratio if tightest is None else max(tightest, ratio)
+        attempts.append(margin)
+        tick()
+        return -math.inf if math.isnan(margin) else margin
+
+    claim.search(claim.draw, attempt, max(1, trials // claim.cost), rng)
+    assert worst is not None, f"the search of {claim.id} attempted nothing"
+    margin, witness = worst
+    if claim.contradicted_by(margin):
+        witness = simplest(claim, witness)
+    known = None if claim.counterexample is None else claim.margin_of(claim.counterexample)
+    return Evidence(claim, len(attempts), seed, claim.margin_of(witness), witness, tightest, known)
+
+
+def simplest(claim: Claim, instance: Instance) -> Instance:
+    """The instance with its numbers in the fewest digits that still contradict the claim."""
+    for digits in range(1, 8):
+        rounded = {name: _rounded(value, digits) for name, value in instance.items()}
+        with np.errstate(all="ignore"):
+            if claim.margin_of(rounded) < -claim.tol:
+                return rounded
+    return instance
+
+
+def _rounded(value: Any, digits: int) -> Any:
+    if isinstance(value, float):
+        return round(value, digits)
+    if not (isinstance(value, np.ndarray) and value.dtype.kind == "f"):
+        return value
+    rounded = np.round(value, digits)
+    if value.ndim and value.size and np.allclose(value.sum(axis=-1), 1.0) and (value >= 0).all():
+        largest = value.argmax(axis=-1)[..., None]
+        rest = rounded.sum(axis=-1, keepdims=True) - np.take_along_axis(rounded, largest, -1)
+        np.put_along_axis(rounded, largest, np.round(1.0 - rest, digits), -1)  # laws stay laws
+    return rounded
+
+
+def plain(instance: Instance) -> dict[str, Any]:
+    """An instance as JSON can carry it."""
+    return {
+        name: value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+        for name, value in instance.items()
+    }
+
+
+def from_plain(instance: Instance) -> dict[str, Any]:
+    """An instance from JSON: lists become arrays, so that ``claim.margin_of(from_plain(...))`` replays it."""
+    return {name: np.array(value) if isinstance(value, list) else value for name, value in instance.items()}

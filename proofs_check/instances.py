@@ -1,0 +1,68 @@
+"""Random laws and problems that are hard on claims: flat and spiky, with zeros and ties."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from otspec.laws import FloatArray, IntArray
+from otspec.problem import Problem
+from otspec.schemes import IID, Table
+
+
+def law(rng: np.random.Generator, size: int) -> FloatArray:
+    """A law on `size` tokens, from flat to spiky; one in three has zeros, one in ten sits on a coarse grid."""
+    kind = rng.random()
+    if kind < 0.1:
+        weights = rng.integers(0, 4, size).astype(np.float64)  # ties
+    else:
+        weights = rng.gamma(10 ** rng.uniform(-1.5, 1.0), size=size)
+        if kind < 0.4:
+            weights *= rng.random(size) < 0.7
+    return weights / weights.sum() if weights.sum() > 0 else np.full(size, 1 / size)
+
+
+def positive_law(rng: np.random.Generator, size: int) -> FloatArray:
+    """A law on `size` tokens without zeros, from flat to spiky."""
+    weights = rng.gamma(10 ** rng.uniform(-1.0, 1.0), size=size) + 1e-9
+    return weights / weights.sum()
+
+
+def pair(rng: np.random.Generator, largest: int = 5) -> dict[str, Any]:
+    """Target p and draft q on 2 to `largest` tokens; one in twenty times they are equal."""
+    size = int(rng.integers(2, largest + 1))
+    p = law(rng, size)
+    return {"p": p, "q": p.copy() if rng.random() < 0.05 else law(rng, size)}
+
+
+def iid(rng: np.random.Generator, largest: int = 5, most: int = 4) -> dict[str, Any]:
+    """Target p, draft q and a number n of i.i.d. drafts, 1 to `most`."""
+    return {**pair(rng, largest), "n": int(rng.integers(1, most + 1))}
+
+
+def table(rng: np.random.Generator, largest: int = 5, most: int = 3) -> dict[str, Any]:
+    """Target p and drafts of an arbitrary joint law: tuples `drafts` with probabilities `law`."""
+    size, n = int(rng.integers(2, largest + 1)), int(rng.integers(1, most + 1))
+    drafts = np.array(list(np.ndindex(*(size,) * n)))
+    return {"p": law(rng, size), "drafts": drafts, "law": law(rng, len(drafts))}
+
+
+def iid_problem(p: FloatArray, q: FloatArray, n: int) -> Problem:
+    """The problem of an instance of `iid`."""
+    return Problem(p, IID(q, n))
+
+
+def table_problem(p: FloatArray, drafts: IntArray, law: FloatArray) -> Problem:
+    """The problem of an instance of `table`."""
+    return Problem(p, Table(drafts, law, p.size))
+
+
+def subset_masses(problem: Problem) -> tuple[FloatArray, FloatArray]:
+    """p(H) and P(all drafts in H) of every token set H, by its bit mask, from the tuples one by one."""
+    masks = np.arange(1 << problem.vocab)
+    bits = (masks[:, None] >> np.arange(problem.vocab)) & 1
+    drafts, probabilities = problem.scheme.support()
+    tuples = np.bitwise_or.reduce(1 << drafts, axis=1)
+    inside = (tuples[None, :] & ~masks[:, None]) == 0
+    return bits @ problem.p, inside @ probabilities

@@ -1,0 +1,41 @@
+"""Every claim at a small number of trials: what we expect of it is what the search finds."""
+
+from __future__ import annotations
+
+import json
+from itertools import chain
+
+import numpy as np
+import pytest
+
+from otspec.proofs_check import SOURCES, Claim, Verdict, check, from_plain, plain
+
+CLAIMS = tuple(chain.from_iterable(source.claims for source in SOURCES))
+TRIALS = 60
+
+
+def test_every_claim_has_a_name_of_its_own() -> None:
+    names = [claim.id for claim in CLAIMS]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
+def test_the_search_says_what_we_expect(claim: Claim) -> None:
+    evidence = check(claim, TRIALS, seed=1)
+    assert evidence.verdict is claim.expected, (evidence.worst, evidence.witness)
+    assert evidence.as_expected, evidence.counterexample
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
+def test_an_instance_survives_json(claim: Claim) -> None:
+    instance = claim.draw(np.random.default_rng(2))
+    back = from_plain(json.loads(json.dumps(plain(instance))))
+    np.testing.assert_equal(claim.margin_of(back), claim.margin_of(instance))
+
+
+@pytest.mark.parametrize(
+    "claim", [claim for claim in CLAIMS if claim.expected is not Verdict.HOLDS], ids=lambda claim: claim.id
+)
+def test_the_known_counterexample_contradicts(claim: Claim) -> None:
+    assert claim.counterexample is not None
+    assert claim.contradicted_by(claim.margin_of(claim.counterexample))

@@ -1,0 +1,141 @@
+"""The search and its evidence, on claims whose truth is plain."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from otspec.laws import FloatArray
+from otspec.proofs_check import Claim, Descent, Listed, Verdict, check
+from otspec.proofs_check.instances import law, pair
+
+
+def least_entry(p: FloatArray, q: FloatArray) -> float:
+    return float(p.min())
+
+
+def overlap_above_half(p: FloatArray, q: FloatArray) -> float:
+    """False: laws may be disjoint."""
+    return float(np.minimum(p, q).sum()) - 0.5
+
+
+TRUE = Claim("true", "Probabilities are not negative.", "otspec", pair, least_entry)
+FALSE = Claim(
+    "false",
+    "Two laws overlap by half.",
+    "otspec",
+    pair,
+    overlap_above_half,
+    expected=Verdict.FAILS,
+    counterexample={"p": np.array([1.0, 0.0]), "q": np.array([0.0, 1.0])},
+    remedy="They may be disjoint.",
+)
+
+
+def test_what_holds_holds() -> None:
+    evidence = check(TRUE, 50)
+    assert (evidence.verdict, evidence.trials, evidence.as_expected) == (Verdict.HOLDS, 50, True)
+
+
+def test_a_false_claim_is_found_out_with_a_witness_that_replays() -> None:
+    evidence = check(FALSE, 50)
+    assert evidence.as_expected
+    assert FALSE.margin_of(evidence.witness) == evidence.worst < 0
+    assert evidence.witness["p"].sum() == pytest.approx(1, abs=1e-12)
+
+
+def test_a_witness_is_told_in_few_digits() -> None:
+    witness = check(FALSE, 50).witness
+    assert all(np.array_equal(witness[name], np.round(witness[name], 1)) for name in "pq")
+
+
+def test_a_claim_that_is_expected_to_fail_and_does_not_is_no_success() -> None:
+    assert not check(replace(FALSE, margin=least_entry), 50).as_expected
+    same = {"p": np.array([1.0, 0.0]), "q": np.array([1.0, 0.0])}
+    assert not check(replace(FALSE, counterexample=same), 50).as_expected
+
+
+def test_a_hidden_assumption_needs_a_counterexample_outside_it() -> None:
+    def overlapping(rng: np.random.Generator) -> dict[str, Any]:
+        p = law(rng, 3)
+        return {"p": p, "q": 0.6 * p + 0.4 * law(rng, 3)}
+
+    hidden = replace(FALSE, draw=overlapping, expected=Verdict.HIDDEN, remedy="", assumption="q is at least 0.6 p")
+    evidence = check(hidden, 50)
+    assert evidence.verdict is Verdict.HIDDEN
+    assert evidence.as_expected
+
+
+def test_a_margin_that_is_no_number_contradicts() -> None:
+    evidence = check(replace(TRUE, margin=lambda p, q: math.nan), 3)
+    assert evidence.verdict is Verdict.FAILS
+
+
+def test_the_same_seed_gives_a_claim_the_same_instances() -> None:
+    first, again, other = check(FALSE, 9, seed=5), check(FALSE, 9, seed=5), check(TRUE, 9, seed=5)
+    np.testing.assert_equal(first.witness, again.witness)
+    assert first.worst != other.worst
+
+
+def test_costly_claims_get_fewer_trials_and_every_claim_gets_one() -> None:
+    assert check(replace(TRUE, cost=10), 50).trials == 5
+    assert check(replace(TRUE, cost=1000), 50).trials == 1
+
+
+def test_tightness_is_the_largest_ratio_seen() -> None:
+    claim = replace(TRUE, tightness=lambda p, q: float(p.max()))
+    ratios = [float(claim.draw(np.random.default_rng(i))["p"].max()) for i in range(3)]
+    listed = Listed(lambda: (claim.draw(np.random.default_rng(i)) for i in range(3)))
+    evidence = check(replace(claim, search=listed), 1)
+    assert (evidence.tightest, evidence.trials) == (max(ratios), 3)
+
+
+def test_descent_finds_a_needle_that_draws_miss() -> None:
+    needle = np.array([0.61, 0.29, 0.1])
+
+    def away(p: FloatArray, shift: float) -> float:
+        return float(np.abs(p - needle).sum() + abs(shift - 2.5)) - 1e-3
+
+    def draw(rng: np.random.Generator) -> dict[str, Any]:
+        return {"p": rng.dirichlet(np.ones(3)), "shift": rng.normal()}
+
+    claim = Claim("needle", "p stays away from the needle.", "otspec", draw, away)
+    assert check(claim, 2000).verdict is Verdict.HOLDS
+    found = check(replace(claim, search=Descent(laws=("p",), free=("shift",))), 2000)
+    assert found.verdict is Verdict.FAILS
+    assert found.trials <= 2000
+
+
+def test_descent_keeps_what_it_is_not_told_to_move() -> None:
+    seen: list[FloatArray] = []
+
+    def watch(p: FloatArray, q: FloatArray) -> float:
+        seen.append(q)
+        return float(p.max())
+
+    start = {"p": np.array([0.5, 0.5]), "q": np.array([0.2, 0.8])}
+    check(replace(TRUE, draw=lambda rng: start, margin=watch, search=Descent(laws=("p",))), 60)
+    assert all(q is start["q"] for q in seen)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [{"expected": Verdict.FAILS}, {"expected": Verdict.HIDDEN, "assumption": "x"}, {"remedy": "x"}],
+    ids=["fails without a word", "hidden without a counterexample", "holds with a remedy"],
+)
+def test_a_claim_must_explain_itself(parts: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="goes with"):
+        replace(TRUE, **parts)
+
+
+def test_the_list_is_attempted_whole() -> None:
+    def all_pairs() -> Iterator[dict[str, FloatArray]]:
+        for i in range(7):
+            yield {"p": np.eye(7)[i], "q": np.eye(7)[i]}
+
+    assert check(replace(TRUE, search=Listed(all_pairs)), 1).trials == 7
