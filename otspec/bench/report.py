@@ -42,13 +42,15 @@ class TextTable:
 
     def markdown(self) -> str:
         """The table in Markdown, with title and note as paragraphs."""
-        lines = [
-            self.header,
-            tuple("---" if number < self.labels else "---:" for number in range(len(self.header))),
-            *self.rows,
-        ]
-        body = "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+        body = markdown_table(self.header, self.rows, self.labels)
         return f"## {self.title}\n\n{body}\n\n{self.note}\n"
+
+
+def markdown_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]], labels: int) -> str:
+    """Rows of cells in Markdown; the first `labels` columns hold words, the others figures."""
+    rules = tuple("---" if number < labels else "---:" for number in range(len(header)))
+    lines = (f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in (header, rules, *rows))
+    return "\n".join(lines)
 
 
 def overview_table(summaries: Sequence[Summary], data: str) -> TextTable:

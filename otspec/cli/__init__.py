@@ -9,6 +9,7 @@ from otspec.cli.bench import bench
 from otspec.cli.generate import generate
 from otspec.cli.solve import solve
 from otspec.cli.solvers import solvers
+from otspec.cli.verify import verify
 from otspec.errors import DataError, MissingExtra, ProblemError, UnknownSolver
 
 app = typer.Typer(
@@ -22,6 +23,7 @@ app.command()(solve)
 app.command()(bench)
 app.command()(solvers)
 app.command()(generate)
+app.command()(verify)
 
 
 def _version(wanted: bool) -> None:

@@ -1,0 +1,66 @@
+"""`otspec verify`: the papers' claims, checked by numbers."""
+
+from __future__ import annotations
+
+import json
+from difflib import get_close_matches
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from otspec.cli.console import console, progress_bar
+from otspec.errors import DataError
+from otspec.proofs_check import SOURCES, Claim, Evidence, check, report
+
+CLAIMS = {claim.id: claim for source in SOURCES for claim in source.claims}
+
+
+def verify(
+    claim: Annotated[list[str] | None, typer.Option(help="Only this claim, or those that match, as 'rdk-*'.")] = None,
+    trials: Annotated[int, typer.Option(help="Instances of a cheap claim; costly claims get fewer.", min=1)] = 1000,
+    seed: Annotated[int, typer.Option(help="Same seed, same instances.", min=0)] = 0,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write all that was found, to replay.")] = None,
+    markdown_file: Annotated[Path | None, typer.Option("--markdown", help="Write a report to read.")] = None,
+    replay: Annotated[Path | None, typer.Option(help="Only evaluate anew the worst instances of such a file.")] = None,
+) -> None:
+    """Check the papers' claims by numbers: what holds, what needs an unsaid assumption, what fails and where.
+
+    Exit status 1 if a verdict is not the one that we expect.
+    """
+    if replay is not None:
+        console.print(report.replay(_read(replay), CLAIMS).on_screen(console.width))
+        return
+    wanted = _chosen(claim or ["*"])
+    found: dict[str, Evidence] = {}
+    with progress_bar() as bar:
+        for each in bar.track(wanted, description="checking"):
+            found[each.id] = check(each, trials, seed)
+    for table in report.tables(SOURCES, found):
+        console.print(table.on_screen(console.width))
+    console.print(report.summary(found))
+    if json_file is not None:
+        json_file.write_text(json.dumps(report.as_json(SOURCES, found, trials, seed), indent=1, allow_nan=False) + "\n")
+    if markdown_file is not None:
+        markdown_file.write_text(report.markdown(SOURCES, found, trials, seed))
+    if not all(evidence.as_expected for evidence in found.values()):
+        raise typer.Exit(1)
+
+
+def _chosen(patterns: list[str]) -> list[Claim]:
+    for pattern in patterns:
+        if not any(fnmatch(name, pattern) for name in CLAIMS):
+            near = get_close_matches(pattern, CLAIMS, n=3) or sorted(CLAIMS)[:3]
+            raise typer.BadParameter(
+                f"no claim matches {pattern!r}; there are {len(CLAIMS)}, among them {', '.join(near)}",
+                param_hint="--claim",
+            )
+    return [each for name, each in CLAIMS.items() if any(fnmatch(name, pattern) for pattern in patterns)]
+
+
+def _read(path: Path) -> dict[str, object]:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, json.JSONDecodeError) as error:
+        raise DataError(f"{path} cannot be read as JSON: {error}") from error

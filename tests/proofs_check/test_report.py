@@ -1,0 +1,83 @@
+"""What is told of evidence: nothing hidden, and every instance there to replay."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from otspec.bench.report import TextTable
+from otspec.errors import DataError
+from otspec.proofs_check import Source, Unchecked, Verdict, check, report
+from tests.proofs_check.test_evidence import FALSE, TRUE, overlap_above_half
+
+HIDDEN = replace(
+    FALSE,
+    id="hidden",
+    draw=lambda rng: {"p": np.array([0.5, 0.5]), "q": np.array([0.5, 0.5])},
+    expected=Verdict.HIDDEN,
+    assumption="The laws are equal.",
+    remedy="",
+)
+SURPRISE = replace(TRUE, id="surprise", margin=overlap_above_half)
+PAPER = Source("A paper", "key2020", (TRUE, FALSE, HIDDEN), (Unchecked("It is fast.", "section 9", "No data."),))
+OTHER = Source("Another", "key2021", (SURPRISE,))
+SOURCES = (PAPER, OTHER)
+FOUND = {claim.id: check(claim, 30) for source in SOURCES for claim in source.claims}
+
+
+def test_markdown_names_every_claim_with_its_counterexample_and_what_is_true_instead() -> None:
+    text = report.markdown(SOURCES, FOUND, 30, 0)
+    assert all(f"`{name}`" in text for name in FOUND)
+    for words in (
+        "They may be disjoint.",
+        '"p": [1.0, 0.0]',
+        "The laws are equal.",
+        "It is fast. (section 9) No data.",
+    ):
+        assert words in text
+    assert "1 hold on all that was tried" in text
+    assert "2 fail" in text
+
+
+def test_a_surprise_is_called_one_everywhere() -> None:
+    assert "not as expected: surprise" in report.summary(FOUND)
+    assert text_of(report.tables(SOURCES, FOUND)).count("NOT AS EXPECTED") == 1
+    assert report.markdown(SOURCES, FOUND, 30, 0).count("NOT AS EXPECTED") == 2  # in the table and above its details
+
+
+def test_only_what_was_looked_at_is_told() -> None:
+    found = {"true": FOUND["true"]}
+    assert [table.title for table in report.tables(SOURCES, found)] == ["A paper"]
+    assert "Another" not in report.markdown(SOURCES, found, 30, 0)
+
+
+def test_worst_instances_replay_from_json() -> None:
+    stored = json.loads(json.dumps(report.as_json(SOURCES, FOUND, 30, 0), allow_nan=False))
+    table = report.replay(stored, {claim.id: claim for source in SOURCES for claim in source.claims})
+    assert [row[0] for row in table.rows] == list(FOUND)
+    assert all(recorded == now for _, recorded, now in table.rows)
+
+
+def test_a_margin_without_bound_is_written_as_a_word() -> None:
+    endless = replace(TRUE, margin=lambda p, q: -np.inf)
+    stored = report.as_json((Source("A", "b", (endless,)),), {"true": check(endless, 2)}, 2, 0)
+    assert stored["sources"][0]["claims"][0]["worst"] == "-inf"
+
+
+@pytest.mark.parametrize("stored", [{}, {"sources": [{"claims": [{"id": "true"}]}]}], ids=["empty", "cut"])
+def test_what_is_no_report_is_refused(stored: dict[str, object]) -> None:
+    with pytest.raises(DataError, match="no report of"):
+        report.replay(stored, {"true": TRUE})
+
+
+def test_a_claim_of_another_version_is_refused_by_name() -> None:
+    stored = report.as_json(SOURCES, FOUND, 30, 0)
+    with pytest.raises(DataError, match="'hidden', which this version"):
+        report.replay(stored, {"true": TRUE, "false": FALSE})
+
+
+def text_of(tables: list[TextTable]) -> str:
+    return "\n".join(table.markdown() for table in tables)
