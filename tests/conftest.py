@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 
 import pytest
 
@@ -23,6 +24,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ.pop("COLUMNS", None)  # tables are drawn whole for a pipe; the workers of -n set a width
     for engine in config.getoption("--require-engine"):
         if engine not in ENGINES:
             raise pytest.UsageError(f"--require-engine {engine}: no such engine; known: {', '.join(ENGINES)}")
