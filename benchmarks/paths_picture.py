@@ -9,7 +9,8 @@ import numpy as np
 
 from benchmarks.reporting import pyplot
 from otspec.laws import FloatArray
-from otspec.paths.labels import PLAIN, Label, label_of, owned_by, refine, whole
+from otspec.paths.labels import Label, label_of, owned_by, whole
+from otspec.paths.sharing import PLAIN, refine
 from otspec.paths.tree import Prefix
 
 K = 3

@@ -1,10 +1,9 @@
 """Verifying K drafted paths of L tokens jointly: which prefix to accept, and which token to add.
 
-`tree` merges the paths, `protocol` says what a verifier answers; `block` verifies a picked path, `labels` and `nested`
-pick it best, `pick_then_block`, `token_wise` and `traversal` are the rules to compare with, `pick_by_plan`
-is for trees whose siblings are drawn jointly; `enumeration` and
-`upper_bound` judge them on small models, `synthetic` makes models of any size.  The statement and its proof are in
-`docs/paths.md`.
+`tree` merges the paths, `protocol` says what a verifier answers; `block` verifies a picked path, `nested` picks it best
+by `labels` and their `sharing`; `pick_then_block`, `token_wise` and `traversal` are the rules to compare with,
+`pick_by_plan` is for trees whose siblings are drawn jointly; `enumeration` and `upper_bound` judge them on small
+models, `synthetic` makes models of any size.  The statement and its proof are in `docs/paths.md`.
 """
 
 from otspec.paths.block import Block

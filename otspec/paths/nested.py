@@ -11,21 +11,8 @@ from scipy.special import ndtri
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray, IntArray, as_count
 from otspec.paths.block import Picked, PickVerifier
-from otspec.paths.labels import (
-    PLAIN,
-    RANKED,
-    Label,
-    Owned,
-    Places,
-    Sharing,
-    coordinate,
-    label_of,
-    largest,
-    owned_by,
-    place_at,
-    refine,
-    whole,
-)
+from otspec.paths.labels import Label, Owned, Places, coordinate, label_of, largest, owned_by, place_at, whole
+from otspec.paths.sharing import PLAIN, RANKED, Sharing, refine
 from otspec.paths.tree import Tree
 
 

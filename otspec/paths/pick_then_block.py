@@ -9,7 +9,8 @@ import numpy as np
 
 from otspec.laws import FloatArray, IntArray
 from otspec.paths.block import Picked, PickVerifier
-from otspec.paths.labels import PLAIN, Owned, Places, label_of, largest, owned_by, place_at, refine, whole
+from otspec.paths.labels import Owned, Places, label_of, largest, owned_by, place_at, whole
+from otspec.paths.sharing import PLAIN, refine
 from otspec.paths.tree import Tree
 
 

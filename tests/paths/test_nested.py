@@ -6,21 +6,8 @@ import pytest
 import otspec
 from otspec import IID, Problem, ProblemError
 from otspec.paths import Nested, TokenWise, path_law, synthetic
-from otspec.paths.labels import (
-    PLAIN,
-    Label,
-    Places,
-    Sharing,
-    coordinate,
-    label_of,
-    largest,
-    mean_density,
-    measure_places,
-    owned_by,
-    place_at,
-    refine,
-    whole,
-)
+from otspec.paths.labels import Label, Places, coordinate, label_of, largest, owned_by, place_at, whole
+from otspec.paths.sharing import PLAIN, Sharing, mean_density, measure_places, refine
 from otspec.schemes.iid import power_increments
 from tests.oracles import Floats
 from tests.paths.models import FAMILIES, model

@@ -1,0 +1,298 @@
+"""How a prefix shares its labels among its children: the kernels that refine [0, 1], one prefix after the other.
+
+* The children are laid as *places* along the prefix's coordinate, in ascending order of p/q, each as long as its q.
+  The places are measured with the law of the largest of K labels, and the least concave majorant cuts them into
+  blocks, as in `otspec.interval`.
+* In a block, every token that is worth less than its due *swaps* parts of its place, measure for measure, with later
+  tokens that are worth more.  A swap of the amount e between places of density d < d' moves e (d' - d).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from otspec.interval.lottery import LEVEL
+from otspec.interval.ratio_sort import sort_by_ratio
+from otspec.jit import jit
+from otspec.laws import FloatArray, IndexArray, IntArray
+from otspec.majorant import concave_blocks
+from otspec.paths.labels import LEAST, Label, Places
+
+
+class Sharing(NamedTuple):
+    """How a prefix shares its labels among its children.
+
+    `spread` and `grain` are look-ahead: they widen what a token owns, at the cost of the present level, for the sake of
+    later ones.  The tokens whose proposal exceeds weight * p stay among themselves, the others too, so that the cost is
+    small.
+    """
+
+    spread: FloatArray
+    """Shape (J,): ascending, mean 1.  Every token is split into J of equal q whose p are p / J times these."""
+    grain: float
+    """Tokens are joined to a group while their p/q differ by less than this share."""
+    swap: bool
+    """Whether tokens swap parts of their places.  If not, paths are ranked, first tokens first."""
+    top: float
+    """Tokens whose p/q is at least this form one group."""
+
+
+PLAIN = Sharing(np.ones(1), 0.0, True, np.inf)
+"""Every level is served as well as can be: only tokens of equal p/q are joined."""
+
+RANKED = Sharing(np.ones(1), 0.0, False, 1.0)
+"""Siblings rank by min(1, p/q)."""
+
+
+@jit
+def mean_density(low: float, length: float, counts: FloatArray) -> float:
+    """Mean density, over [low, low + length], of the largest of n uniform labels.
+
+    It is the sum over i of (low + length)**i * low**(n-1-i), all terms positive: a difference of powers would lose
+    short intervals.
+
+    Parameters
+    ----------
+    counts : ndarray, shape (K,)
+        The probability of each n = 1, ..., K.
+    """
+    high = low + length
+    mean = 0.0
+    total = 0.0
+    power = 1.0
+    for n in range(counts.size):
+        total = total * high + power
+        power *= low
+        mean += counts[n] * total
+    return mean
+
+
+@jit
+def measure_places(
+    size: FloatArray, label: Label, counts: FloatArray, piece: IntArray, used: FloatArray, density: FloatArray
+) -> None:
+    """Lay places of these sizes end to end along the coordinate of a label; fill in where, and their densities.
+
+    The density of a place is that of the largest of n labels, n as in `mean_density`, in the label's own unit.
+    The last piece takes whatever rounding leaves over.
+    """
+    i = 0
+    inside = 0.0
+    last = label.share.size - 1
+    for j in range(size.size):
+        piece[j] = i
+        used[j] = inside
+        need = size[j]
+        mean = 0.0
+        while True:
+            left = max(label.share[i] - inside, 0.0)
+            take = need if i == last or need <= left else left
+            stretch = label.length[i] / label.share[i]
+            mean += take / size[j] * mean_density(label.low[i] + inside * stretch, take * stretch, counts)
+            if i == last or need <= left:
+                inside += take
+                break
+            need -= take
+            i += 1
+            inside = 0.0
+        density[j] = mean
+
+
+@jit
+def refine(p: FloatArray, q: FloatArray, counts: FloatArray, label: Label, weight: float, sharing: Sharing) -> Places:
+    """Share what a prefix owns among its children.
+
+    Parameters
+    ----------
+    p, q : ndarray, shape (V,)
+        Target and draft law after the prefix.
+    counts : ndarray, shape (K,)
+        The probability of each number of labels, 1 to K, of which the largest wins.
+    label : Label
+        Of the prefix.
+    weight : float
+        The block-verification weight of the prefix; only look-ahead uses it.
+    sharing : Sharing
+    """
+    vocab = q.size
+    keys = np.empty((2, vocab), dtype=np.uint64)
+    order = np.empty(vocab, dtype=np.int32)
+    target, size = np.empty(vocab), np.empty(vocab)
+    k = sort_by_ratio(p, q, 1.0, 1.0, keys, order, target, size)
+    target, size = target[:k], np.maximum(size[:k], LEAST)
+    cut = k
+    if sharing.spread.size > 1 or sharing.grain > 0.0:
+        piece, used, density = np.empty(k, dtype=np.int64), np.empty(k), np.empty(k)
+        measure_places(size, label, counts, piece, used, density)
+        cut = over_drafted(target, size, density, weight)
+    group = np.full(vocab, -1)
+    groups, cut = join(order, target, size, cut, sharing.grain, sharing.top, group)
+    target, size = target[:groups], size[:groups]
+    mass = size.copy()
+    owner, target, size = split(target, size, cut, sharing.spread)
+    cut *= sharing.spread.size
+    m = owner.size
+    piece, used, density = np.empty(m, dtype=np.int64), np.empty(m), np.empty(m)
+    measure_places(size, label, counts, piece, used, density)
+    kept = size.copy()
+    seeker, giver, amount = np.empty(m, dtype=np.int32), np.empty(m, dtype=np.int32), np.empty(m)
+    end, rise, run = np.empty(m + 1, dtype=np.int32), np.empty(m + 1), np.empty(m + 1)
+    swaps = 0
+    for first, last in ((0, cut), (cut, m)):
+        blocks = concave_blocks(target[first:last], size[first:last], density[first:last], end, rise, run)
+        for b in range(blocks):
+            if sharing.swap and end[b + 1] - end[b] > 1 and run[b + 1] > 0.0:
+                slope = rise[b + 1] / run[b + 1]
+                swaps = swap_in_block(
+                    first + end[b], first + end[b + 1], slope, target, size, density, kept, seeker, giver, amount, swaps
+                )
+    worth = np.zeros(groups)
+    for j in range(m):
+        worth[owner[j]] += kept[j] * density[j]
+    for s in range(swaps):
+        worth[owner[seeker[s]]] += amount[s] * density[giver[s]]
+        worth[owner[giver[s]]] += amount[s] * density[seeker[s]]
+    total = worth.sum()
+    proposal = q.copy()  # and so it stays where labels are so low that their measure underflows: such a path never wins
+    if total > 0.0:
+        for x in range(vocab):
+            if group[x] >= 0:
+                proposal[x] = worth[group[x]] / total * (q[x] / mass[group[x]])
+    return Places(group, owner, size, piece, used, kept, seeker[:swaps], giver[:swaps], amount[:swaps], proposal)
+
+
+@jit
+def join(
+    order: IndexArray, target: FloatArray, size: FloatArray, cut: int, grain: float, top: float, group: IntArray
+) -> tuple[int, int]:
+    """Join tokens of nearly equal p/q, or of at least `top`, on either side of the cut.
+
+    Returns the number of groups, and of those below the cut.
+
+    Parameters
+    ----------
+    order : ndarray of int, shape (k,) or longer
+        Tokens by rank.
+    target, size : ndarray, shape (k,)
+        Their p and q, overwritten with those of the groups.
+    group : ndarray of int, shape (V,)
+        Filled in for the tokens.
+    """
+    groups = 0
+    below = 0
+    first = -1.0  # p/q of the first token of the group
+    for j in range(size.size):
+        ratio = target[j] / size[j]
+        if j == cut:
+            below = groups
+            first = -1.0
+        if first >= 0.0 and (ratio <= first * (1.0 + grain) or first >= top):
+            target[groups - 1] += target[j]
+            size[groups - 1] += size[j]
+        else:
+            target[groups], size[groups] = target[j], size[j]
+            groups += 1
+            first = ratio
+        group[order[j]] = groups - 1
+    return groups, groups if cut == size.size else below
+
+
+@jit
+def over_drafted(target: FloatArray, size: FloatArray, density: FloatArray, weight: float) -> int:
+    """How many ranks lie in blocks whose proposal exceeds weight * p; they come first."""
+    k = size.size
+    end, rise, run = np.empty(k + 1, dtype=np.int32), np.empty(k + 1), np.empty(k + 1)
+    total = (size * density).sum()
+    ranks = 0
+    for b in range(concave_blocks(target, size, density, end, rise, run)):
+        if rise[b + 1] > weight * total * run[b + 1]:
+            ranks = end[b + 1]
+    return ranks
+
+
+@jit
+def split(
+    target: FloatArray, size: FloatArray, cut: int, spread: FloatArray
+) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Split every group as `Sharing` says; ascending order of p/q below the cut, and again above it.
+
+    Returns
+    -------
+    owner, target, size : ndarray, shape (groups * J,)
+    """
+    parts = spread.size
+    if parts == 1:
+        return np.arange(size.size), target, size
+    many = size.size * parts
+    owner, targets, sizes = np.empty(many, dtype=np.int64), np.empty(many), np.empty(many)
+    ratio = np.minimum(target / size, 1e300)  # infinity is for lists at their end
+    head = np.empty(parts, dtype=np.int64)
+    waiting = np.empty(parts)
+    at = 0
+    for first, last in ((0, cut), (cut, size.size)):
+        if first == last:
+            continue
+        head[:] = first  # the first parts of all groups are in order, and so are the second parts, and so on: merge
+        waiting[:] = ratio[first] * spread
+        for _ in range((last - first) * parts):
+            best = 0
+            for c in range(1, parts):
+                if waiting[c] < waiting[best]:
+                    best = c
+            j = head[best]
+            owner[at], targets[at], sizes[at] = j, target[j] * spread[best] / parts, size[j] / parts
+            head[best] = j + 1
+            waiting[best] = ratio[j + 1] * spread[best] if j + 1 < last else np.inf
+            at += 1
+    return owner, targets, sizes
+
+
+@jit
+def swap_in_block(
+    first: int,
+    last: int,
+    slope: float,
+    target: FloatArray,
+    size: FloatArray,
+    density: FloatArray,
+    kept: FloatArray,
+    seeker: IndexArray,
+    giver: IndexArray,
+    amount: FloatArray,
+    swaps: int,
+) -> int:
+    """Swap until every token of the block owns the measure slope * p, and return the number of all swaps so far.
+
+    A token worth less than that is a seeker, one worth more a giver.  Every giver hands its surplus to the seekers
+    that have waited longest.  Seekers come before their givers in the order of p/q, so
+    density <= due/q <= due/q of the giver <= density of the giver, and no token swaps more than its place.
+    """
+    wanted = 0.0
+    waiting = first
+    for j in range(first, last):
+        surplus = size[j] * density[j] - slope * target[j]
+        if surplus <= LEVEL * size[j] * density[j]:
+            continue
+        while surplus > 0.0 and waiting < j:
+            if wanted == 0.0:
+                wanted = slope * target[waiting] - size[waiting] * density[waiting]
+                if wanted <= LEVEL * size[waiting] * density[waiting]:
+                    wanted = 0.0
+                    waiting += 1
+                    continue
+            moved = min(wanted, surplus)
+            most = min(kept[waiting], kept[j])
+            step = density[j] - density[waiting]
+            swapped = moved / step if moved < most * step else most
+            if step > 0.0 and swapped > 0.0:
+                kept[waiting] -= swapped
+                kept[j] -= swapped
+                seeker[swaps], giver[swaps], amount[swaps] = waiting, j, swapped
+                swaps += 1
+            surplus -= moved
+            wanted -= moved
+            if wanted == 0.0:
+                waiting += 1
+    return swaps
