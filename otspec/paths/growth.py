@@ -1,0 +1,109 @@
+"""Nested labels on a whole tree, in one compiled call: refine them node by node, and let the largest win."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from otspec.jit import jit
+from otspec.laws import FloatArray, IntArray
+from otspec.paths.labels import Label, Owned, Places, coordinate, label_of, owned_by, place_at, whole
+from otspec.paths.sharing import Sharing, refine
+
+
+class Sharings(NamedTuple):
+    """How prefixes share their labels among their children."""
+
+    last: Sharing
+    """Prefixes of L - 1 tokens."""
+    above: Sharing
+    """Shorter ones."""
+
+
+class Grown(NamedTuple):
+    """What the nodes of a tree own."""
+
+    places: list[Places]
+    """Of each inner node."""
+    owned: list[Owned]
+    """What each node owns of its parent's places; of the root, nothing."""
+    label: list[Label]
+    """Of each node."""
+
+
+@jit
+def grow(
+    parent: IntArray, token: IntArray, target: FloatArray, draft: FloatArray, count: int, sharings: Sharings
+) -> Grown:
+    """Refine the labels of `count` paths at every inner node of their tree; arrays as in `otspec.paths.Tree`."""
+    nodes, inner = parent.size, draft.shape[0]
+    lowest = parent[inner]  # nodes are numbered level by level: this is the first whose children are leaves
+    counts = np.zeros(count)
+    counts[-1] = 1.0
+    weight = np.ones(nodes)
+    places = [refine(target[0], draft[0], counts, whole(), 1.0, sharings.last if lowest == 0 else sharings.above)]
+    owned = [Owned(np.zeros(0, dtype=np.int64), np.zeros(0))]
+    label = [whole()]
+    for node in range(1, nodes):
+        above = parent[node]
+        owned.append(owned_by(places[above], token[node]))
+        label.append(label_of(owned[node], places[above], label[above]))
+        weight[node] = next_weight(weight[above], target[above, token[node]], places[above].proposal[token[node]])
+        if node < inner:
+            sharing = sharings.last if node >= lowest else sharings.above
+            places.append(refine(target[node], draft[node], counts, label[node], weight[node], sharing))
+    return Grown(places, owned, label)
+
+
+@jit
+def pick_largest(
+    leaf: IntArray,
+    position: FloatArray,
+    parent: IntArray,
+    token: IntArray,
+    target: FloatArray,
+    draft: FloatArray,
+    sharings: Sharings,
+) -> tuple[int, FloatArray]:
+    """The path that shows the largest label, and the proposal laws along it, shape (L, V).
+
+    Labels are compared where paths part, in the coordinate of the node there: as absolute numbers, those of long paths
+    would run together.
+
+    Parameters
+    ----------
+    leaf : ndarray of int, shape (K,)
+        The node where each path ends.
+    position : ndarray, shape (K,)
+        Its label, uniform on [0, 1] in the coordinate of that node.
+    parent, token, target, draft
+        As in `otspec.paths.Tree`.
+    """
+    grown = grow(parent, token, target, draft, leaf.size, sharings)
+    inner = draft.shape[0]
+    rank = np.full(parent.size, -1)  # of the largest label below each node: its place and the fraction of it
+    fraction = np.zeros(parent.size)
+    path = np.zeros(parent.size, dtype=np.int64)
+    for k in range(leaf.size):
+        if rank[leaf[k]] < 0 or position[k] > fraction[leaf[k]]:
+            rank[leaf[k]], fraction[leaf[k]], path[leaf[k]] = 0, position[k], k
+    for node in range(parent.size - 1, 0, -1):
+        own = fraction[node] if node >= inner else coordinate(grown.places[node], rank[node], fraction[node])
+        place, inside = place_at(grown.owned[node], own)
+        above = parent[node]
+        if place > rank[above] or (place == rank[above] and inside > fraction[above]):
+            rank[above], fraction[above], path[above] = place, inside, path[node]
+    along = [parent[leaf[path[0]]]]
+    while along[-1] > 0:
+        along.append(parent[along[-1]])
+    proposal = np.empty((len(along), draft.shape[1]))
+    for i in range(len(along)):
+        proposal[i] = grown.places[along[-1 - i]].proposal
+    return path[0], proposal
+
+
+@jit
+def next_weight(weight: float, p: float, g: float) -> float:
+    """Weight of block verification one token on."""
+    return weight * p / g if weight * p < g else 1.0
