@@ -4,13 +4,14 @@
 told; the claims stand in one module, or package, per source.
 """
 
-from otspec.proofs_check import global_resolution, own
+from otspec.proofs_check import dynaspec, global_resolution, own
 from otspec.proofs_check.claim import Claim, Source, Unchecked, Verdict
 from otspec.proofs_check.evidence import Evidence, check, from_plain, plain
 from otspec.proofs_check.search import Descent, Listed
 
 SOURCES: tuple[Source, ...] = (
     global_resolution.SOURCE,
+    dynaspec.SOURCE,
     own.SOURCE,
 )
 """Everything that is checked, source by source."""

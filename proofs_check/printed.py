@@ -1,0 +1,49 @@
+"""Arithmetic of printed tables.  Cells stay the words that are printed, so that their last digit is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from otspec.laws import FloatArray
+from otspec.proofs_check.claim import Claim
+from otspec.proofs_check.search import Instance, Listed
+
+
+def number(cell: str) -> float:
+    """The number that is printed."""
+    return float(_decimal(cell))
+
+
+def numbers(cells: Sequence[str]) -> FloatArray:
+    """The numbers that are printed."""
+    return np.array([number(cell) for cell in cells])
+
+
+def half_unit(cell: str) -> float:
+    """Half a unit in the last printed place: what rounding may hide."""
+    exponent = _decimal(cell).as_tuple().exponent
+    assert isinstance(exponent, int), f"{cell!r} is not finite"
+    return 0.5 * 10.0**exponent
+
+
+def _decimal(cell: str) -> Decimal:
+    return Decimal(str(cell).replace(",", ""))
+
+
+def listed(
+    name: str, statement: str, source: str, rows: Sequence[Instance], margin: Callable[..., float], **more: Any
+) -> Claim:
+    """A claim about all of a list, such as the rows of a table."""
+    return Claim(
+        name,
+        statement,
+        source,
+        lambda rng: rows[int(rng.integers(len(rows)))],
+        margin,
+        search=Listed(lambda: rows),
+        **more,
+    )
