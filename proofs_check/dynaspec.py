@@ -71,7 +71,7 @@ def _text_and_costs(rng: np.random.Generator) -> dict[str, Any]:
 def _eq_2(alpha: float, gamma: int, draft: float, verify: float, length: int) -> float:
     speedup = _speedup(alpha, gamma, draft, verify)
     measured = length / (single_draft.blocks(alpha, gamma, length) * (gamma * draft + verify))
-    return min(speedup - measured, measured - speedup * length / (length + gamma))
+    return float(np.minimum(speedup - measured, measured - speedup * length / (length + gamma)))
 
 
 def _two_rates(rng: np.random.Generator) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def _lemma_1(p: FloatArray, kept: IntArray, q: FloatArray) -> float:
     inside = np.zeros_like(p)
     inside[kept] = q
     mass = float(p[kept].sum())
-    return min(mass - overlap(p, inside), -abs(mass - overlap(p, _restricted(p, kept))))
+    return float(np.minimum(mass - overlap(p, inside), -abs(mass - overlap(p, _restricted(p, kept)))))
 
 
 def _shortlists(vocab: int, k: int) -> IntArray:
@@ -167,7 +167,7 @@ def _positions(rng: np.random.Generator) -> dict[str, Any]:
 def _consequence(p: FloatArray, weights: FloatArray, k: int) -> float:
     dynamic = _mean_tokens(_top(p, k), weights)
     static = [_mean_tokens(p[..., kept].sum(axis=2), weights) for kept in _shortlists(p.shape[2], k)]
-    return dynamic - max(static)
+    return float(np.min(dynamic - np.array(static)))
 
 
 def _fixed_drafter(rng: np.random.Generator) -> dict[str, Any]:
@@ -179,7 +179,7 @@ def _fixed_drafter(rng: np.random.Generator) -> dict[str, Any]:
 
 def _real_drafter(p: FloatArray, q: FloatArray, k: int) -> float:
     dynamic = overlap(p, _restricted(q, likeliest(p, k)))
-    return dynamic - max(overlap(p, _restricted(q, kept)) for kept in _shortlists(p.size, k))
+    return float(np.min([dynamic - overlap(p, _restricted(q, kept)) for kept in _shortlists(p.size, k)]))
 
 
 # --- Section 4 and appendix A.1: schedules and drafting ------------------------------------------------------------

@@ -38,12 +38,8 @@ def listed(
     name: str, statement: str, source: str, rows: Sequence[Instance], margin: Callable[..., float], **more: Any
 ) -> Claim:
     """A claim about all of a list, such as the rows of a table."""
-    return Claim(
-        name,
-        statement,
-        source,
-        lambda rng: rows[int(rng.integers(len(rows)))],
-        margin,
-        search=Listed(lambda: rows),
-        **more,
-    )
+
+    def draw(rng: np.random.Generator) -> Instance:
+        return rows[int(rng.integers(len(rows)))]
+
+    return Claim(name, statement, source, draw, margin, search=Listed(lambda: rows), **more)
