@@ -30,8 +30,21 @@ def half_unit(cell: str) -> float:
     return 0.5 * 10.0**exponent
 
 
-def _decimal(cell: str) -> Decimal:
-    return Decimal(str(cell).replace(",", ""))
+def agreement(printed: str, low: float, high: float) -> float:
+    """How far inside, or with a minus sign outside, what rounds to a printed number and [low, high] overlap."""
+    value, slack = number(printed), half_unit(printed)
+    return min(high - (value - slack), value + slack - low)
+
+
+def average(cells: Sequence[str], mean: str, **labels: str) -> float:
+    """Whether a printed mean can be that of the numbers behind printed cells."""
+    found, slack = float(numbers(cells).mean()), half_unit(cells[0])
+    return agreement(mean, found - slack, found + slack)
+
+
+def above(more: str, less: str, **labels: str) -> float:
+    """Positive where one printed number is above another of as many digits; negative at a tie, too."""
+    return number(more) - number(less) - half_unit(less)
 
 
 def listed(
@@ -43,3 +56,7 @@ def listed(
         return rows[int(rng.integers(len(rows)))]
 
     return Claim(name, statement, source, draw, margin, search=Listed(lambda: rows), **more)
+
+
+def _decimal(cell: str) -> Decimal:
+    return Decimal(str(cell).replace(",", ""))

@@ -1,0 +1,137 @@
+"""Section 4 and appendix A.1: schedules of shortlists, and drafting with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from otspec.laws import FloatArray, IntArray, likeliest
+from otspec.proofs_check import single_draft
+from otspec.proofs_check.claim import Claim, Verdict
+from otspec.proofs_check.dynaspec.shortlists import restricted
+from otspec.proofs_check.instances import law, positive_law
+from otspec.proofs_check.printed import listed
+
+KEY = "zhang2025dynaspec"
+
+
+def _budget(k_max: int, t: int) -> int:
+    """k_c(t), as printed."""
+    return k_max if t < 2 else k_max // (2 * (t + 1))
+
+
+def _frequent(k_max: int, t: int) -> int:
+    """K_fr(t), as printed."""
+    return k_max if t < 2 else k_max // (t + 1)
+
+
+def _clamped(k_min: int, k_max: int, t: int) -> float:
+    now, then = (max(k_min, _budget(k_max, step)) for step in (t, t + 1))
+    return float(min(now - k_min, k_max - now, now - then))
+
+
+SCHEDULES = [{"k_max": k_max, "t": t} for k_max in range(1, 65) for t in range(12)]
+RANGES = [{"k_min": k_min, **row} for row in SCHEDULES for k_min in (1, 2, 5, 20) if k_min <= row["k_max"]]
+
+
+def _shortlisted(rng: np.random.Generator) -> dict[str, Any]:
+    vocab, gamma = int(rng.integers(2, 4)), int(rng.integers(1, 4))
+    rows = single_draft.prefixes(vocab, gamma)
+    kept = rng.integers(1, 1 << vocab, rows)  # a shortlist of its own for every prefix
+    return {
+        "p": np.array([law(rng, vocab) for _ in range(rows)]),
+        "q": np.array([positive_law(rng, vocab) for _ in range(rows)]),
+        "shortlists": (kept[:, None] >> np.arange(vocab)) & 1,
+        "gamma": gamma,
+    }
+
+
+def _lossless(p: FloatArray, q: FloatArray, shortlists: IntArray, gamma: int) -> float:
+    drafted = np.array([restricted(row, np.flatnonzero(kept)) for row, kept in zip(q, shortlists, strict=True)])
+    return -float(np.abs(single_draft.block(p, drafted, gamma) - single_draft.text(p, gamma + 1)).max())
+
+
+def _draft_tree(rng: np.random.Generator) -> dict[str, Any]:
+    steps, beam, vocab = int(rng.integers(1, 5)), int(rng.integers(1, 4)), int(rng.integers(3, 7))
+    laws = [[law(rng, vocab) for _ in range(beam)] for _ in range(steps)]
+    return {"laws": np.array(laws), "k": beam, "verified": int(rng.integers(1, 1 + beam + (steps - 1) * beam**2))}
+
+
+def _rerank(laws: FloatArray, k: int, verified: int) -> float:
+    """Lines 11 to 20 of Algorithm 1; minus the number of verified tokens whose parent is not."""
+    with np.errstate(divide="ignore"):
+        scores = np.log(laws)
+    beam, last = [-1], np.zeros(1)
+    parents: list[int] = []
+    drafted: list[float] = []
+    for step in scores:
+        grown = []
+        for row, (parent, score) in enumerate(zip(beam, last, strict=True)):
+            for token in likeliest(step[row], k):
+                grown.append(len(drafted))
+                drafted.append(score + step[row, token])
+                parents.append(parent)
+        best = likeliest(np.array(drafted)[grown], k)
+        beam, last = np.array(grown)[best].tolist(), np.array(drafted)[grown][best]
+    chosen = set(np.argsort(-np.array(drafted), kind="stable")[:verified].tolist())
+    return -float(sum(parents[node] not in chosen | {-1} for node in chosen))
+
+
+CLAIMS = (
+    listed(
+        "dynaspec-budget-range",
+        "The cluster budget k_c(t) lies in {k_min, ..., k_max}.",
+        f"{KEY}, section 4.2",
+        SCHEDULES,
+        lambda k_max, t: float(min(_budget(k_max, t) - 1, k_max - _budget(k_max, t))),
+        hypotheses="k_min >= 1: a step without clusters has no shortlist.",
+        expected=Verdict.FAILS,
+        counterexample={"k_max": 5, "t": 2},
+        remedy="max(k_min, floor(k_max / (2 (t + 1)))).  As printed the budget is 0 as soon as 2 (t + 1) > k_max.",
+    ),
+    listed(
+        "dynaspec-budget-falls",
+        "The cluster budget gives early tokens more clusters, and later ones fewer: it does not rise with t.",
+        f"{KEY}, section 4.2",
+        SCHEDULES,
+        lambda k_max, t: float(_budget(k_max, t) - _budget(k_max, t + 1)),
+        remark="It falls at t = 2 to a sixth, not to a third.",
+    ),
+    listed(
+        "dynaspec-budget-clamped",
+        "max(k_min, k_c(t)) lies in {k_min, ..., k_max} and does not rise with t.",
+        f"{KEY}, section 4.2, mended",
+        RANGES,
+        _clamped,
+    ),
+    listed(
+        "dynaspec-frequency-budget",
+        "K_fr(t) does not rise with t, and costs at most the fixed shortlist of k_max tokens.",
+        f"{KEY}, appendix A.1",
+        SCHEDULES,
+        lambda k_max, t: float(min(_frequent(k_max, t) - _frequent(k_max, t + 1), k_max - _frequent(k_max, t))),
+        remark="It is 0 from t = k_max on, out of reach for vocabularies of that size.",
+    ),
+    Claim(
+        "dynaspec-lossless",
+        "Drafting from a shortlist that depends on the context leaves the law of the text that of the target.",
+        f"{KEY}, abstract: 'verification retains the full vocabulary and exactness'",
+        _shortlisted,
+        _lossless,
+        hypotheses="Drafts are sampled from the normalised law on the shortlist, and tested with that law.",
+        cost=20,
+        remark="All blocks of up to three drafts over three tokens, with a shortlist of its own at every prefix.",
+    ),
+    Claim(
+        "dynaspec-rerank",
+        "The drafts of highest cumulative score, which are verified, are a tree: every one comes with its parent.",
+        f"{KEY}, Algorithm 1, lines 12 to 20",
+        _draft_tree,
+        _rerank,
+        tol=0.0,
+        cost=4,
+        hypotheses="At ties of the score the parent goes first.",
+        remark="Log-probabilities only fall along a path.",
+    ),
+)
