@@ -4,7 +4,7 @@
 told; the claims stand in one module, or package, per source.
 """
 
-from otspec.proofs_check import dynaspec, global_resolution, notes, own
+from otspec.proofs_check import dynaspec, global_resolution, notes, own, steering
 from otspec.proofs_check.claim import Claim, Source, Unchecked, Verdict
 from otspec.proofs_check.evidence import Evidence, check, from_plain, plain
 from otspec.proofs_check.search import Descent, Listed
@@ -13,6 +13,7 @@ SOURCES: tuple[Source, ...] = (
     global_resolution.SOURCE,
     dynaspec.SOURCE,
     notes.SOURCE,
+    steering.SOURCE,
     own.SOURCE,
 )
 """Everything that is checked, source by source."""

@@ -1,4 +1,4 @@
-"""Lecture notes on speculative decoding [aarnphm2025speculative]: their claims, by section."""
+"""Notes on speculative decoding [aarnphm2025speculative]: their claims, by section."""
 
 from otspec.proofs_check.claim import Source, Unchecked
 from otspec.proofs_check.notes import efficiency, lenience, rejection, snippets, verification

@@ -132,7 +132,7 @@ CLAIMS = (
     Claim(
         "notes-lenience-greedy",
         GREEDY,
-        f"{KEY}, note on greedy decoding: 'accept token x in case of p(x) <= l max(p)'",
+        f"{KEY}, note on greedy decoding: 'accept token x [...] in case of p(x) <= l max(p)'",
         lambda rng: {name: value for name, value in _lenient_pair(rng).items() if name != "q"},
         lambda p, lenience: _favourite(p, lenience, p <= lenience * p.max()),
         expected=Verdict.FAILS,
@@ -158,7 +158,7 @@ CLAIMS = (
     ),
     Claim(
         "notes-typical-mode",
-        "Typical acceptance accepts the target's likeliest token: its probability is above min(epsilon, delta exp(-H)).",
+        "Typical acceptance accepts the target's likeliest token: it is above min(epsilon, delta exp(-H)).",
         f"beside {KEY}, 'Medusa', typical acceptance",
         _typical,
         lambda p, epsilon, delta: delta * float(p.max()) - _threshold(p, epsilon, delta),

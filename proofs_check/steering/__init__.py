@@ -1,0 +1,33 @@
+"""Steering pretrained drafters, SD^2 [berdozsteering]: its claims, from the mechanism to the tables."""
+
+from otspec.proofs_check.claim import Source, Unchecked
+from otspec.proofs_check.steering import mechanism, sampling, tables
+
+KEY = "berdozsteering"
+
+SOURCE = Source(
+    "Steering Pretrained Drafters during Speculative Decoding",
+    KEY,
+    (*mechanism.CLAIMS, *sampling.CLAIMS, *tables.CLAIMS),
+    (
+        Unchecked(
+            "The mean of the speedups alpha in Tables 1 and 5.",
+            KEY,
+            "It is not the mean of its row (1.132, printed 1.11, for SD^2 on Qwen3 14B at T = 1).  As a ratio of mean "
+            "throughputs, which are not printed, it can be anything between the row's ends.",
+        ),
+        Unchecked(
+            "KL divergence often outperforms total variation as a loss; a steered and unfrozen drafter, random offsets "
+            "and a bias inside the MLP are the best choices.",
+            f"{KEY}, section 3.3 and appendix A.4",
+            "Experiments with trained models; Figures 4 to 6 are not printed as numbers.",
+        ),
+        Unchecked(
+            "The overhead of steering is negligible.",
+            f"{KEY}, section 3.2",
+            "A matter of hardware.  That W_s g is computed once per block and layer is checked.",
+        ),
+    ),
+)
+
+__all__ = ["SOURCE"]

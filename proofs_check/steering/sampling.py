@@ -1,0 +1,182 @@
+"""Verification of steered drafts: lossless, optimal, and how often it rejects."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linprog
+
+from otspec.laws import FloatArray
+from otspec.proofs_check import single_draft
+from otspec.proofs_check.claim import Claim, Verdict
+from otspec.proofs_check.instances import law, pair, positive_law
+from otspec.proofs_check.search import Descent
+from otspec.proofs_check.single_draft import child, overlap
+
+KEY = "berdozsteering"
+
+
+def _two_blocks(rng: np.random.Generator) -> dict[str, Any]:
+    """A first block of gamma drafts, and a second, steered by all that was drafted in the first."""
+    vocab, gamma = int(rng.integers(2, 4)), int(rng.integers(1, 3))
+    rows = single_draft.prefixes(vocab, gamma + 1)
+    laws = [[law(rng, vocab) for _ in range(rows)] for _ in range(2 + vocab**gamma)]
+    steered = np.array(laws[1])
+    return {
+        "p": np.array(laws[0]),
+        "steered": steered,
+        "tested": steered,
+        "later": np.array(laws[2:]),
+        "gamma": gamma,
+    }
+
+
+def _lossless(p: FloatArray, steered: FloatArray, tested: FloatArray, later: FloatArray, gamma: int) -> float:
+    """Law of the first gamma + 2 tokens, over all drafts of the first block, rejected ones included."""
+    vocab = p.shape[1]
+    size = gamma + 2
+    found = np.zeros((vocab,) * size)
+
+    def go_on(put_out: tuple[int, ...], node: int, chance: float, memory: int) -> None:
+        """Add the next token, drafted with what is remembered of the first block, and then the target's own."""
+        token = single_draft.output(p[node], later[memory, node])
+        rest = [token[x] * single_draft.text(p, size - len(put_out) - 1, child(node, x, vocab)) for x in range(vocab)]
+        found[put_out] += chance * np.reshape(rest, found[put_out].shape)
+
+    for memory, drafts in enumerate(itertools.product(range(vocab), repeat=gamma)):
+        nodes = [0]
+        for x in drafts:
+            nodes.append(child(nodes[-1], x, vocab))
+        chance = float(np.prod([steered[node, x] for node, x in zip(nodes, drafts, strict=False)]))
+        for i, x in enumerate(drafts):
+            kept = single_draft.accept(p[nodes[i]], tested[nodes[i]])[x]
+            for y, replaced in enumerate(single_draft.residual(p[nodes[i]], tested[nodes[i]])):
+                go_on((*drafts[:i], y), child(nodes[i], y, vocab), chance * (1.0 - kept) * replaced, memory)
+            chance *= kept
+        for y in range(vocab):
+            go_on((*drafts, y), child(nodes[-1], y, vocab), chance * p[nodes[-1], y], memory)
+    return -float(np.abs(found.ravel() - single_draft.text(p, size)).max())
+
+
+EVERYWHERE = np.full((7, 2), 0.5)
+SURE = np.tile([0.9, 0.1], (7, 1))
+
+
+def _small_pair(rng: np.random.Generator) -> dict[str, Any]:
+    return pair(rng, largest=4)
+
+
+def _optimal(p: FloatArray, q: FloatArray) -> float:
+    """Against the linear program of all couplings of draft and output."""
+    size = p.size
+    sums = np.vstack([np.kron(np.eye(size), np.ones(size)), np.kron(np.ones(size), np.eye(size))])
+    found = linprog(-np.eye(size).ravel(), A_eq=sums, b_eq=np.concatenate([q, p]))
+    best = np.nan if found.fun is None else -found.fun
+    return -float(np.abs(best - q @ single_draft.accept(p, q)))
+
+
+def _rejection(p: FloatArray, q: FloatArray) -> float:
+    return -abs(1.0 - float(q @ single_draft.accept(p, q)) - float(np.abs(p - q).sum()) / 2)
+
+
+def _positive_pair(rng: np.random.Generator) -> dict[str, Any]:
+    size = int(rng.integers(2, 6))
+    return {"p": law(rng, size), "q": positive_law(rng, size)}
+
+
+def _divergence(p: FloatArray, q: FloatArray) -> float:
+    """KL(p || q)."""
+    positive = p > 0
+    return float(p[positive] @ np.log(p[positive] / q[positive]))
+
+
+def _bounds(p: FloatArray, q: FloatArray) -> float:
+    rejected, divergence = 1.0 - overlap(p, q), _divergence(p, q)
+    return float(np.minimum(divergence / 2, -np.expm1(-divergence)) - rejected**2)
+
+
+def _sharpness(p: FloatArray, q: FloatArray) -> float:
+    divergence = _divergence(p, q)
+    if divergence < 1e-6:
+        return 0.0  # too close for the quotient
+    return float((1.0 - overlap(p, q)) ** 2 / np.minimum(divergence / 2, -np.expm1(-divergence)))
+
+
+def _positions(rng: np.random.Generator) -> dict[str, Any]:
+    k = int(rng.integers(1, 9))
+    return {"rates": rng.random(k) if rng.random() < 0.8 else np.full(k, rng.choice([0.0, 0.5, 1.0]))}
+
+
+def _efficiency(rates: FloatArray) -> float:
+    """Over all patterns of agreement: accepted drafts plus one, against 1 + r_1 + r_1 r_2 + ...; and the bounds."""
+    k = rates.size
+    agrees = (np.arange(1 << k)[:, None] >> np.arange(k)) & 1
+    chance = np.where(agrees, rates, 1.0 - rates).prod(axis=1)
+    efficiency = float(chance @ np.cumprod(agrees, axis=1).sum(axis=1)) + 1.0
+    error = abs(efficiency - 1.0 - float(np.cumprod(rates).sum()))
+    return float(np.min([-error, efficiency - 1.0, k + 1.0 - efficiency]))
+
+
+CLAIMS = (
+    Claim(
+        "steering-lossless",
+        "Steered speculative decoding puts out the verifier's law.",
+        f"{KEY}, sections 3.1 and 4 (metrics)",
+        _two_blocks,
+        _lossless,
+        expected=Verdict.HIDDEN,
+        assumption="a draft is tested against the steered law that it was drawn from, which is fixed before its block",
+        counterexample={
+            "p": EVERYWHERE,
+            "steered": SURE,
+            "tested": EVERYWHERE,
+            "later": np.array([EVERYWHERE] * 2),
+            "gamma": 1,
+        },
+        cost=100,
+        remark="Even where the next block is steered by drafts that were rejected.  Tested against the unsteered law, "
+        "p = (0.5, 0.5) and drafts from (0.9, 0.1) put out (0.9, 0.1).",
+    ),
+    Claim(
+        "steering-optimal",
+        "Rejection sampling is optimal: no coupling of one draft and the output accepts more often.",
+        f"{KEY}, section 3.1",
+        _small_pair,
+        _optimal,
+        hypotheses="One draft, one position.",
+        tol=1e-9,  # HiGHS
+        cost=50,
+        remark="Against the linear program.  With several drafted positions verified jointly there is more to gain "
+        "(sun2024block).",
+    ),
+    Claim(
+        "steering-rejection-rate",
+        "The total variation distance is the rejection rate.",
+        f"{KEY}, section 3.3; leviathan2023fast",
+        pair,
+        _rejection,
+        search=Descent(laws=("p", "q")),
+    ),
+    Claim(
+        "steering-divergence",
+        "The divergence that is trained on bounds the rejection rate: its square is at most KL/2, and 1 - exp(-KL).",
+        f"beside {KEY}, section 3.3",
+        _positive_pair,
+        _bounds,
+        tightness=_sharpness,
+        search=Descent(laws=("p", "q")),
+        remark="Pinsker, and Bretagnolle-Huber.  A lower divergence need not mean more acceptance: p = (0.9, 0.1) has "
+        "KL 0.116 to (0.7, 0.3), which accepts 0.8, and 0.144 to (0.99, 0.01), which accepts 0.91.",
+    ),
+    Claim(
+        "steering-block-efficiency",
+        "Block efficiency is the mean number of accepted tokens plus one, between 1 and k + 1.",
+        f"{KEY}, section 4, metrics",
+        _positions,
+        _efficiency,
+        hypotheses="Given that all before it are, the draft at position i is accepted with probability r_i.",
+        remark="Over all 2^k patterns, k up to 8 as in the paper.",
+    ),
+)
