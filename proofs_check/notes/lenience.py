@@ -56,6 +56,11 @@ def _deviation(p: FloatArray, q: FloatArray, lenience: float) -> float:
     return float(np.minimum(-abs(distance - (_alpha(p, q, lenience) - overlap(p, q))), (p / lenience - out).min()))
 
 
+def _target(rng: np.random.Generator) -> dict[str, Any]:
+    drawn = _lenient_pair(rng)
+    return {"p": drawn["p"], "lenience": drawn["lenience"]}
+
+
 def _favourite(p: FloatArray, lenience: float, accepted: BoolArray) -> float:
     """How far the least likely accepted token is above l max p; negative if the likeliest is not accepted."""
     if not accepted[p.argmax()]:
@@ -133,7 +138,7 @@ CLAIMS = (
         "notes-lenience-greedy",
         GREEDY,
         f"{KEY}, note on greedy decoding: 'accept token x [...] in case of p(x) <= l max(p)'",
-        lambda rng: {name: value for name, value in _lenient_pair(rng).items() if name != "q"},
+        _target,
         lambda p, lenience: _favourite(p, lenience, p <= lenience * p.max()),
         expected=Verdict.FAILS,
         counterexample={"p": np.array([0.6, 0.4]), "lenience": 0.9},
@@ -143,7 +148,7 @@ CLAIMS = (
         "notes-lenience-greedy-mended",
         GREEDY,
         f"{KEY}, note on greedy decoding, with p(x) >= l max(p)",
-        lambda rng: {name: value for name, value in _lenient_pair(rng).items() if name != "q"},
+        _target,
         lambda p, lenience: _favourite(p, lenience, p >= lenience * p.max()),
         remark="At l = 1 it is exact matching of the likeliest token.",
     ),
