@@ -17,7 +17,7 @@ SOURCE = Source(
             "label when both hold one of the L positive tokens, and tie at k = 1.",
         ),
         Unchecked(
-            "Algorithm 1, lines 1 and 7.",
+            "The loop and the budget of Algorithm 1 (lines 1 and 7).",
             KEY,
             "By inspection: line 7 divides by an undefined i (the text's t is the loop variable j) and has no floor; "
             "'for j = 0 to gamma' takes gamma + 1 draft steps where eq. (2) counts gamma.",
