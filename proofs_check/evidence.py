@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from otspec.errors import ProblemError
 from otspec.proofs_check.claim import Claim, Verdict
 from otspec.proofs_check.search import Instance
 
@@ -88,7 +90,7 @@ def simplest(claim: Claim, instance: Instance) -> Instance:
     """The instance with its numbers in the fewest digits that still contradict the claim."""
     for digits in range(1, 8):
         rounded = {name: _rounded(value, digits) for name, value in instance.items()}
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), suppress(ProblemError):  # rounded so far that it is no problem any more
             if claim.margin_of(rounded) < -claim.tol:
                 return rounded
     return instance

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from otspec.errors import ProblemError
 from otspec.laws import FloatArray
 from otspec.proofs_check import Claim, Descent, Listed, Verdict, check
 from otspec.proofs_check.instances import law, pair
@@ -52,6 +53,17 @@ def test_a_false_claim_is_found_out_with_a_witness_that_replays() -> None:
 def test_a_witness_is_told_in_few_digits() -> None:
     witness = check(FALSE, 50).witness
     assert all(np.array_equal(witness[name], np.round(witness[name], 1)) for name in "pq")
+
+
+def test_a_witness_is_not_rounded_to_what_is_no_problem() -> None:
+    def refuse(p: FloatArray, q: FloatArray) -> float:
+        if (np.round(p, 1) == p).all():
+            raise ProblemError("p is too coarse")
+        return -1.0
+
+    thirds = {"p": np.array([1 / 3, 2 / 3]), "q": np.array([0.5, 0.5])}
+    witness = check(replace(FALSE, draw=lambda rng: thirds, margin=refuse, counterexample=thirds), 1).witness
+    np.testing.assert_array_equal(witness["p"], [0.33, 0.67])
 
 
 def test_a_claim_that_is_expected_to_fail_and_does_not_is_no_success() -> None:
