@@ -8,6 +8,7 @@ import numpy as np
 
 from otspec.laws import FloatArray, IntArray
 from otspec.problem import Problem
+from otspec.proofs_check.oracles import inside, token_sets
 from otspec.schemes import IID, Table
 
 
@@ -48,6 +49,18 @@ def table(rng: np.random.Generator, largest: int = 5, most: int = 3) -> dict[str
     return {"p": law(rng, size), "drafts": drafts, "law": law(rng, len(drafts))}
 
 
+def independent(rng: np.random.Generator, largest: int = 4, most: int = 3) -> dict[str, Any]:
+    """Target p and the laws qs, shape (n, V), of independent drafts."""
+    size, n = int(rng.integers(2, largest + 1)), int(rng.integers(1, most + 1))
+    return {"p": law(rng, size), "qs": np.array([law(rng, size) for _ in range(n)])}
+
+
+def distinct(rng: np.random.Generator, largest: int = 5, most: int = 3) -> dict[str, Any]:
+    """Target p, draft q and a number n of distinct drafts: at most as many as tokens have q > 0."""
+    laws = pair(rng, largest)
+    return {**laws, "n": int(rng.integers(1, min(most, int(np.count_nonzero(laws["q"]))) + 1))}
+
+
 def iid_problem(p: FloatArray, q: FloatArray, n: int) -> Problem:
     """The problem of an instance of `iid`."""
     return Problem(p, IID(q, n))
@@ -60,9 +73,4 @@ def table_problem(p: FloatArray, drafts: IntArray, law: FloatArray) -> Problem:
 
 def subset_masses(problem: Problem) -> tuple[FloatArray, FloatArray]:
     """p(H) and P(all drafts in H) of every token set H, by its bit mask, from the tuples one by one."""
-    masks = np.arange(1 << problem.vocab)
-    bits = (masks[:, None] >> np.arange(problem.vocab)) & 1
-    drafts, probabilities = problem.scheme.support()
-    tuples = np.bitwise_or.reduce(1 << drafts, axis=1)
-    inside = (tuples[None, :] & ~masks[:, None]) == 0
-    return bits @ problem.p, inside @ probabilities
+    return token_sets(problem.vocab) @ problem.p, inside(*problem.scheme.support(), problem.vocab)

@@ -1,38 +1,247 @@
-"""Sections 3 to 5.1: the optimum as a choice of a token set, and how to find that set."""
+"""Sections 3 and 5.1, appendices A, E and N: the optimum as a choice of a token set, and how to find that set."""
 
 from __future__ import annotations
 
-from otspec.certificate import optimum
-from otspec.laws import FloatArray, IntArray
-from otspec.proofs_check.claim import Claim
-from otspec.proofs_check.instances import iid, iid_problem, subset_masses, table, table_problem
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from otspec.laws import FloatArray, IntArray, likeliest
+from otspec.proofs_check.claim import Claim, Unchecked, Verdict
+from otspec.proofs_check.instances import distinct, iid, law, pair, positive_law, table
+from otspec.proofs_check.oracles import (
+    LP_TOL,
+    Program,
+    full_program,
+    iid_optimum,
+    members,
+    prefixes,
+    psi,
+    psi_independent,
+    relaxed_program,
+    sums,
+    token_sets,
+    transport,
+)
+from otspec.proofs_check.search import Listed
+from otspec.schemes import Greedy
 
 
 def _subset_formula(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
-    problem = table_problem(p, drafts, law)
-    inside_p, inside = subset_masses(problem)
-    return -abs(optimum(problem).acceptance - (1 + (inside_p - inside).min()))
+    value, _ = relaxed_program(p, members(drafts, p.size), law).solve()
+    return -abs(value - (1 + psi(p, drafts, law).min()))
 
 
-def _prefix(p: FloatArray, q: FloatArray, n: int) -> float:
-    problem = iid_problem(p, q, n)
-    inside_p, inside = subset_masses(problem)
-    return -abs(optimum(problem).acceptance - (1 + (inside_p - inside).min()))
+def _relaxation(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
+    member = members(drafts, p.size)
+    return -abs(full_program(p, member, law).solve()[0] - relaxed_program(p, member, law).solve()[0])
+
+
+def _completion(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
+    member = members(drafts, p.size)
+    served = transport(p, member, law)
+    unserved, unspent = p - served.sum(axis=0), law - served.sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        coupling = served + unspent[:, None] * unserved / unserved.sum()
+    errors = (
+        np.abs(coupling.sum(axis=0) - p).max(),
+        np.abs(coupling.sum(axis=1) - law).max(),
+        -coupling.min(),
+        abs(coupling[member].sum() - (1 + psi(p, drafts, law).min())),
+    )
+    return -float(np.max(errors))  # NaN if any of them is
+
+
+def _rejecting(rng: np.random.Generator) -> dict[str, Any]:
+    """An instance of `table` with alpha* < 1."""
+    while True:
+        instance = table(rng)
+        if psi(**instance).min() < -1e-6:
+            return instance
+
+
+def _dual(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
+    by_token, by_tuple = sums(members(drafts, p.size))
+    covered = -np.concatenate((by_token, by_tuple)).T
+    program = Program(-np.concatenate((p, law)), at_most=(covered, np.full(len(covered), -1.0)))
+    value, _ = program.solve()
+    sets = token_sets(p.size)
+    leaves = members(drafts, p.size).astype(np.float64) @ (1.0 - sets).T > 0  # z of eq. (36), by tuple and H
+    return -abs(-value - float((sets @ p + law @ leaves).min()))
+
+
+def _minor(draws: IntArray, rows: IntArray, columns: IntArray) -> float:
+    vocab, n = (int(number) for number in draws)
+    member = members(np.array(list(np.ndindex(*(vocab,) * n))), vocab)
+    matrix = np.concatenate(sums(member))
+    minor = float(np.linalg.det(matrix[np.ix_(rows, columns)]))
+    return -min(abs(minor - value) for value in (-1.0, 0.0, 1.0))
+
+
+def _submatrix(rng: np.random.Generator) -> dict[str, Any]:
+    vocab, n = int(rng.integers(2, 4)), int(rng.integers(1, 4))
+    member = members(np.array(list(np.ndindex(*(vocab,) * n))), vocab)
+    size = int(rng.integers(1, vocab + 4))
+    rows, columns = vocab + len(member), int(member.sum())
+    size = min(size, rows, columns)
+    return {
+        "draws": np.array([vocab, n]),
+        "rows": rng.permutation(rows)[:size],
+        "columns": rng.permutation(columns)[:size],
+    }
+
+
+def _prefix(p: FloatArray, q: FloatArray, n: int, ties: FloatArray) -> float:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = q / p
+    ratio[np.isnan(ratio)] = np.tan(1.5 * ties[np.isnan(ratio)])  # 0/0 stands anywhere
+    values = psi_independent(p, np.tile(q, (n, 1)))
+    return -float(values[prefixes(np.lexsort((ties, -ratio)))].min() - values.min())
+
+
+def _tied(rng: np.random.Generator) -> dict[str, Any]:
+    instance = iid(rng)
+    return {**instance, "ties": rng.random(instance["p"].size)}
+
+
+def _single(p: FloatArray, q: FloatArray) -> float:
+    value, _ = full_program(p, np.eye(p.size, dtype=bool), q).solve()
+    return -abs(value - float(np.minimum(p, q).sum()))
+
+
+def _truncation(p: FloatArray, q: FloatArray, n: int, k: int) -> float:
+    kept = np.sort(likeliest(q, k))
+    drafted = np.zeros_like(q)
+    drafted[kept] = q[kept] / q[kept].sum()
+    drafts = np.array(list(np.ndindex(*(k,) * n)))
+    mass = np.prod(drafted[kept][drafts], axis=1)
+    value, _ = relaxed_program(p[kept], members(drafts, k), mass).solve()
+    return -abs(value - iid_optimum(p, drafted, n))
+
+
+def _truncated(rng: np.random.Generator) -> dict[str, Any]:
+    size = int(rng.integers(2, 7))
+    q = positive_law(rng, size)
+    return {"p": law(rng, size), "q": q, "n": int(rng.integers(1, 4)), "k": int(rng.integers(1, min(size, 4) + 1))}
+
+
+def _greedy_support(q: FloatArray, n: int) -> float:
+    return -abs(len(Greedy(q, n).support().drafts) - (q.size - n + 1))
+
+
+def _greedy_draws() -> Iterator[dict[str, Any]]:
+    for size in range(1, 7):
+        for n in range(1, size + 1):
+            yield {"q": np.arange(1.0, size + 1) / np.arange(1.0, size + 1).sum(), "n": n}
 
 
 CLAIMS = (
     Claim(
+        "gr-equation-2",
+        "The relaxed program (2) has the optimal value alpha* of the transport program (1).",
+        "hu2025towards; thomas2025global, section 3.2",
+        lambda rng: table(rng, largest=4),
+        _relaxation,
+        hypotheses="Any p, and any law of the n drafts.",
+        tol=LP_TOL,
+        cost=30,
+        remark="Both programs are solved by HiGHS, tuple by tuple.",
+    ),
+    Claim(
+        "gr-equation-3",
+        "S* completed by its residuals, eq. (3), is an optimal coupling C* of the transport program.",
+        "hu2025towards; thomas2025global, eq. (3)",
+        _rejecting,
+        _completion,
+        hypotheses="S* is an optimal solution of the relaxed program.",
+        cost=5,
+        expected=Verdict.HIDDEN,
+        assumption="alpha* < 1. Otherwise all residuals are 0, and eq. (3) divides 0 by 0.",
+        counterexample={"p": np.array([1.0, 0.0]), "drafts": np.array([[0]]), "law": np.array([1.0])},
+        remark="Where alpha* = 1 nothing has to be added: C* = S*. An implementation needs this case.",
+    ),
+    Claim(
         "gr-theorem-3.1",
-        "The optimal acceptance is 1 + min over H of p(H) - P(all drafts in H).",
+        "The optimal acceptance is alpha* = 1 + min over H of psi(H), psi(H) = p(H) - P(all drafts in H).",
         "hu2025towards; thomas2025global, Theorem 3.1",
         table,
         _subset_formula,
+        hypotheses="Any p, and any law of the n drafts; H may be empty.",
+        tol=LP_TOL,
+        cost=20,
+        remark="The relaxed program by HiGHS against all 2^V token sets.",
+    ),
+    Claim(
+        "gr-appendix-E",
+        "The dual (35) of the relaxed program has a binary optimal solution: y marks H, z the tuples not in H^n (36).",
+        "hu2025towards; thomas2025global, Appendix E, eq. (35), (36)",
+        table,
+        _dual,
+        tol=LP_TOL,
+        cost=20,
+    ),
+    Claim(
+        "gr-appendix-E-unimodular",
+        "The constraints of the relaxed program form a totally unimodular matrix.",
+        "hu2025towards; thomas2025global, Appendix E",
+        _submatrix,
+        _minor,
+        tol=1e-9,
+        cost=3,
+        remark="Determinants of random square submatrices, by LU; the matrix is the incidence of a bipartite graph.",
     ),
     Claim(
         "gr-prefix-minimiser",
-        "For i.i.d. drafts a prefix of the order of decreasing q/p minimises p(H) - P(all drafts in H).",
+        "For i.i.d. drafts a prefix of the order of decreasing q/p minimises psi.",
         "hu2025towards; thomas2025global, section 5.1",
-        iid,
+        _tied,
         _prefix,
+        cost=3,
+        remark="Tokens of equal q/p may stand in any order, those with p = q = 0 anywhere: both are drawn at random.",
+    ),
+    Claim(
+        "gr-appendix-A",
+        "With one draft alpha* is the sum of min(p, q).",
+        "chen2023accelerating; leviathan2023fast; thomas2025global, Appendix A",
+        pair,
+        _single,
+        tol=LP_TOL,
+        cost=20,
+        remark="Against the best coupling of p and q, by HiGHS.",
+    ),
+    Claim(
+        "gr-appendix-N",
+        "Top-k drafts reduce the relaxed program to the k tokens, with p cut to them and not rescaled; alpha* stays.",
+        "thomas2025global, Appendix N, eq. (137)",
+        _truncated,
+        _truncation,
+        hypotheses="Eq. (137) with its zero constraint for i not in set(i); as printed, see gr-equation-137.",
+        tol=LP_TOL,
+        cost=20,
+        remark="True of alpha*. Theorem 6.1 is another matter: it uses that p sums to 1.",
+    ),
+    Claim(
+        "gr-greedy-support",
+        "Greedy drafts are one of O(V) tuples, not of V^n: of V - n + 1.",
+        "hu2025towards; thomas2025global, section 5, footnote 1",
+        lambda rng: {"q": positive_law(rng, 5), "n": int(distinct(rng)["n"])},
+        _greedy_support,
+        tol=0.0,
+        search=Listed(_greedy_draws),
+    ),
+)
+
+UNCHECKED = (
+    Unchecked(
+        "Minimising psi is NP-hard in general.",
+        "thomas2025global, section 5.1",
+        "Hardness is not a matter of numbers. It is about arbitrary set functions: every psi of eq. (4) is submodular, "
+        "whatever the law of the drafts (hit-submodular), so only the cost of evaluating it can stand in the way.",
+    ),
+    Unchecked(
+        "H* is found in O(V log V) for i.i.d. drafts.",
+        "hu2025towards; thomas2025global, section 5.1",
+        "A running time; it follows from gr-prefix-minimiser, one sort and cumulative sums.",
     ),
 )

@@ -1,0 +1,141 @@
+"""Sections 1 and 7.1, appendices O and Q: what more drafts, a larger k, greedy drafts and K-SEQ are worth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from otspec.laws import FloatArray, likeliest
+from otspec.problem import Problem
+from otspec.proofs_check.claim import Claim, Unchecked, Verdict
+from otspec.proofs_check.instances import distinct, iid, law, positive_law, subset_masses
+from otspec.proofs_check.oracles import iid_optimum
+from otspec.proofs_check.search import Descent
+from otspec.schemes import Greedy
+from otspec.solvers.kseq import best_gamma
+
+
+def _more_drafts(p: FloatArray, q: FloatArray, n: int) -> float:
+    return iid_optimum(p, q, n + 1) - iid_optimum(p, q, n)
+
+
+def _larger_k(p: FloatArray, q: FloatArray, n: int) -> float:
+    """The least gain from one more token among the drafts."""
+    optima = []
+    for k in range(1, np.count_nonzero(q) + 1):
+        kept = likeliest(q, k)
+        drafted = np.zeros_like(q)
+        drafted[kept] = q[kept] / q[kept].sum()
+        optima.append(iid_optimum(p, drafted, n))
+    return float(np.diff(optima).min(initial=0.0))
+
+
+def _greedy(p: FloatArray, q: FloatArray, n: int) -> float:
+    within_p, within = subset_masses(Problem(p, Greedy(q, n)))
+    return 1 + float((within_p - within).min())
+
+
+def _iid_leads(p: FloatArray, q: FloatArray, n: int) -> float:
+    return iid_optimum(p, q, n) - _greedy(p, q, n)
+
+
+def _greedy_leads(p: FloatArray, q: FloatArray, n: int) -> float:
+    return -_iid_leads(p, q, n)
+
+
+def _kseq(p: FloatArray, q: FloatArray, n: int) -> float:
+    """Acceptance of K-SEQ: the least gamma that is lossless, and n tests that pass with probability beta each."""
+    beta = float(np.minimum(q, p / best_gamma(p, q, n)).sum())
+    return 1 - (1 - min(beta, 1.0)) ** n
+
+
+def _promise(n: int) -> float:
+    return 1 - (1 - 1 / n) ** n
+
+
+def _kseq_margin(p: FloatArray, q: FloatArray, n: int) -> float:
+    return min(_kseq(p, q, n) - _promise(n) * iid_optimum(p, q, n), _promise(n) - (1 - np.exp(-1)))
+
+
+def _kseq_tightness(p: FloatArray, q: FloatArray, n: int) -> float:
+    accepted = _kseq(p, q, n)
+    return _promise(n) * iid_optimum(p, q, n) / accepted if accepted > 1e-6 else 0.0
+
+
+def _several(rng: np.random.Generator) -> dict[str, Any]:
+    instance = iid(rng)
+    return {**instance, "n": instance["n"] + 1}
+
+
+def _distinct_positive(rng: np.random.Generator) -> dict[str, Any]:
+    size = int(rng.integers(2, 6))
+    return {"p": law(rng, size), "q": positive_law(rng, size), "n": int(rng.integers(2, min(size, 4) + 1))}
+
+
+CLAIMS = (
+    Claim(
+        "gr-section-7.1-drafts",
+        "alpha* does not fall when one more i.i.d. draft is drawn.",
+        "thomas2025global, section 7.1",
+        iid,
+        _more_drafts,
+        search=Descent(laws=("p", "q")),
+        remark="The paper reports it as measured; it is a theorem, as q(H)^n falls in n for every H.",
+    ),
+    Claim(
+        "gr-section-7.1-k",
+        "alpha* does not fall when k grows in top-k sampling of the draft.",
+        "thomas2025global, section 7.1, Figure 1, read as a rule for every p and q",
+        distinct,
+        _larger_k,
+        expected=Verdict.FAILS,
+        counterexample={"p": np.array([0.9, 0.1]), "q": np.array([0.5, 0.5]), "n": 1},
+        remedy="It depends on p and q. Where p is sharper than q, a small k can be best.",
+        remark="The paper speaks of averages at temperature 1, and reports in Appendix Q that k = 10 is best at low "
+        "temperatures.",
+    ),
+    Claim(
+        "gr-appendix-O-iid",
+        "i.i.d. drafts accept at least as often as greedy ones.",
+        "thomas2025global, Appendix O, read as a rule for every p and q",
+        _distinct_positive,
+        _iid_leads,
+        cost=2,
+        expected=Verdict.FAILS,
+        counterexample={"p": np.array([1.0, 0.0]), "q": np.array([0.5, 0.5]), "n": 2},
+        remedy="Neither law leads in general: see gr-appendix-O-greedy.",
+        remark="The paper reports it as an average over prompts for k >= 100, and the opposite for k = 10.",
+    ),
+    Claim(
+        "gr-appendix-O-greedy",
+        "Greedy drafts accept at least as often as i.i.d. ones.",
+        "thomas2025global, Appendix O, k = 10, read as a rule for every p and q",
+        _distinct_positive,
+        _greedy_leads,
+        cost=2,
+        expected=Verdict.FAILS,
+        counterexample={"p": np.array([0.0, 1.0, 0.0, 0.0]), "q": np.array([0.4, 0.2, 0.2, 0.2]), "n": 2},
+        remedy="Neither law leads in general: see gr-appendix-O-iid.",
+    ),
+    Claim(
+        "gr-section-1-kseq",
+        "K-SEQ accepts at least 1 - (1 - 1/n)^n >= 1 - 1/e of the optimum.",
+        "sun2023spectr; thomas2025global, section 1",
+        _several,
+        _kseq_margin,
+        search=Descent(laws=("p", "q")),
+        tol=1e-11,
+        cost=4,
+        tightness=_kseq_tightness,
+        remark="At its best gamma, found to a few ulp: acceptances of nearly equal p and q are good to 1e-12 then.",
+    ),
+)
+
+UNCHECKED = (
+    Unchecked(
+        "Acceptance rates and solve times of Figures 1 to 5 and Tables 1 to 4.",
+        "thomas2025global, section 7, appendices O to R",
+        "Measured on language models. The same figures on synthetic laws: docs/global_resolution.md.",
+    ),
+)

@@ -1,0 +1,289 @@
+"""Appendices C and D, and H* in Table 5: submodularity, minimum cuts, and how far prefixes carry."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import breadth_first_order, maximum_flow
+
+from otspec.laws import FloatArray, IntArray
+from otspec.problem import Problem
+from otspec.proofs_check.claim import Claim, Unchecked, Verdict
+from otspec.proofs_check.instances import distinct, independent, law, subset_masses
+from otspec.proofs_check.oracles import prefixes, psi_independent, submodularity, token_sets
+from otspec.proofs_check.search import Descent
+from otspec.schemes import WithoutReplacement
+
+GRID = 64
+"""Draft laws on this grid, and targets on its square, make all capacities of a minimum cut integers."""
+
+
+Key: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
+KEYS: dict[str, tuple[str, Key, list[list[float]]]] = {
+    "product": ("q1 q2 / p", np.multiply, [[0.8, 0.1, 0.1], [0.1, 0.0, 0.9], [0.1, 0.8, 0.1]]),
+    "least": ("min(q1, q2) / p", np.minimum, [[0.1, 0.8, 0.1], [0.9, 0.1, 0.0], [0.2, 0.1, 0.7]]),
+    "largest": ("max(q1, q2) / p", np.maximum, [[0.3, 0.2, 0.1, 0.4], [0.4, 0.5, 0.1, 0.0], [0.0, 0.5, 0.1, 0.4]]),
+    "sum": ("(q1 + q2) / p", np.add, [[0.04, 0.09, 0.15, 0.72], [0.1, 0.9, 0.0, 0.0], [0.0, 0.0, 0.3, 0.7]]),
+}
+"""Orders that suggest themselves: by what, as a function, and p, q1, q2 on which none of their prefixes is best."""
+
+
+def _submodular(p: FloatArray, qs: FloatArray) -> float:
+    return submodularity(psi_independent(p, qs))
+
+
+def _expansion(a: FloatArray, b: FloatArray, c: FloatArray) -> float:
+    def subsets(low: FloatArray) -> float:
+        terms = itertools.product(*zip(a - c, low, strict=True))
+        return sum(float(np.prod(term)) for term in terms) - float(np.prod(low))
+
+    upper, lower = subsets(b), subsets(c)  # B and C of eq. (28), (29)
+    errors = (
+        abs(float(np.prod(a - c + b)) - float(np.prod(b)) - upper),
+        abs(float(np.prod(a)) - float(np.prod(c)) - lower),
+    )
+    return min(upper - lower, float(np.prod(a + b - c) + np.prod(c) - np.prod(a) - np.prod(b)), -max(errors))
+
+
+def _three_masses(rng: np.random.Generator) -> dict[str, Any]:
+    n = int(rng.integers(1, 5))
+    c, more, other = rng.random((3, n)) / 3
+    return {"a": c + more, "b": c + other, "c": c}
+
+
+def _rho(p: FloatArray, q1: FloatArray, q2: FloatArray, sign: float) -> FloatArray:
+    """Eq. (34) of every binary vector x, with this sign of its second sum."""
+    x = token_sets(p.size)
+    return x @ p + sign * np.einsum("si,i,j,sj->s", x, q1, q2, x)
+
+
+def _printed_rho(p: FloatArray, q1: FloatArray, q2: FloatArray) -> float:
+    return -abs(float(_rho(p, q1, q2, 1.0).min() - psi_independent(p, np.array([q1, q2])).min()))
+
+
+def _repaired_rho(p: FloatArray, q1: FloatArray, q2: FloatArray) -> float:
+    return -float(np.abs(_rho(p, q1, q2, -1.0) - psi_independent(p, np.array([q1, q2]))).max())
+
+
+def _two_drafts(rng: np.random.Generator) -> dict[str, Any]:
+    size = int(rng.integers(2, 6))
+    return {name: law(rng, size) for name in ("p", "q1", "q2")}
+
+
+def _cut(p: FloatArray, q1: FloatArray, q2: FloatArray) -> float:
+    """psi of the token set that one minimum cut finds, against the least psi of all; exact in integers.
+
+    With w_ij = q1(i) q2(j) + q1(j) q2(i) and r_i = p(i) - q1(i) q2(i) - sum over j > i of w_ij, rho(x) is the sum of
+    r_i x_i and of w_ij x_i (1 - x_j), j > i.
+    """
+    size, units = p.size, GRID**2
+    pairs = np.rint(np.outer(q1, q2) * units).astype(np.int64)
+    own = np.rint(p * units).astype(np.int64) - np.diag(pairs)
+    capacity = np.zeros((size + 2, size + 2), dtype=np.int32)
+    source, sink = size, size + 1
+    for i in range(size):
+        for j in range(i + 1, size):
+            capacity[i, j] = pairs[i, j] + pairs[j, i]
+            own[i] -= capacity[i, j]
+    capacity[:size, sink], capacity[source, :size] = np.maximum(own, 0), np.maximum(-own, 0)
+    flow = maximum_flow(csr_array(capacity), source, sink).flow.toarray()
+    reached = breadth_first_order(csr_array(capacity - flow), source, return_predecessors=False)
+    values = psi_independent(p, np.array([q1, q2]))
+    return -float(values[int((1 << reached[reached < size]).sum())] - values.min())
+
+
+def _grid_laws(rng: np.random.Generator) -> dict[str, Any]:
+    size = int(rng.integers(2, 7))
+    laws = {name: rng.multinomial(GRID, law(rng, size)) / GRID for name in ("q1", "q2")}
+    return {"p": rng.multinomial(GRID**2, law(rng, size)) / GRID**2, **laws}
+
+
+def _psi_of_distinct(p: FloatArray, q: FloatArray, n: int) -> FloatArray:
+    within_p, within = subset_masses(Problem(p, WithoutReplacement(q, n)))
+    return within_p - within
+
+
+def _distinct_prefix(p: FloatArray, q: FloatArray, n: int) -> float:
+    values = _psi_of_distinct(p, q, n)
+    return -float(values[prefixes(_falling(q, p))].min() - values.min())
+
+
+def _falling(q: FloatArray, p: FloatArray) -> IntArray:
+    """The tokens by decreasing q/p, those with p = q = 0 first."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.argsort(-np.nan_to_num(q / p, nan=np.inf, posinf=np.inf), kind="stable")
+
+
+def _distinct_lattice(p: FloatArray, q: FloatArray, n: int, least: IntArray, most: IntArray) -> float:
+    """The least psi between two token sets, by prefixes of what lies between them, against all sets."""
+    values = _psi_of_distinct(p, q, n)
+    low, high = int((1 << np.flatnonzero(least)).sum()), int((1 << np.flatnonzero(most)).sum())
+    masks = np.arange(values.size)
+    between = (masks & low == low) & (masks | high == high)
+    order = _falling(q, p)
+    free = order[(most > least)[order]]
+    return -float(values[low | prefixes(free)].min() - values[between].min())
+
+
+def _nested_sets(rng: np.random.Generator) -> dict[str, Any]:
+    instance = distinct(rng)
+    level = rng.integers(0, 3, instance["p"].size)
+    return {**instance, "least": (level == 0).astype(np.int64), "most": (level < 2).astype(np.int64)}
+
+
+def _distinct_residuals(p: FloatArray, q: FloatArray, n: int) -> float:
+    """Eq. (10) by cumulative minima along increasing q/p, against the constraints (9)."""
+    values = _psi_of_distinct(p, q, n)
+    order = _falling(q, p)
+    starts = prefixes(order)
+    size = int(values[starts].argmin())  # H* is a prefix; the rest in increasing q/p are v_1, ..., v_k
+    least = np.minimum.accumulate(values[starts[size:]][::-1])[::-1]  # the least psi over all T that hold a prefix
+    served = np.zeros_like(p)
+    served[order[size:]] = p[order[size:]] + least[:-1] - least[1:]
+    chosen = int(starts[size])
+    everything = values.size - 1
+    parts = [-served.min(), (served - p).max()]
+    sets = token_sets(p.size)
+    for mask in range(values.size):
+        if mask & chosen == 0:
+            room = float(sets[mask] @ (p - served)) + values[everything ^ mask]
+            parts.append(-room if mask != everything ^ chosen else abs(room))
+    return -float(max(parts))
+
+
+def _by_key(key: Key) -> Callable[..., float]:
+    def margin(p: FloatArray, q1: FloatArray, q2: FloatArray) -> float:
+        values, holds = psi_independent(p, np.array([q1, q2])), token_sets(p.size) > 0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.nan_to_num(key(q1, q2) / p, nan=np.inf, posinf=np.inf)
+        within = np.where(holds, ratio, np.inf).min(axis=1)
+        outside = np.where(holds, -np.inf, ratio).max(axis=1)
+        some_prefix = within >= outside * (1 - 1e-9)  # of an order that breaks ties in whatever way is best
+        return -float(values[some_prefix].min() - values.min())
+
+    return margin
+
+
+def _unlike_pairs(rng: np.random.Generator) -> dict[str, Any]:
+    """Two drafts that hardly share tokens: 0 and 1 for the first, 2 and 3 for the second.
+
+    The first one's token 1 and the second one's token 2 should make H*; token 0 pays only if more of the second's lay
+    in H, though its q/p is larger than that of token 2.
+    """
+    x, y = rng.uniform(0.6, 0.95), rng.uniform(0.15, 0.5)
+    q1, q2 = 0.98 * np.array([1 - x, x, 0, 0]) + 0.005, 0.98 * np.array([0, 0, y, 1 - y]) + 0.005
+    worth = np.array([rng.uniform(1.5, 4), rng.uniform(4, 20), rng.uniform(1, 3)])
+    p = (q1 + q2)[:3] / worth
+    p = np.append(p, max(1 - p.sum(), 0.01))
+    return {"p": p / p.sum(), "q1": q1, "q2": q2}
+
+
+CLAIMS = (
+    Claim(
+        "gr-theorem-C.1",
+        "psi is submodular for independent drafts from any q_1, ..., q_n.",
+        "thomas2025global, Theorem C.1",
+        independent,
+        _submodular,
+        search=Descent(laws=("p", "qs")),
+        cost=2,
+        remark="It is submodular for every law of the drafts, correlated ones included: hit-submodular.",
+    ),
+    Claim(
+        "gr-appendix-C-expansion",
+        "The identities (30), (31), B >= C and the inequality (27) hold for a_j, b_j >= c_j >= 0.",
+        "thomas2025global, Appendix C",
+        _three_masses,
+        _expansion,
+        cost=3,
+    ),
+    Claim(
+        "gr-equation-34",
+        "For two independent drafts psi(H) is rho(x) = sum of p_i x_i PLUS sum of q1(i) q2(j) x_i x_j, eq. (34).",
+        "thomas2025global, Appendix D, eq. (34)",
+        _two_drafts,
+        _printed_rho,
+        expected=Verdict.FAILS,
+        counterexample={"p": np.array([0.5, 0.5]), "q1": np.array([1.0, 0.0]), "q2": np.array([1.0, 0.0])},
+        remedy="A minus before the second sum: see gr-equation-34-repaired.",
+        remark="Eq. (33), one line above, has the minus. As printed, rho is least at x = 0 for all p and q, and it is "
+        "supermodular, so that no minimum cut would find it.",
+    ),
+    Claim(
+        "gr-equation-34-repaired",
+        "For two independent drafts psi(H) is rho(x) = sum of p_i x_i MINUS sum of q1(i) q2(j) x_i x_j.",
+        "thomas2025global, Appendix D, eq. (34), with the sign of eq. (33)",
+        _two_drafts,
+        _repaired_rho,
+    ),
+    Claim(
+        "gr-appendix-D",
+        "For two independent drafts one minimum s-t cut, on V + 2 nodes, finds H*.",
+        "thomas2025global, Appendix D",
+        _grid_laws,
+        _cut,
+        hypotheses="rho with the minus sign; x_i^2 = x_i on the diagonal.",
+        cost=6,
+        remark="On laws on a grid, so that capacities are integers and the cut is exact.",
+    ),
+    Claim(
+        "gr-table-5-distinct-step-1",
+        "For drafts without replacement a prefix of the order of decreasing q/p minimises psi.",
+        "hu2025towards, Theorem 4; thomas2025global, Table 5, Appendix S",
+        distinct,
+        _distinct_prefix,
+        search=Descent(laws=("p", "q")),
+        cost=8,
+    ),
+    Claim(
+        "gr-table-5-distinct-lemma-6.3",
+        "For drafts without replacement, too, the least psi between sets A and B is at A and a prefix of B without A.",
+        "thomas2025global, Lemma 6.3 and Appendix S",
+        _nested_sets,
+        _distinct_lattice,
+        search=Descent(laws=("p", "q")),
+        cost=8,
+    ),
+    Claim(
+        "gr-table-5-distinct-step-2",
+        "For drafts without replacement the cumulative minima of section 6.1 give feasible outer residuals.",
+        "thomas2025global, Table 5, Appendix S",
+        distinct,
+        _distinct_residuals,
+        cost=12,
+        remark="Constraint (9) on every token set outside H*, with equality on all of them, and 0 <= p_i <= p(i).",
+    ),
+    *(
+        Claim(
+            f"gr-table-5-two-drafts-{name}",
+            f"As for i.i.d. drafts, some prefix by decreasing {key} minimises psi for two drafts of distinct laws.",
+            "otspec; on thomas2025global, Table 5, second row",
+            _unlike_pairs,
+            _by_key(function),
+            search=Descent(laws=("p", "q1", "q2")),
+            expected=Verdict.FAILS,
+            counterexample=dict(zip(("p", "q1", "q2"), map(np.array, laws), strict=True)),
+            remedy="A minimum cut finds H* (gr-appendix-D); race and polymatroid certify the optimum for any n.",
+            remark="The paper does not claim it; it is what one would try first, to get the second step of Table 5.",
+        )
+        for name, (key, function, laws) in KEYS.items()
+    ),
+)
+
+UNCHECKED = (
+    Unchecked(
+        "The minimum cut costs O(V^2.5), in practice about V^2; general submodular minimisation costs O(V^6).",
+        "thomas2025global, Appendix D",
+        "Running times.",
+    ),
+    Unchecked(
+        "n >= 3 distinct drafts: 'No' for H* and for the outer residuals.",
+        "thomas2025global, Table 5",
+        "A statement about running times: psi is submodular there as well (gr-theorem-C.1). Certified optima for "
+        "n >= 3 are computed by race and polymatroid (own-certified), without H*.",
+    ),
+)

@@ -1,0 +1,125 @@
+"""Slow answers from first principles, for claims to be held against: token sets one by one, and linear programs.
+
+A problem comes as arrays here: p, shape (V,), and the tuples of drafts with their law, shapes (m, n) and (m,), or the
+laws that independent drafts have.  Token sets are bit masks: set number H holds token i where bit i of H is 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import linprog
+
+from otspec.flow import Network, max_flow
+from otspec.laws import BoolArray, FloatArray, IntArray
+
+LP_TOL = 1e-9
+"""What HiGHS may lose: it is asked for 1e-10 in units of `UNIT`, and sums of some hundred such errors count."""
+
+UNIT = 2.0**-10
+"""Probabilities are measured in this unit before HiGHS sees them, since its tolerances are absolute."""
+
+
+def token_sets(vocab: int) -> FloatArray:
+    """All token sets, shape (2**V, V): 1 where the set holds the token."""
+    return ((np.arange(1 << vocab)[:, None] >> np.arange(vocab)) & 1).astype(np.float64)
+
+
+def members(drafts: IntArray, vocab: int) -> BoolArray:
+    """Whether each token is one of the drafts of each tuple, shape (m, V)."""
+    member = np.zeros((len(drafts), vocab), dtype=bool)
+    np.put_along_axis(member, drafts, True, axis=1)
+    return member
+
+
+def inside(drafts: IntArray, law: FloatArray, vocab: int) -> FloatArray:
+    """Q(H) = P(all drafts in H) of every token set, shape (2**V,)."""
+    outside = members(drafts, vocab).astype(np.float64) @ (1.0 - token_sets(vocab)).T  # drafts outside H, by tuple
+    return law @ (outside == 0)
+
+
+def psi(p: FloatArray, drafts: IntArray, law: FloatArray) -> FloatArray:
+    """p(H) - P(all drafts in H) of every token set [thomas2025global, eq. (4)]."""
+    return token_sets(p.size) @ p - inside(drafts, law, p.size)
+
+
+def psi_independent(p: FloatArray, qs: FloatArray) -> FloatArray:
+    """The same for independent drafts, of the laws qs, shape (n, V)."""
+    sets = token_sets(p.size)
+    return sets @ p - np.prod(sets @ qs.T, axis=1)
+
+
+def iid_optimum(p: FloatArray, q: FloatArray, n: int) -> float:
+    """alpha* of n i.i.d. drafts."""
+    return 1.0 + float(psi_independent(p, np.tile(q, (n, 1))).min())
+
+
+def submodularity(values: FloatArray) -> float:
+    """The least of f(A) + f(B) - f(A and B) - f(A or B) over all pairs of token sets."""
+    a, b = np.meshgrid(np.arange(values.size), np.arange(values.size))
+    return float((values[a] + values[b] - values[a | b] - values[a & b]).min())
+
+
+def prefixes(order: IntArray) -> IntArray:
+    """The token sets that an order starts with, the empty one first, shape (V + 1,)."""
+    return np.concatenate(([0], np.cumsum(1 << order)))
+
+
+def transport(p: FloatArray, member: BoolArray, mass: FloatArray, order: IntArray | None = None) -> FloatArray:
+    """A maximum flow S from tokens to tuples, shape (m, V); which one depends on the order of the tokens."""
+    order = np.arange(p.size) if order is None else order
+    tuples, places = np.nonzero(member[:, order])
+    indptr = np.concatenate(([0], np.cumsum(member.sum(axis=1))))
+    served = np.zeros(member.shape)
+    served[tuples, order[places]] = max_flow(Network(p[order], mass, indptr, places))
+    return served
+
+
+@dataclass(frozen=True)
+class Program:
+    """A linear program over x >= 0: maximise gain @ x, with some sums at most, and others equal to, given numbers."""
+
+    gain: FloatArray
+    at_most: tuple[FloatArray, FloatArray] | None = None
+    equal: tuple[FloatArray, FloatArray] | None = None
+
+    def solve(self) -> tuple[float, FloatArray]:
+        """The optimal value and a solution; NaN where HiGHS finds none, which contradicts whatever rests on it."""
+        upper, total = self.at_most or (None, None), self.equal or (None, None)
+        answer = linprog(
+            -self.gain,
+            A_ub=upper[0],
+            b_ub=None if upper[1] is None else upper[1] / UNIT,
+            A_eq=total[0],
+            b_eq=None if total[1] is None else total[1] / UNIT,
+            method="highs",
+            options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+        )
+        if answer.x is None:
+            return float("nan"), np.full(self.gain.size, np.nan)
+        solution: FloatArray = np.asarray(answer.x) * UNIT
+        return float(self.gain @ solution), solution
+
+
+def sums(member: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """Coefficients that sum the cells (tuple, token) where `member` is true, by token and by tuple."""
+    tuples, tokens = np.nonzero(member)
+    cells = np.arange(tuples.size)
+    by_token, by_tuple = np.zeros((member.shape[1], cells.size)), np.zeros((len(member), cells.size))
+    by_token[tokens, cells] = by_tuple[tuples, cells] = 1.0
+    return by_token, by_tuple
+
+
+def relaxed_program(p: FloatArray, member: BoolArray, mass: FloatArray) -> Program:
+    """The relaxed OTLP [thomas2025global, eq. (2)] on the cells where `member` is true."""
+    by_token, by_tuple = sums(member)
+    sums_at_most = np.concatenate((by_token, by_tuple)), np.concatenate((p, mass))
+    return Program(np.ones(by_token.shape[1]), at_most=sums_at_most)
+
+
+def full_program(p: FloatArray, member: BoolArray, mass: FloatArray) -> Program:
+    """The OTLP [thomas2025global, eq. (1)]: a variable for every tuple and token."""
+    by_token, by_tuple = sums(np.ones_like(member))
+    totals = np.concatenate((by_token, by_tuple)), np.concatenate((p, mass))
+    return Program(member.astype(np.float64).ravel(), equal=totals)
