@@ -1,0 +1,18 @@
+"""Statements on which this package stands, by subject."""
+
+from otspec.proofs_check.claim import Source
+from otspec.proofs_check.own import draft_laws, hits, interval, paths, plans
+
+SOURCE = Source(
+    "otspec: statements of our own",
+    "otspec",
+    (
+        *hits.CLAIMS,
+        *interval.CLAIMS,
+        *draft_laws.CLAIMS,
+        *plans.CLAIMS,
+        *paths.CLAIMS,
+    ),
+)
+
+__all__ = ["SOURCE"]

@@ -1,0 +1,254 @@
+"""Draft laws: optima in closed form, systematic drafts, drafts without replacement, races: docs/draft_laws.md."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq, minimize
+
+from otspec.front_door import solve
+from otspec.laws import FloatArray, IntArray, likeliest, sum_by
+from otspec.problem import Problem
+from otspec.proofs_check.claim import Claim
+from otspec.proofs_check.instances import distinct, independent, law, pair
+from otspec.proofs_check.oracles import prefixes, psi
+from otspec.race import RaceRule
+from otspec.schemes import Greedy, HubPairs, Independent, Systematic, TopK, WithoutReplacement
+
+
+def _optimum(problem: Problem) -> float:
+    """alpha* from all token sets."""
+    return 1 + float(psi(problem.p, *problem.scheme.support()).min())
+
+
+def _greedy(p: FloatArray, q: FloatArray, n: int) -> float:
+    scheme = Greedy(q, n)
+    fixed = likeliest(q, n - 1)
+    last = q.copy()
+    last[fixed] = 0.0
+    form = p[fixed].sum() + np.minimum(p, last / last.sum()).sum()
+    return -abs(_optimum(Problem(p, scheme)) - float(form))
+
+
+def _top_n(p: FloatArray, q: FloatArray, n: int) -> float:
+    return -abs(_optimum(Problem(p, TopK(q, n))) - float(p[likeliest(q, n)].sum()))
+
+
+def _hub(p: FloatArray, q: FloatArray) -> float:
+    if np.count_nonzero(q) == 1:
+        return -abs(_optimum(Problem(p, HubPairs(q))) - float(p[q.argmax()]))
+    return -abs(_optimum(Problem(p, HubPairs(q))) - _optimum(Problem(p, Greedy(q, 2))))
+
+
+def _inclusion(p: FloatArray, q: FloatArray, n: int) -> float:
+    """P(the token is drafted), tuple by tuple, against min(1, c q)."""
+    drafts, probabilities = Systematic(q, n).support()
+    included = sum_by(drafts.ravel(), np.repeat(probabilities, n), q.size)
+    if np.count_nonzero(q) == n:
+        wanted = (q > 0).astype(np.float64)
+    else:
+        top = 2.0 * n / float(np.sort(q)[: q.size - n + 1].sum())
+        scale = brentq(lambda c: float(np.minimum(1.0, c * q).sum()) - n, 0.0, max(top, 1.0), xtol=1e-14)
+        wanted = np.minimum(1.0, float(scale) * q)
+    return -float(np.abs(included - wanted).max())
+
+
+def _few_sets(p: FloatArray, q: FloatArray, n: int) -> float:
+    """V less the number of different draft sets, and whether all drafts differ."""
+    drafts, _ = Systematic(q, n).support()
+    repeated = (np.diff(np.sort(drafts, axis=1), axis=1) == 0).any()
+    return -1.0 if repeated else float(q.size - len(np.unique(np.sort(drafts, axis=1), axis=0)))
+
+
+def _sweep(p: FloatArray, q: FloatArray, n: int) -> float:
+    problem = Problem(p, Systematic(q, n))
+    plan = solve(problem, "sweep", strict=False).plan
+    if plan is None:
+        return -1.0
+    drafts, probabilities = problem.scheme.support()
+    output = sum(chance * plan.conditional(row) for row, chance in zip(drafts, probabilities, strict=True))
+    return -max(abs(plan.acceptance - _optimum(problem)), float(np.abs(output - problem.p).sum()))
+
+
+def _distinct_order(rng: np.random.Generator) -> dict[str, Any]:
+    instance = distinct(rng, most=4)
+    return {**instance, "order": rng.permutation(instance["q"].size)}
+
+
+def _arrivals(p: FloatArray, q: FloatArray, n: int, order: IntArray) -> float:
+    """Hit probabilities by the race of clocks, against sums over ordered tuples."""
+    drafts = np.array(list(permutations(np.flatnonzero(q), n)))
+    mass = np.ones(len(drafts))
+    for i in range(n):
+        rest = np.where((drafts[:, :i, None] == np.arange(q.size)).any(axis=1), 0.0, q)
+        mass *= q[drafts[:, i]] / rest.sum(axis=1)
+    missed = np.array([mass[~np.isin(drafts, order[:size]).any(axis=1)].sum() for size in range(q.size + 1)])
+    return -float(np.abs(WithoutReplacement(q, n).hit_chain(order) - (1 - missed)).max())
+
+
+def _racing(rng: np.random.Generator) -> dict[str, Any]:
+    instance = independent(rng)
+    odds = np.exp(rng.choice([1.0, 5.0, 15.0]) * rng.normal(size=instance["p"].size))
+    return {"qs": instance["qs"], "odds": odds / odds.max()}
+
+
+def _tuples(qs: FloatArray) -> tuple[IntArray, FloatArray]:
+    drafts = np.array(list(np.ndindex(*(qs.shape[1],) * len(qs))))
+    return drafts, np.prod(qs[np.arange(len(qs)), drafts], axis=1)
+
+
+def _race_law(qs: FloatArray, odds: FloatArray) -> float:
+    drafts, mass = _tuples(qs)
+    wins = odds[drafts] / odds[drafts].sum(axis=1, keepdims=True)
+    law = sum_by(drafts.ravel(), (mass[:, None] * wins).ravel(), odds.size)
+    odds = np.where(qs.any(axis=0), odds, 0.0)
+    return -float(np.abs(RaceRule(Independent(qs), odds).proposal - law).sum())
+
+
+def _boxed(rng: np.random.Generator) -> dict[str, Any]:
+    size, n = int(rng.integers(2, 5)), int(rng.integers(2, 4))
+    return {
+        "p": law(rng, size),
+        "qs": np.array([law(rng, size) for _ in range(n)]),
+        "height": float(rng.choice([0.5, 1.0, 3.0, 8.0])),
+    }
+
+
+def _box(p: FloatArray, qs: FloatArray, height: float) -> tuple[float, float]:
+    """The gap at the minimum of E log sum exp a(w) - sum of p a over the box, and the bound log(n) / (2 height)."""
+    drafts, mass = _tuples(qs)
+
+    def value(level: FloatArray) -> tuple[float, FloatArray]:
+        terms = np.exp(level[drafts])
+        total = terms.sum(axis=1, keepdims=True)
+        law = sum_by(drafts.ravel(), (mass[:, None] * terms / total).ravel(), p.size)
+        return float(mass @ np.log(total[:, 0]) - p @ level), law - p
+
+    found = minimize(
+        value,
+        np.zeros(p.size),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(-height, height)] * p.size,
+        options={"ftol": 0.0, "gtol": 1e-12, "maxiter": 2000},
+    )
+    g = value(np.asarray(found.x))[1] + p
+    gap = 1 + float(psi(p, drafts, mass).min()) - float(np.minimum(p, g).sum())
+    return gap, float(np.log(len(qs))) / (2 * height)
+
+
+def _race_gap(p: FloatArray, qs: FloatArray, height: float) -> float:
+    gap, most = _box(p, qs, height)
+    return most - gap
+
+
+def _race_tightness(p: FloatArray, qs: FloatArray, height: float) -> float:
+    gap, most = _box(p, qs, height)
+    return gap / most
+
+
+def _nested_prefixes(p: FloatArray, q: FloatArray, n: int, slope: float) -> float:
+    """Along the order of a scheme, some prefix minimises f(A) + s p(V without A), for every slope s."""
+    margins = []
+    for scheme in (WithoutReplacement(q, n), Greedy(q, n), TopK(q, n)):
+        values = psi(slope * p, *scheme.support())
+        order = scheme.prefix_order(p)
+        rest = (1 << p.size) - 1 - prefixes(order)
+        margins.append(float(values.min() - values[rest].min()))
+    return min(margins)
+
+
+def _sloped(rng: np.random.Generator) -> dict[str, Any]:
+    return {**distinct(rng), "slope": float(np.exp(rng.normal()))}
+
+
+CLAIMS = (
+    Claim(
+        "own-greedy",
+        "The optimum of greedy drafts is p(the n - 1 likeliest) + the sum of min(p, law of the last draft).",
+        "otspec, docs/draft_laws.md; hu2025towards",
+        distinct,
+        _greedy,
+        cost=8,
+    ),
+    Claim(
+        "own-top-n", "The optimum of top-n drafts is p(drafts).", "otspec, docs/draft_laws.md", distinct, _top_n, cost=8
+    ),
+    Claim(
+        "own-hub-pairs",
+        "The pairs of SpecHub have the optimum of greedy drafts at n = 2.",
+        "otspec, docs/draft_laws.md; sun2024spechub",
+        pair,
+        _hub,
+        cost=10,
+    ),
+    Claim(
+        "own-prefixes",
+        "Without replacement, greedy, top-n: along the scheme's order some prefix A minimises f(A) + s p(rest), for "
+        "every s > 0.",
+        "otspec, docs/without_replacement.md; hu2025towards",
+        _sloped,
+        _nested_prefixes,
+        cost=15,
+    ),
+    Claim(
+        "own-systematic-inclusion",
+        "Systematic drafts contain token i with probability min(1, c q_i), c such that these add up to n.",
+        "otspec, docs/draft_laws.md; madow1949theory",
+        distinct,
+        _inclusion,
+        tol=1e-8,
+        cost=5,
+        remark="Arcs end on multiples of 2^-53, and tokens within 1e-9 of a whole turn are given all of it.",
+    ),
+    Claim(
+        "own-systematic-sets",
+        "Systematic drafts all differ, and form at most V different sets.",
+        "otspec, docs/draft_laws.md",
+        distinct,
+        _few_sets,
+        tol=0.0,
+        cost=4,
+    ),
+    Claim(
+        "own-sweep",
+        "For systematic drafts, serving the token whose arc ends first is optimal, and lossless.",
+        "otspec, otspec/sweep.py; glover1967maximum; liang1995circular",
+        distinct,
+        _sweep,
+        cost=25,
+        remark="Against all token sets, and over all tuples.",
+    ),
+    Claim(
+        "own-arrivals",
+        "Hit probabilities without replacement are integrals over the time of the n-th of a race of clocks.",
+        "otspec, docs/without_replacement.md",
+        _distinct_order,
+        _arrivals,
+        cost=8,
+        remark="Against sums over all ordered tuples.",
+    ),
+    Claim(
+        "own-race-law",
+        "Among independent drafts, a pick with odds W is a race of clocks, and its law one integral.",
+        "otspec, docs/untruncated.md",
+        _racing,
+        _race_law,
+        tol=1e-11,
+        cost=6,
+        remark="Against sums over all tuples; the quadrature is good to some 1e-13.",
+    ),
+    Claim(
+        "own-race-box",
+        "With log weights in a box of height M, the convex program of race ends within log(n) / (2 M) of alpha*.",
+        "otspec, docs/untruncated.md",
+        _boxed,
+        _race_gap,
+        tol=1e-9,
+        cost=40,
+        tightness=_race_tightness,
+        remark="Minimised by L-BFGS-B, sums over all tuples; alpha* from all token sets.",
+    ),
+)

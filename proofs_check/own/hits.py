@@ -1,0 +1,275 @@
+"""Hit functions, the laws that a pick among the drafts can have, and the certificate that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from otspec.certificate import optimum
+from otspec.laws import FloatArray, IntArray, sum_by
+from otspec.plans.figures import residual_law
+from otspec.problem import Problem
+from otspec.proofs_check.claim import Claim
+from otspec.proofs_check.instances import (
+    distinct,
+    iid,
+    independent,
+    law,
+    positive_law,
+    table,
+    table_problem,
+)
+from otspec.proofs_check.oracles import inside, members, prefixes, submodularity, token_sets, transport
+from otspec.proofs_check.search import Descent
+from otspec.schemes import (
+    IID,
+    DraftScheme,
+    Greedy,
+    Independent,
+    Support,
+    Systematic,
+    TopK,
+    WithoutReplacement,
+)
+
+
+def hit_function(drafts: IntArray, law: FloatArray, vocab: int) -> FloatArray:
+    """f(A) = P(some draft in A) of every token set, shape (2**V,)."""
+    return 1.0 - inside(drafts, law, vocab)[::-1]  # the complement of A stands at its place from the end
+
+
+def _submodularity(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
+    return submodularity(hit_function(drafts, law, p.size))
+
+
+def _picking(rng: np.random.Generator) -> dict[str, Any]:
+    """A problem, and for every tuple the law of which draft is picked."""
+    instance = table(rng, largest=4)
+    count, n = instance["drafts"].shape
+    return {**instance, "weights": np.array([law(rng, n) for _ in range(count)])}
+
+
+def _pick_law(drafts: IntArray, law: FloatArray, weights: FloatArray, vocab: int) -> FloatArray:
+    return sum_by(drafts.ravel(), (law[:, None] * weights).ravel(), vocab)
+
+
+def _base(p: FloatArray, drafts: IntArray, law: FloatArray, weights: FloatArray) -> float:
+    picked = token_sets(p.size) @ _pick_law(drafts, law, weights, p.size)
+    return float((hit_function(drafts, law, p.size) - picked).min())
+
+
+def _attained(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
+    """Here p is the law that a pick should have."""
+    out_of_reach = float((token_sets(p.size) @ p - hit_function(drafts, law, p.size)).max())
+    served = transport(p, members(drafts, p.size), law)
+    return -abs(float(served.sum()) - (1 - out_of_reach))
+
+
+def _ordered(rng: np.random.Generator) -> dict[str, Any]:
+    instance = table(rng)
+    return {**instance, "order": rng.permutation(instance["p"].size)}
+
+
+def _vertex(p: FloatArray, drafts: IntArray, law: FloatArray, order: IntArray) -> float:
+    rises = np.diff(hit_function(drafts, law, p.size)[prefixes(order)])
+    return -float(np.abs(Support(drafts, law).priority_law(order)[order] - rises).max())
+
+
+def _verified(p: FloatArray, drafts: IntArray, law: FloatArray, weights: FloatArray) -> float:
+    """Output law of the rule, tuple by tuple: pick x, accept it with probability min(1, p/g), else draw (p - g)+."""
+    g = _pick_law(drafts, law, weights, p.size)
+    accept = np.divide(p, g, out=np.ones_like(p), where=g > p)
+    accepted = law[:, None] * weights * accept[drafts]
+    output = sum_by(drafts.ravel(), accepted.ravel(), p.size) + (1 - accepted.sum()) * residual_law(p, g)
+    return -float(np.abs(output - p).sum())
+
+
+def _with_set(rng: np.random.Generator) -> dict[str, Any]:
+    instance = _picking(rng)
+    return {**instance, "tokens": rng.integers(0, 2, instance["p"].size)}
+
+
+def _sandwich(p: FloatArray, drafts: IntArray, law: FloatArray, weights: FloatArray, tokens: IntArray) -> float:
+    best = float(transport(p, members(drafts, p.size), law).sum())
+    accepted = float(np.minimum(p, _pick_law(drafts, law, weights, p.size)).sum())
+    outside = float(law[~tokens.astype(bool)[drafts].all(axis=1)].sum())
+    return min(best - accepted, outside + float(p @ tokens) - best)
+
+
+def _certified(problem: Problem) -> float:
+    """How far the certificate of `otspec.optimum` is from closing, its g from a base, its value from alpha*."""
+    best = optimum(problem)
+    drafts, probabilities = problem.scheme.support()
+    hit = hit_function(drafts, probabilities, problem.vocab)
+    alpha = float((hit + 1 - token_sets(problem.vocab) @ problem.p).min())
+    over = float((token_sets(problem.vocab) @ best.proposal - hit).max())
+    return -max(abs(best.acceptance - alpha), abs(best.bound - alpha), over, abs(float(best.proposal.sum()) - 1))
+
+
+DISTINCT: Mapping[str, type[WithoutReplacement | Greedy | TopK | Systematic]] = {
+    "without replacement": WithoutReplacement,
+    "greedy": Greedy,
+    "top-n": TopK,
+    "systematic": Systematic,
+}
+"""Schemes of n distinct drafts from one law."""
+
+
+def scheme_of(scheme: str, q: FloatArray, n: int) -> DraftScheme:
+    """A scheme by its word."""
+    return IID(q, n) if scheme == "iid" else DISTINCT[scheme](q, n)
+
+
+def _drafting(rng: np.random.Generator) -> dict[str, Any]:
+    return {**distinct(rng), "scheme": str(rng.choice(["iid", *DISTINCT]))}
+
+
+def _certificate(p: FloatArray, q: FloatArray, n: int, scheme: str) -> float:
+    return _certified(Problem(p, scheme_of(scheme, q, n)))
+
+
+def _certificate_independent(p: FloatArray, qs: FloatArray) -> float:
+    return _certified(Problem(p, Independent(qs)))
+
+
+def _certificate_table(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
+    return _certified(table_problem(p, drafts, law))
+
+
+def _with_slope(rng: np.random.Generator) -> dict[str, Any]:
+    scheme = str(rng.choice(["iid", "without replacement", "greedy", "top-n"]))
+    return {**distinct(rng), "scheme": scheme, "slope": float(np.exp(rng.normal()))}
+
+
+def _most_even(p: FloatArray, q: FloatArray, n: int, scheme: str, slope: float) -> float:
+    problem = Problem(p, scheme_of(scheme, q, n))
+    drafts, probabilities = problem.scheme.support()
+    sets = token_sets(p.size)
+    most = float((hit_function(drafts, probabilities, p.size) + slope * (1 - sets) @ p).min())
+    return -abs(float(np.minimum(optimum(problem).proposal, slope * p).sum()) - most)
+
+
+def _rival(rng: np.random.Generator) -> dict[str, Any]:
+    """i.i.d. drafts, and another way to pick among them."""
+    instance = iid(rng, largest=4, most=3)
+    p = positive_law(rng, instance["p"].size)
+    drafts = np.array(list(np.ndindex(*(p.size,) * instance["n"])))
+    return {**instance, "p": p, "weights": np.array([law(rng, instance["n"]) for _ in range(len(drafts))])}
+
+
+def _divergences(p: FloatArray, g: FloatArray) -> FloatArray:
+    """Total variation, Kullback-Leibler, chi-squared and squared Hellinger divergence of g from p."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logarithm = np.where(g > 0, g * np.log(g / p), 0.0)
+    return np.array([np.abs(p - g).sum() / 2, logarithm.sum(), (g**2 / p).sum() - 1, 1 - np.sqrt(g * p).sum()])
+
+
+def _nearest(p: FloatArray, q: FloatArray, n: int, weights: FloatArray) -> float:
+    drafts = np.array(list(np.ndindex(*(p.size,) * n)))
+    other = _pick_law(drafts, np.prod(q[drafts], axis=1), weights, p.size)
+    best, worse = _divergences(p, optimum(Problem(p, IID(q, n))).proposal), _divergences(p, other)
+    return float(((worse - best) / np.maximum(1.0, np.abs(worse))).min())
+
+
+CLAIMS = (
+    Claim(
+        "hit-submodular",
+        "The hit function f(A) = P(some draft in A) is submodular, whatever the law of the drafts.",
+        "otspec; thomas2025global, Theorem C.1 has it for independent drafts",
+        table,
+        _submodularity,
+        remark="P(all drafts in H) is a mixture of indicators of A in H over draft sets A, each supermodular.",
+    ),
+    Claim(
+        "own-pick-is-base",
+        "Whatever the rule, the law g of a picked draft has g(A) <= f(A) for every token set A.",
+        "otspec, docs/draft_laws.md; edmonds1970submodular",
+        _picking,
+        _base,
+        search=Descent(laws=("law", "weights")),
+        cost=3,
+    ),
+    Claim(
+        "own-base-is-pick",
+        "Every law g with g(A) <= f(A) for all A is the law of some pick; for others, what no pick can serve is the "
+        "largest g(A) - f(A).",
+        "otspec, docs/draft_laws.md; strassen1965existence",
+        table,
+        _attained,
+        cost=5,
+    ),
+    Claim(
+        "own-orders-are-vertices",
+        "Picking the draft that comes first in an order gives token v_i what f gains from the i-th prefix.",
+        "otspec, docs/without_replacement.md; edmonds1970submodular",
+        _ordered,
+        _vertex,
+        cost=2,
+    ),
+    Claim(
+        "own-pick-lossless",
+        "Pick a draft by any rule of law g, accept it with probability min(1, p/g), else draw from (p - g)+: the "
+        "output has law p.",
+        "otspec, docs/interval.md; khisti2025multi; chen2023accelerating",
+        _picking,
+        _verified,
+        search=Descent(laws=("p", "law", "weights")),
+        cost=3,
+    ),
+    Claim(
+        "own-certificate",
+        "For every law g of a pick and every H: sum of min(p, g) <= alpha* <= P(some draft outside H) + p(H).",
+        "otspec, otspec/certificate.py; hu2025towards",
+        _with_set,
+        _sandwich,
+        search=Descent(laws=("p", "law", "weights")),
+        cost=5,
+        remark="alpha* is the value of a maximum flow here.",
+    ),
+    Claim(
+        "own-optimum",
+        "Both sides of the certificate meet at alpha*: i.i.d. drafts, without replacement, greedy, top-n, systematic.",
+        "otspec, otspec/certificate.py",
+        _drafting,
+        _certificate,
+        cost=15,
+        remark="alpha* is the least over all token sets; that g is the law of a pick is checked on each of them.",
+    ),
+    Claim(
+        "own-optimum-independent",
+        "Both sides of the certificate meet at alpha*: independent drafts of any laws.",
+        "otspec, otspec/certificate.py",
+        independent,
+        _certificate_independent,
+        cost=15,
+    ),
+    Claim(
+        "own-optimum-table",
+        "Both sides of the certificate meet at alpha*: any law of the drafts.",
+        "otspec, otspec/certificate.py",
+        table,
+        _certificate_table,
+        cost=15,
+    ),
+    Claim(
+        "own-most-even",
+        "Where prefixes decide, one g maximises the sum of min(g, s p) among the laws of a pick, for all s > 0.",
+        "otspec, otspec/certificate.py, docs/interval.md; hardy1929simple",
+        _with_slope,
+        _most_even,
+        cost=15,
+        remark="So it minimises every f-divergence from p. For i.i.d. drafts, without replacement, greedy and top-n.",
+    ),
+    Claim(
+        "own-every-divergence",
+        "For i.i.d. drafts g is nearest to p among the laws of all picks: in total variation, Kullback-Leibler, "
+        "chi-squared and Hellinger divergence.",
+        "otspec, docs/interval.md",
+        _rival,
+        _nearest,
+        search=Descent(laws=("weights",)),
+        cost=8,
+    ),
+)

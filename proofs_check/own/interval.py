@@ -1,0 +1,178 @@
+"""The interval rule for i.i.d. drafts, step by step: docs/interval.md."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from otspec.front_door import solve
+from otspec.interval.pick_place import PlaceRule, enters, stake_in
+from otspec.laws import FloatArray, sum_by
+from otspec.plans import Pick
+from otspec.proofs_check.claim import Claim
+from otspec.proofs_check.instances import iid, iid_problem
+from otspec.proofs_check.oracles import iid_optimum
+
+
+def _plan(p: FloatArray, q: FloatArray, n: int) -> tuple[Pick, PlaceRule]:
+    plan = solve(iid_problem(p, q, n), "interval", strict=False).plan
+    assert isinstance(plan, Pick)
+    assert isinstance(plan.rule, PlaceRule)
+    return plan, plan.rule
+
+
+def _measures(q: FloatArray, n: int) -> FloatArray:
+    """C_j^n of the cumulative sums, from C_0 = 0 on."""
+    return np.append(0.0, np.cumsum(q) / q.sum()) ** n
+
+
+def _blocks(p: FloatArray, q: FloatArray, n: int) -> float:
+    plan, rule = _plan(p, q, n)
+    order, ends = rule.places.order, rule.places.block
+    targets, g = plan.problem.p[order], rule.places.proposal
+    reached, measure = np.append(0.0, np.cumsum(g)), _measures(q[order], n)
+    errors = [float((measure - reached).max()), float(np.abs((measure - reached)[ends]).max())]
+    slopes = []
+    for start, end in pairwise(ends):
+        served, wanted = g[start:end].sum(), targets[start:end].sum()
+        if wanted > 0:
+            errors.append(float(np.abs(g[start:end] - served * targets[start:end] / wanted).max()))
+            slopes.append(served / wanted)
+    falling = all(later <= earlier * (1 + 1e-9) for earlier, later in pairwise(slopes))
+    return -max(errors) if falling else -1.0
+
+
+def _majorised(p: FloatArray, q: FloatArray, n: int) -> float:
+    """Along ascending density the places of a block are worth less than what its tokens should have, up to the end."""
+    _, rule = _plan(p, q, n)
+    places = rule.places
+    measure = np.diff(_measures(places.size, n))
+    margins = []
+    for start, end in pairwise(places.block):
+        block = slice(start, end)
+        margins.append(float(np.cumsum(places.proposal[block] - measure[block]).min()))
+        ratio = places.proposal[block] / places.size[block]
+        margins.append(float((np.diff(ratio) * np.minimum(places.size[block][1:], 1.0)).min(initial=0.0)))
+    return min(margins)
+
+
+def _lotteries(p: FloatArray, q: FloatArray, n: int) -> float:
+    """What every token owns, put together from the stakes, with densities from differences of powers."""
+    _, rule = _plan(p, q, n)
+    places = rule.places
+    density = np.diff(_measures(places.size, n)) / (places.size / places.size.sum())
+    kept, owned = places.size.copy(), np.zeros(places.size.size)
+    margins = [0.0]
+    for h in range(places.oldest.size):
+        ranks = [
+            rank
+            for rank in range(places.oldest[h], places.past[h])
+            if places.home[rank] == h or enters(places, h, rank)
+        ]
+        stakes = np.array([stake_in(places, h, rank) for rank in ranks])
+        held = float(stakes.sum())
+        margins += [float(stakes.min()), -abs(held - places.held[h])]
+        kept[ranks] -= stakes
+        if held > 0:
+            owned[ranks] += stakes * float(stakes @ density[ranks] / held)
+    owned += kept * density
+    margins += [float(kept.min()), -float(np.abs(owned - places.proposal).max())]
+    margins.append(-float(np.abs(kept - places.size * (1 - places.release)).max()))
+    return min(margins)
+
+
+def _enumerated(plan: Pick) -> tuple[FloatArray, float, FloatArray, float]:
+    """Output law, P(the output is a draft), law of the pick, and the worst conditional law, over all tuples."""
+    output, member, worst = np.zeros(plan.problem.vocab), 0.0, 0.0
+    drafts, probabilities = plan.problem.scheme.support()
+    weights = np.array([plan.rule.weights(row) for row in drafts])
+    for row, probability in zip(drafts, probabilities, strict=True):
+        law = plan.conditional(row)
+        output += probability * law
+        member += probability * float(law[np.unique(row)].sum())
+        worst = max(worst, -float(law.min()), abs(float(law.sum()) - 1))
+    picked = sum_by(drafts.ravel(), (probabilities[:, None] * weights).ravel(), plan.problem.vocab)
+    return output, member, picked, worst
+
+
+def _pick_law(p: FloatArray, q: FloatArray, n: int) -> float:
+    plan, rule = _plan(p, q, n)
+    return -float(np.abs(_enumerated(plan)[2] - rule.proposal).sum())
+
+
+def _lossless(p: FloatArray, q: FloatArray, n: int) -> float:
+    plan, _ = _plan(p, q, n)
+    output, _, _, worst = _enumerated(plan)
+    return -max(worst, float(np.abs(output - plan.problem.p).sum()))
+
+
+def _optimal(p: FloatArray, q: FloatArray, n: int) -> float:
+    plan, _ = _plan(p, q, n)
+    alpha = iid_optimum(p, q, n)
+    return -max(abs(_enumerated(plan)[1] - alpha), abs(plan.acceptance - alpha), abs(plan.bound - alpha))
+
+
+def _small(rng: np.random.Generator) -> dict[str, Any]:
+    return iid(rng, largest=4, most=3)
+
+
+SOURCE = "otspec, docs/interval.md"
+
+CLAIMS = (
+    Claim(
+        "own-interval-blocks",
+        "g follows the least concave majorant of the points (P_j, C_j^n): above them, on them where blocks end, in "
+        "each block a multiple of p, with slopes that fall.",
+        f"{SOURCE}, step 2",
+        iid,
+        _blocks,
+        cost=8,
+    ),
+    Claim(
+        "own-interval-majorised",
+        "In each block g/q ascends, and the lowest tokens never have less of g than their places weigh: g/q is "
+        "majorised by n u^(n-1).",
+        f"{SOURCE}, 'the stakes exist'; hardy1929simple",
+        iid,
+        _majorised,
+        cost=8,
+    ),
+    Claim(
+        "own-interval-lotteries",
+        "No token stakes more than its place, or another share of it than drafts enter lotteries with; and at the "
+        "lotteries' mean densities every token owns its g.",
+        f"{SOURCE}, step 3",
+        lambda rng: iid(rng, largest=7),
+        _lotteries,
+        cost=10,
+    ),
+    Claim(
+        "own-interval-pick",
+        "The draft that shows the largest point has the law g.",
+        f"{SOURCE}, step 4",
+        _small,
+        _pick_law,
+        cost=40,
+        remark="Over all tuples, with the exact probabilities of the pick.",
+    ),
+    Claim(
+        "own-interval-lossless",
+        "The output of interval has the law p.",
+        f"{SOURCE}, step 5",
+        _small,
+        _lossless,
+        cost=40,
+        remark="Over all tuples.",
+    ),
+    Claim(
+        "own-interval-optimal",
+        "interval accepts with probability alpha*.",
+        SOURCE,
+        _small,
+        _optimal,
+        cost=40,
+        remark="P(the output is a draft), over all tuples, against all token sets.",
+    ),
+)
