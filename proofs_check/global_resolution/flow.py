@@ -291,7 +291,6 @@ CLAIMS = (
         _slack,
         hypotheses="For every minimiser H*, where there are several.",
         cost=10,
-        remark="In eq. (37c) of the proof the tuple has to range over A_i, not over all of V^n.",
     ),
     Claim(
         "gr-theorem-5.1-sufficient",

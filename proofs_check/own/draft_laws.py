@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import permutations
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.optimize import brentq, minimize
@@ -11,11 +12,21 @@ from scipy.optimize import brentq, minimize
 from otspec.front_door import solve
 from otspec.laws import FloatArray, IntArray, likeliest, sum_by
 from otspec.problem import Problem
-from otspec.proofs_check.claim import Claim
+from otspec.proofs_check.claim import Claim, Verdict
 from otspec.proofs_check.instances import distinct, independent, law, pair
-from otspec.proofs_check.oracles import prefixes, psi
+from otspec.proofs_check.oracles import prefixes, psi, psi_independent, token_sets
+from otspec.proofs_check.search import Descent
 from otspec.race import RaceRule
 from otspec.schemes import Greedy, HubPairs, Independent, Systematic, TopK, WithoutReplacement
+
+Key: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
+KEYS: dict[str, tuple[str, Key, list[list[float]]]] = {
+    "product": ("q1 q2 / p", np.multiply, [[0.8, 0.1, 0.1], [0.1, 0.0, 0.9], [0.1, 0.8, 0.1]]),
+    "least": ("min(q1, q2) / p", np.minimum, [[0.1, 0.8, 0.1], [0.9, 0.1, 0.0], [0.2, 0.1, 0.7]]),
+    "largest": ("max(q1, q2) / p", np.maximum, [[0.3, 0.2, 0.1, 0.4], [0.4, 0.5, 0.1, 0.0], [0.0, 0.5, 0.1, 0.4]]),
+    "sum": ("(q1 + q2) / p", np.add, [[0.04, 0.09, 0.15, 0.72], [0.1, 0.9, 0.0, 0.0], [0.0, 0.0, 0.3, 0.7]]),
+}
+"""Orders that suggest themselves: by what, as a function, and p, q1, q2 on which none of their prefixes is best."""
 
 
 def _optimum(problem: Problem) -> float:
@@ -164,6 +175,33 @@ def _sloped(rng: np.random.Generator) -> dict[str, Any]:
     return {**distinct(rng), "slope": float(np.exp(rng.normal()))}
 
 
+def _by_key(key: Key) -> Callable[..., float]:
+    def margin(p: FloatArray, q1: FloatArray, q2: FloatArray) -> float:
+        values, holds = psi_independent(p, np.array([q1, q2])), token_sets(p.size) > 0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.nan_to_num(key(q1, q2) / p, nan=np.inf, posinf=np.inf)
+        within = np.where(holds, ratio, np.inf).min(axis=1)
+        outside = np.where(holds, -np.inf, ratio).max(axis=1)
+        some_prefix = within >= outside * (1 - 1e-9)  # of an order that breaks ties in whatever way is best
+        return -float(values[some_prefix].min() - values.min())
+
+    return margin
+
+
+def _unlike_pairs(rng: np.random.Generator) -> dict[str, Any]:
+    """Two drafts that hardly share tokens: 0 and 1 for the first, 2 and 3 for the second.
+
+    The first one's token 1 and the second one's token 2 should make H*; token 0 pays only if more of the second's lay
+    in H, though its q/p is larger than that of token 2.
+    """
+    x, y = rng.uniform(0.6, 0.95), rng.uniform(0.15, 0.5)
+    q1, q2 = 0.98 * np.array([1 - x, x, 0, 0]) + 0.005, 0.98 * np.array([0, 0, y, 1 - y]) + 0.005
+    worth = np.array([rng.uniform(1.5, 4), rng.uniform(4, 20), rng.uniform(1, 3)])
+    p = (q1 + q2)[:3] / worth
+    p = np.append(p, max(1 - p.sum(), 0.01))
+    return {"p": p / p.sum(), "q1": q1, "q2": q2}
+
+
 CLAIMS = (
     Claim(
         "own-greedy",
@@ -250,5 +288,20 @@ CLAIMS = (
         cost=40,
         tightness=_race_tightness,
         remark="Minimised by L-BFGS-B, sums over all tuples; alpha* from all token sets.",
+    ),
+    *(
+        Claim(
+            f"own-no-order-{name}",
+            f"Two drafts of distinct laws: as for i.i.d. drafts, some prefix by decreasing {key} is a minimiser H*.",
+            "otspec, otspec/schemes/independent.py; on thomas2025global, Table 5, second row",
+            _unlike_pairs,
+            _by_key(function),
+            search=Descent(laws=("p", "q1", "q2")),
+            expected=Verdict.FAILS,
+            counterexample=dict(zip(("p", "q1", "q2"), map(np.array, laws), strict=True)),
+            remedy="A minimum cut finds H* (gr-appendix-D); race and polymatroid certify the optimum for any n.",
+            remark="Nobody claims it: it is what one would try first where the paper uses a minimum cut.",
+        )
+        for name, (key, function, laws) in KEYS.items()
     ),
 )

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from otspec.proofs_check import SOURCES, Claim
-from otspec.proofs_check.global_resolution.submodular import GRID, KEYS
+from otspec.proofs_check.global_resolution.submodular import GRID
 from otspec.proofs_check.oracles import members, psi_independent, sums
 
 CLAIMS = {claim.id: claim for source in SOURCES for claim in source.claims}
@@ -38,7 +38,7 @@ def test_prefixes_on_all_laws_of_quarters_in_all_orders_of_ties(n: int) -> None:
 def test_a_minimum_cut_on_all_pairs_of_laws_of_quarters() -> None:
     claim = CLAIMS["gr-appendix-D"]
     for p in (np.array([0.25, 0.25, 0.5]), np.array([0.0, 0.5, 0.5])):
-        for q1, q2 in itertools.combinations_with_replacement(quarters(3), 2):
+        for q1, q2 in itertools.combinations(quarters(3), 2):
             assert holds(claim, p=p, q1=q1, q2=q2), (p, q1, q2)
     assert GRID % 4 == 0
 
@@ -77,16 +77,6 @@ def test_what_counterexamples_say(name: str, margin: float) -> None:
     counterexample = CLAIMS[name].counterexample
     assert counterexample is not None
     assert CLAIMS[name].margin_of(counterexample) == pytest.approx(margin, abs=1e-12)
-
-
-@pytest.mark.parametrize("name", KEYS)
-def test_counterexamples_to_an_order_do_not_rest_on_ties(name: str) -> None:
-    _, key, (p, q1, q2) = KEYS[name]
-    ratio = np.sort(key(np.array(q1), np.array(q2)) / np.array(p))
-    tied = np.flatnonzero(np.diff(ratio) < 1e-9)
-    # Where two tokens tie, the margin takes the better of their orders: it must still be negative.
-    assert CLAIMS[f"gr-table-5-two-drafts-{name}"].margin(np.array(p), np.array(q1), np.array(q2)) < -1e-3
-    assert tied.size <= 1
 
 
 def test_slackness_notices_a_set_that_is_no_minimiser() -> None:

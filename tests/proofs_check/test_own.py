@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 import pytest
 
 from otspec import Independent, Problem
+from otspec.interval.pick_place import stake_in
 from otspec.paths import Model, Nested, PathLaw, PathVerifier, path_law
 from otspec.proofs_check import SOURCES
+from otspec.proofs_check.oracles import prefixes, psi_independent
 from otspec.proofs_check.own import draft_laws, hits, interval, paths, plans
 from otspec.race import RaceRule
 from tests.paths.models import model
@@ -54,8 +57,7 @@ def test_the_same_numbers_in_another_order_are_not_the_majorant(name: str, monke
 def test_stakes_that_do_not_add_up_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     p, q = np.array([0.3, 0.4, 0.3]), np.array([0.31, 0.4, 0.29])
     assert margin("own-interval-lotteries", p=p, q=q, n=2) >= -1e-12
-    original = interval.stake_in
-    monkeypatch.setattr(interval, "stake_in", lambda places, h, rank: 0.9 * original(places, h, rank))
+    monkeypatch.setattr(interval, "stake_in", lambda places, h, rank: 0.9 * stake_in(places, h, rank))
     assert margin("own-interval-lotteries", p=p, q=q, n=2) < -1e-3
 
 
@@ -64,6 +66,20 @@ def test_a_race_of_other_clocks_is_noticed(monkeypatch: pytest.MonkeyPatch) -> N
     assert margin("own-race-law", **instance) >= -1e-12
     monkeypatch.setattr(draft_laws, "RaceRule", lambda scheme, odds: RaceRule(scheme, odds[::-1].copy()))
     assert margin("own-race-law", **instance) < -0.1
+
+
+@pytest.mark.parametrize("name", draft_laws.KEYS)
+def test_counterexamples_to_an_order_leave_no_order_of_ties(name: str) -> None:
+    _, key, laws = draft_laws.KEYS[name]
+    p, q1, q2 = map(np.array, laws)
+    values = psi_independent(p, np.array([q1, q2]))
+    orders = [
+        np.array(order)
+        for order in itertools.permutations(range(p.size))
+        if (np.diff((key(q1, q2) / p)[list(order)]) <= 1e-9).all()
+    ]
+    assert orders
+    assert min(values[prefixes(order)].min() for order in orders) > values.min() + 1e-3
 
 
 def test_a_solver_without_a_plan_contradicts() -> None:
