@@ -245,7 +245,7 @@ CLAIMS = (
         "gr-appendix-B-not-an-LP",
         "The problem (19) is not an LP [read: no LP of about its size has its solutions].",
         "thomas2025global, Appendix B",
-        table,
+        lambda rng: table(rng, largest=3, most=2),
         _no_program,
         tol=0.0,
         cost=10,

@@ -11,7 +11,7 @@ from otspec.laws import FloatArray
 from otspec.problem import Problem
 from otspec.proofs_check.claim import Claim
 from otspec.proofs_check.instances import distinct, iid, independent, law, pair
-from otspec.proofs_check.oracles import psi
+from otspec.proofs_check.oracles import members, psi
 from otspec.proofs_check.own.hits import ROUNDING, scheme_of
 from otspec.schemes import HubPairs, Independent
 
@@ -55,6 +55,37 @@ def _hub(p: FloatArray, q: FloatArray) -> float:
 
 def _three_laws(p: FloatArray, qs: FloatArray) -> float:
     return _optimal(Problem(p, Independent(qs)), "race", 1e-9)
+
+
+def _rule(problem: Problem, solver: str) -> float:
+    """Margin of: lossless, and acceptance <= P(the output is a draft) <= alpha*, over all tuples."""
+    plan = solve(problem, solver, strict=False).plan
+    if plan is None:
+        return -np.inf
+    drafts, probabilities = problem.scheme.support()
+    laws = np.array([plan.conditional(row) for row in drafts])
+    member = float(probabilities @ (laws * members(drafts, problem.vocab)).sum(axis=1))
+    alpha = 1 + float(psi(problem.p, drafts, probabilities).min())
+    off = float(np.abs(probabilities @ laws - problem.p).sum())
+    return min(-off, alpha - member, member - plan.acceptance)
+
+
+def _iid_rule(p: FloatArray, q: FloatArray, n: int, solver: str) -> float:
+    return _rule(Problem(p, scheme_of("iid", q, n)), solver)
+
+
+def _distinct_rule(p: FloatArray, q: FloatArray, n: int, scheme: str, solver: str) -> float:
+    return _rule(Problem(p, scheme_of(scheme, q, n)), solver)
+
+
+def _iid_ruled(rng: np.random.Generator) -> dict[str, Any]:
+    return {**iid(rng, largest=4, most=3), "solver": str(rng.choice(["naive", "single", "rrs", "kseq"]))}
+
+
+def _distinct_ruled(rng: np.random.Generator) -> dict[str, Any]:
+    scheme = str(rng.choice(["without replacement", "greedy", "top-n", "systematic"]))
+    solvers = ("naive", "single", "rsd") if scheme == "without replacement" else ("naive", "single")
+    return {**distinct(rng, largest=4), "scheme": scheme, "solver": str(rng.choice(solvers))}
 
 
 STOPPED = ("polymatroid:max_steps=1", "polymatroid:max_steps=3", "polymatroid")
@@ -126,6 +157,26 @@ CLAIMS = (
         tol=1e-11,
         cost=100,
         remark="No proof that its iteration always gets there: what is certified is where it stopped.",
+    ),
+    Claim(
+        "own-rules",
+        "naive, single, rrs and kseq are lossless for i.i.d. drafts, and accept at most P(the output is a draft), at "
+        "most alpha*.",
+        "otspec, docs/rules.md; leviathan2023fast; chen2023accelerating; miao2024specinfer; sun2023spectr",
+        _iid_ruled,
+        _iid_rule,
+        tol=1e-11,
+        cost=40,
+        remark="Over all tuples. naive, which samples from p, is the fallback of thomas2025global, Appendix R.",
+    ),
+    Claim(
+        "own-rules-distinct",
+        "The same for rsd without replacement, and for naive and single with any distinct drafts.",
+        "otspec, docs/rules.md; jeon2024recursive",
+        _distinct_ruled,
+        _distinct_rule,
+        tol=1e-11,
+        cost=40,
     ),
     Claim(
         "own-closed-form",
