@@ -9,8 +9,8 @@ import numpy as np
 from otspec.front_door import solve
 from otspec.laws import FloatArray
 from otspec.problem import Problem
-from otspec.proofs_check.claim import Claim
-from otspec.proofs_check.instances import distinct, iid, independent, law, pair
+from otspec.proofs_check.claim import Claim, Verdict
+from otspec.proofs_check.instances import distinct, iid, independent, law, pair, positive_law
 from otspec.proofs_check.oracles import members, psi
 from otspec.proofs_check.own.hits import ROUNDING, scheme_of
 from otspec.schemes import HubPairs, Independent
@@ -54,6 +54,10 @@ def _hub(p: FloatArray, q: FloatArray) -> float:
 
 
 def _three_laws(p: FloatArray, qs: FloatArray) -> float:
+    return _optimal(Problem(p, Independent(qs)), "polymatroid", 1e-9)
+
+
+def _race_ends(p: FloatArray, qs: FloatArray) -> float:
     return _optimal(Problem(p, Independent(qs)), "race", 1e-9)
 
 
@@ -116,6 +120,13 @@ def _distinct_laws(rng: np.random.Generator) -> dict[str, Any]:
     return {"p": law(rng, size), "qs": np.array([law(rng, size) for _ in range(3)])}
 
 
+def _tight(rng: np.random.Generator) -> dict[str, Any]:
+    """A target that a pick can just have: for some token sets p(A) = f(A)."""
+    size = int(rng.integers(2, 4))
+    qs = np.array([positive_law(rng, size) for _ in range(2)])
+    return {"p": Independent(qs).priority_law(rng.permutation(size)), "qs": qs}
+
+
 CLAIMS = (
     Claim(
         "own-certified",
@@ -150,13 +161,25 @@ CLAIMS = (
     ),
     Claim(
         "own-three-distinct-laws",
-        "race finds the optimum of three drafts from three distinct laws, to a certified gap of 1e-9.",
-        "otspec, docs/untruncated.md; on thomas2025global, Table 5, third row",
+        "polymatroid finds the optimum of three drafts from three distinct laws, to a certified gap of 1e-9.",
+        "otspec, docs/without_replacement.md; on thomas2025global, Table 5, third row",
         _distinct_laws,
         _three_laws,
         tol=1e-11,
         cost=100,
-        remark="No proof that its iteration always gets there: what is certified is where it stopped.",
+    ),
+    Claim(
+        "own-race-ends",
+        "race reaches its tolerance, a gap of 1e-9, in its 500 iterations.",
+        "otspec, docs/untruncated.md, which says that there is no proof of it",
+        _tight,
+        _race_ends,
+        cost=30,
+        expected=Verdict.FAILS,
+        counterexample={"p": np.array([0.75, 0.25]), "qs": np.array([[0.5, 0.5], [0.5, 0.5]])},
+        remedy="Where it stops is lossless and its gap certified (own-certified); polymatroid ends with a closed gap.",
+        remark="Targets with p(A) = f(A) for some set A need infinite ratios of weights, and steps towards them are "
+        "slow. Targets at random have no such set.",
     ),
     Claim(
         "own-rules",
