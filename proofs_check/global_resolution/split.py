@@ -1,0 +1,177 @@
+"""Section 6 of [thomas2025global] by enumeration: H*, the outer residuals and the two systems, formula by formula.
+
+Whatever the paper sums over tuples of drafts depends on a tuple by the set of its tokens only.  Sets are bit masks
+here, and `mass[A]` is the probability that the drafts form the set A.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from otspec.laws import BoolArray, FloatArray, IntArray
+from otspec.proofs_check.global_resolution.transport import Transport
+
+TIE = 1e-12
+"""Values of psi as close as this to the least one tie with it."""
+
+
+@lru_cache
+def members(vocab: int) -> BoolArray:
+    """Whether a token is in a set: shape (2**V, V)."""
+    return (np.arange(1 << vocab)[:, None] >> np.arange(vocab)) & 1 == 1
+
+
+@lru_cache
+def subsets(vocab: int) -> BoolArray:
+    """Whether one set lies in another: shape (2**V, 2**V)."""
+    masks = np.arange(1 << vocab)
+    return (masks[:, None] & ~masks) == 0
+
+
+@lru_cache
+def _tuples(vocab: int, n: int) -> tuple[IntArray, IntArray]:
+    """All tuples of n drafts, and the set that each forms."""
+    drafts = np.indices((vocab,) * n).reshape(n, -1).T
+    return drafts, np.bitwise_or.reduce(1 << drafts, axis=1)
+
+
+def _collected(formed: IntArray, law: FloatArray, vocab: int) -> FloatArray:
+    masses: FloatArray = np.bincount(formed, weights=law, minlength=1 << vocab).astype(np.float64)
+    return masses
+
+
+def set_masses(p: FloatArray, drafts: IntArray, law: FloatArray) -> FloatArray:
+    """P(the drafts form A) for a table of tuples, shape (2**V,)."""
+    return _collected(np.bitwise_or.reduce(1 << drafts, axis=1), law, p.size)
+
+
+def iid_masses(q: FloatArray, n: int) -> FloatArray:
+    """P(n i.i.d. drafts form A), shape (2**V,), tuple by tuple; q need not sum to 1."""
+    drafts, formed = _tuples(q.size, n)
+    return _collected(formed, q[drafts].prod(axis=1), q.size)
+
+
+def mask_of(tokens: BoolArray) -> int:
+    """The bit mask of a set."""
+    return int((1 << np.flatnonzero(tokens)).sum())
+
+
+def psi_of(p: FloatArray, mass: FloatArray) -> FloatArray:
+    """psi(H) = p(H) - P(all drafts in H) of every set [thomas2025global, eq. (4)], shape (2**V,)."""
+    return members(p.size) @ p - mass @ subsets(p.size)
+
+
+def minimiser(psi: FloatArray, largest: bool = False) -> int:
+    """The smallest minimiser of psi, or the largest: minimisers of a submodular function are a lattice."""
+    ties = np.flatnonzero(psi <= psi.min() + TIE)
+    return int(ties[-1] if largest else ties[0])
+
+
+def rising(p: FloatArray, q: FloatArray) -> IntArray:
+    """Tokens by increasing q/p, those that are never drafted first."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.argsort(np.where(q > 0, q / p, -1.0), kind="stable")
+
+
+def least_above(psi: FloatArray, low: int) -> float:
+    """Minimum of psi over the sets that hold a given one."""
+    masks = np.arange(psi.size)
+    return float(psi[low & ~masks == 0].min())
+
+
+def outer_demands(p: FloatArray, psi: FloatArray, inside: BoolArray, order: IntArray) -> FloatArray:
+    """p_v of eq. (10) with the tokens outside H* in a given order, 0 for those in H*; shape (V,)."""
+    demands = np.zeros(p.size)
+    below = psi.size - 1  # H_i, the tokens from v_i on and H*
+    for v in order[~inside[order]]:
+        above = below & ~(1 << int(v))
+        demands[v] = p[v] + least_above(psi, above) - least_above(psi, below)
+        below = above
+    return demands
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """A problem cut along H*."""
+
+    p: FloatArray
+    psi: float
+    """psi(H*)."""
+    inside: BoolArray
+    """Shape (V,): H*."""
+    outer: Transport
+    inner: Transport
+
+    @property
+    def residual(self) -> FloatArray:
+        """p(i) - p_i outside H*, 0 inside: p without rounding below 0."""
+        return np.where(self.inside, 0.0, np.maximum(self.p - self.outer.demands, 0.0))
+
+    @property
+    def conditional(self) -> FloatArray:
+        """Law of the output when a tuple in H* is rejected, by eq. (18); 0 where nothing is left of p: 0/0."""
+        total = self.residual.sum()
+        return self.residual / total if total > 0 else self.residual
+
+    def systems(self) -> tuple[Transport, Transport]:
+        """The outer and the inner one."""
+        return self.outer, self.inner
+
+    def truncated(self, kept: BoolArray) -> tuple[Transport, Transport]:
+        """Their truncations to the kept tokens: Phi_T and Theta_T are what these take as value."""
+        return self.outer.truncated(kept & ~self.inside), self.inner.truncated(kept & self.inside)
+
+    def leaks(self, q: FloatArray, n: int, kept: BoolArray) -> tuple[float, float]:
+        """epsilon_T and gamma_T, eq. (13) and (16), of the kept tokens on either side of H*."""
+        outer = 1.0 - q[self.inside | kept].sum() ** n
+        return float(outer), float(q[self.inside].sum() ** n - q[self.inside & kept].sum() ** n)
+
+    def columns(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """C of eq. (18), shape (m, V), and the supplies that its rows should sum to, outer sets first."""
+        served = self.inner.served(alpha)
+        unspent = self.inner.supplies - served.sum(axis=1)
+        inner = served + unspent[:, None] * self.conditional
+        columns = np.concatenate((self.outer.served(alpha), inner))
+        return columns, np.concatenate((self.outer.supplies, self.inner.supplies))
+
+    def acceptance(self, alpha: FloatArray) -> float:
+        """Probability that the output is a draft [thomas2025global, eq. (134)]."""
+        return float(self.outer.served(alpha).sum() + self.inner.served(alpha).sum())
+
+    def acceptance_error(self, alpha: FloatArray) -> float:
+        """Distance of that to the optimum."""
+        return abs(self.acceptance(alpha) - (1.0 + self.psi))
+
+    def error(self, alpha: FloatArray) -> float:
+        """L1 distance of the output law to p."""
+        return float(np.abs(self.columns(alpha)[0].sum(axis=0) - self.p).sum())
+
+
+def split(p: FloatArray, mass: FloatArray, order: IntArray, largest: bool = False) -> Split:
+    """Cut a problem along H*, with the tokens in a given order in eq. (10)."""
+    psi = psi_of(p, mass)
+    best = minimiser(psi, largest)
+    inside = members(p.size)[best]
+    held = (np.arange(mass.size) & ~best) == 0
+    sets = members(p.size)
+    outer, inner = np.flatnonzero(~held & (mass > 0)), np.flatnonzero(held & (mass > 0))
+    return Split(
+        p,
+        float(psi[best]),
+        inside,
+        Transport(sets[outer] & ~inside, mass[outer], outer_demands(p, psi, inside, order), slack=False),
+        Transport(sets[inner], mass[inner], np.where(inside, p, 0.0), slack=True),
+    )
+
+
+def iid_split(p: FloatArray, q: FloatArray, n: int, largest: bool = False) -> Split:
+    """Of i.i.d. drafts, in the order of Algorithm 1."""
+    return split(p, iid_masses(q, n), rising(p, q), largest)
+
+
+def table_split(p: FloatArray, drafts: IntArray, law: FloatArray) -> Split:
+    """Of drafts of any law, in the order of the tokens."""
+    return split(p, set_masses(p, drafts, law), np.arange(p.size))
