@@ -1,0 +1,166 @@
+"""Lemma 6.6 and what is left of an error on the way from the two systems to the output."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from otspec.laws import BoolArray, FloatArray
+from otspec.proofs_check.claim import Claim, Verdict
+from otspec.proofs_check.global_resolution.split import iid_split
+from otspec.proofs_check.instances import iid
+from otspec.proofs_check.search import Descent
+
+TINY = 1e-6
+"""Bounds below it count as this, where errors are told in them."""
+FLOOR = 1e-290
+"""Tuples less probable than this are floats of few digits."""
+
+
+def _point(rng: np.random.Generator) -> dict[str, Any]:
+    """i.i.d. drafts and a point."""
+    instance = iid(rng, most=3)
+    return {**instance, "alpha": rng.normal(scale=10 ** rng.uniform(-1.0, 1.0), size=instance["p"].size)}
+
+
+def _either_minimiser(rng: np.random.Generator) -> dict[str, Any]:
+    """H* is the largest minimiser of psi half of the times when psi(H*) is below 0, else the smallest."""
+    instance = _point(rng)
+    cut = iid_split(instance["p"], instance["q"], instance["n"])
+    return {**instance, "largest": cut.psi < -TINY and rng.random() < 0.5}
+
+
+def _truncated(rng: np.random.Generator) -> dict[str, Any]:
+    instance = _point(rng)
+    return {**instance, "keep": rng.random(instance["p"].size) < 0.6}
+
+
+def _slice(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, largest: bool) -> float:
+    columns, supplies = iid_split(p, q, n, largest).columns(alpha)
+    laws = columns[supplies > FLOOR] / supplies[supplies > FLOOR, None]
+    return float(min(laws.min(), -np.abs(laws.sum(axis=1) - 1.0).max()))
+
+
+def _lemma(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, largest: bool) -> float:
+    """Error of the output in its bound."""
+    cut = iid_split(p, q, n, largest)
+    return cut.error(alpha) / max(cut.outer.slope(alpha) + 2 * cut.inner.slope(alpha), TINY)
+
+
+def _lemma_margin(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, largest: bool) -> float:
+    """Also of the claim that C gives every tuple its probability."""
+    columns, supplies = iid_split(p, q, n, largest).columns(alpha)
+    return min(1.0 - _lemma(p, q, n, alpha, largest), -abs(float(columns.sum() - supplies.sum())))
+
+
+def _acceptance(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, largest: bool) -> float:
+    cut = iid_split(p, q, n, largest)
+    return cut.outer.slope(alpha) + cut.inner.slope(alpha) - cut.acceptance_error(alpha)
+
+
+def _inner_acceptance(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, largest: bool) -> float:
+    """Error of the acceptance in its bound."""
+    cut = iid_split(p, q, n, largest)
+    return cut.acceptance_error(alpha) / max(cut.inner.slope(alpha), TINY)
+
+
+def _joint_error(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, keep: BoolArray) -> float:
+    """Error of the output in its bound."""
+    cut = iid_split(p, q, n)
+    outer, inner = (system.slope(alpha) for system in cut.truncated(keep))
+    return cut.error(alpha) / max(outer + 2 * inner + 2 * sum(cut.leaks(q, n, keep)), TINY)
+
+
+def _joint_acceptance(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, keep: BoolArray) -> float:
+    """Error of the acceptance in its bound."""
+    cut = iid_split(p, q, n)
+    return cut.acceptance_error(alpha) / max(cut.truncated(keep)[1].slope(alpha) + cut.leaks(q, n, keep)[1], TINY)
+
+
+_RATIO = 1e-5
+"""For errors told in their bounds: H* ties within 1e-12, and bounds count as 1e-6 or more."""
+
+CLAIMS = (
+    Claim(
+        "gr-algorithm-1-slice",
+        "Whatever alpha, the normalised C of the drafted tuple is a law, and takes one of the two systems only.",
+        "thomas2025global, eq. (18), Algorithm 1",
+        _either_minimiser,
+        _slice,
+        cost=9,
+        hypotheses="psi(H*) < 0 or H* is empty (gr-lemma-6.6).",
+    ),
+    Claim(
+        "gr-lemma-6.6",
+        "Outer and inner solutions that deviate by a and b give, by (18), every tuple a law, and an output within a + "
+        "2b of p.",
+        "thomas2025global, Lemma 6.6",
+        _either_minimiser,
+        _lemma_margin,
+        tol=_RATIO,
+        cost=15,
+        search=Descent(free=("alpha",)),
+        tightness=_lemma,
+        expected=Verdict.HIDDEN,
+        assumption="psi(H*) < 0 or H* is empty; the proof divides by psi(H*). The smallest minimiser is always so.",
+        counterexample={
+            "p": np.array([0.5, 0.5]),
+            "q": np.array([0.5, 0.5]),
+            "n": 2,
+            "alpha": np.array([0.0, 0.0]),
+            "largest": True,
+        },
+        remark="In the counterexample all of V minimises psi as well as the empty set does. With H* = V the residual "
+        "of (18) is 0/0: 5/12 of the drafts have nowhere to go. With H* empty the same problem is solved exactly.",
+    ),
+    Claim(
+        "gr-lemma-6.6-acceptance",
+        "Outer and inner solutions that deviate by a and b accept within a + b of the optimum.",
+        "thomas2025global, Lemma 6.6",
+        _either_minimiser,
+        _acceptance,
+        tol=4e-12,  # minimisers tie within 1e-12
+        cost=9,
+        remark="b alone suffices: gr-lemma-6.6-acceptance-b.",
+    ),
+    Claim(
+        "gr-lemma-6.6-acceptance-b",
+        "The acceptance is within b of the optimum, whatever a.",
+        "otspec; sharpens thomas2025global, Lemma 6.6",
+        _either_minimiser,
+        lambda **instance: 1.0 - _inner_acceptance(**instance),
+        tol=_RATIO,
+        cost=12,
+        search=Descent(free=("alpha",)),
+        tightness=_inner_acceptance,
+        remark="The outer softmax spends its tuples exactly, so its rows add up to the sum of the p_i.",
+    ),
+    Claim(
+        "gr-output-error",
+        "With outer and inner gradients s and t the output is within s + 2t + 2 eps_T + 2 gamma_T of p.",
+        "otspec; sharpens thomas2025global, Theorems 6.4 and 6.5 with Lemma 6.6",
+        _truncated,
+        lambda **instance: 1.0 - _joint_error(**instance),
+        tol=_RATIO,
+        cost=15,
+        search=Descent(laws=("p", "q"), free=("alpha",)),
+        tightness=_joint_error,
+        remark="The theorems and the lemma have s + 2t + 3 eps_T + 6 gamma_T. What the inner rows miss, and what "
+        "their sum misses, count once each. Let the dropped inner tuples bring l to tokens of T, and r to others, "
+        "which are owed P; l + r and P are at most gamma_T. The first is at most t + l + |r - P|, the second |g + l + "
+        "r - P| with |g| <= t. Whatever the sign, both together are at most 2t + 2 gamma_T.",
+    ),
+    Claim(
+        "gr-acceptance-error",
+        "With an inner gradient t the acceptance is within t + gamma_T of its optimum.",
+        "otspec; sharpens thomas2025global, Theorem 6.5 with Lemma 6.6",
+        _truncated,
+        lambda **instance: 1.0 - _joint_acceptance(**instance),
+        tol=_RATIO,
+        cost=15,
+        search=Descent(laws=("p", "q"), free=("alpha",)),
+        tightness=_joint_acceptance,
+        remark="See gr-output-error: it is |g + l + r - P|.",
+    ),
+)
