@@ -79,6 +79,33 @@ def as_law(name: str, values: Any) -> FloatArray:
     return law
 
 
+def as_laws(name: str, values: Any) -> FloatArray:
+    """`as_law` for an array of laws, each along the last axis.
+
+    Parameters
+    ----------
+    name : str
+        What the laws are called in error messages.
+    values : array_like, shape (..., V)
+        Probabilities.
+
+    Raises
+    ------
+    ProblemError
+        If there is no last axis of V >= 1 tokens, or one of the laws is none; the message says which.
+    """
+    laws = as_float64(name, values)
+    if laws.ndim == 0 or laws.shape[-1] == 0:
+        raise ProblemError(f"{name} has shape {laws.shape}; laws over the vocabulary have shape (..., V), V >= 1")
+    with np.errstate(invalid="ignore"):  # inf - inf, in what is no law
+        totals = laws.sum(axis=-1, keepdims=True)
+        right = (laws >= 0).all(axis=-1) & (np.abs(totals[..., 0] - 1) <= MASS_TOL)
+    if not right.all():
+        place = tuple(int(index) for index in np.argwhere(~right)[0])
+        as_law(f"{name}[{', '.join(map(str, place))}]" if place else name, laws[place])
+    return cast(FloatArray, laws / totals)
+
+
 def as_drafts(drafts: Any, n: int, vocab: int) -> IntArray:
     """Check tuples of drafts, shape (..., n), against the scheme that they should come from.
 

@@ -1,0 +1,204 @@
+"""Affinities of tokens: where draft mass goes, from covariances, their factor, counts, or a matrix that you have.
+
+With N = 128 256 tokens no N x N array is needed: give rows to the drafter's k tokens only, count pairs in a sparse
+matrix, or pass a factor of the covariance.  `Affinity.nearest` makes any of them sparse, once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from otspec.errors import ProblemError
+from otspec.laws import IntArray, as_float64, sum_by
+from otspec.tolerances import MASS_TOL
+from otspec.vocab.intersection import as_ids
+from otspec.vocab.matrices import Affinity, Factored, Raised, Stored, is_sparse, softmax_rows, sparse_rows
+
+
+def affinity(covariance: Any, tau: float = 1.0, *, tokens: Any = None) -> Affinity:
+    """M_ij proportional to exp(covariance_ij / tau), each row a law [timor2025out, eq. (2)].
+
+    With tau near 0 each token's mass goes to the token of largest covariance.  With tau large rows are uniform, and so
+    is every redistributed law: where no covariance is beyond +-c, all entries are 1 / V up to factors exp(+-2 c / tau).
+
+    Parameters
+    ----------
+    covariance : array_like or sparse array, shape (k, V)
+        Covariances of the tokens that get a row with all tokens.  -inf, in a dense one, rules a token out.  What a
+        sparse one does not store is 0, and weighs exp(0) = 1: rows are flat but for the stored entries, and kept so.
+    tau : float
+        Temperature, in the unit of the covariance.
+    tokens : array_like of int, shape (k,), optional
+        The token of each row, for a drafter that has only some; without it k is V.
+
+    Raises
+    ------
+    ProblemError
+        If the covariance is no such array or rules out a whole row, the ids are not k different tokens, or tau is not
+        > 0.
+    """
+    tau = as_temperature(tau)
+    matrix = as_matrix("covariance", covariance, masks=True)
+    ids = row_tokens("covariance", matrix.shape, tokens)
+    if is_sparse(matrix):
+        return Raised.of(matrix, tau, ids)
+    if (nowhere := np.isneginf(matrix).all(axis=1)).any():
+        raise ProblemError(
+            f"row {nowhere.argmax()} of covariance is -inf throughout; its mass would have nowhere to go"
+        )
+    return Stored(ids, softmax_rows(matrix, tau), np.ones(ids.size))
+
+
+def affinity_from_factor(factor: Any, tau: float = 1.0, *, tokens: Any = None) -> Affinity:
+    """`affinity` of the covariance F F^T, whose rows are computed when they are needed, and never all at once.
+
+    Samples X of shape (S, V), of logits say, have the factor ``(X - X.mean(axis=0)).T / np.sqrt(S - 1)``.
+
+    Parameters
+    ----------
+    factor : array_like, shape (V, r)
+        F.
+    tau : float
+        Temperature, in the unit of the covariance.
+    tokens : array_like of int, shape (k,), optional
+        Tokens that get a row; default all.
+
+    Raises
+    ------
+    ProblemError
+        If the factor is no such array, the ids are not different tokens, or tau is not > 0.
+    """
+    tau = as_temperature(tau)
+    if is_sparse(factor):
+        raise ProblemError("factor is sparse; pass a dense array of shape (V, r), or the sparse covariance to affinity")
+    matrix = as_matrix("factor", factor)
+    every = np.arange(matrix.shape[0])
+    return Factored(every if tokens is None else as_ids("tokens", tokens, every.size), matrix, tau)
+
+
+def affinity_from_counts(counts: Any, tau: float = 1.0, *, tokens: Any = None) -> Affinity:
+    """M_ij proportional to counts_ij ** (1 / tau): eq. (2) for logarithms of counts, and as sparse as these.
+
+    With tau = 1 the row of a token is the empirical law of the tokens seen together with it.
+
+    Parameters
+    ----------
+    counts : array_like or sparse array, shape (k, V)
+        How often each pair occurs together.
+    tau : float
+        Temperature: below 1 sharper, above 1 flatter.
+    tokens : array_like of int, shape (k,), optional
+        The token of each row, for a drafter that has only some; without it k is V.
+
+    Raises
+    ------
+    ProblemError
+        If the counts are no such array, negative, or 0 in a whole row, the ids are not k different tokens, or tau is
+        not > 0.
+    """
+    tau = as_temperature(tau)
+    matrix = as_matrix("counts", counts)
+    ids = row_tokens("counts", matrix.shape, tokens)
+    if (least := matrix.min()) < 0:
+        raise ProblemError(f"counts hold {least:.6g}; counts are >= 0. Covariances? See otspec.vocab.affinity.")
+    if (empty := np.asarray(matrix.sum(axis=1)) == 0).any():
+        raise ProblemError(
+            f"row {empty.argmax()} of counts is 0 throughout; leave it out and name the others in tokens, or put a "
+            "count on its diagonal, which keeps its mass where it is"
+        )
+    with np.errstate(divide="ignore", over="ignore"):  # log 0, and what overflows to -inf: weights of 0
+        if not is_sparse(matrix):
+            return Stored(ids, softmax_rows(np.log(matrix), tau), np.ones(ids.size))
+        row = np.repeat(np.arange(ids.size), np.diff(matrix.indptr))
+        largest = np.zeros(ids.size)
+        np.maximum.at(largest, row, matrix.data)
+        weights = np.exp((np.log(matrix.data) - np.log(largest)[row]) / tau)
+    kept = sparse_rows(weights, matrix.indices, matrix.indptr, matrix.shape[1])
+    return Stored(ids, kept, sum_by(row, weights, ids.size))
+
+
+def affinity_from_matrix(matrix: Any, *, tokens: Any = None) -> Affinity:
+    """A row-stochastic matrix of your own, checked once.
+
+    Parameters
+    ----------
+    matrix : array_like or sparse array, shape (k, V)
+        Entries >= 0, in rows whose sums are within `MASS_TOL` of 1; the rest is rounding and divided out.
+    tokens : array_like of int, shape (k,), optional
+        The token of each row, for a drafter that has only some; without it k is V.
+
+    Raises
+    ------
+    ProblemError
+        If it is not row-stochastic, or the ids are not k different tokens.
+    """
+    given = as_matrix("affinity", matrix).copy()
+    ids = row_tokens("affinity", given.shape, tokens)
+    if (least := given.min()) < 0:
+        raise ProblemError(f"affinity holds {least:.6g}; the entries of a row-stochastic matrix are >= 0")
+    totals = np.asarray(given.sum(axis=1))
+    if (off := np.abs(totals - 1)).max() > MASS_TOL:
+        raise ProblemError(
+            f"row {off.argmax()} of affinity sums to {totals[off.argmax()]:.6g} (allowed: 1 +/- {MASS_TOL:g}); divide "
+            "rows by their sums. Counts? See otspec.vocab.affinity_from_counts. Covariances? See otspec.vocab.affinity."
+        )
+    return Stored(ids, given, totals)
+
+
+def as_temperature(tau: float) -> float:
+    """Check a temperature.
+
+    Raises
+    ------
+    ProblemError
+        If it is not a positive number.
+    """
+    if not (np.isfinite(tau) and tau > 0):
+        raise ProblemError(f"tau is {tau}; a temperature is finite and > 0")
+    return float(tau)
+
+
+def as_matrix(name: str, values: Any, masks: bool = False) -> Any:
+    """A float64 matrix, dense, or sparse by rows with every entry stored once.
+
+    Raises
+    ------
+    ProblemError
+        If it is not of shape (k, V) or not finite; with `masks` a dense one may hold -inf.
+    """
+    if is_sparse(values):
+        matrix: Any = sparse.csr_array(values, dtype=np.float64, copy=True)
+        matrix.sum_duplicates()
+        fine = np.isfinite(entries := matrix.data)
+    else:
+        entries = matrix = as_float64(name, values)
+        fine = np.isfinite(entries) | (np.isneginf(entries) & masks)
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise ProblemError(f"{name} has shape {matrix.shape}; it needs two axes, neither of them empty")
+    if not fine.all():
+        raise ProblemError(f"{name} holds {entries[~fine][0]}; its entries are finite numbers")
+    return matrix
+
+
+def row_tokens(name: str, shape: tuple[int, int], tokens: Any) -> IntArray:
+    """The token of each row.
+
+    Raises
+    ------
+    ProblemError
+        If they are not as many different tokens as the matrix has rows.
+    """
+    count, vocab = shape
+    if tokens is None:
+        if count != vocab:
+            raise ProblemError(
+                f"{name} has {count} rows and {vocab} columns; say in tokens which token each row is for"
+            )
+        return np.arange(vocab)
+    ids = as_ids("tokens", tokens, vocab)
+    if ids.size != count:
+        raise ProblemError(f"tokens name {ids.size} rows, and {name} has {count}")
+    return ids
