@@ -4,7 +4,7 @@
 told; the claims stand in one module, or package, per source.
 """
 
-from otspec.proofs_check import dynaspec, global_resolution, notes, own, steering
+from otspec.proofs_check import dynaspec, global_resolution, notes, own, rdk, steering
 from otspec.proofs_check.claim import Claim, Source, Unchecked, Verdict
 from otspec.proofs_check.evidence import Evidence, check, from_plain, plain
 from otspec.proofs_check.search import Descent, Listed
@@ -14,6 +14,7 @@ SOURCES: tuple[Source, ...] = (
     dynaspec.SOURCE,
     notes.SOURCE,
     steering.SOURCE,
+    rdk.SOURCE,
     own.SOURCE,
 )
 """Everything that is checked, source by source."""

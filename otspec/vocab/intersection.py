@@ -11,10 +11,11 @@ from otspec.laws import BoolArray, FloatArray, IntArray, as_count, as_laws
 
 
 def tli(q: Any, target: Any) -> FloatArray:
-    """Token-Level Intersection: q cut down to the target's tokens, renormalised [timor2025out, eq. (1), Algorithm 2].
+    """Token-Level Intersection: q cut down to the target's tokens, renormalised [timor2025out, eq. (1)].
 
-    What remains is the conditional law of a draft from q given that the target knows it: drawing from q until a draft
-    is a token of the target samples it as well.  No acceptance falls: on the tokens of the target q only grows.
+    The algorithm is that of [timor2025accelerating].  What remains is the conditional law of a draft from q given that
+    the target knows it: drawing from q until a draft is a token of the target samples it as well.  No acceptance falls:
+    on the tokens of the target q only grows.
 
     Parameters
     ----------
