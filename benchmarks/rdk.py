@@ -1,0 +1,321 @@
+"""Acceptance of pruned drafters on synthetic Student t targets: Figures 5 to 7 of [timor2025out], and the full RDK.
+
+    python -m benchmarks.rdk [--vocab 5000] [--seeds 5] [--contexts 64] [--noise 0.5] [--out report/rdk]
+
+A world is a set of contexts with a target law each: softmax of t-distributed logits, on a scale at which the likeliest
+quarter of the tokens holds 95.8 % of the mass (Figure 5).  The last context is the test; frequencies and covariances
+come from the others.  Draft logits are those of the target plus normal noise.  The paper leaves open the scale, the
+drafter, which tokens are pruned, which covariance is meant, and tau.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import softmax
+
+from benchmarks.reporting import Record, finish, pyplot
+from otspec.bench.report import TextTable
+from otspec.cli.console import progress_bar
+from otspec.laws import FloatArray, IntArray, likeliest
+from otspec.vocab import affinity_from_factor, frequency_prune, rdk, rdk_linear, tli
+
+TOP_QUARTER = 0.958
+"""Mass of the likeliest quarter of the tokens in Figure 5."""
+PLATEAU = 0.267
+"""Acceptance of RDK in Figure 7."""
+PAPER_VOCAB, PAPER_KEPT = 200_000, 500
+SHARES = (1.0, 0.5, 0.25, 0.1, 0.05, 0.025, 0.01, 0.0025)
+"""Parts of the vocabulary that are kept; the last is that of Figure 6."""
+FREEDOMS = (3.0, 5.0, 10.0, 30.0, np.inf)
+"""Degrees of freedom; the paper fits 5."""
+TAUS = (0.03, 0.1, 0.3, 1.0)
+"""Temperatures of the covariance of logits."""
+WORLDS = {
+    "independent": "every context has logits of its own, as in the paper",
+    "shared": "half of the variance is the token's own popularity, a quarter 8 topics, a quarter the context's",
+}
+PRUNINGS = {"frequency": "their mean probability in other contexts", "context": "their draft probability in this one"}
+
+
+@dataclass(frozen=True)
+class World:
+    """Logits of the contexts to learn from, shape (C, V), and both laws in the one to test, shape (V,)."""
+
+    train: FloatArray
+    target: FloatArray
+    draft: FloatArray
+
+
+def make_world(name: str, vocab: int, contexts: int, noise: float, seed: int) -> World:
+    """A world of `WORLDS`, on the scale of Figure 5 in the tested context."""
+    rng = np.random.default_rng(seed)
+    logits = rng.standard_t(5, (contexts + 1, vocab))
+    if name == "shared":
+        topics = rng.standard_normal((contexts + 1, 8)) @ rng.standard_normal((8, vocab)) / np.sqrt(8)
+        logits = np.sqrt(0.5) * rng.standard_t(5, vocab) + np.sqrt(0.25 * 5 / 3) * topics + 0.5 * logits
+    logits *= scale_for(logits[-1], TOP_QUARTER)
+    draft_logits = logits[-1] + noise * rng.standard_normal(vocab)
+    return World(logits[:-1], softmax(logits[-1]), softmax(draft_logits))
+
+
+def scale_for(logits: FloatArray, mass: float) -> float:
+    """Factor at which the likeliest quarter of the tokens holds that mass."""
+    return float(brentq(lambda scale: quarter(softmax(scale * logits)) - mass, 1e-3, 50))
+
+
+def quarter(p: FloatArray) -> float:
+    """Mass of the likeliest quarter of the tokens."""
+    return float(np.sort(p)[-p.size // 4 :].sum())
+
+
+def uniform_acceptance(p: FloatArray) -> float:
+    """What a drafter accepts that knows nothing: every token with probability 1/V."""
+    return float(np.minimum(p, 1 / p.size).sum())
+
+
+def factor_of(samples: FloatArray) -> FloatArray:
+    """F with F F^T the covariance of the samples."""
+    return (samples - samples.mean(axis=0)).T / np.sqrt(len(samples) - 1)
+
+
+def drafts(world: World, kept: IntArray) -> Iterator[tuple[str, FloatArray]]:
+    """The schemes by name, with the draft law of each; that of the masked drafter has lost its pruned mass."""
+    p = world.target
+    masked = np.zeros_like(p)
+    masked[kept] = world.draft[kept]
+    q = tli(world.draft, kept)
+    yield "masked only", masked
+    yield "TLI", q
+    yield "RDK, eq. (3)", rdk_linear(p, q)
+    probabilities = factor_of(softmax(world.train, axis=1))
+    yield "RDK, probabilities, tau = 1", rdk(q, affinity_from_factor(probabilities, tokens=kept))
+    logits = factor_of(world.train)
+    for tau in TAUS:
+        yield f"RDK, logits, tau = {tau:g}", rdk(q, affinity_from_factor(logits, tau, tokens=kept))
+    yield "uniform", np.full(p.size, 1 / p.size)
+
+
+def kept_tokens(world: World, pruning: str, size: int) -> IntArray:
+    """Which tokens the drafter keeps."""
+    if pruning == "context":
+        return likeliest(world.draft, size)
+    return frequency_prune(softmax(world.train, axis=1).mean(axis=0), size)
+
+
+def measure(world: World, pruning: str, size: int) -> Iterator[Record]:
+    """A record per scheme: its acceptance, its distance to TLI, and theta / N, the unit of what eq. (3) can change."""
+    p = world.target
+    kept = kept_tokens(world, pruning, size)
+    q = tli(world.draft, kept)
+    for scheme, law in drafts(world, kept):
+        yield {
+            "pruning": pruning,
+            "kept": size,
+            "vocab": p.size,
+            "scheme": scheme,
+            "acceptance": float(np.minimum(p, law).sum()),
+            "distance_to_tli": float(np.abs(law - q).sum()),
+            "theta_over_n": float(p @ q) / p.size,
+        }
+
+
+def curves(vocab: int, contexts: int, noise: float, seeds: int) -> Iterator[Record]:
+    """Figure 7, for both worlds and both prunings."""
+    with progress_bar() as bar:
+        for seed in bar.track(range(seeds), description="acceptance over pruning"):
+            for name in WORLDS:
+                world = make_world(name, vocab, contexts, noise, seed)
+                for pruning in PRUNINGS:
+                    for share in SHARES:
+                        for record in measure(world, pruning, round(share * vocab)):
+                            yield {"figure": 7, "world": name, "seed": seed, "share": share, **record}
+
+
+def sensitivity(vocab: int, seeds: int) -> Iterator[Record]:
+    """What the targets are like at various degrees of freedom, on the scale of Figure 5 and on that of the plateau."""
+    for freedom in FREEDOMS:
+        for seed in range(seeds):
+            rng = np.random.default_rng(seed)
+            logits = rng.standard_normal(vocab) if np.isinf(freedom) else rng.standard_t(freedom, vocab)
+            plateau = brentq(lambda scale, z=logits: uniform_acceptance(softmax(scale * z)) - PLATEAU, 1e-3, 50)
+            for rule, scale in (("figure 5", scale_for(logits, TOP_QUARTER)), ("plateau", float(plateau))):
+                p = softmax(scale * logits)
+                yield {
+                    "figure": 5,
+                    "freedom": str(freedom),
+                    "seed": seed,
+                    "rule": rule,
+                    "scale": scale,
+                    "largest": float(p.max()),
+                    "quarter": quarter(p),
+                    "top_kept": float(np.sort(p)[-round(SHARES[-1] * vocab) :].sum()),
+                    "uniform": uniform_acceptance(p),
+                }
+
+
+def mean(records: Sequence[Record], figure: str, **where: object) -> float:
+    """Mean of a figure over the records with these entries."""
+    return float(np.mean([r[figure] for r in records if all(r[name] == value for name, value in where.items())]))
+
+
+def acceptance_table(records: Sequence[Record], world: str, pruning: str) -> TextTable:
+    """Schemes down, shares of the vocabulary across."""
+    chosen = [r for r in records if (r["world"], r["pruning"]) == (world, pruning)]
+    rows: list[tuple[str, ...]] = []
+    for scheme in dict.fromkeys(r["scheme"] for r in chosen):
+        figures = [mean(chosen, "acceptance", scheme=scheme, share=share) for share in SHARES]
+        rows.append((scheme, *(f"{figure:.4f}" for figure in figures)))
+    linear = [r for r in chosen if r["scheme"] == "RDK, eq. (3)"]
+    farthest = max(r["distance_to_tli"] / r["theta_over_n"] for r in linear)
+    note = (
+        f"Mean over {len({r['seed'] for r in chosen})} targets on {chosen[0]['vocab']} tokens; {WORLDS[world]}; tokens "
+        f"are kept for {PRUNINGS[pruning]}. Eq. (3) is within {farthest:.2f} theta / N of TLI, at most "
+        f"{max(r['distance_to_tli'] for r in linear):.0e} in L1."
+    )
+    header = ("scheme", *(f"{100 * share:g} % kept" for share in SHARES))
+    return TextTable(f"Acceptance, {world} contexts, pruned by {pruning}", header, rows, note, labels=1)
+
+
+def sensitivity_table(records: Sequence[Record], vocab: int) -> TextTable:
+    """What a uniform drafter accepts, by degrees of freedom."""
+    rows: list[tuple[str, ...]] = []
+    for rule in ("figure 5", "plateau"):
+        for freedom in map(str, FREEDOMS):
+            where = {"freedom": freedom, "rule": rule}
+            figures = [mean(records, name, **where) for name in ("scale", "largest", "quarter", "top_kept", "uniform")]
+            shown = (f"{figures[0]:.3f}", *(f"{100 * figure:.1f} %" for figure in figures[1:]))
+            rows.append((rule, freedom, *shown))
+    header = ("scale set by", "freedom", "scale", "likeliest token", "likeliest quarter", "likeliest 0.25 %", "uniform")
+    note = (
+        f"Means over the targets, on {vocab} tokens. 'figure 5': the likeliest quarter holds 95.8 %; 'plateau': a "
+        "uniform drafter accepts 26.7 %."
+    )
+    return TextTable("What the targets are like, and what a uniform drafter accepts", header, rows, note)
+
+
+def paper_table(records: Sequence[Record]) -> TextTable:
+    """500 of 200 000 tokens."""
+    rows: list[tuple[str, ...]] = []
+    columns = [(world, pruning) for world in WORLDS for pruning in PRUNINGS]
+    for scheme in dict.fromkeys(r["scheme"] for r in records):
+        figures = [mean(records, "acceptance", scheme=scheme, world=w, pruning=pruning) for w, pruning in columns]
+        rows.append((scheme, *(f"{figure:.4f}" for figure in figures)))
+    header = ("scheme", *(f"{world}, by {pruning}" for world, pruning in columns))
+    note = f"One target each; RDK with {PAPER_KEPT} rows of M."
+    return TextTable(f"Acceptance of {PAPER_KEPT} of {records[0]['vocab']} tokens", header, rows, note, labels=1)
+
+
+def draw_target(p: FloatArray, path: Path) -> None:
+    """Figure 5: the target by rank, and its cumulative mass."""
+    plt = pyplot()
+    figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
+    ranked = np.sort(p)[::-1]
+    axes.loglog(np.arange(1, p.size + 1), ranked, label="target")
+    axes.axhline(1 / p.size, color="0.5", linewidth=1, label="uniform")
+    axes.axvline(p.size / 4, color="k", linestyle="--", linewidth=1, label=f"25 % of the tokens: {quarter(p):.1%}")
+    axes.set_xlabel("rank of the token")
+    axes.set_ylabel("probability")
+    axes.legend(fontsize=8)
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+
+
+def draw_laws(world: World, pruning: str, path: Path) -> None:
+    """Figure 6: the draft laws over the target's tokens by rank."""
+    plt = pyplot()
+    p = world.target
+    kept = kept_tokens(world, pruning, PAPER_KEPT)
+    order = np.argsort(-p)
+    rank = np.arange(1, p.size + 1)
+    figure, axes = plt.subplots(figsize=(6.5, 4), layout="constrained")
+    axes.loglog(rank, p[order], color="C0", label="target")
+    styles = {
+        "masked only": {"color": "C1", "marker": "o", "markersize": 5, "linestyle": "none"},
+        "TLI": {"color": "C2", "marker": "x", "markersize": 4, "linestyle": "none"},
+        "RDK, eq. (3)": {"color": "C3", "marker": ".", "markersize": 1.5, "linestyle": "none"},
+        "RDK, probabilities, tau = 1": {"color": "C4", "linewidth": 2},
+    }
+    for scheme, law in drafts(world, kept):
+        if scheme in styles:
+            some = law[order] > 0
+            axes.loglog(rank[some], law[order][some], label=scheme, rasterized=True, **styles[scheme])
+    axes.set_ylim(1e-14, 1)
+    axes.set_xlabel("rank of the token in the target")
+    axes.set_ylabel("probability")
+    axes.legend(fontsize=8, loc="lower left")
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+
+
+def draw_curves(records: Sequence[Record], path: Path) -> None:
+    """Figure 7: acceptance over the share of tokens that are pruned, a panel for each world and pruning."""
+    plt = pyplot()
+    figure, panels = plt.subplots(2, 2, figsize=(10, 7), layout="constrained", sharex=True, sharey=True)
+    styles = {
+        "masked only": ("C1", "o", "-"),
+        "TLI": ("C2", "x", "-"),
+        "RDK, eq. (3)": ("C3", "", "--"),
+        "RDK, probabilities, tau = 1": ("C4", "s", "-"),
+        **{
+            f"RDK, logits, tau = {tau:g}": ("C0", "", line)
+            for tau, line in zip(TAUS, ("-", "--", "-.", ":"), strict=True)
+        },
+        "uniform": ("0.4", "", ":"),
+    }
+    for axes, (world, pruning) in zip(panels.flat, [(w, p) for w in WORLDS for p in PRUNINGS], strict=True):
+        chosen = [r for r in records if (r["world"], r["pruning"]) == (world, pruning)]
+        for scheme, (colour, marker, line) in styles.items():
+            heights = [mean(chosen, "acceptance", scheme=scheme, share=share) for share in SHARES]
+            axes.plot(SHARES, heights, color=colour, marker=marker, markersize=4, linestyle=line, label=scheme)
+        axes.axhline(PLATEAU, color="k", linewidth=0.8, label="26.7 %")
+        axes.set_xscale("log")
+        axes.set_title(f"{world} contexts, pruned by {pruning}", fontsize=10)
+        axes.grid(alpha=0.3)
+    panels[0, 0].invert_xaxis()
+    for axes in panels[1]:
+        axes.set_xlabel("share of the vocabulary that is kept")
+    for axes in panels[:, 0]:
+        axes.set_ylabel("acceptance (mean)")
+    panels[0, 1].legend(fontsize=7.5)
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+
+
+def main() -> None:
+    """Measure, print, draw."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--vocab", type=int, default=5_000, help="tokens, for the curves")
+    parser.add_argument("--seeds", type=int, default=5, help="targets")
+    parser.add_argument("--contexts", type=int, default=64, help="contexts to learn from")
+    parser.add_argument("--noise", type=float, default=0.5, help="deviation of the draft's logits from the target's")
+    parser.add_argument("--paper-vocab", type=int, default=PAPER_VOCAB, help="tokens, for one point and its pictures")
+    parser.add_argument("--out", type=Path, default=Path("report/rdk"), help="folder for the results")
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    paper: list[Record] = []
+    for name in WORLDS:
+        world = make_world(name, given.paper_vocab, given.contexts, given.noise, 0)
+        for pruning in PRUNINGS:
+            paper += [{"figure": 6, "world": name, "seed": 0, **r} for r in measure(world, pruning, PAPER_KEPT)]
+        if name == "shared":
+            draw_target(world.target, given.out / "target.png")
+            draw_laws(world, "frequency", given.out / "laws.png")
+    about = list(sensitivity(given.paper_vocab, given.seeds))
+    over = list(curves(given.vocab, given.contexts, given.noise, given.seeds))
+    draw_curves(over, given.out / "acceptance.png")
+    tables = [
+        sensitivity_table(about, given.paper_vocab),
+        paper_table(paper),
+        *(acceptance_table(over, world, pruning) for world in WORLDS for pruning in PRUNINGS),
+    ]
+    finish(given.out, [*about, *paper, *over], tables, ["target.png", "laws.png", "acceptance.png"])
+
+
+if __name__ == "__main__":
+    main()
