@@ -236,8 +236,8 @@ def draw_laws(world: World, pruning: str, path: Path) -> None:
     figure, axes = plt.subplots(figsize=(6.5, 4), layout="constrained")
     axes.loglog(rank, p[order], color="C0", label="target")
     styles = {
-        "masked only": {"color": "C1", "marker": "o", "markersize": 5, "linestyle": "none"},
-        "TLI": {"color": "C2", "marker": "x", "markersize": 4, "linestyle": "none"},
+        "masked only": {"color": "C1", "marker": "o", "markersize": 2.5, "linestyle": "none"},
+        "TLI": {"color": "C2", "marker": "x", "markersize": 2.5, "linestyle": "none"},
         "RDK, eq. (3)": {"color": "C3", "marker": ".", "markersize": 1.5, "linestyle": "none"},
         "RDK, probabilities, tau = 1": {"color": "C4", "linewidth": 2},
     }
@@ -282,7 +282,7 @@ def draw_curves(records: Sequence[Record], path: Path) -> None:
         axes.set_xlabel("share of the vocabulary that is kept")
     for axes in panels[:, 0]:
         axes.set_ylabel("acceptance (mean)")
-    panels[0, 1].legend(fontsize=7.5)
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), fontsize=8, ncols=5, loc="outside lower center")
     figure.savefig(path, dpi=130)
     plt.close(figure)
 
