@@ -1,6 +1,7 @@
 """Optimal transport for multi-draft speculative decoding: one problem object, many solvers, certified plans."""
 
 from otspec import data
+from otspec.auditing import Audit, Verdict, audit
 from otspec.certificate import Optimum, optimum
 from otspec.errors import DataError, MissingExtra, ProblemError, UnknownSolver
 from otspec.front_door import solve

@@ -1,0 +1,176 @@
+"""What a rule is audited on: the instance, the law its drafts come from, and the law it is told."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from otspec.auditing.instances import Instance
+from otspec.errors import ProblemError
+from otspec.laws import FloatArray, as_float64, as_law
+from otspec.schemes import IID, DraftScheme, Greedy, HubPairs, Independent, Systematic, TopK, WithoutReplacement
+
+Builder = Callable[[FloatArray, int], DraftScheme]
+Drafter = Callable[[FloatArray, int, np.random.Generator], Any]
+
+
+def _independent(q: FloatArray, n: int) -> DraftScheme:
+    if np.shape(q)[:-1] != (n,):
+        raise ProblemError(f"q has shape {np.shape(q)}; independent drafts need a law for each, shape ({n}, V)")
+    return Independent(q)
+
+
+def _hub_pairs(q: FloatArray, n: int) -> DraftScheme:
+    if n != 2:
+        raise ProblemError(f"n is {n}; hub_pairs are pairs, pass n = 2")
+    return HubPairs(q)
+
+
+SCHEMES: dict[str, Builder] = {
+    "iid": IID,
+    "without_replacement": WithoutReplacement,
+    "greedy": Greedy,
+    "top_k": TopK,
+    "systematic": Systematic,
+    "hub_pairs": _hub_pairs,
+    "independent": _independent,
+}
+"""The draft laws by name, each made from q and n."""
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """An instance, checked, with its drafts."""
+
+    name: str
+    p: FloatArray
+    """Target law, shape (V,)."""
+    q: FloatArray
+    """What the drafts are made from, shape (V,) or (n, V)."""
+    shown: FloatArray
+    """What the rule is told in its place."""
+    declared: DraftScheme
+    """The draft law that the rule is told of: the scheme of `shown`."""
+    drafted: DraftScheme | None
+    """The law that the drafts come from; None for a drafter of the user's, whose law is not known."""
+
+    @property
+    def vocab(self) -> int:
+        """Number of tokens V."""
+        return self.p.size
+
+    @property
+    def n(self) -> int:
+        """Drafts per position."""
+        return self.declared.n
+
+
+@dataclass(frozen=True, eq=False)
+class Drafting:
+    """How drafts are made, and what the rule is told about it."""
+
+    scheme: Builder
+    """The declared law, from what is shown."""
+    drafted: Builder | None
+    """The true one, from q; None for a drafter of the user's."""
+    drafter: Drafter | None
+    shown: Callable[[FloatArray], Any] | None
+    label: str
+    rows: bool
+    """Whether the scheme takes a q for each draft."""
+
+    @classmethod
+    def of(cls, scheme: Any, drafter: Any, shown: Callable[[FloatArray], Any] | None) -> Drafting:
+        """From the arguments of `otspec.audit`.
+
+        Raises
+        ------
+        ProblemError
+            If the scheme is not known, or the drafter cannot be called as one.
+        """
+        declared, label = _builder("scheme", scheme)
+        rows = scheme == "independent"
+        if drafter is None:
+            return cls(declared, declared, None, shown, label, rows)
+        if callable(drafter) and len(required(drafter)) == 3:
+            return cls(declared, None, drafter, shown, f"{_name(drafter)}, declared {label}", rows)
+        drafted, true_label = _builder("drafter", drafter)
+        return cls(declared, drafted, None, shown, f"{true_label}, declared {label}", rows)
+
+    def case(self, instance: Instance, n: int) -> Case:
+        """Check an instance, and set its drafts up.
+
+        Raises
+        ------
+        ProblemError
+            If p or q is no law, or the scheme cannot draw n drafts from it.
+        """
+        p = as_law("p", instance.p)
+        q = _laws("q", instance.q)
+        shown = q if self.shown is None else _laws("shown(q)", self.shown(q.copy()))
+        declared = self.scheme(shown, n)
+        if self.drafted is self.scheme and self.shown is None:
+            drafted: DraftScheme | None = declared
+        else:
+            drafted = None if self.drafted is None else self.drafted(q, n)
+        for made in (declared, drafted):
+            if made is not None and (made.n != n or made.vocab != p.size):
+                raise ProblemError(
+                    f"{type(made).__name__} draws {made.n} of {made.vocab} tokens; the audit is of n = {n}, "
+                    f"and p has {p.size} tokens"
+                )
+        return Case(instance.name, p, q, shown, declared, drafted)
+
+    def cases(self, instances: Iterable[Instance], n: int) -> list[Case]:
+        """Those of our own instances that the scheme can draw n drafts from."""
+        found = []
+        for instance in instances:
+            try:
+                found.append(self.case(instance, n))
+            except ProblemError:  # such as five distinct drafts of three tokens
+                continue
+        return found
+
+
+def required(call: Callable[..., Any]) -> list[str]:
+    """Names of the arguments that a call by position has to give.
+
+    Raises
+    ------
+    ProblemError
+        If the signature cannot be read.
+    """
+    try:
+        parameters = inspect.signature(call).parameters.values()
+    except (TypeError, ValueError) as error:
+        raise ProblemError(f"cannot read the signature of {call!r}; wrap it in a function ({error})") from error
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [entry.name for entry in parameters if entry.kind in positional and entry.default is entry.empty]
+
+
+def _builder(argument: str, value: Any) -> tuple[Builder, str]:
+    if isinstance(value, str):
+        if value not in SCHEMES:
+            raise ProblemError(f"no draft law {value!r}; known: {', '.join(SCHEMES)}, or pass a function of (q, n)")
+        return SCHEMES[value], value
+    if callable(value):
+        return value, _name(value)
+    raise ProblemError(f"{argument} is {value!r}; pass one of {', '.join(SCHEMES)}, or a function of (q, n)")
+
+
+def _name(call: Any) -> str:
+    return getattr(call, "__name__", type(call).__name__)
+
+
+def _laws(name: str, values: Any) -> FloatArray:
+    """One law, or one for each draft."""
+    array = as_float64(name, values)
+    if array.ndim < 2:
+        return as_law(name, array)
+    rows = np.stack([as_law(f"{name}[{row}]", law) for row, law in enumerate(array)])
+    rows.flags.writeable = False
+    return rows

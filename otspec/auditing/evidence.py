@@ -1,0 +1,96 @@
+"""Evidence against "the rule is lossless" that may be looked at as often as one likes.
+
+An *e-process* is a non-negative process that starts at 1 and does not grow on average if the hypothesis holds.  By
+Ville's inequality [ville1939etude] it then ever reaches 1/alpha with probability at most alpha, whenever one looks and
+for whatever reason one stops [ramdas2023game].  Averages of e-processes are e-processes again, and so is the product of
+those that bet on different draws.  All functions return logarithms.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import gammaln, logsumexp, xlogy
+
+from otspec.laws import FloatArray, IntArray
+from otspec.tolerances import TIE_TOL
+
+CONCENTRATIONS = 4.0 ** np.arange(10)
+"""Of the alternatives, Dirichlet laws around the target: they are off by about 1, 1/2, 1/4, ... 1/512."""
+
+STAKES = 0.5 ** np.arange(1, 11)
+"""Shares of the wealth to bet on more acceptance than the optimum."""
+
+
+def log_evidence(counts: IntArray, law: FloatArray) -> float:
+    """Evidence that independent draws with these counts, shape (k,), do not come from the law, shape (k,).
+
+    The likelihood of the draws if their law were itself drawn from a mixture of Dirichlet laws, over the likelihood
+    under `law`: a test martingale.  Infinite once a token of probability 0 is drawn.
+    """
+    return _mean(_by_alternative(counts[None], law))
+
+
+def log_dependence(transitions: IntArray, law: FloatArray) -> float:
+    """Evidence that a draw depends on the one before: `transitions` counts, shape (k, k), the pairs (before, after).
+
+    For each token before, the tokens after it are independent draws from the law, if the rule is lossless; the
+    product of these tests is the test of a Markov chain, all rows off by about as much.
+    """
+    return _mean(_by_alternative(transitions[transitions.any(axis=1)], law))
+
+
+def log_excess(hits: int, draws: int, optimum: float) -> float:
+    """Evidence that the output is a draft more often than alpha*: betting on it at several stakes."""
+    optimum = min(max(optimum, 0.0) + TIE_TOL, 1.0)
+    won, lost = np.log1p(STAKES * (1.0 - optimum) / optimum), np.log1p(-STAKES)
+    return _mean(hits * won + (draws - hits) * lost)
+
+
+def log_average_and_product(logs: FloatArray) -> float:
+    """Half the average and half the product of e-values of separate draws.
+
+    The average finds one bad instance among many good ones, at the cost of a factor: their number.  The product finds
+    a little evidence on each.  Both together lose at most a factor 2 against the better.
+    """
+    average, product = _mean(logs), logs.sum()
+    return float(np.logaddexp(average, product) - math.log(2))
+
+
+def tv_radius(draws: int, cells: int, miss: float) -> float:
+    """Distance, in total variation, within which `draws` independent draws lie of their law, but with probability miss.
+
+    Its mean is at most sqrt((cells - 1) / draws) / 2, by Jensen's and the Cauchy-Schwarz inequality, and one draw moves
+    it by at most 1 / draws, so McDiarmid's inequality bounds what is above the mean [mcdiarmid1989method].
+    """
+    return 0.5 * math.sqrt((cells - 1) / draws) + rate_radius(draws, miss)
+
+
+def rate_radius(draws: int, miss: float) -> float:
+    """One-sided distance of a share of `draws` from its probability, but with probability miss [hoeffding1963]."""
+    return math.sqrt(-math.log(miss) / (2 * draws))
+
+
+def at_look(miss: float, look: int) -> float:
+    """The part of an error probability that look number 0, 1, 2, ... may spend: they add up to at most `miss`."""
+    return miss / ((look + 1) * (look + 2))
+
+
+def _by_alternative(counts: IntArray, law: FloatArray) -> FloatArray:
+    """Log of the likelihood ratio of counts, shape (rows, k), under each alternative, the rows multiplied."""
+    seen = counts.any(axis=0)
+    if (law[seen] == 0).any():
+        return np.full(1 + CONCENTRATIONS.size, np.inf)
+    counts, law = counts[:, law > 0], law[law > 0]
+    flat = np.full(law.size, 0.5)  # catches a token of tiny probability when it is first drawn
+    priors = np.vstack((flat, CONCENTRATIONS[:, None] * law))
+    totals, draws = priors.sum(axis=1), counts.sum(axis=1)
+    drawn = gammaln(priors[:, None] + counts) - gammaln(priors[:, None])
+    ratio = drawn.sum(axis=2) - gammaln(totals[:, None] + draws) + gammaln(totals[:, None]) - xlogy(counts, law).sum(1)
+    return ratio.sum(axis=1)
+
+
+def _mean(logs: FloatArray) -> float:
+    """Log of the mean of exp(logs)."""
+    return float(logsumexp(logs)) - math.log(logs.size)

@@ -1,0 +1,60 @@
+"""What both kinds of audit tell the user beside the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from otspec.auditing.cases import Case
+from otspec.auditing.forms import Invalid
+from otspec.auditing.report import Figures, Finding, Witness
+
+
+def of_invalid(invalid: Invalid) -> Finding:
+    """An output that is none."""
+    where = "" if invalid.case is None else f"on {invalid.case.name!r}"
+    where += "" if invalid.drafts is None else f", drafts {invalid.drafts.tolist()}"
+    return Finding(f"{where}: {invalid.message}" if where else invalid.message, bias=True)
+
+
+def of_mutations(mutations: Mapping[str, Case]) -> list[Finding]:
+    """Arguments that the rule wrote to."""
+    return [
+        Finding(f"the rule writes to its argument {name} (seen on {case.name!r}); copy it first", bias=False)
+        for name, case in mutations.items()
+    ]
+
+
+def of_excess(figures: Sequence[Figures], tol: float) -> list[Finding]:
+    """Acceptance above alpha*, which proves a bias by itself."""
+    excess = np.array([one.excess for one in figures])
+    above = int((excess > tol).sum())
+    if above == 0:
+        return []
+    more = f"on {above} of {len(figures)} instances, by up to {excess.max():.4f}"
+    return [Finding(f"it accepts more than any lossless rule can: {more} above alpha*", bias=True)]
+
+
+def of_drafts(figures: Sequence[Figures], tol: float) -> list[Finding]:
+    """Drafts that come from another law than the rule is told of."""
+    off = np.array([one.drafts_tv for one in figures if one.drafts_tv is not None])
+    if off.size == 0 or off.max() <= tol:
+        return []
+    by = f"off by {off.mean():.4f} on average, at most {off.max():.4f}, in total variation"
+    return [Finding(f"the drafts do not have the law that the rule is told of: {by}", bias=False)]
+
+
+def of_refusals(refusals: Sequence[str], cases: int) -> list[Finding]:
+    """Instances that a solver does not take."""
+    if not refusals:
+        return []
+    return [Finding(f"refused on {len(refusals)} of {cases} instances: {refusals[0]}", bias=False)]
+
+
+def witness(case: Case, seed: int, output: Any, invalid: Invalid | None = None) -> Witness:
+    """All that is needed to see an instance again."""
+    drafts = None if invalid is None or invalid.drafts is None else invalid.drafts.tolist()
+    shown = np.asarray(output, dtype=np.float64).tolist()
+    return Witness(case.name, case.p.tolist(), case.q.tolist(), case.shown.tolist(), case.n, seed, shown, drafts)

@@ -1,0 +1,353 @@
+"""The forms that a rule can have, each brought to one of two: the law of the output, or a draw of it."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from otspec.auditing.cases import Case, required
+from otspec.errors import ProblemError
+from otspec.extras import require
+from otspec.front_door import solve
+from otspec.laws import FloatArray, IntArray, draw
+from otspec.plans import Plan
+from otspec.problem import Problem
+from otspec.registry import Solver, get
+
+
+class Form(StrEnum):
+    """How a rule is called, always by position; the value is its name in `otspec.audit`."""
+
+    RNG = "rng"
+    """(p, q, drafts, numpy Generator) to a token."""
+    UNIFORMS = "uniforms"
+    """(p, q, drafts, uniforms) to a token."""
+    LAW = "law"
+    """(p, q, drafts) to the law of the output, shape (V,)."""
+    TORCH = "torch"
+    """Batched, (p, q, drafts, torch Generator) to tokens, shape (B,)."""
+    TORCH_UNIFORMS = "torch_uniforms"
+    """Batched, (p, q, drafts, uniforms) to tokens, shape (B,)."""
+    PLAN = "plan"
+    """(problem) to an `otspec.Plan`."""
+
+
+FOURTH = {
+    "rng": Form.RNG,
+    "uniforms": Form.UNIFORMS,
+    "u": Form.UNIFORMS,
+    "coins": Form.UNIFORMS,
+    "generator": Form.TORCH,
+}
+"""Forms by the name of the fourth argument."""
+
+
+class Invalid(Exception):
+    """The rule gave no token, or no law, for these drafts."""
+
+    def __init__(self, message: str, drafts: IntArray | None, case: Case | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.drafts = drafts
+        self.case = case
+
+
+class Refused(Exception):
+    """A solver does not take the case."""
+
+
+class Outcome(NamedTuple):
+    """What a rule did with one tuple of drafts."""
+
+    token: int
+    accepted: int | None
+    """Which draft it says it accepted, -1 for none; None if it does not say."""
+
+
+class Given(NamedTuple):
+    """What a rule said of the law of its output, given the drafts."""
+
+    law: FloatArray
+    accepted: float | None
+    """P(it accepts a draft); None if it does not say."""
+
+
+def detect(rule: Any) -> Form:
+    """The form of a rule, by the number of its arguments and the name of the fourth.
+
+    Raises
+    ------
+    ProblemError
+        If they do not tell.
+    """
+    if isinstance(rule, str | Solver):
+        return Form.PLAN
+    if not callable(rule):
+        raise ProblemError(f"the rule is {rule!r}; pass a callable, or the name of a solver")
+    names = required(rule)
+    if len(names) == 1:
+        return Form.PLAN
+    if len(names) == 3:
+        return Form.LAW
+    if len(names) == 4 and names[3] in FOURTH:
+        return FOURTH[names[3]]
+    raise ProblemError(
+        f"cannot tell the form of a rule of ({', '.join(names)}); name the fourth argument "
+        f"{', '.join(FOURTH)}, or pass form= one of {', '.join(Form)}"
+    )
+
+
+class _Inputs:
+    """The copies of p and q that a rule is handed, and whether it left them alone."""
+
+    def __init__(self, *arrays: FloatArray) -> None:
+        self.originals = arrays
+        self.copies = [array.copy() for array in arrays]
+        self._bytes = [array.tobytes() for array in arrays]
+
+    def mutated(self) -> list[str]:
+        """Names of what the rule changed; it is then restored."""
+        names = []
+        for place, before in enumerate(self._bytes):
+            if self.copies[place].tobytes() != before:
+                names.append("pq"[place])
+                self.copies[place] = self.originals[place].copy()
+        return names
+
+
+class Rule:
+    """A rule that is called with one tuple of drafts at a time.
+
+    Parameters
+    ----------
+    call : callable, solver or str
+        The user's.
+    form : Form
+    coins : int
+        Uniforms for each call of a rule that takes them.
+    tol : float
+        How far a law may be off 1 in total, or below 0.
+    """
+
+    def __init__(self, call: Any, form: Form, coins: int, tol: float) -> None:
+        self.form = form
+        self.mutations: dict[str, Case] = {}
+        """What the rule wrote to, and where that was first seen."""
+        self._call = call
+        self._coins = coins
+        self._tol = tol
+        self._inputs: dict[Case, _Inputs] = {}
+        self._plans: dict[Case, Plan] = {}
+
+    @property
+    def has_law(self) -> bool:
+        """Whether it gives the exact law of the output."""
+        return self.form in (Form.LAW, Form.PLAN)
+
+    def start(self, rng: np.random.Generator) -> None:
+        """Begin a new text, if the rule cares."""
+        start(self._call, rng)
+
+    def prepare(self, case: Case) -> None:
+        """Solve the case, for a rule that is a solver.
+
+        Raises
+        ------
+        Refused
+            If the solver gives no plan for it.
+        """
+        if self.form is Form.PLAN and case not in self._plans:
+            problem = Problem(case.p, case.declared)
+            if not isinstance(self._call, str | Solver):
+                self._plans[case] = self._call(problem)
+                return
+            result = solve(problem, self._call, strict=False)
+            if result.plan is None:
+                raise Refused(result.message)
+            self._plans[case] = result.plan
+
+    def law(self, case: Case, drafts: IntArray) -> Given:
+        """Exact law of the output given the drafts.
+
+        Raises
+        ------
+        Invalid
+            If it is none.
+        """
+        if self.form is Form.PLAN:
+            answer = self._try(case, drafts, lambda: self._plans[case].conditional(drafts))
+        else:
+            answer = self._ask(case, drafts)
+        values, accepted = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
+        law = _as_law(values, case, drafts, self._tol)
+        return Given(law, None if accepted is None else float(accepted))
+
+    def sample(self, case: Case, drafts: IntArray, rng: np.random.Generator) -> Outcome:
+        """Draw an output.
+
+        Raises
+        ------
+        Invalid
+            If it is no token.
+        """
+        if self.form is Form.LAW:
+            return Outcome(int(draw(np.maximum(self.law(case, drafts).law, 0.0), rng)), None)
+        if self.form is Form.PLAN:
+            answer: Any = self._try(case, drafts, lambda: self._plans[case].sample(drafts, rng))
+        else:
+            answer = self._ask(case, drafts, rng if self.form is Form.RNG else rng.random(self._coins))
+        return _as_outcome(answer, case, drafts)
+
+    def _ask(self, case: Case, drafts: IntArray, *coins: Any) -> Any:
+        inputs = self._inputs.get(case)
+        if inputs is None:
+            inputs = self._inputs[case] = _Inputs(case.p, case.shown)
+        handed = drafts.copy()
+        answer = self._try(case, drafts, lambda: self._call(*inputs.copies, handed, *coins))
+        for name in inputs.mutated():
+            self.mutations.setdefault(name, case)
+        if handed.tobytes() != drafts.tobytes():
+            self.mutations.setdefault("drafts", case)
+        return answer
+
+    def _try(self, case: Case, drafts: IntArray, call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except Exception as error:
+            raise Invalid(f"raises {_said(error)}", drafts, case) from error
+
+
+class BatchedRule:
+    """A rule on torch tensors that is called with many rows at a time, of several instances."""
+
+    has_law = False
+
+    def __init__(self, call: Any, form: Form, coins: int) -> None:
+        self.form = form
+        self.mutations: dict[str, Case] = {}
+        self._call = call
+        self._coins = coins
+        self._torch = require("torch")
+        self._generator: Any = None
+
+    def start(self, rng: np.random.Generator) -> None:
+        """Begin a new text, if the rule cares."""
+        start(self._call, rng)
+
+    def prepare(self, case: Case) -> None:
+        """Nothing to prepare."""
+
+    def sample_rows(
+        self, cases: Sequence[Case], owner: IntArray, drafts: IntArray, rng: np.random.Generator
+    ) -> tuple[IntArray, IntArray | None]:
+        """Tokens, shape (B,), and accepted drafts, if the rule says, of one call; row b belongs to cases[owner[b]].
+
+        Raises
+        ------
+        Invalid
+            If they are none.
+        """
+        torch = self._torch
+        if self._generator is None:
+            self._generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
+        arrays = [np.stack([case.p for case in cases])[owner], np.stack([case.shown for case in cases])[owner], drafts]
+        tensors = [torch.tensor(array) for array in arrays]
+        coins: Any = self._generator
+        if self.form is Form.TORCH_UNIFORMS:
+            coins = torch.tensor(rng.random((len(owner), self._coins)))
+        try:
+            answer = self._call(*tensors, coins)
+        except Exception as error:
+            raise Invalid(f"raises {_said(error)}", None) from error
+        for name, array, tensor in zip(("p", "q", "drafts"), arrays, tensors, strict=True):
+            if name not in self.mutations and not np.array_equal(array, tensor.numpy()):
+                self.mutations[name] = cases[0]
+        tokens, accepted = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
+        tokens = _integers(tokens, "tokens", len(owner))
+        accepted = None if accepted is None else _integers(accepted, "accepted drafts", len(owner))
+        for row in range(len(owner)):
+            case = cases[owner[row]]
+            _check(Outcome(int(tokens[row]), None if accepted is None else int(accepted[row])), case, drafts[row])
+        return tokens, accepted
+
+
+def start(call: Any, rng: np.random.Generator) -> None:
+    """Tell a rule or a drafter that a new text begins, if it has a method `start`."""
+    begin = getattr(call, "start", None)
+    if begin is not None:
+        begin(rng)
+
+
+def rule_of(call: Any, form: str | None, coins: int, tol: float) -> Rule | BatchedRule:
+    """Bring the user's rule to a common form.
+
+    Raises
+    ------
+    ProblemError
+        If its form is unknown or cannot be told.
+    UnknownSolver
+        If it is the name of no solver.
+    """
+    if form is not None and form not in set(Form):
+        raise ProblemError(f"form is {form!r}; known: {', '.join(Form)}")
+    kind = detect(call) if form is None else Form(form)
+    if isinstance(call, str):
+        call = get(call)
+    if kind in (Form.TORCH, Form.TORCH_UNIFORMS):
+        return BatchedRule(call, kind, coins)
+    return Rule(call, kind, coins, tol)
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _as_law(values: Any, case: Case, drafts: IntArray, tol: float) -> FloatArray:
+    try:
+        law = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise Invalid(f"returns {values!r}, no law", drafts, case) from error
+    if law.shape != (case.vocab,):
+        raise Invalid(f"returns an array of shape {law.shape}, not a law of shape ({case.vocab},)", drafts, case)
+    if not np.isfinite(law).all():
+        raise Invalid(f"returns a law that holds {law[int(np.argmin(np.isfinite(law)))]}", drafts, case)
+    if law.min() < -tol:
+        raise Invalid(f"returns a law that holds {law.min():.6g}, below 0", drafts, case)
+    if abs(law.sum() - 1) > tol:
+        raise Invalid(f"returns a law that sums to {law.sum():.9g} (allowed: 1 +/- {tol:g})", drafts, case)
+    return law
+
+
+def _as_outcome(answer: Any, case: Case, drafts: IntArray) -> Outcome:
+    token, accepted = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
+    try:
+        outcome = Outcome(operator.index(token), None if accepted is None else operator.index(accepted))
+    except TypeError as error:
+        raise Invalid(f"returns {answer!r}, which is no token id", drafts, case) from error
+    _check(outcome, case, drafts)
+    return outcome
+
+
+def _check(outcome: Outcome, case: Case, drafts: IntArray) -> None:
+    token, accepted = outcome
+    if not 0 <= token < case.vocab:
+        raise Invalid(f"returns token {token}; token ids run from 0 to {case.vocab - 1}", drafts, case)
+    if accepted is None:
+        return
+    if not -1 <= accepted < case.n:
+        raise Invalid(f"says that it accepted draft {accepted}; drafts are 0 to {case.n - 1}, or -1", drafts, case)
+    if accepted >= 0 and drafts[accepted] != token:
+        raise Invalid(
+            f"says that it accepted draft {accepted}, token {drafts[accepted]}, and returns token {token}", drafts, case
+        )
+
+
+def _integers(values: Any, what: str, rows: int) -> IntArray:
+    array = np.asarray(values.cpu() if hasattr(values, "cpu") else values)
+    if array.shape != (rows,) or not np.issubdtype(array.dtype, np.integer):
+        raise Invalid(f"returns {what} of shape {array.shape} and type {array.dtype}, not {rows} integers", None)
+    return array.astype(np.int64)

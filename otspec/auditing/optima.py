@@ -1,0 +1,23 @@
+"""alpha* beside which an audit sets the acceptance of a rule."""
+
+from __future__ import annotations
+
+from otspec.auditing.cases import Case
+from otspec.problem import Problem
+from otspec.schemes import IID, DraftScheme
+
+
+def optimum_of(case: Case) -> float | None:
+    """alpha* of the drafts, or an upper bound where it is dear; None if their law is not known."""
+    return None if case.drafted is None else _bound(case, case.drafted)
+
+
+def optimum_iid(case: Case) -> float | None:
+    """alpha* of as many i.i.d. drafts; None where each draft has a law of its own."""
+    return _bound(case, IID(case.q, case.n)) if case.q.ndim == 1 else None
+
+
+def _bound(case: Case, scheme: DraftScheme) -> float:
+    from otspec.solvers.rules import upper_bound  # late, because the package exports the audit and solvers import it
+
+    return min(upper_bound(Problem(case.p, scheme)), 1.0)
