@@ -1,7 +1,7 @@
 """Optimal transport for multi-draft speculative decoding: one problem object, many solvers, certified plans."""
 
 from otspec import data
-from otspec.auditing import Audit, Verdict, audit
+from otspec.auditing import Audit, AuditVerdict, audit
 from otspec.certificate import Optimum, optimum
 from otspec.errors import DataError, MissingExtra, ProblemError, UnknownSolver
 from otspec.front_door import solve
@@ -16,6 +16,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "IID",
+    "Audit",
+    "AuditVerdict",
     "Batch",
     "DataError",
     "DraftScheme",
@@ -36,6 +38,7 @@ __all__ = [
     "UnknownSolver",
     "Verdict",
     "WithoutReplacement",
+    "audit",
     "available",
     "canonical_decomposition",
     "data",

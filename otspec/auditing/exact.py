@@ -11,7 +11,7 @@ from otspec.auditing import findings as found
 from otspec.auditing.cases import Case
 from otspec.auditing.forms import Invalid, Refused, Rule
 from otspec.auditing.optima import optimum_iid, optimum_of
-from otspec.auditing.report import Figures, Finding, Outcome, Progress, Settings, Verdict, Witness
+from otspec.auditing.report import AuditVerdict, Figures, Finding, Outcome, Progress, Settings, Witness
 from otspec.laws import FloatArray
 
 MAX_TUPLES = 5_000
@@ -62,16 +62,16 @@ def enumerate_all(rule: Rule, cases: Sequence[Case], settings: Settings, progres
 
 def _judge(
     worst: Enumerated | None, broken: Sequence[Invalid], findings: Sequence[Finding], cases: int, tol: float
-) -> tuple[Verdict, str]:
+) -> tuple[AuditVerdict, str]:
     if worst is not None and worst.figures.tv > tol:
         off = f"the output law is off p by {worst.figures.tv:.4g} in total variation on {worst.case.name!r}"
-        return Verdict.NOT_LOSSLESS, off
+        return AuditVerdict.NOT_LOSSLESS, off
     if broken:
-        return Verdict.NOT_LOSSLESS, f"no valid law on {len(broken)} of {cases} instances; {findings[0].message}"
+        return AuditVerdict.NOT_LOSSLESS, f"no valid law on {len(broken)} of {cases} instances; {findings[0].message}"
     if worst is None:
-        return Verdict.INCONCLUSIVE, "the solver refuses every instance"
+        return AuditVerdict.INCONCLUSIVE, "the solver refuses every instance"
     most = max(worst.figures.tv, 0.0)
-    return Verdict.LOSSLESS, f"the output law is p on every instance, to within {most:.1g} in total variation"
+    return AuditVerdict.LOSSLESS, f"the output law is p on every instance, to within {most:.1g} in total variation"
 
 
 def _witness(worst: Enumerated | None, broken: Sequence[Invalid], seed: int) -> Witness | None:
@@ -105,7 +105,7 @@ def enumerate_case(rule: Rule, case: Case) -> Enumerated:
         draws=0,
         tv=tv,
         tv_interval=(tv, tv),
-        membership=membership,
+        membership=float(membership),
         membership_error=0.0,
         step_acceptance=steps,
         optimum=optimum_of(case),

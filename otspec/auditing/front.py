@@ -33,7 +33,7 @@ def audit(
     method: str = "auto",
     uniforms: int | None = None,
     pairs: bool = True,
-    draws: int = 1_000_000,
+    budget: int = 1_000_000,
     alpha: float = 1e-3,
     confidence: float = 0.99,
     resolution: float = 0.05,
@@ -87,8 +87,8 @@ def audit(
         Uniforms for each call of a rule that takes them, by default 2 n + 1.
     pairs : bool
         Test also whether consecutive outputs are independent.
-    draws : int
-        Budget: calls of the rule.
+    budget : int
+        Calls of a rule that is sampled, at most.
     alpha : float
         Bound on the probability that the tests call a lossless rule "not lossless".
     confidence : float
@@ -114,7 +114,7 @@ def audit(
     MissingExtra
         If the rule takes torch tensors, or is a solver whose package is missing.
     """
-    settings = Settings(as_count("n", n), seed, alpha, confidence, resolution, tol, as_count("draws", draws))
+    settings = Settings(as_count("n", n), seed, alpha, confidence, resolution, tol, as_count("budget", budget))
     if method not in ("auto", "exact", "sampled"):
         raise ProblemError(f"method is {method!r}; known: auto, exact, sampled")
     auditor = rule_of(rule, form, as_count("uniforms", 2 * n + 1 if uniforms is None else uniforms), tol)

@@ -103,7 +103,7 @@ def _tail(smallest: float) -> Kind:
 
 def _float32(rng: Rng, vocab: int) -> Pair:
     p, q = np.exp(2 * rng.normal(size=(2, vocab))).astype(np.float32)
-    return np.float64(p / p.sum()), np.float64(q / q.sum())
+    return (p / p.sum()).astype(np.float64), (q / q.sum()).astype(np.float64)
 
 
 def _heavy_tail(rng: Rng, vocab: int) -> Pair:

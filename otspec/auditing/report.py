@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -31,7 +32,7 @@ class Settings:
     confidence: float
     resolution: float
     tol: float
-    draws: int
+    budget: int
 
     def __post_init__(self) -> None:
         for name in ("alpha", "confidence", "resolution"):
@@ -41,7 +42,7 @@ class Settings:
             raise ProblemError(f"tol is {self.tol}; it is a distance in [0, 1)")
 
 
-class Verdict(StrEnum):
+class AuditVerdict(StrEnum):
     """What the audit says of a rule."""
 
     LOSSLESS = "lossless"
@@ -130,7 +131,7 @@ class Witness:
 class Outcome:
     """What an audit came to."""
 
-    verdict: Verdict
+    verdict: AuditVerdict
     reason: str
     """One sentence with the numbers that decided the verdict."""
     method: str
@@ -154,7 +155,7 @@ class Audit:
     drafts: str
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> AuditVerdict:
         """lossless, not lossless, or inconclusive."""
         return self.outcome.verdict
 
@@ -211,7 +212,9 @@ class Audit:
         lines = [f"{self.verdict.upper()}: {self.reason}", ""]
         lines += [f"{name:<{MARGIN}}{text}" for name, text in self._lines().items()]
         lines += [f"{'finding':<{MARGIN}}{finding.message}" for finding in self.findings]
-        return "\n".join(lines if self.worst is None else [*lines, *_witness_lines(self.worst)])
+        if self.worst is not None and self.verdict is not AuditVerdict.LOSSLESS:
+            lines += _witness_lines(self.worst)
+        return "\n".join(textwrap.fill(line, WIDTH, subsequent_indent=" " * MARGIN) for line in lines)
 
     def _lines(self) -> dict[str, str]:
         lines = {"rule": f"{self.rule}, as {self.form}", "drafts": f"{self.drafts}, n = {self.settings.n}"}
@@ -250,6 +253,9 @@ class Audit:
 
 MARGIN = 13
 """Characters before the text of a line."""
+
+WIDTH = 110
+"""Characters of a line."""
 
 
 def _witness_lines(worst: Witness) -> list[str]:

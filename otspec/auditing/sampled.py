@@ -9,14 +9,17 @@ import numpy as np
 
 from otspec.auditing import findings as found
 from otspec.auditing.cases import Case
-from otspec.auditing.evidence import at_look, log_average_and_product
+from otspec.auditing.evidence import log_average_and_product
 from otspec.auditing.forms import BatchedRule, Invalid, Refused, Rule
-from otspec.auditing.report import Figures, Finding, Outcome, Progress, Settings, Test, Verdict, Witness
+from otspec.auditing.report import AuditVerdict, Figures, Finding, Outcome, Progress, Settings, Test, Witness
 from otspec.auditing.sampling import TEXT, Sampler
 from otspec.auditing.tally import Tally
 
 FIRST_LOOK = 50
-"""Texts of each instance before the first look; every look doubles what is drawn."""
+"""Texts of each instance before the first look."""
+
+GROWTH = 0.4
+"""Every further look is taken after so many times the draws so far."""
 
 DOUBT = math.log(20)
 """An audit does not vouch for a rule while the evidence against it is above this."""
@@ -46,7 +49,7 @@ def sample_all(
         except Invalid as error:
             invalid = error
             break
-        progress(trial.draws, settings.draws)
+        progress(trial.draws, settings.budget)
     findings = [
         *([] if invalid is None else [found.of_invalid(invalid)]),
         *trial.findings(),
@@ -75,36 +78,50 @@ class Trial:
     def __init__(self, tallies: list[Tally], names: tuple[str, ...], settings: Settings) -> None:
         self.tallies = tallies
         self.tests: tuple[Test, ...] = ()
-        self.figures: tuple[Figures, ...] = ()
         self.draws = 0
         self._names = names
         self._settings = settings
-        self._looks = 0
+        self._miss = (1 - settings.confidence) / max(len(tallies), 1)
 
     @property
-    def goes_on(self) -> bool:
-        """Whether there is something to find out, and the budget for it."""
-        return self._next > 0 and not self.biased and not self.resolved
-
-    @property
-    def _next(self) -> int:
-        """Texts of each instance to draw next: as many as so far, or what the budget leaves."""
-        share = TEXT * len(self.tallies)
-        return min(max(self.draws // share, FIRST_LOOK), (self._settings.draws - self.draws) // share)
+    def figures(self) -> tuple[Figures, ...]:
+        """What has been measured so far."""
+        return tuple(tally.figures for tally in self.tallies if tally.figures is not None)
 
     @property
     def biased(self) -> list[Test]:
-        """Tests of the output that reject; drafts of another law than declared do not make a rule lossy by themselves."""
+        """Tests of the output that reject: a drafter that is off does not make a rule lossy by itself."""
         return [test for test in self.tests if test.rejected and test.name != "drafter"]
 
     @property
     def resolved(self) -> bool:
         """Whether every instance is known to the resolution, with no doubt left."""
-        return (
-            bool(self.figures)
-            and max(one.tv_interval[1] for one in self.figures) <= self._settings.resolution
-            and all(test.evidence <= DOUBT for test in self.tests if test.name != "drafter")
-        )
+        return not self._open
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether there is something to find out, and the budget for it."""
+        return self._texts > 0 and not self.biased and not self.resolved
+
+    @property
+    def _open(self) -> list[Tally]:
+        """Instances to draw from: those not known to the resolution, or all while there is doubt."""
+        if any(test.evidence > DOUBT for test in self.tests if test.name != "drafter"):
+            return self.tallies
+        return [
+            tally
+            for tally in self.tallies
+            if tally.figures is None or tally.figures.tv_interval[1] > self._settings.resolution
+        ]
+
+    @property
+    def _texts(self) -> int:
+        """Texts of each open instance to draw next."""
+        if not self._open:
+            return 0
+        most = max(tally.draws for tally in self._open)
+        affordable = (self._settings.budget - self.draws) // (TEXT * len(self._open))
+        return min(max(int(GROWTH * most / TEXT), FIRST_LOOK), affordable)
 
     def draw(self, sampler: Sampler) -> None:
         """One more round, and a look.
@@ -114,14 +131,12 @@ class Trial:
         Invalid
             If the rule or the drafter gives nothing valid.
         """
-        texts = self._next
-        for tally, more in zip(self.tallies, sampler.draw([tally.case for tally in self.tallies], texts), strict=True):
+        texts, tallies = self._texts, self._open
+        for tally, more in zip(tallies, sampler.draw([tally.case for tally in tallies], texts), strict=True):
             tally.add(more)
-        self.draws += len(self.tallies) * texts * TEXT
+            tally.look(self._miss)
+        self.draws += len(tallies) * texts * TEXT
         self.tests = tuple(self._test(name) for name in self._names)
-        miss = at_look((1 - self._settings.confidence) / len(self.tallies), self._looks)
-        self.figures = tuple(tally.figures(miss) for tally in self.tallies)
-        self._looks += 1
 
     def _test(self, name: str) -> Test:
         logs = np.array([AGAINST[name](tally) for tally in self.tallies])
@@ -129,32 +144,30 @@ class Trial:
         worst = self.tallies[int(logs.argmax())].case.name
         return Test(name, HYPOTHESES[name], log_average_and_product(logs), threshold, worst)
 
-    def judge(self, invalid: Invalid | None) -> tuple[Verdict, str]:
+    def judge(self, invalid: Invalid | None) -> tuple[AuditVerdict, str]:
         """The verdict, and why."""
         settings = self._settings
         if invalid is not None:
-            return Verdict.NOT_LOSSLESS, f"no valid output: {found.of_invalid(invalid).message}"
+            return AuditVerdict.NOT_LOSSLESS, f"no valid output: {found.of_invalid(invalid).message}"
         if self.biased:
-            claims = " and that ".join(test.hypothesis for test in self.biased)
-            return Verdict.NOT_LOSSLESS, f"{self.draws:,} draws contradict that {claims} (alpha = {settings.alpha:g})"
+            claim = self.biased[0].hypothesis
+            return (
+                AuditVerdict.NOT_LOSSLESS,
+                f"{self.draws:,} draws contradict that {claim} (alpha = {settings.alpha:g})",
+            )
         if not self.tallies:
-            return Verdict.INCONCLUSIVE, "the solver refuses every instance"
+            return AuditVerdict.INCONCLUSIVE, "the solver refuses every instance"
         if not self.figures:
-            return Verdict.INCONCLUSIVE, f"draws = {settings.draws:,} is not enough to look once; allow for more"
+            return AuditVerdict.INCONCLUSIVE, f"a budget of {settings.budget:,} draws is not enough to look once"
         most = max(one.tv_interval[1] for one in self.figures)
         if self.resolved:
-            return Verdict.LOSSLESS, (
-                f"no evidence against it in {self.draws:,} draws, and the output law is within {most:.4f} of p on every "
-                f"instance, in total variation (confidence {settings.confidence:g}, resolution {settings.resolution:g})"
+            return AuditVerdict.LOSSLESS, (
+                f"no evidence in {self.draws:,} draws, and the output law is within {most:.4f} of p, in total "
+                f"variation, everywhere (confidence {settings.confidence:g}, resolution {settings.resolution:g})"
             )
-        if self.rejected:
-            return (
-                Verdict.INCONCLUSIVE,
-                "the drafts do not have the declared law; mend the drafter, or the scheme, first",
-            )
-        return Verdict.INCONCLUSIVE, (
+        return AuditVerdict.INCONCLUSIVE, (
             f"after {self.draws:,} draws the output law is known to be within {most:.4f} of p in total variation, and "
-            f"the resolution is {settings.resolution:g}; allow for more draws, or a coarser resolution"
+            f"the resolution is {settings.resolution:g}; allow for a larger budget, or a coarser resolution"
         )
 
     def findings(self) -> list[Finding]:

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from otspec.auditing.cases import Case
-from otspec.auditing.evidence import log_dependence, log_evidence, log_excess, rate_radius, tv_radius
+from otspec.auditing.evidence import at_look, log_dependence, log_evidence, log_excess, rate_radius, tv_radius
 from otspec.auditing.optima import optimum_iid, optimum_of
 from otspec.auditing.report import Figures
 from otspec.auditing.sampling import Texts
@@ -59,9 +59,12 @@ class Tally:
     """Pairs of neighbouring texts: the last token of one and the first of the next, or first tokens in one batch."""
     tuples: IntArray = field(init=False)
     """Draws of each declared tuple of drafts, or of each first draft; the last entry counts all others."""
+    figures: Figures | None = None
+    """As of the last look."""
     hits: int = 0
     accepted: int | None = 0
     draws: int = 0
+    looks: int = 0
 
     def __post_init__(self) -> None:
         self.tokens = np.zeros(self.case.vocab, dtype=np.int64)
@@ -167,14 +170,16 @@ class Tally:
         """Log evidence that the drafts do not come from the declared law."""
         return log_evidence(self.tuples, self.draft_law)
 
-    def figures(self, miss: float) -> Figures:
-        """With intervals that all hold but with probability `miss`."""
+    def look(self, miss: float) -> None:
+        """Bring the figures up to date; their intervals hold at all looks together, but with probability `miss`."""
+        miss = at_look(miss, self.looks)
+        self.looks += 1
         shares = self._cell_counts / self.draws
         tv = float(np.abs(shares - self.law).sum()) / 2
         radius = tv_radius(self.draws, self.law.size, miss / 2)
         interval = (max(tv - radius, 0.0), min(tv + radius, 1.0))
         case = self.case
-        return Figures(
+        self.figures = Figures(
             case.name,
             case.vocab,
             self.draws,

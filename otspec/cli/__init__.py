@@ -5,6 +5,7 @@ import sys
 import typer
 
 from otspec import __version__
+from otspec.cli.audit import audit
 from otspec.cli.bench import bench
 from otspec.cli.generate import generate
 from otspec.cli.solve import solve
@@ -21,6 +22,7 @@ app = typer.Typer(
 )
 app.command()(solve)
 app.command()(bench)
+app.command()(audit)
 app.command()(solvers)
 app.command()(generate)
 app.command()(verify)

@@ -1,0 +1,87 @@
+"""`otspec audit`: is a verification rule lossless."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from otspec.auditing import AuditVerdict
+from otspec.auditing import audit as run
+from otspec.auditing.cases import SCHEMES
+from otspec.auditing.forms import Form
+from otspec.cli.console import console, progress_bar
+from otspec.cli.loading import load
+from otspec.errors import ProblemError
+from otspec.registry import available
+
+EXIT = {AuditVerdict.LOSSLESS: 0, AuditVerdict.NOT_LOSSLESS: 1, AuditVerdict.INCONCLUSIVE: 3}
+
+
+def audit(
+    rule: Annotated[str, typer.Argument(help="module:function, path/to/file.py:function, or a solver, as kseq.")],
+    scheme: Annotated[
+        str, typer.Option(help=f"Draft law: {', '.join(SCHEMES)}, or module:function of (q, n).")
+    ] = "iid",
+    n: Annotated[int, typer.Option("--n", help="Drafts per position.")] = 3,
+    drafter: Annotated[
+        str | None, typer.Option(help="Where drafts really come from: as --scheme, or module:function of (q, n, rng).")
+    ] = None,
+    shown: Annotated[str | None, typer.Option(help="The q that the rule is told: module:function of q.")] = None,
+    form: Annotated[str | None, typer.Option(help=f"How the rule is called: {', '.join(Form)}.")] = None,
+    method: Annotated[str, typer.Option(help="exact, sampled, or auto: exact where possible.")] = "auto",
+    uniforms: Annotated[int | None, typer.Option(help="Uniforms for each call of a rule that takes them.")] = None,
+    pairs: Annotated[bool, typer.Option(help="Test whether consecutive outputs are independent.")] = True,
+    budget: Annotated[int, typer.Option(help="Calls of a rule that is sampled, at most.")] = 1_000_000,
+    alpha: Annotated[float, typer.Option(help="Bound on the probability of a false alarm.")] = 1e-3,
+    confidence: Annotated[float, typer.Option(help="Of the intervals of the total variation.")] = 0.99,
+    resolution: Annotated[float, typer.Option(help="Total variation that a sampled rule has to be known to.")] = 0.05,
+    tol: Annotated[float, typer.Option(help="Total variation that an enumerated rule may be off.")] = 1e-9,
+    seed: Annotated[int, typer.Option(help="Same seed, same audit.")] = 0,
+    json: Annotated[Path | None, typer.Option("--json", help="Also write the result to this file.")] = None,
+) -> None:
+    """Find out whether a verification rule is lossless: whether its output has the target's law.
+
+    Exit status 0: lossless; 1: not lossless; 2: wrong input; 3: inconclusive.
+    """
+    with progress_bar() as bar:
+        task = bar.add_task("auditing", total=None)
+        result = run(
+            _rule(rule),
+            _scheme(scheme),
+            n,
+            seed=seed,
+            form=form,
+            drafter=None if drafter is None else _scheme(drafter),
+            shown=None if shown is None else load(shown),
+            method=method,
+            uniforms=uniforms,
+            pairs=pairs,
+            budget=budget,
+            alpha=alpha,
+            confidence=confidence,
+            resolution=resolution,
+            tol=tol,
+            progress=lambda done, most: bar.update(task, completed=done, total=most),
+        )
+    console.print(str(result), highlight=False, soft_wrap=True)
+    if json is not None:
+        json.write_text(result.to_json() + "\n")
+    raise typer.Exit(EXIT[result.verdict])
+
+
+def _rule(name: str) -> Any:
+    solvers = [info.name for info in available()]
+    if name.partition(":")[0] in solvers:
+        return name
+    if ":" not in name:
+        raise ProblemError(
+            f"{name!r} is no solver and names no function; write module:function, path/to/file.py:function, "
+            f"or one of {', '.join(solvers)}"
+        )
+    return load(name)
+
+
+def _scheme(name: str) -> Any:
+    return load(name) if ":" in name else name
