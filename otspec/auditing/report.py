@@ -236,7 +236,7 @@ class Audit:
     def _tv_line(self) -> str:
         mean = f"mean {self.mean('tv'):.4f}"
         if self.outcome.method == "exact":
-            return f"{mean}, worst {max(one.tv for one in self.instances):.4f}"
+            return f"{mean}, worst {max(one.tv for one in self.instances):.4g}"
         text = f"{mean}, noise included"
         if self.tv is not None and self.tv_interval is not None:
             text += f"; worst {self.tv:.4f} in [{self.tv_interval[0]:.4f}, {self.tv_interval[1]:.4f}]"

@@ -90,8 +90,9 @@ class Trial:
 
     @property
     def biased(self) -> list[Test]:
-        """Tests of the output that reject: a drafter that is off does not make a rule lossy by itself."""
-        return [test for test in self.tests if test.rejected and test.name != "drafter"]
+        """Tests of the output that reject, most evidence first; a drafter that is off proves no bias by itself."""
+        rejected = [test for test in self.tests if test.rejected and test.name != "drafter"]
+        return sorted(rejected, key=lambda test: -test.evidence)
 
     @property
     def resolved(self) -> bool:
@@ -162,8 +163,8 @@ class Trial:
         most = max(one.tv_interval[1] for one in self.figures)
         if self.resolved:
             return AuditVerdict.LOSSLESS, (
-                f"no evidence in {self.draws:,} draws, and the output law is within {most:.4f} of p, in total "
-                f"variation, everywhere (confidence {settings.confidence:g}, resolution {settings.resolution:g})"
+                f"no evidence of bias in {self.draws:,} draws, and the output law is within {most:.4f} of p in total "
+                f"variation (confidence {settings.confidence:g}, resolution {settings.resolution:g})"
             )
         return AuditVerdict.INCONCLUSIVE, (
             f"after {self.draws:,} draws the output law is known to be within {most:.4f} of p in total variation, and "
@@ -182,7 +183,7 @@ class Trial:
                         Finding(f"on {tally.case.name!r} it emits tokens of p = 0: {impossible[:5]}", bias=True)
                     )
                     break
-        elif "pairs" in rejected:
+        if self.biased and self.biased[0].name == "pairs":
             message = (
                 f"consecutive outputs depend on each other, most on {rejected['pairs'].largest!r}, although each by "
                 "itself may have law p: is noise used twice?"

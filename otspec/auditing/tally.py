@@ -58,7 +58,7 @@ class Tally:
     across: IntArray = field(init=False)
     """Pairs of neighbouring texts: the last token of one and the first of the next, or first tokens in one batch."""
     tuples: IntArray = field(init=False)
-    """Draws of each declared tuple of drafts, or of each first draft; the last entry counts all others."""
+    """First steps of texts by declared tuple of drafts, or by first draft; the last entry counts all others."""
     figures: Figures | None = None
     """As of the last look."""
     hits: int = 0
@@ -140,7 +140,7 @@ class Tally:
         np.add.at(self.within, (pairs[:, 0], pairs[:, 1]), 1)
         np.add.at(self.across, (pairs[:-1, 0 if self.simultaneous else 1], pairs[1:, 0]), 1)
         if self.case.drafted is None:
-            rows = drafts.reshape(-1, drafts.shape[-1]).tolist()
+            rows = drafts[:, 0].tolist()  # drafts that depend on those before are the pair test's business
             by_tuple, other = self._by_tuple, self.tuples.size - 1
             found = [row[0] if by_tuple is None else by_tuple.get(tuple(row), other) for row in rows]
             self.tuples += np.bincount(found, minlength=self.tuples.size)

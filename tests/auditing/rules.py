@@ -1,0 +1,308 @@
+"""Verification rules that decoders use, sound and biased, as anybody would write them down: no code of the package.
+
+Each is a script: the drafts that it tests, in turn, each with the probability to be accepted, and the law of the output
+if none is.  `as_law` and `as_sampler` turn a script into the two forms of a rule that an audit takes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from tests.oracles import Floats, Ints
+
+
+class Script(NamedTuple):
+    """What a rule does with one tuple of drafts."""
+
+    tests: list[tuple[int, float]]
+    last: Floats
+
+
+Rule = Callable[[Floats, Floats, Ints], Script]
+Law = Callable[[Floats, Floats, Ints], Floats]
+Sampler = Callable[[Floats, Floats, Ints, np.random.Generator], int]
+
+
+def as_law(rule: Rule) -> Law:
+    def law(p: Floats, q: Floats, drafts: Ints) -> Floats:
+        tests, last = rule(p, q, drafts)
+        output, alive = np.zeros(p.size), 1.0
+        for token, passes in tests:
+            output[token] += alive * passes
+            alive *= 1 - passes
+        return output + alive * last
+
+    return law
+
+
+def as_sampler(rule: Rule) -> Sampler:
+    def sample(p: Floats, q: Floats, drafts: Ints, rng: np.random.Generator) -> int:
+        tests, last = rule(p, q, drafts)
+        for token, passes in tests:
+            if rng.random() < passes:
+                return token
+        return draw(last, rng.random())
+
+    return sample
+
+
+def draw(law: Floats, coin: float) -> int:
+    """Inverse of the cumulative sum."""
+    cumulative = np.cumsum(law)
+    return int(min(np.searchsorted(cumulative, coin * cumulative[-1], side="right"), np.flatnonzero(law)[-1]))
+
+
+def residual(p: Floats, q: Floats) -> Floats:
+    rest = np.maximum(p - q, 0.0)
+    return rest / rest.sum() if rest.sum() > 0 else p
+
+
+def without(law: Floats, tokens: Iterable[int]) -> Floats:
+    """A law off some tokens, normalised; unchanged where nothing would be left."""
+    rest = law.copy()
+    rest[list(tokens)] = 0.0
+    return rest / rest.sum() if rest.sum() > 0 else law
+
+
+def ratio(p: float, q: float) -> float:
+    return min(1.0, p / q) if q > 0 else float(p > 0)
+
+
+def top(law: Floats, k: int) -> Floats:
+    """The k likeliest tokens, normalised."""
+    return without(law, np.argsort(-law, kind="stable")[k:].tolist())
+
+
+def recursive(p: Floats, laws: Iterable[Floats], drafts: Iterable[int]) -> Script:
+    """Rejection against one law after the other."""
+    tests = []
+    for token, q in zip(drafts, laws, strict=False):
+        tests.append((token, ratio(p[token], q[token])))
+        p = residual(p, q)
+    return Script(tests, p)
+
+
+# --- lossless, each on the drafts named in LOSSLESS
+
+
+def naive(p: Floats, q: Floats, drafts: Ints) -> Script:
+    return Script([], p)
+
+
+def single(p: Floats, q: Floats, drafts: Ints) -> Script:
+    return recursive(p, [q], drafts[:1].tolist())
+
+
+def rrs(p: Floats, q: Floats, drafts: Ints) -> Script:
+    return recursive(p, itertools.repeat(q), drafts.tolist())
+
+
+def rsd(p: Floats, q: Floats, drafts: Ints) -> Script:
+    tokens = drafts.tolist()
+    return recursive(p, (without(q, tokens[:i]) for i in range(len(tokens))), tokens)
+
+
+def eagle(p: Floats, q: Floats, drafts: Ints) -> Script:
+    """EAGLE-2: accept with probability p, else remove the token and normalise."""
+    tests = []
+    for token in drafts.tolist():
+        tests.append((token, float(p[token])))
+        p = without(p, [token]) if p[token] < 1 else p
+    return Script(tests, p)
+
+
+def sglang(threshold_acc: float = 1.0, threshold_single: float = 1.0) -> Rule:
+    """One coin against the running sum of the siblings' target masses."""
+
+    def rule(p: Floats, q: Floats, drafts: Ints) -> Script:
+        tests, reached, below = [], 0.0, 0.0
+        for token in drafts.tolist():
+            reached = min(reached + p[token] / threshold_acc, 1.0)
+            sure = p[token] >= threshold_single
+            tests.append((token, 1.0 if sure else (reached - below) / (1 - below) if below < 1 else 1.0))
+            below = reached
+        return Script(tests, without(p, drafts.tolist()))
+
+    return rule
+
+
+def kseq(gamma: Callable[[Floats, Floats, int], float]) -> Rule:
+    def rule(p: Floats, q: Floats, drafts: Ints) -> Script:
+        n = len(drafts)
+        g = gamma(p, q, n)
+        served = np.minimum(q, p / g)
+        beta = served.sum()
+        tests = [(token, ratio(p[token] / g, q[token])) for token in drafts.tolist()]
+        return Script(tests, residual(p, served * sum((1 - beta) ** j for j in range(n))))
+
+    return rule
+
+
+def best_gamma(p: Floats, q: Floats, n: int) -> float:
+    low, high = 1.0, float(n)
+    for _ in range(60):
+        middle = (low + high) / 2
+        beta = np.minimum(q, p / middle).sum()
+        low, high = (low, middle) if sum((1 - beta) ** j for j in range(n)) <= middle else (middle, high)
+    return high
+
+
+def spechub(p: Floats, q: Floats, drafts: Ints) -> Script:
+    """Serve the other token of the pair first, the hub from what is unused."""
+    hub = int(q.argmax())
+    if q[hub] == 1:
+        return recursive(p, [q], drafts[:1].tolist())
+    token = int(drafts[0] if drafts[1] == hub else drafts[1])
+    others = without(q, [hub])
+    hub_second = np.where(np.arange(p.size) == hub, 0.0, q)
+    hub_first = q[hub] * others
+    served_first = np.minimum(p, hub_second)
+    served_then = np.minimum(p - served_first, hub_first)
+    served_first[hub] = served_then[hub] = 0.0
+    unused = 1 - served_first.sum() - served_then.sum()
+    for_hub = min(1.0, p[hub] / unused) if unused > 0 else 1.0
+    served, mass = (served_first, hub_second) if drafts[1] == hub else (served_then, hub_first)
+    missing = p - served_first - served_then
+    missing[hub] = 0.0
+    return Script([(token, served[token] / mass[token]), (hub, for_hub)], residual(missing, np.zeros(p.size)))
+
+
+def greedy(p: Floats, q: Floats, drafts: Ints) -> Script:
+    """Single-draft verification of the last draft, against its own law."""
+    *fixed, last = drafts.tolist()
+    return recursive(p, [without(q, fixed)], [last])
+
+
+# --- biased
+
+
+def entropy(p: Floats) -> float:
+    return -sum(x * math.log(x) for x in p.tolist() if x > 0)
+
+
+def medusa_argmax(p: Floats, q: Floats, drafts: Ints) -> Script:
+    """Typical acceptance: the likeliest draft above the threshold, else the likeliest token."""
+    threshold = min(0.3, 0.09 * math.exp(entropy(p)) ** -1)
+    passing = [token for token in drafts.tolist() if p[token] > threshold]
+    best = max(passing, key=lambda token: p[token], default=None)
+    return Script([] if best is None else [(best, 1.0)], np.eye(p.size)[p.argmax()])
+
+
+def medusa_first(p: Floats, q: Floats, drafts: Ints) -> Script:
+    """Typical acceptance without `fast`: the first passing draft, else a sample of the passing tokens."""
+    threshold = min(0.3, 0.09 * math.exp(entropy(p)) ** -1)
+    passing = [(token, 1.0) for token in drafts.tolist() if p[token] > threshold]
+    kept = np.where(p > threshold, p, 0.0)
+    return Script(passing, kept / kept.sum() if kept.sum() > 0 else p)
+
+
+def medusa_nucleus(p: Floats, q: Floats, drafts: Ints) -> Script:
+    """A fresh sample of the target for each draft."""
+    return Script([(token, float(p[token])) for token in drafts.tolist()], p)
+
+
+def lenient(p: Floats, q: Floats, drafts: Ints) -> Script:
+    token = int(drafts[0])
+    return Script([(token, ratio(p[token], 0.5 * q[token]))], residual(p, q))
+
+
+def siblings_by_ratio(p: Floats, q: Floats, drafts: Ints) -> Script:
+    """p/q for each sibling, p never updated."""
+    return Script([(token, ratio(p[token], q[token])) for token in drafts.tolist()], residual(p, q))
+
+
+def rsd_softmax_of_drafts(p: Floats, q: Floats, drafts: Ints) -> Script:
+    """Deterministic drafts, taken for draws from their own softmax."""
+    tokens = drafts.tolist()
+    others = [token for token in range(q.size) if token not in tokens]
+    return rsd(p, without(q, others), drafts)
+
+
+def skips_repeats(p: Floats, q: Floats, drafts: Ints) -> Script:
+    return recursive(p, itertools.repeat(q), dict.fromkeys(drafts.tolist()))
+
+
+def shuffled_law(p: Floats, q: Floats, drafts: Ints) -> Floats:
+    """Recursive rejection in random order."""
+    orders = [np.array(order) for order in itertools.permutations(drafts.tolist())]
+    return np.mean([as_law(rrs)(p, q, order) for order in orders], axis=0)
+
+
+def shuffled_sampler(p: Floats, q: Floats, drafts: Ints, rng: np.random.Generator) -> int:
+    return as_sampler(rrs)(p, q, rng.permutation(drafts), rng)
+
+
+# --- several tokens as one: texts of three tokens over an alphabet, a drafted path is the text that it starts
+
+ALPHABET = 3
+
+
+def path_law(p: Floats, q: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """The conditional laws of a two-step model: p1, p2, p3 and q1, q2 from the joint laws of texts."""
+    a = ALPHABET
+    joint_p, joint_q = p.reshape(a, a, a), q.reshape(a, a, a).sum(axis=2)
+    p1, q1 = joint_p.sum(axis=(1, 2)), joint_q.sum(axis=1)
+    p2, q2 = joint_p.sum(axis=2) / p1[:, None], joint_q / q1[:, None]
+    return p1, p2, joint_p / joint_p.sum(axis=2, keepdims=True), q1, q2
+
+
+def block(token_wise_residual: bool) -> Law:
+    """Block verification of one path of two tokens, continued by the target; with the residual of the wrong rule."""
+
+    def law(p: Floats, q: Floats, drafts: Ints) -> Floats:
+        a = ALPHABET
+        p1, p2, p3, q1, q2 = path_law(p, q)
+        x, y = divmod(int(drafts[0]) // a, a)
+        c1 = min(1.0, p1[x] / q1[x])
+        c2 = min(1.0, c1 * p2[x, y] / q2[x, y])
+        missing = np.maximum(c1 * p2[x] - q2[x], 0).sum()
+        keep1 = missing / (missing + 1 - c1) if missing + 1 - c1 > 0 else 1.0
+        scale = 1.0 if token_wise_residual else c1
+        output = np.zeros((a, a, a))
+        output[x, y] += c2 * p3[x, y]
+        output[x] += (1 - c2) * keep1 * residual(scale * p2[x], q2[x])[:, None] * p3[x]
+        output += (1 - c2) * (1 - keep1) * residual(p1, q1)[:, None, None] * p2[:, :, None] * p3
+        return output.ravel()
+
+    return law
+
+
+def hot_bonus(temperature: float) -> Law:
+    """Two tokens: after an accepted draft the second is drawn at temperature 1, and the target runs at another."""
+
+    def law(p: Floats, q: Floats, drafts: Ints) -> Floats:
+        v = math.isqrt(p.size)
+        joint = p.reshape(v, v)
+        first = joint.sum(axis=1)
+        x = int(drafts[0]) // v
+        second = joint / first[:, None]
+        bonus = second[x] ** temperature
+        output = np.zeros((v, v))
+        output[x] = first[x] * bonus / bonus.sum()
+        rest = joint.copy()
+        rest[x] = 0.0
+        return (output + rest).ravel()
+
+    return law
+
+
+@dataclass
+class ReusedNoise:
+    """A drafter without replacement that draws the noise of its race once for each text."""
+
+    refresh: bool = False
+
+    def start(self, rng: np.random.Generator) -> None:
+        self.noise = rng.random(1024)
+
+    def __call__(self, q: Floats, n: int, rng: np.random.Generator) -> Ints:
+        if self.refresh:
+            self.start(rng)
+        with np.errstate(divide="ignore"):
+            return np.argsort(-np.log(self.noise[: q.size]) / q)[:n]

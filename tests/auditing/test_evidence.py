@@ -1,0 +1,93 @@
+"""The e-values, their expectation by enumeration, and the intervals, their coverage by simulation."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom, multinomial
+
+from otspec.auditing.evidence import (
+    at_look,
+    log_average_and_product,
+    log_dependence,
+    log_evidence,
+    log_excess,
+    rate_radius,
+    tv_radius,
+)
+
+LAWS = ([0.5, 0.5], [0.9, 0.07, 0.03], [0.6, 0.4, 1e-300], [1.0], [0.7, 0.0, 0.3])
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("draws", [1, 2, 7])
+def test_evidence_is_1_on_average_under_the_law(law: list[float], draws: int) -> None:
+    mean = 0.0
+    for counts in itertools.product(range(draws + 1), repeat=len(law)):
+        if sum(counts) == draws and (chance := multinomial.pmf(counts, draws, law)) > 0:
+            mean += chance * math.exp(log_evidence(np.array(counts), np.array(law)))
+    # Where the token of 1e-300 is drawn, the chance is no float any more; the alternatives' mass there is lost.
+    assert mean <= 1 + 1e-9
+    assert mean >= 1 - 1e-9 or 1e-300 in law
+
+
+def test_evidence_is_infinite_once_the_impossible_happens() -> None:
+    assert log_evidence(np.array([5, 1]), np.array([1.0, 0.0])) == math.inf
+    assert log_evidence(np.array([5, 1]), np.array([1.0, 1e-300])) > 600  # one draw of a next to impossible token
+
+
+@pytest.mark.parametrize("law", [[0.5, 0.5], [0.9, 0.1], [0.6, 0.3, 0.1]])
+def test_dependence_is_1_on_average_for_independent_draws(law: list[float]) -> None:
+    mean = 0.0
+    for text in itertools.product(range(len(law)), repeat=6):
+        transitions = np.zeros((len(law), len(law)), dtype=np.int64)
+        np.add.at(transitions, (text[:-1], text[1:]), 1)
+        mean += math.prod(law[token] for token in text) * math.exp(log_dependence(transitions, np.array(law)))
+    assert mean == pytest.approx(1, abs=1e-9)
+
+
+def test_dependence_sees_a_copied_token() -> None:
+    copied = np.diag([250, 250])
+    assert log_dependence(copied, np.array([0.5, 0.5])) > 300
+    assert log_evidence(copied.sum(axis=0), np.array([0.5, 0.5])) < 0
+
+
+@pytest.mark.parametrize("optimum", [0.0, 1e-9, 0.3, 0.99, 1.0])
+@pytest.mark.parametrize("share", [1.0, 0.7])
+def test_excess_is_at_most_1_on_average_below_the_optimum(optimum: float, share: float) -> None:
+    chances = binom.pmf(np.arange(31), 30, share * optimum)
+    mean = sum(chances[hits] * math.exp(log_excess(int(hits), 30, optimum)) for hits in np.flatnonzero(chances))
+    assert mean <= 1 + 1e-9
+    assert log_excess(25, 30, 0.3) > 10
+
+
+def test_average_and_product_keep_the_better_of_both() -> None:
+    one_bad = np.array([50.0, *np.zeros(19)])
+    assert log_average_and_product(one_bad) > 49
+    all_weak = np.full(20, 1.0)
+    assert log_average_and_product(all_weak) > 19
+    # Both are e-values if the parts are: two fair bets, each doubling or losing all.
+    outcomes = [
+        math.exp(log_average_and_product(np.log(np.array(pair)))) for pair in itertools.product((1e-9, 2), repeat=2)
+    ]
+    assert np.mean(outcomes) == pytest.approx(1, abs=1e-6)
+
+
+def test_looks_spend_their_share() -> None:
+    assert sum(at_look(0.01, look) for look in range(100_000)) == pytest.approx(0.01, rel=1e-4)
+
+
+@pytest.mark.parametrize("cells", [2, 5, 30])
+def test_intervals_cover(cells: int) -> None:
+    # A miss of 10 % is a bound: what is seen has to stay below, with room for chance in 2000 trials.
+    rng = np.random.default_rng(cells)
+    law = rng.dirichlet(np.ones(cells))
+    draws = 200
+    shares = rng.multinomial(draws, law, size=2000) / draws
+    tv = np.abs(shares - law).sum(axis=1) / 2
+    assert (tv > tv_radius(draws, cells, 0.1)).mean() <= 0.1
+    assert (shares[:, 0] - law[0] > rate_radius(draws, 0.1)).mean() <= 0.12
+    assert tv_radius(draws, cells, 0.1) < 0.08 + 0.5 * math.sqrt(cells / draws)

@@ -1,0 +1,225 @@
+"""Rules that give their law: biased ones are flagged with their true distance, sound ones pass."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import otspec
+from otspec import IID, AuditVerdict, Problem, WithoutReplacement
+from otspec.auditing.cases import SCHEMES
+from otspec.solvers import RRS, RSD
+from tests.auditing import rules
+from tests.auditing.rules import Law, as_law
+from tests.oracles import Floats, Ints
+
+LOSSLESS: dict[str, tuple[Law, str, int]] = {
+    "single": (as_law(rules.single), "iid", 3),
+    "naive, i.i.d.": (as_law(rules.naive), "iid", 3),
+    "naive, without replacement": (as_law(rules.naive), "without_replacement", 3),
+    "naive, systematic": (as_law(rules.naive), "systematic", 2),
+    "eagle": (as_law(rules.eagle), "top_k", 3),
+    "sglang": (as_law(rules.sglang()), "top_k", 3),
+    "rrs": (as_law(rules.rrs), "iid", 3),
+    "kseq": (as_law(rules.kseq(rules.best_gamma)), "iid", 2),
+    "kseq, gamma = n": (as_law(rules.kseq(lambda p, q, n: float(n))), "iid", 3),
+    "rsd": (as_law(rules.rsd), "without_replacement", 3),
+    "spechub": (as_law(rules.spechub), "hub_pairs", 2),
+    "greedy": (as_law(rules.greedy), "greedy", 3),
+}
+BIASED: dict[str, tuple[Law, str, int]] = {
+    "medusa, argmax": (as_law(rules.medusa_argmax), "top_k", 3),
+    "medusa, first passing": (as_law(rules.medusa_first), "top_k", 3),
+    "medusa, nucleus": (as_law(rules.medusa_nucleus), "top_k", 3),
+    "sglang, threshold_acc": (as_law(rules.sglang(threshold_acc=0.5)), "top_k", 3),
+    "sglang, threshold_single": (as_law(rules.sglang(threshold_single=0.3)), "top_k", 3),
+    "lenience 0.5": (as_law(rules.lenient), "iid", 1),
+    "top-k, p/q": (as_law(rules.siblings_by_ratio), "top_k", 3),
+    "top-k, shuffled": (rules.shuffled_law, "top_k", 3),
+    "top-k, rsd with the softmax of the drafts": (as_law(rules.rsd_softmax_of_drafts), "top_k", 3),
+    "argmax draft, full q": (as_law(rules.single), "top_k", 1),
+    "i.i.d. drafts, rsd": (as_law(rules.rsd), "iid", 3),
+    "without replacement, rrs": (as_law(rules.rrs), "without_replacement", 3),
+    "repeats skipped": (as_law(rules.skips_repeats), "iid", 3),
+}
+
+
+@pytest.mark.parametrize("name", LOSSLESS)
+def test_sound_rules_pass(name: str) -> None:
+    rule, scheme, n = LOSSLESS[name]
+    audit = otspec.audit(rule, scheme, n)
+    assert audit.verdict is AuditVerdict.LOSSLESS
+    assert audit.outcome.method == "exact"
+    assert len(audit.instances) > 30
+    assert max(one.tv for one in audit.instances) <= 1e-12
+    assert not audit.findings
+    for one in audit.instances:
+        assert one.optimum is not None
+        assert one.membership <= one.optimum + 1e-12
+
+
+@pytest.mark.parametrize("name", BIASED)
+def test_biased_rules_are_flagged(name: str) -> None:
+    rule, scheme, n = BIASED[name]
+    audit = otspec.audit(rule, scheme, n)
+    assert audit.verdict is AuditVerdict.NOT_LOSSLESS
+    assert audit.tv is not None
+    assert audit.tv > 0.1
+    # The witness is enough to see it again.
+    worst = audit.worst
+    assert worst is not None
+    output = np.zeros(len(worst.p))
+    for drafts, chance in zip(*SCHEMES[scheme](np.array(worst.q), worst.n).support(), strict=True):
+        output += chance * rule(np.array(worst.p), np.array(worst.q), drafts)
+    np.testing.assert_allclose(output, worst.output, atol=1e-12)
+    assert np.abs(output - worst.p).sum() / 2 == pytest.approx(audit.tv, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("rule", "solver", "scheme"), [(rules.rrs, RRS, "without_replacement"), (rules.rsd, RSD, "iid")]
+)
+def test_the_distance_is_the_one_that_solvers_measure(rule: rules.Rule, solver: type[RRS | RSD], scheme: str) -> None:
+    rng = np.random.default_rng(0)
+    pairs = [tuple(rng.dirichlet(np.ones(4), 2)) for _ in range(5)]
+    audit = otspec.audit(as_law(rule), scheme, 2, instances=pairs)
+    for one, (p, q) in zip(audit.instances, pairs, strict=True):
+        plan = solver(insist=True).misapply(Problem(p, SCHEMES[scheme](q, 2)), q)
+        assert one.tv == pytest.approx(plan.deviation / 2, abs=1e-12)
+        assert one.membership == pytest.approx(plan.membership, abs=1e-12)
+        assert one.optimum == pytest.approx(plan.bound, abs=1e-12)
+
+
+def test_accepting_more_than_the_optimum_is_said() -> None:
+    audit = otspec.audit(as_law(rules.siblings_by_ratio), "top_k")
+    assert "it accepts more than any lossless rule can" in str(audit)
+    assert max(one.excess for one in audit.instances) > 0.3
+    assert audit.mean("optimum_iid") != audit.mean("optimum")
+
+
+def truncated(q: Floats, n: int) -> IID:
+    """Drafts of the two likeliest tokens."""
+    return IID(rules.top(q, 2), n)
+
+
+def test_drafts_truncated_and_the_raw_q_told() -> None:
+    rng = np.random.default_rng(1)
+    pairs = [(rules.top(p, 2), q) for p, q in rng.dirichlet(np.ones(4), (20, 2))]
+    audit = otspec.audit(as_law(rules.single), "iid", 1, drafter=truncated, instances=pairs)
+    assert audit.verdict is AuditVerdict.NOT_LOSSLESS
+    assert any("the drafts do not have the law that the rule is told of" in one.message for one in audit.findings)
+    told = otspec.audit(as_law(rules.single), truncated, 1, shown=lambda q: rules.top(q, 2), instances=pairs)
+    assert told.verdict is AuditVerdict.LOSSLESS
+
+
+def test_a_plan_for_other_drafts_is_asked_what_it_does_with_these() -> None:
+    audit = otspec.audit(RRS(insist=True), WithoutReplacement, 2)
+    assert audit.verdict is AuditVerdict.NOT_LOSSLESS
+    refused = otspec.audit("rrs", "without_replacement", 2)
+    assert refused.verdict is AuditVerdict.INCONCLUSIVE
+    assert "refused on" in str(refused)
+
+
+@pytest.mark.parametrize("rule", ["kseq", "interval", "naive", "max_flow", lambda problem: otspec.solve(problem).plan])
+def test_our_solvers_pass(rule: str) -> None:
+    assert otspec.audit(rule, n=2).verdict is AuditVerdict.LOSSLESS
+
+
+def test_a_rule_may_be_told_distinct_laws() -> None:
+    def rule(p: Floats, q: Floats, drafts: Ints) -> Floats:
+        tests, last = rules.recursive(p, q, drafts.tolist())
+        return as_law(lambda *_: rules.Script(tests, last))(p, q, drafts)
+
+    audit = otspec.audit(rule, "independent", 2)
+    assert audit.verdict is AuditVerdict.LOSSLESS
+    assert audit.mean("optimum_iid") is None
+    only_first = otspec.audit(lambda p, q, drafts: as_law(rules.rrs)(p, q[0], drafts), "independent", 2)
+    assert only_first.verdict is AuditVerdict.NOT_LOSSLESS
+
+
+def texts(rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Joint laws of texts of three tokens, and of drafted paths, which are coded as the texts that end in token 0."""
+    a = rules.ALPHABET
+    p, q = rng.dirichlet(np.ones(a**3)), np.zeros((a * a, a))
+    q[:, 0] = rng.dirichlet(np.ones(a * a))
+    return p, q.ravel()
+
+
+def test_block_verification_and_the_residual_of_the_wrong_rule() -> None:
+    rng = np.random.default_rng(2)
+    pairs = [texts(rng) for _ in range(20)]
+    assert otspec.audit(rules.block(False), "iid", 1, instances=pairs).verdict is AuditVerdict.LOSSLESS
+    audit = otspec.audit(rules.block(True), "iid", 1, instances=pairs)
+    assert audit.verdict is AuditVerdict.NOT_LOSSLESS
+    assert 1e-4 < (audit.tv or 0) < 0.1  # small, and seen
+
+
+@pytest.mark.parametrize(("temperature", "verdict"), [(1.0, "lossless"), (0.6, "not lossless"), (1.5, "not lossless")])
+def test_bonus_token_at_another_temperature(temperature: float, verdict: str) -> None:
+    rng = np.random.default_rng(3)
+    pairs = []
+    for _ in range(5):
+        first, logits, draft = rng.dirichlet(np.ones(4)), rng.normal(size=4), rng.dirichlet(np.ones(4))
+        second = np.exp(logits / temperature) / np.exp(logits / temperature).sum()
+        pairs.append((np.outer(first, second).ravel(), np.outer(draft, np.eye(4)[0]).ravel()))
+    assert otspec.audit(rules.hot_bonus(temperature), "iid", 1, instances=pairs).verdict == verdict
+
+
+def nan_where_nothing_is_left(p: Floats, q: Floats, drafts: Ints) -> Floats:
+    """The usual division by the sum of the residual, which is 0 for p = q."""
+    rest = np.maximum(p - q, 0)
+    law: Floats = (1 - rules.ratio(p[drafts[0]], q[drafts[0]])) * rest / rest.sum()
+    law[drafts[0]] += rules.ratio(p[drafts[0]], q[drafts[0]])
+    return law
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (nan_where_nothing_is_left, "returns a law that holds nan"),
+        (lambda p, q, drafts: p[:-1], "returns an array of shape (1,), not a law of shape (2,)"),
+        (lambda p, q, drafts: p / 2, "returns a law that sums to 0.5"),
+        (lambda p, q, drafts: 2 * p - np.roll(p, 1), "below 0"),
+        (lambda p, q, drafts: "p", "returns 'p', no law"),
+        (lambda p, q, drafts: q[len(q)], "raises IndexError"),
+    ],
+)
+def test_what_is_no_law_is_a_finding_with_its_instance(rule: Law, message: str) -> None:
+    audit = otspec.audit(rule, "iid", 1)
+    assert audit.verdict is AuditVerdict.NOT_LOSSLESS
+    assert message in audit.findings[0].message
+    assert audit.findings[0].bias
+    assert audit.worst is not None
+    assert audit.worst.drafts is not None
+
+
+def test_writing_to_the_arguments_is_seen_and_undone() -> None:
+    def rule(p: Floats, q: Floats, drafts: Ints) -> Floats:
+        law = p.copy()
+        p *= 0.5
+        drafts[:] = 0
+        return law
+
+    audit = otspec.audit(rule)
+    assert audit.verdict is AuditVerdict.LOSSLESS
+    assert [one.message.partition(" (")[0] for one in audit.findings] == [
+        "the rule writes to its argument p",
+        "the rule writes to its argument drafts",
+    ]
+
+
+def test_step_acceptance_is_reported_where_the_rule_says_it() -> None:
+    def rule(p: Floats, q: Floats, drafts: Ints) -> tuple[Floats, float]:
+        return as_law(rules.single)(p, q, drafts), rules.ratio(p[drafts[0]], q[drafts[0]])
+
+    p, q = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.2, 0.6])
+    (one,) = otspec.audit(rule, n=2, instances=[(p, q)]).instances
+    assert one.step_acceptance == pytest.approx(0.2 + 0.2 + 0.2, abs=1e-12)
+    assert one.membership > 0.6 + 1e-3  # the residual may hit the draft that was not tested
+
+
+def test_float32_laws_need_a_tolerance() -> None:
+    def rule(p: Floats, q: Floats, drafts: Ints) -> Floats:
+        return p.astype(np.float32).astype(np.float64)
+
+    assert otspec.audit(rule).verdict is AuditVerdict.NOT_LOSSLESS
+    assert otspec.audit(rule, tol=1e-6).verdict is AuditVerdict.LOSSLESS

@@ -1,0 +1,221 @@
+"""Rules that can only be drawn from: flagged early, passed with an interval, and how often alarms are false."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+import otspec
+from otspec import AuditVerdict
+from otspec.auditing import instances
+from otspec.auditing.cases import Case, Drafting
+from otspec.auditing.forms import Form, Rule
+from otspec.auditing.report import Outcome, Settings, no_progress
+from otspec.auditing.sampled import sample_all
+from otspec.auditing.sampling import TEXT, Texts
+from otspec.auditing.tally import MAX_CELLS, Tally, cells_of
+from tests.auditing import rules
+from tests.auditing.rules import Sampler, as_law, as_sampler
+from tests.oracles import Floats, Ints
+
+LOSSLESS: dict[str, tuple[Sampler, str, int]] = {
+    "single": (as_sampler(rules.single), "iid", 3),
+    "naive": (as_sampler(rules.naive), "without_replacement", 3),
+    "eagle": (as_sampler(rules.eagle), "top_k", 3),
+    "sglang": (as_sampler(rules.sglang()), "top_k", 3),
+    "rrs": (as_sampler(rules.rrs), "iid", 3),
+    "kseq, gamma = n": (as_sampler(rules.kseq(lambda p, q, n: float(n))), "iid", 3),
+    "rsd": (as_sampler(rules.rsd), "without_replacement", 3),
+    "spechub": (as_sampler(rules.spechub), "hub_pairs", 2),
+    "greedy": (as_sampler(rules.greedy), "greedy", 3),
+}
+BIASED: dict[str, tuple[Sampler, str, int]] = {
+    "medusa, argmax": (as_sampler(rules.medusa_argmax), "top_k", 3),
+    "medusa, first passing": (as_sampler(rules.medusa_first), "top_k", 3),
+    "medusa, nucleus": (as_sampler(rules.medusa_nucleus), "top_k", 3),
+    "sglang, threshold_acc": (as_sampler(rules.sglang(threshold_acc=0.5)), "top_k", 3),
+    "sglang, threshold_single": (as_sampler(rules.sglang(threshold_single=0.3)), "top_k", 3),
+    "lenience 0.5": (as_sampler(rules.lenient), "iid", 1),
+    "top-k, p/q": (as_sampler(rules.siblings_by_ratio), "top_k", 3),
+    "top-k, shuffled": (rules.shuffled_sampler, "top_k", 3),
+    "top-k, rsd with the softmax of the drafts": (as_sampler(rules.rsd_softmax_of_drafts), "top_k", 3),
+    "argmax draft, full q": (as_sampler(rules.single), "top_k", 1),
+    "i.i.d. drafts, rsd": (as_sampler(rules.rsd), "iid", 3),
+    "without replacement, rrs": (as_sampler(rules.rrs), "without_replacement", 3),
+    "repeats skipped": (as_sampler(rules.skips_repeats), "iid", 3),
+}
+COARSE = 0.2
+"""A resolution that takes some 10 000 draws in all."""
+
+
+@pytest.mark.parametrize("name", LOSSLESS)
+def test_sound_rules_pass(name: str) -> None:
+    rule, scheme, n = LOSSLESS[name]
+    audit = otspec.audit(rule, scheme, n, resolution=COARSE)
+    assert audit.verdict is AuditVerdict.LOSSLESS
+    assert audit.outcome.method == "sampled"
+    assert all(one.tv_interval[1] <= COARSE for one in audit.instances)
+    assert {one.vocab for one in audit.instances} >= {4, 5, 50, 1000}
+
+
+@pytest.mark.parametrize("name", BIASED)
+def test_biased_rules_are_flagged_early(name: str) -> None:
+    rule, scheme, n = BIASED[name]
+    audit = otspec.audit(rule, scheme, n)
+    assert audit.verdict is AuditVerdict.NOT_LOSSLESS
+    assert audit.outcome.draws < 20_000
+    assert audit.outcome.tests[0].rejected
+
+
+def test_same_seed_same_audit() -> None:
+    one, other = (otspec.audit(as_sampler(rules.rrs), resolution=COARSE, seed=5) for _ in range(2))
+    assert one.as_dict() == other.as_dict()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_intervals_hold_the_exact_distance(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    pairs = [tuple(rng.dirichlet(np.ones(5), 2)) for _ in range(3)]
+    exact = otspec.audit(as_law(rules.skips_repeats), n=2, instances=pairs)
+    drawn = otspec.audit(as_sampler(rules.skips_repeats), n=2, instances=pairs, alpha=1e-12)
+    for true, seen in zip(exact.instances, drawn.instances, strict=True):
+        assert seen.tv_interval[0] <= true.tv <= seen.tv_interval[1]
+        assert abs(seen.membership - true.membership) <= seen.membership_error
+        assert seen.optimum == true.optimum
+
+
+def test_a_budget_that_does_not_suffice_is_inconclusive() -> None:
+    audit = otspec.audit(as_sampler(rules.rrs), budget=5_000)
+    assert audit.verdict is AuditVerdict.INCONCLUSIVE
+    assert audit.outcome.draws <= 5_000
+    assert "allow for a larger budget" in audit.reason
+    assert otspec.audit(as_sampler(rules.rrs), budget=20).verdict is AuditVerdict.INCONCLUSIVE
+
+
+def test_one_impossible_token_is_proof() -> None:
+    def rule(p: Floats, q: Floats, drafts: Ints, rng: np.random.Generator) -> int:
+        return int(rng.choice(p.size, p=p)) if p.all() or rng.random() < 0.95 else int(p.argmin())
+
+    audit = otspec.audit(rule)
+    assert audit.verdict is AuditVerdict.NOT_LOSSLESS
+    assert any("emits tokens of p = 0" in one.message for one in audit.findings)
+    assert audit.outcome.tests[0].evidence == np.inf
+    assert '"evidence": "inf"' in audit.to_json()  # JSON knows no infinity
+
+
+def test_more_acceptance_than_the_optimum_is_evidence_by_itself() -> None:
+    # Whatever is accepted looks like p here: the output is p, but for the drafts it is told.
+    case = Drafting.of("iid", None, None).case(instances.Instance("one", [0.5, 0.5], [0.9, 0.1]), 1)
+    tally = Tally(case, simultaneous=False)
+    tokens = np.tile([[0, 1]], (200, 1))
+    tally.add(Texts(tokens[..., None], tokens, None))  # every draft accepted, half of each token
+    assert tally.hits == 400
+    assert tally.against_law() > 30
+
+
+def test_reused_noise_shows_in_pairs_only() -> None:
+    rule = as_sampler(rules.rsd)
+    audit = otspec.audit(rule, "without_replacement", drafter=rules.ReusedNoise())
+    assert audit.verdict is AuditVerdict.NOT_LOSSLESS
+    assert "consecutive outputs are independent" in audit.reason
+    assert any("is noise used twice?" in one.message for one in audit.findings)
+    law, _, drafter = audit.outcome.tests
+    assert not law.rejected
+    assert not drafter.rejected
+    fresh = otspec.audit(rule, "without_replacement", drafter=rules.ReusedNoise(refresh=True), resolution=COARSE)
+    assert fresh.verdict is AuditVerdict.LOSSLESS
+    unseen = otspec.audit(rule, "without_replacement", drafter=rules.ReusedNoise(), pairs=False, resolution=COARSE)
+    assert [test.name for test in unseen.outcome.tests] == ["law", "drafter"]
+
+
+def test_a_rule_that_repeats_its_coin_every_other_time_is_seen_at_any_phase() -> None:
+    class OldCoin:
+        def __init__(self, phase: int) -> None:
+            self.calls, self.coin = phase, 0.5
+
+        def __call__(self, p: Floats, q: Floats, drafts: Ints, rng: np.random.Generator) -> int:
+            if self.calls % 2 == 0:
+                self.coin = rng.random()
+            self.calls += 1
+            return rules.draw(p, self.coin)
+
+    for phase in (0, 1):
+        audit = otspec.audit(OldCoin(phase))
+        assert audit.verdict is AuditVerdict.NOT_LOSSLESS
+        assert "consecutive outputs are independent" in audit.reason
+
+
+def test_a_drafter_of_another_law_is_found_out_and_need_not_be_a_bias() -> None:
+    def truncated(q: Floats, n: int, rng: np.random.Generator) -> Ints:
+        return rng.choice(q.size, n, p=rules.top(q, 3))
+
+    sound = otspec.audit(as_sampler(rules.naive), drafter=truncated, resolution=COARSE)
+    assert sound.verdict is AuditVerdict.LOSSLESS
+    assert any("the drafts do not have the declared law" in one.message for one in sound.findings)
+    audit = otspec.audit(as_sampler(rules.rrs), drafter=truncated)
+    assert audit.verdict is AuditVerdict.NOT_LOSSLESS
+    assert audit.mean("optimum") is None
+
+
+@pytest.mark.parametrize(
+    ("drafter", "message"),
+    [
+        (lambda q, n, rng: [0], "drafts are 3 token ids"),
+        (lambda q, n, rng: [0, 1, q.size], "token ids run from 0 to"),
+        (lambda q, n, rng: q[q.size], "the drafter raises IndexError"),
+    ],
+)
+def test_a_drafter_that_gives_no_drafts_is_a_finding(drafter: object, message: str) -> None:
+    audit = otspec.audit(as_sampler(rules.naive), drafter=drafter)
+    assert audit.verdict is AuditVerdict.NOT_LOSSLESS
+    assert message in audit.findings[0].message
+
+
+def test_large_vocabularies_are_grouped() -> None:
+    rng = np.random.default_rng(0)
+    p, q = rng.dirichlet(np.full(1000, 0.3), 2)
+    p[:100] = 0.0
+    cells = cells_of(p / p.sum(), q)
+    assert set(cells[:100]).isdisjoint(cells[100:])
+    assert cells.max() + 1 <= MAX_CELLS
+    assert np.array_equal(cells_of(p[100:120], q[100:120]), np.arange(20))
+    assert np.unique(cells).size == cells.max() + 1
+
+
+class Ideal:
+    """Draws the output from p itself, fast: what a lossless rule does."""
+
+    def __init__(self, rng: np.random.Generator, simultaneous: bool) -> None:
+        self.rng, self.simultaneous = rng, simultaneous
+
+    def draw(self, cases: Sequence[Case], texts: int) -> list[Texts]:
+        drawn = []
+        for case in cases:
+            tokens = self.rng.choice(case.vocab, (texts, TEXT), p=case.p)
+            drafts = self.rng.choice(case.vocab, (texts, TEXT, case.n), p=case.q)
+            drawn.append(Texts(drafts, tokens, None))
+        return drawn
+
+
+def ideal_audit(seed: int, alpha: float, cases: list[Case]) -> Outcome:
+    rule = Rule(lambda p, q, drafts, rng: 0, Form.RNG, 1, 0.0)
+    settings = Settings(2, seed, alpha, 0.9, 0.1, 1e-9, 20_000)
+    sampler = Ideal(np.random.default_rng(seed), simultaneous=seed % 2 == 0)
+    return sample_all(rule, sampler, cases, True, settings, no_progress)
+
+
+def test_false_alarms_are_as_rare_as_promised() -> None:
+    # A custom drafter, so that all three tests run; alpha large, so that alarms can be counted.
+    drafting = Drafting.of("iid", lambda q, n, rng: None, None)
+    rng = np.random.default_rng(0)
+    laws = [(f"{number}", *rng.dirichlet(np.full(size, 0.7), 2)) for number, size in enumerate((2, 3, 5, 40))]
+    cases = [drafting.case(instances.Instance(*law), 2) for law in laws]
+    alpha, audits = 0.2, 100
+    outcomes = [ideal_audit(seed, alpha, cases) for seed in range(audits)]
+    alarms = sum(any(test.rejected for test in outcome.tests) for outcome in outcomes)
+    assert alarms <= alpha * audits
+    missed = sum(any(one.tv_interval[0] > 0 for one in outcome.instances) for outcome in outcomes)
+    assert missed <= 0.1 * audits
+    assert sum(outcome.verdict is AuditVerdict.LOSSLESS for outcome in outcomes) >= 0.8 * audits
