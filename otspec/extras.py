@@ -16,6 +16,7 @@ WAYS_OUT = {
     "cvxpy": 'pip install "otspec[convex]"',
     "pyarrow": 'pip install "otspec[bench]"',
     "matplotlib": 'pip install "otspec[plot]"',
+    "torch": 'pip install "otspec[decode]"',
     "safetensors": 'pip install "otspec[decode]"',
     "graph_tool": "install python3-graph-tool with the system's package manager, or graph-tool with conda",
 }

@@ -126,13 +126,21 @@ class Drafting:
         return Case(instance.name, p, q, shown, declared, drafted)
 
     def cases(self, instances: Iterable[Instance], n: int) -> list[Case]:
-        """Those of our own instances that the scheme can draw n drafts from."""
-        found = []
+        """Those of our own instances that the scheme can draw n drafts from.
+
+        Raises
+        ------
+        ProblemError
+            If there is none.
+        """
+        found, reason = [], ""
         for instance in instances:
             try:
                 found.append(self.case(instance, n))
-            except ProblemError:  # such as five distinct drafts of three tokens
-                continue
+            except ProblemError as error:  # such as five distinct drafts of three tokens
+                reason = str(error)
+        if not found:
+            raise ProblemError(f"the drafts suit none of our instances, bring your own: {reason}")
         return found
 
 

@@ -1,0 +1,213 @@
+"""The forms of a rule: how they are told apart, called, and refused."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+import otspec
+from otspec import AuditVerdict, MissingExtra, ProblemError, UnknownSolver
+from otspec.auditing.forms import Form, detect
+from otspec.solvers import KSeq
+from tests.auditing import rules
+from tests.oracles import Floats, Ints
+
+COARSE = 0.2
+
+
+class Callable4:
+    def __call__(self, p: Floats, q: Floats, drafts: Ints, u: Floats) -> int:
+        return rules.draw(p, u[0])
+
+
+@pytest.mark.parametrize(
+    ("rule", "form"),
+    [
+        ("kseq", Form.PLAN),
+        (KSeq(), Form.PLAN),
+        (lambda problem: None, Form.PLAN),
+        (lambda p, q, drafts: p, Form.LAW),
+        (lambda p, q, drafts, rng: 0, Form.RNG),
+        (lambda p, q, drafts, uniforms: 0, Form.UNIFORMS),
+        (Callable4(), Form.UNIFORMS),
+        (lambda p, q, drafts, generator: 0, Form.TORCH),
+        (partial(lambda setting, p, q, drafts, rng: 0, 1), Form.RNG),
+        (lambda p, q, drafts, verbose=False: p, Form.LAW),
+        (otspec.verify, Form.RNG),
+    ],
+)
+def test_the_signature_tells(rule: Any, form: Form) -> None:
+    assert detect(rule) is form
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"rule": lambda p, q, drafts, seed: 0}, "cannot tell the form of a rule of (p, q, drafts, seed)"),
+        ({"rule": lambda p, q: 0}, "cannot tell the form of a rule of (p, q)"),
+        ({"rule": 3}, "the rule is 3; pass a callable"),
+        ({"rule": "naive", "form": "numpy"}, "form is 'numpy'; known: rng, uniforms"),
+        ({"rule": "naive", "scheme": "topk"}, "no draft law 'topk'; known: iid"),
+        ({"rule": "naive", "scheme": 5}, "scheme is 5; pass one of"),
+        ({"rule": "naive", "drafter": "topk"}, "no draft law 'topk'"),
+        ({"rule": "naive", "n": 0}, "n is 0"),
+        ({"rule": "naive", "method": "fast"}, "method is 'fast'; known: auto"),
+        ({"rule": "naive", "alpha": 0}, "alpha is 0; it lies between 0 and 1"),
+        ({"rule": "naive", "resolution": 1.5}, "resolution is 1.5"),
+        ({"rule": "naive", "tol": -1}, "tol is -1"),
+        ({"rule": "naive", "budget": 0}, "budget is 0"),
+        ({"rule": "naive", "scheme": "hub_pairs", "instances": [([1.0], [1.0])]}, "hub_pairs are pairs, pass n = 2"),
+        ({"rule": "naive", "instances": [([0.5, 0.6], [0.5, 0.5])]}, "p sums to 1.1"),
+        ({"rule": "naive", "instances": [([0.5, 0.5], [1.0])]}, "n = 3, and p has 2 tokens"),
+        ({"rule": "naive", "scheme": "independent", "instances": [([1.0], [1.0])]}, "a law for each, shape (3, V)"),
+        ({"rule": otspec.verify, "method": "exact"}, "a rule of form rng cannot be enumerated"),
+        ({"rule": "naive", "method": "exact", "n": 30, "instances": [([0.5, 0.5], [0.5, 0.5])]}, "at most 5,000 tuples of them"),
+        ({"rule": "naive", "scheme": lambda q, n: otspec.IID(q, 2)}, "draws 2 of"),
+    ],
+)
+def test_wrong_input_is_one_clear_error(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ProblemError) as caught:
+        otspec.audit(**arguments)
+    assert message in str(caught.value)
+
+
+def test_an_unknown_solver_is_named() -> None:
+    with pytest.raises(UnknownSolver, match="no solver 'kseq2'"):
+        otspec.audit("kseq2")
+
+
+def test_uniforms_are_handed_as_many_as_asked_for() -> None:
+    seen = set()
+
+    def rule(p: Floats, q: Floats, drafts: Ints, uniforms: Floats) -> int:
+        seen.add(uniforms.shape)
+        return rules.draw(p, uniforms[0])
+
+    assert otspec.audit(rule, n=2, resolution=COARSE).verdict is AuditVerdict.LOSSLESS
+    otspec.audit(rule, n=2, resolution=COARSE, uniforms=9)
+    assert seen == {(5,), (9,)}
+
+
+def test_a_rule_may_say_which_draft_it_accepted() -> None:
+    audit = otspec.audit(otspec.verify, n=2, resolution=COARSE)
+    assert audit.verdict is AuditVerdict.LOSSLESS
+    for one in audit.instances:
+        assert one.step_acceptance is not None
+        assert one.step_acceptance <= one.membership
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (lambda p, drafts: p.size, "token ids run from 0 to"),
+        (lambda p, drafts: -1, "returns token -1"),
+        (lambda p, drafts: float(drafts[0]), "which is no token id"),
+        (lambda p, drafts: None, "returns None, which is no token id"),
+        (lambda p, drafts: drafts[:2], "which is no token id"),
+        (lambda p, drafts: (int(drafts[0]), 3), "accepted draft 3; drafts are 0 to 2, or -1"),
+        (lambda p, drafts: (int((drafts[0] + 1) % p.size), 0), "says that it accepted draft 0, token"),
+    ],
+)
+def test_what_is_no_token_is_a_finding(answer: Any, message: str) -> None:
+    audit = otspec.audit(lambda p, q, drafts, rng: answer(p, drafts))
+    assert audit.verdict is AuditVerdict.NOT_LOSSLESS
+    assert message in audit.findings[0].message
+    assert audit.worst is not None
+    assert audit.worst.drafts is not None
+
+
+def test_plans_can_be_sampled_too() -> None:
+    rng = np.random.default_rng(0)
+    logits = [tuple(rng.normal(size=(2, 30))) for _ in range(2)]
+    audit = otspec.audit("interval", n=3, logits=logits, method="sampled", resolution=COARSE)
+    assert audit.verdict is AuditVerdict.LOSSLESS
+    assert audit.outcome.draws > 0
+    # 27 000 tuples are too many to be listed.
+    assert otspec.audit("interval", n=3, logits=logits, resolution=COARSE).outcome.method == "sampled"
+
+
+def test_the_result_is_plain_data() -> None:
+    audit = otspec.audit(rules.as_law(rules.medusa_nucleus), "top_k")
+    data = audit.as_dict()
+    assert data["verdict"] == "not lossless"
+    assert data["tv"] == audit.tv
+    assert data["worst"]["p"] == audit.worst.p if audit.worst else False
+    assert len(data["instances"]) == len(audit.instances)
+
+
+torch_rules = pytest.mark.parametrize("uniforms", [False, True], ids=["generator", "uniforms"])
+
+
+def batched_rrs(p: Any, q: Any, drafts: Any, coins: Any, bug: str = "") -> Any:
+    """Recursive rejection of all rows at once; coins is a generator, or uniforms of shape (B, n + 1)."""
+    import torch
+
+    rows, n = drafts.shape
+    if isinstance(coins, torch.Generator):
+        coins = torch.rand(rows, n + 1, generator=coins, dtype=p.dtype)
+    if bug == "one coin for all rows":
+        coins = coins[:1].expand(rows, -1)
+    if bug == "target of the first row":
+        p = p[:1].expand_as(p)
+    if bug == "writes to p":
+        p.mul_(1.0 + 1e-9)
+    left, token = p, torch.full((rows,), -1)
+    for k in range(n):
+        x = drafts[:, k : k + 1]
+        passes = coins[:, k] * q.gather(1, x)[:, 0] < left.gather(1, x)[:, 0]
+        token = torch.where(passes & (token < 0), x[:, 0], token)
+        rest = (left - q).clamp(min=0)
+        total = rest.sum(1, keepdim=True)
+        left = torch.where(total > 0, rest / total, left)
+    cumulative = left.cumsum(1)
+    last = (cumulative <= coins[:, n:] * cumulative[:, -1:]).sum(1)
+    return torch.where(token < 0, last, token)
+
+
+@torch_rules
+def test_batched_rules_pass(uniforms: bool) -> None:
+    pytest.importorskip("torch")
+    form = "torch_uniforms" if uniforms else "torch"
+    audit = otspec.audit(batched_rrs, form=form, uniforms=4)
+    assert audit.verdict is AuditVerdict.LOSSLESS
+    assert not audit.findings
+
+
+@torch_rules
+@pytest.mark.parametrize("bug", ["one coin for all rows", "target of the first row"])
+def test_bugs_of_batches_are_flagged(uniforms: bool, bug: str) -> None:
+    pytest.importorskip("torch")
+    form = "torch_uniforms" if uniforms else "torch"
+    audit = otspec.audit(partial(batched_rrs, bug=bug), form=form, uniforms=4)
+    assert audit.verdict is AuditVerdict.NOT_LOSSLESS
+    assert audit.outcome.draws < 20_000
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (lambda p, q, drafts, generator: p, "returns tokens of shape"),
+        (lambda p, q, drafts, generator: drafts[:, 0] * 0 + p.shape[1], "token ids run from 0 to"),
+        (lambda p, q, drafts, generator: drafts @ p, "raises RuntimeError"),
+    ],
+)
+def test_what_a_batched_rule_gets_wrong_is_a_finding(rule: Any, message: str) -> None:
+    pytest.importorskip("torch")
+    audit = otspec.audit(rule)
+    assert audit.verdict is AuditVerdict.NOT_LOSSLESS
+    assert message in audit.findings[0].message
+
+
+def test_a_batched_rule_that_writes_to_its_arguments_is_told() -> None:
+    pytest.importorskip("torch")
+    audit = otspec.audit(partial(batched_rrs, bug="writes to p"), form="torch", resolution=COARSE)
+    assert any("writes to its argument p" in one.message for one in audit.findings)
+
+
+def test_torch_is_asked_for_where_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("otspec.extras.installed", lambda package: False)
+    with pytest.raises(MissingExtra, match="torch is not installed"):
+        otspec.audit(lambda p, q, drafts, generator: drafts[:, 0])
