@@ -6,47 +6,17 @@ import numpy as np
 import pytest
 
 import otspec
+from benchmarks import decoder_rules as rules
+from benchmarks.decoder_rules import BIASED, LOSSLESS, Law, as_law
 from otspec import IID, AuditVerdict, Problem, WithoutReplacement
 from otspec.auditing.cases import SCHEMES
 from otspec.solvers import RRS, RSD
-from tests.auditing import rules
-from tests.auditing.rules import Law, as_law
 from tests.oracles import Floats, Ints
-
-LOSSLESS: dict[str, tuple[Law, str, int]] = {
-    "single": (as_law(rules.single), "iid", 3),
-    "naive, i.i.d.": (as_law(rules.naive), "iid", 3),
-    "naive, without replacement": (as_law(rules.naive), "without_replacement", 3),
-    "naive, systematic": (as_law(rules.naive), "systematic", 2),
-    "eagle": (as_law(rules.eagle), "top_k", 3),
-    "sglang": (as_law(rules.sglang()), "top_k", 3),
-    "rrs": (as_law(rules.rrs), "iid", 3),
-    "kseq": (as_law(rules.kseq(rules.best_gamma)), "iid", 2),
-    "kseq, gamma = n": (as_law(rules.kseq(lambda p, q, n: float(n))), "iid", 3),
-    "rsd": (as_law(rules.rsd), "without_replacement", 3),
-    "spechub": (as_law(rules.spechub), "hub_pairs", 2),
-    "greedy": (as_law(rules.greedy), "greedy", 3),
-}
-BIASED: dict[str, tuple[Law, str, int]] = {
-    "medusa, argmax": (as_law(rules.medusa_argmax), "top_k", 3),
-    "medusa, first passing": (as_law(rules.medusa_first), "top_k", 3),
-    "medusa, nucleus": (as_law(rules.medusa_nucleus), "top_k", 3),
-    "sglang, threshold_acc": (as_law(rules.sglang(threshold_acc=0.5)), "top_k", 3),
-    "sglang, threshold_single": (as_law(rules.sglang(threshold_single=0.3)), "top_k", 3),
-    "lenience 0.5": (as_law(rules.lenient), "iid", 1),
-    "top-k, p/q": (as_law(rules.siblings_by_ratio), "top_k", 3),
-    "top-k, shuffled": (rules.shuffled_law, "top_k", 3),
-    "top-k, rsd with the softmax of the drafts": (as_law(rules.rsd_softmax_of_drafts), "top_k", 3),
-    "argmax draft, full q": (as_law(rules.single), "top_k", 1),
-    "i.i.d. drafts, rsd": (as_law(rules.rsd), "iid", 3),
-    "without replacement, rrs": (as_law(rules.rrs), "without_replacement", 3),
-    "repeats skipped": (as_law(rules.skips_repeats), "iid", 3),
-}
 
 
 @pytest.mark.parametrize("name", LOSSLESS)
 def test_sound_rules_pass(name: str) -> None:
-    rule, scheme, n = LOSSLESS[name]
+    rule, scheme, n = LOSSLESS[name].law, *LOSSLESS[name][2:]
     audit = otspec.audit(rule, scheme, n)
     assert audit.verdict is AuditVerdict.LOSSLESS
     assert audit.outcome.method == "exact"
@@ -60,7 +30,7 @@ def test_sound_rules_pass(name: str) -> None:
 
 @pytest.mark.parametrize("name", BIASED)
 def test_biased_rules_are_flagged(name: str) -> None:
-    rule, scheme, n = BIASED[name]
+    rule, scheme, n = BIASED[name].law, *BIASED[name][2:]
     audit = otspec.audit(rule, scheme, n)
     assert audit.verdict is AuditVerdict.NOT_LOSSLESS
     assert audit.tv is not None

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import otspec
+from benchmarks import decoder_rules as rules
 from otspec import AuditVerdict, MissingExtra, ProblemError, UnknownSolver
 from otspec.auditing.forms import Form, detect
 from otspec.solvers import KSeq
-from tests.auditing import rules
 from tests.oracles import Floats, Ints
 
 COARSE = 0.2
@@ -64,7 +64,10 @@ def test_the_signature_tells(rule: Any, form: Form) -> None:
         ({"rule": "naive", "instances": [([0.5, 0.5], [1.0])]}, "n = 3, and p has 2 tokens"),
         ({"rule": "naive", "scheme": "independent", "instances": [([1.0], [1.0])]}, "a law for each, shape (3, V)"),
         ({"rule": otspec.verify, "method": "exact"}, "a rule of form rng cannot be enumerated"),
-        ({"rule": "naive", "method": "exact", "n": 30, "instances": [([0.5, 0.5], [0.5, 0.5])]}, "at most 5,000 tuples of them"),
+        (
+            {"rule": "naive", "method": "exact", "n": 30, "instances": [([0.5, 0.5], [0.5, 0.5])]},
+            "at most 5,000 tuples",
+        ),
         ({"rule": "naive", "scheme": lambda q, n: otspec.IID(q, 2)}, "draws 2 of"),
     ],
 )

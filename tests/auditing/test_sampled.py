@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import otspec
+from benchmarks import decoder_rules as rules
+from benchmarks.decoder_rules import BIASED, LOSSLESS, as_law, as_sampler
 from otspec import AuditVerdict
 from otspec.auditing import instances
 from otspec.auditing.cases import Case, Drafting
@@ -16,43 +18,15 @@ from otspec.auditing.report import Outcome, Settings, no_progress
 from otspec.auditing.sampled import sample_all
 from otspec.auditing.sampling import TEXT, Texts
 from otspec.auditing.tally import MAX_CELLS, Tally, cells_of
-from tests.auditing import rules
-from tests.auditing.rules import Sampler, as_law, as_sampler
 from tests.oracles import Floats, Ints
 
-LOSSLESS: dict[str, tuple[Sampler, str, int]] = {
-    "single": (as_sampler(rules.single), "iid", 3),
-    "naive": (as_sampler(rules.naive), "without_replacement", 3),
-    "eagle": (as_sampler(rules.eagle), "top_k", 3),
-    "sglang": (as_sampler(rules.sglang()), "top_k", 3),
-    "rrs": (as_sampler(rules.rrs), "iid", 3),
-    "kseq, gamma = n": (as_sampler(rules.kseq(lambda p, q, n: float(n))), "iid", 3),
-    "rsd": (as_sampler(rules.rsd), "without_replacement", 3),
-    "spechub": (as_sampler(rules.spechub), "hub_pairs", 2),
-    "greedy": (as_sampler(rules.greedy), "greedy", 3),
-}
-BIASED: dict[str, tuple[Sampler, str, int]] = {
-    "medusa, argmax": (as_sampler(rules.medusa_argmax), "top_k", 3),
-    "medusa, first passing": (as_sampler(rules.medusa_first), "top_k", 3),
-    "medusa, nucleus": (as_sampler(rules.medusa_nucleus), "top_k", 3),
-    "sglang, threshold_acc": (as_sampler(rules.sglang(threshold_acc=0.5)), "top_k", 3),
-    "sglang, threshold_single": (as_sampler(rules.sglang(threshold_single=0.3)), "top_k", 3),
-    "lenience 0.5": (as_sampler(rules.lenient), "iid", 1),
-    "top-k, p/q": (as_sampler(rules.siblings_by_ratio), "top_k", 3),
-    "top-k, shuffled": (rules.shuffled_sampler, "top_k", 3),
-    "top-k, rsd with the softmax of the drafts": (as_sampler(rules.rsd_softmax_of_drafts), "top_k", 3),
-    "argmax draft, full q": (as_sampler(rules.single), "top_k", 1),
-    "i.i.d. drafts, rsd": (as_sampler(rules.rsd), "iid", 3),
-    "without replacement, rrs": (as_sampler(rules.rrs), "without_replacement", 3),
-    "repeats skipped": (as_sampler(rules.skips_repeats), "iid", 3),
-}
 COARSE = 0.2
 """A resolution that takes some 10 000 draws in all."""
 
 
 @pytest.mark.parametrize("name", LOSSLESS)
 def test_sound_rules_pass(name: str) -> None:
-    rule, scheme, n = LOSSLESS[name]
+    rule, scheme, n = LOSSLESS[name].sampler, *LOSSLESS[name][2:]
     audit = otspec.audit(rule, scheme, n, resolution=COARSE)
     assert audit.verdict is AuditVerdict.LOSSLESS
     assert audit.outcome.method == "sampled"
@@ -62,7 +36,7 @@ def test_sound_rules_pass(name: str) -> None:
 
 @pytest.mark.parametrize("name", BIASED)
 def test_biased_rules_are_flagged_early(name: str) -> None:
-    rule, scheme, n = BIASED[name]
+    rule, scheme, n = BIASED[name].sampler, *BIASED[name][2:]
     audit = otspec.audit(rule, scheme, n)
     assert audit.verdict is AuditVerdict.NOT_LOSSLESS
     assert audit.outcome.draws < 20_000

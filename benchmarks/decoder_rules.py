@@ -1,7 +1,8 @@
-"""Verification rules that decoders use, sound and biased, as anybody would write them down: no code of the package.
+"""Verification rules that decoders use, sound and biased, as anybody would write them down.
 
-Each is a script: the drafts that it tests, in turn, each with the probability to be accepted, and the law of the output
-if none is.  `as_law` and `as_sampler` turn a script into the two forms of a rule that an audit takes.
+They share no code with the package.  Each is a script: the drafts that it tests, in turn, each with the probability to
+be accepted, and the law of the output if none is.  `as_law` and `as_sampler` turn a script into the two forms of a rule
+that an audit takes.
 """
 
 from __future__ import annotations
@@ -14,23 +15,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tests.oracles import Floats, Ints
+from otspec.laws import FloatArray, IntArray
 
 
 class Script(NamedTuple):
     """What a rule does with one tuple of drafts."""
 
     tests: list[tuple[int, float]]
-    last: Floats
+    last: FloatArray
 
 
-Rule = Callable[[Floats, Floats, Ints], Script]
-Law = Callable[[Floats, Floats, Ints], Floats]
-Sampler = Callable[[Floats, Floats, Ints, np.random.Generator], int]
+Rule = Callable[[FloatArray, FloatArray, IntArray], Script]
+Law = Callable[[FloatArray, FloatArray, IntArray], FloatArray]
+Sampler = Callable[[FloatArray, FloatArray, IntArray, np.random.Generator], int]
 
 
 def as_law(rule: Rule) -> Law:
-    def law(p: Floats, q: Floats, drafts: Ints) -> Floats:
+    """The law of the output, given the drafts."""
+
+    def law(p: FloatArray, q: FloatArray, drafts: IntArray) -> FloatArray:
         tests, last = rule(p, q, drafts)
         output, alive = np.zeros(p.size), 1.0
         for token, passes in tests:
@@ -42,7 +45,9 @@ def as_law(rule: Rule) -> Law:
 
 
 def as_sampler(rule: Rule) -> Sampler:
-    def sample(p: Floats, q: Floats, drafts: Ints, rng: np.random.Generator) -> int:
+    """A draw of the output, given the drafts."""
+
+    def sample(p: FloatArray, q: FloatArray, drafts: IntArray, rng: np.random.Generator) -> int:
         tests, last = rule(p, q, drafts)
         for token, passes in tests:
             if rng.random() < passes:
@@ -52,18 +57,19 @@ def as_sampler(rule: Rule) -> Sampler:
     return sample
 
 
-def draw(law: Floats, coin: float) -> int:
+def draw(law: FloatArray, coin: float) -> int:
     """Inverse of the cumulative sum."""
     cumulative = np.cumsum(law)
     return int(min(np.searchsorted(cumulative, coin * cumulative[-1], side="right"), np.flatnonzero(law)[-1]))
 
 
-def residual(p: Floats, q: Floats) -> Floats:
+def residual(p: FloatArray, q: FloatArray) -> FloatArray:
+    """[p - q]+, normalised; p where nothing is left."""
     rest = np.maximum(p - q, 0.0)
     return rest / rest.sum() if rest.sum() > 0 else p
 
 
-def without(law: Floats, tokens: Iterable[int]) -> Floats:
+def without(law: FloatArray, tokens: Iterable[int]) -> FloatArray:
     """A law off some tokens, normalised; unchanged where nothing would be left."""
     rest = law.copy()
     rest[list(tokens)] = 0.0
@@ -71,15 +77,16 @@ def without(law: Floats, tokens: Iterable[int]) -> Floats:
 
 
 def ratio(p: float, q: float) -> float:
+    """min(1, p / q)."""
     return min(1.0, p / q) if q > 0 else float(p > 0)
 
 
-def top(law: Floats, k: int) -> Floats:
+def top(law: FloatArray, k: int) -> FloatArray:
     """The k likeliest tokens, normalised."""
     return without(law, np.argsort(-law, kind="stable")[k:].tolist())
 
 
-def recursive(p: Floats, laws: Iterable[Floats], drafts: Iterable[int]) -> Script:
+def recursive(p: FloatArray, laws: Iterable[FloatArray], drafts: Iterable[int]) -> Script:
     """Rejection against one law after the other."""
     tests = []
     for token, q in zip(drafts, laws, strict=False):
@@ -91,24 +98,28 @@ def recursive(p: Floats, laws: Iterable[Floats], drafts: Iterable[int]) -> Scrip
 # --- lossless, each on the drafts named in LOSSLESS
 
 
-def naive(p: Floats, q: Floats, drafts: Ints) -> Script:
+def naive(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
+    """Draw from the target."""
     return Script([], p)
 
 
-def single(p: Floats, q: Floats, drafts: Ints) -> Script:
+def single(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
+    """Speculative sampling with the first draft."""
     return recursive(p, [q], drafts[:1].tolist())
 
 
-def rrs(p: Floats, q: Floats, drafts: Ints) -> Script:
+def rrs(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
+    """Recursive rejection: each draft for a fresh draw from q."""
     return recursive(p, itertools.repeat(q), drafts.tolist())
 
 
-def rsd(p: Floats, q: Floats, drafts: Ints) -> Script:
+def rsd(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
+    """Recursive rejection: each draft for a draw from q without the drafts before."""
     tokens = drafts.tolist()
     return recursive(p, (without(q, tokens[:i]) for i in range(len(tokens))), tokens)
 
 
-def eagle(p: Floats, q: Floats, drafts: Ints) -> Script:
+def eagle(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
     """EAGLE-2: accept with probability p, else remove the token and normalise."""
     tests = []
     for token in drafts.tolist():
@@ -120,7 +131,7 @@ def eagle(p: Floats, q: Floats, drafts: Ints) -> Script:
 def sglang(threshold_acc: float = 1.0, threshold_single: float = 1.0) -> Rule:
     """One coin against the running sum of the siblings' target masses."""
 
-    def rule(p: Floats, q: Floats, drafts: Ints) -> Script:
+    def rule(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
         tests, reached, below = [], 0.0, 0.0
         for token in drafts.tolist():
             reached = min(reached + p[token] / threshold_acc, 1.0)
@@ -132,8 +143,10 @@ def sglang(threshold_acc: float = 1.0, threshold_single: float = 1.0) -> Rule:
     return rule
 
 
-def kseq(gamma: Callable[[Floats, Floats, int], float]) -> Rule:
-    def rule(p: Floats, q: Floats, drafts: Ints) -> Script:
+def kseq(gamma: Callable[[FloatArray, FloatArray, int], float]) -> Rule:
+    """K-SEQ: every draft meets the same test."""
+
+    def rule(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
         n = len(drafts)
         g = gamma(p, q, n)
         served = np.minimum(q, p / g)
@@ -144,7 +157,8 @@ def kseq(gamma: Callable[[Floats, Floats, int], float]) -> Rule:
     return rule
 
 
-def best_gamma(p: Floats, q: Floats, n: int) -> float:
+def best_gamma(p: FloatArray, q: FloatArray, n: int) -> float:
+    """The least gamma that is lossless, by bisection."""
     low, high = 1.0, float(n)
     for _ in range(60):
         middle = (low + high) / 2
@@ -153,7 +167,7 @@ def best_gamma(p: Floats, q: Floats, n: int) -> float:
     return high
 
 
-def spechub(p: Floats, q: Floats, drafts: Ints) -> Script:
+def spechub(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
     """Serve the other token of the pair first, the hub from what is unused."""
     hub = int(q.argmax())
     if q[hub] == 1:
@@ -173,7 +187,7 @@ def spechub(p: Floats, q: Floats, drafts: Ints) -> Script:
     return Script([(token, served[token] / mass[token]), (hub, for_hub)], residual(missing, np.zeros(p.size)))
 
 
-def greedy(p: Floats, q: Floats, drafts: Ints) -> Script:
+def greedy(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
     """Single-draft verification of the last draft, against its own law."""
     *fixed, last = drafts.tolist()
     return recursive(p, [without(q, fixed)], [last])
@@ -182,11 +196,12 @@ def greedy(p: Floats, q: Floats, drafts: Ints) -> Script:
 # --- biased
 
 
-def entropy(p: Floats) -> float:
+def entropy(p: FloatArray) -> float:
+    """In nats."""
     return -sum(x * math.log(x) for x in p.tolist() if x > 0)
 
 
-def medusa_argmax(p: Floats, q: Floats, drafts: Ints) -> Script:
+def medusa_argmax(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
     """Typical acceptance: the likeliest draft above the threshold, else the likeliest token."""
     threshold = min(0.3, 0.09 * math.exp(entropy(p)) ** -1)
     passing = [token for token in drafts.tolist() if p[token] > threshold]
@@ -194,7 +209,7 @@ def medusa_argmax(p: Floats, q: Floats, drafts: Ints) -> Script:
     return Script([] if best is None else [(best, 1.0)], np.eye(p.size)[p.argmax()])
 
 
-def medusa_first(p: Floats, q: Floats, drafts: Ints) -> Script:
+def medusa_first(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
     """Typical acceptance without `fast`: the first passing draft, else a sample of the passing tokens."""
     threshold = min(0.3, 0.09 * math.exp(entropy(p)) ** -1)
     passing = [(token, 1.0) for token in drafts.tolist() if p[token] > threshold]
@@ -202,39 +217,42 @@ def medusa_first(p: Floats, q: Floats, drafts: Ints) -> Script:
     return Script(passing, kept / kept.sum() if kept.sum() > 0 else p)
 
 
-def medusa_nucleus(p: Floats, q: Floats, drafts: Ints) -> Script:
+def medusa_nucleus(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
     """A fresh sample of the target for each draft."""
     return Script([(token, float(p[token])) for token in drafts.tolist()], p)
 
 
-def lenient(p: Floats, q: Floats, drafts: Ints) -> Script:
+def lenient(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
+    """Speculative sampling with lenience 0.5."""
     token = int(drafts[0])
     return Script([(token, ratio(p[token], 0.5 * q[token]))], residual(p, q))
 
 
-def siblings_by_ratio(p: Floats, q: Floats, drafts: Ints) -> Script:
+def siblings_by_ratio(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
     """p/q for each sibling, p never updated."""
     return Script([(token, ratio(p[token], q[token])) for token in drafts.tolist()], residual(p, q))
 
 
-def rsd_softmax_of_drafts(p: Floats, q: Floats, drafts: Ints) -> Script:
+def rsd_softmax_of_drafts(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
     """Deterministic drafts, taken for draws from their own softmax."""
     tokens = drafts.tolist()
     others = [token for token in range(q.size) if token not in tokens]
     return rsd(p, without(q, others), drafts)
 
 
-def skips_repeats(p: Floats, q: Floats, drafts: Ints) -> Script:
+def skips_repeats(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
+    """Recursive rejection that tests a repeated draft once."""
     return recursive(p, itertools.repeat(q), dict.fromkeys(drafts.tolist()))
 
 
-def shuffled_law(p: Floats, q: Floats, drafts: Ints) -> Floats:
+def shuffled_law(p: FloatArray, q: FloatArray, drafts: IntArray) -> FloatArray:
     """Recursive rejection in random order."""
     orders = [np.array(order) for order in itertools.permutations(drafts.tolist())]
     return np.mean([as_law(rrs)(p, q, order) for order in orders], axis=0)
 
 
-def shuffled_sampler(p: Floats, q: Floats, drafts: Ints, rng: np.random.Generator) -> int:
+def shuffled_sampler(p: FloatArray, q: FloatArray, drafts: IntArray, rng: np.random.Generator) -> int:
+    """A draw of the same."""
     return as_sampler(rrs)(p, q, rng.permutation(drafts), rng)
 
 
@@ -243,7 +261,7 @@ def shuffled_sampler(p: Floats, q: Floats, drafts: Ints, rng: np.random.Generato
 ALPHABET = 3
 
 
-def path_law(p: Floats, q: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+def path_law(p: FloatArray, q: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
     """The conditional laws of a two-step model: p1, p2, p3 and q1, q2 from the joint laws of texts."""
     a = ALPHABET
     joint_p, joint_q = p.reshape(a, a, a), q.reshape(a, a, a).sum(axis=2)
@@ -255,7 +273,7 @@ def path_law(p: Floats, q: Floats) -> tuple[Floats, Floats, Floats, Floats, Floa
 def block(token_wise_residual: bool) -> Law:
     """Block verification of one path of two tokens, continued by the target; with the residual of the wrong rule."""
 
-    def law(p: Floats, q: Floats, drafts: Ints) -> Floats:
+    def law(p: FloatArray, q: FloatArray, drafts: IntArray) -> FloatArray:
         a = ALPHABET
         p1, p2, p3, q1, q2 = path_law(p, q)
         x, y = divmod(int(drafts[0]) // a, a)
@@ -276,7 +294,7 @@ def block(token_wise_residual: bool) -> Law:
 def hot_bonus(temperature: float) -> Law:
     """Two tokens: after an accepted draft the second is drawn at temperature 1, and the target runs at another."""
 
-    def law(p: Floats, q: Floats, drafts: Ints) -> Floats:
+    def law(p: FloatArray, q: FloatArray, drafts: IntArray) -> FloatArray:
         v = math.isqrt(p.size)
         joint = p.reshape(v, v)
         first = joint.sum(axis=1)
@@ -299,10 +317,61 @@ class ReusedNoise:
     refresh: bool = False
 
     def start(self, rng: np.random.Generator) -> None:
+        """Begin a text."""
         self.noise = rng.random(1024)
 
-    def __call__(self, q: Floats, n: int, rng: np.random.Generator) -> Ints:
+    def __call__(self, q: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
+        """The first n tokens to arrive."""
         if self.refresh:
             self.start(rng)
         with np.errstate(divide="ignore"):
             return np.argsort(-np.log(self.noise[: q.size]) / q)[:n]
+
+
+class Entry(NamedTuple):
+    """A rule in both forms, and the drafts that it is used on."""
+
+    law: Law
+    sampler: Sampler
+    scheme: str
+    n: int
+
+
+def entry(rule: Rule, scheme: str, n: int = 3) -> Entry:
+    """Both forms of a script."""
+    return Entry(as_law(rule), as_sampler(rule), scheme, n)
+
+
+def gamma_n(p: FloatArray, q: FloatArray, n: int) -> float:
+    """The gamma that is always lossless."""
+    return float(n)
+
+
+LOSSLESS = {
+    "speculative sampling": entry(single, "iid"),
+    "draw and match, i.i.d. drafts": entry(naive, "iid"),
+    "draw and match, without replacement": entry(naive, "without_replacement"),
+    "EAGLE-2, top-k tree": entry(eagle, "top_k"),
+    "SGLang tree, thresholds 1": entry(sglang(), "top_k"),
+    "recursive rejection, i.i.d. drafts": entry(rrs, "iid"),
+    "recursive rejection, without replacement": entry(rsd, "without_replacement"),
+    "K-SEQ, best gamma": entry(kseq(best_gamma), "iid"),
+    "K-SEQ, gamma = n": entry(kseq(gamma_n), "iid"),
+    "SpecHub": entry(spechub, "hub_pairs", 2),
+    "greedy drafts": entry(greedy, "greedy"),
+}
+BIASED = {
+    "Medusa typical, fallback argmax": entry(medusa_argmax, "top_k"),
+    "Medusa typical, first passing": entry(medusa_first, "top_k"),
+    "Medusa nucleus": entry(medusa_nucleus, "top_k"),
+    "SGLang tree, threshold_acc 0.5": entry(sglang(threshold_acc=0.5), "top_k"),
+    "SGLang tree, threshold_single 0.3": entry(sglang(threshold_single=0.3), "top_k"),
+    "speculative sampling, lenience 0.5": entry(lenient, "iid", 1),
+    "top-k tree, p/q per sibling": entry(siblings_by_ratio, "top_k"),
+    "top-k tree, recursive in random order": Entry(shuffled_law, shuffled_sampler, "top_k", 3),
+    "top-k tree, softmax of the drafts": entry(rsd_softmax_of_drafts, "top_k"),
+    "argmax draft, speculative sampling": entry(single, "top_k", 1),
+    "i.i.d. drafts, without-replacement rule": entry(rsd, "iid"),
+    "without replacement, i.i.d. rule": entry(rrs, "without_replacement"),
+    "i.i.d. drafts, repeats skipped": entry(skips_repeats, "iid"),
+}

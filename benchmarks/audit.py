@@ -1,0 +1,93 @@
+"""How soon an audit flags the biased rules that decoders use, and how often it flags a lossless one.
+
+    python -m benchmarks.audit [--seeds 10] [--audits 300]
+
+First every rule of `benchmarks.decoder_rules`: its verdict and total variation by enumeration, and the draws that the
+sampled audit of the same rule takes, over several seeds.  Then false alarms: audits of rules that are lossless, with an
+alpha so large that alarms can be counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import numpy as np
+
+import otspec
+from benchmarks.decoder_rules import BIASED, LOSSLESS, Entry, as_sampler, naive
+from otspec.bench.report import TextTable
+from otspec.cli.console import console
+
+RESOLUTION = 0.2
+"""Of sampled audits of lossless rules: the finest takes a minute for a slow rule."""
+
+ALPHAS = (0.2, 0.05, 0.001)
+
+
+def exact_columns(entry: Entry) -> tuple[str, ...]:
+    """Verdict, total variation, acceptance and alpha*, by enumeration."""
+    audit = otspec.audit(entry.law, entry.scheme, entry.n)
+    largest = max(one.tv for one in audit.instances)
+    tv = f"{audit.mean('tv'):.3f} ({largest:.3f})" if largest > 1e-9 else f"{largest:.0e}"
+    above = np.mean([one.excess > 1e-9 for one in audit.instances])
+    return audit.verdict, tv, f"{audit.mean('membership'):.3f}", f"{audit.mean('optimum'):.3f}", f"{above:.0%}"
+
+
+def sampled_columns(entry: Entry, seeds: int) -> tuple[str, ...]:
+    """Verdicts of sampled audits, and their draws."""
+    audits = [otspec.audit(entry.sampler, entry.scheme, entry.n, seed=s, resolution=RESOLUTION) for s in range(seeds)]
+    draws = [audit.outcome.draws for audit in audits]
+    flagged = sum(audit.verdict is otspec.AuditVerdict.NOT_LOSSLESS for audit in audits)
+    return f"{flagged} of {seeds}", f"{np.median(draws):,.0f} ({max(draws):,})"
+
+
+def rules(seeds: int) -> TextTable:
+    """All rules, audited both ways."""
+    rows = []
+    for group, least in ((LOSSLESS, 1), (BIASED, seeds)):
+        for name, entry in group.items():
+            rows.append((name, *exact_columns(entry), *sampled_columns(entry, least)))
+    header = ("rule", "exact verdict", "TV", "acceptance", "alpha*", "above it", "flagged", "draws")
+    note = (
+        "TV to p by enumeration, mean (largest) over the default instances; acceptance: the output is a draft; alpha* of "
+        "the drafts, and the share of instances on which the rule accepts more. Sampled: audits that say not lossless, "
+        f"and median (most) draws until then, or until a lossless rule is known to {RESOLUTION}."
+    )
+    return TextTable("Rules that decoders use, audited", header, rows, note)
+
+
+def false_alarms(audits: int) -> TextTable:
+    """Audits of a rule that draws from the target, whatever the drafts."""
+    rows = []
+    rng = np.random.default_rng(0)
+    pairs = [tuple(rng.dirichlet(np.full(vocab, 0.7), 2)) for vocab in (2, 4, 8)]
+    rule = as_sampler(naive)
+    for alpha in ALPHAS:
+        started = time.perf_counter()
+        found = [
+            otspec.audit(
+                rule, n=2, seed=seed, alpha=alpha, confidence=0.9, resolution=0.01, budget=4_000, instances=pairs
+            )
+            for seed in range(audits)
+        ]
+        alarms = sum(audit.verdict is otspec.AuditVerdict.NOT_LOSSLESS for audit in found)
+        missed = sum(any(one.tv_interval[0] > 0 for one in audit.instances) for audit in found)
+        seconds = time.perf_counter() - started
+        rows.append((f"{alpha:g}", f"{audits}", f"{alarms}", f"{alpha * audits:g}", f"{missed}", f"{seconds:.0f}"))
+    header = ("alpha", "audits", "false alarms", "at most, on average", "intervals without 0 (of 90 %)", "s")
+    return TextTable("False alarms", header, rows, "A lossless rule, three instances, 4000 draws an audit.", labels=0)
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=10, help="sampled audits of each biased rule")
+    parser.add_argument("--audits", type=int, default=300, help="audits of a lossless rule, for each alpha")
+    options = parser.parse_args()
+    for table in (rules(options.seeds), false_alarms(options.audits)):
+        console.print(table.on_screen(console.width))
+
+
+if __name__ == "__main__":
+    main()
