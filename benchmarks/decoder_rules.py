@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -158,11 +159,17 @@ def kseq(gamma: Callable[[FloatArray, FloatArray, int], float]) -> Rule:
 
 
 def best_gamma(p: FloatArray, q: FloatArray, n: int) -> float:
-    """The least gamma that is lossless, by bisection."""
+    """The least gamma that is lossless."""
+    return _best_gamma(tuple(p.tolist()), tuple(q.tolist()), n)
+
+
+@lru_cache
+def _best_gamma(p: tuple[float, ...], q: tuple[float, ...], n: int) -> float:
+    """By bisection."""
     low, high = 1.0, float(n)
     for _ in range(60):
         middle = (low + high) / 2
-        beta = np.minimum(q, p / middle).sum()
+        beta = sum(min(b, a / middle) for a, b in zip(p, q, strict=True))
         low, high = (low, middle) if sum((1 - beta) ** j for j in range(n)) <= middle else (middle, high)
     return high
 
