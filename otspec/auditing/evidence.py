@@ -42,7 +42,10 @@ def log_dependence(transitions: IntArray, law: FloatArray) -> float:
 
 
 def log_excess(hits: int, draws: int, optimum: float) -> float:
-    """Evidence that the output is a draft more often than alpha*: betting on it at several stakes."""
+    """Evidence that the output is a draft more often than alpha*: bets on it, at several stakes.
+
+    The wealth of such a bet is a supermartingale if the mean is at most alpha* [waudbysmith2024estimating].
+    """
     optimum = min(max(optimum, 0.0) + TIE_TOL, 1.0)
     won, lost = np.log1p(STAKES * (1.0 - optimum) / optimum), np.log1p(-STAKES)
     return _mean(hits * won + (draws - hits) * lost)
@@ -68,7 +71,7 @@ def tv_radius(draws: int, cells: int, miss: float) -> float:
 
 
 def rate_radius(draws: int, miss: float) -> float:
-    """One-sided distance of a share of `draws` from its probability, but with probability miss [hoeffding1963]."""
+    """One-sided distance of a share of `draws` from its probability, but with probability miss [hoeffding1963probability]."""
     return math.sqrt(-math.log(miss) / (2 * draws))
 
 

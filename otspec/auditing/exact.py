@@ -110,6 +110,7 @@ def enumerate_case(rule: Rule, case: Case) -> Enumerated:
         step_acceptance=steps,
         optimum=optimum_of(case),
         optimum_iid=optimum_iid(case),
+        grouped=False,
         drafts_tv=_drafts_tv(case),
     )
     return Enumerated(case, figures, output)

@@ -124,7 +124,7 @@ class Rule:
 
     Parameters
     ----------
-    call : callable, solver or str
+    call : callable or Solver
         The user's.
     form : Form
     coins : int
@@ -158,17 +158,21 @@ class Rule:
         Raises
         ------
         Refused
-            If the solver gives no plan for it.
+            If it gives no plan.
         """
-        if self.form is Form.PLAN and case not in self._plans:
-            problem = Problem(case.p, case.declared)
-            if not isinstance(self._call, str | Solver):
-                self._plans[case] = self._call(problem)
-                return
+        if self.form is not Form.PLAN or case in self._plans:
+            return
+        problem = Problem(case.p, case.declared)
+        if isinstance(self._call, Solver):
             result = solve(problem, self._call, strict=False)
             if result.plan is None:
                 raise Refused(result.message)
             self._plans[case] = result.plan
+        else:
+            try:
+                self._plans[case] = self._call(problem)
+            except Exception as error:
+                raise Refused(f"no plan, {_said(error)}") from error
 
     def law(self, case: Case, drafts: IntArray) -> Given:
         """Exact law of the output given the drafts.
@@ -182,7 +186,8 @@ class Rule:
             answer = self._try(case, drafts, lambda: self._plans[case].conditional(drafts))
         else:
             answer = self._ask(case, drafts)
-        values, accepted = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
+        says = isinstance(answer, tuple) and len(answer) == 2 and np.ndim(answer[0]) == 1
+        values, accepted = answer if says else (answer, None)
         law = _as_law(values, case, drafts, self._tol)
         return Given(law, None if accepted is None else float(accepted))
 
@@ -269,9 +274,9 @@ class BatchedRule:
         tokens, accepted = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
         tokens = _integers(tokens, "tokens", len(owner))
         accepted = None if accepted is None else _integers(accepted, "accepted drafts", len(owner))
-        for row in range(len(owner)):
-            case = cases[owner[row]]
-            _check(Outcome(int(tokens[row]), None if accepted is None else int(accepted[row])), case, drafts[row])
+        said = [None] * len(owner) if accepted is None else accepted.tolist()
+        for token, draft, place, row in zip(tokens.tolist(), said, owner.tolist(), drafts, strict=True):
+            _check(Outcome(token, draft), cases[place], row)
         return tokens, accepted
 
 

@@ -90,7 +90,7 @@ class Figures:
     draws: int
     """Calls of the rule; 0 if its law was enumerated."""
     tv: float
-    """Total variation of the output law to p; sampled, over groups of tokens in a large vocabulary."""
+    """Total variation of the output law to p."""
     tv_interval: tuple[float, float]
     membership: float
     """P(the output is one of the drafts)."""
@@ -102,6 +102,8 @@ class Figures:
     """alpha* of the drafts, or a certified upper bound; None if their law is not known."""
     optimum_iid: float | None
     """alpha* of as many i.i.d. drafts from the same q."""
+    grouped: bool
+    """Whether `tv` is over groups of tokens, and so a lower bound."""
     drafts_tv: float | None
     """Total variation of the law of the drafts to the one that the rule is told of; None where it is not enumerated."""
 
@@ -237,7 +239,8 @@ class Audit:
         mean = f"mean {self.mean('tv'):.4f}"
         if self.outcome.method == "exact":
             return f"{mean}, worst {max(one.tv for one in self.instances):.4g}"
-        text = f"{mean}, noise included"
+        grouped = "; large vocabularies in groups" if any(one.grouped for one in self.instances) else ""
+        text = f"{mean} (noise included{grouped})"
         if self.tv is not None and self.tv_interval is not None:
             text += f"; worst {self.tv:.4f} in [{self.tv_interval[0]:.4f}, {self.tv_interval[1]:.4f}]"
         most = max(one.tv_interval[1] for one in self.instances)

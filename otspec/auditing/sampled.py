@@ -198,8 +198,7 @@ class Trial:
         """The instance that broke the rule, or speaks against it most, or else is known least."""
         seed = self._settings.seed
         if invalid is not None:
-            case = invalid.case or self.tallies[0].case
-            return found.witness(case, seed, [], invalid)
+            return None if invalid.case is None else found.witness(invalid.case, seed, [], invalid)
         if not self.figures:
             return None
         widest = max(self.figures, key=lambda one: one.tv_interval[1]).name

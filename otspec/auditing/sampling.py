@@ -110,10 +110,10 @@ class InBatches:
             self._rule.start(self._rng)
             for step in range(TEXT):
                 rows = drafts[part, :, step].reshape(owner.size, -1)
-                for case, row in zip((cases[place] for place in owner), rows, strict=True):
-                    self._source.fill(case, row)
-                drawn, said = self._rule.sample_rows(cases, owner, rows, self._rng)
+                for place, row in zip(owner, rows, strict=True):
+                    self._source.fill(cases[place], row)
                 drafts[part, :, step] = rows.reshape(-1, len(cases), rows.shape[1])
+                drawn, said = self._rule.sample_rows(cases, owner, rows, self._rng)
                 tokens[part, :, step] = drawn.reshape(-1, len(cases))
                 if said is None:
                     says = False

@@ -177,18 +177,18 @@ class Tally:
         shares = self._cell_counts / self.draws
         tv = float(np.abs(shares - self.law).sum()) / 2
         radius = tv_radius(self.draws, self.law.size, miss / 2)
-        interval = (max(tv - radius, 0.0), min(tv + radius, 1.0))
         case = self.case
         self.figures = Figures(
-            case.name,
-            case.vocab,
-            self.draws,
-            tv,
-            interval,
-            self.hits / self.draws,
-            rate_radius(self.draws, miss / 2),
-            None if self.accepted is None else self.accepted / self.draws,
-            self.optimum,
-            self.optimum_iid,
-            None,
+            name=case.name,
+            vocab=case.vocab,
+            draws=self.draws,
+            tv=tv,
+            tv_interval=(max(tv - radius, 0.0), min(tv + radius, 1.0)),
+            membership=self.hits / self.draws,
+            membership_error=rate_radius(self.draws, miss / 2),
+            step_acceptance=None if self.accepted is None else self.accepted / self.draws,
+            optimum=self.optimum,
+            optimum_iid=self.optimum_iid,
+            grouped=self.law.size < case.vocab,
+            drafts_tv=None,
         )
