@@ -80,6 +80,17 @@ class Descent:
     free: tuple[str, ...] = ()
     restarts: int = 3
 
+    def __post_init__(self) -> None:
+        """Insist that something may move.
+
+        Raises
+        ------
+        ValueError
+            If no entry is named.
+        """
+        if not (self.laws or self.free):
+            raise ValueError("Descent() has nothing to move; name entries in laws or free, or draw by RANDOM")
+
     def __call__(
         self,
         draw: Callable[[np.random.Generator], Instance],

@@ -26,8 +26,8 @@ PUBLISHED_LIMITS = {1: 1000, 2: 50, 3: 20}
 class GlobalResolution:
     """Softmax solutions of both complementary slackness systems [thomas2025global, section 6, Algorithm 1].
 
-    The output law is off p by at most 3 (stop + 2) tau in 1-norm, and the acceptance off alpha* by at most
-    (stop + 2) tau.  It stops without a plan where the truncation stays too large or the minimisation takes too long.
+    The output law is off p by at most (3 stop + 4) tau in 1-norm, and the acceptance off alpha* by at most
+    (stop + 1) tau.  It stops without a plan where the truncation stays too large or the minimisation takes too long.
     `docs/global_resolution.md` says where the printed algorithm had to be corrected.
 
     Parameters
@@ -35,8 +35,8 @@ class GlobalResolution:
     tau : float
         Probability of the tuples that a truncation may drop.
     stop : float
-        Gradient, in 1-norm and units of tau, at which a minimisation ends.  3 gives the 15 tau that the paper
-        promises; the 5 that it prints gives 21 tau.
+        Gradient, in 1-norm and units of tau, at which a minimisation ends.  3 gives 13 tau, where the paper promises
+        15; the 5 that it prints gives 19 tau.
     max_tokens : int
         Largest |T|; 0 stands for the limits of the paper, 50, 20, 10, 10 for n = 2, 3, 4, 5.
     max_iterations : int

@@ -30,15 +30,6 @@ class Solved:
     """1-norm of the truncated function's gradient."""
     iterations: int
 
-    @property
-    def max_deviation(self) -> float:
-        """The most that the rows of the whole system can miss their targets by, in sum: slope + 2 leak.
-
-        The dropped tuples reach each row with at most `leak` in all, and the targets of tokens outside T sum to at
-        most `leak`, as Hall's condition of the system has it.  [thomas2025global, Theorems 6.4, 6.5] have 3 leak.
-        """
-        return self.slope + 2 * self.leak
-
     def conditional(self, drafts: IntArray, residual: FloatArray) -> FloatArray:
         """Law of the output given a tuple of drafts of this system: shape (n,) to (V,)."""
         drafted = np.isin(self.system.tokens, drafts)
@@ -71,8 +62,11 @@ class Resolution(Figures):
 
     @property
     def max_deviation(self) -> float:
-        """The largest deviation that gradients and truncations allow [thomas2025global, Lemma 6.6]."""
-        return self.outer.max_deviation + 2 * self.inner.max_deviation
+        """The largest deviation that gradients and truncations allow, in docs/global_resolution.md.
+
+        [thomas2025global, Theorems 6.4, 6.5 and Lemma 6.6] have 3 and 6 leaks in place of 2 and 2.
+        """
+        return self.outer.slope + 2 * self.outer.leak + 2 * (self.inner.slope + self.inner.leak)
 
     @cached_property
     def deviation(self) -> float:

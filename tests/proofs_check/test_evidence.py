@@ -135,6 +135,11 @@ def test_descent_keeps_what_it_is_not_told_to_move() -> None:
     assert all(q is start["q"] for q in seen)
 
 
+def test_descent_needs_something_to_move() -> None:
+    with pytest.raises(ValueError, match="nothing to move"):
+        Descent()
+
+
 @pytest.mark.parametrize(
     "parts",
     [{"expected": Verdict.FAILS}, {"expected": Verdict.HIDDEN, "assumption": "x"}, {"remedy": "x"}],
