@@ -71,7 +71,7 @@ def tv_radius(draws: int, cells: int, miss: float) -> float:
 
 
 def rate_radius(draws: int, miss: float) -> float:
-    """How far a share of draws exceeds its probability, but with probability miss [hoeffding1963probability]."""
+    """How far a share of draws may exceed its probability, but with probability miss [hoeffding1963probability]."""
     return math.sqrt(-math.log(miss) / (2 * draws))
 
 

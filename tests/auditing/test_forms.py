@@ -141,6 +141,32 @@ def test_the_result_is_plain_data() -> None:
     assert len(data["instances"]) == len(audit.instances)
 
 
+def test_a_law_may_be_a_tuple() -> None:
+    pairs = [([0.3, 0.7], [0.5, 0.5])]  # two numbers, not a law and its acceptance
+    assert otspec.audit(lambda p, q, drafts: tuple(p), instances=pairs).verdict is AuditVerdict.LOSSLESS
+
+
+def test_a_factory_that_gives_no_plan_refuses() -> None:
+    def factory(problem: otspec.Problem) -> otspec.Plan | None:
+        if problem.vocab > 3:
+            raise ValueError("three tokens at most")
+        return otspec.solve(problem).plan
+
+    audit = otspec.audit(factory, n=2)
+    assert audit.verdict is AuditVerdict.LOSSLESS
+    assert "no plan, ValueError: three tokens at most" in audit.findings[0].message
+    assert {one.vocab for one in audit.instances} == {2, 3}
+
+
+@pytest.mark.parametrize("rule", ["naive", otspec.verify])
+def test_progress_is_told(rule: Any) -> None:
+    told: list[tuple[int, int]] = []
+    otspec.audit(rule, n=2, resolution=COARSE, progress=lambda done, most: told.append((done, most)))
+    assert told == sorted(told)
+    assert len(told) > 3
+    assert all(0 < done <= most for done, most in told)
+
+
 torch_rules = pytest.mark.parametrize("uniforms", [False, True], ids=["generator", "uniforms"])
 
 
