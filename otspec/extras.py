@@ -17,6 +17,8 @@ WAYS_OUT = {
     "pyarrow": 'pip install "otspec[bench]"',
     "matplotlib": 'pip install "otspec[plot]"',
     "torch": 'pip install "otspec[decode]"',
+    "transformers": 'pip install "otspec[decode]"',
+    "tokenizers": 'pip install "otspec[decode]"',
     "safetensors": 'pip install "otspec[decode]"',
     "graph_tool": "install python3-graph-tool with the system's package manager, or graph-tool with conda",
 }

@@ -14,7 +14,7 @@ from otspec.bench.records import RunFolder
 from otspec.bench.report import failures_table, markdown_report, overview_table, published_table, results_table
 from otspec.bench.summary import summarise
 from otspec.cli.console import console, numbers, progress_bar
-from otspec.data import open_source
+from otspec.data import NAMES, open_source
 from otspec.extras import require
 
 
@@ -23,7 +23,7 @@ def bench(
     n: Annotated[str, typer.Option("--n", help="Drafts per position, a list.")] = "2,3",
     solver: Annotated[str, typer.Option(help="A list as for `otspec solve`, or all.")] = "all",
     positions: Annotated[int, typer.Option(help="Positions per cell.", min=1)] = 50,
-    data: Annotated[str, typer.Option(help="llama3, gemma2, or a file of positions.")] = "llama3",
+    data: Annotated[str, typer.Option(help=f"{', '.join(NAMES)}, or a file of positions.")] = "llama3",
     out: Annotated[Path, typer.Option(help="Folder for results; the same command again resumes it.")] = Path("report"),
     jobs: Annotated[int, typer.Option(help="Worker processes, one core each.", min=1)] = 1,
     budget: Annotated[float, typer.Option(help="Seconds of solving per cell; what exceeds is a lower bound.")] = 20.0,

@@ -12,7 +12,7 @@ from rich.table import Table as RichTable
 
 import otspec
 from otspec.cli.console import console, progress_bar
-from otspec.data import PROFILES, check_positions, open_source
+from otspec.data import NAMES, check_positions, open_source
 from otspec.front_door import warm_up
 from otspec.registry import get
 
@@ -21,7 +21,7 @@ Value = float | int | str | None
 
 
 def solve(
-    file: Annotated[str, typer.Argument(help="A .npz or .safetensors file of positions, or llama3 or gemma2.")],
+    file: Annotated[str, typer.Argument(help=f"A .npz or .safetensors file of positions, or {', '.join(NAMES)}.")],
     n: Annotated[int, typer.Option("--n", help="Drafts per position.")] = 2,
     top_k: Annotated[int | None, typer.Option(help="Keep the k likeliest draft tokens.")] = None,
     top_p: Annotated[float | None, typer.Option(help="Keep the likeliest draft tokens of this mass.")] = None,
@@ -31,7 +31,7 @@ def solve(
         str, typer.Option(help="As listed by `otspec solvers`; settings as name:key=value; a list is tried in turn.")
     ] = "interval",
     positions: Annotated[int | None, typer.Option(help="Only the first so many; a profile gives 10.")] = None,
-    seed: Annotated[int, typer.Option(help="Of a profile's positions.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of a synthetic profile's positions.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Also write a JSON line per position to this file.")] = None,
 ) -> None:
     """Solve each position of FILE and show acceptance, certificate and time.
@@ -42,7 +42,7 @@ def solve(
     chain = [get(name.strip()) for name in solver.split(",")]
     source = open_source(file, seed)
     if positions is None:
-        positions = 10 if file in PROFILES else len(source)
+        positions = 10 if file in NAMES else len(source)
     count = check_positions(source, positions)
     for link in chain:
         warm_up(link)

@@ -1,12 +1,14 @@
-"""Positions to solve: calibrated synthetic ones, and the user's own."""
+"""Positions to solve: calibrated synthetic ones, recorded ones of real models, and the user's own."""
 
 from otspec.data.files import FileSource, write_npz
 from otspec.data.position import Position, Source, check_positions
 from otspec.data.profiles import PROFILES, Profile, ProfileSource
-from otspec.data.sources import open_source
+from otspec.data.sources import NAMES, RECORDED, open_source
 
 __all__ = [
+    "NAMES",
     "PROFILES",
+    "RECORDED",
     "FileSource",
     "Position",
     "Profile",

@@ -30,6 +30,8 @@ class FileSource:
         A .npz archive, or a .safetensors file (needs the package safetensors; float16, float32 or float64).
     known : tuple of str
         Names of profiles, for the error when there is no such file.
+    name : str, optional
+        Of the source; that of the file by default.
 
     Raises
     ------
@@ -37,9 +39,9 @@ class FileSource:
         If the file is missing, of another format, damaged, or without such arrays.
     """
 
-    def __init__(self, path: Path, known: tuple[str, ...] = ()) -> None:
+    def __init__(self, path: Path, known: tuple[str, ...] = (), name: str | None = None) -> None:
         self.path = path
-        self.name = path.name
+        self.name = path.name if name is None else name
         if not path.is_file():
             profiles = f", and no profile has that name (known: {', '.join(known)})" if known else ""
             raise DataError(f"there is no file {path}{profiles}")
@@ -57,7 +59,7 @@ class FileSource:
         """Name, size and digest of the file."""
         with self.path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return {"file": self.name, "bytes": self.path.stat().st_size, "sha256": digest}
+        return {"file": self.path.name, "bytes": self.path.stat().st_size, "sha256": digest}
 
     def __len__(self) -> int:
         return len(self._target)

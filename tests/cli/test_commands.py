@@ -130,7 +130,7 @@ def test_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
         (("bench", "--budget", "0"), "grant each cell some time"),
         (("bench", "--data", "FILE", "--positions", "5"), "positions is 5; positions.npz has 1 to 4"),
         (("bench", "--solver", "lp,guess"), "no solver 'guess'"),
-        (("generate", "llama4", "--out", "x.npz"), "no profile 'llama4'; known: llama3, gemma2"),
+        (("generate", "llama4", "--out", "x.npz"), "no profile 'llama4'; known: llama3, gemma2, shipped"),
         (("generate", "llama3", "--out", "x.txt"), "give --out a name that ends in .npz"),
     ],
 )

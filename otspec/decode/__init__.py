@@ -1,0 +1,1 @@
+"""Multi-draft decoding of language models."""

@@ -1,0 +1,57 @@
+"""A small pair of language models that comes with the package: see README.md beside this file.
+
+Target and draft are Llamas with one byte-pair tokenizer, trained on the sources of Python's standard library:
+
+    target, draft, tokenizer = otspec.decode.shipped.load()
+
+`folder` has them as `from_pretrained` wants them, in ``target`` and ``draft``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from otspec.extras import require
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+FOLDER = Path(__file__).parent
+"""Where the package has its pair: folders ``target`` and ``draft``, each with the tokenizer."""
+TRAINING, HELD_OUT_ROWS = "training.json", "held_out.npz"
+"""Files beside them: the record of the training run, and the held-out sequences that its curve is measured on."""
+
+
+class Pair(NamedTuple):
+    """Two models of one vocabulary, and its tokenizer."""
+
+    target: PreTrainedModel
+    draft: PreTrainedModel
+    tokenizer: PreTrainedTokenizerFast
+
+
+def load(dtype: torch.dtype | None = None, folder: Path = FOLDER) -> Pair:
+    """The pair, ready for inference on the CPU; nothing is looked for outside the folder.
+
+    Parameters
+    ----------
+    dtype : torch.dtype, optional
+        Of the weights in memory, float32 by default; the files hold float16.
+    folder : Path
+        With ``target`` and ``draft``; the package's own by default.
+
+    Raises
+    ------
+    MissingExtra
+        If torch or transformers is not installed.
+    """
+    torch, transformers = require("torch"), require("transformers")
+
+    def model(name: str) -> Any:
+        wanted = torch.float32 if dtype is None else dtype
+        return transformers.AutoModelForCausalLM.from_pretrained(folder / name, dtype=wanted, local_files_only=True)
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder / "target", local_files_only=True)
+    return Pair(model("target").eval(), model("draft").eval(), tokenizer)

@@ -1,0 +1,38 @@
+"""The recorded profile, which needs no torch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import otspec
+from otspec.data import RECORDED, open_source
+
+TRAINING = Path(otspec.__file__).parent / "decode" / "shipped" / "training.json"
+
+
+def test_the_recorded_profile_is_of_the_stated_size() -> None:
+    source = open_source("shipped")
+    assert (source.name, len(source), source.vocab) == ("shipped", 256, 2048)
+    assert RECORDED["shipped"].stat().st_size < 2.5e6
+    assert source.identity["file"] == "shipped.npz"
+
+
+def test_its_single_draft_acceptance_is_that_of_the_models() -> None:
+    source = open_source("shipped")
+    problems = [source.position(index).problem(1) for index in range(len(source))]
+    acceptance = np.mean(
+        [np.minimum(problem.p, problem.scheme.prob(np.arange(2048)[:, None])).sum() for problem in problems]
+    )
+    # The models' own logits were float32, the file has float16.
+    assert acceptance == pytest.approx(json.loads(TRAINING.read_text())["profile"]["acceptance"], abs=5e-4)
+    assert 0.6 < acceptance < 0.85
+
+
+def test_a_seed_changes_nothing_that_is_recorded() -> None:
+    one, other = open_source("shipped", 0), open_source("shipped", 1)
+    assert one.identity == other.identity
+    np.testing.assert_array_equal(one.position(3).draft_logits, other.position(3).draft_logits)
