@@ -110,6 +110,23 @@ def test_generate_writes_what_solve_reads(
     assert "1/1 solved" in capsys.readouterr().out
 
 
+def test_the_recorded_profile_is_solved_measured_and_written(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert otspec_command(monkeypatch, "solve", "shipped", "--n", "3", "--positions", "4") == 0
+    assert "4/4 solved" in capsys.readouterr().out
+    path = tmp_path / "shipped.npz"
+    assert otspec_command(monkeypatch, "generate", "shipped", "--positions", "2", "--out", str(path)) == 0
+    assert "2 positions of shipped, V = 2048" in capsys.readouterr().out
+    logits = open_source(str(path)).position(1).draft_logits
+    np.testing.assert_array_equal(logits, open_source("shipped").position(1).draft_logits)
+    pytest.importorskip("pyarrow")
+    pytest.importorskip("matplotlib")
+    cells = ("--k", "10,V", "--n", "2", "--solver", "interval", "--positions", "2", "--out", str(tmp_path / "report"))
+    assert otspec_command(monkeypatch, "bench", *cells, "--data", "shipped") == 0
+    assert "on shipped" in (tmp_path / "report" / "report.md").read_text()
+
+
 def test_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert otspec_command(monkeypatch, "--version") == 0
     assert capsys.readouterr().out == f"otspec {otspec.__version__}\n"

@@ -1,0 +1,107 @@
+"""What should be drafted for real models?  Optimal acceptance by draft law on the pair that comes with the package.
+
+    python -m benchmarks.shipped [--positions 256] [--data shipped] [--out report/shipped_laws]
+
+Drafts i.i.d., greedy [hu2025towards] and without replacement, truncated to the k likeliest tokens, temperature 1.  Also
+draws the training curve of the pair.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+import otspec
+from benchmarks.reporting import Record, finish, options, pyplot
+from otspec.bench.report import TextTable
+from otspec.cli.console import progress_bar
+from otspec.data import Source
+from otspec.decode.shipped import FOLDER
+from otspec.laws import FloatArray
+from otspec.schemes import IID, DraftScheme, Greedy, WithoutReplacement
+
+KS = (10, 100, 0)
+"""Draft tokens kept; 0 is the whole vocabulary."""
+NS = (1, 2, 3, 4)
+LAWS: dict[str, Callable[[FloatArray, int], DraftScheme]] = {
+    "i.i.d.": IID,
+    "greedy": Greedy,
+    "without replacement": WithoutReplacement,
+}
+
+
+def measure(source: Source, positions: int) -> Iterator[Record]:
+    """A record per position, k, n and draft law; one draft is the same for all laws, so only the first has it."""
+    with progress_bar() as bar:
+        for index in bar.track(range(positions), description=source.name):
+            for k in KS:
+                single = source.position(index).problem(1, top_k=k or None).compact().problem
+                assert isinstance(single.scheme, IID)
+                for law, make in LAWS.items():
+                    for n in NS if law == "i.i.d." else NS[1:]:
+                        best = otspec.optimum(otspec.Problem(single.p, make(single.scheme.q, n)))
+                        record = {"data": source.name, "k": k, "law": law, "n": n, "position": index}
+                        yield record | {"acceptance": best.acceptance, "bound": best.bound}
+
+
+def table(name: str, records: list[Record]) -> TextTable:
+    """Means by k and n, and what other laws have over i.i.d. drafts, with the standard error of that difference."""
+
+    def values(k: int, law: str, n: int) -> FloatArray:
+        return np.array([r["acceptance"] for r in records if (r["k"], r["law"], r["n"]) == (k, law, n)])
+
+    rows: list[tuple[str, ...]] = []
+    for k in KS:
+        for n in NS:
+            iid = values(k, "i.i.d.", n)
+            gains = [values(k, law, n) - iid if n > 1 else None for law in list(LAWS)[1:]]
+            cells = ["-" if gain is None else _compared(iid, gain) for gain in gains]
+            rows.append((str(k or "V"), str(n), f"{iid.mean():.4f}", *cells))
+    gap = max(record["bound"] - record["acceptance"] for record in records)
+    count = len({record["position"] for record in records})
+    note = f"Mean over {count} positions, bounds within {gap:.0e}; brackets: points over i.i.d., standard error."
+    return TextTable(f"Optimal acceptance on {name}", ("k", "n", *LAWS), rows, note)
+
+
+def _compared(base: FloatArray, gain: FloatArray) -> str:
+    error = gain.std(ddof=1) / np.sqrt(len(gain))
+    return f"{(base + gain).mean():.4f} ({100 * gain.mean():+.2f} ± {100 * error:.2f})"
+
+
+def draw_curve(path: Path) -> None:
+    """Losses and single-draft acceptance over the steps of the training run."""
+    curve = [json.loads(line) for line in (FOLDER / "curve.jsonl").read_text().splitlines()]
+    steps = [point["step"] for point in curve]
+    plt = pyplot()
+    figure, (losses, acceptance) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
+    for name, text in (
+        ("train_loss", "target, training text"),
+        ("target_loss", "target, held-out text"),
+        ("draft_loss", "draft, held-out text"),
+    ):
+        losses.plot(steps, [point[name] for point in curve], label=text)
+    losses.set_ylabel("nats per token")
+    losses.legend()
+    acceptance.plot(steps, [point["acceptance"] for point in curve], color="C3")
+    acceptance.set_ylabel("single-draft acceptance, held-out text")
+    for axes in (losses, acceptance):
+        axes.set_xlabel("step")
+        axes.grid(alpha=0.3)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def main() -> None:
+    """Measure, print, draw."""
+    asked = options("Optimal acceptance by draft law on recorded logits.", "shipped", 256, "report/shipped_laws")
+    records = {source.name: list(measure(source, asked.positions)) for source in asked.sources}
+    draw_curve(asked.out / "shipped.png")
+    tables = [table(name, mine) for name, mine in records.items()]
+    finish(asked.out, [record for mine in records.values() for record in mine], tables, ["shipped.png"])
+
+
+if __name__ == "__main__":
+    main()
