@@ -18,6 +18,7 @@ from torch.nn.functional import cross_entropy
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from otspec.decode.shipped.muon import Muon
+from otspec.errors import DataError
 
 BOS, EOS = "<|begin|>", "<|end|>"
 VOCAB = 2048
@@ -191,7 +192,7 @@ def train(
         state = torch.load(checkpoint)
         first = state["step"]
         if not recipe.continues(Recipe(**state["recipe"]), first):
-            raise ValueError(f"{checkpoint} belongs to {state['recipe']}, not to {recipe}; remove it to start anew")
+            raise DataError(f"{checkpoint} belongs to {state['recipe']}, not to {recipe}; remove it to start anew")
         target.load_state_dict(state["target"])
         draft.load_state_dict(state["draft"])
         for optimiser, saved in zip(optimisers, state["optimisers"], strict=True):

@@ -23,6 +23,7 @@ from otspec.decode.shipped.recipe import (  # noqa: E402
     windows,
 )
 from otspec.decode.shipped.train import main  # noqa: E402
+from otspec.errors import DataError  # noqa: E402
 from otspec.laws import FloatArray  # noqa: E402
 
 FILES = ("dataclasses.py", "textwrap.py", "traceback.py")
@@ -73,7 +74,7 @@ def test_same_seed_same_weights_even_when_interrupted(tmp_path: Path, corpus: Pa
     for one, other in zip(whole, weights(seed=0, checkpoint=checkpoint), strict=True):
         np.testing.assert_array_equal(one, other)
     assert not np.array_equal(whole[0], weights(seed=1)[0])
-    with pytest.raises(ValueError, match="remove it to start anew"):
+    with pytest.raises(DataError, match="remove it to start anew"):
         weights(seed=1, checkpoint=checkpoint)
 
 
