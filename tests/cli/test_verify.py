@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from otspec.cli.verify import CLAIMS
 from tests.cli.test_commands import otspec_command
 
 
@@ -38,3 +39,9 @@ def test_a_file_that_is_no_json_is_one_line(
     broken.write_text("{")
     assert otspec_command(monkeypatch, "verify", "--replay", str(broken)) == 2
     assert "cannot be read as JSON" in capsys.readouterr().err
+
+
+def test_the_report_in_the_docs_is_of_the_claims_that_there_are() -> None:
+    report = (Path(__file__).parents[2] / "docs" / "claims.md").read_text()
+    told = {line.split("`")[1] for line in report.splitlines() if line.startswith("| `")}
+    assert told == set(CLAIMS)
