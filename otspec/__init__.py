@@ -1,5 +1,7 @@
 """Optimal transport for multi-draft speculative decoding: one problem object, many solvers, certified plans."""
 
+from typing import TYPE_CHECKING, Any
+
 from otspec import data
 from otspec.auditing import Audit, AuditVerdict, audit
 from otspec.certificate import Optimum, optimum
@@ -11,6 +13,9 @@ from otspec.problem import Problem
 from otspec.registry import available
 from otspec.results import Result, SolveError, Status
 from otspec.schemes import IID, DraftScheme, Greedy, HubPairs, Independent, Systematic, Table, TopK, WithoutReplacement
+
+if TYPE_CHECKING:
+    from otspec.decode import generate as generate
 
 __version__ = "0.1.0"
 
@@ -47,3 +52,12 @@ __all__ = [
     "solve_batch",
     "verify",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`otspec.generate`, which needs torch and transformers, imported when first asked for."""
+    if name == "generate":
+        from otspec.decode import generate
+
+        return generate
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -21,6 +21,7 @@ class PathVerdict(NamedTuple):
     """The token after them; the target model goes on from there."""
 
 
+@runtime_checkable
 class PathVerifier(Protocol):
     """A rule that accepts a prefix of one of the drafted paths and adds a token.
 

@@ -1,7 +1,8 @@
-"""One token at a time: any solver of the registry at every node, as many drafts as paths survive [sun2023spectr]."""
+"""One token at a time: any solver of the registry at every node, for as many drafts as survive [sun2023spectr]."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -14,7 +15,12 @@ from otspec.paths.tree import Tree
 from otspec.plans import Plan
 from otspec.problem import Problem
 from otspec.registry import Solver
-from otspec.schemes import IID
+from otspec.schemes import IID, DraftScheme
+
+Solvers = str | Solver | Sequence[str | Solver] | None
+"""What `otspec.solve` takes: a solver, a chain of them, or None for the solver of choice."""
+Scheme = Callable[[FloatArray, int], DraftScheme]
+"""Draft law q and number of drafts n to the law of the drafts."""
 
 
 @dataclass(frozen=True)
@@ -22,33 +28,38 @@ class TokenWise:
     """Verify the next tokens of the surviving paths as i.i.d. drafts; the paths that agree with the output survive.
 
     Given the prefix and their number, the survivors' next tokens are i.i.d. from the draft law: nothing else was
-    looked at.  That is what makes the rule lossless, and why n is the number of survivors, not K.
+    looked at.  That is what makes the rule lossless, and why n is the number of survivors, not K.  In a tree whose
+    paths share draws, n is the number of draws below the surviving ones.
 
     Parameters
     ----------
-    solver : str or Solver
-        Of i.i.d. drafts, as `otspec.solve` takes it.
+    solver : str, Solver, a chain of them, or None
+        As `otspec.solve` takes it.
     remember : int
         How many plans to keep, for callers that come back to the same few laws (enumeration).
     exchangeable : bool
         Whether the solver's plans treat all orders of the drafts alike, as those of optimal plans do.
+    scheme : callable
+        q and n to the law of the drafts at a node.  Other than `IID`, one that draws distinct tokens jointly: siblings
+        are then different, and one draw survives.
     """
 
-    solver: str | Solver = "interval"
+    solver: Solvers = "interval"
     remember: int = 0
     exchangeable: bool = True
+    scheme: Scheme = IID
     _plan: _Remembered = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_plan", _Remembered(self.solver, self.remember))
+        object.__setattr__(self, "_plan", _Remembered(self.solver, self.scheme, self.remember))
 
     def verify(self, tree: Tree, rng: np.random.Generator) -> PathVerdict:
         """Accept token by token while a path agrees with the output."""
         node, alive = 0, np.arange(tree.count)
         for accepted in range(tree.length):
-            drafts = tree.token[tree.node[alive, accepted + 1]]
-            token = self._plan(tree.target[node], tree.draft[node], alive.size).sample(drafts, rng)
-            alive = alive[drafts == token]
+            drafts = tree.drafts(alive, accepted + 1)
+            token = self._plan(tree.target[node], tree.draft[node], drafts.size).sample(drafts, rng)
+            alive = alive[tree.token[tree.node[alive, accepted + 1]] == token]
             if not alive.size:
                 return PathVerdict(node, accepted, token)
             node = int(tree.node[alive[0], accepted + 1])
@@ -66,21 +77,23 @@ class TokenWise:
         if accepted == tree.length:
             law[node] += chance * tree.target[node]
             return
-        drafts = tree.token[tree.node[alive, accepted + 1]]
-        output = self._plan(tree.target[node], tree.draft[node], alive.size).conditional(drafts)
+        drafts = tree.drafts(alive, accepted + 1)
+        output = self._plan(tree.target[node], tree.draft[node], drafts.size).conditional(drafts)
         stopped = chance * output
         stopped[drafts] = 0.0
         law[node] += stopped
         for token in np.unique(drafts):
             if output[token] > 0:
-                self._go_on(tree, law, chance * output[token], alive[drafts == token], accepted + 1)
+                agree = alive[tree.token[tree.node[alive, accepted + 1]] == token]
+                self._go_on(tree, law, chance * output[token], agree, accepted + 1)
 
 
 class _Remembered:
     """Plans by laws and number of drafts."""
 
-    def __init__(self, solver: str | Solver, size: int) -> None:
+    def __init__(self, solver: Solvers, scheme: Scheme, size: int) -> None:
         self.solver = solver
+        self.scheme = scheme
         self.size = size
         self.by_bytes = lru_cache(size)(self._make)
 
@@ -93,6 +106,6 @@ class _Remembered:
         return self._solve(np.frombuffer(p), np.frombuffer(q), n)
 
     def _solve(self, p: FloatArray, q: FloatArray, n: int) -> Plan:
-        plan = solve(Problem(p, IID(q, n)), self.solver).plan
+        plan = solve(Problem(p, self.scheme(q, n)), self.solver).plan
         assert plan is not None
         return plan

@@ -35,6 +35,8 @@ class Tree:
     """Shape (N, V): target law after each prefix."""
     draft: FloatArray
     """Shape (inner, V): draft law after each prefix of less than L tokens."""
+    draw: IntArray | None = None
+    """Shape (K, L + 1): at each level, paths with the same number share one drawn token.  None: each path drew its own."""
 
     @classmethod
     def of(cls, paths: Any, target: Law, draft: Law) -> Tree:
@@ -106,6 +108,13 @@ class Tree:
         """The children of each node."""
         order = np.argsort(self.parent, kind="stable")
         return np.split(order, np.searchsorted(self.parent[order], np.arange(len(self.parent))))[1:]
+
+    def drafts(self, alive: IntArray, level: int) -> IntArray:
+        """The tokens drawn at a level for some of the paths, in the order of drawing: as many as there were draws."""
+        nodes = self.node[alive, level]
+        if self.draw is not None:
+            nodes = nodes[np.unique(self.draw[alive, level], return_index=True)[1]]
+        return self.token[nodes]
 
     def prefix(self, node: int) -> Prefix:
         """The tokens that lead to a node."""

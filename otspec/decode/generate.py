@@ -1,0 +1,158 @@
+"""Multi-draft decoding in one call, and as a decoding method of transformers' `generate`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers import GenerationMixin, PreTrainedModel
+from transformers.generation.utils import GenerateDecoderOnlyOutput
+
+from otspec.decode.harness import Generation, decode, run
+from otspec.decode.loop import Streamer
+from otspec.decode.metrics import Metrics
+from otspec.decode.pairing import check_pair
+from otspec.decode.strategy import MultiDraft
+from otspec.decode.verification import Rule
+from otspec.errors import ProblemError
+
+
+def generate(
+    target: PreTrainedModel,
+    draft: PreTrainedModel,
+    input_ids: torch.Tensor,
+    *,
+    attention_mask: torch.Tensor | None = None,
+    paths: int = 4,
+    depth: int = 8,
+    solver: Rule = None,
+    branching: Sequence[int] | None = None,
+    law: str = "iid",
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: int | None = None,
+    streamer: Streamer | None = None,
+    tokenizer: Any = None,
+    draft_tokenizer: Any = None,
+    **settings: Any,
+) -> Generation:
+    """Text of the target model, drafted by a smaller one: the law is the target's own, whatever the drafts are.
+
+    Parameters
+    ----------
+    target, draft : PreTrainedModel
+        Causal language models with one tokenizer.
+    input_ids : Tensor of int, shape (B, S)
+        Prompts.
+    attention_mask : Tensor, shape (B, S), optional
+        0 marks padding.
+    paths, depth : int
+        K independent paths of L tokens [sun2023spectr].
+    solver : Rule, optional
+        Who verifies.  By default nested labels with block verification (``"nested"``, see `docs/paths.md`); another
+        joint rule (``"block"``, ``"traversal"``, ...), or a solver of the registry node by node (``"interval"``), or
+        a chain of them where the first may fail (``["global_resolution", "interval"]``).
+    branching : sequence of int, optional
+        In place of paths and depth: the children that a node of each level has.
+    law : str
+        How siblings are drawn: ``"iid"``, ``"without_replacement"``, ``"greedy"`` or ``"top_k"``.
+    temperature, top_k, top_p : optional
+        Of both models; 0 is greedy decoding.  What is not given is taken from `generation_config` if one is passed,
+        and is otherwise temperature 1 without truncation.
+    seed : int, optional
+        Makes the run repeatable; by default torch's global generator gives one.
+    streamer : optional
+        One of transformers' streamers.
+    tokenizer, draft_tokenizer : PreTrainedTokenizerBase, optional
+        The target's, needed for `stop_strings`; both, to make sure that they agree.
+    **settings
+        All else that transformers' `generate` takes: max_new_tokens, eos_token_id, stop_strings,
+        stopping_criteria, generation_config, repetition_penalty, ...
+
+    Returns
+    -------
+    Generation
+        Sequences and metrics.
+
+    Raises
+    ------
+    ProblemError
+        If a prompt is empty or too long, the models have different tokens, or settings contradict each other.
+    SolveError
+        If a solver fails on a node and there is no other in its chain.
+    """
+    return run(
+        target,
+        MultiDraft(draft, paths, depth, solver, branching, law),
+        input_ids,
+        attention_mask=attention_mask,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        seed=seed,
+        streamer=streamer,
+        tokenizer=tokenizer,
+        draft_tokenizer=draft_tokenizer,
+        **settings,
+    )
+
+
+@dataclass
+class MultiDraftOutput(GenerateDecoderOnlyOutput):
+    """What `generate` returns with ``return_dict_in_generate=True``: sequences, and the metrics of the run."""
+
+    metrics: Metrics | None = None
+
+
+def multi_draft(
+    model: PreTrainedModel,
+    input_ids: torch.Tensor,
+    assistant_model: PreTrainedModel | None = None,
+    paths: int = 4,
+    depth: int = 8,
+    solver: Rule = None,
+    branching: Sequence[int] | None = None,
+    law: str = "iid",
+    seed: int | None = None,
+    streamer: Streamer | None = None,
+    **prepared: Any,
+) -> torch.Tensor | MultiDraftOutput:
+    """A decoding method for transformers: ``model.generate(..., custom_generate=multi_draft, assistant_model=draft)``.
+
+    `paths` to `seed` are passed to `generate` as well, and mean what they mean in `otspec.generate`.  All else is
+    transformers' business: by its default it decodes greedily, and with ``do_sample=True`` it cuts laws to the 50
+    likeliest tokens unless ``top_k`` says otherwise.
+
+    Raises
+    ------
+    ProblemError
+        If no assistant model was given, and as in `otspec.generate`.
+    """
+    caller = _arguments_of_generate()
+    assistant_model = assistant_model or caller.get("assistant_model")
+    streamer = streamer or caller.get("streamer")
+    if assistant_model is None:
+        raise ProblemError("no draft model: pass assistant_model= to generate")
+    check_pair(model, assistant_model, None, None)
+    strategy = MultiDraft(assistant_model, paths, depth, solver, branching, law)
+    generation = decode(model, strategy, input_ids, seed=seed, streamer=streamer, **prepared)
+    if prepared["generation_config"].return_dict_in_generate:
+        return MultiDraftOutput(sequences=generation.sequences, metrics=generation.metrics)
+    return generation.sequences
+
+
+def _arguments_of_generate() -> dict[str, Any]:
+    """The arguments of the `generate` call that is under way.
+
+    transformers up to 5.23 hands a decoding method of one's own neither `assistant_model` nor `streamer`, which are
+    parameters of `generate` itself; they are read where they are.
+    """
+    code = inspect.unwrap(GenerationMixin.generate).__code__
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code is not code:
+        frame = frame.f_back
+    return {} if frame is None else frame.f_locals

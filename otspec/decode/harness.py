@@ -1,0 +1,152 @@
+"""One run of any strategy: transformers prepares it, the loop decodes, sequences and metrics come back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import (
+    GenerationConfig,
+    LogitsProcessorList,
+    PreTrainedModel,
+    StoppingCriteriaList,
+    StopStringCriteria,
+)
+
+from otspec.decode.context import vocabulary, window
+from otspec.decode.loop import Decoder, Streamer
+from otspec.decode.metrics import Metrics
+from otspec.decode.pairing import check_pair
+from otspec.decode.sampling import Sampling
+from otspec.decode.strategy import Strategy
+from otspec.decode.text import Ending, Text, texts_of
+from otspec.errors import ProblemError
+
+
+@dataclass(frozen=True, eq=False)
+class Generation:
+    """What decoding gives."""
+
+    sequences: torch.Tensor
+    """Shape (B, S): the prompts as they came, then the new tokens; shorter texts are padded on the right."""
+    metrics: Metrics
+    new_tokens: list[list[int]]
+    """The new tokens of each text, without padding."""
+
+
+def run(
+    target: PreTrainedModel,
+    strategy: Strategy,
+    input_ids: torch.Tensor,
+    *,
+    attention_mask: torch.Tensor | None = None,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: int | None = None,
+    streamer: Streamer | None = None,
+    tokenizer: Any = None,
+    draft_tokenizer: Any = None,
+    **settings: Any,
+) -> Generation:
+    """Decode with a strategy; parameters as in `otspec.generate`."""
+    check_prompts(input_ids)
+    if strategy.draft is not None:
+        check_pair(target, strategy.draft, tokenizer, draft_tokenizer)
+    settings = {**settings, **_sampling_settings(settings.get("generation_config"), temperature, top_k, top_p)}
+    if (stop_strings := settings.pop("stop_strings", None)) is not None:
+        # `generate` gives its own callables no tokenizer, so the criterion is made here.
+        if tokenizer is None:
+            raise ProblemError("stop_strings are text; pass tokenizer= as well")
+        criteria = StoppingCriteriaList(settings.pop("stopping_criteria", None) or [])
+        criteria.append(StopStringCriteria(tokenizer, stop_strings))
+        settings["stopping_criteria"] = criteria
+
+    def decoding_method(model: PreTrainedModel, input_ids: torch.Tensor, **prepared: Any) -> Generation:
+        prepared.pop("streamer", None)
+        return decode(model, strategy, input_ids, seed=seed, streamer=streamer, **prepared)
+
+    generation: Generation = target.generate(
+        input_ids, attention_mask=attention_mask, streamer=streamer, custom_generate=decoding_method, **settings
+    )
+    return generation
+
+
+def decode(
+    target: PreTrainedModel,
+    strategy: Strategy,
+    input_ids: torch.Tensor,
+    logits_processor: LogitsProcessorList,
+    stopping_criteria: StoppingCriteriaList,
+    generation_config: GenerationConfig,
+    attention_mask: torch.Tensor | None = None,
+    past_key_values: Any = None,
+    seed: int | None = None,
+    streamer: Streamer | None = None,
+    **_: Any,
+) -> Generation:
+    """Decode what transformers' `generate` has prepared: processors, criteria, configuration, prompts."""
+    if generation_config.num_beams > 1:
+        raise ProblemError(
+            f"num_beams is {generation_config.num_beams}; drafts are verified for sampling, not for beams"
+        )
+    if past_key_values is not None and past_key_values.get_seq_length() > 0:
+        raise ProblemError(
+            "past_key_values holds tokens already; decoding keeps caches of its own, pass the whole text"
+        )
+    check_prompts(input_ids)
+    if seed is None:
+        seed = int(torch.randint(1 << 62, ()))  # so that torch.manual_seed makes a run repeatable
+    sampling = Sampling(logits_processor, generation_config.do_sample)
+    generator = torch.Generator(target.device)
+    generator.manual_seed(int(np.random.SeedSequence(seed).generate_state(1, np.uint32)[0]))
+    drafter, verifier = strategy.prepare(vocabulary(target), sampling, generator)
+    pad = _padding(generation_config)
+    texts = texts_of(input_ids, attention_mask, pad)
+    _check_lengths(target, strategy.draft, texts)
+    ending = Ending(stopping_criteria, target.device)
+    decoder = Decoder(target, drafter, verifier, sampling, ending, np.random.default_rng(seed), streamer)
+    metrics = decoder.run(texts)
+    longest = max(len(text.new) for text in texts)
+    new = torch.tensor([text.new + [pad] * (longest - len(text.new)) for text in texts], device=input_ids.device)
+    return Generation(torch.cat((input_ids, new), dim=1), metrics, [text.new for text in texts])
+
+
+def check_prompts(input_ids: torch.Tensor) -> None:
+    """Raise unless there are prompts of at least one token."""
+    if input_ids.ndim != 2 or 0 in input_ids.shape:
+        raise ProblemError(
+            f"input_ids have shape {tuple(input_ids.shape)}; pass (batch, length), each prompt of at least one token "
+            "(the tokenizer's first, bos_token_id, will do)"
+        )
+
+
+def _check_lengths(target: PreTrainedModel, draft: PreTrainedModel | None, texts: Sequence[Text]) -> None:
+    for model, name in ((target, "target"), (draft, "draft model")):
+        longest = max(len(text.tokens) for text in texts)
+        if model is not None and longest > window(model):
+            raise ProblemError(f"a prompt has {longest} tokens, and the {name} reads {window(model)}; shorten it")
+
+
+def _padding(config: GenerationConfig) -> int:
+    """What stands behind texts that ended early, as transformers chooses it; 0 where the model names no such token."""
+    if config.pad_token_id is not None:
+        return int(config.pad_token_id)
+    eos = config.eos_token_id
+    return 0 if eos is None else int(eos[0] if isinstance(eos, list) else eos)
+
+
+def _sampling_settings(
+    config: GenerationConfig | None, temperature: float | None, top_k: int | None, top_p: float | None
+) -> dict[str, Any]:
+    """Temperature and truncation in transformers' words: a configuration speaks for what is not given."""
+    if temperature == 0:
+        return {"do_sample": False, "temperature": None, "top_k": None, "top_p": None}
+    given = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+    if config is None:
+        whole = {"temperature": 1.0, "top_k": 0, "top_p": 1.0}
+        return {"do_sample": True, **{name: whole[name] if value is None else value for name, value in given.items()}}
+    return {name: value for name, value in given.items() if value is not None}

@@ -1,0 +1,127 @@
+"""The decoding loop: draft, one target pass, verify, keep what was accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+
+from otspec.decode.context import vocabulary, window
+from otspec.decode.drafter import Drafter, Drafts
+from otspec.decode.laws import local_trees, to_host
+from otspec.decode.metrics import Clock, Metrics
+from otspec.decode.sampling import Sampling
+from otspec.decode.shape import Shape
+from otspec.decode.target import Target
+from otspec.decode.text import Ending, Text
+from otspec.decode.tree import DraftTree
+from otspec.decode.verification import verify
+from otspec.laws import IntArray
+from otspec.paths import PathVerifier
+
+
+class Streamer(Protocol):
+    """What transformers' streamers answer."""
+
+    def put(self, value: torch.Tensor) -> None:
+        """Take new tokens."""
+
+    def end(self) -> None:
+        """Flush."""
+
+
+@dataclass(frozen=True, eq=False)
+class Decoder:
+    """How texts are made longer.
+
+    The drafter's tokens come to the host once a step, so that equal prefixes can be merged, and the laws of all nodes
+    once, after the target's pass.
+    """
+
+    target: PreTrainedModel
+    drafter: Drafter | None
+    """None drafts nothing: plain sampling from the target."""
+    verifier: PathVerifier
+    sampling: Sampling
+    ending: Ending
+    rng: np.random.Generator
+    streamer: Streamer | None = None
+
+    def run(self, texts: Sequence[Text]) -> Metrics:
+        """Make the texts longer, in place, until each has ended."""
+        clock, metrics = Clock(self.target.device), Metrics()
+        going = list(texts)
+        with clock.on_device("target"):
+            target = Target(self.target, [text.tokens for text in going])
+        if self.drafter is not None:
+            with clock.on_device("draft"):
+                self.drafter.start([text.tokens for text in going])
+        while going:
+            going = self._step(going, target, clock, metrics)
+        if self.streamer is not None:
+            self.streamer.end()
+        metrics.seconds = clock.seconds()
+        return metrics
+
+    def _step(self, going: list[Text], target: Target, clock: Clock, metrics: Metrics) -> list[Text]:
+        """One step; the texts that go on."""
+        tokens = [text.tokens for text in going]
+        with clock.on_device("draft"):
+            drafts = self._draft(going, tokens)
+        with clock.on_device("target"):
+            logits = target.read(tokens, drafts.trees)
+            laws = self.sampling.target_laws(logits, self._prefixes(going, drafts.trees))
+        on_host = to_host(torch.cat((laws, drafts.laws)), self.sampling.support)
+        with clock.on_host("verification"):
+            verdicts = [
+                verify(self.verifier, tree, local, self.rng)
+                for tree, local in zip(drafts.trees, local_trees(drafts.trees, on_host), strict=True)
+            ]
+        metrics.target_calls += 1
+        rows = []
+        for row, (text, tree, verdict) in enumerate(zip(going, drafts.trees, verdicts, strict=True)):
+            before = len(text.tokens)
+            ended = self.ending.extend(text, [*tree.token[verdict.nodes].tolist(), verdict.token])
+            metrics.step(tree.levels, len(verdict.nodes), tree.nodes)
+            metrics.tokens += len(text.tokens) - before
+            if self.streamer is not None:
+                self.streamer.put(torch.tensor(text.tokens[before:]))
+            if not ended:
+                rows.append(row)
+        if rows:
+            with clock.on_device("target"):
+                target.settle([verdict.nodes for verdict in verdicts], rows)
+            if self.drafter is not None:
+                slots = [
+                    tree.slot[verdict.nodes].tolist() for tree, verdict in zip(drafts.trees, verdicts, strict=True)
+                ]
+                with clock.on_device("draft"):
+                    self.drafter.settle(slots, rows)
+        return [going[row] for row in rows]
+
+    def _draft(self, going: Sequence[Text], tokens: Sequence[Sequence[int]]) -> Drafts:
+        """Drafts as deep as the texts may still grow, the models' positions allow and the drafter will go."""
+        lengths: IntArray = np.array([len(text) for text in tokens])
+        depth = min(max(self.ending.left(text) for text in going) - 1, window(self.target) - lengths.max())
+        if self.drafter is not None:
+            depth = min(depth, self.drafter.depth(lengths))
+            if depth > 0:
+                return self.drafter.draft(tokens, int(depth))
+        root = DraftTree.merge(Shape(()), np.empty(0, dtype=np.int64))
+        return Drafts([root] * len(tokens), torch.empty(0, vocabulary(self.target), device=self.target.device))
+
+    def _prefixes(self, going: Sequence[Text], trees: Sequence[DraftTree]) -> list[torch.Tensor]:
+        """The texts after which the target gives its laws, those of one length together."""
+        if not self.sampling.reads_text:
+            return []
+        prefixes = []
+        for text, tree in zip(going, trees, strict=True):
+            for depth in np.unique(tree.depth):
+                nodes = np.flatnonzero(tree.depth == depth)
+                after = [text.padded(tree.token[tree.line(node)].tolist()) for node in nodes]
+                prefixes.append(torch.tensor(after, device=self.target.device))
+        return prefixes

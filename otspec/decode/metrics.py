@@ -1,0 +1,122 @@
+"""What decoding took and gave: sums and totals, from which ratios stay right however records are merged."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+
+PHASES = ("draft", "target", "verification")
+
+
+@dataclass
+class Metrics:
+    """Sums over the steps of a run; two runs are merged with ``+``."""
+
+    tokens: int = 0
+    """Tokens put out."""
+    sequence_steps: int = 0
+    """Steps summed over the sequences that took part: one target call of a batch of 4 counts 4."""
+    target_calls: int = 0
+    """Target passes over drafted trees, prompts not counted."""
+    drafted_nodes: int = 0
+    """Distinct drafted prefixes that the target read."""
+    offered: list[int] = field(default_factory=list)
+    """Entry d - 1: sequence steps with drafts of d tokens or more."""
+    accepted: list[int] = field(default_factory=list)
+    """Entry d - 1: sequence steps in which d tokens or more were accepted."""
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys((*PHASES, "rest"), 0.0))
+    """Wall-clock of drafting, of the target's passes, of verification on the host, and of the rest."""
+
+    def step(self, levels: int, accepted: int, nodes: int) -> None:
+        """Count one sequence's step."""
+        self.sequence_steps += 1
+        self.drafted_nodes += nodes - 1
+        for sums, depth in ((self.offered, levels), (self.accepted, accepted)):
+            sums.extend([0] * (levels - len(sums)))
+            for d in range(depth):
+                sums[d] += 1
+
+    def __add__(self, other: Metrics) -> Metrics:
+        """The sums of two runs together."""
+        longest = max(len(self.offered), len(other.offered))
+        return Metrics(
+            self.tokens + other.tokens,
+            self.sequence_steps + other.sequence_steps,
+            self.target_calls + other.target_calls,
+            self.drafted_nodes + other.drafted_nodes,
+            *(
+                [a + b for a, b in zip(_padded(one, longest), _padded(two, longest), strict=True)]
+                for one, two in ((self.offered, other.offered), (self.accepted, other.accepted))
+            ),
+            {phase: spent + other.seconds[phase] for phase, spent in self.seconds.items()},
+        )
+
+    @property
+    def block_efficiency(self) -> float:
+        """Tokens put out for each target call of a sequence, NaN before the first."""
+        return self.tokens / self.sequence_steps if self.sequence_steps else float("nan")
+
+    @property
+    def acceptance(self) -> list[float]:
+        """Of the steps with drafts of d tokens or more, the share that accepted d or more, for d = 1, 2, ..."""
+        return [got / asked if asked else float("nan") for got, asked in zip(self.accepted, self.offered, strict=True)]
+
+    @property
+    def wall(self) -> float:
+        """Seconds in all, prompts included."""
+        return sum(self.seconds.values())
+
+    def record(self) -> dict[str, Any]:
+        """All sums, for a line of JSON."""
+        return asdict(self)
+
+
+def _padded(sums: list[int], size: int) -> list[int]:
+    return sums + [0] * (size - len(sums))
+
+
+class Clock:
+    """Wall-clock by phase.  On a GPU events are recorded and read at the end, so that nothing waits for the clock."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._events = device.type == "cuda"
+        self._device = device
+        self._spans: list[tuple[str, torch.cuda.Event, torch.cuda.Event]] = []
+        self._seconds = dict.fromkeys(PHASES, 0.0)
+        self._started = time.perf_counter()
+
+    @contextmanager
+    def on_device(self, phase: str) -> Iterator[None]:
+        """Time work of the device."""
+        if not self._events:
+            with self.on_host(phase):
+                yield
+            return
+        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        with torch.cuda.device(self._device):
+            start.record()
+            yield
+            stop.record()
+        self._spans.append((phase, start, stop))
+
+    @contextmanager
+    def on_host(self, phase: str) -> Iterator[None]:
+        """Time work of the host."""
+        started = time.perf_counter()
+        yield
+        self._seconds[phase] += time.perf_counter() - started
+
+    def seconds(self) -> dict[str, float]:
+        """Seconds by phase, and the rest of the time since the clock was made."""
+        if self._events:
+            torch.cuda.synchronize(self._device)
+        wall = time.perf_counter() - self._started
+        for phase, start, stop in self._spans:
+            self._seconds[phase] += start.elapsed_time(stop) / 1000
+        self._spans.clear()
+        return {**self._seconds, "rest": wall - sum(self._seconds.values())}

@@ -1,0 +1,100 @@
+"""Texts in the making, and when they end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from transformers import EosTokenCriteria, MaxLengthCriteria, StoppingCriteriaList
+
+from otspec.errors import ProblemError
+
+
+@dataclass
+class Text:
+    """One sequence of the batch."""
+
+    row: int
+    """Its place in the batch."""
+    padding: list[int]
+    """What stands on the left of it, to the common length: transformers' processors and criteria count it."""
+    tokens: list[int]
+    """Prompt and new tokens."""
+    prompt: int = field(init=False)
+    """Length of the prompt."""
+
+    def __post_init__(self) -> None:
+        self.prompt = len(self.tokens)
+
+    @property
+    def new(self) -> list[int]:
+        """The tokens that were added."""
+        return self.tokens[self.prompt :]
+
+    @property
+    def size(self) -> int:
+        """Length with the padding."""
+        return len(self.padding) + len(self.tokens)
+
+    def padded(self, more: Sequence[int] = ()) -> list[int]:
+        """The text, padded on the left, with more tokens after it."""
+        return [*self.padding, *self.tokens, *more]
+
+
+def texts_of(input_ids: torch.Tensor, attention_mask: torch.Tensor | None, pad: int) -> list[Text]:
+    """The prompts of a batch, wherever their padding is.
+
+    Raises
+    ------
+    ProblemError
+        If one of them has no token: there is nothing to predict the first token from.
+    """
+    rows = input_ids.tolist()
+    kept = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+    texts = []
+    for row, (tokens, keep) in enumerate(zip(rows, kept.tolist(), strict=True)):
+        prompt = [token for token, kept in zip(tokens, keep, strict=True) if kept]
+        if not prompt:
+            raise ProblemError(f"prompt {row} is empty; begin it with the tokenizer's first token (bos_token_id)")
+        texts.append(Text(row, [pad] * (len(tokens) - len(prompt)), prompt))
+    return texts
+
+
+class Ending:
+    """transformers' stopping criteria, asked after every single token.
+
+    End-of-text tokens and lengths are checked here; all other criteria, stop strings say, are called with the text up
+    to each new token, on `device`.
+    """
+
+    def __init__(self, criteria: StoppingCriteriaList, device: torch.device) -> None:
+        self.device = device
+        self.eos: set[int] = set()
+        self.max_length: float = float("inf")
+        self.others = StoppingCriteriaList()
+        for one in criteria:
+            if isinstance(one, EosTokenCriteria):
+                self.eos.update(one.eos_token_id.tolist())
+            elif isinstance(one, MaxLengthCriteria):
+                self.max_length = min(self.max_length, one.max_length)
+            else:
+                self.others.append(one)
+
+    def left(self, text: Text) -> float:
+        """How many tokens the text may still get."""
+        return self.max_length - text.size
+
+    def extend(self, text: Text, tokens: Sequence[int]) -> bool:
+        """Add tokens until the text ends; whether it did."""
+        for token in tokens:
+            text.tokens.append(token)
+            if token in self.eos or text.size >= self.max_length or self._stopped(text):
+                return True
+        return False
+
+    def _stopped(self, text: Text) -> bool:
+        if not self.others:
+            return False
+        ids = torch.tensor([text.padded()], device=self.device)
+        return bool(self.others(ids, None).any())
