@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -38,14 +38,6 @@ def retain(cache: DynamicCache, rows: IntArray | None, columns: IntArray) -> Non
         return entries[:, :, :width]
 
     _apply(cache, change)
-
-
-def entries(cache: DynamicCache) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Keys and values of every layer."""
-    if hasattr(cache, "layers"):
-        yield from ((layer.keys, layer.values) for layer in cache.layers)
-    else:
-        yield from zip(cache.key_cache, cache.value_cache, strict=True)
 
 
 def _apply(cache: DynamicCache, change: Change) -> None:

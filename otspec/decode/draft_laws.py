@@ -13,7 +13,7 @@ from otspec.paths.token_wise import Scheme
 from otspec.schemes import IID, Greedy, TopK, WithoutReplacement
 
 Drawing = Callable[[torch.Tensor, int, torch.Generator], torch.Tensor]
-"""Laws, shape (..., V), number of children n and a generator to their tokens, shape (..., n), in the order of drawing."""
+"""Laws, shape (..., V), number of children n and a generator to tokens, shape (..., n), in the order of drawing."""
 
 
 class DraftLaw(NamedTuple):

@@ -136,7 +136,7 @@ class ModelDrafter:
 
     def settle(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Keep what was read of the text and of its accepted tokens."""
-        chosen = [[] for _ in self.context.length]
+        chosen: list[list[int]] = [[] for _ in self.context.length]
         if self.context.trial:
             chosen = [
                 [*text, *(self._before_slots + slot - 1 for slot in slots if slot < self._read_slots)]

@@ -102,7 +102,7 @@ def generate(
 
 
 @dataclass
-class MultiDraftOutput(GenerateDecoderOnlyOutput):
+class MultiDraftOutput(GenerateDecoderOnlyOutput):  # type: ignore[misc]  # transformers is untyped here
     """What `generate` returns with ``return_dict_in_generate=True``: sequences, and the metrics of the run."""
 
     metrics: Metrics | None = None

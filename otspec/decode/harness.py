@@ -56,7 +56,7 @@ def run(
     check_prompts(input_ids)
     if strategy.draft is not None:
         check_pair(target, strategy.draft, tokenizer, draft_tokenizer)
-    settings = {**settings, **_sampling_settings(settings.get("generation_config"), temperature, top_k, top_p)}
+    settings = {**settings, **sampling_settings(settings.get("generation_config"), temperature, top_k, top_p)}
     if (stop_strings := settings.pop("stop_strings", None)) is not None:
         # `generate` gives its own callables no tokenizer, so the criterion is made here.
         if tokenizer is None:
@@ -139,7 +139,7 @@ def _padding(config: GenerationConfig) -> int:
     return 0 if eos is None else int(eos[0] if isinstance(eos, list) else eos)
 
 
-def _sampling_settings(
+def sampling_settings(
     config: GenerationConfig | None, temperature: float | None, top_k: int | None, top_p: float | None
 ) -> dict[str, Any]:
     """Temperature and truncation in transformers' words: a configuration speaks for what is not given."""

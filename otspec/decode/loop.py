@@ -122,6 +122,6 @@ class Decoder:
         for text, tree in zip(going, trees, strict=True):
             for depth in np.unique(tree.depth):
                 nodes = np.flatnonzero(tree.depth == depth)
-                after = [text.padded(tree.token[tree.line(node)].tolist()) for node in nodes]
+                after = [text.padded(tree.token[tree.line(node)].tolist()) for node in nodes.tolist()]
                 prefixes.append(torch.tensor(after, device=self.target.device))
         return prefixes

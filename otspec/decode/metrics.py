@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -43,16 +44,13 @@ class Metrics:
 
     def __add__(self, other: Metrics) -> Metrics:
         """The sums of two runs together."""
-        longest = max(len(self.offered), len(other.offered))
         return Metrics(
             self.tokens + other.tokens,
             self.sequence_steps + other.sequence_steps,
             self.target_calls + other.target_calls,
             self.drafted_nodes + other.drafted_nodes,
-            *(
-                [a + b for a, b in zip(_padded(one, longest), _padded(two, longest), strict=True)]
-                for one, two in ((self.offered, other.offered), (self.accepted, other.accepted))
-            ),
+            _sum(self.offered, other.offered),
+            _sum(self.accepted, other.accepted),
             {phase: spent + other.seconds[phase] for phase, spent in self.seconds.items()},
         )
 
@@ -76,8 +74,8 @@ class Metrics:
         return asdict(self)
 
 
-def _padded(sums: list[int], size: int) -> list[int]:
-    return sums + [0] * (size - len(sums))
+def _sum(one: list[int], other: list[int]) -> list[int]:
+    return [a + b for a, b in zip_longest(one, other, fillvalue=0)]
 
 
 class Clock:
@@ -97,7 +95,7 @@ class Clock:
             with self.on_host(phase):
                 yield
             return
-        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         with torch.cuda.device(self._device):
             start.record()
             yield

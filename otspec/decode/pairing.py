@@ -33,8 +33,8 @@ def check_pair(target: PreTrainedModel, draft: PreTrainedModel, tokenizer: Any, 
     sizes = vocabulary(target), vocabulary(draft)
     if sizes[0] != sizes[1] and not both:
         raise ProblemError(
-            f"the target has {sizes[0]} tokens and the draft model {sizes[1]}; both need one tokenizer. If they have, and "
-            "only their embeddings are padded differently, pass tokenizer= and draft_tokenizer= to otspec.generate"
+            f"the target has {sizes[0]} tokens and the draft model {sizes[1]}; both need one tokenizer. If they have "
+            "it, and only their embeddings differ in size, pass tokenizer= and draft_tokenizer= to otspec.generate"
         )
     if target.device != draft.device:
         raise ProblemError(f"the target is on {target.device} and the draft model on {draft.device}; move one of them")

@@ -83,7 +83,7 @@ class Sampling:
         """
         if not self.reads_text:
             return self.draft_laws(logits)
-        groups = _precise(logits).split([len(text) for text in texts])
+        groups = torch.split(_precise(logits), [len(text) for text in texts])
         return self._laws(torch.cat([self.processors(text, group) for text, group in zip(texts, groups, strict=True)]))
 
     def _laws(self, scores: torch.Tensor) -> torch.Tensor:

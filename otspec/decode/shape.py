@@ -13,7 +13,7 @@ from otspec.laws import BoolArray, IntArray, as_count
 
 @dataclass(frozen=True)
 class Shape:
-    """How many children every slot of each level has: (K, 1, ..., 1) for K paths [sun2023spectr], (n, n, ...) for a tree.
+    """How many children each slot of a level has: (K, 1, ..., 1) for K paths [sun2023spectr], (n, n, ...) for a tree.
 
     Slot 0 is the root, the text so far; each other slot holds one drafted token.  Slots are numbered level by level,
     the children of one slot side by side.  () drafts nothing.

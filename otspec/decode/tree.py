@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
@@ -45,38 +45,14 @@ class DraftTree:
         tokens : ndarray of int, shape (shape.slots - 1,)
             The token of every slot but the root; `NONE` where the draft law had no more tokens to give.
         """
-        token, parent, depth, slot = [NONE], [NONE], [0], [0]
-        first_child, next_sibling = [NONE], [NONE]
-        node = [0]
-        for index, (drawn, above) in enumerate(zip(tokens.tolist(), shape.parent[1:].tolist(), strict=True), start=1):
-            mother = node[above]
-            if drawn == NONE or mother == NONE:
-                node.append(NONE)
-                continue
-            last, child = NONE, first_child[mother]
-            while child != NONE and token[child] != drawn:
-                last, child = child, next_sibling[child]
-            if child == NONE:
-                child = len(token)
-                if last == NONE:
-                    first_child[mother] = child
-                else:
-                    next_sibling[last] = child
-                for column, value in (
-                    (token, drawn),
-                    (parent, mother),
-                    (depth, depth[mother] + 1),
-                    (slot, index),
-                    (first_child, NONE),
-                    (next_sibling, NONE),
-                ):
-                    column.append(value)
-            node.append(child)
-        draws = shape.paths_of_slots
-        paths = np.array(node)[draws]
-        drawn_whole = paths[:, -1] != NONE
-        columns = (np.array(column) for column in (token, parent, depth, first_child, next_sibling, slot))
-        return cls(*columns, paths[drawn_whole], draws[drawn_whole])
+        nodes, node = [_Node(NONE, NONE, 0, 0)], [0]
+        for slot, (token, above) in enumerate(zip(tokens.tolist(), shape.parent[1:].tolist(), strict=True), start=1):
+            drawn = token != NONE and node[above] != NONE
+            node.append(_child(nodes, node[above], token, slot) if drawn else NONE)
+        path = np.array(node)[shape.paths_of_slots]
+        whole = path[:, -1] != NONE
+        columns = {column.name: np.array([getattr(one, column.name) for one in nodes]) for column in fields(_Node)}
+        return cls(**columns, path=path[whole], draw=shape.paths_of_slots[whole])
 
     @property
     def nodes(self) -> int:
@@ -105,3 +81,31 @@ class DraftTree:
             nodes.append(node)
             node = int(self.parent[node])
         return nodes[::-1]
+
+
+@dataclass
+class _Node:
+    """A node while the tree grows."""
+
+    token: int
+    parent: int
+    depth: int
+    slot: int
+    first_child: int = NONE
+    next_sibling: int = NONE
+
+
+def _child(nodes: list[_Node], parent: int, token: int, slot: int) -> int:
+    """The child of a node that has this token; it is added if there is none."""
+    last, child = NONE, nodes[parent].first_child
+    while child != NONE:
+        if nodes[child].token == token:
+            return child
+        last, child = child, nodes[child].next_sibling
+    nodes.append(_Node(token, parent, nodes[parent].depth + 1, slot))
+    added = len(nodes) - 1
+    if last == NONE:
+        nodes[parent].first_child = added
+    else:
+        nodes[last].next_sibling = added
+    return added

@@ -36,7 +36,7 @@ JOINT: dict[str, Callable[[], PathVerifier]] = {
 """Rules for independent paths by name, all lossless; `block` looks at the first path only."""
 
 BY_PLAN = "pick_by_plan"
-"""The joint rule for trees whose siblings are drawn jointly: a child by the plan of each node, then block verification."""
+"""The joint rule for siblings that are drawn jointly: a child by the plan of each node, then block verification."""
 
 Rule = PathVerifier | Solvers
 """A verifier, the name of a joint rule, or what `otspec.solve` takes: a solver, or a chain of them."""

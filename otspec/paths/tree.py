@@ -36,7 +36,7 @@ class Tree:
     draft: FloatArray
     """Shape (inner, V): draft law after each prefix of less than L tokens."""
     draw: IntArray | None = None
-    """Shape (K, L + 1): at each level, paths with the same number share one drawn token.  None: each path drew its own."""
+    """Shape (K, L + 1): at each level, paths of one number share one draw.  None: each path drew its own tokens."""
 
     @classmethod
     def of(cls, paths: Any, target: Law, draft: Law) -> Tree:

@@ -1,0 +1,24 @@
+"""Sampling token by token from the target alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from transformers import PreTrainedModel
+
+from otspec.decode.sampling import Sampling
+from otspec.decode.strategy import Prepared
+from otspec.paths import Block
+
+
+@dataclass(frozen=True)
+class Vanilla:
+    """No drafts: one token a target call."""
+
+    lossless: bool = True
+    draft: PreTrainedModel | None = None
+
+    def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
+        """No drafter; no verifier is ever asked."""
+        return Prepared(None, Block())
