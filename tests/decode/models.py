@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from transformers import LlamaConfig, LlamaForCausalLM  # noqa: E402
+
+from otspec.laws import law_from_logits  # noqa: E402
+from tests.oracles import Floats  # noqa: E402
 
 
 @cache
@@ -15,7 +24,6 @@ def tiny(
     seed: int = 0,
     layers: int = 2,
     positions: int = 64,
-    dtype: torch.dtype = torch.float64,
     attention: str = "sdpa",
     scale: float = 0.6,
 ) -> Any:
@@ -36,4 +44,28 @@ def tiny(
     )
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return LlamaForCausalLM(config).to(dtype).eval()
+        return LlamaForCausalLM(config).double().eval()
+
+
+def pair(vocab: int = 8, seed: int = 0, noise: float = 0.3, **settings: Any) -> tuple[Any, Any]:
+    """A target, and a draft model that resembles it: the target's weights, disturbed."""
+    target, draft = tiny(vocab, seed, **settings), copy.deepcopy(tiny(vocab, seed, **settings))
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for weights in draft.parameters():
+            if weights.ndim == 2:
+                shift = torch.randn(weights.shape, generator=generator, dtype=weights.dtype)
+                weights += noise * weights.std() * shift
+    return target, draft
+
+
+@torch.no_grad()
+def logits_after(model: Any, text: Sequence[int]) -> Floats:
+    """What a model says after one text, read from the start without any cache."""
+    result: Floats = model(torch.tensor([list(text)]), use_cache=False).logits[0, -1].double().numpy()
+    return result
+
+
+def law_after(model: Any, text: Sequence[int], **settings: Any) -> Floats:
+    """The law of the next token: temperature, top_k and top_p as `law_from_logits` has them."""
+    return law_from_logits("logits", logits_after(model, text), **settings)

@@ -1,0 +1,127 @@
+"""Tree attention and compaction, against models that read every text from its start without a cache."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from transformers import GPT2Config, GPT2LMHeadModel  # noqa: E402
+
+from otspec import ProblemError  # noqa: E402
+from otspec.decode.context import Context  # noqa: E402
+from otspec.decode.shape import Shape  # noqa: E402
+from otspec.decode.target import Target  # noqa: E402
+from otspec.decode.tree import DraftTree  # noqa: E402
+from tests.decode.models import logits_after, tiny  # noqa: E402
+
+TEXTS = [[1, 2, 3, 4, 5], [6], [7, 7, 1]]
+
+
+def _tolerance(model: Any) -> float:
+    return 1e-4 if model.dtype == torch.float32 else 1e-10
+
+
+@pytest.fixture(autouse=True)
+def _no_gradients() -> Any:
+    with torch.no_grad():
+        yield
+
+
+@pytest.fixture(params=["sdpa", "eager", "learned positions"])
+def model(request: pytest.FixtureRequest) -> Any:
+    if request.param == "learned positions":
+        torch.manual_seed(0)
+        config = GPT2Config(vocab_size=8, n_positions=40, n_embd=16, n_layer=2, n_head=2, attn_implementation="sdpa")
+        return GPT2LMHeadModel(config).double().eval()
+    model = tiny(attention=request.param)
+    # Eager attention has its softmax in float32, where the mask of a float64 model is -inf.
+    return copy.deepcopy(model).float() if request.param == "eager" else model
+
+
+def _trees(rng: np.random.Generator, count: int) -> list[DraftTree]:
+    """Trees of different shapes: paths, n-ary, and none."""
+    shapes = [Shape((3, 1, 1)), Shape((2, 2, 2)), Shape(()), Shape((4,))]
+    return [DraftTree.merge(shape, rng.integers(8, size=shape.slots - 1)) for shape in shapes[:count]]
+
+
+def _check_every_node(model: Any, target: Target, texts: list[list[int]], trees: list[DraftTree]) -> None:
+    logits = target.read(texts, trees).numpy()
+    row = 0
+    for text, tree in zip(texts, trees, strict=True):
+        for node in range(tree.nodes):
+            plain = logits_after(model, text + tree.token[tree.line(node)].tolist())
+            np.testing.assert_allclose(logits[row], plain, rtol=0, atol=_tolerance(model))
+            row += 1
+    assert row == len(logits)
+
+
+def _check_cache(model: Any, context: Context, texts: list[list[int]]) -> None:
+    """The cache holds what reading each text, one after the other, leaves."""
+    assert context.length.tolist() == [len(text) for text in texts]
+    for row, text in enumerate(texts):
+        plain = Context(model, [text])
+        for layer, own in zip(context.cache.layers, plain.cache.layers, strict=True):
+            assert layer.keys.shape[2] == max(map(len, texts))
+            for kept, read in ((layer.keys, own.keys), (layer.values, own.values)):
+                np.testing.assert_allclose(
+                    kept[row, :, kept.shape[2] - len(text) :], read[0], rtol=0, atol=_tolerance(model)
+                )
+
+
+def test_every_node_of_every_tree_step_after_step(model: Any) -> None:
+    rng = np.random.default_rng(0)
+    texts, target = [list(text) for text in TEXTS], Target(model, TEXTS)
+    for _ in range(4):
+        trees = _trees(rng, len(texts))
+        _check_every_node(model, target, texts, trees)
+        accepted = [tree.line(int(rng.integers(tree.nodes))) for tree in trees]
+        target.settle(accepted, range(len(texts)))
+        for text, tree, nodes in zip(texts, trees, accepted, strict=True):
+            text += [*tree.token[nodes].tolist(), int(rng.integers(8))]
+        _check_cache(model, target.context, [text[:-1] for text in texts])
+
+
+def test_texts_that_end_leave_the_cache(model: Any) -> None:
+    rng = np.random.default_rng(1)
+    texts, target = [list(text) for text in TEXTS], Target(model, TEXTS)
+    for rows in ([2, 0], [1]):
+        trees = _trees(rng, len(texts))
+        target.read(texts, trees)
+        accepted = [tree.line(tree.nodes - 1) for tree in trees]
+        target.settle(accepted, rows)
+        texts = [[*texts[row], *trees[row].token[accepted[row]].tolist(), 3] for row in rows]
+        _check_cache(model, target.context, [text[:-1] for text in texts])
+        _check_every_node(model, target, texts, _trees(rng, len(texts)))
+        target.settle([[] for _ in texts], range(len(texts)))
+        texts = [[*text, 5] for text in texts]
+
+
+def test_one_text_keeps_its_columns_where_they_are() -> None:
+    model = tiny()
+    target = Target(model, [[1, 2, 3, 4]])
+    tree = DraftTree.merge(Shape((2, 1)), np.array([1, 2, 3, 4]))
+    target.read([[1, 2, 3, 4]], [tree])
+    before = target.context.cache.layers[0].keys
+    kept = before[:, :, [0, 1, 2, 3, 5, 7]].clone()  # the text and its root, then nodes 2 and 4
+    target.settle([tree.line(4)], [0])
+    after = target.context.cache.layers[0].keys
+    assert after.data_ptr() == before.data_ptr()
+    torch.testing.assert_close(after, kept, rtol=0, atol=0)
+
+
+def test_models_that_cannot_read_trees() -> None:
+    model = tiny(seed=9)
+    model.config._attn_implementation = "flash_attention_2"
+    with pytest.raises(ProblemError, match='load it with attn_implementation="sdpa" or "eager"'):
+        Context(model, [[1]])
+    model.config._attn_implementation = "sdpa"
+    model.config.is_encoder_decoder = True
+    with pytest.raises(ProblemError, match="encoder-decoder"):
+        Context(model, [[1]])
+    model.config.is_encoder_decoder = False
