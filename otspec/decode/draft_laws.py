@@ -13,19 +13,22 @@ from otspec.paths.token_wise import Scheme
 from otspec.schemes import IID, Greedy, TopK, WithoutReplacement
 
 Drawing = Callable[[torch.Tensor, int, torch.Generator], torch.Tensor]
-"""Laws, shape (..., V), number of children n and a generator to tokens, shape (..., n), in the order of drawing."""
+"""Laws, shape (..., V), number of children n and a generator to tokens, shape (..., n), in the order of drawing.
+
+Where fewer than n tokens have a probability above 0, the last ones are `NONE`.
+"""
 
 
 class DraftLaw(NamedTuple):
     """A way to draw n drafts, twice: as the device does it, and as the law that a verifier needs."""
 
-    drawing: Drawing
+    draw: Drawing
     scheme: Scheme
 
-    def draw(self, laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor:
-        """Draw n children for each of the laws, `NONE` where fewer than n tokens have a probability above 0."""
-        tokens = self.drawing(laws, n, generator)
-        return torch.where(laws.gather(-1, tokens) > 0, tokens, NONE)
+
+def _possible(laws: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    """The tokens, `NONE` in place of those of probability 0."""
+    return torch.where(laws.gather(-1, tokens) > 0, tokens, NONE)
 
 
 def _race(laws: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -43,18 +46,19 @@ def _iid(laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor
 
 
 def _without_replacement(laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor:
-    return _race(laws, generator).topk(n, dim=-1).indices
+    return _possible(laws, _race(laws, generator).topk(n, dim=-1).indices)
 
 
 def _likeliest(laws: torch.Tensor, n: int) -> torch.Tensor:
     """Ties in favour of the lowest id, as in the schemes."""
-    return laws.sort(dim=-1, descending=True, stable=True).indices[..., :n]
+    return _possible(laws, laws.sort(dim=-1, descending=True, stable=True).indices[..., :n])
 
 
 def _greedy(laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor:
     fixed = _likeliest(laws, n - 1)
-    last = _race(laws.scatter(-1, fixed, 0.0), generator).argmax(dim=-1, keepdim=True)
-    return torch.cat((fixed, last), dim=-1)
+    rest = laws.scatter(-1, fixed.clamp(min=0), 0.0)  # where one of them is NONE, nothing is left anyway
+    last = _race(rest, generator).argmax(dim=-1, keepdim=True)
+    return torch.cat((fixed, _possible(rest, last)), dim=-1)
 
 
 def _top_k(laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor:

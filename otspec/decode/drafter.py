@@ -12,7 +12,7 @@ import torch
 from torch.nn.functional import pad
 from transformers import PreTrainedModel
 
-from otspec.decode.context import Context, window
+from otspec.decode.context import Context, vocabulary, window
 from otspec.decode.draft_laws import DraftLaw
 from otspec.decode.sampling import Sampling
 from otspec.decode.shape import Shape
@@ -57,7 +57,8 @@ class ModelDrafter:
     sampling : Sampling
         What is done to the logits.
     vocab : int
-        The target's number of tokens: draft logits are cut, or filled up with -inf, to it.
+        The target's number of tokens: draft logits are cut, or filled up with -inf, to it.  Tokens that the draft model
+        does not have it reads as its last one.
     generator : torch.Generator
         On the model's device.
     """
@@ -84,7 +85,7 @@ class ModelDrafter:
 
     def start(self, texts: Sequence[Sequence[int]]) -> None:
         """Read the prompts but for their last tokens."""
-        self.context = Context(self.model, [text[:-1] for text in texts])
+        self.context = Context(self.model, [self._readable(text[:-1]) for text in texts])
 
     def depth(self, lengths: IntArray) -> int:
         """As deep as the shape, or as the draft model's positions last: its last level is drawn, not read."""
@@ -93,7 +94,7 @@ class ModelDrafter:
     def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
         """Draft; the tokens leave the device once, at the end."""
         shape, device = self.shape.cut(depth), self.context.device
-        unread = [text[length:] for text, length in zip(texts, self.context.length, strict=True)]
+        unread = [self._readable(text[length:]) for text, length in zip(texts, self.context.length, strict=True)]
         chain = max(map(len, unread))
         tokens, position = np.zeros((len(texts), chain), dtype=np.int64), np.zeros((len(texts), chain), dtype=np.int64)
         for row, (more, length) in enumerate(zip(unread, self.context.length, strict=True)):
@@ -143,6 +144,9 @@ class ModelDrafter:
                 for text, slots in zip(self._on_trial, accepted, strict=True)
             ]
         self.context.settle(chosen, rows)
+
+    def _readable(self, tokens: Sequence[int]) -> list[int]:
+        return [min(token, vocabulary(self.model) - 1) for token in tokens]
 
     def _aligned(self, logits: torch.Tensor) -> torch.Tensor:
         """Logits over the target's vocabulary."""

@@ -100,7 +100,7 @@ def decode(
     check_prompts(input_ids)
     if seed is None:
         seed = int(torch.randint(1 << 62, ()))  # so that torch.manual_seed makes a run repeatable
-    sampling = Sampling(logits_processor, generation_config.do_sample)
+    sampling = Sampling(logits_processor, generation_config.do_sample, len(input_ids))
     generator = torch.Generator(target.device)
     generator.manual_seed(int(np.random.SeedSequence(seed).generate_state(1, np.uint32)[0]))
     drafter, verifier = strategy.prepare(vocabulary(target), sampling, generator)

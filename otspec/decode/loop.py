@@ -14,7 +14,7 @@ from otspec.decode.context import vocabulary, window
 from otspec.decode.drafter import Drafter, Drafts
 from otspec.decode.laws import local_trees, to_host
 from otspec.decode.metrics import Clock, Metrics
-from otspec.decode.sampling import Sampling
+from otspec.decode.sampling import Prefix, Sampling
 from otspec.decode.shape import Shape
 from otspec.decode.target import Target
 from otspec.decode.text import Ending, Text
@@ -114,14 +114,12 @@ class Decoder:
         root = DraftTree.merge(Shape(()), np.empty(0, dtype=np.int64))
         return Drafts([root] * len(tokens), torch.empty(0, vocabulary(self.target), device=self.target.device))
 
-    def _prefixes(self, going: Sequence[Text], trees: Sequence[DraftTree]) -> list[torch.Tensor]:
-        """The texts after which the target gives its laws, those of one length together."""
+    def _prefixes(self, going: Sequence[Text], trees: Sequence[DraftTree]) -> list[Prefix]:
+        """The texts after which the target gives its laws, where anyone looks at them."""
         if not self.sampling.reads_text:
             return []
-        prefixes = []
-        for text, tree in zip(going, trees, strict=True):
-            for depth in np.unique(tree.depth):
-                nodes = np.flatnonzero(tree.depth == depth)
-                after = [text.padded(tree.token[tree.line(node)].tolist()) for node in nodes.tolist()]
-                prefixes.append(torch.tensor(after, device=self.target.device))
-        return prefixes
+        return [
+            Prefix(text.row, text.padded(tree.token[tree.line(node)].tolist()))
+            for text, tree in zip(going, trees, strict=True)
+            for node in range(tree.nodes)
+        ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from transformers import (
@@ -13,11 +14,15 @@ from transformers import (
     LogitsProcessorList,
     MinPLogitsWarper,
     SuppressTokensLogitsProcessor,
+    SynthIDTextWatermarkLogitsProcessor,
     TemperatureLogitsWarper,
     TopKLogitsWarper,
     TopPLogitsWarper,
     TypicalLogitsWarper,
+    UnbatchedClassifierFreeGuidanceLogitsProcessor,
 )
+
+from otspec.errors import ProblemError
 
 BLIND = (
     EpsilonLogitsWarper,
@@ -33,8 +38,18 @@ BLIND = (
 )
 """Processors that do not look at the text."""
 
+STATEFUL = (SynthIDTextWatermarkLogitsProcessor, UnbatchedClassifierFreeGuidanceLogitsProcessor)
+"""Processors that can be called once a token only."""
+
 NUCLEUS = 1024
 """How many tokens a law truncated by anything but top-k is expected to keep at most; more are sent whole."""
+
+
+class Prefix(NamedTuple):
+    """A text, and its place in the batch."""
+
+    row: int
+    tokens: Sequence[int]
 
 
 class Sampling:
@@ -47,10 +62,23 @@ class Sampling:
         penalty say, shape the target only: lossless verification asks nothing of the draft law.
     do_sample : bool
         With False the law is a point mass on the largest score.
+    batch : int
+        Number of texts that the processors were prepared for.
+
+    Raises
+    ------
+    ProblemError
+        If a processor keeps a state from token to token: on a tree there is no such order.
     """
 
-    def __init__(self, processors: LogitsProcessorList, do_sample: bool) -> None:
+    def __init__(self, processors: LogitsProcessorList, do_sample: bool, batch: int = 1) -> None:
+        for one in processors:
+            if isinstance(one, STATEFUL):
+                raise ProblemError(
+                    f"{type(one).__name__} expects token after token; drafted trees cannot be given that"
+                )
         self.do_sample = do_sample
+        self.batch = batch
         self.processors = processors
         self.blind = LogitsProcessorList(one for one in processors if isinstance(one, BLIND))
         self.reads_text = len(self.blind) < len(processors)
@@ -72,19 +100,23 @@ class Sampling:
         scores = self.blind(None, _precise(logits).flatten(0, -2))  # some take two dimensions only
         return self._laws(scores).view(logits.shape)
 
-    def target_laws(self, logits: torch.Tensor, texts: Sequence[torch.Tensor]) -> torch.Tensor:
+    def target_laws(self, logits: torch.Tensor, prefixes: Sequence[Prefix]) -> torch.Tensor:
         """Laws after given texts.
 
         Parameters
         ----------
         logits : Tensor, shape (R, V)
-        texts : sequence of Tensors of int, shape (r, length)
-            R texts in all, those of one length side by side in one tensor; looked at if `reads_text`.
+        prefixes : sequence of Prefix
+            The R texts; looked at if `reads_text`.
         """
         if not self.reads_text:
             return self.draft_laws(logits)
-        groups = torch.split(_precise(logits), [len(text) for text in texts])
-        return self._laws(torch.cat([self.processors(text, group) for text, group in zip(texts, groups, strict=True)]))
+        scores = _precise(logits)
+        for score, (row, tokens) in zip(scores, prefixes, strict=True):
+            # Some processors know the rows of the batch apart, so each is asked in its place.
+            text = torch.tensor(tokens, device=logits.device).expand(self.batch, -1)
+            score.copy_(self.processors(text, score.repeat(self.batch, 1))[row])
+        return self._laws(scores)
 
     def _laws(self, scores: torch.Tensor) -> torch.Tensor:
         if self.do_sample:

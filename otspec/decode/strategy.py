@@ -14,7 +14,9 @@ from otspec.decode.drafter import Drafter, ModelDrafter
 from otspec.decode.sampling import Sampling
 from otspec.decode.shape import Shape
 from otspec.decode.verification import Rule, verifier
+from otspec.errors import ProblemError
 from otspec.paths import PathVerifier
+from otspec.schemes import IID
 
 
 class Prepared(NamedTuple):
@@ -81,6 +83,8 @@ class MultiDraft:
         """Make drafter and verifier for a run."""
         shape = Shape.paths(self.paths, self.depth) if self.branching is None else Shape.of(self.branching)
         law = draft_law(self.law)
+        if law.scheme is not IID and max(shape.branching) > vocab:
+            raise ProblemError(f"{max(shape.branching)} different children of one node, and {vocab} tokens in all")
         return Prepared(
             ModelDrafter(self.draft, shape, law, sampling, vocab, generator), verifier(self.solver, shape, law)
         )

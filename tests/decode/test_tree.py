@@ -8,9 +8,9 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from otspec import ProblemError  # noqa: E402
-from otspec.decode.shape import Shape  # noqa: E402
-from otspec.decode.tree import NONE, DraftTree  # noqa: E402
+from otspec import ProblemError
+from otspec.decode.shape import Shape
+from otspec.decode.tree import NONE, DraftTree
 
 SHAPES = [(1,), (3,), (3, 1, 1), (2, 2, 2), (1, 3, 2), (2, 1, 3)]
 
@@ -26,9 +26,7 @@ def _texts(shape: Shape, tokens: list[int]) -> list[tuple[int, ...]]:
 @pytest.mark.parametrize("branching", SHAPES)
 def test_slots_of_a_shape(branching: tuple[int, ...]) -> None:
     shape = Shape.of(branching)
-    level = 0
-    for offset, children in zip(shape.offsets[1:-1], branching, strict=True):
-        level += 1
+    for level, (offset, children) in enumerate(zip(shape.offsets[1:-1], branching, strict=True), start=1):
         parents = shape.parent[offset : shape.offsets[level + 1]]
         assert (np.bincount(parents)[shape.offsets[level - 1] : offset] == children).all()
     assert shape.slots == 1 + sum(np.cumprod(branching))

@@ -1,0 +1,127 @@
+"""Drafts have the laws that verification is told, and the draft model's cache follows the text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from transformers import LogitsProcessorList, TemperatureLogitsWarper, TopKLogitsWarper  # noqa: E402
+
+from otspec import ProblemError  # noqa: E402
+from otspec.decode.draft_laws import DRAFT_LAWS, draft_law  # noqa: E402
+from otspec.decode.drafter import ModelDrafter  # noqa: E402
+from otspec.decode.sampling import Sampling  # noqa: E402
+from otspec.decode.shape import Shape  # noqa: E402
+from otspec.decode.tree import NONE  # noqa: E402
+from tests.decode.models import law_after, tiny  # noqa: E402
+
+TEXTS = [[1, 2, 3, 4, 5], [6], [7, 7, 1]]
+
+
+@pytest.fixture(autouse=True)
+def _no_gradients() -> Any:
+    with torch.no_grad():
+        yield
+
+
+def _generator() -> Any:
+    return torch.Generator().manual_seed(0)
+
+
+@pytest.mark.parametrize("name", DRAFT_LAWS)
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_drafts_are_drawn_as_the_scheme_says(name: str, n: int) -> None:
+    q, runs = np.array([0.3, 0.02, 0.3, 0.0, 0.38]), 20_000
+    drawn = draft_law(name).draw(torch.tensor(q).expand(runs, -1), n, _generator())
+    support = draft_law(name).scheme(q, n).support()
+    counts = Counter(map(tuple, drawn.tolist()))
+    expected = support.probabilities / support.probabilities.sum() * runs
+    observed = [counts.pop(tuple(drafts), 0) for drafts in support.drafts.tolist()]
+    assert not counts
+    if len(expected) > 1:
+        assert chisquare(observed, expected).pvalue > 1e-4
+    else:
+        assert observed == [runs]
+
+
+@pytest.mark.parametrize("name", ["without_replacement", "greedy", "top_k"])
+def test_a_law_of_fewer_tokens_than_drafts(name: str) -> None:
+    drawn = draft_law(name).draw(
+        torch.tensor([[0.0, 0.75, 0.25, 0.0], [0.0, 0.0, 0.0, 1.0], [1.0, 0.0, 0.0, 0.0]]), 3, _generator()
+    )
+    assert sorted(drawn[0].tolist()) == [NONE, 1, 2]
+    assert drawn.tolist() == [[*drawn[0, :2].tolist(), NONE], [3, NONE, NONE], [0, NONE, NONE]]
+
+
+def test_tiny_tokens_are_drawn_as_often_as_they_should() -> None:
+    law = torch.tensor([1.0, 1e-5, 2e-5], dtype=torch.float64)
+    tokens = draft_law("iid").draw(law, 2_000_000, _generator())
+    assert chisquare(np.bincount(tokens, minlength=3), (law / law.sum()).numpy() * 2_000_000).pvalue > 1e-4
+
+
+def test_unknown_draft_laws() -> None:
+    with pytest.raises(ProblemError, match="no draft law 'beam'; known: iid, without_replacement, greedy, top_k"):
+        draft_law("beam")
+
+
+def _drafter(shape: Shape, law: str = "iid", **settings: Any) -> ModelDrafter:
+    sampling = Sampling(LogitsProcessorList([TemperatureLogitsWarper(0.7), TopKLogitsWarper(5)]), do_sample=True)
+    return ModelDrafter(tiny(**settings), shape, draft_law(law), sampling, 8, _generator())
+
+
+@pytest.mark.parametrize(
+    ("shape", "law"),
+    [
+        (Shape((3, 1, 1, 1)), "iid"),
+        (Shape((2, 2, 2)), "iid"),
+        (Shape((3, 2)), "without_replacement"),
+        (Shape((2, 1, 2)), "greedy"),
+        (Shape((6, 1)), "top_k"),
+    ],
+    ids=str,
+)
+def test_laws_at_every_node_step_after_step(shape: Shape, law: str) -> None:
+    drafter, texts, rng = _drafter(shape, law), [list(text) for text in TEXTS], np.random.default_rng(0)
+    drafter.start(texts)
+    rows = list(range(len(texts)))
+    for depth in (shape.depth, shape.depth, 1, shape.depth):
+        drafts = drafter.draft(texts, depth)
+        laws, row = drafts.laws.numpy(), 0
+        for text, tree in zip(texts, drafts.trees, strict=True):
+            assert tree.levels == depth
+            for node in range(tree.inner):
+                plain = law_after(drafter.model, text + tree.token[tree.line(node)].tolist(), temperature=0.7, top_k=5)
+                np.testing.assert_allclose(laws[row], plain, atol=1e-10)
+                children = tree.token[tree.parent == node]
+                assert (plain[children] > 0).all()
+                row += 1
+        assert row == len(laws)
+        accepted = [tree.line(int(rng.integers(tree.nodes))) for tree in drafts.trees]
+        slots = [tree.slot[nodes].tolist() for tree, nodes in zip(drafts.trees, accepted, strict=True)]
+        going = rows[: 2 if len(texts) == 3 and rng.random() < 0.5 else None]
+        drafter.settle(slots, going)
+        texts = [[*texts[r], *drafts.trees[r].token[accepted[r]].tolist(), int(rng.integers(8))] for r in going]
+        rows = list(range(len(texts)))
+        assert (drafter.context.length >= [len(text) - 2 for text in texts]).all()
+
+
+def test_a_step_without_drafts_is_caught_up_with() -> None:
+    drafter = _drafter(Shape((2, 1)))
+    drafter.start([[1, 2], [3]])
+    drafter.settle([[], []], [0, 1])
+    texts = [[1, 2, 3, 4], [3, 5, 6, 7, 0]]
+    laws = drafter.draft(texts, 1).laws.numpy()
+    for law, text in zip(laws, texts, strict=True):
+        np.testing.assert_allclose(law, law_after(drafter.model, text, temperature=0.7, top_k=5), atol=1e-10)
+
+
+def test_depth_ends_where_the_positions_of_the_draft_model_do() -> None:
+    drafter = _drafter(Shape((2, 1, 1, 1)), positions=10)
+    assert [drafter.depth(np.array([3, length])) for length in (6, 7, 8, 10, 11, 30)] == [4, 4, 3, 1, 0, 0]

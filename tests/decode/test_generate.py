@@ -1,0 +1,309 @@
+"""Decoding from the outside: greedy equality, repeatability, endings, streaming, transformers' interface, bad input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from transformers import GenerationConfig, GPT2Config, GPT2LMHeadModel, StoppingCriteria  # noqa: E402
+
+import otspec  # noqa: E402
+from otspec import ProblemError, SolveError  # noqa: E402
+from otspec.decode import multi_draft  # noqa: E402
+from otspec.decode.baselines import assisted  # noqa: E402
+from tests.decode.models import logits_after, pair, tiny  # noqa: E402
+
+PROMPTS = torch.tensor([[1, 2, 3], [4, 5, 6]])
+PADDED = torch.tensor([[0, 0, 7, 1], [3, 3, 2, 5], [0, 4, 4, 4]])
+MASK = torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1], [0, 1, 1, 1]])
+
+
+def _greedy(model: Any, text: list[int], new: int) -> list[int]:
+    """Greedy decoding, every token from the start of its text."""
+    text = list(text)
+    for _ in range(new):
+        text.append(int(logits_after(model, text).argmax()))
+    return text
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"paths": 1, "depth": 5},
+        {"solver": "interval", "paths": 2, "depth": 3},
+        {"branching": (2, 2), "law": "without_replacement"},
+        {"branching": (3, 2), "law": "top_k"},
+        {"branching": (2, 2), "law": "greedy"},
+        {"branching": (2, 2, 2), "solver": "interval"},
+    ],
+    ids=str,
+)
+def test_greedy_decoding_token_for_token(settings: dict[str, Any]) -> None:
+    target, draft = pair(40, noise=0.1)
+    generation = otspec.generate(
+        target, draft, PADDED, attention_mask=MASK, max_new_tokens=17, temperature=0, **settings
+    )
+    for row, (ids, mask) in enumerate(zip(PADDED, MASK, strict=True)):
+        prompt = ids[mask.bool()].tolist()
+        assert prompt + generation.new_tokens[row] == _greedy(target, prompt, 17)
+    assert (generation.sequences[:, : PADDED.shape[1]] == PADDED).all()
+    assert generation.metrics.tokens == 3 * 17
+    assert generation.metrics.block_efficiency > 1
+
+
+def test_padding_may_stand_anywhere() -> None:
+    target, draft = pair(40)
+    right = torch.tensor([[7, 1, 0, 0], [3, 3, 2, 5], [4, 4, 4, 0]])
+    generation = otspec.generate(
+        target, draft, right, attention_mask=MASK.flip(1), max_new_tokens=6, temperature=0, pad_token_id=0
+    )
+    for row, prompt in enumerate([[7, 1], [3, 3, 2, 5], [4, 4, 4]]):
+        assert prompt + generation.new_tokens[row] == _greedy(target, prompt, 6)
+
+
+def test_a_seed_makes_a_run_repeatable() -> None:
+    target, draft = pair(40)
+
+    def tokens(**settings: Any) -> list[list[int]]:
+        return otspec.generate(target, draft, PROMPTS, max_new_tokens=12, **settings).new_tokens
+
+    assert tokens(seed=1) == tokens(seed=1) != tokens(seed=2)
+    torch.manual_seed(5)
+    first = tokens()
+    assert tokens() != first
+    torch.manual_seed(5)
+    assert tokens() == first
+
+
+def test_truncation_holds_for_every_token() -> None:
+    target, draft = pair(40)
+    generation = otspec.generate(target, draft, PROMPTS, max_new_tokens=20, seed=1, top_k=3)
+    for prompt, new in zip(PROMPTS.tolist(), generation.new_tokens, strict=True):
+        text = list(prompt)
+        for token in new:
+            assert token in np.argsort(logits_after(target, text))[-3:]
+            text.append(token)
+
+
+def test_a_generation_configuration_speaks_for_what_is_not_given() -> None:
+    target, draft = pair(40)
+    config = GenerationConfig(do_sample=True, top_k=1, max_new_tokens=6)
+    generation = otspec.generate(target, draft, PROMPTS, generation_config=config)
+    assert PROMPTS[0].tolist() + generation.new_tokens[0] == _greedy(target, PROMPTS[0].tolist(), 6)
+
+
+def test_texts_end_where_they_should() -> None:
+    target, draft = pair(40)
+    whole = otspec.generate(target, draft, PROMPTS, max_new_tokens=30, seed=3)
+    eos = whole.new_tokens[0][12]
+    ended = otspec.generate(target, draft, PROMPTS, max_new_tokens=30, seed=3, eos_token_id=eos, pad_token_id=39)
+    for new, full in zip(ended.new_tokens, whole.new_tokens, strict=True):
+        cut = full.index(eos) + 1 if eos in full else len(full)
+        # Which texts still run decides over the randomness of the next step, so only the first to end is comparable.
+        assert new.count(eos) == (1 if new[-1] == eos else 0)
+        assert len(new) == 30 or new[-1] == eos
+        if cut == min(len(tokens) for tokens in ended.new_tokens):
+            assert new == full[:cut]
+    width = max(map(len, ended.new_tokens))
+    for row, new in enumerate(ended.new_tokens):
+        assert ended.sequences[row].tolist() == PROMPTS[row].tolist() + new + [39] * (width - len(new))
+
+
+@pytest.mark.parametrize("new", [1, 2, 3, 9])
+def test_max_length_is_met_exactly(new: int) -> None:
+    target, draft = pair(40, noise=0.0)
+    generation = otspec.generate(target, draft, PROMPTS, max_length=3 + new, seed=1, paths=2, depth=4)
+    assert generation.sequences.shape == (2, 3 + new)
+    assert len(generation.metrics.offered) == min(4, new - 1)
+
+
+def test_processors_that_read_the_text() -> None:
+    target, draft = pair(40)
+    settings: dict[str, Any] = {"max_new_tokens": 14, "repetition_penalty": 1.5, "no_repeat_ngram_size": 2}
+    ours = otspec.generate(target, draft, PADDED, attention_mask=MASK, temperature=0, pad_token_id=0, **settings)
+    theirs = target.generate(PADDED, attention_mask=MASK, do_sample=False, pad_token_id=0, **settings)
+    assert ours.sequences.tolist() == theirs.tolist()
+
+
+class _Stop(StoppingCriteria):  # type: ignore[misc]
+    """Stop where a token stands, however long the text."""
+
+    def __init__(self, token: int) -> None:
+        self.token = token
+
+    def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
+        return input_ids[:, -1] == self.token
+
+
+def test_stopping_criteria_are_asked_after_every_token() -> None:
+    target, draft = pair(40, noise=0.05)
+    text = _greedy(target, [1, 2, 3], 20)
+    stop = text[12]
+    generation = otspec.generate(
+        target, draft, PROMPTS[:1], max_new_tokens=17, temperature=0, stopping_criteria=[_Stop(stop)]
+    )
+    assert generation.new_tokens[0] == text[3 : text.index(stop, 3) + 1]
+
+
+class _Words:
+    """As much of a tokenizer as stop strings need: token i is the word <i>."""
+
+    def get_vocab(self) -> dict[str, int]:
+        return {f"<{token}>": token for token in range(40)}
+
+    def convert_tokens_to_string(self, tokens: list[str]) -> str:
+        return "abcdef" + "".join(tokens)
+
+    def __call__(self, text: str, **_: Any) -> Any:
+        return {"input_ids": []}
+
+
+def test_stop_strings() -> None:
+    target, draft = pair(40)
+    text = _greedy(target, [1, 2, 3], 20)
+    stop = f"<{text[9]}><{text[10]}>"
+    generation = otspec.generate(
+        target, draft, PROMPTS[:1], max_new_tokens=17, temperature=0, stop_strings=[stop], tokenizer=_Words()
+    )
+    assert generation.new_tokens[0] == text[3:11]
+    with pytest.raises(ProblemError, match="pass tokenizer="):
+        otspec.generate(target, draft, PROMPTS, stop_strings=["a"])
+
+
+class _Streamer:
+    def __init__(self) -> None:
+        self.tokens: list[int] = []
+        self.blocks = 0
+        self.ended = False
+
+    def put(self, value: Any) -> None:
+        self.tokens += value.flatten().tolist()
+        self.blocks += 1
+
+    def end(self) -> None:
+        self.ended = True
+
+
+def test_streaming() -> None:
+    target, draft = pair(40)
+    streamer = _Streamer()
+    generation = otspec.generate(target, draft, PROMPTS[:1], max_new_tokens=12, seed=1, streamer=streamer)
+    assert streamer.tokens == generation.sequences[0].tolist()
+    assert streamer.blocks == 1 + generation.metrics.target_calls
+    assert streamer.ended
+
+
+def test_as_a_decoding_method_of_transformers() -> None:
+    target, draft = pair(40)
+    streamer = _Streamer()
+    settings = {"max_new_tokens": 12, "custom_generate": multi_draft, "assistant_model": draft, "paths": 3, "depth": 4}
+    output = target.generate(
+        PROMPTS[:1], do_sample=True, top_k=0, seed=7, streamer=streamer, return_dict_in_generate=True, **settings
+    )
+    ours = otspec.generate(target, draft, PROMPTS[:1], max_new_tokens=12, paths=3, depth=4, seed=7)
+    assert output.sequences.tolist() == ours.sequences.tolist() == [streamer.tokens]
+    assert (output.metrics.tokens, streamer.ended) == (12, True)
+    greedy = target.generate(PROMPTS, solver="interval", **settings)
+    assert greedy.tolist() == [_greedy(target, prompt, 12) for prompt in PROMPTS.tolist()]
+    with pytest.raises(ProblemError, match="pass assistant_model="):
+        target.generate(PROMPTS, custom_generate=multi_draft, max_new_tokens=2)
+
+
+def test_the_draft_model_is_outgrown() -> None:
+    target, draft = pair(40)[0], tiny(40, 3, 1, positions=12)
+    generation = otspec.generate(target, draft, PROMPTS, max_new_tokens=30, temperature=0, depth=4)
+    assert generation.sequences.tolist() == [_greedy(target, prompt, 30) for prompt in PROMPTS.tolist()]
+    assert generation.metrics.sequence_steps > generation.metrics.offered[0]
+    with pytest.raises(ProblemError, match="a prompt has 13 tokens, and the draft model reads 12"):
+        otspec.generate(target, draft, torch.ones(1, 13, dtype=torch.int64), max_new_tokens=4)
+
+
+def test_learned_positions_are_never_exceeded() -> None:
+    torch.manual_seed(0)
+    target, draft = (
+        GPT2LMHeadModel(
+            GPT2Config(
+                vocab_size=40, n_positions=size, n_embd=16, n_layer=1, n_head=2, bos_token_id=None, eos_token_id=None
+            )
+        )
+        .double()
+        .eval()
+        for size in (24, 15)
+    )
+    generation = otspec.generate(target, draft, PROMPTS, max_new_tokens=21, temperature=0, depth=6)
+    assert generation.sequences.tolist() == [_greedy(target, prompt, 21) for prompt in PROMPTS.tolist()]
+
+
+def test_vocabularies_of_different_size() -> None:
+    target, words = pair(40)[0], _Words()
+    for vocab in (37, 44):
+        draft = tiny(vocab, 2)
+        with pytest.raises(ProblemError, match=f"the target has 40 tokens and the draft model {vocab}"):
+            otspec.generate(target, draft, PROMPTS, max_new_tokens=4)
+        generation = otspec.generate(
+            target, draft, PROMPTS, max_new_tokens=12, seed=1, tokenizer=words, draft_tokenizer=words
+        )
+        assert generation.metrics.tokens == 24
+
+
+def test_tokenizers_that_differ() -> None:
+    other = _Words()
+    other.get_vocab = lambda: {**_Words().get_vocab(), "<3>": 4, "<4>": 3}  # type: ignore[method-assign]
+    with pytest.raises(
+        ProblemError, match="differ in 2 tokens, '<3>' for one: id 3 in the target's and 4 in the draft"
+    ):
+        otspec.generate(*pair(40), PROMPTS, tokenizer=_Words(), draft_tokenizer=other)
+
+
+@pytest.mark.parametrize("shape", [(1, 0), (0, 3), (3,)])
+def test_prompts_without_tokens(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ProblemError, match="each prompt of at least one token"):
+        otspec.generate(*pair(40), torch.zeros(shape, dtype=torch.int64))
+    with pytest.raises(ProblemError, match="each prompt of at least one token"):
+        assisted(*pair(40), torch.zeros(shape, dtype=torch.int64))
+
+
+def test_a_prompt_that_is_all_padding() -> None:
+    with pytest.raises(ProblemError, match="prompt 1 is empty"):
+        otspec.generate(*pair(40), PROMPTS, attention_mask=torch.tensor([[1, 1, 1], [0, 0, 0]]), max_new_tokens=3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"solver": "nested", "branching": (2, 2)}, "nested is for independent i.i.d. paths"),
+        ({"solver": "block", "law": "greedy"}, "block is for independent i.i.d. paths"),
+        ({"solver": "pick_by_plan"}, "for siblings that are drawn jointly"),
+        ({"solver": "pick_by_plan", "law": "greedy"}, "as many children on every level"),
+        ({"law": "top_k", "branching": (41, 1)}, "41 different children of one node, and 40 tokens"),
+        ({"paths": 0}, "paths is 0"),
+        ({"num_beams": 2}, "num_beams is 2"),
+        ({"law": "beam"}, "no draft law"),
+    ],
+    ids=str,
+)
+def test_settings_that_contradict_each_other(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ProblemError, match=message):
+        otspec.generate(*pair(40), PROMPTS, max_new_tokens=3, **settings)
+
+
+def test_a_solver_that_fails_has_to_have_a_successor() -> None:
+    models = pair(40)
+    with pytest.raises(SolveError, match="lp: LIMIT"):
+        otspec.generate(*models, PROMPTS, max_new_tokens=3, solver="lp:max_cells=1")
+    assert (
+        otspec.generate(*models, PROMPTS, max_new_tokens=3, solver=["lp:max_cells=1", "interval"]).metrics.tokens == 6
+    )
+
+
+def test_a_cache_with_tokens_is_refused() -> None:
+    target, draft = pair(40)
+    cache = target(PROMPTS, use_cache=True).past_key_values
+    with pytest.raises(ProblemError, match="past_key_values holds tokens already"):
+        otspec.generate(target, draft, PROMPTS, past_key_values=cache, max_new_tokens=3)

@@ -1,0 +1,236 @@
+"""The law of the text is the target's: by enumeration of all drafts over real passes, and by counting texts."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from transformers import GenerationConfig  # noqa: E402
+
+from otspec.decode import BY_PLAN, MultiDraft, baselines, run  # noqa: E402
+from otspec.decode.draft_laws import draft_law  # noqa: E402
+from otspec.decode.laws import LocalTree, local_trees, to_host  # noqa: E402
+from otspec.decode.sampling import Sampling  # noqa: E402
+from otspec.decode.shape import Shape  # noqa: E402
+from otspec.decode.target import Target  # noqa: E402
+from otspec.decode.tree import DraftTree  # noqa: E402
+from otspec.decode.verification import Rule, verifier  # noqa: E402
+from otspec.paths import Model, PathVerifier, TokenWise, Tree  # noqa: E402
+from otspec.paths.enumeration import branching_trees, drafted_trees, law_over, prefixes  # noqa: E402
+from otspec.paths.tree import Prefix  # noqa: E402
+from tests.decode.models import law_after, pair  # noqa: E402
+from tests.oracles import Floats  # noqa: E402
+
+EXACT = 1e-9
+PROMPT = [1, 2, 0]
+SETTINGS: dict[str, dict[str, Any]] = {
+    "temperature 1": {},
+    "temperature 0.6": {"temperature": 0.6},
+    "top-k": {"top_k": 2},
+    "top-p": {"temperature": 1.3, "top_p": 0.8},
+}
+PATHS = Shape.paths(2, 2)
+
+
+@pytest.fixture(autouse=True)
+def _no_gradients() -> Any:
+    with torch.no_grad():
+        yield
+
+
+def _processors(temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None) -> Any:
+    """What transformers prepares for these settings."""
+    config = GenerationConfig(do_sample=True, temperature=temperature, top_k=top_k or 0, top_p=top_p or 1.0)
+    return pair(3)[0]._get_logits_processor(config, device="cpu", model_kwargs={})
+
+
+def _models(settings: dict[str, Any], prompt: list[int], vocab: int = 3) -> Model:
+    """Both models after a prompt, read from the start each time."""
+    target, draft = pair(vocab)
+    laws: dict[tuple[int, Prefix], Floats] = {}
+
+    def law(role: int, prefix: Prefix) -> Floats:
+        if (role, prefix) not in laws:
+            laws[role, prefix] = law_after((target, draft)[role], [*prompt, *prefix], **settings)
+        return laws[role, prefix]
+
+    return Model(lambda prefix: law(0, prefix), lambda prefix: law(1, prefix))
+
+
+class _Compact:
+    """A verifier that sees of each tree what a decoding step hands it."""
+
+    def __init__(self, verifier: PathVerifier) -> None:
+        self.verifier = verifier
+        self.exchangeable = verifier.exchangeable
+        self.local: dict[int, LocalTree] = {}
+
+    def verify(self, tree: Tree, rng: np.random.Generator) -> Any:
+        raise NotImplementedError
+
+    def stop_law(self, tree: Tree) -> Floats:
+        local = self.local[id(tree)]
+        law = np.zeros_like(tree.target)
+        law[:, local.tokens] = self.verifier.stop_law(local.tree)
+        return law
+
+
+def _decoded(
+    verifier: _Compact, trees: list[tuple[float, Tree]], model: Model, shape: Shape, settings: dict[str, Any]
+) -> Iterator[tuple[float, Tree]]:
+    """The same drafts, merged and read in one pass by the target, with its laws brought to the host."""
+    merged = [DraftTree.merge(shape, _slot_tokens(shape, tree)) for _, tree in trees]
+    texts = [PROMPT] * len(merged)
+    sampling = Sampling(_processors(**settings), do_sample=True)
+    target = sampling.target_laws(Target(pair(3)[0], texts).read(texts, merged), [])
+    draft = [model.draft(tuple(tree.token[tree.line(node)])) for tree in merged for node in range(tree.inner)]
+    rows = to_host(torch.cat((target, torch.tensor(np.array(draft)))), sampling.support)
+    for (chance, full), local in zip(trees, local_trees(merged, rows), strict=True):
+        verifier.local[id(full)] = local
+        yield chance, full
+
+
+def _slot_tokens(shape: Shape, tree: Tree) -> Any:
+    tokens = np.empty(shape.slots - 1, dtype=np.int64)
+    for slots, nodes in zip(shape.paths_of_slots, tree.node, strict=True):
+        tokens[slots[1:] - 1] = tree.token[nodes[1:]]
+    return tokens
+
+
+def _deviation(rule: PathVerifier, trees: list[tuple[float, Tree]], model: Model, shape: Shape, settings: Any) -> float:
+    verifier = _Compact(rule)
+    return law_over(_decoded(verifier, trees, model, shape, settings), verifier, model, shape.depth).deviation
+
+
+RULES: list[Rule] = [
+    "nested",
+    "pick_then_block",
+    "greedy_multi_path",
+    "traversal",
+    "block",
+    "interval",
+    "max_flow",
+    "lp",
+    "single",
+    "naive",
+    "kseq",
+    "rrs",
+    ["lp:max_cells=1", "interval"],
+]
+
+
+def _remembering(rule: Rule, shape: Shape, law: str) -> PathVerifier:
+    made = verifier(rule, shape, draft_law(law))
+    if isinstance(made, TokenWise):
+        return TokenWise(made.solver, 1000, rule not in ("single", "naive", "kseq", "rrs"), made.scheme)
+    return made
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_paths(rule: Rule, name: str) -> None:
+    made, model = _remembering(rule, PATHS, "iid"), _models(SETTINGS[name], PROMPT)
+    trees = list(drafted_trees(model, 2, 2, made.exchangeable))
+    assert _deviation(made, trees, model, PATHS, SETTINGS[name]) <= (1e-7 if rule == "lp" else EXACT)
+
+
+@pytest.mark.parametrize("name", ["temperature 0.6", "top-k"])
+@pytest.mark.parametrize("rule", [None, "max_flow", BY_PLAN], ids=str)
+@pytest.mark.parametrize("law", ["without_replacement", "greedy", "top_k"])
+def test_siblings_drawn_jointly(law: str, rule: Rule, name: str) -> None:
+    shape, scheme = Shape((2, 2)), draft_law(law).scheme
+    made, model = _remembering(rule, shape, law), _models(SETTINGS[name], PROMPT)
+    trees = list(branching_trees(model, lambda q: scheme(q, 2), 2))
+    assert _deviation(made, trees, model, shape, SETTINGS[name]) <= EXACT
+
+
+@pytest.mark.parametrize("rule", ["interval", "rrs"])
+def test_n_ary_trees_of_independent_children(rule: str) -> None:
+    shape, model = Shape((2, 2)), _models({"top_k": 2}, PROMPT)
+    trees: list[tuple[float, Tree]] = []
+    for tokens in itertools.product(range(3), repeat=shape.slots - 1):
+        slots: list[Prefix] = [()]
+        chance = 1.0
+        for token, parent in zip(tokens, shape.parent[1:], strict=True):
+            chance *= model.draft(slots[parent])[token]
+            slots.append((*slots[parent], token))
+        if chance:
+            trees.append((chance, model.tree([slots[leaf] for leaf in shape.paths_of_slots[:, -1]])))
+    assert sum(chance for chance, _ in trees) == pytest.approx(1.0)
+    made = _remembering(rule, shape, "iid")
+    assert _deviation(made, trees, model, shape, {"top_k": 2}) <= EXACT
+
+
+def test_typical_acceptance_is_lossy() -> None:
+    model = _models({}, PROMPT)
+    trees = list(drafted_trees(model, 2, 2, False))
+    assert _deviation(baselines.Typical(), trees, model, PATHS, {}) > 0.05
+
+
+@pytest.mark.parametrize("tau", [1e-2, 1e-3])
+def test_global_resolution_errs_by_no_more_than_it_promises(tau: float) -> None:
+    """Theorem R.1: at most 15 L tau in 1-norm after L steps [thomas2025global]."""
+    model = _models({}, PROMPT)
+    made = _remembering(f"global_resolution:tau={tau}", PATHS, "iid")
+    deviation = _deviation(made, list(drafted_trees(model, 2, 2, True)), model, PATHS, {})
+    assert 0 < deviation <= 15 * PATHS.depth * tau
+
+
+def _exact(model: Model, length: int, vocab: int) -> Floats:
+    """The target's law of the next tokens."""
+    law = np.ones((vocab,) * length)
+    for prefix in prefixes(vocab, length - 1):
+        law[prefix] *= np.reshape(model.target(prefix), (-1,) + (1,) * (length - 1 - len(prefix)))
+    return law.ravel()
+
+
+PROMPTS = [[1, 2, 0], [2], [0, 0, 1, 2, 1], [1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "name"),
+    [
+        ({}, "temperature 1"),
+        ({"solver": "interval"}, "temperature 0.6"),
+        ({"branching": (2, 2), "law": "greedy"}, "top-p"),
+        ({"solver": "traversal", "paths": 3}, "top-k"),
+    ],
+    ids=str,
+)
+def test_texts_of_a_batch(strategy: dict[str, Any], name: str) -> None:
+    runs, length = 1000, 3
+    width = max(map(len, PROMPTS))
+    ids = torch.tensor([[0] * (width - len(prompt)) + prompt for prompt in PROMPTS]).repeat(runs, 1)
+    mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in PROMPTS]).repeat(runs, 1)
+    target, draft = pair(3)
+    generation = run(
+        target,
+        MultiDraft(draft, **{"paths": 2, "depth": 2, **strategy}),
+        ids,
+        attention_mask=mask,
+        max_new_tokens=length,
+        seed=1,
+        **SETTINGS[name],
+    )
+    codes = np.array(generation.new_tokens) @ 3 ** np.arange(length)[::-1]
+    for row, prompt in enumerate(PROMPTS):
+        exact = _exact(_models(SETTINGS[name], prompt), length, 3)
+        counts = np.bincount(codes[row :: len(PROMPTS)], minlength=exact.size)
+        assert not counts[exact == 0].any()
+        assert chisquare(*_pooled(counts[exact > 0], exact[exact > 0] * runs)).pvalue > 1e-4, prompt
+
+
+def _pooled(counts: Any, expected: Floats) -> tuple[Any, Floats]:
+    """Cells of small expectation together in one."""
+    small = expected < 5
+    if not small.any():
+        return counts, expected
+    return np.append(counts[~small], counts[small].sum()), np.append(expected[~small], expected[small].sum())
