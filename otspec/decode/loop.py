@@ -70,8 +70,7 @@ class Decoder:
     def _step(self, going: list[Text], target: Target, clock: Clock, metrics: Metrics) -> list[Text]:
         """One step; the texts that go on."""
         tokens = [text.tokens for text in going]
-        with clock.on_device("draft"):
-            drafts = self._draft(going, tokens)
+        drafts = self._draft(going, tokens, clock)
         with clock.on_device("target"):
             logits = target.read(tokens, drafts.trees)
             laws = self.sampling.target_laws(logits, self._prefixes(going, drafts.trees))
@@ -103,14 +102,15 @@ class Decoder:
                     self.drafter.settle(slots, rows)
         return [going[row] for row in rows]
 
-    def _draft(self, going: Sequence[Text], tokens: Sequence[Sequence[int]]) -> Drafts:
+    def _draft(self, going: Sequence[Text], tokens: Sequence[Sequence[int]], clock: Clock) -> Drafts:
         """Drafts as deep as the texts may still grow, the models' positions allow and the drafter will go."""
         lengths: IntArray = np.array([len(text) for text in tokens])
         depth = min(max(self.ending.left(text) for text in going) - 1, window(self.target) - lengths.max())
         if self.drafter is not None:
             depth = min(depth, self.drafter.depth(lengths))
             if depth > 0:
-                return self.drafter.draft(tokens, int(depth))
+                with clock.on_device("draft"):
+                    return self.drafter.draft(tokens, int(depth))
         root = DraftTree.merge(Shape(()), np.empty(0, dtype=np.int64))
         return Drafts([root] * len(tokens), torch.empty(0, vocabulary(self.target), device=self.target.device))
 

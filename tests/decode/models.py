@@ -59,11 +59,11 @@ def pair(vocab: int = 8, seed: int = 0, noise: float = 0.3, **settings: Any) -> 
     return target, draft
 
 
-@torch.no_grad()
 def logits_after(model: Any, text: Sequence[int]) -> Floats:
     """What a model says after one text, read from the start without any cache."""
-    result: Floats = model(torch.tensor([list(text)]), use_cache=False).logits[0, -1].double().numpy()
-    return result
+    with torch.no_grad():
+        logits: Floats = model(torch.tensor([list(text)]), use_cache=False).logits[0, -1].double().numpy()
+    return logits
 
 
 def law_after(model: Any, text: Sequence[int], **settings: Any) -> Floats:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch.nn.functional import one_hot
-from transformers import PreTrainedModel
 
 from otspec.decode.drafter import Drafts
 from otspec.decode.sampling import Sampling
@@ -33,12 +32,19 @@ class PromptLookup:
 
     depth: int = 8
     ngram: int = 3
-    lossless: bool = True
-    draft: PreTrainedModel | None = None
 
     def __post_init__(self) -> None:
         for name in ("depth", "ngram"):
             as_count(name, getattr(self, name))
+
+    @property
+    def lossless(self) -> bool:
+        """Yes."""
+        return True
+
+    @property
+    def draft(self) -> None:
+        """There is no draft model."""
 
     def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
         """A drafter whose law is a point mass on each copied token; to that, all lossless rules are one."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from transformers import PreTrainedModel
 
 from otspec.decode.sampling import Sampling
 from otspec.decode.strategy import Prepared
@@ -16,8 +15,14 @@ from otspec.paths import Block
 class Vanilla:
     """No drafts: one token a target call."""
 
-    lossless: bool = True
-    draft: PreTrainedModel | None = None
+    @property
+    def lossless(self) -> bool:
+        """Yes."""
+        return True
+
+    @property
+    def draft(self) -> None:
+        """There is no draft model."""
 
     def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
         """No drafter; no verifier is ever asked."""
