@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 from transformers import DynamicCache
 
 from otspec.laws import IntArray
-
-Change = Callable[[torch.Tensor], torch.Tensor]
 
 
 def retain(cache: DynamicCache, rows: IntArray | None, columns: IntArray) -> None:
@@ -37,13 +33,5 @@ def retain(cache: DynamicCache, rows: IntArray | None, columns: IntArray) -> Non
             entries[:, :, start:width] = entries.take_along_dim(index, dim=2)
         return entries[:, :, :width]
 
-    _apply(cache, change)
-
-
-def _apply(cache: DynamicCache, change: Change) -> None:
-    if hasattr(cache, "layers"):
-        for layer in cache.layers:
-            layer.keys, layer.values = change(layer.keys), change(layer.values)
-    else:  # transformers before 4.54 keeps two lists
-        for tensors in (cache.key_cache, cache.value_cache):
-            tensors[:] = [change(tensor) for tensor in tensors]
+    for layer in cache.layers:
+        layer.keys, layer.values = change(layer.keys), change(layer.values)

@@ -129,13 +129,16 @@ def vocabulary(model: PreTrainedModel) -> int:
     return int(model.config.get_text_config().vocab_size)
 
 
-def window(model: PreTrainedModel) -> float:
-    """How many tokens a model can attend to: its positions, or its sliding window where it has one."""
+def positions(model: PreTrainedModel) -> float:
+    """How many tokens a model knows positions for."""
+    return getattr(model.config.get_text_config(), "max_position_embeddings", None) or float("inf")
+
+
+def sliding_window(model: PreTrainedModel) -> float:
+    """How many tokens some layers of a model attend to at most: trees are read without such a limit."""
     config: Any = model.config.get_text_config()
-    limits = [getattr(config, "max_position_embeddings", None)]
-    if getattr(config, "use_sliding_window", True):
-        limits.append(getattr(config, "sliding_window", None))
-    return min((limit for limit in limits if limit), default=float("inf"))
+    sliding = getattr(config, "use_sliding_window", True)
+    return (sliding and getattr(config, "sliding_window", None)) or float("inf")
 
 
 def check_model(model: PreTrainedModel) -> None:

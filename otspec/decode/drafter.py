@@ -12,7 +12,7 @@ import torch
 from torch.nn.functional import pad
 from transformers import PreTrainedModel
 
-from otspec.decode.context import Context, vocabulary, window
+from otspec.decode.context import Context, positions, vocabulary
 from otspec.decode.draft_laws import DraftLaw
 from otspec.decode.sampling import Sampling
 from otspec.decode.shape import Shape
@@ -89,7 +89,7 @@ class ModelDrafter:
 
     def depth(self, lengths: IntArray) -> int:
         """As deep as the shape, or as the draft model's positions last: its last level is drawn, not read."""
-        return int(min(self.shape.depth, max(window(self.model) - lengths.max() + 1, 0)))
+        return int(min(self.shape.depth, max(positions(self.model) - lengths.max() + 1, 0)))
 
     def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
         """Draft; the tokens leave the device once, at the end."""

@@ -16,7 +16,7 @@ from transformers import (
     StopStringCriteria,
 )
 
-from otspec.decode.context import vocabulary, window
+from otspec.decode.context import positions, sliding_window, vocabulary
 from otspec.decode.loop import Decoder, Streamer
 from otspec.decode.metrics import Metrics
 from otspec.decode.pairing import check_pair
@@ -24,6 +24,9 @@ from otspec.decode.sampling import Sampling
 from otspec.decode.strategy import Strategy
 from otspec.decode.text import Ending, Text, texts_of
 from otspec.errors import ProblemError
+
+PREPARED = ("past_key_values", "position_ids", "cache_position", "use_cache", "logits_to_keep", "synced_gpus")
+"""What `generate` prepares for a model's passes, and what decoding does itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,20 +86,18 @@ def decode(
     stopping_criteria: StoppingCriteriaList,
     generation_config: GenerationConfig,
     attention_mask: torch.Tensor | None = None,
-    past_key_values: Any = None,
     seed: int | None = None,
     streamer: Streamer | None = None,
-    **_: Any,
+    **model_inputs: Any,
 ) -> Generation:
-    """Decode what transformers' `generate` has prepared: processors, criteria, configuration, prompts."""
-    if generation_config.num_beams > 1:
-        raise ProblemError(
-            f"num_beams is {generation_config.num_beams}; drafts are verified for sampling, not for beams"
-        )
-    if past_key_values is not None and past_key_values.get_seq_length() > 0:
-        raise ProblemError(
-            "past_key_values holds tokens already; decoding keeps caches of its own, pass the whole text"
-        )
+    """Decode what transformers' `generate` has prepared: processors, criteria, configuration, prompts.
+
+    Raises
+    ------
+    ProblemError
+        As `otspec.generate` does.
+    """
+    _check_request(generation_config, model_inputs)
     check_prompts(input_ids)
     if seed is None:
         seed = int(torch.randint(1 << 62, ()))  # so that torch.manual_seed makes a run repeatable
@@ -106,8 +107,8 @@ def decode(
     drafter, verifier = strategy.prepare(vocabulary(target), sampling, generator)
     pad = _padding(generation_config)
     texts = texts_of(input_ids, attention_mask, pad)
-    _check_lengths(target, strategy.draft, texts)
     ending = Ending(stopping_criteria, target.device)
+    _check_lengths(target, strategy.draft, texts, ending.max_length)
     decoder = Decoder(target, drafter, verifier, sampling, ending, np.random.default_rng(seed), streamer)
     metrics = decoder.run(texts)
     longest = max(len(text.new) for text in texts)
@@ -124,11 +125,30 @@ def check_prompts(input_ids: torch.Tensor) -> None:
         )
 
 
-def _check_lengths(target: PreTrainedModel, draft: PreTrainedModel | None, texts: Sequence[Text]) -> None:
+def _check_lengths(target: PreTrainedModel, draft: PreTrainedModel | None, texts: Sequence[Text], most: float) -> None:
+    longest = max(len(text.tokens) for text in texts)
     for model, name in ((target, "target"), (draft, "draft model")):
-        longest = max(len(text.tokens) for text in texts)
-        if model is not None and longest > window(model):
-            raise ProblemError(f"a prompt has {longest} tokens, and the {name} reads {window(model)}; shorten it")
+        if model is not None and longest > positions(model):
+            raise ProblemError(f"a prompt has {longest} tokens, and the {name} reads {positions(model)}; shorten it")
+    if most > sliding_window(target):
+        raise ProblemError(
+            f"texts may get {most} tokens long, and some layers of the target attend to {sliding_window(target)}; "
+            "trees are read without such a limit, so ask for a smaller max_new_tokens"
+        )
+
+
+def _check_request(config: GenerationConfig, model_inputs: dict[str, Any]) -> None:
+    """Raise where something is asked for that would be ignored."""
+    if config.num_beams > 1:
+        raise ProblemError(f"num_beams is {config.num_beams}; drafts are verified for sampling, not for beams")
+    outputs = ("output_scores", "output_logits", "output_attentions", "output_hidden_states")
+    if asked := [name for name in outputs if getattr(config, name, False)]:
+        raise ProblemError(f"{', '.join(asked)} cannot be had: there is no one pass for each token")
+    cache = model_inputs.get("past_key_values")
+    if cache is not None and cache.get_seq_length() > 0:
+        raise ProblemError("past_key_values holds tokens already; decoding keeps its own caches, pass the whole text")
+    if unread := [name for name, value in model_inputs.items() if value is not None and name not in PREPARED]:
+        raise ProblemError(f"{', '.join(unread)} cannot be passed on to the models; decoding knows input_ids only")
 
 
 def _padding(config: GenerationConfig) -> int:

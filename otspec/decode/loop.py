@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from otspec.decode.context import vocabulary, window
+from otspec.decode.context import positions, vocabulary
 from otspec.decode.drafter import Drafter, Drafts
 from otspec.decode.laws import local_trees, to_host
 from otspec.decode.metrics import Clock, Metrics
@@ -105,7 +105,7 @@ class Decoder:
     def _draft(self, going: Sequence[Text], tokens: Sequence[Sequence[int]], clock: Clock) -> Drafts:
         """Drafts as deep as the texts may still grow, the models' positions allow and the drafter will go."""
         lengths: IntArray = np.array([len(text) for text in tokens])
-        depth = min(max(self.ending.left(text) for text in going) - 1, window(self.target) - lengths.max())
+        depth = min(max(self.ending.left(text) for text in going) - 1, positions(self.target) - lengths.max())
         if self.drafter is not None:
             depth = min(depth, self.drafter.depth(lengths))
             if depth > 0:

@@ -55,7 +55,7 @@ class Shape:
 
     def cut(self, depth: int) -> Shape:
         """The first levels alone."""
-        return Shape(self.branching[:depth])
+        return self if depth >= self.depth else Shape(self.branching[:depth])
 
     @cached_property
     def offsets(self) -> list[int]:

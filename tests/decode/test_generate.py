@@ -10,7 +10,14 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from transformers import GenerationConfig, GPT2Config, GPT2LMHeadModel, StoppingCriteria  # noqa: E402
+from transformers import (  # noqa: E402
+    GenerationConfig,
+    GPT2Config,
+    GPT2LMHeadModel,
+    MistralConfig,
+    MistralForCausalLM,
+    StoppingCriteria,
+)
 
 import otspec  # noqa: E402
 from otspec import ProblemError, SolveError  # noqa: E402
@@ -284,6 +291,8 @@ def test_a_prompt_that_is_all_padding() -> None:
         ({"law": "top_k", "branching": (41, 1)}, "41 different children of one node, and 40 tokens"),
         ({"paths": 0}, "paths is 0"),
         ({"num_beams": 2}, "num_beams is 2"),
+        ({"output_scores": True, "return_dict_in_generate": True}, "output_scores cannot be had"),
+        ({"labels": PROMPTS}, "labels cannot be passed on"),
         ({"law": "beam"}, "no draft law"),
     ],
     ids=str,
@@ -307,3 +316,22 @@ def test_a_cache_with_tokens_is_refused() -> None:
     cache = target(PROMPTS, use_cache=True).past_key_values
     with pytest.raises(ProblemError, match="past_key_values holds tokens already"):
         otspec.generate(target, draft, PROMPTS, past_key_values=cache, max_new_tokens=3)
+
+
+def test_layers_that_attend_to_a_window_only() -> None:
+    config = MistralConfig(
+        vocab_size=40,
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        sliding_window=12,
+        eos_token_id=None,
+    )
+    torch.manual_seed(0)
+    target, draft = MistralForCausalLM(config).double().eval(), tiny(40)
+    generation = otspec.generate(target, draft, PROMPTS, max_new_tokens=9, temperature=0, depth=3)
+    assert generation.sequences.tolist() == [_greedy(target, prompt, 9) for prompt in PROMPTS.tolist()]
+    with pytest.raises(ProblemError, match="texts may get 13 tokens long, and some layers of the target attend to 12"):
+        otspec.generate(target, draft, PROMPTS, max_new_tokens=10)
