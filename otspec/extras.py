@@ -20,8 +20,6 @@ WAYS_OUT = {
     "transformers": 'pip install "otspec[decode]"',
     "tokenizers": 'pip install "otspec[decode]"',
     "safetensors": 'pip install "otspec[decode]"',
-    "torch": 'pip install "otspec[decode]"',
-    "transformers": 'pip install "otspec[decode]"',
     "graph_tool": "install python3-graph-tool with the system's package manager, or graph-tool with conda",
 }
 """How to get each optional package: a pip extra, or, where pip has none, in words."""

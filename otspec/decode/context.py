@@ -104,18 +104,18 @@ class Context:
         chosen : sequence of sequences of int
             For every text of the batch, the columns on trial, counted from 0, that became text, in order.
         rows : sequence of int
-            The texts that go on.
+            The texts that go on, at least one.
         """
         settled = self._settled.shape[1]
-        length = self.length[list(rows)] + np.array([len(chosen[row]) for row in rows], dtype=np.int64)
-        width = int(length.max(initial=0))
+        going: IntArray = np.asarray(rows, dtype=np.int64)
+        length = self.length[going] + np.array([len(chosen[row]) for row in rows])
+        width = int(length.max())
         columns = np.tile(np.arange(width), (len(rows), 1))
         for out, row, tokens in zip(columns, rows, length, strict=True):
             before = np.arange(settled - self.length[row], settled)
             out[width - tokens :] = np.concatenate((before, settled + np.asarray(chosen[row], dtype=np.int64)))
-        everyone = len(rows) == self.length.size
         if settled + self.trial:
-            retain(self.cache, None if everyone else np.asarray(rows), columns)
+            retain(self.cache, going, columns)
         self.length, self.trial = length, 0
         self._settled = torch.from_numpy(_right_aligned(length, width)).to(self.device)
 
