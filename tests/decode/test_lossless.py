@@ -206,7 +206,7 @@ PROMPTS = [[1, 2, 0], [2], [0, 0, 1, 2, 1], [1, 1]]
     ids=str,
 )
 def test_texts_of_a_batch(strategy: dict[str, Any], name: str) -> None:
-    runs, length = 1000, 3
+    runs, length = 600, 3
     width = max(map(len, PROMPTS))
     ids = torch.tensor([[0] * (width - len(prompt)) + prompt for prompt in PROMPTS]).repeat(runs, 1)
     mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in PROMPTS]).repeat(runs, 1)
