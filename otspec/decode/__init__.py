@@ -11,8 +11,8 @@ Inside, from the outside in: `generation`, `harness` (one run), `loop` (one step
 
 from otspec.extras import require
 
-for package in ("torch", "transformers"):
-    require(package)
+require("torch")
+require("transformers")
 
 from otspec.decode.draft_laws import DRAFT_LAWS  # noqa: E402  after the packages that it needs
 from otspec.decode.generation import MultiDraftOutput, generate, multi_draft  # noqa: E402

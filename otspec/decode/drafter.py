@@ -93,47 +93,51 @@ class ModelDrafter:
 
     def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
         """Draft; the tokens leave the device once, at the end."""
-        shape, device = self.shape.cut(depth), self.context.device
-        unread = [self._readable(text[length:]) for text, length in zip(texts, self.context.length, strict=True)]
-        chain = max(map(len, unread))
-        tokens, position = np.zeros((len(texts), chain), dtype=np.int64), np.zeros((len(texts), chain), dtype=np.int64)
-        for row, (more, length) in enumerate(zip(unread, self.context.length, strict=True)):
-            tokens[row, chain - len(more) :] = more
-            position[row, chain - len(more) :] = np.arange(length, length + len(more))
-        own = np.arange(chain) >= chain - np.array([[len(more)] for more in unread])
-        self._on_trial = [np.flatnonzero(row).tolist() for row in own]
-        self._before_slots, self._read_slots = chain, shape.offsets[depth]
-
-        sees_text = torch.from_numpy(own).to(device)[:, None]
-        causal = torch.ones(chain, chain, dtype=torch.bool, device=device).tril()
-        root = torch.from_numpy(position[:, -1:]).to(device)
-        logits = self.context.read(
-            torch.from_numpy(tokens).to(device),
-            torch.from_numpy(position).to(device),
-            sees_text & causal,
-            keep=1,
-        )
+        shape = self.shape.cut(depth)
+        self._read_slots = shape.offsets[depth]
+        logits, sees_text, root = self._read_text(texts)
         drawn: list[torch.Tensor] = []
         laws: list[torch.Tensor] = []
-        for level, children in enumerate(shape.branching):
+        for level, children in enumerate(shape.branching, start=1):
             laws.append(self.sampling.draft_laws(self._aligned(logits)))
             drawn.append(self.law.draw(laws[-1], children, self.generator).flatten(1))
-            if level + 1 < depth:
+            if level < depth:
+                batch, width = drawn[-1].shape
+                sees_slots = _sees(shape, level, self.context.device).expand(batch, -1, -1)
                 logits = self.context.read(
                     drawn[-1].clamp(min=0),
-                    (root + level + 1).expand_as(drawn[-1]),
-                    torch.cat(
-                        (
-                            sees_text.expand(-1, drawn[-1].shape[1], -1),
-                            _sees(shape, level + 1, device).expand(len(texts), -1, -1),
-                        ),
-                        dim=2,
-                    ),
-                    keep=drawn[-1].shape[1],
+                    (root + level).expand(-1, width),
+                    torch.cat((sees_text.expand(-1, width, -1), sees_slots), dim=2),
+                    keep=width,
                 )
         trees = [DraftTree.merge(shape, row) for row in torch.cat(drawn, dim=1).cpu().numpy()]
         slots = np.concatenate([row * self._read_slots + tree.slot[: tree.inner] for row, tree in enumerate(trees)])
-        return Drafts(trees, torch.cat(laws, dim=1).flatten(0, 1)[torch.from_numpy(slots).to(device)])
+        return Drafts(trees, torch.cat(laws, dim=1).flatten(0, 1)[torch.from_numpy(slots).to(self.context.device)])
+
+    def _read_text(self, texts: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Read what is new in each text, padded on the left.
+
+        Returns the logits after the texts, shape (B, 1, V), which of the columns read hold text, (B, 1, columns), and
+        the positions of the last tokens, (B, 1).
+        """
+        device = self.context.device
+        unread = [self._readable(text[length:]) for text, length in zip(texts, self.context.length, strict=True)]
+        size = np.array([len(more) for more in unread])
+        columns = np.arange(size.max())
+        own = columns >= size.max() - size[:, None]
+        tokens = np.zeros(own.shape, dtype=np.int64)
+        tokens[own] = np.concatenate(unread)
+        last = self.context.length + size - 1
+        position = np.maximum(last[:, None] - columns[::-1], 0)
+        self._on_trial = [np.flatnonzero(row).tolist() for row in own]
+        self._before_slots = columns.size
+
+        sees_text = torch.from_numpy(own).to(device)[:, None]
+        causal = torch.ones(columns.size, columns.size, dtype=torch.bool, device=device).tril()
+        logits = self.context.read(
+            torch.from_numpy(tokens).to(device), torch.from_numpy(position).to(device), sees_text & causal, keep=1
+        )
+        return logits, sees_text, torch.from_numpy(last[:, None]).to(device)
 
     def settle(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Keep what was read of the text and of its accepted tokens."""

@@ -99,6 +99,8 @@ def decode(
     """
     _check_request(generation_config, model_inputs)
     check_prompts(input_ids)
+    if streamer is not None and len(input_ids) > 1:
+        raise ProblemError(f"{len(input_ids)} prompts and one streamer, which could not tell their texts apart")
     if seed is None:
         seed = int(torch.randint(1 << 62, ()))  # so that torch.manual_seed makes a run repeatable
     sampling = Sampling(logits_processor, generation_config.do_sample, len(input_ids))

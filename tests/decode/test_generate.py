@@ -293,6 +293,7 @@ def test_a_prompt_that_is_all_padding() -> None:
         ({"num_beams": 2}, "num_beams is 2"),
         ({"output_scores": True, "return_dict_in_generate": True}, "output_scores cannot be had"),
         ({"labels": PROMPTS}, "labels cannot be passed on"),
+        ({"streamer": _Streamer()}, "2 prompts and one streamer"),
         ({"law": "beam"}, "no draft law"),
     ],
     ids=str,
