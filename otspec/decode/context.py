@@ -14,6 +14,9 @@ from otspec.decode.cache import retain
 from otspec.errors import ProblemError
 from otspec.laws import BoolArray, IntArray
 
+SLIDING = "sliding_attention"
+"""Type of a layer that attends to the last tokens only."""
+
 
 class Context:
     """A batch of texts in the cache of a model.
@@ -137,7 +140,8 @@ def positions(model: PreTrainedModel) -> float:
 def sliding_window(model: PreTrainedModel) -> float:
     """How many tokens some layers of a model attend to at most: trees are read without such a limit."""
     config: Any = model.config.get_text_config()
-    sliding = getattr(config, "use_sliding_window", True)
+    types = getattr(config, "layer_types", None)
+    sliding = getattr(config, "use_sliding_window", True) and (types is None or SLIDING in types)
     return (sliding and getattr(config, "sliding_window", None)) or float("inf")
 
 
@@ -146,8 +150,11 @@ def check_model(model: PreTrainedModel) -> None:
     name = type(model).__name__
     if model.config.is_encoder_decoder:
         raise ProblemError(f"{name} is an encoder-decoder; pass a causal language model")
+    others = set(getattr(model.config.get_text_config(), "layer_types", None) or ()) - {"full_attention", SLIDING}
+    if model._is_stateful or others:
+        raise ProblemError(f"{name} has layers without plain attention; a tree of drafts needs it in every layer")
     taken = inspect.signature(model.forward).parameters
-    if missing := {"attention_mask", "position_ids", "past_key_values"} - set(taken):
+    if missing := {"attention_mask", "position_ids", "past_key_values", "logits_to_keep"} - set(taken):
         raise ProblemError(f"{name} takes no {', '.join(sorted(missing))}; a tree of drafts cannot be read by it")
     attention = model.config._attn_implementation
     if attention not in ("sdpa", "eager"):

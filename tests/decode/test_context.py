@@ -14,7 +14,7 @@ pytest.importorskip("transformers")
 from transformers import GPT2Config, GPT2LMHeadModel  # noqa: E402
 
 from otspec import ProblemError  # noqa: E402
-from otspec.decode.context import Context  # noqa: E402
+from otspec.decode.context import Context, sliding_window  # noqa: E402
 from otspec.decode.shape import Shape  # noqa: E402
 from otspec.decode.target import Target  # noqa: E402
 from otspec.decode.tree import DraftTree  # noqa: E402
@@ -125,3 +125,20 @@ def test_models_that_cannot_read_trees() -> None:
     with pytest.raises(ProblemError, match="encoder-decoder"):
         Context(model, [[1]])
     model.config.is_encoder_decoder = False
+    model.config.layer_types = ["full_attention", "linear_attention"]
+    with pytest.raises(ProblemError, match="a tree of drafts needs it in every layer"):
+        Context(model, [[1]])
+
+
+def test_which_layers_slide() -> None:
+    config = tiny(seed=8).config
+    for types, window, expected in (
+        (None, None, float("inf")),
+        (None, 5, 5),
+        (["full_attention"], 5, float("inf")),
+        (["full_attention", "sliding_attention"], 5, 5),
+    ):
+        config.layer_types, config.sliding_window = types, window
+        assert sliding_window(tiny(seed=8)) == expected
+    config.use_sliding_window = False
+    assert sliding_window(tiny(seed=8)) == float("inf")
