@@ -95,7 +95,7 @@ class Clock:
             with self.on_host(phase):
                 yield
             return
-        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         with torch.cuda.device(self._device):
             start.record()
             yield
