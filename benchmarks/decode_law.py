@@ -62,9 +62,7 @@ def exact_law(target: PreTrainedModel, settings: dict[str, Any]) -> FloatArray:
     return law
 
 
-def counts(
-    target: PreTrainedModel, strategy: Strategy, settings: dict[str, Any], runs: int, batch: int
-) -> FloatArray:
+def counts(target: PreTrainedModel, strategy: Strategy, settings: dict[str, Any], runs: int, batch: int) -> FloatArray:
     """How often each continuation was decoded, shape (VOCAB ** LENGTH,)."""
     found = np.zeros(VOCAB**LENGTH)
     prompts = torch.tensor([PROMPT] * batch)

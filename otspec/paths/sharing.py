@@ -20,6 +20,12 @@ from otspec.laws import FloatArray, IndexArray, IntArray
 from otspec.majorant import concave_blocks
 from otspec.paths.labels import LEAST, Label, Places
 
+FINEST = 2.0**-8
+"""Grains from here on are sorted into buckets; finer ones would have too many."""
+
+REACH = 32
+"""Buckets tell ratios p/q apart between 2**-REACH and 2**REACH."""
+
 
 class Sharing(NamedTuple):
     """How a prefix shares its labels among its children.
@@ -117,18 +123,28 @@ def refine(p: FloatArray, q: FloatArray, counts: FloatArray, label: Label, weigh
     sharing : Sharing
     """
     vocab = q.size
-    keys = np.empty((2, vocab), dtype=np.uint64)
-    order = np.empty(vocab, dtype=np.int32)
+    rank = np.full(vocab, -1)
     target, size = np.empty(vocab), np.empty(vocab)
-    k = sort_by_ratio(p, q, 1.0, 1.0, keys, order, target, size)
+    if sharing.grain >= FINEST:
+        k = bucket(p, q, sharing.grain, rank, target, size)
+    else:
+        keys = np.empty((2, vocab), dtype=np.uint64)
+        order = np.empty(vocab, dtype=np.int32)
+        k = sort_by_ratio(p, q, 1.0, 1.0, keys, order, target, size)
+        for j in range(k):
+            rank[order[j]] = j
     target, size = target[:k], np.maximum(size[:k], LEAST)
     cut = k
     if sharing.spread.size > 1 or sharing.grain > 0.0:
         piece, used, density = np.empty(k, dtype=np.int64), np.empty(k), np.empty(k)
         measure_places(size, label, counts, piece, used, density)
         cut = over_drafted(target, size, density, weight)
-    group = np.full(vocab, -1)
-    groups, cut = join(order, target, size, cut, sharing.grain, sharing.top, group)
+    group = np.empty(k, dtype=np.int64)
+    groups, cut = join(target, size, cut, sharing.grain, sharing.top, group)
+    for x in range(vocab):
+        if rank[x] >= 0:
+            rank[x] = group[rank[x]]
+    group = rank
     target, size = target[:groups], size[:groups]
     mass = size.copy()
     owner, target, size = split(target, size, cut, sharing.spread)
@@ -164,25 +180,61 @@ def refine(p: FloatArray, q: FloatArray, counts: FloatArray, label: Label, weigh
 
 
 @jit
-def join(
-    order: IndexArray, target: FloatArray, size: FloatArray, cut: int, grain: float, top: float, group: IntArray
-) -> tuple[int, int]:
-    """Join tokens of nearly equal p/q, or of at least `top`, on either side of the cut.
+def bucket(p: FloatArray, q: FloatArray, grain: float, rank: IntArray, target: FloatArray, size: FloatArray) -> int:
+    """Put tokens into buckets whose p/q differ by less than half the grain, in ascending order; return their number.
+
+    The bit pattern of a positive double grows with its value, so its leading bits name the bucket: nothing is sorted.
+    Ratios beyond 2**-`REACH` and 2**`REACH` share a bucket at either end: such tokens have hardly any p, or any q.
+
+    Parameters
+    ----------
+    rank : ndarray of int, shape (V,)
+        Filled in with the bucket of each token with q > 0.
+    target, size : ndarray, shape (V,)
+        Filled in with p and q of the buckets.
+    """
+    digits = max(int(np.ceil(np.log2(2.0 / grain))), 0)
+    lowest = (1023 - REACH) << digits
+    span = (2 * REACH << digits) + 2
+    sums = np.zeros((2, span))
+    ratio = np.empty(1)
+    bits = ratio.view(np.int64)
+    for x in range(q.size):
+        if q[x] > 0.0:
+            ratio[0] = p[x] / q[x]
+            at = min(max(int(bits[0] >> (52 - digits)) - lowest + 1, 0), span - 1)
+            rank[x] = at
+            sums[0, at] += p[x]
+            sums[1, at] += q[x]
+    place = np.empty(span, dtype=np.int64)
+    k = 0
+    for at in range(span):
+        place[at] = k
+        if sums[1, at] > 0.0:
+            target[k], size[k] = sums[0, at], sums[1, at]
+            k += 1
+    for x in range(q.size):
+        if rank[x] >= 0:
+            rank[x] = place[rank[x]]
+    return k
+
+
+@jit
+def join(target: FloatArray, size: FloatArray, cut: int, grain: float, top: float, group: IntArray) -> tuple[int, int]:
+    """Join ranks of nearly equal p/q, or of at least `top`, on either side of the cut.
 
     Returns the number of groups, and of those below the cut.
 
     Parameters
     ----------
-    order : ndarray of int, shape (k,) or longer
-        Tokens by rank.
     target, size : ndarray, shape (k,)
-        Their p and q, overwritten with those of the groups.
-    group : ndarray of int, shape (V,)
-        Filled in for the tokens.
+        p and q of the ranks, overwritten with those of the groups.
+    group : ndarray of int, shape (k,)
+        Filled in for the ranks.
     """
     groups = 0
     below = 0
-    first = -1.0  # p/q of the first token of the group
+    first = -1.0  # p/q of the first rank of the group
     for j in range(size.size):
         ratio = target[j] / size[j]
         if j == cut:
@@ -195,7 +247,7 @@ def join(
             target[groups], size[groups] = target[j], size[j]
             groups += 1
             first = ratio
-        group[order[j]] = groups - 1
+        group[j] = groups - 1
     return groups, groups if cut == size.size else below
 
 

@@ -7,7 +7,7 @@ import otspec
 from otspec import IID, Problem, ProblemError
 from otspec.paths import Nested, TokenWise, path_law, synthetic
 from otspec.paths.labels import Label, Places, coordinate, label_of, largest, owned_by, place_at, whole
-from otspec.paths.sharing import PLAIN, Sharing, mean_density, measure_places, refine
+from otspec.paths.sharing import PLAIN, REACH, Sharing, bucket, mean_density, measure_places, refine
 from otspec.schemes.iid import power_increments
 from tests.oracles import Floats
 from tests.paths.models import FAMILIES, model
@@ -229,3 +229,28 @@ def test_swaps_stay_within_places() -> None:
                 np.add.at(filled, places.seeker, places.amount)
                 np.add.at(filled, places.giver, places.amount)
                 np.testing.assert_allclose(filled, places.size, rtol=EXACT)
+
+
+@pytest.mark.parametrize("grain", [0.005, 0.02, 0.3, 1.0])
+def test_buckets_hold_tokens_of_nearly_equal_ratio_in_ascending_order(grain: float) -> None:
+    rng = np.random.default_rng(5)
+    p, q = rng.gamma(0.3, size=(2, 500))
+    p[:20], q[10:30] = 0.0, 0.0
+    p[30:33], q[40:43] = 1e-300, 1e-300
+    rank, target, size = np.full(500, -1), np.empty(500), np.empty(500)
+    k = bucket(p, q, grain, rank, target, size)
+    assert ((rank >= 0) == (q > 0)).all()
+    assert k == rank.max() + 1
+    highest = 0.0
+    for j in range(k):
+        mine = rank == j
+        np.testing.assert_allclose([target[j], size[j]], [p[mine].sum(), q[mine].sum()], rtol=1e-12)
+        ratio = p[mine] / q[mine]
+        inside = (ratio > 2.0**-REACH) & (ratio < 2.0**REACH)
+        if inside.all():
+            assert ratio.max() <= ratio.min() * (1 + grain)
+        else:
+            assert not inside.any()
+            assert j in (0, k - 1)
+        assert ratio.min() >= highest
+        highest = ratio.max()
