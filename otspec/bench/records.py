@@ -38,7 +38,7 @@ the figures are null then.
 """
 
 
-class RunFolder:
+class RecordFolder:
     """The folder of one run: run.json says what it is, results.jsonl holds a record per line as they come in.
 
     Parameters
@@ -80,6 +80,14 @@ class RunFolder:
             self._log.write(json.dumps(record) + "\n")
             self._log.flush()
 
+    def close(self) -> None:
+        """Close the log."""
+        self._log.close()
+
+
+class RunFolder(RecordFolder):
+    """The folder of a run whose records are of solvers' cells and positions."""
+
     def done(self, cell: Cell) -> set[int]:
         """Positions of the cell that have a record."""
         return {record["position"] for record in self.of(cell)}
@@ -101,7 +109,7 @@ class RunFolder:
 
     def close(self) -> None:
         """Write results.parquet, whole or not at all, and close the log."""
-        self._log.close()
+        super().close()
         pa: Any = require("pyarrow")
         schema = pa.schema([(name, getattr(pa, kind)()) for name, kind in COLUMNS.items()])
         scratch = self.path / "results.parquet.part"

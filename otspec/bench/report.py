@@ -135,9 +135,14 @@ def published_table(summaries: Sequence[Summary], profile: str) -> TextTable | N
     return TextTable(f"Beside the paper: {title}", ("(k, n)", "method", "paper", "our solver", "ours"), rows, note)
 
 
-def markdown_report(tables: Iterable[TextTable | None], pictures: Sequence[str], machine: str) -> str:
+def markdown_report(
+    tables: Iterable[TextTable | None],
+    pictures: Sequence[str],
+    machine: str,
+    title: str = "Multi-draft optimal transport: solvers at various (k, n)",
+) -> str:
     """The whole report."""
-    parts = ["# Multi-draft optimal transport: solvers at various (k, n)\n", f"Measured on: {machine}.\n"]
+    parts = [f"# {title}\n", f"Measured on: {machine}.\n"]
     parts += [f"![{picture}]({picture})\n" for picture in pictures]
     parts += [table.markdown() for table in tables if table is not None]
     return "\n".join(parts)

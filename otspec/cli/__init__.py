@@ -6,7 +6,8 @@ import typer
 
 from otspec import __version__
 from otspec.cli.audit import audit
-from otspec.cli.bench import bench
+from otspec.cli.bench import app as bench
+from otspec.cli.decode import decode
 from otspec.cli.generate import generate
 from otspec.cli.solve import solve
 from otspec.cli.solvers import solvers
@@ -21,11 +22,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(solve)
-app.command()(bench)
+app.add_typer(bench, name="bench")
 app.command()(audit)
 app.command()(solvers)
 app.command()(generate)
 app.command()(verify)
+app.command()(decode)
 
 
 def _version(wanted: bool) -> None:

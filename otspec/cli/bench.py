@@ -13,12 +13,18 @@ from otspec.bench.plot import plot
 from otspec.bench.records import RunFolder
 from otspec.bench.report import failures_table, markdown_report, overview_table, published_table, results_table
 from otspec.bench.summary import summarise
+from otspec.cli.bench_decode import bench_decode
 from otspec.cli.console import console, numbers, progress_bar
 from otspec.data import NAMES, open_source
 from otspec.extras import require
 
+app = typer.Typer(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+app.command("decode")(bench_decode)
 
+
+@app.callback()
 def bench(
+    context: typer.Context,
     k: Annotated[str, typer.Option("--k", help="Draft tokens kept, a list; V is the whole vocabulary.")] = "10,100",
     n: Annotated[str, typer.Option("--n", help="Drafts per position, a list.")] = "2,3",
     solver: Annotated[str, typer.Option(help="A list as for `otspec solve`, or all.")] = "all",
@@ -32,8 +38,11 @@ def bench(
     """Measure solvers at every (k, n): time, acceptance, certificate and deviation, beside the paper's figures.
 
     Leaves results.jsonl and results.parquet (a record per position), report.md and report.png in the folder.  An
-    interrupted run goes on where it stopped.
+    interrupted run goes on where it stopped.  `otspec bench decode` measures them in decoding.
     """
+    if context.invoked_subcommand is not None:
+        _check_nothing_given(context)
+        return
     for module in ("pyarrow", "matplotlib"):
         require(module)  # before the work, not after it
     if not budget > 0:
@@ -58,6 +67,16 @@ def bench(
     if left_out:
         console.print(f"Not installed, so left out: {', '.join(left_out)}. See `otspec solvers`.")
     console.print(f"Wrote {out}/report.md, report.png, results.jsonl, results.parquet")
+
+
+def _check_nothing_given(context: typer.Context) -> None:
+    """Refuse options between the two words of another command: they would be read and forgotten."""
+    for name in context.params:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise typer.BadParameter(
+                f"write it after {context.invoked_subcommand}, if that has such an option", param_hint=f"--{name}"
+            )
 
 
 def _report(benchmark: Benchmark, folder: RunFolder) -> None:

@@ -21,8 +21,10 @@ def progress_bar() -> Progress:
     return Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal)
 
 
-def numbers(option: str, text: str, words: dict[str, int] | None = None) -> list[int]:
+def numbers(option: str, text: str, words: dict[str, int] | None = None, repeated: bool = False) -> list[int]:
     """Positive integers from a list such as ``10,100``; `words` are further values by name.
+
+    Without `repeated`, what is there twice counts once.
 
     Raises
     ------
@@ -42,4 +44,4 @@ def numbers(option: str, text: str, words: dict[str, int] | None = None) -> list
             raise typer.BadParameter(
                 f"{word!r} is no positive number{more}; write a list such as 10,100", param_hint=option
             )
-    return list(dict.fromkeys(values))
+    return values if repeated else list(dict.fromkeys(values))
