@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from pathlib import Path
@@ -113,13 +113,11 @@ def _speed_up(mine: Mapping[int, Metrics], vanilla: Mapping[int, Metrics]) -> fl
 def efficiency_table(summaries: Sequence[DecodingSummary], title: str) -> TextTable:
     """Block efficiency of every rule by K, with what the paper prints."""
     counts = sorted({one.cell.paths for one in summaries if one.cell.paths > 1})
-    cells = {(one.cell.name, one.cell.paths): one for one in summaries}
     rows: list[tuple[str, ...]] = []
-    for name in dict.fromkeys(one.cell.name for one in summaries):
-        alone = [one for one in summaries if one.cell.name == name and one.cell.paths < 2]
-        row = [cells.get((name, count)) for count in counts] if not alone else alone * len(counts)
-        any_of = next(one for one in summaries if one.cell.name == name)
-        rows.append((_label(any_of), *("-" if one is None else _efficiency(one) for one in row)))
+    for mine in _by_rule(summaries):
+        at = {one.cell.paths: one for one in mine}
+        row = (mine[0] if mine[0].cell.paths < 2 else at.get(count) for count in counts)
+        rows.append((_label(mine[0]), *("-" if one is None else _efficiency(one) for one in row)))
     published = [BLOCK_EFFICIENCY.get(count) for count in counts]
     rows.append(("paper: global resolution", *("-" if value is None else f"{value:.2f}" for value in published)))
     note = (
@@ -128,6 +126,14 @@ def efficiency_table(summaries: Sequence[DecodingSummary], title: str) -> TextTa
         "how it grows with K."
     )
     return TextTable(title, ("rule", *(f"K = {count}" for count in counts)), rows, note, labels=1)
+
+
+def _by_rule(summaries: Sequence[DecodingSummary]) -> list[list[DecodingSummary]]:
+    """Summaries that differ in K alone, by K."""
+    found: dict[DecodingCell, list[DecodingSummary]] = {}
+    for one in sorted(summaries, key=lambda one: one.cell.paths):
+        found.setdefault(replace(one.cell, paths=min(one.cell.paths, 2)), []).append(one)
+    return list(found.values())
 
 
 def decoding_table(summaries: Sequence[DecodingSummary], title: str) -> TextTable:
@@ -182,13 +188,12 @@ def plot_decoding(summaries: Sequence[DecodingSummary], title: str, path: Path) 
     plt: Any = require("matplotlib.pyplot")
     shown = [one for one in summaries if one.prompts]
     counts = sorted({one.cell.paths for one in shown if one.cell.paths > 1})
-    names = list(dict.fromkeys(one.cell.name for one in shown if one.cell.paths > 1))
+    several = [mine for mine in _by_rule(shown) if mine[0].cell.paths > 1]
     bars = [one for one in shown if one.cell.paths in (0, 1, max(counts, default=1))]
     figure, (left, right) = plt.subplots(1, 2, figsize=(13, max(4.5, 0.3 * len(bars) + 1.5)), layout="constrained")
-    colours = plt.get_cmap("tab10" if len(names) <= 10 else "tab20")
-    for number, name in enumerate(names):
-        mine = sorted((one for one in shown if one.cell.name == name), key=lambda one: one.cell.paths)
-        shift = 0.3 * ((number + 0.5) / len(names) - 0.5)
+    colours = plt.get_cmap("tab10" if len(several) <= 10 else "tab20")
+    for number, mine in enumerate(several):
+        shift = 0.3 * ((number + 0.5) / len(several) - 0.5)
         left.errorbar(
             [one.cell.paths + shift for one in mine],
             [one.total.block_efficiency for one in mine],
@@ -223,7 +228,7 @@ def plot_decoding(summaries: Sequence[DecodingSummary], title: str, path: Path) 
 
 def _label(one: DecodingSummary) -> str:
     notes = [*(["one path"] if one.cell.paths == 1 else []), *([] if one.lossless else ["lossy"])]
-    return f"{one.cell.name}{f' ({", ".join(notes)})' if notes else ''}"
+    return " ".join([one.cell.name, *(f"({note})" for note in notes)])
 
 
 def _efficiency(one: DecodingSummary) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -79,8 +80,12 @@ def decode(
     run = decoder(method, models, settings)
     rows = encode(models.tokenizer, texts)
     more = {**sampling, "max_new_tokens": max_new_tokens, **({"stop_strings": stop} if stop else {})}
-    total, lines = Metrics(), []
-    with progress_bar() as bar:
+    about = {"target": target, "draft": draft if chosen.drafts else None, "method": method}
+    about |= {"lossless": chosen.lossless, **settings, **sampling}
+    total = Metrics()
+    with ExitStack() as stack:
+        lines = None if json_file is None else stack.enter_context(json_file.open("w", encoding="utf-8"))
+        bar = stack.enter_context(progress_bar())
         for number, start in enumerate(bar.track(range(0, len(rows), batch), description="decoding")):
             inputs = batch_of(rows[start : start + batch], models.target.device)
             try:
@@ -92,29 +97,16 @@ def decode(
                     f"{error}. Name one that takes over where it fails, as in --solver {solver},interval"
                 ) from error
             new = [models.tokenizer.decode(tokens, skip_special_tokens=True) for tokens in generation.new_tokens]
-            total += generation.metrics
+            metrics = generation.metrics
+            total += metrics
             for before, after in zip(texts[start : start + batch], new, strict=True):
                 console.rule(characters="-", style="dim")
                 console.print(before, style="dim", end="", highlight=False, soft_wrap=True)
                 console.print(after, highlight=False, soft_wrap=True)
-            lines.append(
-                {
-                    "target": target,
-                    "draft": draft if chosen.drafts else None,
-                    "method": method,
-                    "lossless": chosen.lossless,
-                    **settings,
-                    **sampling,
-                    "seed": seed + number,
-                    "prompts": texts[start : start + batch],
-                    "texts": new,
-                    "new_tokens": generation.new_tokens,
-                    **generation.metrics.record(),
-                    "block_efficiency": generation.metrics.block_efficiency,
-                }
-            )
-    if json_file is not None:
-        json_file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+            if lines is not None:
+                line = {**about, "seed": seed + number, "prompts": texts[start : start + batch], "texts": new}
+                line |= {"new_tokens": generation.new_tokens, **metrics.record()}
+                lines.write(json.dumps({**line, "block_efficiency": metrics.block_efficiency}) + "\n")
     console.rule(characters="-", style="dim")
     named = ", ".join(f"{name} {_spelt(value)}" for name, value in settings.items())
     console.print(f"{method}{f' ({named})' if named else ''}, {'lossless' if chosen.lossless else 'LOSSY'}")
