@@ -1,0 +1,239 @@
+"""`otspec decode` and `otspec bench decode` as a user types them, on a tiny random pair."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("tokenizers")
+
+import otspec  # noqa: E402
+from otspec.decode.methods import METHODS  # noqa: E402
+from otspec.decode.models import load_models  # noqa: E402
+from tests.cli.test_commands import otspec_command  # noqa: E402
+from tests.saved_pair import save, tokenizer  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+    """How commands are told of the pair."""
+    target, draft = save(tmp_path_factory.mktemp("pair"))
+    return ("--target", str(target), "--draft", str(draft))
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> Path:
+    path = tmp_path / "prompts.txt"
+    path.write_text("def f(x):\n\nimport os\nclass A:\n")
+    return path
+
+
+def lines_of(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_text_and_numbers_are_those_of_generate(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    saved: tuple[str, ...],
+    prompts: Path,
+    tmp_path: Path,
+) -> None:
+    out = tmp_path / "out.jsonl"
+    rule = ("--paths", "3", "--depth", "4", "--solver", "interval")
+    sampling = ("--temperature", "0.8", "--top-k", "40", "--max-new-tokens", "12", "--seed", "1")
+    arguments = (*saved, "--prompts", str(prompts), *rule, *sampling, "--json", str(out))
+    assert otspec_command(monkeypatch, "decode", *arguments) == 0
+    shown = capsys.readouterr().out
+    lines = lines_of(out)
+    assert [line["prompts"] for line in lines] == [["def f(x):"], ["import os"], ["class A:"]]
+    assert [line["seed"] for line in lines] == [1, 2, 3]
+    models = load_models(saved[1], saved[3], "cpu")
+    for seed, line in enumerate(lines, start=1):
+        ids = torch.tensor([models.tokenizer(line["prompts"][0]).input_ids])  # type: ignore[index]
+        settings = {"temperature": 0.8, "top_k": 40, "max_new_tokens": 12, "seed": seed}
+        assert models.draft is not None
+        again = otspec.generate(models.target, models.draft, ids, paths=3, depth=4, solver="interval", **settings)
+        assert line["new_tokens"] == again.new_tokens
+        assert line["texts"] == [models.tokenizer.decode(again.new_tokens[0])]
+        assert line["accepted"] == again.metrics.accepted
+        assert line["block_efficiency"] == line["tokens"] / line["sequence_steps"] == again.metrics.block_efficiency  # type: ignore[operator]
+        assert {"lossless": True, "solver": "interval", "paths": 3, "depth": 4, "top_k": 40}.items() <= line.items()
+        assert line["seconds"].keys() == {"draft", "target", "verification", "rest"}  # type: ignore[attr-defined]
+    tokens, steps = (sum(line[name] for line in lines) for name in ("tokens", "sequence_steps"))  # type: ignore[misc]
+    assert f"block efficiency {tokens / steps:.3f} tokens per target call ({tokens} tokens, {steps} steps)" in shown  # type: ignore[operator]
+    assert "multi-draft (paths 3, depth 4, solver interval), lossless" in shown
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_decodes(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    saved: tuple[str, ...],
+    tmp_path: Path,
+    method: str,
+) -> None:
+    out = tmp_path / "out.jsonl"
+    arguments = (*saved, "--prompt", "import", "--method", method, "--max-new-tokens", "6", "--json", str(out))
+    assert otspec_command(monkeypatch, "decode", *arguments) == 0
+    assert ("LOSSY" in capsys.readouterr().out) == (method == "typical")
+    (line,) = lines_of(out)
+    assert line["tokens"] == 6
+    assert line["method"] == method
+    assert (line["draft"] is None) == (method in {"vanilla", "prompt-lookup"})
+
+
+def test_all_lossless_methods_agree_at_temperature_0(
+    monkeypatch: pytest.MonkeyPatch, saved: tuple[str, ...], prompts: Path, tmp_path: Path
+) -> None:
+    found = []
+    for extra in (("--method", "vanilla"), ("--batch", "2"), ("--branching", "2,2", "--law", "without_replacement")):
+        out = tmp_path / "out.jsonl"
+        arguments = (*saved, "--prompts", str(prompts), "--temperature", "0", "--max-new-tokens", "8", *extra)
+        assert otspec_command(monkeypatch, "decode", *arguments, "--json", str(out)) == 0
+        found.append([text for line in lines_of(out) for text in line["texts"]])  # type: ignore[attr-defined]
+    assert found[0] == found[1] == found[2]
+
+
+def test_prompts_as_json_lines_and_stop_strings(
+    monkeypatch: pytest.MonkeyPatch, saved: tuple[str, ...], tmp_path: Path
+) -> None:
+    path, out = tmp_path / "prompts.jsonl", tmp_path / "out.jsonl"
+    path.write_text('{"prompt": "def f(x):\\n    return", "id": 3}\n\n')
+    arguments = (*saved, "--prompts", str(path), "--temperature", "0", "--json", str(out), "--max-new-tokens")
+    assert otspec_command(monkeypatch, "decode", *arguments, "12") == 0
+    (whole,) = lines_of(out)
+    assert whole["prompts"] == ["def f(x):\n    return"]
+    text: str = whole["texts"][0]  # type: ignore[index]
+    stop = next(letter for letter in text if letter.isascii())
+    assert otspec_command(monkeypatch, "decode", *arguments, "12", "--stop", stop) == 0
+    (stopped,) = lines_of(out)
+    assert stopped["texts"] == [text[: text.index(stop) + 1]]
+
+
+def test_a_chain_takes_over_where_a_solver_fails(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], saved: tuple[str, ...]
+) -> None:
+    arguments = ("decode", *saved, "--prompt", "import", "--max-new-tokens", "3", "--solver")
+    assert otspec_command(monkeypatch, *arguments, "max_flow:max_cells=5") == 2
+    error = " ".join(capsys.readouterr().err.split())
+    assert "exceed max_cells = 5" in error
+    assert "--solver max_flow:max_cells=5,interval" in error
+    assert otspec_command(monkeypatch, *arguments, "max_flow:max_cells=5,interval") == 0
+
+
+BAD = [
+    (("--prompts", "nowhere.txt"), "there is no file nowhere.txt"),
+    (("--prompts", "empty.txt"), "empty.txt holds no prompts; write one per line"),
+    (("--prompts", "no.jsonl"), "no.jsonl, line 2 is no JSON"),
+    (("--prompts", "other.jsonl"), "other.jsonl, line 1 has no text under prompt"),
+    ((), "no prompts; pass --prompts FILE or --prompt TEXT"),
+    (("--prompt", ""), "prompt 1 is empty"),
+    (("--prompt", "a", "--method", "magic"), "no method 'magic'; known: multi-draft, vanilla"),
+    (("--prompt", "a", "--method", "vanilla", "--paths", "2"), "vanilla has no paths; it takes no such settings"),
+    (("--prompt", "a", "--method", "block", "--solver", "lp"), "block has no solver; it takes depth"),
+    (("--prompt", "a", "--method", "assisted", "--batch", "2"), "assisted takes one prompt at a time; the batch is 2"),
+    (("--prompt", "a", "--solver", "lp2"), "no solver 'lp2'; known: canonical"),
+    (("--prompt", "a", "--solver", "nested,interval"), "nested is a joint rule"),
+    (("--prompt", "a", "--law", "best"), "no draft law 'best'; known: iid"),
+    (("--prompt", "a", "--branching", "2,two"), "'two' is no positive number"),
+    (("--prompt", "a", "--branching", "2,1", "--paths", "2"), "leave out --paths and --depth"),
+    (("--prompt", "a", "--depth", "0"), "depth is 0"),
+    (("--prompt", "a", "--device", "abacus"), "no device 'abacus' here"),
+    (("--prompt", "a", "--dtype", "int3"), "no dtype 'int3'; known: auto, float32"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD)
+def test_bad_input_is_one_clear_error(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    saved: tuple[str, ...],
+    tmp_path: Path,
+    arguments: tuple[str, ...],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty.txt").write_text("\n  \n")
+    (tmp_path / "no.jsonl").write_text('{"prompt": "a"}\nb\n')
+    (tmp_path / "other.jsonl").write_text('{"text": "a"}\n')
+    assert otspec_command(monkeypatch, "decode", *saved, *arguments) == 2
+    error = capsys.readouterr().err
+    assert message in " ".join(error.replace("│", " ").split())
+    assert "Traceback" not in error
+
+
+@pytest.mark.parametrize("name", ["./nowhere/model", "nobody/nothing"])
+def test_a_model_that_is_not_there(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], saved: tuple[str, ...], name: str
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    assert otspec_command(monkeypatch, "decode", *saved[:2], "--draft", name, "--prompt", "a") == 2
+    error = capsys.readouterr().err
+    assert f"the draft '{name}' cannot be loaded" in " ".join(error.split())
+    assert len(error.strip().splitlines()) == 1
+
+
+def test_tokenizers_that_differ(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    target, draft = save(tmp_path)
+    tokenizer(more="zq zqz zqzq " * 100).save_pretrained(draft)
+    assert otspec_command(monkeypatch, "decode", "--target", str(target), "--draft", str(draft), "--prompt", "a") == 2
+    assert "the tokenizers differ in" in " ".join(capsys.readouterr().err.split())
+
+
+def test_bench_measures_reports_and_resumes(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    saved: tuple[str, ...],
+    prompts: Path,
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "report"
+    cells = ("--paths", "2", "--depth", "2", "--solver", "nested,global_resolution/interval", "--baselines", "single")
+    arguments = ("bench", "decode", *saved, "--prompts", str(prompts), *cells, "--max-new-tokens", "4")
+    assert otspec_command(monkeypatch, *arguments, "--first", "2", "--out", str(out)) == 0
+    assert "global_resolution/interval" in capsys.readouterr().out
+    assert {path.name for path in out.iterdir()} == {"report.md", "report.png", "results.jsonl", "run.json"}
+    assert "| 2 | nested |" in (out / "report.md").read_text()
+    log = (out / "results.jsonl").read_text()
+    assert len(log.splitlines()) == 2 * 4
+    assert otspec_command(monkeypatch, *arguments, "--first", "2", "--out", str(out)) == 0
+    assert (out / "results.jsonl").read_text() == log
+    assert otspec_command(monkeypatch, *arguments, "--first", "3", "--out", str(out)) == 0
+    assert (out / "results.jsonl").read_text().startswith(log)
+    assert len(lines_of(out / "results.jsonl")) == 3 * 4
+    capsys.readouterr()
+    assert otspec_command(monkeypatch, *arguments, "--seed", "1", "--out", str(out)) == 2
+    assert "holds another run: its seed is 0, yours 1" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("decode", "--prompts", "nowhere.txt"), "there is no file nowhere.txt"),
+        (("decode", "--target", "other/model"), "no prompts for other/model; pass --prompts FILE"),
+        (("decode", "--solver", "guess"), "no solver 'guess'"),
+        (("decode", "--baselines", "guess"), "no method 'guess'"),
+        (("decode", "--budget", "0"), "grant each rule some time"),
+        (("--seed", "1", "decode"), "write it after decode"),
+    ],
+)
+def test_bench_says_what_is_wrong(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    arguments: tuple[str, ...],
+    message: str,
+) -> None:
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    assert otspec_command(monkeypatch, "bench", *arguments) == 2
+    assert message in " ".join(capsys.readouterr().err.replace("│", " ").split())
+    assert not list(tmp_path.iterdir())
