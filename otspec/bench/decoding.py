@@ -159,7 +159,7 @@ def fingerprint(model: Any) -> str:
     return digest.hexdigest()[:16]
 
 
-def held_out(tokens: int = 32) -> list[list[int]]:
+def held_out(tokens: int = 64) -> list[list[int]]:
     """First tokens of the held-out sequences that come with the shipped pair."""
     from otspec.decode import shipped
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -125,6 +126,11 @@ def test_the_recorded_profile_is_solved_measured_and_written(
     cells = ("--k", "10,V", "--n", "2", "--solver", "interval", "--positions", "2", "--out", str(tmp_path / "report"))
     assert otspec_command(monkeypatch, "bench", *cells, "--data", "shipped") == 0
     assert "on shipped" in (tmp_path / "report" / "report.md").read_text()
+
+
+def test_the_command_starts_without_torch() -> None:
+    script = "import sys, otspec.cli; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
 def test_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
