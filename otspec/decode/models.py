@@ -46,7 +46,7 @@ def load_models(target: str, draft: str | None, device: str | None = None, dtype
     ProblemError
         If there is no such device or dtype, or the two models cannot decode together.
     """
-    place = _device(device)
+    place = device_of(device)
     kind = ("float32" if place.type == "cpu" else "auto") if dtype is None else dtype
     if kind not in DTYPES:
         raise ProblemError(f"no dtype {kind!r}; known: {', '.join(DTYPES)}")
@@ -83,7 +83,14 @@ def batch_of(rows: Sequence[Sequence[int]], device: torch.device) -> dict[str, t
     return {"input_ids": ids, "attention_mask": mask}
 
 
-def _device(name: str | None) -> torch.device:
+def device_of(name: str | None) -> torch.device:
+    """The device of that name; by default a GPU if there is one.
+
+    Raises
+    ------
+    ProblemError
+        If there is none.
+    """
     if name is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
