@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 def bench_decode(
     target: Annotated[str, typer.Option(help=f"The model whose text it is: {MODEL}")] = "shipped",
     draft: Annotated[str, typer.Option(help="The model that drafts, named likewise.")] = "shipped",
-    prompts: Annotated[
-        Path | None, typer.Option(help=f"{FORMAT}  [default: held-out text of the shipped pair]")
-    ] = None,
-    first: Annotated[int, typer.Option(help="Only so many prompts, from the first on.", min=1)] = 32,
+    prompts: Annotated[Path | None, typer.Option(help=FORMAT, show_default="held-out text of the shipped pair")] = None,
+    first: Annotated[int, typer.Option(help="Only so many prompts, from the first on.", min=1)] = 16,
     paths: Annotated[str, typer.Option(help="K, drafted paths, a list.")] = "2,3,4",
     depth: Annotated[int, typer.Option(help="L, tokens of a path.", min=1)] = 8,
     solver: Annotated[

@@ -30,16 +30,22 @@ def decode(
     prompts: Annotated[Path | None, typer.Option(help=FORMAT)] = None,
     prompt: Annotated[list[str] | None, typer.Option(help="A prompt; may be repeated.")] = None,
     method: Annotated[str, typer.Option(help=f"{METHODS}.")] = "multi-draft",
-    paths: Annotated[int | None, typer.Option(help="K, independent drafted paths.  [default: 4]")] = None,
-    depth: Annotated[int | None, typer.Option(help="L, tokens of a path.  [default: 8]")] = None,
+    paths: Annotated[int | None, typer.Option(help="K, independent drafted paths.", show_default="4")] = None,
+    depth: Annotated[int | None, typer.Option(help="L, tokens of a path.", show_default="8")] = None,
     solver: Annotated[
         str | None,
-        typer.Option(help="A joint rule, or token-wise a solver, or a list of them, each for where those before fail."),
+        typer.Option(
+            help="A joint rule, or token-wise a solver, or a list of them, each for where those before fail.",
+            show_default="nested for independent paths",
+        ),
     ] = None,
     branching: Annotated[
         str | None, typer.Option(help="In place of paths and depth: children per node of each level, a list.")
     ] = None,
-    law: Annotated[str | None, typer.Option(help="iid, without_replacement, greedy or top_k.")] = None,
+    law: Annotated[
+        str | None,
+        typer.Option(help="How siblings are drawn: iid, without_replacement, greedy or top_k.", show_default="iid"),
+    ] = None,
     temperature: Annotated[float, typer.Option(help="Of both models; 0 is greedy.")] = 1.0,
     top_k: Annotated[int | None, typer.Option(help="Keep the k likeliest tokens of both models.")] = None,
     top_p: Annotated[float | None, typer.Option(help="Keep the likeliest tokens of this mass.")] = None,
