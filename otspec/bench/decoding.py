@@ -16,7 +16,7 @@ import torch
 from otspec.bench.cells import every_solver
 from otspec.bench.driver import processor
 from otspec.bench.records import Record, RecordFolder
-from otspec.decode.methods import METHODS, Decode, decoder, method_of, rule, warm_up
+from otspec.decode.methods import METHODS, Decode, decoder, lossless, method_of, rule, warm_up
 from otspec.decode.metrics import Metrics
 from otspec.decode.models import Models, batch_of
 from otspec.decode.verification import JOINT
@@ -191,7 +191,8 @@ def _measure(
         metrics = ready[cell](**inputs, **settings, max_new_tokens=benchmark.max_new_tokens, max_time=left_s).metrics
     except SolveError as error:
         message = str(error)
-    return {"lossless": METHODS[cell.method].lossless, "message": message, **metrics.record()}
+    exact = lossless(METHODS[cell.method], _settings(benchmark, cell))
+    return {"lossless": exact, "message": message, **metrics.record()}
 
 
 def _settings(benchmark: DecodingBenchmark, cell: DecodingCell) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def decode(
     them node by node by optimal transport.  All methods but typical leave the law of the text as it is.
     """
     texts = gather(prompt or [], prompts)
-    from otspec.decode.methods import decoder, method_of, rule, warm_up
+    from otspec.decode.methods import decoder, lossless, method_of, rule, warm_up
     from otspec.decode.metrics import Metrics
     from otspec.decode.models import batch_of, encode, load_models
 
@@ -86,8 +86,8 @@ def decode(
     run = decoder(method, models, settings)
     rows = encode(models.tokenizer, texts)
     more = {**sampling, "max_new_tokens": max_new_tokens, **({"stop_strings": stop} if stop else {})}
-    about = {"target": target, "draft": draft if chosen.drafts else None, "method": method}
-    about |= {"lossless": chosen.lossless, **settings, **sampling}
+    about: dict[str, Any] = {"target": target, "draft": draft if chosen.drafts else None, "method": method}
+    about |= {"lossless": lossless(chosen, settings), **settings, **sampling, "max_new_tokens": max_new_tokens}
     total = Metrics()
     with ExitStack() as stack:
         lines = None if json_file is None else stack.enter_context(json_file.open("w", encoding="utf-8"))
@@ -99,9 +99,7 @@ def decode(
                     warm_up(run, inputs, sampling)
                 generation = run(**inputs, **more, seed=seed + number)
             except SolveError as error:
-                raise ProblemError(
-                    f"{error}. Name one that takes over where it fails, as in --solver {solver},interval"
-                ) from error
+                raise ProblemError(f"{error}. Name who takes over where it fails: --solver takes a list") from error
             new = [models.tokenizer.decode(tokens, skip_special_tokens=True) for tokens in generation.new_tokens]
             metrics = generation.metrics
             total += metrics
@@ -115,9 +113,9 @@ def decode(
                 lines.write(json.dumps({**line, "block_efficiency": metrics.block_efficiency}) + "\n")
     console.rule(characters="-", style="dim")
     named = ", ".join(f"{name} {_spelt(value)}" for name, value in settings.items())
-    console.print(f"{method}{f' ({named})' if named else ''}, {'lossless' if chosen.lossless else 'LOSSY'}")
-    for line in figures(total):
-        console.print(line, highlight=False)
+    console.print(f"{method}{f' ({named})' if named else ''}, {'lossless' if about['lossless'] else 'LOSSY'}")
+    for figure in figures(total):
+        console.print(figure, highlight=False)
 
 
 def progress_as_ours() -> None:

@@ -7,13 +7,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from otspec.decode.baselines import PromptLookup, Vanilla, assisted, block, speculative, typical
 from otspec.decode.harness import Generation, run
 from otspec.decode.models import Models
 from otspec.decode.strategy import MultiDraft, Strategy
 from otspec.decode.verification import BY_PLAN, JOINT, Rule
 from otspec.errors import ProblemError, UnknownSolver
+from otspec.front_door import solve
+from otspec.problem import Problem
 from otspec.registry import get
+from otspec.schemes import IID
 
 Decode = Callable[..., Generation]
 """Called as ``decode(input_ids=..., attention_mask=..., max_new_tokens=..., temperature=..., seed=..., ...)``."""
@@ -31,6 +36,7 @@ class Method:
     drafts: bool = True
     """Whether it has a draft model."""
     lossless: bool = True
+    """Whether it is so with lossless rules."""
     batch: bool = True
     """Whether it takes more than one prompt at a time."""
 
@@ -96,6 +102,18 @@ def decoder(name: str, models: Models, settings: Mapping[str, Any]) -> Decode:
         tokenizer=models.tokenizer,
         draft_tokenizer=models.draft_tokenizer,
     )
+
+
+def lossless(method: Method, settings: Mapping[str, Any]) -> bool:
+    """Whether the text has the target's law to rounding: solvers that promise less are tried on a small problem."""
+    solver = settings.get("solver")
+    chain = [solver] if isinstance(solver, str) else solver or []
+    return method.lossless and not any(_may_deviate(name) for name in chain if name not in (*JOINT, BY_PLAN))
+
+
+def _may_deviate(solver: str) -> bool:
+    plan = solve(Problem(np.array([0.5, 0.3, 0.2]), IID(np.array([0.2, 0.2, 0.6]), 2)), solver, strict=False).plan
+    return plan is not None and plan.max_deviation > 0
 
 
 def warm_up(decode: Decode, inputs: Mapping[str, Any], settings: Mapping[str, Any]) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -31,7 +33,8 @@ def test_every_rule_is_measured_and_drafts_are_accepted() -> None:
 def test_laws_are_as_wide_and_as_alike_as_they_are_said_to_be() -> None:
     models = random_pair("tiny", "tiny", 4000, CPU, torch.float32)
     with torch.no_grad():
-        logits = [model(torch.arange(50)[None]).logits[0] for model in (models.target, models.draft)]
+        models_of: list[Any] = [models.target, models.draft]
+        logits = [model(torch.arange(50)[None]).logits[0] for model in models_of]
     for one in logits:
         assert one.std().item() == pytest.approx(SCALE, rel=0.1)
     p, q = (one.softmax(dim=-1) for one in logits)

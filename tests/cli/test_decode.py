@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,8 @@ pytest.importorskip("transformers")
 pytest.importorskip("tokenizers")
 
 import otspec  # noqa: E402
-from otspec.decode.methods import METHODS  # noqa: E402
+from otspec.bench.decoding import held_out  # noqa: E402
+from otspec.decode.methods import METHODS, lossless  # noqa: E402
 from otspec.decode.models import load_models  # noqa: E402
 from tests.cli.test_commands import otspec_command  # noqa: E402
 from tests.saved_pair import save, tokenizer  # noqa: E402
@@ -32,7 +34,7 @@ def prompts(tmp_path: Path) -> Path:
     return path
 
 
-def lines_of(path: Path) -> list[dict[str, object]]:
+def lines_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
@@ -54,19 +56,41 @@ def test_text_and_numbers_are_those_of_generate(
     assert [line["seed"] for line in lines] == [1, 2, 3]
     models = load_models(saved[1], saved[3], "cpu")
     for seed, line in enumerate(lines, start=1):
-        ids = torch.tensor([models.tokenizer(line["prompts"][0]).input_ids])  # type: ignore[index]
-        settings = {"temperature": 0.8, "top_k": 40, "max_new_tokens": 12, "seed": seed}
+        ids = torch.tensor([models.tokenizer(line["prompts"][0]).input_ids])
+        settings: dict[str, Any] = {"temperature": 0.8, "top_k": 40, "max_new_tokens": 12, "seed": seed}
         assert models.draft is not None
         again = otspec.generate(models.target, models.draft, ids, paths=3, depth=4, solver="interval", **settings)
         assert line["new_tokens"] == again.new_tokens
         assert line["texts"] == [models.tokenizer.decode(again.new_tokens[0])]
         assert line["accepted"] == again.metrics.accepted
-        assert line["block_efficiency"] == line["tokens"] / line["sequence_steps"] == again.metrics.block_efficiency  # type: ignore[operator]
+        assert line["block_efficiency"] == line["tokens"] / line["sequence_steps"] == again.metrics.block_efficiency
         assert {"lossless": True, "solver": "interval", "paths": 3, "depth": 4, "top_k": 40}.items() <= line.items()
-        assert line["seconds"].keys() == {"draft", "target", "verification", "rest"}  # type: ignore[attr-defined]
-    tokens, steps = (sum(line[name] for line in lines) for name in ("tokens", "sequence_steps"))  # type: ignore[misc]
-    assert f"block efficiency {tokens / steps:.3f} tokens per target call ({tokens} tokens, {steps} steps)" in shown  # type: ignore[operator]
+        assert line["seconds"].keys() == {"draft", "target", "verification", "rest"}
+    tokens, steps = (sum(line[name] for line in lines) for name in ("tokens", "sequence_steps"))
+    assert f"block efficiency {tokens / steps:.3f} tokens per target call ({tokens} tokens, {steps} steps)" in shown
     assert "multi-draft (paths 3, depth 4, solver interval), lossless" in shown
+
+
+def test_the_shipped_pair_is_known_by_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], prompts: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.jsonl"
+    pair = ("--target", "shipped", "--draft", "shipped", "--paths", "4", "--depth", "8", "--solver", "interval")
+    arguments = (*pair, "--max-new-tokens", "16", "--seed", "1", "--prompts", str(prompts), "--json", str(out))
+    assert otspec_command(monkeypatch, "decode", *arguments) == 0
+    assert "tokens per target call" in capsys.readouterr().out
+    tokens, steps = (sum(line[name] for line in lines_of(out)) for name in ("tokens", "sequence_steps"))
+    assert tokens > 1.5 * steps
+    begin = load_models("shipped", None, "cpu").tokenizer.bos_token_id
+    assert all(len(row) == 5 and row[0] == begin for row in held_out(5))
+
+
+def test_what_may_deviate_is_called_lossy() -> None:
+    multi_draft = METHODS["multi-draft"]
+    for solver in (None, "nested", "interval", "kseq", ["max_flow", "interval"]):
+        assert lossless(multi_draft, {"solver": solver}), solver
+    for solver in ("global_resolution", ["global_resolution", "naive"]):
+        assert not lossless(multi_draft, {"solver": solver}), solver
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -95,7 +119,7 @@ def test_all_lossless_methods_agree_at_temperature_0(
         out = tmp_path / "out.jsonl"
         arguments = (*saved, "--prompts", str(prompts), "--temperature", "0", "--max-new-tokens", "8", *extra)
         assert otspec_command(monkeypatch, "decode", *arguments, "--json", str(out)) == 0
-        found.append([text for line in lines_of(out) for text in line["texts"]])  # type: ignore[attr-defined]
+        found.append([text for line in lines_of(out) for text in line["texts"]])
     assert found[0] == found[1] == found[2]
 
 
@@ -108,7 +132,7 @@ def test_prompts_as_json_lines_and_stop_strings(
     assert otspec_command(monkeypatch, "decode", *arguments, "12") == 0
     (whole,) = lines_of(out)
     assert whole["prompts"] == ["def f(x):\n    return"]
-    text: str = whole["texts"][0]  # type: ignore[index]
+    text: str = whole["texts"][0]
     stop = next(letter for letter in text if letter.isascii())
     assert otspec_command(monkeypatch, "decode", *arguments, "12", "--stop", stop) == 0
     (stopped,) = lines_of(out)
@@ -122,7 +146,7 @@ def test_a_chain_takes_over_where_a_solver_fails(
     assert otspec_command(monkeypatch, *arguments, "max_flow:max_cells=5") == 2
     error = " ".join(capsys.readouterr().err.split())
     assert "exceed max_cells = 5" in error
-    assert "--solver max_flow:max_cells=5,interval" in error
+    assert "--solver takes a list" in error
     assert otspec_command(monkeypatch, *arguments, "max_flow:max_cells=5,interval") == 0
 
 
