@@ -145,9 +145,7 @@ def decoding_table(summaries: Sequence[DecodingSummary], title: str) -> TextTabl
             str(one.cell.paths or "-"),
             _label(one),
             _efficiency(one),
-            "-"
-            if np.isnan(one.gain) or one.cell.rule == REFERENCE or not one.lossless
-            else f"{one.gain:+.3f} ± {one.gain_error:.3f}",
+            "-" if np.isnan(one.gain) or one.cell.rule == REFERENCE else f"{one.gain:+.3f} ± {one.gain_error:.3f}",
             " ".join(f"{share:.2f}" for share in one.total.acceptance) or "-",
             *(f"{ms:.2f}" if one.prompts else "-" for ms in one.ms_per_token.values()),
             f"{one.total.tokens / one.total.wall:.1f}" if one.prompts else "-",
