@@ -256,7 +256,7 @@ def draw_laws(world: World, pruning: str, path: Path) -> None:
 def draw_curves(records: Sequence[Record], path: Path) -> None:
     """Figure 7: acceptance over the share of tokens that are pruned, a panel for each world and pruning."""
     plt = pyplot()
-    figure, panels = plt.subplots(2, 2, figsize=(10, 7), layout="constrained", sharex=True, sharey=True)
+    figure, panels = plt.subplots(2, 2, figsize=(12, 7), layout="constrained", sharex=True, sharey=True)
     styles = {
         "masked only": ("C1", "o", "-"),
         "TLI": ("C2", "x", "-"),
@@ -282,7 +282,7 @@ def draw_curves(records: Sequence[Record], path: Path) -> None:
         axes.set_xlabel("share of the vocabulary that is kept")
     for axes in panels[:, 0]:
         axes.set_ylabel("acceptance (mean)")
-    figure.legend(*panels[0, 0].get_legend_handles_labels(), fontsize=8, ncols=5, loc="outside lower center")
+    panels[0, 1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
     figure.savefig(path, dpi=130)
     plt.close(figure)
 

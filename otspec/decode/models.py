@@ -103,12 +103,12 @@ def device_of(name: str | None) -> torch.device:
 
 def _load(name: str, role: str, dtype: str) -> tuple[Any, Any]:
     """Model and tokenizer of that name."""
-    if name == SHIPPED:
-        from otspec.decode import shipped
-
-        pair = shipped.load(None if dtype == "auto" else getattr(torch, dtype))
-        return getattr(pair, role), pair.tokenizer
     try:
+        if name == SHIPPED:
+            from otspec.decode import shipped
+
+            pair = shipped.load(None if dtype == "auto" else getattr(torch, dtype))
+            return getattr(pair, role), pair.tokenizer
         tokenizer = AutoTokenizer.from_pretrained(name)
         model = AutoModelForCausalLM.from_pretrained(name, dtype=dtype)
     except (OSError, ValueError, KeyError, RuntimeError) as error:

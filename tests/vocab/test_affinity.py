@@ -50,7 +50,7 @@ def test_sparse_and_dense_are_equation_2(tau: float, share: float) -> None:
         wanted = softmax(covariance, tau)
         for given in (covariance, sparse.csr_array(covariance), sparse.coo_matrix(covariance)):
             matrix = affinity(given, tau)
-            np.testing.assert_allclose(everything(matrix), wanted, rtol=1e-11, atol=1e-17)
+            np.testing.assert_allclose(everything(matrix), wanted, rtol=1e-11, atol=1e-16)
             np.testing.assert_allclose(rdk(q, matrix), q @ wanted, rtol=1e-11, atol=1e-16)
             assert rdk(q, matrix).min() >= 0
 
