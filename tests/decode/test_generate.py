@@ -296,7 +296,7 @@ def test_a_prompt_that_is_all_padding() -> None:
         ({"streamer": _Streamer()}, "2 prompts and one streamer"),
         ({"law": "beam"}, "no draft law"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else ",".join(value),
 )
 def test_settings_that_contradict_each_other(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ProblemError, match=message):
