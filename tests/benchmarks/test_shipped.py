@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("torch")
 from benchmarks.shipped import KS, LAWS, NS, main
 
 

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+pytest.importorskip("torch")
 from otspec.decode.shipped.corpus import read_corpus
 
 
