@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy as np
-
-from otspec.proofs_check.search import RANDOM, Instance, Search
-
-Draw: TypeAlias = Callable[[np.random.Generator], Instance]
+from otspec.proofs_check.search import RANDOM, Draw, Instance, Search
 
 
 class Verdict(StrEnum):

@@ -14,20 +14,20 @@ from otspec.laws import FloatArray
 Instance: TypeAlias = Mapping[str, Any]
 """Arrays, numbers and words by name: what a margin takes, and what JSON can carry."""
 
+Draw: TypeAlias = Callable[[np.random.Generator], Instance]
+"""Makes a random instance."""
+
+Attempt: TypeAlias = Callable[[Instance], float]
+"""Keeps the worst of what it is given, and returns the margin, -inf where that is no number."""
+
 DEEPEST = 30.0
 """Logarithms of probabilities are kept within this distance of the largest, as a law of floats would."""
 
 
 class Search(Protocol):
-    """Attempts instances; `attempt` keeps the worst and returns its margin, -inf where that is no number."""
+    """A way to choose the instances that are attempted."""
 
-    def __call__(
-        self,
-        draw: Callable[[np.random.Generator], Instance],
-        attempt: Callable[[Instance], float],
-        trials: int,
-        rng: np.random.Generator,
-    ) -> None:
+    def __call__(self, draw: Draw, attempt: Attempt, trials: int, rng: np.random.Generator) -> None:
         """Spend about `trials` attempts."""
 
 
@@ -35,13 +35,7 @@ class Search(Protocol):
 class Random:
     """Independent draws."""
 
-    def __call__(
-        self,
-        draw: Callable[[np.random.Generator], Instance],
-        attempt: Callable[[Instance], float],
-        trials: int,
-        rng: np.random.Generator,
-    ) -> None:
+    def __call__(self, draw: Draw, attempt: Attempt, trials: int, rng: np.random.Generator) -> None:
         """Attempt `trials` draws."""
         for _ in range(trials):
             attempt(draw(rng))
@@ -56,13 +50,7 @@ class Listed:
 
     instances: Callable[[], Iterable[Instance]]
 
-    def __call__(
-        self,
-        draw: Callable[[np.random.Generator], Instance],
-        attempt: Callable[[Instance], float],
-        trials: int,
-        rng: np.random.Generator,
-    ) -> None:
+    def __call__(self, draw: Draw, attempt: Attempt, trials: int, rng: np.random.Generator) -> None:
         """Attempt the whole list."""
         for instance in self.instances():
             attempt(instance)
@@ -91,13 +79,7 @@ class Descent:
         if not (self.laws or self.free):
             raise ValueError("Descent() has nothing to move; name entries in laws or free, or draw by RANDOM")
 
-    def __call__(
-        self,
-        draw: Callable[[np.random.Generator], Instance],
-        attempt: Callable[[Instance], float],
-        trials: int,
-        rng: np.random.Generator,
-    ) -> None:
+    def __call__(self, draw: Draw, attempt: Attempt, trials: int, rng: np.random.Generator) -> None:
         """Spend half of the attempts on draws, and the rest on walks from the worst."""
         drawn = [draw(rng) for _ in range((trials + 1) // 2)]
         margins = [attempt(instance) for instance in drawn]
@@ -105,7 +87,7 @@ class Descent:
         for start in np.argsort(margins)[: self.restarts]:
             self._walk(drawn[start], attempt, steps)
 
-    def _walk(self, start: Instance, attempt: Callable[[Instance], float], steps: int) -> None:
+    def _walk(self, start: Instance, attempt: Attempt, steps: int) -> None:
         shapes = {name: np.shape(start[name]) for name in (*self.laws, *self.free)}
         ends = np.cumsum([int(np.prod(shape)) for shape in shapes.values()])
         if steps < 1 or ends[-1] == 0:

@@ -8,7 +8,7 @@ import numpy as np
 
 from otspec.laws import BoolArray, FloatArray
 from otspec.proofs_check.claim import Claim, Unchecked, Verdict
-from otspec.proofs_check.global_resolution.split import Split, iid_masses, iid_split, members, minimiser, psi_of
+from otspec.proofs_check.global_resolution.split import Split, holds, iid_masses, iid_split, minimiser, psi_of
 from otspec.proofs_check.instances import iid, positive_law
 from otspec.proofs_check.search import Descent
 
@@ -30,7 +30,7 @@ def _smallest_sets(p: FloatArray, q: FloatArray, n: int, tau: float) -> float:
     kept = _shortest(cut, q, n, tau)
     worst = 0
     for side, members_of in enumerate((~cut.inside, cut.inside)):
-        sizes = [int(T.sum()) for T in members(q.size) & members_of if cut.leaks(q, n, T)[side] <= tau]
+        sizes = [int(T.sum()) for T in holds(q.size) & members_of if cut.leaks(q, n, T)[side] <= tau]
         worst = min(worst, min(sizes) - int((kept & members_of).sum()))
     return float(worst)
 
@@ -41,7 +41,7 @@ def _with_tau(rng: np.random.Generator) -> dict[str, Any]:
 
 def _line_7(p: FloatArray, q: FloatArray, n: int, tau: float) -> float:
     """tau less the least epsilon_T of a T within H*."""
-    inside = members(p.size)[minimiser(psi_of(p, iid_masses(q, n)))]
+    inside = holds(p.size)[minimiser(psi_of(p, iid_masses(q, n)))]
     return tau - float(1.0 - q[inside].sum() ** n)
 
 

@@ -10,10 +10,10 @@ from scipy.optimize import linprog
 from otspec.laws import BoolArray, FloatArray, IntArray
 from otspec.proofs_check.claim import Claim, Unchecked, Verdict
 from otspec.proofs_check.global_resolution.split import (
+    holds,
     iid_masses,
     least_above,
     mask_of,
-    members,
     minimiser,
     outer_demands,
     psi_of,
@@ -55,7 +55,7 @@ def _served(demands: FloatArray, mass: FloatArray, edges: BoolArray) -> float:
 def _theorem(p: FloatArray, drafts: IntArray, law: FloatArray, share: FloatArray) -> float:
     """Minus the disagreement between what (9) says cannot be served, and what cannot."""
     mass = set_masses(p, drafts, law)
-    room = members(p.size) @ p + psi_of(p, mass)[::-1]  # psi[::-1][S] is psi(V without S)
+    room = holds(p.size) @ p + psi_of(p, mass)[::-1]  # psi[::-1][S] is psi(V without S)
     return _feasible(p, mass, share, room)
 
 
@@ -66,11 +66,11 @@ def _theorem_without_p(p: FloatArray, drafts: IntArray, law: FloatArray, share: 
 
 
 def _feasible(p: FloatArray, mass: FloatArray, share: FloatArray, room: FloatArray) -> float:
-    inside = members(p.size)[minimiser(psi_of(p, mass))]
-    outer = ~(members(p.size) & inside).any(axis=1)  # which sets have no token of H*
+    inside = holds(p.size)[minimiser(psi_of(p, mass))]
+    outer = ~(holds(p.size) & inside).any(axis=1)  # which sets have no token of H*
     demands = np.where(inside, 0.0, share * p)
-    unserved = max(0.0, float((members(p.size) @ demands - room)[outer].max()))
-    served = _served(demands, mass, members(p.size) & ~inside)
+    unserved = max(0.0, float((holds(p.size) @ demands - room)[outer].max()))
+    served = _served(demands, mass, holds(p.size) & ~inside)
     supply = float(mass[~subsets(p.size)[:, mask_of(inside)]].sum())
     return -max(abs(unserved - (demands.sum() - served)), abs(room[mask_of(~inside)] - supply))
 
@@ -90,9 +90,9 @@ def _gale(p: FloatArray, mass: FloatArray, order: IntArray) -> float:
     """How far (10) is from a solution: from 0 <= p_v <= p(v), Hall's condition and the right total."""
     psi = psi_of(p, mass)
     best = minimiser(psi)
-    inside = members(p.size)[best]
+    inside = holds(p.size)[best]
     demands = outer_demands(p, psi, inside, order)
-    room = (_touching(mass) - members(p.size) @ demands)[~(members(p.size) & inside).any(axis=1)]
+    room = (_touching(mass) - holds(p.size) @ demands)[~(holds(p.size) & inside).any(axis=1)]
     total = float(mass[~subsets(p.size)[:, best]].sum())
     return float(min(demands.min(), (p - demands)[~inside].min(initial=0.0), room.min(), -abs(demands.sum() - total)))
 
@@ -118,7 +118,7 @@ def _sliced(rng: np.random.Generator) -> dict[str, Any]:
 
 def _polymatroid(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
     mass = set_masses(p, drafts, law)
-    psi, held, all_of_it = psi_of(p, mass), members(p.size) @ p, (1 << p.size) - 1
+    psi, held, all_of_it = psi_of(p, mass), holds(p.size) @ p, (1 << p.size) - 1
     phi = held + psi[::-1]
     worst = float(np.abs(phi - _touching(mass)).max())
     for S in range(mass.size):
@@ -150,7 +150,7 @@ def _cumulative(p: FloatArray, q: FloatArray, n: int) -> float:
     psi = psi_of(p, iid_masses(q, n))
     best = minimiser(psi)
     order = rising(p, q)
-    prefixes = np.cumsum([0, *(1 << order[~members(p.size)[best][order]][::-1])]) + best  # H_{k+1}, H_k, ..., H_1
+    prefixes = np.cumsum([0, *(1 << order[~holds(p.size)[best][order]][::-1])]) + best  # H_{k+1}, H_k, ..., H_1
     running = np.minimum.accumulate(psi[prefixes[::-1]])[::-1]
     return -float(max(abs(running[i] - least_above(psi, int(H))) for i, H in enumerate(prefixes)))
 

@@ -13,15 +13,16 @@ import numpy as np
 
 from otspec.laws import BoolArray, FloatArray, IntArray
 from otspec.proofs_check.global_resolution.transport import Transport
+from otspec.proofs_check.oracles import token_sets
 
 TIE = 1e-12
 """Values of psi as close as this to the least one tie with it."""
 
 
 @lru_cache
-def members(vocab: int) -> BoolArray:
-    """Whether a token is in a set: shape (2**V, V)."""
-    return (np.arange(1 << vocab)[:, None] >> np.arange(vocab)) & 1 == 1
+def holds(vocab: int) -> BoolArray:
+    """Whether each set holds each token, shape (2**V, V): `token_sets`, kept."""
+    return token_sets(vocab) == 1
 
 
 @lru_cache
@@ -61,7 +62,7 @@ def mask_of(tokens: BoolArray) -> int:
 
 def psi_of(p: FloatArray, mass: FloatArray) -> FloatArray:
     """psi(H) = p(H) - P(all drafts in H) of every set [thomas2025global, eq. (4)], shape (2**V,)."""
-    return members(p.size) @ p - mass @ subsets(p.size)
+    return holds(p.size) @ p - mass @ subsets(p.size)
 
 
 def minimiser(psi: FloatArray, largest: bool = False) -> int:
@@ -154,9 +155,9 @@ def split(p: FloatArray, mass: FloatArray, order: IntArray, largest: bool = Fals
     """Cut a problem along H*, with the tokens in a given order in eq. (10)."""
     psi = psi_of(p, mass)
     best = minimiser(psi, largest)
-    inside = members(p.size)[best]
+    inside = holds(p.size)[best]
     held = (np.arange(mass.size) & ~best) == 0
-    sets = members(p.size)
+    sets = holds(p.size)
     outer, inner = np.flatnonzero(~held & (mass > 0)), np.flatnonzero(held & (mass > 0))
     return Split(
         p,
