@@ -17,10 +17,10 @@ import torch
 from scipy.stats import chisquare
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
-from otspec.cli.console import console
 from otspec.decode import MultiDraft, Strategy, run
-from otspec.decode.baselines import typical
+from otspec.decode.methods import typical
 from otspec.laws import FloatArray, law_from_logits
+from otspec.reporting.console import console
 
 VOCAB, LENGTH, PROMPT = 4, 3, [1, 2, 0]
 RARE = 5

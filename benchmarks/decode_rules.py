@@ -23,13 +23,13 @@ from otspec.bench.decoding import CHAIN, held_out
 from otspec.bench.report import TextTable
 from otspec.cli.decode import progress_as_ours
 from otspec.decode import MultiDraft, run
-from otspec.decode.draft_laws import draft_law
-from otspec.decode.methods import rule
-from otspec.decode.models import Models, batch_of, load_models
-from otspec.decode.shape import Shape
-from otspec.decode.verification import verifier
+from otspec.decode.drafters.draft_laws import draft_law
+from otspec.decode.methods.catalogue import rule
+from otspec.decode.models.loading import Models, batch_of, load_models
+from otspec.decode.verifiers import verifier
 from otspec.laws import FloatArray
-from otspec.paths import Nested, PathVerdict, Tree
+from otspec.paths import Nested, PathVerification, Tree
+from otspec.paths.shape import Shape
 
 RULES = "block,nested,pick_then_block,greedy_multi_path,traversal,interval,kseq,rrs,naive,global_resolution/naive"
 REFERENCE = "interval"
@@ -43,7 +43,7 @@ class Recording:
     rule: Nested = field(default_factory=Nested)
     exchangeable: bool = True
 
-    def verify(self, tree: Tree, rng: np.random.Generator) -> PathVerdict:
+    def verify(self, tree: Tree, rng: np.random.Generator) -> PathVerification:
         """Remember, and verify."""
         self.trees.append(tree)
         return self.rule.verify(tree, rng)

@@ -17,10 +17,10 @@ import numpy as np
 import otspec
 from benchmarks.reporting import Record, finish, options, pyplot
 from otspec.bench.report import TextTable
-from otspec.cli.console import progress_bar
 from otspec.data import Source
 from otspec.laws import FloatArray
 from otspec.problem import Problem
+from otspec.reporting.console import progress_bar
 from otspec.schemes import IID, DraftScheme, Greedy, HubPairs, Systematic, TopK, WithoutReplacement
 
 KS = (10, 100, 1000)

@@ -21,13 +21,13 @@ from rich.table import Table
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
-from otspec.certificate import optimum
+from otspec.certificate import optimum, transport_network
 from otspec.data import open_source
 from otspec.extras import installed
-from otspec.flow import Network
+from otspec.kernels.max_flow import Network
 from otspec.laws import FloatArray
 from otspec.problem import Problem
-from otspec.solvers.flow_engines import ENGINES, PACKAGES, edge_list
+from otspec.solvers.max_flow.engines import ENGINES, PACKAGES, edge_list
 
 SETTINGS = ((10, 2), (10, 3), (10, 4), (10, 5), (100, 2), (100, 3), (1000, 2))
 
@@ -77,7 +77,7 @@ def measure(name: str, k: int, n: int, data: str, positions: int, seconds: float
 
 
 def _network(problem: Problem) -> Network:
-    return Network.of(problem, problem.scheme.draft_sets())
+    return transport_network(problem, problem.scheme.draft_sets())
 
 
 def main() -> None:

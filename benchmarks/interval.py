@@ -21,10 +21,10 @@ from rich.table import Table
 
 import otspec
 from benchmarks.reporting import pyplot
+from otspec.catalogue import get
 from otspec.data import Source, open_source
 from otspec.extras import installed
-from otspec.front_door import warm_up
-from otspec.interval.lottery import (
+from otspec.kernels.interval.lottery import (
     Sizes,
     certify,
     measure_places,
@@ -32,11 +32,11 @@ from otspec.interval.lottery import (
     solve_and_certify,
     workspace,
 )
-from otspec.interval.ratio_sort import sort_by_ratio
+from otspec.kernels.interval.ratio_sort import sort_by_ratio
+from otspec.kernels.majorant import concave_blocks
 from otspec.laws import FloatArray, IntArray
-from otspec.majorant import concave_blocks
-from otspec.registry import get
 from otspec.schemes import IID
+from otspec.solving import warm_up
 
 NS = (2, 3, 4, 5, 10)
 SHORT = ((10, 2), (10, 4), (100, 2), (100, 4), (1000, 2), (1000, 4), (1000, 10), (10000, 4))
@@ -187,7 +187,7 @@ def rivals(source: Source, positions: int, budget: float) -> Table:
             for index in range(positions):
                 bench = Bench(*laws(source, index, k, compact=True), n)
                 began = time.perf_counter()
-                delivered = otspec.solve(bench.problem, name, strict=False).delivered
+                delivered = otspec.solve(bench.problem, name, strict=False).success
                 took = time.perf_counter() - began
                 solved += delivered
                 times.append((took, seconds(bench.plan, repeats=1)))  # as often as the rival, not the best of more

@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.reporting import pyplot
+from otspec.catalogue import available
 from otspec.data import PROFILES, ProfileSource
 from otspec.laws import FloatArray
 from otspec.paths import (
@@ -42,7 +43,6 @@ from otspec.paths import (
     scattered,
     synthetic,
 )
-from otspec.registry import available
 
 BASELINE = "token-wise interval"
 CELLS = (

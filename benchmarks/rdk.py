@@ -21,8 +21,8 @@ from scipy.special import softmax
 
 from benchmarks.reporting import Record, finish, pyplot
 from otspec.bench.report import TextTable
-from otspec.cli.console import progress_bar
 from otspec.laws import FloatArray, IntArray, likeliest
+from otspec.reporting.console import progress_bar
 from otspec.vocab import affinity_from_factor, frequency_prune, rdk, rdk_linear, tli
 
 TOP_QUARTER = 0.958

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from otspec.bench.report import TextTable
-from otspec.cli.console import console
 from otspec.data import Source, check_positions, open_source
 from otspec.extras import require
+from otspec.reporting.console import console
 
 Record = dict[str, Any]
 

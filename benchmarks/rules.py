@@ -19,11 +19,11 @@ from rich.table import Table
 
 from otspec import IID, DraftScheme, HubPairs, Problem, WithoutReplacement, optimum, solve
 from otspec import Table as Tuples
+from otspec.certificate import upper_bound
 from otspec.data import open_source
 from otspec.laws import FloatArray
-from otspec.plans import Match, Misapplied, Sequential
+from otspec.plans import BiasedPlan, Match, Sequential
 from otspec.solvers import RRS, RSD
-from otspec.solvers.rules import upper_bound
 
 SMALL = 1000
 NS = (2, 4, 8)
@@ -99,16 +99,16 @@ def lossless() -> Table:
 def biased() -> Table:
     """The rules on drafts of another law."""
     wrong: dict[str, tuple[RRS | RSD, Kind]] = {
-        "rsd on i.i.d. drafts": (RSD(insist=True), IID_DRAFTS),
-        "rrs on drafts without replacement": (RRS(insist=True), DISTINCT),
-        "rrs on the top n, tested with q": (RRS(insist=True), top_n),
-        "rsd on the top n, tested with q": (RSD(insist=True), top_n),
+        "rsd on i.i.d. drafts": (RSD(allow_biased=True), IID_DRAFTS),
+        "rrs on drafts without replacement": (RRS(allow_biased=True), DISTINCT),
+        "rrs on the top n, tested with q": (RRS(allow_biased=True), top_n),
+        "rsd on the top n, tested with q": (RSD(allow_biased=True), top_n),
     }
     table = Table(title=f"On the wrong drafts: {SMALL} small problems, exact")
     for name in ("rule and drafts", "total variation, mean (max)", "acceptance", "alpha*", "above alpha*"):
         table.add_column(name, justify="left" if name == "rule and drafts" else "right")
     for label, (rule, kind) in wrong.items():
-        plans = [rule.misapply(Problem(p, kind(q, n)), q) for p, q, n in random_laws(SMALL)]
+        plans = [rule.biased_plan(Problem(p, kind(q, n)), q) for p, q, n in random_laws(SMALL)]
         off = np.array([plan.deviation / 2 for plan in plans])
         accepted, best = (np.array([figure(plan) for plan in plans]) for figure in (_acceptance, _bound))
         table.add_row(
@@ -121,11 +121,11 @@ def biased() -> Table:
     return table
 
 
-def _acceptance(plan: Misapplied) -> float:
+def _acceptance(plan: BiasedPlan) -> float:
     return plan.acceptance
 
 
-def _bound(plan: Misapplied) -> float:
+def _bound(plan: BiasedPlan) -> float:
     return plan.bound
 
 

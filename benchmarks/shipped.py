@@ -17,10 +17,10 @@ import numpy as np
 import otspec
 from benchmarks.reporting import Record, finish, options, pyplot
 from otspec.bench.report import TextTable
-from otspec.cli.console import progress_bar
 from otspec.data import Source
 from otspec.decode.shipped import FOLDER
 from otspec.laws import FloatArray
+from otspec.reporting.console import progress_bar
 from otspec.schemes import IID, DraftScheme, Greedy, WithoutReplacement
 
 KS = (10, 100, 0)

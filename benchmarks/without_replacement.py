@@ -28,13 +28,14 @@ import numpy as np
 from rich.table import Table
 
 import otspec
-from otspec.cli.console import console, numbers, progress_bar
+from otspec.catalogue import get
 from otspec.data import Source, check_positions, open_source
 from otspec.laws import law_from_logits
 from otspec.problem import Problem
-from otspec.registry import Solver, get
+from otspec.reporting.console import console, numbers, progress_bar
 from otspec.schemes import IID, WithoutReplacement
 from otspec.schemes.independent import Independent
+from otspec.solver import Solver
 from otspec.solvers import Polymatroid
 
 GOAL = 1e-4
@@ -135,7 +136,7 @@ def main() -> None:
     parser.add_argument("--positions", type=int, default=100)
     parser.add_argument("--k", default=None, help="tokens that are drafted, as in 100,1000")
     parser.add_argument("--n", default=None, help="drafts, as in 2,3,4,8")
-    parser.add_argument("--solver", default="layered", help="layered, or polymatroid:tol=1e-4")
+    parser.add_argument("--solver", default="release", help="release, or polymatroid:tol=1e-4")
     parser.add_argument("--distinct", action="store_true", help="independent drafts from n laws")
     parser.add_argument("--json", type=Path, help="file for one JSON line per solve")
     options = parser.parse_args()

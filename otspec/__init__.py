@@ -1,23 +1,67 @@
-"""Optimal transport for multi-draft speculative decoding: one problem object, many solvers, certified plans."""
+"""Optimal transport for multi-draft speculative decoding: one problem object, many solvers, certified plans.
 
+Everything is imported when first asked for, so that `import otspec` costs nothing by itself.
+"""
+
+import importlib
 from typing import TYPE_CHECKING, Any
 
-from otspec import data
-from otspec.auditing import Audit, AuditVerdict, audit
-from otspec.certificate import Optimum, optimum
-from otspec.errors import DataError, MissingExtra, ProblemError, UnknownSolver
-from otspec.front_door import solve
-from otspec.interval.fast import Batch, Verdict, solve_batch, verify
-from otspec.plans import Plan, canonical_decomposition
-from otspec.problem import Problem
-from otspec.registry import available
-from otspec.results import Result, SolveError, Status
-from otspec.schemes import IID, DraftScheme, Greedy, HubPairs, Independent, Systematic, Table, TopK, WithoutReplacement
-
 if TYPE_CHECKING:
+    from otspec import auditing, data, paths, schemes, solvers, verification, vocab
+    from otspec import decode as decode
+    from otspec import proofs_check as proofs_check
+    from otspec.auditing import Audit, AuditVerdict, audit
+    from otspec.catalogue import available
+    from otspec.certificate import Optimum, optimum
     from otspec.decode import generate as generate
+    from otspec.errors import DataError, MissingExtra, ProblemError, UnknownSolver
+    from otspec.plans import Plan, canonical_decomposition
+    from otspec.problem import Problem
+    from otspec.results import Result, SolveError, Status
+    from otspec.schemes import (
+        IID,
+        DraftScheme,
+        Greedy,
+        HubPairs,
+        Independent,
+        Systematic,
+        Table,
+        TopK,
+        WithoutReplacement,
+    )
+    from otspec.solving import solve
+    from otspec.verification import Batch, Verification, solve_batch, verify
+    from otspec.verification import Verification as Verdict
 
 __version__ = "0.1.0"
+
+_SUBPACKAGES = ("auditing", "data", "decode", "paths", "proofs_check", "schemes", "solvers", "verification", "vocab")
+_HOMES = {
+    "auditing": ("Audit", "AuditVerdict", "audit"),
+    "catalogue": ("available",),
+    "certificate": ("Optimum", "optimum"),
+    "decode": ("generate",),
+    "errors": ("DataError", "MissingExtra", "ProblemError", "UnknownSolver"),
+    "plans": ("Plan", "canonical_decomposition"),
+    "problem": ("Problem",),
+    "results": ("Result", "SolveError", "Status"),
+    "schemes": (
+        "IID",
+        "DraftScheme",
+        "Greedy",
+        "HubPairs",
+        "Independent",
+        "Systematic",
+        "Table",
+        "TopK",
+        "WithoutReplacement",
+    ),
+    "solving": ("solve",),
+    "verification": ("Batch", "Verification", "solve_batch", "verify"),
+}
+"""The public names by the module that has them; no module is called like one of its functions."""
+_HOME_OF = {name: (module, name) for module, names in _HOMES.items() for name in names}
+_HOME_OF["Verdict"] = ("verification", "Verification")  # the former name
 
 __all__ = [
     "IID",
@@ -42,22 +86,34 @@ __all__ = [
     "TopK",
     "UnknownSolver",
     "Verdict",
+    "Verification",
     "WithoutReplacement",
     "audit",
+    "auditing",
     "available",
     "canonical_decomposition",
     "data",
     "optimum",
+    "paths",
+    "schemes",
     "solve",
     "solve_batch",
+    "solvers",
+    "verification",
     "verify",
+    "vocab",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """`otspec.generate`, which needs torch and transformers, imported when first asked for."""
-    if name == "generate":
-        from otspec.decode import generate
+    if name in _SUBPACKAGES:
+        return importlib.import_module(f"otspec.{name}")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, attribute = _HOME_OF[name]
+    value = globals()[name] = getattr(importlib.import_module(f"otspec.{module}"), attribute)
+    return value
 
-        return generate
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_HOME_OF, *_SUBPACKAGES})

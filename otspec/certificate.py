@@ -15,13 +15,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from otspec.flow import Network, min_cut
-from otspec.laws import FloatArray, IntArray, sum_by
-from otspec.majorant import concave_blocks
+from otspec.kernels.majorant import concave_blocks
+from otspec.kernels.max_flow import Network, min_cut
+from otspec.laws import FloatArray, IntArray
+from otspec.plans.segment_rule import optimal_segment_rule
 from otspec.problem import Problem
-from otspec.schemes import Arcs, DraftSets
-from otspec.sweep import sweep
+from otspec.schemes import CircularArcs, DraftSets
+from otspec.schemes.draft_sets import pick_law, pick_weights
 from otspec.tolerances import TIE_TOL
+
+FLOW_CELLS = 100_000
+"""Beyond this many cells an upper bound on a rule is not worth a maximum flow."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,17 +54,18 @@ def optimum(problem: Problem) -> Optimum:
     against p: on each of its segments g is a multiple of p, and the segments of slope above 1 form H*.  This g also
     minimises every other f-divergence from p.
 
-    A single draft leaves nothing to choose: g is its law.  Systematic drafts have a sweep (`otspec.sweep`).  For any
-    other scheme the sets of drafts are listed and the transport is solved as a maximum flow; g is then the law of the
-    pick that the flow defines [thomas2025global, Theorem 4.1] and H* comes from the minimum cut.
+    A single draft leaves nothing to choose: g is its law.  Systematic drafts are solved around their circle
+    (`otspec.kernels.circular_arcs`).
+    For any other scheme the sets of drafts are listed and the transport is solved as a maximum flow; g is then the law
+    of the pick that the flow defines [thomas2025global, Theorem 4.1] and H* comes from the minimum cut.
     """
     if problem.n == 1:
         proposal = single_draft_law(problem)
         minimiser = np.flatnonzero(proposal > problem.p * (1 + TIE_TOL))
     elif (order := problem.scheme.prefix_order(problem.p)) is not None:
         proposal, minimiser = _by_prefixes(problem, order)
-    elif isinstance(problem.scheme, Arcs):
-        rule, minimiser = sweep(problem.p, problem.scheme)
+    elif isinstance(problem.scheme, CircularArcs):
+        rule, minimiser = optimal_segment_rule(problem.p, problem.scheme)
         proposal = rule.proposal
     else:
         proposal, minimiser = _by_flow(problem)
@@ -107,6 +112,46 @@ def minorant(problem: Problem, order: IntArray) -> Minorant:
     return Minorant(falling[::-1], starts, rise[::-1], run[::-1], shared[::-1], law[::-1])
 
 
+def transport_network(problem: Problem, sets: DraftSets) -> Network:
+    """The network of the relaxed program: every token that can be drafted, every draft set that can occur."""
+    tokens = problem.scheme.reachable()
+    return Network(problem.p[tokens], sets.mass, sets.indptr, np.searchsorted(tokens, sets.cells))
+
+
+def best_prefix(hits: FloatArray, p: FloatArray) -> float:
+    """The least P(some draft in A) + 1 - p(A) over the prefixes A of an order: a bound on every rule's acceptance.
+
+    Parameters
+    ----------
+    hits : ndarray, shape (k + 1,)
+        P(some draft in A) of the prefixes of an order of k tokens, as `DraftScheme.hit_chain` gives them.
+    p : ndarray, shape (k,)
+        Target probabilities in that order; tokens that are left out come first, in every A.
+    """
+    outside = np.append(np.cumsum(p[::-1])[::-1], 0.0)
+    return float((hits + outside).min())
+
+
+def upper_bound(problem: Problem) -> float:
+    """A certified upper bound on the acceptance of every rule: alpha* itself where that is cheap.
+
+    Along the scheme's prefix order, the best prefix is alpha*.  Without such an order, small problems are solved by
+    maximum flow; for large ones, where that would mean to list every draft set, decreasing p over the law of the first
+    draft (over 1 where that is unknown) is the order: the bound still holds, as any token set's does, but need not be
+    attained.
+    """
+    scheme, p = problem.scheme, problem.p
+    order = scheme.prefix_order(p)
+    if order is None:
+        if problem.n * scheme.set_count() <= FLOW_CELLS:
+            return optimum(problem).bound
+        drafted = scheme.first_draft()
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            ratio = p if drafted is None else np.where(drafted > 0, p / drafted, np.inf)
+        order = np.argsort(-ratio)
+    return best_prefix(scheme.hit_chain(order), p[order])
+
+
 def _by_prefixes(problem: Problem, order: IntArray) -> tuple[FloatArray, IntArray]:
     tokens, _, hit, target, law, _ = minorant(problem, order)
     proposal = np.zeros(problem.vocab)
@@ -120,25 +165,8 @@ def _by_prefixes(problem: Problem, order: IntArray) -> tuple[FloatArray, IntArra
 
 def _by_flow(problem: Problem) -> tuple[FloatArray, IntArray]:
     sets = problem.scheme.draft_sets()
-    flow, source_side = min_cut(Network.of(problem, sets))
+    flow, source_side = min_cut(transport_network(problem, sets))
     proposal = pick_law(sets, pick_weights(sets, flow), problem.vocab)
     if flow.sum() >= 1 - TIE_TOL:
         return proposal, np.empty(0, dtype=np.int64)  # the smallest minimiser: no token is over-drafted
     return proposal, problem.scheme.reachable()[~source_side]
-
-
-def pick_weights(sets: DraftSets, accepted: FloatArray) -> FloatArray:
-    """beta(token | set) of each cell: in proportion to the mass accepted there, uniform where none is.
-
-    This is Theorem 4.1 of [thomas2025global]: it turns any optimal solution of the relaxed transport program into an
-    optimal choice among the drafts.
-    """
-    totals = np.add.reduceat(accepted, sets.indptr[:-1])[sets.owner]
-    sizes = np.diff(sets.indptr)[sets.owner]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(totals > 0, accepted / totals, 1.0 / sizes)
-
-
-def pick_law(sets: DraftSets, weights: FloatArray, vocab: int) -> FloatArray:
-    """Law g, shape (V,), of the draft picked with the given weights per cell."""
-    return sum_by(sets.cells, weights * sets.mass[sets.owner], vocab)

@@ -39,7 +39,7 @@ class Result:
     """The answer of `otspec.solve`."""
 
     status: Status
-    delivered: bool
+    success: bool
     """Whether this is what the solver is meant to give: OPTIMAL, or FEASIBLE or LOSSY of one that promises no more."""
     plan: Plan | None
     """Present exactly when the status is OPTIMAL, FEASIBLE or LOSSY."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linprog
 
-from otspec.flow import Network, max_flow
+from otspec.kernels.max_flow import Network, max_flow
 from otspec.laws import BoolArray, FloatArray, IntArray
 
 LP_TOL = 1e-9

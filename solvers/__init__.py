@@ -1,22 +1,17 @@
-"""The solvers, one file each; importing this package registers them all."""
+"""The solvers, a file or a folder each with its machinery; importing this package registers them all."""
 
 from otspec.solvers.canonical import Canonical
 from otspec.solvers.closed_form import ClosedForm
+from otspec.solvers.earliest_deadline import EarliestDeadline
 from otspec.solvers.global_resolution import GlobalResolution
 from otspec.solvers.interval import Interval
-from otspec.solvers.kseq import KSeq
-from otspec.solvers.layered import Layered
 from otspec.solvers.lp import LP
+from otspec.solvers.luce import Luce
 from otspec.solvers.max_flow import MaxFlow
-from otspec.solvers.naive import Naive
 from otspec.solvers.polymatroid import Polymatroid
-from otspec.solvers.race import Race
-from otspec.solvers.rrs import RRS
-from otspec.solvers.rsd import RSD
-from otspec.solvers.single import Single
+from otspec.solvers.release import Release
+from otspec.solvers.rules import RRS, RSD, KSeq, Naive, Single, SpecHub
 from otspec.solvers.slackness import Slackness
-from otspec.solvers.spechub import SpecHub
-from otspec.solvers.sweep import Sweep
 
 __all__ = [
     "LP",
@@ -24,16 +19,16 @@ __all__ = [
     "RSD",
     "Canonical",
     "ClosedForm",
+    "EarliestDeadline",
     "GlobalResolution",
     "Interval",
     "KSeq",
-    "Layered",
+    "Luce",
     "MaxFlow",
     "Naive",
     "Polymatroid",
-    "Race",
+    "Release",
     "Single",
     "Slackness",
     "SpecHub",
-    "Sweep",
 ]

@@ -8,20 +8,21 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.sparse import csr_array
 
-from otspec.certificate import optimum, pick_weights
+from otspec.certificate import optimum
 from otspec.extras import require
 from otspec.plans import Pick, PickTable
 from otspec.problem import Problem
-from otspec.registry import Solution, Stopped, register
 from otspec.results import Status
+from otspec.schemes.draft_sets import pick_weights
+from otspec.solver import Solution, Stopped, register
+from otspec.solvers.base import SolverBase, cells_at_most, refuse_above
 from otspec.solvers.lp import SCALE
-from otspec.solvers.sizes import cells_at_most, refuse_above
 from otspec.tolerances import TOL
 
 
 @register("canonical")
 @dataclass(frozen=True)
-class Canonical:
+class Canonical(SolverBase):
     """Importance sampling followed by one-draft verification [khisti2025multi; thomas2025global, eq. (19)].
 
     Maximises the sum over tokens of min(p, g), where g is the law of the draft picked with weights
@@ -42,19 +43,12 @@ class Canonical:
     tol: float = TOL
     max_cells: int = 20_000
 
-    name: ClassVar[str]
-    exact: ClassVar[bool] = True
     schemes: ClassVar[str] = "any whose draft sets can be listed"
-    variants: ClassVar[tuple[str, ...]] = ()
 
     @property
     def packages(self) -> tuple[str, ...]:
         """Optional packages that the solver needs."""
         return ("cvxpy", "highspy") if self.backend == "HIGHS" else ("cvxpy",)
-
-    def supports(self, problem: Problem) -> str | None:
-        """Every problem, up to its size."""
-        return None
 
     def __call__(self, problem: Problem) -> Solution:
         """Solve eq. (19); the plan picks with the weights found."""

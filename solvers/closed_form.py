@@ -13,14 +13,15 @@ from otspec.errors import ProblemError
 from otspec.laws import FloatArray, IntArray
 from otspec.plans import Pick
 from otspec.problem import Problem
-from otspec.registry import Solution, register
-from otspec.schemes import LastDrawn
+from otspec.schemes import FixedPlusOne
+from otspec.solver import Solution, register
+from otspec.solvers.base import SolverBase
 from otspec.tolerances import TOL
 
 
 @register("closed_form")
 @dataclass(frozen=True)
-class ClosedForm:
+class ClosedForm(SolverBase):
     """Greedy drafts [hu2025towards], top-n drafts and single drafts: one line of arithmetic per token.
 
     In all three only the last draft is random, with a law q.  The rule of the literature is to verify it as a single
@@ -36,22 +37,18 @@ class ClosedForm:
 
     tol: float = TOL
 
-    name: ClassVar[str]
-    exact: ClassVar[bool] = True
     schemes: ClassVar[str] = "greedy, top-n, and any with n = 1"
-    variants: ClassVar[tuple[str, ...]] = ()
-    packages: ClassVar[tuple[str, ...]] = ()
 
     def supports(self, problem: Problem) -> str | None:
         """Every problem of which only the last draft is random."""
-        if isinstance(problem.scheme, LastDrawn) or problem.n == 1:
+        if isinstance(problem.scheme, FixedPlusOne) or problem.n == 1:
             return None
         name = type(problem.scheme).__name__
         return f"closed_form takes otspec.Greedy, otspec.TopK and single drafts, not {problem.n} drafts of {name}"
 
     def __call__(self, problem: Problem) -> Solution:
         """Solve in O(V); the plan picks the last draft, or a fixed one in its place."""
-        if isinstance(problem.scheme, LastDrawn):
+        if isinstance(problem.scheme, FixedPlusOne):
             rule = LastOrFixed(problem.p, problem.scheme.last, problem.scheme.fixed)
         else:
             rule = LastOrFixed(problem.p, single_draft_law(problem), np.empty(0, dtype=np.int64))

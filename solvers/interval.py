@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from otspec.interval.lottery import memory, room_for, solve_and_certify, trim
-from otspec.interval.pick_place import PlaceRule
+from otspec.kernels.interval.lottery import memory, room_for, solve_and_certify, trim
 from otspec.plans import Pick
+from otspec.plans.place_rule import PlaceRule
 from otspec.problem import Problem
-from otspec.registry import Solution, register
-from otspec.schemes import IID
+from otspec.schemes import IID, DraftScheme
+from otspec.solver import Solution, register
+from otspec.solvers.base import SolverBase
 from otspec.tolerances import TOL
 
 
 @register("interval")
 @dataclass(frozen=True)
-class Interval:
+class Interval(SolverBase):
     """One sort, one concave majorant, one pass: exact for n i.i.d. drafts, whatever n and the vocabulary.
 
     Every token owns a place on [0, 1] and may share it with the tokens of its block by lottery; every draft shows a
@@ -30,17 +31,9 @@ class Interval:
 
     tol: float = TOL
 
-    name: ClassVar[str]
-    exact: ClassVar[bool] = True
     schemes: ClassVar[str] = "i.i.d. drafts"
-    variants: ClassVar[tuple[str, ...]] = ()
-    packages: ClassVar[tuple[str, ...]] = ()
-
-    def supports(self, problem: Problem) -> str | None:
-        """Every problem with i.i.d. drafts."""
-        if isinstance(problem.scheme, IID):
-            return None
-        return f"interval takes i.i.d. drafts (otspec.IID), not {type(problem.scheme).__name__}"
+    takes: ClassVar[tuple[type[DraftScheme], ...]] = (IID,)
+    drawn_by: ClassVar[str] = "otspec.IID"
 
     def __call__(self, problem: Problem) -> Solution:
         """Solve in O(V log V); the plan picks by places and lotteries."""

@@ -12,10 +12,10 @@ from otspec.extras import require
 from otspec.laws import FloatArray, IntArray
 from otspec.plans import Coupling
 from otspec.problem import Problem
-from otspec.registry import Solution, Stopped, register
 from otspec.results import Status
 from otspec.schemes import DraftSets
-from otspec.solvers.sizes import cells_at_most, refuse_above
+from otspec.solver import Solution, Stopped, register
+from otspec.solvers.base import SolverBase, cells_at_most, refuse_above
 from otspec.tolerances import TOL
 
 SCALE = 2.0**20
@@ -24,7 +24,7 @@ SCALE = 2.0**20
 
 @register("lp")
 @dataclass(frozen=True)
-class LP:
+class LP(SolverBase):
     """The optimal transport linear program, by HiGHS [sun2023spectr; thomas2025global, eq. (1)-(3)].
 
     Parameters
@@ -46,8 +46,6 @@ class LP:
     max_cells: int = 100_000
     time_limit_s: float = 600.0
 
-    name: ClassVar[str]
-    exact: ClassVar[bool] = True
     schemes: ClassVar[str] = "any whose draft sets can be listed"
     variants: ClassVar[tuple[str, ...]] = ("lp:form=full",)
 
@@ -59,10 +57,6 @@ class LP:
     def packages(self) -> tuple[str, ...]:
         """Optional packages that the solver needs."""
         return ("highspy",)
-
-    def supports(self, problem: Problem) -> str | None:
-        """Every problem, up to its size."""
-        return None
 
     def __call__(self, problem: Problem) -> Solution:
         """Build and solve the program; the plan is its primal solution."""

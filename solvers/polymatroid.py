@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import ClassVar
 
-from otspec.nearest_base import OrderLottery, Search, Wanted
 from otspec.plans import Pick
 from otspec.problem import Problem
-from otspec.registry import Solution, register
+from otspec.solver import Solution, register
+from otspec.solvers.base import SolverBase
+from otspec.solvers.minimum_norm_point import OrderMixtureRule, Search, Wanted
 from otspec.tolerances import TOL
 
 
 @register("polymatroid")
 @dataclass(frozen=True)
-class Polymatroid:
+class Polymatroid(SolverBase):
     """Minimum-norm point of the base polytope: any draft scheme, at any size, with a certified gap at every step.
 
     The law of the pick nearest to p is sought as a mixture of priority orders [wolfe1976finding;
@@ -36,22 +36,12 @@ class Polymatroid:
     max_steps: int = 1000
     max_seconds: float = 60.0
 
-    name: ClassVar[str]
-    exact: ClassVar[bool] = True
-    schemes: ClassVar[str] = "any"
-    variants: ClassVar[tuple[str, ...]] = ()
-    packages: ClassVar[tuple[str, ...]] = ()
-
-    def supports(self, problem: Problem) -> str | None:
-        """Every problem."""
-        return None
-
     def __call__(self, problem: Problem) -> Solution:
         """Step until the gap is certified, or a limit is met, or rounding hides all progress."""
         deadline = time.perf_counter() + self.max_seconds
         compact = problem.compact()
         search = Search(compact.problem.scheme, Wanted.of(compact.problem))
         search.run(0.999 * self.tol, self.max_steps, deadline)  # the plan adds its law up anew
-        rule = OrderLottery.of(search.best, search.wanted.order, compact.tokens, problem.vocab)
+        rule = OrderMixtureRule.of(search.best, search.wanted.order, compact.tokens, problem.vocab)
         sizes = {"tokens": compact.tokens.size, "steps": search.steps, "orders": len(search.best.atoms)}
         return Solution(Pick(problem, rule, search.bound), sizes)

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from otspec.certificate import Optimum, optimum
-from otspec.flow import Network
+from otspec.kernels.max_flow import Network
 from otspec.laws import BoolArray, FloatArray, IntArray, as_drafts
 from otspec.plans import Coupling
 from otspec.plans.figures import residual_law
 from otspec.problem import Problem
-from otspec.registry import Solution, register
 from otspec.schemes import DraftSets
-from otspec.solvers.flow_engines import ENGINES, FlowSolver
-from otspec.solvers.sizes import cells_at_most, refuse_above
+from otspec.solver import Solution, register
+from otspec.solvers.base import cells_at_most, refuse_above
+from otspec.solvers.max_flow.engines import ENGINES, FlowSolver
 
 
 @register("slackness")
@@ -29,7 +29,7 @@ class Slackness(FlowSolver):
     H*, for the proposal g of `otspec.optimum`, is feasible because the tokens outside H* are tight for g.  So each
     tuple truly needs one system only, for any draft scheme.
 
-    The settings are those of `otspec.solvers.flow_engines.FlowSolver`; max_cells limits both systems together.
+    The settings are those of `otspec.solvers.max_flow.engines.FlowSolver`; max_cells limits both systems together.
     """
 
     def __call__(self, problem: Problem) -> Solution:

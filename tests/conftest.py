@@ -7,9 +7,9 @@ import os
 
 import pytest
 
+from otspec.catalogue import get
 from otspec.extras import missing
-from otspec.registry import get
-from otspec.solvers.flow_engines import ENGINES, PACKAGES
+from otspec.solvers.max_flow.engines import ENGINES, PACKAGES
 from tests.spellings import exact_spellings
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from otspec.flow import Network
+from otspec.kernels.max_flow import Network
 from tests.oracles import Floats
 
 

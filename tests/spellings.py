@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from otspec import available
-from otspec.registry import SolverInfo
-from otspec.solvers.flow_engines import ENGINES
+from otspec.catalogue import SolverInfo
+from otspec.solvers.max_flow.engines import ENGINES
 
 
 def exact_spellings() -> list[str]:

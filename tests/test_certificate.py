@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from otspec import IID, Problem, Table, optimum
-from otspec.certificate import pick_law, pick_weights
+from otspec.schemes.draft_sets import pick_law, pick_weights
 from tests.instances import KNOWN, P4, Q4, SMALL, VARIED, Instance, Known, peaked_problem, sample_of_each
 from tests.oracles import hit_function, mass_function, optimal_acceptance
 

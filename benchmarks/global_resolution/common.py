@@ -8,10 +8,10 @@ import numpy as np
 
 import otspec
 from benchmarks.reporting import Record
-from otspec.cli.console import progress_bar
 from otspec.data import Position, Source
 from otspec.laws import FloatArray
 from otspec.problem import Problem
+from otspec.reporting.console import progress_bar
 from otspec.schemes import IID, Greedy
 
 KS = (10, 100, 1000, 10_000, 0)

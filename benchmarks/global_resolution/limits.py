@@ -18,8 +18,8 @@ from benchmarks.global_resolution.measured import RESOLUTION, measure
 from otspec.bench import Cell
 from otspec.bench.records import RunFolder
 from otspec.bench.report import TextTable
-from otspec.cli.console import console
 from otspec.laws import BoolArray, FloatArray
+from otspec.reporting.console import console
 
 LIMITS_MS = (10.0, 100.0)
 BASELINES = {"lp": "General LP", "max_flow": "Max-flow"}

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from otspec.bench import Benchmark, Cell, run
 from otspec.bench.records import RunFolder
-from otspec.cli.console import progress_bar
 from otspec.data import open_source
+from otspec.reporting.console import progress_bar
 
 RESOLUTION = ("global_resolution", "global_resolution:tau=1e-4")
 

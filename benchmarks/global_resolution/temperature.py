@@ -18,12 +18,12 @@ import otspec
 from benchmarks.global_resolution.common import KS, NS, acceptances, compact_laws, label, mean
 from benchmarks.reporting import Record, finish, options, pyplot
 from otspec.bench.report import TextTable
-from otspec.cli.console import progress_bar
 from otspec.data import Source
-from otspec.front_door import warm_up
 from otspec.laws import IntArray
-from otspec.registry import Stopped
+from otspec.reporting.console import progress_bar
+from otspec.solver import Stopped
 from otspec.solvers import GlobalResolution, Interval
+from otspec.solving import warm_up
 
 TEMPERATURES = (0.2, 0.4, 0.6, 0.8)
 WITH_ONE = (*TEMPERATURES, 1.0)

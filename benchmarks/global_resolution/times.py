@@ -13,7 +13,7 @@ from otspec.bench.driver import processor
 from otspec.bench.published import PUBLISHED
 from otspec.bench.report import failures_table, markdown_report, published_table, results_table
 from otspec.bench.summary import summarise
-from otspec.cli.console import console
+from otspec.reporting.console import console
 
 SOLVERS = ("lp", "max_flow", "slackness", *RESOLUTION, "interval")
 SETTINGS = tuple(PUBLISHED["llama3"][1])

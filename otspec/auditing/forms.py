@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from otspec.auditing.cases import Case, required
+from otspec.catalogue import get
 from otspec.errors import ProblemError
 from otspec.extras import require
-from otspec.front_door import solve
 from otspec.laws import FloatArray, IntArray, draw
 from otspec.plans import Plan
 from otspec.problem import Problem
-from otspec.registry import Solver, get
+from otspec.solver import Solver
+from otspec.solving import solve
 
 
 class Form(StrEnum):

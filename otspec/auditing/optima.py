@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from otspec.auditing.cases import Case
+from otspec.certificate import upper_bound
 from otspec.problem import Problem
 from otspec.schemes import IID, DraftScheme
 
@@ -18,6 +19,4 @@ def optimum_iid(case: Case) -> float | None:
 
 
 def _bound(case: Case, scheme: DraftScheme) -> float:
-    from otspec.solvers.rules import upper_bound  # late, because the package exports the audit and solvers import it
-
     return min(upper_bound(Problem(case.p, scheme)), 1.0)

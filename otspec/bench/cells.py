@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from otspec.catalogue import available, get
 from otspec.errors import MissingExtra
 from otspec.extras import WAYS_OUT, missing
 from otspec.problem import Problem
-from otspec.registry import available, get
 from otspec.schemes import IID
 
 PROBE = Problem(np.array([0.5, 0.3, 0.2]), IID(np.array([0.2, 0.3, 0.5]), 2))

@@ -16,12 +16,12 @@ import torch
 from otspec.bench.cells import every_solver
 from otspec.bench.driver import processor
 from otspec.bench.records import Record, RecordFolder
-from otspec.decode.methods import METHODS, Decode, decoder, lossless, method_of, rule, warm_up
+from otspec.catalogue import available
+from otspec.decode.methods.catalogue import METHODS, Decode, decoder, lossless, method_of, rule, warm_up
 from otspec.decode.metrics import Metrics
-from otspec.decode.models import Models, batch_of
-from otspec.decode.verification import JOINT
+from otspec.decode.models.loading import Models, batch_of
+from otspec.decode.verifiers import JOINT
 from otspec.extras import installed
-from otspec.registry import available
 from otspec.results import SolveError
 
 CHAIN = "/"
@@ -30,7 +30,7 @@ CHAIN = "/"
 SPELT = {
     "global_resolution": f"global_resolution{CHAIN}naive",
     "polymatroid": "polymatroid:tol=1e-6",
-    "race": "race:tol=1e-6",
+    "luce": "luce:tol=1e-6",
 }
 """Solvers that would soon fail as they are: the one with the fallback of its paper, the others with a wider gap."""
 
@@ -40,7 +40,7 @@ class DecodingCell:
     """One way to decode: a rule of our trees of K paths, or another method."""
 
     method: str
-    """A name of `otspec.decode.methods.METHODS`."""
+    """A name of `otspec.decode.methods.catalogue.METHODS`."""
     rule: str = ""
     """Spelling of the rule of a multi-draft method."""
     paths: int = 0

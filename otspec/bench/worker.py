@@ -11,13 +11,14 @@ import numpy as np
 
 from otspec.bench.cells import Cell
 from otspec.bench.records import Record
+from otspec.catalogue import get
 from otspec.certificate import optimum
 from otspec.data import Source
-from otspec.front_door import solve, warm_up
 from otspec.laws import IntArray
 from otspec.problem import Problem
-from otspec.registry import Stopped, TupleSolver, get
 from otspec.results import Status
+from otspec.solver import Stopped, TupleSolver
+from otspec.solving import solve, warm_up
 
 
 def serve(connection: Connection, source: Source, seed: int) -> None:
@@ -70,7 +71,7 @@ def measure(cell: Cell, index: int, problem: Problem, drafts: IntArray, timed: C
             result.plan.conditional(drafts)
         wall_s = time.perf_counter() - started
         timed(wall_s)
-        solved = result.delivered
+        solved = result.success
     best = optimum(problem)
     plan = result.plan
     return {

@@ -11,10 +11,10 @@ from otspec.auditing import AuditVerdict
 from otspec.auditing import audit as run
 from otspec.auditing.cases import SCHEMES
 from otspec.auditing.forms import Form
-from otspec.cli.console import console, progress_bar
+from otspec.catalogue import available
 from otspec.cli.loading import load
 from otspec.errors import ProblemError
-from otspec.registry import available
+from otspec.reporting.console import console, progress_bar
 
 EXIT = {AuditVerdict.LOSSLESS: 0, AuditVerdict.NOT_LOSSLESS: 1, AuditVerdict.INCONCLUSIVE: 3}
 

@@ -14,9 +14,9 @@ from otspec.bench.records import RunFolder
 from otspec.bench.report import failures_table, markdown_report, overview_table, published_table, results_table
 from otspec.bench.summary import summarise
 from otspec.cli.bench_decode import bench_decode
-from otspec.cli.console import console, numbers, progress_bar
 from otspec.data import NAMES, open_source
 from otspec.extras import require
+from otspec.reporting.console import console, numbers, progress_bar
 
 app = typer.Typer(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 app.command("decode")(bench_decode)

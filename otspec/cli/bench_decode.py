@@ -10,11 +10,11 @@ import typer
 from otspec.bench.driver import processor
 from otspec.bench.records import RecordFolder
 from otspec.bench.report import markdown_report
-from otspec.cli.console import console, numbers, progress_bar
 from otspec.cli.decode import DEVICE, DTYPE, MODEL, progress_as_ours
 from otspec.cli.prompts import FORMAT, read_prompts
 from otspec.errors import DataError
 from otspec.extras import require
+from otspec.reporting.console import console, numbers, progress_bar
 
 if TYPE_CHECKING:
     from otspec.bench.decoding import DecodingBenchmark
@@ -60,7 +60,7 @@ def bench_decode(
     if texts is None and target != "shipped":
         raise DataError(f"no prompts for {target}; pass --prompts FILE")
     from otspec.bench.decoding import DecodingBenchmark, decoding_grid, every_rule, held_out, run
-    from otspec.decode.models import encode, load_models
+    from otspec.decode.models.loading import encode, load_models
 
     rules, left_out = every_rule() if solver == "all" else (_words(solver), [])
     cells = decoding_grid(numbers("--paths", paths), rules, _words(baselines))

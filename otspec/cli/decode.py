@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from otspec.cli.console import console, errors, numbers, progress_bar
 from otspec.cli.prompts import FORMAT, gather
 from otspec.errors import ProblemError
+from otspec.reporting.console import console, errors, numbers, progress_bar
 from otspec.results import SolveError
 
 if TYPE_CHECKING:
@@ -65,9 +65,9 @@ def decode(
     them node by node by optimal transport.  All methods but typical leave the law of the text as it is.
     """
     texts = gather(prompt or [], prompts)
-    from otspec.decode.methods import decoder, lossless, method_of, rule, warm_up
+    from otspec.decode.methods.catalogue import decoder, lossless, method_of, rule, warm_up
     from otspec.decode.metrics import Metrics
-    from otspec.decode.models import batch_of, encode, load_models
+    from otspec.decode.models.loading import batch_of, encode, load_models
 
     given: dict[str, Any] = {
         "paths": paths,

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from otspec.cli.console import console, progress_bar
 from otspec.data import NAMES, check_positions, open_source, write_npz
 from otspec.errors import DataError
+from otspec.reporting.console import console, progress_bar
 
 
 def generate(

@@ -11,10 +11,10 @@ import typer
 from rich.table import Table as RichTable
 
 import otspec
-from otspec.cli.console import console, progress_bar
+from otspec.catalogue import get
 from otspec.data import NAMES, check_positions, open_source
-from otspec.front_door import warm_up
-from otspec.registry import get
+from otspec.reporting.console import console, progress_bar
+from otspec.solving import warm_up
 
 COLUMNS = ("position", "solver", "status", "acceptance", "bound", "gap", "deviation", "ms")
 Value = float | int | str | None
@@ -76,7 +76,7 @@ def _line(index: int, result: otspec.Result) -> dict[str, Value]:
     return {
         "position": index,
         "solver": result.stats.solver,
-        "solved": result.delivered,
+        "solved": result.success,
         "status": result.status.name,
         "acceptance": None if plan is None else plan.acceptance,
         "bound": None if plan is None else plan.bound,

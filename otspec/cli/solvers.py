@@ -9,11 +9,10 @@ import typer
 from rich.table import Table as RichTable
 
 from otspec.bench.report import TextTable
-from otspec.cli.console import console
+from otspec.catalogue import SolverInfo, available, get
 from otspec.extras import WAYS_OUT
-from otspec.front_door import default_solver
 from otspec.problem import Problem
-from otspec.registry import SolverInfo, available, get
+from otspec.reporting.console import console
 from otspec.schemes import (
     IID,
     DraftScheme,
@@ -25,6 +24,7 @@ from otspec.schemes import (
     TopK,
     WithoutReplacement,
 )
+from otspec.solving import default_solver
 
 Q = np.array([0.4, 0.3, 0.2, 0.1])
 EXAMPLES: dict[str, DraftScheme] = {

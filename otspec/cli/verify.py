@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
-from otspec.cli.console import console, progress_bar
 from otspec.errors import DataError
 from otspec.proofs_check import SOURCES, Claim, Evidence, check, report
+from otspec.reporting.console import console, progress_bar
 
 CLAIMS = {claim.id: claim for source in SOURCES for claim in source.claims}
 

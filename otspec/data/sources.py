@@ -9,7 +9,7 @@ from otspec.data.position import Source
 from otspec.data.profiles import PROFILES, ProfileSource
 
 RECORDED = {"shipped": Path(__file__).parent / "shipped.npz"}
-"""Files of recorded positions that come with the package, by name; see `otspec.decode.shipped.record`."""
+"""Files of recorded positions that come with the package, by name; see `benchmarks.shipped_pair.record`."""
 NAMES = (*PROFILES, *RECORDED)
 """Every profile, synthetic or recorded."""
 

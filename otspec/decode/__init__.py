@@ -1,7 +1,7 @@
 """Lossless multi-draft decoding of transformers models, with any solver plugged in.
 
 `generate` is the function to call, `multi_draft` the same for transformers' own ``generate(custom_generate=...)``;
-`run` decodes with any `Strategy`, those of `baselines` among them.  Needs torch and transformers.
+`run` decodes with any `Strategy`, those of ``methods` among them.  Needs torch and transformers.
 
 Inside, from the outside in: `generation`, `harness` (one run), `loop` (one step), and what a step is made of: `drafter`
 (trees from the draft model), `target` (one pass over them), `laws` (to the host in one copy), `verification`, and
@@ -14,12 +14,13 @@ from otspec.extras import require
 require("torch")
 require("transformers")
 
-from otspec.decode.draft_laws import DRAFT_LAWS  # noqa: E402  after the packages that it needs
+from otspec.decode.drafters.draft_laws import DRAFT_LAWS  # noqa: E402  after the packages that it needs
 from otspec.decode.generation import MultiDraftOutput, generate, multi_draft  # noqa: E402
 from otspec.decode.harness import Generation, run  # noqa: E402
+from otspec.decode.methods.multi_draft import MultiDraft  # noqa: E402
 from otspec.decode.metrics import Metrics  # noqa: E402
-from otspec.decode.strategy import MultiDraft, Strategy  # noqa: E402
-from otspec.decode.verification import BY_PLAN, JOINT  # noqa: E402
+from otspec.decode.strategy import Strategy  # noqa: E402
+from otspec.decode.verifiers import BY_PLAN, JOINT  # noqa: E402
 
 __all__ = [
     "BY_PLAN",

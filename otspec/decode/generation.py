@@ -13,10 +13,10 @@ from transformers.generation.utils import GenerateDecoderOnlyOutput
 
 from otspec.decode.harness import Generation, decode, run
 from otspec.decode.loop import Streamer
+from otspec.decode.methods.multi_draft import MultiDraft
 from otspec.decode.metrics import Metrics
-from otspec.decode.pairing import check_pair
-from otspec.decode.strategy import MultiDraft
-from otspec.decode.verification import Rule
+from otspec.decode.models.pairing import check_pair
+from otspec.decode.verifiers import Rule
 from otspec.errors import ProblemError
 
 

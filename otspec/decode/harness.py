@@ -16,10 +16,10 @@ from transformers import (
     StopStringCriteria,
 )
 
-from otspec.decode.context import positions, sliding_window, vocabulary
 from otspec.decode.loop import Decoder, Streamer
 from otspec.decode.metrics import Metrics
-from otspec.decode.pairing import check_pair
+from otspec.decode.models.context import positions, sliding_window, vocabulary
+from otspec.decode.models.pairing import check_pair
 from otspec.decode.sampling import Sampling
 from otspec.decode.strategy import Strategy
 from otspec.decode.text import Ending, Text, texts_of

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from otspec.decode.tree import DraftTree
 from otspec.laws import FloatArray, IntArray, as_law
 from otspec.paths import Tree
+from otspec.paths.topology import Topology
 
 
 class Rows(NamedTuple):
@@ -46,7 +46,7 @@ class LocalTree(NamedTuple):
     """Vocabulary ids of the tree's tokens."""
 
 
-def local_trees(trees: Sequence[DraftTree], laws: Rows) -> list[LocalTree]:
+def local_trees(trees: Sequence[Topology], laws: Rows) -> list[LocalTree]:
     """Trees for verification, each over the tokens to which a law at one of its nodes gives a probability.
 
     Parameters
@@ -76,7 +76,7 @@ def _narrow(rows: Rows, own: IntArray) -> tuple[IntArray, FloatArray]:
     return tokens, laws
 
 
-def _local(tree: DraftTree, tokens: IntArray, laws: FloatArray) -> LocalTree:
+def _local(tree: Topology, tokens: IntArray, laws: FloatArray) -> LocalTree:
     target = np.array([as_law("target", law) for law in laws[: tree.nodes]])
     draft = np.array([as_law("draft", law) for law in laws[tree.nodes :]])
     token = np.append(-1, np.searchsorted(tokens, tree.token[1:]))

@@ -10,18 +10,18 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from otspec.decode.context import positions, vocabulary
-from otspec.decode.drafter import Drafter, Drafts
+from otspec.decode.drafters.model import Drafter, Drafts
 from otspec.decode.laws import local_trees, to_host
 from otspec.decode.metrics import Clock, Metrics
+from otspec.decode.models.context import positions, vocabulary
+from otspec.decode.models.target import Target
 from otspec.decode.sampling import Prefix, Sampling
-from otspec.decode.shape import Shape
-from otspec.decode.target import Target
 from otspec.decode.text import Ending, Text
-from otspec.decode.tree import DraftTree
-from otspec.decode.verification import verify
+from otspec.decode.verifiers import verify
 from otspec.laws import IntArray
 from otspec.paths import PathVerifier
+from otspec.paths.shape import Shape
+from otspec.paths.topology import Topology
 
 
 class Streamer(Protocol):
@@ -111,10 +111,10 @@ class Decoder:
             if depth > 0:
                 with clock.on_device("draft"):
                     return self.drafter.draft(tokens, int(depth))
-        root = DraftTree.merge(Shape(()), np.empty(0, dtype=np.int64))
+        root = Topology.merge(Shape(()), np.empty(0, dtype=np.int64))
         return Drafts([root] * len(tokens), torch.empty(0, vocabulary(self.target), device=self.target.device))
 
-    def _prefixes(self, going: Sequence[Text], trees: Sequence[DraftTree]) -> list[Prefix]:
+    def _prefixes(self, going: Sequence[Text], trees: Sequence[Topology]) -> list[Prefix]:
         """The texts after which the target gives its laws, where anyone looks at them."""
         if not self.sampling.reads_text:
             return []

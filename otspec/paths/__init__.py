@@ -11,7 +11,7 @@ from otspec.paths.enumeration import PathLaw, path_law
 from otspec.paths.nested import GreedyMultiPath, Nested
 from otspec.paths.pick_by_plan import PickByPlan
 from otspec.paths.pick_then_block import PickThenBlock
-from otspec.paths.protocol import PathVerdict, PathVerifier
+from otspec.paths.protocol import PathVerification, PathVerifier
 from otspec.paths.synthetic import REGIMES, Regime, scattered, synthetic
 from otspec.paths.token_wise import TokenWise
 from otspec.paths.traversal import Traversal
@@ -25,7 +25,7 @@ __all__ = [
     "Model",
     "Nested",
     "PathLaw",
-    "PathVerdict",
+    "PathVerification",
     "PathVerifier",
     "PickByPlan",
     "PickThenBlock",

@@ -10,7 +10,7 @@ import numpy as np
 
 from otspec.jit import jit
 from otspec.laws import FloatArray, IntArray, draw
-from otspec.paths.protocol import PathVerdict
+from otspec.paths.protocol import PathVerification
 from otspec.paths.tree import Tree
 
 
@@ -77,7 +77,7 @@ class PickVerifier(ABC):
     def picks(self, tree: Tree) -> tuple[FloatArray, list[FloatArray]]:
         """Exact probability of picking each path given the tree, shape (K,), and the proposal laws along each."""
 
-    def verify(self, tree: Tree, rng: np.random.Generator) -> PathVerdict:
+    def verify(self, tree: Tree, rng: np.random.Generator) -> PathVerification:
         """Accept a prefix and draw the token after it."""
         path, proposal = self.pick(tree, rng)
         nodes = tree.node[path]
@@ -85,7 +85,7 @@ class PickVerifier(ABC):
         accepted = tree.length
         while accepted > 0 and rng.random() >= keep[accepted]:
             accepted -= 1
-        return PathVerdict(
+        return PathVerification(
             int(nodes[accepted]), accepted, int(draw(after(tree, path, proposal, weight, accepted), rng))
         )
 

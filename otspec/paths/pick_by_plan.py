@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from otspec.front_door import solve
 from otspec.laws import FloatArray, IntArray, draw
 from otspec.paths.block import Picked, PickVerifier
 from otspec.paths.tree import Tree
 from otspec.plans import Coupling, Pick, canonical_decomposition
 from otspec.problem import Problem
-from otspec.registry import Solver
 from otspec.schemes import DraftScheme
+from otspec.solver import Solver
+from otspec.solving import solve
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from otspec.laws import FloatArray
 from otspec.paths.tree import Tree
 
 
-class PathVerdict(NamedTuple):
+class PathVerification(NamedTuple):
     """What comes out of the verification of one tree: ``tree.prefix(node)``, then `token`."""
 
     node: int
@@ -33,7 +33,7 @@ class PathVerifier(Protocol):
     def exchangeable(self) -> bool:
         """Whether the order of the paths does not matter."""
 
-    def verify(self, tree: Tree, rng: np.random.Generator) -> PathVerdict:
+    def verify(self, tree: Tree, rng: np.random.Generator) -> PathVerification:
         """Accept a prefix and draw the token after it."""
 
     def stop_law(self, tree: Tree) -> FloatArray:

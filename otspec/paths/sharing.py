@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from otspec.interval.lottery import LEVEL
-from otspec.interval.ratio_sort import sort_by_ratio
 from otspec.jit import jit
+from otspec.kernels.interval.lottery import LEVEL
+from otspec.kernels.interval.ratio_sort import sort_by_ratio
+from otspec.kernels.majorant import concave_blocks
 from otspec.laws import FloatArray, IndexArray, IntArray
-from otspec.majorant import concave_blocks
 from otspec.paths.labels import LEAST, Label, Places
 
 FINEST = 2.0**-8

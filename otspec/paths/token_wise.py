@@ -8,14 +8,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from otspec.front_door import solve
 from otspec.laws import FloatArray, IntArray
-from otspec.paths.protocol import PathVerdict
+from otspec.paths.protocol import PathVerification
 from otspec.paths.tree import Tree
 from otspec.plans import Plan
 from otspec.problem import Problem
-from otspec.registry import Solver
 from otspec.schemes import IID, DraftScheme
+from otspec.solver import Solver
+from otspec.solving import solve
 
 Solvers = str | Solver | Sequence[str | Solver] | None
 """What `otspec.solve` takes: a solver, a chain of them, or None for the solver of choice."""
@@ -53,7 +53,7 @@ class TokenWise:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_plan", _Remembered(self.solver, self.scheme, self.remember))
 
-    def verify(self, tree: Tree, rng: np.random.Generator) -> PathVerdict:
+    def verify(self, tree: Tree, rng: np.random.Generator) -> PathVerification:
         """Accept token by token while a path agrees with the output."""
         node, alive = 0, np.arange(tree.count)
         for accepted in range(tree.length):
@@ -61,9 +61,9 @@ class TokenWise:
             token = self._plan(tree.target[node], tree.draft[node], drafts.size).sample(drafts, rng)
             alive = alive[tree.token[tree.node[alive, accepted + 1]] == token]
             if not alive.size:
-                return PathVerdict(node, accepted, token)
+                return PathVerification(node, accepted, token)
             node = int(tree.node[alive[0], accepted + 1])
-        return PathVerdict(node, tree.length, int(rng.choice(tree.target.shape[1], p=tree.target[node])))
+        return PathVerification(node, tree.length, int(rng.choice(tree.target.shape[1], p=tree.target[node])))
 
     def stop_law(self, tree: Tree) -> FloatArray:
         """Exact law of the verdict given the tree, shape (N, V)."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from otspec.laws import FloatArray, draw
-from otspec.paths.protocol import PathVerdict
+from otspec.paths.protocol import PathVerification
 from otspec.paths.tree import Tree
 
 
@@ -24,7 +24,7 @@ class Traversal:
         """The order in which siblings were drafted matters."""
         return False
 
-    def verify(self, tree: Tree, rng: np.random.Generator) -> PathVerdict:
+    def verify(self, tree: Tree, rng: np.random.Generator) -> PathVerification:
         """Descend along the first path; go up and on to the next sibling wherever a node is refused."""
         verdict = self._visit(tree, 0, 1.0, 0, rng)
         assert verdict is not None, "the root accepts with probability 1"
@@ -36,7 +36,9 @@ class Traversal:
         self._spread(tree, 0, 1.0, 1.0, law)
         return law
 
-    def _visit(self, tree: Tree, node: int, weight: float, depth: int, rng: np.random.Generator) -> PathVerdict | None:
+    def _visit(
+        self, tree: Tree, node: int, weight: float, depth: int, rng: np.random.Generator
+    ) -> PathVerification | None:
         """The verdict, if it falls in the subtree of the node."""
         sibling = _Siblings(tree, node, weight)
         for child in tree.children[node]:
@@ -45,7 +47,7 @@ class Traversal:
                 return verdict
             sibling.refuse(tree.token[child])
         if rng.random() < sibling.weight:
-            return PathVerdict(node, depth, int(draw(sibling.target, rng)))
+            return PathVerification(node, depth, int(draw(sibling.target, rng)))
         return None
 
     def _spread(self, tree: Tree, node: int, weight: float, chance: float, law: FloatArray) -> float:

@@ -4,13 +4,13 @@ from otspec.plans.coupling import Coupling
 from otspec.plans.match import Match
 from otspec.plans.pick import Pick, PickRule, PickTable, canonical_decomposition
 from otspec.plans.protocol import Plan
-from otspec.plans.sequential import FixedTests, Misapplied, Sequential, SequentialRule
+from otspec.plans.sequential import BiasedPlan, FixedTests, Sequential, SequentialRule
 
 __all__ = [
+    "BiasedPlan",
     "Coupling",
     "FixedTests",
     "Match",
-    "Misapplied",
     "Pick",
     "PickRule",
     "PickTable",

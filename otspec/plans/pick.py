@@ -8,12 +8,12 @@ from typing import Protocol
 
 import numpy as np
 
-from otspec.certificate import pick_law, pick_weights
 from otspec.laws import FloatArray, IntArray, as_drafts, draw, draw_from_cumulative
 from otspec.plans.coupling import Coupling
 from otspec.plans.figures import Figures, residual_law
 from otspec.problem import Problem
 from otspec.schemes import DraftSets
+from otspec.schemes.draft_sets import pick_law, pick_weights
 
 
 class PickRule(Protocol):

@@ -130,7 +130,7 @@ class _Enumerated(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Misapplied(Sequential):
+class BiasedPlan(Sequential):
     """A sequential rule on drafts of another law than its own: its figures are enumerated, and the output may be off.
 
     A biased rule can accept more often than the optimum allows, so its gap may be negative.

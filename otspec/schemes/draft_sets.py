@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from otspec.errors import ProblemError
-from otspec.laws import FloatArray, IntArray
+from otspec.laws import FloatArray, IntArray, sum_by
 
 PAD = -1
 """Fills the rows of `DraftSets.tokens` to equal length; smaller than every token, so that rows sort as words do."""
@@ -80,3 +80,20 @@ class DraftSets:
                 f"drafts {drafts.tolist()} have probability 0 under the scheme; draw them with its sample()"
             )
         return low
+
+
+def pick_weights(sets: DraftSets, accepted: FloatArray) -> FloatArray:
+    """beta(token | set) of each cell: in proportion to the mass accepted there, uniform where none is.
+
+    This is Theorem 4.1 of [thomas2025global]: it turns any optimal solution of the relaxed transport program into an
+    optimal choice among the drafts.
+    """
+    totals = np.add.reduceat(accepted, sets.indptr[:-1])[sets.owner]
+    sizes = np.diff(sets.indptr)[sets.owner]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(totals > 0, accepted / totals, 1.0 / sizes)
+
+
+def pick_law(sets: DraftSets, weights: FloatArray, vocab: int) -> FloatArray:
+    """Law g, shape (V,), of the draft picked with the given weights per cell."""
+    return sum_by(sets.cells, weights * sets.mass[sets.owner], vocab)

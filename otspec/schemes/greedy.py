@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from otspec.laws import FloatArray, as_count, as_distinct_law, likeliest
-from otspec.schemes.last_drawn import LastDrawn
+from otspec.schemes.fixed_plus_one import FixedPlusOne
 
 
-class Greedy(LastDrawn):
+class Greedy(FixedPlusOne):
     """The n - 1 likeliest tokens of q, and one drawn from the rest of q, renormalised [hu2025towards].
 
     Its optimal transport is single-draft verification against the law of the last draft; the target's mass on the

@@ -20,7 +20,7 @@ MAX_TURNS = 1023
 
 
 @dataclass(frozen=True, eq=False)
-class Arcs(DraftScheme):
+class CircularArcs(DraftScheme):
     """Tokens laid end to end around a circle, as many turns as there are drafts: one uniform point picks them all.
 
     Draft l is the token that covers the point in turn l.  No arc is longer than a turn, so the drafts differ.  The hit
@@ -143,19 +143,19 @@ class Arcs(DraftScheme):
         drafts, probabilities = self.support()
         return np.minimum(sum_by(drafts.ravel(), np.repeat(probabilities, self.n), self.vocab), 1.0)
 
-    def compact(self) -> Arcs:
+    def compact(self) -> CircularArcs:
         reachable = self.reachable()
         always, tokens = np.searchsorted(reachable, self.always), np.searchsorted(reachable, self.tokens)
-        return Arcs(always, tokens, self.ends, reachable.size + 1)
+        return CircularArcs(always, tokens, self.ends, reachable.size + 1)
 
 
-class Systematic(Arcs):
+class Systematic(CircularArcs):
     """Distinct drafts with inclusion probabilities min(1, c q), by systematic sampling [madow1949theory].
 
     One random number picks all n drafts, each token is drafted with probability min(1, c q), c such that these add up
     to n, and there are at most V different sets of drafts where drawing without replacement has binomial(V, n): the
-    transport is solved exactly in O(V log V + n V) (`otspec.solvers.sweep`).  Systematic sampling is classical; as a
-    law of drafts it is our own, and we know of no decoder that uses it.
+    transport is solved exactly in O(V log V + n V) (`otspec.solvers.earliest_deadline`).  Systematic sampling is
+    classical; as a law of drafts it is our own, and we know of no decoder that uses it.
 
     The layout of the tokens is a fixed permutation of their ids, the same in drafting and verifying.  See
     docs/draft_laws.md for what other layouts give.
@@ -194,8 +194,8 @@ def shuffled(vocab: int) -> IntArray:
     return order
 
 
-def lay_out(q: FloatArray, n: int, order: IntArray) -> Arcs:
-    """Arcs of length min(1, c q) turns in the given order of all tokens, c such that they make n turns in all.
+def lay_out(q: FloatArray, n: int, order: IntArray) -> CircularArcs:
+    """CircularArcs of length min(1, c q) turns in the given order of all tokens, c such that they make n turns in all.
 
     Ends are rounded to ticks.  The scheme is the law so rounded, and exact for it; a token whose arc comes out shorter
     than half a tick may have none, and is then never drafted.
@@ -207,8 +207,8 @@ def lay_out(q: FloatArray, n: int, order: IntArray) -> Arcs:
         rest[top[full]] = 0.0
         full += 1
     if full == n:
-        return Arcs(top, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), q.size)
+        return CircularArcs(top, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), q.size)
     reach = np.cumsum(rest[order])
     ends = np.rint(reach / reach[-1] * ((n - full) * TURN)).astype(np.int64)
     has_arc = np.diff(ends, prepend=0) > 0
-    return Arcs(top[:full], order[has_arc], ends[has_arc], q.size)
+    return CircularArcs(top[:full], order[has_arc], ends[has_arc], q.size)

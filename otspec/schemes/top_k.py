@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from otspec.laws import FloatArray, as_count, as_distinct_law, likeliest
-from otspec.schemes.last_drawn import LastDrawn
+from otspec.schemes.fixed_plus_one import FixedPlusOne
 
 
-class TopK(LastDrawn):
+class TopK(FixedPlusOne):
     """The n likeliest tokens of q, always: the siblings of the draft trees of EAGLE-2 and EAGLE-3 [li2024eagle2].
 
     Nothing is random, so q serves to rank tokens and plays no part in the verification.  The optimal rule draws the

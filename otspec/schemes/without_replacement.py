@@ -11,8 +11,8 @@ import numpy as np
 
 from otspec.errors import ProblemError
 from otspec.jit import jit
+from otspec.kernels.arrivals import Nodes, chain
 from otspec.laws import BoolArray, FloatArray, IntArray, as_count, as_drafts, as_law
-from otspec.schemes.arrivals import Nodes, chain
 from otspec.schemes.draft_sets import DraftSets
 from otspec.schemes.protocol import DraftScheme, Support
 
@@ -61,7 +61,7 @@ class WithoutReplacement(DraftScheme):
 
     @cached_property
     def heavy(self) -> BoolArray:
-        """Shape (V,): the n - 1 likeliest tokens, as `otspec.schemes.arrivals` treats them."""
+        """Shape (V,): the n - 1 likeliest tokens, as `otspec.kernels.arrivals` treats them."""
         heavy = np.zeros(self.vocab, dtype=bool)
         heavy[self._likeliest] = True
         return heavy

@@ -13,7 +13,7 @@ from otspec.proofs_check.instances import distinct, iid, law, positive_law, subs
 from otspec.proofs_check.oracles import iid_optimum
 from otspec.proofs_check.search import Descent
 from otspec.schemes import Greedy
-from otspec.solvers.kseq import best_gamma
+from otspec.solvers.rules.kseq import best_gamma
 
 
 def _more_drafts(p: FloatArray, q: FloatArray, n: int) -> float:

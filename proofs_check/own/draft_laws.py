@@ -9,15 +9,15 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy.optimize import brentq, minimize
 
-from otspec.front_door import solve
 from otspec.laws import FloatArray, IntArray, likeliest, sum_by
 from otspec.problem import Problem
 from otspec.proofs_check.claim import Claim, Verdict
 from otspec.proofs_check.instances import distinct, independent, law, pair
 from otspec.proofs_check.oracles import prefixes, psi, psi_independent, token_sets
 from otspec.proofs_check.search import Descent
-from otspec.race import RaceRule
 from otspec.schemes import Greedy, HubPairs, Independent, Systematic, TopK, WithoutReplacement
+from otspec.solvers.luce.rule import LuceRule
+from otspec.solving import solve
 
 Key: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
 KEYS: dict[str, tuple[str, Key, list[list[float]]]] = {
@@ -83,7 +83,7 @@ def _few_sets(p: FloatArray, q: FloatArray, n: int) -> float:
 
 def _sweep(p: FloatArray, q: FloatArray, n: int) -> float:
     problem = Problem(p, Systematic(q, n))
-    plan = solve(problem, "sweep", strict=False).plan
+    plan = solve(problem, "earliest_deadline", strict=False).plan
     if plan is None:
         return -1.0
     drafts, probabilities = problem.scheme.support()
@@ -123,7 +123,7 @@ def _race_law(qs: FloatArray, odds: FloatArray) -> float:
     wins = odds[drafts] / odds[drafts].sum(axis=1, keepdims=True)
     law = sum_by(drafts.ravel(), (mass[:, None] * wins).ravel(), odds.size)
     odds = np.where(qs.any(axis=0), odds, 0.0)
-    return -float(np.abs(RaceRule(Independent(qs), odds).proposal - law).sum())
+    return -float(np.abs(LuceRule(Independent(qs), odds).proposal - law).sum())
 
 
 def _boxed(rng: np.random.Generator) -> dict[str, Any]:
@@ -249,7 +249,7 @@ CLAIMS = (
         _inclusion,
         tol=1e-8,
         cost=5,
-        remark="Arcs end on multiples of 2^-53, and tokens within 1e-9 of a whole turn are given all of it.",
+        remark="CircularArcs end on multiples of 2^-53, and tokens within 1e-9 of a whole turn are given all of it.",
     ),
     Claim(
         "own-systematic-sets",
@@ -261,7 +261,7 @@ CLAIMS = (
         cost=4,
     ),
     Claim(
-        "own-sweep",
+        "own-earliest-deadline",
         "For systematic drafts, serving the token whose arc ends first is optimal, and lossless.",
         "otspec, otspec/sweep.py; glover1967maximum; liang1995circular",
         distinct,
@@ -279,7 +279,7 @@ CLAIMS = (
         remark="Against sums over all ordered tuples.",
     ),
     Claim(
-        "own-race-law",
+        "own-luce-law",
         "Among independent drafts, a pick with odds W is a race of clocks, and its law one integral.",
         "otspec, docs/untruncated.md",
         _racing,
@@ -289,7 +289,7 @@ CLAIMS = (
         remark="Against sums over all tuples; the quadrature is good to some 1e-13.",
     ),
     Claim(
-        "own-race-box",
+        "own-luce-box",
         "With log weights in a box of height M, the convex program of race ends within log(n) / (2 M) of alpha*.",
         "otspec, docs/untruncated.md",
         _boxed,

@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from otspec.front_door import solve
-from otspec.interval.pick_place import PlaceRule, enters, stake_in
+from otspec.kernels.interval.picking import enters, stake_in
 from otspec.laws import FloatArray, sum_by
 from otspec.plans import Pick
+from otspec.plans.place_rule import PlaceRule
 from otspec.proofs_check.claim import Claim
 from otspec.proofs_check.instances import iid, iid_problem
 from otspec.proofs_check.oracles import iid_optimum
 from otspec.proofs_check.own.hits import ROUNDING
+from otspec.solving import solve
 
 
 def _plan(p: FloatArray, q: FloatArray, n: int) -> tuple[Pick, PlaceRule]:

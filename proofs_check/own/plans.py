@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from otspec.front_door import solve
 from otspec.laws import FloatArray
 from otspec.problem import Problem
 from otspec.proofs_check.claim import Claim, Verdict
@@ -14,6 +13,7 @@ from otspec.proofs_check.instances import distinct, iid, independent, law, pair,
 from otspec.proofs_check.oracles import members, psi
 from otspec.proofs_check.own.hits import ROUNDING, scheme_of
 from otspec.schemes import HubPairs, Independent
+from otspec.solving import solve
 
 
 def _judged(problem: Problem, solver: str) -> tuple[float, float]:
@@ -58,7 +58,7 @@ def _three_laws(p: FloatArray, qs: FloatArray) -> float:
 
 
 def _race_ends(p: FloatArray, qs: FloatArray) -> float:
-    return _optimal(Problem(p, Independent(qs)), "race", 1e-9)
+    return _optimal(Problem(p, Independent(qs)), "luce", 1e-9)
 
 
 def _rule(problem: Problem, solver: str) -> float:
@@ -93,8 +93,8 @@ def _distinct_ruled(rng: np.random.Generator) -> dict[str, Any]:
 
 
 STOPPED = ("polymatroid:max_steps=1", "polymatroid:max_steps=3", "polymatroid")
-RACES = ("race:max_iterations=1", "race:max_iterations=20", "race")
-LAYERS = ("layered:max_steps=1", "layered", "layered:tol=1e-9")
+RACES = ("luce:max_iterations=1", "luce:max_iterations=20", "luce")
+LAYERS = ("release:max_steps=1", "release", "release:tol=1e-9")
 
 
 def _iid_stopped(rng: np.random.Generator) -> dict[str, Any]:
@@ -169,7 +169,7 @@ CLAIMS = (
         cost=100,
     ),
     Claim(
-        "own-race-ends",
+        "own-luce-ends",
         "race reaches its tolerance, a gap of 1e-9, in its 500 iterations.",
         "otspec, docs/untruncated.md, which says that there is no proof of it",
         _tight,

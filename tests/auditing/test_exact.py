@@ -53,7 +53,7 @@ def test_the_distance_is_the_one_that_solvers_measure(rule: rules.Rule, solver: 
     pairs = [tuple(rng.dirichlet(np.ones(4), 2)) for _ in range(5)]
     audit = otspec.audit(as_law(rule), scheme, 2, instances=pairs)
     for one, (p, q) in zip(audit.instances, pairs, strict=True):
-        plan = solver(insist=True).misapply(Problem(p, SCHEMES[scheme](q, 2)), q)
+        plan = solver(allow_biased=True).biased_plan(Problem(p, SCHEMES[scheme](q, 2)), q)
         assert one.tv == pytest.approx(plan.deviation / 2, abs=1e-12)
         assert one.membership == pytest.approx(plan.membership, abs=1e-12)
         assert one.optimum == pytest.approx(plan.bound, abs=1e-12)
@@ -82,7 +82,7 @@ def test_drafts_truncated_and_the_raw_q_told() -> None:
 
 
 def test_a_plan_for_other_drafts_is_asked_what_it_does_with_these() -> None:
-    audit = otspec.audit(RRS(insist=True), WithoutReplacement, 2)
+    audit = otspec.audit(RRS(allow_biased=True), WithoutReplacement, 2)
     assert audit.verdict is AuditVerdict.NOT_LOSSLESS
     refused = otspec.audit("rrs", "without_replacement", 2)
     assert refused.verdict is AuditVerdict.INCONCLUSIVE

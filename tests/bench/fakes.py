@@ -12,8 +12,8 @@ import numpy as np
 
 from otspec.data import Position
 from otspec.problem import Problem
-from otspec.registry import Solution, Stopped, register
 from otspec.results import Status
+from otspec.solver import Solution, Stopped, register
 from otspec.solvers import MaxFlow
 
 

@@ -30,7 +30,7 @@ from otspec.bench.decoding_report import (
 )
 from otspec.bench.records import RecordFolder
 from otspec.decode.metrics import Metrics
-from otspec.decode.models import Models
+from otspec.decode.models.loading import Models
 from otspec.extras import installed
 from tests.decode.models import pair, tiny
 

@@ -14,10 +14,10 @@ pytest.importorskip("transformers")
 from transformers import GPT2Config, GPT2LMHeadModel  # noqa: E402
 
 from otspec import ProblemError  # noqa: E402
-from otspec.decode.context import Context, sliding_window  # noqa: E402
-from otspec.decode.shape import Shape  # noqa: E402
-from otspec.decode.target import Target  # noqa: E402
-from otspec.decode.tree import DraftTree  # noqa: E402
+from otspec.decode.models.context import Context, sliding_window  # noqa: E402
+from otspec.decode.models.target import Target  # noqa: E402
+from otspec.paths.shape import Shape  # noqa: E402
+from otspec.paths.topology import Topology  # noqa: E402
 from tests.decode.models import logits_after, tiny  # noqa: E402
 
 TEXTS = [[1, 2, 3, 4, 5], [6], [7, 7, 1]]
@@ -44,13 +44,13 @@ def model(request: pytest.FixtureRequest) -> Any:
     return copy.deepcopy(model).float() if request.param == "eager" else model
 
 
-def _trees(rng: np.random.Generator, count: int) -> list[DraftTree]:
+def _trees(rng: np.random.Generator, count: int) -> list[Topology]:
     """Trees of different shapes: paths, n-ary, and none."""
     shapes = [Shape((3, 1, 1)), Shape((2, 2, 2)), Shape(()), Shape((4,))]
-    return [DraftTree.merge(shape, rng.integers(8, size=shape.slots - 1)) for shape in shapes[:count]]
+    return [Topology.merge(shape, rng.integers(8, size=shape.slots - 1)) for shape in shapes[:count]]
 
 
-def _check_every_node(model: Any, target: Target, texts: list[list[int]], trees: list[DraftTree]) -> None:
+def _check_every_node(model: Any, target: Target, texts: list[list[int]], trees: list[Topology]) -> None:
     logits = target.read(texts, trees).numpy()
     row = 0
     for text, tree in zip(texts, trees, strict=True):
@@ -105,7 +105,7 @@ def test_texts_that_end_leave_the_cache(model: Any) -> None:
 def test_one_text_keeps_its_columns_where_they_are() -> None:
     model = tiny()
     target = Target(model, [[1, 2, 3, 4]])
-    tree = DraftTree.merge(Shape((2, 1)), np.array([1, 2, 3, 4]))
+    tree = Topology.merge(Shape((2, 1)), np.array([1, 2, 3, 4]))
     target.read([[1, 2, 3, 4]], [tree])
     before = target.context.cache.layers[0].keys
     kept = before[:, :, [0, 1, 2, 3, 5, 7]].clone()  # the text and its root, then nodes 2 and 4

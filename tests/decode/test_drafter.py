@@ -15,11 +15,11 @@ pytest.importorskip("transformers")
 from transformers import LogitsProcessorList, TemperatureLogitsWarper, TopKLogitsWarper  # noqa: E402
 
 from otspec import ProblemError  # noqa: E402
-from otspec.decode.draft_laws import DRAFT_LAWS, draft_law  # noqa: E402
-from otspec.decode.drafter import ModelDrafter  # noqa: E402
+from otspec.decode.drafters.draft_laws import DRAFT_LAWS, draft_law  # noqa: E402
+from otspec.decode.drafters.model import ModelDrafter  # noqa: E402
 from otspec.decode.sampling import Sampling  # noqa: E402
-from otspec.decode.shape import Shape  # noqa: E402
-from otspec.decode.tree import NONE  # noqa: E402
+from otspec.paths.shape import Shape  # noqa: E402
+from otspec.paths.topology import NONE  # noqa: E402
 from tests.decode.models import law_after, tiny  # noqa: E402
 
 TEXTS = [[1, 2, 3, 4, 5], [6], [7, 7, 1]]

@@ -22,7 +22,7 @@ from transformers import (  # noqa: E402
 import otspec  # noqa: E402
 from otspec import ProblemError, SolveError  # noqa: E402
 from otspec.decode import multi_draft  # noqa: E402
-from otspec.decode.baselines import assisted  # noqa: E402
+from otspec.decode.methods import assisted  # noqa: E402
 from tests.decode.models import logits_after, pair, tiny  # noqa: E402
 
 PROMPTS = torch.tensor([[1, 2, 3], [4, 5, 6]])

@@ -15,16 +15,16 @@ pytest.importorskip("transformers")
 
 from transformers import GenerationConfig  # noqa: E402
 
-from otspec.decode import BY_PLAN, MultiDraft, baselines, run  # noqa: E402
-from otspec.decode.draft_laws import draft_law  # noqa: E402
+from otspec.decode import BY_PLAN, MultiDraft, methods, run  # noqa: E402
+from otspec.decode.drafters.draft_laws import draft_law  # noqa: E402
 from otspec.decode.laws import LocalTree, local_trees, to_host  # noqa: E402
+from otspec.decode.models.target import Target  # noqa: E402
 from otspec.decode.sampling import Sampling  # noqa: E402
-from otspec.decode.shape import Shape  # noqa: E402
-from otspec.decode.target import Target  # noqa: E402
-from otspec.decode.tree import DraftTree  # noqa: E402
-from otspec.decode.verification import Rule, verifier  # noqa: E402
+from otspec.decode.verifiers import Rule, verifier  # noqa: E402
 from otspec.paths import Model, PathVerifier, TokenWise, Tree  # noqa: E402
 from otspec.paths.enumeration import branching_trees, drafted_trees, law_over, prefixes  # noqa: E402
+from otspec.paths.shape import Shape  # noqa: E402
+from otspec.paths.topology import Topology  # noqa: E402
 from otspec.paths.tree import Prefix  # noqa: E402
 from tests.decode.models import law_after, pair  # noqa: E402
 from tests.oracles import Floats  # noqa: E402
@@ -87,7 +87,7 @@ def _decoded(
     verifier: _Compact, trees: list[tuple[float, Tree]], model: Model, shape: Shape, settings: dict[str, Any]
 ) -> Iterator[tuple[float, Tree]]:
     """The same drafts, merged and read in one pass by the target, with its laws brought to the host."""
-    merged = [DraftTree.merge(shape, _slot_tokens(shape, tree)) for _, tree in trees]
+    merged = [Topology.merge(shape, _slot_tokens(shape, tree)) for _, tree in trees]
     texts = [PROMPT] * len(merged)
     sampling = Sampling(_processors(**settings), do_sample=True)
     target = sampling.target_laws(Target(pair(3)[0], texts).read(texts, merged), [])
@@ -172,7 +172,7 @@ def test_n_ary_trees_of_independent_children(rule: str) -> None:
 def test_typical_acceptance_is_lossy() -> None:
     model = _models({}, PROMPT)
     trees = list(drafted_trees(model, 2, 2, False))
-    assert _deviation(baselines.Typical(), trees, model, PATHS, {}) > 0.05
+    assert _deviation(methods.Typical(), trees, model, PATHS, {}) > 0.05
 
 
 @pytest.mark.parametrize("tau", [1e-2, 1e-3])

@@ -55,7 +55,7 @@ def test_one_level_is_the_optimum_of_the_position(name: str) -> None:
         laws = model("tiny", 4, seed)
         problem = Problem(np.asarray(laws.target(())), scheme(np.asarray(laws.draft(()))))
         law = law_over(branching_trees(laws, scheme, 1), PickByPlan(scheme), laws, 1)
-        tol = 1e-4 if name == "without replacement" else 1e-8  # that of `layered`
+        tol = 1e-4 if name == "without replacement" else 1e-8  # that of `release`
         assert law.mean_accepted == pytest.approx(optimum(problem).bound, abs=tol)
 
 

@@ -5,7 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from otspec import IID, Problem, ProblemError, optimum
-from otspec.flow import Network, max_flow
+from otspec.certificate import transport_network
+from otspec.kernels.max_flow import max_flow
 from otspec.plans import Coupling
 from tests.instances import P4, Q4, VARIED, Instance, sample_of_each
 from tests.oracles import Floats, enumerate_plan
@@ -15,7 +16,7 @@ SUM_TOL = 1e-12
 
 
 def optimal_flow(problem: Problem) -> Floats:
-    return max_flow(Network.of(problem, problem.scheme.draft_sets()))
+    return max_flow(transport_network(problem, problem.scheme.draft_sets()))
 
 
 def fit(problem: Problem, accepted: Floats) -> Coupling:

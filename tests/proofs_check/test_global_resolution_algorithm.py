@@ -10,8 +10,8 @@ import pytest
 from otspec import IID, Problem
 from otspec.proofs_check.global_resolution import algorithm, appendices
 from otspec.proofs_check.global_resolution.algorithm import Promise
-from otspec.resolution.plan import Resolution
 from otspec.solvers import GlobalResolution
+from otspec.solvers.global_resolution.plan import Resolution
 
 STOP = next(claim for claim in algorithm.CLAIMS if claim.id == "gr-algorithm-1-stop")
 

@@ -11,9 +11,9 @@ from otspec import IID, Problem
 from otspec.proofs_check.global_resolution.split import Split, iid_masses, iid_split, minimiser, psi_of, table_split
 from otspec.proofs_check.global_resolution.transport import Transport
 from otspec.proofs_check.instances import iid, positive_law
-from otspec.resolution.plan import Resolution
-from otspec.resolution.systems import outer_targets
 from otspec.solvers import GlobalResolution
+from otspec.solvers.global_resolution.plan import Resolution
+from otspec.solvers.global_resolution.systems import outer_targets
 
 SEEDS = range(12)
 

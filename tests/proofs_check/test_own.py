@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from otspec import Independent, Problem
-from otspec.interval.pick_place import stake_in
+from otspec.kernels.interval.picking import stake_in
 from otspec.paths import Model, Nested, PathLaw, PathVerifier, path_law
 from otspec.proofs_check import SOURCES
 from otspec.proofs_check.oracles import prefixes, psi_independent
 from otspec.proofs_check.own import draft_laws, hits, interval, paths, plans
-from otspec.race import RaceRule
+from otspec.solvers.luce.rule import LuceRule
 from tests.paths.models import model
 
 CLAIMS = {claim.id: claim for source in SOURCES for claim in source.claims}
@@ -63,9 +63,9 @@ def test_stakes_that_do_not_add_up_are_noticed(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_race_of_other_clocks_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     instance = {"qs": np.array([P, Q]), "odds": np.array([1.0, 0.5, 0.1])}
-    assert margin("own-race-law", **instance) >= -1e-12
-    monkeypatch.setattr(draft_laws, "RaceRule", lambda scheme, odds: RaceRule(scheme, odds[::-1].copy()))
-    assert margin("own-race-law", **instance) < -0.1
+    assert margin("own-luce-law", **instance) >= -1e-12
+    monkeypatch.setattr(draft_laws, "LuceRule", lambda scheme, odds: LuceRule(scheme, odds[::-1].copy()))
+    assert margin("own-luce-law", **instance) < -0.1
 
 
 @pytest.mark.parametrize("name", draft_laws.KEYS)

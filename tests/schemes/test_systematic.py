@@ -8,13 +8,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from otspec import Problem, ProblemError, Systematic, optimum
 from otspec.laws import sum_by
-from otspec.schemes import Arcs
+from otspec.schemes import CircularArcs
 from otspec.schemes.systematic import TURN, lay_out, shuffled
 from tests.instances import P4, Q4
 from tests.oracles import Floats
 
 
-def inclusion(scheme: Arcs) -> Floats:
+def inclusion(scheme: CircularArcs) -> Floats:
     """Probability that each token is drafted, from the tuples."""
     drafts, probabilities = scheme.support()
     return sum_by(drafts.reshape(-1), np.repeat(probabilities, scheme.n), scheme.vocab)

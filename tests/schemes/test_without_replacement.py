@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import chisquare
 
 from otspec import Problem, ProblemError, WithoutReplacement
-from otspec.schemes.arrivals import Nodes, chain
+from otspec.kernels.arrivals import Nodes, chain
 from tests.instances import P4, Q4, SMALL, Instance, peaked_problem
 from tests.oracles import Floats, Ints, all_tuples, hit_function, mass_function, set_masses
 

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from otspec import Problem, Result, Status, solve
-from otspec.registry import get
+from otspec.catalogue import get
 from otspec.tolerances import TOL
 from tests.instances import KNOWN, SMALL, Instance, Known
 from tests.oracles import enumerate_plan, optimal_acceptance

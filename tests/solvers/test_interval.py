@@ -11,11 +11,11 @@ import pytest
 import otspec
 from otspec import IID, Problem, ProblemError, SolveError, Status, Table
 from otspec.extras import installed
-from otspec.interval.lottery import Places, Sizes, hold_in_block, room_for, trim, workspace
-from otspec.interval.pick_place import PlaceRule
-from otspec.interval.ratio_sort import sort_by_ratio
-from otspec.majorant import concave_blocks
+from otspec.kernels.interval.lottery import Places, Sizes, hold_in_block, room_for, trim, workspace
+from otspec.kernels.interval.ratio_sort import sort_by_ratio
+from otspec.kernels.majorant import concave_blocks
 from otspec.plans import Pick
+from otspec.plans.place_rule import PlaceRule
 from otspec.schemes.iid import power_increments
 
 Floats = npt.NDArray[np.float64]

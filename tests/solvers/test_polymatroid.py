@@ -5,9 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from otspec import IID, Independent, Problem, ProblemError, Status, Table, WithoutReplacement, optimum, solve
-from otspec.nearest_base import FLOOR, Atom, Corral, OrderLottery, Wanted
 from otspec.plans import Pick
 from otspec.solvers import Polymatroid
+from otspec.solvers.minimum_norm_point import FLOOR, Atom, Corral, OrderMixtureRule, Wanted
 from tests.instances import P4, Q4, SMALL, Instance, peaked_problem
 from tests.oracles import all_tuples, enumerate_plan, hit_function, mass_function
 
@@ -109,7 +109,7 @@ def test_a_limit_returns_the_plan_so_far(limits: dict[str, float], steps: int) -
 
 
 def test_the_rule_picks_the_first_in_a_drawn_order() -> None:
-    rule = OrderLottery(
+    rule = OrderMixtureRule(
         tokens=np.array([1, 2, 5]),
         ranks=np.array([[0, 1, 2], [2, 0, 1]]),
         laws=np.array([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3]]),

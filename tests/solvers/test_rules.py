@@ -26,12 +26,12 @@ from otspec import (
     WithoutReplacement,
     solve,
 )
-from otspec.plans import Match, Misapplied, Sequential
-from otspec.registry import get
+from otspec.catalogue import get
+from otspec.certificate import FLOW_CELLS, upper_bound
+from otspec.plans import BiasedPlan, Match, Sequential
 from otspec.solvers import RRS, RSD, KSeq
-from otspec.solvers.kseq import best_gamma
-from otspec.solvers.rsd import rejection
-from otspec.solvers.rules import FLOW_CELLS, upper_bound
+from otspec.solvers.rules.kseq import best_gamma
+from otspec.solvers.rules.rsd import rejection
 from tests import published
 from tests.instances import KNOWN, P4, Q4, Instance, peaked_problem, sample_of_each
 from tests.oracles import Floats, all_tuples, enumerate_plan, optimal_acceptance
@@ -251,7 +251,7 @@ def test_a_gamma_that_is_too_small_is_refused_or_measured() -> None:
     refused = solve(problem, "kseq:gamma=1.3", strict=False)
     assert refused.status is Status.UNSUPPORTED
     assert f"gamma = 1.3 is below {best:.9g}, the least that is lossless here" in refused.message
-    result = solve(problem, "kseq:gamma=1.3:insist=true")
+    result = solve(problem, "kseq:gamma=1.3:allow_biased=true")
     assert result.status is Status.LOSSY
     plan = result.plan
     assert plan is not None
@@ -271,7 +271,7 @@ def test_a_rule_refuses_drafts_that_it_is_not_lossless_for() -> None:
     assert result.status is Status.UNSUPPORTED
     assert result.message == (
         "rrs is lossless for independent drafts only, not for WithoutReplacement: each test takes the draft for a "
-        "fresh draw from q; pass otspec.IID, choose another solver, or measure the bias with rrs:insist=true"
+        "fresh draw from q; pass otspec.IID, choose another solver, or measure the bias with rrs:allow_biased=true"
     )
     with pytest.raises(SolveError, match=r"rsd is lossless for drafts without replacement only, not for IID"):
         solve(Problem(P4, IID(Q4, 2)), "rsd")
@@ -293,8 +293,8 @@ def test_the_true_bias_is_measured(instance: Instance, name: str) -> None:
         "rrs": published.rrs,
         "kseq": published.kseq(best_gamma(p, q, problem.n)),
     }[name]
-    plan = solve(problem, f"{name}:insist=true").plan
-    assert isinstance(plan, Misapplied)
+    plan = solve(problem, f"{name}:allow_biased=true").plan
+    assert isinstance(plan, BiasedPlan)
     output, accepted = np.zeros(problem.vocab), 0.0
     for drafts, probability in zip(*problem.scheme.support(), strict=True):
         outcome = simulation(p, q, drafts)
@@ -310,7 +310,7 @@ def test_the_true_bias_is_measured(instance: Instance, name: str) -> None:
 def test_insisting_on_the_right_law_in_other_clothes_is_lossless() -> None:
     drafts, probabilities = WithoutReplacement(Q4, 3).support()
     problem = Problem(P4, Table(drafts, probabilities, 4))
-    plan = solve(problem, "rsd:insist=true").plan
+    plan = solve(problem, "rsd:allow_biased=true").plan
     assert plan is not None
     assert plan.deviation <= ROUNDING
     assert plan.acceptance == pytest.approx(
@@ -321,7 +321,7 @@ def test_insisting_on_the_right_law_in_other_clothes_is_lossless() -> None:
 def test_wrong_drafts_raise_acceptance_beyond_the_optimum() -> None:
     # The likeliest two tokens of q, tested as if drawn from q: token 0 always passes, and is all that is ever put out.
     q = np.array([0.4, 0.4, 0.1, 0.1])
-    plan = RRS(insist=True).misapply(Problem(P4, Table(np.array([[0, 1]]), np.ones(1), 4)), q)
+    plan = RRS(allow_biased=True).biased_plan(Problem(P4, Table(np.array([[0, 1]]), np.ones(1), 4)), q)
     assert plan.acceptance == pytest.approx(1.0, abs=1e-15)
     assert plan.bound == pytest.approx(0.7, abs=1e-15)
     assert_allclose(plan.output_law(), [1.0, 0.0, 0.0, 0.0], rtol=0, atol=1e-15)
@@ -331,7 +331,7 @@ def test_wrong_drafts_raise_acceptance_beyond_the_optimum() -> None:
 
 def test_enumeration_has_a_size_limit() -> None:
     problem = Problem(np.full(500, 0.002), WithoutReplacement(np.full(500, 0.002), 4))
-    result = solve(problem, "rrs:insist=true", strict=False)
+    result = solve(problem, "rrs:allow_biased=true", strict=False)
     assert result.status is Status.LIMIT
     assert "output probabilities exceed max_cells = 20,000,000" in result.message
 

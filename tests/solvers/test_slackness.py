@@ -5,10 +5,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from otspec import IID, Problem, ProblemError, Table, optimum, solve
-from otspec.flow import Network
-from otspec.registry import Stopped
+from otspec.kernels.max_flow import Network
+from otspec.solver import Stopped
 from otspec.solvers import Slackness
-from otspec.solvers.flow_engines import ENGINES
+from otspec.solvers.max_flow.engines import ENGINES
 from tests.instances import P4, Q4, VARIED, Instance, sample_of_each
 from tests.oracles import Floats
 

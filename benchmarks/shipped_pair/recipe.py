@@ -1,0 +1,221 @@
+"""How the shipped pair is made: a tokenizer, two Llamas, and one loop that trains both.
+
+The draft learns from the target while the target learns from the text: at every step and position, the draft's label is
+the target's law of that moment, so one pass over the text serves both.  Every sequence begins with bos; eos ends every
+file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from torch.nn.functional import cross_entropy
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from benchmarks.shipped_pair.muon import Muon
+from otspec.errors import DataError
+
+BOS, EOS = "<|begin|>", "<|end|>"
+VOCAB = 2048
+CONTEXT = 256
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Width, layers, heads and inner width of a model."""
+
+    width: int
+    layers: int
+    heads: int
+    inner: int
+
+
+TARGET = Shape(width=160, layers=4, heads=5, inner=432)
+DRAFT = Shape(width=96, layers=2, heads=3, inner=256)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Length, batch and learning rate of a training run; everything else about it follows from these and the seed."""
+
+    steps: int = 1800
+    seed: int = 0
+    batch: int = 16
+    context: int = CONTEXT
+    rate: float = 6e-3
+    warm_up: int = 50
+    decay: float = 0.4
+
+    def rate_at(self, step: int) -> float:
+        """A trapezoid: up over `warm_up` steps, level, down to 0 over the last `decay` of all steps."""
+        return self.rate * min(1.0, (step + 1) / self.warm_up, (self.steps - step) / (self.decay * self.steps))
+
+    def continues(self, other: Recipe, step: int) -> bool:
+        """Whether both train alike before that step; their lengths may differ while the rate is level."""
+        alike = all(self.rate_at(before) == other.rate_at(before) for before in range(step))
+        return alike and replace(other, steps=self.steps) == self
+
+
+def train_tokenizer(texts: Sequence[str], vocab: int = VOCAB) -> PreTrainedTokenizerFast:
+    """Byte-pair encoding of bytes, so that every text has one and is decoded exactly."""
+    tokenizer: Any = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer: Any = trainers.BpeTrainer(
+        vocab_size=vocab,
+        special_tokens=[BOS, EOS],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{BOS} $A", pair=f"{BOS} $A $B", special_tokens=[(BOS, 0)]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        bos_token=BOS,
+        eos_token=EOS,
+        pad_token=EOS,
+        model_max_length=CONTEXT,
+        clean_up_tokenization_spaces=False,
+    )
+
+
+def tokens_of(tokenizer: PreTrainedTokenizerFast, text: str) -> list[int]:
+    """The tokens of one file, with eos and without bos."""
+    return [*tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).ids, tokenizer.eos_token_id]
+
+
+def windows(files: Sequence[Sequence[int]], context: int, bos: int) -> torch.Tensor:
+    """The files end to end, cut into sequences, shape (sequences, 1 + context), each begun by bos; no shorter rest."""
+    stream = torch.tensor([token for file in files for token in file])
+    rows = stream[: len(stream) // context * context].reshape(-1, context)
+    return torch.cat([torch.full((len(rows), 1), bos), rows], dim=1)
+
+
+def batches(files: Sequence[Sequence[int]], recipe: Recipe, bos: int) -> Iterator[torch.Tensor]:
+    """Batches of shape (batch, 1 + context) without end; every epoch has its own order of files and of windows."""
+    epoch = 0
+    while True:
+        generator = torch.Generator().manual_seed(recipe.seed * 1_000_003 + epoch)
+        order = torch.randperm(len(files), generator=generator).tolist()
+        rows = windows([files[index] for index in order], recipe.context, bos)
+        rows = rows[torch.randperm(len(rows), generator=generator)]
+        yield from rows[: len(rows) // recipe.batch * recipe.batch].split(recipe.batch)
+        epoch += 1
+
+
+def new_model(shape: Shape, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
+    """A Llama of that shape with random weights, in torch's global random state."""
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=shape.width,
+        intermediate_size=shape.inner,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.heads,
+        max_position_embeddings=CONTEXT,
+        tie_word_embeddings=True,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    model = LlamaForCausalLM(config)
+    # The output layer of a residual branch starts at 0: the branch is silent until it has learnt something.
+    for name, value in model.named_parameters():
+        if name.endswith(("o_proj.weight", "down_proj.weight")):
+            torch.nn.init.zeros_(value)
+    return model
+
+
+def logits_of(model: LlamaForCausalLM, rows: torch.Tensor) -> torch.Tensor:
+    """Next-token logits at every position of the rows but the last, shape (rows, context, V)."""
+    return model(input_ids=rows[:, :-1], use_cache=False).logits
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Means over the positions of some text."""
+
+    target_loss: float
+    """Nats per token."""
+    draft_loss: float
+    acceptance: float
+    """Of one draft at temperature 1: the sum of min(p, q)."""
+
+
+def measure(target: LlamaForCausalLM, draft: LlamaForCausalLM, rows: torch.Tensor, batch: int = 16) -> Measured:
+    """Losses and single-draft acceptance over rows of text, shape (rows, 1 + context)."""
+    sums = torch.zeros(3, dtype=torch.float64)
+    with torch.no_grad():
+        for part in rows.split(batch):
+            p, q = logits_of(target, part).flatten(0, 1), logits_of(draft, part).flatten(0, 1)
+            labels = part[:, 1:].flatten()
+            sums[0] += cross_entropy(p, labels, reduction="sum").double()
+            sums[1] += cross_entropy(q, labels, reduction="sum").double()
+            sums[2] += torch.minimum(p.softmax(-1), q.softmax(-1)).sum().double()
+    return Measured(*(sums / (rows.shape[0] * (rows.shape[1] - 1))).tolist())
+
+
+def train(
+    files: Sequence[Sequence[int]],
+    held_out: torch.Tensor,
+    tokenizer: PreTrainedTokenizerFast,
+    recipe: Recipe,
+    report: Callable[[dict[str, float]], None],
+    every: int = 50,
+    checkpoint: Path | None = None,
+) -> tuple[LlamaForCausalLM, LlamaForCausalLM]:
+    """Train target and draft.
+
+    Parameters
+    ----------
+    files : sequence of token lists
+        See `tokens_of`.
+    held_out : tensor
+        Rows as `windows` gives them, measured every so many steps and after the last.
+    report : callable
+        Gets a point of the training curve.
+    checkpoint : Path, optional
+        Written every so many steps; if it is there, the run goes on from it.
+    """
+    torch.manual_seed(recipe.seed)
+    target, draft = new_model(TARGET, tokenizer), new_model(DRAFT, tokenizer)
+    optimisers = Muon(target.named_parameters()), Muon(draft.named_parameters())
+    first = 0
+    if checkpoint is not None and checkpoint.exists():
+        state = torch.load(checkpoint)
+        first = state["step"]
+        if not recipe.continues(Recipe(**state["recipe"]), first):
+            raise DataError(f"{checkpoint} belongs to {state['recipe']}, not to {recipe}; remove it to start anew")
+        target.load_state_dict(state["target"])
+        draft.load_state_dict(state["draft"])
+        for optimiser, saved in zip(optimisers, state["optimisers"], strict=True):
+            optimiser.restore(saved)
+    stream = batches(files, recipe, tokenizer.bos_token_id)
+    losses: list[float] = []
+    for step in range(recipe.steps):
+        rows = next(stream)
+        if step < first:
+            continue
+        p, q = logits_of(target, rows).flatten(0, 1), logits_of(draft, rows).flatten(0, 1)
+        loss = cross_entropy(p, rows[:, 1:].flatten())
+        (loss + cross_entropy(q, p.detach().softmax(-1))).backward()
+        losses.append(loss.item())
+        for optimiser in optimisers:
+            optimiser.step(recipe.rate_at(step))
+        if (step + 1) % every == 0 or step + 1 == recipe.steps:
+            now = measure(target, draft, held_out)
+            report({"step": step + 1, "train_loss": sum(losses) / len(losses), **asdict(now)})
+            losses = []
+            if checkpoint is not None:
+                state = {"recipe": asdict(recipe), "step": step + 1, "target": target.state_dict()}
+                state |= {"draft": draft.state_dict(), "optimisers": [one.state() for one in optimisers]}
+                torch.save(state, checkpoint.with_suffix(".part"))
+                checkpoint.with_suffix(".part").replace(checkpoint)
+    return target, draft

@@ -1,0 +1,119 @@
+"""Train the shipped pair anew, from the standard library of the running Python.
+
+    python -m benchmarks.shipped_pair.train --out report/shipped
+
+The folder is laid out as the package's own: copy it over otspec/decode/shipped to ship it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from benchmarks.shipped_pair.corpus import Source, read_corpus
+from otspec.decode.shipped import HELD_OUT_ROWS, TRAINING, load
+from otspec.extras import require
+
+SAMPLE = 64
+"""Sequences of the held-out text that the training curve is measured on."""
+
+
+def main(
+    out: Annotated[Path, typer.Option(help="Folder for the two models and what is recorded of them.")],
+    steps: Annotated[
+        int, typer.Option(min=1, help="Length of the run; the learning rate's schedule follows it.")
+    ] = 1800,
+    seed: Annotated[int, typer.Option(help="Of the weights and of the order of the text.")] = 0,
+    batch: Annotated[int, typer.Option(min=1, help="Sequences per step.")] = 16,
+    every: Annotated[int, typer.Option(min=1, help="Steps between two points of the training curve.")] = 50,
+    threads: Annotated[int, typer.Option(min=1, help="Of torch; the weights depend on it in the last bits.")] = 2,
+    corpus: Annotated[
+        Path | None, typer.Option(help="Folder of Python files; the standard library by default.")
+    ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Written at every point of the curve; if it is there, the run goes on from it.")
+    ] = None,
+) -> None:
+    """Train target and draft on the standard library's sources, with a tokenizer of their own."""
+    torch, transformers, tokenizers = (require(name) for name in ("torch", "transformers", "tokenizers"))
+    from benchmarks.shipped_pair import recipe as how
+
+    torch.set_num_threads(threads)
+    recipe = how.Recipe(steps=steps, seed=seed, batch=batch)
+    sources = read_corpus(corpus)
+    seen = [source for source in sources if not source.held_out]
+    tokenizer = how.train_tokenizer([source.text for source in seen])
+    files = {source.name: how.tokens_of(tokenizer, source.text) for source in sources}
+    held_out = how.windows(
+        [files[source.name] for source in sources if source.held_out], recipe.context, tokenizer.bos_token_id
+    )
+    sample = held_out[np.random.default_rng(seed).permutation(len(held_out))[:SAMPLE]]
+
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / "curve.jsonl").open("a" if checkpoint is not None and checkpoint.exists() else "w") as curve:
+
+        def report(point: dict[str, float]) -> None:
+            line = json.dumps({name: round(value, 4) for name, value in point.items()})
+            typer.echo(line)
+            curve.write(line + "\n")
+            curve.flush()
+
+        pair = how.train([files[source.name] for source in seen], sample, tokenizer, recipe, report, every, checkpoint)
+    np.savez_compressed(out / HELD_OUT_ROWS, rows=sample.numpy().astype(np.uint16))
+    for name, model in zip(("target", "draft"), pair, strict=True):
+        model.half().save_pretrained(out / name)
+        tokenizer.save_pretrained(out / name)
+
+    saved = load(folder=out)
+    record = {
+        "corpus": _corpus(sources, files),
+        "recipe": asdict(recipe),
+        "threads": threads,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "tokenizers": tokenizers.__version__,
+        "vocab": len(tokenizer),
+        "target": asdict(how.TARGET) | _size(saved.target, out / "target"),
+        "draft": asdict(how.DRAFT) | _size(saved.draft, out / "draft"),
+        "sample": asdict(how.measure(saved.target, saved.draft, sample)),
+        "held_out": asdict(how.measure(saved.target, saved.draft, held_out)),
+    }
+    (out / TRAINING).write_text(json.dumps(record, indent=2) + "\n")
+
+
+def _corpus(sources: list[Source], files: dict[str, list[int]]) -> dict[str, object]:
+    """What was trained on and what was held out, in numbers and by digest."""
+
+    def count(part: list[Source]) -> dict[str, int]:
+        return {
+            "files": len(part),
+            "bytes": sum(len(source.text.encode()) for source in part),
+            "tokens": sum(len(files[source.name]) for source in part),
+        }
+
+    digest = hashlib.sha256("".join(f"{source.name}\0{source.text}\0" for source in sources).encode())
+    return {
+        "trained": count([source for source in sources if not source.held_out]),
+        "held_out": count([source for source in sources if source.held_out]),
+        "held_out_files": [source.name for source in sources if source.held_out],
+        "sha256": digest.hexdigest(),
+    }
+
+
+def _size(model: Any, folder: Path) -> dict[str, int]:
+    return {
+        "parameters": sum(value.numel() for value in model.parameters()),
+        "bytes": (folder / "model.safetensors").stat().st_size,
+    }
+
+
+if __name__ == "__main__":
+    typer.run(main)

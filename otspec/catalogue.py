@@ -1,0 +1,129 @@
+"""The solvers by name: those of this package, those that other packages bring, and those given by their class."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any, get_type_hints
+
+from otspec.errors import UnknownSolver
+from otspec.extras import missing
+from otspec.solver import FORMER_NAMES, REGISTRY, Solver, check_solver_class, setting_fields, settings_of
+
+ENTRY_POINTS = "otspec.solvers"
+"""Group of entry points by which other packages make their solvers known; each names a class that is registered."""
+
+
+@dataclass(frozen=True)
+class SolverInfo:
+    """A registered solver, described."""
+
+    name: str
+    summary: str
+    exact: bool
+    schemes: str
+    settings: Mapping[str, object]
+    """Settings and their defaults."""
+    variants: tuple[str, ...]
+    """Spellings of other settings worth comparing."""
+    missing: tuple[str, ...]
+    """Optional packages that the default settings need and that are not installed."""
+
+
+def get(spelling: str) -> Solver:
+    """The solver of that name; settings may follow, as in ``"max_flow:engine=networkx"``.
+
+    A solver that is not registered goes by module and class: ``"package.module:Class"``, or with settings
+    ``"package.module:Class:tol=1e-6"``.
+
+    Raises
+    ------
+    UnknownSolver
+        If no solver has the name, or it has no such setting, or the setting cannot take the value.
+    """
+    name, *rest = spelling.split(":")
+    if rest and "=" not in rest[0]:
+        solver_class, assignments = _imported(name, rest[0]), rest[1:]
+    else:
+        solver_class, assignments = _registered(name), rest
+    try:
+        solver: Solver = solver_class(**dict(_setting(solver_class, assignment) for assignment in assignments))
+    except ValueError as error:
+        raise UnknownSolver(f"{spelling}: {error}") from error
+    return solver
+
+
+def available() -> tuple[SolverInfo, ...]:
+    """Every registered solver with what it supports, by name."""
+    _register_all()
+    return tuple(_describe(REGISTRY[name]()) for name in sorted(REGISTRY))
+
+
+@cache
+def _register_all() -> None:
+    """Import what registers solvers: late, so that a problem can be stated without loading them all."""
+    import otspec.solvers  # noqa: F401
+
+    for entry in entry_points(group=ENTRY_POINTS):
+        entry.load()
+
+
+def _registered(name: str) -> type[Any]:
+    _register_all()
+    if name in FORMER_NAMES:
+        warnings.warn(
+            f"the solver {name!r} is now called {FORMER_NAMES[name]!r}; the old name goes with the next release",
+            FutureWarning,
+            stacklevel=3,
+        )
+        name = FORMER_NAMES[name]
+    if name not in REGISTRY:
+        raise UnknownSolver(f"no solver {name!r}; known: {', '.join(sorted(REGISTRY))}, or package.module:Class")
+    return REGISTRY[name]
+
+
+def _imported(module: str, name: str) -> type[Any]:
+    """The class of a solver that is given by where it is."""
+    try:
+        solver = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UnknownSolver(f"{module}:{name} cannot be imported as package.module:Class ({error})") from error
+    try:
+        check_solver_class(solver)
+    except (TypeError, AttributeError) as error:
+        raise UnknownSolver(f"{module}:{name} is not a solver: {error}") from error
+    if not hasattr(solver, "name"):  # as `register` gives it
+        solver.name = f"{module}:{name}"
+    return solver
+
+
+def _describe(solver: Solver) -> SolverInfo:
+    summary = (type(solver).__doc__ or "").strip().partition("\n")[0]
+    return SolverInfo(
+        solver.name,
+        summary,
+        solver.exact,
+        solver.schemes,
+        settings_of(solver),
+        solver.variants,
+        missing(solver.packages),
+    )
+
+
+def _setting(solver: type[Any], assignment: str) -> tuple[str, object]:
+    """Name and value of a setting written as ``key=value``."""
+    key, equals, text = assignment.partition("=")
+    names = [entry.name for entry in setting_fields(solver)]
+    if key not in names or not equals:
+        raise UnknownSolver(f"{solver.name} has no setting {assignment!r}; known, as key=value: {', '.join(names)}")
+    kind = get_type_hints(solver)[key]
+    try:
+        if kind is bool:
+            return key, {"true": True, "false": False}[text.lower()]
+        return key, kind(text)
+    except (KeyError, ValueError) as error:
+        raise UnknownSolver(f"{solver.name}: {key} takes {kind.__name__}, not {text!r}") from error

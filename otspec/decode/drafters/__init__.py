@@ -1,0 +1,1 @@
+"""Drafters: who proposes tokens, and by which law."""

@@ -1,0 +1,165 @@
+"""Drafting with a language model: a tree of tokens per text, level by level, without a look at them in between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch.nn.functional import pad
+from transformers import PreTrainedModel
+
+from otspec.decode.drafters.draft_laws import DraftLaw
+from otspec.decode.models.context import Context, positions, vocabulary
+from otspec.decode.sampling import Sampling
+from otspec.laws import IntArray
+from otspec.paths.shape import Shape
+from otspec.paths.topology import Topology
+
+
+@dataclass(frozen=True, eq=False)
+class Drafts:
+    """What was drafted for a batch of texts."""
+
+    trees: Sequence[Topology]
+    laws: torch.Tensor
+    """Shape (R, V), on the device: draft laws at the inner nodes of all trees, one tree after the other."""
+
+
+class Drafter(Protocol):
+    """Something that proposes how texts go on."""
+
+    def start(self, texts: Sequence[Sequence[int]]) -> None:
+        """Read the prompts."""
+
+    def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
+        """Draft at most `depth` >= 1 tokens a path, after each of the texts."""
+
+    def depth(self, lengths: IntArray) -> int:
+        """How many tokens a path may have after texts of these lengths; 0 if no draft is to be made."""
+
+    def settle(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
+        """What became of the drafts: the slots of each text's accepted tokens, and which texts go on."""
+
+
+class ModelDrafter:
+    """Drafts from a draft model, all slots of a level of all texts in one pass.
+
+    Parameters
+    ----------
+    model : PreTrainedModel
+    shape : Shape
+    law : DraftLaw
+        How the children of a node are drawn.
+    sampling : Sampling
+        What is done to the logits.
+    vocab : int
+        The target's number of tokens: draft logits are cut, or filled up with -inf, to it.  Tokens that the draft model
+        does not have it reads as its last one.
+    generator : torch.Generator
+        On the model's device.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        shape: Shape,
+        law: DraftLaw,
+        sampling: Sampling,
+        vocab: int,
+        generator: torch.Generator,
+    ) -> None:
+        self.model = model
+        self.shape = shape
+        self.law = law
+        self.sampling = sampling
+        self.vocab = vocab
+        self.generator = generator
+        self._on_trial: list[list[int]] = []
+        """Of each text: the columns on trial that hold the text itself; those of the slots come after them."""
+        self._before_slots = 0
+        self._read_slots = 1
+
+    def start(self, texts: Sequence[Sequence[int]]) -> None:
+        """Read the prompts but for their last tokens."""
+        self.context = Context(self.model, [self._readable(text[:-1]) for text in texts])
+
+    def depth(self, lengths: IntArray) -> int:
+        """As deep as the shape, or as the draft model's positions last: its last level is drawn, not read."""
+        return int(min(self.shape.depth, max(positions(self.model) - lengths.max() + 1, 0)))
+
+    def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
+        """Draft; the tokens leave the device once, at the end."""
+        shape = self.shape.cut(depth)
+        self._read_slots = shape.offsets[depth]
+        logits, sees_text, root = self._read_text(texts)
+        drawn: list[torch.Tensor] = []
+        laws: list[torch.Tensor] = []
+        for level, children in enumerate(shape.branching, start=1):
+            laws.append(self.sampling.draft_laws(self._aligned(logits)))
+            drawn.append(self.law.draw(laws[-1], children, self.generator).flatten(1))
+            if level < depth:
+                batch, width = drawn[-1].shape
+                sees_slots = _sees(shape, level, self.context.device).expand(batch, -1, -1)
+                logits = self.context.read(
+                    drawn[-1].clamp(min=0),
+                    (root + level).expand(-1, width),
+                    torch.cat((sees_text.expand(-1, width, -1), sees_slots), dim=2),
+                    keep=width,
+                )
+        trees = [Topology.merge(shape, row) for row in torch.cat(drawn, dim=1).cpu().numpy()]
+        slots = np.concatenate([row * self._read_slots + tree.slot[: tree.inner] for row, tree in enumerate(trees)])
+        return Drafts(trees, torch.cat(laws, dim=1).flatten(0, 1)[torch.from_numpy(slots).to(self.context.device)])
+
+    def _read_text(self, texts: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Read what is new in each text, padded on the left.
+
+        Returns the logits after the texts, shape (B, 1, V), which of the columns read hold text, (B, 1, columns), and
+        the positions of the last tokens, (B, 1).
+        """
+        device = self.context.device
+        unread = [self._readable(text[length:]) for text, length in zip(texts, self.context.length, strict=True)]
+        size = np.array([len(more) for more in unread])
+        columns = np.arange(size.max())
+        own = columns >= size.max() - size[:, None]
+        tokens = np.zeros(own.shape, dtype=np.int64)
+        tokens[own] = np.concatenate(unread)
+        last = self.context.length + size - 1
+        position = np.maximum(last[:, None] - columns[::-1], 0)
+        self._on_trial = [np.flatnonzero(row).tolist() for row in own]
+        self._before_slots = columns.size
+
+        sees_text = torch.from_numpy(own).to(device)[:, None]
+        causal = torch.ones(columns.size, columns.size, dtype=torch.bool, device=device).tril()
+        logits = self.context.read(
+            torch.from_numpy(tokens).to(device), torch.from_numpy(position).to(device), sees_text & causal, keep=1
+        )
+        return logits, sees_text, torch.from_numpy(last[:, None]).to(device)
+
+    def settle(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
+        """Keep what was read of the text and of its accepted tokens."""
+        chosen: list[list[int]] = [[] for _ in self.context.length]
+        if self.context.trial:
+            chosen = [
+                [*text, *(self._before_slots + slot - 1 for slot in slots if slot < self._read_slots)]
+                for text, slots in zip(self._on_trial, accepted, strict=True)
+            ]
+        self.context.settle(chosen, rows)
+
+    def _readable(self, tokens: Sequence[int]) -> list[int]:
+        return [min(token, vocabulary(self.model) - 1) for token in tokens]
+
+    def _aligned(self, logits: torch.Tensor) -> torch.Tensor:
+        """Logits over the target's vocabulary."""
+        surplus = self.vocab - logits.shape[-1]
+        return pad(logits, (0, surplus), value=-torch.inf) if surplus > 0 else logits[..., : self.vocab]
+
+
+@lru_cache(maxsize=64)
+def _sees(shape: Shape, level: int, device: torch.device) -> torch.Tensor:
+    """Which slots each slot of a level attends to, itself and its ancestors, shape (1, width, slots so far - 1)."""
+    start, stop = shape.offsets[level : level + 2]
+    return torch.from_numpy(shape.lineage[start:stop, 1:stop]).to(device).unsqueeze(0)

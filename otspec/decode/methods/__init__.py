@@ -1,0 +1,29 @@
+"""Methods to compare with, in the same harness: `otspec.decode.run(target, STRATEGY, input_ids, ...)`."""
+
+from __future__ import annotations
+
+from transformers import PreTrainedModel
+
+from otspec.decode.methods.assisted import assisted
+from otspec.decode.methods.multi_draft import MultiDraft
+from otspec.decode.methods.prompt_lookup import PromptLookup
+from otspec.decode.methods.typical import Typical
+from otspec.decode.methods.vanilla import Vanilla
+
+
+def speculative(draft: PreTrainedModel, depth: int = 8) -> MultiDraft:
+    """Speculative sampling: one path, token by token [leviathan2023fast; chen2023accelerating]."""
+    return MultiDraft(draft, 1, depth, "single")
+
+
+def block(draft: PreTrainedModel, depth: int = 8) -> MultiDraft:
+    """Block verification of one path [sun2024block]."""
+    return MultiDraft(draft, 1, depth, "block")
+
+
+def typical(draft: PreTrainedModel, paths: int = 4, depth: int = 8) -> MultiDraft:
+    """Typical acceptance of the longest of several paths [cai2024medusa]: lossy."""
+    return MultiDraft(draft, paths, depth, Typical(), lossless=False)
+
+
+__all__ = ["PromptLookup", "Typical", "Vanilla", "assisted", "block", "speculative", "typical"]

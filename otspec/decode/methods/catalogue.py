@@ -1,0 +1,144 @@
+"""Methods of decoding by name, ours and those to compare with, for commands and benchmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from otspec.catalogue import get
+from otspec.decode.harness import Generation, run
+from otspec.decode.methods import PromptLookup, Vanilla, assisted, block, speculative, typical
+from otspec.decode.methods.multi_draft import MultiDraft
+from otspec.decode.models.loading import Models
+from otspec.decode.strategy import Strategy
+from otspec.decode.verifiers import BY_PLAN, JOINT, Rule
+from otspec.errors import ProblemError, UnknownSolver
+from otspec.problem import Problem
+from otspec.schemes import IID
+from otspec.solving import solve
+
+Decode = Callable[..., Generation]
+"""Called as ``decode(input_ids=..., attention_mask=..., max_new_tokens=..., temperature=..., seed=..., ...)``."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to decode."""
+
+    summary: str
+    takes: tuple[str, ...] = ()
+    """Its settings, by the names that `otspec.generate` has for them."""
+    strategy: Callable[..., Strategy] | None = None
+    """From draft model and settings; None for transformers' own method."""
+    drafts: bool = True
+    """Whether it has a draft model."""
+    lossless: bool = True
+    """Whether it is so with lossless rules."""
+    batch: bool = True
+    """Whether it takes more than one prompt at a time."""
+
+
+METHODS: Mapping[str, Method] = {
+    "multi-draft": Method(
+        "drafted trees, verified jointly or node by node", ("paths", "depth", "solver", "branching", "law"), MultiDraft
+    ),
+    "vanilla": Method("token by token from the target", (), lambda draft: Vanilla(), drafts=False),
+    "single": Method("speculative sampling of one path", ("depth",), speculative),
+    "block": Method("block verification of one path", ("depth",), block),
+    "prompt-lookup": Method(
+        "drafts copied from the text", ("depth",), lambda draft, **settings: PromptLookup(**settings), drafts=False
+    ),
+    "typical": Method("typical acceptance, lossy", ("paths", "depth"), typical, lossless=False),
+    "assisted": Method("transformers' own assisted generation", ("depth",), batch=False),
+}
+"""Methods by name."""
+
+
+def method_of(name: str, settings: Mapping[str, Any], batch: int = 1) -> Method:
+    """The method of that name, which takes these settings.
+
+    Raises
+    ------
+    ProblemError
+        If there is none, or it has no such setting, or takes one prompt at a time.
+    """
+    if name not in METHODS:
+        raise ProblemError(f"no method {name!r}; known: {', '.join(METHODS)}")
+    method = METHODS[name]
+    for setting in settings:
+        if setting not in method.takes:
+            raise ProblemError(f"{name} has no {setting}; it takes {', '.join(method.takes) or 'no such settings'}")
+    if batch > 1 and not method.batch:
+        raise ProblemError(f"{name} takes one prompt at a time; the batch is {batch}")
+    return method
+
+
+def decoder(name: str, models: Models, settings: Mapping[str, Any]) -> Decode:
+    """The method of that name at work.
+
+    Parameters
+    ----------
+    name : str
+        A key of `METHODS`.
+    models : Models
+    settings : mapping
+        What the method takes; its own defaults stand for the rest.
+
+    Raises
+    ------
+    ProblemError
+        As `method_of` does, or if the settings contradict each other.
+    """
+    method = method_of(name, settings)
+    if method.strategy is None:
+        return partial(assisted, models.target, models.draft, tokenizer=models.tokenizer, **settings)
+    return partial(
+        run,
+        models.target,
+        method.strategy(models.draft, **settings),
+        tokenizer=models.tokenizer,
+        draft_tokenizer=models.draft_tokenizer,
+    )
+
+
+def lossless(method: Method, settings: Mapping[str, Any]) -> bool:
+    """Whether the text has the target's law to rounding: solvers that promise less are tried on a small problem."""
+    solver = settings.get("solver")
+    chain = [solver] if isinstance(solver, str) else solver or []
+    return method.lossless and not any(_may_deviate(name) for name in chain if name not in (*JOINT, BY_PLAN))
+
+
+def _may_deviate(solver: str) -> bool:
+    plan = solve(Problem(np.array([0.5, 0.3, 0.2]), IID(np.array([0.2, 0.2, 0.6]), 2)), solver, strict=False).plan
+    return plan is not None and plan.max_deviation > 0
+
+
+def warm_up(decode: Decode, inputs: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    """Decode a little, so that what is timed next pays for no import and no compilation."""
+    decode(**inputs, **settings, max_new_tokens=10)
+
+
+def rule(spelling: str, separator: str = ",") -> Rule:
+    """What verifies, from its spelling: a joint rule, a solver, or a chain of solvers.
+
+    Raises
+    ------
+    UnknownSolver
+        If there is neither a joint rule nor a solver of a name.
+    """
+    names = [name.strip() for name in spelling.split(separator)]
+    joint = (*JOINT, BY_PLAN)
+    if len(names) == 1 and names[0] in joint:
+        return names[0]
+    for name in names:
+        if name in joint:
+            raise UnknownSolver(f"{name} is a joint rule, which never fails: it has no place in a chain of solvers")
+        try:
+            get(name)
+        except UnknownSolver as error:
+            raise UnknownSolver(f"{error}; joint rules: {', '.join(joint)}") from error
+    return names[0] if len(names) == 1 else names

@@ -1,0 +1,1 @@
+"""What decoding needs of a transformers model: loading, matching, passes over trees, caches."""

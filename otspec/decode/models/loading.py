@@ -1,0 +1,124 @@
+"""Models by name: the pair that comes with the package, a folder, or a repository on the hub."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+
+from otspec.decode.models.pairing import check_pair
+from otspec.errors import DataError, ProblemError
+
+SHIPPED = "shipped"
+"""Name of the package's own pair, of its target and of its draft model."""
+
+DTYPES = ("auto", "float32", "float64", "bfloat16", "float16")
+"""What weights may be held in; auto is what they were saved in."""
+
+
+class Models(NamedTuple):
+    """A target with its tokenizer, and the draft model with its own if there is one."""
+
+    target: PreTrainedModel
+    tokenizer: Any
+    draft: PreTrainedModel | None = None
+    draft_tokenizer: Any = None
+
+
+def load_models(target: str, draft: str | None, device: str | None = None, dtype: str | None = None) -> Models:
+    """Load models for inference.
+
+    Parameters
+    ----------
+    target, draft : str
+        ``"shipped"``, a folder that `save_pretrained` wrote, or a name on the hub; no draft, no draft model.
+    device : str, optional
+        ``"cpu"``, ``"cuda"``, ``"cuda:1"``; by default a GPU if there is one.
+    dtype : str, optional
+        One of `DTYPES`; by default float32 on the CPU, and what the weights were saved in elsewhere.
+
+    Raises
+    ------
+    DataError
+        If there is no such model, or it cannot be read.
+    ProblemError
+        If there is no such device or dtype, or the two models cannot decode together.
+    """
+    place = device_of(device)
+    kind = ("float32" if place.type == "cpu" else "auto") if dtype is None else dtype
+    if kind not in DTYPES:
+        raise ProblemError(f"no dtype {kind!r}; known: {', '.join(DTYPES)}")
+    model, tokenizer = _load(target, "target", kind)
+    model.to(place)
+    if draft is None:
+        return Models(model, tokenizer)
+    draft_model, draft_tokenizer = _load(draft, "draft", kind)
+    draft_model.to(place)
+    check_pair(model, draft_model, tokenizer, draft_tokenizer)
+    return Models(model, tokenizer, draft_model, draft_tokenizer)
+
+
+def encode(tokenizer: Any, prompts: Sequence[str]) -> list[list[int]]:
+    """The tokens of each prompt.
+
+    Raises
+    ------
+    ProblemError
+        If a prompt has none.
+    """
+    rows = [list(tokenizer(prompt).input_ids) for prompt in prompts]
+    for number, row in enumerate(rows, start=1):
+        if not row:
+            raise ProblemError(f"prompt {number} is empty, and the tokenizer begins no text by itself; write something")
+    return rows
+
+
+def batch_of(rows: Sequence[Sequence[int]], device: torch.device) -> dict[str, torch.Tensor]:
+    """Token rows as `input_ids` and `attention_mask`, padded on the left."""
+    width = max(map(len, rows))
+    ids = torch.tensor([[0] * (width - len(row)) + list(row) for row in rows], device=device)
+    mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows], device=device)
+    return {"input_ids": ids, "attention_mask": mask}
+
+
+def device_of(name: str | None) -> torch.device:
+    """The device of that name; by default a GPU if there is one.
+
+    Raises
+    ------
+    ProblemError
+        If there is none.
+    """
+    if name is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ProblemError(f"no device {name!r} here: {_first_line(error)}; cpu is always there") from error
+    return device
+
+
+def _load(name: str, role: str, dtype: str) -> tuple[Any, Any]:
+    """Model and tokenizer of that name."""
+    try:
+        if name == SHIPPED:
+            from otspec.decode import shipped
+
+            pair = shipped.load(None if dtype == "auto" else getattr(torch, dtype))
+            return getattr(pair, role), pair.tokenizer
+        tokenizer = AutoTokenizer.from_pretrained(name)
+        model = AutoModelForCausalLM.from_pretrained(name, dtype=dtype)
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        raise DataError(
+            f"the {role} {name!r} cannot be loaded: {_first_line(error)} Pass {SHIPPED}, a folder written by "
+            f"save_pretrained (model and tokenizer), or a name on the hub, which needs a connection or an earlier "
+            f"`hf download {name}`"
+        ) from error
+    return model.eval(), tokenizer
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

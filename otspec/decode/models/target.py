@@ -1,0 +1,53 @@
+"""The target's pass over drafted trees: its logits after every node of every tree, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+
+from otspec.decode.models.context import Context
+from otspec.paths.topology import Topology
+
+
+class Target:
+    """The target model, which has read all of each text but the last token: that is the root of the next tree.
+
+    Parameters
+    ----------
+    model : PreTrainedModel
+    texts : sequence of lists of int
+        The prompts, each of one token at least.
+    """
+
+    def __init__(self, model: PreTrainedModel, texts: Sequence[Sequence[int]]) -> None:
+        self.context = Context(model, [text[:-1] for text in texts])
+
+    def read(self, texts: Sequence[Sequence[int]], trees: Sequence[Topology]) -> torch.Tensor:
+        """Logits after all nodes, one tree after the other, shape (sum of N, V).
+
+        A node attends to its text, to the nodes that lead to it and to itself; its position is that of its depth.
+        """
+        device, width = self.context.device, max(tree.nodes for tree in trees)
+        tokens, depth = np.zeros((2, len(texts), width), dtype=np.int64)
+        sees = np.zeros((len(texts), width, width), dtype=bool)
+        real = np.zeros((len(texts), width), dtype=bool)
+        for row, (text, tree) in enumerate(zip(texts, trees, strict=True)):
+            tokens[row, : tree.nodes] = tree.token
+            tokens[row, 0] = text[-1]
+            depth[row, : tree.nodes] = tree.depth
+            sees[row, : tree.nodes, : tree.nodes] = tree.lineage
+            real[row, : tree.nodes] = True
+        logits = self.context.read(
+            torch.from_numpy(tokens).to(device),
+            torch.from_numpy(self.context.length[:, None] + depth).to(device),
+            torch.from_numpy(sees).to(device),
+            keep=width,
+        )
+        return logits.flatten(0, 1)[torch.from_numpy(np.flatnonzero(real)).to(device)]
+
+    def settle(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
+        """Keep the roots and the accepted nodes of each tree, and drop the texts that do not go on."""
+        self.context.settle([[0, *nodes] for nodes in accepted], rows)

@@ -1,0 +1,102 @@
+"""Which rule verifies a drafted tree: a joint one, or any solver of the registry node by node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from otspec.decode.drafters.draft_laws import DraftLaw
+from otspec.decode.laws import LocalTree
+from otspec.errors import ProblemError
+from otspec.laws import FloatArray, draw
+from otspec.paths import (
+    Block,
+    GreedyMultiPath,
+    Nested,
+    PathVerifier,
+    PickByPlan,
+    PickThenBlock,
+    TokenWise,
+    Traversal,
+)
+from otspec.paths.shape import Shape
+from otspec.paths.token_wise import Scheme, Solvers
+from otspec.paths.topology import Topology
+from otspec.schemes import IID, DraftScheme
+
+JOINT: dict[str, Callable[[], PathVerifier]] = {
+    "nested": Nested,
+    "pick_then_block": PickThenBlock,
+    "greedy_multi_path": GreedyMultiPath,
+    "traversal": Traversal,
+    "block": Block,
+}
+"""Rules for independent paths by name, all lossless; `block` looks at the first path only."""
+
+BY_PLAN = "pick_by_plan"
+"""The joint rule for siblings that are drawn jointly: a child by the plan of each node, then block verification."""
+
+Rule = PathVerifier | Solvers
+"""A verifier, the name of a joint rule, or what `otspec.solve` takes: a solver, or a chain of them."""
+
+
+def verifier(rule: Rule, shape: Shape, law: DraftLaw) -> PathVerifier:
+    """The verifier that a rule stands for.
+
+    Parameters
+    ----------
+    rule : str, Solver, PathVerifier, sequence of str or Solver, or None
+        None is `nested` for independent paths, and otherwise token-wise verification by the solver of choice.
+    shape : Shape
+    law : DraftLaw
+
+    Raises
+    ------
+    ProblemError
+        If the rule is not for trees that are drafted like that.
+    UnknownSolver
+        If there is neither a joint rule nor a solver of that name.
+    """
+    if isinstance(rule, PathVerifier):
+        return rule
+    independent = shape.independent_paths and (law.scheme is IID)
+    if rule is None and independent:
+        rule = "nested"
+    if rule == BY_PLAN:
+        if law.scheme is IID:
+            raise ProblemError(f"{BY_PLAN} is for siblings that are drawn jointly; for i.i.d. drafts use nested")
+        if len(set(shape.branching)) > 1:
+            raise ProblemError(f"{BY_PLAN} needs as many children on every level; here they are {shape.branching}")
+        return PickByPlan(_of(law.scheme, shape.branching[0]))
+    if isinstance(rule, str) and rule in JOINT:
+        if not independent:
+            raise ProblemError(
+                f"{rule} is for independent i.i.d. paths, branching (K, 1, ..., 1); "
+                f"here the branching is {shape.branching}: name a solver, or {BY_PLAN} for siblings drawn jointly"
+            )
+        return JOINT[rule]()
+    return TokenWise(rule, scheme=law.scheme)
+
+
+def _of(scheme: Scheme, n: int) -> Callable[[FloatArray], DraftScheme]:
+    """n drafts, or as many as there are tokens to draw."""
+    return lambda q: scheme(q, min(n, int(np.count_nonzero(q))))
+
+
+class Verdict(NamedTuple):
+    """What verification adds to a text."""
+
+    nodes: list[int]
+    """The accepted nodes of the drafted tree, in order."""
+    token: int
+    """The token after them."""
+
+
+def verify(verifier: PathVerifier, tree: Topology, local: LocalTree, rng: np.random.Generator) -> Verdict:
+    """Verify one drafted tree; where nothing was drafted, draw a token from the target."""
+    if tree.levels == 0:
+        return Verdict([], int(local.tokens[draw(local.tree.target[0], rng)]))
+    verdict = verifier.verify(local.tree, rng)
+    return Verdict(tree.line(verdict.node), int(local.tokens[verdict.token]))

@@ -1,0 +1,1 @@
+"""Kernels: arrays in, arrays out.  They know no problem, no scheme and no solver."""

@@ -1,0 +1,68 @@
+"""The pick rule of `interval`, by the places and lotteries of `otspec.kernels.interval`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from otspec.errors import ProblemError
+from otspec.kernels.interval.lottery import Places
+from otspec.kernels.interval.picking import pick_draft, pick_weights
+from otspec.laws import FloatArray, IntArray
+from otspec.schemes import IID
+
+
+@dataclass(frozen=True, eq=False)
+class PlaceRule:
+    """The pick rule of `interval`: the draft that shows the largest point wins."""
+
+    scheme: IID
+    places: Places
+
+    @cached_property
+    def proposal(self) -> FloatArray:
+        """g, shape (V,): the law of the picked token when the drafts come from the scheme."""
+        law = np.zeros(self.scheme.vocab)
+        law[self.places.order] = self.places.proposal
+        return law
+
+    @cached_property
+    def _rank(self) -> IntArray:
+        rank = np.full(self.scheme.vocab, -1)
+        rank[self.places.order] = np.arange(self.places.order.size)
+        return rank
+
+    def _ranks(self, drafts: IntArray) -> IntArray:
+        ranks = self._rank[drafts]
+        if ranks.min() < 0:
+            raise ProblemError(f"drafts hold {drafts[ranks.argmin()]}, whose draft probability is 0")
+        return ranks
+
+    def weights(self, drafts: IntArray) -> FloatArray:
+        """Probability of picking each draft, shape (n,) to (n,), by integrals that are exact up to rounding.
+
+        Raises
+        ------
+        ProblemError
+            If a draft has probability 0.
+        """
+        return pick_weights(self.places, self._ranks(drafts), *_quadrature(self.scheme.n))
+
+    def pick(self, drafts: IntArray, rng: np.random.Generator) -> int:
+        """Index of the picked draft, by drawing a point for each.
+
+        Raises
+        ------
+        ProblemError
+            If a draft has probability 0.
+        """
+        return int(pick_draft(self.places, self._ranks(drafts), rng.random((self.scheme.n, 3))))
+
+
+@lru_cache
+def _quadrature(n: int) -> tuple[FloatArray, FloatArray]:
+    """Gauss-Legendre nodes and weights on [0, 1] that integrate polynomials of degree n - 1 exactly."""
+    nodes, weights = np.polynomial.legendre.leggauss((n + 1) // 2)
+    return 0.5 * (1.0 + nodes), 0.5 * weights

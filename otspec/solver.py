@@ -1,0 +1,134 @@
+"""What a solver is: the protocol, what it returns or raises, and how it is registered under a name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import Field, fields, is_dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
+
+from otspec.laws import FloatArray, IntArray
+from otspec.plans import Plan
+from otspec.problem import Problem
+from otspec.results import Status
+
+
+class Solution(NamedTuple):
+    """A plan, and the sizes that its solver met."""
+
+    plan: Plan
+    sizes: Mapping[str, int]
+
+
+class Stopped(Exception):
+    """Raised inside a solver that cannot go on; `otspec.solve` turns it into a result."""
+
+    def __init__(self, status: Status, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+@runtime_checkable
+class Solver(Protocol):
+    """A frozen dataclass of typed settings that turns a problem into a plan.
+
+    `otspec.solve` times the call and certifies the plan, so a solver reports no figures of its own.
+    """
+
+    name: ClassVar[str]
+    exact: ClassVar[bool]
+    """Whether every plan is meant to be optimal within tol."""
+    schemes: ClassVar[str]
+    """The draft schemes it takes, in words."""
+    variants: ClassVar[tuple[str, ...]]
+    """Spellings, as `get` takes them, of settings that a comparison should show beside the default."""
+
+    @property
+    def tol(self) -> float:
+        """Largest gap and deviation of a plan that counts as optimal."""
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Optional packages that these settings need."""
+
+    def supports(self, problem: Problem) -> str | None:
+        """None, or the reason why the solver does not take the problem."""
+
+    def __call__(self, problem: Problem) -> Solution:
+        """Solve.  Raises `Stopped` with a status and a reason where it cannot."""
+
+
+@runtime_checkable
+class TupleSolver(Solver, Protocol):
+    """A solver that answers for one tuple of drafts with less work than the whole plan takes."""
+
+    def conditional(self, problem: Problem, drafts: IntArray) -> FloatArray:
+        """Law of the output given the drafts, shape (n,) to (V,)."""
+
+
+REGISTRY: dict[str, type[Any]] = {}
+"""Classes of the solvers registered so far, by name; `otspec.catalogue` sees to it that all are."""
+FORMER_NAMES: dict[str, str] = {}
+"""Former names of solvers, kept for a release, and what they are called now."""
+S = TypeVar("S")
+
+
+def register(name: str, *, formerly: str | None = None) -> Callable[[type[S]], type[S]]:
+    """Class decorator: make a solver known under a name.
+
+    Parameters
+    ----------
+    name : str
+        What `otspec.solve` and the command line call it.
+    formerly : str, optional
+        A former name, which is still understood.
+
+    Raises
+    ------
+    ValueError
+        If the name is taken.
+    TypeError
+        If the class is not a dataclass, or lacks something that the `Solver` protocol asks for.
+    """
+
+    def enter(solver: type[S]) -> type[S]:
+        if name in REGISTRY:
+            raise ValueError(f"a solver named {name!r} is registered already: {REGISTRY[name].__qualname__}")
+        check_solver_class(solver)
+        solver.name = name  # type: ignore[attr-defined]  # the ClassVar of the Solver protocol
+        REGISTRY[name] = solver
+        if formerly is not None:
+            FORMER_NAMES[formerly] = name
+        return solver
+
+    return enter
+
+
+def check_solver_class(solver: type[Any]) -> None:
+    """Refuse a class that the rest of the package could not run as a solver.
+
+    Raises
+    ------
+    TypeError
+        If it is not a dataclass, or lacks something that the `Solver` protocol asks for.
+    """
+    if not is_dataclass(solver):
+        raise TypeError(f"{solver.__qualname__} is not a dataclass; settings are fields of a frozen dataclass")
+    settings = {entry.name for entry in fields(solver)}
+    needed = ("exact", "schemes", "variants", "packages", "tol", "supports", "__call__")
+    lacking = [member for member in needed if member not in settings and not hasattr(solver, member)]
+    if lacking:
+        raise TypeError(
+            f"{solver.__qualname__} lacks {', '.join(lacking)}; derive it from otspec.solvers.base.SolverBase, "
+            "or see otspec.solver.Solver"
+        )
+
+
+def settings_of(solver: Solver) -> dict[str, object]:
+    """The settings of a solver by name."""
+    return {entry.name: getattr(solver, entry.name) for entry in setting_fields(type(solver))}
+
+
+def setting_fields(solver: type[Any]) -> tuple[Field[Any], ...]:
+    """The dataclass fields that are a solver's settings."""
+    return fields(solver)

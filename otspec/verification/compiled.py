@@ -1,0 +1,133 @@
+"""The `interval` rule for a decoder, compiled: one position in one call, and rows of a batch on all threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from numba import get_thread_id  # type: ignore[attr-defined]  # numba's __init__ does not list it
+
+from otspec.jit import jit, parallel_jit
+from otspec.kernels.interval.lottery import (
+    CHUNK,
+    Places,
+    Workspace,
+    hold_lotteries,
+    solve_and_certify,
+    trim_compiled,
+)
+from otspec.kernels.interval.picking import pick_draft
+from otspec.laws import FloatArray, IntArray
+from otspec.tolerances import MASS_TOL
+
+
+@jit
+def _scale(law: Any) -> float:
+    """1 / total of a law, in float64; 0 if it is none."""
+    total = 0.0
+    least = 0.0
+    for first in range(0, law.size, CHUNK):
+        here = 0.0
+        for i in range(first, min(first + CHUNK, law.size)):
+            here += np.float64(law[i])
+            least = min(least, law[i])
+        total += here
+    return 1.0 / total if least >= 0.0 and abs(total - 1.0) <= MASS_TOL else 0.0
+
+
+@jit
+def verify_one(
+    p: Any, q: Any, drafts: IntArray, uniforms: FloatArray, work: Workspace, room: Places
+) -> tuple[int, int]:
+    """Output token and accepted draft, or (-1, -1) where the input is no problem."""
+    p_scale = _scale(p)
+    q_scale = _scale(q)
+    if p_scale == 0.0 or q_scale == 0.0:
+        return -1, -1
+    places = trim_compiled(room, hold_lotteries(p, q, p_scale, q_scale, drafts.size, work, room))
+    ranks = np.empty(drafts.size, dtype=np.int64)
+    for m in range(drafts.size):
+        if q[drafts[m]] == 0:
+            return -1, -1
+        ranks[m] = _rank(drafts[m], p[drafts[m]] * p_scale, q[drafts[m]] * q_scale, work.target, places)
+    picked = pick_draft(places, ranks, uniforms)
+    rank = ranks[picked]
+    k = places.order.size
+    missing = 0.0
+    if uniforms[-1, 0] * places.proposal[rank] >= work.target[rank]:
+        for j in range(k):
+            missing += max(work.target[j] - places.proposal[j], 0.0)
+        for i in range(p.size):
+            if q[i] == 0:
+                missing += p[i] * p_scale
+    if missing == 0.0:
+        return drafts[picked], picked
+    position = uniforms[-1, 1] * missing
+    token = -1
+    for j in range(k):
+        rest = work.target[j] - places.proposal[j]
+        if rest > 0.0:
+            token = places.order[j]
+            position -= rest
+            if position < 0.0:
+                return token, -1
+    for i in range(p.size):
+        if q[i] == 0 and p[i] > 0:
+            token = i
+            position -= p[i] * p_scale
+            if position < 0.0:
+                return token, -1
+    return token, -1
+
+
+@jit
+def _rank(token: int, p: float, q: float, target: FloatArray, places: Places) -> int:
+    """The rank of a token, by bisection on p/q and a walk along its ties."""
+    ratio = p / q
+    low = 0
+    high = places.order.size
+    while low < high:
+        middle = (low + high) // 2
+        if target[middle] / places.size[middle] < ratio:
+            low = middle + 1
+        else:
+            high = middle
+    while places.order[low] != token:
+        low += 1
+    return low
+
+
+@parallel_jit
+def solve_rows(P: Any, Q: Any, n: int, work: Workspace, room: Places, sizes: IntArray, figures: FloatArray) -> None:
+    """Solve rows of a batch, each into its row of `room`; the sizes of one that is not a problem are -1."""
+    for b in numba.prange(P.shape[0]):
+        t = get_thread_id()
+        p_scale = _scale(P[b])
+        q_scale = _scale(Q[b])
+        if p_scale == 0.0 or q_scale == 0.0:
+            sizes[b] = -1
+        else:
+            mine = Workspace(work.keys[t], work.target[t], work.density[t], work.rise[t], work.run[t])
+            row = Places(
+                room.order[b],
+                room.size[b],
+                room.release[b],
+                room.home[b],
+                room.proposal[b],
+                room.block[b],
+                room.oldest[b],
+                room.newest[b],
+                room.giver[b],
+                room.past[b],
+                room.head[b],
+                room.tail[b],
+                room.held[b],
+                room.pivot[b],
+            )
+            filled, acceptance, bound = solve_and_certify(P[b], Q[b], p_scale, q_scale, n, mine, row)
+            sizes[b, 0] = filled.tokens
+            sizes[b, 1] = filled.blocks
+            sizes[b, 2] = filled.lotteries
+            figures[0, b] = acceptance
+            figures[1, b] = bound

@@ -1,0 +1,62 @@
+"""Verification of one position."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from otspec.errors import ProblemError
+from otspec.kernels.interval.lottery import memory
+from otspec.laws import as_drafts, as_law
+from otspec.verification.compiled import verify_one
+from otspec.verification.floats import as_floats
+
+
+class Verification(NamedTuple):
+    """What comes out of the verification of one position."""
+
+    token: int
+    """The output."""
+    draft: int
+    """Index of the accepted draft, or -1: the output is then a draw from the residual law."""
+
+
+def verify(p: Any, q: Any, drafts: Any, rng: np.random.Generator) -> Verification:
+    """Verify i.i.d. drafts of one position: the output has law p, and is a draft as often as any rule can make it.
+
+    The same rule as the plan of ``otspec.solve(problem, "interval")``, without its figures: after the first
+    call of a thread no array of the size of the vocabulary is allocated, and only tokens with q > 0 are sorted, so
+    drafts truncated to top-k cost O(V + k).
+
+    Parameters
+    ----------
+    p, q : array_like or torch tensor, shape (V,)
+        Target law, and the law that the drafts were really drawn from (after temperature and truncation).
+    drafts : array_like of int, shape (n,)
+        n independent draws from q.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    Verification
+        The output token, and which draft it is.
+
+    Raises
+    ------
+    ProblemError
+        If p or q is no law, their shapes differ, or a draft is no token or has q = 0.
+    """
+    p, q = as_floats("p", p), as_floats("q", q)
+    if p.ndim != 1 or p.shape != q.shape:
+        raise ProblemError(f"p has shape {p.shape} and q {q.shape}; both need one shape (V,)")
+    drafts = as_drafts(drafts, np.size(drafts), p.size)
+    if drafts.size == 0:
+        raise ProblemError("there are no drafts; draft at least 1 token per position")
+    mine = memory.of(p.size)
+    token, draft = verify_one(p, q, drafts, rng.random((drafts.size + 1, 3)), mine.work, mine.room)
+    if token < 0:
+        as_law("p", p)
+        as_law("q", q)
+        raise ProblemError(f"the drafts {drafts} hold a token whose draft probability is 0")
+    return Verification(token, draft)

@@ -1,0 +1,193 @@
+"""Fitting the release probabilities of one block: a fixed point on a small copy, then exact sweeps."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from otspec.jit import jit
+from otspec.kernels.arrivals import Nodes
+from otspec.laws import BoolArray, FloatArray, IntArray
+from otspec.solvers.release.values import Race, release, start_race, staying_worth
+
+WHOLE = 40
+"""Blocks of at most so many tokens are not merged."""
+
+GRAIN = 0.012
+"""Tokens are merged up to this much p, and this much of the q that is left when the likeliest are drafted."""
+
+SPREAD = 1.25
+"""Largest quotient of p/q within a merged token."""
+
+COARSE_TAIL = 1e-7
+"""Mass that the small copy may lose at either end of the time axis."""
+
+FIRST_GUESS = 0.7
+"""Worth of staying, as a fraction of what it is before any token is released."""
+
+EXACT_BELOW = 1e-6
+"""A tolerance below this is beyond a coarse time axis."""
+
+MAX_STEPS = 30
+PATIENCE = 8
+"""Steps without any gain before a fit is given up."""
+
+ROUNDS = 2
+
+
+class Fit(NamedTuple):
+    """Release probabilities of a block and the exact law of its picks."""
+
+    released: FloatArray
+    law: FloatArray
+
+
+def fit_block(
+    q: FloatArray,
+    heavy: BoolArray,
+    block: slice,
+    p: FloatArray,
+    owed: FloatArray,
+    n: int,
+    nodes: Nodes,
+    tol: float,
+) -> Fit:
+    """Fit one block to the law it is owed.
+
+    Parameters
+    ----------
+    q, heavy : ndarray, shape (k,)
+        Of all tokens, in order of priority.
+    block : slice
+        The tokens of the block.
+    p, owed : ndarray
+        Target law and wanted law of the block's tokens; the block can give just sum(owed).
+    tol : float
+        Mass that the law may lack below `min(p, owed)`.
+    """
+    start, end = block.start, block.stop
+    rule = dirichlet_rule(n) if end < q.size else (np.ones(1), np.array([1.0 / n]))
+    race = start_race(q, heavy, start, end, nodes, *rule)
+    released, gained = np.empty(end - start), np.empty(end - start)
+    small_nodes = nodes if tol < EXACT_BELOW else Nodes.of(q, n, 1 if n < 5 else 2, COARSE_TAIL)
+    group = np.arange(end - start)
+    if group.size > WHOLE:
+        group = merge(q[block], heavy[block], p, GRAIN * q[~heavy].sum())
+    first = np.flatnonzero(np.diff(group, prepend=-1))
+    small_q = np.concatenate((q[:start], np.add.reduceat(q[block], first), q[end:]))
+    small_heavy = np.concatenate((heavy[:start], heavy[block][first], heavy[end:]))
+    small = start_race(small_q, small_heavy, start, start + first.size, small_nodes, *rule)
+    mass, small_p, small_owed = (np.add.reduceat(values, first) for values in (q[block], p, owed))
+    factor = np.ones(first.size)
+    small_released, small_worth = np.empty(first.size), np.empty(first.size)
+    best = Fit(released, owed)
+    least = np.inf
+    for _ in range(ROUNDS):
+        fixed_point(small, small_p, small_owed, factor, 0.25 * tol, small_released, small_worth)
+        law = resweep(race, owed, q[block] * (small_worth / mass)[group], released, gained)
+        lost = float(np.maximum(np.minimum(p, owed) - law, 0.0).sum())
+        if lost < least:
+            best, least = Fit(released.copy(), law), lost
+        if lost <= tol:
+            break
+        # What staying is worth, exactly and in the small copy, at the same release probabilities.
+        exact = (law - gained) / np.maximum(1.0 - released, 1e-300)
+        stays = released < 1.0
+        weight = np.add.reduceat(np.where(stays, q[block], 0.0), first)
+        average = np.add.reduceat(np.where(stays, exact, 0.0), first) / np.maximum(weight, 1e-300) * mass
+        staying_worth(small, np.add.reduceat(q[block] * released, first) / mass, small_worth)
+        usable = (weight > 0) & (small_worth > 0) & (average > 0)
+        factor = np.where(usable, average / np.where(usable, small_worth, 1.0), factor)
+    return best
+
+
+@lru_cache
+def dirichlet_rule(n: int) -> tuple[FloatArray, FloatArray]:
+    """Gauss-Legendre nodes and weights on [0, 1], exact for degree n - 1: theta**(m - 1) integrates to 1/m."""
+    nodes, weights = np.polynomial.legendre.leggauss((n + 1) // 2)
+    return 0.5 * (1.0 + nodes), 0.5 * weights
+
+
+@jit
+def merge(q: FloatArray, heavy: BoolArray, p: FloatArray, grain: float) -> IntArray:
+    """Numbers, ascending, of the groups of neighbours in p/q that the small copy takes for one token each."""
+    group = np.empty(q.size, dtype=np.int64)
+    number = -1
+    mass, target, highest = 0.0, 0.0, 0.0
+    closed = True
+    for j in range(q.size):
+        alone = heavy[j] or q[j] > grain or p[j] > GRAIN
+        apart = mass + q[j] > grain or target + p[j] > GRAIN or highest * q[j] > SPREAD * p[j]
+        if closed or alone or apart:
+            number += 1
+            mass, target, highest = 0.0, 0.0, p[j] / q[j]
+        group[j] = number
+        mass += q[j]
+        target += p[j]
+        closed = alone
+    return group
+
+
+@jit
+def resweep(race: Race, owed: FloatArray, worth: FloatArray, released: FloatArray, gained: FloatArray) -> FloatArray:
+    """Release with that worth, and return the law of the pick that comes of it, whatever the worth really is."""
+    release(race, owed, worth, released, gained)
+    true_worth = np.empty(owed.size)
+    staying_worth(race, released, true_worth)
+    return gained + (1.0 - released) * true_worth
+
+
+@jit
+def fixed_point(
+    race: Race,
+    p: FloatArray,
+    owed: FloatArray,
+    factor: FloatArray,
+    tol: float,
+    best_released: FloatArray,
+    best_worth: FloatArray,
+) -> None:
+    """Find the worth of staying that comes out again when tokens are released by it.
+
+    Iterates its logarithm with a secant step (Anderson acceleration of depth one).  What is owed is scaled to what the
+    block of the small copy can give.
+    """
+    k = owed.size
+    released, gained, worth, found = np.zeros(k), np.empty(k), np.empty(k), np.empty(k)
+    staying_worth(race, released, worth)
+    total = worth.sum()
+    owed = owed * (total / owed.sum())
+    p = p * (total / owed.sum())
+    guess, step = np.log(np.maximum(FIRST_GUESS * factor * worth, 1e-300)), np.zeros(k)
+    last_guess, last_step = np.zeros(k), np.zeros(k)
+    least, since = np.inf, 0
+    for number in range(MAX_STEPS):
+        release(race, owed, np.exp(guess), released, gained)
+        staying_worth(race, released, found)
+        found *= factor
+        lost = 0.0
+        for j in range(k):
+            lost += max(min(p[j], owed[j]) - gained[j] - (1.0 - released[j]) * found[j], 0.0)
+        since += 1
+        if lost < least:
+            least, since = lost, 0
+            best_released[:] = released
+            best_worth[:] = np.exp(guess)
+        if lost <= tol or since >= PATIENCE:
+            break
+        above, below = 0.0, 0.0
+        for j in range(k):
+            step[j] = math.log(max(found[j], 1e-300)) - guess[j]
+            if number > 0:
+                weight = (1.0 - released[j]) * found[j]
+                change = step[j] - last_step[j]
+                above += weight * step[j] * change
+                below += weight * change * change
+        mix = above / below if below > 1e-9 * abs(above) else 0.0
+        for j in range(k):
+            move = step[j] - mix * (guess[j] - last_guess[j] + step[j] - last_step[j])
+            last_guess[j], last_step[j] = guess[j], step[j]
+            guess[j] += min(max(move, -1.0), 1.0)

@@ -1,0 +1,225 @@
+"""Sweeps over a block of tokens: what a token is worth to the rule, given how likely the others are to stay in it.
+
+The *value* of token j is P(j is drafted, and every other draft stays), where a token of the block stays with a
+probability of its own, tokens of later blocks stay, and tokens of earlier blocks do not.  By the race of
+`otspec.kernels.arrivals` it is an integral of polynomials over the tokens before j times those over the tokens after j,
+so one pass in each direction gives all values.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from otspec.jit import jit, jit_of_sums
+from otspec.kernels.arrivals import STRIDE, UNIT, Nodes, admit, admit_heavy, clock, no_tokens, odds
+from otspec.laws import BoolArray, FloatArray
+
+CHUNK = 32
+"""Tokens whose polynomials are held at once: those of all would not fit into the cache."""
+
+
+class Tokens(NamedTuple):
+    """A block of k tokens in order of priority, as a tuple of its own, since large ones are slow to hand over."""
+
+    rates: FloatArray
+    """Shape (k,): q in the unit of the nodes."""
+    heavy: BoolArray
+    """Shape (k,)."""
+    arrived: FloatArray
+    """Shape (k, M): odds, or 1 - exp(-q s) of heavy tokens."""
+    waiting: FloatArray
+    """Shape (k, M): exp(-q s) of heavy tokens; the other rows are not used."""
+    nothing: FloatArray
+    """Polynomials of no token, times the weights of the nodes and the chance that no heavy token of an earlier block
+    arrives."""
+
+
+class Race(NamedTuple):
+    """A block and what surrounds it."""
+
+    tokens: Tokens
+    below: FloatArray
+    """Polynomials of the tokens of later blocks, as `otspec.kernels.arrivals.no_tokens` lays them out."""
+    n: int
+    """Number of drafts."""
+    thetas: FloatArray
+    """Nodes on [0, 1] of a rule for 1/m = integral of theta**(m - 1), m <= n."""
+    theta_weights: FloatArray
+    corners: FloatArray
+    """Working memory, a row for each chunk: polynomials kept on the way through the block."""
+    chunk: FloatArray
+    """Working memory, CHUNK rows: polynomials within a chunk."""
+
+
+@jit
+def start_race(
+    q: FloatArray, heavy: BoolArray, start: int, end: int, nodes: Nodes, thetas: FloatArray, theta_weights: FloatArray
+) -> Race:
+    """The race of the block of tokens start to end, q and heavy being those of all tokens in order of priority."""
+    k, count, n = end - start, nodes.times.size, int(heavy.sum()) + 1
+    arrived, waiting = np.empty((k, count)), np.empty((k, count))
+    for j in range(k):
+        if heavy[start + j]:
+            clock(q[start + j] / UNIT, nodes, arrived[j], waiting[j])
+        else:
+            odds(q[start + j] / UNIT, nodes, arrived[j])
+    weights = nodes.weights.copy()
+    for i in range(start):
+        if heavy[i]:
+            weights *= np.exp(-(q[i] / UNIT) * nodes.times)
+    below = no_tokens(nodes.start, n)
+    x, y = np.empty(count), np.empty(count)
+    for i in range(end, q.size):
+        if heavy[i]:
+            clock(q[i] / UNIT, nodes, x, y)
+            admit_heavy(q[i] / UNIT, x, y, 1.0, n, below)
+        else:
+            odds(q[i] / UNIT, nodes, x)
+            admit(q[i] / UNIT, x, 1.0, n, below)
+    corners, chunk = np.empty(((k - 1) // CHUNK + 1, below.size)), np.empty((CHUNK, below.size))
+    tokens = Tokens(q[start:end] / UNIT, heavy[start:end], arrived, waiting, no_tokens(weights, n))
+    return Race(tokens, below, n, thetas, theta_weights, corners, chunk)
+
+
+@jit_of_sums
+def stay(tokens: Tokens, j: int, chance: float, n: int, state: FloatArray) -> None:
+    """Add token j, which stays with the given chance, to the polynomials."""
+    if tokens.heavy[j]:
+        admit_heavy(tokens.rates[j], tokens.arrived[j], tokens.waiting[j], chance, n, state)
+    else:
+        admit(tokens.rates[j], tokens.arrived[j], chance, n, state)
+
+
+@jit_of_sums
+def paired(rate: float, odds: FloatArray, n: int, before: FloatArray, after: FloatArray) -> float:
+    """P(a token of these odds is drafted, and n - 1 of the others): a of those before it, n - 1 - a of those after."""
+    total = 0.0
+    for b in range(before.size // (2 * n * STRIDE)):
+        x = odds[b * STRIDE : (b + 1) * STRIDE]
+        for a in range(n):
+            u = before[2 * (b * n + a) * STRIDE : 2 * (b * n + a + 1) * STRIDE]
+            v = after[2 * (b * n + n - 1 - a) * STRIDE : 2 * (b * n + n - a) * STRIDE]
+            for i in range(x.size):
+                total += u[i] * (rate * v[i] + x[i] * v[STRIDE + i]) + x[i] * u[STRIDE + i] * v[i]
+    return total
+
+
+@jit_of_sums
+def paired_heavy(
+    rate: float, arrived: FloatArray, waiting: FloatArray, n: int, before: FloatArray, after: FloatArray
+) -> float:
+    """`paired` for a heavy token: exp(-q s) stands at what it adds as the last to arrive."""
+    total = 0.0
+    for b in range(before.size // (2 * n * STRIDE)):
+        x, z = arrived[b * STRIDE : (b + 1) * STRIDE], waiting[b * STRIDE : (b + 1) * STRIDE]
+        for a in range(n):
+            u = before[2 * (b * n + a) * STRIDE : 2 * (b * n + a + 1) * STRIDE]
+            v = after[2 * (b * n + n - 1 - a) * STRIDE : 2 * (b * n + n - a) * STRIDE]
+            for i in range(x.size):
+                total += u[i] * (rate * z[i] * v[i] + x[i] * v[STRIDE + i]) + x[i] * u[STRIDE + i] * v[i]
+    return total
+
+
+@jit_of_sums
+def value(tokens: Tokens, j: int, n: int, before: FloatArray, after: FloatArray) -> float:
+    """The value of token j, from the polynomials of the tokens before and after it."""
+    rate, odds = tokens.rates[j], tokens.arrived[j]
+    if tokens.heavy[j]:
+        return paired_heavy(rate, odds, tokens.waiting[j], n, before, after)
+    return paired(rate, odds, n, before, after)
+
+
+@jit_of_sums
+def value_and_stay(tokens: Tokens, j: int, chance: float, n: int, before: FloatArray, after: FloatArray) -> float:
+    """The value of token j, which is then added to the polynomials after it: both take the same products."""
+    if tokens.heavy[j]:
+        total = value(tokens, j, n, before, after)
+        stay(tokens, j, chance, n, after)
+        return total
+    rate, odds, total = tokens.rates[j], tokens.arrived[j], 0.0
+    for b in range(before.size // (2 * n * STRIDE)):
+        x = odds[b * STRIDE : (b + 1) * STRIDE]
+        u = before[2 * b * n * STRIDE :]
+        rows = after[2 * (b * n + n - 1) * STRIDE :]
+        for i in range(x.size):
+            total += u[i] * (rate * rows[i] + x[i] * rows[STRIDE + i])
+        for m in range(n - 1, 0, -1):
+            u = before[2 * (b * n + n - m) * STRIDE :]
+            rows = after[2 * (b * n + m - 1) * STRIDE : 2 * (b * n + m + 1) * STRIDE]
+            for i in range(x.size):
+                late, early = x[i] * rows[STRIDE + i] + rate * rows[i], x[i] * rows[i]
+                total += u[i] * late + u[STRIDE + i] * early
+                rows[3 * STRIDE + i] += chance * late
+                rows[2 * STRIDE + i] += chance * early
+    return total
+
+
+@jit_of_sums
+def copy(source: FloatArray, target: FloatArray) -> None:
+    """Element by element, which spares the check for overlaps."""
+    for i in range(source.size):
+        target[i] = source[i]
+
+
+@jit
+def release(race: Race, owed: FloatArray, worth: FloatArray, released: FloatArray, gained: FloatArray) -> None:
+    """Release tokens in order of priority, each as far as it needs to get what it is owed.
+
+    Before its turn a token stays.  Released with probability x, token j gains x times its value, whatever x, and keeps
+    (1 - x) times its worth for those that stay to the end: so x solves a linear equation.
+
+    Parameters
+    ----------
+    owed, worth : ndarray, shape (k,)
+        The law to attain, and what staying to the end is thought to be worth.
+    released, gained : ndarray, shape (k,)
+        Filled in: the probabilities x, and x times the value.
+    """
+    k, tokens, n, corners, chunk = owed.size, race.tokens, race.n, race.corners, race.chunk
+    after = race.below.copy()
+    for j in range(k - 1, -1, -1):
+        if (j + 1) % CHUNK == 0 or j == k - 1:
+            corners[j // CHUNK] = after
+        stay(tokens, j, 1.0, n, after)
+    before = tokens.nothing.copy()
+    for start in range(0, k, CHUNK):
+        size = min(CHUNK, k - start)
+        chunk[size - 1] = corners[start // CHUNK]
+        for c in range(size - 1, 0, -1):
+            copy(chunk[c], chunk[c - 1])
+            stay(tokens, start + c, 1.0, n, chunk[c - 1])
+        for c in range(size):
+            j = start + c
+            full = value(tokens, j, n, before, chunk[c])
+            spread = full - worth[j]
+            x = (owed[j] - worth[j]) / spread if spread != 0.0 else 0.0
+            released[j] = min(max(x, 0.0), 1.0)
+            gained[j] = released[j] * full
+            stay(tokens, j, 1.0 - released[j], n, before)
+
+
+@jit
+def staying_worth(race: Race, released: FloatArray, worth: FloatArray) -> None:
+    """Fill in what staying to the end is worth: P(drafted, all drafts of the block stay, and the draw falls on it)."""
+    k, tokens, n, corners, chunk = released.size, race.tokens, race.n, race.corners, race.chunk
+    worth[:] = 0.0
+    for t in range(race.thetas.size):
+        theta = race.thetas[t]
+        before = tokens.nothing.copy()
+        for j in range(k):
+            if j % CHUNK == 0:
+                corners[j // CHUNK] = before
+            stay(tokens, j, theta * (1.0 - released[j]), n, before)
+        after = race.below.copy()
+        for start in range((k - 1) // CHUNK * CHUNK, -1, -CHUNK):
+            size = min(CHUNK, k - start)
+            chunk[0] = corners[start // CHUNK]
+            for c in range(size - 1):
+                copy(chunk[c], chunk[c + 1])
+                stay(tokens, start + c, theta * (1.0 - released[start + c]), n, chunk[c + 1])
+            for c in range(size - 1, -1, -1):
+                j = start + c
+                chance = theta * (1.0 - released[j])
+                worth[j] += race.theta_weights[t] * value_and_stay(tokens, j, chance, n, chunk[c], after)

@@ -1,0 +1,26 @@
+"""`naive`: draw from the target and see whether the token was drafted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from otspec.certificate import upper_bound
+from otspec.plans import Match
+from otspec.problem import Problem
+from otspec.solver import Solution, register
+from otspec.solvers.rules.base import Rule, inclusion
+
+
+@register("naive")
+@dataclass(frozen=True)
+class Naive(Rule):
+    """Draw the output from p; it is accepted if it was drafted.  Lossless for any drafts, and needs no q.
+
+    Acceptance is the sum over tokens of p(x) P(x is drafted).  Most decoders with draft trees verify so.
+
+    The settings are those of `otspec.solvers.rules.base.Rule`.
+    """
+
+    def __call__(self, problem: Problem) -> Solution:
+        """Ask the scheme how often each token is drafted."""
+        return Solution(Match(problem, inclusion(problem, self.max_cells), upper_bound(problem)), {})

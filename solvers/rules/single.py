@@ -1,0 +1,40 @@
+"""`single`: speculative sampling with the first draft, the others ignored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from otspec.certificate import upper_bound
+from otspec.laws import FloatArray
+from otspec.plans import FixedTests, Sequential
+from otspec.plans.figures import residual_law
+from otspec.plans.sequential import pass_probability
+from otspec.problem import Problem
+from otspec.schemes import IID, Independent
+from otspec.solver import Solution, register
+from otspec.solvers.rules.base import Rule, first_draft
+
+
+@register("single")
+@dataclass(frozen=True)
+class Single(Rule):
+    """Speculative sampling with the first draft only [leviathan2023fast; chen2023accelerating].
+
+    With q the law of the first draft x: accept it with probability min(1, p(x)/q(x)), else draw from (p - q)+.
+    Lossless for any scheme whose first draft has a known law.  Acceptance is the sum over tokens of min(p, q), the
+    optimum at n = 1.
+
+    The settings are those of `otspec.solvers.rules.base.Rule`.
+    """
+
+    def __call__(self, problem: Problem) -> Solution:
+        """Set up the one test."""
+        scheme = problem.scheme
+        q = first_draft(scheme, self.max_cells)
+        untested: tuple[FloatArray, ...] | None = None
+        if isinstance(scheme, IID) or problem.n == 1:
+            untested = (q,) * (problem.n - 1)
+        elif isinstance(scheme, Independent):
+            untested = tuple(scheme.qs[1:])
+        rule = FixedTests((q,), (pass_probability(problem.p, q),), residual_law(problem.p, q), untested)
+        return Solution(Sequential(problem, rule, upper_bound(problem)), {})

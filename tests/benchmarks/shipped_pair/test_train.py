@@ -1,0 +1,100 @@
+"""The recipe on a few files of the standard library, for a few steps."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sysconfig
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+from benchmarks.shipped_pair.corpus import read_corpus  # noqa: E402
+from benchmarks.shipped_pair.recipe import (  # noqa: E402
+    Recipe,
+    batches,
+    tokens_of,
+    train,
+    train_tokenizer,
+    windows,
+)
+from benchmarks.shipped_pair.train import main  # noqa: E402
+from otspec.decode.shipped import load  # noqa: E402
+from otspec.errors import DataError  # noqa: E402
+from otspec.laws import FloatArray  # noqa: E402
+
+FILES = ("dataclasses.py", "textwrap.py", "traceback.py")
+"""The last is held out."""
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("corpus")
+    for name in FILES:
+        shutil.copy(Path(sysconfig.get_path("stdlib")) / name, folder)
+    return folder
+
+
+def test_a_run_leaves_a_pair_that_loads_and_is_what_its_record_says(tmp_path: Path, corpus: Path) -> None:
+    main(tmp_path, steps=4, batch=2, every=2, corpus=corpus)
+    record = json.loads((tmp_path / "training.json").read_text())
+    assert record["corpus"]["held_out_files"] == ["traceback.py"]
+    assert record["corpus"]["trained"]["files"] == 2
+    pair = load(folder=tmp_path)
+    assert sum(value.numel() for value in pair.draft.parameters()) == record["draft"]["parameters"]
+    curve = [json.loads(line) for line in (tmp_path / "curve.jsonl").read_text().splitlines()]
+    assert [point["step"] for point in curve] == [2, 4]
+    assert curve[1]["target_loss"] < curve[0]["target_loss"]
+    # The curve is of weights in float32, the record of those saved in float16.
+    assert record["sample"]["target_loss"] == pytest.approx(curve[-1]["target_loss"], abs=2e-3)
+
+
+def test_same_seed_same_weights_even_when_interrupted(tmp_path: Path, corpus: Path) -> None:
+    texts = [source.text for source in read_corpus(corpus)]
+    tokenizer = train_tokenizer(texts)
+    files = [tokens_of(tokenizer, text) for text in texts]
+    held_out = windows(files[:1], context=256, bos=tokenizer.bos_token_id)[:2]
+    checkpoint = tmp_path / "checkpoint.pt"
+
+    def weights(seed: int, stop: float = np.inf, checkpoint: Path | None = None) -> list[FloatArray]:
+        def report(point: dict[str, float]) -> None:
+            if point["step"] == stop:
+                raise KeyboardInterrupt
+
+        recipe = Recipe(steps=4, batch=2, seed=seed)
+        models = train(files, held_out, tokenizer, recipe, report, every=2, checkpoint=checkpoint)
+        return [value.detach().numpy() for model in models for value in model.parameters()]
+
+    whole = weights(seed=0)
+    with pytest.raises(KeyboardInterrupt):
+        weights(seed=0, stop=4, checkpoint=checkpoint)
+    for one, other in zip(whole, weights(seed=0, checkpoint=checkpoint), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert not np.array_equal(whole[0], weights(seed=1)[0])
+    with pytest.raises(DataError, match="remove it to start anew"):
+        weights(seed=1, checkpoint=checkpoint)
+
+
+def test_the_rate_rises_stays_and_falls_to_nothing() -> None:
+    recipe = Recipe(steps=200, rate=1.0, warm_up=10, decay=0.4)
+    rates = np.array([recipe.rate_at(step) for step in range(200)])
+    np.testing.assert_allclose(rates[:10], np.arange(1, 11) / 10)
+    assert (rates[9:121] == 1.0).all()
+    np.testing.assert_allclose(rates[120:], (200 - np.arange(120, 200)) / 80)
+    assert recipe.continues(Recipe(steps=300, rate=1.0, warm_up=10, decay=0.4), 120)
+    assert not recipe.continues(Recipe(steps=300, rate=1.0, warm_up=10, decay=0.4), 122)
+    assert not recipe.continues(Recipe(steps=200, rate=1.0, warm_up=10, decay=0.4, seed=1), 1)
+
+
+def test_an_epoch_has_every_token_but_a_rest_once() -> None:
+    files = [[2, 3, 4], [5, 6], [7, 8, 9, 10, 11]]
+    rows = windows(files, context=3, bos=0)
+    np.testing.assert_array_equal(rows, [[0, 2, 3, 4], [0, 5, 6, 7], [0, 8, 9, 10]])
+    stream = batches(files, Recipe(batch=1, context=2), bos=0)
+    first, second = (np.concatenate([next(stream) for _ in range(5)]) for _ in range(2))
+    for epoch in (first, second):
+        assert sorted(epoch[:, 1:].ravel()) == list(range(2, 12))
+    assert not np.array_equal(first, second)

@@ -1,0 +1,132 @@
+"""The methods to compare with: lossless ones by enumeration or greedy equality, all of them measured alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from otspec import ProblemError  # noqa: E402
+from otspec.decode import run  # noqa: E402
+from otspec.decode.methods import (  # noqa: E402
+    PromptLookup,
+    Typical,
+    Vanilla,
+    assisted,
+    block,
+    speculative,
+    typical,
+)
+from otspec.decode.methods.prompt_lookup import continuation  # noqa: E402
+from otspec.paths import Tree, synthetic  # noqa: E402
+from tests.decode.models import pair  # noqa: E402
+
+PROMPTS = torch.tensor([[1, 2, 3, 1, 2], [4, 5, 6, 4, 5]])
+
+
+def _strategies() -> dict[str, Any]:
+    draft = pair(40)[1]
+    return {
+        "vanilla": Vanilla(),
+        "speculative": speculative(draft, 4),
+        "block": block(draft, 4),
+        "prompt lookup": PromptLookup(4),
+        "typical": typical(draft, 2, 4),
+    }
+
+
+@pytest.mark.parametrize("name", _strategies())
+def test_greedy_decoding(name: str) -> None:
+    target, strategy = pair(40)[0], _strategies()[name]
+    plain = target.generate(PROMPTS, max_new_tokens=20, do_sample=False)
+    generation = run(target, strategy, PROMPTS, max_new_tokens=20, temperature=0)
+    assert generation.sequences.tolist() == plain.tolist()
+    assert strategy.lossless == (name != "typical")
+
+
+@pytest.mark.parametrize("name", _strategies())
+def test_metrics_are_sums(name: str) -> None:
+    target = pair(40)[0]
+    metrics = run(target, _strategies()[name], PROMPTS, max_new_tokens=20, seed=0).metrics
+    assert metrics.tokens == 40
+    assert metrics.target_calls <= metrics.sequence_steps <= 2 * metrics.target_calls
+    # Each step puts out what it accepted and one token more, unless the text ends before.
+    surplus = metrics.sequence_steps + sum(metrics.accepted) - metrics.tokens
+    assert 0 <= surplus <= 2 * 4
+    assert all(got <= asked for got, asked in zip(metrics.accepted, metrics.offered, strict=True))
+    assert metrics.wall == pytest.approx(sum(metrics.seconds.values()))
+    assert (metrics.seconds["draft"] > 0) == (name != "vanilla")
+
+
+def test_vanilla_is_one_token_a_call() -> None:
+    metrics = run(pair(40)[0], Vanilla(), PROMPTS, max_new_tokens=7, seed=0).metrics
+    assert (metrics.block_efficiency, metrics.target_calls, metrics.offered, metrics.drafted_nodes) == (1.0, 7, [], 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "ngram", "expected"),
+    [
+        ([1, 2, 3, 1, 2], 3, [3, 1, 2]),
+        ([1, 2, 3, 9, 2, 4, 1, 2], 3, [3, 9, 2, 4]),  # the longer ending wins over the later place
+        ([1, 2, 3, 9, 2, 4, 1, 2], 1, [4, 1, 2]),
+        ([5, 5, 5], 2, [5]),
+        ([1, 2, 3], 3, []),
+        ([7], 3, []),
+    ],
+)
+def test_what_followed_the_same_tokens_earlier(text: list[int], ngram: int, expected: list[int]) -> None:
+    assert continuation(text, ngram, 4) == expected
+
+
+def test_prompt_lookup_pays_where_the_text_repeats_itself() -> None:
+    target = pair(40)[0]
+    prompt = target.generate(PROMPTS[:1], max_new_tokens=20, do_sample=False)
+    repeated = torch.cat((prompt, PROMPTS[:1]), dim=1)
+    generation = run(target, PromptLookup(4), repeated, max_new_tokens=20, temperature=0)
+    assert generation.sequences.tolist() == target.generate(repeated, max_new_tokens=20, do_sample=False).tolist()
+    assert generation.metrics.offered[0] > 0
+
+
+def test_typical_acceptance_takes_the_longest_likely_path() -> None:
+    likely = np.array([0.9, 0.05, 0.05])
+    tree = Tree.of([[1, 0], [0, 2], [0, 0]], lambda prefix: likely, lambda prefix: np.full(3, 1 / 3))
+    law = Typical().stop_law(tree)
+    verdict = Typical().verify(tree, np.random.default_rng(0))
+    assert (tree.prefix(verdict.node), verdict.accepted) == ((0, 0), 2)
+    np.testing.assert_allclose(law[verdict.node], likely)
+    assert law.sum() == pytest.approx(1.0)
+
+
+def test_typical_acceptance_asks_less_of_flat_laws() -> None:
+    flat = synthetic("tiny", 3).tree([[0], [1]])
+    flat.target[0] = 1 / 3
+    assert Typical(epsilon=0.4, delta=0.9).verify(flat, np.random.default_rng(0)).accepted == 1  # 0.9 / 3 < 1 / 3
+    assert Typical(epsilon=0.4, delta=1.0).verify(flat, np.random.default_rng(0)).accepted == 0
+    with pytest.raises(ProblemError, match=r"epsilon is 0; it is in \(0, 1\]"):
+        Typical(epsilon=0)
+
+
+def test_assisted_generation_of_transformers() -> None:
+    target, draft = pair(40, noise=0.05)
+    before = draft.generation_config.to_dict()
+    generation = assisted(target, draft, PROMPTS[:1], depth=4, max_new_tokens=20, temperature=0)
+    assert generation.sequences.tolist() == target.generate(PROMPTS[:1], max_new_tokens=20, do_sample=False).tolist()
+    metrics = generation.metrics
+    assert (metrics.tokens, metrics.target_calls) == (20, metrics.sequence_steps)
+    assert 1 < metrics.block_efficiency <= 5
+    assert min(metrics.seconds["target"], metrics.seconds["draft"]) > 0
+    assert draft.generation_config.to_dict() == before
+    state = torch.get_rng_state()
+    first, again = (assisted(target, draft, PROMPTS[:1], max_new_tokens=20, seed=1).new_tokens for _ in range(2))
+    assert first == again
+    assert (torch.get_rng_state() == state).all()
+
+
+@pytest.mark.parametrize("settings", [{"depth": 0}, {"ngram": 0}])
+def test_settings_of_prompt_lookup(settings: dict[str, int]) -> None:
+    with pytest.raises(ProblemError, match="pass an integer >= 1"):
+        PromptLookup(**settings)

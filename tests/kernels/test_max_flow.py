@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from otspec.certificate import transport_network
+from otspec.kernels.max_flow import Network, _dinic, max_flow, min_cut
+from tests.instances import VARIED, Instance
+from tests.networks import IDLE, assert_feasible, network, random_network, ring
+from tests.oracles import optimal_acceptance
+
+
+def value_by_networkx(network: Network) -> float:
+    nx: Any = pytest.importorskip("networkx")
+    graph = nx.DiGraph()
+    graph.add_nodes_from(["source", "sink"])
+    for token, capacity in enumerate(network.supply.tolist()):
+        graph.add_edge("source", ("token", token), capacity=capacity)
+    for number, capacity in enumerate(network.demand.tolist()):
+        graph.add_edge(("set", number), "sink", capacity=capacity)
+    for token, number in zip(network.left.tolist(), network.right.tolist(), strict=True):
+        graph.add_edge(("token", token), ("set", number))  # no capacity attribute: unlimited
+    return float(nx.maximum_flow_value(graph, "source", "sink"))
+
+
+def cut_value(network: Network, source_side: np.ndarray[Any, np.dtype[np.bool_]]) -> float:
+    """Capacity of the cut: source edges of the other tokens, and sink edges of the sets that this side touches."""
+    touched = np.zeros(network.demand.size, dtype=bool)
+    touched[network.right[source_side[network.left]]] = True
+    return float(network.supply[~source_side].sum() + network.demand[touched].sum())
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_agrees_with_networkx_on_integers(seed: int) -> None:
+    # Small integers are exact in floating point, so the flow values must be equal.
+    network = random_network(seed, integral=True)
+    flow, source_side = min_cut(network)
+    assert_feasible(network, flow, atol=0)
+    assert flow.sum() == value_by_networkx(network) == cut_value(network, source_side)
+    assert_array_equal(max_flow(network), flow)
+
+
+NETWORKS = {f"random-{seed}": random_network(seed, integral=False) for seed in range(60)} | {
+    f"ring-{k}": ring(k) for k in (2, 3, 10, 300)
+}
+
+
+@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
+def test_flow_equals_cut_on_floats(network: Network) -> None:
+    # Both are attained only by a maximum flow and a minimum cut; up to 300 floats are summed.
+    flow, source_side = min_cut(network)
+    assert_feasible(network, flow, atol=1e-13)
+    assert flow.sum() == pytest.approx(cut_value(network, source_side), abs=1e-12)
+
+
+@pytest.mark.parametrize("instance", VARIED, ids=lambda instance: instance.name)
+def test_flow_and_cut_of_a_problem_are_its_optimum(instance: Instance) -> None:
+    problem = instance.problem
+    tokens = problem.scheme.reachable()
+    whole = transport_network(problem, problem.scheme.draft_sets())
+    flow, source_side = min_cut(whole)
+    best = optimal_acceptance(problem)
+    assert_feasible(whole, flow, atol=1e-15)
+    assert flow.sum() == pytest.approx(best, abs=1e-13)
+    # Tokens that no draft reaches are on neither side of the network; they never count as over-drafted.
+    assert problem.bound(tokens[~source_side]) == pytest.approx(best, abs=1e-13)
+
+
+@pytest.mark.parametrize("idle", IDLE.values(), ids=IDLE)
+def test_nothing_flows(idle: Network) -> None:
+    flow, source_side = min_cut(idle)
+    assert_array_equal(flow, np.zeros(idle.left.size))
+    assert cut_value(idle, source_side) == 0
+
+
+def test_reroutes_what_was_sent_first() -> None:
+    # Token 0 fits both sets, token 1 the first only: whoever serves set 0 from token 0 has to take that back.
+    network_ = network([1.0, 1.0], [1.0, 1.0], [[0, 1], [0]])
+    assert_array_equal(max_flow(network_), [0.0, 1.0, 1.0])
+
+
+def test_longest_augmenting_path_stays_within_the_buffers() -> None:
+    # Tokens 0 .. k-2 take the set of their number first; token k-1 wants set 0, so that all of them have to move on by
+    # one: a path through every node.  Compiled code checks no index, the same code in plain Python does.
+    k = 40
+    chain = network([1.0] * k, [1.0] * k, [[0, k - 1]] + [[s - 1, s] for s in range(1, k - 1)] + [[k - 2]])
+    python: Any = _dinic
+    flow, _ = python.py_func(chain.supply, chain.demand, chain.indptr, chain.left)
+    assert flow.sum() == k
+    assert_array_equal(max_flow(chain), flow)
+
+
+def test_capacities_are_left_alone() -> None:
+    problem = network([1.0, 2.0], [2.0, 0.5], [[0, 1], [1]])
+    max_flow(problem)
+    assert_array_equal(problem.supply, [1.0, 2.0])
+    assert_array_equal(problem.demand, [2.0, 0.5])

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from otspec import IID, Problem, ProblemError, Status, Table, UnknownSolver, optimum, solve
+from otspec.catalogue import get
+from otspec.solver import Stopped
+from otspec.solvers import GlobalResolution
+from otspec.solvers.global_resolution.plan import Resolution
+from otspec.solvers.global_resolution.systems import Split
+from tests.instances import P4, Q4, VARIED, Instance, peaked_problem
+from tests.oracles import enumerate_plan, optimal_acceptance
+
+VARIED_DRAWN = [instance for instance in VARIED if isinstance(instance.problem.scheme, IID)]
+
+
+def resolved(problem: Problem, tau: float, max_tokens: int = 0, max_sets: int = 20_000) -> Resolution:
+    """The plan, with as many iterations as it takes."""
+    solver = GlobalResolution(tau=tau, max_tokens=max_tokens, max_iterations=2000, max_sets=max_sets)
+    result = solve(problem, solver)
+    assert isinstance(result.plan, Resolution)
+    return result.plan
+
+
+@pytest.mark.parametrize("tau", [1e-2, 1e-3, 1e-4])
+@pytest.mark.parametrize("instance", VARIED_DRAWN, ids=lambda instance: instance.name)
+def test_output_and_acceptance_are_within_the_published_guarantee(instance: Instance, tau: float) -> None:
+    problem = instance.problem
+    plan = resolved(problem, tau=tau)
+    enumeration = enumerate_plan(plan)
+    deviation = np.abs(enumeration.output - problem.p).sum()
+    assert deviation <= 13 * tau + 1e-12
+    assert deviation <= plan.max_deviation + 1e-12
+    assert plan.max_deviation <= 13 * tau + 1e-12
+    assert abs(enumeration.membership - optimal_acceptance(problem)) <= 5 * tau + 1e-12  # the paper claims 10
+    assert enumeration.lowest >= 0
+    assert enumeration.normalisation <= 1e-12
+    assert plan.deviation == pytest.approx(deviation, abs=1e-12)
+    assert plan.acceptance == pytest.approx(enumeration.membership, abs=1e-12)
+    assert_allclose(plan.output_law(), enumeration.output, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_guarantee_where_tokens_are_dropped(n: int) -> None:
+    tau, dropping = 1e-2, 0
+    for seed in range(6):
+        problem = peaked_problem(25, n, seed)
+        plan = resolved(problem, tau, max_tokens=25)
+        exact = plan.deviation
+        assert exact <= plan.max_deviation <= 13 * tau
+        assert exact < plan.max_deviation  # else it was not computed
+        assert abs(plan.acceptance - optimum(problem).acceptance) <= 5 * tau
+        dropping += plan.outer.leak > 0 or plan.inner.leak > 0
+    assert dropping >= 3
+
+
+@pytest.mark.parametrize("instance", VARIED_DRAWN, ids=lambda instance: instance.name)
+def test_what_cannot_be_listed_is_bounded(instance: Instance) -> None:
+    listed, bounded = resolved(instance.problem, tau=1e-2), resolved(instance.problem, tau=1e-2, max_sets=0)
+    assert bounded.deviation == bounded.max_deviation >= listed.deviation - 1e-15
+    assert listed.acceptance - 1e-2 <= bounded.acceptance <= listed.acceptance + 1e-15
+    with pytest.raises(ProblemError, match="draft sets exceed max_sets = 0; truncate the drafts, raise max_sets"):
+        bounded.output_law()
+
+
+@pytest.mark.parametrize("instance", VARIED_DRAWN, ids=lambda instance: instance.name)
+def test_one_tuple_has_the_law_of_the_full_plan(instance: Instance) -> None:
+    problem, solver = instance.problem, GlobalResolution(tau=1e-2, max_iterations=2000)
+    plan = solve(problem, solver).plan
+    assert plan is not None
+    for drafts in problem.scheme.support().drafts[:20]:
+        assert_allclose(solver.conditional(problem, drafts), plan.conditional(drafts), rtol=0, atol=1e-14)
+
+
+def test_one_tuple_needs_one_system() -> None:
+    # H* = {2, 3} and no variable is allowed: the outer tuples (0, .), (1, .) stop, and so do the inner ones; with one
+    # variable per system allowed at tau = 0.8, the outer system drops enough, the inner one has no need to.
+    problem = Problem(np.array([0.5, 0.4, 0.06, 0.04]), IID(Q4, 2))
+    split = Split.of(problem)
+    assert split.inner.tokens.tolist() == [3, 2]
+    outer, inner = (system.truncate(0.3)[0] for system in (split.outer, split.inner))
+    assert outer != inner  # else no limit tells them apart
+    solver = GlobalResolution(tau=0.3, max_tokens=min(outer, inner))
+    answered, refused = ([2, 3], [0, 3]) if inner < outer else ([0, 3], [2, 3])
+    assert solver.conditional(problem, np.array(answered)).sum() == pytest.approx(1.0)
+    with pytest.raises(Stopped, match=r"system needs \|T\| = "):
+        solver.conditional(problem, np.array(refused))
+    assert solve(problem, solver, strict=False).status is Status.LIMIT
+
+
+def test_limits_say_which_bound() -> None:
+    problem = peaked_problem(400, 2)
+    result = solve(problem, "global_resolution:tau=1e-6", strict=False)
+    assert result.status is Status.LIMIT
+    assert "tokens at tau = 1e-06, more than max_tokens = 50" in result.message
+    result = solve(peaked_problem(10, 2), "global_resolution:tau=1e-9:max_iterations=3", strict=False)
+    assert result.status is Status.LIMIT
+    assert "3 iterations leave the " in result.message
+    assert "above stop * tau = 3e-09; raise max_iterations (now 3)" in result.message
+
+
+def test_a_chain_falls_back() -> None:
+    result = solve(peaked_problem(400, 2), ["global_resolution:tau=1e-6", "interval"])
+    assert result.status is Status.OPTIMAL
+    assert [one.status for one in result.tried] == [Status.LIMIT]
+
+
+def test_the_printed_stop_promises_less() -> None:
+    printed = solve(peaked_problem(10, 2), "global_resolution:stop=5", strict=False).plan
+    assert printed is not None
+    assert printed.max_deviation <= 19e-3
+
+
+def test_easy_problems_are_solved_to_the_end() -> None:
+    result = solve(Problem(P4, IID(P4, 3)), "global_resolution:tau=1e-9:max_iterations=1000")
+    assert result.plan is not None
+    assert result.plan.deviation <= 15e-9
+
+
+@pytest.mark.parametrize("setting", ["tau=0", "tau=1", "tau=nan", "stop=0", "max_tokens=-1", "max_iterations=0"])
+def test_settings_out_of_range_are_refused(setting: str) -> None:
+    with pytest.raises(UnknownSolver, match=f"global_resolution:{setting}: .*; take "):
+        get(f"global_resolution:{setting}")
+
+
+def test_other_drafts_are_refused() -> None:
+    problem = Problem(P4, Table(np.array([[0, 1]]), np.ones(1), 4))
+    result = solve(problem, "global_resolution", strict=False)
+    assert result.status is Status.UNSUPPORTED
+    assert "takes i.i.d. drafts (otspec.IID), not Table" in result.message
+
+
+def test_impossible_drafts_are_refused() -> None:
+    problem = Problem(P4, IID(np.array([0.0, 0.5, 0.25, 0.25]), 2))
+    plan = solve(problem, GlobalResolution()).plan
+    assert plan is not None
+    for ask in (plan.conditional, lambda drafts: GlobalResolution().conditional(problem, drafts)):
+        with pytest.raises(ProblemError, match=r"drafts \[0, 1\] have probability 0"):
+            ask(np.array([0, 1]))

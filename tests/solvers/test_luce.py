@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from otspec import Independent, Problem, Status, Table, solve
+from otspec.plans import Pick
+from otspec.solvers import Luce
+from tests.instances import peaked_problem
+
+
+@pytest.mark.parametrize("n", [2, 4, 9])
+def test_agrees_with_interval_on_larger_problems(n: int) -> None:
+    for seed in range(3):
+        problem = peaked_problem(200, n, seed)
+        raced, exact = solve(problem, Luce()).plan, solve(problem, "interval").plan
+        assert raced is not None
+        assert exact is not None
+        assert raced.acceptance == pytest.approx(exact.acceptance, abs=2e-9)
+        assert raced.bound == pytest.approx(exact.bound, abs=2e-9)
+
+
+def test_certifies_distinct_laws_beyond_any_list_of_draft_sets() -> None:
+    rng = np.random.default_rng(5)
+    logits = 2 * rng.laplace(size=400)
+    laws = np.exp(logits + rng.normal(size=(6, 400)) * 0.5)
+    problem = Problem(np.exp(logits) / np.exp(logits).sum(), Independent(laws / laws.sum(axis=1, keepdims=True)))
+    plan = solve(problem, Luce()).plan
+    assert isinstance(plan, Pick)
+    assert abs(plan.gap) <= 1e-9
+    assert plan.proposal.sum() == pytest.approx(1, abs=1e-12)
+    drafts = problem.scheme.sample(rng)
+    assert plan.conditional(drafts).sum() == pytest.approx(1, abs=1e-12)
+
+
+def test_a_plan_that_stops_early_is_lossless_and_knows_its_gap() -> None:
+    problem = peaked_problem(200, 2)
+    result = solve(problem, Luce(max_iterations=1), strict=False)
+    assert result.status is Status.FEASIBLE
+    assert result.plan is not None
+    best = solve(problem, "interval").plan
+    assert best is not None
+    assert result.plan.acceptance < best.acceptance - 1e-9
+    assert result.plan.bound >= best.acceptance - 1e-12
+    assert result.plan.deviation <= 1e-12
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_two_drafts_without_a_token_in_common_do_not_oscillate(seed: int) -> None:
+    # Both drafts' tokens correct the same mismatch; with full steps they overshoot for ever.
+    rng = np.random.default_rng(seed)
+    first, second = rng.dirichlet(np.ones(2), size=2)
+    q = np.block([[first, np.zeros(2)], [np.zeros(2), second]])
+    solve(Problem(0.9 * q.mean(axis=0) + 0.1 * rng.dirichlet(np.full(4, 0.5)), Independent(q)), Luce())
+
+
+def test_other_draft_laws_are_refused() -> None:
+    table = Table(np.array([[0, 1]]), np.array([1.0]), 2)
+    result = solve(Problem(np.array([0.5, 0.5]), table), "luce", strict=False)
+    assert result.status is Status.UNSUPPORTED
+    assert "not Table" in result.message
+
+
+@pytest.mark.parametrize("setting", [{"max_iterations": 0}, {"height": 0.0}, {"height": float("nan")}, {"height": 1e3}])
+def test_settings_out_of_range_are_refused(setting: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=next(iter(setting))):
+        Luce(**setting)  # type: ignore[arg-type]

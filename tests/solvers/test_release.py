@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from otspec import IID, Problem, ProblemError, Status, WithoutReplacement, solve
+from otspec.data import open_source
+from otspec.kernels.arrivals import Nodes
+from otspec.plans import Pick, PickRule
+from otspec.solvers import Release
+from otspec.solvers.release.fit import dirichlet_rule, merge
+from otspec.solvers.release.rule import Mixture, ReleaseRule
+from otspec.solvers.release.values import release, start_race, staying_worth
+from tests.instances import P4, Q4, SMALL, Instance, peaked_problem
+from tests.oracles import Floats, enumerate_plan, optimal_acceptance
+
+DISTINCT = [i for i in SMALL if isinstance(i.problem.scheme, WithoutReplacement)]
+
+
+def distinct(vocab: int, n: int, seed: int) -> Problem:
+    like = peaked_problem(vocab, 1, seed)
+    return Problem(like.p, WithoutReplacement(like.scheme.prob(np.arange(vocab)[:, None]), n))
+
+
+def law_by_enumeration(problem: Problem, rule: PickRule) -> Floats:
+    law = np.zeros(problem.vocab)
+    for drafts, probability in zip(*problem.scheme.support(), strict=True):
+        np.add.at(law, drafts, probability * rule.weights(drafts))
+    return law
+
+
+@pytest.mark.parametrize("tol", [1e-4, 1e-9])
+@pytest.mark.parametrize("instance", DISTINCT, ids=lambda instance: instance.name)
+def test_every_tuple_of_small_problems(instance: Instance, tol: float) -> None:
+    problem = instance.problem
+    result = solve(problem, Release(tol=tol), strict=False)
+    plan = result.plan
+    assert result.status is Status.OPTIMAL, result.message
+    assert isinstance(plan, Pick)
+    best = optimal_acceptance(problem)
+    assert best - tol <= plan.acceptance <= best + 1e-12
+    assert plan.bound == pytest.approx(best, abs=1e-12)
+    assert_allclose(law_by_enumeration(problem, plan.rule), plan.proposal, rtol=0, atol=1e-13)
+    enumeration = enumerate_plan(plan)
+    assert np.abs(enumeration.output - problem.p).sum() <= 1e-12
+    # A residual draw may hit a draft as well, where the plan is not optimal.
+    assert plan.acceptance - 1e-12 <= enumeration.membership <= best + 1e-12
+    assert enumeration.lowest >= 0
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_any_release_probabilities_give_the_law_that_the_sweeps_say(n: int) -> None:
+    # Not only those that a fit finds, and not only in the lowest block: here tokens 2 to 5 of 7 are fitted.
+    rng = np.random.default_rng(n)
+    q = rng.dirichlet(np.full(7, 0.7))
+    scheme = WithoutReplacement(q, n)
+    problem = Problem(np.full(7, 1 / 7), scheme)
+    order = np.arange(7)
+    race = start_race(scheme.q, scheme.heavy, 2, 6, scheme.nodes, *dirichlet_rule(n))
+    released, gained, worth = np.empty(4), np.empty(4), np.empty(4)
+    release(race, rng.dirichlet(np.ones(4)) * 0.7, rng.dirichlet(np.ones(4)) * 0.2, released, gained)
+    staying_worth(race, released, worth)
+    law = scheme.priority_law(order)
+    law[2:6] = gained + (1 - released) * worth
+    rule = ReleaseRule(order, np.array([0, 1, 2, 6]), np.r_[1.0, 1.0, released, 1.0], law, 7)
+    assert np.count_nonzero(released) > 0 and released.min() < 1  # noqa: PT018
+    assert_allclose(law_by_enumeration(problem, rule), law, rtol=0, atol=1e-14)
+    assert law.sum() == pytest.approx(1.0, abs=1e-14)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 8])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_thousand_tokens(n: int, seed: int) -> None:
+    problem = distinct(1000, n, seed)
+    plan = solve(problem, "release").plan
+    assert isinstance(plan, Pick)
+    assert plan.gap <= 1e-4
+    assert plan.deviation <= 1e-12
+    assert plan.proposal.sum() == pytest.approx(1.0, abs=1e-12)
+    drafts = problem.scheme.sample(np.random.default_rng(seed))
+    law = plan.conditional(drafts)
+    assert law.sum() == pytest.approx(1.0, abs=1e-12)
+    assert law.min() >= 0
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 8])
+def test_the_law_agrees_with_a_finer_grid(n: int) -> None:
+    problem = distinct(1500, n, 7)
+    plan = solve(problem, Release(tol=2e-2)).plan  # so loose that the release probabilities do alone
+    assert isinstance(plan, Pick)
+    rule, scheme = plan.rule, problem.scheme
+    assert isinstance(rule, ReleaseRule)
+    assert isinstance(scheme, WithoutReplacement)
+    fine = Nodes.of(scheme.q, n, per_octave=2 * scheme.nodes.per_octave + 1, tail=1e-25)
+    q, heavy, ends = scheme.q[rule.order], scheme.heavy[rule.order], np.append(rule.starts[1:], rule.order.size)
+    number = int((ends - rule.starts).argmax())
+    start, end = int(rule.starts[number]), int(ends[number])
+    assert rule.released[start:end].min() < 1
+    race = start_race(q, heavy, start, end, fine, *dirichlet_rule(n))
+    released, gained, worth = np.empty(end - start), np.empty(end - start), np.empty(end - start)
+    staying_worth(race, rule.released[start:end], worth)
+    release(race, rule.law[start:end], worth, released, gained)  # solves for the probabilities that give the law
+    value = np.divide(gained, released, out=np.zeros(end - start), where=released > 0)
+    law = rule.released[start:end] * value + (1 - rule.released[start:end]) * worth
+    assert np.abs(law - rule.law[start:end]).sum() <= 1e-11
+
+
+@pytest.fixture
+def starved() -> Problem:
+    """A position where release probabilities alone lose 3e-3: a likely token leaves too little to those after it."""
+    position = open_source("llama3").position(24).problem(1, top_k=1000)
+    return Problem(position.p, WithoutReplacement(position.scheme.prob(np.arange(position.vocab)[:, None]), 2))
+
+
+def test_orders_help_where_release_probabilities_do_not_suffice(starved: Problem) -> None:
+    plan = solve(starved, "release").plan
+    assert isinstance(plan, Pick)
+    assert isinstance(plan.rule, Mixture)
+    assert 0 < plan.rule.share < 1
+    assert plan.gap <= 1e-4
+    assert plan.deviation <= 1e-12
+    rng = np.random.default_rng(0)
+    # The plan's law against its own picks: the two agree token by token as far as 2000 tuples can tell.
+    picked = np.zeros(starved.vocab)
+    tuples = starved.scheme.sample(rng, 2000)
+    for drafts in tuples:
+        np.add.at(picked, drafts, plan.rule.weights(drafts) / len(tuples))
+    likely = plan.proposal > 0.02
+    assert_allclose(picked[likely], plan.proposal[likely], rtol=0, atol=5 * np.sqrt(0.25 / 2000))
+
+
+def test_stops_when_asked_and_says_how_far_it_got(starved: Problem) -> None:
+    for limits, steps in (({"max_steps": 1}, 2), ({"max_seconds": 0.0}, 0)):
+        result = solve(starved, Release(**limits), strict=False)
+        assert result.status is Status.FEASIBLE
+        assert result.plan is not None
+        assert 1e-4 < result.plan.gap < 0.01
+        assert result.plan.deviation <= 1e-12
+        assert result.stats.sizes["steps"] == steps
+
+
+def test_takes_drafts_without_replacement_only() -> None:
+    reason = Release().supports(Problem(P4, IID(Q4, 2)))
+    assert reason == "layered takes drafts without replacement (otspec.WithoutReplacement), not IID"
+
+
+def test_refuses_drafts_that_cannot_be() -> None:
+    problem = Problem(P4, WithoutReplacement(np.array([0.5, 0.3, 0.2, 0.0]), 2))
+    plan = solve(problem, "release").plan
+    assert plan is not None
+    with pytest.raises(ProblemError, match="drafts hold 3, whose draft probability is 0"):
+        plan.conditional(np.array([0, 3]))
+    with pytest.raises(ProblemError, match=r"drafts \[1, 1\] hold a token twice"):
+        plan.conditional(np.array([1, 1]))
+
+
+def test_merges_neighbours_of_like_ratio_only() -> None:
+    q = np.array([1.0, 1.0, 1.0, 5.0, 1.0, 1.0, 1.0, 1.0]) * 1e-3
+    p = np.array([1.0, 0.9, 0.7, 3.0, 0.5, 0.5, 0.5, 0.5]) * 1e-3
+    heavy = np.array([0, 0, 0, 1, 0, 0, 0, 0], dtype=bool)
+    assert merge(q, heavy, p, 0.0035).tolist() == [0, 0, 1, 2, 3, 3, 3, 4]

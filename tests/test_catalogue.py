@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+from unittest.mock import patch
+
+import pytest
+
+import otspec.solver
+from otspec import Problem, UnknownSolver, available
+from otspec.catalogue import get
+from otspec.solver import Solution, Solver, TupleSolver, register, settings_of
+from otspec.solvers import LP, Canonical, MaxFlow, Slackness
+from otspec.tolerances import TOL
+
+
+@pytest.fixture
+def own_registry() -> Iterator[None]:
+    """Solvers registered by a test are forgotten after it."""
+    available()  # all that the package has are registered, once
+    with patch.dict(otspec.solver.REGISTRY), patch.dict(otspec.solver.FORMER_NAMES):
+        yield
+
+
+def dummy() -> type[Any]:
+    """A new solver class with one setting of each type."""
+
+    @dataclass(frozen=True)
+    class Dummy:
+        """Does nothing.
+
+        But at length.
+        """
+
+        tol: float = TOL
+        steps: int = 3
+        loud: bool = False
+        rule: str = "none"
+
+        name: ClassVar[str]
+        exact: ClassVar[bool] = False
+        schemes: ClassVar[str] = "none"
+        variants: ClassVar[tuple[str, ...]] = ("dummy:steps=4",)
+        packages: ClassVar[tuple[str, ...]] = ("a_package_that_nobody_has",)
+
+        def supports(self, problem: Problem) -> str | None:
+            return "nothing is supported"
+
+        def __call__(self, problem: Problem) -> Solution:
+            raise AssertionError("nothing is supported, so nothing is solved")
+
+    return Dummy
+
+
+def test_get_by_name() -> None:
+    assert get("lp") == LP()
+    assert get("lp").name == "lp"
+
+
+@pytest.mark.parametrize(
+    ("spelling", "solver"),
+    [
+        ("lp:form=full", LP(form="full")),
+        ("lp:max_cells=12:tol=1e-7", LP(max_cells=12, tol=1e-7)),
+        ("max_flow:engine=networkx", MaxFlow(engine="networkx")),
+        ("canonical:backend=CLARABEL", Canonical(backend="CLARABEL")),
+    ],
+)
+def test_get_with_settings(spelling: str, solver: Solver) -> None:
+    assert get(spelling) == solver
+
+
+@pytest.mark.usefixtures("own_registry")
+def test_settings_take_the_types_of_the_fields() -> None:
+    register("dummy")(dummy())
+    settings = settings_of(get("dummy:tol=1:steps=7:loud=TRUE:rule=x=y"))
+    assert settings == {"tol": 1.0, "steps": 7, "loud": True, "rule": "x=y"}
+    assert [type(value) for value in settings.values()] == [float, int, bool, str]
+
+
+@pytest.mark.parametrize(
+    ("spelling", "message"),
+    [
+        ("lp2", "no solver 'lp2'; known: .*canonical.*lp, max_flow"),
+        ("", "no solver ''"),
+        ("lp:from=full", "lp has no setting 'from=full'; .*: form, tol, max_cells, time_limit_s$"),
+        ("lp:form", "lp has no setting 'form'"),
+        ("lp:name=x", "lp has no setting 'name=x'"),
+        ("lp:form=fuller", "lp:form=fuller: no form 'fuller' of the program; known: relaxed, full"),
+        ("lp:max_cells=many", "lp: max_cells takes int, not 'many'"),
+        ("lp:max_cells=1.5", "lp: max_cells takes int, not '1.5'"),
+        ("max_flow:engine=steam", "no max-flow engine 'steam'; known: numba, igraph, graph_tool, networkx"),
+        ("slackness:engine=steam", "no max-flow engine 'steam'"),
+    ],
+)
+def test_unknown_names_and_settings_say_what_is_known(spelling: str, message: str) -> None:
+    with pytest.raises(UnknownSolver, match=message):
+        get(spelling)
+
+
+@pytest.mark.usefixtures("own_registry")
+def test_a_flag_is_true_or_false() -> None:
+    register("dummy")(dummy())
+    with pytest.raises(UnknownSolver, match="dummy: loud takes bool, not 'yes'"):
+        get("dummy:loud=yes")
+
+
+@pytest.mark.usefixtures("own_registry")
+def test_a_name_is_registered_once() -> None:
+    register("dummy")(dummy())
+    with pytest.raises(ValueError, match="a solver named 'dummy' is registered already"):
+        register("dummy")(dummy())
+
+
+@pytest.mark.usefixtures("own_registry")
+def test_settings_are_fields_of_a_dataclass() -> None:
+    class Plain:
+        pass
+
+    with pytest.raises(TypeError, match="Plain is not a dataclass"):
+        register("plain")(Plain)
+
+
+@pytest.mark.usefixtures("own_registry")
+def test_available_describes_every_solver() -> None:
+    register("dummy")(dummy())
+    infos = {info.name: info for info in available()}
+    assert list(infos) == sorted(infos)
+    assert {"lp", "max_flow", "slackness", "canonical"} <= infos.keys()
+    assert infos["dummy"].summary == "Does nothing."
+    assert infos["dummy"].missing == ("a_package_that_nobody_has",)
+    assert infos["dummy"].settings == {"tol": TOL, "steps": 3, "loud": False, "rule": "none"}
+    assert infos["dummy"].variants == ("dummy:steps=4",)
+    assert not infos["dummy"].exact
+    assert infos["max_flow"].missing == ()
+
+
+@pytest.mark.parametrize("info", available(), ids=lambda info: info.name)
+def test_shipped_solvers_describe_themselves(info: Any) -> None:
+    solver = get(info.name)
+    assert isinstance(solver, Solver)
+    assert info.summary.endswith((".", "]."))
+    assert info.schemes
+    assert set(info.settings) == {field.name for field in fields(solver)}  # type: ignore[arg-type]  # a dataclass
+    assert info.settings["tol"] == solver.tol
+    with pytest.raises(AttributeError):  # frozen
+        solver.tol = 1.0  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("variant", [variant for info in available() for variant in info.variants])
+def test_variants_are_spellings_of_other_settings(variant: str) -> None:
+    solver = get(variant)
+    assert solver != get(solver.name)
+    assert variant.partition(":")[0] == solver.name
+
+
+def test_slackness_answers_for_one_tuple() -> None:
+    assert isinstance(Slackness(), TupleSolver)
+    assert not isinstance(LP(), TupleSolver)

@@ -1,0 +1,286 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from otspec import (
+    IID,
+    DraftScheme,
+    Greedy,
+    HubPairs,
+    Independent,
+    MissingExtra,
+    Plan,
+    Problem,
+    SolveError,
+    Status,
+    Systematic,
+    Table,
+    TopK,
+    UnknownSolver,
+    WithoutReplacement,
+    available,
+    optimum,
+    solve,
+)
+from otspec.catalogue import get
+from otspec.extras import missing
+from otspec.plans import Coupling
+from otspec.solver import Solution, Stopped
+from otspec.solving import default_solver
+from otspec.tolerances import TOL
+from tests.instances import P4, Q4
+
+PROBLEM = Problem(P4, IID(Q4, 2))
+
+
+def coupling(share: float, scale: float = 1.0) -> Coupling:
+    """The optimal plan with a share of its values; a `scale` off 1 makes its output law wrong."""
+    sets = PROBLEM.scheme.draft_sets()
+    plan = solve(PROBLEM, "max_flow").plan
+    assert isinstance(plan, Coupling)
+    values = plan.values * share
+    return Coupling(PROBLEM, sets, sets.indptr, sets.cells, values * scale, optimum(PROBLEM).bound)
+
+
+@dataclass(frozen=True)
+class Canned:
+    """A solver that returns a given plan, or stops."""
+
+    plan: Plan | None = None
+    reason: str | None = None
+    tol: float = TOL
+
+    name: ClassVar[str] = "canned"
+    exact: ClassVar[bool] = True
+    schemes: ClassVar[str] = "any"
+    variants: ClassVar[tuple[str, ...]] = ()
+    packages: ClassVar[tuple[str, ...]] = ()
+
+    def supports(self, problem: Problem) -> str | None:
+        return self.reason
+
+    def __call__(self, problem: Problem) -> Solution:
+        if self.plan is None:
+            raise Stopped(Status.LIMIT, "enough is enough")
+        return Solution(self.plan, {"things": 7})
+
+
+class Heuristic(Canned):
+    """A canned solver that promises no optimum."""
+
+    exact: ClassVar[bool] = False
+
+
+def test_a_name_an_instance_and_settings_are_the_same_to_it() -> None:
+    result = solve(PROBLEM, Canned(coupling(1.0)))
+    by_name = solve(PROBLEM, "max_flow:engine=numba")
+    assert result.status is by_name.status is Status.OPTIMAL
+    assert result.plan is not None
+    assert by_name.plan is not None
+    assert result.plan.acceptance == pytest.approx(by_name.plan.acceptance, abs=1e-15)
+
+
+def test_stats_say_who_solved_and_what_it_took() -> None:
+    stats = solve(PROBLEM, Canned(coupling(1.0), tol=1e-7)).stats
+    assert stats.solver == "canned"
+    assert stats.settings["tol"] == 1e-7
+    assert stats.sizes == {"things": 7}
+    assert stats.wall_s > 0
+
+
+def test_a_plan_short_of_the_bound_is_feasible() -> None:
+    plan = coupling(0.5)
+    result = solve(PROBLEM, Canned(plan), strict=False)
+    assert result.status is Status.FEASIBLE
+    assert result.plan is plan
+    assert f"gap {plan.gap:.2g}" in result.message
+
+
+def test_tol_decides_what_is_optimal() -> None:
+    plan = coupling(1 - 1e-6)
+    assert solve(PROBLEM, Canned(plan, tol=1e-9), strict=False).status is Status.FEASIBLE
+    assert solve(PROBLEM, Canned(plan, tol=1e-5)).status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("scale", [1.5, np.nan], ids=["not-lossless", "not-finite"])
+def test_a_plan_that_is_wrong_is_withheld(scale: float) -> None:
+    result = solve(PROBLEM, Canned(coupling(1.0, scale)), strict=False)
+    assert result.status is Status.NUMERICAL
+    assert result.plan is None
+
+
+def test_a_plan_above_its_bound_is_withheld() -> None:
+    plan = coupling(1.0)
+    too_good = Coupling(PROBLEM, plan.sets, plan.indptr, plan.columns, plan.values, plan.bound - 1e-3)
+    result = solve(PROBLEM, Canned(too_good), strict=False)
+    assert result.status is Status.NUMERICAL
+    assert result.plan is None
+
+
+class Promising(Coupling):
+    """A plan that owns up to a deviation of at most 0.1."""
+
+    max_deviation = 0.1
+
+
+@pytest.mark.parametrize(("scale", "status"), [(1.02, Status.LOSSY), (1.5, Status.NUMERICAL)])
+def test_a_lossy_plan_is_returned_as_far_as_it_promised(scale: float, status: Status) -> None:
+    plan = coupling(1.0, scale)
+    promising = Promising(PROBLEM, plan.sets, plan.indptr, plan.columns, plan.values, plan.bound)
+    assert (TOL < promising.deviation <= 0.1) == (status is Status.LOSSY)  # else the test tells nothing apart
+    result = solve(PROBLEM, Heuristic(promising), strict=False)
+    assert result.status is status
+    assert result.success == (result.plan is promising) == (status is Status.LOSSY)
+
+
+def test_a_chain_takes_the_first_that_delivers_and_records_what_failed() -> None:
+    result = solve(PROBLEM, [Canned(), Canned(reason="wrong scheme"), Heuristic(coupling(0.5)), "max_flow"])
+    assert result.status is Status.FEASIBLE
+    assert result.success
+    assert [one.status for one in result.tried] == [Status.LIMIT, Status.UNSUPPORTED]
+    assert all(one.plan is None and one.tried == () for one in result.tried)
+    assert solve(PROBLEM, ["max_flow", Canned()]).tried == ()
+
+
+def test_a_chain_that_never_delivers_reports_every_attempt() -> None:
+    with pytest.raises(SolveError, match="canned: LIMIT, enough is enough; canned: FEASIBLE, acceptance"):
+        solve(PROBLEM, [Canned(), Canned(coupling(0.5))])
+    result = solve(PROBLEM, [Canned(), Canned(coupling(0.5))], strict=False)
+    assert (result.status, result.success, len(result.tried)) == (Status.FEASIBLE, False, 1)
+
+
+def test_an_empty_chain_is_an_error() -> None:
+    with pytest.raises(ValueError, match="the chain of solvers is empty"):
+        solve(PROBLEM, [])
+
+
+def test_a_chain_is_spelled_right_before_any_link_is_tried() -> None:
+    with pytest.raises(UnknownSolver, match="no solver 'simplex'"):
+        solve(PROBLEM, ["max_flow", "simplex"])
+
+
+def test_a_solver_that_is_not_exact_delivers_what_it_promises() -> None:
+    plan = coupling(0.5)
+    result = solve(PROBLEM, Heuristic(plan))
+    assert (result.status, result.success, result.plan) == (Status.FEASIBLE, True, plan)
+    assert not solve(PROBLEM, Canned(plan), strict=False).success
+
+
+def test_strict_raises_with_the_result() -> None:
+    plan = coupling(0.5)
+    with pytest.raises(SolveError, match="canned: FEASIBLE, acceptance 0") as caught:
+        solve(PROBLEM, Canned(plan))
+    assert caught.value.result.plan is plan
+
+
+def test_strict_is_the_default_and_covers_every_status_but_optimal() -> None:
+    for solver in (Canned(), Canned(reason="no"), Canned(coupling(1.0, 1.5))):
+        with pytest.raises(SolveError):
+            solve(PROBLEM, solver)
+
+
+def test_a_solver_that_stops_says_why() -> None:
+    result = solve(PROBLEM, Canned(), strict=False)
+    assert (result.status, result.message, result.plan) == (Status.LIMIT, "enough is enough", None)
+
+
+def test_an_unsupported_problem_is_not_tried() -> None:
+    result = solve(PROBLEM, Canned(coupling(1.0), reason="wrong scheme"), strict=False)
+    assert (result.status, result.message, result.plan) == (Status.UNSUPPORTED, "wrong scheme", None)
+
+
+def test_size_guard_ends_in_limit_before_anything_is_built(exact_spelling: str) -> None:
+    # Eight drafts from 1000 tokens form some 1e19 sets: listing them would not end.
+    problem = Problem(np.full(1000, 1e-3), IID(np.full(1000, 1e-3), 8))
+    if "max_cells" not in next(info.settings for info in available() if info.name == exact_spelling.partition(":")[0]):
+        pytest.skip(f"{exact_spelling} needs no size guard")
+    result = solve(problem, exact_spelling, strict=False)
+    assert result.status is Status.LIMIT
+    assert result.plan is None
+    assert "exceed max_cells = " in result.message
+    assert "truncate the drafts, or raise max_cells" in result.message
+
+
+def test_size_guard_counts_exactly_at_its_limit() -> None:
+    # Two drafts of 4 tokens: 4 + 6 sets, of at most 2 cells each.
+    assert solve(PROBLEM, "max_flow:max_cells=20").status is Status.OPTIMAL
+    result = solve(PROBLEM, "max_flow:max_cells=19", strict=False)
+    assert result.status is Status.LIMIT
+    assert result.message.startswith("20 network edges exceed max_cells = 19")
+
+
+def test_unknown_solver_is_an_error_even_when_not_strict() -> None:
+    with pytest.raises(UnknownSolver, match="no solver 'simplex'; known: "):
+        solve(PROBLEM, "simplex", strict=False)
+    with pytest.raises(UnknownSolver, match="lp has no setting 'speed=11'"):
+        solve(PROBLEM, "lp:speed=11", strict=False)
+
+
+@pytest.mark.parametrize(
+    ("spelling", "message"),
+    [
+        ("lp", r"highspy is not installed and is needed here: pip install \"otspec\[solvers\]\""),
+        ("max_flow:engine=igraph", "igraph is not installed"),
+        ("max_flow:engine=networkx", "networkx is not installed"),
+        ("slackness:engine=graph_tool", "graph_tool is not installed .* conda"),
+        ("canonical", r"cvxpy is not installed .* pip install \"otspec\[convex\]\""),
+    ],
+)
+def test_missing_extra_says_how_to_install_it(spelling: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("otspec.extras.installed", lambda package: False)
+    with pytest.raises(MissingExtra, match=message):
+        solve(PROBLEM, spelling, strict=False)
+
+
+def test_our_own_engine_needs_no_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("otspec.extras.installed", lambda package: False)
+    assert solve(PROBLEM, "max_flow").status is Status.OPTIMAL
+    assert solve(PROBLEM, "slackness").status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize(
+    ("scheme", "solver"),
+    [
+        (IID(Q4, 2), "interval"),
+        (IID(Q4, 1), "interval"),
+        (Greedy(Q4, 2), "closed_form"),
+        (TopK(Q4, 2).compact(), "closed_form"),
+        (Systematic(Q4, 2), "earliest_deadline"),
+        (Systematic(Q4, 2).compact(), "earliest_deadline"),
+        (HubPairs(Q4), "spechub"),
+        (Independent(np.stack((P4, Q4))), "luce"),
+        (WithoutReplacement(Q4, 2), "release"),
+        (WithoutReplacement(Q4, 1), "closed_form"),
+        (Independent(Q4[None]), "closed_form"),
+        (Table(np.array([[0, 1]]), np.ones(1), 4), "max_flow"),
+    ],
+)
+def test_the_default_is_the_solver_of_choice_for_the_scheme(scheme: DraftScheme, solver: str) -> None:
+    p = np.append(P4, np.zeros(scheme.vocab))[: scheme.vocab]
+    problem = Problem(p / p.sum(), scheme)
+    assert default_solver(problem) == solver
+    assert solve(problem).stats.solver == solver
+    assert solve(problem).status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("solver", ["max_flow", "slackness", "lp", "canonical"])
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        Independent(np.full((8, 1000), 1e-3)),  # 1e24 tuples
+        Greedy(np.full(300_000, 1 / 300_000), 20),  # 299 981 sets of 20
+        Systematic(np.full(300_000, 1 / 300_000), 20),
+    ],
+    ids=lambda scheme: type(scheme).__name__,
+)
+def test_size_guards_count_the_sets_of_every_scheme(scheme: DraftScheme, solver: str) -> None:
+    if missing(get(solver).packages):
+        pytest.skip(f"{solver} is not installed")
+    problem = Problem(np.full(scheme.vocab, 1 / scheme.vocab), scheme)
+    result = solve(problem, solver, strict=False)
+    assert result.status is Status.LIMIT
+    assert "exceed max_cells" in result.message
