@@ -9,17 +9,20 @@ from types import ModuleType
 
 from otspec.errors import MissingExtra
 
+DISTRIBUTION = "otspec-toolkit"
+"""What pip calls this package; the name otspec belongs to another project there."""
+
+_EXTRAS = {
+    "solvers": ("highspy", "networkx", "igraph"),
+    "convex": ("cvxpy",),
+    "bench": ("pyarrow",),
+    "plot": ("matplotlib",),
+    "decode": ("torch", "transformers", "tokenizers", "safetensors"),
+}
 WAYS_OUT = {
-    "highspy": 'pip install "otspec[solvers]"',
-    "networkx": 'pip install "otspec[solvers]"',
-    "igraph": 'pip install "otspec[solvers]"',
-    "cvxpy": 'pip install "otspec[convex]"',
-    "pyarrow": 'pip install "otspec[bench]"',
-    "matplotlib": 'pip install "otspec[plot]"',
-    "torch": 'pip install "otspec[decode]"',
-    "transformers": 'pip install "otspec[decode]"',
-    "tokenizers": 'pip install "otspec[decode]"',
-    "safetensors": 'pip install "otspec[decode]"',
+    **{
+        package: f'pip install "{DISTRIBUTION}[{extra}]"' for extra, packages in _EXTRAS.items() for package in packages
+    },
     "graph_tool": "install python3-graph-tool with the system's package manager, or graph-tool with conda",
 }
 """How to get each optional package: a pip extra, or, where pip has none, in words."""
