@@ -1,0 +1,1 @@
+"""What is shown to people: tables, pictures, progress; shared by the command, the claims and the benchmarks."""
