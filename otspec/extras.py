@@ -1,11 +1,14 @@
-"""Optional packages, imported where they are used."""
+"""What other packages bring: optional ones, imported where they are used, and those that plug into this one."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Iterable
+import warnings
+from collections.abc import Container, Iterable
+from importlib.metadata import entry_points
 from types import ModuleType
+from typing import Any
 
 from otspec.errors import MissingExtra
 
@@ -50,3 +53,22 @@ def require(module: str) -> ModuleType:
     if not installed(package):
         raise MissingExtra(f"{package} is not installed and is needed here: {WAYS_OUT[package]}")
     return importlib.import_module(module)
+
+
+def plugins(group: str, taken: Container[str]) -> dict[str, Any]:
+    """What other packages offer under a group of entry points, by name.
+
+    One that cannot be imported, or whose name is taken, is left out with a warning: it is not the fault of whoever
+    asked for something else.
+    """
+    found: dict[str, Any] = {}
+    for entry in entry_points(group=group):
+        origin = f"the entry point {entry.name!r} of {entry.dist.name if entry.dist else entry.value}, in {group},"
+        if entry.name in taken or entry.name in found:
+            warnings.warn(f"{origin} is ignored: the name is taken", stacklevel=2)
+            continue
+        try:
+            found[entry.name] = entry.load()
+        except Exception as error:
+            warnings.warn(f"{origin} is ignored: {type(error).__name__}: {error}", stacklevel=2)
+    return found

@@ -9,21 +9,19 @@ import typer
 
 from otspec.auditing import AuditVerdict
 from otspec.auditing import audit as run
-from otspec.auditing.cases import SCHEMES
 from otspec.auditing.forms import Form
 from otspec.catalogue import available
 from otspec.cli.loading import load
 from otspec.errors import ProblemError
 from otspec.reporting.console import console, progress_bar
+from otspec.schemes.catalogue import OWN
 
 EXIT = {AuditVerdict.LOSSLESS: 0, AuditVerdict.NOT_LOSSLESS: 1, AuditVerdict.INCONCLUSIVE: 3}
 
 
 def audit(
     rule: Annotated[str, typer.Argument(help="module:function, path/to/file.py:function, or a solver, as kseq.")],
-    scheme: Annotated[
-        str, typer.Option(help=f"Draft law: {', '.join(SCHEMES)}, or module:function of (q, n).")
-    ] = "iid",
+    scheme: Annotated[str, typer.Option(help=f"Draft law: {', '.join(OWN)}, or module:function of (q, n).")] = "iid",
     n: Annotated[int, typer.Option("--n", help="Drafts per position.")] = 3,
     drafter: Annotated[
         str | None, typer.Option(help="Where drafts really come from: as --scheme, or module:function of (q, n, rng).")

@@ -9,7 +9,7 @@ import otspec
 from benchmarks import decoder_rules as rules
 from benchmarks.decoder_rules import BIASED, LOSSLESS, Law, as_law
 from otspec import IID, AuditVerdict, Problem, WithoutReplacement
-from otspec.auditing.cases import SCHEMES
+from otspec.schemes.catalogue import OWN as SCHEMES
 from otspec.solvers import RRS, RSD
 from tests.oracles import Floats, Ints
 
