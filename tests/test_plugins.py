@@ -11,36 +11,19 @@ import pytest
 import otspec
 from otspec.catalogue import get
 
-SOLVER = '''
-from dataclasses import dataclass
-
-from otspec.certificate import upper_bound
-from otspec.plans import Match
-from otspec.solver import Solution
-from otspec.solvers.base import SolverBase
-
-
-@dataclass(frozen=True)
-class FromTarget(SolverBase):
-    """Draw from p, and see whether the token was drafted."""
-
-    tol: float = 1e-9
-    exact = False
-
-    def __call__(self, problem):
-        return Solution(Match(problem, problem.scheme.inclusion(), upper_bound(problem)), {})
-
+DOCUMENTED = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text().split("```python\n")[1].split("```")[0]
+"""The solver that CONTRIBUTING shows."""
+OTHERS = f"""{DOCUMENTED}
 
 def reversed_law(q, n):
-    """I.i.d. drafts from q read backwards."""
     from otspec import IID
 
     return IID(q[::-1], n)
 
 
 class Unfinished:
-    """Not a solver."""
-'''
+    pass
+"""
 
 SHOWN = """
 import sys, warnings
@@ -62,7 +45,7 @@ print(*(warning.message for warning in caught), sep="\\n")
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
     """A folder on the path of Python with an installed package of somebody else's."""
-    (tmp_path / "others.py").write_text(SOLVER)
+    (tmp_path / "others.py").write_text(OTHERS)
     metadata = tmp_path / "others-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: others\nVersion: 1.0\n")
