@@ -1,9 +1,14 @@
-"""Slow answers that share no code with the package beyond `scheme.prob`, `scheme.support` and `plan.conditional`."""
+"""Slow answers that share no code with the package beyond `scheme.prob`, `scheme.support` and `plan.conditional`.
+
+Schemes and problems never change, and many tests ask the same of the same instances: what is found for one is kept.
+"""
 
 from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from functools import cache
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,19 +17,32 @@ from otspec import DraftScheme, Plan, Problem
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 def all_tuples(scheme: DraftScheme) -> Ints:
     """All V**n ordered tuples, those that cannot occur included, shape (V**n, n)."""
-    return np.array(list(itertools.product(range(scheme.vocab), repeat=scheme.n)), dtype=np.int64)
+    return _tuples(scheme.vocab, scheme.n)
 
 
+@cache
+def _tuples(vocab: int, n: int) -> Ints:
+    return _kept(np.array(list(itertools.product(range(vocab), repeat=n)), dtype=np.int64))
+
+
+def _kept(values: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
+    """An array that no test can change for the others."""
+    values.flags.writeable = False
+    return values
+
+
+@cache
 def hit_function(scheme: DraftScheme) -> Floats:
     """f(A) = P(some draft lies in A) for each of the 2**V subsets A, coded in binary: bit i of A stands for token i."""
     tuples = all_tuples(scheme)
     drafted = np.bitwise_or.reduce(1 << tuples, axis=1)
     subsets = np.arange(1 << scheme.vocab)
-    return ((subsets[:, None] & drafted) != 0) @ scheme.prob(tuples)
+    return _kept(((subsets[:, None] & drafted) != 0) @ scheme.prob(tuples))
 
 
 def mass_function(law: Floats) -> Floats:
@@ -38,6 +56,7 @@ def members(subset: int, vocab: int) -> Ints:
     return np.array([token for token in range(vocab) if subset >> token & 1], dtype=np.int64)
 
 
+@cache
 def optimal_acceptance(problem: Problem) -> float:
     """alpha* = min over A of f(A) + p(V without A)."""
     outside = mass_function(problem.p)[::-1]  # the complement of A has code 2**V - 1 - A

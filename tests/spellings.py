@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from otspec import available
-from otspec.catalogue import SolverInfo
+from otspec.catalogue import SolverInfo, get
+from otspec.extras import missing
 from otspec.solvers.max_flow.engines import ENGINES
 
 
@@ -16,3 +21,14 @@ def _spellings(info: SolverInfo) -> list[str]:
     if "engine" in info.settings:
         return [f"{info.name}:engine={engine}" for engine in ENGINES]
     return [info.name, *info.variants]
+
+
+def lacking(spelling: str) -> tuple[str, ...]:
+    """The packages that a solver needs and that are not installed."""
+    return missing(get(spelling).packages)
+
+
+def skipped(spelling: str, *others: Any) -> Any:
+    """The one parameter set that stands for a solver that is not installed, skipped with its reason."""
+    reason = f"{spelling} needs {', '.join(lacking(spelling))}, not installed here"
+    return pytest.param(spelling, *others, marks=pytest.mark.skip(reason=reason), id=spelling)

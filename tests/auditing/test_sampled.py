@@ -18,6 +18,7 @@ from otspec.auditing.report import Outcome, Settings, no_progress
 from otspec.auditing.sampled import sample_all
 from otspec.auditing.sampling import TEXT, Texts
 from otspec.auditing.tally import MAX_CELLS, Tally, cells_of
+from tests.each import each
 from tests.oracles import Floats, Ints
 
 COARSE = 0.2
@@ -48,7 +49,7 @@ def test_same_seed_same_audit() -> None:
     assert one.as_dict() == other.as_dict()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@each(seed=range(3))
 def test_intervals_hold_the_exact_distance(seed: int) -> None:
     rng = np.random.default_rng(seed)
     pairs = [tuple(rng.dirichlet(np.ones(5), 2)) for _ in range(2)]

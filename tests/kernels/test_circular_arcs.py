@@ -11,6 +11,7 @@ from otspec.certificate import transport_network
 from otspec.kernels.max_flow import min_cut
 from otspec.plans.segment_rule import optimal_segment_rule
 from otspec.schemes.systematic import lay_out
+from tests.each import each
 from tests.oracles import Floats
 
 ROUNDING = 1e-13
@@ -27,7 +28,7 @@ def laws(kind: str, vocab: int, rng: np.random.Generator) -> tuple[Floats, Float
     return p, q
 
 
-@pytest.mark.parametrize("seed", range(150))
+@each(seed=range(150))
 @pytest.mark.parametrize("kind", ["unrelated", "close", "ties"])
 def test_agrees_with_the_maximum_flow_and_certifies_it(kind: str, seed: int) -> None:
     rng = np.random.default_rng(seed)

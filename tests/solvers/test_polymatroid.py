@@ -8,10 +8,9 @@ from otspec import IID, Independent, Problem, ProblemError, Status, Table, Witho
 from otspec.plans import Pick
 from otspec.solvers import Polymatroid
 from otspec.solvers.minimum_norm_point import FLOOR, Atom, Corral, OrderMixtureRule, Wanted
-from tests.instances import P4, Q4, SMALL, Instance, peaked_problem
+from tests.each import each
+from tests.instances import BY_PREFIXES, P4, Q4, Instance, peaked_problem
 from tests.oracles import all_tuples, enumerate_plan, hit_function, mass_function
-
-BY_PREFIXES = [i for i in SMALL if i.problem.scheme.prefix_order(i.problem.p) is not None]
 
 
 def table(vocab: int, n: int, rows: int, seed: int) -> Problem:
@@ -23,7 +22,7 @@ def table(vocab: int, n: int, rows: int, seed: int) -> Problem:
     return Problem(p / p.sum(), Table(drafts, rng.dirichlet(np.full(len(drafts), 0.3)), vocab))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@each(seed=range(6))
 def test_agrees_with_maximum_flow_on_correlated_drafts(seed: int) -> None:
     problem = table(60, 3, 400, seed)
     plan = solve(problem, "polymatroid").plan
@@ -34,7 +33,7 @@ def test_agrees_with_maximum_flow_on_correlated_drafts(seed: int) -> None:
     assert plan.deviation <= 1e-12
 
 
-@pytest.mark.parametrize("instance", BY_PREFIXES, ids=lambda instance: instance.name)
+@each(instance=BY_PREFIXES)
 def test_blocks_of_the_minorant_are_a_face_of_the_base_polytope(instance: Instance) -> None:
     problem = instance.problem.compact().problem
     wanted = Wanted.of(problem)
@@ -60,7 +59,7 @@ def test_a_thousand_tokens_without_replacement() -> None:
     assert plan.deviation <= 1e-12
 
 
-@pytest.mark.parametrize("n", [2, 3, 4])
+@each(n=(2, 3, 4))
 def test_distinct_drafters(n: int) -> None:
     # n >= 3 distinct laws over a large vocabulary: no other solver of the package takes them.
     rng = np.random.default_rng(n)
@@ -78,7 +77,7 @@ def test_distinct_drafters(n: int) -> None:
     assert plan.conditional(drafts).sum() == pytest.approx(1.0, abs=1e-12)
 
 
-@pytest.mark.parametrize("tiny", [0.0, 1e-300, 1e-12])
+@each(tiny=(0.0, 1e-300, 1e-12))
 def test_tokens_with_hardly_any_target_mass_do_no_harm(tiny: float) -> None:
     # As a table no order is known; most tokens then have a target far below the floor of the weights.
     rng = np.random.default_rng(0)

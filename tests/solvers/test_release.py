@@ -12,6 +12,7 @@ from otspec.solvers import Release
 from otspec.solvers.release.fit import dirichlet_rule, merge
 from otspec.solvers.release.rule import Mixture, ReleaseRule
 from otspec.solvers.release.values import release, start_race, staying_worth
+from tests.each import each
 from tests.instances import P4, Q4, SMALL, Instance, peaked_problem
 from tests.oracles import Floats, enumerate_plan, optimal_acceptance
 
@@ -31,7 +32,7 @@ def law_by_enumeration(problem: Problem, rule: PickRule) -> Floats:
 
 
 @pytest.mark.parametrize("tol", [1e-4, 1e-9])
-@pytest.mark.parametrize("instance", DISTINCT, ids=lambda instance: instance.name)
+@each(instance=DISTINCT)
 def test_every_tuple_of_small_problems(instance: Instance, tol: float) -> None:
     problem = instance.problem
     result = solve(problem, Release(tol=tol), strict=False)
@@ -49,8 +50,8 @@ def test_every_tuple_of_small_problems(instance: Instance, tol: float) -> None:
     assert enumeration.lowest >= 0
 
 
-@pytest.mark.parametrize("n", [2, 3, 4])
-def test_any_release_probabilities_give_the_law_that_the_sweeps_say(n: int) -> None:
+@each(n=(2, 3, 4))
+def test_any_release_probabilities_give_the_law_that_their_recursions_say(n: int) -> None:
     # Not only those that a fit finds, and not only in the lowest block: here tokens 2 to 5 of 7 are fitted.
     rng = np.random.default_rng(n)
     q = rng.dirichlet(np.full(7, 0.7))
@@ -69,8 +70,7 @@ def test_any_release_probabilities_give_the_law_that_the_sweeps_say(n: int) -> N
     assert law.sum() == pytest.approx(1.0, abs=1e-14)
 
 
-@pytest.mark.parametrize("n", [2, 3, 4, 8])
-@pytest.mark.parametrize("seed", range(3))
+@each(n=(2, 3, 4, 8), seed=range(3))
 def test_a_thousand_tokens(n: int, seed: int) -> None:
     problem = distinct(1000, n, seed)
     plan = solve(problem, "release").plan
@@ -84,7 +84,7 @@ def test_a_thousand_tokens(n: int, seed: int) -> None:
     assert law.min() >= 0
 
 
-@pytest.mark.parametrize("n", [2, 3, 4, 8])
+@each(n=(2, 3, 4, 8))
 def test_the_law_agrees_with_a_finer_grid(n: int) -> None:
     problem = distinct(1500, n, 7)
     plan = solve(problem, Release(tol=2e-2)).plan  # so loose that the release probabilities do alone
@@ -142,7 +142,7 @@ def test_stops_when_asked_and_says_how_far_it_got(starved: Problem) -> None:
 
 def test_takes_drafts_without_replacement_only() -> None:
     reason = Release().supports(Problem(P4, IID(Q4, 2)))
-    assert reason == "layered takes drafts without replacement (otspec.WithoutReplacement), not IID"
+    assert reason == "release takes drafts without replacement (otspec.WithoutReplacement), not IID"
 
 
 def test_refuses_drafts_that_cannot_be() -> None:
