@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -21,6 +22,11 @@ def _spellings(info: SolverInfo) -> list[str]:
     if "engine" in info.settings:
         return [f"{info.name}:engine={engine}" for engine in ENGINES]
     return [info.name, *info.variants]
+
+
+def installed_or_skipped(spellings: Iterable[str]) -> list[Any]:
+    """For `pytest.mark.parametrize`: the solvers, those that are not installed skipped with the reason."""
+    return [skipped(spelling) if lacking(spelling) else spelling for spelling in spellings]
 
 
 def lacking(spelling: str) -> tuple[str, ...]:

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import otspec
-from benchmarks import decoder_rules as rules
-from benchmarks.decoder_rules import BIASED, LOSSLESS, as_law, as_sampler
 from otspec import AuditVerdict
+from otspec.auditing import decoder_rules as rules
 from otspec.auditing import instances
 from otspec.auditing.cases import Case, Drafting
+from otspec.auditing.decoder_rules import BIASED, LOSSLESS, as_law, as_sampler
 from otspec.auditing.forms import Form, Rule
 from otspec.auditing.report import Outcome, Settings, no_progress
 from otspec.auditing.sampled import sample_all

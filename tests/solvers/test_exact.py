@@ -14,7 +14,7 @@ from otspec.tolerances import TOL
 from tests.each import check_each
 from tests.instances import BY_FAMILY, KNOWN, SMALL, Instance, Known
 from tests.oracles import enumerate_plan, optimal_acceptance
-from tests.spellings import exact_spellings, lacking, skipped
+from tests.spellings import exact_spellings, installed_or_skipped, lacking, skipped
 
 SUM_TOL = 1e-12
 """A conditional law adds up some ten floats."""
@@ -27,8 +27,8 @@ def takes(spelling: str, problem: Problem) -> bool:
     return get(spelling).supports(problem) is None
 
 
-def solvers() -> list[Any]:
-    return [skipped(spelling) if lacking(spelling) else spelling for spelling in exact_spellings()]
+def solvers_of_known_answers() -> list[Any]:
+    return installed_or_skipped([one for one in exact_spellings() if any(takes(one, known.problem) for known in KNOWN)])
 
 
 def solvers_and_families() -> list[Any]:
@@ -46,16 +46,14 @@ def solvers_and_families() -> list[Any]:
     return sets
 
 
-@pytest.mark.parametrize("spelling", solvers())
+@pytest.mark.parametrize("spelling", solvers_of_known_answers())
 def test_known_answers(spelling: str) -> None:
     def check(known: Known) -> None:
         result = solve(known.problem, spelling, strict=False)
         assert result.plan is not None, result.message
         assert result.plan.acceptance == pytest.approx(known.acceptance, abs=TOL), known.why
 
-    taken = [known for known in KNOWN if takes(spelling, known.problem)]
-    if taken or spelling not in AT_LEAST:
-        check_each(check, known=taken)
+    check_each(check, known=[known for known in KNOWN if takes(spelling, known.problem)])
 
 
 @pytest.mark.parametrize(("spelling", "family"), solvers_and_families())

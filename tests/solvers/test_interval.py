@@ -19,7 +19,7 @@ from tests import laws
 from tests.each import each
 from tests.laws import Kind, softmax
 from tests.oracles import Floats, Ints
-from tests.spellings import lacking, skipped
+from tests.spellings import installed_or_skipped
 
 EXACT = 1e-12
 
@@ -104,7 +104,7 @@ def test_conditional_does_not_depend_on_the_order_of_the_drafts() -> None:
         np.testing.assert_allclose(plan.conditional(np.array(permuted)), expected, rtol=0, atol=1e-15)
 
 
-@pytest.mark.parametrize("solver", [skipped("lp") if lacking("lp") else "lp", "max_flow"])
+@pytest.mark.parametrize("solver", installed_or_skipped(["lp", "max_flow"]))
 @each(family=FAMILIES.keys(), n=(2, 3))
 def test_agrees_with_the_programs(solver: str, family: str, n: int) -> None:
     problem = _problem(family, 1, vocab=6, n=n)
