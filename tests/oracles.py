@@ -1,6 +1,6 @@
 """Slow answers that share no code with the package beyond `scheme.prob`, `scheme.support` and `plan.conditional`.
 
-Schemes and problems never change, and many tests ask the same of the same instances: what is found for one is kept.
+Problems never change, and many tests ask for the optimum of the same ones: what is found for one is kept.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 from functools import cache
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +16,6 @@ from otspec import DraftScheme, Plan, Problem
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 def all_tuples(scheme: DraftScheme) -> Ints:
@@ -27,22 +25,17 @@ def all_tuples(scheme: DraftScheme) -> Ints:
 
 @cache
 def _tuples(vocab: int, n: int) -> Ints:
-    return _kept(np.array(list(itertools.product(range(vocab), repeat=n)), dtype=np.int64))
+    tuples = np.array(list(itertools.product(range(vocab), repeat=n)), dtype=np.int64)
+    tuples.flags.writeable = False  # for all tests
+    return tuples
 
 
-def _kept(values: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
-    """An array that no test can change for the others."""
-    values.flags.writeable = False
-    return values
-
-
-@cache
 def hit_function(scheme: DraftScheme) -> Floats:
     """f(A) = P(some draft lies in A) for each of the 2**V subsets A, coded in binary: bit i of A stands for token i."""
     tuples = all_tuples(scheme)
     drafted = np.bitwise_or.reduce(1 << tuples, axis=1)
     subsets = np.arange(1 << scheme.vocab)
-    return _kept(((subsets[:, None] & drafted) != 0) @ scheme.prob(tuples))
+    return ((subsets[:, None] & drafted) != 0) @ scheme.prob(tuples)
 
 
 def mass_function(law: Floats) -> Floats:

@@ -4,10 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 
-from otspec import IID, Problem, Table, optimum
-from otspec.schemes.draft_sets import pick_law, pick_weights
+from otspec import IID, Problem, Table, optimum, solve
+from otspec.certificate import FLOW_CELLS, upper_bound
 from tests.each import each
 from tests.instances import BY_PREFIXES, KNOWN, P4, Q4, SMALL, VARIED, Instance, Known, peaked_problem, sample_of_each
 from tests.oracles import hit_function, mass_function, optimal_acceptance
@@ -111,17 +111,6 @@ def test_equal_laws_over_draft_no_token() -> None:
         assert optimum(Problem(Q4, scheme)).minimiser.size == 0
 
 
-def test_pick_weights_are_proportional_and_uniform_where_nothing_is_accepted() -> None:
-    sets = IID(np.array([0.5, 0.5]), 2).draft_sets()  # {0}, {0, 1}, {1}
-    assert_allclose(pick_weights(sets, np.array([0.1, 0.3, 0.1, 0.0])), [1, 0.75, 0.25, 1], rtol=1e-15)
-    assert_allclose(pick_weights(sets, np.zeros(4)), [1, 0.5, 0.5, 1], rtol=1e-15)
-
-
-def test_pick_law_adds_up_over_sets() -> None:
-    sets = IID(np.array([0.5, 0.5]), 2).draft_sets()  # masses 1/4, 1/2, 1/4
-    assert_allclose(pick_law(sets, np.array([1, 0.75, 0.25, 1]), 3), [0.625, 0.375, 0.0], rtol=1e-15)
-
-
 def test_bound_uses_the_minimiser() -> None:
     problem = Problem(P4, IID(Q4, 2))
     best = optimum(problem)
@@ -136,3 +125,16 @@ def test_tokens_without_target_mass_are_over_drafted_even_where_their_priority_l
     best = optimum(Problem(p, IID(q, 64)))
     assert best.minimiser[:100].tolist() == list(range(100))
     assert best.gap == pytest.approx(0.0, abs=1e-12)
+
+
+def test_the_bound_of_a_scheme_without_an_order_holds_at_any_size() -> None:
+    rng = np.random.default_rng(0)
+    for vocab in (6, 2000):
+        p = rng.dirichlet(np.ones(vocab))
+        tuples = np.unique(rng.integers(vocab, size=(FLOW_CELLS, 3)), axis=0)[: 10 * vocab]
+        problem = Problem(p, Table(tuples, rng.dirichlet(np.ones(len(tuples))), vocab))
+        bound = upper_bound(problem)
+        plan = solve(problem, "max_flow").plan
+        assert plan is not None
+        assert bound >= plan.acceptance - ROUNDING
+        assert bound <= 1.0 + ROUNDING

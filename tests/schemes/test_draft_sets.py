@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from otspec import IID, ProblemError
 from otspec.schemes import DraftSets
-from otspec.schemes.draft_sets import PAD
+from otspec.schemes.draft_sets import PAD, pick_law, pick_weights
 from tests.each import each
 from tests.instances import VARIED, Instance
 from tests.oracles import set_masses
@@ -79,3 +79,14 @@ def test_both_ways_of_listing_the_sets_agree(instance: Instance) -> None:
     regular, regular_too = direct.mass > 1e-305, grouped.mass > 1e-305
     assert_array_equal(direct.tokens[regular], grouped.tokens[regular_too])
     assert_allclose(direct.mass[regular], grouped.mass[regular_too], rtol=1e-13)
+
+
+def test_pick_weights_are_proportional_and_uniform_where_nothing_is_accepted() -> None:
+    sets = IID(np.array([0.5, 0.5]), 2).draft_sets()  # {0}, {0, 1}, {1}
+    assert_allclose(pick_weights(sets, np.array([0.1, 0.3, 0.1, 0.0])), [1, 0.75, 0.25, 1], rtol=1e-15)
+    assert_allclose(pick_weights(sets, np.zeros(4)), [1, 0.5, 0.5, 1], rtol=1e-15)
+
+
+def test_pick_law_adds_up_over_sets() -> None:
+    sets = IID(np.array([0.5, 0.5]), 2).draft_sets()  # masses 1/4, 1/2, 1/4
+    assert_allclose(pick_law(sets, np.array([1, 0.75, 0.25, 1]), 3), [0.625, 0.375, 0.0], rtol=1e-15)

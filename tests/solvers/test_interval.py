@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import otspec
-from otspec import IID, Problem, ProblemError, SolveError, Status, Table
+from otspec import IID, Problem, SolveError, Status, Table
 from otspec.kernels.interval.lottery import Places, Sizes, hold_in_block, room_for, trim, workspace
 from otspec.kernels.interval.ratio_sort import sort_by_ratio
 from otspec.kernels.majorant import concave_blocks
@@ -94,14 +94,6 @@ def test_enumeration(family: str, seed: int) -> None:
     assert np.abs(picked - plan.proposal).sum() <= 1e-13 * problem.vocab
     assert plan.deviation <= EXACT
     assert abs(plan.gap) <= EXACT
-
-
-def test_conditional_does_not_depend_on_the_order_of_the_drafts() -> None:
-    plan, _ = _plan(_problem("model", 3, vocab=6, n=4))
-    drafts = np.array([5, 1, 1, 3])
-    expected = plan.conditional(drafts)
-    for permuted in itertools.permutations(drafts.tolist()):
-        np.testing.assert_allclose(plan.conditional(np.array(permuted)), expected, rtol=0, atol=1e-15)
 
 
 @pytest.mark.parametrize("solver", installed_or_skipped(["lp", "max_flow"]))
@@ -252,20 +244,3 @@ def test_other_schemes_are_refused_with_a_reason() -> None:
     with pytest.raises(SolveError, match=r"takes i\.i\.d\. drafts"):
         otspec.solve(problem, "interval")
     assert otspec.solve(problem).status is Status.OPTIMAL
-
-
-def test_unreachable_draft_is_an_error() -> None:
-    plan, _ = _plan(Problem(np.array([0.5, 0.5]), IID(np.array([1.0, 0.0]), 2)))
-    with pytest.raises(ProblemError, match="draft probability is 0"):
-        plan.conditional(np.array([0, 1]))
-
-
-def test_picking_by_points_follows_the_weights() -> None:
-    rng = np.random.default_rng(11)
-    plan, _ = _plan(_problem("lumpy", 2, vocab=12, n=4))
-    assert isinstance(plan.rule, PlaceRule)
-    for drafts in plan.problem.scheme.sample(rng, 4):
-        picks = np.bincount([plan.rule.pick(drafts, rng) for _ in range(4000)], minlength=4) / 4000
-        np.testing.assert_allclose(picks, plan.rule.weights(drafts), atol=5 * 0.5 / math.sqrt(4000))
-        outputs = np.bincount([plan.sample(drafts, rng) for _ in range(4000)], minlength=12) / 4000
-        np.testing.assert_allclose(outputs, plan.conditional(drafts), atol=5 * 0.5 / math.sqrt(4000))
