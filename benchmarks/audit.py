@@ -2,9 +2,9 @@
 
     python -m benchmarks.audit [--seeds 10] [--audits 300]
 
-First every rule of `benchmarks.decoder_rules`: its verdict and total variation by enumeration, and the draws that the
-sampled audit of the same rule takes, over several seeds.  Then false alarms: audits of rules that are lossless, with an
-alpha so large that alarms can be counted.
+First every rule of `otspec.auditing.decoder_rules`: its verdict and total variation by enumeration, and the draws that
+the sampled audit of the same rule takes, over several seeds.  Then false alarms: audits of rules that are lossless,
+with an alpha so large that alarms can be counted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 import numpy as np
 
 import otspec
-from benchmarks.decoder_rules import BIASED, LOSSLESS, Entry, as_sampler, naive
+from otspec.auditing.decoder_rules import BIASED, LOSSLESS, Entry, as_sampler, naive
 from otspec.bench.report import TextTable
 from otspec.reporting.console import console
 

@@ -1,4 +1,4 @@
-"""Engines and solvers as fixtures, and the option that forbids to skip an engine."""
+"""Flow engines as a fixture, and the option that forbids to skip one."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ import os
 
 import pytest
 
-from otspec.catalogue import get
 from otspec.extras import missing
 from otspec.solvers.max_flow.engines import ENGINES, PACKAGES
-from tests.spellings import exact_spellings
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -39,18 +37,6 @@ def pytest_configure(config: pytest.Config) -> None:
 def engine(request: pytest.FixtureRequest) -> str:
     """Name of a maximum-flow engine that is installed."""
     name: str = request.param
-    _skip_without(name, PACKAGES[name])
-    return name
-
-
-@pytest.fixture(params=exact_spellings())
-def exact_spelling(request: pytest.FixtureRequest) -> str:
-    """Spelling of an exact solver whose packages are installed."""
-    spelling: str = request.param
-    _skip_without(spelling, get(spelling).packages)
-    return spelling
-
-
-def _skip_without(name: str, packages: tuple[str, ...]) -> None:
-    if lacking := missing(packages):
+    if lacking := missing(PACKAGES[name]):
         pytest.skip(f"{name} needs {', '.join(lacking)}, not installed here")
+    return name

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from otspec import IID, DraftScheme, Greedy, HubPairs, Independent, Problem, Systematic, Table, TopK, WithoutReplacement
+from tests import laws
+from tests.laws import Kind, Pair, Rng
 from tests.oracles import Floats, all_tuples
 
 P4 = np.array([0.4, 0.3, 0.2, 0.1])
@@ -105,107 +107,22 @@ class Instance:
     problem: Problem
 
 
-Rng = np.random.Generator
-
-
 def _size(rng: Rng) -> tuple[int, int]:
     return int(rng.integers(2, 7)), int(rng.integers(1, 4))
 
 
-def _dirichlet(concentration: float) -> Callable[[Rng], Problem]:
-    def make(rng: Rng) -> Problem:
-        vocab, n = _size(rng)
-        p, q = rng.dirichlet(np.full(vocab, concentration), 2)
-        return _iid(p, q, n)
-
-    return make
-
-
-def _zeros(rng: Rng) -> Problem:
-    vocab, n = _size(rng)
-    p, q = (rng.dirichlet(np.ones(vocab)) * _some(rng, vocab) for _ in range(2))
-    return _iid(p / p.sum(), q / q.sum(), n)
-
-
-def _some(rng: Rng, vocab: int) -> Floats:
-    """0 or 1 for each token, at least one of them 1."""
-    kept = (rng.random(vocab) < 0.5).astype(np.float64)
-    kept[rng.integers(vocab)] = 1.0
-    return kept
-
-
-def _ties(rng: Rng) -> Problem:
-    # Multiples of 1/16 with few different ratios p/q: sums are exact, and so are the ties between subsets.
-    vocab, n = _size(rng)
-    p, q = (np.bincount(rng.integers(vocab, size=16), minlength=vocab) / 16 for _ in range(2))
-    return _iid(p, q, n)
-
-
-def _same_law(rng: Rng) -> Problem:
-    vocab, n = _size(rng)
-    q = rng.dirichlet(np.full(vocab, 0.5))
-    return _iid(q, q, n)
-
-
-def _nearly_same_law(rng: Rng) -> Problem:
-    # A few ulp apart: every token is over- or under-drafted by rounding only.
-    vocab, n = _size(rng)
-    q = rng.dirichlet(np.ones(vocab))
-    p = q * (1 + rng.integers(-3, 4, vocab) * np.finfo(np.float64).eps)
-    return _iid(p, q, n)
-
-
-def _point_target(rng: Rng) -> Problem:
-    vocab, n = _size(rng)
-    return _iid(np.eye(vocab)[rng.integers(vocab)], rng.dirichlet(np.ones(vocab)), n)
-
-
-def _point_draft(rng: Rng) -> Problem:
-    vocab, n = _size(rng)
-    return _iid(rng.dirichlet(np.ones(vocab)), np.eye(vocab)[rng.integers(vocab)], n)
-
-
-def _disjoint(rng: Rng) -> Problem:
-    vocab, n = _size(rng)
-    cut = int(rng.integers(1, vocab))
-    p = np.concatenate((rng.dirichlet(np.ones(cut)), np.zeros(vocab - cut)))
-    q = np.concatenate((np.zeros(cut), rng.dirichlet(np.ones(vocab - cut))))
-    return _iid(p, q, n)
-
-
-def _tail(smallest: float) -> Callable[[Rng], Problem]:
-    """Laws whose tokens are of ordinary size or down to `smallest`, in p and q independently."""
+def _drafted(kind: Kind) -> Callable[[Rng], Problem]:
+    """i.i.d. drafts."""
 
     def make(rng: Rng) -> Problem:
         vocab, n = _size(rng)
-        laws = []
-        for _ in range(2):
-            law = smallest ** rng.random(vocab)
-            law[rng.random(vocab) < 0.3] = smallest
-            law[rng.integers(vocab)] = 1.0
-            laws.append(law / law.sum())
-        return _iid(laws[0], laws[1], n)
+        return _iid(*kind(rng, vocab), n)
 
     return make
-
-
-def _float32(rng: Rng) -> Problem:
-    # What a model hands over: its total is off by some 1e-8, which `as_law` divides out.
-    vocab, n = _size(rng)
-    logits = rng.normal(scale=4, size=(2, vocab)).astype(np.float32)
-    p, q = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    return _iid(p, q, n)
 
 
 def _one_token(rng: Rng) -> Problem:
     return _iid(np.ones(1), np.ones(1), int(rng.integers(1, 4)))
-
-
-def _unreachable(rng: Rng) -> Problem:
-    vocab, n = _size(rng)
-    q = rng.dirichlet(np.ones(vocab))
-    q[rng.permutation(vocab)[: vocab // 2]] = 0.0
-    return _iid(rng.dirichlet(np.ones(vocab)), q / q.sum(), n)
 
 
 def _table(concentration: float) -> Callable[[Rng], Problem]:
@@ -248,20 +165,7 @@ def _tiny_table(rng: Rng) -> Problem:
 
 
 def _hostile_law(rng: Rng, vocab: int) -> Floats:
-    """A law of a kind drawn at random: flat, peaked, with zeros, with ties, with tails down to 1e-300, in float32."""
-    kind = rng.integers(7)
-    if kind < 2:
-        law = rng.dirichlet(np.full(vocab, (1.0, 0.1)[kind]))
-    elif kind == 2:
-        law = rng.dirichlet(np.ones(vocab)) * _some(rng, vocab)
-    elif kind == 3:
-        law = np.bincount(rng.integers(vocab, size=16), minlength=vocab) / 16
-    elif kind == 4:
-        law = np.exp(rng.normal(scale=4, size=vocab)).astype(np.float32)
-    else:
-        law = (1e-12, 1e-300)[kind - 5] ** rng.random(vocab)
-        law[rng.integers(vocab)] = 1.0
-    return law / law.sum()
+    return laws.hostile(rng, vocab)[1]
 
 
 def _independent(rng: Rng) -> Problem:
@@ -270,79 +174,75 @@ def _independent(rng: Rng) -> Problem:
     return Problem(_hostile_law(rng, vocab), Independent(qs))
 
 
-def _distinct(scheme: Callable[[Floats, int], DraftScheme]) -> Callable[[Rng], Problem]:
+def _distinct(scheme: Callable[[Floats, int], DraftScheme], kind: Kind) -> Callable[[Rng], Problem]:
     """A scheme whose n drafts differ, so that q has to have n tokens."""
 
     def make(rng: Rng) -> Problem:
         vocab, n = _size(rng)
-        q = _hostile_law(rng, vocab)
-        return Problem(_hostile_law(rng, vocab), scheme(q, min(n, int(np.count_nonzero(q)))))
+        p, q = kind(rng, vocab)
+        return Problem(p, scheme(q, min(n, int(np.count_nonzero(q)))))
 
     return make
 
 
-def _without_replacement(problem: Callable[[Rng], Problem]) -> Callable[[Rng], Problem]:
-    """The laws of an i.i.d. family, drafted without replacement."""
+def _hostile_pair(rng: Rng, vocab: int) -> Pair:
+    return _hostile_law(rng, vocab), _hostile_law(rng, vocab)
+
+
+def _hub_pairs(kind: Kind) -> Callable[[Rng], Problem]:
+    """Pairs with a hub."""
 
     def make(rng: Rng) -> Problem:
-        like = problem(rng)
-        assert isinstance(like.scheme, IID)
-        q, n = like.scheme.q, like.scheme.n
-        return Problem(like.p, WithoutReplacement(q, min(n, int(np.count_nonzero(q)))))
+        p, q = kind(rng, _size(rng)[0])
+        return Problem(p, HubPairs(q))
 
     return make
 
 
-def _hub_pairs(problem: Callable[[Rng], Problem]) -> Callable[[Rng], Problem]:
-    """The laws of an i.i.d. family, drafted in pairs with a hub."""
-
-    def make(rng: Rng) -> Problem:
-        like = problem(rng)
-        assert isinstance(like.scheme, IID)
-        return Problem(like.p, HubPairs(like.scheme.q))
-
-    return make
-
+ZEROS, TIES = laws.zeros(laws.uniform, 0.5), laws.grid(16)
+UNIFORM, PEAKED = laws.uniform, laws.dirichlet(0.1)
+NEARLY_SAME = laws.close(UNIFORM, 3e-16)
+POINT_TARGET, POINT_DRAFT = laws.point_target(UNIFORM), laws.point_draft(UNIFORM)
 
 FAMILIES: dict[str, tuple[int, Callable[[Rng], Problem]]] = {
-    "flat": (20, _dirichlet(5.0)),
-    "uniform": (30, _dirichlet(1.0)),
-    "peaked": (30, _dirichlet(0.1)),
-    "zeros": (25, _zeros),
-    "ties": (25, _ties),
-    "same-law": (12, _same_law),
-    "nearly-same-law": (12, _nearly_same_law),
-    "point-target": (10, _point_target),
-    "point-draft": (8, _point_draft),
-    "disjoint": (10, _disjoint),
-    "tail-1e-12": (20, _tail(1e-12)),
-    "tail-1e-300": (20, _tail(1e-300)),
-    "float32": (12, _float32),
+    "flat": (20, _drafted(laws.dirichlet(5.0))),
+    "uniform": (30, _drafted(UNIFORM)),
+    "peaked": (30, _drafted(PEAKED)),
+    "zeros": (25, _drafted(ZEROS)),
+    "ties": (25, _drafted(TIES)),
+    "same-law": (12, _drafted(laws.same(laws.dirichlet(0.5)))),
+    "nearly-same-law": (12, _drafted(NEARLY_SAME)),
+    "point-target": (10, _drafted(POINT_TARGET)),
+    "point-draft": (8, _drafted(POINT_DRAFT)),
+    "disjoint": (10, _drafted(laws.disjoint(UNIFORM))),
+    "tail-1e-12": (20, _drafted(laws.tail(1e-12))),
+    "tail-1e-300": (20, _drafted(laws.tail(1e-300))),
+    "float32": (12, _drafted(laws.float32(laws.model))),
     "one-token": (3, _one_token),
-    "unreachable": (15, _unreachable),
+    "unreachable": (15, _drafted(laws.unreachable)),
     "table": (25, _table(1.0)),
     "peaked-table": (15, _table(0.1)),
     "distinct-drafts": (10, _distinct_drafts),
     "hostile-table": (15, _hostile_table),
     "tiny-table": (10, _tiny_table),
     "independent": (20, _independent),
-    "greedy": (20, _distinct(Greedy)),
-    "top-k": (12, _distinct(TopK)),
-    "systematic": (25, _distinct(Systematic)),
-    "distinct-uniform": (25, _without_replacement(_dirichlet(1.0))),
-    "distinct-peaked": (25, _without_replacement(_dirichlet(0.1))),
-    "distinct-zeros": (15, _without_replacement(_zeros)),
-    "distinct-ties": (15, _without_replacement(_ties)),
-    "distinct-nearly-same-law": (8, _without_replacement(_nearly_same_law)),
-    "distinct-point-target": (8, _without_replacement(_point_target)),
-    "distinct-tail-1e-12": (15, _without_replacement(_tail(1e-12))),
-    "distinct-tail-1e-300": (15, _without_replacement(_tail(1e-300))),
-    "distinct-unreachable": (10, _without_replacement(_unreachable)),
-    "hub-pairs-uniform": (12, _hub_pairs(_dirichlet(1.0))),
-    "hub-pairs-ties": (10, _hub_pairs(_ties)),
-    "hub-pairs-zeros": (10, _hub_pairs(_zeros)),
-    "hub-pairs-point-draft": (3, _hub_pairs(_point_draft)),
-    "hub-pairs-tail-1e-300": (10, _hub_pairs(_tail(1e-300))),
+    "greedy": (20, _distinct(Greedy, _hostile_pair)),
+    "top-k": (12, _distinct(TopK, _hostile_pair)),
+    "systematic": (25, _distinct(Systematic, _hostile_pair)),
+    "distinct-uniform": (25, _distinct(WithoutReplacement, UNIFORM)),
+    "distinct-peaked": (25, _distinct(WithoutReplacement, PEAKED)),
+    "distinct-zeros": (15, _distinct(WithoutReplacement, ZEROS)),
+    "distinct-ties": (15, _distinct(WithoutReplacement, TIES)),
+    "distinct-nearly-same-law": (8, _distinct(WithoutReplacement, NEARLY_SAME)),
+    "distinct-point-target": (8, _distinct(WithoutReplacement, POINT_TARGET)),
+    "distinct-tail-1e-12": (15, _distinct(WithoutReplacement, laws.tail(1e-12))),
+    "distinct-tail-1e-300": (15, _distinct(WithoutReplacement, laws.tail(1e-300))),
+    "distinct-unreachable": (10, _distinct(WithoutReplacement, laws.unreachable)),
+    "hub-pairs-uniform": (12, _hub_pairs(UNIFORM)),
+    "hub-pairs-ties": (10, _hub_pairs(TIES)),
+    "hub-pairs-zeros": (10, _hub_pairs(ZEROS)),
+    "hub-pairs-point-draft": (3, _hub_pairs(POINT_DRAFT)),
+    "hub-pairs-tail-1e-300": (10, _hub_pairs(laws.tail(1e-300))),
 }
 """How many of each family, and how one is made; the seed of a member is its family's place and its number."""
 
@@ -352,8 +252,15 @@ INSTANCES = tuple(
     for number in range(count)
 )
 
-SMALL = tuple(Instance(known.name, known.problem) for known in KNOWN) + INSTANCES
+BY_FAMILY = {
+    "known": tuple(Instance(known.name, known.problem) for known in KNOWN),
+    **{family: tuple(i for i in INSTANCES if i.name.rpartition("-")[0] == family) for family in FAMILIES},
+}
+SMALL = BY_FAMILY["known"] + INSTANCES
 """Everything that can be enumerated: V <= 6, n <= 3."""
+
+BY_PREFIXES = [i for i in SMALL if i.problem.scheme.prefix_order(i.problem.p) is not None]
+"""Those where prefixes of one order of the tokens decide."""
 
 
 def sample_of_each(per_family: int) -> list[Instance]:
@@ -361,12 +268,10 @@ def sample_of_each(per_family: int) -> list[Instance]:
     return [i for i in INSTANCES if int(i.name.rpartition("-")[2]) < per_family]
 
 
-VARIED = [Instance(known.name, known.problem) for known in KNOWN] + sample_of_each(8)
+VARIED = [*BY_FAMILY["known"], *sample_of_each(8)]
 """The known answers and some of every family: the usual diet of a property test."""
 
 
 def peaked_problem(vocab: int, n: int, seed: int = 0) -> Problem:
     """Laws like those of language models: a few likely tokens, a long tail, and drafts from logits with errors."""
-    rng = np.random.default_rng(seed)
-    target = rng.permutation(-1.5 * np.log(np.arange(1, vocab + 1))) + rng.normal(scale=0.5, size=vocab)
-    return Problem.from_logits(target, target + rng.normal(scale=1.5, size=vocab), n)
+    return _iid(*laws.long_tail(np.random.default_rng(seed), vocab), n)

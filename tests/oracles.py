@@ -1,9 +1,13 @@
-"""Slow answers that share no code with the package beyond `scheme.prob`, `scheme.support` and `plan.conditional`."""
+"""Slow answers that share no code with the package beyond `scheme.prob`, `scheme.support` and `plan.conditional`.
+
+Problems never change, and many tests ask for the optimum of the same ones: what is found for one is kept.
+"""
 
 from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +20,14 @@ Ints = npt.NDArray[np.int64]
 
 def all_tuples(scheme: DraftScheme) -> Ints:
     """All V**n ordered tuples, those that cannot occur included, shape (V**n, n)."""
-    return np.array(list(itertools.product(range(scheme.vocab), repeat=scheme.n)), dtype=np.int64)
+    return _tuples(scheme.vocab, scheme.n)
+
+
+@cache
+def _tuples(vocab: int, n: int) -> Ints:
+    tuples = np.array(list(itertools.product(range(vocab), repeat=n)), dtype=np.int64)
+    tuples.flags.writeable = False  # for all tests
+    return tuples
 
 
 def hit_function(scheme: DraftScheme) -> Floats:
@@ -38,6 +49,7 @@ def members(subset: int, vocab: int) -> Ints:
     return np.array([token for token in range(vocab) if subset >> token & 1], dtype=np.int64)
 
 
+@cache
 def optimal_acceptance(problem: Problem) -> float:
     """alpha* = min over A of f(A) + p(V without A)."""
     outside = mass_function(problem.p)[::-1]  # the complement of A has code 2**V - 1 - A

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
 from otspec import available
-from otspec.catalogue import SolverInfo
+from otspec.catalogue import SolverInfo, get
+from otspec.extras import missing
 from otspec.solvers.max_flow.engines import ENGINES
 
 
@@ -16,3 +22,19 @@ def _spellings(info: SolverInfo) -> list[str]:
     if "engine" in info.settings:
         return [f"{info.name}:engine={engine}" for engine in ENGINES]
     return [info.name, *info.variants]
+
+
+def installed_or_skipped(spellings: Iterable[str]) -> list[Any]:
+    """For `pytest.mark.parametrize`: the solvers, those that are not installed skipped with the reason."""
+    return [skipped(spelling) if lacking(spelling) else spelling for spelling in spellings]
+
+
+def lacking(spelling: str) -> tuple[str, ...]:
+    """The packages that a solver needs and that are not installed."""
+    return missing(get(spelling).packages)
+
+
+def skipped(spelling: str, *others: Any) -> Any:
+    """The one parameter set that stands for a solver that is not installed, skipped with its reason."""
+    reason = f"{spelling} needs {', '.join(lacking(spelling))}, not installed here"
+    return pytest.param(spelling, *others, marks=pytest.mark.skip(reason=reason), id=spelling)

@@ -4,25 +4,26 @@ import itertools
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 
-from otspec import IID, Problem, Table, optimum
-from otspec.schemes.draft_sets import pick_law, pick_weights
-from tests.instances import KNOWN, P4, Q4, SMALL, VARIED, Instance, Known, peaked_problem, sample_of_each
+from otspec import IID, Problem, Table, optimum, solve
+from otspec.certificate import FLOW_CELLS, upper_bound
+from tests.each import each
+from tests.instances import BY_PREFIXES, KNOWN, P4, Q4, SMALL, VARIED, Instance, Known, peaked_problem, sample_of_each
 from tests.oracles import hit_function, mass_function, optimal_acceptance
 
 ROUNDING = 1e-13
 """Sums of at most 216 products of probabilities, here and in the oracle."""
 
 
-@pytest.mark.parametrize("known", KNOWN, ids=lambda known: known.name)
+@each(known=KNOWN)
 def test_known_answer(known: Known) -> None:
     best = optimum(known.problem)
     assert best.acceptance == pytest.approx(known.acceptance, abs=ROUNDING), known.why
     assert best.bound == pytest.approx(known.acceptance, abs=ROUNDING), known.why
 
 
-@pytest.mark.parametrize("instance", SMALL, ids=lambda instance: instance.name)
+@each(instance=SMALL)
 def test_both_sides_meet_at_the_enumerated_optimum(instance: Instance) -> None:
     best = optimum(instance.problem)
     alpha = optimal_acceptance(instance.problem)
@@ -31,7 +32,7 @@ def test_both_sides_meet_at_the_enumerated_optimum(instance: Instance) -> None:
     assert best.gap == best.bound - best.acceptance
 
 
-@pytest.mark.parametrize("instance", SMALL, ids=lambda instance: instance.name)
+@each(instance=SMALL)
 def test_proposal_is_a_base_of_the_hit_function(instance: Instance) -> None:
     # g(A) <= f(A) for all A and g(V) = 1: exactly the laws that some choice among the drafts can have.
     problem = instance.problem
@@ -42,7 +43,7 @@ def test_proposal_is_a_base_of_the_hit_function(instance: Instance) -> None:
     assert excess.max() <= ROUNDING
 
 
-@pytest.mark.parametrize("instance", VARIED, ids=lambda instance: instance.name)
+@each(instance=VARIED)
 def test_minimiser_is_where_the_proposal_exceeds_the_target(instance: Instance) -> None:
     problem = instance.problem
     best = optimum(problem)
@@ -54,15 +55,7 @@ def test_minimiser_is_where_the_proposal_exceeds_the_target(instance: Instance) 
     assert (excess[~over_drafted] <= 1e-12).all()  # TIE_TOL
 
 
-@pytest.mark.parametrize(
-    "instance",
-    [
-        i
-        for i in SMALL
-        if i.problem.vocab <= 5 and i.problem.p.min() > 1e-9 and i.problem.scheme.prefix_order(i.problem.p) is not None
-    ],
-    ids=lambda instance: instance.name,
-)
+@each(instance=[i for i in BY_PREFIXES if i.problem.vocab <= 5 and i.problem.p.min() > 1e-9])
 def test_proposal_minimises_chi_square_over_all_bases(instance: Instance) -> None:
     # First-order condition of the convex sum g**2 / p at every vertex of the base polytope, one per order of tokens.
     problem = instance.problem
@@ -74,7 +67,7 @@ def test_proposal_minimises_chi_square_over_all_bases(instance: Instance) -> Non
     assert descent.min() >= -ROUNDING * max(1.0, slope.max())
 
 
-@pytest.mark.parametrize("n", [*range(1, 17), 64])
+@each(n=[*range(1, 17), 64])
 def test_realistic_vocabulary_is_certified_to_rounding(n: int) -> None:
     # A difference of powers would lose the tail here; 1e-12 is what 20 000 float64 terms cost.
     problem = peaked_problem(20_000, n)
@@ -90,7 +83,7 @@ def test_optimum_grows_with_the_number_of_drafts() -> None:
     assert (np.diff(values) > 0).all()
 
 
-@pytest.mark.parametrize("instance", sample_of_each(5), ids=lambda instance: instance.name)
+@each(instance=sample_of_each(5))
 def test_names_of_tokens_do_not_matter(instance: Instance) -> None:
     problem = instance.problem
     to = np.random.default_rng(0).permutation(problem.vocab)
@@ -103,9 +96,7 @@ def test_names_of_tokens_do_not_matter(instance: Instance) -> None:
     assert optimum(renamed).acceptance == pytest.approx(optimum(problem).acceptance, abs=ROUNDING)
 
 
-@pytest.mark.parametrize(
-    "instance", [i for i in SMALL if i.problem.scheme.prefix_order(i.problem.p) is not None], ids=lambda i: i.name
-)
+@each(instance=BY_PREFIXES)
 def test_prefixes_and_maximum_flow_agree(instance: Instance) -> None:
     # The same law as a table has no known order, so its optimum goes by maximum flow.
     problem = instance.problem
@@ -118,17 +109,6 @@ def test_prefixes_and_maximum_flow_agree(instance: Instance) -> None:
 def test_equal_laws_over_draft_no_token() -> None:
     for scheme in (IID(Q4, 3), Table(np.arange(4)[:, None], Q4, 4)):
         assert optimum(Problem(Q4, scheme)).minimiser.size == 0
-
-
-def test_pick_weights_are_proportional_and_uniform_where_nothing_is_accepted() -> None:
-    sets = IID(np.array([0.5, 0.5]), 2).draft_sets()  # {0}, {0, 1}, {1}
-    assert_allclose(pick_weights(sets, np.array([0.1, 0.3, 0.1, 0.0])), [1, 0.75, 0.25, 1], rtol=1e-15)
-    assert_allclose(pick_weights(sets, np.zeros(4)), [1, 0.5, 0.5, 1], rtol=1e-15)
-
-
-def test_pick_law_adds_up_over_sets() -> None:
-    sets = IID(np.array([0.5, 0.5]), 2).draft_sets()  # masses 1/4, 1/2, 1/4
-    assert_allclose(pick_law(sets, np.array([1, 0.75, 0.25, 1]), 3), [0.625, 0.375, 0.0], rtol=1e-15)
 
 
 def test_bound_uses_the_minimiser() -> None:
@@ -145,3 +125,16 @@ def test_tokens_without_target_mass_are_over_drafted_even_where_their_priority_l
     best = optimum(Problem(p, IID(q, 64)))
     assert best.minimiser[:100].tolist() == list(range(100))
     assert best.gap == pytest.approx(0.0, abs=1e-12)
+
+
+def test_the_bound_of_a_scheme_without_an_order_holds_at_any_size() -> None:
+    rng = np.random.default_rng(0)
+    for vocab in (6, 2000):
+        p = rng.dirichlet(np.ones(vocab))
+        tuples = np.unique(rng.integers(vocab, size=(FLOW_CELLS, 3)), axis=0)[: 10 * vocab]
+        problem = Problem(p, Table(tuples, rng.dirichlet(np.ones(len(tuples))), vocab))
+        bound = upper_bound(problem)
+        plan = solve(problem, "max_flow").plan
+        assert plan is not None
+        assert bound >= plan.acceptance - ROUNDING
+        assert bound <= 1.0 + ROUNDING

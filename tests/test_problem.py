@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from otspec import IID, Problem, ProblemError, optimum
+from tests.each import each
 from tests.instances import P4, Q4, VARIED, Instance, sample_of_each
 from tests.oracles import Floats, hit_function, mass_function, members, optimal_acceptance
 
@@ -84,7 +85,7 @@ class TestFromLogits:
             Problem.from_logits([0.0], [np.nan], 1)
 
 
-@pytest.mark.parametrize("instance", VARIED, ids=lambda instance: instance.name)
+@each(instance=VARIED)
 def test_every_token_set_bounds_the_optimum_and_one_attains_it(instance: Instance) -> None:
     problem = instance.problem
     best = optimal_acceptance(problem)
@@ -96,7 +97,7 @@ def test_every_token_set_bounds_the_optimum_and_one_attains_it(instance: Instanc
 
 
 class TestCompact:
-    @pytest.mark.parametrize("instance", sample_of_each(6), ids=lambda instance: instance.name)
+    @each(instance=sample_of_each(6))
     def test_has_the_same_optimum_and_expands_to_the_same_law(self, instance: Instance) -> None:
         problem = instance.problem
         compact = problem.compact()
@@ -107,7 +108,7 @@ class TestCompact:
         assert optimal_acceptance(compact.problem) == pytest.approx(optimal_acceptance(problem), abs=1e-14)
         assert_allclose(compact.expand(compact.problem.p), problem.p, rtol=1e-15, atol=0)
 
-    @pytest.mark.parametrize("instance", sample_of_each(2), ids=lambda instance: instance.name)
+    @each(instance=sample_of_each(2))
     def test_drafts_keep_their_probability(self, instance: Instance) -> None:
         scheme = instance.problem.scheme
         compact = instance.problem.compact()

@@ -18,12 +18,12 @@ from otspec.auditing.evidence import (
     rate_radius,
     tv_radius,
 )
+from tests.each import each
 
 LAWS = ([0.5, 0.5], [0.9, 0.07, 0.03], [0.6, 0.4, 1e-300], [1.0], [0.7, 0.0, 0.3])
 
 
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("draws", [1, 2, 7])
+@each(law=LAWS, draws=(1, 2, 7))
 def test_evidence_is_1_on_average_under_the_law(law: list[float], draws: int) -> None:
     mean = 0.0
     for counts in itertools.product(range(draws + 1), repeat=len(law)):
@@ -39,7 +39,7 @@ def test_evidence_is_infinite_once_the_impossible_happens() -> None:
     assert log_evidence(np.array([5, 1]), np.array([1.0, 1e-300])) > 600  # one draw of a next to impossible token
 
 
-@pytest.mark.parametrize("law", [[0.5, 0.5], [0.9, 0.1], [0.6, 0.3, 0.1]])
+@each(law=([0.5, 0.5], [0.9, 0.1], [0.6, 0.3, 0.1]))
 def test_dependence_is_1_on_average_for_independent_draws(law: list[float]) -> None:
     mean = 0.0
     for text in itertools.product(range(len(law)), repeat=6):
@@ -55,8 +55,7 @@ def test_dependence_sees_a_copied_token() -> None:
     assert log_evidence(copied.sum(axis=0), np.array([0.5, 0.5])) < 0
 
 
-@pytest.mark.parametrize("optimum", [0.0, 1e-9, 0.3, 0.99, 1.0])
-@pytest.mark.parametrize("share", [1.0, 0.7])
+@each(optimum=(0.0, 1e-9, 0.3, 0.99, 1.0), share=(1.0, 0.7))
 def test_excess_is_at_most_1_on_average_below_the_optimum(optimum: float, share: float) -> None:
     chances = binom.pmf(np.arange(31), 30, share * optimum)
     mean = sum(chances[hits] * math.exp(log_excess(int(hits), 30, optimum)) for hits in np.flatnonzero(chances))
@@ -80,7 +79,7 @@ def test_looks_spend_their_share() -> None:
     assert sum(at_look(0.01, look) for look in range(100_000)) == pytest.approx(0.01, rel=1e-4)
 
 
-@pytest.mark.parametrize("cells", [2, 5, 30])
+@each(cells=(2, 5, 30))
 def test_intervals_cover(cells: int) -> None:
     # A miss of 10 % is a bound: what is seen has to stay below, with room for chance in 2000 trials.
     rng = np.random.default_rng(cells)

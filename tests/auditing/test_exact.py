@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import otspec
-from benchmarks import decoder_rules as rules
-from benchmarks.decoder_rules import BIASED, LOSSLESS, Law, as_law
 from otspec import IID, AuditVerdict, Problem, WithoutReplacement
+from otspec.auditing import decoder_rules as rules
+from otspec.auditing.decoder_rules import BIASED, LOSSLESS, Law, as_law
 from otspec.schemes.catalogue import OWN as SCHEMES
 from otspec.solvers import RRS, RSD
 from tests.oracles import Floats, Ints

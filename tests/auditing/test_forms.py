@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import otspec
-from benchmarks import decoder_rules as rules
 from otspec import AuditVerdict, MissingExtra, ProblemError, UnknownSolver
+from otspec.auditing import decoder_rules as rules
 from otspec.auditing.forms import Form, detect
 from otspec.solvers import KSeq
 from tests.oracles import Floats, Ints

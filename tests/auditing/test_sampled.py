@@ -8,17 +8,18 @@ import numpy as np
 import pytest
 
 import otspec
-from benchmarks import decoder_rules as rules
-from benchmarks.decoder_rules import BIASED, LOSSLESS, as_law, as_sampler
 from otspec import AuditVerdict
+from otspec.auditing import decoder_rules as rules
 from otspec.auditing import instances
 from otspec.auditing.calls import Rule
 from otspec.auditing.cases import Case, Drafting
+from otspec.auditing.decoder_rules import BIASED, LOSSLESS, as_law, as_sampler
 from otspec.auditing.forms import Form
 from otspec.auditing.report import Outcome, Settings, no_progress
 from otspec.auditing.sampled import sample_all
 from otspec.auditing.sampling import TEXT, Texts
 from otspec.auditing.tally import MAX_CELLS, Tally, cells_of
+from tests.each import each
 from tests.oracles import Floats, Ints
 
 COARSE = 0.2
@@ -49,7 +50,7 @@ def test_same_seed_same_audit() -> None:
     assert one.as_dict() == other.as_dict()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@each(seed=range(3))
 def test_intervals_hold_the_exact_distance(seed: int) -> None:
     rng = np.random.default_rng(seed)
     pairs = [tuple(rng.dirichlet(np.ones(5), 2)) for _ in range(2)]

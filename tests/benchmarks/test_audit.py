@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from benchmarks import audit, decoder_rules
+from benchmarks import audit
+from otspec.auditing import decoder_rules
 
 
 def test_the_tables_say_what_each_rule_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from numpy.testing import assert_array_equal
 
 from otspec.certificate import transport_network
 from otspec.kernels.max_flow import Network, _dinic, max_flow, min_cut
+from tests.each import each
 from tests.instances import VARIED, Instance
 from tests.networks import IDLE, assert_feasible, network, random_network, ring
 from tests.oracles import optimal_acceptance
@@ -33,7 +34,7 @@ def cut_value(network: Network, source_side: np.ndarray[Any, np.dtype[np.bool_]]
     return float(network.supply[~source_side].sum() + network.demand[touched].sum())
 
 
-@pytest.mark.parametrize("seed", range(150))
+@each(seed=range(150))
 def test_agrees_with_networkx_on_integers(seed: int) -> None:
     # Small integers are exact in floating point, so the flow values must be equal.
     network = random_network(seed, integral=True)
@@ -48,7 +49,7 @@ NETWORKS = {f"random-{seed}": random_network(seed, integral=False) for seed in r
 }
 
 
-@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
+@each(network=NETWORKS)
 def test_flow_equals_cut_on_floats(network: Network) -> None:
     # Both are attained only by a maximum flow and a minimum cut; up to 300 floats are summed.
     flow, source_side = min_cut(network)
@@ -56,7 +57,7 @@ def test_flow_equals_cut_on_floats(network: Network) -> None:
     assert flow.sum() == pytest.approx(cut_value(network, source_side), abs=1e-12)
 
 
-@pytest.mark.parametrize("instance", VARIED, ids=lambda instance: instance.name)
+@each(instance=VARIED)
 def test_flow_and_cut_of_a_problem_are_its_optimum(instance: Instance) -> None:
     problem = instance.problem
     tokens = problem.scheme.reachable()
@@ -69,7 +70,7 @@ def test_flow_and_cut_of_a_problem_are_its_optimum(instance: Instance) -> None:
     assert problem.bound(tokens[~source_side]) == pytest.approx(best, abs=1e-13)
 
 
-@pytest.mark.parametrize("idle", IDLE.values(), ids=IDLE)
+@each(idle=IDLE)
 def test_nothing_flows(idle: Network) -> None:
     flow, source_side = min_cut(idle)
     assert_array_equal(flow, np.zeros(idle.left.size))

@@ -8,6 +8,7 @@ from otspec import IID, Problem, ProblemError, optimum
 from otspec.certificate import transport_network
 from otspec.kernels.max_flow import max_flow
 from otspec.plans import Coupling
+from tests.each import each
 from tests.instances import P4, Q4, VARIED, Instance, sample_of_each
 from tests.oracles import Floats, enumerate_plan
 
@@ -34,15 +35,16 @@ def assert_figures_are_true(plan: Coupling) -> None:
     assert enumeration.normalisation <= SUM_TOL
 
 
-@pytest.mark.parametrize("instance", VARIED, ids=lambda instance: instance.name)
 class TestFitIsLossless:
     """Whatever a solver hands over."""
 
+    @each(instance=VARIED)
     def test_optimal_values(self, instance: Instance) -> None:
         plan = fit(instance.problem, optimal_flow(instance.problem))
         assert_figures_are_true(plan)
         assert abs(plan.gap) <= SUM_TOL
 
+    @each(instance=VARIED)
     def test_no_values_at_all(self, instance: Instance) -> None:
         plan = fit(instance.problem, np.zeros(optimal_flow(instance.problem).size))
         assert_figures_are_true(plan)
@@ -50,13 +52,14 @@ class TestFitIsLossless:
         drafts, probabilities = instance.problem.scheme.support()
         assert_allclose(plan.conditional(drafts[probabilities.argmax()]), instance.problem.p, rtol=SUM_TOL)
 
-    @pytest.mark.parametrize("noise", [1e-9, 1e-2, 10.0])
+    @each(instance=VARIED, noise=(1e-9, 1e-2, 10.0))
     def test_perturbed_values(self, instance: Instance, noise: float) -> None:
         # The middle one breaks rows and columns and has negative values; the largest is nothing but noise.
         flow = optimal_flow(instance.problem)
         values = flow + noise * np.random.default_rng(0).normal(size=flow.size)
         assert_figures_are_true(fit(instance.problem, values))
 
+    @each(instance=VARIED)
     def test_overfull_values(self, instance: Instance) -> None:
         assert_figures_are_true(fit(instance.problem, np.ones(optimal_flow(instance.problem).size)))
 
@@ -88,7 +91,7 @@ def full_table(problem: Problem) -> Coupling:
     return Coupling.fit_table(problem, sets, indptr, columns, np.concatenate(rows), plan.bound)
 
 
-@pytest.mark.parametrize("instance", sample_of_each(5), ids=lambda instance: instance.name)
+@each(instance=sample_of_each(5))
 def test_full_table_is_the_same_plan(instance: Instance) -> None:
     problem = instance.problem
     table, plan = full_table(problem), fit(problem, optimal_flow(problem))

@@ -9,6 +9,7 @@ from scipy.stats import chisquare
 
 from otspec import IID, Plan, Problem, ProblemError, canonical_decomposition, optimum
 from otspec.plans import Coupling, Pick, PickTable
+from tests.each import each
 from tests.instances import P4, Q4, VARIED, Instance, sample_of_each
 from tests.oracles import Floats, Ints, enumerate_plan, optimal_acceptance
 from tests.plans.test_coupling import SUM_TOL, fit, optimal_flow
@@ -34,14 +35,15 @@ def law_of_the_pick(plan: Pick) -> Floats:
     return law
 
 
-@pytest.mark.parametrize("instance", VARIED, ids=lambda instance: instance.name)
 class TestCanonicalDecomposition:
+    @each(instance=VARIED)
     def test_attains_the_optimum(self, instance: Instance) -> None:
         # Theorem 4.1: picking in proportion to an optimal coupling loses nothing.
         plan = canonical_decomposition(optimal_coupling(instance.problem))
         assert plan.acceptance == pytest.approx(optimal_acceptance(instance.problem), abs=SUM_TOL)
         assert abs(plan.gap) <= SUM_TOL
 
+    @each(instance=VARIED)
     def test_is_lossless_by_enumeration(self, instance: Instance) -> None:
         plan = canonical_decomposition(optimal_coupling(instance.problem))
         enumeration = enumerate_plan(plan)
@@ -51,6 +53,7 @@ class TestCanonicalDecomposition:
         assert enumeration.lowest >= 0
         assert enumeration.normalisation <= SUM_TOL
 
+    @each(instance=VARIED)
     def test_loses_nothing_against_a_coupling_that_is_not_optimal(self, instance: Instance) -> None:
         flow = optimal_flow(instance.problem)
         coupling = fit(instance.problem, flow * np.random.default_rng(0).random(flow.size))
@@ -58,8 +61,8 @@ class TestCanonicalDecomposition:
         assert canonical_decomposition(coupling).acceptance >= coupling.accepted.sum() - SUM_TOL
 
 
-@pytest.mark.parametrize("instance", VARIED, ids=lambda instance: instance.name)
 class TestAnyPickRule:
+    @each(instance=VARIED)
     def test_is_lossless_and_accepts_the_overlap_of_p_and_g(self, instance: Instance) -> None:
         problem = instance.problem
         plan = random_pick(problem, seed=1)
@@ -71,6 +74,7 @@ class TestAnyPickRule:
         assert enumeration.membership >= plan.acceptance - SUM_TOL
         assert enumeration.membership <= plan.bound + SUM_TOL
 
+    @each(instance=VARIED)
     def test_proposal_is_the_law_of_the_pick(self, instance: Instance) -> None:
         plan = random_pick(instance.problem, seed=2)
         assert_allclose(plan.proposal, law_of_the_pick(plan), rtol=0, atol=SUM_TOL)
@@ -128,7 +132,7 @@ def least_certain_drafts(plan: Plan) -> Ints:
 
 
 @pytest.mark.parametrize("kind", ["coupling", "canonical", "random"])
-@pytest.mark.parametrize("instance", sample_of_each(1), ids=lambda instance: instance.name)
+@each(instance=sample_of_each(1))
 def test_samples_follow_the_conditional_law(instance: Instance, kind: str) -> None:
     plan = plans(instance.problem)[kind]
     drafts = least_certain_drafts(plan)

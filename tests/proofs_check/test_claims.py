@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 
 from otspec.proofs_check import SOURCES, Claim, Verdict, check, from_plain, plain
+from tests.each import each
 
 CLAIMS = tuple(chain.from_iterable(source.claims for source in SOURCES))
+BY_NAME = {claim.id: claim for claim in CLAIMS}
 TRIALS = 60
 
 
 def test_every_claim_has_a_name_of_its_own() -> None:
-    names = [claim.id for claim in CLAIMS]
-    assert len(set(names)) == len(names)
+    assert len(BY_NAME) == len(CLAIMS)
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
@@ -26,16 +27,14 @@ def test_the_search_says_what_we_expect(claim: Claim) -> None:
     assert evidence.as_expected, evidence.counterexample
 
 
-@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
+@each(claim=BY_NAME)
 def test_an_instance_survives_json(claim: Claim) -> None:
     instance = claim.draw(np.random.default_rng(2))
     back = from_plain(json.loads(json.dumps(plain(instance))))
     np.testing.assert_equal(claim.margin_of(back), claim.margin_of(instance))
 
 
-@pytest.mark.parametrize(
-    "claim", [claim for claim in CLAIMS if claim.expected is not Verdict.HOLDS], ids=lambda claim: claim.id
-)
+@each(claim={name: claim for name, claim in BY_NAME.items() if claim.expected is not Verdict.HOLDS})
 def test_the_known_counterexample_contradicts(claim: Claim) -> None:
     assert claim.counterexample is not None
     assert claim.contradicted_by(claim.margin_of(claim.counterexample))

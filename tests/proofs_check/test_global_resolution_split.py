@@ -14,6 +14,7 @@ from otspec.proofs_check.instances import iid, positive_law
 from otspec.solvers import GlobalResolution
 from otspec.solvers.global_resolution.plan import Resolution
 from otspec.solvers.global_resolution.systems import outer_targets
+from tests.each import each
 
 SEEDS = range(12)
 
@@ -35,7 +36,7 @@ def columns_tuple_by_tuple(cut: Split, q: np.ndarray, n: int, alpha: np.ndarray)
     return output
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@each(seed=SEEDS)
 def test_the_output_is_what_tuples_make_it(seed: int) -> None:
     rng = np.random.default_rng(seed)
     p, q, n = positive_law(rng, 4), positive_law(rng, 4), 2 + seed % 2
@@ -46,7 +47,7 @@ def test_the_output_is_what_tuples_make_it(seed: int) -> None:
     assert cut.error(alpha) == pytest.approx(np.abs(expected - p).sum(), abs=1e-14)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@each(seed=SEEDS)
 def test_the_solver_measures_the_same_error_and_serves_the_same_outer_tokens(seed: int) -> None:
     rng = np.random.default_rng(seed)
     p, q = positive_law(rng, 5), positive_law(rng, 5)
@@ -63,7 +64,7 @@ def test_the_solver_measures_the_same_error_and_serves_the_same_outer_tokens(see
     np.testing.assert_allclose(cut.outer.demands[outside], waterfall, atol=1e-14)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@each(seed=SEEDS)
 def test_a_table_of_all_tuples_is_the_iid_problem(seed: int) -> None:
     instance = iid(np.random.default_rng(seed), largest=4, most=3)
     p, q, n = instance["p"], instance["q"], instance["n"]

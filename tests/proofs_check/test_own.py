@@ -61,7 +61,7 @@ def test_stakes_that_do_not_add_up_are_noticed(monkeypatch: pytest.MonkeyPatch) 
     assert margin("own-interval-lotteries", p=p, q=q, n=2) < -1e-3
 
 
-def test_a_race_of_other_clocks_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pick_by_other_odds_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     instance = {"qs": np.array([P, Q]), "odds": np.array([1.0, 0.5, 0.1])}
     assert margin("own-luce-law", **instance) >= -1e-12
     monkeypatch.setattr(draft_laws, "LuceRule", lambda scheme, odds: LuceRule(scheme, odds[::-1].copy()))

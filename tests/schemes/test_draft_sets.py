@@ -6,7 +6,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from otspec import IID, ProblemError
 from otspec.schemes import DraftSets
-from otspec.schemes.draft_sets import PAD
+from otspec.schemes.draft_sets import PAD, pick_law, pick_weights
+from tests.each import each
 from tests.instances import VARIED, Instance
 from tests.oracles import set_masses
 
@@ -38,7 +39,7 @@ def test_cells_are_numbered_set_by_set(sets: DraftSets) -> None:
     assert_array_equal(sets.owner, [0, 0, 0, 1, 2, 2, 2, 3, 3, 4])
 
 
-@pytest.mark.parametrize("drafts", [[3, 1, 1], [1, 3, 3], [3, 3, 1], [1, 1, 3]])
+@each(drafts=([3, 1, 1], [1, 3, 3], [3, 3, 1], [1, 1, 3]))
 def test_find_sees_neither_order_nor_repeats(sets: DraftSets, drafts: list[int]) -> None:
     assert sets.find(np.array(drafts)) == 3
 
@@ -50,13 +51,13 @@ def test_find_finds_every_set() -> None:
         assert sets.find(np.resize(present[::-1], 3)) == row
 
 
-@pytest.mark.parametrize("drafts", [[0, 0, 0], [2, 2, 2], [0, 1, 1], [1, 2, 2], [0, 1, 2], [3, 3, 4]])
+@each(drafts=([0, 0, 0], [2, 2, 2], [0, 1, 1], [1, 2, 2], [0, 1, 2], [3, 3, 4]))
 def test_find_refuses_what_cannot_occur(sets: DraftSets, drafts: list[int]) -> None:
     with pytest.raises(ProblemError, match="have probability 0 under the scheme; draw them with its sample"):
         sets.find(np.array(drafts))
 
 
-@pytest.mark.parametrize("instance", VARIED, ids=lambda instance: instance.name)
+@each(instance=VARIED)
 def test_masses_are_those_of_enumeration(instance: Instance) -> None:
     scheme = instance.problem.scheme
     sets = scheme.draft_sets()
@@ -70,7 +71,7 @@ def test_masses_are_those_of_enumeration(instance: Instance) -> None:
         assert mass == pytest.approx(expected.get(key, 0.0), rel=1e-13, abs=1e-300)
 
 
-@pytest.mark.parametrize("instance", VARIED, ids=lambda instance: instance.name)
+@each(instance=VARIED)
 def test_both_ways_of_listing_the_sets_agree(instance: Instance) -> None:
     scheme = instance.problem.scheme
     direct, grouped = scheme.draft_sets(), DraftSets.of_support(*scheme.support())
@@ -78,3 +79,14 @@ def test_both_ways_of_listing_the_sets_agree(instance: Instance) -> None:
     regular, regular_too = direct.mass > 1e-305, grouped.mass > 1e-305
     assert_array_equal(direct.tokens[regular], grouped.tokens[regular_too])
     assert_allclose(direct.mass[regular], grouped.mass[regular_too], rtol=1e-13)
+
+
+def test_pick_weights_are_proportional_and_uniform_where_nothing_is_accepted() -> None:
+    sets = IID(np.array([0.5, 0.5]), 2).draft_sets()  # {0}, {0, 1}, {1}
+    assert_allclose(pick_weights(sets, np.array([0.1, 0.3, 0.1, 0.0])), [1, 0.75, 0.25, 1], rtol=1e-15)
+    assert_allclose(pick_weights(sets, np.zeros(4)), [1, 0.5, 0.5, 1], rtol=1e-15)
+
+
+def test_pick_law_adds_up_over_sets() -> None:
+    sets = IID(np.array([0.5, 0.5]), 2).draft_sets()  # masses 1/4, 1/2, 1/4
+    assert_allclose(pick_law(sets, np.array([1, 0.75, 0.25, 1]), 3), [0.625, 0.375, 0.0], rtol=1e-15)

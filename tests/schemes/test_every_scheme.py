@@ -9,13 +9,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from otspec import WithoutReplacement
-from tests.instances import SMALL, VARIED, Instance, sample_of_each
+from tests.each import each
+from tests.instances import BY_PREFIXES, VARIED, Instance, sample_of_each
 from tests.oracles import Ints, all_tuples, hit_function, mass_function
 
 ROUNDING = 1e-14
 """Sums of at most 216 products of probabilities."""
 
-varied = pytest.mark.parametrize("instance", VARIED, ids=lambda instance: instance.name)
+varied = each(instance=VARIED)
 
 
 def orders(vocab: int) -> list[Ints]:
@@ -93,9 +94,7 @@ def test_first_drafts_and_inclusion_are_mostly_known() -> None:
     assert all(isinstance(scheme, WithoutReplacement) and scheme.n > 2 for scheme in unknown)
 
 
-@pytest.mark.parametrize(
-    "instance", [i for i in SMALL if i.problem.scheme.prefix_order(i.problem.p) is not None], ids=lambda i: i.name
-)
+@each(instance=BY_PREFIXES)
 def test_prefixes_serve_every_slope(instance: Instance) -> None:
     # For each slope s, a prefix attains the minimum of f(A) - s p(A) over all A: the minorant has the same segments.
     problem = instance.problem
@@ -109,7 +108,7 @@ def test_prefixes_serve_every_slope(instance: Instance) -> None:
         assert value[prefixes].min() <= value.min() + ROUNDING * max(1.0, slope)
 
 
-@pytest.mark.parametrize("instance", sample_of_each(3), ids=lambda instance: instance.name)
+@each(instance=sample_of_each(3))
 def test_sample_frequencies_follow_prob(instance: Instance) -> None:
     scheme = instance.problem.scheme
     rng = np.random.default_rng(0)

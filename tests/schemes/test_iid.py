@@ -12,6 +12,7 @@ from scipy.stats import chisquare
 
 from otspec import IID, ProblemError
 from otspec.schemes.iid import power_increments
+from tests.each import each
 from tests.instances import Q4
 from tests.oracles import Floats, all_tuples, hit_function, members, set_masses
 
@@ -25,19 +26,10 @@ LAWS: dict[str, Floats] = {
 }
 
 
-@pytest.fixture(params=LAWS.values(), ids=list(LAWS))
-def q(request: pytest.FixtureRequest) -> Floats:
-    law: Floats = request.param
-    return law
+every_law = each(q=LAWS, n=(1, 2, 3))
 
 
-@pytest.fixture(params=[1, 2, 3])
-def n(request: pytest.FixtureRequest) -> int:
-    number: int = request.param
-    return number
-
-
-@pytest.mark.parametrize("wrong", [0, -1, 2.0, True, "2", None])
+@each(wrong=(0, -1, 2.0, True, "2", None))
 def test_n_is_an_integer_of_at_least_one(wrong: Any) -> None:
     with pytest.raises(ProblemError, match="pass an integer >= 1"):
         IID(Q4, wrong)
@@ -53,6 +45,7 @@ def test_names_the_law_that_is_wrong() -> None:
         IID(Q4 * 0.9, 2)
 
 
+@every_law
 def test_prob_is_a_product(q: Floats, n: int) -> None:
     scheme = IID(q, n)
     tuples = all_tuples(scheme)
@@ -62,6 +55,7 @@ def test_prob_is_a_product(q: Floats, n: int) -> None:
     assert scheme.prob(tuples).sum() == pytest.approx(1.0, abs=1e-14)
 
 
+@every_law
 def test_support_lists_every_tuple_that_can_occur(q: Floats, n: int) -> None:
     scheme = IID(q, n)
     drafts, probabilities = scheme.support()
@@ -76,6 +70,7 @@ def test_support_size_may_be_any_integer() -> None:
     assert IID(np.full(100_000, 1e-5), 20).support_size() == 10**100
 
 
+@every_law
 def test_reachable(q: Floats, n: int) -> None:
     assert_array_equal(IID(q, n).reachable(), np.flatnonzero(q > 0))
 
@@ -86,6 +81,7 @@ def test_compact_renumbers_and_adds_a_token_never_drafted() -> None:
     assert compact.n == 2
 
 
+@every_law
 def test_hit_chain_is_the_hit_function_of_prefixes(q: Floats, n: int) -> None:
     scheme = IID(q, n)
     hits = hit_function(scheme)
@@ -103,6 +99,7 @@ def test_hit_chain_keeps_tiny_masses() -> None:
     assert_allclose(chain, [0.0, 4e-300, 1.0], rtol=1e-14)
 
 
+@every_law
 def test_priority_law_is_the_law_of_the_best_placed_draft(q: Floats, n: int) -> None:
     scheme = IID(q, n)
     tuples = all_tuples(scheme)
@@ -115,7 +112,7 @@ def test_priority_law_is_the_law_of_the_best_placed_draft(q: Floats, n: int) -> 
         assert_allclose(scheme.priority_law(np.array(order)), expected, rtol=1e-14, atol=1e-290)
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 7])
+@each(n=(1, 2, 3, 7))
 def test_power_increments_are_exact_where_a_difference_of_powers_is_not(n: int) -> None:
     q = np.array([1e-25, 0.3, 1e-20, 0.1, 1e-18, 0.35, 0.0, 1e-30, 0.25])
     below, expected = Fraction(0), []
@@ -134,6 +131,7 @@ def test_prefix_order_is_by_ratio_with_unreachable_tokens_first() -> None:
     assert_array_equal(order, [1, 3, 2, 0])
 
 
+@every_law
 def test_draft_sets_are_those_of_enumeration(q: Floats, n: int) -> None:
     scheme = IID(q, n)
     sets = scheme.draft_sets()

@@ -10,6 +10,7 @@ from otspec import Problem, ProblemError, Systematic, optimum
 from otspec.laws import sum_by
 from otspec.schemes import CircularArcs
 from otspec.schemes.systematic import TURN, lay_out, shuffled
+from tests.each import each
 from tests.instances import P4, Q4
 from tests.oracles import Floats
 
@@ -40,8 +41,7 @@ def splitmix64(token: int) -> int:
     return z ^ (z >> 31)
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 5, 8])
-@pytest.mark.parametrize("concentration", [0.05, 0.3, 1.0, 30.0])
+@each(concentration=(0.05, 0.3, 1.0, 30.0), n=(1, 2, 3, 5, 8))
 def test_tokens_are_drafted_in_proportion_to_q_up_to_always(n: int, concentration: float) -> None:
     q = np.random.default_rng(n).dirichlet(np.full(40, concentration))
     scheme = Systematic(q, n)
@@ -49,7 +49,7 @@ def test_tokens_are_drafted_in_proportion_to_q_up_to_always(n: int, concentratio
     assert_allclose(inclusion(scheme), written_out(q, n), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("n", [2, 3, 5])
+@each(n=(2, 3, 5))
 def test_drafts_are_distinct_and_their_probabilities_add_up_exactly(n: int) -> None:
     drafts, probabilities = Systematic(np.random.default_rng(0).dirichlet(np.ones(30)), n).support()
     assert (np.diff(np.sort(drafts, axis=1), axis=1) > 0).all()
@@ -82,7 +82,7 @@ def test_as_many_drafts_as_tokens_are_all_drafted_always() -> None:
     assert optimum(Problem(P4, scheme)).acceptance == pytest.approx(1.0, abs=1e-15)
 
 
-@pytest.mark.parametrize("n", [2, 4, 7])
+@each(n=(2, 4, 7))
 def test_inclusion_probabilities_close_to_1_do_not_lap_themselves(n: int) -> None:
     # All but one token have inclusion probability within 1e-9 of 1, on either side of it.
     rng = np.random.default_rng(n)
@@ -93,7 +93,7 @@ def test_inclusion_probabilities_close_to_1_do_not_lap_themselves(n: int) -> Non
     assert_allclose(inclusion(scheme), written_out(q / q.sum(), n), rtol=0, atol=1e-8)
 
 
-@pytest.mark.parametrize("vocab", [1000, 50_000])
+@each(vocab=(1000, 50_000))
 def test_a_long_tail_is_laid_out_within_rounding(vocab: int) -> None:
     q = np.random.default_rng(0).permutation(1.0 / np.arange(1, vocab + 1) ** 2)
     q /= q.sum()

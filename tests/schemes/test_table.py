@@ -32,7 +32,7 @@ def table() -> Table:
         ([[0, -1]], [1.0], "hold -1"),
         ([[0, 1], [1, 0]], [1.0], "2 tuples of drafts have 1 probabilities"),
         ([[0, 1]], [0.9], "probabilities sums to 0.9"),
-        ([[2, 1], [0, 1], [2, 1]], [0.5, 0.25, 0.25], r"the tuple \[2, 1\] stands twice"),
+        ([[2, 1], [0, 1], [2, 1]], [0.5, 0.25, 0.25], r"the tuple \[2, 1\] appears twice"),
     ],
 )
 def test_refuses(drafts: Any, law: Any, message: str) -> None:

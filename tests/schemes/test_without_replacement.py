@@ -12,6 +12,7 @@ from scipy.stats import chisquare
 
 from otspec import Problem, ProblemError, WithoutReplacement
 from otspec.kernels.arrivals import Nodes, chain
+from tests.each import each
 from tests.instances import P4, Q4, SMALL, Instance, peaked_problem
 from tests.oracles import Floats, Ints, all_tuples, hit_function, mass_function, set_masses
 
@@ -28,16 +29,7 @@ LAWS: dict[str, Floats] = {
 }
 
 
-@pytest.fixture(params=LAWS.values(), ids=list(LAWS))
-def q(request: pytest.FixtureRequest) -> Floats:
-    law: Floats = request.param
-    return law
-
-
-@pytest.fixture(params=[1, 2, 3])
-def n(request: pytest.FixtureRequest) -> int:
-    number: int = request.param
-    return number
+every_law = each(q=LAWS, n=(1, 2, 3))
 
 
 def exact_prob(q: Floats, drafts: Ints) -> Fraction:
@@ -60,7 +52,7 @@ def exact_priority_law(q: Floats, n: int, order: Ints) -> list[float]:
     return [float(mass) for mass in law]
 
 
-@pytest.mark.parametrize("wrong", [0, -1, 2.0, True, "2", None])
+@each(wrong=(0, -1, 2.0, True, "2", None))
 def test_n_is_an_integer_of_at_least_one(wrong: Any) -> None:
     with pytest.raises(ProblemError, match="pass an integer >= 1"):
         WithoutReplacement(Q4, wrong)
@@ -81,6 +73,7 @@ def test_a_draft_law_that_underflows_inside_the_top_k_counts_what_is_left() -> N
         WithoutReplacement(q, 2)
 
 
+@every_law
 def test_prob_is_that_of_rational_arithmetic(q: Floats, n: int) -> None:
     scheme = WithoutReplacement(q, n)
     tuples = all_tuples(scheme)
@@ -90,6 +83,7 @@ def test_prob_is_that_of_rational_arithmetic(q: Floats, n: int) -> None:
     assert scheme.prob(tuples).sum() == pytest.approx(1.0, abs=1e-14)
 
 
+@every_law
 def test_support_lists_every_tuple_that_can_occur(q: Floats, n: int) -> None:
     scheme = WithoutReplacement(q, n)
     drafts, probabilities = scheme.support()
@@ -99,6 +93,7 @@ def test_support_lists_every_tuple_that_can_occur(q: Floats, n: int) -> None:
     assert_array_equal(probabilities, scheme.prob(drafts))
 
 
+@every_law
 def test_priority_law_is_that_of_rational_arithmetic(q: Floats, n: int) -> None:
     # Relative: a sum of positive terms, so the tokens of 1e-300 are as right as the others (below 1e-308, less so).
     scheme = WithoutReplacement(q, n)
@@ -107,6 +102,7 @@ def test_priority_law_is_that_of_rational_arithmetic(q: Floats, n: int) -> None:
         assert_allclose(scheme.priority_law(np.array(order)), expected, rtol=2e-12, atol=1e-320)
 
 
+@every_law
 def test_hit_chain_is_the_hit_function_of_prefixes(q: Floats, n: int) -> None:
     scheme = WithoutReplacement(q, n)
     hits = hit_function(scheme)
@@ -118,7 +114,7 @@ def test_hit_chain_is_the_hit_function_of_prefixes(q: Floats, n: int) -> None:
         assert (np.diff(hit_chain) >= 0).all()
 
 
-@pytest.mark.parametrize("n", [4, 5, 6, 7])
+@each(n=(4, 5, 6, 7))
 def test_many_drafts_of_few_tokens(n: int) -> None:
     rng = np.random.default_rng(n)
     q = rng.dirichlet(np.full(7, 0.5))
@@ -127,11 +123,7 @@ def test_many_drafts_of_few_tokens(n: int) -> None:
     assert_allclose(scheme.priority_law(order), exact_priority_law(scheme.q, n, order), rtol=1e-13, atol=0)
 
 
-@pytest.mark.parametrize(
-    "instance",
-    [i for i in SMALL if isinstance(i.problem.scheme, WithoutReplacement)],
-    ids=lambda instance: instance.name,
-)
+@each(instance=[i for i in SMALL if isinstance(i.problem.scheme, WithoutReplacement)])
 def test_prefix_order_serves_the_bound_and_every_segment_of_the_minorant(instance: Instance) -> None:
     problem = instance.problem
     scheme = problem.scheme
@@ -147,7 +139,7 @@ def test_prefix_order_serves_the_bound_and_every_segment_of_the_minorant(instanc
     assert_allclose(by_prefix, best, rtol=0, atol=1e-11)  # slopes up to 1000
 
 
-@pytest.mark.parametrize("n", [2, 3, 4, 8, 20])
+@each(n=(2, 3, 4, 8, 20))
 def test_a_thousand_tokens_agree_with_a_finer_grid(n: int) -> None:
     problem = peaked_problem(1000, 1)
     q = problem.scheme.priority_law(np.arange(1000))  # of one draft: q itself
@@ -174,6 +166,7 @@ def test_refuses_what_leaves_the_range_of_float64() -> None:
         scheme.hit_chain(np.arange(100_000))
 
 
+@every_law
 def test_reachable(q: Floats, n: int) -> None:
     assert_array_equal(WithoutReplacement(q, n).reachable(), np.flatnonzero(q > 0))
 
@@ -184,6 +177,7 @@ def test_compact_renumbers_and_adds_a_token_never_drafted() -> None:
     assert compact.n == 2
 
 
+@every_law
 def test_draft_sets_are_those_of_enumeration(q: Floats, n: int) -> None:
     scheme = WithoutReplacement(q, n)
     sets = scheme.draft_sets()

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 
 from otspec import IID, Greedy, Independent, Problem, ProblemError, Status, Table, TopK, solve
 from otspec.plans import Pick
+from tests.each import each
 from tests.instances import P4, Q4, SMALL, Instance
 from tests.oracles import Floats
 
@@ -20,7 +21,7 @@ def pick(problem: Problem) -> Pick:
     return plan
 
 
-@pytest.mark.parametrize("instance", TAKEN, ids=lambda instance: instance.name)
+@each(instance=TAKEN)
 def test_proposal_is_the_law_of_the_pick(instance: Instance) -> None:
     problem = instance.problem
     plan = pick(problem)
@@ -42,7 +43,7 @@ def greedy_rule(p: Floats, last: Floats, token: int) -> Floats:
     return law
 
 
-@pytest.mark.parametrize("n", [1, 2, 3])
+@each(n=(1, 2, 3))
 def test_puts_out_what_the_published_rule_puts_out(n: int) -> None:
     rng = np.random.default_rng(n)
     p, q = rng.dirichlet(np.ones(8), 2)
@@ -58,7 +59,7 @@ def test_top_n_drafts_are_verified_by_drawing_from_p() -> None:
     assert plan.acceptance == pytest.approx(P4[2] + P4[3], abs=1e-15)
 
 
-@pytest.mark.parametrize("scheme", [IID(Q4, 1), Independent(Q4[None]), Table(np.arange(4)[:, None], Q4, 4)])
+@each(scheme=[IID(Q4, 1), Independent(Q4[None]), Table(np.arange(4)[:, None], Q4, 4)])
 def test_a_single_draft_of_any_scheme(scheme: Any) -> None:
     plan = pick(Problem(P4, scheme))
     assert plan.acceptance == pytest.approx(np.minimum(P4, Q4).sum(), abs=1e-15)
@@ -70,7 +71,7 @@ def test_takes_no_other_scheme() -> None:
     assert "not 2 drafts of IID" in result.message
 
 
-@pytest.mark.parametrize("drafts", [[2, 3, 0], [3, 2, 3], [3, 2, 2], [3, 1, 0]])
+@each(drafts=([2, 3, 0], [3, 2, 3], [3, 2, 2], [3, 1, 0]))
 def test_refuses_what_cannot_be_drafted(drafts: list[int]) -> None:
     plan = pick(Problem(P4, Greedy(Q4, 3)))
     for ask in (plan.rule.weights, plan.conditional):
@@ -79,7 +80,7 @@ def test_refuses_what_cannot_be_drafted(drafts: list[int]) -> None:
 
 
 @pytest.mark.parametrize("scheme", [Greedy, TopK])
-@pytest.mark.parametrize("n", [1, 2, 4, 16])
+@each(n=(1, 2, 4, 16))
 def test_whole_vocabulary(scheme: Any, n: int) -> None:
     rng = np.random.default_rng(n)
     target = 2 * rng.laplace(size=128_256)

@@ -6,10 +6,11 @@ from numpy.testing import assert_allclose
 from scipy.stats import chisquare
 
 from otspec import IID, Problem, ProblemError, Status, Systematic, solve
+from tests.each import each
 from tests.instances import P4, Q4
 
 
-@pytest.mark.parametrize("n", [2, 4, 16])
+@each(n=(2, 4, 16))
 def test_whole_vocabulary(n: int) -> None:
     rng = np.random.default_rng(n)
     target = 2 * rng.laplace(size=128_256)

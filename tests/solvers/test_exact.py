@@ -2,50 +2,86 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from otspec import Problem, Result, Status, solve
+from otspec import Problem, Status, solve
 from otspec.catalogue import get
 from otspec.tolerances import TOL
-from tests.instances import KNOWN, SMALL, Instance, Known
+from tests.each import check_each
+from tests.instances import BY_FAMILY, KNOWN, SMALL, Instance, Known
 from tests.oracles import enumerate_plan, optimal_acceptance
+from tests.spellings import exact_spellings, installed_or_skipped, lacking, skipped
 
 SUM_TOL = 1e-12
 """A conditional law adds up some ten floats."""
 
-
-def solve_or_skip(problem: Problem, spelling: str) -> Result:
-    if reason := get(spelling).supports(problem):
-        pytest.skip(f"{spelling}: {reason}")
-    return solve(problem, spelling, strict=False)
+AT_LEAST = {"closed_form": 150, "earliest_deadline": 25, "interval": 250, "luce": 250, "spechub": 40}
+"""How many of the problems a solver for some kinds of drafts has to meet; every other solver takes all of them."""
 
 
-@pytest.mark.parametrize("known", KNOWN, ids=lambda known: known.name)
-def test_known_answer(exact_spelling: str, known: Known) -> None:
-    result = solve_or_skip(known.problem, exact_spelling)
-    assert result.plan is not None, result.message
-    assert result.plan.acceptance == pytest.approx(known.acceptance, abs=TOL), known.why
+def takes(spelling: str, problem: Problem) -> bool:
+    return get(spelling).supports(problem) is None
 
 
-@pytest.mark.parametrize("instance", SMALL, ids=lambda instance: instance.name)
-def test_plan_is_optimal_and_lossless_by_enumeration(exact_spelling: str, instance: Instance) -> None:
-    problem = instance.problem
-    result = solve_or_skip(problem, exact_spelling)
-    assert result.status is Status.OPTIMAL, result.message
-    plan = result.plan
-    assert plan is not None
-    best = optimal_acceptance(problem)
-    assert plan.acceptance == pytest.approx(best, abs=TOL)
-    assert plan.bound == pytest.approx(best, abs=TOL)
+def solvers_of_known_answers() -> list[Any]:
+    return installed_or_skipped([one for one in exact_spellings() if any(takes(one, known.problem) for known in KNOWN)])
 
-    enumeration = enumerate_plan(plan)
-    assert np.abs(enumeration.output - problem.p).sum() <= TOL
-    assert enumeration.membership == pytest.approx(best, abs=TOL)
-    assert enumeration.lowest >= 0
-    assert enumeration.normalisation <= SUM_TOL
-    assert_allclose(plan.output_law(), enumeration.output, rtol=0, atol=SUM_TOL)
+
+def solvers_and_families() -> list[Any]:
+    """A solver with each family of problems that it takes one of; one that is not installed only once."""
+    sets: list[Any] = []
+    for spelling in exact_spellings():
+        if lacking(spelling):
+            sets.append(skipped(spelling, ""))
+            continue
+        sets += [
+            pytest.param(spelling, family, id=f"{spelling}-{family}")
+            for family, instances in BY_FAMILY.items()
+            if any(takes(spelling, instance.problem) for instance in instances)
+        ]
+    return sets
+
+
+@pytest.mark.parametrize("spelling", solvers_of_known_answers())
+def test_known_answers(spelling: str) -> None:
+    def check(known: Known) -> None:
+        result = solve(known.problem, spelling, strict=False)
+        assert result.plan is not None, result.message
+        assert result.plan.acceptance == pytest.approx(known.acceptance, abs=TOL), known.why
+
+    check_each(check, known=[known for known in KNOWN if takes(spelling, known.problem)])
+
+
+@pytest.mark.parametrize(("spelling", "family"), solvers_and_families())
+def test_plans_are_optimal_and_lossless_by_enumeration(spelling: str, family: str) -> None:
+    def check(instance: Instance) -> None:
+        problem = instance.problem
+        result = solve(problem, spelling, strict=False)
+        assert result.status is Status.OPTIMAL, result.message
+        plan = result.plan
+        assert plan is not None
+        best = optimal_acceptance(problem)
+        assert plan.acceptance == pytest.approx(best, abs=TOL)
+        assert plan.bound == pytest.approx(best, abs=TOL)
+
+        enumeration = enumerate_plan(plan)
+        assert np.abs(enumeration.output - problem.p).sum() <= TOL
+        assert enumeration.membership == pytest.approx(best, abs=TOL)
+        assert enumeration.lowest >= 0
+        assert enumeration.normalisation <= SUM_TOL
+        assert_allclose(plan.output_law(), enumeration.output, rtol=0, atol=SUM_TOL)
+
+    check_each(check, instance=[i for i in BY_FAMILY[family] if takes(spelling, i.problem)])
+
+
+@pytest.mark.parametrize("spelling", exact_spellings())
+def test_every_solver_meets_enough_problems(spelling: str) -> None:
+    taken = [instance for instance in SMALL if takes(spelling, instance.problem)]
+    assert len(taken) >= AT_LEAST.get(spelling, len(SMALL))
 
 
 def test_the_problems_are_many_and_small() -> None:

@@ -5,129 +5,38 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 import otspec
-from otspec import IID, Problem, ProblemError, SolveError, Status, Table
-from otspec.extras import installed
+from otspec import IID, Problem, SolveError, Status, Table
 from otspec.kernels.interval.lottery import Places, Sizes, hold_in_block, room_for, trim, workspace
 from otspec.kernels.interval.ratio_sort import sort_by_ratio
 from otspec.kernels.majorant import concave_blocks
 from otspec.plans import Pick
 from otspec.plans.place_rule import PlaceRule
 from otspec.schemes.iid import power_increments
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Rng = np.random.Generator
-Pair = tuple[Floats, Floats]
+from tests import laws
+from tests.each import each
+from tests.laws import Kind, softmax
+from tests.oracles import Floats, Ints
+from tests.spellings import installed_or_skipped
 
 EXACT = 1e-12
 
 
-# --- families of laws, for any vocabulary -------------------------------------------------------------------------
-
-
-def _softmax(logits: Floats) -> Floats:
-    law = np.exp(logits - logits.max())
-    return law / law.sum()
-
-
-def _model(rng: Rng, vocab: int) -> Pair:
-    scale, noise = rng.uniform(0.9, 4.0), rng.uniform(0.2, 2.0)
-    logits = scale * rng.laplace(size=vocab)
-    return _softmax(logits), _softmax(logits + noise * rng.standard_normal(vocab))
-
-
-def _dirichlet(rng: Rng, vocab: int) -> Pair:
-    p, q = rng.dirichlet(np.full(vocab, rng.choice([0.05, 0.5, 2.0])), 2)
-    return p, q
-
-
-def _same(rng: Rng, vocab: int) -> Pair:
-    q = _model(rng, vocab)[1]
-    return q, q
-
-
-def _nearly_same(rng: Rng, vocab: int) -> Pair:
-    q = _model(rng, vocab)[1]
-    return q * (1 + rng.choice([1e-9, 3e-16]) * rng.standard_normal(vocab)), q
-
-
-def _peaked(rng: Rng, vocab: int) -> Pair:
-    p, q = _model(rng, vocab)
-    peak = 1 - 10.0 ** -rng.uniform(1, 9)
-    at = rng.integers(vocab)
-    p, q = (1 - peak) * p, (1 - peak) ** rng.uniform(0.5, 2) * q
-    p[at] += 1 - p.sum()
-    q[at if rng.random() < 0.7 else rng.integers(vocab)] += 1 - q.sum()
-    return p, q
-
-
-def _tails(rng: Rng, vocab: int) -> Pair:
-    p, q = _model(rng, vocab)
-    for law in (p, q):
-        tail = rng.random(vocab) < 0.5
-        tail[rng.integers(vocab)] = False
-        law[tail] = 10.0 ** rng.uniform(-323, -250, tail.sum())
-    return p / p.sum(), q / q.sum()
-
-
-def _ties(rng: Rng, vocab: int) -> Pair:
-    q = rng.integers(1, 4, vocab) / 16
-    p = q * rng.choice([0.5, 1.0, 2.0], vocab)
-    return p / p.sum(), q / q.sum()
-
-
-def _zeros(rng: Rng, vocab: int) -> Pair:
-    p, q = _model(rng, vocab)
-    for law in (p, q):
-        zero = rng.random(vocab) < rng.choice([0.3, 0.95])
-        zero[rng.integers(vocab)] = False
-        law[zero] = 0.0
-    return p / p.sum(), q / q.sum()
-
-
-def _disjoint(rng: Rng, vocab: int) -> Pair:
-    p, q = _model(rng, vocab + 1)
-    p[::2], q[1::2] = 0.0, 0.0
-    return p / p.sum(), q / q.sum()
-
-
-def _one_token(rng: Rng, vocab: int) -> Pair:
-    p, q = _model(rng, vocab)
-    one = np.zeros(vocab)
-    one[rng.integers(vocab)] = 1.0
-    return (one, q) if rng.random() < 0.5 else (p, one)
-
-
-def _float32(rng: Rng, vocab: int) -> Pair:
-    p, q = _model(rng, vocab)
-    drift = 1 + 4e-6 * rng.uniform(-1, 1, 2)
-    return (p * drift[0]).astype(np.float32).astype(float), (q * drift[1]).astype(np.float32).astype(float)
-
-
-def _lumpy(rng: Rng, vocab: int) -> Pair:
-    # Heavy tokens between light ones: a place starts below what its token needs and ends above it.
-    q = np.where(rng.random(vocab) < 0.5, 1.0, 0.02) * rng.uniform(0.5, 1.0, vocab)
-    p = q * np.exp(rng.choice([0.2, 0.5, 1.0]) * rng.standard_normal(vocab))
-    return p / p.sum(), q / q.sum()
-
-
-FAMILIES: dict[str, Callable[[Rng, int], Pair]] = {
-    "model": _model,
-    "dirichlet": _dirichlet,
-    "same": _same,
-    "nearly-same": _nearly_same,
-    "peaked": _peaked,
-    "tails": _tails,
-    "ties": _ties,
-    "zeros": _zeros,
-    "disjoint": _disjoint,
-    "one-token": _one_token,
-    "float32": _float32,
-    "lumpy": _lumpy,
+FAMILIES: dict[str, Kind] = {
+    "model": laws.model,
+    "dirichlet": laws.dirichlet(0.05, 0.5, 2.0),
+    "same": laws.same(laws.model),
+    "nearly-same": laws.close(laws.model, 1e-9, 3e-16),
+    "peaked": laws.one_likely(laws.model),
+    "tails": laws.smallest_floats(laws.model),
+    "ties": laws.tied_ratios,
+    "zeros": laws.zeros(laws.model, 0.3, 0.95),
+    "disjoint": laws.disjoint(laws.model),
+    "one-token": laws.one_of(laws.point_target(laws.model), laws.point_draft(laws.model)),
+    "float32": laws.float32(laws.model),
+    "lumpy": laws.lumpy,
 }
 
 
@@ -172,39 +81,28 @@ def _multisets(problem: Problem) -> list[tuple[Ints, float]]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_enumeration(family: str) -> None:
-    for seed in range(45):
-        problem = _problem(family, seed, vocab=1 + seed % 6, n=1 + seed // 2 % 5)
-        plan, _ = _plan(problem)
-        output, picked = np.zeros(problem.vocab), np.zeros(problem.vocab)
-        for drafts, probability in _multisets(problem):
-            output += probability * plan.conditional(drafts)
-            np.add.at(picked, drafts, probability * plan.rule.weights(drafts))
-        assert abs(plan.acceptance - _alpha(problem)) <= EXACT
-        assert np.abs(output - problem.p).sum() <= EXACT
-        assert np.abs(picked - plan.proposal).sum() <= 1e-13 * problem.vocab
-        assert plan.deviation <= EXACT
-        assert abs(plan.gap) <= EXACT
+@each(seed=range(45))
+def test_enumeration(family: str, seed: int) -> None:
+    problem = _problem(family, seed, vocab=1 + seed % 6, n=1 + seed // 2 % 5)
+    plan, _ = _plan(problem)
+    output, picked = np.zeros(problem.vocab), np.zeros(problem.vocab)
+    for drafts, probability in _multisets(problem):
+        output += probability * plan.conditional(drafts)
+        np.add.at(picked, drafts, probability * plan.rule.weights(drafts))
+    assert abs(plan.acceptance - _alpha(problem)) <= EXACT
+    assert np.abs(output - problem.p).sum() <= EXACT
+    assert np.abs(picked - plan.proposal).sum() <= 1e-13 * problem.vocab
+    assert plan.deviation <= EXACT
+    assert abs(plan.gap) <= EXACT
 
 
-def test_conditional_does_not_depend_on_the_order_of_the_drafts() -> None:
-    plan, _ = _plan(_problem("model", 3, vocab=6, n=4))
-    drafts = np.array([5, 1, 1, 3])
-    expected = plan.conditional(drafts)
-    for permuted in itertools.permutations(drafts.tolist()):
-        np.testing.assert_allclose(plan.conditional(np.array(permuted)), expected, rtol=0, atol=1e-15)
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("solver", ["lp", "max_flow"])
-def test_agrees_with_the_programs(family: str, solver: str) -> None:
-    if solver == "lp" and not installed("highspy"):
-        pytest.skip("lp needs highspy")
-    for n in (2, 3):
-        problem = _problem(family, 1, vocab=6, n=n)
-        other = otspec.solve(problem, solver).plan
-        assert other is not None
-        assert _plan(problem)[0].acceptance == pytest.approx(other.acceptance, abs=1e-9)
+@pytest.mark.parametrize("solver", installed_or_skipped(["lp", "max_flow"]))
+@each(family=FAMILIES.keys(), n=(2, 3))
+def test_agrees_with_the_programs(solver: str, family: str, n: int) -> None:
+    problem = _problem(family, 1, vocab=6, n=n)
+    other = otspec.solve(problem, solver).plan
+    assert other is not None
+    assert _plan(problem)[0].acceptance == pytest.approx(other.acceptance, abs=1e-9)
 
 
 def test_lotteries_share_seekers_somewhere() -> None:
@@ -268,23 +166,21 @@ def _prefix_bound(problem: Problem) -> float:
     return float((inside - np.expm1(problem.n * np.log1p(-outside))).min())
 
 
-@pytest.mark.parametrize("n", [1, 2, 5, 64])
-@pytest.mark.parametrize("vocab", [300, 20_000])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_any_size(family: str, vocab: int, n: int) -> None:
-    for seed in range(3):
-        problem = _problem(family, seed, vocab, n)
-        plan, places = _plan(problem)
-        assert abs(plan.gap) <= 1e-10
-        assert plan.deviation <= EXACT
-        assert plan.proposal.sum() == pytest.approx(1.0, abs=1e-11)
-        assert _prefix_bound(problem) - plan.acceptance <= 1e-10
-        _check_tiling(problem, places)
-        law = _realised(places, power_increments(places.size, n))
-        assert np.abs(law - places.proposal).sum() <= EXACT * max(1, n * vocab / 1e4)
+@each(vocab=(300, 20_000), n=(1, 2, 5, 64), seed=range(3))
+def test_any_size(family: str, vocab: int, n: int, seed: int) -> None:
+    problem = _problem(family, seed, vocab, n)
+    plan, places = _plan(problem)
+    assert abs(plan.gap) <= 1e-10
+    assert plan.deviation <= EXACT
+    assert plan.proposal.sum() == pytest.approx(1.0, abs=1e-11)
+    assert _prefix_bound(problem) - plan.acceptance <= 1e-10
+    _check_tiling(problem, places)
+    law = _realised(places, power_increments(places.size, n))
+    assert np.abs(law - places.proposal).sum() <= EXACT * max(1, n * vocab / 1e4)
 
 
-@pytest.mark.parametrize("n", [1, 2, 4, 10, 64])
+@each(n=(1, 2, 4, 10, 64))
 @pytest.mark.parametrize("family", ["model", "peaked", "tails", "float32", "nearly-same"])
 def test_largest_vocabulary(family: str, n: int) -> None:
     problem = _problem(family, n, 256_000, n)
@@ -321,7 +217,7 @@ def test_differences_of_powers_would_fail(n: int) -> None:
     """
     rng = np.random.default_rng(5)
     logits = 3.5 * rng.laplace(size=20_000)
-    problem = Problem(_softmax(logits), IID(_softmax(logits + 0.4 * rng.standard_normal(logits.size)), n))
+    problem = Problem(softmax(logits), IID(softmax(logits + 0.4 * rng.standard_normal(logits.size)), n))
     wrong = {}
     for measures in (power_increments, _differences_of_powers):
         claimed, true = _proposal_from(problem, measures)
@@ -348,20 +244,3 @@ def test_other_schemes_are_refused_with_a_reason() -> None:
     with pytest.raises(SolveError, match=r"takes i\.i\.d\. drafts"):
         otspec.solve(problem, "interval")
     assert otspec.solve(problem).status is Status.OPTIMAL
-
-
-def test_unreachable_draft_is_an_error() -> None:
-    plan, _ = _plan(Problem(np.array([0.5, 0.5]), IID(np.array([1.0, 0.0]), 2)))
-    with pytest.raises(ProblemError, match="draft probability is 0"):
-        plan.conditional(np.array([0, 1]))
-
-
-def test_picking_by_points_follows_the_weights() -> None:
-    rng = np.random.default_rng(11)
-    plan, _ = _plan(_problem("lumpy", 2, vocab=12, n=4))
-    assert isinstance(plan.rule, PlaceRule)
-    for drafts in plan.problem.scheme.sample(rng, 4):
-        picks = np.bincount([plan.rule.pick(drafts, rng) for _ in range(4000)], minlength=4) / 4000
-        np.testing.assert_allclose(picks, plan.rule.weights(drafts), atol=5 * 0.5 / math.sqrt(4000))
-        outputs = np.bincount([plan.sample(drafts, rng) for _ in range(4000)], minlength=12) / 4000
-        np.testing.assert_allclose(outputs, plan.conditional(drafts), atol=5 * 0.5 / math.sqrt(4000))

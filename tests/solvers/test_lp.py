@@ -9,6 +9,7 @@ from otspec.extras import installed
 from otspec.plans import Coupling
 from otspec.solvers import LP
 from otspec.tolerances import TOL
+from tests.each import each
 from tests.instances import P4, Q4, Instance, sample_of_each
 
 needs_highspy = pytest.mark.skipif(not installed("highspy"), reason="lp needs highspy, not installed here")
@@ -34,7 +35,7 @@ def test_sizes_are_those_of_the_published_programs() -> None:
 
 
 @needs_highspy
-@pytest.mark.parametrize("instance", sample_of_each(4), ids=lambda instance: instance.name)
+@each(instance=sample_of_each(4))
 def test_full_program_couples_both_marginals(instance: Instance) -> None:
     # eq. (1) leaves nothing to the residual: rows carry the masses of the sets, columns p.
     problem = instance.problem
@@ -45,7 +46,7 @@ def test_full_program_couples_both_marginals(instance: Instance) -> None:
 
 
 @needs_highspy
-@pytest.mark.parametrize("instance", sample_of_each(4), ids=lambda instance: instance.name)
+@each(instance=sample_of_each(4))
 def test_relaxed_program_serves_drafts_only(instance: Instance) -> None:
     problem = instance.problem
     relaxed, full = plan_of(problem, LP()), plan_of(problem, LP(form="full"))

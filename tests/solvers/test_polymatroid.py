@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from otspec import IID, Independent, Problem, ProblemError, Status, Table, WithoutReplacement, optimum, solve
+from otspec import IID, Independent, Problem, Status, Table, WithoutReplacement, optimum, solve
 from otspec.plans import Pick
 from otspec.solvers import Polymatroid
-from otspec.solvers.minimum_norm_point import FLOOR, Atom, Corral, OrderMixtureRule, Wanted
-from tests.instances import P4, Q4, SMALL, Instance, peaked_problem
-from tests.oracles import all_tuples, enumerate_plan, hit_function, mass_function
-
-BY_PREFIXES = [i for i in SMALL if i.problem.scheme.prefix_order(i.problem.p) is not None]
+from otspec.solvers.minimum_norm_point import FLOOR
+from tests.each import each
+from tests.instances import P4, Q4, peaked_problem
+from tests.oracles import all_tuples, enumerate_plan
 
 
 def table(vocab: int, n: int, rows: int, seed: int) -> Problem:
@@ -23,7 +22,7 @@ def table(vocab: int, n: int, rows: int, seed: int) -> Problem:
     return Problem(p / p.sum(), Table(drafts, rng.dirichlet(np.full(len(drafts), 0.3)), vocab))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@each(seed=range(6))
 def test_agrees_with_maximum_flow_on_correlated_drafts(seed: int) -> None:
     problem = table(60, 3, 400, seed)
     plan = solve(problem, "polymatroid").plan
@@ -32,22 +31,6 @@ def test_agrees_with_maximum_flow_on_correlated_drafts(seed: int) -> None:
     assert plan.acceptance == pytest.approx(best.acceptance, abs=1e-9)
     assert plan.bound == pytest.approx(best.acceptance, abs=1e-9)
     assert plan.deviation <= 1e-12
-
-
-@pytest.mark.parametrize("instance", BY_PREFIXES, ids=lambda instance: instance.name)
-def test_blocks_of_the_minorant_are_a_face_of_the_base_polytope(instance: Instance) -> None:
-    problem = instance.problem.compact().problem
-    wanted = Wanted.of(problem)
-    assert wanted.starts[0] == 0
-    assert (np.diff(wanted.starts) > 0).all()
-    assert_allclose(np.sort(wanted.order), problem.scheme.reachable())
-    law = np.zeros(problem.vocab)
-    law[wanted.order] = wanted.law
-    excess = mass_function(law) - hit_function(problem.scheme)
-    assert excess.max() <= 1e-12
-    # Tight at the end of every block: what comes first in all orders tried gets all that it can.
-    codes = np.cumsum(1 << wanted.order)[np.append(wanted.starts[1:], wanted.order.size) - 1]
-    assert_allclose(excess[codes], 0.0, rtol=0, atol=1e-12)
 
 
 def test_a_thousand_tokens_without_replacement() -> None:
@@ -60,7 +43,7 @@ def test_a_thousand_tokens_without_replacement() -> None:
     assert plan.deviation <= 1e-12
 
 
-@pytest.mark.parametrize("n", [2, 3, 4])
+@each(n=(2, 3, 4))
 def test_distinct_drafters(n: int) -> None:
     # n >= 3 distinct laws over a large vocabulary: no other solver of the package takes them.
     rng = np.random.default_rng(n)
@@ -78,7 +61,7 @@ def test_distinct_drafters(n: int) -> None:
     assert plan.conditional(drafts).sum() == pytest.approx(1.0, abs=1e-12)
 
 
-@pytest.mark.parametrize("tiny", [0.0, 1e-300, 1e-12])
+@each(tiny=(0.0, 1e-300, 1e-12))
 def test_tokens_with_hardly_any_target_mass_do_no_harm(tiny: float) -> None:
     # As a table no order is known; most tokens then have a target far below the floor of the weights.
     rng = np.random.default_rng(0)
@@ -106,40 +89,6 @@ def test_a_limit_returns_the_plan_so_far(limits: dict[str, float], steps: int) -
     # Lossless and certified wherever it stops.
     assert plan.acceptance <= optimum(problem).acceptance + 1e-12 <= plan.bound + 2e-12
     assert_allclose(enumerate_plan(plan).output, problem.p, rtol=0, atol=1e-13)
-
-
-def test_the_rule_picks_the_first_in_a_drawn_order() -> None:
-    rule = OrderMixtureRule(
-        tokens=np.array([1, 2, 5]),
-        ranks=np.array([[0, 1, 2], [2, 0, 1]]),
-        laws=np.array([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3]]),
-        shares=np.array([0.75, 0.25]),
-        vocab=6,
-    )
-    assert_allclose(rule.weights(np.array([5, 1, 2])), [0.0, 0.75, 0.25])
-    assert_allclose(rule.weights(np.array([5, 5, 1])), [0.25, 0.0, 0.75])
-    assert_allclose(rule.proposal, [0.0, 0.4, 0.375, 0.0, 0.0, 0.225])
-    for token in (0, 3):
-        with pytest.raises(ProblemError, match=f"drafts hold {token}, whose draft probability is 0"):
-            rule.weights(np.array([1, token, 2]))
-
-
-def test_corral_finds_the_nearest_point_of_a_polytope() -> None:
-    rng = np.random.default_rng(0)
-    points = rng.normal(size=(9, 4)) + 0.6
-    corral = Corral(Atom(points[0]), points[0])
-    for _ in range(60):
-        point = points[int(np.argmin(points @ corral.nearest))]
-        if not corral.descends(point):
-            break
-        corral.join(Atom(point), point)
-    assert (corral.shares > 0).all()
-    assert_allclose(
-        sum(share * atom.law for share, atom in zip(corral.shares, corral.atoms, strict=True)), corral.nearest
-    )
-    # Optimal: no point lies below the hyperplane through the nearest one.
-    assert (points @ corral.nearest).min() >= corral.nearest @ corral.nearest - 1e-12
-    assert corral.nearest @ corral.nearest > 0.01  # the origin is outside, so this says something
 
 
 def test_takes_any_scheme() -> None:

@@ -9,6 +9,7 @@ from otspec.kernels.max_flow import Network
 from otspec.solver import Stopped
 from otspec.solvers import Slackness
 from otspec.solvers.max_flow.engines import ENGINES
+from tests.each import each
 from tests.instances import P4, Q4, VARIED, Instance, sample_of_each
 from tests.oracles import Floats
 
@@ -44,12 +45,12 @@ def assert_conditionals_are_those_of_the_full_plan(problem: Problem, solver: Sla
         assert one.sum() == pytest.approx(1.0, abs=1e-12)
 
 
-@pytest.mark.parametrize("instance", VARIED, ids=lambda instance: instance.name)
+@each(instance=VARIED)
 def test_one_tuple_has_the_law_of_the_full_plan(instance: Instance) -> None:
     assert_conditionals_are_those_of_the_full_plan(instance.problem, Slackness())
 
 
-@pytest.mark.parametrize("instance", sample_of_each(1), ids=lambda instance: instance.name)
+@each(instance=sample_of_each(1))
 def test_one_tuple_has_the_law_of_the_full_plan_with_any_engine(instance: Instance, engine: str) -> None:
     assert_conditionals_are_those_of_the_full_plan(instance.problem, Slackness(engine=engine))
 

@@ -5,11 +5,14 @@ import pytest
 
 from otspec import IID, Problem, ProblemError, optimum
 from otspec.vocab import acceptance_rate, drafter_kernel
-from tests.vocab.pairs import PAIRS, Floats
+from tests.each import each
+from tests.laws import Pair
+from tests.vocab.pairs import PAIRS
 
 
-@pytest.mark.parametrize(("p", "q"), PAIRS.values(), ids=PAIRS)
-def test_sums_over_tokens(p: Floats, q: Floats) -> None:
+@each(pair=PAIRS)
+def test_sums_over_tokens(pair: Pair) -> None:
+    p, q = pair
     rate, kernel = 0.0, []
     for token in range(p.size):
         rate += min(p[token], q[token])

@@ -17,6 +17,8 @@ from otspec.vocab import (
     matrices,
     rdk,
 )
+from tests.each import each
+from tests.laws import Pair
 from tests.vocab.pairs import PAIRS, Floats
 
 
@@ -39,8 +41,7 @@ def random_covariance(rng: np.random.Generator, vocab: int, share: float = 1.0) 
     return factor @ factor.T * (kept & kept.T)
 
 
-@pytest.mark.parametrize("tau", [1e-3, 0.3, 1.0, 50.0])
-@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+@each(tau=(1e-3, 0.3, 1.0, 50.0), share=(0.0, 0.3, 1.0))
 def test_sparse_and_dense_are_equation_2(tau: float, share: float) -> None:
     rng = np.random.default_rng([int(10 * share), int(1000 * tau)])
     for _ in range(10):
@@ -55,7 +56,7 @@ def test_sparse_and_dense_are_equation_2(tau: float, share: float) -> None:
             assert rdk(q, matrix).min() >= 0
 
 
-@pytest.mark.parametrize("tau", [1e-3, 0.3, 1.0, 50.0])
+@each(tau=(1e-3, 0.3, 1.0, 50.0))
 def test_a_factor_is_its_covariance(tau: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matrices, "BLOCK_CELLS", 20)  # several blocks, and tokens between them that are not needed
     rng = np.random.default_rng(3)
@@ -79,7 +80,7 @@ def test_samples_have_the_factor_that_the_documentation_gives() -> None:
     )
 
 
-@pytest.mark.parametrize("tau", [0.2, 1.0, 3.0])
+@each(tau=(0.2, 1.0, 3.0))
 def test_counts_are_raised_to_a_power_and_stay_sparse(tau: float) -> None:
     rng = np.random.default_rng(5)
     counts = rng.poisson(0.7, (7, 7)) + np.eye(7)
@@ -141,9 +142,10 @@ def test_minus_infinity_rules_tokens_out() -> None:
     np.testing.assert_array_equal(everything(affinity(covariance)), [[0.5, 0.0, 0.5]] * 3)
 
 
-@pytest.mark.parametrize(("p", "q"), PAIRS.values(), ids=PAIRS)
-def test_redistributes_the_law_on_the_tokens_with_a_row(p: Floats, q: Floats) -> None:
+@each(pair=PAIRS)
+def test_redistributes_the_law_on_the_tokens_with_a_row(pair: Pair) -> None:
     """M^T q' in exact arithmetic, from rational rows."""
+    _, q = pair
     rng = np.random.default_rng(7)
     likely = int(q.argmax())
     tokens = np.array([token for token in range(q.size) if token == likely or rng.random() < 0.6])

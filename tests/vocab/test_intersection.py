@@ -5,13 +5,16 @@ import pytest
 
 from otspec import ProblemError
 from otspec.vocab import acceptance_rate, embed, tli
-from tests.vocab.pairs import PAIRS, Floats
+from tests.each import each
+from tests.laws import Pair
+from tests.vocab.pairs import PAIRS
 
 MEETING = {name: (p, q) for name, (p, q) in PAIRS.items() if (q[p > 0] > 0).any()}
 
 
-@pytest.mark.parametrize(("p", "q"), MEETING.values(), ids=MEETING)
-def test_is_q_on_the_support_of_p(p: Floats, q: Floats) -> None:
+@each(pair=MEETING)
+def test_is_q_on_the_support_of_p(pair: Pair) -> None:
+    p, q = pair
     shared = [token for token in range(p.size) if p[token] > 0 and q[token] > 0]
     mass = sum(q[token] for token in shared)
     wanted = [q[token] / mass if token in shared else 0.0 for token in range(p.size)]

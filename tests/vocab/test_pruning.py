@@ -5,9 +5,10 @@ import pytest
 
 from otspec import ProblemError
 from otspec.vocab import embed, frequency_prune
+from tests.each import each
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each(seed=range(20))
 def test_is_a_sort_by_frequency_that_keeps_ids_in_order(seed: int) -> None:
     rng = np.random.default_rng(seed)
     counts = rng.integers(0, 5, int(rng.integers(1, 12)))  # ties everywhere

@@ -8,11 +8,14 @@ import pytest
 import otspec
 from otspec import IID, Problem, ProblemError
 from otspec.vocab import acceptance_rate, affinity, rdk, rdk_linear, tli
-from tests.vocab.pairs import PAIRS, Floats
+from tests.each import each
+from tests.laws import Pair
+from tests.vocab.pairs import PAIRS
 
 
-@pytest.mark.parametrize(("p", "q"), PAIRS.values(), ids=PAIRS)
-def test_linear_is_equation_3_in_exact_arithmetic(p: Floats, q: Floats) -> None:
+@each(pair=PAIRS)
+def test_linear_is_equation_3_in_exact_arithmetic(pair: Pair) -> None:
+    p, q = pair
     size = p.size
     exact = [Fraction(value) for value in p], [Fraction(value) for value in q]
     theta = sum(a * b for a, b in zip(*exact, strict=True))
@@ -21,8 +24,9 @@ def test_linear_is_equation_3_in_exact_arithmetic(p: Floats, q: Floats) -> None:
     np.testing.assert_allclose(rdk_linear(p, q), wanted, rtol=1e-13)
 
 
-@pytest.mark.parametrize(("p", "q"), PAIRS.values(), ids=PAIRS)
-def test_linear_stays_within_two_theta_over_n(p: Floats, q: Floats) -> None:
+@each(pair=PAIRS)
+def test_linear_stays_within_two_theta_over_n(pair: Pair) -> None:
+    p, q = pair
     for size in (p.size, 100 * p.size):
         bound = p @ q / size
         assert np.abs(rdk_linear(p, q, size) - q).sum() <= 2 * bound + 1e-15

@@ -5,6 +5,7 @@ import numpy.typing as npt
 import pytest
 
 from otspec.kernels.interval.ratio_sort import FEW, sort_by_ratio
+from tests.each import each
 
 Floats = npt.NDArray[np.float64]
 
@@ -31,7 +32,7 @@ def _ratios(name: str, vocab: int) -> tuple[Floats, Floats]:
     return p, q
 
 
-@pytest.mark.parametrize("vocab", [1, 2, FEW, FEW + 1, LARGE])
+@each(vocab=(1, 2, FEW, FEW + 1, LARGE))
 @pytest.mark.parametrize(
     "name", ["wide", "cluster", "cluster-and-outliers", "outliers", "same", "zeros", "infinite", "all-zero"]
 )

@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 from otspec import IID, Problem
 from otspec.solvers.global_resolution.softmax import REACH, minimise, value_and_rows
 from otspec.solvers.global_resolution.systems import Split, System
+from tests.each import each
 
 
 def systems(seed: int, n: int) -> tuple[System, System]:
@@ -15,8 +16,7 @@ def systems(seed: int, n: int) -> tuple[System, System]:
     return split.outer, split.inner
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 5])
-@pytest.mark.parametrize("seed", range(3))
+@each(n=(1, 2, 3, 5), seed=range(3))
 def test_rows_are_the_gradient_and_the_softmax_sums(seed: int, n: int) -> None:
     for system in systems(seed, n):
         size = system.tokens.size
@@ -33,8 +33,7 @@ def test_rows_are_the_gradient_and_the_softmax_sums(seed: int, n: int) -> None:
         assert_allclose(rows, expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("n", [2, 3])
-@pytest.mark.parametrize("seed", range(5))
+@each(n=(2, 3), seed=range(5))
 def test_minimum_meets_its_slope_or_its_iterations(seed: int, n: int) -> None:
     for system in systems(seed, n):
         size = system.tokens.size

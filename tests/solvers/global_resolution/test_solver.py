@@ -10,6 +10,7 @@ from otspec.solver import Stopped
 from otspec.solvers import GlobalResolution
 from otspec.solvers.global_resolution.plan import Resolution
 from otspec.solvers.global_resolution.systems import Split
+from tests.each import each
 from tests.instances import P4, Q4, VARIED, Instance, peaked_problem
 from tests.oracles import enumerate_plan, optimal_acceptance
 
@@ -25,7 +26,7 @@ def resolved(problem: Problem, tau: float, max_tokens: int = 0, max_sets: int = 
 
 
 @pytest.mark.parametrize("tau", [1e-2, 1e-3, 1e-4])
-@pytest.mark.parametrize("instance", VARIED_DRAWN, ids=lambda instance: instance.name)
+@each(instance=VARIED_DRAWN)
 def test_output_and_acceptance_are_within_the_published_guarantee(instance: Instance, tau: float) -> None:
     problem = instance.problem
     plan = resolved(problem, tau=tau)
@@ -42,7 +43,7 @@ def test_output_and_acceptance_are_within_the_published_guarantee(instance: Inst
     assert_allclose(plan.output_law(), enumeration.output, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("n", [2, 3, 4])
+@each(n=(2, 3, 4))
 def test_guarantee_where_tokens_are_dropped(n: int) -> None:
     tau, dropping = 1e-2, 0
     for seed in range(6):
@@ -56,7 +57,7 @@ def test_guarantee_where_tokens_are_dropped(n: int) -> None:
     assert dropping >= 3
 
 
-@pytest.mark.parametrize("instance", VARIED_DRAWN, ids=lambda instance: instance.name)
+@each(instance=VARIED_DRAWN)
 def test_what_cannot_be_listed_is_bounded(instance: Instance) -> None:
     listed, bounded = resolved(instance.problem, tau=1e-2), resolved(instance.problem, tau=1e-2, max_sets=0)
     assert bounded.deviation == bounded.max_deviation >= listed.deviation - 1e-15
@@ -65,7 +66,7 @@ def test_what_cannot_be_listed_is_bounded(instance: Instance) -> None:
         bounded.output_law()
 
 
-@pytest.mark.parametrize("instance", VARIED_DRAWN, ids=lambda instance: instance.name)
+@each(instance=VARIED_DRAWN)
 def test_one_tuple_has_the_law_of_the_full_plan(instance: Instance) -> None:
     problem, solver = instance.problem, GlobalResolution(tau=1e-2, max_iterations=2000)
     plan = solve(problem, solver).plan

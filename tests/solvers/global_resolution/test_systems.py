@@ -7,6 +7,7 @@ import pytest
 
 from otspec import IID, Problem, optimum
 from otspec.solvers.global_resolution.systems import Split, System
+from tests.each import each
 from tests.instances import SMALL, VARIED, Instance
 from tests.oracles import Floats, Ints
 
@@ -29,7 +30,7 @@ def least_psi_above(problem: Problem, tokens: tuple[int, ...]) -> float:
     )
 
 
-@pytest.mark.parametrize("instance", VARIED_DRAWN, ids=lambda instance: instance.name)
+@each(instance=VARIED_DRAWN)
 def test_outer_targets_are_the_published_differences_of_minima(instance: Instance) -> None:
     problem = instance.problem
     split = Split.of(problem)
@@ -44,7 +45,7 @@ def test_outer_targets_are_the_published_differences_of_minima(instance: Instanc
         assert split.served[token] == pytest.approx(printed, abs=1e-12)
 
 
-@pytest.mark.parametrize("instance", DRAWN, ids=lambda instance: instance.name)
+@each(instance=DRAWN)
 def test_outer_targets_are_feasible_and_add_up(instance: Instance) -> None:
     problem = instance.problem
     split = Split.of(problem)
@@ -69,8 +70,7 @@ def coefficients(system: System, scheme: IID, allowed: Ints) -> dict[frozenset[i
     return masses
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
-@pytest.mark.parametrize("seed", range(3))
+@each(n=(1, 2, 3, 4, 5), seed=range(3))
 def test_coefficients_are_sums_over_tuples(seed: int, n: int) -> None:
     p, q = np.random.default_rng(seed).dirichlet(np.ones(6), 2)
     scheme = IID(q, n)
@@ -100,8 +100,7 @@ def dropped(system: System, kept: Floats) -> float:
     return float(whole - (system.rest + kept.sum()) ** system.n)
 
 
-@pytest.mark.parametrize("tau", [1e-1, 1e-2, 1e-4])
-@pytest.mark.parametrize("instance", VARIED_DRAWN, ids=lambda instance: instance.name)
+@each(tau=(1e-1, 1e-2, 1e-4), instance=VARIED_DRAWN)
 def test_truncation_is_the_least_that_drops_at_most_tau(instance: Instance, tau: float) -> None:
     split = Split.of(instance.problem)
     for system in (split.outer, split.inner):

@@ -1,4 +1,4 @@
-"""The sweep against a maximum flow on the same draft sets, where a sweep can go wrong."""
+"""Serving tokens along the circle, against a maximum flow on the same draft sets, where an order can go wrong."""
 
 from __future__ import annotations
 
@@ -11,28 +11,27 @@ from otspec.certificate import transport_network
 from otspec.kernels.max_flow import min_cut
 from otspec.plans.segment_rule import optimal_segment_rule
 from otspec.schemes.systematic import lay_out
-from tests.oracles import Floats
+from tests import laws
+from tests.each import each
+from tests.laws import Kind
 
 ROUNDING = 1e-13
 
 
-def laws(kind: str, vocab: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    q = rng.dirichlet(np.full(vocab, rng.choice([0.1, 1.0, 10.0])))
-    if kind == "unrelated":
-        return rng.dirichlet(np.full(vocab, rng.choice([0.1, 1.0, 10.0]))), q
-    if kind == "close":  # everything is nearly tight, and work pushed aside travels far
-        p = q * np.exp(rng.normal(scale=rng.choice([1e-16, 1e-9, 0.1, 0.5]), size=vocab))
-        return p / p.sum(), q
-    p, q = (np.bincount(rng.integers(vocab, size=64), minlength=vocab) / 64 for _ in range(2))  # exact ties
-    return p, q
+UNRELATED = laws.dirichlet(0.1, 1.0, 10.0)
+KINDS: dict[str, Kind] = {
+    "unrelated": UNRELATED,
+    "close": laws.close(UNRELATED, 1e-16, 1e-9, 0.1, 0.5),  # everything is nearly tight: work pushed aside travels far
+    "ties": laws.grid(64),
+}
 
 
-@pytest.mark.parametrize("seed", range(150))
-@pytest.mark.parametrize("kind", ["unrelated", "close", "ties"])
+@pytest.mark.parametrize("kind", KINDS)
+@each(seed=range(150))
 def test_agrees_with_the_maximum_flow_and_certifies_it(kind: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     vocab = int(rng.integers(3, 60))
-    p, q = laws(kind, vocab, rng)
+    p, q = KINDS[kind](rng, vocab)
     n = int(rng.integers(1, 1 + min(7, int(np.count_nonzero(q)))))
     arcs = lay_out(q / q.sum(), n, rng.permutation(vocab))
     problem = Problem(p, arcs)

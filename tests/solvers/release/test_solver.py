@@ -6,12 +6,10 @@ from numpy.testing import assert_allclose
 
 from otspec import IID, Problem, ProblemError, Status, WithoutReplacement, solve
 from otspec.data import open_source
-from otspec.kernels.arrivals import Nodes
 from otspec.plans import Pick, PickRule
 from otspec.solvers import Release
-from otspec.solvers.release.fit import dirichlet_rule, merge
-from otspec.solvers.release.rule import Mixture, ReleaseRule
-from otspec.solvers.release.values import release, start_arrivals, staying_worth
+from otspec.solvers.release.rule import Mixture
+from tests.each import each
 from tests.instances import P4, Q4, SMALL, Instance, peaked_problem
 from tests.oracles import Floats, enumerate_plan, optimal_acceptance
 
@@ -31,7 +29,7 @@ def law_by_enumeration(problem: Problem, rule: PickRule) -> Floats:
 
 
 @pytest.mark.parametrize("tol", [1e-4, 1e-9])
-@pytest.mark.parametrize("instance", DISTINCT, ids=lambda instance: instance.name)
+@each(instance=DISTINCT)
 def test_every_tuple_of_small_problems(instance: Instance, tol: float) -> None:
     problem = instance.problem
     result = solve(problem, Release(tol=tol), strict=False)
@@ -49,28 +47,7 @@ def test_every_tuple_of_small_problems(instance: Instance, tol: float) -> None:
     assert enumeration.lowest >= 0
 
 
-@pytest.mark.parametrize("n", [2, 3, 4])
-def test_any_release_probabilities_give_the_law_that_the_sweeps_say(n: int) -> None:
-    # Not only those that a fit finds, and not only in the lowest block: here tokens 2 to 5 of 7 are fitted.
-    rng = np.random.default_rng(n)
-    q = rng.dirichlet(np.full(7, 0.7))
-    scheme = WithoutReplacement(q, n)
-    problem = Problem(np.full(7, 1 / 7), scheme)
-    order = np.arange(7)
-    arrivals = start_arrivals(scheme.q, scheme.heavy, 2, 6, scheme.nodes, *dirichlet_rule(n))
-    released, gained, worth = np.empty(4), np.empty(4), np.empty(4)
-    release(arrivals, rng.dirichlet(np.ones(4)) * 0.7, rng.dirichlet(np.ones(4)) * 0.2, released, gained)
-    staying_worth(arrivals, released, worth)
-    law = scheme.priority_law(order)
-    law[2:6] = gained + (1 - released) * worth
-    rule = ReleaseRule(order, np.array([0, 1, 2, 6]), np.r_[1.0, 1.0, released, 1.0], law, 7)
-    assert np.count_nonzero(released) > 0 and released.min() < 1  # noqa: PT018
-    assert_allclose(law_by_enumeration(problem, rule), law, rtol=0, atol=1e-14)
-    assert law.sum() == pytest.approx(1.0, abs=1e-14)
-
-
-@pytest.mark.parametrize("n", [2, 3, 4, 8])
-@pytest.mark.parametrize("seed", range(3))
+@each(n=(2, 3, 4, 8), seed=range(3))
 def test_a_thousand_tokens(n: int, seed: int) -> None:
     problem = distinct(1000, n, seed)
     plan = solve(problem, "release").plan
@@ -82,28 +59,6 @@ def test_a_thousand_tokens(n: int, seed: int) -> None:
     law = plan.conditional(drafts)
     assert law.sum() == pytest.approx(1.0, abs=1e-12)
     assert law.min() >= 0
-
-
-@pytest.mark.parametrize("n", [2, 3, 4, 8])
-def test_the_law_agrees_with_a_finer_grid(n: int) -> None:
-    problem = distinct(1500, n, 7)
-    plan = solve(problem, Release(tol=2e-2)).plan  # so loose that the release probabilities do alone
-    assert isinstance(plan, Pick)
-    rule, scheme = plan.rule, problem.scheme
-    assert isinstance(rule, ReleaseRule)
-    assert isinstance(scheme, WithoutReplacement)
-    fine = Nodes.of(scheme.q, n, per_octave=2 * scheme.nodes.per_octave + 1, tail=1e-25)
-    q, heavy, ends = scheme.q[rule.order], scheme.heavy[rule.order], np.append(rule.starts[1:], rule.order.size)
-    number = int((ends - rule.starts).argmax())
-    start, end = int(rule.starts[number]), int(ends[number])
-    assert rule.released[start:end].min() < 1
-    arrivals = start_arrivals(q, heavy, start, end, fine, *dirichlet_rule(n))
-    released, gained, worth = np.empty(end - start), np.empty(end - start), np.empty(end - start)
-    staying_worth(arrivals, rule.released[start:end], worth)
-    release(arrivals, rule.law[start:end], worth, released, gained)  # solves for the probabilities that give the law
-    value = np.divide(gained, released, out=np.zeros(end - start), where=released > 0)
-    law = rule.released[start:end] * value + (1 - rule.released[start:end]) * worth
-    assert np.abs(law - rule.law[start:end]).sum() <= 1e-11
 
 
 @pytest.fixture
@@ -142,7 +97,7 @@ def test_stops_when_asked_and_says_how_far_it_got(starved: Problem) -> None:
 
 def test_takes_drafts_without_replacement_only() -> None:
     reason = Release().supports(Problem(P4, IID(Q4, 2)))
-    assert reason == "layered takes drafts without replacement (otspec.WithoutReplacement), not IID"
+    assert reason == "release takes drafts without replacement (otspec.WithoutReplacement), not IID"
 
 
 def test_refuses_drafts_that_cannot_be() -> None:
@@ -153,10 +108,3 @@ def test_refuses_drafts_that_cannot_be() -> None:
         plan.conditional(np.array([0, 3]))
     with pytest.raises(ProblemError, match=r"drafts \[1, 1\] hold a token twice"):
         plan.conditional(np.array([1, 1]))
-
-
-def test_merges_neighbours_of_like_ratio_only() -> None:
-    q = np.array([1.0, 1.0, 1.0, 5.0, 1.0, 1.0, 1.0, 1.0]) * 1e-3
-    p = np.array([1.0, 0.9, 0.7, 3.0, 0.5, 0.5, 0.5, 0.5]) * 1e-3
-    heavy = np.array([0, 0, 0, 1, 0, 0, 0, 0], dtype=bool)
-    assert merge(q, heavy, p, 0.0035).tolist() == [0, 0, 1, 2, 3, 3, 3, 4]

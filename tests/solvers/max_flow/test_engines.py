@@ -6,6 +6,7 @@ import pytest
 from otspec.certificate import transport_network
 from otspec.kernels.max_flow import Network, max_flow
 from otspec.solvers.max_flow.engines import ENGINES, PACKAGES, FlowSolver
+from tests.each import each
 from tests.instances import Instance, sample_of_each
 from tests.networks import IDLE, assert_feasible, network, random_network, ring
 
@@ -15,15 +16,15 @@ NETWORKS = {f"random-{seed}": random_network(seed, integral=False) for seed in r
 NETWORKS |= {f"ring-{k}": ring(k) for k in (2, 3, 10)}
 
 
-@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
+@each(network=NETWORKS)
 def test_engines_agree_with_ours(engine: str, network: Network) -> None:
-    # tests/test_flow.py proves ours by its cuts.  Capacities are up to 20, so 1e-12 is about 300 ulp.
+    # tests/kernels/test_max_flow.py proves ours by its cuts.  Capacities are up to 20, so 1e-12 is about 300 ulp.
     flow = ENGINES[engine](network)
     assert_feasible(network, flow, atol=1e-12)
     assert flow.sum() == pytest.approx(max_flow(network).sum(), abs=1e-12)
 
 
-@pytest.mark.parametrize("instance", sample_of_each(4), ids=lambda instance: instance.name)
+@each(instance=sample_of_each(4))
 def test_engines_agree_on_problems(engine: str, instance: Instance) -> None:
     network = transport_network(instance.problem, instance.problem.scheme.draft_sets())
     flow = ENGINES[engine](network)
@@ -31,7 +32,7 @@ def test_engines_agree_on_problems(engine: str, instance: Instance) -> None:
     assert flow.sum() == pytest.approx(max_flow(network).sum(), abs=1e-13)
 
 
-@pytest.mark.parametrize("idle", IDLE.values(), ids=IDLE)
+@each(idle=IDLE)
 def test_nothing_flows(engine: str, idle: Network) -> None:
     flow = ENGINES[engine](idle)
     assert flow.shape == idle.left.shape

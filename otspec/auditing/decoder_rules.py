@@ -1,8 +1,9 @@
 """Verification rules that decoders use, sound and biased, as anybody would write them down.
 
-They share no code with the package.  Each is a script: the drafts that it tests, in turn, each with the probability to
-be accepted, and the law of the output if none is.  `as_law` and `as_sampler` turn a script into the two forms of a rule
-that an audit takes.
+What an audit has to tell apart: `LOSSLESS` and `BIASED` hold them by name, each with the drafts that it is used on.
+They share no code with the rest of the package.  Each is a script: the drafts that it tests, in turn, each with the
+probability to be accepted, and the law of the output if none is.  `as_law` and `as_sampler` turn a script into the two
+forms of a rule that an audit takes.
 """
 
 from __future__ import annotations
@@ -319,7 +320,7 @@ def hot_bonus(temperature: float) -> Law:
 
 @dataclass
 class ReusedNoise:
-    """A drafter without replacement that draws the noise of its race once for each text."""
+    """A drafter without replacement that draws the noise of its exponential clocks once for each text."""
 
     refresh: bool = False
 

@@ -6,18 +6,18 @@ import pytest
 from otspec import Independent, Problem, Status, Table, solve
 from otspec.plans import Pick
 from otspec.solvers import Luce
+from tests.each import each
 from tests.instances import peaked_problem
 
 
-@pytest.mark.parametrize("n", [2, 4, 9])
-def test_agrees_with_interval_on_larger_problems(n: int) -> None:
-    for seed in range(3):
-        problem = peaked_problem(200, n, seed)
-        raced, exact = solve(problem, Luce()).plan, solve(problem, "interval").plan
-        assert raced is not None
-        assert exact is not None
-        assert raced.acceptance == pytest.approx(exact.acceptance, abs=2e-9)
-        assert raced.bound == pytest.approx(exact.bound, abs=2e-9)
+@each(n=(2, 4, 9), seed=range(3))
+def test_agrees_with_interval_on_larger_problems(n: int, seed: int) -> None:
+    problem = peaked_problem(200, n, seed)
+    fitted, exact = solve(problem, Luce()).plan, solve(problem, "interval").plan
+    assert fitted is not None
+    assert exact is not None
+    assert fitted.acceptance == pytest.approx(exact.acceptance, abs=2e-9)
+    assert fitted.bound == pytest.approx(exact.bound, abs=2e-9)
 
 
 def test_certifies_distinct_laws_beyond_any_list_of_draft_sets() -> None:
@@ -45,7 +45,7 @@ def test_a_plan_that_stops_early_is_lossless_and_knows_its_gap() -> None:
     assert result.plan.deviation <= 1e-12
 
 
-@pytest.mark.parametrize("seed", range(6))
+@each(seed=range(6))
 def test_two_drafts_without_a_token_in_common_do_not_oscillate(seed: int) -> None:
     # Both drafts' tokens correct the same mismatch; with full steps they overshoot for ever.
     rng = np.random.default_rng(seed)

@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 from otspec import IID, Independent, Problem, ProblemError
 from otspec.plans import Pick
 from otspec.solvers.luce.rule import LuceRule, luce_law, rows
+from tests.each import each
 from tests.instances import SMALL, Instance
 
 DRAWN = [instance for instance in SMALL if isinstance(instance.problem.scheme, IID | Independent)][::4]
@@ -21,8 +22,7 @@ def enumerated(rule: LuceRule) -> np.ndarray:
     return law
 
 
-@pytest.mark.parametrize("spread", [0.0, 3.0, 30.0])
-@pytest.mark.parametrize("instance", DRAWN, ids=lambda instance: instance.name)
+@each(spread=(0.0, 3.0, 30.0), instance=DRAWN)
 def test_law_of_the_pick_is_that_of_enumeration(instance: Instance, spread: float) -> None:
     scheme = instance.problem.scheme
     assert isinstance(scheme, IID | Independent)

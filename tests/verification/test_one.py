@@ -12,7 +12,7 @@ from otspec import IID, Problem, ProblemError, Verdict
 Floats = npt.NDArray[np.float64]
 
 
-def _laws(vocab: int, seed: int = 0, top_k: int | None = None) -> tuple[Floats, Floats]:
+def model_laws(vocab: int, seed: int = 0, top_k: int | None = None) -> tuple[Floats, Floats]:
     rng = np.random.default_rng([seed, vocab])
     logits = 1.5 * rng.laplace(size=vocab)
     problem = Problem.from_logits(logits, logits + rng.standard_normal(vocab), 1, top_k=top_k)
@@ -25,7 +25,7 @@ def _laws(vocab: int, seed: int = 0, top_k: int | None = None) -> tuple[Floats, 
 def test_verify_puts_out_p_and_accepts_as_often_as_the_plan(top_k: int | None, dtype: npt.DTypeLike) -> None:
     rng = np.random.default_rng(3)
     trials = 20_000
-    p, q = _laws(8, seed=2, top_k=top_k)
+    p, q = model_laws(8, seed=2, top_k=top_k)
     scheme = IID(q, 3)
     plan = otspec.solve(Problem(p, scheme)).plan
     assert plan is not None
@@ -45,7 +45,7 @@ def test_verify_puts_out_p_and_accepts_as_often_as_the_plan(top_k: int | None, d
 def test_verify_follows_the_conditional_law(vocab: int, n: int, top_k: int | None) -> None:
     rng = np.random.default_rng(5)
     trials = 2000
-    p, q = _laws(vocab, top_k=top_k)
+    p, q = model_laws(vocab, top_k=top_k)
     problem = Problem(p, IID(q, n))
     plan = otspec.solve(problem).plan
     assert plan is not None
@@ -63,7 +63,7 @@ def test_verify_when_nothing_can_be_accepted() -> None:
 
 def test_verify_accepts_everything_when_the_laws_agree() -> None:
     rng = np.random.default_rng(0)
-    p, _ = _laws(3000)
+    p, _ = model_laws(3000)
     for drafts in IID(p, 3).sample(rng, 50):
         assert otspec.verify(p, p, drafts, rng).draft >= 0
 
@@ -84,36 +84,3 @@ def test_verify_accepts_everything_when_the_laws_agree() -> None:
 def test_verify_names_what_is_wrong(p: object, q: object, drafts: object, message: str) -> None:
     with pytest.raises(ProblemError, match=message):
         otspec.verify(p, q, drafts, np.random.default_rng(0))
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_batch_agrees_with_single_solves(dtype: npt.DTypeLike) -> None:
-    pairs = [_laws(3000, seed, top_k=[None, 100][seed % 2]) for seed in range(6)]
-    P, Q = (np.array(laws, dtype=dtype) for laws in zip(*pairs, strict=True))
-    batch = otspec.solve_batch(P, Q, 4)
-    assert len(batch) == 6
-    assert np.abs(batch.gap).max() <= 1e-12
-    for b in range(6):
-        plan = otspec.solve(Problem(P[b], IID(Q[b], 4))).plan
-        assert plan is not None
-        assert batch.acceptance[b] == pytest.approx(plan.acceptance, abs=1e-13)
-        mine = batch.plan(b)
-        assert mine.deviation <= 1e-12
-        assert abs(mine.gap) <= 1e-12
-        np.testing.assert_allclose(mine.proposal, batch.proposal[b], atol=0)
-        drafts = mine.problem.scheme.sample(np.random.default_rng(b))
-        np.testing.assert_allclose(mine.conditional(drafts), plan.conditional(drafts), atol=1e-12)
-
-
-def test_batch_names_the_wrong_row() -> None:
-    P = np.array([[0.5, 0.5], [0.5, 0.4]])
-    with pytest.raises(ProblemError, match=r"P\[1\] sums to 0.9"):
-        otspec.solve_batch(P, P[[0, 0]], 2)
-    with pytest.raises(ProblemError, match="one shape"):
-        otspec.solve_batch(P, P[:1], 2)
-
-
-def test_empty_batch() -> None:
-    batch = otspec.solve_batch(np.empty((0, 5)), np.empty((0, 5)), 2)
-    assert len(batch) == 0
-    assert batch.proposal.shape == (0, 5)

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import otspec
+from otspec import IID, Problem, ProblemError
+from otspec.plans import Pick
+from otspec.plans.place_rule import PlaceRule
+from tests import laws
+from tests.laws import Kind
+
+
+def interval_plan(kind: Kind, seed: int, vocab: int, n: int) -> Pick:
+    """A plan that picks by this rule."""
+    p, q = kind(np.random.default_rng(seed), vocab)
+    plan = otspec.solve(Problem(p, IID(q, n)), "interval").plan
+    assert isinstance(plan, Pick)
+    assert isinstance(plan.rule, PlaceRule)
+    return plan
+
+
+def test_conditional_does_not_depend_on_the_order_of_the_drafts() -> None:
+    plan = interval_plan(laws.model, seed=3, vocab=6, n=4)
+    drafts = np.array([5, 1, 1, 3])
+    expected = plan.conditional(drafts)
+    for permuted in itertools.permutations(drafts.tolist()):
+        np.testing.assert_allclose(plan.conditional(np.array(permuted)), expected, rtol=0, atol=1e-15)
+
+
+def test_unreachable_draft_is_an_error() -> None:
+    plan = otspec.solve(Problem(np.array([0.5, 0.5]), IID(np.array([1.0, 0.0]), 2)), "interval").plan
+    assert plan is not None
+    with pytest.raises(ProblemError, match="draft probability is 0"):
+        plan.conditional(np.array([0, 1]))
+
+
+def test_picking_by_points_follows_the_weights() -> None:
+    rng = np.random.default_rng(11)
+    plan = interval_plan(laws.lumpy, seed=2, vocab=12, n=4)
+    assert isinstance(plan.rule, PlaceRule)
+    for drafts in plan.problem.scheme.sample(rng, 4):
+        picks = np.bincount([plan.rule.pick(drafts, rng) for _ in range(4000)], minlength=4) / 4000
+        np.testing.assert_allclose(picks, plan.rule.weights(drafts), atol=5 * 0.5 / math.sqrt(4000))
+        outputs = np.bincount([plan.sample(drafts, rng) for _ in range(4000)], minlength=12) / 4000
+        np.testing.assert_allclose(outputs, plan.conditional(drafts), atol=5 * 0.5 / math.sqrt(4000))
