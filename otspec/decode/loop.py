@@ -85,7 +85,7 @@ class Decoder:
         for row, (text, tree, verdict) in enumerate(zip(going, drafts.trees, verdicts, strict=True)):
             before = len(text.tokens)
             ended = self.ending.extend(text, [*tree.token[verdict.nodes].tolist(), verdict.token])
-            metrics.step(tree.levels, len(verdict.nodes), tree.nodes)
+            metrics.step(tree.length, len(verdict.nodes), tree.size)
             metrics.tokens += len(text.tokens) - before
             if self.streamer is not None:
                 self.streamer.put(torch.tensor(text.tokens[before:]))
@@ -121,5 +121,5 @@ class Decoder:
         return [
             Prefix(text.row, text.padded(tree.token[tree.line(node)].tolist()))
             for text, tree in zip(going, trees, strict=True)
-            for node in range(tree.nodes)
+            for node in range(tree.size)
         ]

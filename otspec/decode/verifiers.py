@@ -96,7 +96,7 @@ class Verdict(NamedTuple):
 
 def verify(verifier: PathVerifier, tree: Topology, local: LocalTree, rng: np.random.Generator) -> Verdict:
     """Verify one drafted tree; where nothing was drafted, draw a token from the target."""
-    if tree.levels == 0:
+    if tree.length == 0:
         return Verdict([], int(local.tokens[draw(local.tree.target[0], rng)]))
     verdict = verifier.verify(local.tree, rng)
     return Verdict(tree.line(verdict.node), int(local.tokens[verdict.token]))

@@ -95,7 +95,7 @@ def test_laws_at_every_node_step_after_step(shape: Shape, law: str) -> None:
         drafts = drafter.draft(texts, depth)
         laws, row = drafts.laws.numpy(), 0
         for text, tree in zip(texts, drafts.trees, strict=True):
-            assert tree.levels == depth
+            assert tree.length == depth
             for node in range(tree.inner):
                 plain = law_after(drafter.model, text + tree.token[tree.line(node)].tolist(), temperature=0.7, top_k=5)
                 np.testing.assert_allclose(laws[row], plain, atol=1e-10)
@@ -103,7 +103,7 @@ def test_laws_at_every_node_step_after_step(shape: Shape, law: str) -> None:
                 assert (plain[children] > 0).all()
                 row += 1
         assert row == len(laws)
-        accepted = [tree.line(int(rng.integers(tree.nodes))) for tree in drafts.trees]
+        accepted = [tree.line(int(rng.integers(tree.size))) for tree in drafts.trees]
         slots = [tree.slot[nodes].tolist() for tree, nodes in zip(drafts.trees, accepted, strict=True)]
         going = rows[: 2 if len(texts) == 3 and rng.random() < 0.5 else None]
         drafter.settle(slots, going)

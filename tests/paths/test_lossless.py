@@ -25,7 +25,7 @@ from otspec.paths.block import Picked, PickVerifier, after, block_weights
 from otspec.paths.enumeration import drafted_trees, prefixes
 from otspec.paths.nested import LabelVerifier
 from otspec.paths.tree import Prefix
-from tests.oracles import Floats
+from tests.oracles import Floats, Ints
 from tests.paths.models import FAMILIES, model
 
 EXACT = 1e-12
@@ -221,9 +221,15 @@ class TokenWiseResidual(Block):
 class AlwaysAllDrafts(TokenWise):
     """Verifies the survivors as if all K paths had come this far, their tokens repeated."""
 
-    def _go_on(self, tree: Tree, law: Floats, chance: float, alive: object, accepted: int) -> None:
-        survivors = np.resize(np.asarray(alive), tree.count)
-        super()._go_on(tree, law, chance, survivors, accepted)
+    def stop_law(self, tree: Tree) -> Floats:
+        return super().stop_law(Repeating.with_laws(tree, tree.target, tree.draft))
+
+
+class Repeating(Tree):
+    """A tree that has K draws at every node."""
+
+    def drafts(self, alive: Ints, level: int) -> Ints:
+        return np.resize(super().drafts(alive, level), self.count)
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,7 @@ def test_as_many_drafts_as_there_were_draws() -> None:
     pair = model("peaked", 3)
     paths = [[0, 1], [0, 2], [0, 1], [0, 1]]
     alone = pair.tree(paths)
+    assert alone.draw.tolist() == [[0, 1, 5], [0, 2, 6], [0, 3, 7], [0, 4, 8]]
     shared = replace(alone, draw=np.array([[0, 2, 3], [0, 2, 4], [0, 1, 5], [0, 1, 6]]))
     everyone = np.arange(4)
     assert alone.drafts(everyone, 1).tolist() == [0, 0, 0, 0]

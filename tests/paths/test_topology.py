@@ -5,9 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
 from otspec import ProblemError
 from otspec.paths.shape import Shape
 from otspec.paths.topology import NONE, Topology
@@ -46,18 +43,18 @@ def test_equal_prefixes_are_one_node(branching: tuple[int, ...], vocab: int) -> 
     for _ in range(20):
         tokens = rng.integers(vocab, size=shape.slots - 1)
         tree, texts = Topology.merge(shape, tokens), _texts(shape, tokens.tolist())
-        assert tree.nodes == len(set(texts))
+        assert tree.size == len(set(texts))
         assert (np.diff(tree.depth) >= 0).all()
-        for node in range(tree.nodes):
+        for node in range(tree.size):
             assert tuple(tree.token[tree.line(node)]) == texts[tree.slot[node]]
             assert set(tree.line(node)) | {0} == set(np.flatnonzero(tree.lineage[node]))
             children, child = [], tree.first_child[node]
             while child != NONE:
                 children.append(child)
                 child = tree.next_sibling[child]
-            assert children == np.flatnonzero(tree.parent == node).tolist()
+            assert children == tree.children[node].tolist() == np.flatnonzero(tree.parent == node).tolist()
         assert (tree.draw == shape.paths_of_slots).all()
-        for nodes, slots in zip(tree.path, tree.draw, strict=True):
+        for nodes, slots in zip(tree.node, tree.draw, strict=True):
             assert [tuple(tree.token[tree.line(node)]) for node in nodes] == [texts[slot] for slot in slots]
         assert tree.inner == len({text for text in texts if len(text) < shape.depth})
 
@@ -65,13 +62,13 @@ def test_equal_prefixes_are_one_node(branching: tuple[int, ...], vocab: int) -> 
 def test_slots_without_a_token_leave_the_tree_with_all_below_them() -> None:
     tree = Topology.merge(Shape((2, 2)), np.array([4, NONE, 1, NONE, 3, 3]))
     assert tree.token.tolist() == [NONE, 4, 1]
-    assert tree.path.tolist() == [[0, 1, 2]]
+    assert tree.node.tolist() == [[0, 1, 2]]
     assert tree.draw.tolist() == [[0, 1, 3]]
 
 
 def test_nothing_drafted() -> None:
     tree = Topology.merge(Shape(()), np.empty(0, dtype=np.int64))
-    assert (tree.nodes, tree.levels, tree.inner, tree.line(0)) == (1, 0, 0, [])
+    assert (tree.size, tree.length, tree.inner, tree.line(0)) == (1, 0, 0, [])
 
 
 @pytest.mark.parametrize("branching", [(0,), (2, -1), (1.5,)])

@@ -59,3 +59,8 @@ def test_laws_of_different_vocabularies() -> None:
         Tree.of([[0]], lambda prefix: [0.5, 0.5], lambda prefix: [0.5, 0.25, 0.25])
     with pytest.raises(ProblemError, match=r"draft\(\) sums to 0.9"):
         Tree.of([[0]], lambda prefix: [0.5, 0.5], lambda prefix: [0.5, 0.4])
+
+
+def test_negative_tokens() -> None:
+    with pytest.raises(ProblemError, match="a path has token -1; tokens are counted from 0"):
+        _uniform(2).tree([[0, 1], [0, -1]])
