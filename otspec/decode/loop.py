@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from otspec.decode.drafters.model import Drafter, Drafts
+from otspec.decode.drafters.protocol import Drafter, Drafts
 from otspec.decode.laws import local_trees, to_host
 from otspec.decode.metrics import Clock, Metrics
 from otspec.decode.models.context import positions, vocabulary

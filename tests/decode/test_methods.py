@@ -12,6 +12,7 @@ pytest.importorskip("transformers")
 
 from otspec import ProblemError  # noqa: E402
 from otspec.decode import run  # noqa: E402
+from otspec.decode.drafters.prompt_lookup import continuation  # noqa: E402
 from otspec.decode.methods import (  # noqa: E402
     PromptLookup,
     Typical,
@@ -21,7 +22,6 @@ from otspec.decode.methods import (  # noqa: E402
     speculative,
     typical,
 )
-from otspec.decode.methods.prompt_lookup import continuation  # noqa: E402
 from otspec.paths import Tree, synthetic  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
 
