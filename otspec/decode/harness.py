@@ -69,11 +69,10 @@ def run(
         settings["stopping_criteria"] = criteria
 
     def decoding_method(model: PreTrainedModel, input_ids: torch.Tensor, **prepared: Any) -> Generation:
-        prepared.pop("streamer", None)
         return decode(model, strategy, input_ids, seed=seed, streamer=streamer, **prepared)
 
     generation: Generation = target.generate(
-        input_ids, attention_mask=attention_mask, streamer=streamer, custom_generate=decoding_method, **settings
+        input_ids, attention_mask=attention_mask, custom_generate=decoding_method, **settings
     )
     return generation
 
@@ -111,6 +110,8 @@ def decode(
     texts = texts_of(input_ids, attention_mask, pad)
     ending = Ending(stopping_criteria, target.device)
     _check_lengths(target, strategy.draft, texts, ending.max_length)
+    if streamer is not None:
+        streamer.put(input_ids.cpu())  # as transformers does
     decoder = Decoder(target, drafter, verifier, sampling, ending, np.random.default_rng(seed), streamer)
     metrics = decoder.run(texts)
     longest = max(len(text.new) for text in texts)
