@@ -20,7 +20,7 @@ class Topology:
 
     Node 0 is the root, the text so far.  Nodes are numbered level by level, in a level by the first slot that drew
     them: a parent comes before its children, and the `inner` nodes, those above the last level, come first.
-    All arrays of shape (N,) hold one entry a node, `NONE` where there is none.
+    All arrays of shape (N,) hold one entry a node, `NONE` where a node has none.
     """
 
     token: IntArray
@@ -61,8 +61,14 @@ class Topology:
                 first.append(slot)
         paths = np.array(reached)[shape.paths_of_slots]
         whole = paths[:, -1] != NONE
-        columns = (np.array(column) for column in (token, parent, depth, first))
-        return Topology(*columns, paths[whole], shape.paths_of_slots[whole])
+        return Topology(
+            np.array(token),
+            np.array(parent),
+            np.array(depth),
+            np.array(first),
+            paths[whole],
+            shape.paths_of_slots[whole],
+        )
 
     @property
     def size(self) -> int:

@@ -21,7 +21,7 @@ Law = Callable[[Prefix], Any]
 
 @dataclass(frozen=True, eq=False)
 class Tree(Topology):
-    """A topology with the laws after its prefixes; its tokens are places in these laws."""
+    """A topology with the laws after its prefixes; its tokens are positions in these laws."""
 
     target: FloatArray
     """Shape (N, V): target law after each prefix."""

@@ -315,7 +315,7 @@ def test_a_prompt_that_is_all_padding() -> None:
         ({"law": "top_k", "branching": (41, 1)}, "41 different children of one node, and 40 tokens"),
         ({"paths": 0}, "paths is 0"),
         ({"num_beams": 2}, "num_beams is 2"),
-        ({"output_scores": True, "return_dict_in_generate": True}, "output_scores cannot be had"),
+        ({"output_scores": True, "return_dict_in_generate": True}, "output_scores cannot be given"),
         ({"labels": PROMPTS}, "labels cannot be passed on"),
         ({"streamer": _Streamer()}, "2 prompts and one streamer"),
         ({"law": "beam"}, "no draft law"),

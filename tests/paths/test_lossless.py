@@ -21,7 +21,7 @@ from otspec.paths import (
     Tree,
     path_law,
 )
-from otspec.paths.block import Picked, PickVerifier, after, block_weights
+from otspec.paths.block import Picked, PickVerifier, block_weights, residual_law
 from otspec.paths.enumeration import drafted_trees, prefixes
 from otspec.paths.nested import LabelVerifier
 from otspec.paths.tree import Prefix
@@ -209,12 +209,12 @@ class TokenWiseResidual(Block):
         (weights, proposals), chance = self.picks(tree), 1.0
         assert weights[0] == 1
         nodes = tree.node[0]
-        weight, keep = block_weights(tree.target[nodes], proposals[0], tree.token[nodes[1:]])
+        weight, stop = block_weights(tree.target[nodes], proposals[0], tree.token[nodes[1:]])
         for accepted in range(tree.length, -1, -1):
             law[nodes[accepted]] += (
-                chance * keep[accepted] * after(tree, 0, proposals[0], np.ones_like(weight), accepted)
+                chance * stop[accepted] * residual_law(tree, 0, proposals[0], np.ones_like(weight), accepted)
             )
-            chance *= 1 - keep[accepted]
+            chance *= 1 - stop[accepted]
         return law
 
 

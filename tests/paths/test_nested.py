@@ -6,7 +6,7 @@ import pytest
 import otspec
 from otspec import IID, Problem, ProblemError
 from otspec.paths import Nested, TokenWise, path_law, synthetic
-from otspec.paths.labels import Label, Places, coordinate, label_of, largest, owned_by, place_at, whole
+from otspec.paths.labels import ChildPlaces, Label, coordinate, label_of, largest, owned_by, place_at, whole
 from otspec.paths.sharing import PLAIN, REACH, Sharing, bucket, mean_density, measure_places, refine
 from otspec.schemes.iid import power_increments
 from tests.oracles import Floats
@@ -222,7 +222,7 @@ def test_swaps_stay_within_places() -> None:
             laws = model(family, 40, seed)
             p, q = np.asarray(laws.target(())), np.asarray(laws.draft(()))
             for ahead in (PLAIN, AHEAD):
-                places: Places = refine(p, q, _all(3), whole(), 0.7, ahead)
+                places: ChildPlaces = refine(p, q, _all(3), whole(), 0.7, ahead)
                 assert (places.kept >= 0).all()
                 assert (places.seeker < places.giver).all()
                 filled = places.kept.copy()

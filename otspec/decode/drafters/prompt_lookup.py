@@ -54,7 +54,7 @@ class LookupDrafter:
 
 
 def continuation(text: Sequence[int], ngram: int, depth: int) -> list[int]:
-    """At most `depth` tokens that followed the latest earlier place where the longest ending of the text stands."""
+    """At most `depth` tokens that followed the latest earlier occurrence of the longest ending of the text."""
     for size in range(min(ngram, len(text) - 1), 0, -1):
         ending = list(text[-size:])
         for start in range(len(text) - size - 1, -1, -1):

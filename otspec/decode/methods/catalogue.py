@@ -64,7 +64,7 @@ def method_of(name: str, settings: Mapping[str, Any], batch: int = 1) -> Method:
     Raises
     ------
     ProblemError
-        If there is none, or it has no such setting, or takes one prompt at a time.
+        If there is no such method, or it has no such setting, or takes one prompt at a time.
     """
     if name not in METHODS:
         raise ProblemError(f"no method {name!r}; known: {', '.join(METHODS)}")

@@ -89,7 +89,7 @@ def device_of(name: str | None) -> torch.device:
     Raises
     ------
     ProblemError
-        If there is none.
+        If there is no such device.
     """
     if name is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
