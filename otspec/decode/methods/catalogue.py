@@ -21,6 +21,9 @@ from otspec.problem import Problem
 from otspec.schemes import IID
 from otspec.solving import solve
 
+CHAIN = "/"
+"""Parts the solvers of a chain, in a list of rules that commas part."""
+
 Decode = Callable[..., Generation]
 """Called as ``decode(input_ids=..., attention_mask=..., max_new_tokens=..., temperature=..., seed=..., ...)``."""
 
