@@ -40,10 +40,12 @@ def test_synthetic_laws_depend_on_seed_and_prefix_alone() -> None:
         synthetic("calm", 20)
 
 
-@pytest.mark.parametrize("paths", [[0, 1], [[]], [], [[0.5]], [[[0]]]])
-def test_paths_of_the_wrong_shape(paths: object) -> None:
-    with pytest.raises(ProblemError, match="K paths of L tokens"):
-        _uniform(2).tree(paths)
+def test_paths_of_the_wrong_shape() -> None:
+    for paths, shape in (([0, 1], r"\(2,\)"), ([[]], r"\(1, 0\)"), ([], r"\(0,\)"), ([[[0]]], r"\(1, 1, 1\)")):
+        with pytest.raises(ProblemError, match=f"of shape {shape}; K paths of L tokens"):
+            _uniform(2).tree(paths)
+    with pytest.raises(ProblemError, match=r"paths are float64 .* K paths of L tokens"):
+        _uniform(2).tree([[0.5]])
 
 
 def test_tokens_that_were_not_drafted() -> None:
