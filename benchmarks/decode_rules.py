@@ -19,17 +19,17 @@ import numpy as np
 
 from benchmarks.paths import accepted
 from benchmarks.reporting import Record, finish
-from otspec.bench.decoding import CHAIN, held_out
 from otspec.bench.report import TextTable
-from otspec.cli.decode import progress_as_ours
 from otspec.decode import MultiDraft, run
 from otspec.decode.drafters.draft_laws import draft_law
-from otspec.decode.methods.catalogue import rule
+from otspec.decode.methods.catalogue import CHAIN, rule
 from otspec.decode.models.loading import Models, batch_of, load_models
+from otspec.decode.shipped import held_out
 from otspec.decode.verifiers import verifier
 from otspec.laws import FloatArray
 from otspec.paths import Nested, PathVerification, Tree
 from otspec.paths.shape import Shape
+from otspec.reporting.console import progress_as_ours
 
 RULES = "block,nested,pick_then_block,greedy_multi_path,traversal,interval,kseq,rrs,naive,global_resolution/naive"
 REFERENCE = "interval"

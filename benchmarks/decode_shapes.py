@@ -20,9 +20,8 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from benchmarks.reporting import Record, finish
-from otspec.bench.decoding import CHAIN
 from otspec.bench.report import TextTable
-from otspec.decode.methods.catalogue import Decode, decoder, rule, warm_up
+from otspec.decode.methods.catalogue import CHAIN, Decode, decoder, rule, warm_up
 from otspec.decode.models.loading import DTYPES, Models, device_of
 from otspec.errors import ProblemError
 

@@ -16,7 +16,7 @@ LEFT_OUT = {
     *("test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__", "__phello__"),
     *("encodings", "pydoc_data", "ensurepip", "idlelib", "turtledemo", "lib2to3", "distutils"),
 }
-"""Folders that are no part of the corpus; so are config-* and _sysconfigdata*, which describe one machine."""
+"""Folders that are not part of the corpus; so are config-* and _sysconfigdata*, which describe one machine."""
 
 HELD_OUT = 20
 """One file in this many is held out."""

@@ -10,22 +10,18 @@ from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from typing import Any
 
-import numpy as np
 import torch
 
 from otspec.bench.cells import every_solver
 from otspec.bench.driver import processor
 from otspec.bench.records import Record, RecordFolder
 from otspec.catalogue import available
-from otspec.decode.methods.catalogue import METHODS, Decode, decoder, lossless, method_of, rule, warm_up
+from otspec.decode.methods.catalogue import CHAIN, METHODS, Decode, decoder, lossless, method_of, rule, warm_up
 from otspec.decode.metrics import Metrics
 from otspec.decode.models.loading import Models, batch_of
 from otspec.decode.verifiers import JOINT
 from otspec.extras import installed
 from otspec.results import SolveError
-
-CHAIN = "/"
-"""Parts the solvers of a chain, in a list of rules that commas part."""
 
 SPELT = {
     "global_resolution": f"global_resolution{CHAIN}naive",
@@ -161,15 +157,6 @@ def fingerprint(model: Any) -> str:
         values = weights.detach().flatten()[:64].float().tolist()
         digest.update(json.dumps([name, list(weights.shape), values]).encode())
     return digest.hexdigest()[:16]
-
-
-def held_out(tokens: int = 64) -> list[list[int]]:
-    """First tokens of the held-out sequences that come with the shipped pair."""
-    from otspec.decode import shipped
-
-    with np.load(shipped.FOLDER / shipped.HELD_OUT_ROWS) as file:
-        rows: list[list[int]] = file["rows"][:, :tokens].astype(int).tolist()
-    return rows
 
 
 def _digest(prompts: Sequence[Sequence[int]]) -> str:

@@ -59,8 +59,9 @@ def bench_decode(
     texts = None if prompts is None else read_prompts(prompts)
     if texts is None and target != "shipped":
         raise DataError(f"no prompts for {target}; pass --prompts FILE")
-    from otspec.bench.decoding import DecodingBenchmark, decoding_grid, every_rule, held_out, run
+    from otspec.bench.decoding import DecodingBenchmark, decoding_grid, every_rule, run
     from otspec.decode.models.loading import encode, load_models
+    from otspec.decode.shipped import held_out
 
     rules, left_out = every_rule() if solver == "all" else (_words(solver), [])
     cells = decoding_grid(numbers("--paths", paths), rules, _words(baselines))

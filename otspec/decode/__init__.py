@@ -1,12 +1,13 @@
 """Lossless multi-draft decoding of transformers models, with any solver plugged in.
 
-`generate` is the function to call, `multi_draft` the same for transformers' own ``generate(custom_generate=...)``;
+`generate` is the function to call, ``custom_generate=multi_draft(draft)`` the same for transformers' own `generate`;
 `run` decodes with any `Strategy`, those of ``methods` among them.  Needs torch and transformers.
 
-Inside, from the outside in: `generation`, `harness` (one run), `loop` (one step), and what a step is made of: `drafter`
-(trees from the draft model), `target` (one pass over them), `laws` (to the host in one copy), `verification`, and
-`context` (what a model has read, kept in `cache`).  `shape` and `tree` say what a drafted tree is, `sampling` and
-`draft_laws` what is drawn, `text` when it ends, `metrics` what it took.
+Inside, from the outside in: `generation`, `harness` (one run), `loop` (one step), and what a step is made of:
+`drafters` propose trees of tokens, `models` has the target's pass over them and what each model has read, `laws`
+brings both models' laws to the host in one copy, and `verifiers` says which rule of `otspec.paths` verifies.
+`sampling` turns logits into laws, `text` says when a text ends, `metrics` what decoding took.  `strategy` is what a
+method answers, and `methods` has them; `shipped` is the pair of models that comes with the package.
 """
 
 from otspec.extras import require

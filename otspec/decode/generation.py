@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from transformers import GenerationMixin, PreTrainedModel
+from transformers import PreTrainedModel
 from transformers.generation.utils import GenerateDecoderOnlyOutput
 
 from otspec.decode.harness import Generation, decode, run
@@ -17,7 +16,6 @@ from otspec.decode.methods.multi_draft import MultiDraft
 from otspec.decode.metrics import Metrics
 from otspec.decode.models.pairing import check_pair
 from otspec.decode.verifiers import Rule
-from otspec.errors import ProblemError
 
 
 def generate(
@@ -108,10 +106,36 @@ class MultiDraftOutput(GenerateDecoderOnlyOutput):  # type: ignore[misc]  # tran
     metrics: Metrics | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class CustomGenerate:
+    """What transformers' `generate` calls once it has prepared processors, criteria and prompts: see `multi_draft`."""
+
+    strategy: MultiDraft
+    seed: int | None = None
+    streamer: Streamer | None = None
+    tokenizer: Any = None
+    draft_tokenizer: Any = None
+
+    def __call__(
+        self, model: PreTrainedModel, input_ids: torch.Tensor, **prepared: Any
+    ) -> torch.Tensor | MultiDraftOutput:
+        """Decode, and answer as transformers' own methods do.
+
+        Raises
+        ------
+        ProblemError
+            As `otspec.generate` does.
+        """
+        check_pair(model, self.strategy.draft, self.tokenizer, self.draft_tokenizer)
+        generation = decode(model, self.strategy, input_ids, seed=self.seed, streamer=self.streamer, **prepared)
+        if prepared["generation_config"].return_dict_in_generate:
+            return MultiDraftOutput(sequences=generation.sequences, metrics=generation.metrics)
+        return generation.sequences
+
+
 def multi_draft(
-    model: PreTrainedModel,
-    input_ids: torch.Tensor,
-    assistant_model: PreTrainedModel | None = None,
+    draft: PreTrainedModel,
+    *,
     paths: int = 4,
     depth: int = 8,
     solver: Rule = None,
@@ -119,40 +143,26 @@ def multi_draft(
     law: str = "iid",
     seed: int | None = None,
     streamer: Streamer | None = None,
-    **prepared: Any,
-) -> torch.Tensor | MultiDraftOutput:
-    """A decoding method for transformers: ``model.generate(..., custom_generate=multi_draft, assistant_model=draft)``.
+    tokenizer: Any = None,
+    draft_tokenizer: Any = None,
+) -> CustomGenerate:
+    """A decoding method for transformers: ``model.generate(..., custom_generate=multi_draft(draft, depth=8))``.
 
-    `paths` to `seed` are passed to `generate` as well, and mean what they mean in `otspec.generate`.  All else is
-    transformers' business: by its default it decodes greedily, and with ``do_sample=True`` it cuts laws to the 50
-    likeliest tokens unless ``top_k`` says otherwise.
+    All else is said to `generate` and is transformers' business: by its default it decodes greedily, and with
+    ``do_sample=True`` it cuts laws to the 50 likeliest tokens unless ``top_k`` says otherwise.
 
-    Raises
-    ------
-    ProblemError
-        If no assistant model was given, and as in `otspec.generate`.
+    Parameters
+    ----------
+    draft : PreTrainedModel
+        The model that drafts; `assistant_model` is not needed.
+    paths, depth, solver, branching, law, seed
+        As in `otspec.generate`.
+    streamer : optional
+        One of transformers' streamers.  It belongs here: transformers up to 5.23 does not hand on to a decoding method
+        what was passed to `generate` as its `streamer`, which would get the prompt only and never end.
+    tokenizer, draft_tokenizer : PreTrainedTokenizerBase, optional
+        Both, to make sure that they agree; needed where the two models' vocabularies differ in size.
     """
-    caller = _arguments_of_generate()
-    assistant_model = assistant_model or caller.get("assistant_model")
-    streamer = streamer or caller.get("streamer")
-    if assistant_model is None:
-        raise ProblemError("no draft model: pass assistant_model= to generate")
-    check_pair(model, assistant_model, None, None)
-    strategy = MultiDraft(assistant_model, paths, depth, solver, branching, law)
-    generation = decode(model, strategy, input_ids, seed=seed, streamer=streamer, **prepared)
-    if prepared["generation_config"].return_dict_in_generate:
-        return MultiDraftOutput(sequences=generation.sequences, metrics=generation.metrics)
-    return generation.sequences
-
-
-def _arguments_of_generate() -> dict[str, Any]:
-    """The arguments of the `generate` call that is under way.
-
-    transformers up to 5.23 hands a decoding method of one's own neither `assistant_model` nor `streamer`, which are
-    parameters of `generate` itself; they are read where they are.
-    """
-    code = inspect.unwrap(GenerationMixin.generate).__code__
-    frame = inspect.currentframe()
-    while frame is not None and frame.f_code is not code:
-        frame = frame.f_back
-    return {} if frame is None else frame.f_locals
+    return CustomGenerate(
+        MultiDraft(draft, paths, depth, solver, branching, law), seed, streamer, tokenizer, draft_tokenizer
+    )

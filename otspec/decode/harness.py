@@ -69,11 +69,10 @@ def run(
         settings["stopping_criteria"] = criteria
 
     def decoding_method(model: PreTrainedModel, input_ids: torch.Tensor, **prepared: Any) -> Generation:
-        prepared.pop("streamer", None)
         return decode(model, strategy, input_ids, seed=seed, streamer=streamer, **prepared)
 
     generation: Generation = target.generate(
-        input_ids, attention_mask=attention_mask, streamer=streamer, custom_generate=decoding_method, **settings
+        input_ids, attention_mask=attention_mask, custom_generate=decoding_method, **settings
     )
     return generation
 
@@ -111,6 +110,8 @@ def decode(
     texts = texts_of(input_ids, attention_mask, pad)
     ending = Ending(stopping_criteria, target.device)
     _check_lengths(target, strategy.draft, texts, ending.max_length)
+    if streamer is not None:
+        streamer.put(input_ids.cpu())  # as transformers does
     decoder = Decoder(target, drafter, verifier, sampling, ending, np.random.default_rng(seed), streamer)
     metrics = decoder.run(texts)
     longest = max(len(text.new) for text in texts)
@@ -145,7 +146,7 @@ def _check_request(config: GenerationConfig, model_inputs: dict[str, Any]) -> No
         raise ProblemError(f"num_beams is {config.num_beams}; drafts are verified for sampling, not for beams")
     outputs = ("output_scores", "output_logits", "output_attentions", "output_hidden_states")
     if asked := [name for name in outputs if getattr(config, name, False)]:
-        raise ProblemError(f"{', '.join(asked)} cannot be had: there is no one pass for each token")
+        raise ProblemError(f"{', '.join(asked)} cannot be given: there is not one pass for each token")
     cache = model_inputs.get("past_key_values")
     if cache is not None and cache.get_seq_length() > 0:
         raise ProblemError("past_key_values holds tokens already; decoding keeps its own caches, pass the whole text")
@@ -154,7 +155,7 @@ def _check_request(config: GenerationConfig, model_inputs: dict[str, Any]) -> No
 
 
 def _padding(config: GenerationConfig) -> int:
-    """What stands behind texts that ended early, as transformers chooses it; 0 where the model names no such token."""
+    """The token that fills up texts that ended early, as transformers chooses it; 0 where the model names none."""
     if config.pad_token_id is not None:
         return int(config.pad_token_id)
     eos = config.eos_token_id

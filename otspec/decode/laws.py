@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 
 from otspec.laws import FloatArray, IntArray, as_law
 from otspec.paths import Tree
-from otspec.paths.topology import Topology
+from otspec.paths.topology import NONE, Topology
 
 
 class Rows(NamedTuple):
@@ -54,11 +55,11 @@ def local_trees(trees: Sequence[Topology], laws: Rows) -> list[LocalTree]:
     laws : Rows
         Target laws at the nodes of all trees, one tree after the other, then the draft laws at their inner nodes.
     """
-    found, node, inner = [], 0, sum(tree.nodes for tree in trees)
+    found, node, inner = [], 0, sum(tree.size for tree in trees)
     for tree in trees:
-        own = np.concatenate((np.arange(node, node + tree.nodes), np.arange(inner, inner + tree.inner)))
+        own = np.concatenate((np.arange(node, node + tree.size), np.arange(inner, inner + tree.inner)))
         found.append(_local(tree, *_narrow(laws, own)))
-        node, inner = node + tree.nodes, inner + tree.inner
+        node, inner = node + tree.size, inner + tree.inner
     return found
 
 
@@ -77,7 +78,7 @@ def _narrow(rows: Rows, own: IntArray) -> tuple[IntArray, FloatArray]:
 
 
 def _local(tree: Topology, tokens: IntArray, laws: FloatArray) -> LocalTree:
-    target = np.array([as_law("target", law) for law in laws[: tree.nodes]])
-    draft = np.array([as_law("draft", law) for law in laws[tree.nodes :]])
-    token = np.append(-1, np.searchsorted(tokens, tree.token[1:]))
-    return LocalTree(Tree(tree.path, tree.parent, token, target, draft, tree.draw), tokens)
+    target = np.array([as_law("target", law) for law in laws[: tree.size]])
+    draft = np.array([as_law("draft", law) for law in laws[tree.size :]])
+    numbered = replace(tree, token=np.append(NONE, np.searchsorted(tokens, tree.token[1:])))
+    return LocalTree(Tree.with_laws(numbered, target, draft), tokens)

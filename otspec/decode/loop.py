@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from otspec.decode.drafters.model import Drafter, Drafts
+from otspec.decode.drafters.protocol import Drafter, Drafts
 from otspec.decode.laws import local_trees, to_host
 from otspec.decode.metrics import Clock, Metrics
 from otspec.decode.models.context import positions, vocabulary
@@ -76,16 +76,16 @@ class Decoder:
             laws = self.sampling.target_laws(logits, self._prefixes(going, drafts.trees))
         on_host = to_host(torch.cat((laws, drafts.laws)), self.sampling.support)
         with clock.on_host("verification"):
-            verdicts = [
+            extensions = [
                 verify(self.verifier, tree, local, self.rng)
                 for tree, local in zip(drafts.trees, local_trees(drafts.trees, on_host), strict=True)
             ]
         metrics.target_calls += 1
         rows = []
-        for row, (text, tree, verdict) in enumerate(zip(going, drafts.trees, verdicts, strict=True)):
+        for row, (text, tree, extension) in enumerate(zip(going, drafts.trees, extensions, strict=True)):
             before = len(text.tokens)
-            ended = self.ending.extend(text, [*tree.token[verdict.nodes].tolist(), verdict.token])
-            metrics.step(tree.levels, len(verdict.nodes), tree.nodes)
+            ended = self.ending.extend(text, [*tree.token[extension.nodes].tolist(), extension.token])
+            metrics.step(tree.length, len(extension.nodes), tree.size)
             metrics.tokens += len(text.tokens) - before
             if self.streamer is not None:
                 self.streamer.put(torch.tensor(text.tokens[before:]))
@@ -93,10 +93,11 @@ class Decoder:
                 rows.append(row)
         if rows:
             with clock.on_device("target"):
-                target.settle([verdict.nodes for verdict in verdicts], rows)
+                target.settle([extension.nodes for extension in extensions], rows)
             if self.drafter is not None:
                 slots = [
-                    tree.slot[verdict.nodes].tolist() for tree, verdict in zip(drafts.trees, verdicts, strict=True)
+                    tree.slot[extension.nodes].tolist()
+                    for tree, extension in zip(drafts.trees, extensions, strict=True)
                 ]
                 with clock.on_device("draft"):
                     self.drafter.settle(slots, rows)
@@ -121,5 +122,5 @@ class Decoder:
         return [
             Prefix(text.row, text.padded(tree.token[tree.line(node)].tolist()))
             for text, tree in zip(going, trees, strict=True)
-            for node in range(tree.nodes)
+            for node in range(tree.size)
         ]

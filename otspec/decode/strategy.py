@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 import torch
 from transformers import PreTrainedModel
 
-from otspec.decode.drafters.model import Drafter
+from otspec.decode.drafters.protocol import Drafter
 from otspec.decode.sampling import Sampling
 from otspec.paths import PathVerifier
 

@@ -18,7 +18,7 @@ class Text:
     row: int
     """Its place in the batch."""
     padding: list[int]
-    """What stands on the left of it, to the common length: transformers' processors and criteria count it."""
+    """The tokens on the left of it, up to the common length: transformers' processors and criteria count it."""
     tokens: list[int]
     """Prompt and new tokens."""
     prompt: int = field(init=False)

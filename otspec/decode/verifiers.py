@@ -85,7 +85,7 @@ def _of(scheme: Scheme, n: int) -> Callable[[FloatArray], DraftScheme]:
     return lambda q: scheme(q, min(n, int(np.count_nonzero(q))))
 
 
-class Verdict(NamedTuple):
+class Extension(NamedTuple):
     """What verification adds to a text."""
 
     nodes: list[int]
@@ -94,9 +94,9 @@ class Verdict(NamedTuple):
     """The token after them."""
 
 
-def verify(verifier: PathVerifier, tree: Topology, local: LocalTree, rng: np.random.Generator) -> Verdict:
+def verify(verifier: PathVerifier, tree: Topology, local: LocalTree, rng: np.random.Generator) -> Extension:
     """Verify one drafted tree; where nothing was drafted, draw a token from the target."""
-    if tree.levels == 0:
-        return Verdict([], int(local.tokens[draw(local.tree.target[0], rng)]))
-    verdict = verifier.verify(local.tree, rng)
-    return Verdict(tree.line(verdict.node), int(local.tokens[verdict.token]))
+    if tree.length == 0:
+        return Extension([], int(local.tokens[draw(local.tree.target[0], rng)]))
+    verified = verifier.verify(local.tree, rng)
+    return Extension(tree.line(verified.node), int(local.tokens[verified.token]))

@@ -19,7 +19,7 @@ class Blocks(NamedTuple):
 
     weight: FloatArray
     """Shape (L + 1,): w_i, of which P(the first i tokens are accepted | the path has these i tokens) is made."""
-    keep: FloatArray
+    stop: FloatArray
     """Shape (L + 1,): h_i, the probability of stopping after i tokens once all longer prefixes were refused."""
 
 
@@ -40,18 +40,18 @@ def block_weights(target: FloatArray, proposal: FloatArray, tokens: IntArray) ->
     """
     length = tokens.size
     weight = np.ones(length + 1)
-    keep = np.empty(length + 1)
+    stop = np.empty(length + 1)
     for i in range(length):
         missing = 0.0
         for x in range(target.shape[1]):
             missing += max(weight[i] * target[i, x] - proposal[i, x], 0.0)
         refused = 1.0 - weight[i]
-        keep[i] = missing / (missing + refused) if refused > 0.0 else 1.0
+        stop[i] = missing / (missing + refused) if refused > 0.0 else 1.0
         p = weight[i] * target[i, tokens[i]]
         g = proposal[i, tokens[i]]
         weight[i + 1] = p / g if p < g else 1.0
-    keep[length] = weight[length]
-    return Blocks(weight, keep)
+    stop[length] = weight[length]
+    return Blocks(weight, stop)
 
 
 class Picked(NamedTuple):
@@ -81,12 +81,12 @@ class PickVerifier(ABC):
         """Accept a prefix and draw the token after it."""
         path, proposal = self.pick(tree, rng)
         nodes = tree.node[path]
-        weight, keep = block_weights(tree.target[nodes], proposal, tree.token[nodes[1:]])
+        weight, stop = block_weights(tree.target[nodes], proposal, tree.token[nodes[1:]])
         accepted = tree.length
-        while accepted > 0 and rng.random() >= keep[accepted]:
+        while accepted > 0 and rng.random() >= stop[accepted]:
             accepted -= 1
         return PathVerification(
-            int(nodes[accepted]), accepted, int(draw(after(tree, path, proposal, weight, accepted), rng))
+            int(nodes[accepted]), accepted, int(draw(residual_law(tree, path, proposal, weight, accepted), rng))
         )
 
     def stop_law(self, tree: Tree) -> FloatArray:
@@ -95,14 +95,16 @@ class PickVerifier(ABC):
         for path, (chance, proposal) in enumerate(zip(*self.picks(tree), strict=True)):
             if chance > 0:
                 nodes = tree.node[path]
-                weight, keep = block_weights(tree.target[nodes], proposal, tree.token[nodes[1:]])
+                weight, stop = block_weights(tree.target[nodes], proposal, tree.token[nodes[1:]])
                 for accepted in range(tree.length, -1, -1):
-                    law[nodes[accepted]] += chance * keep[accepted] * after(tree, path, proposal, weight, accepted)
-                    chance *= 1.0 - keep[accepted]
+                    law[nodes[accepted]] += (
+                        chance * stop[accepted] * residual_law(tree, path, proposal, weight, accepted)
+                    )
+                    chance *= 1.0 - stop[accepted]
         return law
 
 
-def after(tree: Tree, path: int, proposal: FloatArray, weight: FloatArray, accepted: int) -> FloatArray:
+def residual_law(tree: Tree, path: int, proposal: FloatArray, weight: FloatArray, accepted: int) -> FloatArray:
     """Law of the token after the accepted ones, shape (V,): [w p - g]+ normalised, or p at the end of the path."""
     target = tree.target[tree.node[path, accepted]]
     if accepted == tree.length:

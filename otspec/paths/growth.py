@@ -8,7 +8,7 @@ import numpy as np
 
 from otspec.jit import jit
 from otspec.laws import FloatArray, IntArray
-from otspec.paths.labels import Label, Owned, Places, coordinate, label_of, owned_by, place_at, whole
+from otspec.paths.labels import ChildPlaces, Label, Owned, coordinate, label_of, owned_by, place_at, whole
 from otspec.paths.sharing import Sharing, refine
 
 
@@ -24,7 +24,7 @@ class Sharings(NamedTuple):
 class Grown(NamedTuple):
     """What the nodes of a tree own."""
 
-    places: list[Places]
+    places: list[ChildPlaces]
     """Of each inner node."""
     owned: list[Owned]
     """What each node owns of its parent's places; of the root, nothing."""

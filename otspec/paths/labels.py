@@ -37,7 +37,7 @@ class Label(NamedTuple):
     scale: float
 
 
-class Places(NamedTuple):
+class ChildPlaces(NamedTuple):
     """The places of a prefix's children along its coordinate, and the swaps; *ranks* count places upwards.
 
     Places belong to groups of tokens; a group may have several, and its tokens share them in proportion to q.
@@ -80,7 +80,7 @@ def whole() -> Label:
 
 
 @jit
-def owned_by(places: Places, token: int) -> Owned:
+def owned_by(places: ChildPlaces, token: int) -> Owned:
     """What the group of a token owns, place by place."""
     mine = places.group[token]
     amount = np.zeros(places.owner.size)
@@ -98,7 +98,7 @@ def owned_by(places: Places, token: int) -> Owned:
 
 
 @jit
-def label_of(owned: Owned, places: Places, label: Label) -> Label:
+def label_of(owned: Owned, places: ChildPlaces, label: Label) -> Label:
     """The label of a child, from what it owns of its parent's."""
     low, length, share = [0.0 for _ in range(0)], [0.0 for _ in range(0)], [0.0 for _ in range(0)]
     total = owned.amount.sum()
@@ -141,7 +141,7 @@ def place_at(owned: Owned, position: float) -> tuple[int, float]:
 
 
 @jit
-def coordinate(places: Places, rank: int, fraction: float) -> float:
+def coordinate(places: ChildPlaces, rank: int, fraction: float) -> float:
     """From a place and a fraction of it to the coordinate of the prefix."""
     return min(places.size[:rank].sum() + fraction * places.size[rank], 1.0)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from otspec.laws import FloatArray, IntArray
 from otspec.paths.block import Picked, PickVerifier
-from otspec.paths.labels import Owned, Places, label_of, largest, owned_by, place_at, whole
+from otspec.paths.labels import ChildPlaces, Owned, label_of, largest, owned_by, place_at, whole
 from otspec.paths.sharing import PLAIN, refine
 from otspec.paths.tree import Tree
 
@@ -24,7 +24,7 @@ class PickThenBlock(PickVerifier):
     """
 
     def pick(self, tree: Tree, rng: np.random.Generator) -> Picked:
-        """Pick token by token; which of the paths that share them is no matter."""
+        """Pick token by token; which of the paths that share them does not matter."""
         alive = np.arange(tree.count)
         proposal, counts = np.empty((tree.length, tree.target.shape[1])), _all(tree.count)
         for i in range(tree.length):
@@ -79,7 +79,7 @@ def _all(count: int) -> FloatArray:
     return np.eye(count)[-1]
 
 
-def survivors(owned: Owned, places: Places, counts: FloatArray) -> FloatArray:
+def survivors(owned: Owned, places: ChildPlaces, counts: FloatArray) -> FloatArray:
     """Law of the number of survivors after a token was picked, shape (K,), from that before.
 
     Let F(u) be the length of what the token owns below u.  Of n labels, exactly m are the token's and the largest is

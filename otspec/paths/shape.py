@@ -28,7 +28,7 @@ class Shape:
         Raises
         ------
         ProblemError
-            If a number of children is no integer >= 1.
+            If a number of children is not an integer >= 1.
         """
         return cls(tuple(as_count("branching", children) for children in branching))
 
@@ -39,7 +39,7 @@ class Shape:
         Raises
         ------
         ProblemError
-            If one of them is no integer >= 1.
+            If one of them is not an integer >= 1.
         """
         return cls((as_count("paths", count), *(1,) * (as_count("depth", length) - 1)))
 

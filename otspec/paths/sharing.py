@@ -2,7 +2,7 @@
 
 * The children are laid as *places* along the prefix's coordinate, in ascending order of p/q, each as long as its q.
   The places are measured with the law of the largest of K labels, and the least concave majorant cuts them into
-  blocks, as in `otspec.interval`.
+  blocks, as in `otspec.kernels.interval`.
 * In a block, every token that is worth less than its due *swaps* parts of its place, measure for measure, with later
   tokens that are worth more.  A swap of the amount e between places of density d < d' moves e (d' - d).
 """
@@ -18,7 +18,7 @@ from otspec.kernels.interval.lottery import LEVEL
 from otspec.kernels.interval.ratio_sort import sort_by_ratio
 from otspec.kernels.majorant import concave_blocks
 from otspec.laws import FloatArray, IndexArray, IntArray
-from otspec.paths.labels import LEAST, Label, Places
+from otspec.paths.labels import LEAST, ChildPlaces, Label
 
 FINEST = 2.0**-8
 """Grains from here on are sorted into buckets; finer ones would have too many."""
@@ -107,7 +107,9 @@ def measure_places(
 
 
 @jit
-def refine(p: FloatArray, q: FloatArray, counts: FloatArray, label: Label, weight: float, sharing: Sharing) -> Places:
+def refine(
+    p: FloatArray, q: FloatArray, counts: FloatArray, label: Label, weight: float, sharing: Sharing
+) -> ChildPlaces:
     """Share what a prefix owns among its children.
 
     Parameters
@@ -176,7 +178,7 @@ def refine(p: FloatArray, q: FloatArray, counts: FloatArray, label: Label, weigh
         for x in range(vocab):
             if group[x] >= 0:
                 proposal[x] = worth[group[x]] / total * (q[x] / mass[group[x]])
-    return Places(group, owner, size, piece, used, kept, seeker[:swaps], giver[:swaps], amount[:swaps], proposal)
+    return ChildPlaces(group, owner, size, piece, used, kept, seeker[:swaps], giver[:swaps], amount[:swaps], proposal)
 
 
 @jit

@@ -51,7 +51,7 @@ def synthetic(regime: str | Regime, vocab: int, seed: int = 0, remember: int = 1
     Raises
     ------
     ProblemError
-        If there is no such regime, or vocab is no positive integer.
+        If there is no such regime, or vocab is not a positive integer.
     """
     if isinstance(regime, str):
         if regime not in REGIMES:

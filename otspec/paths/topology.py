@@ -1,8 +1,8 @@
-"""The tree of drafted prefixes: equal ones merged, children linked as first child and next sibling."""
+"""The tree of drafted prefixes: which tokens were drafted after which, equal prefixes merged."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -16,24 +16,23 @@ NONE = -1
 
 @dataclass(frozen=True, eq=False)
 class Topology:
-    """The distinct prefixes of drafted tokens.
+    """The distinct prefixes of drafted tokens, each one node.
 
-    Node 0 is the root, the text so far.  Nodes are numbered level by level, so a parent comes before its children.
-    All arrays of shape (N,) hold one entry a node, `NONE` where there is none.
+    Node 0 is the root, the text so far.  Nodes are numbered level by level, in a level by the first slot that drew
+    them: a parent comes before its children, and the `inner` nodes, those above the last level, come first.
+    All arrays of shape (N,) hold one entry a node, `NONE` where a node has none.
     """
 
     token: IntArray
     """Shape (N,): the last token of each prefix."""
     parent: IntArray
     depth: IntArray
-    first_child: IntArray
-    next_sibling: IntArray
     slot: IntArray
     """Shape (N,): the first slot that drew the node."""
-    path: IntArray
-    """Shape (K, L + 1): the nodes from the root to the end of each path."""
+    node: IntArray
+    """Shape (K, L + 1): the node that each path reaches after 0 to L tokens."""
     draw: IntArray
-    """Shape (K, L + 1): the slots that drew them."""
+    """Shape (K, L + 1): the slots that drew them; paths of one number share one draw."""
 
     @classmethod
     def merge(cls, shape: Shape, tokens: IntArray) -> Topology:
@@ -45,34 +44,78 @@ class Topology:
         tokens : ndarray of int, shape (shape.slots - 1,)
             The token of every slot but the root; `NONE` where the draft law had no more tokens to give.
         """
-        nodes, node = [_Node(NONE, NONE, 0, 0)], [0]
-        for slot, (token, above) in enumerate(zip(tokens.tolist(), shape.parent[1:].tolist(), strict=True), start=1):
-            drawn = token != NONE and node[above] != NONE
-            node.append(_child(nodes, node[above], token, slot) if drawn else NONE)
-        path = np.array(node)[shape.paths_of_slots]
-        whole = path[:, -1] != NONE
-        columns = {column.name: np.array([getattr(one, column.name) for one in nodes]) for column in fields(_Node)}
-        return cls(**columns, path=path[whole], draw=shape.paths_of_slots[whole])
+        token, parent, depth, first = [NONE], [NONE], [0], [0]
+        known: dict[tuple[int, int], int] = {}
+        reached = [0]
+        for slot, (drawn, above) in enumerate(zip(tokens.tolist(), shape.parent[1:].tolist(), strict=True), start=1):
+            before = reached[above]
+            if drawn == NONE or before == NONE:
+                reached.append(NONE)
+                continue
+            node = known.setdefault((before, drawn), len(token))
+            reached.append(node)
+            if node == len(token):
+                token.append(drawn)
+                parent.append(before)
+                depth.append(depth[before] + 1)
+                first.append(slot)
+        paths = np.array(reached)[shape.paths_of_slots]
+        whole = paths[:, -1] != NONE
+        return Topology(
+            np.array(token),
+            np.array(parent),
+            np.array(depth),
+            np.array(first),
+            paths[whole],
+            shape.paths_of_slots[whole],
+        )
 
     @property
-    def nodes(self) -> int:
+    def size(self) -> int:
         """N."""
         return self.token.size
 
     @property
-    def levels(self) -> int:
-        """L."""
-        return self.path.shape[1] - 1
+    def count(self) -> int:
+        """K."""
+        return len(self.node)
 
     @property
+    def length(self) -> int:
+        """L."""
+        return self.node.shape[1] - 1
+
+    @cached_property
     def inner(self) -> int:
-        """Number of nodes above the last level."""
-        return int((self.depth < self.levels).sum())
+        """Number of prefixes of less than L tokens."""
+        return int((self.depth < self.length).sum())
 
     @cached_property
     def lineage(self) -> BoolArray:
         """Shape (N, N): whether the second node is the first or one of its ancestors."""
         return lineage(self.parent)
+
+    @cached_property
+    def children(self) -> list[IntArray]:
+        """The children of each node, ascending."""
+        order = np.argsort(self.parent, kind="stable")
+        return np.split(order, np.searchsorted(self.parent[order], np.arange(self.size)))[1:]
+
+    @cached_property
+    def first_child(self) -> IntArray:
+        """Shape (N,)."""
+        first = np.full(self.size, NONE)
+        first[self.parent[:0:-1]] = np.arange(self.size - 1, 0, -1)  # of several the last, the lowest number, stays
+        return first
+
+    @cached_property
+    def next_sibling(self) -> IntArray:
+        """Shape (N,)."""
+        following = np.full(self.size, NONE)
+        order = np.argsort(self.parent, kind="stable")
+        together = self.parent[order[:-1]] == self.parent[order[1:]]
+        following[order[:-1][together]] = order[1:][together]
+        return following
 
     def line(self, node: int) -> list[int]:
         """The nodes below the root that lead to a node, itself the last."""
@@ -82,30 +125,7 @@ class Topology:
             node = int(self.parent[node])
         return nodes[::-1]
 
-
-@dataclass
-class _Node:
-    """A node while the tree grows."""
-
-    token: int
-    parent: int
-    depth: int
-    slot: int
-    first_child: int = NONE
-    next_sibling: int = NONE
-
-
-def _child(nodes: list[_Node], parent: int, token: int, slot: int) -> int:
-    """The child of a node that has this token; it is added if there is none."""
-    last, child = NONE, nodes[parent].first_child
-    while child != NONE:
-        if nodes[child].token == token:
-            return child
-        last, child = child, nodes[child].next_sibling
-    nodes.append(_Node(token, parent, nodes[parent].depth + 1, slot))
-    added = len(nodes) - 1
-    if last == NONE:
-        nodes[parent].first_child = added
-    else:
-        nodes[last].next_sibling = added
-    return added
+    def drafts(self, alive: IntArray, level: int) -> IntArray:
+        """The tokens drawn at a level for some of the paths, in the order of drawing: as many as there were draws."""
+        first = np.unique(self.draw[alive, level], return_index=True)[1]
+        return self.token[self.node[alive[first], level]]

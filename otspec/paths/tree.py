@@ -1,16 +1,18 @@
-"""K drafted paths of L tokens, merged into the tree of their prefixes, with both models' laws at its nodes."""
+"""Drafted paths merged into a tree, with both models' laws at its nodes: what a verifier looks at."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray, IntArray, as_law, draw
+from otspec.paths.shape import Shape
+from otspec.paths.topology import Topology
 
 Prefix = tuple[int, ...]
 Law = Callable[[Prefix], Any]
@@ -18,25 +20,19 @@ Law = Callable[[Prefix], Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Tree:
-    """The prefixes of the drafted paths, each once.
+class Tree(Topology):
+    """A topology with the laws after its prefixes; its tokens are positions in these laws."""
 
-    Node 0 is the root, the empty prefix.  Nodes are numbered level by level, so a parent comes before its children,
-    and those before the last level, the `inner` ones, come first.
-    """
-
-    node: IntArray
-    """Shape (K, L + 1): the node that each path reaches after 0 to L tokens."""
-    parent: IntArray
-    """Shape (N,): -1 for the root."""
-    token: IntArray
-    """Shape (N,): the last token of each prefix, -1 for the root."""
     target: FloatArray
     """Shape (N, V): target law after each prefix."""
     draft: FloatArray
     """Shape (inner, V): draft law after each prefix of less than L tokens."""
-    draw: IntArray | None = None
-    """Shape (K, L + 1): at each level, paths of one number share one draw.  None: each path drew its own tokens."""
+
+    @classmethod
+    def with_laws(cls, topology: Topology, target: FloatArray, draft: FloatArray) -> Tree:
+        """A topology with laws, shapes (N, V) and (inner, V), of which nothing is checked."""
+        merged = (topology.token, topology.parent, topology.depth, topology.slot, topology.node, topology.draw)
+        return cls(*merged, target, draft)
 
     @classmethod
     def of(cls, paths: Any, target: Law, draft: Law) -> Tree:
@@ -52,77 +48,38 @@ class Tree:
         Raises
         ------
         ProblemError
-            If the paths are no such array, a law is none, or a token could not have been drafted.
+            If the paths are not such an array, a law is not one, or a token could not have been drafted.
         """
         paths = np.asarray(paths)
         if paths.ndim != 2 or 0 in paths.shape or not np.issubdtype(paths.dtype, np.integer):
             raise ProblemError(
                 f"paths are {paths.dtype} of shape {paths.shape}; K paths of L tokens are integers of shape (K, L)"
             )
-        count, length = paths.shape
-        node = np.zeros((count, length + 1), dtype=np.int64)
+        if paths.min() < 0:
+            raise ProblemError(f"a path has token {paths.min()}; tokens are counted from 0")
+        topology = Topology.merge(_paths(*paths.shape), paths.T.ravel())
         prefixes: list[Prefix] = [()]
-        parent = [-1]
-        inner = 1
-        for level in range(1, length + 1):
-            inner = len(prefixes)
-            found: dict[Prefix, int] = {}
-            for k, path in enumerate(paths.tolist()):
-                prefix = tuple(path[:level])
-                if prefix not in found:
-                    found[prefix] = len(prefixes)
-                    prefixes.append(prefix)
-                    parent.append(int(node[k, level - 1]))
-                node[k, level] = found[prefix]
+        for above, token in zip(topology.parent[1:].tolist(), topology.token[1:].tolist(), strict=True):
+            prefixes.append((*prefixes[above], token))
         laws = [as_law(f"target{prefix}", target(prefix)) for prefix in prefixes]
-        drafts = [as_law(f"draft{prefix}", draft(prefix)) for prefix in prefixes[:inner]]
+        drafts = [as_law(f"draft{prefix}", draft(prefix)) for prefix in prefixes[: topology.inner]]
         if len({law.size for law in laws + drafts}) > 1:
             raise ProblemError(
                 f"laws have {sorted({law.size for law in laws + drafts})} tokens; all need one vocabulary"
             )
-        token = np.array([prefix[-1] if prefix else -1 for prefix in prefixes])
-        for above, prefix in zip(parent[1:], prefixes[1:], strict=True):
-            if not (0 <= prefix[-1] < laws[0].size and drafts[above][prefix[-1]] > 0):
+        for above, prefix in zip(topology.parent[1:].tolist(), prefixes[1:], strict=True):
+            if not (prefix[-1] < laws[0].size and drafts[above][prefix[-1]] > 0):
                 raise ProblemError(
                     f"token {prefix[-1]} after {prefix[:-1]} has draft probability 0; it was not drafted"
                 )
-        return cls(node, np.array(parent), token, np.array(laws), np.array(drafts))
-
-    @property
-    def count(self) -> int:
-        """K."""
-        return len(self.node)
-
-    @property
-    def length(self) -> int:
-        """L."""
-        return self.node.shape[1] - 1
-
-    @property
-    def inner(self) -> int:
-        """Number of prefixes of less than L tokens."""
-        return len(self.draft)
-
-    @cached_property
-    def children(self) -> list[IntArray]:
-        """The children of each node."""
-        order = np.argsort(self.parent, kind="stable")
-        return np.split(order, np.searchsorted(self.parent[order], np.arange(len(self.parent))))[1:]
-
-    def drafts(self, alive: IntArray, level: int) -> IntArray:
-        """The tokens drawn at a level for some of the paths, in the order of drawing: as many as there were draws."""
-        nodes = self.node[alive, level]
-        if self.draw is not None:
-            nodes = nodes[np.unique(self.draw[alive, level], return_index=True)[1]]
-        return self.token[nodes]
+        return cls.with_laws(topology, np.array(laws), np.array(drafts))
 
     def prefix(self, node: int) -> Prefix:
         """The tokens that lead to a node."""
-        tokens: list[int] = []
-        while node > 0:
-            tokens.append(int(self.token[node]))
-            node = int(self.parent[node])
-        return tuple(reversed(tokens))
+        return tuple(self.token[self.line(node)].tolist())
+
+
+_paths = lru_cache(maxsize=64)(Shape.paths)  # enumeration merges thousands of trees of one shape
 
 
 @dataclass(frozen=True)

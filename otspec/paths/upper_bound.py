@@ -61,7 +61,7 @@ def bound(model: Model, count: int, length: int) -> float:
     simple = [(0.0, _hit(mass, count)) for mass in chance.tolist()]
     simple[0] = (1.0, 1.0)
     for _ in range(ROUNDS):
-        found = linprog(  # type: ignore[call-overload]  # its stubs know no sparse rows
+        found = linprog(  # type: ignore[call-overload]  # its stubs do not know sparse rows
             -np.ones(size), A_ub=rows, b_ub=limits, bounds=simple, method="highs"
         )
         if found.x is None:

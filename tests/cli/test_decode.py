@@ -13,9 +13,9 @@ pytest.importorskip("transformers")
 pytest.importorskip("tokenizers")
 
 import otspec  # noqa: E402
-from otspec.bench.decoding import held_out  # noqa: E402
 from otspec.decode.methods.catalogue import METHODS, lossless  # noqa: E402
 from otspec.decode.models.loading import load_models  # noqa: E402
+from otspec.decode.shipped import held_out  # noqa: E402
 from tests.cli.test_commands import otspec_command  # noqa: E402
 from tests.saved_pair import save, tokenizer  # noqa: E402
 

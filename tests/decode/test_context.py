@@ -54,7 +54,7 @@ def _check_every_node(model: Any, target: Target, texts: list[list[int]], trees:
     logits = target.read(texts, trees).numpy()
     row = 0
     for text, tree in zip(texts, trees, strict=True):
-        for node in range(tree.nodes):
+        for node in range(tree.size):
             plain = logits_after(model, text + tree.token[tree.line(node)].tolist())
             np.testing.assert_allclose(logits[row], plain, rtol=0, atol=_tolerance(model))
             row += 1
@@ -80,7 +80,7 @@ def test_every_node_of_every_tree_step_after_step(model: Any) -> None:
     for _ in range(4):
         trees = _trees(rng, len(texts))
         _check_every_node(model, target, texts, trees)
-        accepted = [tree.line(int(rng.integers(tree.nodes))) for tree in trees]
+        accepted = [tree.line(int(rng.integers(tree.size))) for tree in trees]
         target.settle(accepted, range(len(texts)))
         for text, tree, nodes in zip(texts, trees, accepted, strict=True):
             text += [*tree.token[nodes].tolist(), int(rng.integers(8))]
@@ -93,7 +93,7 @@ def test_texts_that_end_leave_the_cache(model: Any) -> None:
     for rows in ([2, 0], [1]):
         trees = _trees(rng, len(texts))
         target.read(texts, trees)
-        accepted = [tree.line(tree.nodes - 1) for tree in trees]
+        accepted = [tree.line(tree.size - 1) for tree in trees]
         target.settle(accepted, rows)
         texts = [[*texts[row], *trees[row].token[accepted[row]].tolist(), 3] for row in rows]
         _check_cache(model, target.context, [text[:-1] for text in texts])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -122,12 +123,12 @@ def test_texts_end_where_they_should() -> None:
         assert ended.sequences[row].tolist() == PROMPTS[row].tolist() + new + [39] * (width - len(new))
 
 
-@pytest.mark.parametrize("new", [1, 2, 3, 9])
-def test_max_length_is_met_exactly(new: int) -> None:
+def test_max_length_is_met_exactly() -> None:
     target, draft = pair(40, noise=0.0)
-    generation = otspec.generate(target, draft, PROMPTS, max_length=3 + new, seed=1, paths=2, depth=4)
-    assert generation.sequences.shape == (2, 3 + new)
-    assert len(generation.metrics.offered) == min(4, new - 1)
+    for new in (1, 2, 3, 9):
+        generation = otspec.generate(target, draft, PROMPTS, max_length=3 + new, seed=1, paths=2, depth=4)
+        assert generation.sequences.shape == (2, 3 + new), new
+        assert len(generation.metrics.offered) == min(4, new - 1), new
 
 
 def test_processors_that_read_the_text() -> None:
@@ -209,17 +210,40 @@ def test_streaming() -> None:
 def test_as_a_decoding_method_of_transformers() -> None:
     target, draft = pair(40)
     streamer = _Streamer()
-    settings = {"max_new_tokens": 12, "custom_generate": multi_draft, "assistant_model": draft, "paths": 3, "depth": 4}
-    output = target.generate(
-        PROMPTS[:1], do_sample=True, top_k=0, seed=7, streamer=streamer, return_dict_in_generate=True, **settings
-    )
+    method = multi_draft(draft, paths=3, depth=4, seed=7, streamer=streamer)
+    settings = {"max_new_tokens": 12, "do_sample": True, "top_k": 0}
+    output = target.generate(PROMPTS[:1], custom_generate=method, return_dict_in_generate=True, **settings)
     ours = otspec.generate(target, draft, PROMPTS[:1], max_new_tokens=12, paths=3, depth=4, seed=7)
     assert output.sequences.tolist() == ours.sequences.tolist() == [streamer.tokens]
     assert (output.metrics.tokens, streamer.ended) == (12, True)
-    greedy = target.generate(PROMPTS, solver="interval", **settings)
+    token_wise = multi_draft(draft, paths=3, depth=4, solver="interval")
+    greedy = target.generate(PROMPTS, custom_generate=token_wise, max_new_tokens=12)
     assert greedy.tolist() == [_greedy(target, prompt, 12) for prompt in PROMPTS.tolist()]
-    with pytest.raises(ProblemError, match="pass assistant_model="):
-        target.generate(PROMPTS, custom_generate=multi_draft, max_new_tokens=2)
+
+
+def test_a_decoding_method_of_transformers_is_a_record_that_can_be_sent() -> None:
+    target, draft = pair(40)
+    method = pickle.loads(pickle.dumps(multi_draft(draft, paths=2, depth=3, solver="block", seed=1)))
+    output = target.generate(PROMPTS, custom_generate=method, do_sample=True, top_k=0, max_new_tokens=5)
+    ours = otspec.generate(target, draft, PROMPTS, paths=2, depth=3, solver="block", seed=1, max_new_tokens=5)
+    assert output.tolist() == ours.sequences.tolist()
+
+
+def test_an_assistant_model_beside_the_decoding_method_changes_nothing() -> None:
+    target, draft = pair(40)
+    settings = {"custom_generate": multi_draft(draft, paths=2, depth=3), "max_new_tokens": 5}
+    alone = target.generate(PROMPTS[:1], **settings)
+    assert target.generate(PROMPTS[:1], assistant_model=tiny(40, 3, 1), **settings).tolist() == alone.tolist()
+
+
+def test_a_decoding_method_checks_the_pair_and_the_request() -> None:
+    target, words = pair(40)[0], _Words()
+    with pytest.raises(ProblemError, match="the target has 40 tokens and the draft model 37"):
+        target.generate(PROMPTS, custom_generate=multi_draft(tiny(37, 2)), max_new_tokens=2)
+    method = multi_draft(tiny(37, 2), paths=2, depth=3, tokenizer=words, draft_tokenizer=words)
+    assert target.generate(PROMPTS, custom_generate=method, max_new_tokens=4).shape == (2, 7)
+    with pytest.raises(ProblemError, match="2 prompts and one streamer"):
+        target.generate(PROMPTS, custom_generate=multi_draft(pair(40)[1], streamer=_Streamer()), max_new_tokens=2)
 
 
 def test_the_draft_model_is_outgrown() -> None:
@@ -268,12 +292,11 @@ def test_tokenizers_that_differ() -> None:
         otspec.generate(*pair(40), PROMPTS, tokenizer=_Words(), draft_tokenizer=other)
 
 
-@pytest.mark.parametrize("shape", [(1, 0), (0, 3), (3,)])
-def test_prompts_without_tokens(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ProblemError, match="each prompt of at least one token"):
-        otspec.generate(*pair(40), torch.zeros(shape, dtype=torch.int64))
-    with pytest.raises(ProblemError, match="each prompt of at least one token"):
-        assisted(*pair(40), torch.zeros(shape, dtype=torch.int64))
+def test_prompts_without_tokens() -> None:
+    for shape, named in (((1, 0), r"\(1, 0\)"), ((0, 3), r"\(0, 3\)"), ((3,), r"\(3,\)")):
+        for decode in (otspec.generate, assisted):
+            with pytest.raises(ProblemError, match=f"shape {named}; .* each prompt of at least one token"):
+                decode(*pair(40), torch.zeros(shape, dtype=torch.int64))
 
 
 def test_a_prompt_that_is_all_padding() -> None:
@@ -291,7 +314,7 @@ def test_a_prompt_that_is_all_padding() -> None:
         ({"law": "top_k", "branching": (41, 1)}, "41 different children of one node, and 40 tokens"),
         ({"paths": 0}, "paths is 0"),
         ({"num_beams": 2}, "num_beams is 2"),
-        ({"output_scores": True, "return_dict_in_generate": True}, "output_scores cannot be had"),
+        ({"output_scores": True, "return_dict_in_generate": True}, "output_scores cannot be given"),
         ({"labels": PROMPTS}, "labels cannot be passed on"),
         ({"streamer": _Streamer()}, "2 prompts and one streamer"),
         ({"law": "beam"}, "no draft law"),

@@ -12,6 +12,7 @@ pytest.importorskip("transformers")
 
 from otspec import ProblemError  # noqa: E402
 from otspec.decode import run  # noqa: E402
+from otspec.decode.drafters.prompt_lookup import continuation  # noqa: E402
 from otspec.decode.methods import (  # noqa: E402
     PromptLookup,
     Typical,
@@ -21,7 +22,6 @@ from otspec.decode.methods import (  # noqa: E402
     speculative,
     typical,
 )
-from otspec.decode.methods.prompt_lookup import continuation  # noqa: E402
 from otspec.paths import Tree, synthetic  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
 
@@ -67,19 +67,17 @@ def test_vanilla_is_one_token_a_call() -> None:
     assert (metrics.block_efficiency, metrics.target_calls, metrics.offered, metrics.drafted_nodes) == (1.0, 7, [], 0)
 
 
-@pytest.mark.parametrize(
-    ("text", "ngram", "expected"),
-    [
+def test_what_followed_the_same_tokens_earlier() -> None:
+    cases: list[tuple[list[int], int, list[int]]] = [
         ([1, 2, 3, 1, 2], 3, [3, 1, 2]),
         ([1, 2, 3, 9, 2, 4, 1, 2], 3, [3, 9, 2, 4]),  # the longer ending wins over the later place
         ([1, 2, 3, 9, 2, 4, 1, 2], 1, [4, 1, 2]),
         ([5, 5, 5], 2, [5]),
         ([1, 2, 3], 3, []),
         ([7], 3, []),
-    ],
-)
-def test_what_followed_the_same_tokens_earlier(text: list[int], ngram: int, expected: list[int]) -> None:
-    assert continuation(text, ngram, 4) == expected
+    ]
+    for text, ngram, expected in cases:
+        assert continuation(text, ngram, 4) == expected, (text, ngram)
 
 
 def test_prompt_lookup_pays_where_the_text_repeats_itself() -> None:
@@ -126,7 +124,7 @@ def test_assisted_generation_of_transformers() -> None:
     assert (torch.get_rng_state() == state).all()
 
 
-@pytest.mark.parametrize("settings", [{"depth": 0}, {"ngram": 0}])
-def test_settings_of_prompt_lookup(settings: dict[str, int]) -> None:
-    with pytest.raises(ProblemError, match="pass an integer >= 1"):
-        PromptLookup(**settings)
+def test_settings_of_prompt_lookup() -> None:
+    for name in ("depth", "ngram"):
+        with pytest.raises(ProblemError, match=f"{name} is 0; pass an integer >= 1"):
+            PromptLookup(**{name: 0})

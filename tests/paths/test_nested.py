@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
 import otspec
 from otspec import IID, Problem, ProblemError
 from otspec.paths import Nested, TokenWise, path_law, synthetic
-from otspec.paths.labels import Label, Places, coordinate, label_of, largest, owned_by, place_at, whole
+from otspec.paths.labels import ChildPlaces, Label, coordinate, label_of, largest, owned_by, place_at, whole
 from otspec.paths.sharing import PLAIN, REACH, Sharing, bucket, mean_density, measure_places, refine
 from otspec.schemes.iid import power_increments
 from tests.oracles import Floats
@@ -30,31 +32,31 @@ def _share_below(label: Label, u: float) -> float:
 
 
 @pytest.mark.parametrize("ahead", [PLAIN, AHEAD], ids=["plain", "look-ahead"])
-@pytest.mark.parametrize("count", [1, 2, 5])
-@pytest.mark.parametrize("family", ["tiny", "zeros", "ties", "point", "peaked", "same"])
-def test_children_partition_their_parent(family: str, count: int, ahead: Sharing) -> None:
+def test_children_partition_their_parent(ahead: Sharing) -> None:
     """Mixed by q, the children's labels are the parent's; their measures are the proposal; three levels deep."""
-    laws = model(family, 6, 11)
-    nodes: list[tuple[tuple[int, ...], Label, float]] = [((), whole(), 1.0)]
-    for prefix, label, density in nodes:
-        p, q = np.asarray(laws.target(prefix)), np.asarray(laws.draft(prefix))
-        places = refine(p, q, _all(count), label, 0.8, ahead)
-        children = {x: label_of(owned_by(places, x), places, label) for x in np.flatnonzero(q).tolist()}
-        for u in np.linspace(0, 1, 23):
-            mixed = sum(q[x] * _share_below(child, u) for x, child in children.items())
-            assert mixed == pytest.approx(_share_below(label, u), abs=EXACT)
-        for x, child in children.items():
-            assert child.share.sum() == pytest.approx(1.0, abs=EXACT)
-            assert (np.diff(child.low) >= 0).all()
-            assert (child.low[1:] - (child.low + child.length)[:-1] >= -EXACT).all()
-            own = sum(
-                share * mean_density(low * child.scale, length * child.scale, _all(count))
-                for low, length, share in zip(child.low, child.length, child.share, strict=True)
-            )
-            assert places.proposal[x] == pytest.approx(q[x] * own / density, rel=1e-9)
-            if len(prefix) < 2 and len(nodes) < 12:
-                nodes.append(((*prefix, x), child, own))
-        assert places.proposal.sum() == pytest.approx(1.0, abs=EXACT)
+    for family, count in itertools.product(["tiny", "zeros", "ties", "point", "peaked", "same"], [1, 2, 5]):
+        laws = model(family, 6, 11)
+        nodes: list[tuple[tuple[int, ...], Label, float]] = [((), whole(), 1.0)]
+        for prefix, label, density in nodes:
+            at = (family, count, prefix)
+            p, q = np.asarray(laws.target(prefix)), np.asarray(laws.draft(prefix))
+            places = refine(p, q, _all(count), label, 0.8, ahead)
+            children = {x: label_of(owned_by(places, x), places, label) for x in np.flatnonzero(q).tolist()}
+            for u in np.linspace(0, 1, 23):
+                mixed = sum(q[x] * _share_below(child, u) for x, child in children.items())
+                assert mixed == pytest.approx(_share_below(label, u), abs=EXACT), at
+            for x, child in children.items():
+                assert child.share.sum() == pytest.approx(1.0, abs=EXACT), at
+                assert (np.diff(child.low) >= 0).all(), at
+                assert (child.low[1:] - (child.low + child.length)[:-1] >= -EXACT).all(), at
+                own = sum(
+                    share * mean_density(low * child.scale, length * child.scale, _all(count))
+                    for low, length, share in zip(child.low, child.length, child.share, strict=True)
+                )
+                assert places.proposal[x] == pytest.approx(q[x] * own / density, rel=1e-9), at
+                if len(prefix) < 2 and len(nodes) < 12:
+                    nodes.append(((*prefix, x), child, own))
+            assert places.proposal.sum() == pytest.approx(1.0, abs=EXACT), at
 
 
 def test_positions_follow_the_label() -> None:
@@ -119,39 +121,34 @@ def _mean(verifier: Nested, laws: otspec.paths.Model, vocab: int, length: int, c
     return total
 
 
-@pytest.mark.parametrize(
-    ("shape", "models"), [((2, 2, 2), 150), ((3, 2, 2), 70), ((2, 3, 2), 40), ((2, 2, 3), 40)], ids=str
-)
-def test_never_below_token_wise_transport(shape: tuple[int, int, int], models: int) -> None:
-    vocab, length, count = shape
+def test_never_below_token_wise_transport() -> None:
     token_wise = TokenWise("interval", remember=1000)
-    better = 0
-    for seed in range(models):
-        laws = model("tiny" if seed % 2 else "peaked", vocab, seed)
-        worth = _mean(Nested(sigma=0.0), laws, vocab, length, count)
-        baseline = path_law(token_wise, laws, count, length).mean_accepted
-        assert worth >= baseline - EXACT, seed
-        better += worth > baseline + 1e-6
-    assert better > models / 4
+    for shape, models in {(2, 2, 2): 150, (3, 2, 2): 70, (2, 3, 2): 40, (2, 2, 3): 40}.items():
+        vocab, length, count = shape
+        better = 0
+        for seed in range(models):
+            laws = model("tiny" if seed % 2 else "peaked", vocab, seed)
+            worth = _mean(Nested(sigma=0.0), laws, vocab, length, count)
+            baseline = path_law(token_wise, laws, count, length).mean_accepted
+            assert worth >= baseline - EXACT, (shape, seed)
+            better += worth > baseline + 1e-6
+        assert better > models / 4, shape
 
 
-@pytest.mark.parametrize("count", [2, 4, 10])
-@pytest.mark.parametrize("regime", ["sharp", "mixed", "far"])
-def test_first_level_reaches_the_optimum(regime: str, count: int) -> None:
+def test_first_level_reaches_the_optimum() -> None:
     """Tiny tokens, where windows kept as (low, high) lose their measure: the cut value all the same."""
-    for seed in range(4):
+    for regime, count, seed in itertools.product(["sharp", "mixed", "far"], [2, 4, 10], range(4)):
         laws = synthetic(regime, 1000, seed)
         p, q = np.asarray(laws.target(())), np.asarray(laws.draft(()))
         proposal = refine(p, q, _all(count), whole(), 1.0, PLAIN).proposal
         optimum = otspec.optimum(Problem(p, IID(q, count)))
-        assert np.minimum(p, proposal).sum() == pytest.approx(optimum.bound, abs=1e-10)
-        assert proposal.sum() == pytest.approx(1.0, abs=EXACT)
+        assert np.minimum(p, proposal).sum() == pytest.approx(optimum.bound, abs=1e-10), (regime, count, seed)
+        assert proposal.sum() == pytest.approx(1.0, abs=EXACT), (regime, count, seed)
 
 
-@pytest.mark.parametrize("regime", ["sharp", "mixed"])
-def test_second_level_reaches_its_own_cut(regime: str) -> None:
+def test_second_level_reaches_its_own_cut() -> None:
     """At weight w, min over H of w p(H) + M(outside H), the measure being that of the label at hand."""
-    for seed in range(4):
+    for regime, seed in itertools.product(["sharp", "mixed"], range(4)):
         laws = synthetic(regime, 1000, seed)
         p, q = np.asarray(laws.target(())), np.asarray(laws.draft(()))
         places = refine(p, q, _all(4), whole(), 1.0, PLAIN)
@@ -166,11 +163,11 @@ def test_second_level_reaches_its_own_cut(regime: str) -> None:
             worth = q2[order] * density
             inside = weight * np.append(0.0, np.cumsum(p2[order]))
             outside = np.append(np.cumsum(worth[::-1])[::-1], 0.0) / worth.sum()
-            assert np.minimum(weight * p2, proposal).sum() == pytest.approx((inside + outside).min(), abs=1e-10)
+            cut = (inside + outside).min()
+            assert np.minimum(weight * p2, proposal).sum() == pytest.approx(cut, abs=1e-10), (regime, seed, token)
 
 
-@pytest.mark.parametrize("sigma", [0.0, 0.5])
-def test_long_paths_of_rare_tokens(sigma: float) -> None:
+def test_long_paths_of_rare_tokens() -> None:
     """60 tokens of probability 1e-12: labels as absolute numbers would be out of floats."""
     rng = np.random.default_rng(3)
     q = np.append(np.full(20, 1e-12), 1 - 20e-12)
@@ -179,25 +176,26 @@ def test_long_paths_of_rare_tokens(sigma: float) -> None:
     paths = rng.integers(0, 20, (4, 60))
     paths[1, :30] = paths[0, :30]
     tree = laws.tree(paths)
-    verifier = Nested(sigma)
-    picked = verifier.pick(tree, rng)
-    assert np.isfinite(picked.proposal).all()
-    np.testing.assert_allclose(picked.proposal.sum(axis=1), 1.0, atol=EXACT)
-    assert verifier.verify(tree, rng).accepted >= 0
+    for sigma in (0.0, 0.5):
+        verifier = Nested(sigma)
+        picked = verifier.pick(tree, rng)
+        assert np.isfinite(picked.proposal).all(), sigma
+        np.testing.assert_allclose(picked.proposal.sum(axis=1), 1.0, atol=EXACT, err_msg=f"sigma = {sigma}")
+        assert verifier.verify(tree, rng).accepted >= 0, sigma
 
 
-@pytest.mark.parametrize("sigma", [0.0, 0.5])
-def test_denormal_probabilities(sigma: float) -> None:
+def test_denormal_probabilities() -> None:
     q = np.array([5e-324, 1e-310, 1e-300, 1.0])
     p = np.array([0.2, 1e-310, 0.3, 0.5])
     laws = otspec.paths.Model(lambda prefix: p, lambda prefix: q)
     tree = laws.tree([[0, 0, 1], [0, 1, 2], [3, 0, 3], [3, 3, 3]])
-    picked = Nested(sigma).pick(tree, np.random.default_rng(0))
-    np.testing.assert_allclose(picked.proposal.sum(axis=1), 1.0, atol=EXACT)
-    weights, _ = Nested(sigma).picks(tree)
-    assert weights.min() >= 0
-    assert weights.sum() == pytest.approx(1.0, abs=EXACT)
-    assert Nested(sigma).stop_law(tree).sum() == pytest.approx(1.0, abs=EXACT)
+    for sigma in (0.0, 0.5):
+        picked = Nested(sigma).pick(tree, np.random.default_rng(0))
+        np.testing.assert_allclose(picked.proposal.sum(axis=1), 1.0, atol=EXACT, err_msg=f"sigma = {sigma}")
+        weights, _ = Nested(sigma).picks(tree)
+        assert weights.min() >= 0, sigma
+        assert weights.sum() == pytest.approx(1.0, abs=EXACT), sigma
+        assert Nested(sigma).stop_law(tree).sum() == pytest.approx(1.0, abs=EXACT), sigma
 
 
 def test_picks_of_a_large_tree_follow_their_law() -> None:
@@ -210,10 +208,10 @@ def test_picks_of_a_large_tree_follow_their_law() -> None:
         np.testing.assert_allclose(picks, weights, atol=5 * 0.5 / np.sqrt(600))
 
 
-@pytest.mark.parametrize("setting", [{"sigma": -0.1}, {"sigma": np.nan}, {"grain": -1.0}, {"parts": 0}])
-def test_settings_out_of_range(setting: dict[str, float]) -> None:
-    with pytest.raises(ProblemError, match=next(iter(setting))):
-        Nested(**setting)  # type: ignore[arg-type]
+def test_settings_out_of_range() -> None:
+    for name, value in (("sigma", -0.1), ("sigma", np.nan), ("grain", -1.0), ("parts", 0)):
+        with pytest.raises(ProblemError, match=f"{name} is {value}"):
+            Nested(**{name: value})  # type: ignore[arg-type]
 
 
 def test_swaps_stay_within_places() -> None:
@@ -222,7 +220,7 @@ def test_swaps_stay_within_places() -> None:
             laws = model(family, 40, seed)
             p, q = np.asarray(laws.target(())), np.asarray(laws.draft(()))
             for ahead in (PLAIN, AHEAD):
-                places: Places = refine(p, q, _all(3), whole(), 0.7, ahead)
+                places: ChildPlaces = refine(p, q, _all(3), whole(), 0.7, ahead)
                 assert (places.kept >= 0).all()
                 assert (places.seeker < places.giver).all()
                 filled = places.kept.copy()
@@ -231,26 +229,28 @@ def test_swaps_stay_within_places() -> None:
                 np.testing.assert_allclose(filled, places.size, rtol=EXACT)
 
 
-@pytest.mark.parametrize("grain", [0.005, 0.02, 0.3, 1.0])
-def test_buckets_hold_tokens_of_nearly_equal_ratio_in_ascending_order(grain: float) -> None:
+def test_buckets_hold_tokens_of_nearly_equal_ratio_in_ascending_order() -> None:
     rng = np.random.default_rng(5)
     p, q = rng.gamma(0.3, size=(2, 500))
     p[:20], q[10:30] = 0.0, 0.0
     p[30:33], q[40:43] = 1e-300, 1e-300
-    rank, target, size = np.full(500, -1), np.empty(500), np.empty(500)
-    k = bucket(p, q, grain, rank, target, size)
-    assert ((rank >= 0) == (q > 0)).all()
-    assert k == rank.max() + 1
-    highest = 0.0
-    for j in range(k):
-        mine = rank == j
-        np.testing.assert_allclose([target[j], size[j]], [p[mine].sum(), q[mine].sum()], rtol=1e-12)
-        ratio = p[mine] / q[mine]
-        inside = (ratio > 2.0**-REACH) & (ratio < 2.0**REACH)
-        if inside.all():
-            assert ratio.max() <= ratio.min() * (1 + grain)
-        else:
-            assert not inside.any()
-            assert j in (0, k - 1)
-        assert ratio.min() >= highest
-        highest = ratio.max()
+    for grain in (0.005, 0.02, 0.3, 1.0):
+        rank, target, size = np.full(500, -1), np.empty(500), np.empty(500)
+        k = bucket(p, q, grain, rank, target, size)
+        assert ((rank >= 0) == (q > 0)).all(), grain
+        assert k == rank.max() + 1, grain
+        highest = 0.0
+        for j in range(k):
+            mine = rank == j
+            np.testing.assert_allclose(
+                [target[j], size[j]], [p[mine].sum(), q[mine].sum()], rtol=1e-12, err_msg=f"grain = {grain}"
+            )
+            ratio = p[mine] / q[mine]
+            inside = (ratio > 2.0**-REACH) & (ratio < 2.0**REACH)
+            if inside.all():
+                assert ratio.max() <= ratio.min() * (1 + grain), grain
+            else:
+                assert not inside.any(), grain
+                assert j in (0, k - 1), grain
+            assert ratio.min() >= highest, grain
+            highest = ratio.max()

@@ -30,26 +30,27 @@ def test_siblings_drawn_jointly(scheme: Scheme) -> None:
         assert law_over(trees, verifier, pair, 2).deviation <= EXACT, family
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_trees_of_independent_children(family: str) -> None:
+def test_trees_of_independent_children() -> None:
     """Two children of every node, each drawn on its own: slots 1 and 2, then 3 and 4 below 1, 5 and 6 below 2."""
-    pair = model(family, 2, 4)
     draws = np.array([[0, 1, 3], [0, 1, 4], [0, 2, 5], [0, 2, 6]])
-    trees: list[tuple[float, Tree]] = []
-    for tokens in itertools.product(range(2), repeat=6):
-        paths: list[Prefix] = [tuple(tokens[slot - 1] for slot in path[1:]) for path in draws]
-        chance = np.prod([pair.draft(())[token] for token in tokens[:2]])
-        chance *= np.prod([pair.draft(path[:1])[path[1]] for path in paths])
-        if chance > 0:
-            trees.append((float(chance), replace(pair.tree(paths), draw=draws)))
-    assert sum(chance for chance, _ in trees) == pytest.approx(1.0)
-    assert law_over(trees, TokenWise(remember=1000), pair, 2).deviation <= EXACT
+    for family in FAMILIES:
+        pair = model(family, 2, 4)
+        trees: list[tuple[float, Tree]] = []
+        for tokens in itertools.product(range(2), repeat=6):
+            paths: list[Prefix] = [tuple(tokens[slot - 1] for slot in path[1:]) for path in draws]
+            chance = np.prod([pair.draft(())[token] for token in tokens[:2]])
+            chance *= np.prod([pair.draft(path[:1])[path[1]] for path in paths])
+            if chance > 0:
+                trees.append((float(chance), replace(pair.tree(paths), draw=draws)))
+        assert sum(chance for chance, _ in trees) == pytest.approx(1.0), family
+        assert law_over(trees, TokenWise(remember=1000), pair, 2).deviation <= EXACT, family
 
 
 def test_as_many_drafts_as_there_were_draws() -> None:
     pair = model("peaked", 3)
     paths = [[0, 1], [0, 2], [0, 1], [0, 1]]
     alone = pair.tree(paths)
+    assert alone.draw.tolist() == [[0, 1, 5], [0, 2, 6], [0, 3, 7], [0, 4, 8]]
     shared = replace(alone, draw=np.array([[0, 2, 3], [0, 2, 4], [0, 1, 5], [0, 1, 6]]))
     everyone = np.arange(4)
     assert alone.drafts(everyone, 1).tolist() == [0, 0, 0, 0]

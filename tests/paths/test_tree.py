@@ -40,10 +40,12 @@ def test_synthetic_laws_depend_on_seed_and_prefix_alone() -> None:
         synthetic("calm", 20)
 
 
-@pytest.mark.parametrize("paths", [[0, 1], [[]], [], [[0.5]], [[[0]]]])
-def test_paths_of_the_wrong_shape(paths: object) -> None:
-    with pytest.raises(ProblemError, match="K paths of L tokens"):
-        _uniform(2).tree(paths)
+def test_paths_of_the_wrong_shape() -> None:
+    for paths, shape in (([0, 1], r"\(2,\)"), ([[]], r"\(1, 0\)"), ([], r"\(0,\)"), ([[[0]]], r"\(1, 1, 1\)")):
+        with pytest.raises(ProblemError, match=f"of shape {shape}; K paths of L tokens"):
+            _uniform(2).tree(paths)
+    with pytest.raises(ProblemError, match=r"paths are float64 .* K paths of L tokens"):
+        _uniform(2).tree([[0.5]])
 
 
 def test_tokens_that_were_not_drafted() -> None:
@@ -59,3 +61,8 @@ def test_laws_of_different_vocabularies() -> None:
         Tree.of([[0]], lambda prefix: [0.5, 0.5], lambda prefix: [0.5, 0.25, 0.25])
     with pytest.raises(ProblemError, match=r"draft\(\) sums to 0.9"):
         Tree.of([[0]], lambda prefix: [0.5, 0.5], lambda prefix: [0.5, 0.4])
+
+
+def test_negative_tokens() -> None:
+    with pytest.raises(ProblemError, match="a path has token -1; tokens are counted from 0"):
+        _uniform(2).tree([[0, 1], [0, -1]])

@@ -47,34 +47,33 @@ def _by_all_constraints(laws: Model, vocab: int, length: int, count: int) -> flo
     return -found.fun - 1
 
 
-@pytest.mark.parametrize("shape", [(2, 2, 2), (2, 2, 4), (3, 2, 2), (2, 3, 2)], ids=str)
-def test_cutting_planes_find_the_optimum_of_the_whole_program(shape: tuple[int, int, int]) -> None:
-    vocab, length, count = shape
-    for family in FAMILIES:
+def test_cutting_planes_find_the_optimum_of_the_whole_program() -> None:
+    for shape, family in itertools.product([(2, 2, 2), (2, 2, 4), (3, 2, 2), (2, 3, 2)], FAMILIES):
+        vocab, length, count = shape
         laws = model(family, vocab, 7)
-        assert bound(laws, count, length) == pytest.approx(
-            _by_all_constraints(laws, vocab, length, count), abs=10 * SOLVED
-        )
+        whole = _by_all_constraints(laws, vocab, length, count)
+        assert bound(laws, count, length) == pytest.approx(whole, abs=10 * SOLVED), (shape, family)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_one_step_and_one_path(family: str) -> None:
-    laws = model(family, 4, 2)
-    problem = Problem(np.asarray(laws.target(())), IID(np.asarray(laws.draft(())), 3))
-    assert bound(laws, 3, 1) == pytest.approx(optimum(problem).bound, abs=SOLVED)
-    small = model(family, 3, 2)
-    assert bound(small, 1, 2) == pytest.approx(path_law(Block(), small, 1, 2).mean_accepted, abs=SOLVED)
-
-
-@pytest.mark.parametrize("shape", [(2, 2, 2), (3, 2, 2), (2, 3, 2), (2, 2, 3)], ids=str)
-def test_no_verifier_exceeds_it(shape: tuple[int, int, int]) -> None:
-    vocab, length, count = shape
-    verifiers = (Block(), Traversal(), TokenWise(remember=1000), PickThenBlock(), Nested(0.0), Nested())
+def test_one_step_and_one_path() -> None:
     for family in FAMILIES:
+        laws = model(family, 4, 2)
+        problem = Problem(np.asarray(laws.target(())), IID(np.asarray(laws.draft(())), 3))
+        assert bound(laws, 3, 1) == pytest.approx(optimum(problem).bound, abs=SOLVED), family
+        small = model(family, 3, 2)
+        block = path_law(Block(), small, 1, 2).mean_accepted
+        assert bound(small, 1, 2) == pytest.approx(block, abs=SOLVED), family
+
+
+def test_no_verifier_exceeds_it() -> None:
+    verifiers = (Block(), Traversal(), TokenWise(remember=1000), PickThenBlock(), Nested(0.0), Nested())
+    for shape, family in itertools.product([(2, 2, 2), (3, 2, 2), (2, 3, 2), (2, 2, 3)], FAMILIES):
+        vocab, length, count = shape
         laws = model(family, vocab, 13)
         limit = bound(laws, count, length)
         for verifier in verifiers:
-            assert path_law(verifier, laws, count, length).mean_accepted <= limit + SOLVED, (family, verifier)
+            accepted = path_law(verifier, laws, count, length).mean_accepted
+            assert accepted <= limit + SOLVED, (shape, family, verifier)
 
 
 def test_nested_labels_come_close() -> None:

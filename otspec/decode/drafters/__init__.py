@@ -1,1 +1,5 @@
-"""Drafters: who proposes tokens, and by which law."""
+"""Who proposes tokens, and by which law.
+
+`protocol` says what a drafter answers; `model` drafts from a language model, the children of a node drawn by one of
+the `draft_laws`; `prompt_lookup` copies from the text.
+"""

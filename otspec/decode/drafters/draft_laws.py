@@ -20,7 +20,7 @@ Where fewer than n tokens have a probability above 0, the last ones are `NONE`.
 
 
 class DraftLaw(NamedTuple):
-    """A way to draw n drafts, twice: as the device does it, and as the law that a verifier needs."""
+    """A way to draw n drafts, given in two forms: as the device does it, and as the law that a verifier needs."""
 
     draw: Drawing
     scheme: Scheme
@@ -31,22 +31,23 @@ def _possible(laws: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
     return torch.where(laws.gather(-1, tokens) > 0, tokens, NONE)
 
 
-def _race(laws: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Speeds of tokens in a race: the fastest is a draw from the law, the order one without replacement.
+def _inverse_arrivals(laws: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """One over the times at which exponential clocks of these rates ring, one clock a token.
 
-    `torch.multinomial` would check its argument, and on a GPU wait for the answer.  Exponential times are drawn in
+    The first to ring, of largest inverse, is a draw from the law; the order in which they ring is one without
+    replacement.  `torch.multinomial` would check its argument, and on a GPU wait for the answer.  Times are drawn in
     float64, since in float32 those of tiny tokens would all be alike.
     """
-    times = torch.empty(laws.shape, dtype=torch.float64, device=laws.device).exponential_(generator=generator)
-    return laws / times
+    unit = torch.empty(laws.shape, dtype=torch.float64, device=laws.device).exponential_(generator=generator)
+    return laws / unit
 
 
 def _iid(laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor:
-    return _race(laws.unsqueeze(-2).expand(*laws.shape[:-1], n, -1), generator).argmax(dim=-1)
+    return _inverse_arrivals(laws.unsqueeze(-2).expand(*laws.shape[:-1], n, -1), generator).argmax(dim=-1)
 
 
 def _without_replacement(laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor:
-    return _possible(laws, _race(laws, generator).topk(n, dim=-1).indices)
+    return _possible(laws, _inverse_arrivals(laws, generator).topk(n, dim=-1).indices)
 
 
 def _likeliest(laws: torch.Tensor, n: int) -> torch.Tensor:
@@ -57,7 +58,7 @@ def _likeliest(laws: torch.Tensor, n: int) -> torch.Tensor:
 def _greedy(laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor:
     fixed = _likeliest(laws, n - 1)
     rest = laws.scatter(-1, fixed.clamp(min=0), 0.0)  # where one of them is NONE, nothing is left anyway
-    last = _race(rest, generator).argmax(dim=-1, keepdim=True)
+    last = _inverse_arrivals(rest, generator).argmax(dim=-1, keepdim=True)
     return torch.cat((fixed, _possible(rest, last)), dim=-1)
 
 
@@ -80,7 +81,7 @@ def draft_law(name: str) -> DraftLaw:
     Raises
     ------
     ProblemError
-        If there is none.
+        If there is no draft law of that name.
     """
     if name not in DRAFT_LAWS:
         raise ProblemError(f"no draft law {name!r}; known: {', '.join(DRAFT_LAWS)}")

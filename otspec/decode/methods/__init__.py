@@ -1,4 +1,10 @@
-"""Methods to compare with, in the same harness: `otspec.decode.run(target, STRATEGY, input_ids, ...)`."""
+"""Methods of decoding: a drafter and a verifier each, for `otspec.decode.run(target, STRATEGY, input_ids, ...)`.
+
+`multi_draft` is ours: trees from a draft model, verified by any rule.  The others are there to compare with: `vanilla`
+has no drafts, `prompt_lookup` copies them, `typical` is a lossy verifier; `speculative` and `block` below are
+`multi_draft` with one path.  `assisted` is transformers' own method, measured alike.  `catalogue` has all of them by
+name, for commands and benchmarks.
+"""
 
 from __future__ import annotations
 

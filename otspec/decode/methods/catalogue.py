@@ -21,6 +21,9 @@ from otspec.problem import Problem
 from otspec.schemes import IID
 from otspec.solving import solve
 
+CHAIN = "/"
+"""Parts the solvers of a chain, in a list of rules that commas part."""
+
 Decode = Callable[..., Generation]
 """Called as ``decode(input_ids=..., attention_mask=..., max_new_tokens=..., temperature=..., seed=..., ...)``."""
 
@@ -64,7 +67,7 @@ def method_of(name: str, settings: Mapping[str, Any], batch: int = 1) -> Method:
     Raises
     ------
     ProblemError
-        If there is none, or it has no such setting, or takes one prompt at a time.
+        If there is no such method, or it has no such setting, or takes one prompt at a time.
     """
     if name not in METHODS:
         raise ProblemError(f"no method {name!r}; known: {', '.join(METHODS)}")

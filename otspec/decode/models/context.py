@@ -155,7 +155,7 @@ def check_model(model: PreTrainedModel) -> None:
         raise ProblemError(f"{name} has layers without plain attention; a tree of drafts needs it in every layer")
     taken = inspect.signature(model.forward).parameters
     if missing := {"attention_mask", "position_ids", "past_key_values", "logits_to_keep"} - set(taken):
-        raise ProblemError(f"{name} takes no {', '.join(sorted(missing))}; a tree of drafts cannot be read by it")
+        raise ProblemError(f"{name} does not take {', '.join(sorted(missing))}; a tree of drafts cannot be read by it")
     attention = model.config._attn_implementation
     if attention not in ("sdpa", "eager"):
         raise ProblemError(

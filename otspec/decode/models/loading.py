@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
+from otspec.decode import shipped
 from otspec.decode.models.pairing import check_pair
 from otspec.errors import DataError, ProblemError
 
@@ -89,7 +90,7 @@ def device_of(name: str | None) -> torch.device:
     Raises
     ------
     ProblemError
-        If there is none.
+        If there is no such device.
     """
     if name is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -105,8 +106,6 @@ def _load(name: str, role: str, dtype: str) -> tuple[Any, Any]:
     """Model and tokenizer of that name."""
     try:
         if name == SHIPPED:
-            from otspec.decode import shipped
-
             pair = shipped.load(None if dtype == "auto" else getattr(torch, dtype))
             return getattr(pair, role), pair.tokenizer
         tokenizer = AutoTokenizer.from_pretrained(name)

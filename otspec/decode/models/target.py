@@ -30,16 +30,16 @@ class Target:
 
         A node attends to its text, to the nodes that lead to it and to itself; its position is that of its depth.
         """
-        device, width = self.context.device, max(tree.nodes for tree in trees)
+        device, width = self.context.device, max(tree.size for tree in trees)
         tokens, depth = np.zeros((2, len(texts), width), dtype=np.int64)
         sees = np.zeros((len(texts), width, width), dtype=bool)
         real = np.zeros((len(texts), width), dtype=bool)
         for row, (text, tree) in enumerate(zip(texts, trees, strict=True)):
-            tokens[row, : tree.nodes] = tree.token
+            tokens[row, : tree.size] = tree.token
             tokens[row, 0] = text[-1]
-            depth[row, : tree.nodes] = tree.depth
-            sees[row, : tree.nodes, : tree.nodes] = tree.lineage
-            real[row, : tree.nodes] = True
+            depth[row, : tree.size] = tree.depth
+            sees[row, : tree.size, : tree.size] = tree.lineage
+            real[row, : tree.size] = True
         logits = self.context.read(
             torch.from_numpy(tokens).to(device),
             torch.from_numpy(self.context.length[:, None] + depth).to(device),

@@ -12,6 +12,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from otspec.extras import require
 
 if TYPE_CHECKING:
@@ -30,6 +32,13 @@ class Pair(NamedTuple):
     target: PreTrainedModel
     draft: PreTrainedModel
     tokenizer: PreTrainedTokenizerFast
+
+
+def held_out(tokens: int = 64) -> list[list[int]]:
+    """Prompts that neither model was trained on: the first tokens of the package's held-out sequences."""
+    with np.load(FOLDER / HELD_OUT_ROWS) as file:
+        rows: list[list[int]] = file["rows"][:, :tokens].astype(int).tolist()
+    return rows
 
 
 def load(dtype: torch.dtype | None = None, folder: Path = FOLDER) -> Pair:

@@ -1,18 +1,15 @@
-"""The pair that comes with the package is what its record says."""
+"""The pair that comes with the package: its files, its tokenizer, and the text that it writes."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
-from benchmarks.shipped_pair.corpus import read_corpus  # noqa: E402
-from benchmarks.shipped_pair.recipe import DRAFT, TARGET, measure, tokens_of, windows  # noqa: E402
-from otspec.decode.shipped import FOLDER, HELD_OUT_ROWS, TRAINING, Pair, load  # noqa: E402
+from otspec.decode.shipped import FOLDER, TRAINING, Pair, load  # noqa: E402
 
 RECORD = json.loads((FOLDER / TRAINING).read_text())
 
@@ -32,59 +29,17 @@ def test_files_are_small_enough_and_hold_float16() -> None:
         assert all(tensor.dtype == torch.float16 and tensor.isfinite().all() for tensor in tensors)
 
 
-def test_both_are_llamas_of_the_recorded_shape_and_one_vocabulary(pair: Pair) -> None:
-    for name, model, shape in (("target", pair.target, TARGET), ("draft", pair.draft, DRAFT)):
-        config = model.config
-        assert type(model).__name__ == "LlamaForCausalLM"
-        assert not model.training
-        assert model.dtype == torch.float32
-        assert (config.hidden_size, config.num_hidden_layers) == (shape.width, shape.layers)
-        assert config.vocab_size == len(pair.tokenizer) == RECORD["vocab"]
-        assert model.get_input_embeddings().weight is model.get_output_embeddings().weight
-        assert sum(value.numel() for value in model.parameters()) == RECORD[name]["parameters"]
-        assert {key: RECORD[name][key] for key in asdict(shape)} == asdict(shape)
-    assert load(torch.float16).draft.dtype == torch.float16
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_tokens_give_back_every_text(pair: Pair) -> None:
+    for text in (
         "def f(x):\n\treturn  x  # é, 漢字, 🐍\r\n",
         " ",
         "\x00\x7f\ufeff",
         "a\u200bb\n\n\n   ",
         "f'{x!r:>{width}}' . , ! ?",
-    ],
-)
-def test_tokens_give_back_every_text(pair: Pair, text: str) -> None:
-    tokens = pair.tokenizer(text)["input_ids"]
-    assert tokens[0] == pair.tokenizer.bos_token_id
-    assert pair.tokenizer.decode(tokens, skip_special_tokens=True) == text
-
-
-def test_tokens_give_back_the_sources_of_the_running_python(pair: Pair) -> None:
-    for source in read_corpus()[::20]:
-        tokens = tokens_of(pair.tokenizer, source.text)
-        assert tokens.pop() == pair.tokenizer.eos_token_id
-        assert pair.tokenizer.decode(tokens) == source.text
-
-
-def test_losses_and_acceptance_on_the_recorded_sample_are_as_recorded(pair: Pair) -> None:
-    rows = torch.from_numpy(np.load(FOLDER / HELD_OUT_ROWS)["rows"].astype(np.int64))
-    measured = asdict(measure(pair.target, pair.draft, rows))
-    assert measured == pytest.approx(RECORD["sample"], abs=1e-4)
-    assert measured["target_loss"] < measured["draft_loss"]
-    assert 0.6 < measured["acceptance"] < 0.85
-
-
-def test_held_out_files_of_the_running_python_are_met_as_well(pair: Pair) -> None:
-    held_out = [source.text for source in read_corpus() if source.held_out]
-    files = [tokens_of(pair.tokenizer, text) for text in held_out]
-    rows = windows(files, context=256, bos=pair.tokenizer.bos_token_id)
-    measured = measure(pair.target, pair.draft, rows[::8])
-    # Other versions of Python have other files; one window in eight has a standard error of some 0.05 in the loss.
-    assert measured.target_loss == pytest.approx(RECORD["held_out"]["target_loss"], abs=0.5)
-    assert 0.55 < measured.acceptance < 0.9
+    ):
+        tokens = pair.tokenizer(text)["input_ids"]
+        assert tokens[0] == pair.tokenizer.bos_token_id, text
+        assert pair.tokenizer.decode(tokens, skip_special_tokens=True) == text
 
 
 def test_the_target_writes_python_as_the_corpus_does(pair: Pair) -> None:
