@@ -20,7 +20,6 @@ from rich.console import Console
 from rich.table import Table
 
 import otspec
-from benchmarks.reporting import pyplot
 from otspec.catalogue import get
 from otspec.data import Source, open_source
 from otspec.extras import installed
@@ -35,6 +34,7 @@ from otspec.kernels.interval.lottery import (
 from otspec.kernels.interval.ratio_sort import sort_by_ratio
 from otspec.kernels.majorant import concave_blocks
 from otspec.laws import FloatArray, IntArray
+from otspec.reporting.plotting import pyplot
 from otspec.schemes import IID
 from otspec.solving import warm_up
 

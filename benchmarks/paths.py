@@ -23,7 +23,6 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.reporting import pyplot
 from otspec.catalogue import available
 from otspec.data import PROFILES, ProfileSource
 from otspec.laws import FloatArray
@@ -43,6 +42,7 @@ from otspec.paths import (
     scattered,
     synthetic,
 )
+from otspec.reporting.plotting import pyplot
 
 BASELINE = "token-wise interval"
 CELLS = (

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from otspec.bench.report import TextTable
 from otspec.data import Source, check_positions, open_source
-from otspec.extras import require
 from otspec.reporting.console import console
+from otspec.reporting.tables import TextTable
 
 Record = dict[str, Any]
 
@@ -46,9 +45,3 @@ def finish(out: Path, records: Iterable[Record], tables: Sequence[TextTable], pi
     for table in tables:
         console.print(table.on_screen(console.width))
     console.print(f"Wrote {', '.join(str(out / name) for name in ('records.jsonl', 'report.md', *pictures))}")
-
-
-def pyplot() -> Any:
-    """matplotlib without a screen."""
-    require("matplotlib").use("Agg")
-    return require("matplotlib.pyplot")

@@ -15,12 +15,13 @@ from pathlib import Path
 import numpy as np
 
 import otspec
-from benchmarks.reporting import Record, finish, options, pyplot
-from otspec.bench.report import TextTable
+from benchmarks.reporting import Record, finish, options
 from otspec.data import Source
 from otspec.decode.shipped import FOLDER
 from otspec.laws import FloatArray
 from otspec.reporting.console import progress_bar
+from otspec.reporting.plotting import pyplot
+from otspec.reporting.tables import TextTable
 from otspec.schemes import IID, DraftScheme, Greedy, WithoutReplacement
 
 KS = (10, 100, 0)

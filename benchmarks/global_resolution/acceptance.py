@@ -10,8 +10,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.global_resolution.common import ANCHORS, KS, NS, acceptances, label, mean, worst_gap
-from benchmarks.reporting import Record, finish, options, pyplot
-from otspec.bench.report import TextTable
+from benchmarks.reporting import Record, finish, options
+from otspec.reporting.plotting import pyplot
+from otspec.reporting.tables import TextTable
 
 
 def table(name: str, records: list[Record]) -> TextTable:

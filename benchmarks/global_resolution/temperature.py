@@ -16,11 +16,12 @@ import numpy as np
 
 import otspec
 from benchmarks.global_resolution.common import KS, NS, acceptances, compact_laws, label, mean
-from benchmarks.reporting import Record, finish, options, pyplot
-from otspec.bench.report import TextTable
+from benchmarks.reporting import Record, finish, options
 from otspec.data import Source
 from otspec.laws import IntArray
 from otspec.reporting.console import progress_bar
+from otspec.reporting.plotting import pyplot
+from otspec.reporting.tables import TextTable
 from otspec.solver import Stopped
 from otspec.solvers import GlobalResolution, Interval
 from otspec.solving import warm_up

@@ -14,7 +14,6 @@ import numpy as np
 import torch
 
 from otspec.bench.cells import every_solver
-from otspec.bench.driver import processor
 from otspec.bench.records import Record, RecordFolder
 from otspec.catalogue import available
 from otspec.decode.methods.catalogue import METHODS, Decode, decoder, lossless, method_of, rule, warm_up
@@ -22,6 +21,7 @@ from otspec.decode.metrics import Metrics
 from otspec.decode.models.loading import Models, batch_of
 from otspec.decode.verifiers import JOINT
 from otspec.extras import installed
+from otspec.reporting.machine import processor
 from otspec.results import SolveError
 
 CHAIN = "/"

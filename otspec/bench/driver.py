@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 from otspec.bench.cells import Cell
@@ -21,6 +20,7 @@ from otspec.bench.records import Record, RunFolder
 from otspec.bench.worker import serve
 from otspec.data import Source, check_positions
 from otspec.extras import installed
+from otspec.reporting.machine import processor
 
 PREPARATION_S = 300.0
 """Longest wait for what is not charged to a cell: imports, compilation, and figures computed off the clock."""
@@ -100,16 +100,6 @@ def run(benchmark: Benchmark, folder: RunFolder, progress: Callable[[int], None]
                 thread.join()
     if not failures.empty():
         raise failures.get()
-
-
-def processor() -> str:
-    """The processor's name, as the system tells it."""
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
 
 
 def _measure_cell(

@@ -8,15 +8,17 @@ from typing import Annotated
 import typer
 
 from otspec.bench.cells import every_solver, grid
-from otspec.bench.driver import Benchmark, processor, run
+from otspec.bench.driver import Benchmark, run
 from otspec.bench.plot import plot
 from otspec.bench.records import RunFolder
-from otspec.bench.report import failures_table, markdown_report, overview_table, published_table, results_table
+from otspec.bench.report import failures_table, overview_table, published_table, results_table
 from otspec.bench.summary import summarise
 from otspec.cli.bench_decode import bench_decode
 from otspec.data import NAMES, open_source
 from otspec.extras import require
 from otspec.reporting.console import console, numbers, progress_bar
+from otspec.reporting.machine import processor
+from otspec.reporting.tables import markdown_report
 
 app = typer.Typer(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 app.command("decode")(bench_decode)
@@ -89,7 +91,8 @@ def _report(benchmark: Benchmark, folder: RunFolder) -> None:
     overview = overview_table(summaries, data)
     details = (results_table(summaries, data), failures_table(summaries), published_table(summaries, data))
     machine = f"{processor()}, {benchmark.jobs} worker(s)"
-    (folder.path / "report.md").write_text(markdown_report((overview, *details), ["report.png"], machine))
+    title = "Multi-draft optimal transport: solvers at various (k, n)"
+    (folder.path / "report.md").write_text(markdown_report((overview, *details), ["report.png"], machine, title))
     for table in (*details, overview):  # the end of a long output is what a screen shows
         if table is not None:
             console.print(table.on_screen(console.width))

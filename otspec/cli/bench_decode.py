@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from otspec.bench.driver import processor
 from otspec.bench.records import RecordFolder
-from otspec.bench.report import markdown_report
-from otspec.cli.decode import DEVICE, DTYPE, MODEL, progress_as_ours
+from otspec.cli.decode import DEVICE, DTYPE, MODEL
 from otspec.cli.prompts import FORMAT, read_prompts
 from otspec.errors import DataError
 from otspec.extras import require
-from otspec.reporting.console import console, numbers, progress_bar
+from otspec.reporting.console import console, numbers, progress_as_ours, progress_bar
+from otspec.reporting.machine import processor
+from otspec.reporting.tables import markdown_report
 
 if TYPE_CHECKING:
     from otspec.bench.decoding import DecodingBenchmark

@@ -12,7 +12,7 @@ import typer
 
 from otspec.cli.prompts import FORMAT, gather
 from otspec.errors import ProblemError
-from otspec.reporting.console import console, errors, numbers, progress_bar
+from otspec.reporting.console import console, numbers, progress_as_ours, progress_bar
 from otspec.results import SolveError
 
 if TYPE_CHECKING:
@@ -116,14 +116,6 @@ def decode(
     console.print(f"{method}{f' ({named})' if named else ''}, {'lossless' if about['lossless'] else 'LOSSY'}")
     for figure in figures(total):
         console.print(figure, highlight=False)
-
-
-def progress_as_ours() -> None:
-    """Let transformers show bars where we do: not where stderr is no terminal."""
-    from transformers.utils import logging
-
-    if not errors.is_terminal:
-        logging.disable_progress_bar()
 
 
 def figures(metrics: Metrics) -> list[str]:

@@ -8,11 +8,11 @@ import numpy as np
 import typer
 from rich.table import Table as RichTable
 
-from otspec.bench.report import TextTable
 from otspec.catalogue import SolverInfo, available, get
 from otspec.extras import WAYS_OUT
 from otspec.problem import Problem
 from otspec.reporting.console import console
+from otspec.reporting.tables import TextTable
 from otspec.schemes import (
     IID,
     DraftScheme,

@@ -21,6 +21,14 @@ def progress_bar() -> Progress:
     return Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal)
 
 
+def progress_as_ours() -> None:
+    """Let transformers show bars where we do: not where stderr is no terminal."""
+    if not errors.is_terminal:
+        from transformers.utils import logging
+
+        logging.disable_progress_bar()
+
+
 def numbers(option: str, text: str, words: dict[str, int] | None = None, repeated: bool = False) -> list[int]:
     """Positive integers from a list such as ``10,100``; `words` are further values by name.
 

@@ -1,0 +1,1 @@
+"""How results are shown and kept: what the commands, the benchmarks and the checks of claims share."""
