@@ -12,6 +12,7 @@ from otspec.data import Position, Source
 from otspec.laws import FloatArray
 from otspec.problem import Problem
 from otspec.reporting.console import progress_bar
+from otspec.reporting.published import ACCEPTANCE
 from otspec.schemes import IID, Greedy
 
 KS = (10, 100, 1000, 10_000, 0)
@@ -20,8 +21,12 @@ NS = tuple(range(1, 11))
 """Drafts per position in the paper's figures."""
 
 ANCHORS = {
-    "llama3": {(10, 2): 0.8253, (10, 3): 0.8394, (100, 2): 0.8901},
-    "gemma2": {(10, 2): 0.7903, (10, 3): 0.8069, (100, 2): 0.8583},
+    profile: {
+        (10, 2): within[10]["General LP"] / 100,
+        (10, 3): within[10]["Max-flow"] / 100,
+        (100, 2): within[100]["Max-flow"] / 100,
+    }
+    for profile, within in ACCEPTANCE.items()
 }
 """Acceptances that the paper prints: the best of its baselines under a time limit [thomas2025global, Table 2].
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from otspec.bench.decoding import DecodingCell, records_of
-from otspec.bench.published import BLOCK_EFFICIENCY
 from otspec.bench.records import Record
 from otspec.decode.metrics import Metrics
 from otspec.laws import FloatArray
 from otspec.reporting.plotting import pyplot
+from otspec.reporting.published import BLOCK_EFFICIENCY
 from otspec.reporting.tables import TextTable
 
 VANILLA = DecodingCell("vanilla")

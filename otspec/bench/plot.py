@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from otspec.bench.published import OURS, PUBLISHED
 from otspec.bench.summary import Summary
 from otspec.laws import BoolArray, FloatArray
 from otspec.reporting.plotting import pyplot
+from otspec.reporting.published import OURS, PUBLISHED
 
 PAPER_MARKERS = ("s", "D", "^", "v", "P")
 

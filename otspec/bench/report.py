@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from otspec.bench.published import METHODS, OURS, OURS_ALONE, PUBLISHED
 from otspec.bench.summary import Summary
+from otspec.reporting.published import METHODS, OURS, OURS_ALONE, PUBLISHED
 from otspec.reporting.tables import TextTable
 
 

@@ -8,10 +8,10 @@ from otspec import MissingExtra, UnknownSolver
 from otspec.bench import Cell, grid
 from otspec.bench.cells import every_solver
 from otspec.bench.plot import plot
-from otspec.bench.published import PUBLISHED
 from otspec.bench.records import Record
 from otspec.bench.report import failures_table, overview_table, published_table, results_table
 from otspec.bench.summary import Summary, summarise
+from otspec.reporting.published import PUBLISHED
 from otspec.reporting.tables import markdown_report
 
 
