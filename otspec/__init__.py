@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from otspec.errors import DataError, MissingExtra, ProblemError, UnknownSolver
     from otspec.plans import Plan, canonical_decomposition
     from otspec.problem import Problem
-    from otspec.results import Result, SolveError, Status
+    from otspec.results import Result, Solved, SolveError, Status
     from otspec.schemes import (
         IID,
         DraftScheme,
@@ -44,7 +44,7 @@ _HOMES = {
     "errors": ("DataError", "MissingExtra", "ProblemError", "UnknownSolver"),
     "plans": ("Plan", "canonical_decomposition"),
     "problem": ("Problem",),
-    "results": ("Result", "SolveError", "Status"),
+    "results": ("Result", "SolveError", "Solved", "Status"),
     "schemes": (
         "IID",
         "DraftScheme",
@@ -80,6 +80,7 @@ __all__ = [
     "ProblemError",
     "Result",
     "SolveError",
+    "Solved",
     "Status",
     "Systematic",
     "Table",

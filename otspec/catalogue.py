@@ -7,15 +7,14 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
 from typing import Any, get_type_hints
 
 from otspec.errors import UnknownSolver
-from otspec.extras import missing
-from otspec.solver import FORMER_NAMES, REGISTRY, Solver, check_solver_class, setting_fields, settings_of
+from otspec.extras import missing, plugins
+from otspec.solver import FORMER_NAMES, REGISTRY, Solver, check_solver_class, register, setting_fields, settings_of
 
 ENTRY_POINTS = "otspec.solvers"
-"""Group of entry points by which other packages make their solvers known; each names a class that is registered."""
+"""Group of entry points by which other packages make their solvers known: a name, and the class of a solver."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +44,11 @@ def get(spelling: str) -> Solver:
     UnknownSolver
         If no solver has the name, or it has no such setting, or the setting cannot take the value.
     """
-    name, *rest = spelling.split(":")
-    if rest and "=" not in rest[0]:
-        solver_class, assignments = _imported(name, rest[0]), rest[1:]
+    name, *assignments = spelling.split(":")
+    if assignments and "=" not in assignments[0] and not _is_registered(name):
+        solver_class = _imported(name, assignments.pop(0))
     else:
-        solver_class, assignments = _registered(name), rest
+        solver_class = _registered(name)
     try:
         solver: Solver = solver_class(**dict(_setting(solver_class, assignment) for assignment in assignments))
     except ValueError as error:
@@ -68,8 +67,18 @@ def _register_all() -> None:
     """Import what registers solvers: late, so that a problem can be stated without loading them all."""
     import otspec.solvers  # noqa: F401
 
-    for entry in entry_points(group=ENTRY_POINTS):
-        entry.load()
+    for name, solver in plugins(ENTRY_POINTS, taken=REGISTRY).items():
+        if name in REGISTRY:  # by its own decorator, when it was loaded
+            continue
+        try:
+            register(name)(solver)
+        except TypeError as error:
+            warnings.warn(f"the solver {name!r} of another package is ignored: {error}", stacklevel=2)
+
+
+def _is_registered(name: str) -> bool:
+    _register_all()
+    return name in REGISTRY or name in FORMER_NAMES
 
 
 def _registered(name: str) -> type[Any]:

@@ -28,7 +28,7 @@ FLOW_CELLS = 100_000
 """Beyond this many cells an upper bound on a rule is not worth a maximum flow."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Optimum:
     """The optimal acceptance of a problem and its certificate."""
 
@@ -40,6 +40,12 @@ class Optimum:
     """H*: ascending ids of the over-drafted tokens, [thomas2025global, section 5.1]."""
     proposal: FloatArray
     """g, shape (V,): the law of the picked draft, at most p outside H* and at least p on it."""
+
+    def __repr__(self) -> str:
+        return (
+            f"<Optimum: acceptance {self.acceptance:.9g}, gap {self.gap:.1e}, "
+            f"{self.minimiser.size} of {self.proposal.size} tokens over-drafted>"
+        )
 
     @property
     def gap(self) -> float:

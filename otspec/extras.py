@@ -1,25 +1,31 @@
-"""Optional packages, imported where they are used."""
+"""What other packages bring: optional ones, imported where they are used, and those that plug into this one."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Iterable
+import warnings
+from collections.abc import Container, Iterable
+from importlib.metadata import entry_points
 from types import ModuleType
+from typing import Any
 
 from otspec.errors import MissingExtra
 
+DISTRIBUTION = "otspec-toolkit"
+"""What pip calls this package; the name otspec belongs to another project there."""
+
+_EXTRAS = {
+    "solvers": ("highspy", "networkx", "igraph"),
+    "convex": ("cvxpy",),
+    "bench": ("pyarrow",),
+    "plot": ("matplotlib",),
+    "decode": ("torch", "transformers", "tokenizers", "safetensors"),
+}
 WAYS_OUT = {
-    "highspy": 'pip install "otspec[solvers]"',
-    "networkx": 'pip install "otspec[solvers]"',
-    "igraph": 'pip install "otspec[solvers]"',
-    "cvxpy": 'pip install "otspec[convex]"',
-    "pyarrow": 'pip install "otspec[bench]"',
-    "matplotlib": 'pip install "otspec[plot]"',
-    "torch": 'pip install "otspec[decode]"',
-    "transformers": 'pip install "otspec[decode]"',
-    "tokenizers": 'pip install "otspec[decode]"',
-    "safetensors": 'pip install "otspec[decode]"',
+    **{
+        package: f'pip install "{DISTRIBUTION}[{extra}]"' for extra, packages in _EXTRAS.items() for package in packages
+    },
     "graph_tool": "install python3-graph-tool with the system's package manager, or graph-tool with conda",
 }
 """How to get each optional package: a pip extra, or, where pip has none, in words."""
@@ -47,3 +53,22 @@ def require(module: str) -> ModuleType:
     if not installed(package):
         raise MissingExtra(f"{package} is not installed and is needed here: {WAYS_OUT[package]}")
     return importlib.import_module(module)
+
+
+def plugins(group: str, taken: Container[str]) -> dict[str, Any]:
+    """What other packages offer under a group of entry points, by name.
+
+    One that cannot be imported, or whose name is taken, is left out with a warning: it is not the fault of whoever
+    asked for something else.
+    """
+    found: dict[str, Any] = {}
+    for entry in entry_points(group=group):
+        origin = f"the entry point {entry.name!r} of {entry.dist.name if entry.dist else entry.value}, in {group},"
+        if entry.name in taken or entry.name in found:
+            warnings.warn(f"{origin} is ignored: the name is taken", stacklevel=2)
+            continue
+        try:
+            found[entry.name] = entry.load()
+        except Exception as error:
+            warnings.warn(f"{origin} is ignored: {type(error).__name__}: {error}", stacklevel=2)
+    return found

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from otspec.errors import ProblemError
 from otspec.tolerances import MASS_TOL
 
+ArrayLike = npt.ArrayLike
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 IndexArray = npt.NDArray[np.int32]

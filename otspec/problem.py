@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from otspec.errors import ProblemError
-from otspec.laws import FloatArray, IntArray, as_drafts, as_law, law_from_logits
+from otspec.laws import ArrayLike, FloatArray, IntArray, as_drafts, as_law, law_from_logits
 from otspec.schemes import IID, DraftScheme
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False, repr=False)
 class Problem:
     """Output one token with law p, as often as possible one of the drafts [sun2023spectr; thomas2025global, eq. (1)].
 
@@ -34,16 +34,17 @@ class Problem:
     p: FloatArray
     scheme: DraftScheme
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "p", as_law("p", self.p))
-        if not isinstance(self.scheme, DraftScheme):
-            raise ProblemError(
-                f"scheme is a {type(self.scheme).__name__}; pass a draft scheme such as otspec.IID(q, n=3)"
-            )
-        if self.scheme.vocab != self.p.size:
-            raise ProblemError(
-                f"p has {self.p.size} tokens and the scheme {self.scheme.vocab}; both need one vocabulary"
-            )
+    def __init__(self, p: ArrayLike, scheme: DraftScheme) -> None:
+        law = as_law("p", p)
+        if not isinstance(scheme, DraftScheme):
+            raise ProblemError(f"scheme is a {type(scheme).__name__}; pass a draft scheme such as otspec.IID(q, n=3)")
+        if scheme.vocab != law.size:
+            raise ProblemError(f"p has {law.size} tokens and the scheme {scheme.vocab}; both need one vocabulary")
+        object.__setattr__(self, "p", law)
+        object.__setattr__(self, "scheme", scheme)
+
+    def __repr__(self) -> str:
+        return f"<Problem: {self.vocab} tokens, {self.scheme!r}; solve it with otspec.solve>"
 
     @property
     def n(self) -> int:

@@ -34,7 +34,7 @@ class Stats:
     """Sizes that drive the cost, e.g. the cells of a program; what each means is the solver's to say."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Result:
     """The answer of `otspec.solve`."""
 
@@ -47,7 +47,20 @@ class Result:
     """One sentence with the numbers that decided the status."""
     stats: Stats
     tried: tuple[Result, ...] = ()
-    """Of a chain of solvers: the results of those before this one, none of which delivered."""
+    """Of a chain of solvers: the results of those before this one, none of which succeeded."""
+
+    def __repr__(self) -> str:
+        after = f", after {', '.join(one.stats.solver for one in self.tried)}" if self.tried else ""
+        what = "see its plan" if self.plan is not None else "there is no plan"
+        took = f"{1e3 * self.stats.wall_s:.3g} ms"
+        return f"<Result of {self.stats.solver}{after}: {self.status.name}, {self.message}; {took}; {what}>"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Solved(Result):
+    """A result that has a plan."""
+
+    plan: Plan
 
 
 class SolveError(RuntimeError):
@@ -63,3 +76,6 @@ class SolveError(RuntimeError):
         attempts = (*result.tried, result)
         super().__init__("; ".join(f"{one.stats.solver}: {one.status.name}, {one.message}" for one in attempts))
         self.result = result
+
+    def __reduce__(self) -> tuple[type[SolveError], tuple[Result]]:
+        return SolveError, (self.result,)  # BaseException would rebuild it from its message

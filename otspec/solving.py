@@ -6,18 +6,34 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Literal, overload
 
 import numpy as np
 
 from otspec.catalogue import get
 from otspec.plans import Plan
 from otspec.problem import Problem
-from otspec.results import Result, SolveError, Stats, Status
+from otspec.results import Result, Solved, SolveError, Stats, Status
 from otspec.schemes import IID, CircularArcs, DraftScheme, FixedPlusOne, HubPairs, Independent, WithoutReplacement
 from otspec.solver import Solver, Stopped, TupleSolver, settings_of
 
+Chosen = str | Solver | Sequence[str | Solver] | None
+"""A solver by name or as an instance, a chain of them, or None for the solver of choice."""
 
-def solve(problem: Problem, solver: str | Solver | Sequence[str | Solver] | None = None, strict: bool = True) -> Result:
+
+@overload
+def solve(problem: Problem, solver: Chosen = None, strict: Literal[True] = True) -> Solved: ...
+
+
+@overload
+def solve(problem: Problem, solver: Chosen = None, *, strict: bool) -> Result: ...
+
+
+@overload
+def solve(problem: Problem, solver: Chosen, strict: bool) -> Result: ...
+
+
+def solve(problem: Problem, solver: Chosen = None, strict: bool = True) -> Result:
     """Solve a multi-draft problem and certify the plan.
 
     Parameters
@@ -35,8 +51,9 @@ def solve(problem: Problem, solver: str | Solver | Sequence[str | Solver] | None
     Returns
     -------
     Result
-        Its status rests on the gap and the deviation that the plan measures about itself.  That of a chain is the
-        first that delivers, or the last; `tried` holds those before it.
+        A `Solved` one where it has a plan, as it always has if strict.  Its status rests on the gap and the deviation
+        that the plan measures about itself.  That of a chain is the first success, or the last; `tried` holds those
+        before it.
 
     Raises
     ------
@@ -110,7 +127,9 @@ def _attempt(problem: Problem, solver: Solver) -> Result:
     stats = Stats(solver.name, settings_of(solver), time.perf_counter() - started, sizes)
     usable = status in (Status.OPTIMAL, Status.FEASIBLE, Status.LOSSY)
     success = status is Status.OPTIMAL or (usable and not solver.exact)
-    return Result(status, success, plan if usable else None, message, stats)
+    if plan is not None and usable:
+        return Solved(status, success, plan, message, stats)
+    return Result(status, success, None, message, stats)
 
 
 def _judge(plan: Plan, tol: float) -> tuple[Status, str]:

@@ -82,7 +82,7 @@ def test_settings_take_the_types_of_the_fields() -> None:
 @pytest.mark.parametrize(
     ("spelling", "message"),
     [
-        ("lp2", "no solver 'lp2'; known: .*canonical.*lp, max_flow"),
+        ("lp2", "no solver 'lp2'; known: .*canonical.*lp, luce, max_flow"),
         ("", "no solver ''"),
         ("lp:from=full", "lp has no setting 'from=full'; .*: form, tol, max_cells, time_limit_s$"),
         ("lp:form", "lp has no setting 'form'"),

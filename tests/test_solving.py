@@ -223,11 +223,11 @@ def test_unknown_solver_is_an_error_even_when_not_strict() -> None:
 @pytest.mark.parametrize(
     ("spelling", "message"),
     [
-        ("lp", r"highspy is not installed and is needed here: pip install \"otspec\[solvers\]\""),
+        ("lp", r"highspy is not installed and is needed here: pip install \"otspec-toolkit\[solvers\]\""),
         ("max_flow:engine=igraph", "igraph is not installed"),
         ("max_flow:engine=networkx", "networkx is not installed"),
         ("slackness:engine=graph_tool", "graph_tool is not installed .* conda"),
-        ("canonical", r"cvxpy is not installed .* pip install \"otspec\[convex\]\""),
+        ("canonical", r"cvxpy is not installed .* pip install \"otspec-toolkit\[convex\]\""),
     ],
 )
 def test_missing_extra_says_how_to_install_it(spelling: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:

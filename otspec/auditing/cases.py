@@ -12,34 +12,10 @@ import numpy as np
 from otspec.auditing.instances import Instance
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray, as_float64, as_law
-from otspec.schemes import IID, DraftScheme, Greedy, HubPairs, Independent, Systematic, TopK, WithoutReplacement
+from otspec.schemes import DraftScheme
+from otspec.schemes.catalogue import Builder, named_schemes
 
-Builder = Callable[[FloatArray, int], DraftScheme]
 Drafter = Callable[[FloatArray, int, np.random.Generator], Any]
-
-
-def _independent(q: FloatArray, n: int) -> DraftScheme:
-    if np.shape(q)[:-1] != (n,):
-        raise ProblemError(f"q has shape {np.shape(q)}; independent drafts need a law for each, shape ({n}, V)")
-    return Independent(q)
-
-
-def _hub_pairs(q: FloatArray, n: int) -> DraftScheme:
-    if n != 2:
-        raise ProblemError(f"n is {n}; hub_pairs are pairs, pass n = 2")
-    return HubPairs(q)
-
-
-SCHEMES: dict[str, Builder] = {
-    "iid": IID,
-    "without_replacement": WithoutReplacement,
-    "greedy": Greedy,
-    "top_k": TopK,
-    "systematic": Systematic,
-    "hub_pairs": _hub_pairs,
-    "independent": _independent,
-}
-"""The draft laws by name, each made from q and n."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,13 +137,14 @@ def required(call: Callable[..., Any]) -> list[str]:
 
 
 def _builder(argument: str, value: Any) -> tuple[Builder, str]:
+    known = named_schemes()
     if isinstance(value, str):
-        if value not in SCHEMES:
-            raise ProblemError(f"no draft law {value!r}; known: {', '.join(SCHEMES)}, or pass a function of (q, n)")
-        return SCHEMES[value], value
+        if value not in known:
+            raise ProblemError(f"no draft law {value!r}; known: {', '.join(known)}, or pass a function of (q, n)")
+        return known[value], value
     if callable(value):
         return value, _name(value)
-    raise ProblemError(f"{argument} is {value!r}; pass one of {', '.join(SCHEMES)}, or a function of (q, n)")
+    raise ProblemError(f"{argument} is {value!r}; pass one of {', '.join(known)}, or a function of (q, n)")
 
 
 def _name(call: Any) -> str:

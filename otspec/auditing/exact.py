@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from otspec.auditing import findings as found
+from otspec.auditing.answers import Invalid, Refused
+from otspec.auditing.calls import Rule
 from otspec.auditing.cases import Case
-from otspec.auditing.forms import Invalid, Refused, Rule
 from otspec.auditing.optima import optimum_iid, optimum_of
 from otspec.auditing.report import AuditVerdict, Figures, Finding, Outcome, Progress, Settings, Witness
 from otspec.laws import FloatArray

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from otspec.auditing.answers import Invalid
 from otspec.auditing.cases import Case
-from otspec.auditing.forms import Invalid
 from otspec.auditing.report import Figures, Finding, Witness
 
 

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from otspec.auditing import findings as found
+from otspec.auditing.answers import Invalid, Refused
+from otspec.auditing.calls import BatchedRule, Rule
 from otspec.auditing.cases import Case
 from otspec.auditing.evidence import log_average_and_product
-from otspec.auditing.forms import BatchedRule, Invalid, Refused, Rule
 from otspec.auditing.report import AuditVerdict, Figures, Finding, Outcome, Progress, Settings, Test, Witness
 from otspec.auditing.sampling import TEXT, Sampler
 from otspec.auditing.tally import Tally

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from otspec.auditing.answers import Invalid
+from otspec.auditing.calls import BatchedRule, Rule, start
 from otspec.auditing.cases import Case, Drafter
-from otspec.auditing.forms import BatchedRule, Invalid, Rule, start
 from otspec.laws import IntArray
 
 TEXT = 2

@@ -7,7 +7,6 @@ import json
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -20,8 +19,7 @@ from otspec.decode.methods.catalogue import METHODS, Decode, decoder, lossless, 
 from otspec.decode.metrics import Metrics
 from otspec.decode.models.loading import Models, batch_of
 from otspec.decode.verifiers import JOINT
-from otspec.extras import installed
-from otspec.reporting.machine import processor
+from otspec.reporting.machine import processor, versions
 from otspec.results import SolveError
 
 CHAIN = "/"
@@ -108,7 +106,6 @@ class DecodingBenchmark:
     @property
     def identity(self) -> Mapping[str, object]:
         """What makes records comparable with each other."""
-        packages = ("otspec", "numpy", "scipy", "numba", "torch", "transformers")
         return {
             "target": [self.names[0], fingerprint(self.models.target)],
             "draft": [self.names[1], fingerprint(self.models.draft)],
@@ -123,7 +120,7 @@ class DecodingBenchmark:
             "processor": processor(),
             "threads": torch.get_num_threads(),
             "python": platform.python_version(),
-            "versions": {name: metadata.version(name) for name in packages if installed(name)},
+            "versions": versions("numpy", "scipy", "numba", "torch", "transformers"),
         }
 
 

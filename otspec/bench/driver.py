@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from importlib import metadata
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -19,8 +18,7 @@ from otspec.bench.cells import Cell
 from otspec.bench.records import Record, RunFolder
 from otspec.bench.worker import serve
 from otspec.data import Source, check_positions
-from otspec.extras import installed
-from otspec.reporting.machine import processor
+from otspec.reporting.machine import processor, versions
 
 PREPARATION_S = 300.0
 """Longest wait for what is not charged to a cell: imports, compilation, and figures computed off the clock."""
@@ -47,7 +45,6 @@ class Benchmark:
     @property
     def identity(self) -> Mapping[str, object]:
         """What makes records comparable with each other."""
-        packages = ("otspec", "numpy", "scipy", "numba", "highspy", "igraph", "networkx", "cvxpy")
         return {
             "data": self.source.identity,
             "seed": self.seed,
@@ -55,7 +52,7 @@ class Benchmark:
             "jobs": self.jobs,
             "processor": processor(),
             "python": platform.python_version(),
-            "versions": {name: metadata.version(name) for name in packages if installed(name)},
+            "versions": versions("numpy", "scipy", "numba", "highspy", "igraph", "networkx", "cvxpy"),
         }
 
 

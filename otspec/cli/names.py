@@ -4,7 +4,7 @@ PROFILES = ("llama3", "gemma2", "shipped")
 """`otspec.data.NAMES`."""
 
 SCHEMES = ("iid", "without_replacement", "greedy", "top_k", "systematic", "hub_pairs", "independent")
-"""Draft laws of `otspec.audit`."""
+"""The draft laws of this package, `otspec.schemes.catalogue.OWN`."""
 
 FORMS = ("rng", "uniforms", "law", "torch", "torch_uniforms", "plan")
 """How `otspec.audit` calls a rule."""

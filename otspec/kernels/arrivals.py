@@ -1,4 +1,4 @@
-"""Drawing without replacement as a race of exponential clocks: the quadrature that every law of such drafts rests on.
+"""Drawing without replacement by exponential clocks: the quadrature that every law of such drafts rests on.
 
 Token k arrives at an exponential time of rate q_k; the first n tokens to arrive are n draws without replacement, in
 order.  Let s be the time of the n-th arrival.  The probability that the drafts form a set S is the integral over s of

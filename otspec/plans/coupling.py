@@ -13,7 +13,7 @@ from otspec.problem import Problem
 from otspec.schemes import DraftSets
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Coupling(Figures):
     """Transport between draft sets and tokens, completed by the residual law [thomas2025global, eq. (3)].
 

@@ -17,6 +17,13 @@ class Figures(ABC):
     problem: Problem
     bound: float
 
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__}: {self.problem.vocab} tokens, n = {self.problem.n}, "
+            f"acceptance {self.acceptance:.6g}, gap {self.gap:.1e}, deviation {self.deviation:.1e}; "
+            "draw the output with sample(drafts, rng)>"
+        )
+
     @property
     @abstractmethod
     def acceptance(self) -> float:

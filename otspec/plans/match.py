@@ -11,7 +11,7 @@ from otspec.plans.figures import Figures
 from otspec.problem import Problem
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Match(Figures):
     """Draw the output from p, whatever the drafts, and see whether it is one of them."""
 

@@ -27,7 +27,7 @@ class PickRule(Protocol):
         """Probability of picking each draft, shape (n,) to (n,), summing to 1; repeats of a token share it anyhow."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Pick(Figures):
     """Pick a draft by a rule, verify it against its proposal law g [khisti2025multi; chen2023accelerating].
 

@@ -38,7 +38,7 @@ class SequentialRule(Protocol):
         """Law of the output, shape (V,), if no test is passed."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Sequential(Figures):
     """Test the drafts in turn; put out the first that passes, else a draw from the residual law."""
 
@@ -129,7 +129,7 @@ class _Enumerated(NamedTuple):
     output: FloatArray
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class BiasedPlan(Sequential):
     """A sequential rule on drafts of another law than its own: its figures are enumerated, and the output may be off.
 

@@ -1,1 +1,1 @@
-"""How results are shown and kept: what the commands, the benchmarks and the checks of claims share."""
+"""What is shown to people: tables, pictures, progress; shared by the command, the claims and the benchmarks."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 errors = Console(stderr=True)
-# No markup: what we print holds brackets of its own, as in [key, eq. (1)] or otspec[solvers].
+# No markup: what we print holds brackets of its own, as in [key, eq. (1)] or otspec-toolkit[solvers].
 console = Console(markup=False)
 if not console.is_terminal and "COLUMNS" not in os.environ:
     console = Console(markup=False, width=160)  # a file or a pipe has no width; tables are then drawn whole

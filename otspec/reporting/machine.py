@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import platform
+from importlib import metadata
 from pathlib import Path
+
+from otspec.extras import DISTRIBUTION, installed
 
 
 def processor() -> str:
@@ -14,3 +17,9 @@ def processor() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """Versions of otspec and of those packages that are installed."""
+    found = {name: metadata.version(name) for name in packages if installed(name)}
+    return {"otspec": metadata.version(DISTRIBUTION), **found}

@@ -11,7 +11,7 @@ from otspec.laws import FloatArray, IntArray, as_drafts, draw_from_cumulative, f
 from otspec.schemes.protocol import DraftScheme, Support
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FixedPlusOne(DraftScheme):
     """n - 1 tokens that are always drafted, and one more drawn from a law over the others.
 

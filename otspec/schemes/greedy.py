@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from otspec.laws import FloatArray, as_count, as_distinct_law, likeliest
+from otspec.laws import ArrayLike, as_count, as_distinct_law, likeliest
 from otspec.schemes.fixed_plus_one import FixedPlusOne
 
 
@@ -26,7 +26,7 @@ class Greedy(FixedPlusOne):
         If q is no law, n is no positive integer, or fewer than n tokens have a probability above 0.
     """
 
-    def __init__(self, q: FloatArray, n: int) -> None:
+    def __init__(self, q: ArrayLike, n: int) -> None:
         n = as_count("n", n)
         law = as_distinct_law("q", q, n)
         fixed = likeliest(law, n - 1)

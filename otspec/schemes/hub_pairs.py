@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from otspec.laws import FloatArray, IntArray, as_drafts, as_law, draw_from_cumulative
+from otspec.laws import ArrayLike, FloatArray, IntArray, as_drafts, as_law, draw_from_cumulative
 from otspec.schemes.protocol import DraftScheme, Support
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False, repr=False)
 class HubPairs(DraftScheme):
     """Two drafts, one of which is always the *hub*, the likeliest token of q [sun2024spechub].
 
@@ -32,11 +32,12 @@ class HubPairs(DraftScheme):
     """
 
     q: FloatArray
-    n: int = field(init=False, default=2)
-    vocab: int = field(init=False)
+    n: int
+    vocab: int
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "q", as_law("q", self.q))
+    def __init__(self, q: ArrayLike) -> None:
+        object.__setattr__(self, "q", as_law("q", q))
+        object.__setattr__(self, "n", 2)
         object.__setattr__(self, "vocab", self.q.size)
 
     @cached_property

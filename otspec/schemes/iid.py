@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from otspec.jit import jit
-from otspec.laws import FloatArray, IntArray, as_count, as_drafts, as_law, draw_from_cumulative, falling_ratio
+from otspec.laws import (
+    ArrayLike,
+    FloatArray,
+    IntArray,
+    as_count,
+    as_drafts,
+    as_law,
+    draw_from_cumulative,
+    falling_ratio,
+)
 from otspec.schemes.draft_sets import PAD, DraftSets
 from otspec.schemes.protocol import DraftScheme, Support
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False, repr=False)
 class IID(DraftScheme):
     """n i.i.d. drafts from q [sun2023spectr].
 
@@ -34,11 +43,11 @@ class IID(DraftScheme):
 
     q: FloatArray
     n: int
-    vocab: int = field(init=False)
+    vocab: int
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "q", as_law("q", self.q))
-        object.__setattr__(self, "n", as_count("n", self.n))
+    def __init__(self, q: ArrayLike, n: int) -> None:
+        object.__setattr__(self, "q", as_law("q", q))
+        object.__setattr__(self, "n", as_count("n", n))
         object.__setattr__(self, "vocab", self.q.size)
 
     @cached_property

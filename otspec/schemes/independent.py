@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from otspec.errors import ProblemError
 from otspec.jit import jit
-from otspec.laws import FloatArray, IntArray, as_drafts, as_float64, as_law, draw_from_cumulative
+from otspec.laws import ArrayLike, FloatArray, IntArray, as_drafts, as_float64, as_law, draw_from_cumulative
 from otspec.schemes.protocol import DraftScheme, Support
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False, repr=False)
 class Independent(DraftScheme):
     """n independent drafts, draft l from its own law q_l [thomas2025global, Table 5, "distinct drafts"].
 
@@ -34,18 +34,18 @@ class Independent(DraftScheme):
     """
 
     qs: FloatArray
-    n: int = field(init=False)
-    vocab: int = field(init=False)
+    n: int
+    vocab: int
 
-    def __post_init__(self) -> None:
-        qs = as_float64("qs", self.qs)
-        if qs.ndim != 2 or qs.shape[0] == 0:
-            raise ProblemError(f"qs has shape {qs.shape}; n laws over V tokens have shape (n, V), n >= 1")
-        qs = np.stack([as_law(f"qs[{draft}]", law) for draft, law in enumerate(qs)])
-        qs.flags.writeable = False
-        object.__setattr__(self, "qs", qs)
-        object.__setattr__(self, "n", qs.shape[0])
-        object.__setattr__(self, "vocab", qs.shape[1])
+    def __init__(self, qs: ArrayLike) -> None:
+        rows = as_float64("qs", qs)
+        if rows.ndim != 2 or rows.shape[0] == 0:
+            raise ProblemError(f"qs has shape {rows.shape}; n laws over V tokens have shape (n, V), n >= 1")
+        laws = np.stack([as_law(f"qs[{draft}]", law) for draft, law in enumerate(rows)])
+        laws.flags.writeable = False
+        object.__setattr__(self, "qs", laws)
+        object.__setattr__(self, "n", laws.shape[0])
+        object.__setattr__(self, "vocab", laws.shape[1])
 
     @cached_property
     def _cumulative(self) -> FloatArray:

@@ -44,6 +44,10 @@ class DraftScheme(Protocol):
     vocab: int
     """Number of tokens V, >= 1."""
 
+    def __repr__(self) -> str:
+        kind = type(self).__name__
+        return f"<{kind}: n = {self.n} of {self.reachable().size} tokens, V = {self.vocab}; draw with sample(rng)>"
+
     @abstractmethod
     def sample(self, rng: np.random.Generator, size: int | None = None) -> IntArray:
         """Draw one tuple of drafts, shape (n,), or `size` of them, shape (size, n)."""

@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from otspec.errors import ProblemError
-from otspec.laws import FloatArray, IntArray, as_count, as_distinct_law, as_drafts, likeliest, sum_by
+from otspec.laws import ArrayLike, FloatArray, IntArray, as_count, as_distinct_law, as_drafts, likeliest, sum_by
 from otspec.schemes.protocol import DraftScheme, Support
 from otspec.tolerances import FULL_TURN_TOL
 
@@ -19,7 +19,7 @@ MAX_TURNS = 1023
 """So that positions in ticks fit into 64 bits."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CircularArcs(DraftScheme):
     """Tokens laid end to end around a circle, as many turns as there are drafts: one uniform point picks them all.
 
@@ -174,7 +174,7 @@ class Systematic(CircularArcs):
         If q is no law, n is out of range, or fewer than n tokens have a probability above 0.
     """
 
-    def __init__(self, q: FloatArray, n: int) -> None:
+    def __init__(self, q: ArrayLike, n: int) -> None:
         n = as_count("n", n)
         law = as_distinct_law("q", q, n)
         if n > MAX_TURNS:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from otspec.errors import ProblemError
-from otspec.laws import FloatArray, IntArray, as_count, as_drafts, as_law, draw_from_cumulative, sum_by
+from otspec.laws import ArrayLike, FloatArray, IntArray, as_count, as_drafts, as_law, draw_from_cumulative, sum_by
 from otspec.schemes.draft_sets import DraftSets
 from otspec.schemes.protocol import DraftScheme, Support
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False, repr=False)
 class Table(DraftScheme):
     """Drafts drawn from a table of tuples: any correlated law, a recorded one, or a counterexample.
 
@@ -36,30 +36,30 @@ class Table(DraftScheme):
     drafts: IntArray
     probabilities: FloatArray
     vocab: int
-    n: int = field(init=False)
+    n: int
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "vocab", as_count("vocab", self.vocab))
+    def __init__(self, drafts: ArrayLike, probabilities: ArrayLike, vocab: int) -> None:
+        vocab = as_count("vocab", vocab)
         try:
-            shape = np.shape(self.drafts)
+            shape = np.shape(drafts)
         except ValueError as error:
             raise ProblemError(f"drafts are ragged; every tuple has the same number of tokens ({error})") from error
         if len(shape) != 2 or 0 in shape:
             raise ProblemError(
                 f"drafts have shape {shape}; a table of m tuples of n tokens has shape (m, n), m, n >= 1"
             )
-        drafts = as_drafts(self.drafts, shape[1], self.vocab)
-        probabilities = as_law("probabilities", self.probabilities)
-        if len(drafts) != probabilities.size:
-            raise ProblemError(f"{len(drafts)} tuples of drafts have {probabilities.size} probabilities; give one each")
-        order = np.lexsort(drafts.T[::-1])
-        repeats = (np.diff(drafts[order], axis=0) == 0).all(axis=1)
+        tuples, law = as_drafts(drafts, shape[1], vocab), as_law("probabilities", probabilities)
+        if len(tuples) != law.size:
+            raise ProblemError(f"{len(tuples)} tuples of drafts have {law.size} probabilities; give one each")
+        order = np.lexsort(tuples.T[::-1])
+        repeats = (np.diff(tuples[order], axis=0) == 0).all(axis=1)
         if repeats.any():
-            repeated = drafts[order][int(repeats.argmax())].tolist()
-            raise ProblemError(f"the tuple {repeated} stands twice in the table; add its probabilities up")
-        drafts.flags.writeable = False
-        object.__setattr__(self, "drafts", drafts)
-        object.__setattr__(self, "probabilities", probabilities)
+            repeated = tuples[order][int(repeats.argmax())].tolist()
+            raise ProblemError(f"the tuple {repeated} appears twice in the table; add its probabilities up")
+        tuples.flags.writeable = False
+        object.__setattr__(self, "drafts", tuples)
+        object.__setattr__(self, "probabilities", law)
+        object.__setattr__(self, "vocab", vocab)
         object.__setattr__(self, "n", shape[1])
 
     @cached_property

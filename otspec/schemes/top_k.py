@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from otspec.laws import FloatArray, as_count, as_distinct_law, likeliest
+from otspec.laws import ArrayLike, as_count, as_distinct_law, likeliest
 from otspec.schemes.fixed_plus_one import FixedPlusOne
 
 
@@ -27,7 +27,7 @@ class TopK(FixedPlusOne):
         If q is no law, n is no positive integer, or fewer than n tokens have a probability above 0.
     """
 
-    def __init__(self, q: FloatArray, n: int) -> None:
+    def __init__(self, q: ArrayLike, n: int) -> None:
         n = as_count("n", n)
         law = as_distinct_law("q", q, n)
         tokens = likeliest(law, n)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from otspec.errors import ProblemError
 from otspec.jit import jit
 from otspec.kernels.arrivals import Nodes, chain
-from otspec.laws import BoolArray, FloatArray, IntArray, as_count, as_drafts, as_law
+from otspec.laws import ArrayLike, BoolArray, FloatArray, IntArray, as_count, as_drafts, as_law
 from otspec.schemes.draft_sets import DraftSets
 from otspec.schemes.protocol import DraftScheme, Support
 
@@ -20,7 +20,7 @@ CHUNK = 1 << 20
 """Random numbers that `sample` holds at once."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False, repr=False)
 class WithoutReplacement(DraftScheme):
     """n drafts from q without replacement: P(w) = prod over i of q(w_i) / (1 - q(w_1) - ... - q(w_(i-1))).
 
@@ -41,11 +41,11 @@ class WithoutReplacement(DraftScheme):
 
     q: FloatArray
     n: int
-    vocab: int = field(init=False)
+    vocab: int
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "q", as_law("q", self.q))
-        object.__setattr__(self, "n", as_count("n", self.n))
+    def __init__(self, q: ArrayLike, n: int) -> None:
+        object.__setattr__(self, "q", as_law("q", q))
+        object.__setattr__(self, "n", as_count("n", n))
         object.__setattr__(self, "vocab", self.q.size)
         possible = int(np.count_nonzero(self.q))
         if possible < self.n:

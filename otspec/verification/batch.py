@@ -19,7 +19,7 @@ from otspec.verification.compiled import solve_rows
 from otspec.verification.floats import as_floats
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Batch:
     """The optimal plans of B positions, kept as arrays; ``batch.plan(b)`` is one of them."""
 
@@ -36,6 +36,10 @@ class Batch:
     """Arrays of shape (B, ...), each row filled as `sizes` says."""
     sizes: IntArray
     """Shape (B, 3): `otspec.kernels.interval.lottery.Sizes` of each position."""
+
+    def __repr__(self) -> str:
+        figures = f", mean acceptance {self.acceptance.mean():.6g}" if len(self) else ""
+        return f"<Batch: {len(self)} positions of {self.P.shape[1]} tokens, n = {self.n}{figures}; see plan(b)>"
 
     def __len__(self) -> int:
         return self.acceptance.size

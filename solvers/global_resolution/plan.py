@@ -44,7 +44,7 @@ class Solved:
         return value_and_rows(*self.system.sets(size), self.system.slack, self.alpha[:size])[1]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Resolution(Figures):
     """Verification by two softmax rules [thomas2025global, eq. (14), (17), (18)].
 

@@ -1,7 +1,7 @@
-"""Picking a draft by a race of exponential clocks: one weight per token, and the law of the winner by quadrature.
+"""Luce's choice among the drafts: one weight per token, and the law of the pick by quadrature.
 
-Draft w_l wins with probability W(w_l) / sum over m of W(w_m).  For independent drafts that is a race of clocks with
-rates W, so the winner has the law
+Draft w_l is picked with probability W(w_l) / sum over m of W(w_m) [luce1959individual], as the first of exponential
+clocks with rates W would be.  For independent drafts the pick has therefore the law
 
     g_i = W_i * integral over t > 0 of exp(-t W_i) * sum over l of q_l,i * prod over m /= l of phi_m(t) dt,
     phi_m(t) = sum over j of q_m,j exp(-t W_j),

@@ -27,7 +27,7 @@ ROUND = 10
 @register("luce", formerly="race")
 @dataclass(frozen=True)
 class Luce(SolverBase):
-    """Softmax weights without truncation: any number of independent drafts, each from its own law or all from one.
+    """Luce's choice rule, a softmax, without truncation: one weight per token, for drafts from one law or many.
 
     The pick is drawn with odds in proportion to one weight per token, as in the systems of [thomas2025global, section
     6]; but both systems are solved at once, in a box of log weights, and by a quadrature in place of sums over tuples.

@@ -1,4 +1,4 @@
-"""Fitting the release probabilities of one block: a fixed point on a small copy, then exact sweeps."""
+"""Fitting the release probabilities of one block: a fixed point on a small copy, then the exact law."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from otspec.jit import jit
 from otspec.kernels.arrivals import Nodes
 from otspec.laws import BoolArray, FloatArray, IntArray
-from otspec.solvers.release.values import Race, release, start_race, staying_worth
+from otspec.solvers.release.values import Arrivals, release, start_arrivals, staying_worth
 
 WHOLE = 40
 """Blocks of at most so many tokens are not merged."""
@@ -70,7 +70,7 @@ def fit_block(
     """
     start, end = block.start, block.stop
     rule = dirichlet_rule(n) if end < q.size else (np.ones(1), np.array([1.0 / n]))
-    race = start_race(q, heavy, start, end, nodes, *rule)
+    arrivals = start_arrivals(q, heavy, start, end, nodes, *rule)
     released, gained = np.empty(end - start), np.empty(end - start)
     small_nodes = nodes if tol < EXACT_BELOW else Nodes.of(q, n, 1 if n < 5 else 2, COARSE_TAIL)
     group = np.arange(end - start)
@@ -79,7 +79,7 @@ def fit_block(
     first = np.flatnonzero(np.diff(group, prepend=-1))
     small_q = np.concatenate((q[:start], np.add.reduceat(q[block], first), q[end:]))
     small_heavy = np.concatenate((heavy[:start], heavy[block][first], heavy[end:]))
-    small = start_race(small_q, small_heavy, start, start + first.size, small_nodes, *rule)
+    small = start_arrivals(small_q, small_heavy, start, start + first.size, small_nodes, *rule)
     mass, small_p, small_owed = (np.add.reduceat(values, first) for values in (q[block], p, owed))
     factor = np.ones(first.size)
     small_released, small_worth = np.empty(first.size), np.empty(first.size)
@@ -87,7 +87,7 @@ def fit_block(
     least = np.inf
     for _ in range(ROUNDS):
         fixed_point(small, small_p, small_owed, factor, 0.25 * tol, small_released, small_worth)
-        law = resweep(race, owed, q[block] * (small_worth / mass)[group], released, gained)
+        law = law_after_release(arrivals, owed, q[block] * (small_worth / mass)[group], released, gained)
         lost = float(np.maximum(np.minimum(p, owed) - law, 0.0).sum())
         if lost < least:
             best, least = Fit(released.copy(), law), lost
@@ -132,17 +132,19 @@ def merge(q: FloatArray, heavy: BoolArray, p: FloatArray, grain: float) -> IntAr
 
 
 @jit
-def resweep(race: Race, owed: FloatArray, worth: FloatArray, released: FloatArray, gained: FloatArray) -> FloatArray:
+def law_after_release(
+    arrivals: Arrivals, owed: FloatArray, worth: FloatArray, released: FloatArray, gained: FloatArray
+) -> FloatArray:
     """Release with that worth, and return the law of the pick that comes of it, whatever the worth really is."""
-    release(race, owed, worth, released, gained)
+    release(arrivals, owed, worth, released, gained)
     true_worth = np.empty(owed.size)
-    staying_worth(race, released, true_worth)
+    staying_worth(arrivals, released, true_worth)
     return gained + (1.0 - released) * true_worth
 
 
 @jit
 def fixed_point(
-    race: Race,
+    arrivals: Arrivals,
     p: FloatArray,
     owed: FloatArray,
     factor: FloatArray,
@@ -157,7 +159,7 @@ def fixed_point(
     """
     k = owed.size
     released, gained, worth, found = np.zeros(k), np.empty(k), np.empty(k), np.empty(k)
-    staying_worth(race, released, worth)
+    staying_worth(arrivals, released, worth)
     total = worth.sum()
     owed = owed * (total / owed.sum())
     p = p * (total / owed.sum())
@@ -165,8 +167,8 @@ def fixed_point(
     last_guess, last_step = np.zeros(k), np.zeros(k)
     least, since = np.inf, 0
     for number in range(MAX_STEPS):
-        release(race, owed, np.exp(guess), released, gained)
-        staying_worth(race, released, found)
+        release(arrivals, owed, np.exp(guess), released, gained)
+        staying_worth(arrivals, released, found)
         found *= factor
         lost = 0.0
         for j in range(k):

@@ -1,4 +1,4 @@
-"""Picking a draft by release probabilities, and by a lottery over such a rule and priority orders."""
+"""Picking a draft by release probabilities, and by a mixture of such a rule and priority orders."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ReleaseRule:
         Raises
         ------
         ProblemError
-            If a draft has probability 0, or stands twice.
+            If a draft has probability 0, or appears twice.
         """
         ranks = self._rank[drafts]
         if ranks.min() < 0:

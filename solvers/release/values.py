@@ -1,7 +1,7 @@
-"""Sweeps over a block of tokens: what a token is worth to the rule, given how likely the others are to stay in it.
+"""What each token of a block is worth to the rule, given how likely the others are to stay in it.
 
 The *value* of token j is P(j is drafted, and every other draft stays), where a token of the block stays with a
-probability of its own, tokens of later blocks stay, and tokens of earlier blocks do not.  By the race of
+probability of its own, tokens of later blocks stay, and tokens of earlier blocks do not.  By the clocks of
 `otspec.kernels.arrivals` it is an integral of polynomials over the tokens before j times those over the tokens after j,
 so one pass in each direction gives all values.
 """
@@ -36,7 +36,7 @@ class Tokens(NamedTuple):
     arrives."""
 
 
-class Race(NamedTuple):
+class Arrivals(NamedTuple):
     """A block and what surrounds it."""
 
     tokens: Tokens
@@ -54,10 +54,10 @@ class Race(NamedTuple):
 
 
 @jit
-def start_race(
+def start_arrivals(
     q: FloatArray, heavy: BoolArray, start: int, end: int, nodes: Nodes, thetas: FloatArray, theta_weights: FloatArray
-) -> Race:
-    """The race of the block of tokens start to end, q and heavy being those of all tokens in order of priority."""
+) -> Arrivals:
+    """The arrivals in the block of tokens start to end, q and heavy being those of all tokens in order of priority."""
     k, count, n = end - start, nodes.times.size, int(heavy.sum()) + 1
     arrived, waiting = np.empty((k, count)), np.empty((k, count))
     for j in range(k):
@@ -80,7 +80,7 @@ def start_race(
             admit(q[i] / UNIT, x, 1.0, n, below)
     corners, chunk = np.empty(((k - 1) // CHUNK + 1, below.size)), np.empty((CHUNK, below.size))
     tokens = Tokens(q[start:end] / UNIT, heavy[start:end], arrived, waiting, no_tokens(weights, n))
-    return Race(tokens, below, n, thetas, theta_weights, corners, chunk)
+    return Arrivals(tokens, below, n, thetas, theta_weights, corners, chunk)
 
 
 @jit_of_sums
@@ -164,7 +164,7 @@ def copy(source: FloatArray, target: FloatArray) -> None:
 
 
 @jit
-def release(race: Race, owed: FloatArray, worth: FloatArray, released: FloatArray, gained: FloatArray) -> None:
+def release(arrivals: Arrivals, owed: FloatArray, worth: FloatArray, released: FloatArray, gained: FloatArray) -> None:
     """Release tokens in order of priority, each as far as it needs to get what it is owed.
 
     Before its turn a token stays.  Released with probability x, token j gains x times its value, whatever x, and keeps
@@ -177,8 +177,8 @@ def release(race: Race, owed: FloatArray, worth: FloatArray, released: FloatArra
     released, gained : ndarray, shape (k,)
         Filled in: the probabilities x, and x times the value.
     """
-    k, tokens, n, corners, chunk = owed.size, race.tokens, race.n, race.corners, race.chunk
-    after = race.below.copy()
+    k, tokens, n, corners, chunk = owed.size, arrivals.tokens, arrivals.n, arrivals.corners, arrivals.chunk
+    after = arrivals.below.copy()
     for j in range(k - 1, -1, -1):
         if (j + 1) % CHUNK == 0 or j == k - 1:
             corners[j // CHUNK] = after
@@ -201,18 +201,18 @@ def release(race: Race, owed: FloatArray, worth: FloatArray, released: FloatArra
 
 
 @jit
-def staying_worth(race: Race, released: FloatArray, worth: FloatArray) -> None:
+def staying_worth(arrivals: Arrivals, released: FloatArray, worth: FloatArray) -> None:
     """Fill in what staying to the end is worth: P(drafted, all drafts of the block stay, and the draw falls on it)."""
-    k, tokens, n, corners, chunk = released.size, race.tokens, race.n, race.corners, race.chunk
+    k, tokens, n, corners, chunk = released.size, arrivals.tokens, arrivals.n, arrivals.corners, arrivals.chunk
     worth[:] = 0.0
-    for t in range(race.thetas.size):
-        theta = race.thetas[t]
+    for t in range(arrivals.thetas.size):
+        theta = arrivals.thetas[t]
         before = tokens.nothing.copy()
         for j in range(k):
             if j % CHUNK == 0:
                 corners[j // CHUNK] = before
             stay(tokens, j, theta * (1.0 - released[j]), n, before)
-        after = race.below.copy()
+        after = arrivals.below.copy()
         for start in range((k - 1) // CHUNK * CHUNK, -1, -CHUNK):
             size = min(CHUNK, k - start)
             chunk[0] = corners[start // CHUNK]
@@ -222,4 +222,4 @@ def staying_worth(race: Race, released: FloatArray, worth: FloatArray) -> None:
             for c in range(size - 1, -1, -1):
                 j = start + c
                 chance = theta * (1.0 - released[j])
-                worth[j] += race.theta_weights[t] * value_and_stay(tokens, j, chance, n, chunk[c], after)
+                worth[j] += arrivals.theta_weights[t] * value_and_stay(tokens, j, chance, n, chunk[c], after)

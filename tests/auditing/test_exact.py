@@ -9,7 +9,7 @@ import otspec
 from benchmarks import decoder_rules as rules
 from benchmarks.decoder_rules import BIASED, LOSSLESS, Law, as_law
 from otspec import IID, AuditVerdict, Problem, WithoutReplacement
-from otspec.auditing.cases import SCHEMES
+from otspec.schemes.catalogue import OWN as SCHEMES
 from otspec.solvers import RRS, RSD
 from tests.oracles import Floats, Ints
 
@@ -149,7 +149,7 @@ def nan_where_nothing_is_left(p: Floats, q: Floats, drafts: Ints) -> Floats:
         (lambda p, q, drafts: p[:-1], "returns an array of shape (1,), not a law of shape (2,)"),
         (lambda p, q, drafts: p / 2, "returns a law that sums to 0.5"),
         (lambda p, q, drafts: 2 * p - np.roll(p, 1), "below 0"),
-        (lambda p, q, drafts: "p", "returns 'p', no law"),
+        (lambda p, q, drafts: "p", "returns 'p', which is not a law"),
         (lambda p, q, drafts: q[len(q)], "raises IndexError"),
     ],
 )

@@ -107,9 +107,9 @@ def test_a_rule_may_say_which_draft_it_accepted() -> None:
     [
         (lambda p, drafts: p.size, "token ids run from 0 to"),
         (lambda p, drafts: -1, "returns token -1"),
-        (lambda p, drafts: float(drafts[0]), "which is no token id"),
-        (lambda p, drafts: None, "returns None, which is no token id"),
-        (lambda p, drafts: drafts[:2], "which is no token id"),
+        (lambda p, drafts: float(drafts[0]), "which is not a token id"),
+        (lambda p, drafts: None, "returns None, which is not a token id"),
+        (lambda p, drafts: drafts[:2], "which is not a token id"),
         (lambda p, drafts: (int(drafts[0]), 3), "accepted draft 3; drafts are 0 to 2, or -1"),
         (lambda p, drafts: (int((drafts[0] + 1) % p.size), 0), "says that it accepted draft 0, token"),
     ],

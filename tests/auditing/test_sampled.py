@@ -12,8 +12,9 @@ from benchmarks import decoder_rules as rules
 from benchmarks.decoder_rules import BIASED, LOSSLESS, as_law, as_sampler
 from otspec import AuditVerdict
 from otspec.auditing import instances
+from otspec.auditing.calls import Rule
 from otspec.auditing.cases import Case, Drafting
-from otspec.auditing.forms import Form, Rule
+from otspec.auditing.forms import Form
 from otspec.auditing.report import Outcome, Settings, no_progress
 from otspec.auditing.sampled import sample_all
 from otspec.auditing.sampling import TEXT, Texts

@@ -113,7 +113,7 @@ def test_the_grid_checks_its_solvers_first(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(UnknownSolver, match="no solver 'lp2'"):
         grid([10], [2], ["lp2"])
     monkeypatch.setattr("otspec.extras.installed", lambda package: False)
-    with pytest.raises(MissingExtra, match=r'lp needs highspy: pip install "otspec\[solvers\]"'):
+    with pytest.raises(MissingExtra, match=r'lp needs highspy: pip install "otspec-toolkit\[solvers\]"'):
         grid([10], [2], ["lp"])
 
 

@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from otspec.auditing.cases import SCHEMES
 from otspec.auditing.forms import Form
 from otspec.auditing.report import AuditVerdict
 from otspec.cli import names
 from otspec.cli.audit import EXIT
 from otspec.data import NAMES
+from otspec.schemes.catalogue import OWN
 
 COMMANDS = ("", "solve", "bench", "bench decode", "audit", "solvers", "generate", "verify", "decode")
 HEAVY = (
@@ -45,7 +45,7 @@ def test_help_and_version_load_nothing_that_computes() -> None:
 
 def test_help_lists_the_names_that_there_are() -> None:
     assert names.PROFILES == NAMES
-    assert tuple(SCHEMES) == names.SCHEMES
+    assert tuple(OWN) == names.SCHEMES
     assert tuple(Form) == names.FORMS
     assert EXIT.keys() == set(AuditVerdict)
 

@@ -11,7 +11,7 @@ from otspec.plans import Pick, PickRule
 from otspec.solvers import Release
 from otspec.solvers.release.fit import dirichlet_rule, merge
 from otspec.solvers.release.rule import Mixture, ReleaseRule
-from otspec.solvers.release.values import release, start_race, staying_worth
+from otspec.solvers.release.values import release, start_arrivals, staying_worth
 from tests.instances import P4, Q4, SMALL, Instance, peaked_problem
 from tests.oracles import Floats, enumerate_plan, optimal_acceptance
 
@@ -57,10 +57,10 @@ def test_any_release_probabilities_give_the_law_that_the_sweeps_say(n: int) -> N
     scheme = WithoutReplacement(q, n)
     problem = Problem(np.full(7, 1 / 7), scheme)
     order = np.arange(7)
-    race = start_race(scheme.q, scheme.heavy, 2, 6, scheme.nodes, *dirichlet_rule(n))
+    arrivals = start_arrivals(scheme.q, scheme.heavy, 2, 6, scheme.nodes, *dirichlet_rule(n))
     released, gained, worth = np.empty(4), np.empty(4), np.empty(4)
-    release(race, rng.dirichlet(np.ones(4)) * 0.7, rng.dirichlet(np.ones(4)) * 0.2, released, gained)
-    staying_worth(race, released, worth)
+    release(arrivals, rng.dirichlet(np.ones(4)) * 0.7, rng.dirichlet(np.ones(4)) * 0.2, released, gained)
+    staying_worth(arrivals, released, worth)
     law = scheme.priority_law(order)
     law[2:6] = gained + (1 - released) * worth
     rule = ReleaseRule(order, np.array([0, 1, 2, 6]), np.r_[1.0, 1.0, released, 1.0], law, 7)
@@ -97,10 +97,10 @@ def test_the_law_agrees_with_a_finer_grid(n: int) -> None:
     number = int((ends - rule.starts).argmax())
     start, end = int(rule.starts[number]), int(ends[number])
     assert rule.released[start:end].min() < 1
-    race = start_race(q, heavy, start, end, fine, *dirichlet_rule(n))
+    arrivals = start_arrivals(q, heavy, start, end, fine, *dirichlet_rule(n))
     released, gained, worth = np.empty(end - start), np.empty(end - start), np.empty(end - start)
-    staying_worth(race, rule.released[start:end], worth)
-    release(race, rule.law[start:end], worth, released, gained)  # solves for the probabilities that give the law
+    staying_worth(arrivals, rule.released[start:end], worth)
+    release(arrivals, rule.law[start:end], worth, released, gained)  # solves for the probabilities that give the law
     value = np.divide(gained, released, out=np.zeros(end - start), where=released > 0)
     law = rule.released[start:end] * value + (1 - rule.released[start:end]) * worth
     assert np.abs(law - rule.law[start:end]).sum() <= 1e-11

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from otspec.auditing import instances as families
+from otspec.auditing.calls import BatchedRule, Rule, rule_of
 from otspec.auditing.cases import Drafting
 from otspec.auditing.exact import MAX_TUPLES, enumerable, enumerate_all
-from otspec.auditing.forms import BatchedRule, Rule, rule_of
 from otspec.auditing.report import Audit, Progress, Settings, no_progress
 from otspec.auditing.sampled import sample_all
 from otspec.auditing.sampling import InBatches, OneByOne, Sampler

@@ -1,0 +1,52 @@
+"""What is built from a checkout: every package, from real folders."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = {"otspec": "otspec", "solvers": "otspec.solvers", "proofs_check": "otspec.proofs_check"}
+"""The folders that hold the package, and what they are called once installed."""
+
+LINKS = ("otspec", "solvers"), ("otspec", "proofs_check")
+
+
+@pytest.fixture(scope="module")
+def settings() -> dict[str, object]:
+    """The settings of setuptools in pyproject.toml."""
+    found: dict[str, object] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    return found
+
+
+def test_every_package_is_listed_once(settings: dict[str, object]) -> None:
+    there = {
+        ".".join((name, *init.parent.relative_to(ROOT / folder).parts))
+        for folder, name in FOLDERS.items()
+        for init in (ROOT / folder).glob("**/__init__.py")
+        if init.relative_to(ROOT).parts[:2] not in LINKS
+    }
+    listed = settings["packages"]
+    assert isinstance(listed, list)
+    assert sorted(listed) == sorted(there)
+
+
+def test_no_folder_of_code_lacks_an_init_file() -> None:
+    for folder in FOLDERS:
+        for module in (ROOT / folder).glob("**/*.py"):
+            assert (module.parent / "__init__.py").exists(), f"{module.parent} would be left out of the wheel"
+
+
+def test_the_packages_lie_where_they_are_said_to(settings: dict[str, object]) -> None:
+    assert settings["package-dir"] == {name: folder for folder, name in FOLDERS.items()}
+
+
+def test_one_module_each_whatever_it_is_reached_by() -> None:
+    names = "otspec.solvers.lp", "otspec.proofs_check.claim"
+    code = f"import sys, {', '.join(names)}; print(*(name for name in sys.modules if name.endswith(('.lp', '.claim'))))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert found.stdout.split() == list(names)

@@ -1,0 +1,116 @@
+"""Solvers and draft laws of other packages: by entry point, and by module and class."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import otspec
+from otspec.catalogue import get
+
+SOLVER = '''
+from dataclasses import dataclass
+
+from otspec.certificate import upper_bound
+from otspec.plans import Match
+from otspec.solver import Solution
+from otspec.solvers.base import SolverBase
+
+
+@dataclass(frozen=True)
+class FromTarget(SolverBase):
+    """Draw from p, and see whether the token was drafted."""
+
+    tol: float = 1e-9
+    exact = False
+
+    def __call__(self, problem):
+        return Solution(Match(problem, problem.scheme.inclusion(), upper_bound(problem)), {})
+
+
+def reversed_law(q, n):
+    """I.i.d. drafts from q read backwards."""
+    from otspec import IID
+
+    return IID(q[::-1], n)
+
+
+class Unfinished:
+    """Not a solver."""
+'''
+
+SHOWN = """
+import sys, warnings
+import numpy as np
+import otspec
+
+problem = otspec.Problem([0.6, 0.3, 0.1], otspec.IID([0.2, 0.3, 0.5], 2))
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    result = otspec.solve(problem, "from_target")
+assert result.success
+assert np.isclose(result.plan.acceptance, 0.6 * 0.36 + 0.3 * 0.51 + 0.1 * 0.75)
+assert "from_target" in {info.name for info in otspec.available()}
+assert otspec.audit("from_target", scheme="reversed", n=2).verdict is otspec.AuditVerdict.LOSSLESS
+print(*(warning.message for warning in caught), sep="\\n")
+"""
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    """A folder on the path of Python with an installed package of somebody else's."""
+    (tmp_path / "others.py").write_text(SOLVER)
+    metadata = tmp_path / "others-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: others\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(
+        "[otspec.solvers]\nfrom_target = others:FromTarget\nunfinished = others:Unfinished\n"
+        "absent = others:Absent\nlp = others:FromTarget\n"
+        "[otspec.schemes]\nreversed = others:reversed_law\n"
+    )
+    return tmp_path
+
+
+def test_entry_points_bring_solvers_and_draft_laws(installed: Path) -> None:
+    shown = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(installed)!r})\n{SHOWN}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert "'unfinished' of another package is ignored: Unfinished is not a dataclass" in shown.stdout
+    assert "'absent' of others, in otspec.solvers, is ignored: AttributeError" in shown.stdout
+    assert "'lp' of others, in otspec.solvers, is ignored: the name is taken" in shown.stdout
+
+
+def test_a_class_is_run_without_being_registered(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(installed)
+    solver = get("others:FromTarget:tol=1e-6")
+    assert solver.name == "others:FromTarget"
+    assert solver.tol == 1e-6
+    problem = otspec.Problem([0.6, 0.3, 0.1], otspec.IID([0.2, 0.3, 0.5], 2))
+    assert otspec.solve(problem, "others:FromTarget").success
+
+
+@pytest.mark.parametrize(
+    ("spelling", "message"),
+    [
+        ("nobody.has.this:Solver", "nobody.has.this:Solver cannot be imported as package.module:Class"),
+        ("otspec.solvers.lp:Missing", "cannot be imported"),
+        ("otspec.problem:Problem", "is not a solver: Problem lacks exact"),
+        ("otspec.solvers.lp:LP:form=round", "no form 'round'"),
+    ],
+)
+def test_what_is_not_a_solver_is_refused(spelling: str, message: str) -> None:
+    with pytest.raises(otspec.UnknownSolver, match=message):
+        get(spelling)
+
+
+@pytest.mark.parametrize(("former", "name"), [("race", "luce"), ("layered", "release"), ("sweep", "earliest_deadline")])
+def test_a_former_name_is_understood_with_a_warning(former: str, name: str) -> None:
+    with pytest.warns(FutureWarning, match=f"the solver '{former}' is now called '{name}'"):
+        assert get(former) == get(name)

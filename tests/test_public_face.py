@@ -1,0 +1,120 @@
+"""`import otspec` as a user meets it: what can be reached, what it prints, what survives a pickle."""
+
+from __future__ import annotations
+
+import pickle
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import otspec
+from otspec.solver import REGISTRY
+from tests.instances import P4, Q4
+
+SCHEMES = [
+    otspec.IID(Q4, 2),
+    otspec.Independent(np.stack((P4, Q4))),
+    otspec.WithoutReplacement(Q4, 2),
+    otspec.Greedy(Q4, 2),
+    otspec.TopK(Q4, 2),
+    otspec.Systematic(Q4, 2),
+    otspec.HubPairs(Q4),
+    otspec.Table([[0, 1], [2, 2]], [0.5, 0.5], 4),
+]
+
+
+def loaded_after(code: str) -> set[str]:
+    """The modules that a new Python has loaded after running some code."""
+    shown = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys\nprint(*sys.modules)"], capture_output=True, text=True, check=True
+    )
+    return set(shown.stdout.split())
+
+
+def test_importing_the_package_loads_none_of_it() -> None:
+    loaded = loaded_after("import otspec")
+    assert not loaded & {"numpy", "numba", "scipy", "torch"}
+    assert [name for name in loaded if name.startswith("otspec.")] == []
+
+
+def test_every_public_name_is_there_and_listed() -> None:
+    for name in otspec.__all__:
+        assert getattr(otspec, name) is not None, name
+        assert name in dir(otspec), name
+    for name in ("decode", "generate", "proofs_check"):  # `from otspec import *` leaves out what needs torch, or is big
+        assert name in dir(otspec)
+    with pytest.raises(AttributeError, match="module 'otspec' has no attribute 'solver_of_everything'"):
+        _ = otspec.solver_of_everything
+
+
+@pytest.mark.parametrize("name", ["paths", "vocab", "solvers", "proofs_check", "data", "schemes", "verification"])
+def test_subpackages_are_reached_without_importing_them(name: str) -> None:
+    assert f"otspec.{name}" in loaded_after(f"import otspec; otspec.{name}")
+
+
+def test_functions_are_not_shadowed_by_modules_of_their_name() -> None:
+    code = "import otspec.solving, otspec.verification, otspec.auditing, otspec.certificate, otspec.decode.generation"
+    try:
+        loaded_after(code)
+    except subprocess.CalledProcessError:  # without torch
+        code = code.rpartition(",")[0]
+    functions = "otspec.solve, otspec.verify, otspec.audit, otspec.optimum, otspec.available"
+    loaded_after(f"{code}; assert all(map(lambda f: type(f).__name__ == 'function', ({functions})))")
+
+
+def test_the_former_name_of_a_verification() -> None:
+    assert otspec.Verdict is otspec.Verification
+
+
+def test_the_users_snippet_runs() -> None:
+    runpy.run_path(str(Path(__file__).with_name("typed_use.py")))
+
+
+def test_objects_print_as_one_line_and_survive_a_pickle() -> None:
+    for scheme in SCHEMES:
+        problem = otspec.Problem(P4, scheme)
+        for made in (scheme, problem, otspec.optimum(problem)):
+            assert 20 < len(repr(made)) < 160
+            assert "\n" not in repr(made)
+        back = pickle.loads(pickle.dumps(problem))
+        assert repr(back) == repr(problem)
+        assert_array_equal(back.p, problem.p)
+        drafts = problem.scheme.sample(np.random.default_rng(1))
+        assert back.scheme.prob(drafts) == problem.scheme.prob(drafts)
+        for info in otspec.available():
+            if info.missing or not REGISTRY[info.name].__module__.startswith("otspec.solvers."):
+                continue
+            result = otspec.solve(problem, info.name, strict=False)
+            again = pickle.loads(pickle.dumps(result))
+            assert repr(again) == repr(result)
+            assert "\n" not in repr(result)
+            assert len(repr(result)) < 400
+            if result.plan is not None:
+                assert "\n" not in repr(result.plan)
+                law = result.plan.conditional(drafts)
+                assert_array_equal(again.plan.conditional(drafts), law, err_msg=f"{info.name}, {scheme!r}")
+
+
+def test_representations_say_what_to_do_next() -> None:
+    problem = otspec.Problem(P4, otspec.IID(Q4, 2))
+    assert repr(problem.scheme) == "<IID: n = 2 of 4 tokens, V = 4; draw with sample(rng)>"
+    assert repr(problem).endswith("; solve it with otspec.solve>")
+    result = otspec.solve(problem)
+    assert repr(result).startswith("<Result of interval: OPTIMAL, acceptance ")
+    assert repr(result).endswith("; see its plan>")
+    assert repr(result.plan).endswith("; draw the output with sample(drafts, rng)>")
+    assert repr(otspec.solve_batch(P4[None], Q4[None], 2)).endswith("; see plan(b)>")
+    assert repr(otspec.verify(P4, Q4, [0], np.random.default_rng(0))).startswith("Verification(token=")
+
+
+def test_an_error_of_a_solve_survives_a_pickle() -> None:
+    with pytest.raises(otspec.SolveError) as caught:
+        otspec.solve(otspec.Problem(P4, otspec.WithoutReplacement(Q4, 2)), "interval")
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert str(again) == str(caught.value)
+    assert again.result.status is otspec.Status.UNSUPPORTED
