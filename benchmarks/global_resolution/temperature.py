@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 
 import otspec
-from benchmarks.global_resolution.common import KS, NS, acceptances, compact_laws, label, mean
+from benchmarks.global_resolution.common import KS, NS, acceptances, label, mean
+from benchmarks.measuring import laws_of
 from benchmarks.reporting import Record, finish, options
 from otspec.data import Source
 from otspec.laws import IntArray
@@ -44,7 +45,7 @@ def times(source: Source, positions: int) -> Iterator[Record]:
             position = source.position(index)
             for temperature in WITH_ONE:
                 for k in TIMED_KS:
-                    p, q = compact_laws(position, k, temperature)
+                    p, q = laws_of(position, k, temperature)
                     for n in TIMED_NS:
                         problem = otspec.Problem(p, otspec.IID(q, n))
                         drafts = problem.scheme.sample(np.random.default_rng([index, k, n]))
