@@ -16,8 +16,8 @@ import numpy as np
 
 import otspec
 from otspec.auditing.decoder_rules import BIASED, LOSSLESS, Entry, as_sampler, naive
-from otspec.bench.report import TextTable
 from otspec.reporting.console import console
+from otspec.reporting.tables import TextTable
 
 COARSE = 0.2
 """Resolution of the sampled audits of lossless rules, which stop no earlier; all others have the default."""

@@ -19,7 +19,6 @@ import numpy as np
 
 from benchmarks.paths import accepted
 from benchmarks.reporting import Record, finish
-from otspec.bench.report import TextTable
 from otspec.decode import MultiDraft, run
 from otspec.decode.drafters.draft_laws import draft_law
 from otspec.decode.methods.catalogue import CHAIN, rule
@@ -30,6 +29,7 @@ from otspec.laws import FloatArray
 from otspec.paths import Nested, PathVerification, Tree
 from otspec.paths.shape import Shape
 from otspec.reporting.console import progress_as_ours
+from otspec.reporting.tables import TextTable
 
 RULES = "block,nested,pick_then_block,greedy_multi_path,traversal,interval,kseq,rrs,naive,global_resolution/naive"
 REFERENCE = "interval"

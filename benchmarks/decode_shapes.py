@@ -20,10 +20,10 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from benchmarks.reporting import Record, finish
-from otspec.bench.report import TextTable
 from otspec.decode.methods.catalogue import CHAIN, Decode, decoder, rule, warm_up
 from otspec.decode.models.loading import DTYPES, Models, device_of
 from otspec.errors import ProblemError
+from otspec.reporting.tables import TextTable
 
 SCALE, CORRELATION = 4.0, 0.97
 SHARED = 32

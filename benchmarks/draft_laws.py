@@ -15,12 +15,14 @@ from pathlib import Path
 import numpy as np
 
 import otspec
-from benchmarks.reporting import Record, finish, options, pyplot
-from otspec.bench.report import TextTable
+from benchmarks.measuring import laws_of
+from benchmarks.reporting import Record, measure_and_tell, options
 from otspec.data import Source
 from otspec.laws import FloatArray
 from otspec.problem import Problem
 from otspec.reporting.console import progress_bar
+from otspec.reporting.plotting import pyplot
+from otspec.reporting.tables import TextTable
 from otspec.schemes import IID, DraftScheme, Greedy, HubPairs, Systematic, TopK, WithoutReplacement
 
 KS = (10, 100, 1000)
@@ -58,11 +60,10 @@ def measure(source: Source, positions: int) -> Iterator[Record]:
     with progress_bar() as bar:
         for index in bar.track(range(positions), description=source.name):
             for k in KS:
-                single = source.position(index).problem(1, top_k=k).compact().problem
-                assert isinstance(single.scheme, IID)
+                p, q = laws_of(source.position(index), k)
                 for n in NS:
                     for law, rule in SERIES:
-                        acceptance = _acceptance(single.p, single.scheme.q, n, law, rule)
+                        acceptance = _acceptance(p, q, n, law, rule)
                         if acceptance is not None:
                             yield {
                                 "data": source.name,
@@ -135,10 +136,7 @@ def draw(records: dict[str, list[Record]], path: Path) -> None:
 def main() -> None:
     """Measure, print, draw."""
     asked = options("Acceptance of every draft law and published rule.", "llama3,gemma2", 200, "report/draft_laws")
-    records = {source.name: list(measure(source, asked.positions)) for source in asked.sources}
-    draw(records, asked.out / "draft_laws.png")
-    tables = [table(name, mine) for name, mine in records.items()]
-    finish(asked.out, [record for mine in records.values() for record in mine], tables, ["draft_laws.png"])
+    measure_and_tell(asked, measure, table, draw, "draft_laws.png")
 
 
 if __name__ == "__main__":

@@ -12,15 +12,16 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
+from benchmarks.measuring import laws_of
+from benchmarks.reporting import show
 from otspec import Problem, Systematic
 from otspec.certificate import transport_network
 from otspec.data import open_source
 from otspec.kernels.max_flow import min_cut
 from otspec.laws import FloatArray
 from otspec.plans.segment_rule import optimal_segment_rule
+from otspec.reporting.tables import TextTable
 
 Source = Callable[[int, int], tuple[FloatArray, FloatArray]]
 
@@ -30,13 +31,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--positions", type=int, default=9)
     positions = parser.parse_args().positions
-    table = Table("laws", "tokens", "n", "sweep ms", "max flow ms", "ratio")
+    rows: list[tuple[str, ...]] = []
     for name, source in (("llama3", profile), ("close", close)):
         for tokens in (100, 1000, 10_000, 100_000):
             for n in (2, 4):
                 ours, theirs = np.median([both(*source(i, tokens), n) for i in range(-1, positions)][1:], axis=0) * 1e3
-                table.add_row(name, str(tokens), str(n), f"{ours:.3g}", f"{theirs:.3g}", f"{theirs / ours:.2g}")
-    Console(width=100).print(table)
+                rows.append((name, str(tokens), str(n), f"{ours:.3g}", f"{theirs:.3g}", f"{theirs / ours:.2g}"))
+    header = ("laws", "tokens", "n", "sweep ms", "max flow ms", "ratio")
+    show(TextTable("The sweep against maximum flow", header, rows, "Medians.", labels=1))
 
 
 def both(p: FloatArray, q: FloatArray, n: int) -> tuple[float, float]:
@@ -51,8 +53,7 @@ def both(p: FloatArray, q: FloatArray, n: int) -> tuple[float, float]:
 
 def profile(index: int, tokens: int) -> tuple[FloatArray, FloatArray]:
     """A position of llama3, drafts truncated to so many tokens."""
-    problem = open_source("llama3", 0).position(max(index, 0)).problem(2, top_k=tokens).compact().problem
-    return problem.p, problem.scheme.q  # type: ignore[attr-defined]  # IID
+    return laws_of(open_source("llama3", 0).position(max(index, 0)), tokens)
 
 
 def close(index: int, tokens: int) -> tuple[FloatArray, FloatArray]:

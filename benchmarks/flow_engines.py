@@ -9,24 +9,23 @@ integers, whose rounding shows in the last column.
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
+from benchmarks.reporting import asking, show
 from otspec.certificate import optimum, transport_network
 from otspec.data import open_source
 from otspec.extras import installed
 from otspec.kernels.max_flow import Network
 from otspec.laws import FloatArray
 from otspec.problem import Problem
+from otspec.reporting.tables import TextTable
 from otspec.solvers.max_flow.engines import ENGINES, PACKAGES, edge_list
 
 SETTINGS = ((10, 2), (10, 3), (10, 4), (10, 5), (100, 2), (100, 3), (1000, 2))
@@ -82,15 +81,13 @@ def _network(problem: Problem) -> Network:
 
 def main() -> None:
     """Print a table per setting."""
-    parser = argparse.ArgumentParser(description="Maximum-flow engines on the networks of multi-draft problems.")
-    parser.add_argument("--positions", type=int, default=20)
-    parser.add_argument("--data", default="llama3")
+    parser = asking("Maximum-flow engines on the networks of multi-draft problems.", "llama3", 20)
     parser.add_argument("--seconds", type=float, default=20.0, help="per engine and setting")
     options = parser.parse_args()
     names = [name for name in ENGINES if all(map(installed, PACKAGES[name]))] + ["SciPy"]
     if installed("ortools"):
         names.append("OR-Tools")
-    table = Table("(k, n)", "engine", "median ms", "times numba", "positions", "max |flow - alpha*|")
+    rows: list[tuple[str, ...]] = []
     for k, n in SETTINGS:
         baseline = None
         for name in tuple(names):
@@ -101,10 +98,10 @@ def main() -> None:
                 names.remove(name)  # hopeless on the larger networks that follow
             median = float(np.median(times)) * 1e3
             baseline = baseline or median
-            table.add_row(
-                f"({k}, {n})", name, f"{median:.3g}", f"{median / baseline:.1f}", f"{len(times)}", f"{worst:.0e}"
-            )
-    Console(width=100).print(table)
+            figures = (f"{median:.3g}", f"{median / baseline:.1f}", f"{len(times)}", f"{worst:.0e}")
+            rows.append((f"({k}, {n})", name, *figures))
+    header = ("(k, n)", "engine", "median ms", "times numba", "positions", "max |flow - alpha*|")
+    show(TextTable("Maximum-flow engines", header, rows, ""))
 
 
 if __name__ == "__main__":

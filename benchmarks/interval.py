@@ -9,9 +9,7 @@ token out; "plan" is `otspec.solve`, which also allocates a plan and lets it mea
 
 from __future__ import annotations
 
-import argparse
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numba
@@ -20,7 +18,8 @@ from rich.console import Console
 from rich.table import Table
 
 import otspec
-from benchmarks.reporting import pyplot
+from benchmarks.measuring import laws_of, seconds
+from benchmarks.reporting import asking
 from otspec.catalogue import get
 from otspec.data import Source, open_source
 from otspec.extras import installed
@@ -35,6 +34,7 @@ from otspec.kernels.interval.lottery import (
 from otspec.kernels.interval.ratio_sort import sort_by_ratio
 from otspec.kernels.majorant import concave_blocks
 from otspec.laws import FloatArray, IntArray
+from otspec.reporting.plotting import pyplot
 from otspec.schemes import IID
 from otspec.solving import warm_up
 
@@ -43,18 +43,6 @@ SHORT = ((10, 2), (10, 4), (100, 2), (100, 4), (1000, 2), (1000, 4), (1000, 10),
 RIVALS = ((10, 2), (10, 3), (10, 4), (100, 2), (100, 3), (1000, 2))
 GROWTH_V = (1000, 4000, 16_000, 64_000, 128_256)
 GROWTH_N = (1, 2, 4, 8, 16, 32, 64)
-
-Laws = tuple[FloatArray, FloatArray]
-
-
-def seconds(call: Callable[[], object], repeats: int = 3) -> float:
-    """Best of a few runs: the machine is shared, and what others do to the time is no property of the code."""
-    times = []
-    for _ in range(repeats):
-        started = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - started)
-    return min(times)
 
 
 class Bench:
@@ -100,15 +88,6 @@ class Bench:
         return np.append(parts, max(1 - parts.sum(), 0.0))
 
 
-def laws(source: Source, index: int, k: int | None, compact: bool = False) -> Laws:
-    """Target and draft law of a position."""
-    problem = source.position(index).problem(1, top_k=k)
-    if compact:
-        problem = problem.compact().problem
-    assert isinstance(problem.scheme, IID)
-    return problem.p, problem.scheme.q
-
-
 def against_argsort(source: Source, positions: int) -> tuple[Table, Table]:
     """The whole vocabulary: ratios to one argsort, and where the time goes."""
     table = Table("n", "argsort ms", "solve ms", "solve/argsort", "5-95 %", "verify ms", "plan ms", "worst |gap|")
@@ -116,7 +95,7 @@ def against_argsort(source: Source, positions: int) -> tuple[Table, Table]:
     rows: dict[int, list[list[float]]] = {n: [] for n in NS}
     shares: dict[int, list[FloatArray]] = {n: [] for n in NS}
     for index in range(positions):
-        p, q = laws(source, index, None)
+        p, q = laws_of(source.position(index), compact=False)
         for n in NS:
             bench = Bench(p, q, n)
             calls = (bench.argsort, bench.solve, bench.verify, bench.plan)
@@ -142,8 +121,8 @@ def truncated(source: Source, positions: int) -> Table:
     for k, n in SHORT:
         rows = []
         for index in range(positions):
-            bench = Bench(*laws(source, index, k, compact=True), n)
-            whole = Bench(*laws(source, index, k), n)
+            bench = Bench(*laws_of(source.position(index), k), n)
+            whole = Bench(*laws_of(source.position(index), k, compact=False), n)
             calls = (bench.argsort, bench.solve, bench.verify, bench.plan, whole.verify)
             rows.append([*map(seconds, calls), bench.gap])
         argsort, solve, *others, gap = np.array(rows).T
@@ -157,7 +136,7 @@ def truncated(source: Source, positions: int) -> Table:
 
 def batches(source: Source, positions: int, n: int = 4) -> Table:
     """`solve_batch` on one thread and on all, float32 laws over the whole vocabulary."""
-    pairs = [laws(source, index, None) for index in range(positions)]
+    pairs = [laws_of(source.position(index), compact=False) for index in range(positions)]
     P, Q = (np.array(side, dtype=np.float32) for side in zip(*pairs, strict=True))
     table = Table(
         "threads", "ms per position", "times one thread", title=f"solve_batch, {positions} positions, n = {n}"
@@ -185,7 +164,7 @@ def rivals(source: Source, positions: int, budget: float) -> Table:
             solved = 0
             started = time.perf_counter()
             for index in range(positions):
-                bench = Bench(*laws(source, index, k, compact=True), n)
+                bench = Bench(*laws_of(source.position(index), k), n)
                 began = time.perf_counter()
                 delivered = otspec.solve(bench.problem, name, strict=False).success
                 took = time.perf_counter() - began
@@ -210,7 +189,7 @@ def growth(source: Source, positions: int, path: Path) -> None:
     for vocab in GROWTH_V:
         rows = []
         for index in range(positions):
-            p, q = laws(source, index, None)
+            p, q = laws_of(source.position(index), compact=False)
             kept = rng.permutation(p.size)[:vocab]
             few, many = (Bench(p[kept] / p[kept].sum(), q[kept] / q[kept].sum(), n) for n in (2, 10))
             rows.append([seconds(call) * 1e3 for call in (few.argsort, few.solve, many.solve)])
@@ -223,7 +202,7 @@ def growth(source: Source, positions: int, path: Path) -> None:
     left.legend(fontsize=8)
     rows = []
     for index in range(positions):
-        benches = [Bench(*laws(source, index, None), n) for n in GROWTH_N]
+        benches = [Bench(*laws_of(source.position(index), compact=False), n) for n in GROWTH_N]
         rows.append([seconds(call) * 1e3 for call in (benches[0].argsort, *(bench.solve for bench in benches))])
     argsort, *values = np.median(rows, axis=0)
     right.axhline(argsort, color="k", linestyle="--", label="argsort of p/q")
@@ -240,9 +219,7 @@ def growth(source: Source, positions: int, path: Path) -> None:
 
 def main() -> None:
     """Print the tables, and draw the picture if asked to."""
-    parser = argparse.ArgumentParser(description="The interval solver against one argsort, and against other solvers.")
-    parser.add_argument("--positions", type=int, default=100)
-    parser.add_argument("--data", default="llama3")
+    parser = asking("The interval solver against one argsort, and against other solvers.", "llama3", 100)
     parser.add_argument("--budget", type=float, default=20.0, help="seconds per rival and setting")
     parser.add_argument("--plot", type=Path, help="picture of the growth with V and n")
     options = parser.parse_args()

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 
 import otspec
-from benchmarks.reporting import pyplot
 from otspec.kernels.interval.picking import stake_in
 from otspec.laws import FloatArray
 from otspec.plans import Pick
 from otspec.plans.place_rule import PlaceRule
+from otspec.reporting.plotting import pyplot
 from otspec.schemes import IID
 
 TARGET = np.array([0.06, 0.10, 0.09, 0.17, 0.30, 0.28])

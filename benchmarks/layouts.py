@@ -8,16 +8,16 @@ difference.  `--top-k 0` keeps the whole vocabulary.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
-from otspec import Greedy, Problem, Systematic, TopK, optimum
-from otspec.data import open_source
+from benchmarks.measuring import laws_of
+from benchmarks.reporting import asking, show
+from otspec import IID, Greedy, Problem, Systematic, TopK, optimum
+from otspec.data import Source, open_source
 from otspec.laws import FloatArray, IntArray
+from otspec.reporting.tables import TextTable
 from otspec.schemes import DraftScheme
 from otspec.schemes.systematic import lay_out
 
@@ -48,40 +48,37 @@ LAYOUTS: dict[str, Callable[[FloatArray], IntArray]] = {
     "golden ratio": golden,
     "random, another seed": lambda q: np.random.default_rng(1).permutation(q.size),
 }
-LAWS: dict[str, Callable[[FloatArray, int], DraftScheme]] = {"greedy": Greedy, "top-n": TopK, "systematic": Systematic}
+LAWS: dict[str, Callable[[FloatArray, int], DraftScheme]] = {
+    "i.i.d.": IID,
+    "greedy": Greedy,
+    "top-n": TopK,
+    "systematic": Systematic,
+}
 
 
 def main() -> None:
     """Print one table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--positions", type=int, default=300)
+    parser = asking(__doc__, "llama3,gemma2", 300)
     parser.add_argument("--top-k", type=int, default=1000)
-    parser.add_argument("--data", default="llama3,gemma2")
     parser.add_argument("--n", default="2,4")
-    arguments = parser.parse_args()
-    columns = [(data, int(n)) for data in arguments.data.split(",") for n in arguments.n.split(",")]
-    kept = f"top-{arguments.top_k}" if arguments.top_k else "whole vocabulary"
-    table = Table(title=f"{arguments.positions} positions, {kept}")
-    for name in ("", *(f"{data}, n = {n}" for data, n in columns)):
-        table.add_column(name, justify="right")
-    cells = [measure(data, n, arguments.positions, arguments.top_k or None) for data, n in columns]
-    for row in cells[0]:
-        table.add_row(row, *(cell[row] for cell in cells))
-    Console(width=140).print(table)
+    asked = parser.parse_args()
+    columns = [(open_source(data), int(n)) for data in asked.data.split(",") for n in asked.n.split(",")]
+    cells = [measure(source, n, asked.positions, asked.top_k) for source, n in columns]
+    rows = [(name, *(cell[name] for cell in cells)) for name in cells[0]]
+    kept = f"top-{asked.top_k}" if asked.top_k else "whole vocabulary"
+    header = ("", *(f"{source.name}, n = {n}" for source, n in columns))
+    show(TextTable(f"{asked.positions} positions, {kept}", header, rows, "", labels=1))
 
 
-def measure(data: str, n: int, positions: int, top_k: int | None) -> dict[str, str]:
+def measure(source: Source, n: int, positions: int, top_k: int) -> dict[str, str]:
     """Mean acceptance of each law, and mean difference of each layout, as text."""
-    source = open_source(data, 0)
-    acceptance: dict[str, list[float]] = {name: [] for name in ("i.i.d.", *LAWS, *LAYOUTS)}
+    acceptance: dict[str, list[float]] = {name: [] for name in (*LAWS, *LAYOUTS)}
     for index in range(positions):
-        problem = source.position(index).problem(n, top_k=top_k).compact().problem
-        q = problem.scheme.q  # type: ignore[attr-defined]  # an IID
-        acceptance["i.i.d."].append(optimum(problem).acceptance)
-        for name, law in LAWS.items():
-            acceptance[name].append(optimum(Problem(problem.p, law(q, n))).acceptance)
-        for name, layout in LAYOUTS.items():
-            acceptance[name].append(optimum(Problem(problem.p, lay_out(q, n, layout(q)))).acceptance)
+        p, q = laws_of(source.position(index), top_k)
+        schemes = {name: law(q, n) for name, law in LAWS.items()}
+        schemes |= {name: lay_out(q, n, layout(q)) for name, layout in LAYOUTS.items()}
+        for name, scheme in schemes.items():
+            acceptance[name].append(optimum(Problem(p, scheme)).acceptance)
     base = np.array(acceptance["systematic"])
     shown = {}
     for name, values in acceptance.items():

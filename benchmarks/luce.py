@@ -8,11 +8,11 @@ logits.  A solver is timed from the problem on compact tokens to the plan with i
 
 from __future__ import annotations
 
-import argparse
 import time
 
 import numpy as np
 
+from benchmarks.reporting import asking
 from otspec import IID, DraftScheme, Independent, Problem, solve
 from otspec.catalogue import get
 from otspec.data import Position, open_source
@@ -39,9 +39,7 @@ def problem(position: Position, drafts: str, k: int | None, n: int, rng: np.rand
 
 def main() -> None:
     """Print a row per solver."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default="llama3")
-    parser.add_argument("--positions", type=int, default=20)
+    parser = asking(__doc__, "llama3", 20)
     parser.add_argument("--k", default="1000", help="draft tokens kept, or V")
     parser.add_argument("--n", type=int, default=4)
     parser.add_argument("--drafts", choices=("iid", "temperatures", "noise"), default="iid")

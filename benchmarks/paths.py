@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +22,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.reporting import pyplot
+from benchmarks.measuring import seconds
 from otspec.catalogue import available
 from otspec.data import PROFILES, ProfileSource
 from otspec.laws import FloatArray
@@ -43,6 +42,7 @@ from otspec.paths import (
     scattered,
     synthetic,
 )
+from otspec.reporting.plotting import pyplot
 
 BASELINE = "token-wise interval"
 CELLS = (
@@ -109,16 +109,6 @@ def accepted(verifier: PathVerifier, tree: Tree) -> float:
     for level in range(tree.length + 1):
         depth[tree.node[:, level]] = level
     return float(depth @ verifier.stop_law(tree).sum(axis=1))
-
-
-def seconds(call: Callable[[], object], repeats: int = 3) -> float:
-    """Best of a few runs: the machine is shared, and what others do to the time is no property of the code."""
-    times = []
-    for _ in range(repeats):
-        started = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - started)
-    return min(times)
 
 
 def measure(cell: Cell, trees: int) -> Iterator[dict[str, Any]]:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.reporting import pyplot
 from otspec.laws import FloatArray
 from otspec.paths.labels import Label, label_of, owned_by, whole
 from otspec.paths.sharing import PLAIN, refine
 from otspec.paths.tree import Prefix
+from otspec.reporting.plotting import pyplot
 
 K = 3
 TARGET: dict[Prefix, list[float]] = {(): [0.15, 0.35, 0.5], (0,): [0.6, 0.4], (1,): [0.3, 0.7], (2,): [0.75, 0.25]}

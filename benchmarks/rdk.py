@@ -19,10 +19,11 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import softmax
 
-from benchmarks.reporting import Record, finish, pyplot
-from otspec.bench.report import TextTable
+from benchmarks.reporting import Record, finish
 from otspec.laws import FloatArray, IntArray, likeliest
 from otspec.reporting.console import progress_bar
+from otspec.reporting.plotting import pyplot
+from otspec.reporting.tables import TextTable
 from otspec.vocab import affinity_from_factor, frequency_prune, rdk, rdk_linear, tli
 
 TOP_QUARTER = 0.958

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from otspec.bench.report import TextTable
 from otspec.data import Source, check_positions, open_source
-from otspec.extras import require
 from otspec.reporting.console import console
+from otspec.reporting.tables import TextTable
 
 Record = dict[str, Any]
 
@@ -24,11 +23,17 @@ class Options(NamedTuple):
     out: Path
 
 
-def options(description: str, data: str, positions: int, out: str) -> Options:
-    """Read the command line; the arguments are its defaults."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--data", default=data, help="profiles or files of positions, a list")
+def asking(description: str | None, data: str, positions: int) -> argparse.ArgumentParser:
+    """A command line that asks for data and positions; the arguments are its defaults."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", default=data, help="a profile or a file of positions; some scripts take a list")
     parser.add_argument("--positions", type=int, default=positions, help="positions per profile")
+    return parser
+
+
+def options(description: str, data: str, positions: int, out: str) -> Options:
+    """Read the command line of a script that leaves a folder."""
+    parser = asking(description, data, positions)
     parser.add_argument("--out", type=Path, default=Path(out), help="folder for the results")
     given = parser.parse_args()
     sources = [open_source(name) for name in given.data.split(",")]
@@ -38,17 +43,30 @@ def options(description: str, data: str, positions: int, out: str) -> Options:
     return Options(sources, given.positions, given.out)
 
 
+def measure_and_tell(
+    asked: Options,
+    measure: Callable[[Source, int], Iterable[Record]],
+    table: Callable[[str, list[Record]], TextTable],
+    draw: Callable[[dict[str, list[Record]], Path], None],
+    picture: str,
+) -> None:
+    """Measure the sources one by one, draw all of them into a picture, and leave a table each."""
+    records = {source.name: list(measure(source, asked.positions)) for source in asked.sources}
+    draw(records, asked.out / picture)
+    tables = [table(name, mine) for name, mine in records.items()]
+    finish(asked.out, [record for mine in records.values() for record in mine], tables, [picture])
+
+
 def finish(out: Path, records: Iterable[Record], tables: Sequence[TextTable], pictures: Sequence[str]) -> None:
     """Write records.jsonl and report.md, and print the tables."""
     (out / "records.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     shown = [f"![{picture}]({picture})\n" for picture in pictures]
     (out / "report.md").write_text("\n".join([*shown, *(table.markdown() for table in tables)]))
-    for table in tables:
-        console.print(table.on_screen(console.width))
+    show(*tables)
     console.print(f"Wrote {', '.join(str(out / name) for name in ('records.jsonl', 'report.md', *pictures))}")
 
 
-def pyplot() -> Any:
-    """matplotlib without a screen."""
-    require("matplotlib").use("Agg")
-    return require("matplotlib.pyplot")
+def show(*tables: TextTable) -> None:
+    """Print tables."""
+    for table in tables:
+        console.print(table.on_screen(console.width))

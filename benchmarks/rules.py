@@ -8,21 +8,21 @@ rules on calibrated positions over the whole vocabulary.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
+from benchmarks.measuring import laws_of
+from benchmarks.reporting import asking, show
 from otspec import IID, DraftScheme, HubPairs, Problem, WithoutReplacement, optimum, solve
 from otspec import Table as Tuples
 from otspec.certificate import upper_bound
 from otspec.data import open_source
 from otspec.laws import FloatArray
-from otspec.plans import BiasedPlan, Match, Sequential
+from otspec.plans import Match, Sequential
+from otspec.reporting.tables import TextTable
 from otspec.solvers import RRS, RSD
 
 SMALL = 1000
@@ -84,19 +84,19 @@ def figures(count: int) -> dict[str, FloatArray]:
     return {label: np.array(values) for label, values in rows.items()}
 
 
-def lossless() -> Table:
+def lossless() -> TextTable:
     """The rules on their own drafts."""
-    table = Table(title=f"On their own drafts: {SMALL} small problems, exact; alpha* ratios as mean (least)")
-    for name in ("rule, drafts", "acceptance", "membership", "/ alpha* of i.i.d.", "/ alpha* of its drafts"):
-        table.add_column(name, justify="left" if name == "rule, drafts" else "right")
+    rows: list[tuple[str, ...]] = []
     for label, values in figures(SMALL).items():
         mean, least = values.mean(axis=0), values.min(axis=0)
         ratios = (f"{mean[i]:.3f} ({least[i]:.3f})" for i in (2, 3))
-        table.add_row(label, f"{mean[0]:.3f}", f"{mean[1]:.3f}", *ratios)
-    return table
+        rows.append((label, f"{mean[0]:.3f}", f"{mean[1]:.3f}", *ratios))
+    header = ("rule, drafts", "acceptance", "membership", "/ alpha* of i.i.d.", "/ alpha* of its drafts")
+    title = f"On their own drafts: {SMALL} small problems, exact; alpha* ratios as mean (least)"
+    return TextTable(title, header, rows, "", labels=1)
 
 
-def biased() -> Table:
+def biased() -> TextTable:
     """The rules on drafts of another law."""
     wrong: dict[str, tuple[RRS | RSD, Kind]] = {
         "rsd on i.i.d. drafts": (RSD(allow_biased=True), IID_DRAFTS),
@@ -104,71 +104,51 @@ def biased() -> Table:
         "rrs on the top n, tested with q": (RRS(allow_biased=True), top_n),
         "rsd on the top n, tested with q": (RSD(allow_biased=True), top_n),
     }
-    table = Table(title=f"On the wrong drafts: {SMALL} small problems, exact")
-    for name in ("rule and drafts", "total variation, mean (max)", "acceptance", "alpha*", "above alpha*"):
-        table.add_column(name, justify="left" if name == "rule and drafts" else "right")
+    rows: list[tuple[str, ...]] = []
     for label, (rule, kind) in wrong.items():
         plans = [rule.biased_plan(Problem(p, kind(q, n)), q) for p, q, n in random_laws(SMALL)]
         off = np.array([plan.deviation / 2 for plan in plans])
-        accepted, best = (np.array([figure(plan) for plan in plans]) for figure in (_acceptance, _bound))
-        table.add_row(
-            label,
-            f"{off.mean():.3f} ({off.max():.3f})",
-            f"{accepted.mean():.3f}",
-            f"{best.mean():.3f}",
-            f"{(accepted > best + 1e-9).mean():.0%}",
-        )
-    return table
+        accepted, best = np.array([(plan.acceptance, plan.bound) for plan in plans]).T
+        figures = (accepted.mean(), best.mean())
+        above = f"{(accepted > best + 1e-9).mean():.0%}"
+        rows.append((label, f"{off.mean():.3f} ({off.max():.3f})", *(f"{figure:.3f}" for figure in figures), above))
+    header = ("rule and drafts", "total variation, mean (max)", "acceptance", "alpha*", "above alpha*")
+    return TextTable(f"On the wrong drafts: {SMALL} small problems, exact", header, rows, "", labels=1)
 
 
-def _acceptance(plan: BiasedPlan) -> float:
-    return plan.acceptance
-
-
-def _bound(plan: BiasedPlan) -> float:
-    return plan.bound
-
-
-def whole_vocabulary(data: str, positions: int) -> Table:
+def whole_vocabulary(data: str, positions: int) -> TextTable:
     """The rules, and the time of `solve`, where nothing is truncated."""
     source = open_source(data)
-    table = Table(
-        title=f"{source.name}, V = {source.vocab}: mean over {positions} positions, median ms of `otspec.solve`"
-    )
-    for name in ("n", "rule, drafts", "acceptance", "/ alpha* of i.i.d.", "/ alpha* of its drafts", "ms"):
-        table.add_column(name, justify="left" if name == "rule, drafts" else "right")
+    rows: list[tuple[str, ...]] = []
     for n in NS:
-        rows = defaultdict(list)
+        found = defaultdict(list)
         for index in range(positions):
-            iid = source.position(index).problem(n)
-            assert isinstance(iid.scheme, IID)
-            best = upper_bound(iid)
+            p, q = laws_of(source.position(index), compact=False)
+            best = upper_bound(Problem(p, IID(q, n)))
             for label in LARGE + (("spechub, hub pairs (n = 2)",) if n == 2 else ()):
                 spelling, kind = RULES[label]
-                problem = Problem(iid.p, kind(iid.scheme.q, n))
+                problem = Problem(p, kind(q, n))
                 if index == 0:
                     solve(problem, spelling)  # compiles
                 started = time.perf_counter()
                 plan = solve(problem, spelling).plan
                 assert plan is not None
                 wall_s = time.perf_counter() - started
-                rows[label].append(
+                found[label].append(
                     (plan.acceptance, plan.acceptance / best, plan.acceptance / plan.bound, wall_s * 1e3)
                 )
-        for label, values in rows.items():
+        for label, values in found.items():
             mean, median = np.mean(values, axis=0), np.median(values, axis=0)
-            table.add_row(str(n), label, f"{mean[0]:.3f}", f"{mean[1]:.3f}", f"{mean[2]:.3f}", f"{median[3]:.0f}")
-    return table
+            rows.append((str(n), label, *(f"{value:.3f}" for value in mean[:3]), f"{median[3]:.0f}"))
+    header = ("n", "rule, drafts", "acceptance", "/ alpha* of i.i.d.", "/ alpha* of its drafts", "ms")
+    title = f"{source.name}, V = {source.vocab}: mean over {positions} positions, median ms of `otspec.solve`"
+    return TextTable(title, header, rows, "")
 
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--positions", type=int, default=10)
-    parser.add_argument("--data", default="llama3")
-    options = parser.parse_args()
-    console = Console(width=140)
-    console.print(lossless(), biased(), whole_vocabulary(options.data, options.positions))
+    asked = asking(__doc__, "llama3", 10).parse_args()
+    show(lossless(), biased(), whole_vocabulary(asked.data, asked.positions))
 
 
 if __name__ == "__main__":

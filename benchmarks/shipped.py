@@ -15,12 +15,14 @@ from pathlib import Path
 import numpy as np
 
 import otspec
-from benchmarks.reporting import Record, finish, options, pyplot
-from otspec.bench.report import TextTable
+from benchmarks.measuring import laws_of
+from benchmarks.reporting import Record, measure_and_tell, options
 from otspec.data import Source
 from otspec.decode.shipped import FOLDER
 from otspec.laws import FloatArray
 from otspec.reporting.console import progress_bar
+from otspec.reporting.plotting import pyplot
+from otspec.reporting.tables import TextTable
 from otspec.schemes import IID, DraftScheme, Greedy, WithoutReplacement
 
 KS = (10, 100, 0)
@@ -38,11 +40,10 @@ def measure(source: Source, positions: int) -> Iterator[Record]:
     with progress_bar() as bar:
         for index in bar.track(range(positions), description=source.name):
             for k in KS:
-                single = source.position(index).problem(1, top_k=k or None).compact().problem
-                assert isinstance(single.scheme, IID)
+                p, q = laws_of(source.position(index), k)
                 for law, make in LAWS.items():
                     for n in NS if law == "i.i.d." else NS[1:]:
-                        best = otspec.optimum(otspec.Problem(single.p, make(single.scheme.q, n)))
+                        best = otspec.optimum(otspec.Problem(p, make(q, n)))
                         record = {"data": source.name, "k": k, "law": law, "n": n, "position": index}
                         yield record | {"acceptance": best.acceptance, "bound": best.bound}
 
@@ -97,10 +98,7 @@ def draw_curve(path: Path) -> None:
 def main() -> None:
     """Measure, print, draw."""
     asked = options("Optimal acceptance by draft law on recorded logits.", "shipped", 256, "report/shipped_laws")
-    records = {source.name: list(measure(source, asked.positions)) for source in asked.sources}
-    draw_curve(asked.out / "shipped.png")
-    tables = [table(name, mine) for name, mine in records.items()]
-    finish(asked.out, [record for mine in records.values() for record in mine], tables, ["shipped.png"])
+    measure_and_tell(asked, measure, table, lambda records, path: draw_curve(path), "shipped.png")
 
 
 if __name__ == "__main__":

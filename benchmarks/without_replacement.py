@@ -15,19 +15,19 @@ certified gap of `polymatroid` after a given number of steps is shown.
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from rich.table import Table
 
 import otspec
+from benchmarks.measuring import laws_of
+from benchmarks.reporting import Record, asking
 from otspec.catalogue import get
 from otspec.data import Source, check_positions, open_source
 from otspec.laws import law_from_logits
@@ -42,8 +42,6 @@ GOAL = 1e-4
 """Gap that counts as good enough."""
 
 STEPS = (10, 30, 100, 300)
-
-Record = dict[str, Any]
 
 
 def timed(problem: Problem, solver: Solver, repeats: int = 3) -> Record:
@@ -71,11 +69,10 @@ def same_drafter(source: Source, positions: int, ks: list[int], ns: list[int], s
     """Solve positions with drafts without replacement, one record each."""
     for k in ks:
         for index in range(positions):
-            like = source.position(index).problem(1, top_k=k).compact().problem
-            assert isinstance(like.scheme, IID)
+            p, q = laws_of(source.position(index), k)
             for n in ns:
-                problem = Problem(like.p, WithoutReplacement(like.scheme.q, n))
-                iid = otspec.optimum(Problem(like.p, IID(like.scheme.q, n))).acceptance
+                problem = Problem(p, WithoutReplacement(q, n))
+                iid = otspec.optimum(Problem(p, IID(q, n))).acceptance
                 if index == 0:
                     timed(problem, solver)  # what is compiled or loaded at a first call is no cost of a solve
                 yield {"k": k, "n": n, "position": index, "iid": iid, **timed(problem, solver)}
@@ -131,9 +128,7 @@ def summary(records: list[Record]) -> Table:
 
 def main() -> None:
     """Print the table; with --json, write a line for each solve as well."""
-    parser = argparse.ArgumentParser(description="Drafts without replacement, or from distinct laws: optimum and cost.")
-    parser.add_argument("--data", default="llama3")
-    parser.add_argument("--positions", type=int, default=100)
+    parser = asking("Drafts without replacement, or from distinct laws: optimum and cost.", "llama3", 100)
     parser.add_argument("--k", default=None, help="tokens that are drafted, as in 100,1000")
     parser.add_argument("--n", default=None, help="drafts, as in 2,3,4,8")
     parser.add_argument("--solver", default="release", help="release, or polymatroid:tol=1e-4")

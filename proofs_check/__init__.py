@@ -19,7 +19,11 @@ SOURCES: tuple[Source, ...] = (
 )
 """Everything that is checked, source by source."""
 
+CLAIMS = {claim.id: claim for source in SOURCES for claim in source.claims}
+"""Every claim by its id."""
+
 __all__ = [
+    "CLAIMS",
     "SOURCES",
     "Claim",
     "Descent",

@@ -6,12 +6,12 @@ laws that independent drafts have.  Token sets are bit masks: set number H holds
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import linprog
 
-from otspec.kernels.max_flow import Network, max_flow
 from otspec.laws import BoolArray, FloatArray, IntArray
 
 LP_TOL = 1e-9
@@ -67,13 +67,54 @@ def prefixes(order: IntArray) -> IntArray:
 
 
 def transport(p: FloatArray, member: BoolArray, mass: FloatArray, order: IntArray | None = None) -> FloatArray:
-    """A maximum flow S from tokens to tuples, shape (m, V); which one depends on the order of the tokens."""
-    order = np.arange(p.size) if order is None else order
-    tuples, places = np.nonzero(member[:, order])
-    indptr = np.concatenate(([0], np.cumsum(member.sum(axis=1))))
-    served = np.zeros(member.shape)
-    served[tuples, order[places]] = max_flow(Network(p[order], mass, indptr, places))
-    return served
+    """A maximum flow S from tokens to tuples, shape (m, V); which one depends on the order of the tokens.
+
+    Tuple by tuple along shortest augmenting paths.  Each empties a token, a tuple, or what one has of the other, to
+    exactly 0.
+    """
+    room, left = p.tolist(), mass.tolist()
+    reach = [[token for token in (range(p.size) if order is None else order.tolist()) if row[token]] for row in member]
+    served: list[dict[int, float]] = [{} for _ in reach]
+    for first in range(len(reach)):
+        while left[first] > 0 and (path := _augmenting(first, room, reach, served)):
+            tuples, tokens = path[::2], path[1::2]
+            returned = list(zip(tuples[1:], tokens[:-1], strict=True))  # what a tuple gives back, the one before takes
+            amount = min(left[first], room[tokens[-1]], *(served[loser][token] for loser, token in returned))
+            left[first] -= amount
+            room[tokens[-1]] -= amount
+            for taker, token in zip(tuples, tokens, strict=True):
+                served[taker][token] = served[taker].get(token, 0.0) + amount
+            for loser, token in returned:
+                served[loser][token] -= amount
+    flow = np.zeros(member.shape)
+    for row, amounts in zip(flow, served, strict=True):
+        row[list(amounts)] = list(amounts.values())
+    return flow
+
+
+def _augmenting(first: int, room: list[float], reach: list[list[int]], served: list[dict[int, float]]) -> list[int]:
+    """Tuple, token, tuple, ..., token: a shortest way to a token with room, or nothing."""
+    came_from: dict[int, tuple[int, int | None]] = {}  # the tuple that asks for a token, and the token that it gave up
+    asking: deque[tuple[int, int | None]] = deque([(first, None)])
+    asked = {first}
+    while asking:
+        taker, gave = asking.popleft()
+        for token in reach[taker]:
+            if token in came_from:
+                continue
+            came_from[token] = taker, gave
+            if room[token] > 0:
+                path = [token, taker]
+                while gave is not None:
+                    taker, before = came_from[gave]
+                    path += [gave, taker]
+                    gave = before
+                return path[::-1]
+            for other, amounts in enumerate(served):
+                if other not in asked and amounts.get(token, 0.0) > 0:
+                    asked.add(other)
+                    asking.append((other, token))
+    return []
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from otspec.bench.report import TextTable, markdown_table
 from otspec.errors import DataError
 from otspec.proofs_check.claim import Claim, Source, Verdict
 from otspec.proofs_check.evidence import Evidence, from_plain, plain
+from otspec.reporting.tables import TextTable, markdown_table
 
 HOW_TO_READ = """\
 A *margin* is the right minus the left side of an inequality, or minus the error of an equality; it is negative where a

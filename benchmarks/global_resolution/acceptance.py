@@ -10,8 +10,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.global_resolution.common import ANCHORS, KS, NS, acceptances, label, mean, worst_gap
-from benchmarks.reporting import Record, finish, options, pyplot
-from otspec.bench.report import TextTable
+from benchmarks.reporting import Record, measure_and_tell, options
+from otspec.reporting.plotting import pyplot
+from otspec.reporting.tables import TextTable
 
 
 def table(name: str, records: list[Record]) -> TextTable:
@@ -54,10 +55,7 @@ def draw(records: dict[str, list[Record]], path: Path) -> None:
 def main() -> None:
     """Measure, print, draw."""
     asked = options("Figure 1: acceptance over n and k.", "llama3,gemma2", 256, "report/figure_1")
-    records = {source.name: list(acceptances(source, asked.positions)) for source in asked.sources}
-    draw(records, asked.out / "acceptance.png")
-    tables = [table(name, mine) for name, mine in records.items()]
-    finish(asked.out, [record for mine in records.values() for record in mine], tables, ["acceptance.png"])
+    measure_and_tell(asked, acceptances, table, draw, "acceptance.png")
 
 
 if __name__ == "__main__":

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 
 import otspec
+from benchmarks.measuring import laws_of
 from benchmarks.reporting import Record
-from otspec.data import Position, Source
+from otspec.data import Source
 from otspec.laws import FloatArray
 from otspec.problem import Problem
 from otspec.reporting.console import progress_bar
+from otspec.reporting.published import ACCEPTANCE
 from otspec.schemes import IID, Greedy
 
 KS = (10, 100, 1000, 10_000, 0)
@@ -20,8 +22,12 @@ NS = tuple(range(1, 11))
 """Drafts per position in the paper's figures."""
 
 ANCHORS = {
-    "llama3": {(10, 2): 0.8253, (10, 3): 0.8394, (100, 2): 0.8901},
-    "gemma2": {(10, 2): 0.7903, (10, 3): 0.8069, (100, 2): 0.8583},
+    profile: {
+        (10, 2): within[10]["General LP"] / 100,
+        (10, 3): within[10]["Max-flow"] / 100,
+        (100, 2): within[100]["Max-flow"] / 100,
+    }
+    for profile, within in ACCEPTANCE.items()
 }
 """Acceptances that the paper prints: the best of its baselines under a time limit [thomas2025global, Table 2].
 
@@ -53,7 +59,7 @@ def acceptances(
         for index in bar.track(range(positions), description=f"{source.name}, temperature {temperature:g}"):
             position = source.position(index)
             for k in ks:
-                p, q = compact_laws(position, k, temperature)
+                p, q = laws_of(position, k, temperature)
                 for n in NS:
                     for law in laws:
                         acceptance, bound = LAWS[law](p, q, n)
@@ -69,26 +75,16 @@ def acceptances(
                         }
 
 
-def compact_laws(position: Position, k: int, temperature: float) -> tuple[FloatArray, FloatArray]:
-    """Target at a temperature, and draft at 1 truncated to k tokens, on these and one token for all the rest."""
-    single = position.problem(1, top_k=k or None, temperature=temperature, draft_temperature=1.0).compact().problem
-    assert isinstance(single.scheme, IID)
-    return single.p, single.scheme.q
+def _solved(scheme: type[IID | Greedy], solver: str) -> Callable[[FloatArray, FloatArray, int], tuple[float, float]]:
+    def figures(p: FloatArray, q: FloatArray, n: int) -> tuple[float, float]:
+        plan = otspec.solve(Problem(p, scheme(q, n)), solver).plan
+        assert plan is not None
+        return plan.acceptance, plan.bound
+
+    return figures
 
 
-def _iid(p: FloatArray, q: FloatArray, n: int) -> tuple[float, float]:
-    plan = otspec.solve(Problem(p, IID(q, n)), "interval").plan
-    assert plan is not None
-    return plan.acceptance, plan.bound
-
-
-def _greedy(p: FloatArray, q: FloatArray, n: int) -> tuple[float, float]:
-    plan = otspec.solve(Problem(p, Greedy(q, n)), "closed_form").plan
-    assert plan is not None
-    return plan.acceptance, plan.bound
-
-
-LAWS: dict[str, Callable[[FloatArray, FloatArray, int], tuple[float, float]]] = {"iid": _iid, "greedy": _greedy}
+LAWS = {"iid": _solved(IID, "interval"), "greedy": _solved(Greedy, "closed_form")}
 """Acceptance and bound of a draft law, for target p, draft q and n."""
 
 

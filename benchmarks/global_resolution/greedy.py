@@ -7,11 +7,13 @@ Greedy drafts are the n - 1 likeliest tokens and one draw from the rest [hu2025t
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from benchmarks.global_resolution.common import KS, NS, acceptances, label, mean, worst_gap
-from benchmarks.reporting import Record, finish, options, pyplot
-from otspec.bench.report import TextTable
+from benchmarks.reporting import Record, measure_and_tell, options
+from otspec.reporting.plotting import pyplot
+from otspec.reporting.tables import TextTable
 
 LAWS = ("iid", "greedy")
 
@@ -56,10 +58,7 @@ def draw(records: dict[str, list[Record]], path: Path) -> None:
 def main() -> None:
     """Measure, print, draw."""
     asked = options("Figures 2 and 3: i.i.d. against greedy drafts.", "gemma2,llama3", 256, "report/figures_2_3")
-    records = {source.name: list(acceptances(source, asked.positions, LAWS)) for source in asked.sources}
-    draw(records, asked.out / "greedy.png")
-    tables = [table(name, mine) for name, mine in records.items()]
-    finish(asked.out, [record for mine in records.values() for record in mine], tables, ["greedy.png"])
+    measure_and_tell(asked, partial(acceptances, laws=LAWS), table, draw, "greedy.png")
 
 
 if __name__ == "__main__":

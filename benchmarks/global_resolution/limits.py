@@ -1,43 +1,40 @@
 """Table 2 of [thomas2025global]: the best acceptance within 10 and 100 ms per token, with `interval` added.
 
-    python -m benchmarks.global_resolution.limits [--data llama3|gemma2] [--positions 100] [--out report/limits_llama3]
+    python -m benchmarks.global_resolution.limits --results report/llama3 [--positions 100]
 
-Every solver may choose its own (k, n).  Where global resolution gives up, the best baseline at a setting of its own
+The folder is one that `otspec bench` wrote; docs/global_resolution.md has the commands.  Every solver may choose its
+own (k, n) among those that were measured.  Where global resolution gives up, the best baseline at a setting of its own
 steps in, and the mean time of both together counts, as in the paper.  (A decoder could not do that to the letter: the
 drafts are drawn before a solver gives up.)
 """
 
 from __future__ import annotations
 
+import argparse
 import itertools
+import json
+from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.global_resolution.measured import RESOLUTION, measure
-from otspec.bench import Cell
-from otspec.bench.records import RunFolder
-from otspec.bench.report import TextTable
+from benchmarks.reporting import Record
 from otspec.laws import BoolArray, FloatArray
 from otspec.reporting.console import console
+from otspec.reporting.published import ACCEPTANCE
+from otspec.reporting.tables import TextTable
 
-LIMITS_MS = (10.0, 100.0)
 BASELINES = {"lp": "General LP", "max_flow": "Max-flow"}
-BASELINE_SETTINGS = ((10, 2), (10, 3), (10, 4), (10, 5), (10, 10), (100, 2), (100, 3), (1000, 2))
-RESOLUTION_SETTINGS = tuple(itertools.product((10, 100, 1000), (2, 3, 4, 5)))
-INTERVAL_SETTINGS = tuple(itertools.product((10, 100, 1000, 10_000, 0), (2, 3, 4, 5, 10)))
+LIMITS_MS = (10, 100)
+RESOLUTION = {"global_resolution": "G.R. 1e-3", "global_resolution:tau=1e-4": "G.R. 1e-4"}
 
-PUBLISHED = {
-    "llama3": {
-        10.0: {"General LP": 0.8253, "Max-flow": 0.8394, "G.R. 1e-3": 0.8565, "G.R. 1e-4": 0.8510},
-        100.0: {"General LP": 0.8394, "Max-flow": 0.8901, "G.R. 1e-3": 0.9004, "G.R. 1e-4": 0.8946},
-    },
-    "gemma2": {
-        10.0: {"General LP": 0.7903, "Max-flow": 0.8069, "G.R. 1e-3": 0.8190, "G.R. 1e-4": 0.8135},
-        100.0: {"General LP": 0.8069, "Max-flow": 0.8583, "G.R. 1e-3": 0.8660, "G.R. 1e-4": 0.8607},
-    },
-}
-"""Table 2 of the paper, by profile, limit and method."""
+
+def read(results: Path) -> tuple[str, list[Record]]:
+    """The name of the data that `otspec bench` measured into a folder, and a record per solver, k, n and position."""
+    data = json.loads((results / "run.json").read_text())["data"]
+    lines = (results / "results.jsonl").read_text().splitlines()
+    return data["profile"]["name"] if "profile" in data else data["file"], [json.loads(line) for line in lines]
 
 
 class Choice(NamedTuple):
@@ -55,14 +52,15 @@ class Choice(NamedTuple):
         return float(self.acceptance.mean())
 
 
-def choices(folder: RunFolder, solver: str, positions: int) -> list[Choice]:
-    """The settings at which a solver got through all positions within its budget."""
+def choices(records: Sequence[Record], solver: str, positions: int) -> list[Choice]:
+    """The settings at which a solver got through all positions within its budget, small ones first."""
     found = []
-    for cell in folder.cells:
-        records = folder.of(cell)[:positions]
-        if cell.solver == solver and len(records) == positions and all(r.get("optimum") is not None for r in records):
-            ms, best, solved = ([r[key] for r in records] for key in ("wall_s", "optimum", "solved"))
-            found.append(Choice(cell.setting, np.array(ms) * 1e3, np.array(best), np.array(solved)))
+    mine = [record for record in records if record["solver"] == solver and record["position"] < positions]
+    for k, n in sorted({(r["k"], r["n"]) for r in mine}, key=lambda setting: (setting[0] or np.inf, setting[1])):
+        cell = sorted((r for r in mine if (r["k"], r["n"]) == (k, n)), key=lambda record: record["position"])
+        if len(cell) == positions and all(record.get("optimum") is not None for record in cell):
+            ms, best, solved = ([record[key] for record in cell] for key in ("wall_s", "optimum", "solved"))
+            found.append(Choice(f"({k or 'V'}, {n})", np.array(ms) * 1e3, np.array(best), np.array(solved)))
     return found
 
 
@@ -83,22 +81,21 @@ def with_fallback(found: list[Choice], fallbacks: list[Choice]) -> list[Choice]:
     return completed
 
 
-def table(folder: RunFolder, data: str, positions: int) -> TextTable:
+def table(records: Sequence[Record], data: str, positions: int) -> TextTable:
     """The paper's table, ours beside it."""
-    baselines = {method: choices(folder, solver, positions) for solver, method in BASELINES.items()}
+    baselines = {method: choices(records, solver, positions) for solver, method in BASELINES.items()}
     fallbacks = [choice for found in baselines.values() for choice in found]
     resolution = {
-        method: with_fallback(choices(folder, solver, positions), fallbacks)
-        for solver, method in zip(RESOLUTION, ("G.R. 1e-3", "G.R. 1e-4"), strict=True)
+        method: with_fallback(choices(records, solver, positions), fallbacks) for solver, method in RESOLUTION.items()
     }
-    all_choices = {**baselines, **resolution, "interval": choices(folder, "interval", positions)}
+    all_choices = {**baselines, **resolution, "interval": choices(records, "interval", positions)}
     rows: list[tuple[str, ...]] = []
     for limit in LIMITS_MS:
         for method, found in all_choices.items():
-            printed = PUBLISHED.get(data, {}).get(limit, {}).get(method)
+            printed = ACCEPTANCE.get(data, {}).get(limit, {}).get(method)
             best = best_within(found, limit)
             ours = ("-", "-", "-") if best is None else (f"{best.mean:.2%}", best.name, f"{best.ms.mean():.2g}")
-            rows.append((f"{limit:g}", method, "-" if printed is None else f"{printed:.2%}", *ours))
+            rows.append((f"{limit}", method, "-" if printed is None else f"{printed:.2f}%", *ours))
     header = ("limit, ms", "method", "paper", "ours", "setting (k, n)", "mean ms")
     note = (
         f"Best mean acceptance over {positions} positions within the limit on the mean time per token. Max-flow and "
@@ -108,15 +105,16 @@ def table(folder: RunFolder, data: str, positions: int) -> TextTable:
 
 
 def main() -> None:
-    """Measure and print."""
-    cells = [Cell(k, n, solver) for solver in BASELINES for k, n in BASELINE_SETTINGS]
-    cells += [Cell(k, n, solver) for solver in RESOLUTION for k, n in RESOLUTION_SETTINGS]
-    cells += [Cell(k, n, "interval") for k, n in INTERVAL_SETTINGS]
-    benchmark, folder = measure("Table 2: best acceptance within a time limit.", cells, "report/limits")
-    shown = table(folder, benchmark.source.name, benchmark.positions)
-    (folder.path / "report.md").write_text(shown.markdown())
+    """Read the measurements, and print the table."""
+    parser = argparse.ArgumentParser(description="Table 2: best acceptance within a time limit.")
+    parser.add_argument("--results", type=Path, required=True, help="folder that `otspec bench` wrote")
+    parser.add_argument("--positions", type=int, default=100, help="the first so many positions of every cell")
+    asked = parser.parse_args()
+    data, records = read(asked.results)
+    shown = table(records, data, asked.positions)
+    (asked.results / "limits.md").write_text(shown.markdown())
     console.print(shown.on_screen(console.width))
-    console.print(f"Wrote {folder.path}/report.md, results.jsonl, results.parquet")
+    console.print(f"Wrote {asked.results}/limits.md")
 
 
 if __name__ == "__main__":

@@ -15,12 +15,14 @@ from pathlib import Path
 import numpy as np
 
 import otspec
-from benchmarks.global_resolution.common import KS, NS, acceptances, compact_laws, label, mean
-from benchmarks.reporting import Record, finish, options, pyplot
-from otspec.bench.report import TextTable
+from benchmarks.global_resolution.common import KS, NS, acceptances, label, mean
+from benchmarks.measuring import laws_of
+from benchmarks.reporting import Record, finish, options
 from otspec.data import Source
 from otspec.laws import IntArray
 from otspec.reporting.console import progress_bar
+from otspec.reporting.plotting import pyplot
+from otspec.reporting.tables import TextTable
 from otspec.solver import Stopped
 from otspec.solvers import GlobalResolution, Interval
 from otspec.solving import warm_up
@@ -43,7 +45,7 @@ def times(source: Source, positions: int) -> Iterator[Record]:
             position = source.position(index)
             for temperature in WITH_ONE:
                 for k in TIMED_KS:
-                    p, q = compact_laws(position, k, temperature)
+                    p, q = laws_of(position, k, temperature)
                     for n in TIMED_NS:
                         problem = otspec.Problem(p, otspec.IID(q, n))
                         drafts = problem.scheme.sample(np.random.default_rng([index, k, n]))

@@ -7,20 +7,18 @@ import json
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from importlib import metadata
 from typing import Any
 
 import torch
 
 from otspec.bench.cells import every_solver
-from otspec.bench.driver import processor
 from otspec.bench.records import Record, RecordFolder
 from otspec.catalogue import available
 from otspec.decode.methods.catalogue import CHAIN, METHODS, Decode, decoder, lossless, method_of, rule, warm_up
 from otspec.decode.metrics import Metrics
 from otspec.decode.models.loading import Models, batch_of
 from otspec.decode.verifiers import JOINT
-from otspec.extras import installed
+from otspec.reporting.machine import processor, versions
 from otspec.results import SolveError
 
 SPELT = {
@@ -104,7 +102,6 @@ class DecodingBenchmark:
     @property
     def identity(self) -> Mapping[str, object]:
         """What makes records comparable with each other."""
-        packages = ("otspec", "numpy", "scipy", "numba", "torch", "transformers")
         return {
             "target": [self.names[0], fingerprint(self.models.target)],
             "draft": [self.names[1], fingerprint(self.models.draft)],
@@ -119,7 +116,7 @@ class DecodingBenchmark:
             "processor": processor(),
             "threads": torch.get_num_threads(),
             "python": platform.python_version(),
-            "versions": {name: metadata.version(name) for name in packages if installed(name)},
+            "versions": versions("numpy", "scipy", "numba", "torch", "transformers"),
         }
 
 

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from otspec.bench.decoding import DecodingCell, records_of
-from otspec.bench.published import BLOCK_EFFICIENCY
 from otspec.bench.records import Record
-from otspec.bench.report import TextTable
 from otspec.decode.metrics import Metrics
-from otspec.extras import require
 from otspec.laws import FloatArray
+from otspec.reporting.plotting import pyplot
+from otspec.reporting.published import BLOCK_EFFICIENCY
+from otspec.reporting.tables import TextTable
 
 VANILLA = DecodingCell("vanilla")
 REFERENCE = "interval"
@@ -182,8 +182,7 @@ def failed_table(summaries: Sequence[DecodingSummary]) -> TextTable | None:
 
 def plot_decoding(summaries: Sequence[DecodingSummary], title: str, path: Path) -> None:
     """Draw block efficiency by K for every rule, and where the time goes at the largest K."""
-    require("matplotlib").use("Agg")
-    plt: Any = require("matplotlib.pyplot")
+    plt = pyplot()
     shown = [one for one in summaries if one.prompts]
     counts = sorted({one.cell.paths for one in shown if one.cell.paths > 1})
     several = [mine for mine in _by_rule(shown) if mine[0].cell.paths > 1]

@@ -11,16 +11,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from importlib import metadata
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 from otspec.bench.cells import Cell
 from otspec.bench.records import Record, RunFolder
 from otspec.bench.worker import serve
 from otspec.data import Source, check_positions
-from otspec.extras import installed
+from otspec.reporting.machine import processor, versions
 
 PREPARATION_S = 300.0
 """Longest wait for what is not charged to a cell: imports, compilation, and figures computed off the clock."""
@@ -47,7 +45,6 @@ class Benchmark:
     @property
     def identity(self) -> Mapping[str, object]:
         """What makes records comparable with each other."""
-        packages = ("otspec", "numpy", "scipy", "numba", "highspy", "igraph", "networkx", "cvxpy")
         return {
             "data": self.source.identity,
             "seed": self.seed,
@@ -55,7 +52,7 @@ class Benchmark:
             "jobs": self.jobs,
             "processor": processor(),
             "python": platform.python_version(),
-            "versions": {name: metadata.version(name) for name in packages if installed(name)},
+            "versions": versions("numpy", "scipy", "numba", "highspy", "igraph", "networkx", "cvxpy"),
         }
 
 
@@ -100,16 +97,6 @@ def run(benchmark: Benchmark, folder: RunFolder, progress: Callable[[int], None]
                 thread.join()
     if not failures.empty():
         raise failures.get()
-
-
-def processor() -> str:
-    """The processor's name, as the system tells it."""
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
 
 
 def _measure_cell(

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from otspec.bench.published import OURS, PUBLISHED
 from otspec.bench.summary import Summary
-from otspec.extras import require
 from otspec.laws import BoolArray, FloatArray
+from otspec.reporting.plotting import pyplot
+from otspec.reporting.published import OURS, PUBLISHED
 
 PAPER_MARKERS = ("s", "D", "^", "v", "P")
 
@@ -27,8 +27,7 @@ def plot(summaries: Sequence[Summary], profile: str, path: Path) -> None:
     path : Path
         A .png or .svg file.
     """
-    require("matplotlib").use("Agg")
-    plt: Any = require("matplotlib.pyplot")
+    plt = pyplot()
     settings = list(dict.fromkeys((s.cell.k, s.cell.n) for s in summaries))
     labels = {(s.cell.k, s.cell.n): s.cell.setting for s in summaries}
     solvers = list(dict.fromkeys(s.cell.solver for s in summaries))

@@ -1,56 +1,12 @@
-"""The tables of a benchmark, on screen and in Markdown."""
+"""The tables of a benchmark."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import compress
+from collections.abc import Sequence
 
-from rich.table import Table as RichTable
-
-from otspec.bench.published import METHODS, OURS, OURS_ALONE, PUBLISHED
 from otspec.bench.summary import Summary
-
-WIDE = 120
-"""Characters that the full table of results takes."""
-
-
-@dataclass(frozen=True)
-class TextTable:
-    """A table of strings, drawn on screen or written as Markdown."""
-
-    title: str
-    header: tuple[str, ...]
-    rows: list[tuple[str, ...]]
-    note: str
-    labels: int = 2
-    """Leading columns that hold words; the others hold figures."""
-    details: frozenset[str] = frozenset()
-    """Columns that a narrow screen goes without."""
-
-    def on_screen(self, width: int) -> RichTable:
-        """The table as rich draws it, for a screen of so many characters; a rule parts groups of rows."""
-        table = RichTable(title=self.title, caption=self.note, title_justify="left", caption_justify="left")
-        shown = [width >= WIDE or name not in self.details for name in self.header]
-        for number, name in enumerate(compress(self.header, shown)):
-            table.add_column(name, justify="left" if number < self.labels else "right", overflow="fold")
-        grouped = len({row[0] for row in self.rows}) < len(self.rows)
-        for row, following in zip(self.rows, [*self.rows[1:], None], strict=True):
-            ends = following is None or following[0] != row[0]
-            table.add_row(*compress(row, shown), end_section=grouped and ends)
-        return table
-
-    def markdown(self) -> str:
-        """The table in Markdown, with title and note as paragraphs."""
-        body = markdown_table(self.header, self.rows, self.labels)
-        return f"## {self.title}\n\n{body}\n\n{self.note}\n"
-
-
-def markdown_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]], labels: int) -> str:
-    """Rows of cells in Markdown; the first `labels` columns hold words, the others figures."""
-    rules = tuple("---" if number < labels else "---:" for number in range(len(header)))
-    lines = (f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in (header, rules, *rows))
-    return "\n".join(lines)
+from otspec.reporting.published import METHODS, OURS, OURS_ALONE, PUBLISHED
+from otspec.reporting.tables import TextTable
 
 
 def overview_table(summaries: Sequence[Summary], data: str) -> TextTable:
@@ -133,19 +89,6 @@ def published_table(summaries: Sequence[Summary], profile: str) -> TextTable | N
         "another processor and on synthetic laws: compare trends, not digits."
     )
     return TextTable(f"Beside the paper: {title}", ("(k, n)", "method", "paper", "our solver", "ours"), rows, note)
-
-
-def markdown_report(
-    tables: Iterable[TextTable | None],
-    pictures: Sequence[str],
-    machine: str,
-    title: str = "Multi-draft optimal transport: solvers at various (k, n)",
-) -> str:
-    """The whole report."""
-    parts = [f"# {title}\n", f"Measured on: {machine}.\n"]
-    parts += [f"![{picture}]({picture})\n" for picture in pictures]
-    parts += [table.markdown() for table in tables if table is not None]
-    return "\n".join(parts)
 
 
 def _row(summary: Summary) -> tuple[str, ...]:

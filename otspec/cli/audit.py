@@ -7,27 +7,26 @@ from typing import Annotated, Any
 
 import typer
 
-from otspec.auditing import AuditVerdict
-from otspec.auditing import audit as run
-from otspec.auditing.forms import Form
-from otspec.catalogue import available
 from otspec.cli.loading import load
+from otspec.cli.names import FORMS, SCHEMES
 from otspec.errors import ProblemError
 from otspec.reporting.console import console, progress_bar
-from otspec.schemes.catalogue import OWN
 
-EXIT = {AuditVerdict.LOSSLESS: 0, AuditVerdict.NOT_LOSSLESS: 1, AuditVerdict.INCONCLUSIVE: 3}
+EXIT = {"lossless": 0, "not lossless": 1, "inconclusive": 3}
+"""Status by verdict."""
 
 
 def audit(
     rule: Annotated[str, typer.Argument(help="module:function, path/to/file.py:function, or a solver, as kseq.")],
-    scheme: Annotated[str, typer.Option(help=f"Draft law: {', '.join(OWN)}, or module:function of (q, n).")] = "iid",
+    scheme: Annotated[
+        str, typer.Option(help=f"Draft law: {', '.join(SCHEMES)}, or module:function of (q, n).")
+    ] = "iid",
     n: Annotated[int, typer.Option("--n", help="Drafts per position.")] = 3,
     drafter: Annotated[
         str | None, typer.Option(help="Where drafts really come from: as --scheme, or module:function of (q, n, rng).")
     ] = None,
     shown: Annotated[str | None, typer.Option(help="The q that the rule is told: module:function of q.")] = None,
-    form: Annotated[str | None, typer.Option(help=f"How the rule is called: {', '.join(Form)}.")] = None,
+    form: Annotated[str | None, typer.Option(help=f"How the rule is called: {', '.join(FORMS)}.")] = None,
     method: Annotated[str, typer.Option(help="exact, sampled, or auto: exact where possible.")] = "auto",
     uniforms: Annotated[int | None, typer.Option(help="Uniforms for each call of a rule that takes them.")] = None,
     pairs: Annotated[bool, typer.Option(help="Test whether consecutive outputs are independent.")] = True,
@@ -43,6 +42,8 @@ def audit(
 
     Exit status 0: lossless; 1: not lossless; 2: wrong input; 3: inconclusive.
     """
+    from otspec.auditing import audit as run
+
     with progress_bar() as bar:
         task = bar.add_task("auditing", total=None)
         result = run(
@@ -70,6 +71,8 @@ def audit(
 
 
 def _rule(name: str) -> Any:
+    from otspec.catalogue import available
+
     solvers = [info.name for info in available()]
     if name.partition(":")[0] in solvers:
         return name

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from otspec.bench.cells import every_solver, grid
-from otspec.bench.driver import Benchmark, processor, run
-from otspec.bench.plot import plot
-from otspec.bench.records import RunFolder
-from otspec.bench.report import failures_table, markdown_report, overview_table, published_table, results_table
-from otspec.bench.summary import summarise
 from otspec.cli.bench_decode import bench_decode
-from otspec.data import NAMES, open_source
+from otspec.cli.measuring import check_budget, conclude, resumed, tell
+from otspec.cli.names import PROFILES
 from otspec.extras import require
-from otspec.reporting.console import console, numbers, progress_bar
+from otspec.reporting.console import numbers
+from otspec.reporting.machine import processor
+
+if TYPE_CHECKING:
+    from otspec.bench import Benchmark
+    from otspec.bench.records import RunFolder
 
 app = typer.Typer(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 app.command("decode")(bench_decode)
@@ -29,7 +29,7 @@ def bench(
     n: Annotated[str, typer.Option("--n", help="Drafts per position, a list.")] = "2,3",
     solver: Annotated[str, typer.Option(help="A list as for `otspec solve`, or all.")] = "all",
     positions: Annotated[int, typer.Option(help="Positions per cell.", min=1)] = 50,
-    data: Annotated[str, typer.Option(help=f"{', '.join(NAMES)}, or a file of positions.")] = "llama3",
+    data: Annotated[str, typer.Option(help=f"{', '.join(PROFILES)}, or a file of positions.")] = "llama3",
     out: Annotated[Path, typer.Option(help="Folder for results; the same command again resumes it.")] = Path("report"),
     jobs: Annotated[int, typer.Option(help="Worker processes, one core each.", min=1)] = 1,
     budget: Annotated[float, typer.Option(help="Seconds of solving per cell; what exceeds is a lower bound.")] = 20.0,
@@ -45,8 +45,12 @@ def bench(
         return
     for module in ("pyarrow", "matplotlib"):
         require(module)  # before the work, not after it
-    if not budget > 0:
-        raise typer.BadParameter(f"{budget} s; grant each cell some time", param_hint="--budget")
+    check_budget(budget, "cell")
+    from otspec.bench import Benchmark, grid, run
+    from otspec.bench.cells import every_solver
+    from otspec.bench.records import RunFolder
+    from otspec.data import open_source
+
     left_out: list[str] = []
     spellings = [name.strip() for name in solver.split(",")]
     if spellings == ["all"]:
@@ -54,19 +58,9 @@ def bench(
     cells = grid(numbers("--k", k, {"V": 0}), numbers("--n", n), spellings)
     benchmark = Benchmark(cells, open_source(data, seed), positions, seed, budget, jobs)
     folder = RunFolder(out, benchmark.identity)
-    try:
-        with progress_bar() as bar:
-            task = bar.add_task("measuring", total=len(cells) * positions)
-            run(benchmark, folder, lambda steps: bar.advance(task, steps))
-    except KeyboardInterrupt:
-        console.print(f"interrupted; the same command goes on from {len(folder.records)} records", style="yellow")
-        raise typer.Exit(130) from None
-    finally:
-        folder.close()
-        _report(benchmark, folder)
-    if left_out:
-        console.print(f"Not installed, so left out: {', '.join(left_out)}. See `otspec solvers`.")
-    console.print(f"Wrote {out}/report.md, report.png, results.jsonl, results.parquet")
+    with resumed(folder, "measuring", len(cells) * positions, lambda: _report(benchmark, folder)) as progress:
+        run(benchmark, folder, progress)
+    conclude(out, ("report.md", "report.png", "results.jsonl", "results.parquet"), left_out)
 
 
 def _check_nothing_given(context: typer.Context) -> None:
@@ -81,6 +75,10 @@ def _check_nothing_given(context: typer.Context) -> None:
 
 def _report(benchmark: Benchmark, folder: RunFolder) -> None:
     """Tables and picture of all that the folder holds, this run's cells and earlier ones."""
+    from otspec.bench.plot import plot
+    from otspec.bench.report import failures_table, overview_table, published_table, results_table
+    from otspec.bench.summary import summarise
+
     summaries = [summarise(cell, folder.of(cell)) for cell in folder.cells]
     if not summaries:
         return
@@ -89,7 +87,6 @@ def _report(benchmark: Benchmark, folder: RunFolder) -> None:
     overview = overview_table(summaries, data)
     details = (results_table(summaries, data), failures_table(summaries), published_table(summaries, data))
     machine = f"{processor()}, {benchmark.jobs} worker(s)"
-    (folder.path / "report.md").write_text(markdown_report((overview, *details), ["report.png"], machine))
-    for table in (*details, overview):  # the end of a long output is what a screen shows
-        if table is not None:
-            console.print(table.on_screen(console.width))
+    title = "Multi-draft optimal transport: solvers at various (k, n)"
+    shown = (*details, overview)  # the end of a long output is what a screen shows
+    tell(folder.path, title, machine, (overview, *details), shown)

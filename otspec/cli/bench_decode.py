@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from otspec.bench.driver import processor
-from otspec.bench.records import RecordFolder
-from otspec.bench.report import markdown_report
-from otspec.cli.decode import DEVICE, DTYPE, MODEL, progress_as_ours
+from otspec.cli.measuring import check_budget, conclude, resumed, tell
 from otspec.cli.prompts import FORMAT, read_prompts
+from otspec.cli.sampling import Device, Draft, Dtype, MaxNewTokens, Target, Temperature, TopK, TopP
 from otspec.errors import DataError
 from otspec.extras import require
-from otspec.reporting.console import console, numbers, progress_bar
+from otspec.reporting.console import numbers, progress_as_ours
+from otspec.reporting.machine import processor
 
 if TYPE_CHECKING:
     from otspec.bench.decoding import DecodingBenchmark
+    from otspec.bench.records import RecordFolder
 
 
 def bench_decode(
-    target: Annotated[str, typer.Option(help=f"The model whose text it is: {MODEL}")] = "shipped",
-    draft: Annotated[str, typer.Option(help="The model that drafts, named likewise.")] = "shipped",
+    target: Target = "shipped",
+    draft: Draft = "shipped",
     prompts: Annotated[Path | None, typer.Option(help=FORMAT, show_default="held-out text of the shipped pair")] = None,
     first: Annotated[int, typer.Option(help="Only so many prompts, from the first on.", min=1)] = 16,
     paths: Annotated[str, typer.Option(help="K, drafted paths, a list.")] = "2,3,4",
@@ -36,14 +36,14 @@ def bench_decode(
     baselines: Annotated[
         str, typer.Option(help="Other methods of `otspec decode`, a list; vanilla comes in any case.")
     ] = "single,block,prompt-lookup,typical,assisted",
-    temperature: Annotated[float, typer.Option(help="Of both models; 0 is greedy.")] = 1.0,
-    top_k: Annotated[int | None, typer.Option(help="Keep the k likeliest tokens of both models.")] = None,
-    top_p: Annotated[float | None, typer.Option(help="Keep the likeliest tokens of this mass.")] = None,
-    max_new_tokens: Annotated[int, typer.Option(help="Of every text.", min=1)] = 64,
+    temperature: Temperature = 1.0,
+    top_k: TopK = None,
+    top_p: TopP = None,
+    max_new_tokens: MaxNewTokens = 64,
     seed: Annotated[int, typer.Option(help="Of the first prompt; the next has seed + 1.", min=0)] = 0,
     budget: Annotated[float, typer.Option(help="Seconds of decoding per rule and K; then it gets no more.")] = 60.0,
-    device: Annotated[str | None, typer.Option(help=DEVICE)] = None,
-    dtype: Annotated[str | None, typer.Option(help=DTYPE)] = None,
+    device: Device = None,
+    dtype: Dtype = None,
     out: Annotated[Path, typer.Option(help="Folder for results; the same command again resumes it.")] = Path(
         "report_decode"
     ),
@@ -54,12 +54,12 @@ def bench_decode(
     goes on where it stopped.
     """
     require("matplotlib")
-    if not budget > 0:
-        raise typer.BadParameter(f"{budget} s; grant each rule some time", param_hint="--budget")
+    check_budget(budget, "rule")
     texts = None if prompts is None else read_prompts(prompts)
     if texts is None and target != "shipped":
         raise DataError(f"no prompts for {target}; pass --prompts FILE")
     from otspec.bench.decoding import DecodingBenchmark, decoding_grid, every_rule, run
+    from otspec.bench.records import RecordFolder
     from otspec.decode.models.loading import encode, load_models
     from otspec.decode.shipped import held_out
 
@@ -81,19 +81,10 @@ def bench_decode(
         budget,
     )
     folder = RecordFolder(out, benchmark.identity)
-    try:
-        with progress_bar() as bar:
-            task = bar.add_task("decoding", total=len(cells) * min(first, len(rows)))
-            run(benchmark, folder, lambda steps: bar.advance(task, steps))
-    except KeyboardInterrupt:
-        console.print(f"interrupted; the same command goes on from {len(folder.records)} records", style="yellow")
-        raise typer.Exit(130) from None
-    finally:
-        folder.close()
-        _report(benchmark, folder)
-    if left_out:
-        console.print(f"Not installed, so left out: {', '.join(left_out)}. See `otspec solvers`.")
-    console.print(f"Wrote {out}/report.md, report.png, results.jsonl")
+    total = len(cells) * min(first, len(rows))
+    with resumed(folder, "decoding", total, lambda: _report(benchmark, folder)) as progress:
+        run(benchmark, folder, progress)
+    conclude(out, ("report.md", "report.png", "results.jsonl"), left_out)
 
 
 def _words(text: str) -> list[str]:
@@ -115,11 +106,6 @@ def _report(benchmark: DecodingBenchmark, folder: RecordFolder) -> None:
         failed_table(summaries),
         efficiency_table(summaries, f"Block efficiency: {title}"),
     )
-    threads = benchmark.identity["threads"]
-    machine = f"{processor()}, {benchmark.identity['device']}, {threads} thread(s)"
-    (folder.path / "report.md").write_text(
-        markdown_report(tables, ["report.png"], machine, "Multi-draft decoding: rules and methods to compare with")
-    )
-    for table in tables:
-        if table is not None:
-            console.print(table.on_screen(console.width))
+    about = benchmark.identity
+    machine = f"{processor()}, {about['device']}, {about['threads']} thread(s)"
+    tell(folder.path, "Multi-draft decoding: rules and methods to compare with", machine, tables, tables)

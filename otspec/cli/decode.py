@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from otspec.cli.names import DRAFT_LAWS, METHODS, listed
 from otspec.cli.prompts import FORMAT, gather
+from otspec.cli.sampling import Device, Draft, Dtype, MaxNewTokens, Target, Temperature, TopK, TopP
 from otspec.errors import ProblemError
-from otspec.reporting.console import console, errors, numbers, progress_bar
-from otspec.results import SolveError
+from otspec.reporting.console import console, numbers, progress_as_ours, progress_bar
 
 if TYPE_CHECKING:
     from otspec.decode import Metrics
 
-METHODS = "multi-draft, vanilla, single, block, prompt-lookup, typical or assisted"
-MODEL = "shipped, a folder written by save_pretrained, or a name on the hub."
-DTYPE = "auto (as saved), float32, float64, bfloat16 or float16; on the CPU float32 unless told otherwise."
-DEVICE = "cpu, cuda, cuda:1, ...; a GPU if there is one."
-
 
 def decode(
-    target: Annotated[str, typer.Option(help=f"The model whose text it is: {MODEL}")] = "shipped",
-    draft: Annotated[str, typer.Option(help="The model that drafts, named likewise.")] = "shipped",
+    target: Target = "shipped",
+    draft: Draft = "shipped",
     prompts: Annotated[Path | None, typer.Option(help=FORMAT)] = None,
     prompt: Annotated[list[str] | None, typer.Option(help="A prompt; may be repeated.")] = None,
-    method: Annotated[str, typer.Option(help=f"{METHODS}.")] = "multi-draft",
+    method: Annotated[str, typer.Option(help=f"{listed(METHODS)}.")] = "multi-draft",
     paths: Annotated[int | None, typer.Option(help="K, independent drafted paths.", show_default="4")] = None,
     depth: Annotated[int | None, typer.Option(help="L, tokens of a path.", show_default="8")] = None,
     solver: Annotated[
@@ -43,18 +39,17 @@ def decode(
         str | None, typer.Option(help="In place of paths and depth: children per node of each level, a list.")
     ] = None,
     law: Annotated[
-        str | None,
-        typer.Option(help="How siblings are drawn: iid, without_replacement, greedy or top_k.", show_default="iid"),
+        str | None, typer.Option(help=f"How siblings are drawn: {listed(DRAFT_LAWS)}.", show_default="iid")
     ] = None,
-    temperature: Annotated[float, typer.Option(help="Of both models; 0 is greedy.")] = 1.0,
-    top_k: Annotated[int | None, typer.Option(help="Keep the k likeliest tokens of both models.")] = None,
-    top_p: Annotated[float | None, typer.Option(help="Keep the likeliest tokens of this mass.")] = None,
-    max_new_tokens: Annotated[int, typer.Option(help="Of every text.", min=1)] = 64,
+    temperature: Temperature = 1.0,
+    top_k: TopK = None,
+    top_p: TopP = None,
+    max_new_tokens: MaxNewTokens = 64,
     stop: Annotated[list[str] | None, typer.Option(help="End the text after this string; may be repeated.")] = None,
     batch: Annotated[int, typer.Option(help="Prompts decoded together.", min=1)] = 1,
     seed: Annotated[int, typer.Option(help="Of the first batch; the next has seed + 1.", min=0)] = 0,
-    device: Annotated[str | None, typer.Option(help=DEVICE)] = None,
-    dtype: Annotated[str | None, typer.Option(help=DTYPE)] = None,
+    device: Device = None,
+    dtype: Dtype = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Also write texts and numbers, a JSON line per batch.")
     ] = None,
@@ -65,20 +60,12 @@ def decode(
     them node by node by optimal transport.  All methods but typical leave the law of the text as it is.
     """
     texts = gather(prompt or [], prompts)
-    from otspec.decode.methods.catalogue import decoder, lossless, method_of, rule, warm_up
+    from otspec.decode.methods.catalogue import decoder, lossless, method_of, warm_up
     from otspec.decode.metrics import Metrics
     from otspec.decode.models.loading import batch_of, encode, load_models
+    from otspec.results import SolveError
 
-    given: dict[str, Any] = {
-        "paths": paths,
-        "depth": depth,
-        "solver": None if solver is None else rule(solver),
-        "branching": None if branching is None else numbers("--branching", branching, repeated=True),
-        "law": law,
-    }
-    settings = {name: value for name, value in given.items() if value is not None}
-    if "branching" in settings and {"paths", "depth"} & settings.keys():
-        raise ProblemError("--branching says how many paths there are and how deep; leave out --paths and --depth")
+    settings = _settings(paths, depth, solver, branching, law)
     chosen = method_of(method, settings, batch)
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
     progress_as_ours()
@@ -103,10 +90,7 @@ def decode(
             new = [models.tokenizer.decode(tokens, skip_special_tokens=True) for tokens in generation.new_tokens]
             metrics = generation.metrics
             total += metrics
-            for before, after in zip(texts[start : start + batch], new, strict=True):
-                console.rule(characters="-", style="dim")
-                console.print(before, style="dim", end="", highlight=False, soft_wrap=True)
-                console.print(after, highlight=False, soft_wrap=True)
+            _show(texts[start : start + batch], new)
             if lines is not None:
                 line = {**about, "seed": seed + number, "prompts": texts[start : start + batch], "texts": new}
                 line |= {"new_tokens": generation.new_tokens, **metrics.record()}
@@ -118,12 +102,30 @@ def decode(
         console.print(figure, highlight=False)
 
 
-def progress_as_ours() -> None:
-    """Let transformers show bars where we do: not where stderr is no terminal."""
-    from transformers.utils import logging
+def _settings(
+    paths: int | None, depth: int | None, solver: str | None, branching: str | None, law: str | None
+) -> dict[str, Any]:
+    """Those settings of a method that the user gave."""
+    from otspec.decode.methods.catalogue import rule
 
-    if not errors.is_terminal:
-        logging.disable_progress_bar()
+    given: Mapping[str, Any] = {
+        "paths": paths,
+        "depth": depth,
+        "solver": None if solver is None else rule(solver),
+        "branching": None if branching is None else numbers("--branching", branching, repeated=True),
+        "law": law,
+    }
+    settings = {name: value for name, value in given.items() if value is not None}
+    if "branching" in settings and {"paths", "depth"} & settings.keys():
+        raise ProblemError("--branching says how many paths there are and how deep; leave out --paths and --depth")
+    return settings
+
+
+def _show(prompts: Sequence[str], texts: Sequence[str]) -> None:
+    for prompt, text in zip(prompts, texts, strict=True):
+        console.rule(characters="-", style="dim")
+        console.print(prompt, style="dim", end="", highlight=False, soft_wrap=True)
+        console.print(text, highlight=False, soft_wrap=True)
 
 
 def figures(metrics: Metrics) -> list[str]:

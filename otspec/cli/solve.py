@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 from rich.table import Table as RichTable
 
-import otspec
-from otspec.catalogue import get
-from otspec.data import NAMES, check_positions, open_source
+from otspec.cli.names import PROFILES
 from otspec.reporting.console import console, progress_bar
-from otspec.solving import warm_up
+
+if TYPE_CHECKING:
+    from otspec.results import Result
 
 COLUMNS = ("position", "solver", "status", "acceptance", "bound", "gap", "deviation", "ms")
 Value = float | int | str | None
 
 
 def solve(
-    file: Annotated[str, typer.Argument(help=f"A .npz or .safetensors file of positions, or {', '.join(NAMES)}.")],
+    file: Annotated[str, typer.Argument(help=f"A .npz or .safetensors file of positions, or {', '.join(PROFILES)}.")],
     n: Annotated[int, typer.Option("--n", help="Drafts per position.")] = 2,
     top_k: Annotated[int | None, typer.Option(help="Keep the k likeliest draft tokens.")] = None,
     top_p: Annotated[float | None, typer.Option(help="Keep the likeliest draft tokens of this mass.")] = None,
@@ -39,6 +38,13 @@ def solve(
     FILE holds target_logits and draft_logits, or target_probs and draft_probs, each of shape (positions, V).
     Exit status 1: not every position was solved, by an exact solver to a certified optimum.
     """
+    import numpy as np
+
+    from otspec.catalogue import get
+    from otspec.data import NAMES, check_positions, open_source
+    from otspec.solving import solve as solve_by
+    from otspec.solving import warm_up
+
     chain = [get(name.strip()) for name in solver.split(",")]
     source = open_source(file, seed)
     if positions is None:
@@ -55,7 +61,7 @@ def solve(
             problem = source.position(index).problem(
                 n, temperature=temperature, top_k=top_k, top_p=top_p, draft_temperature=draft_temperature
             )
-            line = _line(index, otspec.solve(problem.compact().problem, chain, strict=False))
+            line = _line(index, solve_by(problem.compact().problem, chain, strict=False))
             lines.append(line)
             table.add_row(*(_show(line[name]) for name in COLUMNS))
     console.print(table)
@@ -71,7 +77,7 @@ def solve(
         raise typer.Exit(1)
 
 
-def _line(index: int, result: otspec.Result) -> dict[str, Value]:
+def _line(index: int, result: Result) -> dict[str, Value]:
     plan = result.plan
     return {
         "position": index,

@@ -2,42 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 from rich.table import Table as RichTable
 
-from otspec.bench.report import TextTable
-from otspec.catalogue import SolverInfo, available, get
 from otspec.extras import WAYS_OUT
-from otspec.problem import Problem
 from otspec.reporting.console import console
-from otspec.schemes import (
-    IID,
-    DraftScheme,
-    Greedy,
-    HubPairs,
-    Independent,
-    Systematic,
-    Table,
-    TopK,
-    WithoutReplacement,
-)
-from otspec.solving import default_solver
+from otspec.reporting.tables import TextTable
 
-Q = np.array([0.4, 0.3, 0.2, 0.1])
-EXAMPLES: dict[str, DraftScheme] = {
-    "IID": IID(Q, 2),
-    "Independent": Independent(np.stack((Q, Q[::-1]))),
-    "Greedy": Greedy(Q, 2),
-    "TopK": TopK(Q, 2),
-    "Systematic": Systematic(Q, 2),
-    "WithoutReplacement": WithoutReplacement(Q, 2),
-    "HubPairs": HubPairs(Q),
-    "Table": Table(np.array([[0, 1], [2, 2]]), np.array([0.5, 0.5]), 4),
-}
-"""One problem's worth of every draft scheme, by its name in `otspec`."""
+if TYPE_CHECKING:
+    from otspec.catalogue import SolverInfo
+    from otspec.problem import Problem
 
 
 def solvers(
@@ -47,6 +23,8 @@ def solvers(
     if schemes:
         console.print(schemes_table().on_screen(console.width))
         return
+    from otspec.catalogue import available
+
     table = RichTable(show_lines=True)
     for name in ("solver", "what it is", "exact", "draft schemes", "settings", "needs"):
         table.add_column(name, overflow="fold")
@@ -62,9 +40,32 @@ def solvers(
     console.print(table)
 
 
+def examples() -> dict[str, Problem]:
+    """A problem for every draft scheme, by the scheme's name in `otspec`."""
+    import numpy as np
+
+    from otspec import schemes
+    from otspec.problem import Problem
+
+    q = np.array([0.4, 0.3, 0.2, 0.1])
+    drafts = (
+        schemes.IID(q, 2),
+        schemes.Independent(np.stack((q, q[::-1]))),
+        schemes.Greedy(q, 2),
+        schemes.TopK(q, 2),
+        schemes.Systematic(q, 2),
+        schemes.WithoutReplacement(q, 2),
+        schemes.HubPairs(q),
+        schemes.Table(np.array([[0, 1], [2, 2]]), np.array([0.5, 0.5]), 4),
+    )
+    return {type(scheme).__name__: Problem(q[::-1], scheme) for scheme in drafts}
+
+
 def schemes_table() -> TextTable:
     """Which solver takes which draft scheme, asked of the solvers themselves."""
-    problems = {name: Problem(Q[::-1], scheme) for name, scheme in EXAMPLES.items()}
+    from otspec.catalogue import available
+
+    problems = examples()
     rows = [(info.name, *(_answer(info, problem) for problem in problems.values())) for info in available()]
     note = (
         "exact: every plan is optimal, at any size; to a size: exact as well, but lists the draft sets and refuses "
@@ -77,6 +78,9 @@ def schemes_table() -> TextTable:
 
 
 def _answer(info: SolverInfo, problem: Problem) -> str:
+    from otspec.catalogue import get
+    from otspec.solving import default_solver
+
     if get(info.name).supports(problem) is not None:
         return "-"
     if "max_steps" in info.settings or (info.exact and "max_iterations" in info.settings):

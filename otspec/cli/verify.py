@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from difflib import get_close_matches
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from otspec.errors import DataError
-from otspec.proofs_check import SOURCES, Claim, Evidence, check, report
 from otspec.reporting.console import console, progress_bar
 
-CLAIMS = {claim.id: claim for source in SOURCES for claim in source.claims}
+if TYPE_CHECKING:
+    from otspec.proofs_check import Claim, Evidence
 
 
 def verify(
@@ -29,10 +30,12 @@ def verify(
 
     Exit status 1 if a verdict is not the one that we expect.
     """
+    from otspec.proofs_check import CLAIMS, SOURCES, check, report
+
     if replay is not None:
         console.print(report.replay(_read(replay), CLAIMS).on_screen(console.width))
         return
-    wanted = _chosen(claim or ["*"])
+    wanted = _chosen(CLAIMS, claim or ["*"])
     found: dict[str, Evidence] = {}
     with progress_bar() as bar:
         for each in bar.track(wanted, description="checking"):
@@ -48,15 +51,15 @@ def verify(
         raise typer.Exit(1)
 
 
-def _chosen(patterns: list[str]) -> list[Claim]:
+def _chosen(claims: Mapping[str, Claim], patterns: list[str]) -> list[Claim]:
     for pattern in patterns:
-        if not any(fnmatch(name, pattern) for name in CLAIMS):
-            near = get_close_matches(pattern, CLAIMS, n=3) or sorted(CLAIMS)[:3]
+        if not any(fnmatch(name, pattern) for name in claims):
+            near = get_close_matches(pattern, claims, n=3) or sorted(claims)[:3]
             raise typer.BadParameter(
-                f"no claim matches {pattern!r}; there are {len(CLAIMS)}, among them {', '.join(near)}",
+                f"no claim matches {pattern!r}; there are {len(claims)}, among them {', '.join(near)}",
                 param_hint="--claim",
             )
-    return [each for name, each in CLAIMS.items() if any(fnmatch(name, pattern) for pattern in patterns)]
+    return [each for name, each in claims.items() if any(fnmatch(name, pattern) for pattern in patterns)]
 
 
 def _read(path: Path) -> dict[str, object]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 errors = Console(stderr=True)
 # No markup: what we print holds brackets of its own, as in [key, eq. (1)] or otspec-toolkit[solvers].
@@ -17,6 +20,8 @@ if not console.is_terminal and "COLUMNS" not in os.environ:
 
 def progress_bar() -> Progress:
     """A bar that leaves the screen when it is done; nothing where stderr is no terminal."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     return Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal)
 

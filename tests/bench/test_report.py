@@ -8,10 +8,11 @@ from otspec import MissingExtra, UnknownSolver
 from otspec.bench import Cell, grid
 from otspec.bench.cells import every_solver
 from otspec.bench.plot import plot
-from otspec.bench.published import PUBLISHED
 from otspec.bench.records import Record
-from otspec.bench.report import failures_table, markdown_report, overview_table, published_table, results_table
+from otspec.bench.report import failures_table, overview_table, published_table, results_table
 from otspec.bench.summary import Summary, summarise
+from otspec.reporting.published import PUBLISHED
+from otspec.reporting.tables import markdown_report
 
 
 def record(position: int, status: str = "OPTIMAL", wall_s: float = 0.002, **figures: object) -> Record:
@@ -74,7 +75,8 @@ def test_the_papers_tables_are_complete() -> None:
 
 
 def test_markdown_holds_every_table_and_picture() -> None:
-    text = markdown_report([results_table([SOLVED], "mine|yours"), None], ["report.png"], "a machine")
+    text = markdown_report([results_table([SOLVED], "mine|yours"), None], ["report.png"], "a machine", "Solvers")
+    assert text.startswith("# Solvers\n")
     assert "![report.png](report.png)" in text
     assert "## Solvers on mine|yours" in text
     assert "| (10, 2) | lp | 2 |" in text

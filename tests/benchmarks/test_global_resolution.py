@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.global_resolution import acceptance, greedy, temperature
+from benchmarks.global_resolution import acceptance, greedy, limits, temperature
 from benchmarks.global_resolution.limits import Choice, best_within, choices, with_fallback
-from otspec.bench.records import RunFolder
 
 FAST = Choice("fast", np.array([1.0, 2.0]), np.array([0.5, 0.7]), np.array([True, True]))
 SLOW = Choice("slow", np.array([30.0, 10.0]), np.array([0.8, 0.8]), np.array([True, True]))
@@ -56,14 +55,22 @@ def test_a_fallback_pays_for_the_attempt_and_the_rescue() -> None:
     assert with_fallback([PARTIAL], [PARTIAL]) == []
 
 
-def test_cells_that_ran_out_of_time_are_no_choice(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
-    folder = RunFolder(tmp_path / "run", {})
-    record = {"solver": "lp", "k": 10, "n": 2, "wall_s": 0.001, "optimum": 0.5, "solved": True, "status": "OPTIMAL"}
-    folder.append(record | {"position": 0})
-    folder.append(record | {"position": 1})
-    folder.append(record | {"position": 0, "n": 3})
+RECORD = {"solver": "lp", "k": 10, "n": 2, "wall_s": 0.001, "optimum": 0.5, "solved": True, "status": "OPTIMAL"}
+
+
+def test_cells_that_ran_out_of_time_are_no_choice() -> None:
     cut = {"solver": "lp", "k": 10, "n": 3, "position": 1, "wall_s": 9.0, "solved": False, "status": "BUDGET"}
-    folder.append(cut)
-    assert [choice.name for choice in choices(folder, "lp", 2)] == ["(10, 2)"]
-    folder.close()
+    records = [RECORD | {"position": 0}, RECORD | {"position": 1}, RECORD | {"position": 0, "n": 3}, cut]
+    assert [choice.name for choice in choices(records, "lp", 2)] == ["(10, 2)"]
+
+
+def test_the_folder_of_a_bench_run_is_read_into_the_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(json.dumps({"data": {"profile": {"name": "llama3"}, "seed": 0}}))
+    records = [RECORD | {"position": index, "solver": solver} for solver in ("lp", "interval") for index in (1, 0, 2)]
+    (tmp_path / "results.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    monkeypatch.setattr(sys, "argv", ["limits", "--results", str(tmp_path), "--positions", "2"])
+    limits.main()
+    written = (tmp_path / "limits.md").read_text()
+    assert "| 10 | General LP | 82.53% | 50.00% | (10, 2) | 1 |" in written
+    assert "| 100 | interval | - | 50.00% | (10, 2) | 1 |" in written
+    assert "| 100 | Max-flow | 89.01% | - | - | - |" in written

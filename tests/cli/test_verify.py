@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from otspec.cli.verify import CLAIMS
+from otspec.proofs_check import CLAIMS
 from tests.cli.test_commands import otspec_command
 
 

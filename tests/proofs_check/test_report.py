@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from otspec.bench.report import TextTable
 from otspec.errors import DataError
 from otspec.proofs_check import Source, Unchecked, Verdict, check, report
+from otspec.reporting.tables import TextTable
 from tests.proofs_check.test_evidence import FALSE, TRUE, overlap_above_half
 
 HIDDEN = replace(

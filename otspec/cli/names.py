@@ -1,0 +1,21 @@
+"""Names that help texts list, written out: to ask for them would import all that they name.  The tests compare."""
+
+PROFILES = ("llama3", "gemma2", "shipped")
+"""`otspec.data.NAMES`."""
+
+SCHEMES = ("iid", "without_replacement", "greedy", "top_k", "systematic", "hub_pairs", "independent")
+"""The draft laws of this package, `otspec.schemes.catalogue.OWN`."""
+
+FORMS = ("rng", "uniforms", "law", "torch", "torch_uniforms", "plan")
+"""How `otspec.audit` calls a rule."""
+
+METHODS = ("multi-draft", "vanilla", "single", "block", "prompt-lookup", "typical", "assisted")
+"""Methods of decoding."""
+
+DRAFT_LAWS = ("iid", "without_replacement", "greedy", "top_k")
+"""`otspec.decode.DRAFT_LAWS`."""
+
+
+def listed(names: tuple[str, ...]) -> str:
+    """Names as a sentence has them."""
+    return f"{', '.join(names[:-1])} or {names[-1]}"

@@ -1,0 +1,25 @@
+"""The machine that figures were measured on."""
+
+from __future__ import annotations
+
+import platform
+from importlib import metadata
+from pathlib import Path
+
+from otspec.extras import DISTRIBUTION, installed
+
+
+def processor() -> str:
+    """The processor's name, as the system tells it."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """Versions of otspec and of those packages that are installed."""
+    found = {name: metadata.version(name) for name in packages if installed(name)}
+    return {"otspec": metadata.version(DISTRIBUTION), **found}

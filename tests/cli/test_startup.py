@@ -1,0 +1,60 @@
+"""What a command loads before it knows what is wanted, and what it says without asking."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from otspec.auditing.forms import Form
+from otspec.auditing.report import AuditVerdict
+from otspec.cli import names
+from otspec.cli.audit import EXIT
+from otspec.data import NAMES
+from otspec.schemes.catalogue import OWN
+
+COMMANDS = ("", "solve", "bench", "bench decode", "audit", "solvers", "generate", "verify", "decode")
+HEAVY = (
+    *("numpy", "numba", "scipy", "torch", "transformers", "matplotlib", "pyarrow"),
+    *("auditing", "bench", "catalogue", "data", "decode", "laws", "paths", "proofs_check", "schemes", "solvers"),
+)
+
+ASK_FOR_HELP = f"""
+import contextlib, sys
+import otspec.cli
+
+def loaded():
+    heavy = {HEAVY!r}
+    return [name for name in sys.modules if name in heavy or name.removeprefix("otspec.").partition(".")[0] in heavy]
+
+assert not loaded(), f"import otspec.cli: {{loaded()}}"
+for arguments in (["--version"], *(f"{{command}} --help".split() for command in {COMMANDS!r})):
+    sys.argv = ["otspec", *arguments]
+    with contextlib.suppress(SystemExit):
+        otspec.cli.main()
+    assert not loaded(), f"{{arguments}}: {{loaded()}}"
+"""
+
+
+def test_help_and_version_load_nothing_that_computes() -> None:
+    done = subprocess.run([sys.executable, "-c", ASK_FOR_HELP], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Usage: otspec") == len(COMMANDS)
+
+
+def test_help_lists_the_names_that_there_are() -> None:
+    assert names.PROFILES == NAMES
+    assert tuple(OWN) == names.SCHEMES
+    assert tuple(Form) == names.FORMS
+    assert EXIT.keys() == set(AuditVerdict)
+
+
+def test_help_lists_the_names_of_decoding_that_there_are() -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    from otspec.decode import DRAFT_LAWS
+    from otspec.decode.methods.catalogue import METHODS
+
+    assert tuple(METHODS) == names.METHODS
+    assert tuple(DRAFT_LAWS) == names.DRAFT_LAWS
