@@ -2,7 +2,7 @@
 
     python -m benchmarks.decode_rules [--target shipped --draft shipped] [--prompts 20] [--temperature 1] [--top-k 100]
 
-Block efficiencies of `otspec bench decode` come from texts that part ways, so they carry the noise of sampling.  Here
+Block efficiencies of `otspec bench decode` come from texts that diverge, so they carry the noise of sampling.  Here
 the prompts are continued once for every K, and each rule says how many tokens of every tree on the way it accepts in
 the mean.  The trees are those that `nested` decoding meets.
 """
