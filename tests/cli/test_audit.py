@@ -51,59 +51,54 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status", "shown"),
-    [
-        (("somebodys_rules:naive",), 0, "LOSSLESS: the output law is p"),
-        (("somebodys_rules.py:naive", "--n", "2"), 0, "LOSSLESS: the output law is p"),
-        (("somebodys_rules:Rules.naive", "--scheme", "top_k"), 0, "LOSSLESS"),
-        (("somebodys_rules:first",), 1, "NOT LOSSLESS: the output law is off p by"),
-        (("somebodys_rules:first", "--drafter", "top_k", "--n", "1"), 1, "top_k, declared iid, n = 1"),
-        (("somebodys_rules:naive", "--scheme", "somebodys_rules:pairs", "--n", "2"), 0, "drafts       pairs, n = 2"),
-        (("somebodys_rules:naive", "--shown", "somebodys_rules:flat"), 0, "LOSSLESS"),
-        (("somebodys_rules:drawn", "--resolution", "0.2"), 0, "no evidence of bias"),
-        (("somebodys_rules:drawn", "--budget", "3000"), 3, "INCONCLUSIVE: after 2"),
-        (("kseq", "--n", "2"), 0, "kseq, as plan"),
-        (("kseq:gamma=2", "--n", "2"), 0, "kseq:gamma=2, as plan"),
-        (("rsd",), 3, "INCONCLUSIVE: the solver refuses every instance"),
-    ],
-)
+VERDICTS = [
+    (("somebodys_rules:naive",), 0, "LOSSLESS: the output law is p"),
+    (("somebodys_rules.py:naive", "--n", "2"), 0, "LOSSLESS: the output law is p"),
+    (("somebodys_rules:Rules.naive", "--scheme", "top_k"), 0, "LOSSLESS"),
+    (("somebodys_rules:first",), 1, "NOT LOSSLESS: the output law is off p by"),
+    (("somebodys_rules:first", "--drafter", "top_k", "--n", "1"), 1, "top_k, declared iid, n = 1"),
+    (("somebodys_rules:naive", "--scheme", "somebodys_rules:pairs", "--n", "2"), 0, "drafts       pairs, n = 2"),
+    (("somebodys_rules:naive", "--shown", "somebodys_rules:flat"), 0, "LOSSLESS"),
+    (("somebodys_rules:drawn", "--resolution", "0.2"), 0, "no evidence of bias"),
+    (("somebodys_rules:drawn", "--budget", "3000"), 3, "INCONCLUSIVE: after 2"),
+    (("kseq", "--n", "2"), 0, "kseq, as plan"),
+    (("kseq:gamma=2", "--n", "2"), 0, "kseq:gamma=2, as plan"),
+    (("rsd",), 3, "INCONCLUSIVE: the solver refuses every instance"),
+]
+
+
 def test_the_verdict_is_the_exit_status(
     here: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    arguments: tuple[str, ...],
-    status: int,
-    shown: str,
 ) -> None:
     out = here / "audit.json"
-    assert otspec_command(monkeypatch, "audit", *arguments, "--json", str(out)) == status
-    assert shown in capsys.readouterr().out
-    assert json.loads(out.read_text())["verdict"] in ("lossless", "not lossless", "inconclusive")
+    for arguments, status, shown in VERDICTS:
+        assert otspec_command(monkeypatch, "audit", *arguments, "--json", str(out)) == status, arguments
+        assert shown in capsys.readouterr().out, arguments
+        assert json.loads(out.read_text())["verdict"] in ("lossless", "not lossless", "inconclusive"), arguments
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("kseq2",), "'kseq2' is no solver and names no function; write module:function"),
-        (("kseq:gamma=half",), "gamma takes float"),
-        (("nowhere:rule",), "there is no module nowhere, here or installed"),
-        (("nowhere.py:rule",), "there is no file nowhere.py"),
-        (("somebodys_rules:last",), "somebodys_rules has no 'last'"),
-        (("somebodys_rules:np",), "pass a callable, or the name of a solver"),
-        (("somebodys_rules:naive", "--scheme", "topk"), "no draft law 'topk'; known: iid"),
-        (("somebodys_rules:naive", "--form", "numpy"), "form is 'numpy'; known: rng"),
-        (("somebodys_rules:naive", "--n", "0"), "n is 0"),
-    ],
-)
+WRONG = [
+    (("kseq2",), "'kseq2' is no solver and names no function; write module:function"),
+    (("kseq:gamma=half",), "gamma takes float"),
+    (("nowhere:rule",), "there is no module nowhere, here or installed"),
+    (("nowhere.py:rule",), "there is no file nowhere.py"),
+    (("somebodys_rules:last",), "somebodys_rules has no 'last'"),
+    (("somebodys_rules:np",), "pass a callable, or the name of a solver"),
+    (("somebodys_rules:naive", "--scheme", "topk"), "no draft law 'topk'; known: iid"),
+    (("somebodys_rules:naive", "--form", "numpy"), "form is 'numpy'; known: rng"),
+    (("somebodys_rules:naive", "--n", "0"), "n is 0"),
+]
+
+
 def test_wrong_input_is_one_clear_error(
     here: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    arguments: tuple[str, ...],
-    message: str,
 ) -> None:
-    assert otspec_command(monkeypatch, "audit", *arguments) == 2
-    error = capsys.readouterr().err
-    assert message in " ".join(error.split())
-    assert "Traceback" not in error
+    for arguments, message in WRONG:
+        assert otspec_command(monkeypatch, "audit", *arguments) == 2, arguments
+        error = capsys.readouterr().err
+        assert message in " ".join(error.split()), arguments
+        assert "Traceback" not in error, arguments

@@ -93,22 +93,21 @@ def test_what_may_deviate_is_called_lossy() -> None:
         assert not lossless(multi_draft, {"solver": solver}), solver
 
 
-@pytest.mark.parametrize("method", METHODS)
 def test_every_method_decodes(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     saved: tuple[str, ...],
     tmp_path: Path,
-    method: str,
 ) -> None:
     out = tmp_path / "out.jsonl"
-    arguments = (*saved, "--prompt", "import", "--method", method, "--max-new-tokens", "6", "--json", str(out))
-    assert otspec_command(monkeypatch, "decode", *arguments) == 0
-    assert ("LOSSY" in capsys.readouterr().out) == (method == "typical")
-    (line,) = lines_of(out)
-    assert line["tokens"] == 6
-    assert line["method"] == method
-    assert (line["draft"] is None) == (method in {"vanilla", "prompt-lookup"})
+    for method in METHODS:
+        arguments = (*saved, "--prompt", "import", "--method", method, "--max-new-tokens", "6", "--json", str(out))
+        assert otspec_command(monkeypatch, "decode", *arguments) == 0, method
+        assert ("LOSSY" in capsys.readouterr().out) == (method == "typical"), method
+        (line,) = lines_of(out)
+        assert line["tokens"] == 6, method
+        assert line["method"] == method
+        assert (line["draft"] is None) == (method in {"vanilla", "prompt-lookup"}), method
 
 
 def test_all_lossless_methods_agree_at_temperature_0(
@@ -172,23 +171,21 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "message"), BAD)
 def test_bad_input_is_one_clear_error(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     saved: tuple[str, ...],
     tmp_path: Path,
-    arguments: tuple[str, ...],
-    message: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty.txt").write_text("\n  \n")
     (tmp_path / "no.jsonl").write_text('{"prompt": "a"}\nb\n')
     (tmp_path / "other.jsonl").write_text('{"text": "a"}\n')
-    assert otspec_command(monkeypatch, "decode", *saved, *arguments) == 2
-    error = capsys.readouterr().err
-    assert message in " ".join(error.replace("│", " ").split())
-    assert "Traceback" not in error
+    for arguments, message in BAD:
+        assert otspec_command(monkeypatch, "decode", *saved, *arguments) == 2, arguments
+        error = capsys.readouterr().err
+        assert message in " ".join(error.replace("│", " ").split()), arguments
+        assert "Traceback" not in error, arguments
 
 
 @pytest.mark.parametrize("name", ["./nowhere/model", "nobody/nothing"])
@@ -238,26 +235,24 @@ def test_bench_measures_reports_and_resumes(
     assert "holds another run: its seed is 0, yours 1" in " ".join(capsys.readouterr().err.split())
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("decode", "--prompts", "nowhere.txt"), "there is no file nowhere.txt"),
-        (("decode", "--target", "other/model"), "no prompts for other/model; pass --prompts FILE"),
-        (("decode", "--solver", "guess"), "no solver 'guess'"),
-        (("decode", "--baselines", "guess"), "no method 'guess'"),
-        (("decode", "--budget", "0"), "grant each rule some time"),
-        (("--seed", "1", "decode"), "write it after decode"),
-    ],
-)
+BAD_BENCH = [
+    (("decode", "--prompts", "nowhere.txt"), "there is no file nowhere.txt"),
+    (("decode", "--target", "other/model"), "no prompts for other/model; pass --prompts FILE"),
+    (("decode", "--solver", "guess"), "no solver 'guess'"),
+    (("decode", "--baselines", "guess"), "no method 'guess'"),
+    (("decode", "--budget", "0"), "grant each rule some time"),
+    (("--seed", "1", "decode"), "write it after decode"),
+]
+
+
 def test_bench_says_what_is_wrong(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
-    arguments: tuple[str, ...],
-    message: str,
 ) -> None:
     pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
-    assert otspec_command(monkeypatch, "bench", *arguments) == 2
-    assert message in " ".join(capsys.readouterr().err.replace("│", " ").split())
-    assert not list(tmp_path.iterdir())
+    for arguments, message in BAD_BENCH:
+        assert otspec_command(monkeypatch, "bench", *arguments) == 2, arguments
+        assert message in " ".join(capsys.readouterr().err.replace("│", " ").split()), arguments
+        assert not list(tmp_path.iterdir()), arguments
