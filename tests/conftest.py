@@ -1,14 +1,15 @@
-"""Flow engines as a fixture, and the option that forbids to skip one."""
+"""Flow engines as a fixture, the option that forbids to skip one, and what was skipped by reason."""
 
 from __future__ import annotations
 
 import importlib
 import os
+from collections import Counter
 
 import pytest
 
-from otspec.extras import missing
 from otspec.solvers.max_flow.engines import ENGINES, PACKAGES
+from tests.spellings import not_installed
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -35,10 +36,17 @@ def pytest_configure(config: pytest.Config) -> None:
                 raise pytest.UsageError(f"--require-engine {engine}: {error}") from error
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reports = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in reports)
+    for reason, times in sorted(reasons.items()):
+        terminalreporter.write_line(f"skipped {times}: {reason}")
+
+
 @pytest.fixture(params=list(ENGINES))
 def engine(request: pytest.FixtureRequest) -> str:
     """Name of a maximum-flow engine that is installed."""
     name: str = request.param
-    if lacking := missing(PACKAGES[name]):
-        pytest.skip(f"{name} needs {', '.join(lacking)}, not installed here")
+    if reason := not_installed(PACKAGES[name]):
+        pytest.skip(reason)
     return name

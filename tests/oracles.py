@@ -1,4 +1,6 @@
-"""Slow answers that share no code with the package beyond `scheme.prob`, `scheme.support` and `plan.conditional`.
+"""Slow answers that share no code with the package beyond what they ask of it.
+
+That is `prob` and `support` of a scheme, `conditional` of a plan, and `weights` of a rule that picks.
 
 Problems never change, and many tests ask for the optimum of the same ones: what is found for one is kept.
 """
@@ -13,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from otspec import DraftScheme, Plan, Problem
+from otspec.plans import PickRule
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -63,6 +66,14 @@ def set_masses(scheme: DraftScheme) -> dict[tuple[int, ...], float]:
         distinct = tuple(sorted(set(drafts.tolist())))
         masses[distinct] = masses.get(distinct, 0.0) + float(scheme.prob(drafts))
     return {distinct: mass for distinct, mass in masses.items() if mass > 0}
+
+
+def law_of_the_pick(scheme: DraftScheme, rule: PickRule) -> Floats:
+    """Law, shape (V,), of the draft that a rule picks, tuple by tuple."""
+    law = np.zeros(scheme.vocab)
+    for drafts, probability in zip(*scheme.support(), strict=True):
+        np.add.at(law, drafts, probability * rule.weights(drafts))
+    return law
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Every exact solver in every spelling worth a test."""
+"""Every exact solver in every spelling worth a test, and how one that is not installed is skipped."""
 
 from __future__ import annotations
 
@@ -24,17 +24,23 @@ def _spellings(info: SolverInfo) -> list[str]:
     return [info.name, *info.variants]
 
 
-def installed_or_skipped(spellings: Iterable[str]) -> list[Any]:
-    """For `pytest.mark.parametrize`: the solvers, those that are not installed skipped with the reason."""
-    return [skipped(spelling) if lacking(spelling) else spelling for spelling in spellings]
+def not_installed(packages: Iterable[str]) -> str:
+    """Why to skip what needs these packages; empty if all of them are installed."""
+    lacking = missing(tuple(packages))
+    return f"not installed: {', '.join(lacking)}" if lacking else ""
 
 
-def lacking(spelling: str) -> tuple[str, ...]:
-    """The packages that a solver needs and that are not installed."""
-    return missing(get(spelling).packages)
+def installed(spelling: str) -> bool:
+    """Whether the packages that a solver needs are."""
+    return not not_installed(get(spelling).packages)
 
 
 def skipped(spelling: str, *others: Any) -> Any:
     """The one parameter set that stands for a solver that is not installed, skipped with its reason."""
-    reason = f"{spelling} needs {', '.join(lacking(spelling))}, not installed here"
+    reason = not_installed(get(spelling).packages)
     return pytest.param(spelling, *others, marks=pytest.mark.skip(reason=reason), id=spelling)
+
+
+def installed_or_skipped(spellings: Iterable[str]) -> list[Any]:
+    """For `pytest.mark.parametrize`: the solvers, those that are not installed skipped."""
+    return [spelling if installed(spelling) else skipped(spelling) for spelling in spellings]

@@ -14,7 +14,7 @@ from otspec.tolerances import TOL
 from tests.each import check_each
 from tests.instances import BY_FAMILY, KNOWN, SMALL, Instance, Known
 from tests.oracles import enumerate_plan, optimal_acceptance
-from tests.spellings import exact_spellings, installed_or_skipped, lacking, skipped
+from tests.spellings import exact_spellings, installed, installed_or_skipped, skipped
 
 SUM_TOL = 1e-12
 """A conditional law adds up some ten floats."""
@@ -35,7 +35,7 @@ def solvers_and_families() -> list[Any]:
     """A solver with each family of problems that it takes one of; one that is not installed only once."""
     sets: list[Any] = []
     for spelling in exact_spellings():
-        if lacking(spelling):
+        if not installed(spelling):
             sets.append(skipped(spelling, ""))
             continue
         sets += [

@@ -5,14 +5,14 @@ import pytest
 from numpy.testing import assert_allclose
 
 from otspec import IID, Problem, Status, solve
-from otspec.extras import installed
 from otspec.plans import Coupling
 from otspec.solvers import LP
 from otspec.tolerances import TOL
 from tests.each import each
 from tests.instances import P4, Q4, Instance, sample_of_each
+from tests.spellings import installed
 
-needs_highspy = pytest.mark.skipif(not installed("highspy"), reason="lp needs highspy, not installed here")
+needs_highspy = pytest.mark.skipif(not installed("lp"), reason="not installed: highspy")
 
 
 def plan_of(problem: Problem, solver: LP) -> Coupling:

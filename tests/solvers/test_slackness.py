@@ -79,18 +79,22 @@ def test_cells_between_the_systems_are_dropped() -> None:
     assert sizes["outer_cells"] + sizes["inner_cells"] == sets.cells.size - 4
 
 
-@pytest.mark.parametrize(
-    ("problem", "outer", "inner"),
-    [
-        (Problem(P4, IID(P4, 2)), 16, 0),
-        (Problem(np.array([0.0, 1.0]), IID(np.array([1.0, 0.0]), 2)), 0, 1),
-        (Problem(np.array([0.5, 0.3, 0.2]), Table(np.array([[0, 1], [2, 2]]), np.array([0.5, 0.5]), 3)), 2, 1),
-    ],
-    ids=["no-token-over-drafted", "every-draft-over-drafted", "correlated"],
-)
-def test_either_system_may_be_empty(problem: Problem, outer: int, inner: int, engine: str) -> None:
+EMPTY = {
+    "no-token-over-drafted": (Problem(P4, IID(P4, 2)), (16, 0)),
+    "every-draft-over-drafted": (Problem(np.array([0.0, 1.0]), IID(np.array([1.0, 0.0]), 2)), (0, 1)),
+    "correlated": (
+        Problem(np.array([0.5, 0.3, 0.2]), Table(np.array([[0, 1], [2, 2]]), np.array([0.5, 0.5]), 3)),
+        (2, 1),
+    ),
+}
+"""Problems with their cells in the outer and the inner system."""
+
+
+@each(case=EMPTY)
+def test_either_system_may_be_empty(engine: str, case: tuple[Problem, tuple[int, int]]) -> None:
+    problem, cells = case
     sizes = solve(problem, Slackness(engine=engine)).stats.sizes
-    assert (sizes["outer_cells"], sizes["inner_cells"]) == (outer, inner)
+    assert (sizes["outer_cells"], sizes["inner_cells"]) == cells
 
 
 def test_refuses_drafts_that_cannot_be() -> None:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
 from otspec import IID
 from tests.instances import VARIED
+from tests.laws import Pair
 
-Floats = npt.NDArray[np.float64]
-
-PAIRS: dict[str, tuple[Floats, Floats]] = {
+PAIRS: dict[str, Pair] = {
     instance.name: (instance.problem.p, instance.problem.scheme.q)
     for instance in VARIED
     if isinstance(instance.problem.scheme, IID)

@@ -19,7 +19,8 @@ from otspec.vocab import (
 )
 from tests.each import each
 from tests.laws import Pair
-from tests.vocab.pairs import PAIRS, Floats
+from tests.oracles import Floats
+from tests.vocab.pairs import PAIRS
 
 
 def everything(matrix: Affinity) -> Floats:

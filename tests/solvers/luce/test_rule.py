@@ -9,17 +9,9 @@ from otspec.plans import Pick
 from otspec.solvers.luce.rule import LuceRule, luce_law, rows
 from tests.each import each
 from tests.instances import SMALL, Instance
+from tests.oracles import law_of_the_pick
 
 DRAWN = [instance for instance in SMALL if isinstance(instance.problem.scheme, IID | Independent)][::4]
-
-
-def enumerated(rule: LuceRule) -> np.ndarray:
-    """The law of the pick, tuple by tuple."""
-    support = rule.scheme.support()
-    law = np.zeros(rule.scheme.vocab)
-    for drafts, probability in zip(support.drafts, support.probabilities, strict=True):
-        np.add.at(law, drafts, probability * rule.weights(drafts))
-    return law
 
 
 @each(spread=(0.0, 3.0, 30.0), instance=DRAWN)
@@ -30,7 +22,7 @@ def test_law_of_the_pick_is_that_of_enumeration(instance: Instance, spread: floa
     level = np.random.default_rng(3).normal(size=scheme.reachable().size) * spread
     odds[scheme.reachable()] = np.exp(level - level.max())
     rule = LuceRule(scheme, odds)
-    assert_allclose(rule.proposal, enumerated(rule), rtol=0, atol=2e-14)
+    assert_allclose(rule.proposal, law_of_the_pick(scheme, rule), rtol=0, atol=2e-14)
 
 
 def test_quadrature_converges_as_it_should() -> None:

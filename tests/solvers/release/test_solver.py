@@ -6,12 +6,12 @@ from numpy.testing import assert_allclose
 
 from otspec import IID, Problem, ProblemError, Status, WithoutReplacement, solve
 from otspec.data import open_source
-from otspec.plans import Pick, PickRule
+from otspec.plans import Pick
 from otspec.solvers import Release
 from otspec.solvers.release.rule import Mixture
 from tests.each import each
 from tests.instances import P4, Q4, SMALL, Instance, peaked_problem
-from tests.oracles import Floats, enumerate_plan, optimal_acceptance
+from tests.oracles import enumerate_plan, law_of_the_pick, optimal_acceptance
 
 DISTINCT = [i for i in SMALL if isinstance(i.problem.scheme, WithoutReplacement)]
 
@@ -19,13 +19,6 @@ DISTINCT = [i for i in SMALL if isinstance(i.problem.scheme, WithoutReplacement)
 def distinct(vocab: int, n: int, seed: int) -> Problem:
     like = peaked_problem(vocab, 1, seed)
     return Problem(like.p, WithoutReplacement(like.scheme.prob(np.arange(vocab)[:, None]), n))
-
-
-def law_by_enumeration(problem: Problem, rule: PickRule) -> Floats:
-    law = np.zeros(problem.vocab)
-    for drafts, probability in zip(*problem.scheme.support(), strict=True):
-        np.add.at(law, drafts, probability * rule.weights(drafts))
-    return law
 
 
 @pytest.mark.parametrize("tol", [1e-4, 1e-9])
@@ -39,7 +32,7 @@ def test_every_tuple_of_small_problems(instance: Instance, tol: float) -> None:
     best = optimal_acceptance(problem)
     assert best - tol <= plan.acceptance <= best + 1e-12
     assert plan.bound == pytest.approx(best, abs=1e-12)
-    assert_allclose(law_by_enumeration(problem, plan.rule), plan.proposal, rtol=0, atol=1e-13)
+    assert_allclose(law_of_the_pick(problem.scheme, plan.rule), plan.proposal, rtol=0, atol=1e-13)
     enumeration = enumerate_plan(plan)
     assert np.abs(enumeration.output - problem.p).sum() <= 1e-12
     # A residual draw may hit a draft as well, where the plan is not optimal.
