@@ -93,12 +93,12 @@ def as_laws(name: str, values: Any) -> FloatArray:
     Raises
     ------
     ProblemError
-        If there is no last axis of V >= 1 tokens, or one of the laws is none; the message says which.
+        If there is no last axis of V >= 1 tokens, or one of the laws is not one; the message says which.
     """
     laws = as_float64(name, values)
     if laws.ndim == 0 or laws.shape[-1] == 0:
         raise ProblemError(f"{name} has shape {laws.shape}; laws over the vocabulary have shape (..., V), V >= 1")
-    with np.errstate(invalid="ignore"):  # inf - inf, in what is no law
+    with np.errstate(invalid="ignore"):  # inf - inf, in what is not a law
         totals = laws.sum(axis=-1, keepdims=True)
         right = (laws >= 0).all(axis=-1) & (np.abs(totals[..., 0] - 1) <= MASS_TOL)
     if not right.all():
@@ -113,7 +113,7 @@ def as_drafts(drafts: Any, n: int, vocab: int) -> IntArray:
     Raises
     ------
     ProblemError
-        If the last axis is not n, the values are not integers, or one is no token.
+        If the last axis is not n, the values are not integers, or one is not a token.
     """
     tuples = np.asarray(drafts)
     if tuples.ndim == 0 or tuples.shape[-1] != n:
@@ -229,7 +229,7 @@ def as_distinct_law(name: str, values: Any, n: int) -> FloatArray:
     Raises
     ------
     ProblemError
-        If it is no law, or fewer than n tokens have a probability above 0.
+        If it is not a law, or fewer than n tokens have a probability above 0.
     """
     law = as_law(name, values)
     drafted = int(np.count_nonzero(law))

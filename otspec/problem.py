@@ -28,7 +28,7 @@ class Problem:
     Raises
     ------
     ProblemError
-        If p is no law, or the scheme is for another number of tokens.
+        If p is not a law, or the scheme is for another number of tokens.
     """
 
     p: FloatArray
@@ -125,7 +125,7 @@ class Problem:
         Raises
         ------
         ProblemError
-            If the drafts are no tuple of the scheme, or have probability 0 under it.
+            If the drafts are not a tuple of the scheme, or have probability 0 under it.
         """
         drafts = as_drafts(drafts, self.n, self.vocab)
         if self.scheme.prob(drafts) == 0:

@@ -64,7 +64,7 @@ class Solved(Result):
 
 
 class SolveError(RuntimeError):
-    """A strict `otspec.solve` ended without the plan that its solver is meant to deliver.
+    """A strict `otspec.solve` ended without the plan that its solver is meant to give.
 
     Attributes
     ----------

@@ -42,11 +42,11 @@ def solve(problem: Problem, solver: Chosen = None, strict: bool = True) -> Resul
     solver : str, Solver or a sequence of them, optional
         A registered name (``"lp"``, or with settings ``"max_flow:engine=networkx"``), or an instance
         (``otspec.solvers.lp.LP(tol=1e-7)``).  By default `default_solver`.  Several are a chain: each is tried in turn
-        until one delivers, as in ``["global_resolution", "interval"]``.
+        until one succeeds, as in ``["global_resolution", "interval"]``.
     strict : bool
-        Raise unless a solver delivers: an exact one an OPTIMAL plan, any other the FEASIBLE or LOSSY plan that it
-        promises.  With False, a solver that stops early returns a result without a plan, and an exact one that misses
-        its tolerance a plan that is not optimal; the message says why.
+        Raise unless a solver succeeds: an exact one with an OPTIMAL plan, any other with the FEASIBLE or LOSSY plan
+        that it promises.  With False, a solver that stops early returns a result without a plan, and an exact one
+        that does not reach its tolerance a plan that is not optimal; the message says why.
 
     Returns
     -------
@@ -60,7 +60,7 @@ def solve(problem: Problem, solver: Chosen = None, strict: bool = True) -> Resul
     UnknownSolver
         If there is no solver of that name.
     SolveError
-        If strict and no solver delivers; the error holds the result.
+        If strict and no solver succeeds; the error holds the result.
     MissingExtra
         If a solver that is tried needs a package that is not installed.
     ValueError

@@ -90,7 +90,7 @@ def simplest(claim: Claim, instance: Instance) -> Instance:
     """The instance with its numbers in the fewest digits that still contradict the claim."""
     for digits in range(1, 8):
         rounded = {name: _rounded(value, digits) for name, value in instance.items()}
-        with np.errstate(all="ignore"), suppress(ProblemError):  # rounded so far that it is no problem any more
+        with np.errstate(all="ignore"), suppress(ProblemError):  # rounded so far that it is not a problem any more
             if claim.margin_of(rounded) < -claim.tol:
                 return rounded
     return instance

@@ -59,7 +59,7 @@ class Slackness(FlowSolver):
         Raises
         ------
         ProblemError
-            If the drafts are no tuple of the scheme, or have probability 0 under it.
+            If the drafts are not a tuple of the scheme, or have probability 0 under it.
         Stopped
             If the network exceeds max_cells.
         """

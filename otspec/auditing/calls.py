@@ -99,7 +99,7 @@ class Rule:
         Raises
         ------
         Invalid
-            If it is none.
+            If it is not one.
         """
         if self.form is Form.PLAN:
             answer = self._try(case, drafts, lambda: self._plans[case].conditional(drafts))
@@ -116,7 +116,7 @@ class Rule:
         Raises
         ------
         Invalid
-            If it is no token.
+            If it is not a token.
         """
         if self.form is Form.LAW:
             return Outcome(int(draw(np.maximum(self.law(case, drafts).law, 0.0), rng)), None)
@@ -173,7 +173,7 @@ class BatchedRule:
         Raises
         ------
         Invalid
-            If they are none.
+            If they are not.
         """
         torch = self._torch
         if self._generator is None:

@@ -83,7 +83,7 @@ class Drafting:
         Raises
         ------
         ProblemError
-            If p or q is no law, or the scheme cannot draw n drafts from it.
+            If p or q is not a law, or the scheme cannot draw n drafts from it.
         """
         p = as_law("p", instance.p)
         q = _laws("q", instance.q)

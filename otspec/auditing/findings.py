@@ -13,7 +13,7 @@ from otspec.auditing.report import Figures, Finding, Witness
 
 
 def of_invalid(invalid: Invalid) -> Finding:
-    """An output that is none."""
+    """An output that is not a token, or a law that is not one."""
     where = "" if invalid.case is None else f"on {invalid.case.name!r}"
     where += "" if invalid.drafts is None else f", drafts {invalid.drafts.tolist()}"
     return Finding(f"{where}: {invalid.message}" if where else invalid.message, bias=True)

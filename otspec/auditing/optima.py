@@ -9,7 +9,7 @@ from otspec.schemes import IID, DraftScheme
 
 
 def optimum_of(case: Case) -> float | None:
-    """alpha* of the drafts, or an upper bound where it is dear; None if their law is not known."""
+    """alpha* of the drafts, or an upper bound where it would take long; None if their law is not known."""
     return None if case.drafted is None else _bound(case, case.drafted)
 
 

@@ -48,7 +48,7 @@ class AuditVerdict(StrEnum):
     LOSSLESS = "lossless"
     """The output law is p: up to rounding if enumerated, up to the resolution and with the confidence if sampled."""
     NOT_LOSSLESS = "not lossless"
-    """The output law is not p, or consecutive outputs depend on each other, or some output is no token at all."""
+    """The output law is not p, or consecutive outputs depend on each other, or some output is not a token at all."""
     INCONCLUSIVE = "inconclusive"
     """Nothing speaks against the rule, but the draws did not suffice to vouch for it; or it could not be tried."""
 

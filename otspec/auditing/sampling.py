@@ -149,7 +149,7 @@ class _Source:
         Raises
         ------
         Invalid
-            If what it returns is no tuple of drafts.
+            If what it returns is not a tuple of drafts.
         """
         if self._drafter is None:
             return

@@ -94,7 +94,7 @@ class Coupling(Figures):
         Raises
         ------
         ProblemError
-            If the drafts are no tuple of the scheme, or have probability 0 under it.
+            If the drafts are not a tuple of the scheme, or have probability 0 under it.
         """
         row = self.sets.find(as_drafts(drafts, self.problem.n, self.problem.vocab))
         entries = slice(self.indptr[row], self.indptr[row + 1])

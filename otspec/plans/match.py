@@ -36,7 +36,7 @@ class Match(Figures):
         Raises
         ------
         ProblemError
-            If the drafts are no tuple of tokens.
+            If the drafts are not a tuple of tokens.
         """
         as_drafts(drafts, self.problem.n, self.problem.vocab)
         return self.problem.p.copy()

@@ -68,7 +68,7 @@ class Pick(Figures):
         Raises
         ------
         ProblemError
-            If the drafts are no tuple of the scheme, or have probability 0 under it.
+            If the drafts are not a tuple of the scheme, or have probability 0 under it.
         """
         drafts = as_drafts(drafts, self.problem.n, self.problem.vocab)
         accepted = self.rule.weights(drafts) * self._acceptance_of(drafts)

@@ -77,7 +77,7 @@ class Sequential(Figures):
         Raises
         ------
         ProblemError
-            If the drafts are no tuple of the scheme, or have probability 0 under it.
+            If the drafts are not a tuple of the scheme, or have probability 0 under it.
         """
         return self._law_and_rejection(self.problem.check_drafts(drafts))[0]
 

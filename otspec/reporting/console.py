@@ -55,6 +55,6 @@ def numbers(option: str, text: str, words: dict[str, int] | None = None, repeate
         else:
             more = "".join(f" or {name}" for name in known)
             raise typer.BadParameter(
-                f"{word!r} is no positive number{more}; write a list such as 10,100", param_hint=option
+                f"{word!r} is not a positive number{more}; write a list such as 10,100", param_hint=option
             )
     return values if repeated else list(dict.fromkeys(values))

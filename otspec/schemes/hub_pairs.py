@@ -28,7 +28,7 @@ class HubPairs(DraftScheme):
     Raises
     ------
     ProblemError
-        If q is no law.
+        If q is not a law.
     """
 
     q: FloatArray

@@ -38,7 +38,7 @@ class IID(DraftScheme):
     Raises
     ------
     ProblemError
-        If q is no law or n is no positive integer.
+        If q is not a law or n is not a positive integer.
     """
 
     q: FloatArray

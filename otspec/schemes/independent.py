@@ -30,7 +30,7 @@ class Independent(DraftScheme):
     Raises
     ------
     ProblemError
-        If qs is not (n, V) with n >= 1, or a row is no law.
+        If qs is not (n, V) with n >= 1, or a row is not a law.
     """
 
     qs: FloatArray

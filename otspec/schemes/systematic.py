@@ -109,7 +109,7 @@ class CircularArcs(DraftScheme):
         Raises
         ------
         ProblemError
-            If the drafts are no tuple of the scheme, or cannot occur in this order.
+            If the drafts are not a tuple of the scheme, or cannot occur in this order.
         """
         low, high = self._meet(drafts)
         if low >= high:
@@ -171,7 +171,7 @@ class Systematic(CircularArcs):
     Raises
     ------
     ProblemError
-        If q is no law, n is out of range, or fewer than n tokens have a probability above 0.
+        If q is not a law, n is out of range, or fewer than n tokens have a probability above 0.
     """
 
     def __init__(self, q: ArrayLike, n: int) -> None:

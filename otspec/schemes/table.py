@@ -30,7 +30,7 @@ class Table(DraftScheme):
     Raises
     ------
     ProblemError
-        If a token is out of range, a tuple stands twice, the lengths differ, or the probabilities are no law.
+        If a token is out of range, a tuple appears twice, the lengths differ, or the probabilities are not a law.
     """
 
     drafts: IntArray

@@ -24,7 +24,7 @@ class TopK(FixedPlusOne):
     Raises
     ------
     ProblemError
-        If q is no law, n is no positive integer, or fewer than n tokens have a probability above 0.
+        If q is not a law, n is not a positive integer, or fewer than n tokens have a probability above 0.
     """
 
     def __init__(self, q: ArrayLike, n: int) -> None:

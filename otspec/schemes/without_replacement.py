@@ -36,7 +36,7 @@ class WithoutReplacement(DraftScheme):
     Raises
     ------
     ProblemError
-        If q is no law, or n is no positive integer, or fewer than n tokens have q > 0: they cannot all differ then.
+        If q is not a law, n is not a positive integer, or fewer than n tokens have q > 0: they cannot all differ then.
     """
 
     q: FloatArray

@@ -86,7 +86,7 @@ def solve_batch(P: Any, Q: Any, n: int) -> Batch:
     Raises
     ------
     ProblemError
-        If a row is no law, the shapes differ, or n is no positive integer.
+        If a row is not a law, the shapes differ, or n is not a positive integer.
     """
     n = as_count("n", n)
     P, Q = as_floats("P", P), as_floats("Q", Q)

@@ -24,7 +24,7 @@ from otspec.tolerances import MASS_TOL
 
 @jit
 def _scale(law: Any) -> float:
-    """1 / total of a law, in float64; 0 if it is none."""
+    """1 / total of a law, in float64; 0 if it is not one."""
     total = 0.0
     least = 0.0
     for first in range(0, law.size, CHUNK):
@@ -40,7 +40,7 @@ def _scale(law: Any) -> float:
 def verify_one(
     p: Any, q: Any, drafts: IntArray, uniforms: FloatArray, work: Workspace, room: Places
 ) -> tuple[int, int]:
-    """Output token and accepted draft, or (-1, -1) where the input is no problem."""
+    """Output token and accepted draft, or (-1, -1) where the input is not a problem."""
     p_scale = _scale(p)
     q_scale = _scale(q)
     if p_scale == 0.0 or q_scale == 0.0:

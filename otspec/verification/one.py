@@ -45,7 +45,7 @@ def verify(p: Any, q: Any, drafts: Any, rng: np.random.Generator) -> Verificatio
     Raises
     ------
     ProblemError
-        If p or q is no law, their shapes differ, or a draft is no token or has q = 0.
+        If p or q is not a law, their shapes differ, or a draft is not a token or has q = 0.
     """
     p, q = as_floats("p", p), as_floats("q", q)
     if p.ndim != 1 or p.shape != q.shape:

@@ -26,7 +26,7 @@ def acceptance_rate(p: Any, q: Any) -> FloatArray:
     Raises
     ------
     ProblemError
-        If one is no law, or they are for different numbers of tokens.
+        If one is not a law, or they are for different numbers of tokens.
     """
     p, q = pair(p, q)
     return np.minimum(p, q).sum(axis=-1)

@@ -37,8 +37,8 @@ def affinity(covariance: Any, tau: float = 1.0, *, tokens: Any = None) -> Affini
     Raises
     ------
     ProblemError
-        If the covariance is no such array or rules out a whole row, the ids are not k different tokens, or tau is not
-        > 0.
+        If the covariance is not such an array or rules out a whole row, the ids are not k different tokens, or tau is
+        not > 0.
     """
     tau = as_temperature(tau)
     matrix = as_matrix("covariance", covariance, masks=True)
@@ -69,7 +69,7 @@ def affinity_from_factor(factor: Any, tau: float = 1.0, *, tokens: Any = None) -
     Raises
     ------
     ProblemError
-        If the factor is no such array, the ids are not different tokens, or tau is not > 0.
+        If the factor is not such an array, the ids are not different tokens, or tau is not > 0.
     """
     tau = as_temperature(tau)
     if is_sparse(factor):
@@ -96,8 +96,8 @@ def affinity_from_counts(counts: Any, tau: float = 1.0, *, tokens: Any = None) -
     Raises
     ------
     ProblemError
-        If the counts are no such array, negative, or 0 in a whole row, the ids are not k different tokens, or tau is
-        not > 0.
+        If the counts are not such an array, negative, or 0 in a whole row, the ids are not k different tokens, or tau
+        is not > 0.
     """
     tau = as_temperature(tau)
     matrix = as_matrix("counts", counts)

@@ -31,7 +31,7 @@ def tli(q: Any, target: Any) -> FloatArray:
     Raises
     ------
     ProblemError
-        If q is no law or has no mass on the target's tokens, or `target` is no set of tokens.
+        If q is not a law or has no mass on the target's tokens, or `target` is not a set of tokens.
     """
     laws = as_laws("q", q)
     mask = as_mask("target", target, laws.shape[-1])
@@ -79,7 +79,7 @@ def embed(q: Any, ids: Any, vocab: int) -> FloatArray:
     Raises
     ------
     ProblemError
-        If q is no law or has mass on a token without an id, or the ids are not m different ids below V.
+        If q is not a law or has mass on a token without an id, or the ids are not m different ids below V.
     """
     laws, vocab = as_laws("q", q), as_count("vocab", vocab)
     known = np.asarray(ids)

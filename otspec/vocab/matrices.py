@@ -43,7 +43,7 @@ class Affinity(ABC):
         Raises
         ------
         ProblemError
-            If q is for another number of tokens, is no law, or has no mass on a token with a row.
+            If q is for another number of tokens, is not a law, or has no mass on a token with a row.
         """
         laws = as_laws("q", q)
         if laws.shape[-1] != self.vocab:
@@ -60,7 +60,7 @@ class Affinity(ABC):
         Raises
         ------
         ProblemError
-            If count is no positive integer.
+            If count is not a positive integer.
         """
         count = min(as_count("count", count), self.vocab)
         size = self.tokens.size

@@ -33,7 +33,7 @@ def rdk(q: Any, affinity: Any) -> FloatArray:
     Raises
     ------
     ProblemError
-        If q is no law, or M is not row-stochastic, for another vocabulary, or has no row for any token of q.
+        If q is not a law, or M is not row-stochastic, for another vocabulary, or has no row for any token of q.
     """
     matrix = affinity if isinstance(affinity, Affinity) else affinity_from_matrix(affinity)
     return matrix.redistribute(q)
@@ -60,7 +60,7 @@ def rdk_linear(p: Any, q: Any, size: int | None = None) -> FloatArray:
     Raises
     ------
     ProblemError
-        If one is no law, they are for different numbers of tokens, or size is no positive integer.
+        If one is not a law, they are for different numbers of tokens, or size is not a positive integer.
     """
     p, q = pair(p, q)
     count = p.shape[-1] if size is None else as_count("size", size)

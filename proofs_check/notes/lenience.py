@@ -113,7 +113,7 @@ CLAIMS = (
         expected=Verdict.HIDDEN,
         assumption="l > 0: at l = 0 the forms with 1/l are 0/0 (alpha tends to the chance to draft a token with p > 0)",
         counterexample={"p": np.array([0.5, 0.5]), "q": np.array([0.5, 0.5]), "lenience": 0.0},
-        remark="l q is no law, and must not be normalised.",
+        remark="l q is not a law, and must not be normalised.",
     ),
     Claim(
         "notes-lenience-increases",

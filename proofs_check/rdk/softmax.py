@@ -199,7 +199,7 @@ CLAIMS = (
         hypotheses="p1 <= p2, which is the event that the theorem is about.",
         expected=Verdict.FAILS,
         counterexample={"p1": 0.4, "matrix": np.array([[0.1, 0.0], [0.0, 1.0]])},
-        remedy="Assumption 4.1 is needed, as the theorem states: without it p' is no law.",
+        remedy="Assumption 4.1 is needed, as the theorem states: without it p' is not a law.",
     ),
     Claim(
         "rdk-theorem-5.3-untransposed",

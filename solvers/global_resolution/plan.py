@@ -88,7 +88,7 @@ class Resolution(Figures):
         Raises
         ------
         ProblemError
-            If the drafts are no tuple of the scheme, or have probability 0 under it.
+            If the drafts are not a tuple of the scheme, or have probability 0 under it.
         """
         solved = self.inner if self.split.system_of(drafts) is self.inner.system else self.outer
         return solved.conditional(drafts, self.split.residual)

@@ -68,11 +68,11 @@ class GlobalResolution(SolverBase):
 
     def __post_init__(self) -> None:
         if not 0 < self.tau < 1:
-            raise ValueError(f"tau = {self.tau:g} is no probability; take one between 0 and 1, such as 1e-3")
+            raise ValueError(f"tau = {self.tau:g} is not a probability; take one between 0 and 1, such as 1e-3")
         if not self.stop > 0:
             raise ValueError(f"stop = {self.stop:g} would never be reached; take a positive number of taus, such as 3")
         if self.max_tokens < 0:
-            raise ValueError(f"max_tokens = {self.max_tokens} is no limit; take 0 for those of the paper, or more")
+            raise ValueError(f"max_tokens = {self.max_tokens} is not a limit; take 0 for those of the paper, or more")
         if self.max_iterations < 1:
             raise ValueError(f"max_iterations = {self.max_iterations} leaves nothing to do; take 1 or more")
 
@@ -105,7 +105,7 @@ class GlobalResolution(SolverBase):
         Raises
         ------
         ProblemError
-            If the drafts are no tuple of the scheme, or have probability 0 under it.
+            If the drafts are not a tuple of the scheme, or have probability 0 under it.
         Stopped
             If that system exceeds max_tokens or max_iterations.
         """

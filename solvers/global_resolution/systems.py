@@ -110,7 +110,7 @@ class Split:
         Raises
         ------
         ProblemError
-            If the drafts are no tuple of the scheme, or have probability 0 under it.
+            If the drafts are not a tuple of the scheme, or have probability 0 under it.
         """
         drafts = self.problem.check_drafts(drafts)
         return self.inner if self.over_drafted[drafts].all() else self.outer

@@ -61,7 +61,7 @@ class Luce(SolverBase):
         if self.max_iterations < 1:
             raise ValueError(f"max_iterations = {self.max_iterations} leaves nothing to do; take 1 or more")
         if not 0 < self.height <= 300:
-            raise ValueError(f"height = {self.height:g} is no usable bound on log weights; take one in (0, 300]")
+            raise ValueError(f"height = {self.height:g} is not a usable bound on log weights; take one in (0, 300]")
 
     def __call__(self, problem: Problem) -> Solution:
         """Alternate rounds of improvement with certificates, until one of them is good enough."""

@@ -163,7 +163,7 @@ BAD = [
     (("--prompt", "a", "--solver", "lp2"), "no solver 'lp2'; known: canonical"),
     (("--prompt", "a", "--solver", "nested,interval"), "nested is a joint rule"),
     (("--prompt", "a", "--law", "best"), "no draft law 'best'; known: iid"),
-    (("--prompt", "a", "--branching", "2,two"), "'two' is no positive number"),
+    (("--prompt", "a", "--branching", "2,two"), "'two' is not a positive number"),
     (("--prompt", "a", "--branching", "2,1", "--paths", "2"), "leave out --paths and --depth"),
     (("--prompt", "a", "--depth", "0"), "depth is 0"),
     (("--prompt", "a", "--device", "abacus"), "no device 'abacus' here"),
