@@ -24,8 +24,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     os.environ.pop("COLUMNS", None)  # tables are drawn whole for a pipe; the workers of -n set a width
-    # Tiny models are read by one thread: those of several workers wait for each other longer than a pass takes.
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
     for engine in config.getoption("--require-engine"):
         if engine not in ENGINES:
             raise pytest.UsageError(f"--require-engine {engine}: no such engine; known: {', '.join(ENGINES)}")
