@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from otspec.verification import Batch, Verification, solve_batch, verify
     from otspec.verification import Verification as Verdict
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _SUBPACKAGES = ("auditing", "data", "decode", "paths", "proofs_check", "schemes", "solvers", "verification", "vocab")
 _HOMES = {

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+
+import otspec
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = {"otspec": "otspec", "solvers": "otspec.solvers", "proofs_check": "otspec.proofs_check"}
@@ -50,3 +53,12 @@ def test_one_module_each_whatever_it_is_reached_by() -> None:
     code = f"import sys, {', '.join(names)}; print(*(name for name in sys.modules if name.endswith(('.lp', '.claim'))))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert found.stdout.split() == list(names)
+
+
+def test_changelog_citation_and_package_name_one_version() -> None:
+    release = otspec.__version__.removesuffix(".dev0")
+    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    cited = re.search(r"^version: (\S+)", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    assert newest is not None
+    assert cited is not None
+    assert newest[1] == cited[1] == release
