@@ -9,6 +9,9 @@ DEMO ?= --k 10,100 --n 2,3,4 --solver $(SOLVERS) --positions 30 --data llama3 --
 BIN = $(VENV)/bin
 INSTALLED = $(VENV)/installed
 
+# Where it is set, every process of the tests would compile numpy, scipy and torch anew: three times the start-up.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test lint types tests clean
 
 demo: $(INSTALLED)
