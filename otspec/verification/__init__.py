@@ -1,6 +1,7 @@
 """Verification as a decoder needs it: the `interval` rule without a plan, one position or a batch.
 
-`one` and `batch` are the entries; `compiled` is the rule for the host, in numba.
+`one` and `batch` are the entries; `compiled` is the rule for the host, in numba; `reference` is the same rule in exact
+rational arithmetic, for tests.
 
 Laws come as a model leaves them, float32 or float64, with a total that a float32 softmax may have left a little off 1.
 Each is divided by its total in float64, and all that follows is computed in float64: "lossless" means that the output
