@@ -263,7 +263,7 @@ CLAIMS = (
     Claim(
         "own-earliest-deadline",
         "For systematic drafts, serving the token whose arc ends first is optimal, and lossless.",
-        "otspec, otspec/sweep.py; glover1967maximum; liang1995circular",
+        "otspec, otspec/kernels/circular_arcs.py; glover1967maximum; liang1995circular",
         distinct,
         _sweep,
         cost=25,
@@ -281,7 +281,7 @@ CLAIMS = (
     Claim(
         "own-luce-law",
         "Among independent drafts, a pick with odds W is a race of clocks, and its law one integral.",
-        "otspec, docs/untruncated.md",
+        "otspec, docs/luce.md",
         _racing,
         _race_law,
         tol=1e-11,
@@ -291,7 +291,7 @@ CLAIMS = (
     Claim(
         "own-luce-box",
         "With log weights in a box of height M, the convex program of race ends within log(n) / (2 M) of alpha*.",
-        "otspec, docs/untruncated.md",
+        "otspec, docs/luce.md",
         _boxed,
         _race_gap,
         tol=1e-9,

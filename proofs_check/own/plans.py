@@ -132,7 +132,7 @@ CLAIMS = (
         "own-certified",
         "race and polymatroid are lossless wherever they stop, and alpha* lies between the plan's acceptance and "
         "bound: i.i.d. drafts.",
-        "otspec, docs/untruncated.md, docs/without_replacement.md",
+        "otspec, docs/luce.md, docs/without_replacement.md",
         _iid_stopped,
         _iid,
         tol=1e-11,
@@ -143,7 +143,7 @@ CLAIMS = (
     Claim(
         "own-certified-independent",
         "The same for independent drafts of distinct laws.",
-        "otspec, docs/untruncated.md, docs/without_replacement.md",
+        "otspec, docs/luce.md, docs/without_replacement.md",
         _independent_stopped,
         _independent,
         tol=1e-11,
@@ -171,7 +171,7 @@ CLAIMS = (
     Claim(
         "own-luce-ends",
         "race reaches its tolerance, a gap of 1e-9, in its 500 iterations.",
-        "otspec, docs/untruncated.md, which says that there is no proof of it",
+        "otspec, docs/luce.md, which says that there is no proof of it",
         _tight,
         _race_ends,
         cost=30,
