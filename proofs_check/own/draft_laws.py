@@ -249,7 +249,7 @@ CLAIMS = (
         _inclusion,
         tol=1e-8,
         cost=5,
-        remark="CircularArcs end on multiples of 2^-53, and tokens within 1e-9 of a whole turn are given all of it.",
+        remark="Arcs end on multiples of 2^-53, and tokens within 1e-9 of a whole turn are given all of it.",
     ),
     Claim(
         "own-systematic-sets",
