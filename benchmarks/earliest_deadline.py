@@ -1,4 +1,4 @@
-"""Does the sweep earn its place?  Against our maximum flow on the same draft sets, both from laws to certificate.
+"""Does `earliest_deadline` earn its place?  Against maximum flow on the same draft sets, from laws to certificate.
 
     python -m benchmarks.earliest_deadline [--positions 9]
 
@@ -37,8 +37,8 @@ def main() -> None:
             for n in (2, 4):
                 ours, theirs = np.median([both(*source(i, tokens), n) for i in range(-1, positions)][1:], axis=0) * 1e3
                 rows.append((name, str(tokens), str(n), f"{ours:.3g}", f"{theirs:.3g}", f"{theirs / ours:.2g}"))
-    header = ("laws", "tokens", "n", "sweep ms", "max flow ms", "ratio")
-    show(TextTable("The sweep against maximum flow", header, rows, "Medians.", labels=1))
+    header = ("laws", "tokens", "n", "earliest deadline ms", "max flow ms", "ratio")
+    show(TextTable("Earliest deadline against maximum flow", header, rows, "Medians.", labels=1))
 
 
 def both(p: FloatArray, q: FloatArray, n: int) -> tuple[float, float]:

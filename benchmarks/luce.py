@@ -1,6 +1,6 @@
 """Solvers of independent drafts against each other: `luce` beside the exact ones.
 
-    python -m benchmarks.luce [--k 1000] [--n 4] [--drafts iid|temperatures|noise] [--solvers race,interval]
+    python -m benchmarks.luce [--k 1000] [--n 4] [--drafts iid|temperatures|noise] [--solvers luce,interval]
 
 "temperatures" gives the n drafts temperatures from 0.7 to 1.3, "noise" a draft model each: normal noise of 0.5 on the
 logits.  A solver is timed from the problem on compact tokens to the plan with its certificate.

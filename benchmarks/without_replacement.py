@@ -1,7 +1,7 @@
 """What drafting without replacement is worth, and what it costs to verify such drafts optimally.
 
     python -m benchmarks.without_replacement [--data llama3] [--positions 100] [--k 100,1000] [--n 2,3,4,8]
-        [--solver layered] [--json records.jsonl]
+        [--solver release] [--json records.jsonl]
     python -m benchmarks.without_replacement --distinct [--k 1000] [--n 2,3,4]
 
 q is truncated to top-k and renormalised, p is not.  A time is that of the whole solve, from the two laws on k + 1

@@ -142,7 +142,7 @@ def upper_bound(problem: Problem) -> float:
     """A certified upper bound on the acceptance of every rule: alpha* itself where that is cheap.
 
     Along the scheme's prefix order, the best prefix is alpha*.  Without such an order, small problems are solved by
-    maximum flow; for large ones, where that would mean to list every draft set, decreasing p over the law of the first
+    maximum flow; for large ones, where that would mean listing every draft set, decreasing p over the law of the first
     draft (over 1 where that is unknown) is the order: the bound still holds, as any token set's does, but need not be
     attained.
     """

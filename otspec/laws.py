@@ -206,7 +206,7 @@ def _keep_top_k(weights: FloatArray, k: int) -> FloatArray:
 
 
 def likeliest(weights: FloatArray, k: int) -> IntArray:
-    """The k tokens of largest weight, k <= V, in decreasing order; ties stand, and fall, in favour of the lowest id."""
+    """The k tokens of largest weight, k <= V, in decreasing order, at ties those of lowest id."""
     if k == 0:
         return np.empty(0, dtype=np.int64)
     threshold = np.partition(weights, -k)[-k]

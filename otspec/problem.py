@@ -16,7 +16,7 @@ from otspec.schemes import IID, DraftScheme
 class Problem:
     """Output one token with law p, as often as possible one of the drafts [sun2023spectr; thomas2025global, eq. (1)].
 
-    A problem is checked once, here; it knows no solver, and nothing downstream rescales it.
+    A problem is checked once, here.  It does not know any solver, and no later step rescales it.
 
     Parameters
     ----------

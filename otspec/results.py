@@ -31,7 +31,7 @@ class Stats:
     wall_s: float
     """Seconds from the call of the solver to its certified plan."""
     sizes: Mapping[str, int]
-    """Sizes that drive the cost, e.g. the cells of a program; what each means is the solver's to say."""
+    """Sizes that drive the cost, e.g. the cells of a program; the solver's documentation says what each means."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -39,7 +39,7 @@ class Solver(Protocol):
     exact: ClassVar[bool]
     """Whether every plan is meant to be optimal within tol."""
     schemes: ClassVar[str]
-    """The draft schemes it takes, in words."""
+    """The draft schemes that the solver takes, in words."""
     variants: ClassVar[tuple[str, ...]]
     """Spellings, as `get` takes them, of settings that a comparison should show beside the default."""
 
@@ -67,7 +67,7 @@ class TupleSolver(Solver, Protocol):
 
 
 REGISTRY: dict[str, type[Any]] = {}
-"""Classes of the solvers registered so far, by name; `otspec.catalogue` sees to it that all are."""
+"""Classes of the solvers registered so far, by name; `otspec.catalogue` makes sure that all are."""
 FORMER_NAMES: dict[str, str] = {}
 """Former names of solvers, kept for a release, and what they are called now."""
 S = TypeVar("S")

@@ -51,9 +51,9 @@ def solve(problem: Problem, solver: Chosen = None, strict: bool = True) -> Resul
     Returns
     -------
     Result
-        A `Solved` one where it has a plan, as it always has if strict.  Its status rests on the gap and the deviation
-        that the plan measures about itself.  That of a chain is the first success, or the last; `tried` holds those
-        before it.
+        A `Solved` one if it has a plan, as it always has if strict.  Its status rests on the gap and the deviation that
+        the plan measures about itself.  A chain returns the first result that is a success, or else the last; `tried`
+        holds those before it.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def default_solver(problem: Problem) -> str:
 
 
 def warm_up(solver: Solver, n: int = 2) -> None:
-    """Solve a small problem, so that what is timed next pays for no import and no compilation."""
+    """Solve a small problem, so that the times measured next do not include imports and compilation."""
     problem = Problem(np.array([0.5, 0.3, 0.2]), IID(np.array([0.2, 0.2, 0.6]), n))
     drafts = np.zeros(n, dtype=np.int64)
     plan = solve(problem, solver, strict=False).plan

@@ -1,4 +1,4 @@
-"""What solvers share: their class members, the schemes they take, and the guard against sizes that would swap."""
+"""What solvers share: their class members, the schemes they take, and the guard against sizes beyond memory."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class SolverBase:
     schemes: ClassVar[str] = "any"
     variants: ClassVar[tuple[str, ...]] = ()
     takes: ClassVar[tuple[type[DraftScheme], ...]] = (DraftScheme,)
-    """The schemes it takes, whatever their size."""
+    """The schemes that the solver takes, at any size."""
     drawn_by: ClassVar[str] = ""
-    """How to draw such drafts, for those who drew others; said where `takes` is not every scheme."""
+    """How to draw such drafts, for the message to users who drew others; needed where `takes` is not every scheme."""
 
     @property
     def packages(self) -> tuple[str, ...]:
@@ -28,7 +28,7 @@ class SolverBase:
         return ()
 
     def supports(self, problem: Problem) -> str | None:
-        """None if the solver takes such drafts, or which others it takes."""
+        """None if the solver takes such drafts, else which others it takes."""
         if isinstance(problem.scheme, self.takes):
             return None
         return f"{self.name} takes {self.schemes} ({self.drawn_by}), not {type(problem.scheme).__name__}"

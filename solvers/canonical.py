@@ -26,7 +26,7 @@ class Canonical(SolverBase):
     """Importance sampling followed by one-draft verification [khisti2025multi; thomas2025global, eq. (19)].
 
     Maximises the sum over tokens of min(p, g), where g is the law of the draft picked with weights
-    beta(token | drafts).  The plan recomputes g from the weights found, so it is lossless whatever the accuracy of
+    beta(token | drafts).  The plan recomputes g from the weights found, so it is lossless at any accuracy of
     the convex solver.
 
     Parameters

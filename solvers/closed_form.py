@@ -1,4 +1,4 @@
-"""`closed_form`: the draft laws whose optimal transport is written down at once."""
+"""`closed_form`: the draft laws whose optimal transport has a closed form."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ClosedForm(SolverBase):
 
     In all three only the last draft is random, with a law q.  The rule of the literature is to verify it as a single
     draft of q [chen2023accelerating]: the residual law (p - q)+ then holds all that p has on the fixed tokens, and
-    meets them.  This plan does the same in another order, so that what counts as accepted is seen to be: where that
+    meets them.  This plan does the same in another order, so that its acceptance includes these hits: where that
     rule rejects the last draft, it moves on to a fixed token as often as the residual would.
 
     Parameters

@@ -18,7 +18,7 @@ from otspec.tolerances import TOL
 @register("interval")
 @dataclass(frozen=True)
 class Interval(SolverBase):
-    """One sort, one concave majorant, one pass: exact for n i.i.d. drafts, whatever n and the vocabulary.
+    """One sort, one concave majorant, one pass: exact for n i.i.d. drafts, at any n and any vocabulary.
 
     Every token owns a place on [0, 1] and may share it with the tokens of its block by lottery; every draft shows a
     point of the place it has, and the largest point wins.  See `docs/interval.md`.

@@ -4,7 +4,7 @@ The laws g of the picked draft are the bases of the hit function f.  Its base po
 vertices: fix an order of the tokens, pick the draft that comes first [edmonds1970submodular].  So a linear function is
 minimised by sorting, and a point of the polytope is a mixture over orders, which is a plan.
 
-Minimised is sum (g - wanted)**2 / weight.  With wanted = p the tokens that end up below p minimise f(A) - p(A) for
+The aim is the least sum (g - wanted)**2 / weight.  With wanted = p the tokens that end below p minimise f(A) - p(A) for
 *any* positive weights, as separable convex functions over base polytopes do [fujishige1980lexicographically], and so g
 maximises the acceptance sum min(p, g).  Weights about p serve best; tokens with little or no p get a floor.
 """

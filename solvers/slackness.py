@@ -27,7 +27,7 @@ class Slackness(FlowSolver):
     inside H* serve only tokens of H* (the *inner* system).  The published method reads the outer residuals, which the
     completion of every inner tuple needs, off the outer solution.  Here they come from the certificate: p - g outside
     H*, for the proposal g of `otspec.optimum`, is feasible because the tokens outside H* are tight for g.  So each
-    tuple truly needs one system only, for any draft scheme.
+    tuple needs only one system, for any draft scheme.
 
     The settings are those of `otspec.solvers.max_flow.engines.FlowSolver`; max_cells limits both systems together.
     """

@@ -30,7 +30,7 @@ from otspec.jit import jit, jit_of_sums
 from otspec.laws import BoolArray, FloatArray
 
 FINE = 1e-17
-"""Mass that may be cut off at either end of the time axis: nothing, in float64."""
+"""Mass that may be cut off at either end of the time axis: negligible in float64."""
 
 UNIT = 2.0**-80
 """Unit of time: so small that 1 / q is a float for every q > 0, the smallest included."""
@@ -52,7 +52,7 @@ class Nodes(NamedTuple):
     start: FloatArray
     """Shape (M,): the other half, the polynomial of no token."""
     per_octave: int
-    """After so many nodes the time has doubled."""
+    """Number of nodes after which the time has doubled."""
 
     @classmethod
     def of(cls, q: FloatArray, n: int, per_octave: int | None = None, tail: float = FINE) -> Nodes:

@@ -1,16 +1,16 @@
-"""The optimal choice among drafts that one point of a circle picks, by sweeping around the circle.
+"""The optimal choice among drafts that one point of a circle picks, by one pass around the circle.
 
 For such drafts (`otspec.schemes.CircularArcs`) the relaxed transport program is a scheduling problem: each point of
 the circle can serve one of the tokens whose arcs cover it, and token i wants p_i in all.  On a line, serving the token
 whose arc ends first, the earliest deadline, is optimal [glover1967maximum].  On a circle an arc may cross the point
-where the sweep starts, and going on for a second turn is enough, as it is for matchings [liang1995circular].
+where the pass starts, and going on for a second turn is enough, as it is for matchings [liang1995circular].
 
-The sweep starts with nothing wanted.  A token wants p_i from the start of its arc on, and whatever it still wants at
+The pass starts with nothing wanted.  A token wants p_i from the start of its arc on, and whatever it still wants at
 the end of the arc it loses.  This is a rule of fixed priorities: one by one, in the order in which their arcs end,
 tokens take the first p_i of what their arcs have left.  So another token that wants something leaves each of the rest
 no more than before, up to any point.
 
-*If some point t is left idle in the second turn*, the turn that follows t is optimal.  At t nobody waits, so the sweep
+*If some point t is left idle in the second turn*, the turn that follows t is optimal.  At t no token waits, so the pass
 goes on as one that starts there.  Let A be the tokens left wanting, those served on their arcs, those served on the
 arcs of these, and so on.  While a token waits, only tokens whose arcs end no later are served; so no arc of A covers t,
 and every point of every arc of A serves a token of A.  Hence the turn serves f(A), which is all that A can be served,
@@ -19,7 +19,7 @@ and all that the other tokens want, 1 - p(A).  No verifier does better than f(A)
 *If no point is idle in the second turn*, all drafts are accepted: nothing is better.  It has to be shown that no token
 gets more than p_i.  Only tokens whose arcs cross the start have two tries in a turn.  Before the start of the arc they
 want what the first turn left of p_i; after it they get no more than in the first turn, which differed from the second
-in that nobody wanted such a rest.
+in that no token wanted such a rest.
 
 Tokens that cover the whole circle end last everywhere: they take what is idle after all others.
 """

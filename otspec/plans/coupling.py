@@ -19,7 +19,7 @@ class Coupling(Figures):
 
     What `values` leaves of a set's probability is distributed in proportion to what `values` leaves of p.  If no row
     carries more than the set's mass and no column more than p, the output law is p, whatever the values: a solver that
-    stops short of its optimum, or rounds, costs acceptance and never the output law.  `Coupling.fit` sees to that.
+    stops short of its optimum, or rounds, loses acceptance, but the output law stays p.  `Coupling.fit` ensures it.
     """
 
     problem: Problem
@@ -49,7 +49,7 @@ class Coupling(Figures):
     ) -> Coupling:
         """A plan from values per (set, token), clipped at 0 and scaled down until no row or column is overfull.
 
-        Solvers meet their constraints to a tolerance; what is cut here is of that size, and leaves with the residual.
+        Solvers meet their constraints to a tolerance; what is cut here is of that size, and goes to the residual law.
         """
         values = np.maximum(values, 0.0)
         served = sum_by(columns, values, problem.vocab)

@@ -24,7 +24,7 @@ class PickRule(Protocol):
         """g, shape (V,): the law of the picked token when the drafts come from the scheme."""
 
     def weights(self, drafts: IntArray) -> FloatArray:
-        """Probability of picking each draft, shape (n,) to (n,), summing to 1; repeats of a token share it anyhow."""
+        """Probability of picking each draft, shape (n,) to (n,), summing to 1, in any way among equal drafts."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -40,7 +40,7 @@ class SegmentRule:
 def optimal_segment_rule(p: FloatArray, arcs: CircularArcs) -> tuple[SegmentRule, IntArray]:
     """An optimal pick rule, and H*: ascending ids of the over-drafted tokens, none if all drafts are accepted.
 
-    O(V log V + n V), whatever the laws; `otspec.kernels.circular_arcs` has the statement and its proof.
+    O(V log V + n V) for any laws; `otspec.kernels.circular_arcs` has the statement and its proof.
     """
     segments = Segments(arcs.support().probabilities, arcs.cover, arcs.spans)
     idle, served, tight = earliest_deadline(segments, p[arcs.tokens])

@@ -221,5 +221,5 @@ def accept_and_reject(laws: tuple[FloatArray, ...], passes: tuple[FloatArray, ..
 
 
 def pass_probability(wanted: FloatArray, drafted: FloatArray) -> FloatArray:
-    """min(1, wanted / drafted) by token; 0 where both are 0, because a token that nobody wants never passes."""
+    """min(1, wanted / drafted) by token; 0 where both are 0, because a token that is not wanted never passes."""
     return np.divide(wanted, drafted, out=(wanted > 0).astype(np.float64), where=drafted > wanted)

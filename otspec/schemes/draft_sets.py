@@ -15,7 +15,7 @@ from otspec.errors import ProblemError
 from otspec.laws import FloatArray, IntArray, sum_by
 
 PAD = -1
-"""Fills the rows of `DraftSets.tokens` to equal length; smaller than every token, so that rows sort as words do."""
+"""Fills the rows of `DraftSets.tokens` to equal length; smaller than every token, so that rows sort like words."""
 
 
 @dataclass(frozen=True, eq=False)

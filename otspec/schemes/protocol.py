@@ -1,4 +1,4 @@
-"""What a draft scheme owes to the rest of the package."""
+"""What the rest of the package asks of a draft scheme."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from otspec.schemes.protocol import DraftScheme, Support
 from otspec.tolerances import FULL_TURN_TOL
 
 TURN = 1 << 53
-"""Ticks of the circle.  Arcs end on ticks, so that probabilities are exact in float64 and add up to 1 exactly."""
+"""Ticks of a turn.  Arcs end on ticks, so that probabilities are exact in float64 and add up to 1 exactly."""
 
 MAX_TURNS = 1023
 """So that positions in ticks fit into 64 bits."""
@@ -52,7 +52,7 @@ class CircularArcs(DraftScheme):
 
     @property
     def turns(self) -> int:
-        """How often the arcs go around: the drafts that are drawn."""
+        """How often the arcs go around: the number of drafts that are drawn."""
         return int(self.ends[-1]) // TURN if self.ends.size else 0
 
     @cached_property
@@ -152,9 +152,9 @@ class CircularArcs(DraftScheme):
 class Systematic(CircularArcs):
     """Distinct drafts with inclusion probabilities min(1, c q), by systematic sampling [madow1949theory].
 
-    One random number picks all n drafts, each token is drafted with probability min(1, c q), c such that these add up
-    to n, and there are at most V different sets of drafts where drawing without replacement has binomial(V, n): the
-    transport is solved exactly in O(V log V + n V) (`otspec.solvers.earliest_deadline`).  Systematic sampling is
+    One random number picks all n drafts.  Each token is drafted with probability min(1, c q), with c such that these
+    add up to n.  There are at most V different sets of drafts, while drawing without replacement has binomial(V, n), so
+    the transport is solved exactly in O(V log V + n V) (`otspec.solvers.earliest_deadline`).  Systematic sampling is
     classical; as a law of drafts it is our own, and we know of no decoder that uses it.
 
     The layout of the tokens is a fixed permutation of their ids, the same in drafting and verifying.  See
@@ -185,7 +185,7 @@ class Systematic(CircularArcs):
 
 @lru_cache(maxsize=8)
 def shuffled(vocab: int) -> IntArray:
-    """A fixed permutation of the tokens: by a hash of their ids, as no generator promises the same one for ever."""
+    """A fixed permutation of the tokens: by a hash of their ids, as no random generator promises the same for ever."""
     key = np.arange(1, vocab + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # the mixing steps of SplitMix64
         key = (key ^ (key >> np.uint64(shift))) * np.uint64(factor)
@@ -195,7 +195,7 @@ def shuffled(vocab: int) -> IntArray:
 
 
 def lay_out(q: FloatArray, n: int, order: IntArray) -> CircularArcs:
-    """CircularArcs of length min(1, c q) turns in the given order of all tokens, c such that they make n turns in all.
+    """Arcs of length min(1, c q) turns in the given order of all tokens, with c such that they make n turns in all.
 
     Ends are rounded to ticks.  The scheme is the law so rounded, and exact for it; a token whose arc comes out shorter
     than half a tick may have none, and is then never drafted.

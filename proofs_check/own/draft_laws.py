@@ -81,7 +81,7 @@ def _few_sets(p: FloatArray, q: FloatArray, n: int) -> float:
     return -1.0 if repeated else float(q.size - len(np.unique(np.sort(drafts, axis=1), axis=0)))
 
 
-def _sweep(p: FloatArray, q: FloatArray, n: int) -> float:
+def _earliest_deadline(p: FloatArray, q: FloatArray, n: int) -> float:
     problem = Problem(p, Systematic(q, n))
     plan = solve(problem, "earliest_deadline", strict=False).plan
     if plan is None:
@@ -97,7 +97,7 @@ def _distinct_order(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def _arrivals(p: FloatArray, q: FloatArray, n: int, order: IntArray) -> float:
-    """Hit probabilities by the race of clocks, against sums over ordered tuples."""
+    """Hit probabilities by exponential clocks, against sums over ordered tuples."""
     drafts = np.array(list(permutations(np.flatnonzero(q), n)))
     mass = np.ones(len(drafts))
     for i in range(n):
@@ -249,7 +249,7 @@ CLAIMS = (
         _inclusion,
         tol=1e-8,
         cost=5,
-        remark="CircularArcs end on multiples of 2^-53, and tokens within 1e-9 of a whole turn are given all of it.",
+        remark="Arcs end on multiples of 2^-53, and tokens within 1e-9 of a whole turn are given all of it.",
     ),
     Claim(
         "own-systematic-sets",
@@ -263,15 +263,15 @@ CLAIMS = (
     Claim(
         "own-earliest-deadline",
         "For systematic drafts, serving the token whose arc ends first is optimal, and lossless.",
-        "otspec, otspec/sweep.py; glover1967maximum; liang1995circular",
+        "otspec, otspec/kernels/circular_arcs.py; glover1967maximum; liang1995circular",
         distinct,
-        _sweep,
+        _earliest_deadline,
         cost=25,
         remark="Against all token sets, and over all tuples.",
     ),
     Claim(
         "own-arrivals",
-        "Hit probabilities without replacement are integrals over the time of the n-th of a race of clocks.",
+        "Hit probabilities without replacement are integrals over the time of the n-th arrival of exponential clocks.",
         "otspec, docs/without_replacement.md",
         _distinct_order,
         _arrivals,
@@ -280,8 +280,8 @@ CLAIMS = (
     ),
     Claim(
         "own-luce-law",
-        "Among independent drafts, a pick with odds W is a race of clocks, and its law one integral.",
-        "otspec, docs/untruncated.md",
+        "Among independent drafts, a pick with odds W is the first of n clocks to ring, and its law is one integral.",
+        "otspec, docs/luce.md",
         _racing,
         _race_law,
         tol=1e-11,
@@ -290,8 +290,8 @@ CLAIMS = (
     ),
     Claim(
         "own-luce-box",
-        "With log weights in a box of height M, the convex program of race ends within log(n) / (2 M) of alpha*.",
-        "otspec, docs/untruncated.md",
+        "With log weights in a box of height M, the convex program of luce ends within log(n) / (2 M) of alpha*.",
+        "otspec, docs/luce.md",
         _boxed,
         _race_gap,
         tol=1e-9,
@@ -309,7 +309,7 @@ CLAIMS = (
             search=Descent(laws=("p", "q1", "q2")),
             expected=Verdict.FAILS,
             counterexample=dict(zip(("p", "q1", "q2"), map(np.array, laws), strict=True)),
-            remedy="A minimum cut finds H* (gr-appendix-D); race and polymatroid certify the optimum for any n.",
+            remedy="A minimum cut finds H* (gr-appendix-D); luce and polymatroid certify the optimum for any n.",
             remark="Nobody claims it: it is what one would try first where the paper uses a minimum cut.",
         )
         for name, (key, function, laws) in KEYS.items()

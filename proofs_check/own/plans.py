@@ -130,20 +130,20 @@ def _tight(rng: np.random.Generator) -> dict[str, Any]:
 CLAIMS = (
     Claim(
         "own-certified",
-        "race and polymatroid are lossless wherever they stop, and alpha* lies between the plan's acceptance and "
+        "luce and polymatroid are lossless wherever they stop, and alpha* lies between the plan's acceptance and "
         "bound: i.i.d. drafts.",
-        "otspec, docs/untruncated.md, docs/without_replacement.md",
+        "otspec, docs/luce.md, docs/without_replacement.md",
         _iid_stopped,
         _iid,
         tol=1e-11,
         cost=100,
-        remark="Over all tuples, against all token sets, stopped after one step and later. The law of a race is a "
+        remark="Over all tuples, against all token sets, stopped after one step and later. The law of luce is a "
         "quadrature, good to some 1e-13.",
     ),
     Claim(
         "own-certified-independent",
         "The same for independent drafts of distinct laws.",
-        "otspec, docs/untruncated.md, docs/without_replacement.md",
+        "otspec, docs/luce.md, docs/without_replacement.md",
         _independent_stopped,
         _independent,
         tol=1e-11,
@@ -151,7 +151,7 @@ CLAIMS = (
     ),
     Claim(
         "own-certified-distinct",
-        "The same for polymatroid and layered without replacement, and polymatroid for greedy, top-n and systematic "
+        "The same for polymatroid and release without replacement, and polymatroid for greedy, top-n and systematic "
         "drafts.",
         "otspec, docs/without_replacement.md",
         _distinct_stopped,
@@ -170,8 +170,8 @@ CLAIMS = (
     ),
     Claim(
         "own-luce-ends",
-        "race reaches its tolerance, a gap of 1e-9, in its 500 iterations.",
-        "otspec, docs/untruncated.md, which says that there is no proof of it",
+        "luce reaches its tolerance, a gap of 1e-9, in its 500 iterations.",
+        "otspec, docs/luce.md, which says that there is no proof of it",
         _tight,
         _race_ends,
         cost=30,

@@ -12,7 +12,7 @@ from otspec.laws import FloatArray, IntArray
 from otspec.schemes.draft_sets import PAD
 
 REACH = 60.0
-"""Variables count as if within -REACH and REACH: where the infimum is not attained they would run off."""
+"""Variables count as if within -REACH and REACH: where the infimum is not attained they would grow without end."""
 
 
 class Minimum(NamedTuple):

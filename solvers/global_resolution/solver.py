@@ -19,7 +19,7 @@ from otspec.solvers.global_resolution.systems import Split, System
 from otspec.tolerances import TOL
 
 PUBLISHED_LIMITS = {1: 1000, 2: 50, 3: 20}
-"""Largest |T| by n, 10 for every n above [thomas2025global, Appendix K]; the paper says nothing of n = 1."""
+"""Largest |T| by n, 10 for every n above [thomas2025global, Appendix K]; the paper does not mention n = 1."""
 
 
 @register("global_resolution")

@@ -42,7 +42,7 @@ class System:
     def truncate(self, tau: float) -> tuple[int, float]:
         """Size of the least T that drops tuples of probability at most tau, and that probability, epsilon_T or gamma_T.
 
-        Tokens of most q first is the least T, as q(T) decides what is dropped.
+        The tokens of largest q make the smallest T, as q(T) decides what is dropped.
         """
         if self.tokens.size == 0:
             return 0, 0.0
@@ -124,8 +124,8 @@ class Split:
 def outer_targets(p: FloatArray, q: FloatArray, mass: float, n: int) -> FloatArray:
     """What drafts serve of tokens outside H*: p_i, p minus the outer residual, in O(m log m).
 
-    [thomas2025global, Theorem 6.2 and Lemma 6.3] has it by cumulative minima of psi along rising q/p.  Their
-    differences come out as a waterfall of positive terms: each tuple first serves its draft of least q/p, and what
+    [thomas2025global, Theorem 6.2 and Lemma 6.3] has it by cumulative minima of psi along rising q/p.  Here
+    their differences are computed from positive terms: each tuple first serves its draft of least q/p, and what
     exceeds that token's p is handed on to tokens of larger q/p.
 
     Parameters

@@ -28,7 +28,7 @@ STRIDE = 3.0
 """Longest step of a log weight: the first ones start far from where the slope predicts well."""
 
 SHALLOW = 0.05
-"""Least d log g / d log W that a step believes."""
+"""Least d log g / d log W that a step relies on."""
 
 
 def rows(scheme: IID | Independent) -> tuple[FloatArray, IntArray]:
@@ -146,7 +146,7 @@ def improve(
     """Move the log weights `level`, kept within +-height, towards g = p by Newton steps along the diagonal.
 
     This minimises the convex E log(sum of the drafts' weights) - sum p log W over a box.  Where it ends, g is p, or
-    below p at the roof, or above p at the floor: what complementary slackness asks of under- and over-drafted tokens.
+    below p at +height, or above p at -height: what complementary slackness asks of under- and over-drafted tokens.
     `wish` takes the levels wanted last, before they were cut to the box: tokens in their order of priority.
     """
     odds = np.empty(p.size)

@@ -92,7 +92,7 @@ def fit(
 
 
 def rule_of(mixture: OrderMixture, layers: ReleaseRule, wanted: Wanted, tokens: IntArray) -> PickRule:
-    """The pick rule of a mixture over priority orders and the layers."""
+    """The pick rule of a mixture over priority orders and the release rule."""
     orders = np.array([atom.ranking is not None for atom in mixture.atoms])
     share = float(mixture.shares[~orders].sum())
     if not orders.any():

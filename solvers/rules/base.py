@@ -72,7 +72,7 @@ class SequentialRuleSolver(Rule):
         return first_draft(scheme, self.max_cells)
 
     def biased_plan(self, problem: Problem, q: FloatArray) -> BiasedPlan:
-        """The plan of a decoder that believes the drafts to be of the rule's kind, from q, whatever they are.
+        """The plan of a decoder that believes the drafts to be of the rule's kind, from q, even if they are not.
 
         Raises
         ------

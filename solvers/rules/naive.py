@@ -16,7 +16,7 @@ from otspec.solvers.rules.base import Rule, inclusion
 class Naive(Rule):
     """Draw the output from p; it is accepted if it was drafted.  Lossless for any drafts, and needs no q.
 
-    Acceptance is the sum over tokens of p(x) P(x is drafted).  Most decoders with draft trees verify so.
+    Acceptance is the sum over tokens of p(x) P(x is drafted).  Most decoders with draft trees verify in this way.
 
     The settings are those of `otspec.solvers.rules.base.Rule`.
     """

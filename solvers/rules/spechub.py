@@ -24,9 +24,9 @@ from otspec.tolerances import TOL
 @register("spechub")
 @dataclass(frozen=True)
 class SpecHub(SolverBase):
-    """SpecHub: pairs of the likeliest token, the hub, and another one, served other token first [sun2024spechub].
+    """SpecHub: pairs of the likeliest token, the hub, and another, which is served first [sun2024spechub].
 
-    Off the hub, pairs (i, hub) serve p(i) first and pairs (hub, i) what is missing; whatever pair is then unused serves
+    Off the hub, pairs (i, hub) serve p(i) first and pairs (hub, i) what is missing; pairs that are then unused serve
     the hub.  Acceptance is p(hub) + the sum of min(p, others) off the hub: the optimum of its own draft law, and that
     of greedy drafts at n = 2.
 

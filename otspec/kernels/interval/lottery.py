@@ -8,7 +8,7 @@
 * The least concave majorant of the cumulative measures against p cuts the order into *blocks*; on each, g = slope * p
   is the law that the picked token should have.
 * In a block some places are worth less than the g of their tokens, and higher ones more.  So tokens put part of their
-  place into a *lottery*: whoever gives some away gets as much back, drawn at random from all that was given.  What is
+  place into a *lottery*: each gets back as much as it gave away, drawn at random from all that was given.  What is
   drawn has the mean density of what was put in, the *pivot*, which lies between the two sides.
 """
 
@@ -232,7 +232,7 @@ def hold_in_block(
     density <= g/q <= pivot on their side, and pivot <= g/q <= density on the givers'.  A token that moves the share
     (g/q - density) / (pivot - density) of its place has g/q on average, and that share is at most 1.
 
-    Rounding can leave a surplus that nobody seeks, or a wish unmet.  The proposal is therefore computed from the
+    Rounding can leave a surplus that no token seeks, or a wish unmet.  The proposal is therefore computed from the
     shares as they are and the mean density that the lottery really has.
     """
     size, release, home = room.size, room.release, room.home
