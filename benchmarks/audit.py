@@ -61,7 +61,7 @@ def false_alarms(audits: int) -> TextTable:
     """Audits of a rule that draws from the target, whatever the drafts."""
     rows: list[tuple[str, ...]] = []
     rng = np.random.default_rng(0)
-    pairs = [tuple(rng.dirichlet(np.full(vocab, 0.7), 2)) for vocab in (2, 4, 8)]
+    pairs = [tuple(rng.dirichlet(np.full(vocab, 0.7), 2)) for vocab in (2, 4, 40)]  # the last in groups
     rule = as_sampler(naive)
     for alpha in ALPHAS:
         started = time.process_time()

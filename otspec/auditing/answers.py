@@ -24,6 +24,9 @@ class Invalid(Exception):
 class Refused(Exception):
     """A solver does not take the case."""
 
+    def __init__(self, message: str, case: Case) -> None:
+        super().__init__(f"{message} (on {case.name!r})")
+
 
 class Outcome(NamedTuple):
     """What a rule did with one tuple of drafts."""
@@ -56,6 +59,26 @@ def as_law(values: Any, case: Case, drafts: IntArray, tol: float) -> FloatArray:
     if abs(law.sum() - 1) > tol:
         raise Invalid(f"returns a law that sums to {law.sum():.9g} (allowed: 1 +/- {tol:g})", drafts, case)
     return law
+
+
+def as_acceptance(value: Any, law: FloatArray, case: Case, drafts: IntArray, tol: float) -> float:
+    """P(a draft is accepted) as a rule that gives a law says it, or `Invalid`; what is accepted is the output."""
+    try:
+        accepted = float(value)
+    except (TypeError, ValueError) as error:
+        raise Invalid(
+            f"says that it accepts with probability {value!r}, which is not a number", drafts, case
+        ) from error
+    if not -tol <= accepted <= 1 + tol:
+        raise Invalid(f"says that it accepts with probability {accepted:.6g}, which is not in [0, 1]", drafts, case)
+    drafted = float(law[np.unique(drafts)].sum())
+    if accepted > drafted + tol:
+        raise Invalid(
+            f"says that it accepts with probability {accepted:.6g}, and puts out a draft with {drafted:.6g} only",
+            drafts,
+            case,
+        )
+    return accepted
 
 
 def as_outcome(answer: Any, case: Case, drafts: IntArray) -> Outcome:

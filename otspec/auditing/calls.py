@@ -7,16 +7,28 @@ from typing import Any
 
 import numpy as np
 
-from otspec.auditing.answers import Given, Invalid, Outcome, Refused, as_integers, as_law, as_outcome, check
+from otspec.auditing.answers import (
+    Given,
+    Invalid,
+    Outcome,
+    Refused,
+    as_acceptance,
+    as_integers,
+    as_law,
+    as_outcome,
+    check,
+)
 from otspec.auditing.cases import Case
+from otspec.auditing.deadline import Deadline
 from otspec.auditing.forms import Form, detect
 from otspec.catalogue import get
-from otspec.errors import ProblemError
+from otspec.errors import MissingExtra, ProblemError
 from otspec.extras import require
 from otspec.laws import FloatArray, IntArray, draw
 from otspec.plans import Plan
 from otspec.problem import Problem
-from otspec.solver import Solver
+from otspec.results import SolveError
+from otspec.solver import Solver, Stopped
 from otspec.solving import solve
 
 
@@ -50,15 +62,18 @@ class Rule:
         Uniforms for each call of a rule that takes them.
     tol : float
         How far a law may be off 1 in total, or below 0.
+    deadline : Deadline
+        After which the call is not made.
     """
 
-    def __init__(self, call: Any, form: Form, coins: int, tol: float) -> None:
+    def __init__(self, call: Any, form: Form, coins: int, tol: float, deadline: Deadline) -> None:
         self.form = form
         self.mutations: dict[str, Case] = {}
         """What the rule wrote to, and where that was first seen."""
         self._call = call
         self._coins = coins
         self._tol = tol
+        self._deadline = deadline
         self._inputs: dict[Case, _Inputs] = {}
         self._plans: dict[Case, Plan] = {}
 
@@ -77,21 +92,32 @@ class Rule:
         Raises
         ------
         Refused
-            If it gives no plan.
+            If it says that it does not take the case, by a status or an error of otspec.
+        Invalid
+            If it raises anything else.
         """
         if self.form is not Form.PLAN or case in self._plans:
             return
+        self._deadline.check()
         problem = Problem(case.p, case.declared)
-        if isinstance(self._call, Solver):
-            result = solve(problem, self._call, strict=False)
-            if result.plan is None:
-                raise Refused(result.message)
-            self._plans[case] = result.plan
-        else:
-            try:
-                self._plans[case] = self._call(problem)
-            except Exception as error:
-                raise Refused(f"no plan, {_said(error)}") from error
+        try:
+            plan = self._solve(problem)
+        except MissingExtra:
+            raise
+        except (ProblemError, SolveError, Stopped) as error:
+            raise Refused(str(error), case) from error
+        except Exception as error:
+            raise Invalid(f"gives no plan, but raises {_said(error)}", None, case) from error
+        self._plans[case] = plan
+
+    def _solve(self, problem: Problem) -> Plan:
+        if not isinstance(self._call, Solver):
+            plan: Plan = self._call(problem)
+            return plan
+        result = solve(problem, self._call, strict=False)
+        if result.plan is None:
+            raise Stopped(result.status, result.message)
+        return result.plan
 
     def law(self, case: Case, drafts: IntArray) -> Given:
         """Exact law of the output given the drafts.
@@ -108,7 +134,7 @@ class Rule:
         says = isinstance(answer, tuple) and len(answer) == 2 and np.ndim(answer[0]) == 1
         values, accepted = answer if says else (answer, None)
         law = as_law(values, case, drafts, self._tol)
-        return Given(law, None if accepted is None else float(accepted))
+        return Given(law, None if accepted is None else as_acceptance(accepted, law, case, drafts, self._tol))
 
     def sample(self, case: Case, drafts: IntArray, rng: np.random.Generator) -> Outcome:
         """Draw an output.
@@ -139,6 +165,7 @@ class Rule:
         return answer
 
     def _try(self, case: Case, drafts: IntArray, call: Callable[[], Any]) -> Any:
+        self._deadline.check()
         try:
             return call()
         except Exception as error:
@@ -150,11 +177,12 @@ class BatchedRule:
 
     has_law = False
 
-    def __init__(self, call: Any, form: Form, coins: int) -> None:
+    def __init__(self, call: Any, form: Form, coins: int, deadline: Deadline) -> None:
         self.form = form
         self.mutations: dict[str, Case] = {}
         self._call = call
         self._coins = coins
+        self._deadline = deadline
         self._torch = require("torch")
         self._generator: Any = None
 
@@ -175,6 +203,7 @@ class BatchedRule:
         Invalid
             If they are not.
         """
+        self._deadline.check()
         torch = self._torch
         if self._generator is None:
             self._generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
@@ -206,7 +235,7 @@ def start(call: Any, rng: np.random.Generator) -> None:
         begin(rng)
 
 
-def rule_of(call: Any, form: str | None, coins: int, tol: float) -> Rule | BatchedRule:
+def rule_of(call: Any, form: str | None, coins: int, tol: float, deadline: Deadline) -> Rule | BatchedRule:
     """Bring the user's rule to a common form.
 
     Raises
@@ -222,8 +251,8 @@ def rule_of(call: Any, form: str | None, coins: int, tol: float) -> Rule | Batch
     if isinstance(call, str):
         call = get(call)
     if kind in (Form.TORCH, Form.TORCH_UNIFORMS):
-        return BatchedRule(call, kind, coins)
-    return Rule(call, kind, coins, tol)
+        return BatchedRule(call, kind, coins, deadline)
+    return Rule(call, kind, coins, tol, deadline)
 
 
 def _said(error: Exception) -> str:

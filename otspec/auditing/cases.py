@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from otspec.auditing.instances import Instance
+from otspec.auditing.signatures import arguments_of
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray, as_float64, as_law
 from otspec.schemes import DraftScheme
@@ -72,7 +72,7 @@ class Drafting:
         rows = scheme == "independent"
         if drafter is None:
             return cls(declared, declared, None, shown, label, rows)
-        if callable(drafter) and len(required(drafter)) == 3:
+        if callable(drafter) and _draws(drafter):
             return cls(declared, None, drafter, shown, f"{_name(drafter)}, declared {label}", rows)
         drafted, true_label = _builder("drafter", drafter)
         return cls(declared, drafted, None, shown, f"{true_label}, declared {label}", rows)
@@ -120,20 +120,10 @@ class Drafting:
         return found
 
 
-def required(call: Callable[..., Any]) -> list[str]:
-    """Names of the arguments that a call by position has to give.
-
-    Raises
-    ------
-    ProblemError
-        If the signature cannot be read.
-    """
-    try:
-        parameters = inspect.signature(call).parameters.values()
-    except (TypeError, ValueError) as error:
-        raise ProblemError(f"cannot read the signature of {call!r}; wrap it in a function ({error})") from error
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [entry.name for entry in parameters if entry.kind in positional and entry.default is entry.empty]
+def _draws(drafter: Callable[..., Any]) -> bool:
+    """Whether it is called with (q, n, rng), and draws, rather than with (q, n), and makes a scheme."""
+    arguments = arguments_of(drafter)
+    return len(arguments.required) == 3 or (len(arguments.required) < 3 and arguments.positional[2:3] == ["rng"])
 
 
 def _builder(argument: str, value: Any) -> tuple[Builder, str]:

@@ -10,6 +10,7 @@ import numpy as np
 from otspec.auditing import instances as families
 from otspec.auditing.calls import BatchedRule, Rule, rule_of
 from otspec.auditing.cases import Drafting
+from otspec.auditing.deadline import Deadline
 from otspec.auditing.exact import MAX_TUPLES, enumerable, enumerate_all
 from otspec.auditing.report import Audit, Progress, Settings, no_progress
 from otspec.auditing.sampled import sample_all
@@ -38,6 +39,7 @@ def audit(
     confidence: float = 0.99,
     resolution: float = 0.05,
     tol: float = TOL,
+    max_seconds: float | None = None,
     progress: Progress = no_progress,
 ) -> Audit:
     """Find out whether a verification rule is lossless, whatever the instance.
@@ -70,8 +72,8 @@ def audit(
     seed : int
         Same seed, same audit.
     form : str, optional
-        One of the forms above.  By default the number of arguments tells, and for four of them the name of the last:
-        ``rng``; ``uniforms``, ``u`` or ``coins``; ``generator`` for torch.
+        One of the forms above.  By default the number of arguments tells, and of four the name of the last, which may
+        have a default: ``rng``; ``uniforms``, ``u`` or ``coins``; ``generator`` for torch.
     drafter : str or callable, optional
         Where the drafts really come from, if not from the scheme: a scheme as above, or a function of (q, n, rng) that
         draws a tuple.  The law of the drafts of such a function is not known, so it is tested against the scheme.
@@ -86,7 +88,7 @@ def audit(
     uniforms : int, optional
         Uniforms for each call of a rule that takes them, by default 2 n + 1.
     pairs : bool
-        Test also whether consecutive outputs are independent.
+        Test also whether outputs are independent of those before: the last, and some up to 1024 draws back.
     budget : int
         Calls of a rule that is sampled, at most.
     alpha : float
@@ -97,6 +99,9 @@ def audit(
         Distance from p, in total variation, up to which a rule that is sampled has to be known to be "lossless".
     tol : float
         Distance from p up to which an enumerated law is "lossless", and what a law's total may be off.
+    max_seconds : float, optional
+        Stop when so many seconds are over, and say how far the audit came: "inconclusive", unless a bias was found by
+        then.  The clock is read between calls of the rule; a call that does not return is not broken off.
     progress : callable, optional
         Called with the work done and the most that there is.
 
@@ -114,10 +119,14 @@ def audit(
     MissingExtra
         If the rule takes torch tensors, or is a solver whose package is missing.
     """
-    settings = Settings(as_count("n", n), seed, alpha, confidence, resolution, tol, as_count("budget", budget))
+    settings = Settings(
+        as_count("n", n), seed, alpha, confidence, resolution, tol, as_count("budget", budget), max_seconds
+    )
     if method not in ("auto", "exact", "sampled"):
         raise ProblemError(f"method is {method!r}; known: auto, exact, sampled")
-    auditor = rule_of(rule, form, as_count("uniforms", 2 * n + 1 if uniforms is None else uniforms), tol)
+    auditor = rule_of(
+        rule, form, as_count("uniforms", 2 * n + 1 if uniforms is None else uniforms), tol, Deadline(max_seconds)
+    )
     drafting = Drafting.of(scheme, drafter, shown)
     cases = [drafting.case(instance, n) for instance in families.given(instances, logits)]
     rows = n if drafting.rows else None

@@ -9,6 +9,7 @@ those that bet on different draws.  All functions return logarithms.
 from __future__ import annotations
 
 import math
+from typing import cast
 
 import numpy as np
 from scipy.special import gammaln, xlogy
@@ -29,16 +30,16 @@ def log_evidence(counts: IntArray, law: FloatArray) -> float:
     The likelihood of the draws if their law were itself drawn from a mixture of Dirichlet laws, over the likelihood
     under `law`: a test martingale.  Infinite once a token of probability 0 is drawn.
     """
-    return _mean(_by_alternative(counts[None], law))
+    return float(_mean(_by_alternative(counts[None], law)))
 
 
-def log_dependence(transitions: IntArray, law: FloatArray) -> float:
-    """Evidence that a draw depends on the one before: `transitions` counts, shape (k, k), the pairs (before, after).
+def log_dependence(transitions: IntArray, law: FloatArray) -> FloatArray:
+    """Evidence that a draw depends on an earlier one: `transitions`, shape (..., k, k), counts pairs (before, after).
 
     For each token before, the tokens after it are independent draws from the law, if the rule is lossless; the
     product of these tests is the test of a Markov chain, all rows off by about as much.
     """
-    return _mean(_by_alternative(transitions[transitions.any(axis=1)], law))
+    return _mean(_by_alternative(transitions, law))
 
 
 def log_excess(hits: int, draws: int, optimum: float) -> float:
@@ -48,7 +49,7 @@ def log_excess(hits: int, draws: int, optimum: float) -> float:
     """
     optimum = min(max(optimum, 0.0) + TIE_TOL, 1.0)
     won, lost = np.log1p(STAKES * (1.0 - optimum) / optimum), np.log1p(-STAKES)
-    return _mean(hits * won + (draws - hits) * lost)
+    return float(_mean(hits * won + (draws - hits) * lost))
 
 
 def log_average_and_product(logs: FloatArray) -> float:
@@ -57,8 +58,12 @@ def log_average_and_product(logs: FloatArray) -> float:
     The average finds one bad instance among many good ones, at the cost of a factor: their number.  The product finds
     a little evidence on each.  Both together lose at most a factor 2 against the better.
     """
-    average, product = _mean(logs), logs.sum()
-    return float(np.logaddexp(average, product) - math.log(2))
+    return mean_of(float(_mean(logs)), float(logs.sum()))
+
+
+def mean_of(*logs: float) -> float:
+    """The average of a few e-values, which is one again if all are of the same draws."""
+    return float(_mean(np.array(logs)))
 
 
 def tv_radius(draws: int, cells: int, miss: float) -> float:
@@ -81,19 +86,21 @@ def at_look(miss: float, look: int) -> float:
 
 
 def _by_alternative(counts: IntArray, law: FloatArray) -> FloatArray:
-    """Log of the likelihood ratio of counts, shape (rows, k), under each alternative, the rows multiplied."""
-    seen = counts.any(axis=0)
+    """Log of the likelihood ratio of counts, shape (..., rows, k), the rows multiplied; shape (alternatives, ...)."""
+    seen = counts.any(axis=tuple(range(counts.ndim - 1)))
     if (law[seen] == 0).any():
-        return np.full(1 + CONCENTRATIONS.size, np.inf)
-    counts, law = counts[:, law > 0], law[law > 0]
-    flat = np.full(law.size, 0.5)  # catches a token of tiny probability when it is first drawn
+        return np.full((1 + CONCENTRATIONS.size, *counts.shape[:-2]), np.inf)
+    flat = np.where(law > 0, 0.5, 0.0)  # catches a token of tiny probability when it is first drawn
     priors = np.vstack((flat, CONCENTRATIONS[:, None] * law))
-    totals, draws = priors.sum(axis=1), counts.sum(axis=1)
-    drawn = gammaln(priors[:, None] + counts) - gammaln(priors[:, None])
-    ratio = drawn.sum(axis=2) - gammaln(totals[:, None] + draws) + gammaln(totals[:, None]) - xlogy(counts, law).sum(1)
-    return ratio.sum(axis=1)
+    totals = priors.sum(axis=1)
+    counts, law, priors = counts[..., seen], law[seen], priors[:, seen]  # what was not drawn has a factor of 1
+    expand = (slice(None), *(None,) * (counts.ndim - 1))
+    totals, priors = totals[expand], priors[expand]
+    drawn = (gammaln(priors + counts) - gammaln(priors)).sum(axis=-1)
+    ratio = drawn - gammaln(totals + counts.sum(axis=-1)) + gammaln(totals) - xlogy(counts, law).sum(axis=-1)
+    return cast(FloatArray, ratio.sum(axis=-1))
 
 
-def _mean(logs: FloatArray) -> float:
-    """Log of the mean of exp(logs)."""
-    return float(np.logaddexp.reduce(logs)) - math.log(logs.size)
+def _mean(logs: FloatArray) -> FloatArray:
+    """Log of the mean of exp(logs), along the first axis."""
+    return cast(FloatArray, np.logaddexp.reduce(logs, axis=0) - math.log(len(logs)))

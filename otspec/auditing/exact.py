@@ -11,8 +11,9 @@ from otspec.auditing import findings as found
 from otspec.auditing.answers import Invalid, Refused
 from otspec.auditing.calls import Rule
 from otspec.auditing.cases import Case
+from otspec.auditing.deadline import OutOfTime
 from otspec.auditing.optima import optimum_iid, optimum_of
-from otspec.auditing.report import AuditVerdict, Figures, Finding, Outcome, Progress, Settings, Witness
+from otspec.auditing.report import AuditVerdict, Figures, Outcome, Progress, Settings, Witness
 from otspec.laws import FloatArray
 
 MAX_TUPLES = 5_000
@@ -34,10 +35,11 @@ def enumerable(case: Case) -> bool:
 
 
 def enumerate_all(rule: Rule, cases: Sequence[Case], settings: Settings, progress: Progress) -> Outcome:
-    """Audit a rule exactly; an instance on which it gives no law does not end the audit."""
+    """Audit a rule exactly; an instance on which it gives no law does not end the audit, and time does."""
     done: list[Enumerated] = []
     broken: list[Invalid] = []
     refusals: list[str] = []
+    late = False
     for number, case in enumerate(cases, 1):
         try:
             rule.prepare(case)
@@ -47,6 +49,9 @@ def enumerate_all(rule: Rule, cases: Sequence[Case], settings: Settings, progres
             broken.append(invalid)
         except Refused as refusal:
             refusals.append(str(refusal))
+        except OutOfTime:
+            late = True
+            break
         progress(number, len(cases))
     figures = tuple(one.figures for one in done)
     findings = [
@@ -57,22 +62,36 @@ def enumerate_all(rule: Rule, cases: Sequence[Case], settings: Settings, progres
         *found.of_refusals(refusals, len(cases)),
     ]
     worst = max(done, key=lambda one: one.figures.tv, default=None)
-    verdict, reason = _judge(worst, broken, findings, len(cases), settings.tol)
-    return Outcome(verdict, reason, "exact", figures, (), tuple(findings), _witness(worst, broken, settings.seed))
+    if worst is not None and worst.figures.tv > settings.tol:
+        off = f"the output law is off p by {worst.figures.tv:.4g} in total variation on {worst.case.name!r}"
+        verdict, reason = AuditVerdict.NOT_LOSSLESS, off
+    elif broken:
+        reason = f"no valid law on {len(broken)} of {len(cases)} instances; {findings[0].message}"
+        verdict = AuditVerdict.NOT_LOSSLESS
+    else:
+        verdict, reason = _judge(worst, len(done), refusals, late, len(cases), settings)
+    witness = _witness(worst, broken, settings.seed)
+    return Outcome(verdict, reason, "exact", figures, (), tuple(findings), witness, cases=len(cases))
 
 
 def _judge(
-    worst: Enumerated | None, broken: Sequence[Invalid], findings: Sequence[Finding], cases: int, tol: float
+    worst: Enumerated | None, done: int, refusals: Sequence[str], late: bool, cases: int, settings: Settings
 ) -> tuple[AuditVerdict, str]:
-    if worst is not None and worst.figures.tv > tol:
-        off = f"the output law is off p by {worst.figures.tv:.4g} in total variation on {worst.case.name!r}"
-        return AuditVerdict.NOT_LOSSLESS, off
-    if broken:
-        return AuditVerdict.NOT_LOSSLESS, f"no valid law on {len(broken)} of {cases} instances; {findings[0].message}"
+    """Of a rule that nothing speaks against: what is said of all instances is said only if all were enumerated."""
+    within = "" if worst is None else f", to within {worst.figures.tv:.1g} in total variation"
+    if late:
+        return AuditVerdict.INCONCLUSIVE, (
+            f"the {settings.max_seconds:g} s were up after {done + len(refusals)} of {cases} instances: the output law "
+            f"is p on {done}{within}; allow for more seconds"
+        )
     if worst is None:
         return AuditVerdict.INCONCLUSIVE, "the solver refuses every instance"
-    most = max(worst.figures.tv, 0.0)
-    return AuditVerdict.LOSSLESS, f"the output law is p on every instance, to within {most:.1g} in total variation"
+    if refusals:
+        return AuditVerdict.INCONCLUSIVE, (
+            f"the output law is p on {done} of {cases} instances{within}, and the rule refuses the other "
+            f"{len(refusals)}; bring instances that it takes"
+        )
+    return AuditVerdict.LOSSLESS, f"the output law is p on every instance{within}"
 
 
 def _witness(worst: Enumerated | None, broken: Sequence[Invalid], seed: int) -> Witness | None:
@@ -112,6 +131,7 @@ def enumerate_case(rule: Rule, case: Case) -> Enumerated:
         optimum=optimum_of(case),
         optimum_iid=optimum_iid(case),
         grouped=False,
+        tv_tokens=tv,
         drafts_tv=_drafts_tv(case),
     )
     return Enumerated(case, figures, output)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
-from otspec.auditing.cases import required
+from otspec.auditing.signatures import arguments_of
 from otspec.errors import ProblemError
 from otspec.solver import Solver
 
@@ -34,7 +34,7 @@ FOURTH = {
     "coins": Form.UNIFORMS,
     "generator": Form.TORCH,
 }
-"""Forms by the name of the fourth argument."""
+"""Forms by the name of the fourth argument, which may have a default."""
 
 
 def detect(rule: Any) -> Form:
@@ -49,13 +49,21 @@ def detect(rule: Any) -> Form:
         return Form.PLAN
     if not callable(rule):
         raise ProblemError(f"the rule is {rule!r}; pass a callable, or the name of a solver")
-    names = required(rule)
+    arguments = arguments_of(rule)
+    names = arguments.required
     if len(names) == 1:
         return Form.PLAN
+    fourth = arguments.positional[3:4]
+    if len(names) in (2, 3, 4) and fourth and fourth[0] in FOURTH:
+        return FOURTH[fourth[0]]
     if len(names) == 3:
+        if elsewhere := [name for name in (*arguments.optional, *arguments.keywords) if name in FOURTH]:
+            raise ProblemError(
+                f"the rule takes {elsewhere[0]}, and not as its fourth argument by position, so the audit would never "
+                f"hand it over; wrap the rule in a function of (p, q, drafts, {elsewhere[0]}), or pass form='law' if "
+                "it gives the law of the output without it"
+            )
         return Form.LAW
-    if len(names) == 4 and names[3] in FOURTH:
-        return FOURTH[names[3]]
     raise ProblemError(
         f"cannot tell the form of a rule of ({', '.join(names)}); name the fourth argument "
         f"{', '.join(FOURTH)}, or pass form= one of {', '.join(Form)}"

@@ -33,6 +33,7 @@ class Settings:
     resolution: float
     tol: float
     budget: int
+    max_seconds: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("alpha", "confidence", "resolution"):
@@ -40,6 +41,8 @@ class Settings:
                 raise ProblemError(f"{name} is {getattr(self, name)}; it lies between 0 and 1")
         if not 0 <= self.tol < 1:
             raise ProblemError(f"tol is {self.tol}; it is a distance in [0, 1)")
+        if self.max_seconds is not None and not self.max_seconds > 0:
+            raise ProblemError(f"max_seconds is {self.max_seconds}; it is above 0, or None for no limit")
 
 
 class AuditVerdict(StrEnum):
@@ -50,7 +53,7 @@ class AuditVerdict(StrEnum):
     NOT_LOSSLESS = "not lossless"
     """The output law is not p, or consecutive outputs depend on each other, or some output is not a token at all."""
     INCONCLUSIVE = "inconclusive"
-    """Nothing speaks against the rule, but the draws did not suffice to vouch for it; or it could not be tried."""
+    """Nothing speaks against the rule, but draws or time did not suffice to vouch for it, or it refuses instances."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,8 @@ class Figures:
     """alpha* of as many i.i.d. drafts from the same q."""
     grouped: bool
     """Whether `tv` is over groups of tokens, and so a lower bound."""
+    tv_tokens: float
+    """Upper bound of the total variation token by token, at the confidence of `tv_interval`; its end if not grouped."""
     drafts_tv: float | None
     """Total variation of the law of the drafts to the one that the rule is told of; None where it is not enumerated."""
 
@@ -144,6 +149,8 @@ class Outcome:
     worst: Witness | None = None
     draws: int = 0
     """Calls of the rule, where it was sampled."""
+    cases: int = 0
+    """Instances that the rule was to be tried on; those that it refuses, or breaks on, have no figures."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,7 +227,8 @@ class Audit:
 
     def _lines(self) -> dict[str, str]:
         lines = {"rule": f"{self.rule}, as {self.form}", "drafts": f"{self.drafts}, n = {self.settings.n}"}
-        over = f"{len(self.instances)} instances"
+        tried, asked = len(self.instances), self.outcome.cases
+        over = f"{tried} instances" if tried == asked else f"{tried} of {asked} instances"
         if self.outcome.method == "exact":
             lines["method"] = f"exact: every tuple of drafts of {over}, tolerance {self.settings.tol:g}"
         else:

@@ -11,10 +11,11 @@ from otspec.auditing import findings as found
 from otspec.auditing.answers import Invalid, Refused
 from otspec.auditing.calls import BatchedRule, Rule
 from otspec.auditing.cases import Case
+from otspec.auditing.deadline import OutOfTime
 from otspec.auditing.evidence import log_average_and_product
 from otspec.auditing.report import AuditVerdict, Figures, Finding, Outcome, Progress, Settings, Test, Witness
 from otspec.auditing.sampling import TEXT, Sampler
-from otspec.auditing.tally import Tally
+from otspec.auditing.tally import MAX_CELLS, Tally
 
 FIRST_LOOK = 50
 """Texts of each instance before the first look."""
@@ -39,38 +40,51 @@ def sample_all(
     Each test rejects at an e-value of (number of tests) / alpha, so that all of them together raise a false alarm with
     probability at most alpha.
     """
-    taken, refusals = _taken(rule, cases)
+    taken: list[Case] = []
+    refusals: list[str] = []
+    invalid: Invalid | None = None
+    late = False
+    try:
+        for case in cases:
+            try:
+                rule.prepare(case)
+                taken.append(case)
+            except Refused as refusal:
+                refusals.append(str(refusal))
+    except Invalid as error:
+        invalid = error
+    except OutOfTime:
+        late = True
     custom = any(case.drafted is None for case in taken)
     names = ("law", *(["pairs"] if pairs else []), *(["drafter"] if custom else []))
     trial = Trial([Tally(case, sampler.simultaneous) for case in taken], names, settings)
-    invalid = None
-    while trial.tallies and trial.goes_on:
+    while trial.tallies and trial.goes_on and invalid is None and not late:
         try:
             trial.draw(sampler)
         except Invalid as error:
             invalid = error
-            break
-        progress(trial.draws, settings.budget)
+        except OutOfTime:  # the draws of this round are dropped: the evidence was fair at the last look
+            late = True
+        else:
+            progress(trial.draws, settings.budget)
     findings = [
         *([] if invalid is None else [found.of_invalid(invalid)]),
         *trial.findings(),
         *found.of_mutations(rule.mutations),
         *found.of_refusals(refusals, len(cases)),
     ]
-    verdict, reason = trial.judge(invalid)
-    worst = trial.witness(invalid)
-    return Outcome(verdict, reason, "sampled", trial.figures, trial.tests, tuple(findings), worst, trial.draws)
-
-
-def _taken(rule: Rule | BatchedRule, cases: Sequence[Case]) -> tuple[list[Case], list[str]]:
-    taken, refusals = [], []
-    for case in cases:
-        try:
-            rule.prepare(case)
-            taken.append(case)
-        except Refused as refusal:
-            refusals.append(str(refusal))
-    return taken, refusals
+    verdict, reason = trial.judge(invalid, late, len(refusals))
+    return Outcome(
+        verdict=verdict,
+        reason=reason,
+        method="sampled",
+        instances=trial.figures,
+        tests=trial.tests,
+        findings=tuple(findings),
+        worst=trial.witness(invalid),
+        draws=trial.draws,
+        cases=len(cases),
+    )
 
 
 class Trial:
@@ -146,8 +160,8 @@ class Trial:
         worst = self.tallies[int(logs.argmax())].case.name
         return Test(name, HYPOTHESES[name], log_average_and_product(logs), threshold, worst)
 
-    def judge(self, invalid: Invalid | None) -> tuple[AuditVerdict, str]:
-        """The verdict, and why."""
+    def judge(self, invalid: Invalid | None, late: bool, refused: int) -> tuple[AuditVerdict, str]:
+        """The verdict, and why: an output that was none, time that was up, and instances that the rule refuses."""
         settings = self._settings
         if invalid is not None:
             return AuditVerdict.NOT_LOSSLESS, f"no valid output: {found.of_invalid(invalid).message}"
@@ -157,20 +171,54 @@ class Trial:
                 AuditVerdict.NOT_LOSSLESS,
                 f"{self.draws:,} draws contradict that {claim} (alpha = {settings.alpha:g})",
             )
+        if late:
+            return AuditVerdict.INCONCLUSIVE, f"the {settings.max_seconds:g} s were up {self._reached}"
         if not self.tallies:
             return AuditVerdict.INCONCLUSIVE, "the solver refuses every instance"
         if not self.figures:
             return AuditVerdict.INCONCLUSIVE, f"a budget of {settings.budget:,} draws is not enough to look once"
-        most = max(one.tv_interval[1] for one in self.figures)
-        if self.resolved:
-            return AuditVerdict.LOSSLESS, (
-                f"no evidence of bias in {self.draws:,} draws, and the output law is within {most:.4f} of p in total "
-                f"variation (confidence {settings.confidence:g}, resolution {settings.resolution:g})"
-            )
-        return AuditVerdict.INCONCLUSIVE, (
-            f"after {self.draws:,} draws the output law is known to be within {most:.4f} of p in total variation, and "
-            f"the resolution is {settings.resolution:g}; allow for a larger budget, or a coarser resolution"
+        known = (
+            f"within {self._most:.4f} of p in total variation (confidence {settings.confidence:g}, resolution "
+            f"{settings.resolution:g}{self._grouped})"
         )
+        if not self.resolved:
+            return AuditVerdict.INCONCLUSIVE, (
+                f"after {self.draws:,} draws the output law is known to be {known}; allow for a larger budget, or a "
+                "coarser resolution"
+            )
+        fine = f"no evidence of bias in {self.draws:,} draws, and the output law is {known}"
+        if refused:
+            of = f"{len(self.tallies)} of {len(self.tallies) + refused} instances"
+            return AuditVerdict.INCONCLUSIVE, f"{fine} on {of}; the rule refuses the others"
+        return AuditVerdict.LOSSLESS, fine
+
+    @property
+    def _most(self) -> float:
+        """Upper end of the intervals of all instances."""
+        return max(one.tv_interval[1] for one in self.figures)
+
+    @property
+    def _grouped(self) -> str:
+        """What is known of large vocabularies beyond their groups, in words; empty where there are none."""
+        grouped = [one for one in self.figures if one.grouped]
+        if not grouped:
+            return ""
+        most = max(one.tv_tokens for one in grouped)
+        return (
+            f"; of groups of tokens on {len(grouped)} of {len(self.figures)} instances, where V > {MAX_CELLS}: token "
+            f"by token, within {most:.4f}"
+        )
+
+    @property
+    def _reached(self) -> str:
+        """How far an audit came whose time is up, in words."""
+        if self.figures:
+            return (
+                f"after {self.draws:,} draws: the output law is known to be within {self._most:.4f} of p in total "
+                f"variation, and the resolution is {self._settings.resolution:g}{self._grouped}; allow for more seconds"
+            )
+        first = FIRST_LOOK * TEXT * len(self.tallies)
+        return f"before the first look, which takes {first:,} draws; allow for more seconds"
 
     def findings(self) -> list[Finding]:
         """What the draws say beside the verdict."""

@@ -9,7 +9,15 @@ from functools import cached_property
 import numpy as np
 
 from otspec.auditing.cases import Case
-from otspec.auditing.evidence import at_look, log_dependence, log_evidence, log_excess, rate_radius, tv_radius
+from otspec.auditing.evidence import (
+    at_look,
+    log_dependence,
+    log_evidence,
+    log_excess,
+    mean_of,
+    rate_radius,
+    tv_radius,
+)
 from otspec.auditing.optima import optimum_iid, optimum_of
 from otspec.auditing.report import Figures
 from otspec.auditing.sampling import Texts
@@ -24,6 +32,9 @@ ALONE, GROUPS = 16, 12
 
 PAIR_CELLS = 8
 """Pairs of tokens are told apart by the likeliest tokens only."""
+
+LAGS = (*range(2, 17), 24, 32, 48, 64, 128, 256, 512, 1024)
+"""Tokens of one instance so many draws apart are paired, besides neighbours: noise may come back later."""
 
 MAX_TUPLES = 1024
 """Drafts of a drafter are compared with the declared law tuple by tuple up to so many, else by their first."""
@@ -53,10 +64,14 @@ class Tally:
     simultaneous: bool
     tokens: IntArray = field(init=False)
     """Draws of each token, shape (V,)."""
+    firsts: IntArray = field(init=False)
+    """The same of first tokens of texts, which are independent even where the second repeats the noise of the first."""
     within: IntArray = field(init=False)
     """Pairs of tokens of one text."""
     across: IntArray = field(init=False)
     """Pairs of neighbouring texts: the last token of one and the first of the next, or first tokens in one batch."""
+    lagged: IntArray = field(init=False)
+    """Pairs of tokens that were drawn `LAGS` after one another, shape (lags, cells, cells)."""
     tuples: IntArray = field(init=False)
     """First steps of texts by declared tuple of drafts, or by first draft; the last entry counts all others."""
     figures: Figures | None = None
@@ -65,16 +80,25 @@ class Tally:
     accepted: int | None = 0
     draws: int = 0
     looks: int = 0
+    _series: IntArray = field(init=False)
+    """Coarse groups of the last tokens, in the order of the draws."""
 
     def __post_init__(self) -> None:
-        self.tokens = np.zeros(self.case.vocab, dtype=np.int64)
+        self.tokens, self.firsts = (np.zeros(self.case.vocab, dtype=np.int64) for _ in range(2))
         self.within, self.across = (np.zeros((self.pair_law.size,) * 2, dtype=np.int64) for _ in range(2))
+        self.lagged = np.zeros((len(LAGS), *self.within.shape), dtype=np.int64)
+        self._series = np.empty(0, dtype=np.int64)
         self.tuples = np.zeros(self.draft_law.size, dtype=np.int64)
 
     @cached_property
     def cells(self) -> IntArray:
         """Group of each token."""
         return cells_of(self.case.p, self.case.q)
+
+    @property
+    def grouped(self) -> bool:
+        """Whether some group has several tokens."""
+        return self.law.size < self.case.vocab
 
     @cached_property
     def law(self) -> FloatArray:
@@ -131,6 +155,7 @@ class Tally:
         drafts, tokens, accepted = texts
         self.draws += tokens.size
         self.tokens += np.bincount(tokens.ravel(), minlength=self.tokens.size)
+        self.firsts += np.bincount(tokens[:, 0], minlength=self.tokens.size)
         self.hits += int((drafts == tokens[..., None]).any(axis=-1).sum())
         if accepted is None or self.accepted is None:
             self.accepted = None
@@ -139,11 +164,22 @@ class Tally:
         pairs = self.pair_cells[tokens]
         np.add.at(self.within, (pairs[:, 0], pairs[:, 1]), 1)
         np.add.at(self.across, (pairs[:-1, 0 if self.simultaneous else 1], pairs[1:, 0]), 1)
+        self._add_lagged(pairs.T.ravel() if self.simultaneous else pairs.ravel())
         if self.case.drafted is None:
             rows = drafts[:, 0].tolist()  # drafts that depend on those before are the pair test's business
             by_tuple, other = self._by_tuple, self.tuples.size - 1
             found = [row[0] if by_tuple is None else by_tuple.get(tuple(row), other) for row in rows]
             self.tuples += np.bincount(found, minlength=self.tuples.size)
+
+    def _add_lagged(self, more: IntArray) -> None:
+        """Count the pairs whose later token is new; a batch is read column by column, row after row."""
+        series = np.concatenate((self._series, more))
+        for place, lag in enumerate(LAGS):
+            first = max(self._series.size, lag)
+            if first < series.size:
+                pairs = PAIR_CELLS * series[first - lag : -lag] + series[first:]
+                self.lagged[place] += np.bincount(pairs, minlength=PAIR_CELLS**2).reshape(PAIR_CELLS, PAIR_CELLS)
+        self._series = series[-max(LAGS) :]
 
     @property
     def _cell_counts(self) -> IntArray:
@@ -157,14 +193,17 @@ class Tally:
         if self.tokens[self.case.p == 0].any():
             return math.inf
         by_tokens = log_evidence(self._cell_counts, self.law)
+        if self.grouped:  # a bias may move mass within groups only
+            by_tokens = mean_of(by_tokens, log_evidence(self.firsts, self.case.p))
         if self.optimum is None:
             return by_tokens
-        return float(np.logaddexp(by_tokens, log_excess(self.hits, self.draws, self.optimum)) - math.log(2))
+        return mean_of(by_tokens, log_excess(self.hits, self.draws, self.optimum))
 
     def against_independence(self) -> float:
-        """Log evidence that consecutive outputs are not two independent draws from p."""
-        both = np.logaddexp(log_dependence(self.within, self.pair_law), log_dependence(self.across, self.pair_law))
-        return float(both - math.log(2))
+        """Log evidence that outputs are not independent draws from p: half of the bets on neighbours, half on lags."""
+        neighbours = log_dependence(np.stack((self.within, self.across)), self.pair_law)
+        lagged = log_dependence(self.lagged, self.pair_law)
+        return mean_of(mean_of(*neighbours), mean_of(*lagged))
 
     def against_drafts(self) -> float:
         """Log evidence that the drafts do not come from the declared law."""
@@ -174,10 +213,12 @@ class Tally:
         """Bring the figures up to date; their intervals hold at all looks together, but with probability `miss`."""
         miss = at_look(miss, self.looks)
         self.looks += 1
-        shares = self._cell_counts / self.draws
-        tv = float(np.abs(shares - self.law).sum()) / 2
-        radius = tv_radius(self.draws, self.law.size, miss / 2)
         case = self.case
+        tv = _tv(self._cell_counts, self.law)
+        # Half of what may miss is for the acceptance; the other half is shared by groups and single tokens.
+        share = miss / 4 if self.grouped else miss / 2
+        radius = tv_radius(self.draws, self.law.size, share)
+        tv_tokens = _tv(self.tokens, case.p) + tv_radius(self.draws, case.vocab, share)
         self.figures = Figures(
             name=case.name,
             vocab=case.vocab,
@@ -189,6 +230,12 @@ class Tally:
             step_acceptance=None if self.accepted is None else self.accepted / self.draws,
             optimum=self.optimum,
             optimum_iid=self.optimum_iid,
-            grouped=self.law.size < case.vocab,
+            grouped=self.grouped,
+            tv_tokens=min(tv_tokens, 1.0),
             drafts_tv=None,
         )
+
+
+def _tv(counts: IntArray, law: FloatArray) -> float:
+    """Total variation of the shares of the draws to a law."""
+    return float(np.abs(counts / counts.sum() - law).sum()) / 2

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+
 from otspec.errors import DataError
 from otspec.laws import FloatArray
 from otspec.problem import Problem
@@ -42,6 +44,19 @@ class Source(Protocol):
         """One of them, 0 <= index < len."""
 
 
+def check_index(index: int, source: Source) -> int:
+    """Check the index of a position.
+
+    Raises
+    ------
+    DataError
+        If it is not an integer in 0 .. len - 1.
+    """
+    if isinstance(index, bool) or not isinstance(index, int | np.integer) or not 0 <= index < len(source):
+        raise DataError(f"position {index!r} of {source.name}: indices run from 0 to {len(source) - 1}")
+    return int(index)
+
+
 def check_positions(source: Source, positions: int) -> int:
     """Check that a source has so many positions.
 
@@ -50,6 +65,6 @@ def check_positions(source: Source, positions: int) -> int:
     DataError
         If it has fewer, or none is wanted.
     """
-    if not 1 <= positions <= len(source):
-        raise DataError(f"positions is {positions}; {source.name} has 1 to {len(source)}")
+    if isinstance(positions, bool) or not isinstance(positions, int | np.integer) or not 1 <= positions <= len(source):
+        raise DataError(f"positions is {positions!r}; {source.name} has 1 to {len(source)}")
     return positions

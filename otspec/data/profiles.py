@@ -23,7 +23,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import ndtri
 
-from otspec.data.position import Position
+from otspec.data.position import Position, check_index
 from otspec.errors import DataError
 from otspec.laws import FloatArray
 
@@ -55,9 +55,17 @@ PROFILES = {
 
 
 class ProfileSource:
-    """Positions of a profile; each depends on the seed and its index alone."""
+    """Positions of a profile; each depends on the seed and its index alone.
+
+    Raises
+    ------
+    DataError
+        If the seed is not an integer >= 0.
+    """
 
     def __init__(self, profile: Profile, seed: int = 0) -> None:
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+            raise DataError(f"seed is {seed!r}; pass an integer >= 0")
         self.profile = profile
         self.seed = seed
         self.name = profile.name
@@ -90,8 +98,7 @@ class ProfileSource:
         DataError
             If the index is not in 0 .. len - 1.
         """
-        if not 0 <= index < len(self):
-            raise DataError(f"position {index} of {self.name}: indices run from 0 to {len(self) - 1}")
+        index = check_index(index, self)
         scale, noise = self._scales[index]
         rng = np.random.default_rng([self.seed, index])
         target = scale * rng.laplace(size=self.vocab)

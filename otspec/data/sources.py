@@ -7,6 +7,7 @@ from pathlib import Path
 from otspec.data.files import FileSource
 from otspec.data.position import Source
 from otspec.data.profiles import PROFILES, ProfileSource
+from otspec.errors import DataError
 
 RECORDED = {"shipped": Path(__file__).parent / "shipped.npz"}
 """Files of recorded positions that come with the package, by name; see `benchmarks.shipped_pair.record`."""
@@ -14,24 +15,39 @@ NAMES = (*PROFILES, *RECORDED)
 """Every profile, synthetic or recorded."""
 
 
-def open_source(name: str, seed: int = 0) -> Source:
+def open_source(
+    name: str | Path,
+    seed: int = 0,
+    *,
+    target_key: str | None = None,
+    draft_key: str | None = None,
+    kind: str | None = None,
+) -> Source:
     """Positions by the name of a profile or by the path of a file.
 
     Parameters
     ----------
-    name : str
+    name : str or Path
         A synthetic profile (``llama3``, ``gemma2``), a recorded one (``shipped``: real logits of the pair in
-        `otspec.decode.shipped`, 256 positions), or a .npz or .safetensors file; see `otspec.data.FileSource`.
+        `otspec.decode.shipped`, 256 positions), or a file, .npz, .npy, .safetensors or .pt; see
+        `otspec.data.FileSource`.
     seed : int
         Of a synthetic profile; what is recorded has none.
+    target_key, draft_key, kind : str, optional
+        Which arrays of a file to read, and whether they hold ``"logits"`` or ``"probs"``; see `otspec.data.FileSource`.
 
     Raises
     ------
     DataError
-        If there is neither such a profile nor such a file, or the file does not hold positions.
+        If there is neither such a profile nor such a file, the file does not hold positions, or arrays of a profile are
+        asked for, which has none.
+    MissingExtra
+        If the file takes torch to read, and torch is missing.
     """
-    if name in PROFILES:
+    if name in NAMES and (target_key, draft_key, kind) != (None, None, None):
+        raise DataError(f"{name} is a profile, which has no target_key, draft_key or kind; these are for files")
+    if isinstance(name, str) and name in PROFILES:
         return ProfileSource(PROFILES[name], seed)
-    if name in RECORDED:
+    if isinstance(name, str) and name in RECORDED:
         return FileSource(RECORDED[name], name=name)
-    return FileSource(Path(name), known=NAMES)
+    return FileSource(name, known=NAMES, target_key=target_key, draft_key=draft_key, kind=kind)

@@ -6,13 +6,14 @@ matrix, or pass a factor of the covariance.  `Affinity.nearest` makes any of the
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from otspec.errors import ProblemError
-from otspec.laws import IntArray, as_float64, sum_by
+from otspec.laws import FloatArray, IntArray, as_float64, sum_by
 from otspec.tolerances import MASS_TOL
 from otspec.vocab.intersection import as_ids
 from otspec.vocab.matrices import Affinity, Factored, Raised, Stored, is_sparse, softmax_rows, sparse_rows
@@ -104,7 +105,7 @@ def affinity_from_counts(counts: Any, tau: float = 1.0, *, tokens: Any = None) -
     ids = row_tokens("counts", matrix.shape, tokens)
     if (least := matrix.min()) < 0:
         raise ProblemError(f"counts hold {least:.6g}; counts are >= 0. Covariances? See otspec.vocab.affinity.")
-    if (empty := np.asarray(matrix.sum(axis=1)) == 0).any():
+    if (empty := _totals(matrix) == 0).any():
         raise ProblemError(
             f"row {empty.argmax()} of counts is 0 throughout; leave it out and name the others in tokens, or put a "
             "count on its diagonal, which keeps its mass where it is"
@@ -139,7 +140,7 @@ def affinity_from_matrix(matrix: Any, *, tokens: Any = None) -> Affinity:
     ids = row_tokens("affinity", given.shape, tokens)
     if (least := given.min()) < 0:
         raise ProblemError(f"affinity holds {least:.6g}; the entries of a row-stochastic matrix are >= 0")
-    totals = np.asarray(given.sum(axis=1))
+    totals = _totals(given)
     if (off := np.abs(totals - 1)).max() > MASS_TOL:
         raise ProblemError(
             f"row {off.argmax()} of affinity sums to {totals[off.argmax()]:.6g} (allowed: 1 +/- {MASS_TOL:g}); divide "
@@ -156,8 +157,8 @@ def as_temperature(tau: float) -> float:
     ProblemError
         If it is not a positive number.
     """
-    if not (np.isfinite(tau) and tau > 0):
-        raise ProblemError(f"tau is {tau}; a temperature is finite and > 0")
+    if not (isinstance(tau, Real) and np.isfinite(tau) and tau > 0):
+        raise ProblemError(f"tau is {tau!r}; a temperature is finite and > 0")
     return float(tau)
 
 
@@ -170,6 +171,8 @@ def as_matrix(name: str, values: Any, masks: bool = False) -> Any:
         If it is not of shape (k, V) or not finite; with `masks` a dense one may hold -inf.
     """
     if is_sparse(values):
+        if np.iscomplexobj(values):
+            raise ProblemError(f"{name} is not an array of real numbers: it is complex")
         matrix: Any = sparse.csr_array(values, dtype=np.float64, copy=True)
         matrix.sum_duplicates()
         fine = np.isfinite(entries := matrix.data)
@@ -181,6 +184,12 @@ def as_matrix(name: str, values: Any, masks: bool = False) -> Any:
     if not fine.all():
         raise ProblemError(f"{name} holds {entries[~fine][0]}; its entries are finite numbers")
     return matrix
+
+
+def _totals(matrix: Any) -> FloatArray:
+    """Sum of each row; of numbers near the largest there are it may be infinite."""
+    with np.errstate(over="ignore"):
+        return np.asarray(matrix.sum(axis=1))
 
 
 def row_tokens(name: str, shape: tuple[int, int], tokens: Any) -> IntArray:

@@ -82,7 +82,7 @@ def embed(q: Any, ids: Any, vocab: int) -> FloatArray:
         If q is not a law or has mass on a token without an id, or the ids are not m different ids below V.
     """
     laws, vocab = as_laws("q", q), as_count("vocab", vocab)
-    known = np.asarray(ids)
+    known = _as_array("ids", ids)
     if known.shape != laws.shape[-1:]:
         raise ProblemError(f"ids have shape {known.shape}; q has {laws.shape[-1]} tokens, and each needs one id")
     has_id = known != -1
@@ -110,6 +110,13 @@ def check_leading_axes(**shapes: tuple[int, ...]) -> None:
         raise ProblemError(f"shapes {listed}: the axes before the last have to broadcast") from None
 
 
+def _as_array(name: str, values: Any) -> Any:
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise ProblemError(f"{name} is not an array: {error}") from error
+
+
 def as_mask(name: str, tokens: Any, vocab: int) -> BoolArray:
     """A set of tokens as a mask, shape (V,) or (..., V).
 
@@ -118,7 +125,7 @@ def as_mask(name: str, tokens: Any, vocab: int) -> BoolArray:
     ProblemError
         If it is neither a mask over the vocabulary nor a list of ids.
     """
-    given = np.asarray(tokens)
+    given = _as_array(name, tokens)
     if given.dtype == np.bool_:
         if given.ndim == 0 or given.shape[-1] != vocab:
             raise ProblemError(f"{name} is a mask of shape {given.shape}; over {vocab} tokens it has (..., {vocab})")
@@ -136,7 +143,7 @@ def as_ids(name: str, tokens: Any, vocab: int) -> IntArray:
     ProblemError
         If they are not integers, not in the vocabulary or not different.
     """
-    ids = np.asarray(tokens)
+    ids = _as_array(name, tokens)
     if not np.issubdtype(ids.dtype, np.integer) and ids.size:
         raise ProblemError(f"{name} is {ids.dtype}; pass token ids, or a mask of booleans such as p > 0")
     if ids.ndim != 1:

@@ -171,7 +171,10 @@ class Factored(Affinity):
 
     def rows(self, start: int, stop: int) -> FloatArray:
         """Those rows, computed."""
-        return softmax_rows(self.factor[self.tokens[start:stop]] @ self.factor.T, self.tau)
+        # Powers of two are taken out of each row and of the whole factor: products neither overflow nor lose digits.
+        part = self.factor[self.tokens[start:stop]]
+        scales, scale = _power_of_two(np.abs(part).max(axis=1, keepdims=True)), _power_of_two(np.abs(self.factor).max())
+        return softmax_rows((part / scales) @ (self.factor / scale).T, self.tau, scales, scale)
 
     def _spread(self, weights: FloatArray) -> FloatArray:
         moved = np.zeros((weights.shape[0], self.vocab))
@@ -180,12 +183,21 @@ class Factored(Affinity):
         return moved
 
 
-def softmax_rows(values: FloatArray, tau: float) -> FloatArray:
-    """exp(values / tau), each row a law; the largest of each is subtracted first, so that nothing overflows."""
+def softmax_rows(values: FloatArray, tau: float, row_scales: Any = 1.0, scale: float = 1.0) -> FloatArray:
+    """exp(values * scales / tau), each row a law; its largest is subtracted first, so that nothing overflows."""
     with np.errstate(over="ignore"):  # to -inf, whose exponential is the 0 it should be
-        weights = np.exp((values - values.max(axis=1, keepdims=True)) / tau)
+        below = values - values.max(axis=1, keepdims=True)
+        below *= row_scales
+        below /= tau
+        below *= scale
+        weights = np.exp(below)
     weights /= weights.sum(axis=1, keepdims=True)
     return weights
+
+
+def _power_of_two(values: Any) -> Any:
+    """The largest powers of two that are at most these values, shape as given; 1 / 2 for 0."""
+    return np.ldexp(1.0, np.frexp(values)[1] - 1)
 
 
 def is_sparse(values: Any) -> bool:

@@ -187,6 +187,25 @@ def test_step_acceptance_is_reported_where_the_rule_says_it() -> None:
     assert one.membership > 0.6 + 1e-3  # the residual may hit the draft that was not tested
 
 
+@pytest.mark.parametrize(
+    ("accepted", "message"),
+    [
+        (7, "says that it accepts with probability 7, which is not in [0, 1]"),
+        (-0.1, "says that it accepts with probability -0.1, which is not in [0, 1]"),
+        (np.nan, "says that it accepts with probability nan, which is not in [0, 1]"),
+        ("often", "says that it accepts with probability 'often', which is not a number"),
+        (1.0, "says that it accepts with probability 1, and puts out a draft with 0.3 only"),
+    ],
+)
+def test_an_acceptance_that_is_no_probability_is_a_finding(accepted: object, message: str) -> None:
+    pairs = [([0.7, 0.3], [0.0, 1.0])]
+    audit = otspec.audit(lambda p, q, drafts: (p, accepted), instances=pairs)
+    assert audit.verdict is AuditVerdict.NOT_LOSSLESS
+    assert message in audit.findings[0].message
+    assert audit.worst is not None
+    assert audit.worst.drafts == [1, 1, 1]
+
+
 def test_float32_laws_need_a_tolerance() -> None:
     def rule(p: Floats, q: Floats, drafts: Ints) -> Floats:
         return p.astype(np.float32).astype(np.float64)

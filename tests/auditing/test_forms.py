@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -36,6 +37,12 @@ class Callable4:
         (lambda p, q, drafts, generator: 0, Form.TORCH),
         (partial(lambda setting, p, q, drafts, rng: 0, 1), Form.RNG),
         (lambda p, q, drafts, verbose=False: p, Form.LAW),
+        (lambda p, q, drafts, *, verbose=False: p, Form.LAW),
+        (lambda p, q, drafts, rng=None: 0, Form.RNG),
+        (lambda p, q, drafts=None, rng=None: 0, Form.RNG),
+        (lambda p, q, drafts, u=None, verbose=False: 0, Form.UNIFORMS),
+        (lambda p, q, drafts, generator=None: 0, Form.TORCH),
+        (lambda problem, tol=1e-9, verbose=False, rng=None: None, Form.PLAN),
         (otspec.verify, Form.RNG),
     ],
 )
@@ -48,6 +55,15 @@ def test_the_signature_tells(rule: Any, form: Form) -> None:
     [
         ({"rule": lambda p, q, drafts, seed: 0}, "cannot tell the form of a rule of (p, q, drafts, seed)"),
         ({"rule": lambda p, q: 0}, "cannot tell the form of a rule of (p, q)"),
+        (
+            {"rule": lambda p, q, drafts, verbose=False, rng=None: 0},
+            "the rule takes rng, and not as its fourth argument",
+        ),
+        (
+            {"rule": partial(lambda p, q, drafts, rng: 0, rng=None)},
+            "the rule takes rng, and not as its fourth argument",
+        ),
+        ({"rule": lambda p, q, drafts, *, rng: 0}, "the argument rng of <function"),
         ({"rule": 3}, "the rule is 3; pass a callable"),
         ({"rule": "naive", "form": "numpy"}, "form is 'numpy'; known: rng, uniforms"),
         ({"rule": "naive", "scheme": "topk"}, "no draft law 'topk'; known: iid"),
@@ -59,6 +75,8 @@ def test_the_signature_tells(rule: Any, form: Form) -> None:
         ({"rule": "naive", "resolution": 1.5}, "resolution is 1.5"),
         ({"rule": "naive", "tol": -1}, "tol is -1"),
         ({"rule": "naive", "budget": 0}, "budget is 0"),
+        ({"rule": "naive", "max_seconds": 0}, "max_seconds is 0; it is above 0"),
+        ({"rule": "naive", "max_seconds": float("nan")}, "max_seconds is nan"),
         ({"rule": "naive", "scheme": "hub_pairs", "instances": [([1.0], [1.0])]}, "hub_pairs are pairs, pass n = 2"),
         ({"rule": "naive", "instances": [([0.5, 0.6], [0.5, 0.5])]}, "p sums to 1.1"),
         ({"rule": "naive", "instances": [([0.5, 0.5], [1.0])]}, "n = 3, and p has 2 tokens"),
@@ -146,16 +164,99 @@ def test_a_law_may_be_a_tuple() -> None:
     assert otspec.audit(lambda p, q, drafts: tuple(p), instances=pairs).verdict is AuditVerdict.LOSSLESS
 
 
-def test_a_factory_that_gives_no_plan_refuses() -> None:
+def three_tokens_at_most(error: Exception) -> Any:
+    """A rule of form plan that raises where there are more tokens."""
+
     def factory(problem: otspec.Problem) -> otspec.Plan | None:
         if problem.vocab > 3:
-            raise ValueError("three tokens at most")
+            raise error
         return otspec.solve(problem).plan
 
-    audit = otspec.audit(factory, n=2)
-    assert audit.verdict is AuditVerdict.LOSSLESS
-    assert "no plan, ValueError: three tokens at most" in audit.findings[0].message
-    assert {one.vocab for one in audit.instances} == {2, 3}
+    return factory
+
+
+@pytest.mark.parametrize("method", ["exact", "sampled"])
+def test_what_is_said_of_a_rule_that_refuses_instances_is_not_said_of_all(method: str) -> None:
+    rule = three_tokens_at_most(ProblemError("three tokens at most"))
+    audit = otspec.audit(rule, n=2, method=method, resolution=COARSE)
+    assert audit.verdict is AuditVerdict.INCONCLUSIVE
+    tried, cases = len(audit.instances), audit.outcome.cases
+    assert 0 < tried < cases
+    assert f"on {tried} of {cases} instances" in audit.reason
+    assert f"refused on {cases - tried} of {cases} instances: three tokens at most (on '" in audit.findings[0].message
+    assert {one.vocab for one in audit.instances} <= {2, 3}
+
+
+@pytest.mark.parametrize("method", ["exact", "sampled"])
+def test_a_rule_that_gives_no_plan_but_raises_is_not_lossless(method: str) -> None:
+    audit = otspec.audit(three_tokens_at_most(IndexError("token 3")), n=2, method=method)
+    assert audit.verdict is AuditVerdict.NOT_LOSSLESS
+    assert "gives no plan, but raises IndexError: token 3" in audit.findings[0].message
+    assert audit.findings[0].bias
+    assert audit.worst is not None
+    assert len(audit.worst.p) > 3
+
+
+@dataclass(frozen=True)
+class Raising(KSeq):
+    """A solver with a mistake: an error that is not meant as a refusal."""
+
+    def __call__(self, problem: otspec.Problem) -> Any:
+        raise ZeroDivisionError
+
+
+def test_a_solver_that_raises_is_not_lossless() -> None:
+    audit = otspec.audit(Raising(), n=2)
+    assert audit.verdict is AuditVerdict.NOT_LOSSLESS
+    assert "raises ZeroDivisionError" in audit.reason
+
+
+class SlowClock:
+    """A clock that a rule moves: each call takes a second."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr("otspec.auditing.deadline.time.monotonic", lambda: self.now)
+
+    def law(self, p: Floats, q: Floats, drafts: Ints) -> Floats:
+        self.now += 1
+        return p
+
+    def token(self, p: Floats, q: Floats, drafts: Ints, rng: np.random.Generator) -> int:
+        self.now += 1
+        return rules.draw(p, rng.random())
+
+
+def test_the_audit_stops_when_its_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SlowClock(monkeypatch)
+    exact = otspec.audit(clock.law, n=2, max_seconds=100.5)
+    assert clock.now == 101
+    assert exact.verdict is AuditVerdict.INCONCLUSIVE
+    tried = len(exact.instances)
+    assert f"the 100.5 s were up after {tried} of 58 instances: the output law is p on {tried}" in exact.reason
+    assert f"every tuple of drafts of {tried} of 58 instances" in str(exact)
+
+    clock.now = 0
+    early = otspec.audit(clock.token, n=2, max_seconds=100.5)
+    assert clock.now == 101
+    assert early.verdict is AuditVerdict.INCONCLUSIVE
+    assert early.reason == "the 100.5 s were up before the first look, which takes 1,400 draws; allow for more seconds"
+
+    clock.now = 0
+    later = otspec.audit(clock.token, n=2, max_seconds=3000)
+    assert later.verdict is AuditVerdict.INCONCLUSIVE
+    assert 1400 <= later.outcome.draws <= 3000
+    assert f"the 3000 s were up after {later.outcome.draws:,} draws: the output law is known to be" in later.reason
+
+
+def test_a_bias_found_in_time_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SlowClock(monkeypatch)
+
+    def first(p: Floats, q: Floats, drafts: Ints) -> Floats:
+        clock.now += 1
+        return np.eye(p.size)[drafts[0]]
+
+    assert otspec.audit(first, n=2, max_seconds=100).verdict is AuditVerdict.NOT_LOSSLESS
 
 
 @pytest.mark.parametrize("rule", ["naive", otspec.verify])

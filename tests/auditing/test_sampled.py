@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from otspec.auditing import decoder_rules as rules
 from otspec.auditing import instances
 from otspec.auditing.calls import Rule
 from otspec.auditing.cases import Case, Drafting
+from otspec.auditing.deadline import Deadline
 from otspec.auditing.decoder_rules import BIASED, LOSSLESS, as_law, as_sampler
 from otspec.auditing.forms import Form
 from otspec.auditing.report import Outcome, Settings, no_progress
@@ -123,6 +125,79 @@ def test_a_rule_that_repeats_its_coin_every_other_time_is_seen_at_any_phase() ->
         assert "consecutive outputs are independent" in audit.reason
 
 
+class Late:
+    """A lossless rule but for its noise, which comes back so many calls later."""
+
+    def __init__(self, lag: int) -> None:
+        self.lag = lag
+        self.coins: list[float] = []
+
+    def __call__(self, p: Floats, q: Floats, drafts: Ints, rng: np.random.Generator) -> int:
+        calls = len(self.coins)
+        again = calls // self.lag % 2 == 1
+        self.coins.append(self.coins[calls - self.lag] if again else rng.random())
+        return rules.draw(p, self.coins[-1])
+
+
+@each(lag=(1, 2, 3, 4, 6, 13, 64))
+def test_noise_that_comes_back_is_seen_at_many_lags(lag: int) -> None:
+    audit = otspec.audit(Late(lag))
+    assert audit.verdict is AuditVerdict.NOT_LOSSLESS
+    assert "outputs are independent draws" in audit.reason
+    assert audit.outcome.draws < 20_000
+
+
+@each(lag=(2, 5))
+def test_noise_that_comes_back_in_a_batch_is_seen(lag: int) -> None:
+    pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    pairs = [tuple(rng.dirichlet(np.ones(5), 2))]
+
+    def rule(p: Any, q: Any, drafts: Any, uniforms: Any) -> Any:
+        rows = np.arange(len(p))
+        coins = uniforms[rows - lag * (rows // lag % 2), 0]
+        return (p.cumsum(1) <= coins[:, None]).sum(1).clamp(max=p.shape[1] - 1)
+
+    audit = otspec.audit(rule, form="torch_uniforms", instances=pairs)
+    assert audit.verdict is AuditVerdict.NOT_LOSSLESS
+    assert "outputs are independent draws" in audit.reason
+
+
+def test_a_bias_within_groups_is_seen_and_what_is_known_of_groups_is_said() -> None:
+    (large,) = [one for one in instances.to_sample(0, 3, None) if one.name == "heavy tail, V = 1000"]
+    cells = cells_of(large.p, large.q)
+    first = np.array([np.flatnonzero(cells == cell)[0] for cell in range(cells.max() + 1)])
+
+    def collapsing(p: Floats, q: Floats, drafts: Ints, rng: np.random.Generator) -> int:
+        return int(first[cells[rules.draw(p, rng.random())]])
+
+    audit = otspec.audit(collapsing, instances=[large[1:]])
+    assert audit.verdict is AuditVerdict.NOT_LOSSLESS
+    assert audit.outcome.draws < 5000
+    assert audit.instances[0].tv_interval[0] == 0  # of groups
+    sound = otspec.audit(as_sampler(rules.naive), instances=[large[1:]], resolution=COARSE)
+    assert sound.verdict is AuditVerdict.LOSSLESS
+    assert sound.instances[0].tv_tokens > COARSE
+    assert "; of groups of tokens on 1 of 1 instances, where V > 32: token by token, within " in sound.reason
+
+
+@each(pairs=(False, True), drafter=(False, True))
+def test_the_alarm_is_split_among_the_tests(pairs: bool, drafter: bool) -> None:
+    chosen = (lambda q, n, rng: rng.choice(q.size, n, p=q)) if drafter else None
+    audit = otspec.audit(as_sampler(rules.naive), pairs=pairs, drafter=chosen, alpha=0.01, budget=3000)
+    tests = audit.outcome.tests
+    assert [test.name for test in tests] == ["law", *["pairs"] * pairs, *["drafter"] * drafter]
+    assert all(test.threshold == pytest.approx(np.log(len(tests) / 0.01)) for test in tests)
+
+
+def test_a_drafter_may_have_a_default_for_its_generator() -> None:
+    def drafter(q: Floats, n: int, rng: np.random.Generator | None = None) -> Ints:
+        assert rng is not None
+        return rng.choice(q.size, n, p=q)
+
+    assert otspec.audit(as_sampler(rules.naive), drafter=drafter, budget=3000).drafts == "drafter, declared iid"
+
+
 def test_a_drafter_of_another_law_is_found_out_and_need_not_be_a_bias() -> None:
     def truncated(q: Floats, n: int, rng: np.random.Generator) -> Ints:
         return rng.choice(q.size, n, p=rules.top(q, 3))
@@ -176,7 +251,7 @@ class Ideal:
 
 
 def ideal_audit(seed: int, alpha: float, cases: list[Case]) -> Outcome:
-    rule = Rule(lambda p, q, drafts, rng: 0, Form.RNG, 1, 0.0)
+    rule = Rule(lambda p, q, drafts, rng: 0, Form.RNG, 1, 0.0, Deadline(None))
     settings = Settings(2, seed, alpha, 0.9, 0.1, 1e-9, 20_000)
     sampler = Ideal(np.random.default_rng(seed), simultaneous=seed % 2 == 0)
     return sample_all(rule, sampler, cases, True, settings, no_progress)

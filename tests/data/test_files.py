@@ -1,12 +1,19 @@
 from __future__ import annotations
 
+import itertools
+import json
+import re
+import struct
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from otspec import DataError
 from otspec.data import PROFILES, FileSource, ProfileSource, open_source, write_npz
+from otspec.data.formats import read
 from otspec.laws import FloatArray
 
 RNG = np.random.default_rng(0)
@@ -36,8 +43,171 @@ def test_logits_and_probabilities_give_the_same_problem(tmp_path: Path) -> None:
         np.testing.assert_allclose(one.scheme.prob(np.array([1, 2])), other.scheme.prob(np.array([1, 2])), rtol=1e-13)
 
 
+def safetensors_bytes(tensors: Mapping[str, tuple[str, tuple[int, ...], bytes]]) -> bytes:
+    """A file of tensors, each of a type, a shape and its bytes, as the format's page says."""
+    header, first = {}, 0
+    for name, (dtype, shape, data) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": (first, first + len(data))}
+        first += len(data)
+    text = json.dumps({"__metadata__": {"format": "pt"}, **header}).encode()
+    return struct.pack("<Q", len(text)) + text + b"".join(data for _, _, data in tensors.values())
+
+
+def save_bits(path: Path, dtype: str, bits: np.ndarray) -> FileSource:
+    tensor = (dtype, bits.shape, bits.tobytes())
+    path.write_bytes(safetensors_bytes({"target_logits": tensor, "draft_logits": tensor}))
+    return FileSource(path)
+
+
+def test_reads_bfloat16_without_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("otspec.extras.installed", lambda package: False)
+    values = TARGET.astype(np.float32)
+    bits = (values.view(np.uint32) >> 16).astype(np.uint16)
+    source = save_bits(tmp_path / "b.safetensors", "BF16", bits)
+    seen = source.position(2).target_logits
+    np.testing.assert_allclose(seen, TARGET[2], rtol=2**-7)
+    np.testing.assert_array_equal((bits[2].astype(np.uint32) << 16).view(np.float32), seen)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bits", "values"),
+    [
+        ("F8_E4M3", [0x00, 0x01, 0x08, 0x38, 0xB9, 0x7E], [0, 2**-9, 2**-6, 1, -1.125, 448]),
+        ("F8_E5M2", [0x00, 0x01, 0x04, 0x3C, 0xBD, 0x7B], [0, 2**-16, 2**-14, 1, -1.25, 57344]),
+        ("F8_E4M3FNUZ", [0x00, 0x01, 0x08, 0x40, 0xC1, 0x7F], [0, 2**-10, 2**-7, 1, -1.125, 240]),
+        ("F8_E5M2FNUZ", [0x00, 0x01, 0x04, 0x40, 0xC1, 0x7F], [0, 2**-17, 2**-15, 1, -1.25, 57344]),
+    ],
+)
+def test_reads_eight_bits_without_torch(tmp_path: Path, dtype: str, bits: list[int], values: list[float]) -> None:
+    source = save_bits(tmp_path / "f.safetensors", dtype, np.array([bits], dtype=np.uint8))
+    assert source.position(0).target_logits.tolist() == values
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"])
+def test_every_number_of_a_small_type_is_the_one_of_torch(tmp_path: Path, dtype: str) -> None:
+    torch, safetensors = pytest.importorskip("torch"), pytest.importorskip("safetensors.torch")
+    kind = getattr(torch, dtype)
+    codes = torch.arange(65536, dtype=torch.int32).to(torch.uint16) if dtype == "bfloat16" else torch.arange(256).byte()
+    tensor = codes.view(kind)[None]
+    safetensors.save_file({"target_logits": tensor, "draft_logits": tensor.clone()}, tmp_path / "x.safetensors")
+    stored = read(tmp_path / "x.safetensors", ())["target_logits"]
+    assert stored is not None
+    np.testing.assert_array_equal(stored.row(0), tensor[0].double().numpy())
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_reads_tensors_of_torch(tmp_path: Path, dtype: str) -> None:
+    torch = pytest.importorskip("torch")
+    target, draft = (torch.tensor(array).to(getattr(torch, dtype)) for array in (TARGET, DRAFT))
+    torch.save({"target_logits": target, "draft_logits": draft, "step": 3}, tmp_path / "dict.pt")
+    torch.save([target, draft], tmp_path / "pair.pt")
+    torch.save(torch.stack((target, draft)), tmp_path / "stacked.pth")
+    for name in ("dict.pt", "pair.pt", "stacked.pth"):
+        source = open_source(tmp_path / name)
+        assert (len(source), source.vocab) == (3, 7)
+        np.testing.assert_array_equal(source.position(1).draft_logits, draft[1].double().numpy())
+
+
+def test_tensors_of_torch_run_no_code(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    torch.save({"target_logits": Path}, tmp_path / "code.pt")
+    with pytest.raises(DataError, match="weights_only=True takes a dict of tensors"):
+        FileSource(tmp_path / "code.pt")
+
+
+def test_reads_arrays_in_files_of_their_own(tmp_path: Path) -> None:
+    for name, array in {"target_logits": TARGET, "draft_logits": DRAFT, "p": probabilities(TARGET)}.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    np.save(tmp_path / "both.npy", np.stack((TARGET, DRAFT)))
+    for name in ("target_logits.npy", "draft_logits.npy", "both.npy"):
+        np.testing.assert_array_equal(FileSource(tmp_path / name).position(2).target_logits, TARGET[2])
+        np.testing.assert_array_equal(FileSource(tmp_path / name).position(2).draft_logits, DRAFT[2])
+    mapped = FileSource(tmp_path / "p.npy", target_key="p", draft_key="p")
+    np.testing.assert_allclose(mapped.position(0).problem(1).p, probabilities(TARGET)[0], rtol=1e-13)
+    before = FileSource(tmp_path / "target_logits.npy").identity
+    np.save(tmp_path / "draft_logits.npy", TARGET)
+    assert FileSource(tmp_path / "target_logits.npy").identity != before
+    (tmp_path / "draft_logits.npy").unlink()
+    with pytest.raises(DataError, match=r"holds target_logits; positions need target_logits with draft_logits"):
+        FileSource(tmp_path / "target_logits.npy")
+
+
+def test_names_of_arrays_can_be_told(tmp_path: Path) -> None:
+    path = save(tmp_path / "m.npz", big=TARGET, small=DRAFT, p=probabilities(TARGET), q=probabilities(DRAFT))
+    logits = open_source(path, target_key="big", draft_key="small")
+    np.testing.assert_array_equal(logits.position(1).target_logits, TARGET[1])
+    probs = open_source(path, target_key="p", draft_key="q")
+    np.testing.assert_allclose(probs.position(1).problem(1).p, probabilities(TARGET)[1], rtol=1e-13)
+    forced = open_source(path, target_key="p", draft_key="q", kind="logits")
+    np.testing.assert_array_equal(forced.position(1).target_logits, probabilities(TARGET)[1])
+    identities = [source.identity for source in (logits, probs, forced)]
+    assert all(one != other for one, other in itertools.combinations(identities, 2))
+    with pytest.raises(DataError, match=r"holds big, small, p, q; positions need large with small"):
+        FileSource(path, target_key="large", draft_key="small")
+
+
+@pytest.mark.parametrize(
+    ("target", "draft"), [([0.1, 0.2], [0.5, 0.5]), ([0.5, 0.5], [1.0, -1.0]), ([0.0, 0.9], [0.0, 0.9])]
+)
+def test_what_may_be_either_has_to_be_told(tmp_path: Path, target: list[float], draft: list[float]) -> None:
+    path = save(tmp_path / "m.npz", a=[target], b=[draft])
+    with pytest.raises(
+        DataError, match=r"cannot tell whether a and b hold logits or probabilities; pass kind='logits'"
+    ):
+        FileSource(path, target_key="a", draft_key="b")
+    FileSource(path, target_key="a", draft_key="b", kind="logits").position(0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"target_key": "a"}, "target_key is 'a' and draft_key is None; pass both"),
+        ({"kind": "laws"}, "kind is 'laws'; known: logits, probs"),
+        ({"name": "llama3", "kind": "logits"}, "llama3 is a profile, which has no target_key"),
+        ({"name": "llama3", "seed": -1}, "seed is -1; pass an integer >= 0"),
+        ({"name": "llama3", "seed": 0.5}, "seed is 0.5"),
+    ],
+)
+def test_wrong_arguments_are_one_clear_error(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
+    path = save(tmp_path / "l.npz", target_logits=TARGET, draft_logits=DRAFT)
+    with pytest.raises(DataError, match=re.escape(message)):
+        open_source(**{"name": path, **arguments})
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_what_is_no_number_is_named_with_its_place(tmp_path: Path, value: float) -> None:
+    logits, probs = TARGET.copy(), probabilities(TARGET)
+    logits[2, 5] = probs[2, 5] = value
+    for kind, array in (("logits", logits), ("probs", probs)):
+        path = save(tmp_path / f"{kind}.npz", **{f"draft_{kind}": array, f"target_{kind}": array[::-1]})
+        with pytest.raises(DataError, match=rf"{kind}\.npz: draft_{kind}\[2\]\[5\] is {value}"):
+            FileSource(path)._logits(f"draft_{kind}", 2)
+        with pytest.raises(DataError, match=rf"{kind}\.npz: target_{kind}\[0\]\[5\] is {value}"):
+            FileSource(path).position(0)
+
+
+def test_a_row_that_masks_all_is_named(tmp_path: Path) -> None:
+    path = save(tmp_path / "m.npz", target_logits=np.full((2, 3), -np.inf), draft_logits=np.zeros((2, 3)))
+    with pytest.raises(DataError, match=r"target_logits\[1\] masks every token"):
+        FileSource(path).position(1)
+
+
+def test_softmaxes_of_half_precision_are_told_what_to_do(tmp_path: Path) -> None:
+    logits = np.random.default_rng(0).normal(size=(1, 5000))
+    law = np.nextafter(probabilities(logits).astype(np.float16), np.float16(0))
+    assert 1e-5 < abs(float(law.sum(dtype=np.float64)) - 1) < 1e-2
+    path = save(tmp_path / "half.npz", target_probs=law, draft_probs=law)
+    with pytest.raises(DataError, match=r"target_probs\[0\] sums to .*float16: take the softmax in float32"):
+        FileSource(path).position(0)
+
+
+def test_no_positions_are_no_file(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="there are no positions to save"):
+        write_npz(tmp_path / "none.npz", [])
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_reads_safetensors(tmp_path: Path, dtype: type) -> None:
+def test_reads_safetensors_of_the_package(tmp_path: Path, dtype: type) -> None:
     safetensors = pytest.importorskip("safetensors.numpy")
     path = tmp_path / "positions.safetensors"
     safetensors.save_file({"target_logits": TARGET.astype(dtype), "draft_logits": DRAFT.astype(dtype)}, path)
@@ -75,15 +245,24 @@ def test_refuses_a_missing_file_and_names_the_profiles() -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("positions.csv", b"1,2", r"is no \.npz or \.safetensors file"),
+        ("positions.csv", b"1,2", r"not a file of a format that is read here: \.npz, \.npy, \.safetensors, \.pt"),
+        ("broken.npy", b"x", "cannot be read"),
+        ("broken.pt", b"no tensors", "cannot be read"),
+        ("cut.safetensors", b"\xff" * 20, "it is cut short, or no safetensors file"),
+        ("list.safetensors", b"\x02" + bytes(7) + b"[]", "its header is no table"),
+        (
+            "short.safetensors",
+            safetensors_bytes({"target_logits": ("F32", (3, 7), bytes(80))}),
+            "the bytes of target_logits are 0 to 80 of 80, and its shape takes 84",
+        ),
         ("broken.npz", b"not an archive", "cannot be read"),
         ("empty.npz", b"", "cannot be read"),
         ("broken.safetensors", b"\x01", "cannot be read"),
     ],
 )
 def test_refuses_what_it_cannot_read(tmp_path: Path, name: str, content: bytes, message: str) -> None:
-    if name.endswith("safetensors"):
-        pytest.importorskip("safetensors")
+    if name.endswith(".pt"):
+        pytest.importorskip("torch")
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=message):
         FileSource(tmp_path / name)

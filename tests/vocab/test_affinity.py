@@ -102,6 +102,42 @@ def test_counts_of_any_size_do_not_overflow() -> None:
         np.testing.assert_allclose(everything(affinity_from_counts(given, 1e-3)), np.eye(2), atol=1e-100)
 
 
+@pytest.mark.parametrize(
+    ("factor", "tau", "wanted"),
+    [
+        ([[1e200], [1.0]], 1.0, [[1, 0], [1, 0]]),
+        ([[1e200], [-1e200]], 1e300, [[1, 0], [0, 1]]),
+        ([[1e200], [1.0], [-1.0]], 1.0, [[1, 0, 0], [1, 0, 0], [0, 1 / (1 + np.e**2), 1 / (1 + np.e**-2)]]),
+        ([[1e200], [1e200]], 1e-300, [[0.5, 0.5], [0.5, 0.5]]),
+        ([[1e308, -1e308], [1e308, 1e308]], 1.0, [[1, 0], [0, 1]]),
+        ([[1e-200], [3e-200]], 1e-300, [[0.5, 0.5], [0.5, 0.5]]),
+        ([[1e-150], [2e-150]], 1e-300, [[1 / (1 + np.e), 1 / (1 + 1 / np.e)], [1 / (1 + np.e**2), 1 / (1 + np.e**-2)]]),
+        ([[0.0], [0.0]], 1.0, [[0.5, 0.5], [0.5, 0.5]]),
+    ],
+)
+def test_a_factor_of_any_size_does_not_overflow(factor: list[list[float]], tau: float, wanted: list[Floats]) -> None:
+    matrix = affinity_from_factor(factor, tau)
+    np.testing.assert_allclose(everything(matrix), wanted, rtol=1e-9)
+    np.testing.assert_allclose(everything(matrix.nearest(5)), wanted, rtol=1e-9)
+    assert np.isfinite(rdk(np.full(len(factor), 1 / len(factor)), matrix)).all()
+
+
+def test_covariances_of_any_size_do_not_overflow() -> None:
+    covariance = np.array([[1e308, -1e308], [-1e308, -1e308]])
+    for given in (covariance, sparse.csr_array(covariance)):
+        np.testing.assert_array_equal(everything(affinity(given, 1e-300)), [[1, 0], [0.5, 0.5]])
+    alone = sparse.csr_array((np.array([-1e308, 1e308]), (np.array([0, 1]), np.array([0, 0]))), shape=(2, 2))
+    np.testing.assert_array_equal(everything(affinity(alone, 1e-300)), [[0, 1], [1, 0]])
+
+
+def test_sums_of_counts_may_overflow() -> None:
+    counts = np.array([[1e308, 1e308], [1e308, 0.0]])
+    for given in (counts, sparse.csr_array(counts)):
+        np.testing.assert_allclose(everything(affinity_from_counts(given)), [[0.5, 0.5], [1, 0]], rtol=1e-12)
+        with pytest.raises(ProblemError, match="row 0 of affinity sums to inf"):
+            affinity_from_matrix(given)
+
+
 @pytest.mark.parametrize("sparsely", [False, True])
 def test_extreme_temperatures_are_argmax_and_uniform(sparsely: bool) -> None:
     rng = np.random.default_rng(6)
@@ -208,6 +244,9 @@ def test_a_callers_matrix_is_left_alone_and_not_kept() -> None:
         (lambda: affinity(np.ones((0, 3))), r"covariance has shape \(0, 3\)"),
         (lambda: affinity(np.eye(2), 0.0), "tau is 0.0"),
         (lambda: affinity(np.eye(2), np.nan), "tau is nan"),
+        (lambda: affinity(np.eye(2), "warm"), "tau is 'warm'"),  # type: ignore[arg-type]
+        (lambda: affinity(np.eye(2), tokens=[[0], [0, 1]]), "tokens is not an array"),
+        (lambda: affinity(sparse.csr_array(np.eye(2) * 1j)), "covariance is not an array of real numbers"),
         (lambda: affinity_from_factor(np.eye(2), -1.0), "tau is -1.0"),
         (lambda: affinity_from_factor(np.eye(2), tokens=[0, 0]), "tokens holds token 0 2 times"),
         (lambda: affinity_from_factor(sparse.eye_array(2)), "factor is sparse"),

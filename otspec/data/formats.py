@@ -1,0 +1,198 @@
+"""Arrays of files by name: .npz, .npy, .safetensors and torch's own, in any floating-point type."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import struct
+import zipfile
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from otspec.errors import DataError
+from otspec.extras import require
+from otspec.laws import FloatArray
+
+STACKED = ("[0]", "[1]")
+"""Names of target and draft in a file that holds one array of both, shape (2, positions, V)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """An array of a file."""
+
+    values: Any
+    """numpy array or torch tensor, of the bits of types that numpy lacks."""
+    kind: str
+    """Its type, in words."""
+    decode: Callable[[Any], FloatArray] | None
+    """Turns a part of the values into numbers; None where they are no floating-point numbers."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the array."""
+        return tuple(int(size) for size in self.values.shape)
+
+    def row(self, index: int) -> FloatArray:
+        """One row, as float64."""
+        assert self.decode is not None
+        return self.decode(self.values[index])
+
+
+def read(path: Path, wanted: Collection[str]) -> Mapping[str, Stored | None]:
+    """The arrays of a file by name; those that are not wanted may be None.
+
+    Raises
+    ------
+    DataError
+        If the file has another format, or is damaged.
+    MissingExtra
+        If it is torch's own, and torch is missing.
+    """
+    reader = READERS.get(path.suffix.lower())
+    if reader is None:
+        raise DataError(f"{path} is not a file of a format that is read here: {', '.join(READERS)}")
+    try:
+        return reader(path, wanted)
+    except (OSError, EOFError, ValueError, KeyError, TypeError, RuntimeError, zipfile.BadZipFile) as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
+    except pickle.UnpicklingError as error:
+        raise DataError(
+            f"{path} cannot be read: {str(error).partition(chr(10))[0]} (torch.load with weights_only=True takes a "
+            "dict of tensors)"
+        ) from error
+
+
+def _of_numpy(array: npt.NDArray[Any]) -> Stored:
+    floats = np.issubdtype(array.dtype, np.floating)
+    return Stored(array, str(array.dtype), _as_float64 if floats else None)
+
+
+def _as_float64(values: Any) -> FloatArray:
+    with np.errstate(invalid="ignore"):  # of a NaN, which is refused later with its place
+        return np.asarray(values).astype(np.float64)
+
+
+def _read_npz(path: Path, wanted: Collection[str]) -> Mapping[str, Stored | None]:
+    with np.load(path, allow_pickle=False) as archive:
+        # Other arrays may be large, and are only named in an error.
+        return {name: _of_numpy(archive[name]) if name in wanted else None for name in archive.files}
+
+
+def _read_npy(path: Path, wanted: Collection[str]) -> Mapping[str, Stored | None]:
+    """One array of target and draft, or one of several files side by side, each named after its array."""
+    array = _load_npy(path)
+    if array.ndim == 3 and len(array) == 2:
+        return {name: _of_numpy(part) for name, part in zip(STACKED, array, strict=True)}
+    beside = {name: path.with_name(f"{name}.npy") for name in wanted if name != path.stem}
+    return {path.stem: _of_numpy(array)} | {
+        name: _of_numpy(_load_npy(other)) for name, other in beside.items() if other.is_file()
+    }
+
+
+def _load_npy(path: Path) -> npt.NDArray[Any]:
+    return cast("npt.NDArray[Any]", np.load(path, mmap_mode="r", allow_pickle=False))
+
+
+def _read_torch(path: Path, wanted: Collection[str]) -> Mapping[str, Stored | None]:
+    torch: Any = require("torch")
+    held: Any = torch.load(path, map_location="cpu", weights_only=True)
+    if isinstance(held, torch.Tensor) and held.ndim != 3:
+        raise ValueError(
+            f"it holds one tensor of shape {tuple(held.shape)}; of target and draft it is (2, positions, V)"
+        )
+    if isinstance(held, torch.Tensor | list | tuple) and len(held) == 2:
+        held = dict(zip(STACKED, held, strict=True))
+    if not isinstance(held, dict):
+        raise ValueError(f"it holds a {type(held).__name__}; save a dict of tensors")
+
+    def decode(values: Any) -> FloatArray:
+        return cast(FloatArray, values.detach().double().numpy())
+
+    return {
+        str(name): Stored(value, str(value.dtype).removeprefix("torch."), decode if value.is_floating_point() else None)
+        for name, value in held.items()
+        if isinstance(value, torch.Tensor)
+    }
+
+
+def _read_safetensors(path: Path, wanted: Collection[str]) -> Mapping[str, Stored | None]:
+    """By hand: the package reads types that numpy lacks only into torch, and the format is a header and bytes."""
+    data = np.memmap(path, dtype=np.uint8, mode="r")
+    (length,) = struct.unpack("<Q", data[:8].tobytes()) if data.size >= 8 else (data.size,)
+    if length > data.size - 8:
+        raise ValueError("it is cut short, or no safetensors file")
+    header = json.loads(data[8 : 8 + length].tobytes())
+    if not isinstance(header, dict):
+        raise ValueError("its header is no table")
+    header.pop("__metadata__", None)
+    return {name: _tensor(name, entry, data[8 + length :]) for name, entry in header.items()}
+
+
+def _tensor(name: str, entry: Any, data: npt.NDArray[np.uint8]) -> Stored:
+    dtype, shape, (first, last) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
+    bits, decode = SAFETENSORS.get(dtype, ("<u1", None))
+    if dtype not in SAFETENSORS:
+        shape = (last - first,)
+    size = int(np.prod(shape, dtype=np.int64)) * np.dtype(bits).itemsize
+    if not 0 <= first <= last <= data.size or last - first != size:
+        raise ValueError(f"the bytes of {name} are {first} to {last} of {data.size}, and its shape takes {size}")
+    return Stored(data[first:last].view(bits).reshape(shape), dtype, decode)
+
+
+def _decode_bfloat16(values: Any) -> FloatArray:
+    return _as_float64((np.asarray(values).astype(np.uint32) << 16).view(np.float32))
+
+
+def _quarter(exponent: int, bias: int, special: Callable[[FloatArray], None]) -> Callable[[Any], FloatArray]:
+    """Decoder of a type of eight bits: a sign, so many of the exponent, and of the mantissa what is left."""
+    mantissa = 7 - exponent
+    codes = np.arange(256)
+    power, fraction = codes >> mantissa & (1 << exponent) - 1, (codes & (1 << mantissa) - 1) / (1 << mantissa)
+    values = np.where(power > 0, (1 + fraction) * 2.0 ** (power - bias), fraction * 2.0 ** (1 - bias))
+    values = np.where(codes > 127, -values, values)
+    special(values)
+    return lambda bits: cast(FloatArray, values[np.asarray(bits)])
+
+
+def _nan_at_the_end(values: FloatArray) -> None:
+    values[[0x7F, 0xFF]] = np.nan
+
+
+def _infinity(values: FloatArray) -> None:
+    for sign, first in ((1, 0x7C), (-1, 0xFC)):
+        values[first] = sign * np.inf
+        values[first + 1 : first + 4] = np.nan
+
+
+def _nan_for_minus_zero(values: FloatArray) -> None:
+    values[0x80] = np.nan
+
+
+SAFETENSORS: dict[str, tuple[str, Callable[[Any], FloatArray] | None]] = {
+    "F64": ("<f8", _as_float64),
+    "F32": ("<f4", _as_float64),
+    "F16": ("<f2", _as_float64),
+    "BF16": ("<u2", _decode_bfloat16),
+    "F8_E4M3": ("<u1", _quarter(4, 7, _nan_at_the_end)),
+    "F8_E5M2": ("<u1", _quarter(5, 15, _infinity)),
+    "F8_E4M3FNUZ": ("<u1", _quarter(4, 8, _nan_for_minus_zero)),
+    "F8_E5M2FNUZ": ("<u1", _quarter(5, 16, _nan_for_minus_zero)),
+    **{name: (f"<{bits}", None) for name, bits in {"I64": "i8", "I32": "i4", "I16": "i2", "I8": "i1"}.items()},
+    **{name: (f"<{bits}", None) for name, bits in {"U64": "u8", "U32": "u4", "U16": "u2", "U8": "u1"}.items()},
+    "BOOL": ("<u1", None),
+}
+"""Types of safetensors: what numpy reads, and how that becomes numbers."""
+
+READERS: dict[str, Callable[[Path, Collection[str]], Mapping[str, Stored | None]]] = {
+    ".npz": _read_npz,
+    ".npy": _read_npy,
+    ".safetensors": _read_safetensors,
+    ".pt": _read_torch,
+    ".pth": _read_torch,
+}
