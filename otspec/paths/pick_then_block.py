@@ -67,7 +67,7 @@ class PickThenBlock(PickVerifier):
         children = tree.node[alive, i + 1]
         owned = {child: owned_by(places, tree.token[child]) for child in np.unique(children).tolist()}
         label = {child: label_of(mine, places, whole()) for child, mine in owned.items()}
-        chances = largest([label[child] for child in children.tolist()])
+        chances = largest([[label[child]] * children.size for child in children.tolist()])
         for child, mine in owned.items():
             part = chance * chances[children == child].sum()
             following = survivors(mine, tree.draft[node, tree.token[child]], places, counts)
