@@ -113,7 +113,8 @@ class Decoder:
                 with clock.on_device("draft"):
                     return self.drafter.draft(tokens, int(depth))
         root = Topology.merge(Shape(()), np.empty(0, dtype=np.int64))
-        return Drafts([root] * len(tokens), torch.empty(0, vocabulary(self.target), device=self.target.device))
+        none = torch.empty(0, vocabulary(self.target), dtype=torch.float64, device=self.target.device)
+        return Drafts([root] * len(tokens), none)
 
     def _prefixes(self, going: Sequence[Text], trees: Sequence[Topology]) -> list[Prefix]:
         """The texts after which the target gives its laws, where anyone looks at them."""

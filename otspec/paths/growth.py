@@ -9,7 +9,7 @@ import numpy as np
 from otspec.jit import jit
 from otspec.laws import FloatArray, IntArray
 from otspec.paths.labels import ChildPlaces, Label, Owned, coordinate, label_of, owned_by, place_at, whole
-from otspec.paths.sharing import Sharing, refine
+from otspec.paths.sharing import Sharing, measure_places, refine
 
 
 class Sharings(NamedTuple):
@@ -101,6 +101,73 @@ def pick_largest(
     for i in range(len(along)):
         proposal[i] = grown.places[along[-1 - i]].proposal
     return path[0], proposal
+
+
+class Parted(NamedTuple):
+    """What the exact law of the pick is made of."""
+
+    places: list[ChildPlaces]
+    """Of each inner node."""
+    label: list[Label]
+    """Of length K * K, path by path: the label of a path in the coordinate of the node where another parts from it."""
+
+
+@jit
+def part(
+    leaf: IntArray, parent: IntArray, token: IntArray, target: FloatArray, draft: FloatArray, sharings: Sharings
+) -> Parted:
+    """Labels of all paths where they part from each other: as `pick_largest` compares them, at any depth.
+
+    Parameters
+    ----------
+    leaf : ndarray of int, shape (K,)
+        The node where each path ends.
+    parent, token, target, draft
+        As in `otspec.paths.Tree`.
+    """
+    grown = grow(parent, token, target, draft, leaf.size, sharings)
+    counts = np.ones(1)
+    labels = [whole() for _ in range(0)]
+    for k in range(leaf.size):
+        for m in range(leaf.size):
+            above, other = leaf[k], leaf[m]
+            while above != other:  # the later of two nodes is not the ancestor
+                if above > other:
+                    above = parent[above]
+                else:
+                    other = parent[other]
+            line = [leaf[k]]
+            while line[-1] != above:
+                line.append(parent[line[-1]])
+            label = whole()
+            for i in range(len(line) - 2, -1, -1):
+                places = grown.places[line[i + 1]]
+                piece, used, density = (
+                    np.empty_like(places.piece),
+                    np.empty_like(places.used),
+                    np.empty(places.size.size),
+                )
+                measure_places(places.size, label, counts, piece, used, density)
+                label = label_of(grown.owned[line[i]], laid(places, piece, used), label)
+            labels.append(label)
+    return Parted(grown.places, labels)
+
+
+@jit
+def laid(places: ChildPlaces, piece: IntArray, used: FloatArray) -> ChildPlaces:
+    """The same places along another label."""
+    return ChildPlaces(
+        places.group,
+        places.owner,
+        places.size,
+        piece,
+        used,
+        places.kept,
+        places.seeker,
+        places.giver,
+        places.amount,
+        places.proposal,
+    )
 
 
 @jit

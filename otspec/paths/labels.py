@@ -146,29 +146,88 @@ def coordinate(places: ChildPlaces, rank: int, fraction: float) -> float:
     return min(places.size[:rank].sum() + fraction * places.size[rank], 1.0)
 
 
-def largest(labels: Sequence[Label]) -> FloatArray:
+@jit
+def below(mine: Label, other: Label, wins_ties: bool) -> tuple[FloatArray, FloatArray]:
+    """P(the other label is the smaller one), as a function of the coordinate of mine, which is uniform on [0, 1].
+
+    Both labels are in the coordinate of one node.  The function is affine between the points that are returned, and
+    may jump where two of them coincide.  Pieces are compared by the differences of their ends, so that short ones keep
+    what floats know of them.
+
+    Parameters
+    ----------
+    wins_ties : bool
+        Whether mine wins where floats cannot tell two pieces apart.
+
+    Returns
+    -------
+    at, value : ndarray
+    """
+    unit = max(mine.scale, other.scale)
+    scale, of_other = mine.scale / unit, other.scale / unit
+    at, value = [0.0 for _ in range(0)], [0.0 for _ in range(0)]
+    start, passed, first = 0.0, 0.0, 0
+    for i in range(mine.share.size):
+        low, length, share = mine.low[i] * scale, mine.length[i] * scale, mine.share[i]
+        while first < other.share.size:
+            ahead = other.low[first] * of_other - low
+            if ahead >= 0.0 or ahead + other.length[first] * of_other > 0.0:
+                break
+            passed += other.share[first]
+            first += 1
+        at.append(start)
+        done = passed
+        for j in range(first, other.share.size):
+            ahead, extent = other.low[j] * of_other - low, other.length[j] * of_other
+            if ahead == 0.0 and extent == 0.0 and length == 0.0 and wins_ties:
+                done += other.share[j]
+                continue
+            if ahead >= length:
+                break
+            if ahead > 0.0:
+                if len(value) < len(at):
+                    value.append(done)
+                at.append(start + share * (ahead / length))
+                value.append(done)
+            elif len(value) < len(at):
+                value.append(done + other.share[j] * (-ahead / extent if ahead < 0.0 else 0.0))
+            if ahead + extent > length:
+                at.append(start + share)
+                value.append(done + other.share[j] * ((length - ahead) / extent))
+                break
+            done += other.share[j]
+            at.append(start + share * ((ahead + extent) / length))
+            value.append(done)
+        if len(value) < len(at):
+            value.append(done)
+        start += share
+        if at[-1] < start:
+            at.append(start)
+            value.append(done)
+    return np.array(at), np.array(value)
+
+
+def largest(labels: Sequence[Sequence[Label]]) -> FloatArray:
     """Exact probability that each of several independent labels is the largest, shape (K,).
 
-    Between neighbouring ends of pieces all distribution functions are affine, so the integral of the product of the
-    others' is that of a polynomial of degree K - 1, which Gauss-Legendre sums integrate exactly.
+    Given its own coordinate, a label exceeds each of the others with a probability that is affine between the points
+    of `below`; so their product is a polynomial of degree K - 1 there, which Gauss-Legendre sums integrate exactly.
+
+    Parameters
+    ----------
+    labels : sequence of K sequences of K
+        Entry (k, m) is label k in a coordinate in which it can be compared with label m; the diagonal is not read.
     """
-    ends = [_ends(label) for label in labels]
-    cuts = np.unique(np.concatenate(ends))
-    below = np.array(
-        [
-            np.interp(cuts, at, np.repeat(np.append(0.0, np.cumsum(label.share)), 2)[1:-1])
-            for at, label in zip(ends, labels, strict=True)
-        ]
-    )
-    nodes, node_weights = np.polynomial.legendre.leggauss((len(labels) + 1) // 2)
-    below = np.column_stack((np.zeros(len(labels)), below))  # pieces below an ulp are jumps, at the first cut too
-    rise = np.diff(below)
-    at = below[:, :-1, None] + rise[:, :, None] * (0.5 + 0.5 * nodes)
-    others = [np.delete(at, k, axis=0).prod(axis=0) @ (0.5 * node_weights) for k in range(len(labels))]
-    return np.einsum("kc,kc->k", rise, np.array(others))
-
-
-def _ends(label: Label) -> FloatArray:
-    """Lower and upper end of every piece, ascending."""
-    ends = np.column_stack((label.low, label.low + label.length)).ravel() * label.scale
-    return np.maximum.accumulate(ends)
+    count = len(labels)
+    nodes, node_weights = np.polynomial.legendre.leggauss((count + 1) // 2)
+    chances = np.empty(count)
+    for k in range(count):
+        beaten = [below(labels[k][m], labels[m][k], k > m) for m in range(count) if m != k]
+        cuts = np.unique(np.concatenate([[0.0, 1.0], *(np.minimum(at, 1.0) for at, _ in beaten)]))
+        width = np.diff(cuts)
+        at = cuts[:-1, None] + width[:, None] * (0.5 + 0.5 * nodes)
+        product = np.ones_like(at)
+        for points, values in beaten:
+            product *= np.interp(at, np.maximum.accumulate(points), values)
+        chances[k] = width @ (product @ (0.5 * node_weights))
+    return chances

@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray, IntArray, as_count
 from otspec.paths.block import Picked, PickVerifier
-from otspec.paths.growth import Sharings, grow, next_weight, pick_largest
+from otspec.paths.growth import Sharings, next_weight, part, pick_largest
 from otspec.paths.labels import label_of, largest, owned_by, whole
 from otspec.paths.sharing import PLAIN, RANKED, Sharing, refine
 from otspec.paths.tree import Tree
@@ -33,9 +33,10 @@ class LabelVerifier(PickVerifier):
 
     def picks(self, tree: Tree) -> tuple[FloatArray, list[FloatArray]]:
         """Exact probability that each path shows the largest label, shape (K,), and the proposal laws along each."""
-        grown = grow(tree.parent, tree.token, tree.target, tree.draft, tree.count, self._sharings)
-        weights = largest([grown.label[leaf] for leaf in tree.node[:, -1]])
-        return weights, [np.array([grown.places[node].proposal for node in nodes]) for nodes in tree.node[:, :-1]]
+        leaf, count = tree.node[:, -1], tree.count
+        parted = part(leaf, tree.parent, tree.token, tree.target, tree.draft, self._sharings)
+        weights = largest([parted.label[k * count : (k + 1) * count] for k in range(count)])
+        return weights, [np.array([parted.places[node].proposal for node in nodes]) for nodes in tree.node[:, :-1]]
 
     def along(self, target: FloatArray, draft: FloatArray, tokens: IntArray, count: int) -> FloatArray:
         """Proposal laws, shape (L, V), of the tokens of a picked path, whatever the other paths are.
@@ -93,7 +94,7 @@ class Nested(LabelVerifier):
                 raise ProblemError(f"{name} is {value}; it is finite and >= 0 (0: none)")
         as_count("parts", self.parts)
         spread = np.exp(self.sigma * ndtri((np.arange(self.parts) + 0.5) / self.parts))
-        sharing = Sharing(spread / spread.mean(), self.grain, True, np.inf) if self.sigma > 0 else PLAIN
+        sharing = Sharing(spread / spread.mean(), float(self.grain), True, np.inf) if self.sigma > 0 else PLAIN
         object.__setattr__(self, "_ahead", sharing)
 
     @property

@@ -35,7 +35,7 @@ class PickThenBlock(PickVerifier):
             owned = {token: owned_by(places, token) for token in set(tokens)}
             shown = [place_at(owned[token], rng.random()) for token in tokens]
             winner = max(range(len(tokens)), key=shown.__getitem__)
-            counts = survivors(owned[tokens[winner]], places, counts)
+            counts = survivors(owned[tokens[winner]], tree.draft[node, tokens[winner]], places, counts)
             alive = alive[tree.node[alive, i + 1] == tree.node[alive[winner], i + 1]]
         return Picked(int(alive[0]), proposal)
 
@@ -67,10 +67,10 @@ class PickThenBlock(PickVerifier):
         children = tree.node[alive, i + 1]
         owned = {child: owned_by(places, tree.token[child]) for child in np.unique(children).tolist()}
         label = {child: label_of(mine, places, whole()) for child, mine in owned.items()}
-        chances = largest([label[child] for child in children.tolist()])
+        chances = largest([[label[child]] * children.size for child in children.tolist()])
         for child, mine in owned.items():
             part = chance * chances[children == child].sum()
-            following = survivors(mine, places, counts)
+            following = survivors(mine, tree.draft[node, tree.token[child]], places, counts)
             self._go_on(tree, weights, proposals, part, alive[children == child], following, [*laws, places.proposal])
 
 
@@ -79,30 +79,34 @@ def _all(count: int) -> FloatArray:
     return np.eye(count)[-1]
 
 
-def survivors(owned: Owned, places: ChildPlaces, counts: FloatArray) -> FloatArray:
+def survivors(owned: Owned, chance: float, places: ChildPlaces, counts: FloatArray) -> FloatArray:
     """Law of the number of survivors after a token was picked, shape (K,), from that before.
 
-    Let F(u) be the length of what the token owns below u.  Of n labels, exactly m are the token's and the largest is
-    one of them, at u, with density binomial(n, m) (u - F(u))**(n-m) d(F(u)**m).  On a place F is affine, so
-    Gauss-Legendre sums are exact; all their terms are positive.
+    Tokens of equal p/q are a group that owns its places in common: each has its share of every part.  Let F(u) be the
+    length of what the token owns below u.  Of n labels, exactly m are the token's and the largest is one of them, at u,
+    with density binomial(n, m) (u - F(u))**(n-m) d(F(u)**m).  On a place F is affine, so Gauss-Legendre sums are exact;
+    all their terms are positive.
 
     Parameters
     ----------
     owned, places
-        What the token owns of [0, 1].
+        What the token's group owns of [0, 1].
+    chance : float
+        Draft probability of the token: its share is that over the group's, which is the length of what the group owns.
     counts : ndarray, shape (K,)
         P(n = 1), ..., P(n = K) given that the picked path goes through the prefix.
     """
     most = counts.size
     nodes, weights = np.polynomial.legendre.leggauss((most + 1) // 2)
     part = 0.5 + 0.5 * nodes
-    mine = (np.cumsum(owned.amount) - owned.amount)[:, None] + owned.amount[:, None] * part
+    amount = owned.amount * min(chance / owned.amount.sum(), 1.0)
+    mine = (np.cumsum(amount) - amount)[:, None] + amount[:, None] * part
     start = np.cumsum(places.size) - places.size
     others = np.maximum((start[owned.rank])[:, None] + places.size[owned.rank, None] * part - mine, 0.0)
     after = np.zeros(most)
     for n in range(1, most + 1):
         for m in range(1, n + 1):
             density = others ** (n - m) * mine ** (m - 1) @ (0.5 * weights)
-            after[m - 1] += counts[n - 1] * math.comb(n, m) * m * (owned.amount @ density)
+            after[m - 1] += counts[n - 1] * math.comb(n, m) * m * (amount @ density)
     total = after.sum()
     return after / total if total > 0 else counts

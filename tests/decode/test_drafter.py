@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from typing import Any
 
@@ -124,3 +125,43 @@ def test_a_step_without_drafts_is_caught_up_with() -> None:
 def test_depth_ends_where_the_positions_of_the_draft_model_do() -> None:
     drafter = _drafter(Shape((2, 1, 1, 1)), positions=10)
     assert [drafter.depth(np.array([3, length])) for length in (6, 7, 8, 10, 11, 30)] == [4, 4, 3, 1, 0, 0]
+
+
+class _Jolted(Sampling):
+    """Rounds every column of a batch in its own way."""
+
+    def draft_laws(self, logits: Any) -> Any:
+        return super().draft_laws(logits * (1 + 1e-3 * torch.rand(logits.shape[:-1]).unsqueeze(-1)))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "jolted"])
+def test_slots_of_one_prefix_share_the_law_that_is_verified(dtype: str) -> None:
+    """Each reads its prefix in a column of its own, which rounds differently; one law is drawn from, to the bit."""
+    model = copy.deepcopy(tiny(vocab=4))
+    model.to(torch.bfloat16 if dtype == "bfloat16" else torch.float32)
+    kind, apart = _Jolted if dtype == "jolted" else Sampling, 0
+    for shape, name in ((Shape((4, 1, 1)), "iid"), (Shape((3, 2, 2)), "iid"), (Shape((3, 2, 1)), "top_k")):
+        drawn_from: list[Any] = []
+        law = draft_law(name)
+
+        def draw(laws: Any, n: int, generator: Any, law: Any = law, seen: Any = drawn_from) -> Any:
+            seen.append(laws.clone())
+            return law.draw(laws, n, generator)
+
+        sampling = kind(LogitsProcessorList(), do_sample=True)
+        drafter = ModelDrafter(model, shape, law._replace(draw=draw), sampling, 4, _generator())
+        drafter.start(TEXTS)
+        for step in range(5):
+            drawn_from.clear()
+            drafts, row = drafter.draft([[*text, *[2] * step] for text in TEXTS], 3), 0
+            for text, tree in enumerate(drafts.trees):
+                verified = {tuple(tree.token[tree.line(node)]): drafts.laws[row + node] for node in range(tree.inner)}
+                row += tree.inner
+                for nodes, slots in zip(tree.node, tree.draw, strict=True):
+                    for level, laws in enumerate(drawn_from):
+                        own = laws[text, slots[level] - shape.offsets[level]]
+                        prefix = tuple(tree.token[nodes[1 : level + 1]])
+                        assert torch.equal(own, verified[prefix]), (shape, prefix)
+                        apart += slots[level] != tree.slot[nodes[level]]
+            drafter.settle([[] for _ in TEXTS], range(len(TEXTS)))
+    assert apart > 50  # slots that were not the first of their prefix

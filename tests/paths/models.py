@@ -47,13 +47,34 @@ LAWS: dict[str, Callable[[Rng, int], Floats]] = {
     "tail": _tail,
     "peaked": _peaked,
 }
-FAMILIES = ("tiny", *LAWS, "same")
+FAMILIES = ("tiny", *LAWS, "same", "tied", "uniform")
+
+
+def _tied(rng: Rng, vocab: int) -> tuple[Floats, Floats]:
+    """Target and draft law in which p/q takes two values at most, to the last bit.
+
+    A law of powers of 2 times one number for each group keeps its quotients exact, however it is scaled.
+    """
+    kind = rng.integers(4)  # both uniform; equal; q uniform, p not; neither
+    weight = np.ones(vocab) if kind % 2 == 0 else 2.0 ** rng.integers(0, 3, vocab)
+    ratio = np.ones(2) if kind < 2 else rng.uniform(0.1, 1.0, 2)
+    p = weight * ratio[rng.integers(0, 2, vocab)]
+    return p / p.sum(), weight / weight.sum()
 
 
 def model(family: str, vocab: int, seed: int = 0) -> Model:
-    """A model of the family: "tiny" of `synthetic`, "same" with equal laws, or both laws drawn by `LAWS`."""
+    """A model of the family.
+
+    "tiny" is that of `synthetic`; "same" has equal laws; "tied" has exact ties of p/q at every prefix, equal laws and
+    uniform ones among them; "uniform" has nothing else; both laws of the others are drawn by `LAWS`.
+    """
     if family == "tiny":
         return synthetic("tiny", vocab, seed)
+    if family == "uniform":
+        return Model(lambda prefix: np.full(vocab, 1 / vocab), lambda prefix: np.full(vocab, 1 / vocab))
+    if family == "tied":
+        both = cache(lambda prefix: _tied(np.random.default_rng((seed, *prefix)), vocab))
+        return Model(lambda prefix: both(prefix)[0], lambda prefix: both(prefix)[1])
     make = LAWS.get(family, _peaked)
 
     @cache

@@ -7,7 +7,7 @@ import pytest
 
 import otspec
 from otspec import IID, Problem, ProblemError
-from otspec.paths import Nested, TokenWise, path_law, synthetic
+from otspec.paths import GreedyMultiPath, Nested, TokenWise, Tree, path_law, synthetic
 from otspec.paths.labels import ChildPlaces, Label, coordinate, label_of, largest, owned_by, place_at, whole
 from otspec.paths.sharing import PLAIN, REACH, Sharing, bucket, mean_density, measure_places, refine
 from otspec.schemes.iid import power_increments
@@ -84,7 +84,7 @@ def test_largest_label_against_sampling() -> None:
         piece = rng.choice(label.share.size, 40_000, p=label.share)
         draws.append((label.low[piece] + label.length[piece] * rng.random(40_000)) * label.scale)
     wins = np.bincount(np.argmax(draws, axis=0), minlength=4) / 40_000
-    np.testing.assert_allclose(largest(labels), wins, atol=5 * 0.5 / 200)
+    np.testing.assert_allclose(largest([[label] * 4 for label in labels]), wins, atol=5 * 0.5 / 200)
 
 
 def test_places_of_one_label_are_measured_without_loss() -> None:
@@ -206,6 +206,29 @@ def test_picks_of_a_large_tree_follow_their_law() -> None:
         weights, _ = verifier.picks(tree)
         picks = np.bincount([verifier.pick(tree, rng).path for _ in range(600)], minlength=4) / 600
         np.testing.assert_allclose(picks, weights, atol=5 * 0.5 / np.sqrt(600))
+
+
+def test_the_exact_law_of_the_pick_is_that_of_the_rule_at_any_depth() -> None:
+    """Labels of paths that part after 17 rare tokens lie within an ulp of each other, as numbers on [0, 1]."""
+    even, common, swapped = np.array([0.5, 0.5]), np.array([0.9, 0.1]), np.array([0.1, 0.9])
+
+    def tree(paths: list[list[int]], last: Floats) -> Tree:
+        depth = len(paths[0]) - 1
+        return Tree.of(paths, lambda prefix: even, lambda prefix: last if len(prefix) == depth else common)
+
+    verifiers = (Nested(0.0), Nested(), Nested(grain=0), GreedyMultiPath())
+    for length, verifier in itertools.product((2, 17, 40, 400), verifiers):
+        at = (length, verifier)
+        paths = [[1] * (length - 1) + [0], [1] * length]
+        first_wins = tree(paths, swapped)
+        weights, _ = verifier.picks(first_wins)
+        np.testing.assert_allclose(weights, [1.0, 0.0], atol=EXACT, err_msg=str(at))
+        mean = float(verifier.stop_law(first_wins).sum(axis=1) @ first_wins.depth)
+        assert mean == pytest.approx(length, abs=EXACT), at
+        assert verifier.verify(first_wins, np.random.default_rng(0)).accepted == length, at
+        # Where nothing tells the last tokens apart, each path is as likely as any other, at any depth.
+        weights, _ = verifier.picks(tree([*paths, paths[0]], even))
+        np.testing.assert_allclose(weights, np.full(3, 1 / 3), atol=EXACT, err_msg=str(at))
 
 
 def test_settings_out_of_range() -> None:

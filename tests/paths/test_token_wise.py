@@ -20,7 +20,7 @@ EXACT = 1e-12
 
 @pytest.mark.parametrize("scheme", [WithoutReplacement, Greedy, TopK])
 def test_siblings_drawn_jointly(scheme: Scheme) -> None:
-    for family in ("tiny", "peaked", "tail"):
+    for family in ("tiny", "peaked", "tail", "tied", "uniform", "same"):
         pair = model(family, 3, 2)
         draws = np.array([[0, 1, 3], [0, 1, 4], [0, 2, 5], [0, 2, 6]])
         trees = (

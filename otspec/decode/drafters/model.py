@@ -72,11 +72,15 @@ class ModelDrafter:
         logits, sees_text, root = self._read_text(texts)
         drawn: list[torch.Tensor] = []
         laws: list[torch.Tensor] = []
+        first = torch.zeros(len(texts), 1, dtype=torch.int64, device=self.context.device)
         for level, children in enumerate(shape.branching, start=1):
-            laws.append(self.sampling.draft_laws(self._aligned(logits)))
+            law = self.sampling.draft_laws(self._aligned(logits))
+            # Columns of a batch round differently, and the law that is verified must be the one that was drawn from.
+            laws.append(law if first.shape[1] == 1 else law.take_along_dim(first.unsqueeze(-1), dim=1))
             drawn.append(self.law.draw(laws[-1], children, self.generator).flatten(1))
             if level < depth:
                 batch, width = drawn[-1].shape
+                first = _first_of_prefix(drawn[-1], first.repeat_interleave(children, dim=1))
                 sees_slots = _sees(shape, level, self.context.device).expand(batch, -1, -1)
                 logits = self.context.read(
                     drawn[-1].clamp(min=0),
@@ -130,6 +134,20 @@ class ModelDrafter:
         """Logits over the target's vocabulary."""
         surplus = self.vocab - logits.shape[-1]
         return pad(logits, (0, surplus), value=-torch.inf) if surplus > 0 else logits[..., : self.vocab]
+
+
+def _first_of_prefix(tokens: torch.Tensor, above: torch.Tensor) -> torch.Tensor:
+    """The first slot of a level that has the prefix of each, shape (B, width), without a look from the host.
+
+    Parameters
+    ----------
+    tokens : Tensor of int, shape (B, width)
+        What was drawn.
+    above : Tensor of int, shape (B, width)
+        The first slot that has the prefix before it.
+    """
+    same = (tokens.unsqueeze(-1) == tokens.unsqueeze(-2)) & (above.unsqueeze(-1) == above.unsqueeze(-2))
+    return same.int().argmax(dim=-1)  # of several ones, the first
 
 
 @lru_cache(maxsize=64)

@@ -18,7 +18,7 @@ class Drafts:
 
     trees: Sequence[Topology]
     laws: torch.Tensor
-    """Shape (R, V), on the device: draft laws at the inner nodes of all trees, one tree after the other."""
+    """Shape (R, V), float64, on the device: draft laws at the inner nodes of all trees, one tree after the other."""
 
 
 class Drafter(Protocol):
