@@ -74,6 +74,17 @@ def test_links_lead_to_files(name: str) -> None:
     assert not dead
 
 
+@each(name=[name for name in TEXTS if name.endswith(".md")])
+def test_links_into_a_page_lead_to_a_heading(name: str) -> None:
+    dead = []
+    for page, anchor in re.findall(r"\]\(([^()\s#:]*)#([^()\s]+)\)", TEXTS[name]):
+        text = (ROOT / name).parent.joinpath(page).read_text() if page else TEXTS[name]
+        headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
+        if anchor not in {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}:
+            dead.append(f"{page}#{anchor}")
+    assert not dead
+
+
 @each(name=list(TEXTS))
 def test_files_that_are_named_exist(name: str) -> None:
     folders = "docs|tests|benchmarks|otspec|solvers|proofs_check"

@@ -93,7 +93,7 @@ CASES = cases([*BY_FAMILY["known"], *sample_of_each(2)])
 
 
 def plan_of(problem: Problem, spelling: str) -> Plan:
-    plan = solve(problem, spelling).plan  # strict: the front door found what the rule promises
+    plan = solve(problem, spelling).plan  # strict: it found what the rule promises
     assert plan is not None
     return plan
 
