@@ -249,7 +249,7 @@ CLAIMS = (
         _inclusion,
         tol=1e-8,
         cost=5,
-        remark="CircularArcs end on multiples of 2^-53, and tokens within 1e-9 of a whole turn are given all of it.",
+        remark="Arcs end on multiples of 2^-53, and tokens within 1e-9 of a whole turn are given all of it.",
     ),
     Claim(
         "own-systematic-sets",
@@ -263,7 +263,7 @@ CLAIMS = (
     Claim(
         "own-earliest-deadline",
         "For systematic drafts, serving the token whose arc ends first is optimal, and lossless.",
-        "otspec, otspec/sweep.py; glover1967maximum; liang1995circular",
+        "otspec, solvers/earliest_deadline.py; glover1967maximum; liang1995circular",
         distinct,
         _sweep,
         cost=25,
@@ -290,7 +290,7 @@ CLAIMS = (
     ),
     Claim(
         "own-luce-box",
-        "With log weights in a box of height M, the convex program of race ends within log(n) / (2 M) of alpha*.",
+        "With log weights in a box of height M, the convex program of luce ends within log(n) / (2 M) of alpha*.",
         "otspec, docs/untruncated.md",
         _boxed,
         _race_gap,
@@ -309,7 +309,7 @@ CLAIMS = (
             search=Descent(laws=("p", "q1", "q2")),
             expected=Verdict.FAILS,
             counterexample=dict(zip(("p", "q1", "q2"), map(np.array, laws), strict=True)),
-            remedy="A minimum cut finds H* (gr-appendix-D); race and polymatroid certify the optimum for any n.",
+            remedy="A minimum cut finds H* (gr-appendix-D); luce and polymatroid certify the optimum for any n.",
             remark="Nobody claims it: it is what one would try first where the paper uses a minimum cut.",
         )
         for name, (key, function, laws) in KEYS.items()

@@ -130,7 +130,7 @@ def _tight(rng: np.random.Generator) -> dict[str, Any]:
 CLAIMS = (
     Claim(
         "own-certified",
-        "race and polymatroid are lossless wherever they stop, and alpha* lies between the plan's acceptance and "
+        "luce and polymatroid are lossless wherever they stop, and alpha* lies between the plan's acceptance and "
         "bound: i.i.d. drafts.",
         "otspec, docs/untruncated.md, docs/without_replacement.md",
         _iid_stopped,
@@ -151,7 +151,7 @@ CLAIMS = (
     ),
     Claim(
         "own-certified-distinct",
-        "The same for polymatroid and layered without replacement, and polymatroid for greedy, top-n and systematic "
+        "The same for polymatroid and release without replacement, and polymatroid for greedy, top-n and systematic "
         "drafts.",
         "otspec, docs/without_replacement.md",
         _distinct_stopped,
@@ -170,7 +170,7 @@ CLAIMS = (
     ),
     Claim(
         "own-luce-ends",
-        "race reaches its tolerance, a gap of 1e-9, in its 500 iterations.",
+        "luce reaches its tolerance, a gap of 1e-9, in its 500 iterations.",
         "otspec, docs/untruncated.md, which says that there is no proof of it",
         _tight,
         _race_ends,
