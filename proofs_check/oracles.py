@@ -35,13 +35,31 @@ def members(drafts: IntArray, vocab: int) -> BoolArray:
 
 def inside(drafts: IntArray, law: FloatArray, vocab: int) -> FloatArray:
     """Q(H) = P(all drafts in H) of every token set, shape (2**V,)."""
-    outside = members(drafts, vocab).astype(np.float64) @ (1.0 - token_sets(vocab)).T  # drafts outside H, by tuple
-    return law @ (outside == 0)
+    return within(formed(drafts, law, vocab))
+
+
+def formed(drafts: IntArray, law: FloatArray, vocab: int) -> FloatArray:
+    """P(the drafts form A) of every token set, shape (2**V,)."""
+    return np.bincount(np.bitwise_or.reduce(1 << drafts, axis=1), weights=law, minlength=1 << vocab).astype(np.float64)
+
+
+def within(mass: FloatArray) -> FloatArray:
+    """Mass of every set and its subsets together, shape (2**V,): token by token, sets with it gain those without."""
+    sums = mass.copy()
+    for token in range(mass.size.bit_length() - 1):
+        pairs = sums.reshape(-1, 2, 1 << token)
+        pairs[:, 1] += pairs[:, 0]
+    return sums
 
 
 def psi(p: FloatArray, drafts: IntArray, law: FloatArray) -> FloatArray:
     """p(H) - P(all drafts in H) of every token set [thomas2025global, eq. (4)]."""
-    return token_sets(p.size) @ p - inside(drafts, law, p.size)
+    return psi_of(p, formed(drafts, law, p.size))
+
+
+def psi_of(p: FloatArray, mass: FloatArray) -> FloatArray:
+    """The same, where mass[A] is the probability that the drafts form the set A."""
+    return token_sets(p.size) @ p - within(mass)
 
 
 def psi_independent(p: FloatArray, qs: FloatArray) -> FloatArray:

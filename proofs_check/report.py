@@ -79,7 +79,7 @@ def replay(report: Mapping[str, Any], claims: Mapping[str, Claim]) -> TextTable:
                 raise DataError(f"the report names claim {record['id']!r}, which this version does not have")
             margin = claims[record["id"]].margin_of(from_plain(record["witness"]))
             rows.append((record["id"], f"{float(record['worst']):.3g}", f"{margin:.3g}"))
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
         raise DataError(f"this is no report of `otspec verify --json` ({error!r})") from error
     return TextTable("Worst instances, replayed", ("claim", "recorded margin", "margin now"), rows, "", labels=1)
 

@@ -65,5 +65,5 @@ def _chosen(claims: Mapping[str, Claim], patterns: list[str]) -> list[Claim]:
 def _read(path: Path) -> dict[str, object]:
     try:
         return json.loads(path.read_text())
-    except (OSError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # bytes that are no text are a ValueError too
         raise DataError(f"{path} cannot be read as JSON: {error}") from error

@@ -8,8 +8,9 @@ import numpy as np
 
 from otspec.laws import BoolArray, FloatArray
 from otspec.proofs_check.claim import Claim, Unchecked, Verdict
-from otspec.proofs_check.global_resolution.split import Split, holds, iid_masses, iid_split, minimiser, psi_of
+from otspec.proofs_check.global_resolution.split import Split, holds, iid_masses, iid_split, minimiser
 from otspec.proofs_check.instances import iid, positive_law
+from otspec.proofs_check.oracles import psi_of
 from otspec.proofs_check.search import Descent
 
 

@@ -16,12 +16,11 @@ from otspec.proofs_check.global_resolution.split import (
     mask_of,
     minimiser,
     outer_demands,
-    psi_of,
     rising,
-    set_masses,
     subsets,
 )
 from otspec.proofs_check.instances import iid, table
+from otspec.proofs_check.oracles import formed, psi_of
 
 UNIT = 2.0**-10
 """Probabilities are measured in this unit before HiGHS sees them, since its tolerances are absolute."""
@@ -54,14 +53,14 @@ def _served(demands: FloatArray, mass: FloatArray, edges: BoolArray) -> float:
 
 def _theorem(p: FloatArray, drafts: IntArray, law: FloatArray, share: FloatArray) -> float:
     """Minus the disagreement between what (9) says cannot be served, and what cannot."""
-    mass = set_masses(p, drafts, law)
+    mass = formed(drafts, law, p.size)
     room = holds(p.size) @ p + psi_of(p, mass)[::-1]  # psi[::-1][S] is psi(V without S)
     return _feasible(p, mass, share, room)
 
 
 def _theorem_without_p(p: FloatArray, drafts: IntArray, law: FloatArray, share: FloatArray) -> float:
     """The same with P(some draft in S) on the right side of (9)."""
-    mass = set_masses(p, drafts, law)
+    mass = formed(drafts, law, p.size)
     return _feasible(p, mass, share, _touching(mass))
 
 
@@ -98,7 +97,7 @@ def _gale(p: FloatArray, mass: FloatArray, order: IntArray) -> float:
 
 
 def _closed_form(p: FloatArray, drafts: IntArray, law: FloatArray, order: IntArray) -> float:
-    return _gale(p, set_masses(p, drafts, law), order)
+    return _gale(p, formed(drafts, law, p.size), order)
 
 
 def _closed_form_truncated(p: FloatArray, q: FloatArray, n: int, order: IntArray) -> float:
@@ -117,7 +116,7 @@ def _sliced(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def _polymatroid(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
-    mass = set_masses(p, drafts, law)
+    mass = formed(drafts, law, p.size)
     psi, held, all_of_it = psi_of(p, mass), holds(p.size) @ p, (1 << p.size) - 1
     phi = held + psi[::-1]
     worst = float(np.abs(phi - _touching(mass)).max())

@@ -13,7 +13,7 @@ import numpy as np
 
 from otspec.laws import BoolArray, FloatArray, IntArray
 from otspec.proofs_check.global_resolution.transport import Transport
-from otspec.proofs_check.oracles import token_sets
+from otspec.proofs_check.oracles import formed, psi_of, token_sets
 
 TIE = 1e-12
 """Values of psi as close as this to the least one tie with it."""
@@ -33,36 +33,20 @@ def subsets(vocab: int) -> BoolArray:
 
 
 @lru_cache
-def _tuples(vocab: int, n: int) -> tuple[IntArray, IntArray]:
-    """All tuples of n drafts, and the set that each forms."""
-    drafts = np.indices((vocab,) * n).reshape(n, -1).T
-    return drafts, np.bitwise_or.reduce(1 << drafts, axis=1)
-
-
-def _collected(formed: IntArray, law: FloatArray, vocab: int) -> FloatArray:
-    masses: FloatArray = np.bincount(formed, weights=law, minlength=1 << vocab).astype(np.float64)
-    return masses
-
-
-def set_masses(p: FloatArray, drafts: IntArray, law: FloatArray) -> FloatArray:
-    """P(the drafts form A) for a table of tuples, shape (2**V,)."""
-    return _collected(np.bitwise_or.reduce(1 << drafts, axis=1), law, p.size)
+def _tuples(vocab: int, n: int) -> IntArray:
+    """All tuples of n drafts."""
+    return np.indices((vocab,) * n).reshape(n, -1).T
 
 
 def iid_masses(q: FloatArray, n: int) -> FloatArray:
     """P(n i.i.d. drafts form A), shape (2**V,), tuple by tuple; q need not sum to 1."""
-    drafts, formed = _tuples(q.size, n)
-    return _collected(formed, q[drafts].prod(axis=1), q.size)
+    drafts = _tuples(q.size, n)
+    return formed(drafts, q[drafts].prod(axis=1), q.size)
 
 
 def mask_of(tokens: BoolArray) -> int:
     """The bit mask of a set."""
     return int((1 << np.flatnonzero(tokens)).sum())
-
-
-def psi_of(p: FloatArray, mass: FloatArray) -> FloatArray:
-    """psi(H) = p(H) - P(all drafts in H) of every set [thomas2025global, eq. (4)], shape (2**V,)."""
-    return holds(p.size) @ p - mass @ subsets(p.size)
 
 
 def minimiser(psi: FloatArray, largest: bool = False) -> int:
@@ -175,4 +159,4 @@ def iid_split(p: FloatArray, q: FloatArray, n: int, largest: bool = False) -> Sp
 
 def table_split(p: FloatArray, drafts: IntArray, law: FloatArray) -> Split:
     """Of drafts of any law, in the order of the tokens."""
-    return split(p, set_masses(p, drafts, law), np.arange(p.size))
+    return split(p, formed(drafts, law, p.size), np.arange(p.size))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +20,13 @@ TRIALS = 60
 
 def test_every_claim_has_a_name_of_its_own() -> None:
     assert len(BY_NAME) == len(CLAIMS)
+
+
+def test_every_file_that_a_claim_names_is_there() -> None:
+    root = Path(__file__).parents[2]
+    named = {file for claim in CLAIMS for file in re.findall(r"[\w/]+\.(?:py|md)\b", f"{claim.source} {claim.remark}")}
+    assert named
+    assert not [file for file in sorted(named) if not (root / file).is_file()]
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from otspec import IID, Problem
-from otspec.proofs_check.global_resolution.split import Split, iid_masses, iid_split, minimiser, psi_of, table_split
+from otspec.proofs_check.global_resolution.split import Split, iid_masses, iid_split, minimiser, table_split
 from otspec.proofs_check.global_resolution.transport import Transport
 from otspec.proofs_check.instances import iid, positive_law
+from otspec.proofs_check.oracles import psi_of
 from otspec.solvers import GlobalResolution
 from otspec.solvers.global_resolution.plan import Resolution
 from otspec.solvers.global_resolution.systems import outer_targets
