@@ -20,6 +20,7 @@ from otspec.decode.loop import Decoder, Streamer
 from otspec.decode.metrics import Metrics
 from otspec.decode.models.context import positions, sliding_window, vocabulary
 from otspec.decode.models.pairing import check_pair
+from otspec.decode.models.self_check import check_reading
 from otspec.decode.sampling import Sampling
 from otspec.decode.strategy import Strategy
 from otspec.decode.text import Ending, Text, texts_of
@@ -110,6 +111,9 @@ def decode(
     texts = texts_of(input_ids, attention_mask, pad)
     ending = Ending(stopping_criteria, target.device)
     _check_lengths(target, strategy.draft, texts, ending.max_length)
+    check_reading(target, "target")
+    if strategy.draft is not None:
+        check_reading(strategy.draft, "draft model")
     if streamer is not None:
         streamer.put(input_ids.cpu())  # as transformers does
     decoder = Decoder(target, drafter, verifier, sampling, ending, np.random.default_rng(seed), streamer)

@@ -1,0 +1,79 @@
+"""Whether a model's pass over a tree is its reading: one small tree, read both ways before anything is decoded."""
+
+from __future__ import annotations
+
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+
+from otspec.decode.models.context import vocabulary
+from otspec.decode.models.target import Target
+from otspec.errors import ProblemError
+from otspec.laws import IntArray
+from otspec.paths.shape import Shape
+from otspec.paths.topology import Topology
+
+TOLERANCE = {torch.float64: 1e-4, torch.float32: 2.0**-6, torch.float16: 2.0**-3, torch.bfloat16: 2.0**-3}
+"""How far logits may differ, as a share of their spread over the vocabulary.
+
+Two passes of other shapes over one text differ by roundings that grow with the square root of the number of layers:
+some 16 units of bfloat16, 2**-7.  Float16 is allowed the same, as its weights may be quantised, and float32 16 units of
+the 2**-10 that GPUs may round its products to.  In float64 much of a model (rotary angles, softmax) is in float32 all
+the same.  Wrong positions or a mask that is not heeded differ by the order of the spread itself.
+"""
+
+SHAPE = Shape((2, 2))
+_passed: WeakKeyDictionary[PreTrainedModel, tuple[object, ...]] = WeakKeyDictionary()
+"""Models that passed, with what the answer depends on."""
+
+
+def check_reading(model: PreTrainedModel, name: str) -> None:
+    """Raise unless the logits of a tree, read in one pass, are those of its paths, read one by one from the start.
+
+    Models that count positions by themselves, or do not heed the mask of a tree, would give other laws without a word.
+    A model is asked once; that takes three short passes.
+
+    Parameters
+    ----------
+    model : PreTrainedModel
+    name : str
+        What the user calls it.
+    """
+    state = (model.dtype, model.device, model.config._attn_implementation, model.training)
+    if _passed.get(model) == state:
+        return
+    tokens = _tokens(model, 2 + SHAPE.slots - 1)
+    text, tree = tokens[:2].tolist(), Topology.merge(SHAPE, tokens[2:])
+    paths = np.array([[*text, *tree.token[nodes[1:]]] for nodes in tree.node])
+    with torch.no_grad():
+        in_one_pass = Target(model, [text]).read([text], [tree])[torch.from_numpy(tree.node).to(model.device)]
+        plain = model(input_ids=torch.from_numpy(paths).to(model.device), use_cache=False).logits[:, len(text) - 1 :]
+        spread, difference = _spread(plain), _spread(in_one_pass.double() - plain.double())
+    allowed = TOLERANCE.get(model.dtype, 2.0**-3) * spread
+    if not difference <= allowed:
+        why = (
+            "it is in training mode, where no two passes agree: call .eval() first"
+            if model.training
+            else "its positions do not count from 0, or it does not heed the mask of a tree; pass another model"
+        )
+        raise ProblemError(
+            f"the {name}, {type(model).__name__}, gives other logits for a tree in one pass than for its paths one by "
+            f"one: they differ by {difference:.3g}, where {allowed:.3g} would be rounding. {why[0].upper()}{why[1:]}"
+        )
+    _passed[model] = state
+
+
+def _tokens(model: PreTrainedModel, count: int) -> IntArray:
+    """Tokens from the middle of the vocabulary, different ones if there are enough; special ones are at its ends."""
+    vocab, pad = vocabulary(model), getattr(model.config.get_text_config(), "pad_token_id", None)
+    ordinary = [token for token in range(vocab // 4, vocab) if token != pad] or [0]
+    step = max(len(ordinary) // (2 * count), 1)
+    return np.resize(np.array(ordinary[: step * count : step]), count)
+
+
+def _spread(logits: torch.Tensor) -> float:
+    """Root mean square over all nodes and tokens, each node's logits about their mean: a constant changes no law."""
+    values = logits.double()
+    return float((values - values.mean(dim=-1, keepdim=True)).square().mean().sqrt())

@@ -1,0 +1,89 @@
+"""Models whose pass over a tree is not their reading are refused before anything is decoded."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from transformers import AutoConfig, AutoModelForCausalLM  # noqa: E402
+
+import otspec  # noqa: E402
+from otspec import ProblemError  # noqa: E402
+from otspec.decode.models.self_check import check_reading  # noqa: E402
+from tests.decode.models import pair, tiny  # noqa: E402
+from tests.each import each  # noqa: E402
+
+PROMPT = torch.tensor([[5, 6, 7]])
+DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+
+
+def _of(architecture: str) -> Any:
+    """A tiny random model of an architecture, whatever it calls its sizes."""
+    sizes = {"vocab_size": 50, "max_position_embeddings": 64, "n_positions": 64, "is_decoder": True}
+    sizes |= {"hidden_size": 32, "n_embd": 32, "intermediate_size": 32, "num_hidden_layers": 2, "n_layer": 2}
+    sizes |= {"num_attention_heads": 4, "n_head": 4, "num_key_value_heads": 2, "bos_token_id": None}
+    config = AutoConfig.for_model(architecture, **sizes, eos_token_id=None)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return AutoModelForCausalLM.from_config(config, attn_implementation="sdpa").eval()
+
+
+@each(
+    architecture=[
+        "roberta",
+        "roberta-prelayernorm",
+        "xlm-roberta",
+        "xlm-roberta-xl",
+        "camembert",
+        "data2vec-text",
+    ]
+)
+def test_positions_that_count_from_the_padding_index(architecture: str) -> None:
+    model = _of(architecture)
+    for dtype in DTYPES:
+        with pytest.raises(ProblemError, match=f"the target, {type(model).__name__}, gives other logits for a tree"):
+            check_reading(model.to(dtype), "target")
+
+
+@each(architecture=["llama", "gpt2", "mistral", "qwen3", "gemma", "gpt_neox", "opt", "bert"])
+def test_models_that_read_trees(architecture: str) -> None:
+    model = _of(architecture)
+    for dtype in DTYPES:
+        check_reading(model.to(dtype), "target")
+
+
+def test_decoding_asks_target_and_draft_model() -> None:
+    roberta, llama = _of("roberta"), _of("llama")
+    for models, name in (((roberta, llama), "target"), ((llama, roberta), "draft model")):
+        with pytest.raises(ProblemError, match=f"the {name}, RobertaForCausalLM, gives other logits"):
+            otspec.generate(*models, PROMPT, max_new_tokens=3)
+    assert otspec.generate(llama, llama, PROMPT, max_new_tokens=3).metrics.tokens == 3
+
+
+def test_a_model_is_asked_once() -> None:
+    target, draft = (copy.deepcopy(model) for model in pair(40))
+    calls: list[int] = []
+    target.register_forward_hook(lambda *_: calls.append(1))
+    spent = []
+    for _ in range(2):
+        calls.clear()
+        generation = otspec.generate(target, draft, PROMPT, max_new_tokens=5, seed=1)
+        spent.append(len(calls) - generation.metrics.target_calls)
+    assert spent == [4, 1]  # the prompt's own pass, and once the check's three
+
+
+def test_a_model_in_training_mode() -> None:
+    model = _of("gpt2").train()
+    with pytest.raises(ProblemError, match=r"It is in training mode.*call \.eval\(\) first"):
+        check_reading(model, "target")
+    check_reading(model.eval(), "target")
+
+
+def test_vocabularies_and_positions_of_next_to_nothing() -> None:
+    for vocab in (1, 2, 3):
+        check_reading(tiny(vocab=vocab, positions=4), "target")
