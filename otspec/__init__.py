@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         TopK,
         WithoutReplacement,
     )
-    from otspec.solving import solve
+    from otspec.solving import solve, warm_up
     from otspec.verification import Batch, Verification, solve_batch, verify
     from otspec.verification import Verification as Verdict
 
@@ -56,7 +56,7 @@ _HOMES = {
         "TopK",
         "WithoutReplacement",
     ),
-    "solving": ("solve",),
+    "solving": ("solve", "warm_up"),
     "verification": ("Batch", "Verification", "solve_batch", "verify"),
 }
 """The public names by the module that has them; no module is called like one of its functions."""
@@ -103,6 +103,7 @@ __all__ = [
     "verification",
     "verify",
     "vocab",
+    "warm_up",
 ]
 
 

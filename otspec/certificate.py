@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from otspec.errors import ProblemError
 from otspec.kernels.majorant import concave_blocks
 from otspec.kernels.max_flow import Network, min_cut
 from otspec.laws import FloatArray, IntArray
@@ -23,6 +24,9 @@ from otspec.problem import Problem
 from otspec.schemes import CircularArcs, DraftSets
 from otspec.schemes.draft_sets import pick_law, pick_weights
 from otspec.tolerances import TIE_TOL
+
+MAX_CELLS = 4_000_000
+"""The largest network that `optimum` solves unless told otherwise: some seconds, and some 100 bytes a cell."""
 
 FLOW_CELLS = 100_000
 """Beyond this many cells an upper bound on a rule is not worth a maximum flow."""
@@ -53,7 +57,7 @@ class Optimum:
         return self.bound - self.acceptance
 
 
-def optimum(problem: Problem) -> Optimum:
+def optimum(problem: Problem, max_cells: int = MAX_CELLS) -> Optimum:
     """alpha*, H* and g, in O(V log V) where prefixes of one order decide, as for i.i.d. drafts.
 
     Along such an order (for i.i.d. drafts, decreasing p/q) g follows the greatest convex minorant of the hit function
@@ -64,7 +68,20 @@ def optimum(problem: Problem) -> Optimum:
     (`otspec.kernels.circular_arcs`).
     For any other scheme the sets of drafts are listed and the transport is solved as a maximum flow; g is then the law
     of the pick that the flow defines [thomas2025global, Theorem 4.1] and H* comes from the minimum cut.
+
+    Parameters
+    ----------
+    problem : Problem
+    max_cells : int
+        Largest such flow, in drafts times draft sets.
+
+    Raises
+    ------
+    ProblemError
+        If the flow would be larger; `otspec.solve` then has a plan with a certified gap.
     """
+    if not isinstance(problem, Problem):
+        raise ProblemError(f"the problem is a {type(problem).__name__}; pass an otspec.Problem(p, scheme)")
     if problem.n == 1:
         proposal = single_draft_law(problem)
         minimiser = np.flatnonzero(proposal > problem.p * (1 + TIE_TOL))
@@ -74,6 +91,14 @@ def optimum(problem: Problem) -> Optimum:
         rule, minimiser = optimal_segment_rule(problem.p, problem.scheme)
         proposal = rule.proposal
     else:
+        cells = problem.n * problem.scheme.set_count()
+        if cells > max_cells:
+            size = f"{cells:,}" if cells < 10**15 else f"{cells:.1e}"
+            raise ProblemError(
+                f"the optimum of {type(problem.scheme).__name__} drafts is a flow through {size} cells, more than "
+                f"max_cells = {max_cells:,}; take the acceptance and the bound of otspec.solve(problem).plan, truncate "
+                "the drafts, or raise max_cells"
+            )
         proposal, minimiser = _by_flow(problem)
     acceptance = float(np.minimum(problem.p, proposal).sum())
     return Optimum(acceptance, problem.bound(minimiser), minimiser, proposal)

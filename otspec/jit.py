@@ -1,18 +1,47 @@
-"""One way to compile: numba, cached on disk, typed for the type checker."""
+"""One way to compile: numba, cached on disk, typed for the type checker.
+
+numba's own cache holds machine code by the file of a function, and does not notice that a function it calls, in another
+file, has changed.  So ours lies in a folder named after the contents of all sources that compiled code depends on, in
+the user's cache directory; where that cannot be written, numba chooses as it does for everybody.  numba's settings
+stay as they are: who has set NUMBA_CACHE_DIR finds the folder there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar, cast
+import contextlib
+import hashlib
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar, cast
 
 import numba
+from numba.core import config, event
 
 F = TypeVar("F", bound=Callable[..., object])
 
+MARK = b"from otspec.jit import "
+"""Sources with this line compile something."""
+
+CONSTANTS = ("jit.py", "tolerances.py", "schemes/draft_sets.py")
+"""The others that compiled code takes something from: an edit anywhere else leaves the machine code valid."""
+
+KEPT = 20
+"""Folders of machine code, for as many states of the sources, that are kept: the ones used last."""
+
+SENTENCE = (
+    "otspec compiles its kernels at their first use, once per installation: some seconds each. "
+    "otspec.warm_up() does it ahead of time.\n"
+)
+
 
 def jit(function: F) -> F:
-    """Compile `function` with numba at its first call and keep the machine code beside the source."""
-    return cast(F, numba.njit(cache=True)(function))
+    """Compile `function` with numba at its first call and keep the machine code."""
+    return _compiled(function)
 
 
 def jit_of_sums(function: F) -> F:
@@ -20,9 +49,101 @@ def jit_of_sums(function: F) -> F:
 
     Compiled into its callers: to hand over arrays token by token costs about as much as a short sum.
     """
-    return cast(F, numba.njit(cache=True, fastmath={"reassoc", "contract"}, forceinline=True)(function))
+    return _compiled(function, fastmath={"reassoc", "contract"}, forceinline=True)
 
 
 def parallel_jit(function: F) -> F:
     """`jit` for a function whose `numba.prange` loops run on numba's threads."""
-    return cast(F, numba.njit(cache=True, parallel=True)(function))
+    return _compiled(function, parallel=True)
+
+
+def _compiled(function: F, **options: Any) -> F:
+    with _cached_in(cache_folder()):
+        return cast(F, numba.njit(cache=True, **options)(function))
+
+
+_changing = threading.Lock()
+
+
+@contextlib.contextmanager
+def _cached_in(folder: Path | None) -> Iterator[None]:
+    """A function takes the place of its machine code from numba's settings when it is decorated: change them for that."""
+    if folder is None:
+        yield
+        return
+    with _changing:
+        before = config.CACHE_DIR
+        config.CACHE_DIR = str(folder)
+        try:
+            yield
+        finally:
+            config.CACHE_DIR = before
+
+
+@cache
+def cache_folder() -> Path | None:
+    """Where the machine code of these sources is kept; None where no such folder can be written."""
+    folder = _all_folders() / f"{numba.__version__}-{_hash_of_sources(Path(__file__).parent)}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)  # used now
+        if not os.access(folder, os.W_OK | os.X_OK):
+            return None
+    except OSError:
+        return None
+    _prune(folder)
+    return folder
+
+
+def _all_folders() -> Path:
+    """The folder of our folders."""
+    if config.CACHE_DIR:
+        return Path(config.CACHE_DIR) / "otspec"
+    if sys.platform == "win32":
+        user = os.environ.get("LOCALAPPDATA") or "~/AppData/Local"
+    elif sys.platform == "darwin":
+        user = "~/Library/Caches"
+    else:
+        user = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(os.path.expanduser(user)) / "otspec" / "machine-code"
+
+
+def _hash_of_sources(package: Path) -> str:
+    """Names and contents of the sources that compiled code depends on: some milliseconds."""
+    digest = hashlib.blake2b(digest_size=10)
+    for folder, inside, files in os.walk(package, followlinks=True):
+        inside.sort()
+        for name in sorted(name for name in files if name.endswith(".py")):
+            source = Path(folder, name)
+            place, text = source.relative_to(package).as_posix(), source.read_bytes()
+            if MARK in text or place in CONSTANTS:
+                digest.update(f"{place}\0".encode() + text + b"\0")
+    return digest.hexdigest()
+
+
+def _prune(current: Path) -> None:
+    """Delete the folders that were used least recently; a process that still uses one compiles anew."""
+    with contextlib.suppress(OSError):
+        others = [folder for folder in current.parent.iterdir() if folder.is_dir() and folder != current]
+        others.sort(key=lambda folder: folder.stat().st_mtime, reverse=True)
+        for folder in others[KEPT - 1 :]:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+class _SayOnce(event.Listener):  # type: ignore[misc]  # numba has no types
+    """Tells who waits at a terminal what takes so long, the first time that one of our functions is compiled."""
+
+    said = False
+
+    def on_start(self, compilation: Any) -> None:
+        module = compilation.data["dispatcher"].py_func.__module__
+        if not self.said and module.partition(".")[0] == "otspec" and sys.stderr is not None and sys.stderr.isatty():
+            self.said = True
+            sys.stderr.write(SENTENCE)
+
+    def on_end(self, compilation: Any) -> None:
+        """Nothing to say."""
+
+
+_listener = _SayOnce()
+event.register("numba:compile", _listener)

@@ -11,11 +11,25 @@ from typing import Literal, overload
 import numpy as np
 
 from otspec.catalogue import get
+from otspec.certificate import FLOW_CELLS
+from otspec.errors import ProblemError
 from otspec.plans import Plan
 from otspec.problem import Problem
 from otspec.results import Result, Solved, SolveError, Stats, Status
-from otspec.schemes import IID, CircularArcs, DraftScheme, FixedPlusOne, HubPairs, Independent, WithoutReplacement
+from otspec.schemes import (
+    IID,
+    CircularArcs,
+    DraftScheme,
+    FixedPlusOne,
+    Greedy,
+    HubPairs,
+    Independent,
+    Systematic,
+    Table,
+    WithoutReplacement,
+)
 from otspec.solver import Solver, Stopped, TupleSolver, settings_of
+from otspec.verification import solve_batch, verify
 
 Chosen = str | Solver | Sequence[str | Solver] | None
 """A solver by name or as an instance, a chain of them, or None for the solver of choice."""
@@ -41,12 +55,13 @@ def solve(problem: Problem, solver: Chosen = None, strict: bool = True) -> Resul
     problem : Problem
     solver : str, Solver or a sequence of them, optional
         A registered name (``"lp"``, or with settings ``"max_flow:engine=networkx"``), or an instance
-        (``otspec.solvers.lp.LP(tol=1e-7)``).  By default `default_solver`.  Several are a chain: each is tried in turn
+        (``otspec.solvers.lp.LP(tol=1e-7)``).  By default `default_chain`.  Several are a chain: each is tried in turn
         until one succeeds, as in ``["global_resolution", "interval"]``.
     strict : bool
         Raise unless a solver succeeds: an exact one with an OPTIMAL plan, any other with the FEASIBLE or LOSSY plan
         that it promises.  With False, a solver that stops early returns a result without a plan, and an exact one
-        that does not reach its tolerance a plan that is not optimal; the message says why.
+        that does not reach its tolerance a plan that is not optimal; the message says why.  By default a plan that is
+        lossless and not proved optimal does as well, where none is exact: see `default_chain`.
 
     Returns
     -------
@@ -57,6 +72,8 @@ def solve(problem: Problem, solver: Chosen = None, strict: bool = True) -> Resul
 
     Raises
     ------
+    ProblemError
+        If it is given anything but a `Problem`.
     UnknownSolver
         If there is no solver of that name.
     SolveError
@@ -66,17 +83,25 @@ def solve(problem: Problem, solver: Chosen = None, strict: bool = True) -> Resul
     ValueError
         If the chain is empty.
     """
+    if not isinstance(problem, Problem):
+        raise ProblemError(
+            f"the problem is a {type(problem).__name__}; pass otspec.Problem(p, otspec.IID(q, n)) of laws p and q"
+        )
+    by_default = solver is None
     if solver is None:
-        solver = default_solver(problem)
+        solver = default_chain(problem)
     chain = solver if isinstance(solver, Sequence) and not isinstance(solver, str) else [solver]
     if not chain:
         raise ValueError("the chain of solvers is empty; name at least one, or leave `solver` out for the default")
     tried: list[Result] = []
     for chosen in [get(link) if isinstance(link, str) else link for link in chain]:
         result = replace(_attempt(problem, chosen), tried=tuple(tried))
-        if result.success:
-            return result
+        if result.success or (by_default and _gap(result) <= NEAR):
+            return replace(result, success=True)
         tried.append(replace(result, tried=()))
+    if by_default and np.isfinite(_gap(nearest := min(tried, key=_gap))):
+        others = tuple(one for one in tried if one is not nearest)
+        return replace(nearest, success=True, tried=others, message=f"{nearest.message}, and no solver came nearer")
     if strict:
         raise SolveError(result)
     return result
@@ -93,6 +118,13 @@ BEST: tuple[tuple[type[DraftScheme], str], ...] = (
 """The solver of choice for a kind of scheme, without a size limit: exact, or certified where nothing is exact."""
 
 
+NEAR = 1e-6
+"""By default a certified gap up to this is not worth the time of another solver."""
+
+FALLBACKS = (f"max_flow:max_cells={FLOW_CELLS}", "polymatroid:max_seconds=10")
+"""What follows an iteration that stopped short: exact where that takes a second, then a search that always has a plan."""
+
+
 def default_solver(problem: Problem) -> str:
     """Name of the solver of choice for a problem; `otspec solvers --schemes` shows them all."""
     if problem.n == 1 and not isinstance(problem.scheme, IID):
@@ -100,13 +132,50 @@ def default_solver(problem: Problem) -> str:
     return next((name for kind, name in BEST if isinstance(problem.scheme, kind)), "max_flow")
 
 
-def warm_up(solver: Solver, n: int = 2) -> None:
-    """Solve a small problem, so that the times measured next do not include imports and compilation."""
-    problem = Problem(np.array([0.5, 0.3, 0.2]), IID(np.array([0.2, 0.2, 0.6]), n))
-    drafts = np.zeros(n, dtype=np.int64)
+def default_chain(problem: Problem) -> tuple[str, ...]:
+    """What `otspec.solve` tries by default: the solver of choice, and what steps in where it may stop short.
+
+    `luce` needs infinite weights where a set of tokens is tight, and `max_flow` stops at its size: for independent
+    drafts and for laws without a solver of their own, `FALLBACKS` follow.  The first plan with a certified gap up to
+    `NEAR` is taken, and if there is none the one of least gap: lossless, FEASIBLE, and its gap is known.
+    """
+    first = default_solver(problem)
+    if first == "luce":
+        return first, *FALLBACKS
+    return (first, FALLBACKS[-1]) if first == "max_flow" else (first,)
+
+
+def warm_up(solver: Solver | None = None, n: int = 2) -> None:
+    """Solve a small problem, so that the times measured next do not include imports and compilation.
+
+    Without a solver, do so by the solver of choice of every kind of drafts, and by `otspec.verify` and
+    `otspec.solve_batch` on float32 and float64.  The machine code is kept on disk: a minute or two after an
+    installation, some tenths of a second in every process thereafter.
+    """
+    p, q = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.2, 0.6])
+    if solver is not None:
+        _run(Problem(p, IID(q, n)), solver)
+        return
+    distinct = (WithoutReplacement, Greedy, Systematic)
+    schemes = [IID(q, 2), HubPairs(q), Independent([q, p]), *(kind(q, 2) for kind in distinct)]
+    schemes += [WithoutReplacement(q, 3), Table(np.array([[0, 1], [1, 2]]), np.array([0.5, 0.5]), 3)]
+    for scheme in schemes:
+        problem = Problem(p, scheme)
+        for name in default_chain(problem):
+            _run(problem, get(name))
+    for kind in (np.float32, np.float64):
+        P, Q = np.array([[0.5, 0.25, 0.25]], dtype=kind), np.array([[0.25, 0.25, 0.5]], dtype=kind)
+        verify(P[0], Q[0], np.array([2, 2]), np.random.default_rng(0))
+        solve_batch(P, Q, 2)
+
+
+def _run(problem: Problem, solver: Solver) -> None:
+    """Solve, and do with the plan what can be done with it."""
+    drafts = problem.scheme.support().drafts[-1]
     plan = solve(problem, solver, strict=False).plan
     if plan is not None:
         plan.conditional(drafts)
+        plan.sample(drafts, np.random.default_rng(0))
     if isinstance(solver, TupleSolver):
         with suppress(Stopped):
             solver.conditional(problem, drafts)
@@ -130,6 +199,11 @@ def _attempt(problem: Problem, solver: Solver) -> Result:
     if plan is not None and usable:
         return Solved(status, success, plan, message, stats)
     return Result(status, success, None, message, stats)
+
+
+def _gap(result: Result) -> float:
+    """Certified gap of a lossless plan; infinite where there is none."""
+    return np.inf if result.plan is None or result.status is Status.LOSSY else result.plan.gap
 
 
 def _judge(plan: Plan, tol: float) -> tuple[Status, str]:

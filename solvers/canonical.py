@@ -74,5 +74,5 @@ class Canonical(SolverBase):
         if picked.value is None:
             raise Stopped(Status.NUMERICAL, f"{self.backend} ended with {program.status}")
         weights = pick_weights(sets, np.maximum(picked.value, 0.0))
-        plan = Pick(problem, PickTable(sets, weights, problem.vocab), optimum(problem).bound)
+        plan = Pick(problem, PickTable(sets, weights, problem.vocab), optimum(problem, self.max_cells).bound)
         return Solution(plan, {"sets": len(sets), "cells": cells.size})

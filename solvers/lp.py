@@ -64,7 +64,7 @@ class LP(SolverBase):
         needed = problem.vocab * problem.scheme.set_count() if full else cells_at_most(problem)
         refuse_above(self.max_cells, needed, "variables")
         sets = problem.scheme.draft_sets()
-        bound = optimum(problem).bound
+        bound = optimum(problem, self.max_cells).bound
         if full:
             owner = np.repeat(np.arange(len(sets)), problem.vocab)
             columns = np.tile(np.arange(problem.vocab), len(sets))

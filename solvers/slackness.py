@@ -35,7 +35,7 @@ class Slackness(FlowSolver):
     def __call__(self, problem: Problem) -> Solution:
         """Solve both systems and join them."""
         refuse_above(self.max_cells, cells_at_most(problem), "network edges")
-        split = _Split.of(problem)
+        split = _Split.of(problem, self.max_cells)
         accepted = np.zeros(split.sets.cells.size)
         for system in (split.outer, split.inner):
             accepted[system] = self._solve(split, system)
@@ -64,7 +64,7 @@ class Slackness(FlowSolver):
             If the network exceeds max_cells.
         """
         refuse_above(self.max_cells, cells_at_most(problem), "network edges")
-        split = _Split.of(problem)
+        split = _Split.of(problem, self.max_cells)
         row = split.sets.find(as_drafts(drafts, problem.n, problem.vocab))
         system = split.inner if split.inside[row] else split.outer
         accepted = np.zeros(split.sets.cells.size)
@@ -101,8 +101,8 @@ class _Split:
     """Cells of the inner system: those of the sets inside H*."""
 
     @classmethod
-    def of(cls, problem: Problem) -> _Split:
-        best = optimum(problem)
+    def of(cls, problem: Problem, max_cells: int) -> _Split:
+        best = optimum(problem, max_cells)
         sets = problem.scheme.draft_sets()
         over_drafted = np.zeros(problem.vocab, dtype=bool)
         over_drafted[best.minimiser] = True

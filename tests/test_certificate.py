@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from otspec import IID, Problem, Table, optimum, solve
+from otspec import IID, Independent, Problem, ProblemError, Table, optimum, solve
 from otspec.certificate import FLOW_CELLS, upper_bound
 from tests.each import each
 from tests.instances import BY_PREFIXES, KNOWN, P4, Q4, SMALL, VARIED, Instance, Known, peaked_problem, sample_of_each
@@ -138,3 +138,21 @@ def test_the_bound_of_a_scheme_without_an_order_holds_at_any_size() -> None:
         assert plan is not None
         assert bound >= plan.acceptance - ROUNDING
         assert bound <= 1.0 + ROUNDING
+
+
+def test_an_optimum_too_large_for_a_flow_is_refused_at_once() -> None:
+    uniform = np.full(400, 1 / 400)
+    problem = Problem(uniform, Independent(np.stack([uniform] * 3)))
+    with pytest.raises(
+        ProblemError, match=r"192,000,000 cells, more than max_cells = 4,000,000; take .*solve\(problem\)"
+    ):
+        optimum(problem)
+    small = Problem(P4, Independent(np.stack([P4, P4])))
+    with pytest.raises(ProblemError, match="32 cells, more than max_cells = 31"):
+        optimum(small, max_cells=31)
+    assert optimum(small, max_cells=32).acceptance == pytest.approx(1.0)
+
+
+def test_the_optimum_is_that_of_a_problem() -> None:
+    with pytest.raises(ProblemError, match=r"the problem is a list; pass an otspec\.Problem"):
+        optimum([0.5, 0.5])  # type: ignore[arg-type]

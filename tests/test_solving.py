@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from numba.core.event import install_recorder
 
 from otspec import (
     IID,
@@ -15,6 +18,7 @@ from otspec import (
     MissingExtra,
     Plan,
     Problem,
+    ProblemError,
     SolveError,
     Status,
     Systematic,
@@ -25,6 +29,9 @@ from otspec import (
     available,
     optimum,
     solve,
+    solve_batch,
+    verify,
+    warm_up,
 )
 from otspec.plans import Coupling
 from otspec.solver import Solution, Stopped
@@ -35,6 +42,16 @@ from tests.instances import P4, Q4
 from tests.spellings import exact_spellings, installed_or_skipped
 
 PROBLEM = Problem(P4, IID(Q4, 2))
+
+
+@contextmanager
+def compilations() -> Iterator[list[str]]:
+    """The functions of ours that numba compiles meanwhile."""
+    compiled: list[str] = []
+    with install_recorder("numba:compile") as recorder:
+        yield compiled
+    functions = [event.data["dispatcher"].py_func for _, event in recorder.buffer if event.is_start]
+    compiled += [f"{one.__module__}.{one.__name__}" for one in functions if one.__module__.startswith("otspec")]
 
 
 def coupling(share: float, scale: float = 1.0) -> Coupling:
@@ -285,3 +302,78 @@ def test_size_guards_count_the_sets_of_every_scheme(solver: str, scheme: DraftSc
     result = solve(problem, solver, strict=False)
     assert result.status is Status.LIMIT
     assert "exceed max_cells" in result.message
+
+
+def test_by_default_tight_independent_drafts_are_solved_exactly() -> None:
+    # Both coins may fall on token 1, and always when they do it has to be put out: no finite weights do that.
+    result = solve(Problem([0.75, 0.25], Independent([[0.5, 0.5], [0.5, 0.5]])))
+    assert result.status is Status.OPTIMAL
+    assert result.plan.acceptance == pytest.approx(1.0, abs=TOL)
+    assert [one.stats.solver for one in result.tried] == ["luce"]
+
+
+@each(seed=range(40))
+def test_by_default_every_law_is_solved(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    vocab = int(rng.integers(2, 6))
+    qs = rng.multinomial(4, np.ones(vocab) / vocab, size=2) / 4
+    p = rng.multinomial(8, np.ones(vocab) / vocab) / 8
+    assert solve(Problem(p, Independent(qs))).status is Status.OPTIMAL
+
+
+def in_a_chain(monkeypatch: pytest.MonkeyPatch, *links: Canned) -> None:
+    """These solvers are tried by default."""
+    monkeypatch.setattr("otspec.solving.default_chain", lambda problem: links)
+
+
+def test_by_default_the_plan_of_least_gap_is_delivered_where_none_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    near, nearer = coupling(0.5), coupling(0.75)
+    in_a_chain(monkeypatch, Canned(near), Canned(), Canned(nearer), Canned(near))
+    result = solve(PROBLEM)
+    assert (result.status, result.success, result.plan) == (Status.FEASIBLE, True, nearer)
+    assert result.message.endswith("and no solver came nearer")
+    assert [one.status for one in result.tried] == [Status.FEASIBLE, Status.LIMIT, Status.FEASIBLE]
+
+
+def test_by_default_what_misses_its_tolerance_by_little_is_delivered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = coupling(1 - 1e-7)
+    in_a_chain(monkeypatch, Canned(plan), Canned(coupling(1.0)))
+    result = solve(PROBLEM)
+    assert (result.status, result.success, result.plan) == (Status.FEASIBLE, True, plan)
+    with pytest.raises(SolveError):
+        solve(PROBLEM, Canned(plan))
+
+
+def test_by_default_nothing_is_delivered_that_is_not_lossless(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = coupling(1.0, 1.02)
+    promising = Promising(PROBLEM, plan.sets, plan.indptr, plan.columns, plan.values, plan.bound)
+    in_a_chain(monkeypatch, Canned(promising), Canned())
+    with pytest.raises(SolveError, match="canned: LOSSY, .*; canned: LIMIT"):
+        solve(PROBLEM)
+
+
+def test_by_default_a_law_without_a_solver_of_its_own_is_solved_at_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("otspec.solving.BEST", ())
+    qs = np.random.default_rng(0).dirichlet(np.full(300, 0.05), size=4)
+    result = solve(Problem(qs.mean(axis=0), Independent(qs)))  # some 10**9 tuples
+    assert (result.stats.solver, result.success) == ("polymatroid", True)
+    assert [one.status for one in result.tried] == [Status.LIMIT]
+
+
+def test_what_is_not_a_problem_is_named() -> None:
+    for ask in (lambda: solve(P4, Q4), lambda: solve(P4)):  # type: ignore[arg-type, call-overload]
+        with pytest.raises(ProblemError, match=r"the problem is a ndarray; pass otspec\.Problem\(p, otspec\.IID"):
+            ask()
+
+
+def test_warming_up_compiles_what_solving_and_verifying_need() -> None:
+    warm_up()
+    rng = np.random.default_rng(0)
+    with compilations() as compiled:
+        for scheme in (IID(Q4, 3), Independent([Q4, P4, Q4]), WithoutReplacement(Q4, 2), WithoutReplacement(Q4, 3)):
+            plan = solve(Problem(P4, scheme)).plan
+            plan.sample(scheme.sample(rng), rng)
+        for kind in (np.float32, np.float64):
+            verify(P4.astype(kind), Q4.astype(kind), np.array([1, 2]), rng)
+            solve_batch(P4[None].astype(kind), Q4[None].astype(kind), 2)
+    assert not compiled, compiled

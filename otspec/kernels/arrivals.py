@@ -97,11 +97,16 @@ def odds(rate: float, nodes: Nodes, out: FloatArray) -> None:
 
 
 @jit
-def clock(rate: float, nodes: Nodes, arrived: FloatArray, waiting: FloatArray) -> None:
-    """Fill in 1 - exp(-rate s) and exp(-rate s)."""
+def clock(rate: float, nodes: Nodes, arrived: FloatArray, waiting: FloatArray, arriving: FloatArray) -> None:
+    """Fill in 1 - exp(-rate s), exp(-rate s) and its density rate exp(-rate s).
+
+    The density is a number of its own: a rate times what others bring to a node may overflow before exp(-rate s) = 0
+    undoes it, and sums are added up in any order.
+    """
     for m in range(nodes.times.size):
         arrived[m] = -math.expm1(-rate * nodes.times[m])
         waiting[m] = math.exp(-rate * nodes.times[m]) if rate * nodes.times[m] < 200.0 else 0.0  # no subnormal numbers
+        arriving[m] = rate * waiting[m]
 
 
 @jit
@@ -149,17 +154,19 @@ def admit(rate: float, odds: FloatArray, stays: float, n: int, state: FloatArray
 
 
 @jit_of_sums
-def admit_heavy(rate: float, arrived: FloatArray, waiting: FloatArray, stays: float, n: int, state: FloatArray) -> None:
-    """`admit` for a heavy token."""
-    rate *= stays
+def admit_heavy(
+    arrived: FloatArray, waiting: FloatArray, arriving: FloatArray, stays: float, n: int, state: FloatArray
+) -> None:
+    """`admit` for a heavy token, by what `clock` fills in."""
     for b in range(state.size // (2 * n * STRIDE)):
         x, z = arrived[b * STRIDE : (b + 1) * STRIDE], waiting[b * STRIDE : (b + 1) * STRIDE]
+        late = arriving[b * STRIDE : (b + 1) * STRIDE]
         for m in range(n - 1, 0, -1):
             rows = state[2 * (b * n + m - 1) * STRIDE : 2 * (b * n + m + 1) * STRIDE]
             for i in range(x.size):
                 y = stays * x[i]
-                joined = rows[3 * STRIDE + i] + rate * rows[i]
-                rows[3 * STRIDE + i] = z[i] * joined + y * rows[STRIDE + i]
+                joined = stays * late[i] * rows[i]
+                rows[3 * STRIDE + i] = z[i] * rows[3 * STRIDE + i] + joined + y * rows[STRIDE + i]
                 rows[2 * STRIDE + i] = z[i] * rows[2 * STRIDE + i] + y * rows[i]
         rows = state[2 * b * n * STRIDE :]
         for i in range(x.size):
@@ -183,7 +190,7 @@ def chain(q: FloatArray, heavy: BoolArray, n: int, nodes: Nodes) -> FloatArray:
     """P(token i is drafted and no token before it is), shape (V,), for tokens in order of priority."""
     k, count = q.size, nodes.times.size
     law = np.zeros(k)
-    x, waiting = np.empty(count), np.empty(count)
+    x, waiting, arriving = np.empty(count), np.empty(count), np.empty(count)
     state = no_tokens(nodes.start, n)
     weights = np.empty(count)
     absent_before(q, heavy, k, nodes, weights)
@@ -193,11 +200,11 @@ def chain(q: FloatArray, heavy: BoolArray, n: int, nodes: Nodes) -> FloatArray:
         rate = q[i] / UNIT
         if heavy[i]:
             absent_before(q, heavy, i, nodes, weights)
-            clock(rate, nodes, x, waiting)
+            clock(rate, nodes, x, waiting, arriving)
             # exp(-q s) stands at what it adds as the last to arrive.
             late = complete(rate, np.zeros_like(x), weights * waiting, n, state)
             law[i] = late + complete(0.0, x, weights, n, state)
-            admit_heavy(rate, x, waiting, 1.0, n, state)
+            admit_heavy(x, waiting, arriving, 1.0, n, state)
         else:
             odds(rate, nodes, x)
             law[i] = complete(rate, x, weights, n, state)

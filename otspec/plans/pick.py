@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -14,6 +15,17 @@ from otspec.plans.figures import Figures, residual_law
 from otspec.problem import Problem
 from otspec.schemes import DraftSets
 from otspec.schemes.draft_sets import pick_law, pick_weights
+from otspec.tolerances import TIE_TOL
+
+
+TRIED = 64
+"""The law of the output is summed up over all tuples of drafts where there are no more."""
+
+DRAWN = 4
+"""Tuples on which the weights of a rule are looked at where there are more."""
+
+COSTLY = 16
+"""Drafts beyond which the weights of a rule that can do without them are not worth their time."""
 
 
 class PickRule(Protocol):
@@ -25,6 +37,14 @@ class PickRule(Protocol):
 
     def weights(self, drafts: IntArray) -> FloatArray:
         """Probability of picking each draft, shape (n,) to (n,), summing to 1, in any way among equal drafts."""
+
+
+@runtime_checkable
+class DrawingRule(PickRule, Protocol):
+    """A rule that draws its pick in less time than it takes to write down the weights."""
+
+    def pick(self, drafts: IntArray, rng: np.random.Generator) -> int:
+        """Index of the picked draft."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -85,7 +105,8 @@ class Pick(Figures):
             As for `conditional`.
         """
         drafts = as_drafts(drafts, self.problem.n, self.problem.vocab)
-        token = drafts[draw(self.rule.weights(drafts), rng)]
+        rule = self.rule
+        token = drafts[rule.pick(drafts, rng) if isinstance(rule, DrawingRule) else draw(rule.weights(drafts), rng)]
         if rng.random() * self.proposal[token] < self.problem.p[token]:
             return int(token)
         return int(draw_from_cumulative(self._residual_cumulative, rng))
@@ -94,9 +115,32 @@ class Pick(Figures):
         """Exact law of the output over drafts and the rule's own randomness, shape (V,)."""
         return np.minimum(self.problem.p, self.proposal) + (1.0 - self.acceptance) * self.residual
 
+    @cached_property
+    def deviation(self) -> float:
+        """L1 distance of the output law to p, in [0, 2]; nan where the weights of the rule are no probabilities.
+
+        Of the law that follows from g, which is the rule's own statement; so the weights it gives are looked at as
+        well, as far as that is cheap.  If no more than `TRIED` tuples can occur, each is, and the law of the output is
+        summed up from them, whatever g says.  Otherwise a few tuples are drawn, and checked for weights that are
+        finite, >= 0, and sum to 1.
+        """
+        scheme = self.problem.scheme
+        if scheme.support_size() <= TRIED:
+            tuples, mass = scheme.support()
+            return float(np.abs(mass @ [self.conditional(drafts) for drafts in tuples] - self.problem.p).sum())
+        output = float(np.abs(self.output_law() - self.problem.p).sum())
+        costly = isinstance(self.rule, DrawingRule) and scheme.n > COSTLY
+        tuples = scheme.sample(np.random.default_rng(0), 0 if costly else DRAWN)
+        return output if all(_are_chances(self.rule.weights(drafts)) for drafts in tuples) else math.nan
+
     def _acceptance_of(self, tokens: IntArray) -> FloatArray:
         p, g = self.problem.p[tokens], self.proposal[tokens]
         return np.divide(p, g, out=np.ones_like(p), where=g > p)
+
+
+def _are_chances(weights: FloatArray) -> bool:
+    """Whether they are probabilities that sum to 1; False for nan."""
+    return bool((weights >= 0).all() and abs(weights.sum() - 1) <= weights.size * TIE_TOL)
 
 
 @dataclass(frozen=True, eq=False)

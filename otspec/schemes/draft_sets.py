@@ -18,6 +18,26 @@ PAD = -1
 """Fills the rows of `DraftSets.tokens` to equal length; smaller than every token, so that rows sort like words."""
 
 
+LISTABLE = 30_000_000
+"""Largest list of tuples or sets, in tokens: a few gigabytes while it is made."""
+
+
+def check_listable(count: int, n: int, what: str) -> None:
+    """Refuse to list more than memory holds, before anything is listed.
+
+    Raises
+    ------
+    ProblemError
+        If `count` tuples or sets of n tokens exceed `LISTABLE`.
+    """
+    if count * n > LISTABLE:
+        size = f"{count:,}" if count < 10**15 else f"about 10**{len(str(count)) - 1}"
+        raise ProblemError(
+            f"there are up to {size} {what} of {n} tokens, too many to list (at most {LISTABLE:,} tokens in all); "
+            "truncate the drafts to fewer tokens, draw fewer, or draw tuples with sample()"
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class DraftSets:
     """Sets of distinct drafted tokens.

@@ -20,7 +20,7 @@ from otspec.laws import (
     draw_from_cumulative,
     falling_ratio,
 )
-from otspec.schemes.draft_sets import PAD, DraftSets
+from otspec.schemes.draft_sets import PAD, DraftSets, check_listable
 from otspec.schemes.protocol import DraftScheme, Support
 
 
@@ -82,6 +82,7 @@ class IID(DraftScheme):
         return int(np.count_nonzero(self.q)) ** self.n
 
     def support(self) -> Support:
+        check_listable(self.support_size(), self.n, "tuples")
         drafts = np.array(list(itertools.product(self.reachable(), repeat=self.n)), dtype=np.int64)
         probabilities = self.prob(drafts)
         occurs = probabilities > 0  # products of tiny probabilities underflow
@@ -92,6 +93,7 @@ class IID(DraftScheme):
         return sum(math.comb(k, size) for size in range(1, min(k, self.n) + 1))
 
     def draft_sets(self) -> DraftSets:
+        check_listable(self.set_count(), self.n, "draft sets")
         reachable = self.reachable()
         index, mass = iid_sets(self.q[reachable], self.n, self.set_count())
         occurs = mass > 0

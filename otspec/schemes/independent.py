@@ -10,6 +10,7 @@ import numpy as np
 from otspec.errors import ProblemError
 from otspec.jit import jit
 from otspec.laws import ArrayLike, FloatArray, IntArray, as_drafts, as_float64, as_law, draw_from_cumulative
+from otspec.schemes.draft_sets import check_listable
 from otspec.schemes.protocol import DraftScheme, Support
 
 
@@ -82,6 +83,7 @@ class Independent(DraftScheme):
         return size
 
     def support(self) -> Support:
+        check_listable(self.support_size(), self.n, "tuples")
         grid = np.meshgrid(*(np.flatnonzero(law) for law in self.qs), indexing="ij")
         drafts = np.stack(grid, axis=-1).reshape(-1, self.n)
         probabilities = self.prob(drafts)

@@ -13,7 +13,7 @@ from otspec.errors import ProblemError
 from otspec.jit import jit
 from otspec.kernels.arrivals import Nodes, chain
 from otspec.laws import ArrayLike, BoolArray, FloatArray, IntArray, as_count, as_drafts, as_law
-from otspec.schemes.draft_sets import DraftSets
+from otspec.schemes.draft_sets import DraftSets, check_listable
 from otspec.schemes.protocol import DraftScheme, Support
 
 CHUNK = 1 << 20
@@ -136,6 +136,7 @@ class WithoutReplacement(DraftScheme):
         return math.perm(int(np.count_nonzero(self.q)), self.n)
 
     def support(self) -> Support:
+        check_listable(self.support_size(), self.n, "tuples")
         drafts = np.array(list(itertools.permutations(self.reachable(), self.n)), dtype=np.int64)
         probabilities = self.prob(drafts)
         occurs = probabilities > 0  # products of tiny probabilities underflow
@@ -145,6 +146,7 @@ class WithoutReplacement(DraftScheme):
         return math.comb(int(np.count_nonzero(self.q)), self.n)
 
     def draft_sets(self) -> DraftSets:
+        check_listable(self.set_count(), self.n, "draft sets")
         combinations = itertools.chain.from_iterable(itertools.combinations(self.reachable(), self.n))
         tokens = np.fromiter(combinations, dtype=np.int64, count=self.set_count() * self.n).reshape(-1, self.n)
         # Ways of drawing the members that a bit mask stands for: any of them may be the last one drawn.

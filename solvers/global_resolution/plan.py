@@ -79,7 +79,7 @@ class Resolution(Figures):
     def acceptance(self) -> float:
         """P(the output is a draft): exact if the draft sets can be listed, else at least this."""
         size = self.inner.alpha.size if self._listable else self.inner.kept
-        inside = self.inner.system.q.sum() ** self.problem.n
+        inside = (self.inner.system.q.sum() + self.inner.system.rest) ** self.problem.n
         return float(1.0 - inside + self.inner.rows(size).sum())
 
     def conditional(self, drafts: IntArray) -> FloatArray:

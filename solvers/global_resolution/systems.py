@@ -28,13 +28,14 @@ class System:
 
     name: str
     tokens: IntArray
-    """The tokens of the system that can be drafted."""
+    """The tokens of the system that can be drafted and have target mass: no other is ever put out."""
     q: FloatArray
     """Draft probability of each."""
     targets: FloatArray
     """What each receives: the p_i of [thomas2025global, Theorem 6.1], and p itself in the inner system."""
     rest: float
-    """Mass of the other tokens that a tuple of the system may hold: q(H*) for the outer system, 0 for the inner."""
+    """Mass of the other tokens that a tuple of the system may hold: q(H*) for the outer system, and for the inner one
+    that of the tokens without target mass, of which the softmax would make little and not nothing."""
     slack: float
     """Weight of serving none of the tokens: 0 for the outer system, 1 for the inner [thomas2025global, eq. (15)]."""
     n: int
@@ -94,13 +95,15 @@ class Split:
         served = np.where(over_drafted, problem.p, 0.0)
         served[outside] = outer_targets(problem.p[outside], q[outside], mass, n)
         outside = outside[np.argsort(-q[outside])]
+        unwanted = float(q[inside[problem.p[inside] == 0]].sum())
+        inside = inside[problem.p[inside] > 0]
         inside = inside[np.argsort(-q[inside])]
         return cls(
             problem,
             best.bound,
             over_drafted,
             System("outer", outside, q[outside], served[outside], mass, 0.0, n),
-            System("inner", inside, q[inside], served[inside], 0.0, 1.0, n),
+            System("inner", inside, q[inside], served[inside], unwanted, 1.0, n),
             served,
         )
 

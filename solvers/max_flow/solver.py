@@ -28,5 +28,5 @@ class MaxFlow(FlowSolver):
         refuse_above(self.max_cells, cells_at_most(problem), "network edges")
         sets = problem.scheme.draft_sets()
         flow = ENGINES[self.engine](transport_network(problem, sets))
-        plan = Coupling.fit(problem, sets, flow, optimum(problem).bound)
+        plan = Coupling.fit(problem, sets, flow, optimum(problem, self.max_cells).bound)
         return Solution(plan, {"sets": len(sets), "cells": sets.cells.size})

@@ -51,11 +51,12 @@ def fit_block(
     block: slice,
     p: FloatArray,
     owed: FloatArray,
+    plain: FloatArray,
     n: int,
     nodes: Nodes,
     tol: float,
 ) -> Fit:
-    """Fit one block to the law it is owed.
+    """Fit one block to the law it is owed; what comes back is plain priority where nothing finite serves it better.
 
     Parameters
     ----------
@@ -63,8 +64,8 @@ def fit_block(
         Of all tokens, in order of priority.
     block : slice
         The tokens of the block.
-    p, owed : ndarray
-        Target law and wanted law of the block's tokens; the block can give just sum(owed).
+    p, owed, plain : ndarray
+        Target law, wanted law and law by plain priority of the block's tokens; the block can give just sum(owed).
     tol : float
         Mass that the law may lack below `min(p, owed)`.
     """
@@ -83,11 +84,12 @@ def fit_block(
     mass, small_p, small_owed = (np.add.reduceat(values, first) for values in (q[block], p, owed))
     factor = np.ones(first.size)
     small_released, small_worth = np.empty(first.size), np.empty(first.size)
-    best = Fit(released, owed)
-    least = np.inf
+    best = Fit(np.ones(end - start), plain)
+    least = float(np.maximum(np.minimum(p, owed) - plain, 0.0).sum())
     for _ in range(ROUNDS):
         fixed_point(small, small_p, small_owed, factor, 0.25 * tol, small_released, small_worth)
-        law = law_after_release(arrivals, owed, q[block] * (small_worth / mass)[group], released, gained)
+        # A token's share of its group first: the worth of a subnormal q over that q may exceed every float.
+        law = law_after_release(arrivals, owed, q[block] / mass[group] * small_worth[group], released, gained)
         lost = float(np.maximum(np.minimum(p, owed) - law, 0.0).sum())
         if lost < least:
             best, least = Fit(released.copy(), law), lost
@@ -97,8 +99,9 @@ def fit_block(
         exact = (law - gained) / np.maximum(1.0 - released, 1e-300)
         stays = released < 1.0
         weight = np.add.reduceat(np.where(stays, q[block], 0.0), first)
-        average = np.add.reduceat(np.where(stays, exact, 0.0), first) / np.maximum(weight, 1e-300) * mass
-        staying_worth(small, np.add.reduceat(q[block] * released, first) / mass, small_worth)
+        portion = np.divide(weight, mass, out=np.ones_like(mass), where=weight > 0)
+        average = np.add.reduceat(np.where(stays, exact, 0.0), first) / portion
+        staying_worth(small, np.add.reduceat(q[block] / mass[group] * released, first), small_worth)
         usable = (weight > 0) & (small_worth > 0) & (average > 0)
         factor = np.where(usable, average / np.where(usable, small_worth, 1.0), factor)
     return best
@@ -160,11 +163,11 @@ def fixed_point(
     k = owed.size
     released, gained, worth, found = np.zeros(k), np.empty(k), np.empty(k), np.empty(k)
     staying_worth(arrivals, released, worth)
-    total = worth.sum()
-    owed = owed * (total / owed.sum())
-    p = p * (total / owed.sum())
+    scale = worth.sum() / owed.sum()
+    owed, p = owed * scale, p * scale
     guess, step = np.log(np.maximum(FIRST_GUESS * factor * worth, 1e-300)), np.zeros(k)
     last_guess, last_step = np.zeros(k), np.zeros(k)
+    best_released[:], best_worth[:] = released, np.exp(guess)
     least, since = np.inf, 0
     for number in range(MAX_STEPS):
         release(arrivals, owed, np.exp(guess), released, gained)

@@ -85,9 +85,9 @@ def fit(
     for number in worst:
         block = slice(int(wanted.starts[number]), int(ends[number]))
         share = 0.8 * tol / worst.size
-        fitted = fit_block(q, heavy, block, wanted.p[block], wanted.law[block], scheme.n, scheme.nodes, share)
-        if np.maximum(attainable[block] - fitted.law, 0.0).sum() < lost[number]:  # False for nan, too
-            law[block], released[block] = fitted.law, fitted.released
+        plain = wanted.by_order[block]
+        fitted = fit_block(q, heavy, block, wanted.p[block], wanted.law[block], plain, scheme.n, scheme.nodes, share)
+        law[block], released[block] = fitted.law, fitted.released
     return ReleaseRule(tokens[wanted.order], wanted.starts, released, law, vocab), worst.size
 
 

@@ -31,6 +31,8 @@ class Tokens(NamedTuple):
     """Shape (k, M): odds, or 1 - exp(-q s) of heavy tokens."""
     waiting: FloatArray
     """Shape (k, M): exp(-q s) of heavy tokens; the other rows are not used."""
+    arriving: FloatArray
+    """Shape (k, M): q exp(-q s) of heavy tokens, likewise."""
     nothing: FloatArray
     """Polynomials of no token, times the weights of the nodes and the chance that no heavy token of an earlier block
     arrives."""
@@ -59,10 +61,10 @@ def start_arrivals(
 ) -> Arrivals:
     """The arrivals in the block of tokens start to end, q and heavy being those of all tokens in order of priority."""
     k, count, n = end - start, nodes.times.size, int(heavy.sum()) + 1
-    arrived, waiting = np.empty((k, count)), np.empty((k, count))
+    arrived, waiting, arriving = np.empty((k, count)), np.empty((k, count)), np.empty((k, count))
     for j in range(k):
         if heavy[start + j]:
-            clock(q[start + j] / UNIT, nodes, arrived[j], waiting[j])
+            clock(q[start + j] / UNIT, nodes, arrived[j], waiting[j], arriving[j])
         else:
             odds(q[start + j] / UNIT, nodes, arrived[j])
     weights = nodes.weights.copy()
@@ -70,16 +72,16 @@ def start_arrivals(
         if heavy[i]:
             weights *= np.exp(-(q[i] / UNIT) * nodes.times)
     below = no_tokens(nodes.start, n)
-    x, y = np.empty(count), np.empty(count)
+    x, y, z = np.empty(count), np.empty(count), np.empty(count)
     for i in range(end, q.size):
         if heavy[i]:
-            clock(q[i] / UNIT, nodes, x, y)
-            admit_heavy(q[i] / UNIT, x, y, 1.0, n, below)
+            clock(q[i] / UNIT, nodes, x, y, z)
+            admit_heavy(x, y, z, 1.0, n, below)
         else:
             odds(q[i] / UNIT, nodes, x)
             admit(q[i] / UNIT, x, 1.0, n, below)
     corners, chunk = np.empty(((k - 1) // CHUNK + 1, below.size)), np.empty((CHUNK, below.size))
-    tokens = Tokens(q[start:end] / UNIT, heavy[start:end], arrived, waiting, no_tokens(weights, n))
+    tokens = Tokens(q[start:end] / UNIT, heavy[start:end], arrived, waiting, arriving, no_tokens(weights, n))
     return Arrivals(tokens, below, n, thetas, theta_weights, corners, chunk)
 
 
@@ -87,7 +89,7 @@ def start_arrivals(
 def stay(tokens: Tokens, j: int, chance: float, n: int, state: FloatArray) -> None:
     """Add token j, which stays with the given chance, to the polynomials."""
     if tokens.heavy[j]:
-        admit_heavy(tokens.rates[j], tokens.arrived[j], tokens.waiting[j], chance, n, state)
+        admit_heavy(tokens.arrived[j], tokens.waiting[j], tokens.arriving[j], chance, n, state)
     else:
         admit(tokens.rates[j], tokens.arrived[j], chance, n, state)
 
@@ -107,18 +109,16 @@ def paired(rate: float, odds: FloatArray, n: int, before: FloatArray, after: Flo
 
 
 @jit_of_sums
-def paired_heavy(
-    rate: float, arrived: FloatArray, waiting: FloatArray, n: int, before: FloatArray, after: FloatArray
-) -> float:
+def paired_heavy(arrived: FloatArray, arriving: FloatArray, n: int, before: FloatArray, after: FloatArray) -> float:
     """`paired` for a heavy token: exp(-q s) stands at what it adds as the last to arrive."""
     total = 0.0
     for b in range(before.size // (2 * n * STRIDE)):
-        x, z = arrived[b * STRIDE : (b + 1) * STRIDE], waiting[b * STRIDE : (b + 1) * STRIDE]
+        x, late = arrived[b * STRIDE : (b + 1) * STRIDE], arriving[b * STRIDE : (b + 1) * STRIDE]
         for a in range(n):
             u = before[2 * (b * n + a) * STRIDE : 2 * (b * n + a + 1) * STRIDE]
             v = after[2 * (b * n + n - 1 - a) * STRIDE : 2 * (b * n + n - a) * STRIDE]
             for i in range(x.size):
-                total += u[i] * (rate * z[i] * v[i] + x[i] * v[STRIDE + i]) + x[i] * u[STRIDE + i] * v[i]
+                total += u[i] * (late[i] * v[i] + x[i] * v[STRIDE + i]) + x[i] * u[STRIDE + i] * v[i]
     return total
 
 
@@ -127,7 +127,7 @@ def value(tokens: Tokens, j: int, n: int, before: FloatArray, after: FloatArray)
     """The value of token j, from the polynomials of the tokens before and after it."""
     rate, odds = tokens.rates[j], tokens.arrived[j]
     if tokens.heavy[j]:
-        return paired_heavy(rate, odds, tokens.waiting[j], n, before, after)
+        return paired_heavy(odds, tokens.arriving[j], n, before, after)
     return paired(rate, odds, n, before, after)
 
 

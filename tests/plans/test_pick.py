@@ -142,3 +142,33 @@ def test_drafting_and_verifying_together_put_out_the_target() -> None:
     for plan in plans(problem).values():
         outputs = [plan.sample(drafts, rng) for drafts in problem.scheme.sample(rng, 3000)]
         assert chisquare(np.bincount(outputs, minlength=4), 3000 * P4).pvalue > 1e-3  # fixed seed
+
+
+@dataclass(frozen=True, eq=False)
+class Claims:
+    """A rule with a right g and whatever weights."""
+
+    proposal: Floats
+    answer: Floats
+
+    def weights(self, drafts: Ints) -> Floats:
+        return self.answer
+
+
+LONG = np.full(100, 0.01)
+
+
+@pytest.mark.parametrize(("p", "q"), [(P4, Q4), (LONG, LONG)], ids=["every-tuple", "some-tuples"])
+@each(answer={"nan": [np.nan, np.nan], "too-much": [0.7, 0.7], "below-zero": [1.5, -0.5], "nothing": [0.0, 0.0]})
+def test_weights_that_are_no_probabilities_are_not_certified(p: Floats, q: Floats, answer: list[float]) -> None:
+    plan = Pick(Problem(p, IID(q, 2)), Claims(q, np.array(answer)), bound=1.0)
+    assert not plan.deviation <= 1e-3
+    right = Pick(Problem(p, IID(q, 2)), Claims(q, np.array([0.5, 0.5])), bound=1.0)
+    assert right.deviation <= 1e-15
+
+
+def test_where_every_tuple_is_tried_the_law_of_the_pick_is_not_taken_on_trust() -> None:
+    # g is said to be p, which would be optimal; the first draft has the law q.
+    plan = Pick(Problem(P4, IID(Q4, 2)), Claims(P4, np.array([1.0, 0.0])), bound=1.0)
+    assert plan.gap == pytest.approx(0.0, abs=1e-15)
+    assert plan.deviation == pytest.approx(np.abs(P4 - Q4).sum(), abs=1e-15)

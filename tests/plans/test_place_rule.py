@@ -47,3 +47,17 @@ def test_picking_by_points_follows_the_weights() -> None:
         np.testing.assert_allclose(picks, plan.rule.weights(drafts), atol=5 * 0.5 / math.sqrt(4000))
         outputs = np.bincount([plan.sample(drafts, rng) for _ in range(4000)], minlength=12) / 4000
         np.testing.assert_allclose(outputs, plan.conditional(drafts), atol=5 * 0.5 / math.sqrt(4000))
+
+
+def test_the_output_is_drawn_without_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = interval_plan(laws.lumpy, seed=5, vocab=12, n=256)
+
+    def integrals(self: PlaceRule, drafts: object) -> None:
+        raise AssertionError("they take most of a second for so many drafts")
+
+    monkeypatch.setattr(PlaceRule, "weights", integrals)
+    assert plan.deviation <= 1e-12
+    rng = np.random.default_rng(7)
+    drafted = plan.problem.scheme.sample(rng, 4000)
+    counts = np.bincount([plan.sample(drafts, rng) for drafts in drafted], minlength=12)
+    np.testing.assert_allclose(counts / 4000, plan.problem.p, atol=5 * 0.5 / math.sqrt(4000))

@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from otspec import WithoutReplacement
+from otspec import IID, DraftScheme, Independent, ProblemError, WithoutReplacement
 from tests.each import each
 from tests.instances import BY_PREFIXES, VARIED, Instance, sample_of_each
 from tests.oracles import Ints, all_tuples, hit_function, mass_function
 
 ROUNDING = 1e-14
 """Sums of at most 216 products of probabilities."""
+
+LONG = np.full(1000, 1e-3)
 
 varied = each(instance=VARIED)
 
@@ -123,3 +125,13 @@ def test_sample_frequencies_follow_prob(instance: Instance) -> None:
     counts = np.bincount(row, minlength=len(possible))
     # Six standard deviations of a binomial count, and three for the skew of rare ones: fixed seed.
     assert (np.abs(counts - 5000 * probabilities) <= 6 * np.sqrt(5000 * probabilities * (1 - probabilities)) + 3).all()
+
+
+@each(scheme=(IID(LONG, 10), WithoutReplacement(LONG, 10), Independent(np.stack([LONG] * 10))))
+def test_what_memory_cannot_hold_is_not_listed(scheme: DraftScheme) -> None:
+    with pytest.raises(
+        ProblemError, match=r"about 10\*\*\d+ tuples of 10 tokens, too many to list .*truncate the drafts"
+    ):
+        scheme.support()
+    with pytest.raises(ProblemError, match=r"of 10 tokens, too many to list"):
+        scheme.draft_sets()

@@ -60,6 +60,9 @@ def test_guarantee_where_tokens_are_dropped(n: int) -> None:
 @each(instance=VARIED_DRAWN)
 def test_what_cannot_be_listed_is_bounded(instance: Instance) -> None:
     listed, bounded = resolved(instance.problem, tau=1e-2), resolved(instance.problem, tau=1e-2, max_sets=0)
+    if not listed.outer.alpha.size + listed.inner.alpha.size:  # no token can be served: there is nothing to list
+        assert bounded.deviation == listed.deviation
+        return
     assert bounded.deviation == bounded.max_deviation >= listed.deviation - 1e-15
     assert listed.acceptance - 1e-2 <= bounded.acceptance <= listed.acceptance + 1e-15
     with pytest.raises(ProblemError, match="draft sets exceed max_sets = 0; truncate the drafts, raise max_sets"):
@@ -140,3 +143,23 @@ def test_impossible_drafts_are_refused() -> None:
     for ask in (plan.conditional, lambda drafts: GlobalResolution().conditional(problem, drafts)):
         with pytest.raises(ProblemError, match=r"drafts \[0, 1\] have probability 0"):
             ask(np.array([0, 1]))
+
+
+def test_a_leak_of_the_outer_system_counts_twice() -> None:
+    # Token 2 is dropped, and should have every tuple that holds it; token 0, which all of its own tuples must serve,
+    # has a weight so large that it takes nearly all of them.  What one lacks, the other has too much of.
+    leak = 1 - 0.998**2
+    p = np.array([0.998**2 - 0.098**2, 0.098**2, leak])
+    solver = GlobalResolution(tau=5e-3, stop=0.01, max_iterations=2000)
+    plan = solve(Problem(p, IID(np.array([0.9, 0.098, 0.002]), 2)), solver).plan
+    assert isinstance(plan, Resolution)
+    assert plan.outer.leak == pytest.approx(leak)
+    assert plan.outer.slope + 1.5 * leak < plan.deviation <= plan.max_deviation
+
+
+def test_tokens_without_target_mass_are_no_part_of_the_softmax() -> None:
+    problem = Problem(np.array([1.0, 0.0, 0.0]), IID(np.array([0.0, 1.0, 0.0]), 2))
+    plan = solve(problem, "global_resolution", strict=False).plan
+    assert plan is not None
+    assert plan.conditional(np.array([1, 1])).tolist() == [1.0, 0.0, 0.0]
+    assert plan.acceptance == 0.0

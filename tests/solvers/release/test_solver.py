@@ -8,7 +8,10 @@ from otspec import IID, Problem, ProblemError, Status, WithoutReplacement, solve
 from otspec.data import open_source
 from otspec.plans import Pick
 from otspec.solvers import Release
-from otspec.solvers.release.rule import Mixture
+from otspec.solvers.minimum_norm_point import Wanted
+from otspec.solvers.release.rule import Mixture, ReleaseRule
+from otspec.solvers.release.solver import fit
+from tests import laws
 from tests.each import each
 from tests.instances import P4, Q4, SMALL, Instance, peaked_problem
 from tests.oracles import enumerate_plan, law_of_the_pick, optimal_acceptance
@@ -101,3 +104,41 @@ def test_refuses_drafts_that_cannot_be() -> None:
         plan.conditional(np.array([0, 3]))
     with pytest.raises(ProblemError, match=r"drafts \[1, 1\] hold a token twice"):
         plan.conditional(np.array([1, 1]))
+
+
+TAILS = {
+    "subnormal": Problem((0.4, 0.6), WithoutReplacement((1.0, 2e-323), 2)),
+    "last-to-arrive": Problem((0.2, 0.3, 0.5), WithoutReplacement((0.5, 0.5, 1e-300), 3)),
+    **{
+        f"smallest-floats-{seed}-{n}": Problem(p, WithoutReplacement(q, n))
+        for seed in range(6)
+        for p, q in [laws.smallest_floats(laws.model)(np.random.default_rng(seed), 5)]
+        for n in (2, 3)
+    },
+}
+
+
+@each(problem=TAILS)
+def test_tails_below_the_range_of_products(problem: Problem) -> None:
+    result = solve(problem, "release")
+    plan = result.plan
+    assert isinstance(plan, Pick)
+    assert plan.gap <= 1e-4
+    assert np.abs(enumerate_plan(plan).output - problem.p).sum() <= 1e-12
+    assert_allclose(law_of_the_pick(problem.scheme, plan.rule), plan.proposal, rtol=0, atol=1e-13)
+
+
+def test_tails_are_fitted_and_not_left_to_orders() -> None:
+    for name in ("subnormal", "last-to-arrive"):
+        assert isinstance(solve(TAILS[name], "release").plan.rule, ReleaseRule)
+
+
+def test_a_fit_that_comes_to_nothing_leaves_plain_priority(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = lambda arrivals, owed, worth, released, gained: np.full(owed.size, np.nan)  # noqa: E731
+    monkeypatch.setattr("otspec.solvers.release.fit.law_after_release", lost)
+    scheme = WithoutReplacement(Q4, 2)
+    wanted = Wanted.of(Problem(P4, scheme).compact().problem)
+    layers, fitted = fit(scheme.compact(), wanted, np.arange(4), 4, 1e-4)
+    assert fitted > 0
+    assert (layers.released == 1.0).all()
+    assert_allclose(layers.law, wanted.by_order)

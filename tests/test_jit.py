@@ -1,0 +1,138 @@
+"""Machine code on disk: it survives, follows every source that it was made from, and leaves numba's settings alone."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numba
+import pytest
+
+from otspec import jit
+from tests.test_layers import imports, modules
+
+PACKAGE = Path(jit.__file__).parent
+CALLED = "from otspec.jit import jit\n\n\n@jit\ndef called(x):\n    return x + 1\n"
+CALLER = "from otspec.jit import jit\nfrom otspec.called import called\n\n\n@jit\ndef caller(x):\n    return 10 * called(x)\n"
+SHOWN = "from otspec.caller import caller; print(caller(1), sum(caller.stats.cache_hits.values()))"
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A package named otspec, with the real `jit`, and one compiled function that calls another in a file of its own."""
+    folder = tmp_path / "otspec"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    shutil.copy(PACKAGE / "jit.py", folder)
+    (folder / "called.py").write_text(CALLED)
+    (folder / "caller.py").write_text(CALLER)
+    return folder
+
+
+def run(package: Path, code: str, **environment: str) -> str:
+    """What Python prints beside that package, with a cache directory of its own."""
+    settings = {**os.environ, "XDG_CACHE_HOME": str(package.parent / "cache"), "NUMBA_CACHE_DIR": "", **environment}
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=package.parent, env=settings, capture_output=True, text=True, check=True
+    )
+    return ran.stdout.strip()
+
+
+def test_an_edit_of_a_called_file_is_seen(package: Path) -> None:
+    assert run(package, SHOWN) == "20 0"
+    assert run(package, SHOWN) == "20 1"  # read from disk
+    (package / "called.py").write_text(CALLED.replace("x + 1", "x + 5"))
+    assert run(package, SHOWN) == "60 0"
+    (package / "called.py").write_text(CALLED)
+    assert run(package, SHOWN) == "20 1"  # the former state is still there
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the variable that names the cache directory is Linux's")
+def test_the_folder_lies_in_the_users_cache_directory_and_numba_is_as_before(package: Path) -> None:
+    shown = f"{SHOWN}; import numba; from otspec.jit import cache_folder; print(repr(numba.config.CACHE_DIR), cache_folder())"
+    cache_dir, folder = run(package, shown).splitlines()[1].split()
+    assert cache_dir == "''"
+    assert Path(folder).parent == package.parent / "cache" / "otspec" / "machine-code"
+    mine = package.parent / "mine"
+    cache_dir, folder = run(package, shown, NUMBA_CACHE_DIR=str(mine)).splitlines()[1].split()
+    assert cache_dir == repr(str(mine))
+    assert Path(folder).parent == mine / "otspec"
+
+
+def test_where_nothing_can_be_written_numba_chooses(package: Path) -> None:
+    (package.parent / "cache").write_text("a file, where a folder would have to be")
+    shown = f"{SHOWN}; from otspec.jit import cache_folder; print(cache_folder())"
+    assert run(package, shown) == "20 0\nNone"
+    assert list((package / "__pycache__").glob("*.nbi"))
+
+
+def test_old_folders_are_deleted(package: Path) -> None:
+    folders = package.parent / "cache" / "otspec" / "machine-code"
+    for age in range(jit.KEPT + 5):
+        (folders / f"old-{age}").mkdir(parents=True)
+        os.utime(folders / f"old-{age}", (1e9 - age, 1e9 - age))
+    run(package, SHOWN)
+    left = {folder.name for folder in folders.iterdir()}
+    assert len(left) == jit.KEPT
+    assert {name for name in left if name.startswith("old-")} == {f"old-{age}" for age in range(jit.KEPT - 1)}
+
+
+def test_compiled_code_takes_nothing_from_a_source_that_is_left_out() -> None:
+    """An edit there would not be seen; such a source belongs among `CONSTANTS`."""
+    hashed = {name for name, path in modules().items() if jit.MARK in path.read_bytes()}
+    assert len(hashed) > 20
+    assert hashed >= {found.importer for found in imports() if found.imported == "otspec.jit"}
+    for constants in jit.CONSTANTS:
+        assert (PACKAGE / constants).is_file()
+        hashed.add("otspec." + constants.removesuffix(".py").replace("/", "."))
+    wrong = []
+    for name in hashed:
+        tree = ast.parse(modules()[name].read_text())
+        foreign = {
+            alias.asname or alias.name: node.module
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and node.module in modules() and node.module not in hashed
+            for alias in node.names
+        }
+        for function in ast.walk(tree):
+            if isinstance(function, ast.FunctionDef) and function.decorator_list:
+                decorators = {one.id for one in function.decorator_list if isinstance(one, ast.Name)}
+                if decorators & {"jit", "jit_of_sums", "parallel_jit"}:
+                    used = {one.id for line in function.body for one in ast.walk(line) if isinstance(one, ast.Name)}
+                    wrong += [
+                        f"{name}.{function.name} uses {one} of {foreign[one]}"
+                        for one in used & foreign.keys()
+                        if not one.endswith("Array")
+                    ]
+    assert not wrong, wrong
+
+
+class _Terminal:
+    def __init__(self, real: bool) -> None:
+        self.real = real
+        self.text = ""
+
+    def isatty(self) -> bool:
+        return self.real
+
+    def write(self, text: str) -> None:
+        self.text += text
+
+
+@pytest.mark.parametrize("real", [True, False])
+def test_a_compilation_is_announced_once_and_at_a_terminal_only(real: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = _Terminal(real)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(jit._listener, "said", False)
+    for module in ("others", "otspec.mine", "otspec.mine"):
+
+        def function(x: int) -> int:
+            return x + 1
+
+        function.__module__ = module
+        assert numba.njit(function)(1) == 2
+        assert terminal.text == (jit.SENTENCE if real and module != "others" else "")
