@@ -40,4 +40,4 @@ otspec/solvers otspec/proofs_check:
 	ln -s ../$(notdir $@) $@
 
 clean:
-	rm -rf $(VENV) $(REPORT) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -53,6 +54,8 @@ def get(spelling: str) -> Solver:
         solver: Solver = solver_class(**dict(_setting(solver_class, assignment) for assignment in assignments))
     except ValueError as error:
         raise UnknownSolver(f"{spelling}: {error}") from error
+    if not 0 <= solver.tol < math.inf:
+        raise UnknownSolver(f"{spelling}: tol is {solver.tol}; it is the largest gap that passes, finite and >= 0")
     return solver
 
 

@@ -32,9 +32,9 @@ RESOLUTION = {"global_resolution": "G.R. 1e-3", "global_resolution:tau=1e-4": "G
 
 def read(results: Path) -> tuple[str, list[Record]]:
     """The name of the data that `otspec bench` measured into a folder, and a record per solver, k, n and position."""
-    data = json.loads((results / "run.json").read_text())["data"]
+    (data,) = json.loads((results / "run.json").read_text())["data"]
     lines = (results / "results.jsonl").read_text().splitlines()
-    return data["profile"]["name"] if "profile" in data else data["file"], [json.loads(line) for line in lines]
+    return data, [json.loads(line) for line in lines]
 
 
 class Choice(NamedTuple):

@@ -9,13 +9,56 @@ from dataclasses import dataclass
 import numpy as np
 
 from otspec.catalogue import available, get
-from otspec.errors import MissingExtra
+from otspec.data import Position
+from otspec.errors import MissingExtra, ProblemError
 from otspec.extras import WAYS_OUT, missing
+from otspec.laws import FloatArray
 from otspec.problem import Problem
 from otspec.schemes import IID
+from otspec.schemes.catalogue import named_schemes
 
-PROBE = Problem(np.array([0.5, 0.3, 0.2]), IID(np.array([0.2, 0.3, 0.5]), 2))
-"""What a solver must take to be part of the benchmark, whose drafts are i.i.d."""
+
+@dataclass(frozen=True)
+class Sampling:
+    """How drafts come from the logits of a position."""
+
+    scheme: str = "iid"
+    """The draft law, by its name in `otspec.schemes.catalogue`."""
+    temperature: float = 1.0
+    """Of both models."""
+    top_p: float | None = None
+    """Keep the likeliest draft tokens of this mass."""
+
+    def problem(self, position: Position, k: int, n: int) -> Problem:
+        """The problem of a position, for n drafts among the k likeliest tokens; k = 0 keeps them all.
+
+        Raises
+        ------
+        ProblemError
+            If the logits or the settings make none.
+        """
+        iid = position.problem(n, temperature=self.temperature, top_k=k or None, top_p=self.top_p)
+        assert isinstance(iid.scheme, IID)
+        return self._with(iid.p, iid.scheme.q, n)
+
+    def probe(self, n: int) -> Problem:
+        """A problem of a few tokens: what a solver must take to be measured, and what it compiles itself on.
+
+        Raises
+        ------
+        ProblemError
+            If there is no such draft law, or it has no n drafts of one draft model.
+        """
+        if self.scheme not in named_schemes():
+            raise ProblemError(f"no draft law {self.scheme!r}; known: {', '.join(named_schemes())}")
+        if self.scheme == "independent":
+            raise ProblemError("independent drafts come from n draft models, and a file of positions has one")
+        weights = np.arange(1.0, n + 2)
+        law = weights / weights.sum()
+        return self._with(law[::-1], law, n)
+
+    def _with(self, p: FloatArray, q: FloatArray, n: int) -> Problem:
+        return Problem(p, named_schemes()[self.scheme](q, n))
 
 
 @dataclass(frozen=True)
@@ -28,6 +71,8 @@ class Cell:
     """Drafts per position."""
     solver: str
     """Spelling of the solver, as `otspec.solve` takes it."""
+    data: str = ""
+    """Name of the source of positions."""
 
     @property
     def setting(self) -> str:
@@ -40,7 +85,7 @@ class Cell:
         return self.k or float("inf"), self.n
 
 
-def grid(ks: Sequence[int], ns: Sequence[int], solvers: Sequence[str]) -> list[Cell]:
+def grid(ks: Sequence[int], ns: Sequence[int], solvers: Sequence[str], data: Sequence[str] = ("",)) -> list[Cell]:
     """All cells, small settings first.
 
     Raises
@@ -53,12 +98,20 @@ def grid(ks: Sequence[int], ns: Sequence[int], solvers: Sequence[str]) -> list[C
     for spelling in solvers:
         for package in missing(get(spelling).packages):
             raise MissingExtra(f"{spelling} needs {package}: {WAYS_OUT[package]}")
-    return sorted(itertools.starmap(Cell, itertools.product(ks, ns, solvers)), key=lambda cell: cell.size)
+    cells = itertools.starmap(Cell, itertools.product(ks, ns, dict.fromkeys(solvers), data))
+    return sorted(cells, key=lambda cell: cell.size)
 
 
-def every_solver() -> tuple[list[str], list[str]]:
-    """Every solver of i.i.d. drafts with its variants: those whose packages are installed, and those left out."""
+def every_solver(probes: Sequence[Problem] | None = None) -> tuple[list[str], list[str]]:
+    """Every solver of such problems with its variants: those whose packages are installed, and those left out.
+
+    Parameters
+    ----------
+    probes : sequence of Problem, optional
+        A solver has to take one of them; i.i.d. drafts by default.
+    """
+    wanted = [Sampling().probe(2)] if probes is None else probes
     spellings = [spelling for info in available() for spelling in (info.name, *info.variants)]
-    spellings = [spelling for spelling in spellings if get(spelling).supports(PROBE) is None]
+    spellings = [spelling for spelling in spellings if any(get(spelling).supports(one) is None for one in wanted)]
     left_out = [spelling for spelling in spellings if missing(get(spelling).packages)]
     return [spelling for spelling in spellings if spelling not in left_out], left_out

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from otspec.bench.cells import every_solver
+from otspec.bench.code import package_digest
 from otspec.bench.records import Record, RecordFolder
 from otspec.catalogue import available
 from otspec.decode.methods.catalogue import CHAIN, METHODS, Decode, decoder, lossless, method_of, rule, warm_up
@@ -117,6 +118,7 @@ class DecodingBenchmark:
             "threads": torch.get_num_threads(),
             "python": platform.python_version(),
             "versions": versions("numpy", "scipy", "numba", "torch", "transformers"),
+            "code": package_digest(),
         }
 
 

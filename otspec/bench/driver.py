@@ -10,13 +10,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
-from otspec.bench.cells import Cell
-from otspec.bench.records import Record, RunFolder
-from otspec.bench.worker import serve
+from otspec.bench.cells import Cell, Sampling
+from otspec.bench.code import package_digest, solver_digest
+from otspec.bench.records import Record, RunFolder, cell_of
+from otspec.bench.worker import Questions, serve
 from otspec.data import Source, check_positions
 from otspec.reporting.machine import processor, versions
 
@@ -29,7 +30,8 @@ class Benchmark:
     """What to measure."""
 
     cells: list[Cell]
-    source: Source
+    sources: Mapping[str, Source]
+    """Where positions come from, by the name that cells have for it."""
     positions: int
     """Positions per cell, from the first on."""
     seed: int = 0
@@ -38,26 +40,34 @@ class Benchmark:
     """Solving time granted to each cell, in seconds.  A position still running then counts as a lower bound."""
     jobs: int = 1
     """Worker processes."""
+    sampling: Sampling = field(default_factory=Sampling)
 
     def __post_init__(self) -> None:
-        check_positions(self.source, self.positions)
+        for source in self.sources.values():
+            check_positions(source, self.positions)
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """What makes records comparable with each other."""
+        """What makes records comparable with each other.  A budget does not: a larger one adds to what there is."""
         return {
-            "data": self.source.identity,
+            "data": {name: source.identity for name, source in self.sources.items()},
+            **asdict(self.sampling),
             "seed": self.seed,
-            "budget_s": self.budget_s,
             "jobs": self.jobs,
             "processor": processor(),
             "python": platform.python_version(),
             "versions": versions("numpy", "scipy", "numba", "highspy", "igraph", "networkx", "cvxpy"),
+            "code": package_digest(),
         }
+
+    def forget_stale(self, folder: RunFolder) -> int:
+        """Drop the records of cells whose solver, not one of this package, was edited since; return how many."""
+        code = {cell: solver_digest(cell.solver) for cell in self.cells}
+        return folder.forget(lambda record: record["code"] != code.get(cell_of(record), record["code"]))
 
 
 def run(benchmark: Benchmark, folder: RunFolder, progress: Callable[[int], None] = lambda steps: None) -> None:
-    """Measure every cell that the folder does not hold yet.
+    """Measure every cell that the folder does not hold yet, and go on with those that a smaller budget ended.
 
     Parameters
     ----------
@@ -75,7 +85,7 @@ def run(benchmark: Benchmark, folder: RunFolder, progress: Callable[[int], None]
 
     def work() -> None:
         try:
-            with _Worker(benchmark.source, benchmark.seed) as worker:
+            with _Worker(Questions(benchmark.sources, benchmark.sampling, benchmark.seed)) as worker:
                 while not stop.is_set():
                     _measure_cell(benchmark, folder, worker, cells.get_nowait(), stop, progress)
         except queue.Empty:
@@ -107,15 +117,20 @@ def _measure_cell(
     stop: threading.Event,
     progress: Callable[[int], None],
 ) -> None:
-    done = folder.done(cell)
-    todo = [index for index in range(benchmark.positions) if index not in done]
+    # What ran out of a smaller budget is tried again, and only then replaced.
+    done = [one for one in folder.of(cell) if one["status"] != "BUDGET" or one["budget_s"] >= benchmark.budget_s]
+    places = {record["position"] for record in done}
+    todo = [index for index in range(benchmark.positions) if index not in places]
     progress(benchmark.positions - len(todo))
-    left_s = benchmark.budget_s - folder.spent_s(cell)
+    left_s = benchmark.budget_s - sum(record["wall_s"] for record in done)
+    code = solver_digest(cell.solver)
     while todo and left_s > 0 and not stop.is_set():
         record = worker.measure(cell, todo[0], left_s, stop)
         if record is None:
             break
-        folder.append(record)
+        if record["status"] == "BUDGET":
+            record["message"] += f", the {benchmark.budget_s:g} s of its cell being spent"
+        folder.append(record | {"budget_s": benchmark.budget_s, "code": code})
         left_s -= record["wall_s"]
         todo.pop(0)
         progress(1)
@@ -127,9 +142,8 @@ class _Worker:
 
     _starting = threading.Lock()  # processes are started one at a time: spawning is not made for threads
 
-    def __init__(self, source: Source, seed: int) -> None:
-        self._source = source
-        self._seed = seed
+    def __init__(self, questions: Questions) -> None:
+        self._questions = questions
         self._process: Any = None
         self._connection: Connection
 
@@ -162,7 +176,7 @@ class _Worker:
         exit_code = self._kill(grace_s=5.0 if kind == "died" else 0.0)
         if stop.is_set():
             return None
-        failed = {"solved": False, "status": "BUDGET", "message": f"stopped when the cell had used its {left_s:.3g} s"}
+        failed = {"solved": False, "status": "BUDGET", "message": f"stopped after {elapsed:.3g} s"}
         if kind == "died":
             failed |= {"status": "DIED", "message": f"the measuring process ended with exit code {exit_code}"}
         return asdict(cell) | {"position": index, "wall_s": elapsed} | failed
@@ -170,7 +184,7 @@ class _Worker:
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=serve, args=(theirs, self._source, self._seed), daemon=True)
+        self._process = context.Process(target=serve, args=(theirs, self._questions), daemon=True)
         try:
             with self._starting:
                 self._process.start()

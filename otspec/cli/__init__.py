@@ -1,6 +1,7 @@
 """The `otspec` command."""
 
 import sys
+from typing import NoReturn
 
 import typer
 
@@ -44,9 +45,23 @@ def _options(
 
 
 def main() -> None:
-    """Run the command; what is wrong with the input is one line on stderr and exit status 2."""
+    """Run the command; what is wrong with the input, or with where it is to go, is one line on stderr and status 2."""
+    if "" not in sys.path:
+        # An installed command starts without the working directory, where users' own solvers are.  At the end, so that
+        # no file that happens to be there is taken for an installed module.
+        sys.path.append("")
     try:
         app()
     except (DataError, MissingExtra, ProblemError, UnknownSolver) as error:
-        typer.secho(f"error: {error}", fg="red", err=True)
-        sys.exit(2)
+        _end(str(error))
+    except OSError as error:
+        _end(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
+    except MemoryError as error:
+        _end(f"not enough memory{f': {error}' if str(error) else ''}; ask for less")
+    except OverflowError as error:
+        _end(f"a number is too large: {error}")
+
+
+def _end(message: str) -> NoReturn:
+    typer.secho(f"error: {message}", fg="red", err=True)
+    sys.exit(2)

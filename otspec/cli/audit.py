@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from otspec.cli import options
 from otspec.cli.loading import load
 from otspec.cli.names import FORMS, SCHEMES
 from otspec.errors import ProblemError
@@ -21,7 +22,7 @@ def audit(
     scheme: Annotated[
         str, typer.Option(help=f"Draft law: {', '.join(SCHEMES)}, or module:function of (q, n).")
     ] = "iid",
-    n: Annotated[int, typer.Option("--n", help="Drafts per position.")] = 3,
+    n: Annotated[int, options.count("--n", help="Drafts per position.")] = 3,
     drafter: Annotated[
         str | None, typer.Option(help="Where drafts really come from: as --scheme, or module:function of (q, n, rng).")
     ] = None,
@@ -35,8 +36,8 @@ def audit(
     confidence: Annotated[float, typer.Option(help="Of the intervals of the total variation.")] = 0.99,
     resolution: Annotated[float, typer.Option(help="Total variation that a sampled rule has to be known to.")] = 0.05,
     tol: Annotated[float, typer.Option(help="Total variation that an enumerated rule may be off.")] = 1e-9,
-    seed: Annotated[int, typer.Option(help="Same seed, same audit.")] = 0,
-    json: Annotated[Path | None, typer.Option("--json", help="Also write the result to this file.")] = None,
+    seed: Annotated[int, options.seed(help="Same seed, same audit.")] = 0,
+    json: Annotated[Path | None, options.out_file("--json", help="Also write the result to this file.")] = None,
 ) -> None:
     """Find out whether a verification rule is lossless: whether its output has the target's law.
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from otspec.cli import options
 from otspec.cli.bench_decode import bench_decode
-from otspec.cli.measuring import check_budget, conclude, resumed, tell
-from otspec.cli.names import PROFILES
+from otspec.cli.measuring import about, asked, check_budget, conclude, resumed, tell
+from otspec.cli.names import PROFILES, SCHEMES
 from otspec.extras import require
-from otspec.reporting.console import numbers
+from otspec.reporting.console import console, numbers
 from otspec.reporting.machine import processor
 
 if TYPE_CHECKING:
     from otspec.bench import Benchmark
     from otspec.bench.records import RunFolder
+    from otspec.data import Source
 
 app = typer.Typer(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 app.command("decode")(bench_decode)
@@ -29,16 +32,30 @@ def bench(
     n: Annotated[str, typer.Option("--n", help="Drafts per position, a list.")] = "2,3",
     solver: Annotated[str, typer.Option(help="A list as for `otspec solve`, or all.")] = "all",
     positions: Annotated[int, typer.Option(help="Positions per cell.", min=1)] = 50,
-    data: Annotated[str, typer.Option(help=f"{', '.join(PROFILES)}, or a file of positions.")] = "llama3",
+    data: Annotated[str, typer.Option(help=f"A list of {', '.join(PROFILES)}, or files of positions.")] = "llama3",
+    scheme: Annotated[
+        str, typer.Option(help=f"Draft law: {', '.join(name for name in SCHEMES if name != 'independent')}.")
+    ] = "iid",
+    temperature: Annotated[float, options.temperature(help="Of both models.")] = 1.0,
+    top_p: Annotated[float | None, options.mass(help="Keep the likeliest draft tokens of this mass.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for results; the same command again resumes it.")] = Path("report"),
-    jobs: Annotated[int, typer.Option(help="Worker processes, one core each.", min=1)] = 1,
-    budget: Annotated[float, typer.Option(help="Seconds of solving per cell; what exceeds is a lower bound.")] = 20.0,
-    seed: Annotated[int, typer.Option(help="Of synthetic positions and of the drafts.")] = 0,
+    jobs: Annotated[int, typer.Option(help="Worker processes, one core each.", min=1, max=1024)] = 1,
+    budget: Annotated[
+        float,
+        typer.Option(help="Seconds of solving per cell; what exceeds is a lower bound. More resumes what ran out."),
+    ] = 20.0,
+    seed: Annotated[int, options.seed(help="Of synthetic positions and of the drafts.")] = 0,
+    remeasure: Annotated[
+        str, typer.Option(help="Measure these solvers anew, a list or all, whatever the folder holds of their cells.")
+    ] = "",
 ) -> None:
     """Measure solvers at every (k, n): time, acceptance, certificate and deviation, beside the paper's figures.
 
-    Leaves results.jsonl and results.parquet (a record per position), report.md and report.png in the folder.  An
-    interrupted run goes on where it stopped.  `otspec bench decode` measures them in decoding.
+    Leaves results.jsonl and results.parquet (a record per position), report.md and its pictures in the folder.  An
+    interrupted run goes on where it stopped; a solver of yours that was edited is measured anew.  `otspec bench decode`
+    measures them in decoding.
+
+    Exit status 1: a solver solved nothing or crashed, or a position is no problem; stderr says which and why.
     """
     if context.invoked_subcommand is not None:
         _check_nothing_given(context)
@@ -47,20 +64,54 @@ def bench(
         require(module)  # before the work, not after it
     check_budget(budget, "cell")
     from otspec.bench import Benchmark, grid, run
-    from otspec.bench.cells import every_solver
-    from otspec.bench.records import RunFolder
-    from otspec.data import open_source
+    from otspec.bench.cells import Sampling, every_solver
+    from otspec.bench.records import RunFolder, cell_of
+    from otspec.bench.summary import went_wrong
 
     left_out: list[str] = []
+    sampling = Sampling(scheme, temperature, top_p)
+    ks, ns = numbers("--k", k, {"V": 0}), numbers("--n", n)
+    probes = [sampling.probe(count) for count in ns]
     spellings = [name.strip() for name in solver.split(",")]
     if spellings == ["all"]:
-        spellings, left_out = every_solver()
-    cells = grid(numbers("--k", k, {"V": 0}), numbers("--n", n), spellings)
-    benchmark = Benchmark(cells, open_source(data, seed), positions, seed, budget, jobs)
+        spellings, left_out = every_solver(probes)
+    sources = _open(data, seed)
+    cells = grid(ks, ns, spellings, list(sources))
+    again = _again(remeasure, spellings)
+    benchmark = Benchmark(cells, sources, positions, seed, budget, jobs, sampling)
     folder = RunFolder(out, benchmark.identity)
+    if stale := benchmark.forget_stale(folder):
+        console.print(f"{stale} records were measured with other code of their solvers: measured anew.", style="yellow")
+    measured = set(cells)
+    folder.forget(lambda record: record["solver"] in again and cell_of(record) in measured)
+    folder.begin(asked() | {"positions": positions, "cells": [[c.data, c.k, c.n, c.solver] for c in cells]})
     with resumed(folder, "measuring", len(cells) * positions, lambda: _report(benchmark, folder)) as progress:
         run(benchmark, folder, progress)
-    conclude(out, ("report.md", "report.png", "results.jsonl", "results.parquet"), left_out)
+    written = ("report.md", *_pictures(benchmark, folder), "results.jsonl", "results.parquet")
+    conclude(folder, written, left_out, went_wrong(cells, folder.records))
+
+
+def _open(data: str, seed: int) -> dict[str, Source]:
+    """Sources of positions by name; of two files of one name, by their paths."""
+    from otspec.data import open_source
+
+    spellings = list(dict.fromkeys(word.strip() for word in data.split(",")))
+    found = {spelling: open_source(spelling, seed) for spelling in spellings}
+    names = [source.name for source in found.values()]
+    return {spelling if names.count(one.name) > 1 else one.name: one for spelling, one in found.items()}
+
+
+def _again(remeasure: str, spellings: list[str]) -> list[str]:
+    wanted = [name for word in remeasure.split(",") if (name := word.strip())]
+    if wanted == ["all"]:
+        return spellings
+    for name in wanted:
+        if name not in spellings:
+            raise typer.BadParameter(
+                f"{name!r} is not among the solvers of this run, {', '.join(spellings)}; name it in --solver too",
+                param_hint="--remeasure",
+            )
+    return wanted
 
 
 def _check_nothing_given(context: typer.Context) -> None:
@@ -74,19 +125,49 @@ def _check_nothing_given(context: typer.Context) -> None:
 
 
 def _report(benchmark: Benchmark, folder: RunFolder) -> None:
-    """Tables and picture of all that the folder holds, this run's cells and earlier ones."""
-    from otspec.bench.plot import plot
+    """Tables and pictures of all that the folder holds, this run's cells and earlier ones."""
+    from otspec.bench.cells import Sampling
+    from otspec.bench.plot import plot, plot_lines
     from otspec.bench.report import failures_table, overview_table, published_table, results_table
-    from otspec.bench.summary import summarise
+    from otspec.bench.summary import optima, summaries_of
 
-    summaries = [summarise(cell, folder.of(cell)) for cell in folder.cells]
-    if not summaries:
+    everything = summaries_of(folder)
+    if not everything:
         return
-    data = benchmark.source.name
-    plot(summaries, data, folder.path / "report.png")
-    overview = overview_table(summaries, data)
-    details = (results_table(summaries, data), failures_table(summaries), published_table(summaries, data))
+    known = optima(folder.records)
+    sampling = benchmark.sampling
+    settings = [sampling.scheme, f"temperature {sampling.temperature:g}"]
+    settings += [] if sampling.top_p is None else [f"top-p {sampling.top_p:g}"]
+    as_published = sampling == Sampling()
+    written, shown = [], []
+    for data, suffix in _suffixes(benchmark).items():
+        summaries = [summary for summary in everything if summary.cell.data == data]
+        if not summaries:
+            continue
+        here = {key: best for key, best in known.items() if key[0] == data}
+        title = data if as_published else f"{data}, {', '.join(settings)}"
+        plot(summaries, here, data if as_published else title, folder.path / f"report{suffix}.png")
+        plot_lines(summaries, title, folder.path / f"lines{suffix}.png")
+        overview = overview_table(summaries, here, title)
+        published = published_table(summaries, data) if as_published else None
+        details = (results_table(summaries, title), failures_table(summaries), published)
+        written += [overview, *details]
+        shown += [*details, overview]  # the end of a long output is what a screen shows
     machine = f"{processor()}, {benchmark.jobs} worker(s)"
     title = "Multi-draft optimal transport: solvers at various (k, n)"
-    shown = (*details, overview)  # the end of a long output is what a screen shows
-    tell(folder.path, title, machine, (overview, *details), shown)
+    paragraphs = about(folder, benchmark.identity, machine)
+    paragraphs.append(f"Drafts: {', '.join(settings)}. Seed {benchmark.seed}; {benchmark.budget_s:g} s per cell.")
+    tell(folder, title, paragraphs, _pictures(benchmark, folder), written, shown)
+
+
+def _suffixes(benchmark: Benchmark) -> dict[str, str]:
+    """What the names of pictures end in, by data: nothing where there is one source."""
+    if len(benchmark.sources) == 1:
+        return dict.fromkeys(benchmark.sources, "")
+    return {data: f"_{at}_{re.sub(r'[^a-zA-Z0-9.-]+', '_', data)}" for at, data in enumerate(benchmark.sources, 1)}
+
+
+def _pictures(benchmark: Benchmark, folder: RunFolder) -> list[str]:
+    """Those that are there, by data: the settings side by side, then the lines against k and n."""
+    names = [f"{kind}{suffix}.png" for suffix in _suffixes(benchmark).values() for kind in ("report", "lines")]
+    return [name for name in names if (folder.path / name).is_file()]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from otspec.cli.measuring import check_budget, conclude, resumed, tell
+from otspec.cli import options
+from otspec.cli.measuring import about, asked, check_budget, conclude, resumed, tell
 from otspec.cli.prompts import FORMAT, read_prompts
 from otspec.cli.sampling import Device, Draft, Dtype, MaxNewTokens, Target, Temperature, TopK, TopP
 from otspec.errors import DataError
@@ -24,9 +25,9 @@ def bench_decode(
     target: Target = "shipped",
     draft: Draft = "shipped",
     prompts: Annotated[Path | None, typer.Option(help=FORMAT, show_default="held-out text of the shipped pair")] = None,
-    first: Annotated[int, typer.Option(help="Only so many prompts, from the first on.", min=1)] = 16,
+    first: Annotated[int, options.count(help="Only so many prompts, from the first on.")] = 16,
     paths: Annotated[str, typer.Option(help="K, drafted paths, a list.")] = "2,3,4",
-    depth: Annotated[int, typer.Option(help="L, tokens of a path.", min=1)] = 8,
+    depth: Annotated[int, options.count(help="L, tokens of a path.")] = 8,
     solver: Annotated[
         str,
         typer.Option(
@@ -40,7 +41,7 @@ def bench_decode(
     top_k: TopK = None,
     top_p: TopP = None,
     max_new_tokens: MaxNewTokens = 64,
-    seed: Annotated[int, typer.Option(help="Of the first prompt; the next has seed + 1.", min=0)] = 0,
+    seed: Annotated[int, options.seed(help="Of the first prompt; the next has seed + 1.")] = 0,
     budget: Annotated[float, typer.Option(help="Seconds of decoding per rule and K; then it gets no more.")] = 60.0,
     device: Device = None,
     dtype: Dtype = None,
@@ -81,10 +82,11 @@ def bench_decode(
         budget,
     )
     folder = RecordFolder(out, benchmark.identity)
+    folder.begin(asked())
     total = len(cells) * min(first, len(rows))
     with resumed(folder, "decoding", total, lambda: _report(benchmark, folder)) as progress:
         run(benchmark, folder, progress)
-    conclude(out, ("report.md", "report.png", "results.jsonl"), left_out)
+    conclude(folder, ("report.md", "report.png", "results.jsonl"), left_out)
 
 
 def _words(text: str) -> list[str]:
@@ -106,6 +108,7 @@ def _report(benchmark: DecodingBenchmark, folder: RecordFolder) -> None:
         failed_table(summaries),
         efficiency_table(summaries, f"Block efficiency: {title}"),
     )
-    about = benchmark.identity
-    machine = f"{processor()}, {about['device']}, {about['threads']} thread(s)"
-    tell(folder.path, "Multi-draft decoding: rules and methods to compare with", machine, tables, tables)
+    identity = benchmark.identity
+    machine = f"{processor()}, {identity['device']}, {identity['threads']} thread(s)"
+    title = "Multi-draft decoding: rules and methods to compare with"
+    tell(folder, title, about(folder, identity, machine), ["report.png"], tables, tables)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from otspec.cli import options
 from otspec.cli.names import DRAFT_LAWS, METHODS, listed
 from otspec.cli.prompts import FORMAT, gather
 from otspec.cli.sampling import Device, Draft, Dtype, MaxNewTokens, Target, Temperature, TopK, TopP
@@ -26,8 +27,8 @@ def decode(
     prompts: Annotated[Path | None, typer.Option(help=FORMAT)] = None,
     prompt: Annotated[list[str] | None, typer.Option(help="A prompt; may be repeated.")] = None,
     method: Annotated[str, typer.Option(help=f"{listed(METHODS)}.")] = "multi-draft",
-    paths: Annotated[int | None, typer.Option(help="K, independent drafted paths.", show_default="4")] = None,
-    depth: Annotated[int | None, typer.Option(help="L, tokens of a path.", show_default="8")] = None,
+    paths: Annotated[int | None, options.count(help="K, independent drafted paths.", show_default="4")] = None,
+    depth: Annotated[int | None, options.count(help="L, tokens of a path.", show_default="8")] = None,
     solver: Annotated[
         str | None,
         typer.Option(
@@ -46,12 +47,12 @@ def decode(
     top_p: TopP = None,
     max_new_tokens: MaxNewTokens = 64,
     stop: Annotated[list[str] | None, typer.Option(help="End the text after this string; may be repeated.")] = None,
-    batch: Annotated[int, typer.Option(help="Prompts decoded together.", min=1)] = 1,
-    seed: Annotated[int, typer.Option(help="Of the first batch; the next has seed + 1.", min=0)] = 0,
+    batch: Annotated[int, options.count(help="Prompts decoded together.")] = 1,
+    seed: Annotated[int, options.seed(help="Of the first batch; the next has seed + 1.")] = 0,
     device: Device = None,
     dtype: Dtype = None,
     json_file: Annotated[
-        Path | None, typer.Option("--json", help="Also write texts and numbers, a JSON line per batch.")
+        Path | None, options.out_file("--json", help="Also write texts and numbers, a JSON line per batch.")
     ] = None,
 ) -> None:
     """Go on with each prompt as the target would, and show what that took.

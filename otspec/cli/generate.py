@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from otspec.cli import options
 from otspec.cli.names import PROFILES
 from otspec.errors import DataError
 from otspec.reporting.console import console, progress_bar
@@ -14,9 +15,9 @@ from otspec.reporting.console import console, progress_bar
 
 def generate(
     profile: Annotated[str, typer.Argument(help=f"One of {', '.join(PROFILES)}.")],
-    out: Annotated[Path, typer.Option(help="The .npz file to write.")],
+    out: Annotated[Path, options.out_file(help="The .npz file to write.")],
     positions: Annotated[int, typer.Option(help="How many.", min=1)] = 8,
-    seed: Annotated[int, typer.Option(help="Of synthetic positions; same seed, same positions.")] = 0,
+    seed: Annotated[int, options.seed(help="Of synthetic positions; same seed, same positions.")] = 0,
 ) -> None:
     """Write positions of a profile (float32 logits of target and draft) in the format that `otspec solve` reads."""
     from otspec.data import NAMES, check_positions, open_source, write_npz

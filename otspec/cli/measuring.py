@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -17,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def check_budget(budget: float, whose: str) -> None:
-    """Insist on some time.
+    """Insist on some time, and an end of it.
 
     Raises
     ------
     typer.BadParameter
         If there is none.
     """
-    if not budget > 0:
+    if not 0 < budget < math.inf:
         raise typer.BadParameter(f"{budget} s; grant each {whose} some time", param_hint="--budget")
 
 
@@ -49,18 +52,63 @@ def resumed(folder: RecordFolder, what: str, total: int, report: Callable[[], No
         report()
 
 
+def asked() -> dict[str, Any]:
+    """The command line and the date, for run.json and the report."""
+    return {"command": shlex.join(["otspec", *sys.argv[1:]]), "date": datetime.now(UTC).isoformat(timespec="seconds")}
+
+
+SHOWN_RUNS = 10
+"""Commands of a much resumed folder that its report shows, the last ones."""
+
+
+def about(folder: RecordFolder, identity: Mapping[str, Any], machine: str) -> list[str]:
+    """How the measurements of a folder came about: machine, versions, and the commands with their dates."""
+    packages = {"Python": identity["python"], **identity["versions"]}
+    versions = ", ".join(f"{name} {version}" for name, version in packages.items())
+    runs = [f"- {run['date']}: `{run['command']}`" for run in folder.runs[-SHOWN_RUNS:]]
+    left_out = len(folder.runs) - len(runs)
+    before = f" (and {left_out} before, in run.json)" if left_out else ""
+    return [
+        f"Measured on: {machine}. {versions}; sources {identity['code']}.",
+        f"Measured by{before}:\n\n" + "\n".join(runs),
+    ]
+
+
 def tell(
-    out: Path, title: str, machine: str, tables: Sequence[TextTable | None], shown: Sequence[TextTable | None]
+    folder: RecordFolder,
+    title: str,
+    paragraphs: Sequence[str],
+    pictures: Sequence[str],
+    tables: Sequence[TextTable | None],
+    shown: Sequence[TextTable | None],
 ) -> None:
-    """Write tables to report.md, with the picture that is there already, and put some on the screen."""
-    (out / "report.md").write_text(markdown_report(tables, ["report.png"], machine, title))
+    """Write tables to report.md, with pictures that are there already, and put some on the screen."""
+    text = markdown_report(tables, pictures, paragraphs, title)
+    (folder.path / "report.md").write_text(text, encoding="utf-8")
     for table in shown:
         if table is not None:
             console.print(table.on_screen(console.width))
 
 
-def conclude(out: Path, files: Sequence[str], left_out: Sequence[str]) -> None:
-    """Say what could not be measured, and what was written."""
+def conclude(folder: RecordFolder, files: Sequence[str], left_out: Sequence[str], wrong: Sequence[str] = ()) -> None:
+    """Say what could not be measured, what was there already, and what was written.
+
+    Raises
+    ------
+    typer.Exit
+        With status 1, if something went wrong; each thing is a line on stderr.
+    """
     if left_out:
         console.print(f"Not installed, so left out: {', '.join(left_out)}. See `otspec solvers`.")
-    console.print(f"Wrote {out}/{', '.join(files)}")
+    if not folder.added:
+        console.print(f"Nothing was left to measure: {folder.path} held it all, {len(folder.records)} records.")
+    console.print(f"Wrote {folder.path}/{', '.join(files)}", soft_wrap=True)
+    if wrong:
+        more = [f"and {len(wrong) - SHOWN_WRONG} more, in results.jsonl"] if len(wrong) > SHOWN_WRONG else []
+        for line in [*wrong[:SHOWN_WRONG], *more]:
+            typer.secho(f"error: {line}", fg="red", err=True)
+        raise typer.Exit(1)
+
+
+SHOWN_WRONG = 10
+"""Lines about what went wrong that a screen gets."""

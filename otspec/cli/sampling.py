@@ -6,14 +6,16 @@ from typing import Annotated
 
 import typer
 
+from otspec.cli import options
+
 _MODEL = "shipped, a folder written by save_pretrained, or a name on the hub."
 
 Target = Annotated[str, typer.Option(help=f"The model whose text it is: {_MODEL}")]
 Draft = Annotated[str, typer.Option(help="The model that drafts, named likewise.")]
-Temperature = Annotated[float, typer.Option(help="Of both models; 0 is greedy.")]
-TopK = Annotated[int | None, typer.Option(help="Keep the k likeliest tokens of both models.")]
-TopP = Annotated[float | None, typer.Option(help="Keep the likeliest tokens of this mass.")]
-MaxNewTokens = Annotated[int, typer.Option(help="Of every text.", min=1)]
+Temperature = Annotated[float, options.temperature(help="Of both models; 0 is greedy.")]
+TopK = Annotated[int | None, options.count(help="Keep the k likeliest tokens of both models.")]
+TopP = Annotated[float | None, options.mass(help="Keep the likeliest tokens of this mass.")]
+MaxNewTokens = Annotated[int, options.count(help="Of every text.")]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, ...; a GPU if there is one.")]
 Dtype = Annotated[
     str | None,

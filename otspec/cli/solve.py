@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table as RichTable
 
+from otspec.cli import options
 from otspec.cli.names import PROFILES
 from otspec.reporting.console import console, progress_bar
 
@@ -21,17 +22,19 @@ Value = float | int | str | None
 
 def solve(
     file: Annotated[str, typer.Argument(help=f"A .npz or .safetensors file of positions, or {', '.join(PROFILES)}.")],
-    n: Annotated[int, typer.Option("--n", help="Drafts per position.")] = 2,
-    top_k: Annotated[int | None, typer.Option(help="Keep the k likeliest draft tokens.")] = None,
-    top_p: Annotated[float | None, typer.Option(help="Keep the likeliest draft tokens of this mass.")] = None,
-    temperature: Annotated[float, typer.Option(help="Of both models.")] = 1.0,
-    draft_temperature: Annotated[float | None, typer.Option(help="Of the draft model, where it differs.")] = None,
+    n: Annotated[int, options.count("--n", help="Drafts per position.")] = 2,
+    top_k: Annotated[int | None, options.count(help="Keep the k likeliest draft tokens.")] = None,
+    top_p: Annotated[float | None, options.mass(help="Keep the likeliest draft tokens of this mass.")] = None,
+    temperature: Annotated[float, options.temperature(help="Of both models.")] = 1.0,
+    draft_temperature: Annotated[
+        float | None, options.temperature(help="Of the draft model, where it differs.")
+    ] = None,
     solver: Annotated[
         str, typer.Option(help="As listed by `otspec solvers`; settings as name:key=value; a list is tried in turn.")
     ] = "interval",
     positions: Annotated[int | None, typer.Option(help="Only the first so many; a profile gives 10.")] = None,
-    seed: Annotated[int, typer.Option(help="Of a synthetic profile's positions.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="Also write a JSON line per position to this file.")] = None,
+    seed: Annotated[int, options.seed(help="Of a synthetic profile's positions.")] = 0,
+    out: Annotated[Path | None, options.out_file(help="Also write a JSON line per position to this file.")] = None,
 ) -> None:
     """Solve each position of FILE and show acceptance, certificate and time.
 

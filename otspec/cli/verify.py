@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from otspec.cli import options
 from otspec.errors import DataError
 from otspec.reporting.console import console, progress_bar
 
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 def verify(
     claim: Annotated[list[str] | None, typer.Option(help="Only this claim, or those that match, as 'rdk-*'.")] = None,
     trials: Annotated[int, typer.Option(help="Instances of a cheap claim; costly claims get fewer.", min=1)] = 1000,
-    seed: Annotated[int, typer.Option(help="Same seed, same instances.", min=0)] = 0,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write all that was found, to replay.")] = None,
-    markdown_file: Annotated[Path | None, typer.Option("--markdown", help="Write a report to read.")] = None,
+    seed: Annotated[int, options.seed(help="Same seed, same instances.")] = 0,
+    json_file: Annotated[Path | None, options.out_file("--json", help="Write all that was found, to replay.")] = None,
+    markdown_file: Annotated[Path | None, options.out_file("--markdown", help="Write a report to read.")] = None,
     replay: Annotated[Path | None, typer.Option(help="Only evaluate anew the worst instances of such a file.")] = None,
 ) -> None:
     """Check the papers' claims by numbers: what holds, what needs an unsaid assumption, what fails and where.
@@ -64,6 +65,6 @@ def _chosen(claims: Mapping[str, Claim], patterns: list[str]) -> list[Claim]:
 
 def _read(path: Path) -> dict[str, object]:
     try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError, RecursionError) as error:  # bytes that are no text are a ValueError too
-        raise DataError(f"{path} cannot be read as JSON: {error}") from error
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:  # bytes that are not text are a ValueError too
+        raise DataError(f"{path} cannot be read as JSON of `otspec claims --json`: {error}") from error

@@ -18,6 +18,12 @@ if not console.is_terminal and "COLUMNS" not in os.environ:
     console = Console(markup=False, width=160)  # a file or a pipe has no width; tables are then drawn whole
 
 
+MOST = 1_000_000
+"""Drafts, paths or tokens that a user can ask for: beyond any vocabulary, and arrays of them still fit."""
+LONGEST = len(str(MOST)) + 1
+"""Digits that tell whether a number is larger; Python refuses to read thousands of them."""
+
+
 def progress_bar() -> Progress:
     """A bar that leaves the screen when it is done; nothing where stderr is no terminal."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -50,11 +56,13 @@ def numbers(option: str, text: str, words: dict[str, int] | None = None, repeate
         word = item.strip()
         if word in known:
             values.append(known[word])
-        elif word.isdecimal() and int(word) > 0:
-            values.append(int(word))
-        else:
+        elif not word.isdecimal() or int(word[:LONGEST]) == 0:
             more = "".join(f" or {name}" for name in known)
             raise typer.BadParameter(
                 f"{word!r} is not a positive number{more}; write a list such as 10,100", param_hint=option
             )
+        elif int(word[:LONGEST]) > MOST:
+            raise typer.BadParameter(f"{word} is more than {MOST:,}, the most there can be", param_hint=option)
+        else:
+            values.append(int(word))
     return values if repeated else list(dict.fromkeys(values))

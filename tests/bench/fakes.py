@@ -35,6 +35,18 @@ class SmallSource:
         return Position(rng.normal(size=8), rng.normal(size=8))
 
 
+class HoledSource(SmallSource):
+    """One of its positions is none."""
+
+    name = "holed"
+
+    def position(self, index: int) -> Position:
+        position = super().position(index)
+        if index == 1:
+            position.draft_logits[5] = np.nan
+        return position
+
+
 class Unreadable(SmallSource):
     """A source that no other process can have."""
 
@@ -54,6 +66,8 @@ class Moody:
     hangs_on: int = -1
     gives_up_on: int = -1
     dies_on: int = -1
+    raises_on: int = -1
+    sleeps_on: int = -1
 
     name: ClassVar[str]
     exact: ClassVar[bool] = False
@@ -73,6 +87,10 @@ class Moody:
             raise Stopped(Status.LIMIT, "not in the mood")
         if mood == self.dies_on:
             os._exit(9)
+        if mood == self.raises_on:
+            raise ZeroDivisionError("in a mood")
+        if mood == self.sleeps_on:
+            time.sleep(0.5)
         if mood == self.hangs_on:
             time.sleep(600)
         return MaxFlow()(problem)

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from otspec import DataError
+from otspec import IID, DataError, Problem, optimum
 from otspec.bench import Benchmark, Cell, run
+from otspec.bench.cells import Sampling
 from otspec.bench.records import COLUMNS, RunFolder
-from otspec.bench.summary import Summary, summarise
-from tests.bench.fakes import SmallSource, Unreadable, moods
+from otspec.bench.summary import Summary, summarise, went_wrong
+from otspec.bench.worker import Questions, warm_up
+from otspec.bench.worker import measure as measure_one
+from otspec.catalogue import get
+from otspec.schemes.catalogue import named_schemes
+from tests.bench.fakes import HoledSource, SmallSource, Unreadable, moods
+from tests.each import each
 
 pq = pytest.importorskip("pyarrow.parquet")
 IDENTITY = {"data": "test"}
+SMALL = {"": SmallSource()}
 
 
 def measure(path: Path, cells: list[Cell], positions: int = 3, budget_s: float = 60.0, jobs: int = 1) -> RunFolder:
     folder = RunFolder(path, IDENTITY)
     try:
-        run(Benchmark(cells, SmallSource(), positions, budget_s=budget_s, jobs=jobs), folder)
+        run(Benchmark(cells, SMALL, positions, budget_s=budget_s, jobs=jobs), folder)
     finally:
         folder.close()
     return folder
@@ -36,7 +44,7 @@ def test_measures_every_cell_and_position_and_writes_them_twice(tmp_path: Path) 
     cells = [Cell(4, n, solver) for n in (1, 2) for solver in ("max_flow", "slackness")] + [Cell(0, 2, "max_flow")]
     steps: list[int] = []
     folder = RunFolder(tmp_path, IDENTITY)
-    run(Benchmark(cells, SmallSource(), 3, jobs=2), folder, steps.append)
+    run(Benchmark(cells, SMALL, 3, jobs=2), folder, steps.append)
     folder.close()
     assert sum(steps) == 15
     for cell in cells:
@@ -100,10 +108,10 @@ def test_failures_are_counted_and_successes_told_apart(tmp_path: Path) -> None:
     assert summary.solved == 6 - len(failed)
     assert summary.reason == "LIMIT: not in the mood"
     times = [record["wall_s"] * 1e3 for record in folder.of(cell)]
-    assert summary.mean_ms == pytest.approx(np.mean(times))
     solved = [time for index, time in enumerate(times) if index not in failed]
-    assert summary.solved_mean_ms == pytest.approx(np.mean(solved))
-    assert summary.quartiles_ms == pytest.approx(np.percentile(times, (25, 50, 75)))
+    assert summary.mean_ms == pytest.approx(np.mean(solved))
+    assert summary.failed_mean_ms == pytest.approx(np.mean([times[index] for index in failed]))
+    assert summary.quartiles_ms == pytest.approx(np.percentile(solved, (25, 50, 75)))
 
 
 def test_an_interrupt_ends_the_workers_and_keeps_what_is_measured(
@@ -119,7 +127,7 @@ def test_an_interrupt_ends_the_workers_and_keeps_what_is_measured(
 
     monkeypatch.setattr("otspec.bench.driver.time.sleep", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        run(Benchmark([cell], SmallSource(), 5), folder)
+        run(Benchmark([cell], SMALL, 5), folder)
     folder.close()
     assert set(threading.enumerate()) <= before
     assert all(record["status"] == "OPTIMAL" for record in folder.records)
@@ -139,7 +147,7 @@ def test_a_position_that_kills_its_process_is_recorded_and_the_next_goes_on(tmp_
 def test_a_process_that_cannot_start_is_an_error(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     folder = RunFolder(tmp_path, IDENTITY)
     with pytest.raises(RuntimeError, match="a measuring process ended at its start, with exit code 1; see above"):
-        run(Benchmark([Cell(4, 2, "max_flow")], Unreadable(), 1), folder)
+        run(Benchmark([Cell(4, 2, "max_flow")], {"": Unreadable()}, 1), folder)
     folder.close()
     assert "cannot be read back" in capfd.readouterr().err
 
@@ -147,4 +155,65 @@ def test_a_process_that_cannot_start_is_an_error(tmp_path: Path, capfd: pytest.C
 @pytest.mark.parametrize("positions", [0, 13])
 def test_refuses_more_positions_than_there_are(positions: int) -> None:
     with pytest.raises(DataError, match="small has 1 to 12"):
-        Benchmark([], SmallSource(), positions)
+        Benchmark([], SMALL, positions)
+
+
+def test_more_budget_goes_on_where_a_cell_ran_out(tmp_path: Path) -> None:
+    mood = moods()
+    cell = Cell(4, 2, f"test_moody:sleeps_on={mood[2]}")  # for half a second
+    first = mood.index(mood[2])
+    folder = measure(tmp_path, [cell], positions=first + 2, budget_s=0.2)
+    assert [one["status"] for one in folder.of(cell)] == ["OPTIMAL"] * first + ["BUDGET"]
+    cut = folder.of(cell)[-1]
+    assert re.fullmatch(r"stopped after 0\.\d+ s, the 0\.2 s of its cell being spent", cut["message"])
+    again = measure(tmp_path, [cell], positions=first + 2, budget_s=60.0)
+    assert [one["status"] for one in again.of(cell)] == ["OPTIMAL"] * (first + 2)
+    assert again.records[:first] == folder.records[:first]
+    assert again.added == 2
+
+
+def test_a_solver_that_raises_is_recorded_with_the_place(tmp_path: Path) -> None:
+    mood = moods()
+    cell = Cell(4, 2, f"test_moody:raises_on={mood[0]}")
+    folder = measure(tmp_path, [cell], positions=3)
+    expected = ["RAISED" if mood[index] == mood[0] else "OPTIMAL" for index in range(3)]
+    assert [one["status"] for one in folder.of(cell)] == expected
+    message = folder.of(cell)[0]["message"]
+    assert re.fullmatch(r"ZeroDivisionError: in a mood \(.*fakes\.py, line \d+\)", message)
+    assert went_wrong([cell], folder.records)[0] == f"{cell.solver} at (4, 2), position 0: {message}"
+
+
+def test_a_position_that_is_no_problem_is_named_and_the_others_are_measured(tmp_path: Path) -> None:
+    cells = [Cell(4, 2, "max_flow"), Cell(4, 2, "slackness")]
+    folder = RunFolder(tmp_path, IDENTITY)
+    run(Benchmark(cells, {"": HoledSource()}, 3), folder)
+    folder.close()
+    assert [one["status"] for one in folder.of(cells[0])] == ["OPTIMAL", "INVALID", "OPTIMAL"]
+    expected = "holed, position 1: draft_logits[5] is nan; logits are finite, or -inf for a masked token"
+    assert went_wrong(cells, folder.records) == [expected]
+
+
+def test_a_solver_that_solves_nothing_is_an_error_and_one_out_of_time_is_not() -> None:
+    refusing, slow = Cell(4, 2, "lp"), Cell(4, 2, "kseq")
+    base = {"data": "", "k": 4, "n": 2, "position": 0, "solved": False}
+    records = [
+        base | {"solver": "lp", "status": "LIMIT", "message": "too large"},
+        base | {"solver": "kseq", "status": "BUDGET", "message": "stopped"},
+    ]
+    assert went_wrong([refusing, slow], records) == ["lp solved nothing; too large"]
+    assert went_wrong([slow], records) == []
+
+
+@each(scheme=["iid", "without_replacement", "greedy", "top_k", "systematic", "hub_pairs"])
+def test_every_draft_law_is_measured(scheme: str) -> None:
+    questions = Questions(SMALL, Sampling(scheme, temperature=0.7, top_p=0.95), 0)
+    cell = Cell(5, 2, "max_flow")
+    problem, drafts = questions.pose(cell, 0)
+    warm_up(get("max_flow"), questions.sampling.probe(2))
+    record = measure_one(cell, 0, problem, drafts, lambda wall_s: None)
+    assert record["solved"], record["message"]
+    iid = SmallSource().position(0).problem(2, top_k=5, top_p=0.95, temperature=0.7)
+    assert isinstance(iid.scheme, IID)
+    best = optimum(Problem(iid.p, named_schemes()[scheme](iid.scheme.q, 2)))
+    assert record["optimum"] == pytest.approx(best.acceptance, abs=1e-8)
+    assert record["acceptance"] == pytest.approx(best.acceptance, abs=1e-8)

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from otspec import DataError
-from otspec.bench.records import RunFolder
+from otspec.bench.records import RecordFolder, RunFolder
 
 pytest.importorskip("pyarrow")
 
@@ -18,14 +21,14 @@ def test_refuses_the_folder_of_another_run_and_says_what_differs(tmp_path: Path)
 
 def test_refuses_a_folder_with_something_else_in_it(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("keep me")
-    with pytest.raises(DataError, match="holds something that is no benchmark run"):
+    with pytest.raises(DataError, match="holds something that is not a benchmark run"):
         RunFolder(tmp_path, {})
     assert (tmp_path / "thesis.tex").read_text() == "keep me"
 
 
 def test_refuses_a_file_in_place_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("")
-    with pytest.raises(DataError, match="no benchmark run"):
+    with pytest.raises(DataError, match="not a benchmark run"):
         RunFolder(tmp_path / "out", {})
 
 
@@ -35,3 +38,70 @@ def test_refuses_a_damaged_folder(tmp_path: Path, name: str, content: str) -> No
     (tmp_path / name).write_text(content)
     with pytest.raises(DataError, match="damaged"):
         RunFolder(tmp_path, {})
+
+
+HOLD = """
+import sys
+import json
+import subprocess
+import sys
+from pathlib import Path
+from otspec.bench.records import RecordFolder
+
+folder = RecordFolder(Path(sys.argv[1]), {})
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_folder_belongs_to_one_process_and_is_free_again_when_that_is_killed(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path / "run")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        with pytest.raises(DataError, match=f"run is in use by process {process.pid} on .*; wait until it has ended"):
+            RecordFolder(tmp_path / "run", {})
+        process.kill()
+    RecordFolder(tmp_path / "run", {}).close()
+
+
+def test_a_folder_that_is_refused_is_left_to_others(tmp_path: Path) -> None:
+    RunFolder(tmp_path, {"seed": 0}).close()
+    with pytest.raises(DataError, match="another run"):
+        RunFolder(tmp_path, {"seed": 1})
+    RunFolder(tmp_path, {"seed": 0}).close()
+
+
+def test_what_is_measured_twice_counts_once_and_the_later_stands(tmp_path: Path) -> None:
+    folder = RecordFolder(tmp_path, {})
+    for position, wall_s in ((0, 1.0), (1, 2.0), (0, 3.0)):
+        folder.append({"solver": "lp", "position": position, "wall_s": wall_s})
+    assert [(one["position"], one["wall_s"]) for one in folder.records] == [(0, 3.0), (1, 2.0)]
+    folder.close()
+    log = tmp_path / "results.jsonl"
+    assert len(log.read_text().splitlines()) == 2
+    log.write_text(log.read_text() * 2)  # as two runs at once left it, before folders were locked
+    folder = RecordFolder(tmp_path, {})
+    assert len(folder.records) == 2
+    folder.close()
+    assert len(log.read_text().splitlines()) == 2
+
+
+def test_what_is_forgotten_is_gone_from_the_disk(tmp_path: Path) -> None:
+    folder = RecordFolder(tmp_path, {})
+    for solver in ("lp", "kseq"):
+        folder.append({"solver": solver, "position": 0})
+    assert folder.forget(lambda record: record["solver"] == "lp") == 1
+    folder.append({"solver": "lp", "position": 1})
+    folder.close()
+    assert [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()] == [
+        {"solver": "kseq", "position": 0},
+        {"solver": "lp", "position": 1},
+    ]
+
+
+def test_a_lock_that_an_interrupt_left_alone_is_no_run_of_others(tmp_path: Path) -> None:
+    (tmp_path / ".lock").write_text("")
+    RunFolder(tmp_path, {}).close()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from otspec import MissingExtra, UnknownSolver
 from otspec.bench import Cell, grid
 from otspec.bench.cells import every_solver
-from otspec.bench.plot import plot
+from otspec.bench.plot import plot, plot_lines
 from otspec.bench.records import Record
 from otspec.bench.report import failures_table, overview_table, published_table, results_table
 from otspec.bench.summary import Summary, summarise
@@ -18,11 +19,12 @@ from otspec.reporting.tables import markdown_report
 def record(position: int, status: str = "OPTIMAL", wall_s: float = 0.002, **figures: object) -> Record:
     plan = {"acceptance": 0.5, "gap": 1e-16, "deviation": 2e-16} if status == "OPTIMAL" else {}
     solved = {"solved": status == "OPTIMAL", "status": status}
-    return {"position": position, "message": "why", "wall_s": wall_s, "optimum": 0.5} | solved | plan | figures
+    base = {"data": "", "k": 10, "n": 2, "position": position, "message": "why", "wall_s": wall_s, "optimum": 0.5}
+    return base | solved | plan | figures
 
 
-def summary(cell: Cell, *records: Record) -> Summary:
-    return summarise(cell, records)
+def summary(cell: Cell, *records: Record, wanted: int = 0) -> Summary:
+    return summarise(cell, [record | asdict(cell) for record in records], wanted)
 
 
 SOLVED = summary(Cell(10, 2, "lp"), record(0, wall_s=0.001), record(1, wall_s=0.003))
@@ -32,19 +34,20 @@ REFUSED = summary(Cell(100, 2, "lp"), record(0, "LIMIT"))
 
 def test_the_table_shows_times_lower_bounds_and_refusals() -> None:
     rows = results_table([SOLVED, CUT, REFUSED], "llama3").rows
-    assert rows[0] == ("(10, 2)", "lp", "2", "2 [1.5, 2.5]", "2", "2/2", "0.5000", "0.5000", "1e-16", "2e-16")
-    assert rows[1][2:6] == (">= 10,001", "10,001 [5,002, 15,000]", "2", "1/2")
-    assert rows[2][2:7] == ("refused", "-", "-", "0/1", "-")
+    assert rows[0] == ("(10, 2)", "lp", "2", "2 [1.5, 2.5]", "-", "2/2", "0.5000", "0.5000", "1e-16", "2e-16")
+    assert rows[1][2:6] == (">= 10,001", "10,001 [5,002, 15,000]", "-", "1/2")
+    assert rows[2][2:7] == ("refused", "-", "2", "0/1", "-")
 
 
 def test_the_overview_has_a_row_per_solver_and_the_optimum() -> None:
     other = summary(Cell(10, 2, "max_flow"), record(0, wall_s=0.0001))
-    table = overview_table([SOLVED, other, CUT, REFUSED], "llama3")
+    known = {("", 10, 2, 0): 0.5, ("", 10, 2, 1): 0.7, ("", 10, 3, 0): 0.4}
+    table = overview_table([SOLVED, other, CUT, REFUSED], known, "llama3")
     assert table.header == ("solver", "(10, 2)", "(10, 3)", "(100, 2)")
     assert table.rows == [
         ("lp", "2", ">= 10,001 (50%)", "refused"),
         ("max_flow", "0.1", "-", "-"),
-        ("mean alpha*", "0.5000", "0.5000", "0.5000"),
+        ("mean alpha*", "0.6000", "0.4000", "-"),
     ]
     assert "| --- | ---: |" in table.markdown()
 
@@ -75,7 +78,7 @@ def test_the_papers_tables_are_complete() -> None:
 
 
 def test_markdown_holds_every_table_and_picture() -> None:
-    text = markdown_report([results_table([SOLVED], "mine|yours"), None], ["report.png"], "a machine", "Solvers")
+    text = markdown_report([results_table([SOLVED], "mine|yours"), None], ["report.png"], ["On a machine."], "Solvers")
     assert text.startswith("# Solvers\n")
     assert "![report.png](report.png)" in text
     assert "## Solvers on mine|yours" in text
@@ -92,7 +95,7 @@ def test_a_narrow_screen_goes_without_details() -> None:
         "mean",
         "solved",
         "acceptance",
-        "alpha*",
+        "alpha* there",
     ]
 
 
@@ -100,7 +103,7 @@ def test_a_narrow_screen_goes_without_details() -> None:
 def test_draws_a_picture_whatever_was_solved(tmp_path: Path, summaries: list[Summary]) -> None:
     pytest.importorskip("matplotlib")
     for profile in ("llama3", "mine.npz"):
-        plot(summaries, profile, tmp_path / "report.png")
+        plot(summaries, {("", 10, 2, 0): 0.5}, profile, tmp_path / "report.png")
         assert (tmp_path / "report.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -122,3 +125,40 @@ def test_all_means_what_is_installed_and_names_the_rest(monkeypatch: pytest.Monk
     ready, left_out = every_solver()
     assert {"max_flow", "max_flow:engine=igraph", "slackness"} <= set(ready)
     assert {"lp", "lp:form=full", "canonical", "max_flow:engine=networkx"} <= set(left_out)
+
+
+def test_acceptance_stands_beside_the_optimum_of_the_same_positions() -> None:
+    """A rule that gives up on hard positions must not look better than the optimum of all."""
+    known = {("", 10, 2, at): best for at, best in enumerate((0.9, 0.3, 0.8))}
+    records = [record(0, acceptance=0.9), record(1, "LIMIT", wall_s=0.5), record(2, acceptance=0.7)]
+    mine = [one | asdict(Cell(10, 2, "kseq")) for one in records]
+    found = summarise(Cell(10, 2, "kseq"), mine, 3, known)
+    assert found.acceptance == pytest.approx(0.8)
+    assert found.optimum == pytest.approx(0.85)
+    assert found.acceptance_error == pytest.approx(0.1)
+    assert found.kind == "suboptimal"
+    assert found.mean_ms == pytest.approx(2.0)
+    assert found.failed_mean_ms == pytest.approx(500.0)
+    assert results_table([found], "d").rows[0][1:7] == ("kseq (suboptimal)", "2", "2 [2, 2]", "500", "2/3", "0.8000")
+
+
+def test_a_lossy_rule_is_marked_everywhere() -> None:
+    off = summary(Cell(10, 2, "typical"), record(0) | {"status": "LOSSY", "solved": True, "acceptance": 0.6})
+    assert off.kind == "lossy"
+    assert results_table([off], "d").rows[0][1] == "typical (lossy)"
+    fine = summary(Cell(10, 3, "typical"), record(0))
+    assert overview_table([fine, off], {}, "d").rows[0][0] == "typical (lossy)"
+
+
+def test_an_interrupted_cell_says_how_many_were_wanted() -> None:
+    found = summary(Cell(10, 2, "lp"), *(record(at) for at in range(3)), wanted=50)
+    assert results_table([found], "d").rows[0][5] == "3/3 of 50"
+
+
+def test_draws_lines_where_there_are_two_values(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "lines.png"
+    assert not plot_lines([SOLVED], "llama3", path)
+    assert not path.exists()
+    assert plot_lines([SOLVED, CUT, REFUSED, summary(Cell(0, 2, "kseq"), record(0))], "llama3", path)
+    assert path.read_bytes().startswith(b"\x89PNG")

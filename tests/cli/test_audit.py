@@ -88,7 +88,7 @@ WRONG = [
     (("somebodys_rules:np",), "pass a callable, or the name of a solver"),
     (("somebodys_rules:naive", "--scheme", "topk"), "no draft law 'topk'; known: iid"),
     (("somebodys_rules:naive", "--form", "numpy"), "form is 'numpy'; known: rng"),
-    (("somebodys_rules:naive", "--n", "0"), "n is 0"),
+    (("somebodys_rules:naive", "--n", "0"), "Invalid value for '--n':"),
 ]
 
 

@@ -81,6 +81,8 @@ def test_bench_measures_reports_and_resumes(
     assert otspec_command(monkeypatch, *arguments) == 0
     assert "(V, 2)" in capsys.readouterr().out
     assert {path.name for path in out.iterdir()} == {
+        ".lock",
+        "lines.png",
         "report.md",
         "report.png",
         "results.jsonl",
@@ -89,8 +91,13 @@ def test_bench_measures_reports_and_resumes(
     }
     assert "| (5, 2) | max_flow |" in (out / "report.md").read_text()
     log = (out / "results.jsonl").read_text()
+    capsys.readouterr()
     assert otspec_command(monkeypatch, *arguments) == 0
     assert (out / "results.jsonl").read_text() == log
+    assert f"Nothing was left to measure: {out} held it all, 12 records" in " ".join(capsys.readouterr().out.split())
+    report = (out / "report.md").read_text()
+    assert report.count("otspec bench --k 5,V") == 2  # both commands, each with its date
+    assert f"otspec {otspec.__version__}, numpy {np.__version__}" in report
     assert otspec_command(monkeypatch, *arguments, "--seed", "1") == 2
     assert "holds another run: its seed is 0, yours 1" in " ".join(capsys.readouterr().err.split())
 
@@ -137,13 +144,29 @@ BAD = [
     (("solve", "nowhere.npz"), "there is no file nowhere.npz"),
     (("solve", "FILE", "--solver", "lp2"), "no solver 'lp2'; known: canonical"),
     (("solve", "FILE", "--solver", "max_flow:engine=scipy"), "no max-flow engine 'scipy'; known: numba"),
-    (("solve", "FILE", "--n", "0"), "n is 0; pass an integer >= 1"),
-    (("solve", "FILE", "--top-k", "0"), "top_k is 0"),
-    (("solve", "FILE", "--temperature", "-1"), "temperature is -1.0"),
+    (("solve", "FILE", "--n", "0"), "Invalid value for '--n':"),
+    (("solve", "FILE", "--n", "99999999999999999999"), "Invalid value for '--n':"),
+    (("solve", "FILE", "--top-k", "0"), "Invalid value for '--top-k':"),
+    (("solve", "FILE", "--top-p", "2"), "'--top-p': 2; it is a probability in (0, 1]"),
+    (("solve", "FILE", "--temperature", "-1"), "'--temperature': -1; a temperature is finite and >= 0"),
+    (("solve", "FILE", "--temperature", "nan"), "'--temperature': nan; a temperature is finite and >= 0"),
+    (("solve", "FILE", "--seed", "-1"), "Invalid value for '--seed':"),
+    (("solve", "FILE", "--out", "nowhere/x.jsonl"), "'--out': there is no folder nowhere; make it first"),
+    (("solve", "FILE", "--out", "."), "'--out': . is a folder; name a file"),
+    (("solve", "FILE", "--out", "/dev/full"), "No space left on device"),
+    (("solve", "FILE", "--top-k", "5", "--solver", "lp:tol=-1"), "lp:tol=-1: tol is -1.0"),
+    (("verify", "--replay", "FILE"), "cannot be read as JSON"),
     (("solve", "FILE", "--positions", "9"), "positions is 9"),
     (("bench", "--k", "ten"), "'ten' is not a positive number or V"),
     (("bench", "--n", "0"), "'0' is not a positive number"),
+    (("bench", "--n", "9999999999999"), "9999999999999 is more than 1,000,000, the most there can be"),
     (("bench", "--budget", "0"), "grant each cell some time"),
+    (("bench", "--budget", "inf"), "grant each cell some time"),
+    (("bench", "--seed", "-1"), "Invalid value for '--seed':"),
+    (("bench", "--scheme", "iidd"), "no draft law 'iidd'; known: iid, without_replacement"),
+    (("bench", "--scheme", "independent"), "come from n draft models"),
+    (("bench", "--scheme", "hub_pairs", "--n", "3"), "n is 3; hub_pairs are pairs"),
+    (("bench", "--solver", "interval", "--remeasure", "kseq"), "'kseq' is not among the solvers of this run, interval"),
     (("bench", "--data", "FILE", "--positions", "5"), "positions is 5; positions.npz has 1 to 4"),
     (("bench", "--solver", "lp,guess"), "no solver 'guess'"),
     (("generate", "llama4", "--out", "x.npz"), "no profile 'llama4'; known: llama3, gemma2, shipped"),

@@ -165,7 +165,12 @@ BAD = [
     (("--prompt", "a", "--law", "best"), "no draft law 'best'; known: iid"),
     (("--prompt", "a", "--branching", "2,two"), "'two' is not a positive number"),
     (("--prompt", "a", "--branching", "2,1", "--paths", "2"), "leave out --paths and --depth"),
-    (("--prompt", "a", "--depth", "0"), "depth is 0"),
+    (("--prompt", "a", "--depth", "0"), "Invalid value for '--depth':"),
+    (("--prompt", "a", "--top-p", "2"), "'--top-p': 2; it is a probability in (0, 1]"),
+    (("--prompt", "a", "--top-k", "0"), "Invalid value for '--top-k':"),
+    (("--prompt", "a", "--temperature", "-1"), "'--temperature': -1; a temperature is finite and >= 0"),
+    (("--prompt", "a", "--json", "nowhere/x"), "'--json': there is no folder nowhere"),
+    (("--prompts", "binary.txt"), "binary.txt cannot be read"),
     (("--prompt", "a", "--device", "abacus"), "no device 'abacus' here"),
     (("--prompt", "a", "--dtype", "int3"), "no dtype 'int3'; known: auto, float32"),
 ]
@@ -179,6 +184,7 @@ def test_bad_input_is_one_clear_error(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty.txt").write_text("\n  \n")
+    (tmp_path / "binary.txt").write_bytes(bytes(range(256)))
     (tmp_path / "no.jsonl").write_text('{"prompt": "a"}\nb\n')
     (tmp_path / "other.jsonl").write_text('{"text": "a"}\n')
     for arguments, message in BAD:
@@ -221,7 +227,7 @@ def test_bench_measures_reports_and_resumes(
     arguments = ("bench", "decode", *saved, "--prompts", str(prompts), *cells, "--max-new-tokens", "4")
     assert otspec_command(monkeypatch, *arguments, "--first", "2", "--out", str(out)) == 0
     assert "global_resolution/interval" in capsys.readouterr().out
-    assert {path.name for path in out.iterdir()} == {"report.md", "report.png", "results.jsonl", "run.json"}
+    assert {path.name for path in out.iterdir()} == {".lock", "report.md", "report.png", "results.jsonl", "run.json"}
     assert "| 2 | nested |" in (out / "report.md").read_text()
     log = (out / "results.jsonl").read_text()
     assert len(log.splitlines()) == 2 * 4
