@@ -145,11 +145,11 @@ def decoding_table(summaries: Sequence[DecodingSummary], title: str) -> TextTabl
             str(one.cell.paths or "-"),
             _label(one),
             _efficiency(one),
-            "-" if np.isnan(one.gain) or one.cell.rule == REFERENCE else f"{one.gain:+.3f} ± {one.gain_error:.3f}",
+            "-" if one.cell.rule == REFERENCE else _with_error(one.gain, one.gain_error, "+.3f"),
             " ".join(f"{share:.2f}" for share in one.total.acceptance) or "-",
             *(f"{ms:.2f}" if one.prompts else "-" for ms in one.ms_per_token.values()),
             f"{one.total.tokens / one.total.wall:.1f}" if one.prompts else "-",
-            f"{one.speed_up:.2f}" if one.prompts else "-",
+            _with_error(one.speed_up, float("nan"), ".2f"),
             str(one.prompts),
         )
         for one in sorted(summaries, key=lambda one: one.cell.paths)
@@ -231,4 +231,11 @@ def _label(one: DecodingSummary) -> str:
 def _efficiency(one: DecodingSummary) -> str:
     if not one.prompts:
         return "failed"
-    return f"{one.total.block_efficiency:.3f}" + ("" if np.isnan(one.error) else f" ± {one.error:.3f}")
+    return _with_error(one.total.block_efficiency, one.error, ".3f")
+
+
+def _with_error(figure: float, error: float, digits: str) -> str:
+    """A figure and its error, of which a single prompt has none; a dash where there is no figure."""
+    if np.isnan(figure):
+        return "-"
+    return format(figure, digits) + ("" if np.isnan(error) else f" ± {error:.3f}")

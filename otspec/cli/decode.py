@@ -84,7 +84,7 @@ def decode(
             inputs = batch_of(rows[start : start + batch], models.target.device)
             try:
                 if number == 0:
-                    warm_up(run, inputs, sampling)
+                    warm_up(run, inputs, sampling, max_new_tokens)
                 generation = run(**inputs, **more, seed=seed + number)
             except SolveError as error:
                 raise ProblemError(f"{error}. Name who takes over where it fails: --solver takes a list") from error

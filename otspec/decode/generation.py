@@ -59,8 +59,8 @@ def generate(
     law : str
         How siblings are drawn: ``"iid"``, ``"without_replacement"``, ``"greedy"`` or ``"top_k"``.
     temperature, top_k, top_p : optional
-        Of both models; 0 is greedy decoding.  What is not given is taken from `generation_config` if one is passed,
-        and is otherwise temperature 1 without truncation.
+        Of both models; temperature 0, or ``do_sample=False``, is greedy decoding.  What is not given is taken from
+        `generation_config` if one is passed, and is otherwise temperature 1 without truncation.
     seed : int, optional
         Makes the run repeatable; by default torch's global generator gives one.
     streamer : optional
@@ -79,7 +79,8 @@ def generate(
     Raises
     ------
     ProblemError
-        If a prompt is empty or too long, the models have different tokens, or settings contradict each other.
+        If a prompt is empty, it or what is asked for too long, the models have different tokens, one of them cannot
+        read trees, or settings contradict each other.
     SolveError
         If a solver fails on a node and there is no other in its chain.
     """

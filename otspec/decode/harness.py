@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,10 +57,10 @@ def run(
     **settings: Any,
 ) -> Generation:
     """Decode with a strategy; parameters as in `otspec.generate`."""
-    check_prompts(input_ids)
+    check_prompts(input_ids, attention_mask)
     if strategy.draft is not None:
         check_pair(target, strategy.draft, tokenizer, draft_tokenizer)
-    settings = {**settings, **sampling_settings(settings.get("generation_config"), temperature, top_k, top_p)}
+    settings = {**settings, **sampling_settings(settings, temperature, top_k, top_p)}
     if (stop_strings := settings.pop("stop_strings", None)) is not None:
         # `generate` gives its own callables no tokenizer, so the criterion is made here.
         if tokenizer is None:
@@ -98,7 +98,7 @@ def decode(
         As `otspec.generate` does.
     """
     _check_request(generation_config, model_inputs)
-    check_prompts(input_ids)
+    check_prompts(input_ids, attention_mask)
     if streamer is not None and len(input_ids) > 1:
         raise ProblemError(f"{len(input_ids)} prompts and one streamer, which could not tell their texts apart")
     if seed is None:
@@ -123,12 +123,17 @@ def decode(
     return Generation(torch.cat((input_ids, new), dim=1), metrics, [text.new for text in texts])
 
 
-def check_prompts(input_ids: torch.Tensor) -> None:
-    """Raise unless there are prompts of at least one token."""
+def check_prompts(input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> None:
+    """Raise unless there are prompts of at least one token, and a mask for these prompts if there is one."""
     if input_ids.ndim != 2 or 0 in input_ids.shape:
         raise ProblemError(
             f"input_ids have shape {tuple(input_ids.shape)}; pass (batch, length), each prompt of at least one token "
             "(the tokenizer's first, bos_token_id, will do)"
+        )
+    if attention_mask is not None and attention_mask.shape != input_ids.shape:
+        raise ProblemError(
+            f"attention_mask has shape {tuple(attention_mask.shape)}, and input_ids {tuple(input_ids.shape)}; "
+            "it marks each of their tokens, 0 for padding"
         )
 
 
@@ -137,6 +142,12 @@ def _check_lengths(target: PreTrainedModel, draft: PreTrainedModel | None, texts
     for model, name in ((target, "target"), (draft, "draft model")):
         if model is not None and longest > positions(model):
             raise ProblemError(f"a prompt has {longest} tokens, and the {name} reads {positions(model)}; shorten it")
+    room = positions(target) - longest
+    if most - texts[0].size > room:
+        raise ProblemError(
+            f"texts may get {longest + most - texts[0].size:.0f} tokens long, and the target knows {positions(target)} "
+            f"positions; ask for at most {room} new tokens"
+        )
     if most > sliding_window(target):
         raise ProblemError(
             f"texts may get {most} tokens long, and some layers of the target attend to {sliding_window(target)}; "
@@ -167,13 +178,34 @@ def _padding(config: GenerationConfig) -> int:
 
 
 def sampling_settings(
-    config: GenerationConfig | None, temperature: float | None, top_k: int | None, top_p: float | None
+    settings: Mapping[str, Any], temperature: float | None, top_k: int | None, top_p: float | None
 ) -> dict[str, Any]:
-    """Temperature and truncation in transformers' words: a configuration speaks for what is not given."""
-    if temperature == 0:
-        return {"do_sample": False, "temperature": None, "top_k": None, "top_p": None}
+    """Temperature and truncation in transformers' words: a configuration speaks for what is not given.
+
+    Raises
+    ------
+    ProblemError
+        If something is asked for that greedy decoding would ignore.
+    """
+    config, do_sample = settings.get("generation_config"), settings.get("do_sample")
     given = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-    if config is None:
-        whole = {"temperature": 1.0, "top_k": 0, "top_p": 1.0}
-        return {"do_sample": True, **{name: whole[name] if value is None else value for name, value in given.items()}}
-    return {name: value for name, value in given.items() if value is not None}
+    given = {name: value for name, value in given.items() if value is not None}
+    if temperature == 0:
+        if do_sample:
+            raise ProblemError(
+                "temperature is 0, which is greedy decoding, and do_sample is True; leave one of them out"
+            )
+        do_sample = False
+    elif do_sample is None:
+        do_sample = config.do_sample if config is not None else True
+        do_sample = True if do_sample is None and given else do_sample
+    if do_sample is False and temperature != 0 and given:
+        name, value = next(iter(given.items()))
+        where = "do_sample" if "do_sample" in settings else "do_sample of generation_config"
+        raise ProblemError(
+            f"{where} is False, which is greedy decoding, and {name} is {value}; pass do_sample=True or drop it"
+        )
+    if do_sample is False:
+        return {"do_sample": False, "temperature": None, "top_k": None, "top_p": None}
+    whole = {"temperature": 1.0, "top_k": 0, "top_p": 1.0} if config is None else {}
+    return {**({} if do_sample is None else {"do_sample": do_sample}), **whole, **given}

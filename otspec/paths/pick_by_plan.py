@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from otspec.errors import ProblemError
 from otspec.laws import FloatArray, IntArray, draw
 from otspec.paths.block import Picked, PickVerifier
 from otspec.paths.tree import Tree
@@ -31,6 +32,11 @@ class PickByPlan(PickVerifier):
         Draft law q to the scheme of a node's children, which draws distinct tokens: ``lambda q: otspec.Greedy(q, 2)``.
     solver : str or Solver, optional
         As `otspec.solve` takes it; its plans are pick rules, or couplings.
+
+    Raises
+    ------
+    ProblemError
+        On verification, if the plans pick no draft, or a node has fewer children than the scheme draws tokens.
     """
 
     scheme: Callable[[FloatArray], DraftScheme]
@@ -63,9 +69,19 @@ class PickByPlan(PickVerifier):
         return tree.token[tree.children[node]]
 
     def _plan(self, tree: Tree, node: int) -> Pick:
-        plan = solve(Problem(tree.target[node], self.scheme(tree.draft[node])), self.solver).plan
+        scheme = self.scheme(tree.draft[node])
+        if len(tree.children[node]) != scheme.n:
+            raise ProblemError(
+                f"node {node} has {len(tree.children[node])} children, and {type(scheme).__name__} draws {scheme.n}; "
+                "each child is a draft of its own, so the scheme has to draw distinct tokens"
+            )
+        plan = solve(Problem(tree.target[node], scheme), self.solver).plan
         if isinstance(plan, Coupling):
             return canonical_decomposition(plan)
         if not isinstance(plan, Pick):
-            raise TypeError(f"{self.solver} answers with a {type(plan).__name__}; here a plan has to pick a draft")
+            by = "the solver of choice" if self.solver is None else f"solver {self.solver}"
+            raise ProblemError(
+                f"{by} answers for {type(scheme).__name__} with a {type(plan).__name__}, which picks no draft; "
+                'pass a solver whose plans do, such as solver="max_flow"'
+            )
         return plan

@@ -144,6 +144,15 @@ def test_figures_are_ratios_of_sums_with_errors_across_prompts() -> None:
     assert (failed.prompts, failed.message) == (0, "too large")
 
 
+def test_one_prompt_has_no_error() -> None:
+    summaries = summarise([record(NESTED, 0, 9, 4), record(INTERVAL, 0, 8, 4)])
+    for table in (efficiency_table(summaries, "t"), decoding_table(summaries, "t")):
+        assert "nan" not in " ".join(cell for row in table.rows for cell in row)
+    nested = decoding_table(summaries, "t").rows[0]
+    assert nested[2:4] == ("2.250", "+0.250")
+    assert nested[-2] == "-"  # nothing was decoded without drafts to compare the time with
+
+
 def test_tables_and_picture(tmp_path: Path) -> None:
     single = DecodingCell("single", paths=1)
     cells = [VANILLA, single, NESTED, INTERVAL, DecodingCell("multi-draft", "single", 3)]

@@ -106,6 +106,62 @@ def test_a_generation_configuration_speaks_for_what_is_not_given() -> None:
     assert PROMPTS[0].tolist() + generation.new_tokens[0] == _greedy(target, PROMPTS[0].tolist(), 6)
 
 
+def test_greedy_decoding_by_another_name() -> None:
+    target, draft = pair(40)
+    greedy = [_greedy(target, prompt, 6)[3:] for prompt in PROMPTS.tolist()]
+    config = GenerationConfig(do_sample=False, max_new_tokens=6)
+    for settings in ({"do_sample": False}, {"do_sample": False, "temperature": 0}, {"generation_config": config}):
+        for seed in range(3):
+            generation = otspec.generate(target, draft, PROMPTS, seed=seed, **{"max_new_tokens": 6, **settings})
+            assert generation.new_tokens == greedy, settings
+        assert assisted(target, draft, PROMPTS[:1], **{"max_new_tokens": 6, **settings}).new_tokens == greedy[:1]
+
+
+def test_a_temperature_beside_a_configuration_that_does_not_say_how() -> None:
+    target, draft = pair(40)
+
+    def tokens(**settings: Any) -> list[list[int]]:
+        return otspec.generate(target, draft, PROMPTS, seed=1, max_new_tokens=6, **settings).new_tokens
+
+    plain = tokens(temperature=0.7)
+    assert tokens(temperature=0.7, top_k=0, generation_config=GenerationConfig()) == plain
+    config = GenerationConfig(do_sample=False)
+    assert tokens(temperature=0.7, top_k=0, generation_config=config, do_sample=True) == plain
+    assert tokens(do_sample=True) == tokens()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"do_sample": False, "temperature": 0.7}, "do_sample is False, .* and temperature is 0.7"),
+        ({"do_sample": False, "top_k": 5}, "do_sample is False, .* and top_k is 5"),
+        ({"do_sample": True, "temperature": 0}, "temperature is 0, .* and do_sample is True"),
+        (
+            {"generation_config": GenerationConfig(do_sample=False), "top_p": 0.5},
+            "do_sample of generation_config is False, .* and top_p is 0.5",
+        ),
+        ({"attention_mask": torch.ones(2, 2)}, r"attention_mask has shape \(2, 2\), and input_ids \(2, 3\)"),
+        ({"attention_mask": torch.ones(3)}, r"attention_mask has shape \(3,\)"),
+        ({"max_new_tokens": 62}, "get 65 tokens long, and the target knows 64 positions; ask for at most 61 new"),
+    ],
+    ids=str,
+)
+def test_nothing_that_is_asked_for_is_ignored(settings: dict[str, Any], message: str) -> None:
+    for decode in (otspec.generate, assisted):
+        if decode is otspec.generate or "max_new_tokens" not in settings:
+            with pytest.raises(ProblemError, match=message):
+                decode(*pair(40), PROMPTS, **{"max_new_tokens": 3, **settings})
+
+
+def test_as_many_tokens_as_there_are_positions() -> None:
+    target, draft = pair(40)
+    mask = torch.tensor([[0, 1, 1]])
+    generation = otspec.generate(target, draft, PROMPTS[:1], attention_mask=mask, max_new_tokens=62, seed=1)
+    assert len(generation.new_tokens[0]) == 62
+    with pytest.raises(ProblemError, match=r"get 65 tokens long, .* ask for at most 62 new tokens"):
+        otspec.generate(target, draft, PROMPTS[:1], attention_mask=mask, max_new_tokens=63)
+
+
 def test_texts_end_where_they_should() -> None:
     target, draft = pair(40)
     whole = otspec.generate(target, draft, PROMPTS, max_new_tokens=30, seed=3)

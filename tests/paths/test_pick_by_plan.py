@@ -8,7 +8,19 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from otspec import DraftScheme, Greedy, Problem, Systematic, Table, TopK, WithoutReplacement, optimum
+from otspec import (
+    IID,
+    DraftScheme,
+    Greedy,
+    HubPairs,
+    Problem,
+    ProblemError,
+    Systematic,
+    Table,
+    TopK,
+    WithoutReplacement,
+    optimum,
+)
 from otspec.paths import Block, Model, PickByPlan, Traversal, path_law
 from otspec.paths.enumeration import branching_trees, law_over
 from tests.oracles import Floats
@@ -91,3 +103,21 @@ def test_picks_by_sampling() -> None:
     weights, _ = verifier.picks(tree)
     picks = np.bincount([verifier.pick(tree, rng).path for _ in range(200)], minlength=tree.count) / 200
     np.testing.assert_allclose(picks, weights, atol=5 * 0.5 / np.sqrt(200))
+
+
+def test_a_solver_whose_plans_pick_no_draft() -> None:
+    laws = model("tiny", 3, 0)
+    trees = list(branching_trees(laws, HubPairs, 2))
+    for solver, named in ((None, "the solver of choice"), ("spechub", "solver spechub")):
+        with pytest.raises(ProblemError, match=f'{named} answers for HubPairs with a Sequential.*solver="max_flow"'):
+            law_over(trees, PickByPlan(HubPairs, solver), laws, 2)
+    for family in ("tiny", "tied", "uniform"):
+        laws = model(family, 3, 1)
+        trees = list(branching_trees(laws, HubPairs, 2))
+        assert law_over(trees, PickByPlan(HubPairs, "max_flow"), laws, 2).deviation <= 1e-9, family
+
+
+def test_drafts_that_coincide() -> None:
+    laws = model("tiny", 3, 0)
+    with pytest.raises(ProblemError, match=r"node 0 has 1 children, and IID draws 2; .* has to draw distinct tokens"):
+        law_over(branching_trees(laws, lambda q: IID(q, 2), 1), PickByPlan(lambda q: IID(q, 2)), laws, 1)

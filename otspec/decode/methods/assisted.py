@@ -44,9 +44,9 @@ def assisted(
     ProblemError
         If the prompt is empty, or the models have different tokens.
     """
-    check_prompts(input_ids)
+    check_prompts(input_ids, settings.get("attention_mask"))
     check_pair(target, draft, None, None)
-    settings |= sampling_settings(settings.get("generation_config"), temperature, top_k, top_p)
+    settings |= sampling_settings(settings, temperature, top_k, top_p)
     constant = {
         "num_assistant_tokens": depth,
         "num_assistant_tokens_schedule": "constant",

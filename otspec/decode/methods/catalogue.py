@@ -120,9 +120,9 @@ def _may_deviate(solver: str) -> bool:
     return plan is not None and plan.max_deviation > 0
 
 
-def warm_up(decode: Decode, inputs: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
-    """Decode a little, so that what is timed next pays for no import and no compilation."""
-    decode(**inputs, **settings, max_new_tokens=10)
+def warm_up(decode: Decode, inputs: Mapping[str, Any], settings: Mapping[str, Any], most: int = 10) -> None:
+    """Decode a little, `most` new tokens or fewer: what is timed next then pays for no import and no compilation."""
+    decode(**inputs, **settings, max_new_tokens=min(most, 10))
 
 
 def rule(spelling: str, separator: str = ",") -> Rule:
