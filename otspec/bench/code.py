@@ -16,7 +16,7 @@ from otspec.catalogue import get
 @cache
 def package_digest() -> str:
     """Of every source file of this package, and of the solvers, which a checkout keeps beside it."""
-    return _digest([*_sources(Path(__file__).parents[1]), *_sources(*map(Path, otspec.solvers.__path__))])
+    return digest([*sources(Path(__file__).parents[1]), *sources(*map(Path, otspec.solvers.__path__))])
 
 
 def solver_digest(spelling: str) -> str:
@@ -36,17 +36,18 @@ def _digest_of_module(name: str) -> str:
     if spec is None:  # typed at a prompt
         return "unknown"
     if spec.submodule_search_locations:
-        return _digest(_sources(*map(Path, spec.submodule_search_locations)))
-    return _digest([(name, Path(spec.origin))]) if spec.origin and Path(spec.origin).is_file() else "unknown"
+        return digest(sources(*map(Path, spec.submodule_search_locations)))
+    return digest([(name, Path(spec.origin))]) if spec.origin and Path(spec.origin).is_file() else "unknown"
 
 
-def _sources(*roots: Path) -> list[tuple[str, Path]]:
+def sources(*roots: Path) -> list[tuple[str, Path]]:
     """Every source file below some folders, by its place."""
     return sorted((path.relative_to(root).as_posix(), path) for root in roots for path in root.rglob("*.py"))
 
 
-def _digest(files: Iterable[tuple[str, Path]]) -> str:
-    digest = hashlib.sha256()
+def digest(files: Iterable[tuple[str, Path]]) -> str:
+    """Of files by their place and content."""
+    whole = hashlib.sha256()
     for name, path in files:
-        digest.update(name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()[:16]
+        whole.update(name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return whole.hexdigest()[:16]

@@ -89,6 +89,9 @@ def plot(summaries: Sequence[Summary], known: Optima, profile: str, path: Path) 
 def plot_lines(summaries: Sequence[Summary], profile: str, path: Path) -> bool:
     """Draw time and acceptance of every solver against k, a column for each n, and against n, a column for each k.
 
+    Acceptance over some of the positions only, of a solver that gave up the others, is drawn hollow: it compares with
+    nothing.  What does compare is the row below, acceptance minus alpha* position by position.
+
     Returns
     -------
     bool
@@ -106,10 +109,10 @@ def plot_lines(summaries: Sequence[Summary], profile: str, path: Path) -> bool:
     if not columns:
         return False
     figure, axes = plt.subplots(
-        2, len(columns), figsize=(3.6 * len(columns) + 2.4, 7), sharey="row", squeeze=False, layout="constrained"
+        3, len(columns), figsize=(3.6 * len(columns) + 2.4, 10), sharey="row", squeeze=False, layout="constrained"
     )
     for column, (letter, title, chosen, place) in enumerate(columns):
-        times, accepted = axes[:, column]
+        times, accepted, shortfall = axes[:, column]
         mine = [summary for summary in summaries if chosen(summary)]
         ticks = sorted({place(summary) for summary in mine}, key=_order)
         for number, solver in enumerate(solvers):
@@ -122,19 +125,30 @@ def plot_lines(summaries: Sequence[Summary], profile: str, path: Path) -> bool:
             times.errorbar(at, middle, yerr=(middle - low, high - middle), **style)
             _draw_arrows(times, at, high, np.array([s.lower_bound for s in shown], dtype=bool), style["color"])
             shown = [s for s in mine if s.cell.solver == solver and s.acceptance is not None]
-            at = np.array([ticks.index(place(s)) for s in shown]) + shift
-            error = np.nan_to_num([s.acceptance_error for s in shown])
-            accepted.errorbar(at, [s.acceptance for s in shown], yerr=error, **style)
+            most = {place(s): max(other.planned for other in mine if place(other) == place(s)) for s in shown}
+            for whole in (True, False):
+                some = [s for s in shown if (s.planned == most[place(s)]) is whole]
+                at = np.array([ticks.index(place(s)) for s in some]) + shift
+                error = np.nan_to_num([s.acceptance_error for s in some])
+                hollow = {} if whole else {"markerfacecolor": "white", "linestyle": "none"}
+                accepted.errorbar(at, [s.acceptance for s in some], yerr=error, **style, **hollow)
+            paired = [s for s in shown if s.optimum is not None]
+            at = np.array([ticks.index(place(s)) for s in paired]) + shift
+            below = [(s.acceptance or 0.0) - (s.optimum or 0.0) for s in paired]
+            shortfall.errorbar(at, below, yerr=np.nan_to_num([s.shortfall_error for s in paired]), **style)
         times.set_yscale("log")
         times.set_title(title)
-        accepted.set_xlabel(letter)
-        for panel in (times, accepted):
+        shortfall.set_xlabel(letter)
+        for panel in (times, accepted, shortfall):
             panel.set_xticks(range(len(ticks)), [str(tick or "V") for tick in ticks])
             panel.grid(axis="y", alpha=0.3)
     axes[0, 0].set_ylabel("ms per token (median, quartiles)")
     axes[1, 0].set_ylabel("acceptance (mean ± standard error)")
+    axes[2, 0].set_ylabel("acceptance minus alpha*, same positions")
     axes[0, -1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    figure.suptitle(f"Time and acceptance on {profile}; each solver over the positions that it solved")
+    figure.suptitle(
+        f"Time and acceptance on {profile}; an arrow marks a lower bound, hollow is over some positions only"
+    )
     figure.savefig(path, dpi=130)
     plt.close(figure)
     return True

@@ -43,6 +43,8 @@ class Summary:
     """Standard error of `acceptance` across positions; NaN for fewer than two."""
     optimum: float | None
     """Mean alpha* of the same positions; None unless it is known of all."""
+    shortfall_error: float
+    """Standard error of `optimum` minus `acceptance`, position by position; NaN where that cannot be told."""
     gap: float | None
     """Largest gap."""
     deviation: float | None
@@ -103,6 +105,7 @@ def summarise(cell: Cell, records: Sequence[Record], wanted: int = 0, known: Opt
     accepted = np.array([record["acceptance"] for record in planned])
     places = [(cell.data, cell.k, cell.n, record["position"]) for record in planned]
     beside = [best[place] for place in places if place in best]
+    paired = bool(planned) and len(beside) == len(planned)
     reasons = [f"{record['status']}: {record['message']}" for record in records if not record["solved"]]
     quartiles = np.percentile(timed, [25, 50, 75]).tolist() if timed.size else [float("nan")] * 3
     return Summary(
@@ -117,7 +120,8 @@ def summarise(cell: Cell, records: Sequence[Record], wanted: int = 0, known: Opt
         planned=len(planned),
         acceptance=float(accepted.mean()) if planned else None,
         acceptance_error=standard_error(accepted),
-        optimum=float(np.mean(beside)) if planned and len(beside) == len(planned) else None,
+        optimum=float(np.mean(beside)) if paired else None,
+        shortfall_error=standard_error(np.array(beside) - accepted) if paired else float("nan"),
         gap=_max(planned, "gap"),
         deviation=_max(planned, "deviation"),
         lossy=any(record["status"] == "LOSSY" for record in records),

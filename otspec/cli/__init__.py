@@ -1,18 +1,20 @@
 """The `otspec` command."""
 
 import sys
-from typing import NoReturn
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, NoReturn
 
 import typer
 
 from otspec import __version__
 from otspec.cli.audit import audit
 from otspec.cli.bench import app as bench
+from otspec.cli.claims import claims
 from otspec.cli.decode import decode
-from otspec.cli.generate import generate
+from otspec.cli.positions import positions
 from otspec.cli.solve import solve
 from otspec.cli.solvers import solvers
-from otspec.cli.verify import verify
 from otspec.errors import DataError, MissingExtra, ProblemError, UnknownSolver
 
 app = typer.Typer(
@@ -26,9 +28,24 @@ app.command()(solve)
 app.add_typer(bench, name="bench")
 app.command()(audit)
 app.command()(solvers)
-app.command()(generate)
-app.command()(verify)
+app.command()(positions)
+app.command()(claims)
 app.command()(decode)
+
+
+def _formerly(name: str, command: Callable[..., None]) -> None:
+    """Keep the former name of a command, out of the list, and say so where it is used."""
+
+    @wraps(command)
+    def renamed(*args: Any, **settings: Any) -> None:
+        typer.secho(f"note: `otspec {name}` is now called `otspec {command.__name__}`", fg="yellow", err=True)
+        command(*args, **settings)
+
+    app.command(name, hidden=True)(renamed)
+
+
+_formerly("generate", positions)
+_formerly("verify", claims)
 
 
 def _version(wanted: bool) -> None:

@@ -44,6 +44,8 @@ def _file(path: Path) -> ModuleType:
 
 
 def _module(name: str) -> ModuleType:
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise ProblemError(f"{name!r} is not the name of a module; write module:name, or path/to/file.py:name")
     if "" not in sys.path:
         sys.path.insert(0, "")  # as python -m does; an installed command starts without it
     try:

@@ -17,7 +17,6 @@ from otspec.schemes import DraftSets
 from otspec.schemes.draft_sets import pick_law, pick_weights
 from otspec.tolerances import TIE_TOL
 
-
 TRIED = 64
 """The law of the output is summed up over all tuples of drafts where there are no more."""
 

@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
+import otspec
+import otspec.solvers
 from otspec import DataError
+from otspec.bench.cells import Cell
+from otspec.bench.code import digest, solver_digest, sources
 from otspec.bench.records import RecordFolder, RunFolder
 
 pytest.importorskip("pyarrow")
@@ -105,3 +109,28 @@ def test_what_is_forgotten_is_gone_from_the_disk(tmp_path: Path) -> None:
 def test_a_lock_that_an_interrupt_left_alone_is_no_run_of_others(tmp_path: Path) -> None:
     (tmp_path / ".lock").write_text("")
     RunFolder(tmp_path, {}).close()
+
+
+def test_what_was_asked_for_outlives_an_interrupt_and_a_smaller_run(tmp_path: Path) -> None:
+    cell, other = Cell(10, 2, "lp"), Cell(10, 3, "lp")
+    for positions in (50, 3):
+        folder = RunFolder(tmp_path, {})
+        folder.begin({"command": "otspec bench", "positions": positions, "cells": [["", 10, 2, "lp"]]})
+        folder.close()
+    folder = RunFolder(tmp_path, {})
+    assert (folder.wanted(cell), folder.wanted(other)) == (50, 0)
+    assert [run["positions"] for run in folder.runs] == [50, 3]
+    folder.close()
+
+
+def test_the_digest_of_code_is_of_every_file_and_its_place(tmp_path: Path) -> None:
+    (tmp_path / "solvers").mkdir()
+    found = []
+    for name, text in (("solvers/a.py", "1"), ("solvers/a.py", "2"), ("b.py", "2"), ("b.txt", "2")):
+        (tmp_path / name).write_text(text)
+        found.append(digest(sources(tmp_path)))
+    assert len(set(found)) == 3
+    assert found[2] == found[3]  # no source
+    package = {place for place, _ in sources(*map(Path, (*otspec.__path__, *otspec.solvers.__path__)))}
+    assert {"certificate.py", "kernels/majorant.py", "interval.py"} <= package
+    assert solver_digest("interval") == ""

@@ -65,7 +65,7 @@ def test_cells_that_ran_out_of_time_are_no_choice() -> None:
 
 
 def test_the_folder_of_a_bench_run_is_read_into_the_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_text(json.dumps({"data": {"profile": {"name": "llama3"}, "seed": 0}}))
+    (tmp_path / "run.json").write_text(json.dumps({"data": {"llama3": {"seed": 0}}}))
     records = [RECORD | {"position": index, "solver": solver} for solver in ("lp", "interval") for index in (1, 0, 2)]
     (tmp_path / "results.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     monkeypatch.setattr(sys, "argv", ["limits", "--results", str(tmp_path), "--positions", "2"])

@@ -102,6 +102,29 @@ def test_bench_measures_reports_and_resumes(
     assert "holds another run: its seed is 0, yours 1" in " ".join(capsys.readouterr().err.split())
 
 
+def test_bench_takes_several_files_and_any_law_and_names_the_row_that_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], positions: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("pyarrow")
+    pytest.importorskip("matplotlib")
+    with np.load(positions) as good:
+        arrays = {name: good[name].copy() for name in good.files}
+    arrays["draft_logits"][1, 7] = np.nan
+    np.savez(tmp_path / "holed.npz", **arrays)
+    out = tmp_path / "report"
+    cells = ("--k", "5,6", "--n", "2", "--solver", "max_flow,interval", "--positions", "2", "--temperature", "0.8")
+    data = ("--data", f"{positions},{tmp_path / 'holed.npz'}", "--scheme", "without_replacement", "--top-p", "0.9")
+    assert otspec_command(monkeypatch, "bench", *cells, *data, "--out", str(out)) == 1
+    told = capsys.readouterr().err.splitlines()
+    assert told[0].startswith("error: holed.npz, position 1: draft_logits[7] is nan")
+    assert told[1].startswith("error: interval solved nothing; interval takes i.i.d. drafts")
+    assert len(told) == 2
+    report = (out / "report.md").read_text()
+    for name in ("positions.npz", "holed.npz"):
+        assert f"## Solvers on {name}, without_replacement, temperature 0.8, top-p 0.9" in report
+    assert {"report_1_positions.npz.png", "lines_2_holed.npz.png"} <= {path.name for path in out.iterdir()}
+
+
 def test_solvers_are_listed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert otspec_command(monkeypatch, "solvers") == 0
     shown = capsys.readouterr().out
@@ -109,13 +132,28 @@ def test_solvers_are_listed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     assert "[khisti2025multi" in shown  # brackets are no markup
 
 
-def test_generate_writes_what_solve_reads(
+def test_positions_writes_what_solve_reads(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = tmp_path / "g.npz"
-    assert otspec_command(monkeypatch, "generate", "llama3", "--positions", "1", "--out", str(path)) == 0
+    assert otspec_command(monkeypatch, "positions", "llama3", "--positions", "1", "--out", str(path)) == 0
     assert otspec_command(monkeypatch, "solve", str(path), "--top-k", "20") == 0
     assert "1/1 solved" in capsys.readouterr().out
+
+
+def test_former_names_of_commands_work_and_say_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "g.npz"
+    assert otspec_command(monkeypatch, "generate", "shipped", "--positions", "1", "--out", str(path)) == 0
+    assert capsys.readouterr().err == "note: `otspec generate` is now called `otspec positions`\n"
+    assert path.is_file()
+    assert otspec_command(monkeypatch, "verify", "--show", "hit-submodular") == 0
+    assert capsys.readouterr().err == "note: `otspec verify` is now called `otspec claims`\n"
+    assert otspec_command(monkeypatch, "--help") == 0
+    listed = {line.strip("│ ").partition(" ")[0] for line in capsys.readouterr().out.splitlines()}
+    assert {"positions", "claims"} <= listed
+    assert not {"generate", "verify"} & listed
 
 
 def test_the_recorded_profile_is_solved_measured_and_written(
@@ -124,7 +162,7 @@ def test_the_recorded_profile_is_solved_measured_and_written(
     assert otspec_command(monkeypatch, "solve", "shipped", "--n", "3", "--positions", "4") == 0
     assert "4/4 solved" in capsys.readouterr().out
     path = tmp_path / "shipped.npz"
-    assert otspec_command(monkeypatch, "generate", "shipped", "--positions", "2", "--out", str(path)) == 0
+    assert otspec_command(monkeypatch, "positions", "shipped", "--positions", "2", "--out", str(path)) == 0
     assert "2 positions of shipped, V = 2048" in capsys.readouterr().out
     logits = open_source(str(path)).position(1).draft_logits
     np.testing.assert_array_equal(logits, open_source("shipped").position(1).draft_logits)
@@ -155,7 +193,7 @@ BAD = [
     (("solve", "FILE", "--out", "."), "'--out': . is a folder; name a file"),
     (("solve", "FILE", "--out", "/dev/full"), "No space left on device"),
     (("solve", "FILE", "--top-k", "5", "--solver", "lp:tol=-1"), "lp:tol=-1: tol is -1.0"),
-    (("verify", "--replay", "FILE"), "cannot be read as JSON"),
+    (("claims", "--replay", "FILE"), "cannot be read as JSON"),
     (("solve", "FILE", "--positions", "9"), "positions is 9"),
     (("bench", "--k", "ten"), "'ten' is not a positive number or V"),
     (("bench", "--n", "0"), "'0' is not a positive number"),
@@ -169,8 +207,8 @@ BAD = [
     (("bench", "--solver", "interval", "--remeasure", "kseq"), "'kseq' is not among the solvers of this run, interval"),
     (("bench", "--data", "FILE", "--positions", "5"), "positions is 5; positions.npz has 1 to 4"),
     (("bench", "--solver", "lp,guess"), "no solver 'guess'"),
-    (("generate", "llama4", "--out", "x.npz"), "no profile 'llama4'; known: llama3, gemma2, shipped"),
-    (("generate", "llama3", "--out", "x.txt"), "give --out a name that ends in .npz"),
+    (("positions", "llama4", "--out", "x.npz"), "no profile 'llama4'; known: llama3, gemma2, shipped"),
+    (("positions", "llama3", "--out", "x.txt"), "give --out a name that ends in .npz"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""`otspec generate`: positions of a profile as a file."""
+"""`otspec positions`: positions of a profile as a file."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from otspec.errors import DataError
 from otspec.reporting.console import console, progress_bar
 
 
-def generate(
+def positions(
     profile: Annotated[str, typer.Argument(help=f"One of {', '.join(PROFILES)}.")],
     out: Annotated[Path, options.out_file(help="The .npz file to write.")],
-    positions: Annotated[int, typer.Option(help="How many.", min=1)] = 8,
+    count: Annotated[int, typer.Option("--positions", help="How many.", min=1)] = 8,
     seed: Annotated[int, options.seed(help="Of synthetic positions; same seed, same positions.")] = 0,
 ) -> None:
     """Write positions of a profile (float32 logits of target and draft) in the format that `otspec solve` reads."""
@@ -27,7 +27,7 @@ def generate(
     if out.suffix != ".npz":
         raise DataError(f"{out} would not be read back; give --out a name that ends in .npz")
     source = open_source(profile, seed)
-    count = check_positions(source, positions)
+    check_positions(source, count)
     with progress_bar() as bar:
         write_npz(out, map(source.position, bar.track(range(count), description="generating")))
-    console.print(f"{out}: {positions} positions of {profile}, V = {source.vocab}")
+    console.print(f"{out}: {count} positions of {profile}, V = {source.vocab}")

@@ -1,0 +1,124 @@
+"""`otspec claims`: the papers' claims, checked by numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from otspec.cli import options
+from otspec.errors import DataError
+from otspec.reporting.console import console, progress_bar
+from otspec.reporting.tables import TextTable
+
+if TYPE_CHECKING:
+    from otspec.proofs_check import Claim, Evidence
+
+
+def claims(
+    claim: Annotated[list[str] | None, typer.Option(help="Only this claim, or those that match, as 'rdk-*'.")] = None,
+    trials: Annotated[int, typer.Option(help="Instances of a cheap claim; costly claims get fewer.", min=1)] = 1000,
+    seed: Annotated[int, options.seed(help="Same seed, same instances.")] = 0,
+    json_file: Annotated[Path | None, options.out_file("--json", help="Write all that was found, to replay.")] = None,
+    markdown_file: Annotated[Path | None, options.out_file("--markdown", help="Write a report to read.")] = None,
+    replay: Annotated[
+        Path | None, typer.Option(help="Only evaluate anew the worst instances of a file written by --json.")
+    ] = None,
+    listing: Annotated[bool, typer.Option("--list", help="Only list the claims with what we expect of them.")] = False,
+    show: Annotated[
+        str | None, typer.Option(help="Only tell all of one claim: statement, source, counterexample, remedy.")
+    ] = None,
+) -> None:
+    """Check the papers' claims by numbers: what holds, what needs an unsaid assumption, what fails and where.
+
+    Exit status 1 if a verdict is not the one that we expect.
+    """
+    from otspec.proofs_check import CLAIMS, SOURCES, check, report
+
+    _check_one_of({"--replay": replay is not None, "--list": listing, "--show": show is not None})
+    if show is not None:
+        if show not in CLAIMS:
+            raise typer.BadParameter(_unknown(CLAIMS, show), param_hint="--show")
+        console.print(_told(CLAIMS[show]), highlight=False, soft_wrap=True)
+        return
+    if listing:
+        table = _listed(_chosen(CLAIMS, claim or ["*"]))
+        console.print(table.on_screen(console.width))
+        return
+    if replay is not None:
+        console.print(report.replay(_read(replay), CLAIMS).on_screen(console.width))
+        return
+    wanted = _chosen(CLAIMS, claim or ["*"])
+    found: dict[str, Evidence] = {}
+    with progress_bar() as bar:
+        for each in bar.track(wanted, description="checking"):
+            found[each.id] = check(each, trials, seed)
+    for table in report.tables(SOURCES, found):
+        console.print(table.on_screen(console.width))
+    console.print(report.summary(found))
+    if json_file is not None:
+        json_file.write_text(json.dumps(report.as_json(SOURCES, found, trials, seed), indent=1, allow_nan=False) + "\n")
+    if markdown_file is not None:
+        markdown_file.write_text(report.markdown(SOURCES, found, trials, seed))
+    if not all(evidence.as_expected for evidence in found.values()):
+        raise typer.Exit(1)
+
+
+def _chosen(claims: Mapping[str, Claim], patterns: list[str]) -> list[Claim]:
+    for pattern in patterns:
+        if not any(fnmatch(name, pattern) for name in claims):
+            raise typer.BadParameter(_unknown(claims, pattern), param_hint="--claim")
+    return [each for name, each in claims.items() if any(fnmatch(name, pattern) for pattern in patterns)]
+
+
+def _unknown(claims: Mapping[str, Claim], pattern: str) -> str:
+    near = get_close_matches(pattern, claims, n=3) or sorted(claims)[:3]
+    return f"no claim matches {pattern!r}; there are {len(claims)}, among them {', '.join(near)}"
+
+
+def _check_one_of(given: Mapping[str, bool]) -> None:
+    """Refuse two things to do in place of the check: one would be done and the other forgotten."""
+    names = [name for name, present in given.items() if present]
+    if len(names) > 1:
+        raise typer.BadParameter(f"{' and '.join(names)} are two things to do; ask for one at a time")
+
+
+def _listed(wanted: Sequence[Claim]) -> TextTable:
+    rows: list[tuple[str, ...]] = [(each.id, each.statement, each.expected.value, each.source) for each in wanted]
+    note = "What we expect, before any check; `otspec claims --show ID` tells all of one, `--claim ID` checks it."
+    return TextTable(f"{len(rows)} claims", ("claim", "statement", "expected", "source"), rows, note, labels=4)
+
+
+def _told(claim: Claim) -> str:
+    """All that is known of a claim before it is checked, a paragraph each."""
+    from otspec.proofs_check.evidence import plain
+
+    without = "Without the assumption" if claim.assumption else "Counterexample"
+    parts = {
+        "": f"{claim.id}: {claim.statement}",
+        "Source": claim.source,
+        "Hypotheses": claim.hypotheses,
+        "Verdict": claim.expected.value,
+        "Hidden assumption": claim.assumption,
+        without: "" if claim.counterexample is None else _instance(claim, plain(claim.counterexample)),
+        "What is true instead": claim.remedy,
+        "Remark": claim.remark,
+    }
+    return "\n\n".join(f"{name}: {text}" if name else text for name, text in parts.items() if text)
+
+
+def _instance(claim: Claim, shown: object) -> str:
+    assert claim.counterexample is not None
+    return f"{json.dumps(shown)}, with margin {claim.margin_of(claim.counterexample):.3g}"
+
+
+def _read(path: Path) -> dict[str, object]:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:  # bytes that are not text are a ValueError too
+        raise DataError(f"{path} cannot be read as JSON of `otspec claims --json`: {error}") from error

@@ -1,0 +1,81 @@
+"""`otspec claims` as a user types it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from otspec.proofs_check import CLAIMS, Verdict
+from otspec.reporting.console import console
+from tests.cli.test_commands import otspec_command
+
+
+def test_one_claim_in_all_its_forms(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    stored, read = tmp_path / "found.json", tmp_path / "found.md"
+    arguments = ("--claim", "hit-*", "--trials", "20", "--json", str(stored), "--markdown", str(read))
+    assert otspec_command(monkeypatch, "claims", *arguments) == 0
+    assert "hit-submodular" in capsys.readouterr().out
+    assert "`hit-submodular`" in read.read_text()
+    (source,) = json.loads(stored.read_text())["sources"]
+    assert source["claims"][0]["trials"] == 20
+    assert otspec_command(monkeypatch, "claims", "--replay", str(stored)) == 0
+    assert "margin now" in capsys.readouterr().out
+
+
+def test_an_unknown_claim_is_an_error_that_names_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert otspec_command(monkeypatch, "claims", "--claim", "hit-submodula") == 2
+    assert "hit-submodular" in capsys.readouterr().err
+
+
+CUT = '{"sources": [{"claims": [{"id": "hit-submodular", "worst": 0, "witness": "p"}]}]}'
+
+
+def test_a_file_that_is_not_a_report_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken.json"
+    for content in (b"{", b"\x80\x00\xff", b"", b"[" * 100_000):
+        broken.write_bytes(content)
+        assert otspec_command(monkeypatch, "claims", "--replay", str(broken)) == 2
+        error = capsys.readouterr().err
+        assert "cannot be read as JSON" in error
+        assert "Traceback" not in error
+    for text in ("3", "[]", "null", '{"sources": 3}', '{"sources": [{"claims": [{"id": []}]}]}', CUT):
+        broken.write_text(text)
+        assert otspec_command(monkeypatch, "claims", "--replay", str(broken)) == 2
+        assert "this is no report of" in capsys.readouterr().err
+
+
+def test_list_and_show_check_nothing_and_tell_all(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def no_check(*_: object) -> None:
+        raise AssertionError("a claim was checked")
+
+    monkeypatch.setattr("otspec.proofs_check.check", no_check)
+    monkeypatch.setattr(console, "width", 400)
+    assert otspec_command(monkeypatch, "claims", "--list") == 0
+    shown = capsys.readouterr().out
+    assert f"{len(CLAIMS)} claims" in shown
+    assert all(name in shown for name in CLAIMS)
+    assert otspec_command(monkeypatch, "claims", "--list", "--claim", "hit-*") == 0
+    shown = capsys.readouterr().out
+    assert "hit-submodular" in shown
+    assert "gr-" not in shown
+    for verdict in Verdict:
+        claim = next(one for one in CLAIMS.values() if one.expected is verdict)
+        assert otspec_command(monkeypatch, "claims", "--show", claim.id) == 0
+        shown = capsys.readouterr().out
+        for part in (claim.id, claim.statement, claim.source, verdict.value, claim.remedy, claim.assumption):
+            assert part in shown, claim.id
+        assert ("with margin" in shown) == (verdict is not Verdict.HOLDS), claim.id
+    assert otspec_command(monkeypatch, "claims", "--show", "hit-submodula") == 2
+    assert "hit-submodular" in capsys.readouterr().err
+    assert otspec_command(monkeypatch, "claims", "--show", "hit-submodular", "--list") == 2
+    assert "--list and --show are two things to do" in " ".join(capsys.readouterr().err.split())
