@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -54,8 +53,9 @@ def get(spelling: str) -> Solver:
         solver: Solver = solver_class(**dict(_setting(solver_class, assignment) for assignment in assignments))
     except ValueError as error:
         raise UnknownSolver(f"{spelling}: {error}") from error
-    if not 0 <= solver.tol < math.inf:
-        raise UnknownSolver(f"{spelling}: tol is {solver.tol}; it is the largest gap that passes, finite and >= 0")
+    for key, value in settings_of(solver).items():
+        if (key == "tol" or key.startswith("max_") or key.endswith("_s")) and not value >= 0:  # type: ignore[operator]
+            raise UnknownSolver(f"{spelling}: {key} = {value} is not a limit; take a number >= 0, or leave it out")
     return solver
 
 

@@ -67,7 +67,7 @@ _changing = threading.Lock()
 
 @contextlib.contextmanager
 def _cached_in(folder: Path | None) -> Iterator[None]:
-    """A function takes the place of its machine code from numba's settings when it is decorated: change them for that."""
+    """Have a function that is decorated here keep its machine code there: numba reads its settings at that moment."""
     if folder is None:
         yield
         return

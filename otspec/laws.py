@@ -10,6 +10,12 @@ import numpy.typing as npt
 from otspec.errors import ProblemError
 from otspec.tolerances import MASS_TOL
 
+MOST = 2**31 - 1
+"""Largest number of drafts or tokens: what token ids have room for."""
+
+HALF_PRECISION = 0.01
+"""A total that is off by no more than this is likely a softmax of two bytes a number."""
+
 ArrayLike = npt.ArrayLike
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -39,7 +45,31 @@ def as_count(name: str, value: Any) -> int:
     """
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise ProblemError(f"{name} is {value!r}; pass an integer >= 1")
+    if value > MOST:
+        raise ProblemError(f"{name} is more than {MOST:,}, the most that there can be of anything here; pass fewer")
     return int(value)
+
+
+def as_generator(rng: Any, stream: int = 0) -> np.random.Generator:
+    """A generator of random numbers, or a new one from a seed.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator or int
+        A seed gives the same numbers at every call: right for one draw, and not for a loop.
+    stream : int
+        0 for drafts, 1 for outputs: with one seed for both they would not be independent.
+
+    Raises
+    ------
+    ProblemError
+        If it is neither.
+    """
+    if isinstance(rng, np.random.Generator):
+        return rng
+    if isinstance(rng, int | np.integer) and not isinstance(rng, bool) and rng >= 0:
+        return np.random.default_rng((int(rng), stream) if stream else int(rng))
+    raise ProblemError(f"rng is {rng!r}; pass a generator, numpy.random.default_rng(0), or an integer >= 0 as its seed")
 
 
 def as_law(name: str, values: Any) -> FloatArray:
@@ -73,7 +103,11 @@ def as_law(name: str, values: Any) -> FloatArray:
     if abs(total - 1) > MASS_TOL:
         raise ProblemError(
             f"{name} sums to {total:.6g} (allowed: 1 +/- {MASS_TOL:g}). "
-            "Top-k without renormalising? See Problem.from_logits."
+            + (
+                "In half precision? Take the softmax in float32, or divide the law by its sum in float64."
+                if abs(total - 1) <= HALF_PRECISION
+                else "Top-k without renormalising? See Problem.from_logits."
+            )
         )
     law = law / total
     law.flags.writeable = False
@@ -107,6 +141,34 @@ def as_laws(name: str, values: Any) -> FloatArray:
     return cast(FloatArray, laws / totals)
 
 
+def as_tokens(tokens: Any) -> npt.NDArray[Any]:
+    """Token ids as an array: numpy, a torch tensor of any device, or a sequence.
+
+    Raises
+    ------
+    ProblemError
+        If it is no array.
+    """
+    try:
+        return np.asarray(tokens.detach().cpu().numpy() if hasattr(tokens, "detach") else tokens)
+    except (TypeError, ValueError) as error:
+        raise ProblemError(f"drafts are not an array of token ids: {error}") from error
+
+
+def as_tuple(drafts: Any, n: int, vocab: int) -> IntArray:
+    """`as_drafts` for one tuple, shape (n,).
+
+    Raises
+    ------
+    ProblemError
+        If there are several, or for the reasons of `as_drafts`.
+    """
+    tuples = as_drafts(drafts, n, vocab)
+    if tuples.ndim != 1:
+        raise ProblemError(f"drafts have shape {tuples.shape}; pass one tuple at a time, of shape ({n},)")
+    return tuples
+
+
 def as_drafts(drafts: Any, n: int, vocab: int) -> IntArray:
     """Check tuples of drafts, shape (..., n), against the scheme that they should come from.
 
@@ -115,7 +177,7 @@ def as_drafts(drafts: Any, n: int, vocab: int) -> IntArray:
     ProblemError
         If the last axis is not n, the values are not integers, or one is not a token.
     """
-    tuples = np.asarray(drafts)
+    tuples = as_tokens(drafts)
     if tuples.ndim == 0 or tuples.shape[-1] != n:
         raise ProblemError(f"drafts have shape {tuples.shape}; the scheme draws n = {n} tokens, so (..., {n})")
     if not np.issubdtype(tuples.dtype, np.integer):

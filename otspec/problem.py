@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from otspec.errors import ProblemError
-from otspec.laws import ArrayLike, FloatArray, IntArray, as_drafts, as_law, law_from_logits
+from otspec.laws import ArrayLike, FloatArray, IntArray, as_law, as_tuple, law_from_logits
 from otspec.schemes import IID, DraftScheme
 
 
@@ -127,7 +127,7 @@ class Problem:
         ProblemError
             If the drafts are not a tuple of the scheme, or have probability 0 under it.
         """
-        drafts = as_drafts(drafts, self.n, self.vocab)
+        drafts = as_tuple(drafts, self.n, self.vocab)
         if self.scheme.prob(drafts) == 0:
             raise ProblemError(
                 f"drafts {drafts.tolist()} have probability 0 under the scheme; draw them with its sample()"

@@ -122,7 +122,7 @@ NEAR = 1e-6
 """By default a certified gap up to this is not worth the time of another solver."""
 
 FALLBACKS = (f"max_flow:max_cells={FLOW_CELLS}", "polymatroid:max_seconds=10")
-"""What follows an iteration that stopped short: exact where that takes a second, then a search that always has a plan."""
+"""What follows a solver that stopped short: exact where that takes a second, then a search that always has a plan."""
 
 
 def default_solver(problem: Problem) -> str:

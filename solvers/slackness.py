@@ -8,7 +8,7 @@ import numpy as np
 
 from otspec.certificate import Optimum, optimum
 from otspec.kernels.max_flow import Network
-from otspec.laws import BoolArray, FloatArray, IntArray, as_drafts
+from otspec.laws import BoolArray, FloatArray, IntArray, as_tuple
 from otspec.plans import Coupling
 from otspec.plans.figures import residual_law
 from otspec.problem import Problem
@@ -65,7 +65,7 @@ class Slackness(FlowSolver):
         """
         refuse_above(self.max_cells, cells_at_most(problem), "network edges")
         split = _Split.of(problem, self.max_cells)
-        row = split.sets.find(as_drafts(drafts, problem.n, problem.vocab))
+        row = split.sets.find(as_tuple(drafts, problem.n, problem.vocab))
         system = split.inner if split.inside[row] else split.outer
         accepted = np.zeros(split.sets.cells.size)
         accepted[system] = self._solve(split, system)

@@ -17,13 +17,17 @@ from tests.test_layers import imports, modules
 
 PACKAGE = Path(jit.__file__).parent
 CALLED = "from otspec.jit import jit\n\n\n@jit\ndef called(x):\n    return x + 1\n"
-CALLER = "from otspec.jit import jit\nfrom otspec.called import called\n\n\n@jit\ndef caller(x):\n    return 10 * called(x)\n"
+CALLER = (
+    CALLED.replace("\n", "\nfrom otspec.called import called\n", 1)
+    .replace("called(x):", "caller(x):")
+    .replace("x + 1", "10 * called(x)")
+)
 SHOWN = "from otspec.caller import caller; print(caller(1), sum(caller.stats.cache_hits.values()))"
 
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """A package named otspec, with the real `jit`, and one compiled function that calls another in a file of its own."""
+    """A package named otspec, with the real `jit`, and a compiled function that calls one in another file."""
     folder = tmp_path / "otspec"
     folder.mkdir()
     (folder / "__init__.py").touch()
@@ -53,7 +57,9 @@ def test_an_edit_of_a_called_file_is_seen(package: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the variable that names the cache directory is Linux's")
 def test_the_folder_lies_in_the_users_cache_directory_and_numba_is_as_before(package: Path) -> None:
-    shown = f"{SHOWN}; import numba; from otspec.jit import cache_folder; print(repr(numba.config.CACHE_DIR), cache_folder())"
+    shown = (
+        f"{SHOWN}; import numba; from otspec.jit import cache_folder as at; print(repr(numba.config.CACHE_DIR), at())"
+    )
     cache_dir, folder = run(package, shown).splitlines()[1].split()
     assert cache_dir == "''"
     assert Path(folder).parent == package.parent / "cache" / "otspec" / "machine-code"

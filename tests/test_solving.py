@@ -348,7 +348,7 @@ def test_by_default_nothing_is_delivered_that_is_not_lossless(monkeypatch: pytes
     plan = coupling(1.0, 1.02)
     promising = Promising(PROBLEM, plan.sets, plan.indptr, plan.columns, plan.values, plan.bound)
     in_a_chain(monkeypatch, Canned(promising), Canned())
-    with pytest.raises(SolveError, match="canned: LOSSY, .*; canned: LIMIT"):
+    with pytest.raises(SolveError, match=r"canned: LOSSY, .*; canned: LIMIT"):
         solve(PROBLEM)
 
 

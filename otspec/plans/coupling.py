@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from otspec.laws import FloatArray, IntArray, as_drafts, sum_by
+from otspec.laws import FloatArray, IntArray, as_tuple, sum_by
 from otspec.plans.figures import Figures, residual_law
 from otspec.problem import Problem
 from otspec.schemes import DraftSets
@@ -96,7 +96,7 @@ class Coupling(Figures):
         ProblemError
             If the drafts are not a tuple of the scheme, or have probability 0 under it.
         """
-        row = self.sets.find(as_drafts(drafts, self.problem.n, self.problem.vocab))
+        row = self.sets.find(as_tuple(drafts, self.problem.n, self.problem.vocab))
         entries = slice(self.indptr[row], self.indptr[row + 1])
         law = self.residual * (self._unused[row] / self.sets.mass[row])
         law[self.columns[entries]] += self.values[entries] / self.sets.mass[row]

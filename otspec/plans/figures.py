@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from otspec.laws import FloatArray, IntArray, draw
+from otspec.laws import FloatArray, IntArray, as_generator, draw
 from otspec.problem import Problem
 
 
@@ -54,7 +54,7 @@ class Figures(ABC):
 
     def sample(self, drafts: IntArray, rng: np.random.Generator) -> int:
         """Draw the output given the drafts."""
-        return int(draw(self.conditional(drafts), rng))
+        return int(draw(self.conditional(drafts), as_generator(rng, 1)))
 
 
 def residual_law(p: FloatArray, served: FloatArray) -> FloatArray:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from otspec.laws import FloatArray, IntArray, as_drafts, draw
+from otspec.laws import FloatArray, IntArray, as_generator, as_tuple, draw
 from otspec.plans.figures import Figures
 from otspec.problem import Problem
 
@@ -38,7 +38,7 @@ class Match(Figures):
         ProblemError
             If the drafts are not a tuple of tokens.
         """
-        as_drafts(drafts, self.problem.n, self.problem.vocab)
+        as_tuple(drafts, self.problem.n, self.problem.vocab)
         return self.problem.p.copy()
 
     def sample(self, drafts: IntArray, rng: np.random.Generator) -> int:
@@ -49,8 +49,8 @@ class Match(Figures):
         ProblemError
             As for `conditional`.
         """
-        as_drafts(drafts, self.problem.n, self.problem.vocab)
-        return int(draw(self.problem.p, rng))
+        as_tuple(drafts, self.problem.n, self.problem.vocab)
+        return int(draw(self.problem.p, as_generator(rng, 1)))
 
     def output_law(self) -> FloatArray:
         """Exact law of the output, shape (V,): p, since the draw does not see the drafts."""

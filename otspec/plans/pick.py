@@ -9,7 +9,8 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from otspec.laws import FloatArray, IntArray, as_drafts, draw, draw_from_cumulative
+from otspec.errors import ProblemError
+from otspec.laws import FloatArray, IntArray, as_generator, as_tuple, draw, draw_from_cumulative
 from otspec.plans.coupling import Coupling
 from otspec.plans.figures import Figures, residual_law
 from otspec.problem import Problem
@@ -89,7 +90,7 @@ class Pick(Figures):
         ProblemError
             If the drafts are not a tuple of the scheme, or have probability 0 under it.
         """
-        drafts = as_drafts(drafts, self.problem.n, self.problem.vocab)
+        drafts = as_tuple(drafts, self.problem.n, self.problem.vocab)
         accepted = self.rule.weights(drafts) * self._acceptance_of(drafts)
         law = self.residual * max(1.0 - accepted.sum(), 0.0)
         np.add.at(law, drafts, accepted)
@@ -103,8 +104,8 @@ class Pick(Figures):
         ProblemError
             As for `conditional`.
         """
-        drafts = as_drafts(drafts, self.problem.n, self.problem.vocab)
-        rule = self.rule
+        drafts = as_tuple(drafts, self.problem.n, self.problem.vocab)
+        rule, rng = self.rule, as_generator(rng, 1)
         token = drafts[rule.pick(drafts, rng) if isinstance(rule, DrawingRule) else draw(rule.weights(drafts), rng)]
         if rng.random() * self.proposal[token] < self.problem.p[token]:
             return int(token)
@@ -170,7 +171,17 @@ def canonical_decomposition(coupling: Coupling) -> Pick:
 
     beta is the coupling normalised per draft set, uniform where the set accepts nothing [thomas2025global, Theorem
     4.1, eq. (5)].  The acceptance of the result is at least the coupling's own, residual hits apart.
+
+    Raises
+    ------
+    ProblemError
+        If the plan is no coupling.
     """
+    if not isinstance(coupling, Coupling):
+        raise ProblemError(
+            f"the plan is a {type(coupling).__name__}, and only a Coupling is a table to decompose: solve with "
+            "max_flow, slackness or lp. A Pick is decomposed already."
+        )
     sets = coupling.sets
     rule = PickTable(sets, pick_weights(sets, coupling.accepted), coupling.problem.vocab)
     return Pick(coupling.problem, rule, coupling.bound)

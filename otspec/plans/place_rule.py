@@ -13,6 +13,9 @@ from otspec.kernels.interval.picking import pick_draft, pick_weights
 from otspec.laws import FloatArray, IntArray
 from otspec.schemes import IID
 
+MOST_WEIGHED = 2000
+"""Drafts whose weights are integrated: the nodes of the quadrature take a second."""
+
 
 @dataclass(frozen=True, eq=False)
 class PlaceRule:
@@ -46,8 +49,13 @@ class PlaceRule:
         Raises
         ------
         ProblemError
-            If a draft has probability 0.
+            If a draft has probability 0, or there are more than `MOST_WEIGHED`.
         """
+        if self.scheme.n > MOST_WEIGHED:
+            raise ProblemError(
+                f"n is {self.scheme.n:,}, and the law of the pick an integral of polynomials of that degree, taken "
+                f"for up to {MOST_WEIGHED:,} drafts; draw the output with the plan's sample()"
+            )
         return pick_weights(self.places, self._ranks(drafts), *_quadrature(self.scheme.n))
 
     def pick(self, drafts: IntArray, rng: np.random.Generator) -> int:

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from otspec.laws import FloatArray, IntArray, draw
+from otspec.laws import FloatArray, IntArray, as_generator, draw
 from otspec.plans.figures import Figures
 from otspec.problem import Problem
 
@@ -89,7 +89,7 @@ class Sequential(Figures):
         ProblemError
             As for `conditional`.
         """
-        drafts = self.problem.check_drafts(drafts)
+        drafts, rng = self.problem.check_drafts(drafts), as_generator(rng, 1)
         for token, accepted in self.rule.tests(drafts):
             if rng.random() < accepted:
                 return token

@@ -22,6 +22,10 @@ LISTABLE = 30_000_000
 """Largest list of tuples or sets, in tokens: a few gigabytes while it is made."""
 
 
+COUNTED = 64
+"""Drafts beyond which tuples and sets are not counted on: with two tokens there are 2**64, more than any limit."""
+
+
 def check_listable(count: int, n: int, what: str) -> None:
     """Refuse to list more than memory holds, before anything is listed.
 

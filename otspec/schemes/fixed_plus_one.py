@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from otspec.laws import FloatArray, IntArray, as_drafts, draw_from_cumulative, falling_ratio
+from otspec.laws import FloatArray, IntArray, as_drafts, as_generator, draw_from_cumulative, falling_ratio
 from otspec.schemes.protocol import DraftScheme, Support
 
 
@@ -47,6 +47,7 @@ class FixedPlusOne(DraftScheme):
         return np.concatenate((fixed, tokens[..., None]), axis=-1)
 
     def sample(self, rng: np.random.Generator, size: int | None = None) -> IntArray:
+        rng = as_generator(rng)
         return self._with_last(np.asarray(draw_from_cumulative(self._cumulative, rng, size)))
 
     def prob(self, drafts: IntArray) -> FloatArray:

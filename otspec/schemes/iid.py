@@ -16,11 +16,12 @@ from otspec.laws import (
     IntArray,
     as_count,
     as_drafts,
+    as_generator,
     as_law,
     draw_from_cumulative,
     falling_ratio,
 )
-from otspec.schemes.draft_sets import PAD, DraftSets, check_listable
+from otspec.schemes.draft_sets import COUNTED, PAD, DraftSets, check_listable
 from otspec.schemes.protocol import DraftScheme, Support
 
 
@@ -55,6 +56,7 @@ class IID(DraftScheme):
         return np.cumsum(self.q)
 
     def sample(self, rng: np.random.Generator, size: int | None = None) -> IntArray:
+        rng = as_generator(rng)
         return draw_from_cumulative(self._cumulative, rng, (self.n,) if size is None else (size, self.n))
 
     def prob(self, drafts: IntArray) -> FloatArray:
@@ -79,7 +81,7 @@ class IID(DraftScheme):
         return IID(np.append(self.q[self.reachable()], 0.0), self.n)
 
     def support_size(self) -> int:
-        return int(np.count_nonzero(self.q)) ** self.n
+        return int(np.count_nonzero(self.q)) ** min(self.n, COUNTED)
 
     def support(self) -> Support:
         check_listable(self.support_size(), self.n, "tuples")
@@ -90,7 +92,7 @@ class IID(DraftScheme):
 
     def set_count(self) -> int:
         k = int(np.count_nonzero(self.q))
-        return sum(math.comb(k, size) for size in range(1, min(k, self.n) + 1))
+        return sum(math.comb(k, size) for size in range(1, min(k, self.n, COUNTED) + 1))
 
     def draft_sets(self) -> DraftSets:
         check_listable(self.set_count(), self.n, "draft sets")

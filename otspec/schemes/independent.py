@@ -9,7 +9,16 @@ import numpy as np
 
 from otspec.errors import ProblemError
 from otspec.jit import jit
-from otspec.laws import ArrayLike, FloatArray, IntArray, as_drafts, as_float64, as_law, draw_from_cumulative
+from otspec.laws import (
+    ArrayLike,
+    FloatArray,
+    IntArray,
+    as_drafts,
+    as_float64,
+    as_generator,
+    as_law,
+    draw_from_cumulative,
+)
 from otspec.schemes.draft_sets import check_listable
 from otspec.schemes.protocol import DraftScheme, Support
 
@@ -53,6 +62,7 @@ class Independent(DraftScheme):
         return np.cumsum(self.qs, axis=1)
 
     def sample(self, rng: np.random.Generator, size: int | None = None) -> IntArray:
+        rng = as_generator(rng)
         return np.stack([draw_from_cumulative(cumulative, rng, size) for cumulative in self._cumulative], axis=-1)
 
     def prob(self, drafts: IntArray) -> FloatArray:

@@ -50,7 +50,10 @@ class DraftScheme(Protocol):
 
     @abstractmethod
     def sample(self, rng: np.random.Generator, size: int | None = None) -> IntArray:
-        """Draw one tuple of drafts, shape (n,), or `size` of them, shape (size, n)."""
+        """Draw one tuple of drafts, shape (n,), or `size` of them, shape (size, n).
+
+        `rng` is a generator or the seed of a new one: start with ``rng = otspec.laws.as_generator(rng)``.
+        """
 
     @abstractmethod
     def prob(self, drafts: IntArray) -> FloatArray:
@@ -70,7 +73,7 @@ class DraftScheme(Protocol):
 
     @abstractmethod
     def support_size(self) -> int:
-        """An upper bound on the number of tuples that `support` would list; any integer, however large."""
+        """An upper bound on the number of tuples that `support` would list; any number above 2**60 stands for more."""
 
     @abstractmethod
     def support(self) -> Support:

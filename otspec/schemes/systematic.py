@@ -8,7 +8,17 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from otspec.errors import ProblemError
-from otspec.laws import ArrayLike, FloatArray, IntArray, as_count, as_distinct_law, as_drafts, likeliest, sum_by
+from otspec.laws import (
+    ArrayLike,
+    FloatArray,
+    IntArray,
+    as_count,
+    as_distinct_law,
+    as_drafts,
+    as_generator,
+    likeliest,
+    sum_by,
+)
 from otspec.schemes.protocol import DraftScheme, Support
 from otspec.tolerances import FULL_TURN_TOL
 
@@ -79,6 +89,7 @@ class CircularArcs(DraftScheme):
         return np.concatenate((always, self.tokens[arcs]), axis=-1)
 
     def sample(self, rng: np.random.Generator, size: int | None = None) -> IntArray:
+        rng = as_generator(rng)
         point = np.asarray(rng.integers(TURN, size=size))
         return self._with_always(np.searchsorted(self.ends, point[..., None] + np.arange(self.turns) * TURN, "right"))
 

@@ -9,7 +9,17 @@ from typing import Any
 import numpy as np
 
 from otspec.errors import ProblemError
-from otspec.laws import ArrayLike, FloatArray, IntArray, as_count, as_drafts, as_law, draw_from_cumulative, sum_by
+from otspec.laws import (
+    ArrayLike,
+    FloatArray,
+    IntArray,
+    as_count,
+    as_drafts,
+    as_generator,
+    as_law,
+    draw_from_cumulative,
+    sum_by,
+)
 from otspec.schemes.draft_sets import DraftSets
 from otspec.schemes.protocol import DraftScheme, Support
 
@@ -75,6 +85,7 @@ class Table(DraftScheme):
         return DraftSets.of_support(*self.support())
 
     def sample(self, rng: np.random.Generator, size: int | None = None) -> IntArray:
+        rng = as_generator(rng)
         rows: Any = draw_from_cumulative(self._cumulative, rng, size)
         return self.drafts[rows]
 

@@ -12,8 +12,8 @@ import numpy as np
 from otspec.errors import ProblemError
 from otspec.jit import jit
 from otspec.kernels.arrivals import Nodes, chain
-from otspec.laws import ArrayLike, BoolArray, FloatArray, IntArray, as_count, as_drafts, as_law
-from otspec.schemes.draft_sets import DraftSets, check_listable
+from otspec.laws import ArrayLike, BoolArray, FloatArray, IntArray, as_count, as_drafts, as_generator, as_law
+from otspec.schemes.draft_sets import COUNTED, DraftSets, check_listable
 from otspec.schemes.protocol import DraftScheme, Support
 
 CHUNK = 1 << 20
@@ -87,6 +87,7 @@ class WithoutReplacement(DraftScheme):
         return self._light + kept - taken
 
     def sample(self, rng: np.random.Generator, size: int | None = None) -> IntArray:
+        rng = as_generator(rng)
         # The n first of exponential clocks of rates q, on a logarithmic scale.
         reachable = self.reachable()
         log_q = np.log(self.q[reachable])
@@ -133,7 +134,7 @@ class WithoutReplacement(DraftScheme):
         return WithoutReplacement(np.append(self.q[self.reachable()], 0.0), self.n)
 
     def support_size(self) -> int:
-        return math.perm(int(np.count_nonzero(self.q)), self.n)
+        return math.perm(int(np.count_nonzero(self.q)), min(self.n, COUNTED))
 
     def support(self) -> Support:
         check_listable(self.support_size(), self.n, "tuples")
@@ -143,7 +144,8 @@ class WithoutReplacement(DraftScheme):
         return Support(drafts[occurs], probabilities[occurs])
 
     def set_count(self) -> int:
-        return math.comb(int(np.count_nonzero(self.q)), self.n)
+        possible = int(np.count_nonzero(self.q))
+        return math.comb(possible, min(self.n, possible - self.n, COUNTED))
 
     def draft_sets(self) -> DraftSets:
         check_listable(self.set_count(), self.n, "draft sets")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,18 +13,18 @@ import numpy as np
 
 from otspec.errors import ProblemError
 from otspec.kernels.interval.lottery import Places, Sizes, Workspace, room_for, trim, workspace
-from otspec.laws import FloatArray, IntArray, as_count, as_law
+from otspec.laws import FloatArray, IntArray, as_count, as_drafts, as_generator, as_law
 from otspec.plans import Pick
 from otspec.plans.place_rule import PlaceRule
 from otspec.problem import Problem
 from otspec.schemes import IID
-from otspec.verification.compiled import solve_rows
+from otspec.verification.compiled import solve_rows, solve_rows_alone
 from otspec.verification.floats import as_floats
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Batch:
-    """The optimal plans of B positions, kept as arrays; ``batch.plan(b)`` is one of them."""
+    """The optimal plans of B positions, kept as arrays; ``batch[b]``, or ``batch.plan(b)``, is one of them."""
 
     P: Any
     """Shape (B, V): target laws, as given."""
@@ -44,6 +47,12 @@ class Batch:
     def __len__(self) -> int:
         return self.acceptance.size
 
+    def __getitem__(self, b: int) -> Pick:
+        return self.plan(b)
+
+    def __iter__(self) -> Iterator[Pick]:
+        return (self.plan(b) for b in range(len(self)))
+
     @property
     def gap(self) -> FloatArray:
         """Shape (B,): bound - acceptance, 0 up to rounding."""
@@ -59,17 +68,59 @@ class Batch:
         return law
 
     def plan(self, b: int) -> Pick:
-        """The plan of position b."""
+        """The plan of position b, counted from the end if below 0.
+
+        Raises
+        ------
+        IndexError
+            If there is no such position.
+        """
+        if not -len(self) <= b < len(self):
+            raise IndexError(f"position {b} of a batch of {len(self)}")
         problem = Problem(self.P[b], IID(self.Q[b], self.n))
         assert isinstance(problem.scheme, IID)
         return Pick(problem, PlaceRule(problem.scheme, self._places(b)), float(self.bound[b]))
+
+    def sample(self, drafts: Any, rng: np.random.Generator) -> IntArray:
+        """Draw the output of each position given its drafts: shape (B, n) to (B,).
+
+        Raises
+        ------
+        ProblemError
+            If the drafts are not a tuple of each position's scheme, or have probability 0 under it.
+        """
+        drafts, rng = as_drafts(drafts, self.n, self.P.shape[1]), as_generator(rng, 1)
+        if drafts.shape != (len(self), self.n):
+            raise ProblemError(
+                f"drafts have shape {drafts.shape}; a batch of {len(self)} positions needs ({len(self)}, {self.n})"
+            )
+        return np.array([plan.sample(mine, rng) for plan, mine in zip(self, drafts, strict=True)], dtype=np.int64)
 
     def _places(self, b: int) -> Places:
         return trim(Places(*(rows[b] for rows in self.places)), Sizes(*self.sizes[b].tolist()))
 
 
+class _Forked:
+    """Whether this process was forked off one in which threads of GNU OpenMP were running."""
+
+    from_threads = False
+
+    @classmethod
+    def note(cls) -> None:
+        """Called in the child."""
+        with contextlib.suppress(ValueError):  # no threads were running
+            cls.from_threads = numba.threading_layer() == "omp"
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_Forked.note)
+
+
 def solve_batch(P: Any, Q: Any, n: int) -> Batch:
     """Solve B positions with n i.i.d. drafts each, on numba's threads.
+
+    A process that was forked off one with GNU OpenMP's threads has none, and would be ended if it asked for some: there
+    the rows are solved one after the other.
 
     Parameters
     ----------
@@ -97,7 +148,8 @@ def solve_batch(P: Any, Q: Any, n: int) -> Batch:
     work = Workspace(*(np.empty((numba.get_num_threads(), *rows.shape), dtype=rows.dtype) for rows in workspace(vocab)))
     sizes = np.empty((count, 3), dtype=np.int64)
     figures = np.empty((2, count))
-    solve_rows(P, Q, n, work, room, sizes, figures)
+    solve = solve_rows_alone if _Forked.from_threads else solve_rows
+    solve(P, Q, n, work, room, sizes, figures)
     if sizes.size and sizes.min() < 0:
         wrong = int(sizes.min(axis=1).argmin())
         as_law(f"P[{wrong}]", P[wrong])

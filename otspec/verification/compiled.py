@@ -102,32 +102,48 @@ def _rank(token: int, p: float, q: float, target: FloatArray, places: Places) ->
 def solve_rows(P: Any, Q: Any, n: int, work: Workspace, room: Places, sizes: IntArray, figures: FloatArray) -> None:
     """Solve rows of a batch, each into its row of `room`; the sizes of one that is not a problem are -1."""
     for b in numba.prange(P.shape[0]):
-        t = get_thread_id()
-        p_scale = _scale(P[b])
-        q_scale = _scale(Q[b])
-        if p_scale == 0.0 or q_scale == 0.0:
-            sizes[b] = -1
-        else:
-            mine = Workspace(work.keys[t], work.target[t], work.density[t], work.rise[t], work.run[t])
-            row = Places(
-                room.order[b],
-                room.size[b],
-                room.release[b],
-                room.home[b],
-                room.proposal[b],
-                room.block[b],
-                room.oldest[b],
-                room.newest[b],
-                room.giver[b],
-                room.past[b],
-                room.head[b],
-                room.tail[b],
-                room.held[b],
-                room.pivot[b],
-            )
-            filled, acceptance, bound = solve_and_certify(P[b], Q[b], p_scale, q_scale, n, mine, row)
-            sizes[b, 0] = filled.tokens
-            sizes[b, 1] = filled.blocks
-            sizes[b, 2] = filled.lotteries
-            figures[0, b] = acceptance
-            figures[1, b] = bound
+        _solve_row(b, get_thread_id(), P, Q, n, work, room, sizes, figures)
+
+
+@jit
+def solve_rows_alone(
+    P: Any, Q: Any, n: int, work: Workspace, room: Places, sizes: IntArray, figures: FloatArray
+) -> None:
+    """`solve_rows` on the thread that calls it."""
+    for b in range(P.shape[0]):
+        _solve_row(b, 0, P, Q, n, work, room, sizes, figures)
+
+
+@jit
+def _solve_row(
+    b: int, t: int, P: Any, Q: Any, n: int, work: Workspace, room: Places, sizes: IntArray, figures: FloatArray
+) -> None:
+    """Row b, in the working memory of thread t."""
+    p_scale = _scale(P[b])
+    q_scale = _scale(Q[b])
+    if p_scale == 0.0 or q_scale == 0.0:
+        sizes[b] = -1
+        return
+    mine = Workspace(work.keys[t], work.target[t], work.density[t], work.rise[t], work.run[t])
+    row = Places(
+        room.order[b],
+        room.size[b],
+        room.release[b],
+        room.home[b],
+        room.proposal[b],
+        room.block[b],
+        room.oldest[b],
+        room.newest[b],
+        room.giver[b],
+        room.past[b],
+        room.head[b],
+        room.tail[b],
+        room.held[b],
+        room.pivot[b],
+    )
+    filled, acceptance, bound = solve_and_certify(P[b], Q[b], p_scale, q_scale, n, mine, row)
+    sizes[b, 0] = filled.tokens
+    sizes[b, 1] = filled.blocks
+    sizes[b, 2] = filled.lotteries
+    figures[0, b] = acceptance
+    figures[1, b] = bound

@@ -8,7 +8,7 @@ import numpy as np
 
 from otspec.errors import ProblemError
 from otspec.kernels.interval.lottery import memory
-from otspec.laws import as_drafts, as_law
+from otspec.laws import as_generator, as_law, as_tokens, as_tuple
 from otspec.verification.compiled import verify_one
 from otspec.verification.floats import as_floats
 
@@ -50,9 +50,10 @@ def verify(p: Any, q: Any, drafts: Any, rng: np.random.Generator) -> Verificatio
     p, q = as_floats("p", p), as_floats("q", q)
     if p.ndim != 1 or p.shape != q.shape:
         raise ProblemError(f"p has shape {p.shape} and q {q.shape}; both need one shape (V,)")
-    drafts = as_drafts(drafts, np.size(drafts), p.size)
+    drafts = as_tokens(drafts)
     if drafts.size == 0:
         raise ProblemError("there are no drafts; draft at least 1 token per position")
+    drafts, rng = as_tuple(drafts, drafts.size, p.size), as_generator(rng, 1)
     mine = memory.of(p.size)
     token, draft = verify_one(p, q, drafts, rng.random((drafts.size + 1, 3)), mine.work, mine.room)
     if token < 0:

@@ -90,6 +90,7 @@ class Resolution(Figures):
         ProblemError
             If the drafts are not a tuple of the scheme, or have probability 0 under it.
         """
+        drafts = self.problem.check_drafts(drafts)
         solved = self.inner if self.split.system_of(drafts) is self.inner.system else self.outer
         return solved.conditional(drafts, self.split.residual)
 

@@ -109,7 +109,7 @@ class GlobalResolution(SolverBase):
         Stopped
             If that system exceeds max_tokens or max_iterations.
         """
-        split = Split.of(problem)
+        drafts, split = problem.check_drafts(drafts), Split.of(problem)
         return self._solve(split.system_of(drafts)).conditional(drafts, split.residual)
 
     def _solve(self, system: System) -> Solved:

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -40,3 +44,46 @@ def test_empty_batch() -> None:
     batch = otspec.solve_batch(np.empty((0, 5)), np.empty((0, 5)), 2)
     assert len(batch) == 0
     assert batch.proposal.shape == (0, 5)
+
+
+FORKS = """
+import os
+import numba
+import numpy as np
+import otspec
+
+P, Q = np.random.default_rng(0).dirichlet(np.ones(8), size=(2, 5))
+here = otspec.solve_batch(P, Q, 2)
+layer = numba.threading_layer()
+child = os.fork()
+if child == 0:
+    there = otspec.solve_batch(P, Q, 2)
+    os._exit(0 if np.array_equal(here.proposal, there.proposal) else 3)
+print(layer, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_process_solves_batches_too() -> None:
+    ran = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, check=True)
+    assert ran.stdout.split()[1] == "0", ran.stdout + ran.stderr
+
+
+def test_a_batch_is_a_sequence_of_plans_and_samples() -> None:
+    P, Q = np.random.default_rng(1).dirichlet(np.ones(6), size=(2, 3))
+    batch = otspec.solve_batch(P, Q, 2)
+    drafts = np.stack([IID(q, 2).sample(seed) for seed, q in enumerate(Q)])
+    for b, plan in enumerate(batch):
+        assert plan.acceptance == batch[b].acceptance == pytest.approx(batch.acceptance[b], abs=1e-13)
+    assert batch[-1].acceptance == batch[2].acceptance
+    assert b == 2
+    rng = np.random.default_rng(3)
+    assert batch.sample(drafts, np.random.default_rng(3)).tolist() == [
+        batch[b].sample(drafts[b], rng) for b in range(3)
+    ]
+    assert batch.sample(drafts, 3).shape == (3,)
+    for wrong in (3, -4):
+        with pytest.raises(IndexError, match=f"position {wrong} of a batch of 3"):
+            batch[wrong]
+    with pytest.raises(ProblemError, match=r"drafts have shape \(2, 2\); a batch of 3 positions needs \(3, 2\)"):
+        batch.sample(drafts[:2], 3)

@@ -1,0 +1,130 @@
+"""What people hand over in place of an array or a generator: taken for what it is, or refused in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from otspec import (
+    IID,
+    Greedy,
+    HubPairs,
+    Independent,
+    Problem,
+    ProblemError,
+    Systematic,
+    Table,
+    TopK,
+    UnknownSolver,
+    WithoutReplacement,
+    canonical_decomposition,
+    solve,
+    solve_batch,
+    verify,
+)
+from otspec.laws import as_generator
+from tests.each import each
+from tests.instances import P4, Q4
+
+PROBLEM = Problem(P4, IID(Q4, 2))
+SCHEMES = (
+    IID(Q4, 2),
+    WithoutReplacement(Q4, 2),
+    Independent([Q4, P4]),
+    Greedy(Q4, 2),
+    TopK(Q4, 2),
+    Systematic(Q4, 2),
+    HubPairs(Q4),
+    Table(np.array([[0, 1], [2, 3]]), np.array([0.5, 0.5]), 4),
+)
+
+
+class Tensor:
+    """What torch hands over, as far as it is looked at; its `size` is a method."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = np.asarray(values)
+
+    def size(self) -> tuple[int, ...]:
+        return self.values.shape
+
+    def detach(self) -> Tensor:
+        return self
+
+    def double(self) -> Tensor:
+        return Tensor(self.values.astype(np.float64))
+
+    def cpu(self) -> Tensor:
+        return self
+
+    def numpy(self) -> Any:
+        return self.values
+
+
+@each(drafts=([1, 2], (1, 2), Tensor([1, 2]), [np.int64(1), np.int32(2)], np.array([1, 2], dtype=np.uint8)))
+def test_drafts_come_as_any_sequence_of_integers(drafts: Any) -> None:
+    same = np.array([1, 2])
+    for law in (lambda values: values, Tensor, list):
+        assert verify(law(P4), law(Q4), drafts, 5) == verify(P4, Q4, same, 5)
+    for spelling in ("interval", "max_flow", "rrs", "global_resolution"):
+        plan = solve(PROBLEM, spelling, strict=False).plan
+        assert plan is not None
+        assert_array_equal(plan.conditional(drafts), plan.conditional(same))
+        assert plan.sample(drafts, 5) == plan.sample(same, 5)
+    assert PROBLEM.scheme.prob(drafts) == PROBLEM.scheme.prob(same)
+
+
+@each(scheme=SCHEMES)
+def test_a_seed_does_where_a_generator_does(scheme: Any) -> None:
+    assert_array_equal(scheme.sample(7, 20), scheme.sample(np.random.default_rng(7), 20))
+    assert_array_equal(scheme.sample(np.int64(7), 20), scheme.sample(7, 20))
+    assert len(np.unique(scheme.sample(0, 50)[:, -1])) > 1 or isinstance(scheme, TopK)
+
+
+def test_one_seed_for_drafts_and_output_gives_numbers_that_differ() -> None:
+    assert as_generator(3).random() != as_generator(3, 1).random()
+    # With one stream the coin of the verifier would be the number that chose the draft.
+    drafted = [IID(Q4, 1).sample(seed) for seed in range(2000)]
+    outputs = np.bincount([verify(P4, Q4, drafts, seed).token for seed, drafts in enumerate(drafted)], minlength=4)
+    assert np.abs(outputs / 2000 - P4).max() < 5 * 0.5 / np.sqrt(2000)
+
+
+REFUSED: dict[str, tuple[Callable[[], object], str]] = {
+    "several-tuples": (lambda: solve(PROBLEM).plan.conditional([[0, 1]]), "one tuple at a time, of shape \\(2,\\)"),
+    "ragged": (lambda: verify(P4, Q4, [0, [1]], 0), "drafts are not an array of token ids"),
+    "no-drafts": (lambda: verify(P4, Q4, [], 0), "there are no drafts"),
+    "no-generator": (lambda: verify(P4, Q4, [0], None), "rng is None; pass a generator, .* or an integer"),
+    "legacy": (lambda: solve(PROBLEM).plan.sample([0, 1], np.random.RandomState(0)), "pass a generator"),
+    "negative-seed": (lambda: IID(Q4, 2).sample(-1), "rng is -1; pass"),
+    "decomposed": (lambda: canonical_decomposition(solve(PROBLEM).plan), "the plan is a Pick, and only a Coupling"),
+    "more-than-an-int": (lambda: IID(Q4, 10**30), "n is more than 2,147,483,647"),
+    "integrals": (lambda: solve(Problem(P4, IID(Q4, 5000))).plan.conditional([0] * 5000), "draw the output with"),
+    "nan-in-a-row": (lambda: solve_batch([P4, [1, np.nan, 0, 0]], [Q4, Q4], 2), "P\\[1\\]\\[1\\] is nan"),
+    "half-precision": (lambda: IID([0.4997, 0.5], 2), "In half precision\\? Take the softmax in float32"),
+    "truncated": (lambda: IID([0.3, 0.5], 2), "Top-k without renormalising"),
+}
+
+
+@each(case=REFUSED)
+def test_what_cannot_be_meant_is_refused_in_a_sentence(case: tuple[Callable[[], object], str]) -> None:
+    ask, message = case
+    with pytest.raises(ProblemError, match=message):
+        ask()
+
+
+@each(spelling=("lp:tol=-1", "interval:tol=nan", "max_flow:max_cells=-1", "lp:time_limit_s=-2"))
+def test_limits_below_zero_are_refused(spelling: str) -> None:
+    with pytest.raises(UnknownSolver, match="is not a limit; take a number >= 0"):
+        solve(PROBLEM, spelling)
+
+
+def test_drafts_without_number_are_solved_and_counted_at_once() -> None:
+    problem = Problem(P4, IID(Q4, 10**9))
+    assert solve(problem).success
+    assert problem.scheme.support_size() > 2**60
+    assert WithoutReplacement(np.full(100_000, 1e-5), 90_000).set_count() > 2**60
+    assert WithoutReplacement(np.full(100_000, 1e-5), 100_000).set_count() == 1
