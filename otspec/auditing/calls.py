@@ -245,7 +245,7 @@ def rule_of(call: Any, form: str | None, coins: int, tol: float, deadline: Deadl
     UnknownSolver
         If it is the name of no solver.
     """
-    if form is not None and form not in set(Form):
+    if form is not None and not (isinstance(form, str) and form in set(Form)):
         raise ProblemError(f"form is {form!r}; known: {', '.join(Form)}")
     kind = detect(call) if form is None else Form(form)
     if isinstance(call, str):

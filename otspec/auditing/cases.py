@@ -15,6 +15,11 @@ from otspec.laws import FloatArray, as_float64, as_law
 from otspec.schemes import DraftScheme
 from otspec.schemes.catalogue import Builder, named_schemes
 
+
+class Unsuitable(ProblemError):
+    """A scheme cannot draw so many drafts from a law."""
+
+
 Drafter = Callable[[FloatArray, int, np.random.Generator], Any]
 
 
@@ -69,7 +74,9 @@ class Drafting:
             If the scheme is not known, or the drafter cannot be called as one.
         """
         declared, label = _builder("scheme", scheme)
-        rows = scheme == "independent"
+        if shown is not None and not callable(shown):
+            raise ProblemError(f"shown is {shown!r}; pass a function of q, or None")
+        rows = isinstance(scheme, str) and scheme == "independent"
         if drafter is None:
             return cls(declared, declared, None, shown, label, rows)
         if callable(drafter) and _draws(drafter):
@@ -87,12 +94,12 @@ class Drafting:
         """
         p = as_law("p", instance.p)
         q = _laws("q", instance.q)
-        shown = q if self.shown is None else _laws("shown(q)", self.shown(q.copy()))
-        declared = self.scheme(shown, n)
+        shown = q if self.shown is None else _laws("shown(q)", _made("shown", self.shown, q.copy()))
+        declared = _scheme(self.scheme, shown, n)
         if self.drafted is self.scheme and self.shown is None:
             drafted: DraftScheme | None = declared
         else:
-            drafted = None if self.drafted is None else self.drafted(q, n)
+            drafted = None if self.drafted is None else _scheme(self.drafted, q, n)
         for made in (declared, drafted):
             if made is not None and (made.n != n or made.vocab != p.size):
                 raise ProblemError(
@@ -113,7 +120,7 @@ class Drafting:
         for instance in instances:
             try:
                 found.append(self.case(instance, n))
-            except ProblemError as error:  # such as five distinct drafts of three tokens
+            except Unsuitable as error:  # such as five distinct drafts of three tokens
                 reason = str(error)
         if not found:
             raise ProblemError(f"the drafts suit none of our instances, bring your own: {reason}")
@@ -135,6 +142,26 @@ def _builder(argument: str, value: Any) -> tuple[Builder, str]:
     if callable(value):
         return value, _name(value)
     raise ProblemError(f"{argument} is {value!r}; pass one of {', '.join(known)}, or a function of (q, n)")
+
+
+def _made(name: str, call: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function of the user's makes."""
+    try:
+        return call(*arguments)
+    except ProblemError:
+        raise
+    except Exception as error:
+        raise ProblemError(f"{name} raises {type(error).__name__}: {error}") from error
+
+
+def _scheme(builder: Builder, q: FloatArray, n: int) -> DraftScheme:
+    try:
+        made = _made(_name(builder), builder, q, n)
+    except ProblemError as error:
+        raise Unsuitable(str(error)) from error
+    if not isinstance(made, DraftScheme):
+        raise ProblemError(f"{_name(builder)} returns {made!r}, which is not a draft scheme; see otspec.schemes")
+    return made
 
 
 def _name(call: Any) -> str:

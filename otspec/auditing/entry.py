@@ -19,6 +19,9 @@ from otspec.errors import ProblemError
 from otspec.laws import FloatArray, as_count
 from otspec.tolerances import TOL
 
+MOST_DRAFTS, MOST_UNIFORMS = 1 << 12, 1 << 20
+"""Of one call of a rule: thousands of calls are made, and drafted for."""
+
 
 def audit(
     rule: Any,
@@ -122,11 +125,17 @@ def audit(
     settings = Settings(
         as_count("n", n), seed, alpha, confidence, resolution, tol, as_count("budget", budget), max_seconds
     )
-    if method not in ("auto", "exact", "sampled"):
+    if not (isinstance(method, str) and method in ("auto", "exact", "sampled")):
         raise ProblemError(f"method is {method!r}; known: auto, exact, sampled")
-    auditor = rule_of(
-        rule, form, as_count("uniforms", 2 * n + 1 if uniforms is None else uniforms), tol, Deadline(max_seconds)
-    )
+    if not isinstance(pairs, bool | np.bool_):
+        raise ProblemError(f"pairs is {pairs!r}; pass True or False")
+    if not callable(progress):
+        raise ProblemError(f"progress is {progress!r}; pass a function of (done, most)")
+    coins = as_count("uniforms", 2 * n + 1 if uniforms is None else uniforms)
+    for name, asked, most in (("n", n, MOST_DRAFTS), ("uniforms", coins, MOST_UNIFORMS)):
+        if asked > most:
+            raise ProblemError(f"{name} is {asked}; an audit hands a rule at most {most:,}")
+    auditor = rule_of(rule, form, coins, tol, Deadline(max_seconds))
     drafting = Drafting.of(scheme, drafter, shown)
     cases = [drafting.case(instance, n) for instance in families.given(instances, logits)]
     rows = n if drafting.rows else None

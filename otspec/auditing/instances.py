@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from otspec.errors import ProblemError
 from otspec.laws import FloatArray, law_from_logits
 
 Rng = np.random.Generator
@@ -172,9 +173,29 @@ def to_sample(seed: int, n: int, rows: int | None) -> list[Instance]:
 
 
 def given(pairs: Sequence[Any] | None, logits: Sequence[Any] | None) -> list[Instance]:
-    """The user's own, numbered: pairs of laws, then pairs of logits."""
-    laws = [(law_from_logits("target logits", z), law_from_logits("draft logits", y)) for z, y in logits or ()]
-    return [Instance(f"instance {number}", *pair) for number, pair in enumerate([*(pairs or ()), *laws])]
+    """The user's own, numbered: pairs of laws, then pairs of logits.
+
+    Raises
+    ------
+    ProblemError
+        If these are not pairs, or there is none in a list of them, or one has no laws.
+    """
+    laws = [
+        (law_from_logits("target logits", z), law_from_logits("draft logits", y)) for z, y in _pairs("logits", logits)
+    ]
+    return [Instance(f"instance {number}", *pair) for number, pair in enumerate([*_pairs("instances", pairs), *laws])]
+
+
+def _pairs(name: str, given: Any) -> list[tuple[Any, Any]]:
+    if given is None:
+        return []
+    try:
+        found = [(target, draft) for target, draft in given]
+    except (TypeError, ValueError) as error:
+        raise ProblemError(f"{name} is {given!r}; pass a list of pairs, of target and draft") from error
+    if not found:
+        raise ProblemError(f"{name} is empty; leave it out for the default, or pass at least one pair")
+    return found
 
 
 def _make(name: str, kind: Kind, vocab: int, seed: tuple[int, ...], rows: int | None) -> Instance:

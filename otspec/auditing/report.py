@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,10 @@ from otspec.errors import ProblemError
 
 Progress = Callable[[int, int], None]
 """Called with what is done and the most that there is to do: instances, or draws."""
+
+
+LONG = 1e12
+"""Seconds, some 30 000 years: no limit is larger."""
 
 
 def no_progress(done: int, most: int) -> None:
@@ -36,13 +41,29 @@ class Settings:
     max_seconds: float | None = None
 
     def __post_init__(self) -> None:
+        """Check each.
+
+        Raises
+        ------
+        ProblemError
+            If one is not a number, or out of its range.
+        """
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int | np.integer) or self.seed < 0:
+            raise ProblemError(f"seed is {self.seed!r}; pass an integer >= 0")
+        for name in ("alpha", "confidence", "resolution", "tol", "max_seconds"):
+            value = getattr(self, name)
+            left_out = name == "max_seconds" and value is None
+            if not left_out and (isinstance(value, bool) or not isinstance(value, Real)):
+                raise ProblemError(f"{name} is {value!r}; pass a number")
         for name in ("alpha", "confidence", "resolution"):
             if not 0 < getattr(self, name) < 1:
                 raise ProblemError(f"{name} is {getattr(self, name)}; it lies between 0 and 1")
         if not 0 <= self.tol < 1:
             raise ProblemError(f"tol is {self.tol}; it is a distance in [0, 1)")
-        if self.max_seconds is not None and not self.max_seconds > 0:
-            raise ProblemError(f"max_seconds is {self.max_seconds}; it is above 0, or None for no limit")
+        if self.max_seconds is not None and not 0 < self.max_seconds < LONG:
+            raise ProblemError(
+                f"max_seconds is {self.max_seconds}; it is above 0 and below {LONG:g}, or None for no limit"
+            )
 
 
 class AuditVerdict(StrEnum):

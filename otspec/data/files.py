@@ -62,11 +62,14 @@ class FileSource:
         draft_key: str | None = None,
         kind: str | None = None,
     ) -> None:
+        if not isinstance(path, str | Path):
+            raise DataError(f"the file is {path!r}; pass its path")
         self.path = path = Path(path)
         self.name = path.name if name is None else name
-        if (target_key is None) != (draft_key is None):
-            raise DataError(f"target_key is {target_key!r} and draft_key is {draft_key!r}; pass both, or neither")
-        if kind not in (None, LOGITS, PROBS):
+        keys = [key for key in (target_key, draft_key) if key is not None]
+        if len(keys) == 1 or not all(isinstance(key, str) for key in keys):
+            raise DataError(f"target_key is {target_key!r} and draft_key is {draft_key!r}; pass both names, or neither")
+        if kind is not None and not (isinstance(kind, str) and kind in (LOGITS, PROBS)):
             raise DataError(f"kind is {kind!r}; known: {LOGITS}, {PROBS}")
         if not path.is_file():
             profiles = f", and no profile has that name (known: {', '.join(known)})" if known else ""

@@ -44,7 +44,7 @@ def open_source(
     MissingExtra
         If the file takes torch to read, and torch is missing.
     """
-    if name in NAMES and (target_key, draft_key, kind) != (None, None, None):
+    if isinstance(name, str) and name in NAMES and any(asked is not None for asked in (target_key, draft_key, kind)):
         raise DataError(f"{name} is a profile, which has no target_key, draft_key or kind; these are for files")
     if isinstance(name, str) and name in PROFILES:
         return ProfileSource(PROFILES[name], seed)

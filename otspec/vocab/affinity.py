@@ -157,9 +157,13 @@ def as_temperature(tau: float) -> float:
     ProblemError
         If it is not a positive number.
     """
-    if not (isinstance(tau, Real) and np.isfinite(tau) and tau > 0):
+    try:
+        value = float(tau) if isinstance(tau, Real) and not isinstance(tau, bool) else np.nan
+    except OverflowError:
+        value = np.inf
+    if not 0 < value < np.inf:
         raise ProblemError(f"tau is {tau!r}; a temperature is finite and > 0")
-    return float(tau)
+    return value
 
 
 def as_matrix(name: str, values: Any, masks: bool = False) -> Any:

@@ -161,7 +161,7 @@ def test_what_may_be_either_has_to_be_told(tmp_path: Path, target: list[float], 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"target_key": "a"}, "target_key is 'a' and draft_key is None; pass both"),
+        ({"target_key": "a"}, "target_key is 'a' and draft_key is None; pass both names"),
         ({"kind": "laws"}, "kind is 'laws'; known: logits, probs"),
         ({"name": "llama3", "kind": "logits"}, "llama3 is a profile, which has no target_key"),
         ({"name": "llama3", "seed": -1}, "seed is -1; pass an integer >= 0"),

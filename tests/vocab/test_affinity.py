@@ -247,6 +247,7 @@ def test_a_callers_matrix_is_left_alone_and_not_kept() -> None:
         (lambda: affinity(np.ones((0, 3))), r"covariance has shape \(0, 3\)"),
         (lambda: affinity(np.eye(2), 0.0), "tau is 0.0"),
         (lambda: affinity(np.eye(2), np.nan), "tau is nan"),
+        (lambda: affinity(np.eye(2), 10**400), "tau is 1000"),
         (lambda: affinity(np.eye(2), "warm"), "tau is 'warm'"),  # type: ignore[arg-type]
         (lambda: affinity(np.eye(2), tokens=[[0], [0, 1]]), "tokens is not an array"),
         (lambda: affinity(sparse.csr_array(np.eye(2) * 1j)), "covariance is not an array of real numbers"),
