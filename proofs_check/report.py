@@ -80,7 +80,7 @@ def replay(report: Mapping[str, Any], claims: Mapping[str, Claim]) -> TextTable:
             margin = claims[record["id"]].margin_of(from_plain(record["witness"]))
             rows.append((record["id"], f"{float(record['worst']):.3g}", f"{margin:.3g}"))
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
-        raise DataError(f"this is no report of `otspec verify --json` ({error!r})") from error
+        raise DataError(f"this is no report of `otspec claims --json` ({error!r})") from error
     return TextTable("Worst instances, replayed", ("claim", "recorded margin", "margin now"), rows, "", labels=1)
 
 
@@ -88,7 +88,7 @@ def markdown(sources: Sequence[Source], found: Findings, trials: int, seed: int)
     """The report that a paper's author would want: what was checked and how, what failed, and what is true instead."""
     parts = [
         "# Claims, checked by numbers",
-        f"{summary(found)} Made by `otspec verify --trials {trials} --seed {seed}`.",
+        f"{summary(found)} Made by `otspec claims --trials {trials} --seed {seed}`.",
         HOW_TO_READ,
     ]
     for source, evidence in _by_source(sources, found):

@@ -83,7 +83,7 @@ def test_a_claim_of_another_version_is_refused_by_name() -> None:
 
 
 def test_the_report_in_the_docs_is_of_the_claims_that_there_are() -> None:
-    """All of it but what was measured: `otspec verify --markdown docs/claims.md` makes it anew."""
+    """All of it but what was measured: `otspec claims --markdown docs/claims.md` makes it anew."""
     as_expected = {
         claim.id: Evidence(
             claim=claim,
