@@ -136,6 +136,7 @@ def test_acceptance_stands_beside_the_optimum_of_the_same_positions() -> None:
     assert found.acceptance == pytest.approx(0.8)
     assert found.optimum == pytest.approx(0.85)
     assert found.acceptance_error == pytest.approx(0.1)
+    assert found.shortfall_error == pytest.approx(0.05)
     assert found.kind == "suboptimal"
     assert found.mean_ms == pytest.approx(2.0)
     assert found.failed_mean_ms == pytest.approx(500.0)

@@ -98,6 +98,13 @@ def test_bench_measures_reports_and_resumes(
     report = (out / "report.md").read_text()
     assert report.count("otspec bench --k 5,V") == 2  # both commands, each with its date
     assert f"otspec {otspec.__version__}, numpy {np.__version__}" in report
+    assert otspec_command(monkeypatch, *arguments, "--remeasure", "max_flow") == 0
+    before, after = (
+        [json.loads(line) for line in text.splitlines()] for text in (log, (out / "results.jsonl").read_text())
+    )
+    assert len(after) == len(before)
+    assert [one for one in after if one in before] == [one for one in before if one["solver"] == "slackness"]
+    capsys.readouterr()
     assert otspec_command(monkeypatch, *arguments, "--seed", "1") == 2
     assert "holds another run: its seed is 0, yours 1" in " ".join(capsys.readouterr().err.split())
 

@@ -89,6 +89,3 @@ def test_it_is_solved_with_and_measured_and_measured_anew_after_an_edit(here: Pa
     assert "2 records were measured with other code of their solvers: measured anew" in done.stdout
     second = measured()
     assert {key for key in first if first[key] != second[key]} == {("mine:FromTarget", 0), ("mine:FromTarget", 1)}
-    done = otspec(here, *arguments, "mine:FromTarget,kseq", "--remeasure", "kseq")
-    assert done.returncode == 0, done.stderr
-    assert {key for key in first if second[key] != measured()[key]} == {("kseq", 0), ("kseq", 1)}
