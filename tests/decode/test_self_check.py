@@ -24,7 +24,7 @@ DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 def _of(architecture: str) -> Any:
     """A tiny random model of an architecture, whatever it calls its sizes."""
-    sizes = {"vocab_size": 50, "max_position_embeddings": 64, "n_positions": 64, "is_decoder": True}
+    sizes: dict[str, Any] = {"vocab_size": 50, "max_position_embeddings": 64, "n_positions": 64, "is_decoder": True}
     sizes |= {"hidden_size": 32, "n_embd": 32, "intermediate_size": 32, "num_hidden_layers": 2, "n_layer": 2}
     sizes |= {"num_attention_heads": 4, "n_head": 4, "num_key_value_heads": 2, "bos_token_id": None}
     config = AutoConfig.for_model(architecture, **sizes, eos_token_id=None)
