@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
-from numba.core import config, event
+from numba.core import config as numba_config
+from numba.core import event
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -63,6 +64,10 @@ def _compiled(function: F, **options: Any) -> F:
 
 
 _changing = threading.Lock()
+
+
+config: Any = numba_config
+"""numba gives these settings no types."""
 
 
 @contextlib.contextmanager
@@ -130,7 +135,7 @@ def _prune(current: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-class _SayOnce(event.Listener):  # type: ignore[misc]  # numba has no types
+class _SayOnce(event.Listener):
     """Tells who waits at a terminal what takes so long, the first time that one of our functions is compiled."""
 
     said = False
@@ -146,4 +151,4 @@ class _SayOnce(event.Listener):  # type: ignore[misc]  # numba has no types
 
 
 _listener = _SayOnce()
-event.register("numba:compile", _listener)
+event.register("numba:compile", _listener)  # type: ignore[no-untyped-call]

@@ -21,6 +21,8 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 IndexArray = npt.NDArray[np.int32]
 BoolArray = npt.NDArray[np.bool_]
+Seed = np.random.Generator | int | np.integer[Any]
+"""Where random numbers come from: `as_generator` has the rules."""
 
 
 def as_float64(name: str, values: Any) -> FloatArray:

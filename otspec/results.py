@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from html import escape
 
 from otspec.plans import Plan
 
@@ -54,6 +55,20 @@ class Result:
         what = "see its plan" if self.plan is not None else "there is no plan"
         took = f"{1e3 * self.stats.wall_s:.3g} ms"
         return f"<Result of {self.stats.solver}{after}: {self.status.name}, {self.message}; {took}; {what}>"
+
+    def _repr_html_(self) -> str:
+        """A small table, for notebooks."""
+        rows = {"solver": self.stats.solver, "status": f"{self.status.name}: {self.status.value}"}
+        if self.plan is not None:
+            rows["acceptance"] = f"{self.plan.acceptance:.9g}"
+            rows["gap, deviation"] = f"{self.plan.gap:.2g}, {self.plan.deviation:.2g}"
+        else:
+            rows["reason"] = self.message
+        rows["time"] = f"{1e3 * self.stats.wall_s:.3g} ms"
+        if self.tried:
+            rows["tried before"] = ", ".join(f"{one.stats.solver} ({one.status.name})" for one in self.tried)
+        cells = (f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows.items())
+        return f"<table>{''.join(cells)}</table>"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

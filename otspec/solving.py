@@ -157,7 +157,7 @@ def warm_up(solver: Solver | None = None, n: int = 2) -> None:
         _run(Problem(p, IID(q, n)), solver)
         return
     distinct = (WithoutReplacement, Greedy, Systematic)
-    schemes = [IID(q, 2), HubPairs(q), Independent([q, p]), *(kind(q, 2) for kind in distinct)]
+    schemes: list[DraftScheme] = [IID(q, 2), HubPairs(q), Independent([q, p]), *(kind(q, 2) for kind in distinct)]
     schemes += [WithoutReplacement(q, 3), Table(np.array([[0, 1], [1, 2]]), np.array([0.5, 0.5]), 3)]
     for scheme in schemes:
         problem = Problem(p, scheme)

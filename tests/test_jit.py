@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numba
 import pytest
@@ -140,5 +141,6 @@ def test_a_compilation_is_announced_once_and_at_a_terminal_only(real: bool, monk
             return x + 1
 
         function.__module__ = module
-        assert numba.njit(function)(1) == 2
+        compiled: Any = numba.njit
+        assert compiled(function)(1) == 2
         assert terminal.text == (jit.SENTENCE if real and module != "others" else "")

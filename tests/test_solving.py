@@ -48,7 +48,8 @@ PROBLEM = Problem(P4, IID(Q4, 2))
 def compilations() -> Iterator[list[str]]:
     """The functions of ours that numba compiles meanwhile."""
     compiled: list[str] = []
-    with install_recorder("numba:compile") as recorder:
+    record: Any = install_recorder
+    with record("numba:compile") as recorder:
         yield compiled
     functions = [event.data["dispatcher"].py_func for _, event in recorder.buffer if event.is_start]
     compiled += [f"{one.__module__}.{one.__name__}" for one in functions if one.__module__.startswith("otspec")]
@@ -361,9 +362,10 @@ def test_by_default_a_law_without_a_solver_of_its_own_is_solved_at_any_size(monk
 
 
 def test_what_is_not_a_problem_is_named() -> None:
-    for ask in (lambda: solve(P4, Q4), lambda: solve(P4)):  # type: ignore[arg-type, call-overload]
+    mistaken: Any = solve
+    for arguments in ((P4, Q4), (P4,)):
         with pytest.raises(ProblemError, match=r"the problem is a ndarray; pass otspec\.Problem\(p, otspec\.IID"):
-            ask()
+            mistaken(*arguments)
 
 
 def test_warming_up_compiles_what_solving_and_verifying_need() -> None:
@@ -377,3 +379,13 @@ def test_warming_up_compiles_what_solving_and_verifying_need() -> None:
             verify(P4.astype(kind), Q4.astype(kind), np.array([1, 2]), rng)
             solve_batch(P4[None].astype(kind), Q4[None].astype(kind), 2)
     assert not compiled, compiled
+
+
+def test_a_notebook_shows_a_small_table() -> None:
+    shown = solve(PROBLEM, [Canned(reason="a < b"), Canned(coupling(1.0))])._repr_html_()
+    assert shown.startswith("<table><tr><th>solver</th><td>canned</td></tr>")
+    assert "<td>OPTIMAL: " in shown
+    assert "<td>canned (UNSUPPORTED)</td>" in shown
+    refused = solve(PROBLEM, Canned(reason="a < b"), strict=False)._repr_html_()
+    assert "<th>reason</th><td>a &lt; b</td>" in refused
+    assert "acceptance" not in refused

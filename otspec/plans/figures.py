@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from otspec.laws import FloatArray, IntArray, as_generator, draw
+from otspec.laws import FloatArray, IntArray, Seed, as_generator, draw
 from otspec.problem import Problem
 
 
@@ -52,7 +52,7 @@ class Figures(ABC):
         """The largest deviation that the rule's construction allows, 0 for a lossless rule."""
         return 0.0
 
-    def sample(self, drafts: IntArray, rng: np.random.Generator) -> int:
+    def sample(self, drafts: IntArray, rng: Seed) -> int:
         """Draw the output given the drafts."""
         return int(draw(self.conditional(drafts), as_generator(rng, 1)))
 

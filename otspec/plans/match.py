@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from otspec.laws import FloatArray, IntArray, as_generator, as_tuple, draw
+from otspec.laws import FloatArray, IntArray, Seed, as_generator, as_tuple, draw
 from otspec.plans.figures import Figures
 from otspec.problem import Problem
 
@@ -41,7 +39,7 @@ class Match(Figures):
         as_tuple(drafts, self.problem.n, self.problem.vocab)
         return self.problem.p.copy()
 
-    def sample(self, drafts: IntArray, rng: np.random.Generator) -> int:
+    def sample(self, drafts: IntArray, rng: Seed) -> int:
         """Draw the output from p.
 
         Raises

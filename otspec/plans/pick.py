@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from otspec.errors import ProblemError
-from otspec.laws import FloatArray, IntArray, as_generator, as_tuple, draw, draw_from_cumulative
+from otspec.laws import FloatArray, IntArray, Seed, as_generator, as_tuple, draw, draw_from_cumulative
 from otspec.plans.coupling import Coupling
 from otspec.plans.figures import Figures, residual_law
 from otspec.problem import Problem
@@ -96,7 +96,7 @@ class Pick(Figures):
         np.add.at(law, drafts, accepted)
         return law
 
-    def sample(self, drafts: IntArray, rng: np.random.Generator) -> int:
+    def sample(self, drafts: IntArray, rng: Seed) -> int:
         """Draw the output given the drafts: pick one, accept it or draw from the residual law.
 
         Raises

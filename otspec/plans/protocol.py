@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import numpy as np
-
-from otspec.laws import FloatArray, IntArray
+from otspec.laws import FloatArray, IntArray, Seed
 from otspec.problem import Problem
 
 
@@ -43,7 +41,7 @@ class Plan(Protocol):
     def conditional(self, drafts: IntArray) -> FloatArray:
         """Exact law of the output given the drafts: shape (n,) to (V,)."""
 
-    def sample(self, drafts: IntArray, rng: np.random.Generator) -> int:
+    def sample(self, drafts: IntArray, rng: Seed) -> int:
         """Draw the output given the drafts."""
 
     def output_law(self) -> FloatArray:

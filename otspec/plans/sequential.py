@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from otspec.laws import FloatArray, IntArray, as_generator, draw
+from otspec.laws import FloatArray, IntArray, Seed, as_generator, draw
 from otspec.plans.figures import Figures
 from otspec.problem import Problem
 
@@ -81,7 +81,7 @@ class Sequential(Figures):
         """
         return self._law_and_rejection(self.problem.check_drafts(drafts))[0]
 
-    def sample(self, drafts: IntArray, rng: np.random.Generator) -> int:
+    def sample(self, drafts: IntArray, rng: Seed) -> int:
         """Draw the output given the drafts: one coin per test, and the residual law only if all fail.
 
         Raises

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from otspec.laws import FloatArray, IntArray, as_drafts, as_generator, draw_from_cumulative, falling_ratio
+from otspec.laws import FloatArray, IntArray, Seed, as_drafts, as_generator, draw_from_cumulative, falling_ratio
 from otspec.schemes.protocol import DraftScheme, Support
 
 
@@ -46,7 +46,7 @@ class FixedPlusOne(DraftScheme):
         fixed = np.broadcast_to(self.fixed, (*tokens.shape, self.fixed.size))
         return np.concatenate((fixed, tokens[..., None]), axis=-1)
 
-    def sample(self, rng: np.random.Generator, size: int | None = None) -> IntArray:
+    def sample(self, rng: Seed, size: int | None = None) -> IntArray:
         rng = as_generator(rng)
         return self._with_last(np.asarray(draw_from_cumulative(self._cumulative, rng, size)))
 

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from otspec.laws import ArrayLike, FloatArray, IntArray, as_drafts, as_generator, as_law, draw_from_cumulative
+from otspec.laws import ArrayLike, FloatArray, IntArray, Seed, as_drafts, as_generator, as_law, draw_from_cumulative
 from otspec.schemes.protocol import DraftScheme, Support
 
 
@@ -63,7 +63,7 @@ class HubPairs(DraftScheme):
     def _others_cumulative(self) -> FloatArray:
         return np.cumsum(self.others)
 
-    def sample(self, rng: np.random.Generator, size: int | None = None) -> IntArray:
+    def sample(self, rng: Seed, size: int | None = None) -> IntArray:
         rng = as_generator(rng)
         first = draw_from_cumulative(self._cumulative, rng, size)
         other = draw_from_cumulative(self._others_cumulative, rng, size)

@@ -14,6 +14,7 @@ from otspec.laws import (
     ArrayLike,
     FloatArray,
     IntArray,
+    Seed,
     as_count,
     as_drafts,
     as_generator,
@@ -55,7 +56,7 @@ class IID(DraftScheme):
     def _cumulative(self) -> FloatArray:
         return np.cumsum(self.q)
 
-    def sample(self, rng: np.random.Generator, size: int | None = None) -> IntArray:
+    def sample(self, rng: Seed, size: int | None = None) -> IntArray:
         rng = as_generator(rng)
         return draw_from_cumulative(self._cumulative, rng, (self.n,) if size is None else (size, self.n))
 

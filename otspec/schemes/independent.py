@@ -13,6 +13,7 @@ from otspec.laws import (
     ArrayLike,
     FloatArray,
     IntArray,
+    Seed,
     as_drafts,
     as_float64,
     as_generator,
@@ -61,7 +62,7 @@ class Independent(DraftScheme):
     def _cumulative(self) -> FloatArray:
         return np.cumsum(self.qs, axis=1)
 
-    def sample(self, rng: np.random.Generator, size: int | None = None) -> IntArray:
+    def sample(self, rng: Seed, size: int | None = None) -> IntArray:
         rng = as_generator(rng)
         return np.stack([draw_from_cumulative(cumulative, rng, size) for cumulative in self._cumulative], axis=-1)
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from otspec.laws import FloatArray, IntArray, sum_by
+from otspec.laws import FloatArray, IntArray, Seed, sum_by
 from otspec.schemes.draft_sets import DraftSets
 
 
@@ -49,7 +49,7 @@ class DraftScheme(Protocol):
         return f"<{kind}: n = {self.n} of {self.reachable().size} tokens, V = {self.vocab}; draw with sample(rng)>"
 
     @abstractmethod
-    def sample(self, rng: np.random.Generator, size: int | None = None) -> IntArray:
+    def sample(self, rng: Seed, size: int | None = None) -> IntArray:
         """Draw one tuple of drafts, shape (n,), or `size` of them, shape (size, n).
 
         `rng` is a generator or the seed of a new one: start with ``rng = otspec.laws.as_generator(rng)``.

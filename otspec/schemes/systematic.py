@@ -12,6 +12,7 @@ from otspec.laws import (
     ArrayLike,
     FloatArray,
     IntArray,
+    Seed,
     as_count,
     as_distinct_law,
     as_drafts,
@@ -88,7 +89,7 @@ class CircularArcs(DraftScheme):
         always = np.broadcast_to(self.always, (*arcs.shape[:-1], self.always.size))
         return np.concatenate((always, self.tokens[arcs]), axis=-1)
 
-    def sample(self, rng: np.random.Generator, size: int | None = None) -> IntArray:
+    def sample(self, rng: Seed, size: int | None = None) -> IntArray:
         rng = as_generator(rng)
         point = np.asarray(rng.integers(TURN, size=size))
         return self._with_always(np.searchsorted(self.ends, point[..., None] + np.arange(self.turns) * TURN, "right"))

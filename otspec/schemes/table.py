@@ -13,6 +13,7 @@ from otspec.laws import (
     ArrayLike,
     FloatArray,
     IntArray,
+    Seed,
     as_count,
     as_drafts,
     as_generator,
@@ -84,7 +85,7 @@ class Table(DraftScheme):
     def _sets(self) -> DraftSets:
         return DraftSets.of_support(*self.support())
 
-    def sample(self, rng: np.random.Generator, size: int | None = None) -> IntArray:
+    def sample(self, rng: Seed, size: int | None = None) -> IntArray:
         rng = as_generator(rng)
         rows: Any = draw_from_cumulative(self._cumulative, rng, size)
         return self.drafts[rows]

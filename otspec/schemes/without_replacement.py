@@ -12,7 +12,7 @@ import numpy as np
 from otspec.errors import ProblemError
 from otspec.jit import jit
 from otspec.kernels.arrivals import Nodes, chain
-from otspec.laws import ArrayLike, BoolArray, FloatArray, IntArray, as_count, as_drafts, as_generator, as_law
+from otspec.laws import ArrayLike, BoolArray, FloatArray, IntArray, Seed, as_count, as_drafts, as_generator, as_law
 from otspec.schemes.draft_sets import COUNTED, DraftSets, check_listable
 from otspec.schemes.protocol import DraftScheme, Support
 
@@ -86,7 +86,7 @@ class WithoutReplacement(DraftScheme):
         taken = (~same.any(axis=-1) * self.q[tokens]).sum(axis=-1)
         return self._light + kept - taken
 
-    def sample(self, rng: np.random.Generator, size: int | None = None) -> IntArray:
+    def sample(self, rng: Seed, size: int | None = None) -> IntArray:
         rng = as_generator(rng)
         # The n first of exponential clocks of rates q, on a logarithmic scale.
         reachable = self.reachable()

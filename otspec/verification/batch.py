@@ -13,7 +13,7 @@ import numpy as np
 
 from otspec.errors import ProblemError
 from otspec.kernels.interval.lottery import Places, Sizes, Workspace, room_for, trim, workspace
-from otspec.laws import FloatArray, IntArray, as_count, as_drafts, as_generator, as_law
+from otspec.laws import FloatArray, IntArray, Seed, as_count, as_drafts, as_generator, as_law
 from otspec.plans import Pick
 from otspec.plans.place_rule import PlaceRule
 from otspec.problem import Problem
@@ -81,7 +81,7 @@ class Batch:
         assert isinstance(problem.scheme, IID)
         return Pick(problem, PlaceRule(problem.scheme, self._places(b)), float(self.bound[b]))
 
-    def sample(self, drafts: Any, rng: np.random.Generator) -> IntArray:
+    def sample(self, drafts: Any, rng: Seed) -> IntArray:
         """Draw the output of each position given its drafts: shape (B, n) to (B,).
 
         Raises
@@ -109,7 +109,7 @@ class _Forked:
     def note(cls) -> None:
         """Called in the child."""
         with contextlib.suppress(ValueError):  # no threads were running
-            cls.from_threads = numba.threading_layer() == "omp"
+            cls.from_threads = numba.threading_layer() == "omp"  # type: ignore[attr-defined]
 
 
 if hasattr(os, "register_at_fork"):

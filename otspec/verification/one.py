@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from otspec.errors import ProblemError
 from otspec.kernels.interval.lottery import memory
-from otspec.laws import as_generator, as_law, as_tokens, as_tuple
+from otspec.laws import Seed, as_generator, as_law, as_tokens, as_tuple
 from otspec.verification.compiled import verify_one
 from otspec.verification.floats import as_floats
 
@@ -22,7 +20,7 @@ class Verification(NamedTuple):
     """Index of the accepted draft, or -1: the output is then a draw from the residual law."""
 
 
-def verify(p: Any, q: Any, drafts: Any, rng: np.random.Generator) -> Verification:
+def verify(p: Any, q: Any, drafts: Any, rng: Seed) -> Verification:
     """Verify i.i.d. drafts of one position: the output has law p, and is a draft as often as any rule can make it.
 
     The same rule as the plan of ``otspec.solve(problem, "interval")``, without its figures: after the first

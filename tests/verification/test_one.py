@@ -84,3 +84,9 @@ def test_verify_accepts_everything_when_the_laws_agree() -> None:
 def test_verify_names_what_is_wrong(p: object, q: object, drafts: object, message: str) -> None:
     with pytest.raises(ProblemError, match=message):
         otspec.verify(p, q, drafts, np.random.default_rng(0))
+
+
+def test_a_draft_that_neither_law_has_room_for_is_not_put_out() -> None:
+    # That both drafts are token 1 has probability 1e-400: g is 0 there, as p is, and whether 0 >= 0 decides.
+    for seed in range(20):
+        assert otspec.verify([1.0, 0.0], [1.0, 1e-200], [1, 1], seed) == (0, -1)

@@ -65,9 +65,9 @@ def sort_by_ratio(
     ends = np.array([least, most]).view(np.uint64)
     low = ends[0]
     span = ends[1] - low if most >= least else np.uint64(0)
-    last = np.uint64((1 << (2 * DIGIT)) - 1)  # the keys 0 and `last` are for the ratios 0 and infinity
+    last = np.uint64((1 << (2 * DIGIT)) - 1)  # the key 0 is for the ratio 0; those that are infinite are repaired
     shift = np.uint64(0)
-    while (span >> shift) > last - np.uint64(2):
+    while (span >> shift) > last - np.uint64(1):
         shift += np.uint64(1)
     k = 0
     for i in range(p.size):
@@ -75,8 +75,6 @@ def sort_by_ratio(
             key = ((bits[k] - low) >> shift) + np.uint64(1)
             if ratio[k] == 0.0:
                 key = np.uint64(0)
-            elif ratio[k] == np.inf:
-                key = last
             keys[0, k] = (key << np.uint64(32)) | np.uint64(i)
             k += 1
     ordered = _radix_sort(keys[0, :k], keys[1, :k], 2)

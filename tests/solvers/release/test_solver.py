@@ -130,7 +130,9 @@ def test_tails_below_the_range_of_products(problem: Problem) -> None:
 
 def test_tails_are_fitted_and_not_left_to_orders() -> None:
     for name in ("subnormal", "last-to-arrive"):
-        assert isinstance(solve(TAILS[name], "release").plan.rule, ReleaseRule)
+        plan = solve(TAILS[name], "release").plan
+        assert isinstance(plan, Pick)
+        assert isinstance(plan.rule, ReleaseRule)
 
 
 def test_a_fit_that_comes_to_nothing_leaves_plain_priority(monkeypatch: pytest.MonkeyPatch) -> None:
