@@ -54,19 +54,21 @@ def verify_one(
     picked = pick_draft(places, ranks, uniforms)
     rank = ranks[picked]
     k = places.order.size
-    missing = 0.0
-    if uniforms[-1, 0] * places.proposal[rank] >= work.target[rank]:
-        for j in range(k):
-            missing += max(work.target[j] - places.proposal[j], 0.0)
-        for i in range(p.size):
-            if q[i] == 0:
-                missing += p[i] * p_scale
-    if missing == 0.0:
+    if uniforms[-1, 0] * places.proposal[rank] < work.target[rank]:
         return drafts[picked], picked
+    missing = 0.0
+    for j in range(k):
+        missing += max(work.target[j] - places.proposal[j], 0.0)
+    for i in range(p.size):
+        if q[i] == 0:
+            missing += p[i] * p_scale
+    taken = 1.0
+    if missing == 0.0:  # rejected, and nothing is left of p, by rounding: a draw from p itself
+        missing, taken = 1.0, 0.0
     position = uniforms[-1, 1] * missing
     token = -1
     for j in range(k):
-        rest = work.target[j] - places.proposal[j]
+        rest = work.target[j] - taken * places.proposal[j]
         if rest > 0.0:
             token = places.order[j]
             position -= rest
