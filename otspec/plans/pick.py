@@ -117,7 +117,7 @@ class Pick(Figures):
 
     @cached_property
     def deviation(self) -> float:
-        """L1 distance of the output law to p, in [0, 2]; nan where the weights of the rule are no probabilities.
+        """L1 distance of the output law to p, in [0, 2]; nan where the weights of the rule are not probabilities.
 
         Of the law that follows from g, which is the rule's own statement; so the weights it gives are looked at as
         well, as far as that is cheap.  If no more than `TRIED` tuples can occur, each is, and the law of the output is

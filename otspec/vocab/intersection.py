@@ -9,9 +9,6 @@ import numpy as np
 from otspec.errors import ProblemError
 from otspec.laws import BoolArray, FloatArray, IntArray, as_count, as_laws
 
-MOST = 2**31 - 1
-"""Tokens of a vocabulary, whose ids models hold in 32 bits."""
-
 
 def tli(q: Any, target: Any) -> FloatArray:
     """Token-Level Intersection: q cut down to the target's tokens, renormalised [timor2025out, eq. (1)].
@@ -85,8 +82,6 @@ def embed(q: Any, ids: Any, vocab: int) -> FloatArray:
         If q is not a law or has mass on a token without an id, or the ids are not m different ids below V.
     """
     laws, vocab = as_laws("q", q), as_count("vocab", vocab)
-    if vocab > MOST:
-        raise ProblemError(f"vocab is {vocab}; a vocabulary has at most {MOST} tokens")
     known = _as_array("ids", ids)
     if known.shape != laws.shape[-1:]:
         raise ProblemError(f"ids have shape {known.shape}; q has {laws.shape[-1]} tokens, and each needs one id")

@@ -41,8 +41,9 @@ def test_bad_calls() -> None:
     ("arguments", "message"),
     [
         ({"seed": -1}, "seed is -1; pass an integer >= 0"),
-        ({"n": 10**20}, "n is 100000000000000000000; an audit hands a rule at most 4,096"),
-        ({"uniforms": 10**20}, "an audit hands a rule at most 1,048,576"),
+        ({"n": 10**20}, "n is more than 2,147,483,647"),
+        ({"n": 10**6}, "n is 1000000; an audit hands a rule at most 4,096"),
+        ({"uniforms": 10**8}, "an audit hands a rule at most 1,048,576"),
         ({"instances": []}, "instances is empty; leave it out"),
         ({"instances": [LAW]}, "pass a list of pairs"),
         ({"scheme": lambda q, n: q}, "which is not a draft scheme"),

@@ -124,9 +124,9 @@ def test_what_was_asked_for_outlives_an_interrupt_and_a_smaller_run(tmp_path: Pa
 
 
 def test_the_digest_of_code_is_of_every_file_and_its_place(tmp_path: Path) -> None:
-    (tmp_path / "solvers").mkdir()
+    (tmp_path / "folder").mkdir()
     found = []
-    for name, text in (("solvers/a.py", "1"), ("solvers/a.py", "2"), ("b.py", "2"), ("b.txt", "2")):
+    for name, text in (("folder/a.py", "1"), ("folder/a.py", "2"), ("b.py", "2"), ("b.txt", "2")):
         (tmp_path / name).write_text(text)
         found.append(digest(sources(tmp_path)))
     assert len(set(found)) == 3
