@@ -28,8 +28,6 @@ class Grown(NamedTuple):
     """Of each inner node."""
     owned: list[Owned]
     """What each node owns of its parent's places; of the root, nothing."""
-    label: list[Label]
-    """Of each node."""
 
 
 @jit
@@ -48,12 +46,12 @@ def grow(
     for node in range(1, nodes):
         above = parent[node]
         owned.append(owned_by(places[above], token[node]))
-        label.append(label_of(owned[node], places[above], label[above]))
         weight[node] = next_weight(weight[above], target[above, token[node]], places[above].proposal[token[node]])
         if node < inner:
+            label.append(label_of(owned[node], places[above], label[above]))
             sharing = sharings.last if node >= lowest else sharings.above
             places.append(refine(target[node], draft[node], counts, label[node], weight[node], sharing))
-    return Grown(places, owned, label)
+    return Grown(places, owned)
 
 
 @jit
