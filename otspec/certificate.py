@@ -91,17 +91,26 @@ def optimum(problem: Problem, max_cells: int = MAX_CELLS) -> Optimum:
         rule, minimiser = optimal_segment_rule(problem.p, problem.scheme)
         proposal = rule.proposal
     else:
-        cells = problem.n * problem.scheme.set_count()
+        cells = cells_at_most(problem)
         if cells > max_cells:
-            size = f"{cells:,}" if cells < 10**15 else f"{cells:.1e}"
             raise ProblemError(
-                f"the optimum of {type(problem.scheme).__name__} drafts is a flow through {size} cells, more than "
-                f"max_cells = {max_cells:,}; take the acceptance and the bound of otspec.solve(problem).plan, truncate "
-                "the drafts, or raise max_cells"
+                f"the optimum of {type(problem.scheme).__name__} drafts is a flow through {readable(cells)} cells, "
+                f"more than max_cells = {max_cells:,}; take the acceptance and the bound of "
+                "otspec.solve(problem).plan, truncate the drafts, or raise max_cells"
             )
         proposal, minimiser = _by_flow(problem)
     acceptance = float(np.minimum(problem.p, proposal).sum())
     return Optimum(acceptance, problem.bound(minimiser), minimiser, proposal)
+
+
+def cells_at_most(problem: Problem) -> int:
+    """An upper bound on the number of (draft set, token of it) pairs, without listing them."""
+    return problem.n * problem.scheme.set_count()
+
+
+def readable(size: int) -> str:
+    """A size as messages give it: every digit, or its order of magnitude where there are too many."""
+    return f"{size:,}" if size < 10**15 else f"{size:.1e}"
 
 
 def single_draft_law(problem: Problem) -> FloatArray:
@@ -174,7 +183,7 @@ def upper_bound(problem: Problem) -> float:
     scheme, p = problem.scheme, problem.p
     order = scheme.prefix_order(p)
     if order is None:
-        if problem.n * scheme.set_count() <= FLOW_CELLS:
+        if cells_at_most(problem) <= FLOW_CELLS:
             return optimum(problem).bound
         drafted = scheme.first_draft()
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from otspec.certificate import readable
 from otspec.problem import Problem
 from otspec.results import Status
 from otspec.schemes import DraftScheme
@@ -43,12 +44,7 @@ def refuse_above(limit: int, needed: int, what: str) -> None:
         With status LIMIT, if `needed` exceeds `limit`.
     """
     if needed > limit:
-        size = f"{needed:,}" if needed < 10**15 else f"{needed:.1e}"
         raise Stopped(
-            Status.LIMIT, f"{size} {what} exceed max_cells = {limit:,}; truncate the drafts, or raise max_cells"
+            Status.LIMIT,
+            f"{readable(needed)} {what} exceed max_cells = {limit:,}; truncate the drafts, or raise max_cells",
         )
-
-
-def cells_at_most(problem: Problem) -> int:
-    """An upper bound on the number of (draft set, token of it) pairs, without listing them."""
-    return problem.n * problem.scheme.set_count()

@@ -8,14 +8,14 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.sparse import csr_array
 
-from otspec.certificate import optimum
+from otspec.certificate import cells_at_most, optimum
 from otspec.extras import require
 from otspec.plans import Pick, PickTable
 from otspec.problem import Problem
 from otspec.results import Status
 from otspec.schemes.draft_sets import pick_weights
 from otspec.solver import Solution, Stopped, register
-from otspec.solvers.base import SolverBase, cells_at_most, refuse_above
+from otspec.solvers.base import SolverBase, refuse_above
 from otspec.solvers.lp import SCALE
 from otspec.tolerances import TOL
 

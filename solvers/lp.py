@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from otspec.certificate import optimum
+from otspec.certificate import cells_at_most, optimum
 from otspec.extras import require
 from otspec.laws import FloatArray, IntArray
 from otspec.plans import Coupling
@@ -15,7 +15,7 @@ from otspec.problem import Problem
 from otspec.results import Status
 from otspec.schemes import DraftSets
 from otspec.solver import Solution, Stopped, register
-from otspec.solvers.base import SolverBase, cells_at_most, refuse_above
+from otspec.solvers.base import SolverBase, refuse_above
 from otspec.tolerances import TOL
 
 SCALE = 2.0**20

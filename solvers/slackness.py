@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from otspec.certificate import Optimum, optimum
+from otspec.certificate import Optimum, cells_at_most, optimum
 from otspec.kernels.max_flow import Network
 from otspec.laws import BoolArray, FloatArray, IntArray, as_tuple
 from otspec.plans import Coupling
@@ -14,7 +14,7 @@ from otspec.plans.figures import residual_law
 from otspec.problem import Problem
 from otspec.schemes import DraftSets
 from otspec.solver import Solution, register
-from otspec.solvers.base import cells_at_most, refuse_above
+from otspec.solvers.base import refuse_above
 from otspec.solvers.max_flow.engines import ENGINES, FlowSolver
 
 

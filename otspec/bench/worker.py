@@ -15,7 +15,7 @@ import numpy as np
 from otspec.bench.cells import Cell, Sampling
 from otspec.bench.records import Record
 from otspec.catalogue import get
-from otspec.certificate import FLOW_CELLS, optimum
+from otspec.certificate import FLOW_CELLS, cells_at_most, optimum
 from otspec.data import Source
 from otspec.errors import DataError, ProblemError
 from otspec.laws import IntArray
@@ -24,7 +24,6 @@ from otspec.problem import Problem
 from otspec.results import Status
 from otspec.schemes import CircularArcs
 from otspec.solver import Solver, Stopped, TupleSolver
-from otspec.solvers.base import cells_at_most
 from otspec.solving import solve
 
 

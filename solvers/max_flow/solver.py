@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from otspec.certificate import optimum, transport_network
+from otspec.certificate import cells_at_most, optimum, transport_network
 from otspec.plans import Coupling
 from otspec.problem import Problem
 from otspec.solver import Solution, register
-from otspec.solvers.base import cells_at_most, refuse_above
+from otspec.solvers.base import refuse_above
 from otspec.solvers.max_flow.engines import ENGINES, FlowSolver
 
 

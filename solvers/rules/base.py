@@ -6,13 +6,13 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-from otspec.certificate import upper_bound
+from otspec.certificate import cells_at_most, upper_bound
 from otspec.laws import FloatArray, as_law, sum_by
 from otspec.plans import BiasedPlan, Sequential, SequentialRule
 from otspec.problem import Problem
 from otspec.schemes import DraftScheme
 from otspec.solver import Solution
-from otspec.solvers.base import SolverBase, cells_at_most, refuse_above
+from otspec.solvers.base import SolverBase, refuse_above
 from otspec.tolerances import TOL
 
 
