@@ -28,7 +28,7 @@ class Muon:
             if value.ndim == 2 and "embed" not in name:
                 shapes[value.shape].append(value)
         self._groups = list(shapes.values())
-        self._momenta = [torch.zeros(len(group), *group[0].shape) for group in self._groups]
+        self._momenta = [group[0].new_zeros(len(group), *group[0].shape) for group in self._groups]
 
     def step(self, rate: float) -> None:
         """One update at that learning rate; clears the gradients."""

@@ -1,8 +1,8 @@
 """How the shipped pair is made: a tokenizer, two Llamas, and one loop that trains both.
 
 The draft learns from the target while the target learns from the text: at every step and position, the draft's label is
-the target's law of that moment, so one pass over the text serves both.  Every sequence begins with bos; eos ends every
-file.
+the target's law of that moment, so one pass over the text serves both.  Then the target is done, and the draft alone is
+polished: what it learns is acceptance itself.  Every sequence begins with bos; eos ends every file.
 """
 
 from __future__ import annotations
@@ -35,15 +35,17 @@ class Shape:
     inner: int
 
 
-TARGET = Shape(width=160, layers=4, heads=5, inner=432)
-DRAFT = Shape(width=96, layers=2, heads=3, inner=256)
+TARGET = Shape(width=128, layers=24, heads=4, inner=352)
+DRAFT = Shape(width=192, layers=1, heads=6, inner=768)
 
 
 @dataclass(frozen=True)
 class Recipe:
     """Length, batch and learning rate of a training run; everything else about it follows from these and the seed."""
 
-    steps: int = 1800
+    steps: int = 2000
+    polish: int = 800
+    """Steps of the draft alone, after the others."""
     seed: int = 0
     batch: int = 16
     context: int = CONTEXT
@@ -52,13 +54,16 @@ class Recipe:
     decay: float = 0.4
 
     def rate_at(self, step: int) -> float:
-        """A trapezoid: up over `warm_up` steps, level, down to 0 over the last `decay` of all steps."""
-        return self.rate * min(1.0, (step + 1) / self.warm_up, (self.steps - step) / (self.decay * self.steps))
+        """A trapezoid: up over `warm_up` steps, level, down to 0 over the last `decay` of `steps`; then a lower one."""
+        if step < self.steps:
+            return self.rate * min(1.0, (step + 1) / self.warm_up, (self.steps - step) / (self.decay * self.steps))
+        done = step - self.steps
+        return 0.5 * self.rate * min(1.0, (done + 1) / self.warm_up, (self.polish - done) / (0.7 * self.polish))
 
     def continues(self, other: Recipe, step: int) -> bool:
         """Whether both train alike before that step; their lengths may differ while the rate is level."""
         alike = all(self.rate_at(before) == other.rate_at(before) for before in range(step))
-        return alike and replace(other, steps=self.steps) == self
+        return alike and replace(other, steps=self.steps, polish=self.polish) == self
 
 
 def train_tokenizer(texts: Sequence[str], vocab: int = VOCAB) -> PreTrainedTokenizerFast:
@@ -151,9 +156,9 @@ class Measured:
 
 def measure(target: LlamaForCausalLM, draft: LlamaForCausalLM, rows: torch.Tensor, batch: int = 16) -> Measured:
     """Losses and single-draft acceptance over rows of text, shape (rows, 1 + context)."""
-    sums = torch.zeros(3, dtype=torch.float64)
+    sums = torch.zeros(3, dtype=torch.float64, device=target.device)
     with torch.no_grad():
-        for part in rows.split(batch):
+        for part in rows.to(target.device).split(batch):
             p, q = logits_of(target, part).flatten(0, 1), logits_of(draft, part).flatten(0, 1)
             labels = part[:, 1:].flatten()
             sums[0] += cross_entropy(p, labels, reduction="sum").double()
@@ -185,11 +190,12 @@ def train(
         Written every so many steps; if it is there, the run goes on from it.
     """
     torch.manual_seed(recipe.seed)
-    target, draft = new_model(TARGET, tokenizer), new_model(DRAFT, tokenizer)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    target, draft = new_model(TARGET, tokenizer).to(device), new_model(DRAFT, tokenizer).to(device)
     optimisers = Muon(target.named_parameters()), Muon(draft.named_parameters())
     first = 0
     if checkpoint is not None and checkpoint.exists():
-        state = torch.load(checkpoint)
+        state = torch.load(checkpoint, map_location=device)
         first = state["step"]
         if not recipe.continues(Recipe(**state["recipe"]), first):
             raise DataError(f"{checkpoint} belongs to {state['recipe']}, not to {recipe}; remove it to start anew")
@@ -199,17 +205,25 @@ def train(
             optimiser.restore(saved)
     stream = batches(files, recipe, tokenizer.bos_token_id)
     losses: list[float] = []
-    for step in range(recipe.steps):
+    for step in range(recipe.steps + recipe.polish):
         rows = next(stream)
         if step < first:
             continue
-        p, q = logits_of(target, rows).flatten(0, 1), logits_of(draft, rows).flatten(0, 1)
+        rows, polishing = rows.to(device), step >= recipe.steps
+        with torch.autocast(device.type, torch.bfloat16):
+            with torch.set_grad_enabled(not polishing):
+                p = logits_of(target, rows).flatten(0, 1).float()
+            q = logits_of(draft, rows).flatten(0, 1).float()
         loss = cross_entropy(p, rows[:, 1:].flatten())
-        (loss + cross_entropy(q, p.detach().softmax(-1))).backward()
+        labels = p.detach().softmax(-1)
+        if polishing:
+            (1 - torch.minimum(labels, q.softmax(-1)).sum(-1)).mean().backward()
+        else:
+            (loss + cross_entropy(q, labels)).backward()
         losses.append(loss.item())
-        for optimiser in optimisers:
+        for optimiser in optimisers[polishing:]:
             optimiser.step(recipe.rate_at(step))
-        if (step + 1) % every == 0 or step + 1 == recipe.steps:
+        if (step + 1) % every == 0 or step + 1 in (recipe.steps, recipe.steps + recipe.polish):
             now = measure(target, draft, held_out)
             report({"step": step + 1, "train_loss": sum(losses) / len(losses), **asdict(now)})
             losses = []
@@ -218,4 +232,4 @@ def train(
                 state |= {"draft": draft.state_dict(), "optimisers": [one.state() for one in optimisers]}
                 torch.save(state, checkpoint.with_suffix(".part"))
                 checkpoint.with_suffix(".part").replace(checkpoint)
-    return target, draft
+    return target.cpu(), draft.cpu()

@@ -59,31 +59,41 @@ def test_same_seed_same_weights_even_when_interrupted(tmp_path: Path, corpus: Pa
     held_out = windows(files[:1], context=256, bos=tokenizer.bos_token_id)[:2]
     checkpoint = tmp_path / "checkpoint.pt"
 
-    def weights(seed: int, stop: float = np.inf, checkpoint: Path | None = None) -> list[FloatArray]:
+    def weights(
+        seed: int, stop: float = np.inf, checkpoint: Path | None = None, polish: int = 2
+    ) -> tuple[list[FloatArray], list[FloatArray]]:
         def report(point: dict[str, float]) -> None:
             if point["step"] == stop:
                 raise KeyboardInterrupt
 
-        recipe = Recipe(steps=4, batch=2, seed=seed)
-        models = train(files, held_out, tokenizer, recipe, report, every=2, checkpoint=checkpoint)
-        return [value.detach().numpy() for model in models for value in model.parameters()]
+        recipe = Recipe(steps=2, polish=polish, batch=2, seed=seed)
+        models = train(files, held_out, tokenizer, recipe, report, every=1, checkpoint=checkpoint)
+        target, draft = ([value.detach().numpy() for value in model.parameters()] for model in models)
+        return target, draft
 
     whole = weights(seed=0)
     with pytest.raises(KeyboardInterrupt):
-        weights(seed=0, stop=4, checkpoint=checkpoint)
-    for one, other in zip(whole, weights(seed=0, checkpoint=checkpoint), strict=True):
-        np.testing.assert_array_equal(one, other)
-    assert not np.array_equal(whole[0], weights(seed=1)[0])
+        weights(seed=0, stop=3, checkpoint=checkpoint)
+    for mine, resumed in zip(whole, weights(seed=0, checkpoint=checkpoint), strict=True):
+        for one, other in zip(mine, resumed, strict=True):
+            np.testing.assert_array_equal(one, other)
+    unpolished = weights(seed=0, polish=0)
+    assert all(np.array_equal(one, other) for one, other in zip(whole[0], unpolished[0], strict=True))
+    assert not np.array_equal(whole[1][0], unpolished[1][0])
+    assert not np.array_equal(whole[0][0], weights(seed=1)[0][0])
     with pytest.raises(DataError, match="remove it to start anew"):
         weights(seed=1, checkpoint=checkpoint)
 
 
 def test_the_rate_rises_stays_and_falls_to_nothing() -> None:
-    recipe = Recipe(steps=200, rate=1.0, warm_up=10, decay=0.4)
-    rates = np.array([recipe.rate_at(step) for step in range(200)])
+    recipe = Recipe(steps=200, polish=100, rate=1.0, warm_up=10, decay=0.4)
+    rates = np.array([recipe.rate_at(step) for step in range(300)])
     np.testing.assert_allclose(rates[:10], np.arange(1, 11) / 10)
     assert (rates[9:121] == 1.0).all()
-    np.testing.assert_allclose(rates[120:], (200 - np.arange(120, 200)) / 80)
+    np.testing.assert_allclose(rates[120:200], (200 - np.arange(120, 200)) / 80)
+    assert rates[200] == 0.05
+    assert (rates[209:231] == 0.5).all()
+    np.testing.assert_allclose(rates[230:], (300 - np.arange(230, 300)) / 140)
     assert recipe.continues(Recipe(steps=300, rate=1.0, warm_up=10, decay=0.4), 120)
     assert not recipe.continues(Recipe(steps=300, rate=1.0, warm_up=10, decay=0.4), 122)
     assert not recipe.continues(Recipe(steps=200, rate=1.0, warm_up=10, decay=0.4, seed=1), 1)
