@@ -52,6 +52,7 @@ class MultiDraft:
     def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
         """Make drafter and verifier for a run."""
         shape = Shape.paths(self.paths, self.depth) if self.branching is None else Shape.of(self.branching)
+        shape.check_room(vocab)
         law = draft_law(self.law)
         if law.scheme is not IID and max(shape.branching) > vocab:
             raise ProblemError(f"{max(shape.branching)} different children of one node, and {vocab} tokens in all")
