@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from otspec.errors import ProblemError
-from otspec.laws import ArrayLike, FloatArray, IntArray, as_law, as_tuple, law_from_logits
+from otspec.laws import ArrayLike, FloatArray, IntArray, as_law, as_tokens, as_tuple, law_from_logits
 from otspec.schemes import IID, DraftScheme
 
 
@@ -103,7 +103,7 @@ class Problem:
         q = law_from_logits("draft_logits", draft_logits, draft_temperature, top_k, top_p)
         return cls(p, IID(q, n))
 
-    def bound(self, tokens: IntArray) -> float:
+    def bound(self, tokens: ArrayLike) -> float:
         """Upper bound on every verifier's acceptance, certified by one token set H [hu2025towards; GR, Theorem 3.1].
 
         Whatever the rule, it accepts at most when a draft lies outside H, or when the output lies in H:
@@ -111,15 +111,27 @@ class Problem:
 
         Parameters
         ----------
-        tokens : ndarray of int
-            The ids of H, each once.
+        tokens : array_like of int, shape (h,)
+            The ids of H.
+
+        Raises
+        ------
+        ProblemError
+            If they are not token ids.
         """
         inside = np.zeros(self.vocab, dtype=bool)
-        inside[tokens] = True
+        ids = as_tokens(tokens)
+        if ids.size:
+            if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
+                raise ProblemError(f"H is {ids.dtype} of shape {ids.shape}; pass its token ids, integers of shape (h,)")
+            if ids.min() < 0 or ids.max() >= self.vocab:
+                wrong = int(ids.min() if ids.min() < 0 else ids.max())
+                raise ProblemError(f"H holds {wrong}; token ids run from 0 to {self.vocab - 1}")
+            inside[ids] = True
         order = np.concatenate((np.flatnonzero(~inside), np.flatnonzero(inside)))
         return float(self.scheme.hit_chain(order)[self.vocab - inside.sum()] + self.p[inside].sum())
 
-    def check_drafts(self, drafts: IntArray) -> IntArray:
+    def check_drafts(self, drafts: ArrayLike) -> IntArray:
         """One tuple of drafts, shape (n,), checked.
 
         Raises

@@ -8,7 +8,7 @@ import numpy as np
 
 from otspec.certificate import Optimum, cells_at_most, optimum
 from otspec.kernels.max_flow import Network
-from otspec.laws import BoolArray, FloatArray, IntArray, as_tuple
+from otspec.laws import ArrayLike, BoolArray, FloatArray, as_tuple
 from otspec.plans import Coupling
 from otspec.plans.figures import residual_law
 from otspec.problem import Problem
@@ -43,13 +43,13 @@ class Slackness(FlowSolver):
         sizes = {"sets": len(split.sets), "outer_cells": int(split.outer.sum()), "inner_cells": int(split.inner.sum())}
         return Solution(plan, sizes)
 
-    def conditional(self, problem: Problem, drafts: IntArray) -> FloatArray:
+    def conditional(self, problem: Problem, drafts: ArrayLike) -> FloatArray:
         """Law of the output given one tuple of drafts, by the one system that it needs [thomas2025global, eq. (8)].
 
         Parameters
         ----------
         problem : Problem
-        drafts : ndarray of int, shape (n,)
+        drafts : array_like of int, shape (n,)
 
         Returns
         -------

@@ -81,6 +81,11 @@ def test_drafts_come_as_any_sequence_of_integers(drafts: Any) -> None:
     assert PROBLEM.scheme.prob(drafts) == PROBLEM.scheme.prob(same)
 
 
+def test_a_set_of_tokens_comes_as_any_sequence() -> None:
+    assert PROBLEM.bound([1, 2]) == PROBLEM.bound(np.array([2, 1])) == PROBLEM.bound(Tensor([1, 2]))  # type: ignore[arg-type]
+    assert PROBLEM.bound([]) == PROBLEM.bound(np.array([], dtype=np.int64)) == 1.0
+
+
 @each(scheme=SCHEMES)
 def test_a_seed_does_where_a_generator_does(scheme: Any) -> None:
     assert_array_equal(scheme.sample(7, 20), scheme.sample(np.random.default_rng(7), 20))
@@ -108,6 +113,9 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "integrals": (lambda: solve(Problem(P4, IID(Q4, 5000))).plan.conditional([0] * 5000), "draw the output with"),
     "nan-in-a-row": (lambda: solve_batch([P4, [1, np.nan, 0, 0]], [Q4, Q4], 2), "P\\[1\\]\\[1\\] is nan"),
     "half-precision": (lambda: IID([0.4997, 0.5], 2), "In half precision\\? Take the softmax in float32"),
+    "set-beyond": (lambda: PROBLEM.bound([0, 4]), "H holds 4; token ids run from 0 to 3"),
+    "set-below": (lambda: PROBLEM.bound([-1]), "H holds -1; token ids run from 0 to 3"),
+    "set-of-floats": (lambda: PROBLEM.bound([0.5]), "H is float64 of shape \\(1,\\); pass its token ids"),
     "truncated": (lambda: IID([0.3, 0.5], 2), "Top-k without renormalising"),
 }
 

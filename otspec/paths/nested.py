@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from otspec.errors import ProblemError
-from otspec.laws import FloatArray, IntArray, as_count
+from otspec.laws import FloatArray, IntArray, Seed, as_count, as_generator
 from otspec.paths.block import Picked, PickVerifier
 from otspec.paths.growth import Sharings, next_weight, part, pick_largest
 from otspec.paths.labels import label_of, largest, owned_by, whole
@@ -25,9 +25,9 @@ class LabelVerifier(PickVerifier):
     def _sharings(self) -> Sharings:
         """How prefixes share their labels among their children."""
 
-    def pick(self, tree: Tree, rng: np.random.Generator) -> Picked:
+    def pick(self, tree: Tree, rng: Seed) -> Picked:
         """The path that shows the largest label."""
-        leaf, position = tree.node[:, -1], rng.random(tree.count)
+        leaf, position = tree.node[:, -1], as_generator(rng, 1).random(tree.count)
         nodes = (tree.parent, tree.token, tree.target, tree.draft)
         return Picked(*pick_largest(leaf, position, *nodes, self._sharings))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from otspec.errors import ProblemError
-from otspec.laws import FloatArray, IntArray, draw
+from otspec.laws import FloatArray, IntArray, Seed, as_generator, draw
 from otspec.paths.block import Picked, PickVerifier
 from otspec.paths.tree import Tree
 from otspec.plans import Coupling, Pick, canonical_decomposition
@@ -47,9 +47,9 @@ class PickByPlan(PickVerifier):
         """The order of siblings may matter to the scheme."""
         return False
 
-    def pick(self, tree: Tree, rng: np.random.Generator) -> Picked:
+    def pick(self, tree: Tree, rng: Seed) -> Picked:
         """Pick a child at every node of the picked path."""
-        node, proposal = 0, np.empty((tree.length, tree.target.shape[1]))
+        rng, node, proposal = as_generator(rng, 1), 0, np.empty((tree.length, tree.target.shape[1]))
         for i in range(tree.length):
             plan = self._plan(tree, node)
             proposal[i] = plan.proposal

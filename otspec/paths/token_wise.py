@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from otspec.laws import FloatArray, IntArray
+from otspec.laws import FloatArray, IntArray, Seed, as_generator
 from otspec.paths.protocol import PathVerification
 from otspec.paths.tree import Tree
 from otspec.plans import Plan
@@ -53,9 +53,9 @@ class TokenWise:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_plan", _Remembered(self.solver, self.scheme, self.remember))
 
-    def verify(self, tree: Tree, rng: np.random.Generator) -> PathVerification:
+    def verify(self, tree: Tree, rng: Seed) -> PathVerification:
         """Accept token by token while a path agrees with the output."""
-        node, alive = 0, np.arange(tree.count)
+        rng, node, alive = as_generator(rng, 1), 0, np.arange(tree.count)
         for accepted in range(tree.length):
             drafts = tree.drafts(alive, accepted + 1)
             token = self._plan(tree.target[node], tree.draft[node], drafts.size).sample(drafts, rng)

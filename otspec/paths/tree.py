@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from otspec.errors import ProblemError
-from otspec.laws import FloatArray, IntArray, as_law, draw
+from otspec.laws import FloatArray, IntArray, Seed, as_generator, as_law, as_tokens, draw
 from otspec.paths.shape import Shape
 from otspec.paths.topology import Topology
 
@@ -50,7 +50,7 @@ class Tree(Topology):
         ProblemError
             If the paths are not such an array, a law is not one, or a token could not have been drafted.
         """
-        paths = np.asarray(paths)
+        paths = as_tokens(paths)
         if paths.ndim != 2 or 0 in paths.shape or not np.issubdtype(paths.dtype, np.integer):
             raise ProblemError(
                 f"paths are {paths.dtype} of shape {paths.shape}; K paths of L tokens are integers of shape (K, L)"
@@ -93,10 +93,20 @@ class Model:
         """Drafted paths, shape (K, L), with the laws that verification needs."""
         return Tree.of(paths, self.target, self.draft)
 
-    def sample(self, count: int, length: int, rng: np.random.Generator) -> IntArray:
-        """Draft `count` independent paths, shape (count, length)."""
+    def sample(self, count: int, length: int, rng: Seed) -> IntArray:
+        """Draft `count` independent paths, shape (count, length).
+
+        Raises
+        ------
+        ProblemError
+            If the numbers are not integers >= 1, or their tree is too large (`Shape.paths`), or `rng` is neither a
+            generator nor a seed, or a draft law is none.
+        """
+        shape, rng = Shape.paths(count, length), as_generator(rng)
+        count, length = shape.branching[0], shape.depth
         paths = np.empty((count, length), dtype=np.int64)
         for k in range(count):
             for i in range(length):
-                paths[k, i] = draw(np.asarray(self.draft(tuple(paths[k, :i].tolist()))), rng)
+                prefix = tuple(paths[k, :i].tolist())
+                paths[k, i] = draw(as_law(f"draft{prefix}", self.draft(prefix)), rng)
         return paths

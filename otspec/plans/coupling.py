@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from otspec.laws import FloatArray, IntArray, as_tuple, sum_by
+from otspec.laws import ArrayLike, FloatArray, IntArray, as_tuple, sum_by
 from otspec.plans.figures import Figures, residual_law
 from otspec.problem import Problem
 from otspec.schemes import DraftSets
@@ -88,7 +88,7 @@ class Coupling(Figures):
         accepted[known] = self.values[np.searchsorted(entries, cells[known])]
         return accepted
 
-    def conditional(self, drafts: IntArray) -> FloatArray:
+    def conditional(self, drafts: ArrayLike) -> FloatArray:
         """Exact law of the output given the drafts: shape (n,) to (V,).
 
         Raises

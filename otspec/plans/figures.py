@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from otspec.laws import FloatArray, IntArray, Seed, as_generator, draw
+from otspec.laws import ArrayLike, FloatArray, Seed, as_generator, draw
 from otspec.problem import Problem
 
 
@@ -30,7 +30,7 @@ class Figures(ABC):
         """P(the drafts are accepted), in [0, 1]."""
 
     @abstractmethod
-    def conditional(self, drafts: IntArray) -> FloatArray:
+    def conditional(self, drafts: ArrayLike) -> FloatArray:
         """Exact law of the output given the drafts: shape (n,) to (V,)."""
 
     @abstractmethod
@@ -52,7 +52,7 @@ class Figures(ABC):
         """The largest deviation that the rule's construction allows, 0 for a lossless rule."""
         return 0.0
 
-    def sample(self, drafts: IntArray, rng: Seed) -> int:
+    def sample(self, drafts: ArrayLike, rng: Seed) -> int:
         """Draw the output given the drafts."""
         return int(draw(self.conditional(drafts), as_generator(rng, 1)))
 

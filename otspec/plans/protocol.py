@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from otspec.laws import FloatArray, IntArray, Seed
+from otspec.laws import ArrayLike, FloatArray, Seed
 from otspec.problem import Problem
 
 
@@ -38,10 +38,10 @@ class Plan(Protocol):
     def max_deviation(self) -> float:
         """The largest deviation that the rule's construction allows, 0 for a lossless rule."""
 
-    def conditional(self, drafts: IntArray) -> FloatArray:
+    def conditional(self, drafts: ArrayLike) -> FloatArray:
         """Exact law of the output given the drafts: shape (n,) to (V,)."""
 
-    def sample(self, drafts: IntArray, rng: Seed) -> int:
+    def sample(self, drafts: ArrayLike, rng: Seed) -> int:
         """Draw the output given the drafts."""
 
     def output_law(self) -> FloatArray:
