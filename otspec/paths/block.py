@@ -11,7 +11,7 @@ import numpy as np
 from otspec.jit import jit
 from otspec.laws import FloatArray, IntArray, Seed, as_generator, draw
 from otspec.paths.protocol import PathVerification
-from otspec.paths.tree import Tree
+from otspec.paths.tree import Tree, check_tree
 
 
 class Blocks(NamedTuple):
@@ -79,6 +79,7 @@ class PickVerifier(ABC):
 
     def verify(self, tree: Tree, rng: Seed) -> PathVerification:
         """Accept a prefix and draw the token after it."""
+        check_tree(tree)
         rng = as_generator(rng, 1)
         path, proposal = self.pick(tree, rng)
         nodes = tree.node[path]

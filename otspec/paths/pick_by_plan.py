@@ -10,7 +10,7 @@ import numpy as np
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray, IntArray, Seed, as_generator, draw
 from otspec.paths.block import Picked, PickVerifier
-from otspec.paths.tree import Tree
+from otspec.paths.tree import Tree, check_callable
 from otspec.plans import Coupling, Pick, canonical_decomposition
 from otspec.problem import Problem
 from otspec.schemes import DraftScheme
@@ -36,11 +36,15 @@ class PickByPlan(PickVerifier):
     Raises
     ------
     ProblemError
-        On verification, if the plans pick no draft, or a node has fewer children than the scheme draws tokens.
+        If the scheme cannot be called; on verification, if the plans pick no draft, or a node has fewer children than
+        the scheme draws tokens.
     """
 
     scheme: Callable[[FloatArray], DraftScheme]
     solver: str | Solver | None = None
+
+    def __post_init__(self) -> None:
+        check_callable("scheme", self.scheme)
 
     @property
     def exchangeable(self) -> bool:

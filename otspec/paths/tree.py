@@ -50,6 +50,8 @@ class Tree(Topology):
         ProblemError
             If the paths are not such an array, a law is not one, or a token could not have been drafted.
         """
+        check_callable("target", target)
+        check_callable("draft", draft)
         paths = as_tokens(paths)
         if paths.ndim != 2 or 0 in paths.shape or not np.issubdtype(paths.dtype, np.integer):
             raise ProblemError(
@@ -75,8 +77,36 @@ class Tree(Topology):
         return cls.with_laws(topology, np.array(laws), np.array(drafts))
 
     def prefix(self, node: int) -> Prefix:
-        """The tokens that lead to a node."""
+        """The tokens that lead to a node.
+
+        Raises
+        ------
+        ProblemError
+            If there is no such node.
+        """
+        if isinstance(node, bool) or not isinstance(node, int | np.integer) or not 0 <= node < self.size:
+            raise ProblemError(f"node {node!r} of a tree; nodes run from 0, the root, to {self.size - 1}")
         return tuple(self.token[self.line(node)].tolist())
+
+
+def check_tree(tree: Any) -> None:
+    """Refuse what is no tree with laws."""
+    if not isinstance(tree, Tree):
+        raise ProblemError(f"the tree is {tree!r}; pass what otspec.paths.Tree.of or Model.tree returns")
+
+
+def check_callable(name: str, function: Any) -> None:
+    """Refuse what cannot be called."""
+    if not callable(function):
+        raise ProblemError(f"{name} is {function!r}; pass a function")
+
+
+def check_model(model: Any) -> None:
+    """Refuse what is no pair of language models."""
+    if not isinstance(model, Model):
+        raise ProblemError(
+            f"the model is {model!r}; pass otspec.paths.Model(target, draft) of two functions of a prefix"
+        )
 
 
 _paths = lru_cache(maxsize=64)(Shape.paths)  # enumeration merges thousands of trees of one shape
@@ -88,6 +118,10 @@ class Model:
 
     target: Law
     draft: Law
+
+    def __post_init__(self) -> None:
+        for name, law in (("target", self.target), ("draft", self.draft)):
+            check_callable(name, law)
 
     def tree(self, paths: Any) -> Tree:
         """Drafted paths, shape (K, L), with the laws that verification needs."""
