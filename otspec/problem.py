@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from otspec.errors import ProblemError
-from otspec.laws import ArrayLike, FloatArray, IntArray, as_law, as_tokens, as_tuple, law_from_logits
+from otspec.laws import ArrayLike, FloatArray, IntArray, as_float64, as_law, as_tokens, as_tuple, law_from_logits
 from otspec.schemes import IID, DraftScheme
 
 
@@ -167,11 +167,22 @@ class Compact:
     tokens: IntArray
     """Original ids of the compact tokens 0 .. k - 1."""
 
-    def expand(self, law: FloatArray) -> FloatArray:
-        """A law over the k + 1 compact tokens as one over the vocabulary: the rest is shared in proportion to p."""
+    def expand(self, law: ArrayLike) -> FloatArray:
+        """A law over the k + 1 compact tokens as one over the vocabulary: the rest is shared in proportion to p.
+
+        Raises
+        ------
+        ProblemError
+            If it has another shape.
+        """
+        compact = as_float64("law", law)
+        if compact.shape != (self.problem.vocab,):
+            raise ProblemError(
+                f"law has shape {compact.shape}; one over the compact tokens has ({self.problem.vocab},)"
+            )
         full = self.original.p.copy()
         full[self.tokens] = 0.0
         rest = full.sum()
-        full *= law[-1] / rest if rest > 0 else 0.0
-        full[self.tokens] = law[:-1]
+        full *= compact[-1] / rest if rest > 0 else 0.0
+        full[self.tokens] = compact[:-1]
         return full
