@@ -39,6 +39,12 @@ def to_host(laws: torch.Tensor, support: int | None) -> Rows:
     return Rows(None, laws.cpu().double().numpy())
 
 
+def widest(*supports: int | None) -> int | None:
+    """How many tokens any of several laws has at most; None where one of them has all."""
+    counted = [support for support in supports if support is not None]
+    return max(counted, default=None) if len(counted) == len(supports) else None
+
+
 class LocalTree(NamedTuple):
     """A tree over the tokens that matter at its nodes."""
 

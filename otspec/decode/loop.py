@@ -11,7 +11,7 @@ import torch
 from transformers import PreTrainedModel
 
 from otspec.decode.drafters.protocol import Drafter, Drafts
-from otspec.decode.laws import local_trees, to_host
+from otspec.decode.laws import local_trees, to_host, widest
 from otspec.decode.metrics import Clock, Metrics
 from otspec.decode.models.context import positions, vocabulary
 from otspec.decode.models.target import Target
@@ -74,7 +74,7 @@ class Decoder:
         with clock.on_device("target"):
             logits = target.read(tokens, drafts.trees)
             laws = self.sampling.target_laws(logits, self._prefixes(going, drafts.trees))
-        on_host = to_host(torch.cat((laws, drafts.laws)), self.sampling.support)
+        on_host = to_host(torch.cat((laws, drafts.laws)), widest(self.sampling.support, drafts.support))
         with clock.on_host("verification"):
             extensions = [
                 verify(self.verifier, tree, local, self.rng)
@@ -114,7 +114,7 @@ class Decoder:
                     return self.drafter.draft(tokens, int(depth))
         root = Topology.merge(Shape(()), np.empty(0, dtype=np.int64))
         none = torch.empty(0, vocabulary(self.target), dtype=torch.float64, device=self.target.device)
-        return Drafts([root] * len(tokens), none)
+        return Drafts([root] * len(tokens), none, support=0)
 
     def _prefixes(self, going: Sequence[Text], trees: Sequence[Topology]) -> list[Prefix]:
         """The texts after which the target gives its laws, where anyone looks at them."""
