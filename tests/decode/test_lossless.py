@@ -17,10 +17,11 @@ from transformers import GenerationConfig  # noqa: E402
 
 from otspec.decode import BY_PLAN, MultiDraft, methods, run  # noqa: E402
 from otspec.decode.drafters.draft_laws import draft_law  # noqa: E402
-from otspec.decode.laws import LocalTree, local_trees, to_host, widest  # noqa: E402
+from otspec.decode.drafters.protocol import Drafts  # noqa: E402
+from otspec.decode.laws import LocalTree, Merged, local_trees, merged_to_host, to_host, widest  # noqa: E402
 from otspec.decode.models.target import Target  # noqa: E402
 from otspec.decode.sampling import DraftSampling, Sampling  # noqa: E402
-from otspec.decode.verifiers import Rule, verifier  # noqa: E402
+from otspec.decode.verifiers import Rule, merges, verifier  # noqa: E402
 from otspec.paths import Model, PathVerifier, TokenWise, Tree  # noqa: E402
 from otspec.paths.enumeration import branching_trees, drafted_trees, law_over, prefixes  # noqa: E402
 from otspec.paths.shape import Shape  # noqa: E402
@@ -83,6 +84,8 @@ class _Compact:
 
     def __init__(self, verifier: PathVerifier) -> None:
         self.verifier = verifier
+        self.merging = False
+        """Whether all tokens that a node cannot draft are one to it."""
         self.exchangeable = verifier.exchangeable
         self.local: dict[int, LocalTree] = {}
 
@@ -91,8 +94,17 @@ class _Compact:
 
     def stop_law(self, tree: Tree) -> Floats:
         local = self.local[id(tree)]
+        seen = self.verifier.stop_law(local.tree)
         law = np.zeros_like(tree.target)
-        law[:, local.tokens] = self.verifier.stop_law(local.tree)
+        if not self.merging:
+            np.put_along_axis(law, local.tokens, seen, axis=1)
+            return law
+        for node, (tokens, own) in enumerate(zip(local.tokens, seen, strict=True)):
+            apart = tokens[:-1] if node < tree.inner else tokens[:0]
+            law[node, apart] = own[: apart.size]
+            others = np.where(np.isin(np.arange(law.shape[1]), apart), 0.0, tree.target[node])
+            assert (own[-1] > 0) <= (others[tokens[-1]] > 0)  # the token that the rest stands for is one of them
+            law[node] += own[-1] * others / max(others.sum(), 1e-300)
         return law
 
 
@@ -108,12 +120,15 @@ def _decoded(
     merged = [Topology.merge(shape, _slot_tokens(shape, tree)) for _, tree in trees]
     texts = [PROMPT] * len(merged)
     sampling = _sampling(**settings)
-    target = sampling.target_laws(Target(pair(3)[0], texts).read(texts, merged), [])
+    target = sampling.target_laws(Target(pair(np.size(model.target(())))[0], texts).read(texts, merged), [])
     draft = [model.draft(tuple(tree.token[tree.line(node)])) for tree in merged for node in range(tree.inner)]
-    rows = to_host(
-        torch.cat((target, torch.tensor(np.array(draft)))),
-        widest(sampling.support, DraftSampling(**drafts).of(sampling).support),
-    )
+    of_drafts = DraftSampling(**drafts).of(sampling)
+    drafted = Drafts(merged, torch.tensor(np.array(draft)), of_drafts.support)
+    if drafts and merges(verifier.verifier):
+        rows = merged_to_host(target, drafted, torch.Generator().manual_seed(0))
+    else:
+        rows = to_host(torch.cat((target, drafted.laws)), widest(sampling.support, drafted.support))
+    verifier.merging = isinstance(rows, Merged)
     for (chance, full), local in zip(trees, local_trees(merged, rows), strict=True):
         verifier.local[id(full)] = local
         yield chance, full
@@ -174,7 +189,7 @@ def test_paths(rule: Rule) -> None:
 @pytest.mark.parametrize("name", OF_DRAFTS)
 def test_drafts_sampled_in_a_way_of_their_own(name: str) -> None:
     settings, drafts = OF_DRAFTS[name]
-    model = _models(settings, PROMPT, drafts=drafts)
+    model = _models(settings, PROMPT, 4, drafts)
     for rule in RULES:
         made = _remembering(rule, PATHS, "iid")
         trees = list(drafted_trees(model, 2, 2, made.exchangeable))
