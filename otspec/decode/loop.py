@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from otspec.decode.drafters.protocol import Drafter, Drafts
 from otspec.decode.laws import local_trees, merged_to_host, to_host, widest
 from otspec.decode.metrics import Clock, Metrics
-from otspec.decode.models.context import positions, vocabulary
+from otspec.decode.models.context import Pass, positions, vocabulary
 from otspec.decode.models.target import Target
 from otspec.decode.sampling import Prefix, Sampling
 from otspec.decode.text import Ending, Text
@@ -53,21 +53,20 @@ class Decoder:
     generator: torch.Generator | None = None
     """Of the device, for what is drawn there; without it laws come to the host whole."""
 
-    def run(self, texts: Sequence[Text]) -> Metrics:
-        """Make the texts longer, in place, until each has ended."""
+    def run(self, texts: Sequence[Text]) -> tuple[Metrics, Mapping[str, Sequence[Pass]]]:
+        """Make the texts longer, in place, until each has ended; what it took, and the models' passes by phase."""
         clock, metrics = Clock(self.target.device), Metrics()
         going = list(texts)
-        with clock.on_device("target"):
+        with clock.on_device("prompt"):
             target = Target(self.target, [text.tokens for text in going])
-        if self.drafter is not None:
-            with clock.on_device("draft"):
+            if self.drafter is not None:
                 self.drafter.start([text.tokens for text in going])
         while going:
             going = self._step(going, target, clock, metrics)
         if self.streamer is not None:
             self.streamer.end()
         metrics.seconds = clock.seconds()
-        return metrics
+        return metrics, {"draft": [] if self.drafter is None else self.drafter.passes, "target": target.context.passes}
 
     def _step(self, going: list[Text], target: Target, clock: Clock, metrics: Metrics) -> list[Text]:
         """One step; the texts that go on."""

@@ -69,7 +69,9 @@ def _check_cache(model: Any, context: Context, texts: list[list[int]]) -> None:
     for row, text in enumerate(texts):
         plain = Context(model, [text])
         for block, own in zip(context.reader.blocks, plain.reader.blocks, strict=True):
-            kept, read = (entries[:, line, :, : len(text)] for entries, line in ((block.entries, row), (own.entries, 0)))
+            kept, read = (
+                entries[:, line, :, : len(text)] for entries, line in ((block.entries, row), (own.entries, 0))
+            )
             np.testing.assert_allclose(kept, read, rtol=0, atol=_tolerance(model))
 
 

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 
 from otspec.decode.drafters.draft_laws import DraftLaw
 from otspec.decode.drafters.protocol import Drafts
-from otspec.decode.models.context import Context, positions, vocabulary
+from otspec.decode.models.context import Context, Pass, positions, vocabulary
 from otspec.decode.sampling import Sampling
 from otspec.laws import IntArray
 from otspec.paths.shape import Shape
@@ -56,6 +56,11 @@ class ModelDrafter:
         """Of each text: the columns on trial that hold the text itself; those of the slots come after them."""
         self._before_slots = 0
         self._read_slots = 1
+
+    @property
+    def passes(self) -> Sequence[Pass]:
+        """Of the draft model."""
+        return self.context.passes
 
     def start(self, texts: Sequence[Sequence[int]]) -> None:
         """Read the prompts but for their last tokens."""

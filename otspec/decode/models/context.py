@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,6 +16,19 @@ from otspec.laws import IntArray
 
 SLIDING = "sliding_attention"
 """Type of a layer that attends to the last tokens only."""
+
+
+class Pass(NamedTuple):
+    """The shape of one pass of a model over new tokens."""
+
+    batch: int
+    rows: int
+    """New tokens of each text."""
+    start: int
+    """Columns of the cache before them."""
+    keep: int
+    """Logits asked for."""
+    masked: bool
 
 
 class Context:
@@ -45,6 +58,8 @@ class Context:
         """Tokens read of each text."""
         self.trial = 0
         """Columns of the cache that are not settled."""
+        self.passes: list[Pass] = []
+        """What was read after the prompts."""
         self._note_lengths()
         if self.end:
             self._read_first(texts)
@@ -84,8 +99,11 @@ class Context:
         keep : int
         """
         start = self.end + self.trial
-        self.trial += tokens.shape[1]
-        return self.reader.read(tokens, position, self._mask(tokens.shape[1], sees), start, keep)
+        batch, rows = tokens.shape
+        self.trial += rows
+        mask = self._mask(rows, sees)
+        self.passes.append(Pass(batch, rows, start, keep, mask is not None))
+        return self.reader.read(tokens, position, mask, start, keep)
 
     def _mask(self, count: int, sees: torch.Tensor | None) -> torch.Tensor | None:
         if sees is None and self._gaps is None:

@@ -157,7 +157,7 @@ class LlamaReader:
 
 
 def _is_plain(module: nn.Module) -> bool:
-    """Whether nobody put a hook, a forward of their own, or another kind of layer (an adapter, quantised weights) in."""
+    """Whether nobody put in a hook, a forward of their own, or another kind of layer: an adapter, quantised weights."""
     hooked = module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module)
     own = type(module).__module__.startswith(("transformers.models.", "transformers.activations"))
     return not hooked and (own or type(module) in (nn.Linear, nn.Embedding, nn.ModuleList, nn.SiLU))
