@@ -190,7 +190,7 @@ def _budget(metrics: Metrics, floors: Mapping[str, float]) -> TextTable:
     steps = max(metrics.target_calls, 1)
     spent = {phase: seconds for phase, seconds in metrics.seconds.items() if phase != "prompt"}
     whole, least = sum(spent.values()), sum(floors.values())
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             phase,
             f"{1e3 * seconds / steps:.3f}",

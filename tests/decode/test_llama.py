@@ -83,11 +83,8 @@ def _hooked() -> Any:
 
 
 def _adapted() -> Any:
-    class Adapted(torch.nn.Linear):
-        pass
-
     model = _model()
-    model.model.layers[0].mlp.up_proj.__class__ = Adapted
+    model.model.layers[0].mlp.up_proj.__class__ = type("Adapted", (torch.nn.Linear,), {})
     return model
 
 
