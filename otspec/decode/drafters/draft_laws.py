@@ -31,7 +31,7 @@ def _possible(laws: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
     return torch.where(laws.gather(-1, tokens) > 0, tokens, NONE)
 
 
-def _inverse_arrivals(laws: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+def inverse_arrivals(laws: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """One over the times at which exponential clocks of these rates ring, one clock a token.
 
     The first to ring, of largest inverse, is a draw from the law; the order in which they ring is one without
@@ -43,11 +43,17 @@ def _inverse_arrivals(laws: torch.Tensor, generator: torch.Generator) -> torch.T
 
 
 def _iid(laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor:
-    return _inverse_arrivals(laws.unsqueeze(-2).expand(*laws.shape[:-1], n, -1), generator).argmax(dim=-1)
+    """By the inverse of the distribution function: one uniform number a draft, where clocks take one a token."""
+    reached = laws.cumsum(dim=-1)
+    total = reached[..., -1:]
+    unit = torch.rand(*laws.shape[:-1], n, dtype=torch.float64, device=laws.device, generator=generator)
+    # Below the total even where the product rounds up to it: the last token reached has a probability.
+    point = torch.minimum(unit * total, total.nextafter(torch.zeros_like(total)))
+    return torch.searchsorted(reached, point, right=True)
 
 
 def _without_replacement(laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor:
-    return _possible(laws, _inverse_arrivals(laws, generator).topk(n, dim=-1).indices)
+    return _possible(laws, inverse_arrivals(laws, generator).topk(n, dim=-1).indices)
 
 
 def _likeliest(laws: torch.Tensor, n: int) -> torch.Tensor:
@@ -58,7 +64,7 @@ def _likeliest(laws: torch.Tensor, n: int) -> torch.Tensor:
 def _greedy(laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor:
     fixed = _likeliest(laws, n - 1)
     rest = laws.scatter(-1, fixed.clamp(min=0), 0.0)  # where one of them is NONE, nothing is left anyway
-    last = _inverse_arrivals(rest, generator).argmax(dim=-1, keepdim=True)
+    last = inverse_arrivals(rest, generator).argmax(dim=-1, keepdim=True)
     return torch.cat((fixed, _possible(rest, last)), dim=-1)
 
 

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import torch
 
+from otspec.decode.models.context import Pass
 from otspec.laws import IntArray
 from otspec.paths.topology import Topology
 
@@ -19,10 +20,16 @@ class Drafts:
     trees: Sequence[Topology]
     laws: torch.Tensor
     """Shape (R, V), float64, on the device: draft laws at the inner nodes of all trees, one tree after the other."""
+    support: int | None = None
+    """How many tokens a law is expected to keep at most; None for all."""
 
 
 class Drafter(Protocol):
     """Something that proposes how texts go on."""
+
+    @property
+    def passes(self) -> Sequence[Pass]:
+        """The passes of its model so far, prompts apart; none without a model."""
 
     def start(self, texts: Sequence[Sequence[int]]) -> None:
         """Read the prompts."""
