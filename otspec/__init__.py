@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         WithoutReplacement,
     )
     from otspec.solving import solve, warm_up
-    from otspec.verification import Batch, Verification, solve_batch, verify
+    from otspec.verification import Batch, Verification, solve_batch, verify, verify_logits
     from otspec.verification import Verification as Verdict
 
 __version__ = "0.2.0.dev0"
@@ -57,7 +57,7 @@ _HOMES = {
         "WithoutReplacement",
     ),
     "solving": ("solve", "warm_up"),
-    "verification": ("Batch", "Verification", "solve_batch", "verify"),
+    "verification": ("Batch", "Verification", "solve_batch", "verify", "verify_logits"),
 }
 """The public names by the module that has them; no module is called like one of its functions."""
 _HOME_OF = {name: (module, name) for module, names in _HOMES.items() for name in names}
@@ -102,6 +102,7 @@ __all__ = [
     "solvers",
     "verification",
     "verify",
+    "verify_logits",
     "vocab",
     "warm_up",
 ]

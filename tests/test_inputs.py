@@ -24,7 +24,7 @@ from otspec import (
     WithoutReplacement,
     solve_batch,
 )
-from otspec.laws import as_generator
+from otspec.laws import as_generator, as_laws
 from tests.each import each
 from tests.instances import P4, Q4
 
@@ -108,6 +108,10 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "integrals": (lambda: solve(Problem(P4, IID(Q4, 5000))).plan.conditional([0] * 5000), "draw the output with"),
     "nan-in-a-row": (lambda: solve_batch([P4, [1, np.nan, 0, 0]], [Q4, Q4], 2), "P\\[1\\]\\[1\\] is nan"),
     "half-precision": (lambda: IID([0.4997, 0.5], 2), "In half precision\\? Take the softmax in float32"),
+    "float16-logits-at-hand": (lambda: IID([0.4997, 0.5], 2), r"Problem\.from_logits and otspec\.verify_logits take"),
+    "beyond-float64": (lambda: IID([10**400, 1], 2), "q is not an array of real numbers: int too large"),
+    "a-total-beyond-float64": (lambda: IID([1e308, 1e308, 0], 2), "q sums to inf"),
+    "totals-beyond-float64": (lambda: as_laws("laws", [[1e308, 1e308, 0]]), r"laws\[0\] sums to inf"),
     "truncated": (lambda: IID([0.3, 0.5], 2), "Top-k without renormalising"),
 }
 
