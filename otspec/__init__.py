@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Table,
         TopK,
         WithoutReplacement,
+        check_scheme,
     )
     from otspec.solving import solve, warm_up
     from otspec.verification import Batch, Verification, solve_batch, verify, verify_logits
@@ -55,6 +56,7 @@ _HOMES = {
         "Table",
         "TopK",
         "WithoutReplacement",
+        "check_scheme",
     ),
     "solving": ("solve", "warm_up"),
     "verification": ("Batch", "Verification", "solve_batch", "verify", "verify_logits"),
@@ -93,6 +95,7 @@ __all__ = [
     "auditing",
     "available",
     "canonical_decomposition",
+    "check_scheme",
     "data",
     "optimum",
     "paths",
