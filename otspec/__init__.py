@@ -7,7 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from otspec import auditing, data, paths, schemes, solvers, verification, vocab
+    from otspec import auditing, data, paths, plans, schemes, solvers, verification, vocab
     from otspec import decode as decode
     from otspec import proofs_check as proofs_check
     from otspec.auditing import Audit, AuditVerdict, audit
@@ -36,7 +36,18 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0.dev0"
 
-_SUBPACKAGES = ("auditing", "data", "decode", "paths", "proofs_check", "schemes", "solvers", "verification", "vocab")
+_SUBPACKAGES = (
+    "auditing",
+    "data",
+    "decode",
+    "paths",
+    "plans",
+    "proofs_check",
+    "schemes",
+    "solvers",
+    "verification",
+    "vocab",
+)
 _HOMES = {
     "auditing": ("Audit", "AuditVerdict", "audit"),
     "catalogue": ("available",),
@@ -99,6 +110,7 @@ __all__ = [
     "data",
     "optimum",
     "paths",
+    "plans",
     "schemes",
     "solve",
     "solve_batch",
