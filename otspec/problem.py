@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from otspec.errors import ProblemError
-from otspec.laws import ArrayLike, FloatArray, IntArray, as_float64, as_law, as_tokens, as_tuple, law_from_logits
+from otspec.laws import ArrayLike, FloatArray, IntArray, as_float64, as_law, as_tokens, as_tuple, laws_from_logits
 from otspec.schemes import IID, DraftScheme
 
 
@@ -97,10 +97,9 @@ class Problem:
         ProblemError
             If the logits or a setting are out of range; see `otspec.laws.law_from_logits`.
         """
-        if draft_temperature is None:
-            draft_temperature = temperature
-        p = law_from_logits("target_logits", target_logits, temperature, target_top_k, target_top_p)
-        q = law_from_logits("draft_logits", draft_logits, draft_temperature, top_k, top_p)
+        p, q = laws_from_logits(
+            target_logits, draft_logits, temperature, top_k, top_p, draft_temperature, target_top_k, target_top_p
+        )
         return cls(p, IID(q, n))
 
     def bound(self, tokens: ArrayLike) -> float:

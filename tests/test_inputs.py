@@ -24,7 +24,7 @@ from otspec import (
     WithoutReplacement,
     solve_batch,
 )
-from otspec.laws import as_generator
+from otspec.laws import as_generator, as_laws
 from tests.each import each
 from tests.instances import P4, Q4
 
@@ -129,6 +129,10 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "set-beyond": (lambda: PROBLEM.bound([0, 4]), "H holds 4; token ids run from 0 to 3"),
     "set-below": (lambda: PROBLEM.bound([-1]), "H holds -1; token ids run from 0 to 3"),
     "set-of-floats": (lambda: PROBLEM.bound([0.5]), "H is float64 of shape \\(1,\\); pass its token ids"),
+    "float16-logits-at-hand": (lambda: IID([0.4997, 0.5], 2), r"Problem\.from_logits and otspec\.verify_logits take"),
+    "beyond-float64": (lambda: IID([10**400, 1], 2), "q is not an array of real numbers: int too large"),
+    "a-total-beyond-float64": (lambda: IID([1e308, 1e308, 0], 2), "q sums to inf"),
+    "totals-beyond-float64": (lambda: as_laws("laws", [[1e308, 1e308, 0]]), r"laws\[0\] sums to inf"),
     "truncated": (lambda: IID([0.3, 0.5], 2), "Top-k without renormalising"),
 }
 

@@ -37,7 +37,9 @@ schemes: list[otspec.DraftScheme] = [
     otspec.Table([[0, 1], [1, 1]], [0.5, 0.5], vocab=2),
 ]
 assert_type(otspec.optimum(otspec.Problem(rows[0], schemes[0])).acceptance, float)
+assert_type(otspec.check_scheme(schemes[0]).tuples, int)
 assert_type(otspec.verify(rows[0], rows[1], [1, 0], np.random.default_rng(0)).token, int)
+assert_type(otspec.verify_logits(rows[0], rows[1], [1, 0], 0, temperature=0.8).draft, int)
 assert_type(otspec.solve_batch(rows, rows, n=2).plan(0).acceptance, float)
 model = otspec.paths.Model(lambda prefix: [0.5, 0.5], lambda prefix: [0.2, 0.8])
 tree = model.tree(model.sample(2, 3, np.random.default_rng(0)))

@@ -79,7 +79,7 @@ class Coupling(Figures):
     @cached_property
     def accepted(self) -> FloatArray:
         """The values on the cells of `sets`, where a draft is put out [thomas2025global, eq. (2)]."""
-        if self.columns is self.sets.cells:
+        if np.array_equal(self.columns, self.sets.cells):
             return self.values
         entries = np.repeat(np.arange(len(self.sets)), np.diff(self.indptr)) * self.problem.vocab + self.columns
         cells = self.sets.owner * self.problem.vocab + self.sets.cells

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import cached_property
+from os import PathLike
 
 import numpy as np
 
 from otspec.laws import ArrayLike, FloatArray, Seed, as_generator, draw
+from otspec.plans.storage import save
 from otspec.problem import Problem
 
 
@@ -55,6 +57,18 @@ class Figures(ABC):
     def sample(self, drafts: ArrayLike, rng: Seed) -> int:
         """Draw the output given the drafts."""
         return int(draw(self.conditional(drafts), as_generator(rng, 1)))
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the plan to a file for `otspec.plans.load`: arrays and JSON, no code.
+
+        Raises
+        ------
+        ProblemError
+            If the plan consists of something of a class of somebody else's.
+        DataError
+            If the file cannot be written.
+        """
+        save(self, path)
 
 
 def residual_law(p: FloatArray, served: FloatArray) -> FloatArray:

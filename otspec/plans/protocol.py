@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import Protocol
 
 from otspec.laws import ArrayLike, FloatArray, Seed
@@ -46,3 +47,6 @@ class Plan(Protocol):
 
     def output_law(self) -> FloatArray:
         """Exact law of the output over drafts and the rule's own randomness, shape (V,)."""
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the plan to a file for `otspec.plans.load`."""
