@@ -118,7 +118,7 @@ def decode(
         check_reading(strategy.draft, "draft model")
     if streamer is not None:
         streamer.put(input_ids.cpu())  # as transformers does
-    decoder = Decoder(target, drafter, verifier, sampling, ending, np.random.default_rng(seed), streamer, generator)
+    decoder = Decoder(target, drafter, verifier, sampling, ending, np.random.default_rng(seed), generator, streamer)
     metrics, passes = decoder.run(texts)
     longest = max(len(text.new) for text in texts)
     new = torch.tensor([text.new + [pad] * (longest - len(text.new)) for text in texts], device=input_ids.device)

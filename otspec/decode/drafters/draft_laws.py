@@ -42,6 +42,11 @@ def inverse_arrivals(laws: torch.Tensor, generator: torch.Generator) -> torch.Te
     return laws / unit
 
 
+def draw(laws: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """One draw from each law, shape (..., V), without a look from the host; shape (...)."""
+    return _iid(laws, 1, generator).squeeze(-1)
+
+
 def _iid(laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor:
     """By the inverse of the distribution function: one uniform number a draft, where clocks take one a token."""
     reached = laws.cumsum(dim=-1)
