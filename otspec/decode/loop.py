@@ -109,7 +109,7 @@ class Decoder:
             on_host = merged_to_host(laws, drafts, self.generator)
         else:
             on_host = to_host(torch.cat((laws, drafts.laws)), widest(self.sampling.support, drafts.support))
-        local = local_trees(drafts.trees, on_host)
+        local = local_trees(drafts, on_host)
         return [verify(self.verifier, tree, one, self.rng) for tree, one in zip(drafts.trees, local, strict=True)]
 
     def _draft(self, going: Sequence[Text], tokens: Sequence[Sequence[int]], clock: Clock) -> Drafts:
