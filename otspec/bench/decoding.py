@@ -99,6 +99,8 @@ class DecodingBenchmark:
     """Of the first prompt; the next has seed + 1."""
     budget_s: float = 60.0
     """Decoding time granted to each cell, in seconds; a text under way is then cut short."""
+    drafts: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the drafts alone, those that are given: `otspec.decode.sampling.DraftSettings`."""
 
     @property
     def identity(self) -> Mapping[str, object]:
@@ -110,6 +112,7 @@ class DecodingBenchmark:
             "prompts": _digest(self.prompts),
             "depth": self.depth,
             **self.sampling,
+            **self.drafts,
             "max_new_tokens": self.max_new_tokens,
             "seed": self.seed,
             "budget_s": self.budget_s,
@@ -182,6 +185,6 @@ def _measure(
 
 
 def _settings(benchmark: DecodingBenchmark, cell: DecodingCell) -> dict[str, Any]:
-    possible = {"paths": cell.paths, "depth": benchmark.depth}
+    possible = {"paths": cell.paths, "depth": benchmark.depth, **benchmark.drafts}
     settings: dict[str, Any] = {name: possible[name] for name in METHODS[cell.method].takes if name in possible}
     return {**settings, "solver": rule(cell.rule, CHAIN)} if cell.rule else settings

@@ -10,7 +10,20 @@ import typer
 from otspec.cli import options
 from otspec.cli.measuring import about, asked, check_budget, conclude, resumed, tell
 from otspec.cli.prompts import FORMAT, read_prompts
-from otspec.cli.sampling import Device, Draft, Dtype, MaxNewTokens, Target, Temperature, TopK, TopP
+from otspec.cli.sampling import (
+    Device,
+    Draft,
+    DraftTemperature,
+    DraftTopK,
+    DraftTopP,
+    Dtype,
+    MaxNewTokens,
+    Target,
+    Temperature,
+    TopK,
+    TopP,
+    given,
+)
 from otspec.errors import DataError
 from otspec.extras import require
 from otspec.reporting.console import numbers, progress_as_ours
@@ -40,6 +53,9 @@ def bench_decode(
     temperature: Temperature = 1.0,
     top_k: TopK = None,
     top_p: TopP = None,
+    draft_temperature: DraftTemperature = None,
+    draft_top_k: DraftTopK = None,
+    draft_top_p: DraftTopP = None,
     max_new_tokens: MaxNewTokens = 64,
     seed: Annotated[int, options.seed(help="Of the first prompt; the next has seed + 1.")] = 0,
     budget: Annotated[float, typer.Option(help="Seconds of decoding per rule and K; then it gets no more.")] = 60.0,
@@ -80,6 +96,7 @@ def bench_decode(
         max_new_tokens,
         seed,
         budget,
+        given(draft_temperature=draft_temperature, draft_top_k=draft_top_k, draft_top_p=draft_top_p),
     )
     folder = RecordFolder(out, benchmark.identity)
     folder.begin(asked())
@@ -100,7 +117,8 @@ def _report(benchmark: DecodingBenchmark, folder: RecordFolder) -> None:
     summaries = summarise(folder.records)
     if not summaries:
         return
-    cut = "".join(f", {name} {value}" for name, value in benchmark.sampling.items() if value is not None)
+    sampling = given(**benchmark.sampling, **benchmark.drafts)
+    cut = "".join(f", {name} {value}" for name, value in sampling.items())
     title = f"L = {benchmark.depth}{cut}"
     plot_decoding(summaries, title, folder.path / "report.png")
     tables = (

@@ -12,7 +12,7 @@ FORMS = ("rng", "uniforms", "law", "torch", "torch_uniforms", "plan")
 METHODS = ("multi-draft", "vanilla", "single", "block", "prompt-lookup", "typical", "assisted")
 """Methods of decoding."""
 
-DRAFT_LAWS = ("iid", "without_replacement", "greedy", "top_k")
+DRAFT_LAWS = ("iid", "without_replacement", "greedy", "top_k", "systematic", "hub_pairs", "independent")
 """`otspec.decode.DRAFT_LAWS`."""
 
 

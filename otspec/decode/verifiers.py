@@ -65,19 +65,34 @@ def verifier(rule: Rule, shape: Shape, law: DraftLaw) -> PathVerifier:
     if rule is None and independent:
         rule = "nested"
     if rule == BY_PLAN:
+        if law.several:
+            raise ProblemError(f"{BY_PLAN} is for siblings that are drawn jointly; for independent paths name a solver")
         if law.scheme is IID:
             raise ProblemError(f"{BY_PLAN} is for siblings that are drawn jointly; for i.i.d. drafts use nested")
         if len(set(shape.branching)) > 1:
             raise ProblemError(f"{BY_PLAN} needs as many children on every level; here they are {shape.branching}")
-        return PickByPlan(_of(law.scheme, shape.branching[0]))
+        return PickByPlan(_of(law.scheme, shape.branching[0]), law.picks)
     if isinstance(rule, str) and rule in JOINT:
         if not independent:
             raise ProblemError(
-                f"{rule} is for independent i.i.d. paths, branching (K, 1, ..., 1); "
+                f"{rule} is for independent i.i.d. paths, branching (K, 1, ..., 1), of one draft model; "
                 f"here the branching is {shape.branching}: name a solver, or {BY_PLAN} for siblings drawn jointly"
             )
         return JOINT[rule]()
     return TokenWise(rule, scheme=law.scheme)
+
+
+MERGING = (Nested, PickThenBlock, GreedyMultiPath, Traversal, Block, PickByPlan, TokenWise)
+"""Verifiers that may be shown all tokens which a node cannot draft as one."""
+
+
+def merges(verifier: PathVerifier) -> bool:
+    """Whether a verifier may be shown all tokens which a node cannot draft as one: see docs/decoding.md.
+
+    It has to be lossless, and to compare tokens with none but their siblings.  That is known of our own; typical
+    acceptance asks for the entropy of whole laws, and what verifiers of the user's look at is not known.
+    """
+    return type(verifier) in MERGING
 
 
 def _of(scheme: Scheme, n: int) -> Callable[[FloatArray], DraftScheme]:
@@ -95,8 +110,8 @@ class Extension(NamedTuple):
 
 
 def verify(verifier: PathVerifier, tree: Topology, local: LocalTree, rng: np.random.Generator) -> Extension:
-    """Verify one drafted tree; where nothing was drafted, draw a token from the target."""
+    """Verify one drafted tree; of a batch, some may have no drafts, and get a draw from the target."""
     if tree.length == 0:
-        return Extension([], int(local.tokens[draw(local.tree.target[0], rng)]))
+        return Extension([], int(local.tokens[0, draw(local.tree.target[0], rng)]))
     verified = verifier.verify(local.tree, rng)
-    return Extension(tree.line(verified.node), int(local.tokens[verified.token]))
+    return Extension(tree.line(verified.node), int(local.tokens[verified.node, verified.token]))

@@ -47,7 +47,7 @@ def test_text_and_numbers_are_those_of_generate(
 ) -> None:
     out = tmp_path / "out.jsonl"
     rule = ("--paths", "3", "--depth", "4", "--solver", "interval")
-    sampling = ("--temperature", "0.8", "--top-k", "40", "--max-new-tokens", "12", "--seed", "1")
+    sampling = ("--temperature", "0.8", "--top-k", "40", "--max-new-tokens", "12", "--seed", "1", "--draft-top-k", "5")
     arguments = (*saved, "--prompts", str(prompts), *rule, *sampling, "--json", str(out))
     assert otspec_command(monkeypatch, "decode", *arguments) == 0
     shown = capsys.readouterr().out
@@ -57,7 +57,13 @@ def test_text_and_numbers_are_those_of_generate(
     models = load_models(saved[1], saved[3], "cpu")
     for seed, line in enumerate(lines, start=1):
         ids = torch.tensor([models.tokenizer(line["prompts"][0]).input_ids])
-        settings: dict[str, Any] = {"temperature": 0.8, "top_k": 40, "max_new_tokens": 12, "seed": seed}
+        settings: dict[str, Any] = {
+            "temperature": 0.8,
+            "top_k": 40,
+            "max_new_tokens": 12,
+            "seed": seed,
+            "draft_top_k": 5,
+        }
         assert models.draft is not None
         again = otspec.generate(models.target, models.draft, ids, paths=3, depth=4, solver="interval", **settings)
         assert line["new_tokens"] == again.new_tokens
@@ -68,7 +74,7 @@ def test_text_and_numbers_are_those_of_generate(
         assert line["seconds"].keys() == {"draft", "target", "verification", "rest"}
     tokens, steps = (sum(line[name] for line in lines) for name in ("tokens", "sequence_steps"))
     assert f"block efficiency {tokens / steps:.3f} tokens per target call ({tokens} tokens, {steps} steps)" in shown
-    assert "multi-draft (paths 3, depth 4, solver interval), lossless" in shown
+    assert "multi-draft (paths 3, depth 4, solver interval, draft_top_k 5), lossless" in shown
 
 
 def test_the_shipped_pair_is_known_by_name(
@@ -165,9 +171,17 @@ BAD = [
     (("--prompt", "a", "--law", "best"), "no draft law 'best'; known: iid"),
     (("--prompt", "a", "--branching", "2,two"), "'two' is not a positive number"),
     (("--prompt", "a", "--branching", "2,1", "--paths", "2"), "leave out --paths and --depth"),
+    (("--prompt", "a", "--paths", "1000000"), "1,000,000 paths of 8 tokens have 8,000,001 slots, and a tree at most"),
+    (("--prompt", "a", "--depth", "1000000"), "4 paths of 1,000,000 tokens have 4,000,001 slots, and a tree at most"),
+    (("--prompt", "a", "--method", "block", "--depth", "1000000"), "a tree of 1,000,001 slots takes some"),
+    (("--prompt", "a", "--branching", "1000,1000"), "a tree of 1,001,001 slots takes some"),
+    (("--prompt", "a", "--branching", "10,10,10,10,10,10,10"), "branching has 1,111,111 slots down to level 6"),
     (("--prompt", "a", "--depth", "0"), "Invalid value for '--depth':"),
     (("--prompt", "a", "--top-p", "2"), "'--top-p': 2; it is a probability in (0, 1]"),
     (("--prompt", "a", "--top-k", "0"), "Invalid value for '--top-k':"),
+    (("--prompt", "a", "--draft-top-k", "-1"), "Invalid value for '--draft-top-k':"),
+    (("--prompt", "a", "--draft-top-p", "0"), "'--draft-top-p': 0; it is a probability in (0, 1]"),
+    (("--prompt", "a", "--method", "assisted", "--draft-top-k", "3"), "assisted has no draft_top_k; it takes depth"),
     (("--prompt", "a", "--temperature", "-1"), "'--temperature': -1; a temperature is finite and >= 0"),
     (("--prompt", "a", "--json", "nowhere/x"), "'--json': there is no folder nowhere"),
     (("--prompts", "binary.txt"), "binary.txt cannot be read"),
@@ -224,7 +238,18 @@ def test_bench_measures_reports_and_resumes(
     pytest.importorskip("matplotlib")
     out = tmp_path / "report"
     cells = ("--paths", "2", "--depth", "2", "--solver", "nested,global_resolution/interval", "--baselines", "single")
-    arguments = ("bench", "decode", *saved, "--prompts", str(prompts), *cells, "--max-new-tokens", "4")
+    arguments = (
+        "bench",
+        "decode",
+        *saved,
+        "--prompts",
+        str(prompts),
+        *cells,
+        "--max-new-tokens",
+        "4",
+        "--draft-top-k",
+        "9",
+    )
     assert otspec_command(monkeypatch, *arguments, "--first", "2", "--out", str(out)) == 0
     assert "global_resolution/interval" in capsys.readouterr().out
     assert {path.name for path in out.iterdir()} == {".lock", "report.md", "report.png", "results.jsonl", "run.json"}
@@ -239,6 +264,8 @@ def test_bench_measures_reports_and_resumes(
     capsys.readouterr()
     assert otspec_command(monkeypatch, *arguments, "--seed", "1", "--out", str(out)) == 2
     assert "holds another run: its seed is 0, yours 1" in " ".join(capsys.readouterr().err.split())
+    assert otspec_command(monkeypatch, *arguments, "--draft-top-k", "8", "--out", str(out)) == 2
+    assert "holds another run: its draft_top_k is 9, yours 8" in " ".join(capsys.readouterr().err.split())
 
 
 BAD_BENCH = [

@@ -9,6 +9,7 @@ import torch
 from torch.nn.functional import one_hot
 
 from otspec.decode.drafters.protocol import Drafts
+from otspec.decode.models.context import Pass
 from otspec.laws import IntArray
 from otspec.paths.shape import Shape
 from otspec.paths.topology import Topology
@@ -35,6 +36,11 @@ class LookupDrafter:
         self.vocab = vocab
         self.device = device
 
+    @property
+    def passes(self) -> Sequence[Pass]:
+        """None."""
+        return ()
+
     def start(self, texts: Sequence[Sequence[int]]) -> None:
         """Nothing to read."""
 
@@ -47,7 +53,7 @@ class LookupDrafter:
         copies = [continuation(text, self.ngram, depth) for text in texts]
         trees = [Topology.merge(Shape((1,) * len(copy)), np.array(copy, dtype=np.int64)) for copy in copies]
         tokens = torch.tensor([token for copy in copies for token in copy], dtype=torch.int64, device=self.device)
-        return Drafts(trees, one_hot(tokens, self.vocab).double())
+        return Drafts(trees, one_hot(tokens, self.vocab).double(), support=1)
 
     def settle(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Nothing to keep."""

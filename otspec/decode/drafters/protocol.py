@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import torch
 
+from otspec.decode.models.context import Pass
 from otspec.laws import IntArray
 from otspec.paths.topology import Topology
 
@@ -19,10 +21,30 @@ class Drafts:
     trees: Sequence[Topology]
     laws: torch.Tensor
     """Shape (R, V), float64, on the device: draft laws at the inner nodes of all trees, one tree after the other."""
+    support: int | None = None
+    """How many tokens a law is expected to keep at most; None for all."""
+    rows: Sequence[IntArray] | None = None
+    """Where paths of one node are drafted by different laws: of each tree, shape (K, L), the row of `laws` that every
+    token of every path was drawn from."""
+
+    @property
+    def nodes(self) -> IntArray:
+        """Shape (R,): the node that each law belongs to, nodes counted one tree after the other."""
+        start = np.cumsum([0, *(tree.size for tree in self.trees)])
+        if self.rows is None:
+            return np.concatenate([at + np.arange(tree.inner) for at, tree in zip(start, self.trees, strict=False)])
+        nodes = np.empty(len(self.laws), dtype=np.int64)
+        for at, tree, rows in zip(start, self.trees, self.rows, strict=False):
+            nodes[rows] = at + tree.node[:, :-1]
+        return nodes
 
 
 class Drafter(Protocol):
     """Something that proposes how texts go on."""
+
+    @property
+    def passes(self) -> Sequence[Pass]:
+        """The passes of its model so far, prompts apart; none without a model."""
 
     def start(self, texts: Sequence[Sequence[int]]) -> None:
         """Read the prompts."""
