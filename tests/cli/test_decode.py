@@ -107,7 +107,7 @@ def test_every_method_decodes(
         (line,) = lines_of(out)
         assert line["tokens"] == 6, method
         assert line["method"] == method
-        assert (line["draft"] is None) == (method in {"vanilla", "prompt-lookup"}), method
+        assert (line["draft"] is None) == (not METHODS[method].drafts), method
 
 
 def test_all_lossless_methods_agree_at_temperature_0(

@@ -11,7 +11,16 @@ import numpy as np
 
 from otspec.catalogue import get
 from otspec.decode.harness import Generation, run
-from otspec.decode.methods import PromptLookup, Vanilla, assisted, block, speculative, typical
+from otspec.decode.methods import (
+    PromptLookup,
+    Vanilla,
+    assisted,
+    assisted_lookup,
+    block,
+    plain,
+    speculative,
+    typical,
+)
 from otspec.decode.methods.multi_draft import MultiDraft
 from otspec.decode.models.loading import Models
 from otspec.decode.strategy import Strategy
@@ -34,9 +43,11 @@ class Method:
 
     summary: str
     takes: tuple[str, ...] = ()
-    """Its settings, by the names that `otspec.generate` has for them."""
+    """Its settings, by the names that `otspec.generate` has for them, or transformers' method itself."""
     strategy: Callable[..., Strategy] | None = None
-    """From draft model and settings; None for transformers' own method."""
+    """From draft model and settings; None for transformers' own methods."""
+    own: Callable[..., Generation] | None = None
+    """transformers' own method: called with the models that it needs, settings, and what a `Decode` is called with."""
     drafts: bool = True
     """Whether it has a draft model."""
     lossless: bool = True
@@ -50,13 +61,19 @@ METHODS: Mapping[str, Method] = {
         "drafted trees, verified jointly or node by node", ("paths", "depth", "solver", "branching", "law"), MultiDraft
     ),
     "vanilla": Method("token by token from the target", (), lambda draft: Vanilla(), drafts=False),
+    "generate": Method("transformers' own, token by token", own=plain, drafts=False),
     "single": Method("speculative sampling of one path", ("depth",), speculative),
     "block": Method("block verification of one path", ("depth",), block),
     "prompt-lookup": Method(
         "drafts copied from the text", ("depth",), lambda draft, **settings: PromptLookup(**settings), drafts=False
     ),
     "typical": Method("typical acceptance, lossy", ("paths", "depth"), typical, lossless=False),
-    "assisted": Method("transformers' own assisted generation", ("depth",), batch=False),
+    "assisted": Method(
+        "transformers' own assisted generation", ("depth", "schedule", "confidence"), own=assisted, batch=False
+    ),
+    "assisted-lookup": Method(
+        "transformers' own prompt lookup", ("depth",), own=assisted_lookup, drafts=False, batch=False
+    ),
 }
 """Methods by name."""
 
@@ -98,7 +115,9 @@ def decoder(name: str, models: Models, settings: Mapping[str, Any]) -> Decode:
     """
     method = method_of(name, settings)
     if method.strategy is None:
-        return partial(assisted, models.target, models.draft, tokenizer=models.tokenizer, **settings)
+        assert method.own is not None
+        needed = (models.target, models.draft) if method.drafts else (models.target,)
+        return partial(method.own, *needed, tokenizer=models.tokenizer, **settings)
     return partial(
         run,
         models.target,
