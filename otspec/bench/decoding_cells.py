@@ -64,7 +64,7 @@ class DecodingCell:
         if self.paths == 1:
             told.append("one path")
         if self.draft_top_k is not None:
-            told.append(f"drafts top-k {self.draft_top_k}")
+            told.append(f"drafts top-k {self.draft_top_k or 'V'}")
         if self.draft_top_p is not None:
             told.append(f"drafts top-p {self.draft_top_p:g}")
         if self.draft_temperature is not None:
@@ -125,7 +125,7 @@ def decoding_grid(
     """All cells, temperature after temperature, each beginning with vanilla decoding.
 
     A method is measured at every K, every L and every truncation of the drafts that it has settings for, and once where
-    it has none.  Greedy drafts are points, which nothing truncates: at temperature 0 there is one truncation.
+    it has none.  Drafts at temperature 0 are certain, and nothing is left to truncate.
 
     Raises
     ------
@@ -145,7 +145,14 @@ def decoding_grid(
         takes = METHODS[name].takes
         counts = paths if "paths" in takes else (1 if METHODS[name].drafts else 0,)
         levels = depths if "depth" in takes and name != TO_CHOOSE else (0,)
-        for count, depth, cut in itertools.product(counts, levels, truncations if temperature else ({},)):
-            settings = {setting: value for setting, value in cut.items() if setting in takes}
+        for count, depth, cut in itertools.product(counts, levels, truncations):
+            settings = {setting: value for setting, value in _of(cut, temperature).items() if setting in takes}
             cells.append(DecodingCell(name, spelling, count, depth, temperature, **settings))  # type: ignore[arg-type]
     return list(dict.fromkeys(cells))
+
+
+def _of(cut: Mapping[str, float], temperature: float) -> Mapping[str, float]:
+    """What a truncation of the drafts comes to where the text has a temperature."""
+    if cut.get("draft_temperature", temperature):
+        return cut
+    return {"draft_temperature": 0.0} if temperature else {}

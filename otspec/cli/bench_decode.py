@@ -150,15 +150,14 @@ def _truncations(top_k: str | None, top_p: str | None, temperature: str | None) 
     """Every combination of what was asked for of the drafts."""
     values: dict[str, Sequence[float]] = {}
     if top_k is not None:
-        values["draft_top_k"] = numbers("--draft-top-k", top_k, {"V": 0})
+        values["draft_top_k"] = numbers("--draft-top-k", top_k, {"V": 0, "0": 0})
     if top_p is not None:
         values["draft_top_p"] = options.numbers_of("--draft-top-p", top_p, options.checked_mass)
     if temperature is not None:
         values["draft_temperature"] = options.numbers_of(
             "--draft-temperature", temperature, options.checked_temperature
         )
-    combinations = (dict(zip(values, chosen, strict=True)) for chosen in itertools.product(*values.values()))
-    return [{name: value for name, value in one.items() if (name, value) != ("draft_top_k", 0)} for one in combinations]
+    return [dict(zip(values, one, strict=True)) for one in itertools.product(*values.values())]
 
 
 def _report(benchmark: DecodingBenchmark, folder: RecordFolder, reference: str | None) -> None:

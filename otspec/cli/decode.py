@@ -13,7 +13,20 @@ import typer
 from otspec.cli import options
 from otspec.cli.names import DRAFT_LAWS, METHODS, listed
 from otspec.cli.prompts import FORMAT, gather
-from otspec.cli.sampling import Device, Draft, Dtype, MaxNewTokens, Target, Temperature, TopK, TopP
+from otspec.cli.sampling import (
+    Device,
+    Draft,
+    DraftTemperature,
+    DraftTopK,
+    DraftTopP,
+    Dtype,
+    MaxNewTokens,
+    Target,
+    Temperature,
+    TopK,
+    TopP,
+    given,
+)
 from otspec.errors import ProblemError
 from otspec.reporting.console import console, numbers, progress_as_ours, progress_bar
 
@@ -45,6 +58,9 @@ def decode(
     temperature: Temperature = 1.0,
     top_k: TopK = None,
     top_p: TopP = None,
+    draft_temperature: DraftTemperature = None,
+    draft_top_k: DraftTopK = None,
+    draft_top_p: DraftTopP = None,
     max_new_tokens: MaxNewTokens = 64,
     stop: Annotated[list[str] | None, typer.Option(help="End the text after this string; may be repeated.")] = None,
     batch: Annotated[int, options.count(help="Prompts decoded together.")] = 1,
@@ -66,7 +82,8 @@ def decode(
     from otspec.decode.models.loading import batch_of, encode, load_models
     from otspec.results import SolveError
 
-    settings = _settings(paths, depth, solver, branching, law)
+    drafts = given(draft_temperature=draft_temperature, draft_top_k=draft_top_k, draft_top_p=draft_top_p)
+    settings = _settings(paths, depth, solver, branching, law, drafts)
     chosen = method_of(method, settings, batch)
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
     progress_as_ours()
@@ -104,19 +121,24 @@ def decode(
 
 
 def _settings(
-    paths: int | None, depth: int | None, solver: str | None, branching: str | None, law: str | None
+    paths: int | None,
+    depth: int | None,
+    solver: str | None,
+    branching: str | None,
+    law: str | None,
+    drafts: Mapping[str, float],
 ) -> dict[str, Any]:
     """Those settings of a method that the user gave."""
     from otspec.decode.methods.catalogue import rule
 
-    given: Mapping[str, Any] = {
-        "paths": paths,
-        "depth": depth,
-        "solver": None if solver is None else rule(solver),
-        "branching": None if branching is None else numbers("--branching", branching, repeated=True),
-        "law": law,
-    }
-    settings = {name: value for name, value in given.items() if value is not None}
+    settings = given(
+        paths=paths,
+        depth=depth,
+        solver=None if solver is None else rule(solver),
+        branching=None if branching is None else numbers("--branching", branching, repeated=True),
+        law=law,
+        **drafts,
+    )
     if "branching" in settings and {"paths", "depth"} & settings.keys():
         raise ProblemError("--branching says how many paths there are and how deep; leave out --paths and --depth")
     return settings

@@ -16,9 +16,9 @@ LARGEST_SEED = 2**62
 """Every generator of random numbers takes it, and the next ones."""
 
 
-def count(*names: str, **settings: Any) -> Any:
-    """An option for a number of things, at least one."""
-    return typer.Option(*names, min=1, max=MOST, **settings)
+def count(*names: str, least: int = 1, **settings: Any) -> Any:
+    """An option for a number of things, at least one unless 0 has a meaning of its own."""
+    return typer.Option(*names, min=least, max=MOST, **settings)
 
 
 def seed(**settings: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,6 +15,18 @@ Draft = Annotated[str, typer.Option(help="The model that drafts, named likewise.
 Temperature = Annotated[float, options.temperature(help="Of both models; 0 is greedy.")]
 TopK = Annotated[int | None, options.count(help="Keep the k likeliest tokens of both models.")]
 TopP = Annotated[float | None, options.mass(help="Keep the likeliest tokens of this mass.")]
+DraftTemperature = Annotated[
+    float | None,
+    options.temperature(help="Of the draft model; 0: certain drafts.", show_default="as --temperature"),
+]
+DraftTopK = Annotated[
+    int | None,
+    options.count(help="Keep the k likeliest tokens of the draft model; 0: all.", least=0, show_default="as --top-k"),
+]
+DraftTopP = Annotated[
+    float | None,
+    options.mass(help="Keep the draft model's likeliest tokens of this mass; 1: all.", show_default="as --top-p"),
+]
 MaxNewTokens = Annotated[int, options.count(help="Of every text.")]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, ...; a GPU if there is one.")]
 Dtype = Annotated[
@@ -23,3 +35,8 @@ Dtype = Annotated[
         help="auto (as saved), float32, float64, bfloat16 or float16; on the CPU float32 unless told otherwise."
     ),
 ]
+
+
+def given(**settings: Any) -> dict[str, Any]:
+    """Those settings that the user gave."""
+    return {name: value for name, value in settings.items() if value is not None}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from transformers import PreTrainedModel
@@ -15,6 +15,7 @@ from otspec.decode.loop import Streamer
 from otspec.decode.methods.multi_draft import MultiDraft
 from otspec.decode.metrics import Metrics
 from otspec.decode.models.pairing import check_pair
+from otspec.decode.sampling import DraftSettings
 from otspec.decode.verifiers import Rule
 
 
@@ -32,6 +33,9 @@ def generate(
     temperature: float | None = None,
     top_k: int | None = None,
     top_p: float | None = None,
+    draft_temperature: float | None = None,
+    draft_top_k: int | None = None,
+    draft_top_p: float | None = None,
     seed: int | None = None,
     streamer: Streamer | None = None,
     tokenizer: Any = None,
@@ -61,6 +65,10 @@ def generate(
     temperature, top_k, top_p : optional
         Of both models; temperature 0, or ``do_sample=False``, is greedy decoding.  What is not given is taken from
         `generation_config` if one is passed, and is otherwise temperature 1 without truncation.
+    draft_temperature, draft_top_k, draft_top_p : optional
+        Of the draft model, in place of the three above: one that is None is as for the target.  The text keeps the
+        target's law whatever they are; ``draft_top_k=10`` makes verification cheap, see `docs/decoding.md`.
+        ``draft_top_k=0`` and ``draft_top_p=1`` keep all tokens, ``draft_temperature=0`` makes drafts certain.
     seed : int, optional
         Makes the run repeatable; by default torch's global generator gives one.
     streamer : optional
@@ -86,7 +94,17 @@ def generate(
     """
     return run(
         target,
-        MultiDraft(draft, paths, depth, solver, branching, law),
+        MultiDraft(
+            draft,
+            paths,
+            depth,
+            solver,
+            branching,
+            law,
+            draft_temperature=draft_temperature,
+            draft_top_k=draft_top_k,
+            draft_top_p=draft_top_p,
+        ),
         input_ids,
         attention_mask=attention_mask,
         temperature=temperature,
@@ -146,6 +164,7 @@ def multi_draft(
     streamer: Streamer | None = None,
     tokenizer: Any = None,
     draft_tokenizer: Any = None,
+    **drafts: Unpack[DraftSettings],
 ) -> CustomGenerate:
     """A decoding method for transformers: ``model.generate(..., custom_generate=multi_draft(draft, depth=8))``.
 
@@ -163,7 +182,9 @@ def multi_draft(
         what was passed to `generate` as its `streamer`, which would get the prompt only and never end.
     tokenizer, draft_tokenizer : PreTrainedTokenizerBase, optional
         Both, to make sure that they agree; needed where the two models' vocabularies differ in size.
+    draft_temperature, draft_top_k, draft_top_p : optional
+        As in `otspec.generate`.
     """
     return CustomGenerate(
-        MultiDraft(draft, paths, depth, solver, branching, law), seed, streamer, tokenizer, draft_tokenizer
+        MultiDraft(draft, paths, depth, solver, branching, law, **drafts), seed, streamer, tokenizer, draft_tokenizer
     )

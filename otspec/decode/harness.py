@@ -116,7 +116,7 @@ def decode(
         check_reading(strategy.draft, "draft model")
     if streamer is not None:
         streamer.put(input_ids.cpu())  # as transformers does
-    decoder = Decoder(target, drafter, verifier, sampling, ending, np.random.default_rng(seed), streamer)
+    decoder = Decoder(target, drafter, verifier, sampling, ending, np.random.default_rng(seed), streamer, generator)
     metrics = decoder.run(texts)
     longest = max(len(text.new) for text in texts)
     new = torch.tensor([text.new + [pad] * (longest - len(text.new)) for text in texts], device=input_ids.device)

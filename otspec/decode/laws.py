@@ -1,7 +1,14 @@
-"""From the device to the host: the laws of a step in one copy, cut down to the tokens that have a probability."""
+"""From the device to the host: the laws of a step in one copy, cut down to the tokens that matter.
+
+Two ways.  `to_host` copies laws, those of few tokens without the others, and a tree is then over all tokens that a law
+at one of its nodes gives a probability.  `merged_to_host` is for drafts of few tokens: at each node the tokens that
+cannot be drafted are one token to the verifier, the *rest*, which stands for one of them that was drawn beforehand.
+docs/decoding.md has the proof that the law of the text is the same.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -9,7 +16,9 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from otspec.laws import FloatArray, IntArray, as_law
+from otspec.decode.drafters.draft_laws import inverse_arrivals
+from otspec.decode.drafters.protocol import Drafts
+from otspec.laws import FloatArray, IntArray, as_laws
 from otspec.paths import Tree
 from otspec.paths.topology import NONE, Topology
 
@@ -39,22 +48,126 @@ def to_host(laws: torch.Tensor, support: int | None) -> Rows:
     return Rows(None, laws.cpu().double().numpy())
 
 
+class Merged(NamedTuple):
+    """Laws on the host, the tokens that a node cannot draft merged into one; R inner nodes, N nodes in all."""
+
+    token: IntArray
+    """Shape (R, k): the tokens that each inner node can draft, ascending."""
+    draft: FloatArray
+    """Shape (R, k): their draft probabilities."""
+    target: FloatArray
+    """Shape (R, k): their target probabilities."""
+    rest: FloatArray
+    """Shape (N,): target probability of all other tokens together; 1 after the last level, where nothing is drafted."""
+    drawn: IntArray
+    """Shape (N,): one of those, drawn from the target law on them."""
+
+
+def merged_to_host(laws: torch.Tensor, drafts: Drafts, generator: torch.Generator) -> Merged | Rows:
+    """Copy what verification needs of the laws to the host, k numbers a node: one synchronisation.
+
+    Two, and all laws whole, where drafts have no few tokens or more than foreseen.
+
+    Parameters
+    ----------
+    laws : Tensor, shape (N, V)
+        Target laws at the nodes of all trees, one tree after the other; float64.
+    drafts : Drafts
+    generator : torch.Generator
+        Draws the token that each rest stands for.
+    """
+    vocab, k = laws.shape[1], drafts.support
+    if k is None or k + 1 >= vocab:
+        return to_host(torch.cat((laws, drafts.laws)), None)
+    top = drafts.laws.topk(k + 1, dim=-1)  # one more than foreseen, which shows whether that was all
+    token, order = top.indices[:, :k].sort(dim=-1)
+    draft, surplus = top.values[:, :k].gather(-1, order), top.values[:, k:]
+    places = (torch.from_numpy(_inner_nodes(drafts.trees)).to(laws.device)[:, None], token)
+    target = laws[places]
+    laws[places] = 0.0
+    rest, drawn = _mass_and_token(laws, generator)
+    laws[places] = target
+    parts = [part.double().flatten() for part in (token, draft, target, surplus, rest, drawn)]
+    host = torch.cat(parts).cpu().numpy()
+    found = np.split(host, np.cumsum([part.numel() for part in parts[:-1]]))
+    if found[3].any():
+        return Rows(None, torch.cat((laws, drafts.laws)).cpu().numpy())
+    by_node = [part.reshape(len(token), k) for part in found[:3]]
+    return Merged(by_node[0].astype(np.int64), by_node[1], by_node[2], found[4], found[5].astype(np.int64))
+
+
+def _inner_nodes(trees: Sequence[Topology]) -> IntArray:
+    """The numbers of the inner nodes of all trees, their nodes counted one tree after the other."""
+    start = np.cumsum([0, *(tree.size for tree in trees)])
+    return np.concatenate([start + np.arange(tree.inner) for start, tree in zip(start, trees, strict=False)])
+
+
+def _mass_and_token(laws: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+    """The totals of rows of weights, shape (N, V), and a token drawn from each in proportion to them, shape (N,) both.
+
+    In two stages, blocks of tokens and tokens of a block, so that 2 sqrt(V) clocks are drawn a row and not V.  A row
+    without any weight gives some token.
+    """
+    vocab = laws.shape[1]
+    width = math.isqrt(vocab - 1) + 1
+    blocks = vocab // width
+    sums = laws[:, : blocks * width].unflatten(1, (blocks, width)).sum(dim=-1)
+    if blocks * width < vocab:
+        sums = torch.cat((sums, laws[:, blocks * width :].sum(dim=-1, keepdim=True)), dim=-1)
+    block = inverse_arrivals(sums, generator).argmax(dim=-1, keepdim=True)
+    tokens = block * width + torch.arange(width, device=laws.device)
+    weights = laws.gather(-1, tokens.clamp(max=vocab - 1)).masked_fill(tokens >= vocab, 0.0)
+    inside = inverse_arrivals(weights, generator).argmax(dim=-1, keepdim=True)
+    return sums.sum(dim=-1), tokens.gather(-1, inside).squeeze(-1)
+
+
+def widest(*supports: int | None) -> int | None:
+    """How many tokens any of several laws has at most; None where one of them has all."""
+    counted = [support for support in supports if support is not None]
+    return max(counted, default=None) if len(counted) == len(supports) else None
+
+
 class LocalTree(NamedTuple):
     """A tree over the tokens that matter at its nodes."""
 
     tree: Tree
     tokens: IntArray
-    """Vocabulary ids of the tree's tokens."""
+    """Shape (N, V'): vocabulary ids of the tokens that the laws of each node are over."""
 
 
-def local_trees(trees: Sequence[Topology], laws: Rows) -> list[LocalTree]:
-    """Trees for verification, each over the tokens to which a law at one of its nodes gives a probability.
+def local_trees(trees: Sequence[Topology], laws: Rows | Merged) -> list[LocalTree]:
+    """Trees for verification.
 
     Parameters
     ----------
-    laws : Rows
-        Target laws at the nodes of all trees, one tree after the other, then the draft laws at their inner nodes.
+    laws : Rows or Merged
+        Rows are the target laws at the nodes of all trees, one tree after the other, then the draft laws at their inner
+        nodes; a tree is then over the tokens to which a law at one of its nodes gives a probability.
     """
+    return _over_drafted(trees, laws) if isinstance(laws, Merged) else _over_possible(trees, laws)
+
+
+def _over_drafted(trees: Sequence[Topology], laws: Merged) -> list[LocalTree]:
+    """Trees over k + 1 tokens a node: those that it can draft, and the rest as the last."""
+    count, k = laws.rest.size, laws.token.shape[1]
+    inner = _inner_nodes(trees)
+    tokens = np.zeros((count, k + 1), dtype=np.int64)
+    target, draft = np.zeros((count, k + 1)), np.zeros((inner.size, k + 1))
+    tokens[inner, :k], tokens[:, k] = laws.token, laws.drawn
+    target[inner, :k], target[:, k] = laws.target, laws.rest
+    draft[:, :k] = laws.draft
+    target, draft = as_laws("target", target), as_laws("draft", draft)
+    found, node, above = [], 0, 0
+    for tree in trees:
+        own, ends = tokens[node : node + tree.size], (node + tree.size, above + tree.inner)
+        places = (own[tree.parent[1:]] == tree.token[1:, None]).argmax(axis=1)  # the first, so never the rest
+        numbered = replace(tree, token=np.append(NONE, places))
+        found.append(LocalTree(Tree.with_laws(numbered, target[node : ends[0]], draft[above : ends[1]]), own))
+        node, above = ends
+    return found
+
+
+def _over_possible(trees: Sequence[Topology], laws: Rows) -> list[LocalTree]:
     found, node, inner = [], 0, sum(tree.size for tree in trees)
     for tree in trees:
         own = np.concatenate((np.arange(node, node + tree.size), np.arange(inner, inner + tree.inner)))
@@ -78,7 +191,6 @@ def _narrow(rows: Rows, own: IntArray) -> tuple[IntArray, FloatArray]:
 
 
 def _local(tree: Topology, tokens: IntArray, laws: FloatArray) -> LocalTree:
-    target = np.array([as_law("target", law) for law in laws[: tree.size]])
-    draft = np.array([as_law("draft", law) for law in laws[tree.size :]])
+    target, draft = as_laws("target", laws[: tree.size]), as_laws("draft", laws[tree.size :])
     numbered = replace(tree, token=np.append(NONE, np.searchsorted(tokens, tree.token[1:])))
-    return LocalTree(Tree.with_laws(numbered, target, draft), tokens)
+    return LocalTree(Tree.with_laws(numbered, target, draft), np.broadcast_to(tokens, (tree.size, tokens.size)))

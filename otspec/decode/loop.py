@@ -11,13 +11,13 @@ import torch
 from transformers import PreTrainedModel
 
 from otspec.decode.drafters.protocol import Drafter, Drafts
-from otspec.decode.laws import local_trees, to_host
+from otspec.decode.laws import local_trees, merged_to_host, to_host, widest
 from otspec.decode.metrics import Clock, Metrics
 from otspec.decode.models.context import positions, vocabulary
 from otspec.decode.models.target import Target
 from otspec.decode.sampling import Prefix, Sampling
 from otspec.decode.text import Ending, Text
-from otspec.decode.verifiers import verify
+from otspec.decode.verifiers import merges, verify
 from otspec.laws import IntArray
 from otspec.paths import PathVerifier
 from otspec.paths.shape import Shape
@@ -50,6 +50,8 @@ class Decoder:
     ending: Ending
     rng: np.random.Generator
     streamer: Streamer | None = None
+    generator: torch.Generator | None = None
+    """Of the device, for what is drawn there; without it laws come to the host whole."""
 
     def run(self, texts: Sequence[Text]) -> Metrics:
         """Make the texts longer, in place, until each has ended."""
@@ -74,7 +76,10 @@ class Decoder:
         with clock.on_device("target"):
             logits = target.read(tokens, drafts.trees)
             laws = self.sampling.target_laws(logits, self._prefixes(going, drafts.trees))
-        on_host = to_host(torch.cat((laws, drafts.laws)), self.sampling.support)
+        if self.generator is not None and merges(self.verifier):
+            on_host = merged_to_host(laws, drafts, self.generator)
+        else:
+            on_host = to_host(torch.cat((laws, drafts.laws)), widest(self.sampling.support, drafts.support))
         with clock.on_host("verification"):
             extensions = [
                 verify(self.verifier, tree, local, self.rng)
@@ -114,7 +119,7 @@ class Decoder:
                     return self.drafter.draft(tokens, int(depth))
         root = Topology.merge(Shape(()), np.empty(0, dtype=np.int64))
         none = torch.empty(0, vocabulary(self.target), dtype=torch.float64, device=self.target.device)
-        return Drafts([root] * len(tokens), none)
+        return Drafts([root] * len(tokens), none, support=0)
 
     def _prefixes(self, going: Sequence[Text], trees: Sequence[Topology]) -> list[Prefix]:
         """The texts after which the target gives its laws, where anyone looks at them."""

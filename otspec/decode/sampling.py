@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple, TypedDict
 
 import torch
 from transformers import (
@@ -23,6 +25,7 @@ from transformers import (
 )
 
 from otspec.errors import ProblemError
+from otspec.laws import as_count
 
 BLIND = (
     EpsilonLogitsWarper,
@@ -53,7 +56,7 @@ class Prefix(NamedTuple):
 
 
 class Sampling:
-    """How a text is sampled, of target and draft alike.
+    """How a model's logits become the laws that are sampled from.
 
     Parameters
     ----------
@@ -125,6 +128,78 @@ class Sampling:
             return laws.double() / laws.sum(dim=-1, keepdim=True, dtype=torch.float64)
         point = torch.zeros(scores.shape, dtype=torch.float64, device=scores.device)
         return point.scatter_(-1, scores.argmax(dim=-1, keepdim=True), 1.0)
+
+
+class DraftSettings(TypedDict, total=False):
+    """The settings of the drafts alone, by the names that `otspec.generate` has for them: see `DraftSampling`."""
+
+    draft_temperature: float | None
+    draft_top_k: int | None
+    draft_top_p: float | None
+
+
+@dataclass(frozen=True)
+class DraftSampling:
+    """What is done to the draft model's logits, where that is not what is done to the target's.
+
+    Parameters
+    ----------
+    temperature : float, optional
+        0 makes point masses of the draft laws, on their likeliest tokens.
+    top_k : int, optional
+        0 keeps all tokens.
+    top_p : float, optional
+        1 keeps all tokens.
+
+    Each stands for the target's setting of that name, and for no other: what is None is as for the target, and so are
+    minimal probabilities and all other truncations.  Where the target is decoded greedily its drafts are point masses
+    too, unless there is a temperature here; then they are whole, unless they are truncated here.
+
+    Raises
+    ------
+    ProblemError
+        If a setting is out of its range.
+    """
+
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.temperature is not None and not 0 <= self.temperature < math.inf:
+            raise ProblemError(f"draft_temperature is {self.temperature}; it is finite and >= 0 (0: point masses)")
+        if self.top_k is not None and self.top_k != 0:
+            as_count("draft_top_k", self.top_k)
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise ProblemError(f"draft_top_p is {self.top_p}; it is a probability in (0, 1], 1 to keep all tokens")
+
+    def of(self, target: Sampling) -> Sampling:
+        """How drafts are sampled, from how texts are."""
+        if self == DraftSampling():
+            return target
+        processors = LogitsProcessorList(target.blind)
+        for rank, value in enumerate((self.temperature, self.top_k, self.top_p)):
+            if value is not None:
+                _exchange(processors, rank, value)
+        do_sample = target.do_sample if self.temperature is None else self.temperature > 0
+        return Sampling(processors, do_sample, target.batch)
+
+
+WARPERS = ((TemperatureLogitsWarper, 1), (TopKLogitsWarper, 0), (TopPLogitsWarper, 1))
+"""The three in transformers' order, and the values at which each does nothing."""
+
+BEFORE_WARPERS = (InfNanRemoveLogitsProcessor, SuppressTokensLogitsProcessor)
+
+
+def _exchange(processors: LogitsProcessorList, rank: int, value: float) -> None:
+    """Put a warper with another value where the list has it, or where transformers would have put it."""
+    kind, idle = WARPERS[rank]
+    earlier = (*BEFORE_WARPERS, *(warper for warper, _ in WARPERS[:rank]))
+    processors[:] = [one for one in processors if not isinstance(one, kind)]
+    # A point mass needs no temperature: `do_sample` makes it.
+    if value not in (idle, 0):
+        place = next((at for at, one in enumerate(processors) if not isinstance(one, earlier)), len(processors))
+        processors.insert(place, kind(value if kind is TopKLogitsWarper else float(value)))
 
 
 def _precise(logits: torch.Tensor) -> torch.Tensor:

@@ -80,6 +80,19 @@ def verifier(rule: Rule, shape: Shape, law: DraftLaw) -> PathVerifier:
     return TokenWise(rule, scheme=law.scheme)
 
 
+MERGING = (Nested, PickThenBlock, GreedyMultiPath, Traversal, Block, PickByPlan, TokenWise)
+"""Verifiers that may be shown all tokens which a node cannot draft as one."""
+
+
+def merges(verifier: PathVerifier) -> bool:
+    """Whether a verifier may be shown all tokens which a node cannot draft as one: see docs/decoding.md.
+
+    It has to be lossless, and to compare tokens with none but their siblings.  That is known of our own; typical
+    acceptance asks for the entropy of whole laws, and what verifiers of the user's look at is not known.
+    """
+    return type(verifier) in MERGING
+
+
 def _of(scheme: Scheme, n: int) -> Callable[[FloatArray], DraftScheme]:
     """n drafts, or as many as there are tokens to draw."""
     return lambda q: scheme(q, min(n, int(np.count_nonzero(q))))
@@ -97,6 +110,6 @@ class Extension(NamedTuple):
 def verify(verifier: PathVerifier, tree: Topology, local: LocalTree, rng: np.random.Generator) -> Extension:
     """Verify one drafted tree; where nothing was drafted, draw a token from the target."""
     if tree.length == 0:
-        return Extension([], int(local.tokens[draw(local.tree.target[0], rng)]))
+        return Extension([], int(local.tokens[0, draw(local.tree.target[0], rng)]))
     verified = verifier.verify(local.tree, rng)
-    return Extension(tree.line(verified.node), int(local.tokens[verified.token]))
+    return Extension(tree.line(verified.node), int(local.tokens[verified.node, verified.token]))

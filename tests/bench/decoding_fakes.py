@@ -25,7 +25,7 @@ def benchmark(cells: list[DecodingCell], **settings: Any) -> DecodingBenchmark:
     """Three prompts of a tiny pair."""
     target, draft = pair()
     prompts = [[1, 2], [3], [4, 5, 6]]
-    settings = {"first": 3, "max_new_tokens": 5} | settings
+    settings = {"first": 3, "max_new_tokens": 5, "budget_s": 1e6} | settings
     return DecodingBenchmark(Models(target, None, draft), ("t", "d"), cells, prompts, **settings)
 
 

@@ -54,6 +54,39 @@ def test_grid_of_several_temperatures() -> None:
     assert cells == [replace(cell, temperature=at) for at in (1.0, 0.0) for cell in (VANILLA, GENERATE, NESTED)]
 
 
+def test_grid_of_several_truncations_of_the_drafts() -> None:
+    ten: dict[str, Any] = {"draft_top_k": 10}
+    hot: dict[str, Any] = {"draft_top_k": 10, "draft_temperature": 1.5}
+    cold: dict[str, Any] = {"draft_top_k": 0, "draft_temperature": 0.0}
+    unlike: dict[str, Any] = {}
+    certain: dict[str, Any] = {"draft_temperature": 0.0}
+    cells = decoding_grid([2], [8], ["nested"], ["block"], [1.0, 0.0], [ten, hot, cold])
+    block = DecodingCell("block", paths=1, depth=8)
+    assert cells == [
+        VANILLA,
+        *(replace(cell, **cut) for cell in (block, NESTED) for cut in (ten, hot, certain)),
+        replace(VANILLA, temperature=0.0),
+        *(replace(cell, temperature=0.0, **cut) for cell in (block, NESTED) for cut in (unlike, hot)),
+    ]
+    assert cells[1].settings == {"depth": 8, "draft_top_k": 10}
+    whole = decoding_grid([2], [8], ["nested"], [], truncations=[{"draft_top_k": 0}])[1]
+    assert whole.settings["draft_top_k"] == 0
+
+
+def test_drafts_are_truncated_and_the_target_is_not(tmp_path: Path) -> None:
+    cells = [replace(NESTED, depth=2, draft_top_k=k) for k in (None, 1, 3)]
+    asked = benchmark(cells, max_new_tokens=12)
+    folder = RecordFolder(tmp_path, asked.identity)
+    run(asked, folder)
+    branched = {
+        k: any(one["drafted_nodes"] > 2 * one["target_calls"] for one in folder.records if one["draft_top_k"] == k)
+        for k in (None, 1, 3)
+    }
+    assert branched == {None: True, 1: False, 3: True}  # of the one likeliest token, both paths are one
+    assert {one["lossless"] for one in folder.records} == {True}
+    folder.close()
+
+
 def test_drafts_that_nothing_can_cut_are_refused() -> None:
     with pytest.raises(ProblemError, match="multi-draft has no draft_magic"):
         decoding_grid([2], [8], ["nested"], [], truncations=[{"draft_magic": 3}])

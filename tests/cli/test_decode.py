@@ -48,7 +48,7 @@ def test_text_and_numbers_are_those_of_generate(
 ) -> None:
     out = tmp_path / "out.jsonl"
     rule = ("--paths", "3", "--depth", "4", "--solver", "interval")
-    sampling = ("--temperature", "0.8", "--top-k", "40", "--max-new-tokens", "12", "--seed", "1")
+    sampling = ("--temperature", "0.8", "--top-k", "40", "--max-new-tokens", "12", "--seed", "1", "--draft-top-k", "5")
     arguments = (*saved, "--prompts", str(prompts), *rule, *sampling, "--json", str(out))
     assert otspec_command(monkeypatch, "decode", *arguments) == 0
     shown = capsys.readouterr().out
@@ -58,7 +58,13 @@ def test_text_and_numbers_are_those_of_generate(
     models = load_models(saved[1], saved[3], "cpu")
     for seed, line in enumerate(lines, start=1):
         ids = torch.tensor([models.tokenizer(line["prompts"][0]).input_ids])
-        settings: dict[str, Any] = {"temperature": 0.8, "top_k": 40, "max_new_tokens": 12, "seed": seed}
+        settings: dict[str, Any] = {
+            "temperature": 0.8,
+            "top_k": 40,
+            "max_new_tokens": 12,
+            "seed": seed,
+            "draft_top_k": 5,
+        }
         assert models.draft is not None
         again = otspec.generate(models.target, models.draft, ids, paths=3, depth=4, solver="interval", **settings)
         assert line["new_tokens"] == again.new_tokens
@@ -69,7 +75,7 @@ def test_text_and_numbers_are_those_of_generate(
         assert line["seconds"].keys() == {"draft", "target", "verification", "rest"}
     tokens, steps = (sum(line[name] for line in lines) for name in ("tokens", "sequence_steps"))
     assert f"block efficiency {tokens / steps:.3f} tokens per target call ({tokens} tokens, {steps} steps)" in shown
-    assert "multi-draft (paths 3, depth 4, solver interval), lossless" in shown
+    assert "multi-draft (paths 3, depth 4, solver interval, draft_top_k 5), lossless" in shown
 
 
 def test_the_shipped_pair_is_known_by_name(
@@ -169,6 +175,9 @@ BAD = [
     (("--prompt", "a", "--depth", "0"), "Invalid value for '--depth':"),
     (("--prompt", "a", "--top-p", "2"), "'--top-p': 2; it is a probability in (0, 1]"),
     (("--prompt", "a", "--top-k", "0"), "Invalid value for '--top-k':"),
+    (("--prompt", "a", "--draft-top-k", "-1"), "Invalid value for '--draft-top-k':"),
+    (("--prompt", "a", "--draft-top-p", "0"), "'--draft-top-p': 0; it is a probability in (0, 1]"),
+    (("--prompt", "a", "--method", "assisted", "--draft-top-k", "3"), "assisted has no draft_top_k; it takes depth"),
     (("--prompt", "a", "--temperature", "-1"), "'--temperature': -1; a temperature is finite and >= 0"),
     (("--prompt", "a", "--json", "nowhere/x"), "'--json': there is no folder nowhere"),
     (("--prompts", "binary.txt"), "binary.txt cannot be read"),
@@ -286,7 +295,7 @@ BAD_BENCH = [
     (("decode", "--temperature", "1,hot"), "--temperature: 'hot' is not a number; write a list such as 1,0.6"),
     (("decode", "--temperature", "1,-1"), "--temperature: -1; a temperature is finite and >= 0"),
     (("decode", "--draft-top-p", "2"), "--draft-top-p: 2; it is a probability in (0, 1]"),
-    (("decode", "--draft-top-k", "0"), "--draft-top-k: '0' is not a positive number or V"),
+    (("decode", "--draft-top-k", "W"), "--draft-top-k: 'W' is not a positive number or V or 0"),
     (("--seed", "1", "decode"), "write it after decode"),
 ]
 

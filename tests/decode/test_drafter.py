@@ -13,12 +13,22 @@ from scipy.stats import chisquare
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from transformers import LogitsProcessorList, TemperatureLogitsWarper, TopKLogitsWarper  # noqa: E402
+from transformers import (  # noqa: E402
+    LogitNormalization,
+    LogitsProcessorList,
+    MinPLogitsWarper,
+    SuppressTokensLogitsProcessor,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
 
 from otspec import ProblemError  # noqa: E402
 from otspec.decode.drafters.draft_laws import DRAFT_LAWS, draft_law  # noqa: E402
 from otspec.decode.drafters.model import ModelDrafter  # noqa: E402
-from otspec.decode.sampling import Sampling  # noqa: E402
+from otspec.decode.methods.multi_draft import MultiDraft  # noqa: E402
+from otspec.decode.sampling import DraftSampling, Sampling  # noqa: E402
+from otspec.laws import law_from_logits  # noqa: E402
 from otspec.paths.shape import Shape  # noqa: E402
 from otspec.paths.topology import NONE  # noqa: E402
 from tests.decode.models import law_after, tiny  # noqa: E402
@@ -69,6 +79,70 @@ def test_tiny_tokens_are_drawn_as_often_as_they_should() -> None:
 def test_unknown_draft_laws() -> None:
     with pytest.raises(ProblemError, match="no draft law 'beam'; known: iid, without_replacement, greedy, top_k"):
         draft_law("beam")
+
+
+def test_settings_of_the_drafts_stand_in_for_those_of_the_target() -> None:
+    """Against `law_from_logits`, whatever the target has and wherever the list has it."""
+    logits = 3 * torch.randn(5, 12, generator=_generator(), dtype=torch.float64)
+    logits[0, :4] = logits[0, 0]  # ties
+    target: dict[str, Any] = {"temperature": 0.7, "top_k": 6, "top_p": 0.9}
+    warpers = [TemperatureLogitsWarper(0.7), TopKLogitsWarper(6), TopPLogitsWarper(0.9)]
+    for given in (
+        {},
+        {"temperature": 1.0},
+        {"temperature": 1.8, "top_k": 3},
+        {"top_k": 0, "top_p": 1.0},
+        {"top_p": 0.4},
+        {"temperature": 0},
+    ):
+        wanted = {**target, **given}
+        wanted["top_k"] = wanted["top_k"] or None
+        for with_more in (warpers, [SuppressTokensLogitsProcessor([2]), *warpers, LogitNormalization()]):
+            suppressed = logits.clone()
+            suppressed[:, 2] = -torch.inf if len(with_more) > 3 else suppressed[:, 2]
+            laws = DraftSampling(**given).of(Sampling(LogitsProcessorList(with_more), True)).draft_laws(logits)
+            for row in range(1, 5):
+                expected = law_from_logits("logits", suppressed[row], **wanted)
+                np.testing.assert_allclose(laws[row], expected, atol=1e-12, err_msg=str(given))
+    # With nothing to replace, each finds the place that transformers would give it.
+    plain = LogitsProcessorList([SuppressTokensLogitsProcessor([2]), MinPLogitsWarper(0.1)])
+    made = DraftSampling(0.5, 4, 0.8).of(Sampling(plain, True))
+    kinds = [
+        SuppressTokensLogitsProcessor,
+        TemperatureLogitsWarper,
+        TopKLogitsWarper,
+        TopPLogitsWarper,
+        MinPLogitsWarper,
+    ]
+    assert [type(one) for one in made.processors] == kinds
+    assert (made.support, made.do_sample, len(plain)) == (4, True, 2)
+
+
+def test_greedy_targets_and_their_drafts() -> None:
+    greedy = Sampling(LogitsProcessorList(), do_sample=False)
+    assert DraftSampling().of(greedy) is greedy
+    for given in ({"top_k": 3}, {"top_p": 0.5}, {"temperature": 0}):
+        assert not DraftSampling(**given).of(greedy).do_sample, given
+    sampled = DraftSampling(temperature=1.0, top_k=3).of(greedy)
+    assert (sampled.do_sample, sampled.support) == (True, 3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"draft_temperature": -1}, "draft_temperature is -1; it is finite and >= 0"),
+        ({"draft_temperature": float("nan")}, "draft_temperature is nan"),
+        ({"draft_temperature": float("inf")}, "draft_temperature is inf"),
+        ({"draft_top_k": -3}, "draft_top_k is -3; pass an integer >= 1"),
+        ({"draft_top_k": 2.5}, "draft_top_k is 2.5; pass an integer >= 1"),
+        ({"draft_top_p": 0}, r"draft_top_p is 0; it is a probability in \(0, 1\]"),
+        ({"draft_top_p": 1.5}, "draft_top_p is 1.5"),
+    ],
+    ids=str,
+)
+def test_settings_of_the_drafts_that_cannot_be(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ProblemError, match=message):
+        MultiDraft(tiny(), **settings)
 
 
 def _drafter(shape: Shape, law: str = "iid", **settings: Any) -> ModelDrafter:

@@ -22,8 +22,8 @@ from transformers import (  # noqa: E402
 
 import otspec  # noqa: E402
 from otspec import ProblemError, SolveError  # noqa: E402
-from otspec.decode import multi_draft  # noqa: E402
-from otspec.decode.methods import assisted  # noqa: E402
+from otspec.decode import multi_draft, run  # noqa: E402
+from otspec.decode.methods import assisted, block, speculative, typical  # noqa: E402
 from tests.decode.models import logits_after, pair, tiny  # noqa: E402
 
 PROMPTS = torch.tensor([[1, 2, 3], [4, 5, 6]])
@@ -49,6 +49,9 @@ def _greedy(model: Any, text: list[int], new: int) -> list[int]:
         {"branching": (3, 2), "law": "top_k"},
         {"branching": (2, 2), "law": "greedy"},
         {"branching": (2, 2, 2), "solver": "interval"},
+        {"draft_temperature": 1.0, "draft_top_k": 5},
+        {"draft_temperature": 1.0, "branching": (3, 2), "law": "top_k"},
+        {"draft_top_k": 3, "draft_top_p": 0.5},
     ],
     ids=str,
 )
@@ -275,6 +278,25 @@ def test_as_a_decoding_method_of_transformers() -> None:
     token_wise = multi_draft(draft, paths=3, depth=4, solver="interval")
     greedy = target.generate(PROMPTS, custom_generate=token_wise, max_new_tokens=12)
     assert greedy.tolist() == [_greedy(target, prompt, 12) for prompt in PROMPTS.tolist()]
+
+
+def test_settings_of_the_drafts_reach_the_draft_model_by_every_way() -> None:
+    """By all of them the same text comes, and not the text that comes without the setting."""
+    target, draft = pair(40)
+    for setting in ({"draft_temperature": 0.3}, {"draft_top_k": 2}, {"draft_top_p": 0.4}):
+        ours = otspec.generate(target, draft, PROMPTS, max_new_tokens=12, seed=1, **setting)
+        theirs = target.generate(
+            PROMPTS, custom_generate=multi_draft(draft, seed=1, **setting), do_sample=True, top_k=0, max_new_tokens=12
+        )
+        assert (
+            theirs.tolist()
+            == ours.sequences.tolist()
+            != otspec.generate(target, draft, PROMPTS, max_new_tokens=12, seed=1).sequences.tolist()
+        )
+        for method in (speculative, block, typical):
+            generation = run(target, method(draft, depth=3, **setting), PROMPTS, max_new_tokens=12, seed=1)
+            plain = run(target, method(draft, depth=3), PROMPTS, max_new_tokens=12, seed=1)
+            assert generation.new_tokens != plain.new_tokens, (method, setting)
 
 
 def test_a_decoding_method_of_transformers_is_a_record_that_can_be_sent() -> None:

@@ -17,10 +17,11 @@ from transformers import GenerationConfig  # noqa: E402
 
 from otspec.decode import BY_PLAN, MultiDraft, methods, run  # noqa: E402
 from otspec.decode.drafters.draft_laws import draft_law  # noqa: E402
-from otspec.decode.laws import LocalTree, local_trees, to_host  # noqa: E402
+from otspec.decode.drafters.protocol import Drafts  # noqa: E402
+from otspec.decode.laws import LocalTree, Merged, local_trees, merged_to_host, to_host, widest  # noqa: E402
 from otspec.decode.models.target import Target  # noqa: E402
-from otspec.decode.sampling import Sampling  # noqa: E402
-from otspec.decode.verifiers import Rule, verifier  # noqa: E402
+from otspec.decode.sampling import DraftSampling, Sampling  # noqa: E402
+from otspec.decode.verifiers import Rule, merges, verifier  # noqa: E402
 from otspec.paths import Model, PathVerifier, TokenWise, Tree  # noqa: E402
 from otspec.paths.enumeration import branching_trees, drafted_trees, law_over, prefixes  # noqa: E402
 from otspec.paths.shape import Shape  # noqa: E402
@@ -37,6 +38,14 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "top-k": {"top_k": 2},
     "top-p": {"temperature": 1.3, "top_p": 0.8},
 }
+OF_DRAFTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "drafts top-k, target whole": ({}, {"top_k": 2}),
+    "drafts top-p, target hot": ({"temperature": 1.3}, {"top_p": 0.7}),
+    "drafts cold, target top-k": ({"top_k": 2}, {"temperature": 0.5, "top_k": 0}),
+    "certain drafts": ({"temperature": 0.8}, {"temperature": 0}),
+    "drafts top-k, target greedy": ({"temperature": 0}, {"temperature": 1.2, "top_k": 2}),
+}
+"""Settings of the target, and what the drafts have in their place."""
 PATHS = Shape.paths(2, 2)
 
 
@@ -46,20 +55,25 @@ def _no_gradients() -> Any:
         yield
 
 
-def _processors(temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None) -> Any:
+def _sampling(temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None) -> Sampling:
     """What transformers prepares for these settings."""
-    config = GenerationConfig(do_sample=True, temperature=temperature, top_k=top_k or 0, top_p=top_p or 1.0)
-    return pair(3)[0]._get_logits_processor(config, device="cpu", model_kwargs={})
+    if temperature == 0:
+        config = GenerationConfig(do_sample=False)
+    else:
+        config = GenerationConfig(do_sample=True, temperature=temperature, top_k=top_k or 0, top_p=top_p or 1.0)
+    return Sampling(pair(3)[0]._get_logits_processor(config, device="cpu", model_kwargs={}), do_sample=config.do_sample)
 
 
-def _models(settings: dict[str, Any], prompt: list[int], vocab: int = 3) -> Model:
-    """Both models after a prompt, read from the start each time."""
+def _models(settings: dict[str, Any], prompt: list[int], vocab: int = 3, drafts: dict[str, Any] | None = None) -> Model:
+    """Both models after a prompt, read from the start each time; `drafts` are settings in place of the target's."""
     target, draft = pair(vocab)
+    of_drafts = {**settings, **(drafts or {})}
+    of_drafts["top_k"] = of_drafts.get("top_k") or None
     laws: dict[tuple[int, Prefix], Floats] = {}
 
     def law(role: int, prefix: Prefix) -> Floats:
         if (role, prefix) not in laws:
-            laws[role, prefix] = law_after((target, draft)[role], [*prompt, *prefix], **settings)
+            laws[role, prefix] = law_after((target, draft)[role], [*prompt, *prefix], **(settings, of_drafts)[role])
         return laws[role, prefix]
 
     return Model(lambda prefix: law(0, prefix), lambda prefix: law(1, prefix))
@@ -70,6 +84,8 @@ class _Compact:
 
     def __init__(self, verifier: PathVerifier) -> None:
         self.verifier = verifier
+        self.merging = False
+        """Whether all tokens that a node cannot draft are one to it."""
         self.exchangeable = verifier.exchangeable
         self.local: dict[int, LocalTree] = {}
 
@@ -78,21 +94,41 @@ class _Compact:
 
     def stop_law(self, tree: Tree) -> Floats:
         local = self.local[id(tree)]
+        seen = self.verifier.stop_law(local.tree)
         law = np.zeros_like(tree.target)
-        law[:, local.tokens] = self.verifier.stop_law(local.tree)
+        if not self.merging:
+            np.put_along_axis(law, local.tokens, seen, axis=1)
+            return law
+        for node, (tokens, own) in enumerate(zip(local.tokens, seen, strict=True)):
+            apart = tokens[:-1] if node < tree.inner else tokens[:0]
+            law[node, apart] = own[: apart.size]
+            others = np.where(np.isin(np.arange(law.shape[1]), apart), 0.0, tree.target[node])
+            assert (own[-1] > 0) <= (others[tokens[-1]] > 0)  # the token that the rest stands for is one of them
+            law[node] += own[-1] * others / max(others.sum(), 1e-300)
         return law
 
 
 def _decoded(
-    verifier: _Compact, trees: list[tuple[float, Tree]], model: Model, shape: Shape, settings: dict[str, Any]
+    verifier: _Compact,
+    trees: list[tuple[float, Tree]],
+    model: Model,
+    shape: Shape,
+    settings: dict[str, Any],
+    drafts: dict[str, Any],
 ) -> Iterator[tuple[float, Tree]]:
     """The same drafts, merged and read in one pass by the target, with its laws brought to the host."""
     merged = [Topology.merge(shape, _slot_tokens(shape, tree)) for _, tree in trees]
     texts = [PROMPT] * len(merged)
-    sampling = Sampling(_processors(**settings), do_sample=True)
-    target = sampling.target_laws(Target(pair(3)[0], texts).read(texts, merged), [])
+    sampling = _sampling(**settings)
+    target = sampling.target_laws(Target(pair(np.size(model.target(())))[0], texts).read(texts, merged), [])
     draft = [model.draft(tuple(tree.token[tree.line(node)])) for tree in merged for node in range(tree.inner)]
-    rows = to_host(torch.cat((target, torch.tensor(np.array(draft)))), sampling.support)
+    of_drafts = DraftSampling(**drafts).of(sampling)
+    drafted = Drafts(merged, torch.tensor(np.array(draft)), of_drafts.support)
+    if drafts and merges(verifier.verifier):
+        rows = merged_to_host(target, drafted, torch.Generator().manual_seed(0))
+    else:
+        rows = to_host(torch.cat((target, drafted.laws)), widest(sampling.support, drafted.support))
+    verifier.merging = isinstance(rows, Merged)
     for (chance, full), local in zip(trees, local_trees(merged, rows), strict=True):
         verifier.local[id(full)] = local
         yield chance, full
@@ -105,9 +141,17 @@ def _slot_tokens(shape: Shape, tree: Tree) -> Any:
     return tokens
 
 
-def _deviation(rule: PathVerifier, trees: list[tuple[float, Tree]], model: Model, shape: Shape, settings: Any) -> float:
+def _deviation(
+    rule: PathVerifier,
+    trees: list[tuple[float, Tree]],
+    model: Model,
+    shape: Shape,
+    settings: dict[str, Any],
+    drafts: dict[str, Any] | None = None,
+) -> float:
     verifier = _Compact(rule)
-    return law_over(_decoded(verifier, trees, model, shape, settings), verifier, model, shape.depth).deviation
+    decoded = _decoded(verifier, trees, model, shape, settings, drafts or {})
+    return law_over(decoded, verifier, model, shape.depth).deviation
 
 
 RULES: list[Rule] = [
@@ -140,6 +184,17 @@ def test_paths(rule: Rule) -> None:
         made, model = _remembering(rule, PATHS, "iid"), _models(settings, PROMPT)
         trees = list(drafted_trees(model, 2, 2, made.exchangeable))
         assert _deviation(made, trees, model, PATHS, settings) <= (1e-7 if rule == "lp" else EXACT), name
+
+
+@pytest.mark.parametrize("name", OF_DRAFTS)
+def test_drafts_sampled_in_a_way_of_their_own(name: str) -> None:
+    settings, drafts = OF_DRAFTS[name]
+    model = _models(settings, PROMPT, 4, drafts)
+    for rule in RULES:
+        made = _remembering(rule, PATHS, "iid")
+        trees = list(drafted_trees(model, 2, 2, made.exchangeable))
+        deviation = _deviation(made, trees, model, PATHS, settings, drafts)
+        assert deviation <= (1e-7 if rule == "lp" else EXACT), rule
 
 
 @pytest.mark.parametrize("rule", [None, "max_flow", BY_PLAN], ids=str)
@@ -202,6 +257,10 @@ PROMPTS = [[1, 2, 0], [2], [0, 0, 1, 2, 1], [1, 1]]
         ({"solver": "interval"}, "temperature 0.6"),
         ({"branching": (2, 2), "law": "greedy"}, "top-p"),
         ({"solver": "traversal", "paths": 3}, "top-k"),
+        ({"draft_top_k": 2}, "temperature 1"),
+        ({"draft_top_p": 0.7, "draft_temperature": 1.5, "solver": "interval"}, "temperature 0.6"),
+        ({"draft_top_k": 0, "draft_temperature": 0.5, "branching": (2, 2), "law": "without_replacement"}, "top-k"),
+        ({"draft_temperature": 0, "paths": 1}, "temperature 1"),
     ],
     ids=str,
 )

@@ -31,7 +31,7 @@ def _possible(laws: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
     return torch.where(laws.gather(-1, tokens) > 0, tokens, NONE)
 
 
-def _inverse_arrivals(laws: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+def inverse_arrivals(laws: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """One over the times at which exponential clocks of these rates ring, one clock a token.
 
     The first to ring, of largest inverse, is a draw from the law; the order in which they ring is one without
@@ -43,11 +43,11 @@ def _inverse_arrivals(laws: torch.Tensor, generator: torch.Generator) -> torch.T
 
 
 def _iid(laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor:
-    return _inverse_arrivals(laws.unsqueeze(-2).expand(*laws.shape[:-1], n, -1), generator).argmax(dim=-1)
+    return inverse_arrivals(laws.unsqueeze(-2).expand(*laws.shape[:-1], n, -1), generator).argmax(dim=-1)
 
 
 def _without_replacement(laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor:
-    return _possible(laws, _inverse_arrivals(laws, generator).topk(n, dim=-1).indices)
+    return _possible(laws, inverse_arrivals(laws, generator).topk(n, dim=-1).indices)
 
 
 def _likeliest(laws: torch.Tensor, n: int) -> torch.Tensor:
@@ -58,7 +58,7 @@ def _likeliest(laws: torch.Tensor, n: int) -> torch.Tensor:
 def _greedy(laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor:
     fixed = _likeliest(laws, n - 1)
     rest = laws.scatter(-1, fixed.clamp(min=0), 0.0)  # where one of them is NONE, nothing is left anyway
-    last = _inverse_arrivals(rest, generator).argmax(dim=-1, keepdim=True)
+    last = inverse_arrivals(rest, generator).argmax(dim=-1, keepdim=True)
     return torch.cat((fixed, _possible(rest, last)), dim=-1)
 
 

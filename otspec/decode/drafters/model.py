@@ -29,7 +29,7 @@ class ModelDrafter:
     law : DraftLaw
         How the children of a node are drawn.
     sampling : Sampling
-        What is done to the logits.
+        What is done to the draft model's logits.
     vocab : int
         The target's number of tokens: draft logits are cut, or filled up with -inf, to it.  Tokens that the draft model
         does not have it reads as its last one.
@@ -90,7 +90,8 @@ class ModelDrafter:
                 )
         trees = [Topology.merge(shape, row) for row in torch.cat(drawn, dim=1).cpu().numpy()]
         slots = np.concatenate([row * self._read_slots + tree.slot[: tree.inner] for row, tree in enumerate(trees)])
-        return Drafts(trees, torch.cat(laws, dim=1).flatten(0, 1)[torch.from_numpy(slots).to(self.context.device)])
+        inner = torch.cat(laws, dim=1).flatten(0, 1)[torch.from_numpy(slots).to(self.context.device)]
+        return Drafts(trees, inner, self.sampling.support)
 
     def _read_text(self, texts: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Read what is new in each text, padded on the left.

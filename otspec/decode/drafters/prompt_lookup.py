@@ -47,7 +47,7 @@ class LookupDrafter:
         copies = [continuation(text, self.ngram, depth) for text in texts]
         trees = [Topology.merge(Shape((1,) * len(copy)), np.array(copy, dtype=np.int64)) for copy in copies]
         tokens = torch.tensor([token for copy in copies for token in copy], dtype=torch.int64, device=self.device)
-        return Drafts(trees, one_hot(tokens, self.vocab).double())
+        return Drafts(trees, one_hot(tokens, self.vocab).double(), support=1)
 
     def settle(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Nothing to keep."""

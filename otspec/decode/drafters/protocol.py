@@ -19,6 +19,8 @@ class Drafts:
     trees: Sequence[Topology]
     laws: torch.Tensor
     """Shape (R, V), float64, on the device: draft laws at the inner nodes of all trees, one tree after the other."""
+    support: int | None = None
+    """How many tokens a law is expected to keep at most; None for all."""
 
 
 class Drafter(Protocol):

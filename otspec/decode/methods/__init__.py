@@ -8,6 +8,8 @@ has no drafts, `prompt_lookup` copies them, `typical` is a lossy verifier; `spec
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from transformers import PreTrainedModel
 
 from otspec.decode.methods.assisted import assisted, assisted_lookup
@@ -16,21 +18,22 @@ from otspec.decode.methods.plain import plain
 from otspec.decode.methods.prompt_lookup import PromptLookup
 from otspec.decode.methods.typical import Typical
 from otspec.decode.methods.vanilla import Vanilla
+from otspec.decode.sampling import DraftSettings
 
 
-def speculative(draft: PreTrainedModel, depth: int = 8) -> MultiDraft:
+def speculative(draft: PreTrainedModel, depth: int = 8, **drafts: Unpack[DraftSettings]) -> MultiDraft:
     """Speculative sampling: one path, token by token [leviathan2023fast; chen2023accelerating]."""
-    return MultiDraft(draft, 1, depth, "single")
+    return MultiDraft(draft, 1, depth, "single", **drafts)
 
 
-def block(draft: PreTrainedModel, depth: int = 8) -> MultiDraft:
+def block(draft: PreTrainedModel, depth: int = 8, **drafts: Unpack[DraftSettings]) -> MultiDraft:
     """Block verification of one path [sun2024block]."""
-    return MultiDraft(draft, 1, depth, "block")
+    return MultiDraft(draft, 1, depth, "block", **drafts)
 
 
-def typical(draft: PreTrainedModel, paths: int = 4, depth: int = 8) -> MultiDraft:
+def typical(draft: PreTrainedModel, paths: int = 4, depth: int = 8, **drafts: Unpack[DraftSettings]) -> MultiDraft:
     """Typical acceptance of the longest of several paths [cai2024medusa]: lossy."""
-    return MultiDraft(draft, paths, depth, Typical(), lossless=False)
+    return MultiDraft(draft, paths, depth, Typical(), lossless=False, **drafts)
 
 
 __all__ = [

@@ -23,6 +23,7 @@ from otspec.decode.methods import (
 )
 from otspec.decode.methods.multi_draft import MultiDraft
 from otspec.decode.models.loading import Models
+from otspec.decode.sampling import DraftSettings
 from otspec.decode.strategy import Strategy
 from otspec.decode.verifiers import BY_PLAN, JOINT, Rule
 from otspec.errors import ProblemError, UnknownSolver
@@ -56,18 +57,23 @@ class Method:
     """Whether it takes more than one prompt at a time."""
 
 
+OF_DRAFTS = tuple(DraftSettings.__annotations__)
+"""The settings of the drafts alone."""
+
 METHODS: Mapping[str, Method] = {
     "multi-draft": Method(
-        "drafted trees, verified jointly or node by node", ("paths", "depth", "solver", "branching", "law"), MultiDraft
+        "drafted trees, verified jointly or node by node",
+        ("paths", "depth", "solver", "branching", "law", *OF_DRAFTS),
+        MultiDraft,
     ),
     "vanilla": Method("token by token from the target", (), lambda draft: Vanilla(), drafts=False),
     "generate": Method("transformers' own, token by token", own=plain, drafts=False),
-    "single": Method("speculative sampling of one path", ("depth",), speculative),
-    "block": Method("block verification of one path", ("depth",), block),
+    "single": Method("speculative sampling of one path", ("depth", *OF_DRAFTS), speculative),
+    "block": Method("block verification of one path", ("depth", *OF_DRAFTS), block),
     "prompt-lookup": Method(
         "drafts copied from the text", ("depth",), lambda draft, **settings: PromptLookup(**settings), drafts=False
     ),
-    "typical": Method("typical acceptance, lossy", ("paths", "depth"), typical, lossless=False),
+    "typical": Method("typical acceptance, lossy", ("paths", "depth", *OF_DRAFTS), typical, lossless=False),
     "assisted": Method(
         "transformers' own assisted generation", ("depth", "schedule", "confidence"), own=assisted, batch=False
     ),

@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from otspec.decode.drafters.draft_laws import draft_law
 from otspec.decode.drafters.model import ModelDrafter
-from otspec.decode.sampling import Sampling
+from otspec.decode.sampling import DraftSampling, Sampling
 from otspec.decode.strategy import Prepared
 from otspec.decode.verifiers import Rule, verifier
 from otspec.errors import ProblemError
@@ -39,6 +39,13 @@ class MultiDraft:
         scheme of that name.
     lossless : bool
         What a verifier of one's own is labelled.
+    draft_temperature, draft_top_k, draft_top_p : optional
+        Of the draft model alone, in place of what the target has: see `otspec.decode.sampling.DraftSampling`.
+
+    Raises
+    ------
+    ProblemError
+        If a setting of the drafts is out of its range.
     """
 
     draft: PreTrainedModel
@@ -48,6 +55,15 @@ class MultiDraft:
     branching: Sequence[int] | None = None
     law: str = "iid"
     lossless: bool = True
+    draft_temperature: float | None = None
+    draft_top_k: int | None = None
+    draft_top_p: float | None = None
+
+    def __post_init__(self) -> None:
+        self._draft_sampling()
+
+    def _draft_sampling(self) -> DraftSampling:
+        return DraftSampling(self.draft_temperature, self.draft_top_k, self.draft_top_p)
 
     def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
         """Make drafter and verifier for a run."""
@@ -55,6 +71,7 @@ class MultiDraft:
         law = draft_law(self.law)
         if law.scheme is not IID and max(shape.branching) > vocab:
             raise ProblemError(f"{max(shape.branching)} different children of one node, and {vocab} tokens in all")
+        drafts = self._draft_sampling().of(sampling)
         return Prepared(
-            ModelDrafter(self.draft, shape, law, sampling, vocab, generator), verifier(self.solver, shape, law)
+            ModelDrafter(self.draft, shape, law, drafts, vocab, generator), verifier(self.solver, shape, law)
         )

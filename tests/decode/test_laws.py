@@ -1,0 +1,223 @@
+"""Laws on their way to the host: tokens that cannot be drafted are one to the verifier, and nothing else changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from otspec import ProblemError  # noqa: E402
+from otspec.decode.drafters.draft_laws import DRAFT_LAWS, draft_law  # noqa: E402
+from otspec.decode.drafters.protocol import Drafts  # noqa: E402
+from otspec.decode.laws import LocalTree, Merged, Rows, local_trees, merged_to_host  # noqa: E402
+from otspec.decode.methods import Typical  # noqa: E402
+from otspec.decode.verifiers import BY_PLAN, merges, verifier  # noqa: E402
+from otspec.paths import PathVerifier, Tree, synthetic  # noqa: E402
+from otspec.paths.shape import Shape  # noqa: E402
+from otspec.paths.topology import NONE, Topology  # noqa: E402
+from tests.oracles import Floats  # noqa: E402
+
+VOCAB, K = 23, 4
+REGIMES = ("tiny", "mixed", "close", "far", "sharp")
+
+
+def _generator() -> Any:
+    return torch.Generator().manual_seed(0)
+
+
+def _hostile(law: Floats, seed: int) -> Floats:
+    """Zeros, ties and a tail of 1e-300 put into a law."""
+    rng = np.random.default_rng(seed)
+    law = law.copy()
+    law[rng.random(law.size) < 0.3] = 0.0
+    law[rng.random(law.size) < 0.2] = 1e-300
+    law[rng.random(law.size) < 0.2] = 0.05
+    return law / law.sum() if law.sum() > 0 else np.eye(law.size)[seed % law.size]
+
+
+def _trees(shape: Shape, law: str, count: int, hostile: bool) -> list[Tree]:
+    """Trees of models whose drafts are truncated to top-k, drawn as the device draws them."""
+    generator, trees = _generator(), []
+    for seed in range(count):
+        model = synthetic(REGIMES[seed % 5], VOCAB, seed)
+
+        def target(prefix: Any, model: Any = model, seed: int = seed) -> Floats:
+            law = np.asarray(model.target(prefix))
+            return _hostile(law, seed + sum(prefix)) if hostile else law
+
+        def draft(prefix: Any, model: Any = model, seed: int = seed) -> Floats:
+            law = np.asarray(model.draft(prefix))
+            law = _hostile(law, 1 + seed + sum(prefix)) if hostile else law
+            law[np.argsort(-law, kind="stable")[K:]] = 0.0
+            return law / law.sum()
+
+        slots: list[Any] = [()]
+        for level, children in enumerate(shape.branching):
+            for above in range(*shape.offsets[level : level + 2]):
+                if slots[above] is None:  # a slot without a token
+                    slots += [None] * children
+                    continue
+                q = torch.tensor(draft(slots[above])[None])
+                drawn = draft_law(law).draw(q, children, generator)[0].tolist()
+                slots += [None if token == NONE else (*slots[above], token) for token in drawn]
+        topology = Topology.merge(shape, np.array([NONE if slot is None else slot[-1] for slot in slots[1:]]))
+        nodes = [slots[slot] for slot in topology.slot]
+        targets, inner = [target(node) for node in nodes], nodes[: topology.inner]
+        trees.append(Tree.with_laws(topology, np.array(targets), np.array([draft(node) for node in inner])))
+    return trees
+
+
+def _locally(trees: list[Tree], support: int = K) -> list[LocalTree]:
+    """What a decoding step hands to its verifier."""
+    target = torch.tensor(np.concatenate([tree.target for tree in trees]))
+    before = target.clone()
+    drafts = Drafts(trees, torch.tensor(np.concatenate([tree.draft for tree in trees])), support)
+    laws = merged_to_host(target, drafts, _generator())
+    assert torch.equal(target, before)
+    assert isinstance(laws, Merged)
+    return local_trees(trees, laws)
+
+
+def _apart(tree: Tree, local: LocalTree, node: int) -> Any:
+    """The tokens that a node keeps apart."""
+    return local.tokens[node, :-1] if node < tree.inner else local.tokens[node, :0]
+
+
+@pytest.mark.parametrize("hostile", [False, True])
+def test_nodes_keep_what_they_can_draft_and_the_total_of_all_else(hostile: bool) -> None:
+    trees = _trees(Shape.paths(3, 3), "iid", 10, hostile)
+    for tree, local in zip(trees, _locally(trees), strict=True):
+        small = local.tree
+        assert small.target.shape == (tree.size, K + 1)
+        for node in range(tree.size):
+            apart = _apart(tree, local, node)
+            assert (np.diff(apart) > 0).all()
+            np.testing.assert_allclose(small.target[node, : apart.size], tree.target[node, apart], rtol=1e-12)
+            others = np.delete(tree.target[node], apart)
+            assert small.target[node, -1] == pytest.approx(others.sum(), rel=1e-12, abs=0.0)
+            assert local.tokens[node, -1] not in apart or others.sum() == 0
+            assert tree.target[node, local.tokens[node, -1]] > 0 or others.sum() == 0
+        for node in range(tree.inner):
+            own = tree.draft[node, _apart(tree, local, node)]
+            np.testing.assert_allclose(small.draft[node, :-1], own, rtol=1e-12)
+            assert small.draft[node, -1] == 0 == np.delete(tree.draft[node], _apart(tree, local, node)).sum()
+        tokens = local.tokens[small.parent[1:], small.token[1:]]
+        assert (tokens == tree.token[1:]).all()
+
+
+RULES: list[Any] = [
+    *("nested", "pick_then_block", "greedy_multi_path", "traversal", "block", "interval", "single", "naive", "kseq"),
+    *("rrs", "canonical", "polymatroid:tol=1e-9"),
+]
+BY_ACCEPTANCE = ("max_flow", "slackness", "lp")
+"""Rules of couplings: what they put out given the drafts is one of many optimal answers, of which sizes may choose."""
+
+
+def _accepted(tree: Tree, law: Floats) -> float:
+    return float(law.sum(axis=1) @ tree.depth)
+
+
+@pytest.mark.parametrize("hostile", [False, True])
+@pytest.mark.parametrize("rule", [*RULES, *BY_ACCEPTANCE])
+def test_what_a_rule_does_with_a_tree_is_the_same(rule: str, hostile: bool) -> None:
+    shape = Shape.paths(2 if rule in BY_ACCEPTANCE else 3, 2)
+    trees = _trees(shape, "iid", 6 if rule in BY_ACCEPTANCE else 15, hostile)
+    made = verifier(rule, shape, draft_law("iid"))
+    assert merges(made)
+    for tree, local in zip(trees, _locally(trees), strict=True):
+        _same(made, tree, local, tol=1e-6 if rule in (*BY_ACCEPTANCE, "polymatroid:tol=1e-9") else 1e-11)
+
+
+@pytest.mark.parametrize("hostile", [False, True])
+@pytest.mark.parametrize("rule", [None, BY_PLAN], ids=str)
+@pytest.mark.parametrize("law", [name for name in DRAFT_LAWS if name != "iid"])
+def test_what_a_rule_does_with_siblings_drawn_jointly_is_the_same(law: str, rule: Any, hostile: bool) -> None:
+    shape = Shape((2, 2))
+    trees = _trees(shape, law, 15, hostile)
+    made = verifier(rule, shape, draft_law(law))
+    assert merges(made)
+    for tree, local in zip(trees, _locally(trees), strict=True):
+        _same(made, tree, local, tol=1e-9)
+
+
+def _same(made: PathVerifier, tree: Tree, local: LocalTree, tol: float) -> None:
+    """Every node gives every token apart, and all others together, the same chance."""
+    whole, seen = made.stop_law(tree), made.stop_law(local.tree)
+    for node in range(tree.size):
+        apart = _apart(tree, local, node)
+        np.testing.assert_allclose(seen[node, : apart.size], whole[node, apart], atol=tol)
+        assert seen[node, -1] == pytest.approx(np.delete(whole[node], apart).sum(), abs=tol)
+    assert _accepted(tree, seen) == pytest.approx(_accepted(tree, whole), abs=tol)
+
+
+def test_typical_acceptance_sees_whole_laws() -> None:
+    """It asks for the entropy of the target, which merging lowers: some drafts would no longer be taken."""
+    assert not merges(Typical())
+    trees = _trees(Shape.paths(3, 3), "iid", 10, False)
+    pairs = zip(trees, _locally(trees), strict=True)
+    assert any(
+        _accepted(tree, Typical().stop_law(tree)) != _accepted(tree, Typical().stop_law(local.tree))
+        for tree, local in pairs
+    )
+
+
+@pytest.mark.parametrize("vocab", [2, 3, 5, 16, 17, 30])
+def test_the_rest_stands_for_one_of_its_tokens_by_their_law(vocab: int) -> None:
+    """Drawn in two stages, blocks and tokens of a block, whatever the number of tokens is."""
+    runs = 20_000
+    target = np.random.default_rng(vocab).dirichlet(np.full(vocab, 0.3))
+    target[vocab // 2] = 0.0
+    target /= target.sum()
+    drafted = int(target.argmax())
+    root = Topology.merge(Shape((1,)), np.array([drafted]))
+    draft = torch.tensor(np.eye(vocab)[drafted]).expand(runs, -1)
+    laws = merged_to_host(torch.tensor(target).repeat(2 * runs, 1), Drafts([root] * runs, draft, 1), _generator())
+    if vocab == 2:  # nothing to gain
+        assert isinstance(laws, Rows)
+        return
+    assert isinstance(laws, Merged)
+    others = target.copy()
+    others[drafted] = 0.0
+    for law, drawn in ((others, laws.drawn[::2]), (target, laws.drawn[1::2])):
+        counts = np.bincount(drawn, minlength=vocab)
+        assert not counts[law == 0].any()
+        if np.count_nonzero(law) > 1:
+            assert chisquare(counts[law > 0], law[law > 0] / law.sum() * runs).pvalue > 1e-4
+    np.testing.assert_allclose(laws.rest[::2], others.sum(), rtol=1e-12)
+
+
+def test_laws_of_more_tokens_than_foreseen_come_whole() -> None:
+    trees = _trees(Shape.paths(2, 2), "iid", 3, False)
+    target = torch.tensor(np.concatenate([tree.target for tree in trees]))
+    draft = torch.tensor(np.concatenate([tree.draft for tree in trees]))
+    for support in (K - 1, None):
+        laws = merged_to_host(target, Drafts(trees, draft, support), _generator())
+        assert isinstance(laws, Rows)
+        np.testing.assert_array_equal(laws.probability, torch.cat((target, draft)).numpy())
+
+
+def test_where_nothing_was_drafted_one_number_is_all() -> None:
+    root = Topology.merge(Shape(()), np.empty(0, dtype=np.int64))
+    target = torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], dtype=torch.float64)
+    laws = merged_to_host(target, Drafts([root, root], torch.empty(0, 3, dtype=torch.float64), 0), _generator())
+    trees = local_trees([root, root], laws)
+    assert [(local.tree.target.tolist(), local.tokens.tolist()) for local in trees] == [
+        ([[1.0]], [[1]]),
+        ([[1.0]], [[2]]),
+    ]
+
+
+def test_what_is_no_law_is_named() -> None:
+    (tree,) = _trees(Shape.paths(2, 2), "iid", 1, False)
+    for value in (torch.nan, -0.5, torch.inf):
+        for role in ("target", "draft"):
+            laws = {"target": torch.tensor(tree.target), "draft": torch.tensor(tree.draft)}
+            laws[role][0, int(tree.token[1])] = value
+            on_host = merged_to_host(laws["target"], Drafts([tree], laws["draft"], K), _generator())
+            with pytest.raises(ProblemError, match=role):
+                local_trees([tree], on_host)
