@@ -30,8 +30,7 @@ def speed_up_table(summaries: Sequence[DecodingSummary], title: str) -> TextTabl
     baselines = sorted(found, key=lambda cell: BASELINES.index(cell.method))
     rows: list[tuple[str, ...]] = [
         (
-            label(one),
-            *_shape(one.cell),
+            _whole_label(one),
             f"{sum(one.ms_per_token.values()):.2f}",
             *(one.speed_ups[cell].shown(".2f") if cell in one.speed_ups else "-" for cell in baselines),
         )
@@ -45,7 +44,7 @@ def speed_up_table(summaries: Sequence[DecodingSummary], title: str) -> TextTabl
     )
     names = [f"over {cell.method}" for cell in baselines]
     details = [name for name in names if name not in ("over generate", "over vanilla")]
-    return TextTable(title, ("rule", "K", "L", "ms/token", *names), rows, note, labels=1, details=frozenset(details))
+    return TextTable(title, ("rule", "ms/token", *names), rows, note, labels=1, details=frozenset(details))
 
 
 def efficiency_table(summaries: Sequence[DecodingSummary], title: str) -> TextTable:
@@ -158,6 +157,13 @@ def label(one: DecodingSummary) -> str:
     """What a cell is called beside its K and L."""
     notes = [*one.cell.notes, *([] if one.lossless else ["lossy"])]
     return f"{one.cell.name} ({', '.join(notes)})" if notes else one.cell.name
+
+
+def _whole_label(one: DecodingSummary) -> str:
+    """What a cell is called where nothing else tells its K and L."""
+    shape = [f"{letter} = {count}" for letter, count in (("K", one.cell.paths), ("L", one.cell.depth)) if count]
+    name, *notes = label(one).split(" (", 1)
+    return " (".join([", ".join([name, *shape]), *notes])
 
 
 def _without_paths(mine: Sequence[DecodingSummary], depth: int) -> DecodingSummary | None:

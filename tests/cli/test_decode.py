@@ -235,15 +235,16 @@ def test_bench_measures_reports_and_resumes(
     out = tmp_path / "report"
     cells = ("--paths", "2", "--depth", "2", "--solver", "nested,global_resolution/interval", "--baselines", "generate")
     arguments = ("bench", "decode", *saved, "--prompts", str(prompts), *cells, "--temperature", "1,0")
-    arguments = (*arguments, "--max-new-tokens", "4", "--out", str(out))
+    arguments = (*arguments, "--max-new-tokens", "4", "--draft-top-k", "9", "--out", str(out))
     assert otspec_command(monkeypatch, *arguments, "--first", "2") == 0
     shown = capsys.readouterr().out
     assert "global_resolution/interval" in shown
     assert shown.count("Speed-up: temperature") == 2
     assert {path.name for path in out.iterdir()} == {".lock", "report.md", "report.png", "results.jsonl", "run.json"}
     report = (out / "report.md").read_text()
-    assert report.count("| 2 | 2 | nested |") == 2
-    assert report.count("| rule | K | L | ms/token | over generate | over vanilla |") == 2
+    assert report.count("| 2 | 2 | nested (drafts top-k 9) |") == 1
+    assert report.count("| 2 | 2 | nested |") == 1  # at temperature 0
+    assert report.count("| rule | ms/token | over generate | over vanilla |") == 2
     log = (out / "results.jsonl").read_text()
     assert len(log.splitlines()) == 2 * 2 * 4
     assert otspec_command(monkeypatch, *arguments, "--first", "2") == 0
@@ -281,7 +282,7 @@ def test_a_preset_stands_for_the_options_that_are_not_given(
     assert whole["temperatures"] == [1.0]
     assert whole["truncations"] == [{"draft_top_k": 10}, {"draft_top_k": 100}]
     assert (changed["paths"], changed["depths"], changed["rules"]) == ([2], [8], whole["rules"])
-    assert changed["truncations"] == [{"draft_top_p": 0.5}, {"draft_top_k": 5, "draft_top_p": 0.5}]
+    assert changed["truncations"] == [{"draft_top_k": k, "draft_top_p": 0.5} for k in (0, 5)]
 
 
 BAD_BENCH = [
