@@ -103,7 +103,7 @@ def _rule(name: str) -> Rule:
 def _host_seconds(step: Step, laws: Merged | Rows, one: PathVerifier) -> float:
     def host() -> None:
         rng = np.random.default_rng(0)
-        for tree, local in zip(step.drafts.trees, local_trees(step.drafts.trees, laws), strict=True):
+        for tree, local in zip(step.drafts.trees, local_trees(step.drafts, laws), strict=True):
             verify(one, tree, local, rng)
 
     host()  # compiled before it is timed

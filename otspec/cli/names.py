@@ -15,7 +15,7 @@ METHODS = (
 )
 """Methods of decoding."""
 
-DRAFT_LAWS = ("iid", "without_replacement", "greedy", "top_k")
+DRAFT_LAWS = ("iid", "without_replacement", "greedy", "top_k", "systematic", "hub_pairs", "independent")
 """`otspec.decode.DRAFT_LAWS`."""
 
 

@@ -16,12 +16,13 @@ from otspec.decode.methods.multi_draft import MultiDraft
 from otspec.decode.metrics import Metrics
 from otspec.decode.models.pairing import check_pair
 from otspec.decode.sampling import DraftSettings
+from otspec.decode.strategy import listed
 from otspec.decode.verifiers import Rule
 
 
 def generate(
     target: PreTrainedModel,
-    draft: PreTrainedModel,
+    draft: PreTrainedModel | Sequence[PreTrainedModel],
     input_ids: torch.Tensor,
     *,
     attention_mask: torch.Tensor | None = None,
@@ -47,7 +48,8 @@ def generate(
     Parameters
     ----------
     target, draft : PreTrainedModel
-        Causal language models with one tokenizer.
+        Causal language models with one tokenizer.  Several draft models, with ``law="independent"``, draft paths of
+        their own.
     input_ids : Tensor of int, shape (B, S)
         Prompts.
     attention_mask : Tensor, shape (B, S), optional
@@ -61,7 +63,8 @@ def generate(
     branching : sequence of int, optional
         In place of paths and depth: the children that a node of each level has.
     law : str
-        How siblings are drawn: ``"iid"``, ``"without_replacement"``, ``"greedy"`` or ``"top_k"``.
+        How siblings are drawn: ``"iid"``, ``"without_replacement"``, ``"greedy"``, ``"top_k"``, ``"systematic"``,
+        ``"hub_pairs"``; or ``"independent"``, for paths of several draft models.
     temperature, top_k, top_p : optional
         Of both models; temperature 0, or ``do_sample=False``, is greedy decoding.  What is not given is taken from
         `generation_config` if one is passed, and is otherwise temperature 1 without truncation.
@@ -145,7 +148,8 @@ class CustomGenerate:
         ProblemError
             As `otspec.generate` does.
         """
-        check_pair(model, self.strategy.draft, self.tokenizer, self.draft_tokenizer)
+        for draft in listed(self.strategy.draft):
+            check_pair(model, draft, self.tokenizer, self.draft_tokenizer)
         generation = decode(model, self.strategy, input_ids, seed=self.seed, streamer=self.streamer, **prepared)
         if prepared["generation_config"].return_dict_in_generate:
             return MultiDraftOutput(sequences=generation.sequences, metrics=generation.metrics)
@@ -153,7 +157,7 @@ class CustomGenerate:
 
 
 def multi_draft(
-    draft: PreTrainedModel,
+    draft: PreTrainedModel | Sequence[PreTrainedModel],
     *,
     paths: int = 4,
     depth: int = 8,
@@ -174,7 +178,7 @@ def multi_draft(
     Parameters
     ----------
     draft : PreTrainedModel
-        The model that drafts; `assistant_model` is not needed.
+        The model that drafts, or several; `assistant_model` is not needed.
     paths, depth, solver, branching, law, seed
         As in `otspec.generate`.
     streamer : optional

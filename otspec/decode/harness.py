@@ -22,7 +22,7 @@ from otspec.decode.models.context import positions, sliding_window, vocabulary
 from otspec.decode.models.pairing import check_pair
 from otspec.decode.models.self_check import check_reading
 from otspec.decode.sampling import Sampling
-from otspec.decode.strategy import Strategy
+from otspec.decode.strategy import Strategy, listed
 from otspec.decode.text import Ending, Text, texts_of
 from otspec.errors import ProblemError
 
@@ -58,8 +58,8 @@ def run(
 ) -> Generation:
     """Decode with a strategy; parameters as in `otspec.generate`."""
     check_prompts(input_ids, attention_mask)
-    if strategy.draft is not None:
-        check_pair(target, strategy.draft, tokenizer, draft_tokenizer)
+    for model in listed(strategy.draft):
+        check_pair(target, model, tokenizer, draft_tokenizer)
     settings = {**settings, **sampling_settings(settings, temperature, top_k, top_p)}
     if (stop_strings := settings.pop("stop_strings", None)) is not None:
         # `generate` gives its own callables no tokenizer, so the criterion is made here.
@@ -110,10 +110,10 @@ def decode(
     pad = _padding(generation_config)
     texts = texts_of(input_ids, attention_mask, pad)
     ending = Ending(stopping_criteria, target.device)
-    _check_lengths(target, strategy.draft, texts, ending.max_length)
+    _check_lengths(target, listed(strategy.draft), texts, ending.max_length)
     check_reading(target, "target")
-    if strategy.draft is not None:
-        check_reading(strategy.draft, "draft model")
+    for model in listed(strategy.draft):
+        check_reading(model, "draft model")
     if streamer is not None:
         streamer.put(input_ids.cpu())  # as transformers does
     decoder = Decoder(target, drafter, verifier, sampling, ending, np.random.default_rng(seed), streamer, generator)
@@ -137,10 +137,10 @@ def check_prompts(input_ids: torch.Tensor, attention_mask: torch.Tensor | None) 
         )
 
 
-def _check_lengths(target: PreTrainedModel, draft: PreTrainedModel | None, texts: Sequence[Text], most: float) -> None:
+def _check_lengths(target: PreTrainedModel, drafts: list[PreTrainedModel], texts: Sequence[Text], most: float) -> None:
     longest = max(len(text.tokens) for text in texts)
-    for model, name in ((target, "target"), (draft, "draft model")):
-        if model is not None and longest > positions(model):
+    for model, name in ((target, "target"), *((draft, "draft model") for draft in drafts)):
+        if longest > positions(model):
             raise ProblemError(f"a prompt has {longest} tokens, and the {name} reads {positions(model)}; shorten it")
     room = positions(target) - longest
     if most - texts[0].size > room:

@@ -49,10 +49,10 @@ def to_host(laws: torch.Tensor, support: int | None) -> Rows:
 
 
 class Merged(NamedTuple):
-    """Laws on the host, the tokens that a node cannot draft merged into one; R inner nodes, N nodes in all."""
+    """Laws on the host, the tokens that a node cannot draft merged into one; R draft laws, N nodes."""
 
     token: IntArray
-    """Shape (R, k): the tokens that each inner node can draft, ascending."""
+    """Shape (R, k): the tokens of each draft law, ascending."""
     draft: FloatArray
     """Shape (R, k): their draft probabilities."""
     target: FloatArray
@@ -82,7 +82,7 @@ def merged_to_host(laws: torch.Tensor, drafts: Drafts, generator: torch.Generato
     top = drafts.laws.topk(k + 1, dim=-1)  # one more than foreseen, which shows whether that was all
     token, order = top.indices[:, :k].sort(dim=-1)
     draft, surplus = top.values[:, :k].gather(-1, order), top.values[:, k:]
-    places = (torch.from_numpy(_inner_nodes(drafts.trees)).to(laws.device)[:, None], token)
+    places = (torch.from_numpy(drafts.nodes).to(laws.device)[:, None], token)
     target = laws[places]
     laws[places] = 0.0
     rest, drawn = _mass_and_token(laws, generator)
@@ -94,12 +94,6 @@ def merged_to_host(laws: torch.Tensor, drafts: Drafts, generator: torch.Generato
         return Rows(None, torch.cat((laws, drafts.laws)).cpu().numpy())
     by_node = [part.reshape(len(token), k) for part in found[:3]]
     return Merged(by_node[0].astype(np.int64), by_node[1], by_node[2], found[4], found[5].astype(np.int64))
-
-
-def _inner_nodes(trees: Sequence[Topology]) -> IntArray:
-    """The numbers of the inner nodes of all trees, their nodes counted one tree after the other."""
-    start = np.cumsum([0, *(tree.size for tree in trees)])
-    return np.concatenate([start + np.arange(tree.inner) for start, tree in zip(start, trees, strict=False)])
 
 
 def _mass_and_token(laws: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
@@ -132,33 +126,36 @@ class LocalTree(NamedTuple):
 
     tree: Tree
     tokens: IntArray
-    """Shape (N, V'): vocabulary ids of the tokens that the laws of each node are over."""
+    """Shape (N, V'): vocabulary ids of the tokens that the laws of each node are over; `NONE` where it has fewer."""
 
 
-def local_trees(trees: Sequence[Topology], laws: Rows | Merged) -> list[LocalTree]:
+def local_trees(drafts: Drafts, laws: Rows | Merged) -> list[LocalTree]:
     """Trees for verification.
 
     Parameters
     ----------
+    drafts : Drafts
     laws : Rows or Merged
-        Rows are the target laws at the nodes of all trees, one tree after the other, then the draft laws at their inner
-        nodes; a tree is then over the tokens to which a law at one of its nodes gives a probability.
+        Rows are the target laws at the nodes of all trees, one tree after the other, then the draft laws; a tree is
+        then over the tokens to which one of its laws gives a probability.
     """
-    return _over_drafted(trees, laws) if isinstance(laws, Merged) else _over_possible(trees, laws)
+    if isinstance(laws, Rows):
+        return _over_possible(drafts, laws)
+    return _over_drafted(drafts, laws) if drafts.rows is None else _over_drafted_by_several(drafts, drafts.rows, laws)
 
 
-def _over_drafted(trees: Sequence[Topology], laws: Merged) -> list[LocalTree]:
+def _over_drafted(drafts: Drafts, laws: Merged) -> list[LocalTree]:
     """Trees over k + 1 tokens a node: those that it can draft, and the rest as the last."""
     count, k = laws.rest.size, laws.token.shape[1]
-    inner = _inner_nodes(trees)
-    tokens = np.zeros((count, k + 1), dtype=np.int64)
+    inner = drafts.nodes
+    tokens = np.full((count, k + 1), NONE)
     target, draft = np.zeros((count, k + 1)), np.zeros((inner.size, k + 1))
     tokens[inner, :k], tokens[:, k] = laws.token, laws.drawn
     target[inner, :k], target[:, k] = laws.target, laws.rest
     draft[:, :k] = laws.draft
     target, draft = as_laws("target", target), as_laws("draft", draft)
     found, node, above = [], 0, 0
-    for tree in trees:
+    for tree in drafts.trees:
         own, ends = tokens[node : node + tree.size], (node + tree.size, above + tree.inner)
         places = (own[tree.parent[1:]] == tree.token[1:, None]).argmax(axis=1)  # the first, so never the rest
         numbered = replace(tree, token=np.append(NONE, places))
@@ -167,12 +164,44 @@ def _over_drafted(trees: Sequence[Topology], laws: Merged) -> list[LocalTree]:
     return found
 
 
-def _over_possible(trees: Sequence[Topology], laws: Rows) -> list[LocalTree]:
-    found, node, inner = [], 0, sum(tree.size for tree in trees)
-    for tree in trees:
-        own = np.concatenate((np.arange(node, node + tree.size), np.arange(inner, inner + tree.inner)))
-        found.append(_local(tree, *_narrow(laws, own)))
-        node, inner = node + tree.size, inner + tree.inner
+def _over_drafted_by_several(drafts: Drafts, rows: Sequence[IntArray], laws: Merged) -> list[LocalTree]:
+    """The same where a node has several draft laws: it keeps the tokens of all of them."""
+    found, first = [], 0
+    target_laws, draft_laws = laws.target, as_laws("draft", laws.draft)
+    for tree, own in zip(drafts.trees, rows, strict=True):
+        after = [np.unique(own[tree.node[:, :-1] == node]) for node in range(tree.inner)]
+        kept = [np.unique(laws.token[mine]) for mine in after]
+        width = max(tokens.size for tokens in kept)
+        tokens = np.full((tree.size, width + 1), NONE)
+        target, draft = np.zeros((tree.size, width + 1)), np.zeros((*own.shape, width + 1))
+        tokens[:, -1], target[:, -1] = (part[first : first + tree.size] for part in (laws.drawn, laws.rest))
+        for node, (mine, apart) in enumerate(zip(after, kept, strict=True)):
+            tokens[node, : apart.size] = apart
+            for row in mine.tolist():
+                places = np.searchsorted(apart, laws.token[row])
+                target[node, places] = target_laws[row]
+                path, level = np.nonzero(own == row)
+                draft[path[:, None], level[:, None], places] = draft_laws[row]
+        places = (tokens[tree.parent[1:]] == tree.token[1:, None]).argmax(axis=1)
+        numbered = replace(tree, token=np.append(NONE, places))
+        found.append(LocalTree(Tree.with_laws(numbered, as_laws("target", target), draft), tokens))
+        first += tree.size
+    return found
+
+
+def _over_possible(drafts: Drafts, laws: Rows) -> list[LocalTree]:
+    found, node, inner = [], 0, sum(tree.size for tree in drafts.trees)
+    for at, tree in enumerate(drafts.trees):
+        places: IntArray | None = None
+        if drafts.rows is None:
+            mine = np.arange(inner, inner + tree.inner)
+            inner += tree.inner
+        else:
+            each, inverse = np.unique(drafts.rows[at], return_inverse=True)
+            mine, places = inner + each, inverse.reshape(drafts.rows[at].shape)
+        own = np.concatenate((np.arange(node, node + tree.size), mine))
+        found.append(_local(tree, *_narrow(laws, own), places))
+        node += tree.size
     return found
 
 
@@ -190,7 +219,8 @@ def _narrow(rows: Rows, own: IntArray) -> tuple[IntArray, FloatArray]:
     return tokens, laws
 
 
-def _local(tree: Topology, tokens: IntArray, laws: FloatArray) -> LocalTree:
+def _local(tree: Topology, tokens: IntArray, laws: FloatArray, places: IntArray | None) -> LocalTree:
     target, draft = as_laws("target", laws[: tree.size]), as_laws("draft", laws[tree.size :])
     numbered = replace(tree, token=np.append(NONE, np.searchsorted(tokens, tree.token[1:])))
+    draft = draft if places is None else draft[places]
     return LocalTree(Tree.with_laws(numbered, target, draft), np.broadcast_to(tokens, (tree.size, tokens.size)))

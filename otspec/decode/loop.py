@@ -83,7 +83,7 @@ class Decoder:
         with clock.on_host("verification"):
             extensions = [
                 verify(self.verifier, tree, local, self.rng)
-                for tree, local in zip(drafts.trees, local_trees(drafts.trees, on_host), strict=True)
+                for tree, local in zip(drafts.trees, local_trees(drafts, on_host), strict=True)
             ]
         metrics.target_calls += 1
         rows = []

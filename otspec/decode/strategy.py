@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, TypeAlias
 
 import torch
 from transformers import PreTrainedModel
@@ -10,6 +11,15 @@ from transformers import PreTrainedModel
 from otspec.decode.drafters.protocol import Drafter
 from otspec.decode.sampling import Sampling
 from otspec.paths import PathVerifier
+
+DraftModels: TypeAlias = "PreTrainedModel | Sequence[PreTrainedModel] | None"
+"""A draft model, several of them, or none."""
+
+
+def listed(models: DraftModels) -> list[PreTrainedModel]:
+    """The draft models as a list; one that stands there twice is there once."""
+    each: list[PreTrainedModel] = [] if models is None else list(models) if isinstance(models, Sequence) else [models]
+    return list({id(model): model for model in each}.values())
 
 
 class Prepared(NamedTuple):
@@ -28,8 +38,8 @@ class Strategy(Protocol):
         """Whether the text has the law that the target samples from."""
 
     @property
-    def draft(self) -> PreTrainedModel | None:
-        """The draft model, if it has one."""
+    def draft(self) -> DraftModels:
+        """The draft model, or several, if it has one."""
 
     def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
         """Make drafter and verifier for a run.

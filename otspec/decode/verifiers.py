@@ -65,15 +65,17 @@ def verifier(rule: Rule, shape: Shape, law: DraftLaw) -> PathVerifier:
     if rule is None and independent:
         rule = "nested"
     if rule == BY_PLAN:
+        if law.several:
+            raise ProblemError(f"{BY_PLAN} is for siblings that are drawn jointly; for independent paths name a solver")
         if law.scheme is IID:
             raise ProblemError(f"{BY_PLAN} is for siblings that are drawn jointly; for i.i.d. drafts use nested")
         if len(set(shape.branching)) > 1:
             raise ProblemError(f"{BY_PLAN} needs as many children on every level; here they are {shape.branching}")
-        return PickByPlan(_of(law.scheme, shape.branching[0]))
+        return PickByPlan(_of(law.scheme, shape.branching[0]), law.picks)
     if isinstance(rule, str) and rule in JOINT:
         if not independent:
             raise ProblemError(
-                f"{rule} is for independent i.i.d. paths, branching (K, 1, ..., 1); "
+                f"{rule} is for independent i.i.d. paths, branching (K, 1, ..., 1), of one draft model; "
                 f"here the branching is {shape.branching}: name a solver, or {BY_PLAN} for siblings drawn jointly"
             )
         return JOINT[rule]()

@@ -41,7 +41,8 @@ class TokenWise:
         Whether the solver's plans treat all orders of the drafts alike, as those of optimal plans do.
     scheme : callable
         q and n to the law of the drafts at a node.  Other than `IID`, one that draws distinct tokens jointly: siblings
-        are then different, and one draw survives.
+        are then different, and one draw survives.  Or one of independent drafts, each from its own row of q, (n, V),
+        for trees with laws of that kind.
     """
 
     solver: Solvers = "interval"
@@ -58,7 +59,7 @@ class TokenWise:
         node, alive = 0, np.arange(tree.count)
         for accepted in range(tree.length):
             drafts = tree.drafts(alive, accepted + 1)
-            token = self._plan(tree.target[node], tree.draft[node], drafts.size).sample(drafts, rng)
+            token = self._plan(tree.target[node], _law(tree, node, alive, accepted), drafts.size).sample(drafts, rng)
             alive = alive[tree.token[tree.node[alive, accepted + 1]] == token]
             if not alive.size:
                 return PathVerification(node, accepted, token)
@@ -78,7 +79,8 @@ class TokenWise:
             law[node] += chance * tree.target[node]
             return
         drafts = tree.drafts(alive, accepted + 1)
-        output = self._plan(tree.target[node], tree.draft[node], drafts.size).conditional(drafts)
+        drawn_from = _law(tree, int(node), alive, accepted)
+        output = self._plan(tree.target[node], drawn_from, drafts.size).conditional(drafts)
         stopped = chance * output
         stopped[drafts] = 0.0
         law[node] += stopped
@@ -86,6 +88,12 @@ class TokenWise:
             if output[token] > 0:
                 agree = alive[tree.token[tree.node[alive, accepted + 1]] == token]
                 self._go_on(tree, law, chance * output[token], agree, accepted + 1)
+
+
+def _law(tree: Tree, node: int, alive: IntArray, accepted: int) -> FloatArray:
+    """What the next tokens of the paths alive were drawn from: (V,), or (n, V) where each has a law of its own."""
+    law: FloatArray = tree.draft[node] if tree.draft.ndim == 2 else tree.draft[alive, accepted]
+    return law
 
 
 class _Remembered:
@@ -103,7 +111,8 @@ class _Remembered:
         return self._solve(p, q, n)
 
     def _make(self, p: bytes, q: bytes, n: int) -> Plan:
-        return self._solve(np.frombuffer(p), np.frombuffer(q), n)
+        target, draft = np.frombuffer(p), np.frombuffer(q)
+        return self._solve(target, draft if draft.size == target.size else draft.reshape(n, -1), n)
 
     def _solve(self, p: FloatArray, q: FloatArray, n: int) -> Plan:
         plan = solve(Problem(p, self.scheme(q, n)), self.solver).plan

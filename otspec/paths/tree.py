@@ -26,7 +26,8 @@ class Tree(Topology):
     target: FloatArray
     """Shape (N, V): target law after each prefix."""
     draft: FloatArray
-    """Shape (inner, V): draft law after each prefix of less than L tokens."""
+    """Shape (inner, V): draft law after each prefix of less than L tokens.  Or, of independent paths that are drafted
+    by laws of their own, shape (K, L, V): the law of each token of each path."""
 
     @classmethod
     def with_laws(cls, topology: Topology, target: FloatArray, draft: FloatArray) -> Tree:

@@ -26,6 +26,7 @@ from transformers import (  # noqa: E402
 from otspec import ProblemError  # noqa: E402
 from otspec.decode.drafters.draft_laws import DRAFT_LAWS, draft_law  # noqa: E402
 from otspec.decode.drafters.model import ModelDrafter  # noqa: E402
+from otspec.decode.drafters.several import SeveralDrafters  # noqa: E402
 from otspec.decode.methods.multi_draft import MultiDraft  # noqa: E402
 from otspec.decode.sampling import DraftSampling, Sampling  # noqa: E402
 from otspec.laws import law_from_logits  # noqa: E402
@@ -49,7 +50,7 @@ def _generator() -> Any:
 @pytest.mark.parametrize("name", DRAFT_LAWS)
 def test_drafts_are_drawn_as_the_scheme_says(name: str) -> None:
     q, runs = np.array([0.3, 0.02, 0.3, 0.0, 0.38]), 20_000
-    for n in (1, 2, 3):
+    for n in range(1, min(3, draft_law(name).most or 3) + 1):
         drawn = draft_law(name).draw(torch.tensor(q).expand(runs, -1), n, _generator())
         support = draft_law(name).scheme(q, n).support()
         counts = Counter(map(tuple, drawn.tolist()))
@@ -64,10 +65,33 @@ def test_drafts_are_drawn_as_the_scheme_says(name: str) -> None:
 
 def test_a_law_of_fewer_tokens_than_drafts() -> None:
     laws = torch.tensor([[0.0, 0.75, 0.25, 0.0], [0.0, 0.0, 0.0, 1.0], [1.0, 0.0, 0.0, 0.0]])
-    for name in ("without_replacement", "greedy", "top_k"):
+    for name in ("without_replacement", "greedy", "top_k", "systematic"):
         drawn = draft_law(name).draw(laws, 3, _generator())
         assert sorted(drawn[0].tolist()) == [NONE, 1, 2], name
         assert drawn.tolist() == [[*drawn[0, :2].tolist(), NONE], [3, NONE, NONE], [0, NONE, NONE]], name
+    for _ in range(10):
+        drawn = draft_law("hub_pairs").draw(laws, 2, _generator())
+        assert sorted(drawn[0].tolist()) == [1, 2]
+        assert drawn[1:].tolist() == [[3, NONE], [0, NONE]]
+
+
+@pytest.mark.parametrize("vocab", [6, 60])
+def test_systematic_drafts_are_on_the_arcs_that_the_scheme_lays(vocab: int) -> None:
+    """Every tuple that the device draws is one of the scheme's, however many tokens are drafted always."""
+    rng = np.random.default_rng(0)
+    for trial in range(60):
+        q = rng.dirichlet(np.full(vocab, (0.05, 0.3, 3.0)[trial % 3]))
+        if trial % 4 == 0:
+            q = np.round(q, 1) + 1e-300  # ties, and tokens that have no arc
+        q[rng.random(vocab) < 0.2] = 0.0
+        if not q.sum() > 0:
+            continue
+        q /= q.sum()
+        for n in (1, 2, 3, 5):
+            drawn = draft_law("systematic").draw(torch.tensor(q).expand(50, -1), n, _generator())
+            scheme = draft_law("systematic").scheme(q, min(n, int(np.count_nonzero(q))))
+            assert (scheme.prob(drawn[:, : scheme.n].numpy()) > 0).all(), (trial, n)
+            assert (drawn[:, scheme.n :] == NONE).all()
 
 
 def test_tiny_tokens_are_drawn_as_often_as_they_should() -> None:
@@ -77,7 +101,7 @@ def test_tiny_tokens_are_drawn_as_often_as_they_should() -> None:
 
 
 def test_unknown_draft_laws() -> None:
-    with pytest.raises(ProblemError, match="no draft law 'beam'; known: iid, without_replacement, greedy, top_k"):
+    with pytest.raises(ProblemError, match="no draft law 'beam'; known: iid, without_replacement, greedy, top_k, sys"):
         draft_law("beam")
 
 
@@ -158,6 +182,8 @@ def _drafter(shape: Shape, law: str = "iid", **settings: Any) -> ModelDrafter:
         (Shape((3, 2)), "without_replacement"),
         (Shape((2, 1, 2)), "greedy"),
         (Shape((6, 1)), "top_k"),
+        (Shape((3, 1, 2)), "systematic"),
+        (Shape((2, 1, 2)), "hub_pairs"),
     ],
     ids=str,
 )
@@ -184,6 +210,36 @@ def test_laws_at_every_node_step_after_step(shape: Shape, law: str) -> None:
         texts = [[*texts[r], *drafts.trees[r].token[accepted[r]].tolist(), int(rng.integers(8))] for r in going]
         rows = list(range(len(texts)))
         assert (drafter.context.length >= [len(text) - 2 for text in texts]).all()
+
+
+def test_several_models_draft_paths_of_their_own_step_after_step() -> None:
+    """Each token of each path has the law of its model there, whatever was accepted of the paths of the others."""
+    models, rng = [tiny(), tiny(seed=1), tiny(seed=2, scale=0.9)], np.random.default_rng(0)
+    sampling = Sampling(LogitsProcessorList([TemperatureLogitsWarper(0.7), TopKLogitsWarper(5)]), do_sample=True)
+    each = [ModelDrafter(model, Shape.paths(2, 3), draft_law("iid"), sampling, 8, _generator()) for model in models]
+    drafter, texts = SeveralDrafters(each), [list(text) for text in TEXTS]
+    drafter.start(texts)
+    for depth in (3, 3, 1, 3, 2):
+        drafts = drafter.draft(texts, depth)
+        assert drafts.support == 5
+        assert drafts.rows is not None
+        laws, nodes, start = drafts.laws.numpy(), drafts.nodes, 0
+        for text, tree, rows in zip(texts, drafts.trees, drafts.rows, strict=True):
+            assert (tree.count, tree.length) == (6, depth)
+            for path in range(6):
+                for level in range(depth):
+                    node = tree.node[path, level]
+                    assert nodes[rows[path, level]] == start + node
+                    prefix = text + tree.token[tree.line(int(node))].tolist()
+                    plain = law_after(models[path // 2], prefix, temperature=0.7, top_k=5)
+                    np.testing.assert_allclose(laws[rows[path, level]], plain, atol=1e-10)
+                    assert plain[tree.token[tree.node[path, level + 1]]] > 0
+            start += tree.size
+        accepted = [tree.line(int(rng.integers(tree.size))) for tree in drafts.trees]
+        slots = [tree.slot[nodes].tolist() for tree, nodes in zip(drafts.trees, accepted, strict=True)]
+        going = list(range(len(texts)))[: 2 if len(texts) == 3 and rng.random() < 0.5 else None]
+        drafter.settle(slots, going)
+        texts = [[*texts[r], *drafts.trees[r].token[accepted[r]].tolist(), int(rng.integers(8))] for r in going]
 
 
 def test_a_step_without_drafts_is_caught_up_with() -> None:

@@ -49,6 +49,10 @@ def _greedy(model: Any, text: list[int], new: int) -> list[int]:
         {"branching": (3, 2), "law": "top_k"},
         {"branching": (2, 2), "law": "greedy"},
         {"branching": (2, 2, 2), "solver": "interval"},
+        {"branching": (3, 2), "law": "systematic"},
+        {"branching": (2, 2), "law": "hub_pairs"},
+        {"draft_temperature": 1.0, "branching": (3, 2), "law": "systematic", "draft_top_k": 6},
+        {"draft_temperature": 1.0, "branching": (2, 2), "law": "hub_pairs"},
         {"draft_temperature": 1.0, "draft_top_k": 5},
         {"draft_temperature": 1.0, "branching": (3, 2), "law": "top_k"},
         {"draft_top_k": 3, "draft_top_p": 0.5},
@@ -66,6 +70,40 @@ def test_greedy_decoding_token_for_token(settings: dict[str, Any]) -> None:
     assert (generation.sequences[:, : PADDED.shape[1]] == PADDED).all()
     assert generation.metrics.tokens == 3 * 17
     assert generation.metrics.block_efficiency > 1
+
+
+def test_several_draft_models() -> None:
+    """The text is the target's, and a second model that drafts better than the first is of use."""
+    target, good = pair(40, noise=0.05)
+    poor = pair(40, noise=1.0)[1]
+    for settings in ({}, {"draft_temperature": 1.0, "draft_top_k": 3}, {"solver": "max_flow"}):
+        efficiency = []
+        for drafts in ([poor], [poor, good]):
+            generation = otspec.generate(
+                target, drafts, PROMPTS, max_new_tokens=17, temperature=0, law="independent", paths=4, **settings
+            )
+            for prompt, new in zip(PROMPTS.tolist(), generation.new_tokens, strict=True):
+                assert prompt + new == _greedy(target, prompt, 17)
+            efficiency.append(generation.metrics.block_efficiency)
+        assert efficiency[0] < efficiency[1], settings
+    method = multi_draft([poor, good], paths=2, law="independent", seed=1)
+    theirs = target.generate(PROMPTS, custom_generate=method, do_sample=True, top_k=0, max_new_tokens=12)
+    ours = otspec.generate(target, [poor, good], PROMPTS, paths=2, law="independent", seed=1, max_new_tokens=12)
+    assert theirs.tolist() == ours.sequences.tolist()
+    one = otspec.generate(target, poor, PROMPTS, paths=2, law="independent", seed=1, max_new_tokens=12)
+    iid = otspec.generate(target, poor, PROMPTS, paths=2, solver="interval", seed=1, max_new_tokens=12)
+    assert one.new_tokens == iid.new_tokens  # drafts of one model are i.i.d.
+    for drafts, more, message in (
+        ([poor, good], {}, r"2 draft models, and law is 'iid'; several draft by law=\"independent\""),
+        ([poor, good], {"law": "independent", "paths": 3}, r"as many of each, .*\(3, 1.*; pass paths=2, or a multiple"),
+        ([poor, good], {"law": "independent", "branching": (2, 2)}, r"draft independent paths, .* \(2, 2\)"),
+        ([], {"law": "independent"}, "0 draft models"),
+        ([poor, pair(41)[1]], {"law": "independent"}, "the target has 40 tokens and the draft model 41"),
+        ([poor, good], {"law": "independent", "solver": "nested"}, "nested is for .* of one draft model"),
+        ([poor, good], {"law": "independent", "solver": "pick_by_plan"}, "for independent paths name a solver"),
+    ):
+        with pytest.raises(ProblemError, match=message):
+            otspec.generate(target, drafts, PROMPTS, max_new_tokens=3, **more)
 
 
 def test_padding_may_stand_anywhere() -> None:
@@ -396,6 +434,7 @@ def test_a_prompt_that_is_all_padding() -> None:
         ({"labels": PROMPTS}, "labels cannot be passed on"),
         ({"streamer": _Streamer()}, "2 prompts and one streamer"),
         ({"law": "beam"}, "no draft law"),
+        ({"law": "hub_pairs", "branching": (3, 2)}, r"hub_pairs draws at most 2 children of a node, .* \(3, 2\)"),
     ],
     ids=lambda value: value if isinstance(value, str) else ",".join(value),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +17,7 @@ pytest.importorskip("transformers")
 from transformers import GenerationConfig  # noqa: E402
 
 from otspec.decode import BY_PLAN, MultiDraft, methods, run  # noqa: E402
-from otspec.decode.drafters.draft_laws import draft_law  # noqa: E402
+from otspec.decode.drafters.draft_laws import DRAFT_LAWS, draft_law  # noqa: E402
 from otspec.decode.drafters.protocol import Drafts  # noqa: E402
 from otspec.decode.laws import LocalTree, Merged, local_trees, merged_to_host, to_host, widest  # noqa: E402
 from otspec.decode.models.target import Target  # noqa: E402
@@ -25,7 +26,7 @@ from otspec.decode.verifiers import Rule, merges, verifier  # noqa: E402
 from otspec.paths import Model, PathVerifier, TokenWise, Tree  # noqa: E402
 from otspec.paths.enumeration import branching_trees, drafted_trees, law_over, prefixes  # noqa: E402
 from otspec.paths.shape import Shape  # noqa: E402
-from otspec.paths.topology import Topology  # noqa: E402
+from otspec.paths.topology import NONE, Topology  # noqa: E402
 from otspec.paths.tree import Prefix  # noqa: E402
 from tests.decode.models import law_after, pair  # noqa: E402
 from tests.oracles import Floats  # noqa: E402
@@ -47,6 +48,7 @@ OF_DRAFTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 """Settings of the target, and what the drafts have in their place."""
 PATHS = Shape.paths(2, 2)
+JOINTLY = [name for name in DRAFT_LAWS if name not in ("iid", "independent")]
 
 
 @pytest.fixture(autouse=True)
@@ -64,9 +66,15 @@ def _sampling(temperature: float = 1.0, top_k: int | None = None, top_p: float |
     return Sampling(pair(3)[0]._get_logits_processor(config, device="cpu", model_kwargs={}), do_sample=config.do_sample)
 
 
-def _models(settings: dict[str, Any], prompt: list[int], vocab: int = 3, drafts: dict[str, Any] | None = None) -> Model:
+def _models(
+    settings: dict[str, Any],
+    prompt: list[int],
+    vocab: int = 3,
+    drafts: dict[str, Any] | None = None,
+    noise: float = 0.3,
+) -> Model:
     """Both models after a prompt, read from the start each time; `drafts` are settings in place of the target's."""
-    target, draft = pair(vocab)
+    target, draft = pair(vocab, noise=noise)
     of_drafts = {**settings, **(drafts or {})}
     of_drafts["top_k"] = of_drafts.get("top_k") or None
     laws: dict[tuple[int, Prefix], Floats] = {}
@@ -100,8 +108,9 @@ class _Compact:
             np.put_along_axis(law, local.tokens, seen, axis=1)
             return law
         for node, (tokens, own) in enumerate(zip(local.tokens, seen, strict=True)):
-            apart = tokens[:-1] if node < tree.inner else tokens[:0]
-            law[node, apart] = own[: apart.size]
+            apart = tokens[:-1][tokens[:-1] != NONE]
+            assert not own[:-1][tokens[:-1] == NONE].any()
+            law[node, apart] = own[:-1][tokens[:-1] != NONE]
             others = np.where(np.isin(np.arange(law.shape[1]), apart), 0.0, tree.target[node])
             assert (own[-1] > 0) <= (others[tokens[-1]] > 0)  # the token that the rest stands for is one of them
             law[node] += own[-1] * others / max(others.sum(), 1e-300)
@@ -121,15 +130,19 @@ def _decoded(
     texts = [PROMPT] * len(merged)
     sampling = _sampling(**settings)
     target = sampling.target_laws(Target(pair(np.size(model.target(())))[0], texts).read(texts, merged), [])
-    draft = [model.draft(tuple(tree.token[tree.line(node)])) for tree in merged for node in range(tree.inner)]
+    draft, of_paths = [tree.draft for _, tree in trees], None
+    if draft[0].ndim == 3:  # a law for each token of each path
+        each = np.arange(draft[0][..., 0].size).reshape(draft[0].shape[:2])
+        of_paths = [at * each.size + each for at in range(len(trees))]
     of_drafts = DraftSampling(**drafts).of(sampling)
-    drafted = Drafts(merged, torch.tensor(np.array(draft)), of_drafts.support)
+    laws = np.concatenate([law.reshape(-1, law.shape[-1]) for law in draft])
+    drafted = Drafts(merged, torch.tensor(laws), of_drafts.support, of_paths)
     if drafts and merges(verifier.verifier):
         rows = merged_to_host(target, drafted, torch.Generator().manual_seed(0))
     else:
         rows = to_host(torch.cat((target, drafted.laws)), widest(sampling.support, drafted.support))
     verifier.merging = isinstance(rows, Merged)
-    for (chance, full), local in zip(trees, local_trees(merged, rows), strict=True):
+    for (chance, full), local in zip(trees, local_trees(drafted, rows), strict=True):
         verifier.local[id(full)] = local
         yield chance, full
 
@@ -198,13 +211,39 @@ def test_drafts_sampled_in_a_way_of_their_own(name: str) -> None:
 
 
 @pytest.mark.parametrize("rule", [None, "max_flow", BY_PLAN], ids=str)
-@pytest.mark.parametrize("law", ["without_replacement", "greedy", "top_k"])
+@pytest.mark.parametrize("law", JOINTLY)
 def test_siblings_drawn_jointly(law: str, rule: Rule) -> None:
     shape, scheme = Shape((2, 2)), draft_law(law).scheme
     for name in ("temperature 0.6", "top-k"):
         made, model = _remembering(rule, shape, law), _models(SETTINGS[name], PROMPT)
         trees = list(branching_trees(model, lambda q: scheme(q, 2), 2))
         assert _deviation(made, trees, model, shape, SETTINGS[name]) <= EXACT, name
+    settings, drafts = OF_DRAFTS["drafts top-k, target whole"]
+    made, model = _remembering(rule, shape, law), _models(settings, PROMPT, 4, drafts)
+    trees = list(branching_trees(model, lambda q: scheme(q, 2), 2))
+    assert _deviation(made, trees, model, shape, settings, drafts) <= EXACT
+
+
+@pytest.mark.parametrize("drafts", [{}, {"top_k": 2}, {"temperature": 0}], ids=str)
+@pytest.mark.parametrize("rule", [None, "max_flow", "rrs", "naive"], ids=str)
+def test_paths_of_several_draft_models(rule: Rule, drafts: dict[str, Any]) -> None:
+    shape, models = Shape.paths(2, 2), [_models({}, PROMPT, 4, drafts, noise) for noise in (0.3, 0.8)]
+    trees: list[tuple[float, Tree]] = []
+    for paths in itertools.product(itertools.product(range(4), repeat=2), repeat=2):
+        laws = [[model.draft(path[:i]) for i in range(2)] for model, path in zip(models, paths, strict=True)]
+        chance = math.prod(
+            float(law[token])
+            for own, path in zip(laws, paths, strict=True)
+            for law, token in zip(own, path, strict=True)
+        )
+        if chance:
+            tree = Topology.merge(shape, np.array(paths).T.ravel())
+            nodes = [tuple(tree.token[tree.line(node)].tolist()) for node in range(tree.size)]
+            target = np.array([models[0].target(node) for node in nodes])
+            trees.append((chance, Tree.with_laws(tree, target, np.array(laws))))
+    assert sum(chance for chance, _ in trees) == pytest.approx(1.0)
+    made = _remembering(rule, shape, "independent")
+    assert _deviation(made, trees, models[0], shape, {}, drafts) <= EXACT
 
 
 def test_n_ary_trees_of_independent_children() -> None:
@@ -261,6 +300,11 @@ PROMPTS = [[1, 2, 0], [2], [0, 0, 1, 2, 1], [1, 1]]
         ({"draft_top_p": 0.7, "draft_temperature": 1.5, "solver": "interval"}, "temperature 0.6"),
         ({"draft_top_k": 0, "draft_temperature": 0.5, "branching": (2, 2), "law": "without_replacement"}, "top-k"),
         ({"draft_temperature": 0, "paths": 1}, "temperature 1"),
+        ({"branching": (2, 2), "law": "systematic"}, "temperature 1"),
+        ({"law": "independent", "solver": "rrs"}, "temperature 0.6"),
+        ({"law": "independent", "solver": "max_flow", "draft_top_k": 2}, "temperature 1"),
+        ({"branching": (2, 1), "law": "hub_pairs", "draft_top_k": 2}, "temperature 1"),
+        ({"branching": (2, 2), "law": "hub_pairs", "solver": BY_PLAN}, "temperature 0.6"),
     ],
     ids=str,
 )
@@ -270,9 +314,10 @@ def test_texts_of_a_batch(strategy: dict[str, Any], name: str) -> None:
     ids = torch.tensor([[0] * (width - len(prompt)) + prompt for prompt in PROMPTS]).repeat(runs, 1)
     mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in PROMPTS]).repeat(runs, 1)
     target, draft = pair(3)
+    drafts = [draft, pair(3, noise=0.8)[1]] if strategy.get("law") == "independent" else draft
     generation = run(
         target,
-        MultiDraft(draft, **{"paths": 2, "depth": 2, **strategy}),
+        MultiDraft(drafts, **{"paths": 2, "depth": 2, **strategy}),
         ids,
         attention_mask=mask,
         max_new_tokens=length,
@@ -285,6 +330,21 @@ def test_texts_of_a_batch(strategy: dict[str, Any], name: str) -> None:
         counts = np.bincount(codes[row :: len(PROMPTS)], minlength=exact.size)
         assert not counts[exact == 0].any()
         assert chisquare(*_pooled(counts[exact > 0], exact[exact > 0] * runs)).pvalue > 1e-4, prompt
+
+
+@pytest.mark.parametrize(
+    "strategy", [{"draft_top_k": 1}, {"branching": (2, 1), "law": "systematic"}, {"law": "independent"}], ids=str
+)
+def test_texts_one_by_one(strategy: dict[str, Any]) -> None:
+    runs, length, prompt = 300, 2, [2]
+    target, draft = pair(3)
+    drafts = [draft, pair(3, noise=0.8)[1]] if strategy.get("law") == "independent" else draft
+    method = MultiDraft(drafts, **{"paths": 2, "depth": 2, **strategy})
+    texts = [run(target, method, torch.tensor([prompt]), max_new_tokens=length, seed=seed) for seed in range(runs)]
+    codes = np.array([text.new_tokens[0] for text in texts]) @ 3 ** np.arange(length)[::-1]
+    exact = _exact(_models({}, prompt), length, 3)
+    counts = np.bincount(codes, minlength=exact.size)
+    assert chisquare(*_pooled(counts, exact * runs)).pvalue > 1e-4
 
 
 def _pooled(counts: Any, expected: Floats) -> tuple[Any, Floats]:

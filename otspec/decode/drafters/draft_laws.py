@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
 from otspec.errors import ProblemError
+from otspec.laws import FloatArray, as_distinct_law
 from otspec.paths.token_wise import Scheme
 from otspec.paths.topology import NONE
-from otspec.schemes import IID, Greedy, TopK, WithoutReplacement
+from otspec.schemes import IID, CircularArcs, DraftScheme, Greedy, HubPairs, Independent, TopK, WithoutReplacement
+from otspec.schemes.systematic import MAX_TURNS, TURN, lay_out
+from otspec.tolerances import FULL_TURN_TOL
 
 Drawing = Callable[[torch.Tensor, int, torch.Generator], torch.Tensor]
 """Laws, shape (..., V), number of children n and a generator to tokens, shape (..., n), in the order of drawing.
@@ -24,6 +28,12 @@ class DraftLaw(NamedTuple):
 
     draw: Drawing
     scheme: Scheme
+    most: int | None = None
+    """How many children of a node there may be; None: as many as there are tokens."""
+    picks: str | None = None
+    """A solver whose plans pick one of the drafts, where those of the solver of choice do not."""
+    several: bool = False
+    """Whether paths are independent, and each may have a draft model of its own."""
 
 
 def _possible(laws: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
@@ -51,8 +61,13 @@ def _without_replacement(laws: torch.Tensor, n: int, generator: torch.Generator)
 
 
 def _likeliest(laws: torch.Tensor, n: int) -> torch.Tensor:
-    """Ties in favour of the lowest id, as in the schemes."""
-    return _possible(laws, laws.sort(dim=-1, descending=True, stable=True).indices[..., :n])
+    return _possible(laws, _sorted(laws, n)[1])
+
+
+def _sorted(laws: torch.Tensor, n: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Probabilities and tokens, the n likeliest first; ties in favour of the lowest id, as in the schemes."""
+    ordered = laws.sort(dim=-1, descending=True, stable=True)
+    return ordered.values[..., :n], ordered.indices[..., :n]
 
 
 def _greedy(laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor:
@@ -66,11 +81,59 @@ def _top_k(laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tens
     return _likeliest(laws, n)
 
 
+def _systematic(laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor:
+    """As `otspec.schemes.systematic.lay_out`, step by step, tokens in the order of their ids."""
+    count = (laws > 0).sum(dim=-1, keepdim=True).clamp(max=n)
+    place = torch.arange(n, device=laws.device)
+    values, top = _sorted(laws, n)
+    others = laws.scatter(-1, top, 0.0).sum(dim=-1, keepdim=True)
+    left = others + values.flip(-1).cumsum(dim=-1).flip(-1)  # the total of what does not come before each place
+    always = ((place < count) & (values * (count - place) >= (1 - FULL_TURN_TOL) * left)).cumprod(dim=-1).bool()
+    full = always.sum(dim=-1, keepdim=True)
+    reach = laws.scatter(-1, top, values.masked_fill(always, 0.0)).cumsum(dim=-1)
+    ends = (reach / reach[..., -1:] * ((count - full) * TURN)).nan_to_num().round().long()
+    point = torch.empty(count.shape, dtype=torch.int64, device=laws.device).random_(TURN, generator=generator)
+    drawn = torch.searchsorted(ends, point + (place - full).clamp(min=0) * TURN, right=True)
+    tokens = torch.where(always, top, drawn.clamp(max=laws.shape[-1] - 1))
+    return torch.where(place < count, tokens, NONE)
+
+
+def _arcs(q: FloatArray, n: int) -> CircularArcs:
+    """Systematic drafts laid out by token id: laws of few tokens keep that order, and a hash of ids they would not."""
+    law = as_distinct_law("q", q, n)
+    return lay_out(law, n, np.arange(law.size))
+
+
+def _hub_pairs(laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor:
+    first = _iid(laws, 1, generator)
+    if n == 1:
+        return first
+    hub = laws.argmax(dim=-1, keepdim=True)
+    rest = laws.scatter(-1, hub, 0.0)
+    other = _possible(rest, inverse_arrivals(rest, generator).argmax(dim=-1, keepdim=True))
+    return torch.cat((first, torch.where(first == hub, other, hub)), dim=-1)
+
+
+def _pair_or_one(q: FloatArray, n: int) -> DraftScheme:
+    """Where there is one token, or one draft is asked for, that draft is from q."""
+    return HubPairs(q) if n == 2 else IID(q, n)
+
+
+def _each_its_own(q: FloatArray, n: int) -> DraftScheme:
+    """Drafts from one law, shape (V,), or each from its own, (n, V); rows of one model are equal to the bit."""
+    if q.ndim == 1:
+        return IID(q, n)
+    return IID(q[0], n) if (q == q[0]).all() else Independent(q)
+
+
 DRAFT_LAWS = {
     "iid": DraftLaw(_iid, IID),
     "without_replacement": DraftLaw(_without_replacement, WithoutReplacement),
     "greedy": DraftLaw(_greedy, Greedy),
     "top_k": DraftLaw(_top_k, TopK),
+    "systematic": DraftLaw(_systematic, _arcs, most=MAX_TURNS),
+    "hub_pairs": DraftLaw(_hub_pairs, _pair_or_one, most=2, picks="max_flow"),
+    "independent": DraftLaw(_iid, _each_its_own, several=True),
 }
 """Draft laws by name."""
 

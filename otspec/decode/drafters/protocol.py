@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import torch
 
 from otspec.laws import IntArray
@@ -21,6 +22,20 @@ class Drafts:
     """Shape (R, V), float64, on the device: draft laws at the inner nodes of all trees, one tree after the other."""
     support: int | None = None
     """How many tokens a law is expected to keep at most; None for all."""
+    rows: Sequence[IntArray] | None = None
+    """Where paths of one node are drafted by different laws: of each tree, shape (K, L), the row of `laws` that every
+    token of every path was drawn from."""
+
+    @property
+    def nodes(self) -> IntArray:
+        """Shape (R,): the node that each law belongs to, nodes counted one tree after the other."""
+        start = np.cumsum([0, *(tree.size for tree in self.trees)])
+        if self.rows is None:
+            return np.concatenate([at + np.arange(tree.inner) for at, tree in zip(start, self.trees, strict=False)])
+        nodes = np.empty(len(self.laws), dtype=np.int64)
+        for at, tree, rows in zip(start, self.trees, self.rows, strict=False):
+            nodes[rows] = at + tree.node[:, :-1]
+        return nodes
 
 
 class Drafter(Protocol):

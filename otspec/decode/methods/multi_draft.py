@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import torch
 from transformers import PreTrainedModel
 
-from otspec.decode.drafters.draft_laws import draft_law
+from otspec.decode.drafters.draft_laws import DraftLaw, draft_law
 from otspec.decode.drafters.model import ModelDrafter
+from otspec.decode.drafters.several import SeveralDrafters
 from otspec.decode.sampling import DraftSampling, Sampling
 from otspec.decode.strategy import Prepared
 from otspec.decode.verifiers import Rule, verifier
@@ -25,6 +26,7 @@ class MultiDraft:
     Parameters
     ----------
     draft : PreTrainedModel
+        Or several, whose paths are independent: as many of each, with ``law="independent"``.
     paths : int
         K, number of independent paths.
     depth : int
@@ -48,7 +50,7 @@ class MultiDraft:
         If a setting of the drafts is out of its range.
     """
 
-    draft: PreTrainedModel
+    draft: PreTrainedModel | Sequence[PreTrainedModel]
     paths: int = 4
     depth: int = 8
     solver: Rule = None
@@ -69,9 +71,32 @@ class MultiDraft:
         """Make drafter and verifier for a run."""
         shape = Shape.paths(self.paths, self.depth) if self.branching is None else Shape.of(self.branching)
         law = draft_law(self.law)
-        if law.scheme is not IID and max(shape.branching) > vocab:
+        if law.most is not None and max(shape.branching, default=0) > law.most:
+            raise ProblemError(
+                f"{self.law} draws at most {law.most} children of a node, and branching is {shape.branching}; "
+                f"pass branching=({law.most}, ...), or another law"
+            )
+        if law.scheme is not IID and not law.several and max(shape.branching) > vocab:
             raise ProblemError(f"{max(shape.branching)} different children of one node, and {vocab} tokens in all")
         drafts = self._draft_sampling().of(sampling)
-        return Prepared(
-            ModelDrafter(self.draft, shape, law, drafts, vocab, generator), verifier(self.solver, shape, law)
-        )
+        models = list(self.draft) if isinstance(self.draft, Sequence) else [self.draft]
+        own = self._share(shape, law, len(models))
+        drafters = [ModelDrafter(model, own, law, drafts, vocab, generator) for model in models]
+        drafter = SeveralDrafters(drafters) if law.several else drafters[0]
+        return Prepared(drafter, verifier(self.solver, shape, law))
+
+    def _share(self, shape: Shape, law: DraftLaw, models: int) -> Shape:
+        """What each of the draft models drafts."""
+        if not law.several:
+            if models != 1:
+                raise ProblemError(
+                    f'{models} draft models, and law is {self.law!r}; several draft by law="independent"'
+                )
+            return shape
+        paths = shape.branching[0] if shape.branching else 0
+        if not models or paths % models or not shape.independent_paths:
+            raise ProblemError(
+                f"{models} draft models draft independent paths, as many of each, and branching is {shape.branching}; "
+                f"pass paths={models or 1}, or a multiple of it"
+            )
+        return Shape.paths(paths // models, shape.depth)
