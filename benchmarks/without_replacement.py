@@ -26,15 +26,13 @@ import numpy as np
 from rich.table import Table
 
 import otspec
-from benchmarks.measuring import laws_of
+from benchmarks.measuring import distinct_problem, laws_of
 from benchmarks.reporting import Record, asking
 from otspec.catalogue import get
 from otspec.data import Source, check_positions, open_source
-from otspec.laws import law_from_logits
 from otspec.problem import Problem
 from otspec.reporting.console import console, numbers, progress_bar
 from otspec.schemes import IID, WithoutReplacement
-from otspec.schemes.independent import Independent
 from otspec.solver import Solver
 from otspec.solvers import Polymatroid
 
@@ -82,14 +80,8 @@ def distinct_drafters(source: Source, positions: int, ks: list[int], ns: list[in
     """Solve positions with n independent drafts from n laws, over the k tokens likeliest to be put out."""
     for k in ks:
         for index in range(positions):
-            position = source.position(index)
-            kept = np.argsort(-position.target_logits)[:k]
-            target, error = position.target_logits[kept], np.std(position.draft_logits - position.target_logits)
-            rng = np.random.default_rng(index)
-            drafters = [target + error * rng.standard_normal(k) for _ in range(max(ns))]
-            laws = np.array([law_from_logits("draft_logits", logits) for logits in drafters])
             for n in ns:
-                problem = Problem(law_from_logits("target_logits", target), Independent(laws[:n]))
+                problem = distinct_problem(source.position(index), k, n, seed=index)
                 for steps in STEPS:
                     if index == 0:
                         timed(problem, Polymatroid(max_steps=2))

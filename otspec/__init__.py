@@ -7,7 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from otspec import auditing, data, paths, schemes, solvers, verification, vocab
+    from otspec import auditing, data, paths, plans, schemes, solvers, verification, vocab
     from otspec import decode as decode
     from otspec import proofs_check as proofs_check
     from otspec.auditing import Audit, AuditVerdict, audit
@@ -28,14 +28,26 @@ if TYPE_CHECKING:
         Table,
         TopK,
         WithoutReplacement,
+        check_scheme,
     )
     from otspec.solving import solve, warm_up
-    from otspec.verification import Batch, Verification, solve_batch, verify
+    from otspec.verification import Batch, Verification, solve_batch, verify, verify_logits
     from otspec.verification import Verification as Verdict
 
 __version__ = "0.2.0.dev0"
 
-_SUBPACKAGES = ("auditing", "data", "decode", "paths", "proofs_check", "schemes", "solvers", "verification", "vocab")
+_SUBPACKAGES = (
+    "auditing",
+    "data",
+    "decode",
+    "paths",
+    "plans",
+    "proofs_check",
+    "schemes",
+    "solvers",
+    "verification",
+    "vocab",
+)
 _HOMES = {
     "auditing": ("Audit", "AuditVerdict", "audit"),
     "catalogue": ("available",),
@@ -55,9 +67,10 @@ _HOMES = {
         "Table",
         "TopK",
         "WithoutReplacement",
+        "check_scheme",
     ),
     "solving": ("solve", "warm_up"),
-    "verification": ("Batch", "Verification", "solve_batch", "verify"),
+    "verification": ("Batch", "Verification", "solve_batch", "verify", "verify_logits"),
 }
 """The public names by the module that has them; no module is called like one of its functions."""
 _HOME_OF = {name: (module, name) for module, names in _HOMES.items() for name in names}
@@ -93,15 +106,18 @@ __all__ = [
     "auditing",
     "available",
     "canonical_decomposition",
+    "check_scheme",
     "data",
     "optimum",
     "paths",
+    "plans",
     "schemes",
     "solve",
     "solve_batch",
     "solvers",
     "verification",
     "verify",
+    "verify_logits",
     "vocab",
     "warm_up",
 ]

@@ -7,7 +7,8 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, get_type_hints
+from numbers import Real
+from typing import Any, cast, get_type_hints
 
 from otspec.errors import UnknownSolver
 from otspec.extras import missing, plugins
@@ -44,6 +45,8 @@ def get(spelling: str) -> Solver:
     UnknownSolver
         If no solver has the name, or it has no such setting, or the setting cannot take the value.
     """
+    if not isinstance(spelling, str):
+        raise UnknownSolver(f"{spelling!r} is no name of a solver; `otspec.available` lists them")
     name, *assignments = spelling.split(":")
     if assignments and "=" not in assignments[0] and not _is_registered(name):
         solver_class = _imported(name, assignments.pop(0))
@@ -53,10 +56,35 @@ def get(spelling: str) -> Solver:
         solver: Solver = solver_class(**dict(_setting(solver_class, assignment) for assignment in assignments))
     except ValueError as error:
         raise UnknownSolver(f"{spelling}: {error}") from error
-    for key, value in settings_of(solver).items():
-        if (key == "tol" or key.startswith("max_") or key.endswith("_s")) and not value >= 0:  # type: ignore[operator]
-            raise UnknownSolver(f"{spelling}: {key} = {value} is not a limit; take a number >= 0, or leave it out")
+    _check_limits(spelling, solver)
     return solver
+
+
+def as_solver(chosen: object) -> Solver:
+    """The solver of a spelling, or what is one.
+
+    Raises
+    ------
+    UnknownSolver
+        If it is neither, or for the reasons of `get`, or a limit of it is no number >= 0.
+    """
+    if isinstance(chosen, str):
+        return get(chosen)
+    if isinstance(chosen, type) or not (callable(chosen) and hasattr(chosen, "supports")):
+        raise UnknownSolver(
+            f'{chosen!r} is no solver; pass a name such as "interval", an instance such as otspec.solvers.LP(), '
+            "or a list of them"
+        )
+    solver = cast(Solver, chosen)
+    _check_limits(type(chosen).__name__, solver)
+    return solver
+
+
+def _check_limits(spelling: str, solver: Solver) -> None:
+    for key, value in settings_of(solver).items():
+        limit = key == "tol" or key.startswith("max_") or key.endswith("_s")
+        if limit and not (isinstance(value, Real) and cast(float, value) >= 0):
+            raise UnknownSolver(f"{spelling}: {key} = {value!r} is not a limit; take a number >= 0, or leave it out")
 
 
 def available() -> tuple[SolverInfo, ...]:

@@ -18,10 +18,11 @@ import numpy as np
 from otspec.errors import ProblemError
 from otspec.kernels.majorant import concave_blocks
 from otspec.kernels.max_flow import Network, min_cut
+from otspec.kernels.pair_cut import pair_cut
 from otspec.laws import FloatArray, IntArray
 from otspec.plans.segment_rule import optimal_segment_rule
 from otspec.problem import Problem
-from otspec.schemes import CircularArcs, DraftSets
+from otspec.schemes import CircularArcs, DraftSets, Independent
 from otspec.schemes.draft_sets import pick_law, pick_weights
 from otspec.tolerances import TIE_TOL
 
@@ -65,7 +66,8 @@ def optimum(problem: Problem, max_cells: int = MAX_CELLS) -> Optimum:
     minimises every other f-divergence from p.
 
     A single draft leaves nothing to choose: g is its law.  Systematic drafts are solved around their circle
-    (`otspec.kernels.circular_arcs`).
+    (`otspec.kernels.circular_arcs`), two drafts from laws of their own by a flow among the tokens
+    (`otspec.kernels.pair_cut`) [thomas2025global, Appendix D].
     For any other scheme the sets of drafts are listed and the transport is solved as a maximum flow; g is then the law
     of the pick that the flow defines [thomas2025global, Theorem 4.1] and H* comes from the minimum cut.
 
@@ -98,7 +100,8 @@ def optimum(problem: Problem, max_cells: int = MAX_CELLS) -> Optimum:
                 f"more than max_cells = {max_cells:,}; take the acceptance and the bound of "
                 "otspec.solve(problem).plan, truncate the drafts, or raise max_cells"
             )
-        proposal, minimiser = _by_flow(problem)
+        by_tokens = isinstance(problem.scheme, Independent) and problem.n == 2
+        proposal, minimiser = (_by_pairs if by_tokens else _by_flow)(problem)
     acceptance = float(np.minimum(problem.p, proposal).sum())
     return Optimum(acceptance, problem.bound(minimiser), minimiser, proposal)
 
@@ -155,7 +158,9 @@ def minorant(problem: Problem, order: IntArray) -> Minorant:
 def transport_network(problem: Problem, sets: DraftSets) -> Network:
     """The network of the relaxed program: every token that can be drafted, every draft set that can occur."""
     tokens = problem.scheme.reachable()
-    return Network(problem.p[tokens], sets.mass, sets.indptr, np.searchsorted(tokens, sets.cells))
+    number = np.zeros(problem.vocab, dtype=np.int64)
+    number[tokens] = np.arange(tokens.size)
+    return Network(problem.p[tokens], sets.mass, sets.indptr, number[sets.cells])
 
 
 def best_prefix(hits: FloatArray, p: FloatArray) -> float:
@@ -201,6 +206,18 @@ def _by_prefixes(problem: Problem, order: IntArray) -> tuple[FloatArray, IntArra
     reachable = problem.scheme.reachable()
     over_drafted[reachable] |= problem.p[reachable] == 0  # they cost nothing in p(H)
     return proposal, np.flatnonzero(over_drafted)
+
+
+def _by_pairs(problem: Problem) -> tuple[FloatArray, IntArray]:
+    assert isinstance(problem.scheme, Independent)
+    tokens = problem.scheme.reachable()
+    p = problem.p[tokens]
+    load, over_drafted = pair_cut(p, problem.scheme.pair_masses())
+    proposal = np.zeros(problem.vocab)
+    proposal[tokens] = load
+    if np.maximum(load - p, 0.0).sum() <= TIE_TOL:
+        return proposal, np.empty(0, dtype=np.int64)  # the smallest minimiser: no token is over-drafted
+    return proposal, tokens[over_drafted]
 
 
 def _by_flow(problem: Problem) -> tuple[FloatArray, IntArray]:

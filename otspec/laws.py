@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any, cast
 
 import numpy as np
@@ -33,7 +34,7 @@ def as_float64(name: str, values: Any) -> FloatArray:
         if np.iscomplexobj(values):
             raise TypeError("it is complex")
         return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:  # the last: an integer beyond float64
         raise ProblemError(f"{name} is not an array of real numbers: {error}") from error
 
 
@@ -50,6 +51,14 @@ def as_count(name: str, value: Any) -> int:
     if value > MOST:
         raise ProblemError(f"{name} is more than {MOST:,}, the most that there can be of anything here; pass fewer")
     return int(value)
+
+
+def as_float(value: Any) -> float:
+    """A number as a float, inf beyond float64, NaN for what is no number: one comparison then checks a setting."""
+    try:
+        return float(value) if isinstance(value, Real) and not isinstance(value, bool) else np.nan
+    except OverflowError:
+        return np.inf
 
 
 def as_generator(rng: Any, stream: int = 0) -> np.random.Generator:
@@ -101,12 +110,14 @@ def as_law(name: str, values: Any) -> FloatArray:
     if law.min() < 0:
         token = int(law.argmin())
         raise ProblemError(f"{name}[{token}] is {law[token]:.6g}; probabilities are >= 0. Logits? See from_logits.")
-    total = float(law.sum())
+    with np.errstate(over="ignore"):  # to inf, which is refused
+        total = float(law.sum())
     if abs(total - 1) > MASS_TOL:
         raise ProblemError(
             f"{name} sums to {total:.6g} (allowed: 1 +/- {MASS_TOL:g}). "
             + (
-                "In half precision? Take the softmax in float32, or divide the law by its sum in float64."
+                "In half precision? Take the softmax in float32, or divide the law by its sum in float64; "
+                "Problem.from_logits and otspec.verify_logits take logits of any precision."
                 if abs(total - 1) <= HALF_PRECISION
                 else "Top-k without renormalising? See Problem.from_logits."
             )
@@ -134,7 +145,7 @@ def as_laws(name: str, values: Any) -> FloatArray:
     laws = as_float64(name, values)
     if laws.ndim == 0 or laws.shape[-1] == 0:
         raise ProblemError(f"{name} has shape {laws.shape}; laws over the vocabulary have shape (..., V), V >= 1")
-    with np.errstate(invalid="ignore"):  # inf - inf, in what is not a law
+    with np.errstate(over="ignore", invalid="ignore"):  # in what is not a law: beyond float64, or inf - inf
         totals = laws.sum(axis=-1, keepdims=True)
         right = (laws >= 0).all(axis=-1) & (np.abs(totals[..., 0] - 1) <= MASS_TOL)
     if not right.all():
@@ -239,18 +250,18 @@ def law_from_logits(
         raise ProblemError(f"{name}[{token}] is {z[token]}; logits are finite, or -inf for a masked token")
     if np.isneginf(z).all():
         raise ProblemError(f"{name} masks every token; at least one logit must be finite")
-    if not (np.isfinite(temperature) and temperature >= 0):
-        raise ProblemError(f"temperature is {temperature}; it must be finite and >= 0 (0 means greedy)")
+    if not 0 <= (scale := as_float(temperature)) < np.inf:
+        raise ProblemError(f"temperature is {temperature!r}; it must be finite and >= 0 (0 means greedy)")
     if top_k is not None:
         top_k = as_count("top_k", top_k)
-    if top_p is not None and not 0 < top_p <= 1:
-        raise ProblemError(f"top_p is {top_p}; it is a probability in (0, 1], or None to keep all")
-    if temperature == 0:
+    if top_p is not None and not 0 < as_float(top_p) <= 1:
+        raise ProblemError(f"top_p is {top_p!r}; it is a probability in (0, 1], or None to keep all")
+    if scale == 0:
         law = np.zeros_like(z)
         law[z.argmax()] = 1.0
         return law
     with np.errstate(over="ignore"):  # to -inf, whose exponential is the 0 it should be
-        law = np.exp((z - z.max()) / temperature)
+        law = np.exp((z - z.max()) / scale)
     if top_k is not None and top_k < law.size:
         law = _keep_top_k(law, top_k)
     law /= law.sum()
@@ -260,6 +271,23 @@ def law_from_logits(
         law[order[kept:]] = 0.0
         law /= law.sum()
     return law
+
+
+def laws_from_logits(
+    target_logits: Any,
+    draft_logits: Any,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    draft_temperature: float | None = None,
+    target_top_k: int | None = None,
+    target_top_p: float | None = None,
+) -> tuple[FloatArray, FloatArray]:
+    """p and q from the logits of both models; `otspec.Problem.from_logits` says what the settings mean."""
+    p = law_from_logits("target_logits", target_logits, temperature, target_top_k, target_top_p)
+    if draft_temperature is None:
+        draft_temperature = temperature
+    return p, law_from_logits("draft_logits", draft_logits, draft_temperature, top_k, top_p)
 
 
 def _keep_top_k(weights: FloatArray, k: int) -> FloatArray:

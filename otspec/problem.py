@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from otspec.errors import ProblemError
-from otspec.laws import ArrayLike, FloatArray, IntArray, as_law, as_tuple, law_from_logits
+from otspec.laws import ArrayLike, FloatArray, IntArray, as_float64, as_law, as_tokens, as_tuple, laws_from_logits
 from otspec.schemes import IID, DraftScheme
 
 
@@ -97,13 +97,12 @@ class Problem:
         ProblemError
             If the logits or a setting are out of range; see `otspec.laws.law_from_logits`.
         """
-        if draft_temperature is None:
-            draft_temperature = temperature
-        p = law_from_logits("target_logits", target_logits, temperature, target_top_k, target_top_p)
-        q = law_from_logits("draft_logits", draft_logits, draft_temperature, top_k, top_p)
+        p, q = laws_from_logits(
+            target_logits, draft_logits, temperature, top_k, top_p, draft_temperature, target_top_k, target_top_p
+        )
         return cls(p, IID(q, n))
 
-    def bound(self, tokens: IntArray) -> float:
+    def bound(self, tokens: ArrayLike) -> float:
         """Upper bound on every verifier's acceptance, certified by one token set H [hu2025towards; GR, Theorem 3.1].
 
         Whatever the rule, it accepts at most when a draft lies outside H, or when the output lies in H:
@@ -111,15 +110,27 @@ class Problem:
 
         Parameters
         ----------
-        tokens : ndarray of int
-            The ids of H, each once.
+        tokens : array_like of int, shape (h,)
+            The ids of H.
+
+        Raises
+        ------
+        ProblemError
+            If they are not token ids.
         """
         inside = np.zeros(self.vocab, dtype=bool)
-        inside[tokens] = True
+        ids = as_tokens(tokens)
+        if ids.size:
+            if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
+                raise ProblemError(f"H is {ids.dtype} of shape {ids.shape}; pass its token ids, integers of shape (h,)")
+            if ids.min() < 0 or ids.max() >= self.vocab:
+                wrong = int(ids.min() if ids.min() < 0 else ids.max())
+                raise ProblemError(f"H holds {wrong}; token ids run from 0 to {self.vocab - 1}")
+            inside[ids] = True
         order = np.concatenate((np.flatnonzero(~inside), np.flatnonzero(inside)))
         return float(self.scheme.hit_chain(order)[self.vocab - inside.sum()] + self.p[inside].sum())
 
-    def check_drafts(self, drafts: IntArray) -> IntArray:
+    def check_drafts(self, drafts: ArrayLike) -> IntArray:
         """One tuple of drafts, shape (n,), checked.
 
         Raises
@@ -155,11 +166,22 @@ class Compact:
     tokens: IntArray
     """Original ids of the compact tokens 0 .. k - 1."""
 
-    def expand(self, law: FloatArray) -> FloatArray:
-        """A law over the k + 1 compact tokens as one over the vocabulary: the rest is shared in proportion to p."""
+    def expand(self, law: ArrayLike) -> FloatArray:
+        """A law over the k + 1 compact tokens as one over the vocabulary: the rest is shared in proportion to p.
+
+        Raises
+        ------
+        ProblemError
+            If it has another shape.
+        """
+        compact = as_float64("law", law)
+        if compact.shape != (self.problem.vocab,):
+            raise ProblemError(
+                f"law has shape {compact.shape}; one over the compact tokens has ({self.problem.vocab},)"
+            )
         full = self.original.p.copy()
         full[self.tokens] = 0.0
         rest = full.sum()
-        full *= law[-1] / rest if rest > 0 else 0.0
-        full[self.tokens] = law[:-1]
+        full *= compact[-1] / rest if rest > 0 else 0.0
+        full[self.tokens] = compact[:-1]
         return full

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import Field, fields, is_dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from otspec.laws import FloatArray, IntArray
+from otspec.laws import ArrayLike, FloatArray
 from otspec.plans import Plan
 from otspec.problem import Problem
 from otspec.results import Status
@@ -62,7 +62,7 @@ class Solver(Protocol):
 class TupleSolver(Solver, Protocol):
     """A solver that answers for one tuple of drafts with less work than the whole plan takes."""
 
-    def conditional(self, problem: Problem, drafts: IntArray) -> FloatArray:
+    def conditional(self, problem: Problem, drafts: ArrayLike) -> FloatArray:
         """Law of the output given the drafts, shape (n,) to (V,)."""
 
 

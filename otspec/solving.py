@@ -10,7 +10,7 @@ from typing import Literal, overload
 
 import numpy as np
 
-from otspec.catalogue import get
+from otspec.catalogue import as_solver, get
 from otspec.certificate import FLOW_CELLS
 from otspec.errors import ProblemError
 from otspec.plans import Plan
@@ -73,15 +73,13 @@ def solve(problem: Problem, solver: Chosen = None, strict: bool = True) -> Resul
     Raises
     ------
     ProblemError
-        If it is given anything but a `Problem`.
+        If it is given anything but a `Problem`, or the chain of solvers is empty.
     UnknownSolver
-        If there is no solver of that name.
+        If there is no solver of that name, or something else is given in its place.
     SolveError
         If strict and no solver succeeds; the error holds the result.
     MissingExtra
         If a solver that is tried needs a package that is not installed.
-    ValueError
-        If the chain is empty.
     """
     if not isinstance(problem, Problem):
         raise ProblemError(
@@ -90,11 +88,11 @@ def solve(problem: Problem, solver: Chosen = None, strict: bool = True) -> Resul
     by_default = solver is None
     if solver is None:
         solver = default_chain(problem)
-    chain = solver if isinstance(solver, Sequence) and not isinstance(solver, str) else [solver]
+    chain = solver if isinstance(solver, Sequence) and not isinstance(solver, str | bytes) else [solver]
     if not chain:
-        raise ValueError("the chain of solvers is empty; name at least one, or leave `solver` out for the default")
+        raise ProblemError("the chain of solvers is empty; name at least one, or leave `solver` out for the default")
     tried: list[Result] = []
-    for chosen in [get(link) if isinstance(link, str) else link for link in chain]:
+    for chosen in [as_solver(link) for link in chain]:
         result = replace(_attempt(problem, chosen), tried=tuple(tried))
         if result.success or (by_default and _gap(result) <= NEAR):
             return replace(result, success=True)
@@ -145,7 +143,7 @@ def default_chain(problem: Problem) -> tuple[str, ...]:
     return (first, FALLBACKS[-1]) if first == "max_flow" else (first,)
 
 
-def warm_up(solver: Solver | None = None, n: int = 2) -> None:
+def warm_up(solver: str | Solver | None = None, n: int = 2) -> None:
     """Solve a small problem, so that the times measured next do not include imports and compilation.
 
     Without a solver, do so by the solver of choice of every kind of drafts, and by `otspec.verify` and
@@ -154,7 +152,7 @@ def warm_up(solver: Solver | None = None, n: int = 2) -> None:
     """
     p, q = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.2, 0.6])
     if solver is not None:
-        _run(Problem(p, IID(q, n)), solver)
+        _run(Problem(p, IID(q, n)), as_solver(solver))
         return
     distinct = (WithoutReplacement, Greedy, Systematic)
     schemes: list[DraftScheme] = [IID(q, 2), HubPairs(q), Independent([q, p]), *(kind(q, 2) for kind in distinct)]

@@ -27,6 +27,10 @@ SCALE = 2.0**20
 class LP(SolverBase):
     """The optimal transport linear program, by HiGHS [sun2023spectr; thomas2025global, eq. (1)-(3)].
 
+    The full form is feasible for any two marginals of equal total, but HiGHS may call it infeasible: its presolve takes
+    a set of probability 1e-13 for one of 0, as its tolerances allow, and then a total is off by the sum of what it
+    dropped.  Such a program is solved again without presolve, to the same tolerances.
+
     Parameters
     ----------
     form : str
@@ -110,6 +114,10 @@ class LP(SolverBase):
         highs.setOptionValue("time_limit", self.time_limit_s)
         highs.passModel(model)
         highs.run()
+        if highs.getModelStatus() == highspy.HighsModelStatus.kInfeasible:  # presolve's rounding: see the class
+            highs.setOptionValue("presolve", "off")
+            highs.clearSolver()
+            highs.run()
         status = highs.getModelStatus()
         if status == highspy.HighsModelStatus.kTimeLimit:
             raise Stopped(Status.LIMIT, f"HiGHS reached time_limit_s = {self.time_limit_s:g}")

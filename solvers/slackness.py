@@ -8,7 +8,7 @@ import numpy as np
 
 from otspec.certificate import Optimum, cells_at_most, optimum
 from otspec.kernels.max_flow import Network
-from otspec.laws import BoolArray, FloatArray, IntArray, as_tuple
+from otspec.laws import ArrayLike, BoolArray, FloatArray, IntArray, as_tuple, sum_by
 from otspec.plans import Coupling
 from otspec.plans.figures import residual_law
 from otspec.problem import Problem
@@ -29,6 +29,9 @@ class Slackness(FlowSolver):
     H*, for the proposal g of `otspec.optimum`, is feasible because the tokens outside H* are tight for g.  So each
     tuple needs only one system, for any draft scheme.
 
+    For i.i.d. drafts the certificate costs a sort, and for two drafts from laws of their own a minimum cut among the
+    tokens [thomas2025global, Appendix D].  For three such laws, and for tables, it is the maximum flow itself.
+
     The settings are those of `otspec.solvers.max_flow.engines.FlowSolver`; max_cells limits both systems together.
     """
 
@@ -43,13 +46,13 @@ class Slackness(FlowSolver):
         sizes = {"sets": len(split.sets), "outer_cells": int(split.outer.sum()), "inner_cells": int(split.inner.sum())}
         return Solution(plan, sizes)
 
-    def conditional(self, problem: Problem, drafts: IntArray) -> FloatArray:
+    def conditional(self, problem: Problem, drafts: ArrayLike) -> FloatArray:
         """Law of the output given one tuple of drafts, by the one system that it needs [thomas2025global, eq. (8)].
 
         Parameters
         ----------
         problem : Problem
-        drafts : ndarray of int, shape (n,)
+        drafts : array_like of int, shape (n,)
 
         Returns
         -------
@@ -76,13 +79,35 @@ class Slackness(FlowSolver):
         return law
 
     def _solve(self, split: _Split, system: BoolArray) -> FloatArray:
-        """Flow on the cells of one system; engines in floating point may round below 0."""
+        """Flow on the cells of one system; engines in floating point may round below 0.
+
+        A set with one cell in the system can serve nothing else, so these cells come first, without a flow.  In the
+        outer system they are most of all: every pair of a token of H* with one outside.
+        """
         sets = split.sets
-        tokens, left = np.unique(sets.cells[system], return_inverse=True)
-        rows, sizes = np.unique(sets.owner[system], return_counts=True)
-        indptr = np.concatenate(([0], np.cumsum(sizes)))
-        flow = ENGINES[self.engine](Network(split.served[tokens], sets.mass[rows], indptr, left))
+        cells, owner = sets.cells[system], sets.owner[system]
+        starts = np.flatnonzero(np.diff(owner, prepend=-1))
+        sizes = np.diff(starts, append=owner.size)
+        alone = np.repeat(sizes == 1, sizes)
+        left = split.served.copy()
+        flow = np.zeros(cells.size)
+        wanted = sum_by(cells[alone], sets.mass[owner[alone]], left.size)
+        granted = np.minimum(wanted, left)
+        share = np.divide(granted, wanted, out=np.zeros_like(left), where=wanted > 0)
+        flow[alone] = sets.mass[owner[alone]] * share[cells[alone]]
+        left -= granted
+        tokens, index = _number(cells[~alone], left.size)
+        indptr = np.concatenate(([0], np.cumsum(sizes[sizes > 1])))
+        network = Network(left[tokens], sets.mass[owner[starts[sizes > 1]]], indptr, index)
+        flow[~alone] = ENGINES[self.engine](network)
         return np.maximum(flow, 0.0)
+
+
+def _number(cells: IntArray, vocab: int) -> tuple[IntArray, IntArray]:
+    """The distinct tokens of some cells, ascending, and the number of each cell's token among them."""
+    met = np.zeros(vocab, dtype=bool)
+    met[cells] = True
+    return np.flatnonzero(met), (np.cumsum(met) - 1)[cells]
 
 
 @dataclass(frozen=True, eq=False)

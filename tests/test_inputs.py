@@ -24,13 +24,16 @@ from otspec import (
     WithoutReplacement,
     solve_batch,
 )
-from otspec.laws import as_generator
+from otspec.laws import as_generator, as_laws
 from tests.each import each
 from tests.instances import P4, Q4
 
 solve: Any = otspec.solve
 verify: Any = otspec.verify
 canonical_decomposition: Any = otspec.canonical_decomposition
+warm_up: Any = otspec.warm_up
+get: Any = otspec.catalogue.get
+LP: Any = otspec.solvers.LP
 """Given what their types forbid."""
 
 PROBLEM = Problem(P4, IID(Q4, 2))
@@ -81,6 +84,11 @@ def test_drafts_come_as_any_sequence_of_integers(drafts: Any) -> None:
     assert PROBLEM.scheme.prob(drafts) == PROBLEM.scheme.prob(same)
 
 
+def test_a_set_of_tokens_comes_as_any_sequence() -> None:
+    assert PROBLEM.bound([1, 2]) == PROBLEM.bound(np.array([2, 1])) == PROBLEM.bound(Tensor([1, 2]))  # type: ignore[arg-type]
+    assert PROBLEM.bound([]) == PROBLEM.bound(np.array([], dtype=np.int64)) == 1.0
+
+
 @each(scheme=SCHEMES)
 def test_a_seed_does_where_a_generator_does(scheme: Any) -> None:
     assert_array_equal(scheme.sample(7, 20), scheme.sample(np.random.default_rng(7), 20))
@@ -108,6 +116,23 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "integrals": (lambda: solve(Problem(P4, IID(Q4, 5000))).plan.conditional([0] * 5000), "draw the output with"),
     "nan-in-a-row": (lambda: solve_batch([P4, [1, np.nan, 0, 0]], [Q4, Q4], 2), "P\\[1\\]\\[1\\] is nan"),
     "half-precision": (lambda: IID([0.4997, 0.5], 2), "In half precision\\? Take the softmax in float32"),
+    "no-solver": (lambda: solve(PROBLEM, 3), "3 is no solver; pass a name such as"),
+    "no-link": (lambda: solve(PROBLEM, ["interval", None]), "None is no solver; pass a name such as"),
+    "bytes": (lambda: solve(PROBLEM, b"lp"), "b'lp' is no solver"),
+    "class": (lambda: solve(PROBLEM, otspec.solvers.LP), "LP'> is no solver; pass a name .* an instance such as"),
+    "instance-of-no-limit": (lambda: solve(PROBLEM, otspec.solvers.LP(tol=-1)), "LP: tol = -1 is not a limit"),
+    "words-for-a-limit": (lambda: solve(PROBLEM, LP(tol="x")), "LP: tol = 'x' is not a limit"),
+    "no-name": (lambda: get(None), "None is no name of a solver"),
+    "warming-up": (lambda: warm_up(3), "3 is no solver"),
+    "empty-chain": (lambda: solve(PROBLEM, []), "the chain of solvers is empty"),
+    "another-vocabulary": (lambda: PROBLEM.compact().expand([0.5, 0.5]), "law has shape \\(2,\\); one over"),
+    "set-beyond": (lambda: PROBLEM.bound([0, 4]), "H holds 4; token ids run from 0 to 3"),
+    "set-below": (lambda: PROBLEM.bound([-1]), "H holds -1; token ids run from 0 to 3"),
+    "set-of-floats": (lambda: PROBLEM.bound([0.5]), "H is float64 of shape \\(1,\\); pass its token ids"),
+    "float16-logits-at-hand": (lambda: IID([0.4997, 0.5], 2), r"Problem\.from_logits and otspec\.verify_logits take"),
+    "beyond-float64": (lambda: IID([10**400, 1], 2), "q is not an array of real numbers: int too large"),
+    "a-total-beyond-float64": (lambda: IID([1e308, 1e308, 0], 2), "q sums to inf"),
+    "totals-beyond-float64": (lambda: as_laws("laws", [[1e308, 1e308, 0]]), r"laws\[0\] sums to inf"),
     "truncated": (lambda: IID([0.3, 0.5], 2), "Top-k without renormalising"),
 }
 
@@ -115,7 +140,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
 @each(case=REFUSED)
 def test_what_cannot_be_meant_is_refused_in_a_sentence(case: tuple[Callable[[], object], str]) -> None:
     ask, message = case
-    with pytest.raises(ProblemError, match=message):
+    with pytest.raises((ProblemError, UnknownSolver), match=message):
         ask()
 
 

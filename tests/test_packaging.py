@@ -62,3 +62,10 @@ def test_changelog_citation_and_package_name_one_version() -> None:
     assert newest is not None
     assert cited is not None
     assert newest[1] == cited[1] == release
+
+
+def test_cleaning_up_leaves_results_where_they_are() -> None:
+    recipe = (ROOT / "Makefile").read_text().partition("\nclean:\n")[2].partition("\n\n")[0].split()
+    assert recipe[:2] == ["rm", "-rf"]
+    made = {"$(VENV)", "build", "dist", "*.egg-info", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
+    assert set(recipe[2:]) <= made

@@ -5,14 +5,19 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import otspec
 from otspec.catalogue import get
+from tests.oracles import optimal_acceptance
 
-DOCUMENTED = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text().split("```python\n")[1].split("```")[0]
-"""The solver that CONTRIBUTING shows."""
+DOCUMENTED, SCHEME = (
+    block.split("```")[0]
+    for block in (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text().split("```python\n")[1:]
+)
+"""The solver and the draft scheme that CONTRIBUTING shows."""
 OTHERS = f"""{DOCUMENTED}
 
 def reversed_law(q, n):
@@ -97,3 +102,15 @@ def test_what_is_not_a_solver_is_refused(spelling: str, message: str) -> None:
 def test_a_former_name_is_understood_with_a_warning(former: str, name: str) -> None:
     with pytest.warns(FutureWarning, match=f"the solver '{former}' is now called '{name}'"):
         assert get(former) == get(name)
+
+
+def test_the_scheme_that_contributing_shows_is_sound_and_solved() -> None:
+    shown: dict[str, Any] = {}
+    exec(SCHEME, shown)
+    q, r = [0.1, 0.3, 0.6, 0.0], [0.5, 0.5, 0.0, 0.0]
+    scheme = shown["OneOf"](otspec.IID(q, 2), otspec.IID(r, 2))
+    assert otspec.check_scheme(scheme).unknown == ("first_draft", "inclusion", "prefix_order")
+    problem = otspec.Problem([0.2, 0.4, 0.3, 0.1], scheme)
+    result = otspec.solve(problem)
+    assert result.plan.acceptance == pytest.approx(optimal_acceptance(problem), abs=1e-12)
+    assert result.plan.deviation <= 1e-12

@@ -17,6 +17,9 @@ assert_type(plan, otspec.Plan)
 assert_type(plan.acceptance, float)
 drafts = problem.scheme.sample(np.random.default_rng(0))
 assert_type(plan.sample(drafts, np.random.default_rng(0)), int)
+assert_type(plan.sample([0, 1], 3), int)
+assert_type(plan.conditional([0, 1]).size + plan.conditional((0, 1)).size, int)
+assert_type(problem.bound([1]), float)
 
 tried = otspec.solve(problem, ["lp", "interval"], strict=False)
 assert_type(tried, otspec.Result)
@@ -34,9 +37,12 @@ schemes: list[otspec.DraftScheme] = [
     otspec.Table([[0, 1], [1, 1]], [0.5, 0.5], vocab=2),
 ]
 assert_type(otspec.optimum(otspec.Problem(rows[0], schemes[0])).acceptance, float)
+assert_type(otspec.check_scheme(schemes[0]).tuples, int)
 assert_type(otspec.verify(rows[0], rows[1], [1, 0], np.random.default_rng(0)).token, int)
+assert_type(otspec.verify_logits(rows[0], rows[1], [1, 0], 0, temperature=0.8).draft, int)
 assert_type(otspec.solve_batch(rows, rows, n=2).plan(0).acceptance, float)
 model = otspec.paths.Model(lambda prefix: [0.5, 0.5], lambda prefix: [0.2, 0.8])
 tree = model.tree(model.sample(2, 3, np.random.default_rng(0)))
 assert_type(otspec.paths.Nested().verify(tree, np.random.default_rng(0)).token, int)
+assert_type(otspec.paths.TokenWise("interval").verify(model.tree(model.sample(2, 3, 0)), 0).token, int)
 assert_type(otspec.solvers.LP(form="full").tol, float)

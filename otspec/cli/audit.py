@@ -36,6 +36,9 @@ def audit(
     confidence: Annotated[float, typer.Option(help="Of the intervals of the total variation.")] = 0.99,
     resolution: Annotated[float, typer.Option(help="Total variation that a sampled rule has to be known to.")] = 0.05,
     tol: Annotated[float, typer.Option(help="Total variation that an enumerated rule may be off.")] = 1e-9,
+    max_seconds: Annotated[
+        float | None, typer.Option(help="Stop then, and say how far it came; read between calls of the rule.")
+    ] = None,
     seed: Annotated[int, options.seed(help="Same seed, same audit.")] = 0,
     json: Annotated[Path | None, options.out_file("--json", help="Also write the result to this file.")] = None,
 ) -> None:
@@ -63,6 +66,7 @@ def audit(
             confidence=confidence,
             resolution=resolution,
             tol=tol,
+            max_seconds=max_seconds,
             progress=lambda done, most: bar.update(task, completed=done, total=most),
         )
     console.print(str(result), highlight=False, soft_wrap=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from otspec.cli import options
+from otspec.cli.arrays import DraftKey, Kind, TargetKey
 from otspec.cli.bench_decode import bench_decode
 from otspec.cli.measuring import about, asked, check_budget, conclude, resumed, tell
 from otspec.cli.names import PROFILES, SCHEMES
@@ -33,6 +34,9 @@ def bench(
     solver: Annotated[str, typer.Option(help="A list as for `otspec solve`, or all.")] = "all",
     positions: Annotated[int, typer.Option(help="Positions per cell.", min=1)] = 50,
     data: Annotated[str, typer.Option(help=f"A list of {', '.join(PROFILES)}, or files of positions.")] = "llama3",
+    target_key: TargetKey = None,
+    draft_key: DraftKey = None,
+    kind: Kind = None,
     scheme: Annotated[
         str, typer.Option(help=f"Draft law: {', '.join(name for name in SCHEMES if name != 'independent')}.")
     ] = "iid",
@@ -75,7 +79,7 @@ def bench(
     spellings = [name.strip() for name in solver.split(",")]
     if spellings == ["all"]:
         spellings, left_out = every_solver(probes)
-    sources = _open(data, seed)
+    sources = _open(data, seed, target_key=target_key, draft_key=draft_key, kind=kind)
     cells = grid(ks, ns, spellings, list(sources))
     again = _again(remeasure, spellings)
     benchmark = Benchmark(cells, sources, positions, seed, budget, jobs, sampling)
@@ -91,12 +95,12 @@ def bench(
     conclude(folder, written, left_out, went_wrong(cells, folder.records))
 
 
-def _open(data: str, seed: int) -> dict[str, Source]:
+def _open(data: str, seed: int, **arrays: str | None) -> dict[str, Source]:
     """Sources of positions by name; of two files of one name, by their paths."""
     from otspec.data import open_source
 
     spellings = list(dict.fromkeys(word.strip() for word in data.split(",")))
-    found = {spelling: open_source(spelling, seed) for spelling in spellings}
+    found = {spelling: open_source(spelling, seed, **arrays) for spelling in spellings}
     names = [source.name for source in found.values()]
     return {spelling if names.count(one.name) > 1 else one.name: one for spelling, one in found.items()}
 

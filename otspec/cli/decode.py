@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -29,9 +30,12 @@ from otspec.cli.sampling import (
 )
 from otspec.errors import ProblemError
 from otspec.reporting.console import console, numbers, progress_as_ours, progress_bar
+from otspec.reporting.tables import TextTable
 
 if TYPE_CHECKING:
     from otspec.decode import Metrics
+    from otspec.decode.models.context import Pass
+    from otspec.decode.models.loading import Models
 
 
 def decode(
@@ -67,6 +71,10 @@ def decode(
     seed: Annotated[int, options.seed(help="Of the first batch; the next has seed + 1.")] = 0,
     device: Device = None,
     dtype: Dtype = None,
+    profile: Annotated[
+        bool,
+        typer.Option("--profile", help="Show where a step's time goes, beside the passes with nothing around them."),
+    ] = False,
     json_file: Annotated[
         Path | None, options.out_file("--json", help="Also write texts and numbers, a JSON line per batch.")
     ] = None,
@@ -93,7 +101,7 @@ def decode(
     more = {**sampling, "max_new_tokens": max_new_tokens, **({"stop_strings": stop} if stop else {})}
     about: dict[str, Any] = {"target": target, "draft": draft if chosen.drafts else None, "method": method}
     about |= {"lossless": lossless(chosen, settings), **settings, **sampling, "max_new_tokens": max_new_tokens}
-    total = Metrics()
+    total, floors = Metrics(), Counter[str]()
     with ExitStack() as stack:
         lines = None if json_file is None else stack.enter_context(json_file.open("w", encoding="utf-8"))
         bar = stack.enter_context(progress_bar())
@@ -108,6 +116,8 @@ def decode(
             new = [models.tokenizer.decode(tokens, skip_special_tokens=True) for tokens in generation.new_tokens]
             metrics = generation.metrics
             total += metrics
+            if profile:
+                floors.update(_floors(models, generation.passes))
             _show(texts[start : start + batch], new)
             if lines is not None:
                 line = {**about, "seed": seed + number, "prompts": texts[start : start + batch], "texts": new}
@@ -118,6 +128,8 @@ def decode(
     console.print(f"{method}{f' ({named})' if named else ''}, {'lossless' if about['lossless'] else 'LOSSY'}")
     for figure in figures(total):
         console.print(figure, highlight=False)
+    if profile:
+        console.print(_budget(total, floors).on_screen(console.width))
 
 
 def _settings(
@@ -161,6 +173,36 @@ def figures(metrics: Metrics) -> list[str]:
         *([f"drafts accepted to depth 1, 2, ...: {accepted}"] if accepted else []),
         f"seconds: {seconds}; {metrics.tokens / metrics.wall:.1f} tokens/s",
     ]
+
+
+def _floors(models: Models, passes: Mapping[str, Sequence[Pass]]) -> dict[str, float]:
+    """Seconds of the passes of a run, by phase, with nothing around them."""
+    from otspec.decode import floor
+
+    by_phase = {"target": models.target, "draft": models.draft}
+    return {
+        phase: floor(by_phase[phase], done) for phase, done in passes.items() if done and by_phase[phase] is not None
+    }
+
+
+def _budget(metrics: Metrics, floors: Mapping[str, float]) -> TextTable:
+    """Where the time of a step goes."""
+    steps = max(metrics.target_calls, 1)
+    spent = {phase: seconds for phase, seconds in metrics.seconds.items() if phase != "prompt"}
+    whole, least = sum(spent.values()), sum(floors.values())
+    rows: list[tuple[str, ...]] = [
+        (
+            phase,
+            f"{1e3 * seconds / steps:.3f}",
+            f"{seconds / whole:.1%}",
+            f"{1e3 * floors[phase] / steps:.3f}" if phase in floors else "-",
+        )
+        for phase, seconds in spent.items()
+    ]
+    rows.append(("a step", f"{1e3 * whole / steps:.3f}", "", f"{1e3 * least / steps:.3f}"))
+    ratio = f"a step takes {whole / least:.2f} times its floor" if least else "this method tells no passes"
+    note = f"Milliseconds of a step, prompts left out. Floor: the same passes with nothing around them; {ratio}."
+    return TextTable(f"Where {steps} steps go", ("phase", "ms", "share", "floor"), rows, note, labels=1)
 
 
 def _spelt(value: object) -> str:

@@ -10,6 +10,7 @@ import typer
 from rich.table import Table as RichTable
 
 from otspec.cli import options
+from otspec.cli.arrays import DraftKey, Kind, TargetKey
 from otspec.cli.names import PROFILES
 from otspec.reporting.console import console, progress_bar
 
@@ -21,7 +22,7 @@ Value = float | int | str | None
 
 
 def solve(
-    file: Annotated[str, typer.Argument(help=f"A .npz or .safetensors file of positions, or {', '.join(PROFILES)}.")],
+    file: Annotated[str, typer.Argument(help=f"A file of positions, or {', '.join(PROFILES)}.")],
     n: Annotated[int, options.count("--n", help="Drafts per position.")] = 2,
     top_k: Annotated[int | None, options.count(help="Keep the k likeliest draft tokens.")] = None,
     top_p: Annotated[float | None, options.mass(help="Keep the likeliest draft tokens of this mass.")] = None,
@@ -34,11 +35,15 @@ def solve(
     ] = "interval",
     positions: Annotated[int | None, typer.Option(help="Only the first so many; a profile gives 10.")] = None,
     seed: Annotated[int, options.seed(help="Of a synthetic profile's positions.")] = 0,
+    target_key: TargetKey = None,
+    draft_key: DraftKey = None,
+    kind: Kind = None,
     out: Annotated[Path | None, options.out_file(help="Also write a JSON line per position to this file.")] = None,
 ) -> None:
     """Solve each position of FILE and show acceptance, certificate and time.
 
-    FILE holds target_logits and draft_logits, or target_probs and draft_probs, each of shape (positions, V).
+    FILE (.npz, .npy, .safetensors, .pt) holds target_logits and draft_logits, or target_probs and draft_probs, or
+    arrays that --target-key and --draft-key name, each of shape (positions, V).
     Exit status 1: not every position was solved, by an exact solver to a certified optimum.
     """
     import numpy as np
@@ -49,7 +54,7 @@ def solve(
     from otspec.solving import warm_up
 
     chain = [get(name.strip()) for name in solver.split(",")]
-    source = open_source(file, seed)
+    source = open_source(file, seed, target_key=target_key, draft_key=draft_key, kind=kind)
     if positions is None:
         positions = 10 if file in NAMES else len(source)
     count = check_positions(source, positions)

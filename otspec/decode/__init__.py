@@ -6,7 +6,8 @@
 Inside, from the outside in: `generation`, `harness` (one run), `loop` (one step), and what a step is made of:
 `drafters` propose trees of tokens, `models` has the target's pass over them and what each model has read, `laws`
 brings both models' laws to the host in one copy, and `verifiers` says which rule of `otspec.paths` verifies.
-`sampling` turns logits into laws, `text` says when a text ends, `metrics` what decoding took.  `strategy` is what a
+`sampling` turns logits into laws, `text` says when a text ends, `metrics` what decoding took, and `replay` what its
+passes alone take.  `strategy` is what a
 method answers, and `methods` has them; `shipped` is the pair of models that comes with the package.
 """
 
@@ -20,6 +21,7 @@ from otspec.decode.generation import MultiDraftOutput, generate, multi_draft  # 
 from otspec.decode.harness import Generation, run  # noqa: E402
 from otspec.decode.methods.multi_draft import MultiDraft  # noqa: E402
 from otspec.decode.metrics import Metrics  # noqa: E402
+from otspec.decode.replay import floor  # noqa: E402
 from otspec.decode.strategy import Strategy  # noqa: E402
 from otspec.decode.verifiers import BY_PLAN, JOINT  # noqa: E402
 
@@ -32,6 +34,7 @@ __all__ = [
     "MultiDraft",
     "MultiDraftOutput",
     "Strategy",
+    "floor",
     "generate",
     "multi_draft",
     "run",

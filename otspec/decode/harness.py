@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from transformers import (
 
 from otspec.decode.loop import Decoder, Streamer
 from otspec.decode.metrics import Metrics
-from otspec.decode.models.context import positions, sliding_window, vocabulary
+from otspec.decode.models.context import Pass, positions, sliding_window, vocabulary
 from otspec.decode.models.pairing import check_pair
 from otspec.decode.models.self_check import check_reading
 from otspec.decode.sampling import Sampling
@@ -39,6 +39,8 @@ class Generation:
     metrics: Metrics
     new_tokens: list[list[int]]
     """The new tokens of each text, without padding."""
+    passes: Mapping[str, Sequence[Pass]] = field(default_factory=dict)
+    """The models' passes after the prompts, in order, by phase; see `otspec.decode.floor`."""
 
 
 def run(
@@ -116,11 +118,11 @@ def decode(
         check_reading(model, "draft model")
     if streamer is not None:
         streamer.put(input_ids.cpu())  # as transformers does
-    decoder = Decoder(target, drafter, verifier, sampling, ending, np.random.default_rng(seed), streamer, generator)
-    metrics = decoder.run(texts)
+    decoder = Decoder(target, drafter, verifier, sampling, ending, np.random.default_rng(seed), generator, streamer)
+    metrics, passes = decoder.run(texts)
     longest = max(len(text.new) for text in texts)
     new = torch.tensor([text.new + [pad] * (longest - len(text.new)) for text in texts], device=input_ids.device)
-    return Generation(torch.cat((input_ids, new), dim=1), metrics, [text.new for text in texts])
+    return Generation(torch.cat((input_ids, new), dim=1), metrics, [text.new for text in texts], passes)
 
 
 def check_prompts(input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,14 +10,15 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
+from otspec.decode.drafters.draft_laws import draw
 from otspec.decode.drafters.protocol import Drafter, Drafts
 from otspec.decode.laws import local_trees, merged_to_host, to_host, widest
 from otspec.decode.metrics import Clock, Metrics
-from otspec.decode.models.context import positions, vocabulary
+from otspec.decode.models.context import Pass, positions, vocabulary
 from otspec.decode.models.target import Target
 from otspec.decode.sampling import Prefix, Sampling
 from otspec.decode.text import Ending, Text
-from otspec.decode.verifiers import merges, verify
+from otspec.decode.verifiers import Extension, merges, verify
 from otspec.laws import IntArray
 from otspec.paths import PathVerifier
 from otspec.paths.shape import Shape
@@ -49,25 +50,24 @@ class Decoder:
     sampling: Sampling
     ending: Ending
     rng: np.random.Generator
+    generator: torch.Generator
+    """Of the device, for what is drawn there."""
     streamer: Streamer | None = None
-    generator: torch.Generator | None = None
-    """Of the device, for what is drawn there; without it laws come to the host whole."""
 
-    def run(self, texts: Sequence[Text]) -> Metrics:
-        """Make the texts longer, in place, until each has ended."""
+    def run(self, texts: Sequence[Text]) -> tuple[Metrics, Mapping[str, Sequence[Pass]]]:
+        """Make the texts longer, in place, until each has ended; what it took, and the models' passes by phase."""
         clock, metrics = Clock(self.target.device), Metrics()
         going = list(texts)
-        with clock.on_device("target"):
+        with clock.on_device("prompt"):
             target = Target(self.target, [text.tokens for text in going])
-        if self.drafter is not None:
-            with clock.on_device("draft"):
+            if self.drafter is not None:
                 self.drafter.start([text.tokens for text in going])
         while going:
             going = self._step(going, target, clock, metrics)
         if self.streamer is not None:
             self.streamer.end()
         metrics.seconds = clock.seconds()
-        return metrics
+        return metrics, {"draft": [] if self.drafter is None else self.drafter.passes, "target": target.context.passes}
 
     def _step(self, going: list[Text], target: Target, clock: Clock, metrics: Metrics) -> list[Text]:
         """One step; the texts that go on."""
@@ -76,15 +76,8 @@ class Decoder:
         with clock.on_device("target"):
             logits = target.read(tokens, drafts.trees)
             laws = self.sampling.target_laws(logits, self._prefixes(going, drafts.trees))
-        if self.generator is not None and merges(self.verifier):
-            on_host = merged_to_host(laws, drafts, self.generator)
-        else:
-            on_host = to_host(torch.cat((laws, drafts.laws)), widest(self.sampling.support, drafts.support))
         with clock.on_host("verification"):
-            extensions = [
-                verify(self.verifier, tree, local, self.rng)
-                for tree, local in zip(drafts.trees, local_trees(drafts, on_host), strict=True)
-            ]
+            extensions = self._verify(drafts, laws)
         metrics.target_calls += 1
         rows = []
         for row, (text, tree, extension) in enumerate(zip(going, drafts.trees, extensions, strict=True)):
@@ -108,6 +101,17 @@ class Decoder:
                     self.drafter.settle(slots, rows)
         return [going[row] for row in rows]
 
+    def _verify(self, drafts: Drafts, laws: torch.Tensor) -> list[Extension]:
+        """What the texts get, from the target's laws at all nodes of their trees."""
+        if not len(drafts.laws):  # nothing was drafted: a draw from the target is all
+            return [Extension([], token) for token in draw(laws, self.generator).tolist()]
+        if merges(self.verifier):
+            on_host = merged_to_host(laws, drafts, self.generator)
+        else:
+            on_host = to_host(torch.cat((laws, drafts.laws)), widest(self.sampling.support, drafts.support))
+        local = local_trees(drafts, on_host)
+        return [verify(self.verifier, tree, one, self.rng) for tree, one in zip(drafts.trees, local, strict=True)]
+
     def _draft(self, going: Sequence[Text], tokens: Sequence[Sequence[int]], clock: Clock) -> Drafts:
         """Drafts as deep as the texts may still grow, the models' positions allow and the drafter will go."""
         lengths: IntArray = np.array([len(text) for text in tokens])
@@ -119,7 +123,7 @@ class Decoder:
                     return self.drafter.draft(tokens, int(depth))
         root = Topology.merge(Shape(()), np.empty(0, dtype=np.int64))
         none = torch.empty(0, vocabulary(self.target), dtype=torch.float64, device=self.target.device)
-        return Drafts([root] * len(tokens), none, support=0)
+        return Drafts([root] * len(tokens), none)
 
     def _prefixes(self, going: Sequence[Text], trees: Sequence[Topology]) -> list[Prefix]:
         """The texts after which the target gives its laws, where anyone looks at them."""

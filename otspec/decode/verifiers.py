@@ -110,7 +110,7 @@ class Extension(NamedTuple):
 
 
 def verify(verifier: PathVerifier, tree: Topology, local: LocalTree, rng: np.random.Generator) -> Extension:
-    """Verify one drafted tree; where nothing was drafted, draw a token from the target."""
+    """Verify one drafted tree; of a batch, some may have no drafts, and get a draw from the target."""
     if tree.length == 0:
         return Extension([], int(local.tokens[0, draw(local.tree.target[0], rng)]))
     verified = verifier.verify(local.tree, rng)

@@ -16,6 +16,10 @@ arcs of these, and so on.  While a token waits, only tokens whose arcs end no la
 and every point of every arc of A serves a token of A.  Hence the turn serves f(A), which is all that A can be served,
 and all that the other tokens want, 1 - p(A).  No verifier does better than f(A) + 1 - p(A).
 
+That turn ends at t as the second one passed it, idle, with no token waiting.  For t was idle in the first turn as well,
+which wanted no more; so from t to the start the first two turns went alike, and the turn that follows t comes to the
+start as they did, and from there to t goes the way of the second.
+
 *If no point is idle in the second turn*, all drafts are accepted: nothing is better.  It has to be shown that no token
 gets more than p_i.  Only tokens whose arcs cross the start have two tries in a turn.  Before the start of the arc they
 want what the first turn left of p_i; after it they get no more than in the first turn, which differed from the second
@@ -74,7 +78,6 @@ def earliest_deadline(segments: Segments, wanted: FloatArray) -> Service:
     rest = int(idle.argmax())
     waits[:] = 0.0
     served, idle = _turn(rest + 1, *segments, wanted, waits)
-    waits[segments.cover[rest]] = 0.0  # it may hold some rounding
     return Service(idle, served, _reached(waits > 0, segments.cover, segments.spans, served))
 
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from otspec.jit import jit
-from otspec.laws import FloatArray, IntArray, draw
+from otspec.laws import FloatArray, IntArray, Seed, as_generator, draw
 from otspec.paths.protocol import PathVerification
-from otspec.paths.tree import Tree
+from otspec.paths.tree import Tree, check_tree
 
 
 class Blocks(NamedTuple):
@@ -77,8 +77,10 @@ class PickVerifier(ABC):
     def picks(self, tree: Tree) -> tuple[FloatArray, list[FloatArray]]:
         """Exact probability of picking each path given the tree, shape (K,), and the proposal laws along each."""
 
-    def verify(self, tree: Tree, rng: np.random.Generator) -> PathVerification:
+    def verify(self, tree: Tree, rng: Seed) -> PathVerification:
         """Accept a prefix and draw the token after it."""
+        check_tree(tree)
+        rng = as_generator(rng, 1)
         path, proposal = self.pick(tree, rng)
         nodes = tree.node[path]
         weight, stop = block_weights(tree.target[nodes], proposal, tree.token[nodes[1:]])
@@ -123,7 +125,7 @@ class Block(PickVerifier):
         """The other paths are not looked at."""
         return False
 
-    def pick(self, tree: Tree, rng: np.random.Generator) -> Picked:
+    def pick(self, tree: Tree, rng: Seed) -> Picked:
         """The first path, whose tokens have the draft laws."""
         return Picked(0, tree.draft[tree.node[0, :-1]])
 

@@ -13,7 +13,7 @@ import numpy as np
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray, as_count
 from otspec.paths.protocol import PathVerifier
-from otspec.paths.tree import Model, Prefix, Tree
+from otspec.paths.tree import Model, Prefix, Tree, check_model
 from otspec.schemes import DraftScheme
 
 MAX_TREES = 1_000_000
@@ -47,8 +47,11 @@ def path_law(verifier: PathVerifier, model: Model, count: int, length: int) -> P
     Raises
     ------
     ProblemError
-        If there are more than `MAX_TREES` of them.
+        If there are more than `MAX_TREES` of them, or the arguments are no verifier, model and numbers.
     """
+    if not isinstance(verifier, PathVerifier):
+        raise ProblemError(f"the verifier is {verifier!r}; pass one such as otspec.paths.Nested()")
+    check_model(model)
     return law_over(drafted_trees(model, count, length, verifier.exchangeable), verifier, model, length)
 
 

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import sys
 from abc import abstractmethod
 from dataclasses import dataclass, field
+from numbers import Real
+from typing import cast
 
 import numpy as np
 from scipy.special import ndtri
 
 from otspec.errors import ProblemError
-from otspec.laws import FloatArray, IntArray, as_count
+from otspec.laws import FloatArray, IntArray, Seed, as_count, as_generator
 from otspec.paths.block import Picked, PickVerifier
 from otspec.paths.growth import Sharings, next_weight, part, pick_largest
 from otspec.paths.labels import label_of, largest, owned_by, whole
 from otspec.paths.sharing import PLAIN, RANKED, Sharing, refine
 from otspec.paths.tree import Tree
+
+LARGEST = sys.float_info.max
+MOST_SIGMA, MOST_PARTS = 100, 1024
+"""Of look-ahead: the spread of its parts is then within the range of floats."""
 
 
 class LabelVerifier(PickVerifier):
@@ -25,9 +32,9 @@ class LabelVerifier(PickVerifier):
     def _sharings(self) -> Sharings:
         """How prefixes share their labels among their children."""
 
-    def pick(self, tree: Tree, rng: np.random.Generator) -> Picked:
+    def pick(self, tree: Tree, rng: Seed) -> Picked:
         """The path that shows the largest label."""
-        leaf, position = tree.node[:, -1], rng.random(tree.count)
+        leaf, position = tree.node[:, -1], as_generator(rng, 1).random(tree.count)
         nodes = (tree.parent, tree.token, tree.target, tree.draft)
         return Picked(*pick_largest(leaf, position, *nodes, self._sharings))
 
@@ -90,9 +97,13 @@ class Nested(LabelVerifier):
     def __post_init__(self) -> None:
         for name in ("sigma", "grain"):
             value = getattr(self, name)
-            if not (np.isfinite(value) and value >= 0):
-                raise ProblemError(f"{name} is {value}; it is finite and >= 0 (0: none)")
-        as_count("parts", self.parts)
+            if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= cast(float, value) <= LARGEST:
+                raise ProblemError(f"{name} is {value!r}; it is finite and >= 0 (0: none)")
+        if self.sigma > MOST_SIGMA or as_count("parts", self.parts) > MOST_PARTS:
+            raise ProblemError(
+                f"sigma is {self.sigma} and parts is {self.parts}; they are at most {MOST_SIGMA} and {MOST_PARTS}, "
+                "beyond which look-ahead leaves the range of floats"
+            )
         spread = np.exp(self.sigma * ndtri((np.arange(self.parts) + 0.5) / self.parts))
         sharing = Sharing(spread / spread.mean(), float(self.grain), True, np.inf) if self.sigma > 0 else PLAIN
         object.__setattr__(self, "_ahead", sharing)

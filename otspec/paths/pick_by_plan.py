@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from otspec.errors import ProblemError
-from otspec.laws import FloatArray, IntArray, draw
+from otspec.laws import FloatArray, IntArray, Seed, as_generator, draw
 from otspec.paths.block import Picked, PickVerifier
-from otspec.paths.tree import Tree
+from otspec.paths.tree import Tree, check_callable
 from otspec.plans import Coupling, Pick, canonical_decomposition
 from otspec.problem import Problem
 from otspec.schemes import DraftScheme
@@ -36,20 +36,24 @@ class PickByPlan(PickVerifier):
     Raises
     ------
     ProblemError
-        On verification, if the plans pick no draft, or a node has fewer children than the scheme draws tokens.
+        If the scheme cannot be called; on verification, if the plans pick no draft, or a node has fewer children than
+        the scheme draws tokens.
     """
 
     scheme: Callable[[FloatArray], DraftScheme]
     solver: str | Solver | None = None
+
+    def __post_init__(self) -> None:
+        check_callable("scheme", self.scheme)
 
     @property
     def exchangeable(self) -> bool:
         """The order of siblings may matter to the scheme."""
         return False
 
-    def pick(self, tree: Tree, rng: np.random.Generator) -> Picked:
+    def pick(self, tree: Tree, rng: Seed) -> Picked:
         """Pick a child at every node of the picked path."""
-        node, proposal = 0, np.empty((tree.length, tree.target.shape[1]))
+        rng, node, proposal = as_generator(rng, 1), 0, np.empty((tree.length, tree.target.shape[1]))
         for i in range(tree.length):
             plan = self._plan(tree, node)
             proposal[i] = plan.proposal

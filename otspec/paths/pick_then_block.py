@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from otspec.laws import FloatArray, IntArray
+from otspec.laws import FloatArray, IntArray, Seed, as_generator
 from otspec.paths.block import Picked, PickVerifier
 from otspec.paths.labels import ChildPlaces, Owned, label_of, largest, owned_by, place_at, whole
 from otspec.paths.sharing import PLAIN, refine
@@ -23,9 +23,9 @@ class PickThenBlock(PickVerifier):
     Needs the laws along the picked path only.
     """
 
-    def pick(self, tree: Tree, rng: np.random.Generator) -> Picked:
+    def pick(self, tree: Tree, rng: Seed) -> Picked:
         """Pick token by token; which of the paths that share them does not matter."""
-        alive = np.arange(tree.count)
+        rng, alive = as_generator(rng, 1), np.arange(tree.count)
         proposal, counts = np.empty((tree.length, tree.target.shape[1])), _all(tree.count)
         for i in range(tree.length):
             node = tree.node[alive[0], i]

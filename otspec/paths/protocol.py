@@ -34,7 +34,10 @@ class PathVerifier(Protocol):
         """Whether the order of the paths does not matter."""
 
     def verify(self, tree: Tree, rng: np.random.Generator) -> PathVerification:
-        """Accept a prefix and draw the token after it."""
+        """Accept a prefix and draw the token after it.
+
+        Decoding hands over a generator.  The verifiers of this package also take an integer, as the seed of one.
+        """
 
     def stop_law(self, tree: Tree) -> FloatArray:
         """Exact law of the verdict given the tree, shape (N, V): P(the prefix is node v, the token after it is x)."""

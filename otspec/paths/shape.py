@@ -8,7 +8,20 @@ from functools import cached_property
 
 import numpy as np
 
+from otspec.certificate import readable
+from otspec.errors import ProblemError
 from otspec.laws import BoolArray, IntArray, as_count
+
+MOST_SLOTS = 1 << 20
+"""Of one tree: several integers each, and a pass over them in Python."""
+
+MOST_BYTES = 1 << 32
+"""That one tree may take in decoding; a batch has several."""
+
+BYTES_OF_A_PROBABILITY = 2 * 8
+"""In float64, of the target's law and of the draft's."""
+BYTES_OF_A_PAIR = 32
+"""Of two slots: eight heads attend from the one to the other in float32."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +41,19 @@ class Shape:
         Raises
         ------
         ProblemError
-            If a number of children is not an integer >= 1.
+            If a number of children is not an integer >= 1, or there are more than `MOST_SLOTS` slots.
         """
-        return cls(tuple(as_count("branching", children) for children in branching))
+        checked, slots, width = [], 1, 1
+        for children in branching:
+            checked.append(as_count("branching", children))
+            width *= checked[-1]
+            slots += width
+            if slots > MOST_SLOTS:
+                raise ProblemError(
+                    f"branching has {readable(slots)} slots down to level {len(checked)}, and a tree at most "
+                    f"{MOST_SLOTS:,}; draft fewer children, or less deep"
+                )
+        return cls(tuple(checked))
 
     @classmethod
     def paths(cls, count: int, length: int) -> Shape:
@@ -39,9 +62,15 @@ class Shape:
         Raises
         ------
         ProblemError
-            If one of them is not an integer >= 1.
+            If one of them is not an integer >= 1, or there are more than `MOST_SLOTS` slots.
         """
-        return cls((as_count("paths", count), *(1,) * (as_count("depth", length) - 1)))
+        count, length = as_count("paths", count), as_count("depth", length)
+        if count * length >= MOST_SLOTS:
+            raise ProblemError(
+                f"{count:,} paths of {length:,} tokens have {count * length + 1:,} slots, and a tree at most "
+                f"{MOST_SLOTS:,}; draft fewer paths, or less deep"
+            )
+        return cls((count, *(1,) * (length - 1)))
 
     @property
     def depth(self) -> int:
@@ -70,6 +99,22 @@ class Shape:
     def slots(self) -> int:
         """Number of slots, the root among them."""
         return self.offsets[-1]
+
+    def check_room(self, vocab: int) -> None:
+        """Make sure that a model with so many tokens can draft and read such a tree in the memory of one machine.
+
+        Raises
+        ------
+        ProblemError
+            If the laws of both models at all slots, and the attention between the slots, take more than `MOST_BYTES`.
+        """
+        needed = self.slots * (BYTES_OF_A_PROBABILITY * vocab + BYTES_OF_A_PAIR * self.slots)
+        if needed > MOST_BYTES:
+            raise ProblemError(
+                f"a tree of {self.slots:,} slots takes some {readable(needed >> 20)} MiB: laws over {vocab:,} tokens "
+                f"at each of them, and attention between them. At most {MOST_BYTES >> 20:,} MiB are for one tree; "
+                "draft fewer paths, or less deep"
+            )
 
     @cached_property
     def parent(self) -> IntArray:

@@ -51,15 +51,18 @@ def synthetic(regime: str | Regime, vocab: int, seed: int = 0, remember: int = 1
     Raises
     ------
     ProblemError
-        If there is no such regime, or vocab is not a positive integer.
+        If there is no such regime, or vocab, seed or remember is no integer, or too small.
     """
     if isinstance(regime, str):
         if regime not in REGIMES:
             raise ProblemError(f"no regime {regime!r}; known: {', '.join(REGIMES)}")
         regime = REGIMES[regime]
+    if not isinstance(regime, Regime):
+        raise ProblemError(f"the regime is {regime!r}; pass a Regime, or one of the names {', '.join(REGIMES)}")
     vocab = as_count("vocab", vocab)
+    seed = _check_seed(seed)
 
-    @lru_cache(remember)
+    @lru_cache(as_count("remember", remember))
     def laws(prefix: Prefix) -> tuple[FloatArray, FloatArray]:
         rng = np.random.default_rng((seed, *prefix))
         scale = rng.choice(regime.scale)
@@ -84,9 +87,17 @@ def scattered(source: Source, seed: int = 0, top_k: int | None = None, remember:
         Truncation of the draft.
     remember : int
         How many prefixes' laws to keep at hand.
-    """
 
-    @lru_cache(remember)
+    Raises
+    ------
+    ProblemError
+        If the source is none, or seed, top_k or remember is no integer, or too small.
+    """
+    if not all(hasattr(source, member) for member in ("position", "__len__")):
+        raise ProblemError(f"the source is {source!r}; pass what otspec.data.open_source returns")
+    seed, top_k = _check_seed(seed), None if top_k is None else as_count("top_k", top_k)
+
+    @lru_cache(as_count("remember", remember))
     def laws(prefix: Prefix) -> tuple[FloatArray, FloatArray]:
         index = int(np.random.default_rng((seed, *prefix)).integers(len(source)))
         position = source.position(index)
@@ -94,3 +105,9 @@ def scattered(source: Source, seed: int = 0, top_k: int | None = None, remember:
         return target, law_from_logits("draft", position.draft_logits, top_k=top_k)
 
     return Model(lambda prefix: laws(prefix)[0], lambda prefix: laws(prefix)[1])
+
+
+def _check_seed(seed: int) -> int:
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ProblemError(f"seed is {seed!r}; pass an integer >= 0")
+    return int(seed)

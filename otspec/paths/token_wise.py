@@ -8,9 +8,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from otspec.laws import FloatArray, IntArray
+from otspec.errors import ProblemError
+from otspec.laws import FloatArray, IntArray, Seed, as_generator
 from otspec.paths.protocol import PathVerification
-from otspec.paths.tree import Tree
+from otspec.paths.tree import Tree, check_callable, check_tree
 from otspec.plans import Plan
 from otspec.problem import Problem
 from otspec.schemes import IID, DraftScheme
@@ -43,6 +44,11 @@ class TokenWise:
         q and n to the law of the drafts at a node.  Other than `IID`, one that draws distinct tokens jointly: siblings
         are then different, and one draw survives.  Or one of independent drafts, each from its own row of q, (n, V),
         for trees with laws of that kind.
+
+    Raises
+    ------
+    ProblemError
+        If `remember` is no integer >= 0, or the scheme cannot be called.
     """
 
     solver: Solvers = "interval"
@@ -52,11 +58,15 @@ class TokenWise:
     _plan: _Remembered = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if isinstance(self.remember, bool) or not isinstance(self.remember, int | np.integer) or self.remember < 0:
+            raise ProblemError(f"remember is {self.remember!r}; pass how many plans to keep, 0 for none")
+        check_callable("scheme", self.scheme)
         object.__setattr__(self, "_plan", _Remembered(self.solver, self.scheme, self.remember))
 
-    def verify(self, tree: Tree, rng: np.random.Generator) -> PathVerification:
+    def verify(self, tree: Tree, rng: Seed) -> PathVerification:
         """Accept token by token while a path agrees with the output."""
-        node, alive = 0, np.arange(tree.count)
+        check_tree(tree)
+        rng, node, alive = as_generator(rng, 1), 0, np.arange(tree.count)
         for accepted in range(tree.length):
             drafts = tree.drafts(alive, accepted + 1)
             token = self._plan(tree.target[node], _law(tree, node, alive, accepted), drafts.size).sample(drafts, rng)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from otspec.laws import FloatArray, draw
+from otspec.laws import FloatArray, Seed, as_generator, draw
 from otspec.paths.protocol import PathVerification
-from otspec.paths.tree import Tree
+from otspec.paths.tree import Tree, check_tree
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,10 @@ class Traversal:
         """The order in which siblings were drafted matters."""
         return False
 
-    def verify(self, tree: Tree, rng: np.random.Generator) -> PathVerification:
+    def verify(self, tree: Tree, rng: Seed) -> PathVerification:
         """Descend along the first path; go up and on to the next sibling wherever a node is refused."""
-        verdict = self._visit(tree, 0, 1.0, 0, rng)
+        check_tree(tree)
+        verdict = self._visit(tree, 0, 1.0, 0, as_generator(rng, 1))
         assert verdict is not None, "the root accepts with probability 1"
         return verdict
 

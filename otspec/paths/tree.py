@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from otspec.errors import ProblemError
-from otspec.laws import FloatArray, IntArray, as_law, draw
+from otspec.laws import FloatArray, IntArray, Seed, as_generator, as_law, as_tokens, draw
 from otspec.paths.shape import Shape
 from otspec.paths.topology import Topology
 
@@ -51,7 +51,9 @@ class Tree(Topology):
         ProblemError
             If the paths are not such an array, a law is not one, or a token could not have been drafted.
         """
-        paths = np.asarray(paths)
+        check_callable("target", target)
+        check_callable("draft", draft)
+        paths = as_tokens(paths)
         if paths.ndim != 2 or 0 in paths.shape or not np.issubdtype(paths.dtype, np.integer):
             raise ProblemError(
                 f"paths are {paths.dtype} of shape {paths.shape}; K paths of L tokens are integers of shape (K, L)"
@@ -76,8 +78,36 @@ class Tree(Topology):
         return cls.with_laws(topology, np.array(laws), np.array(drafts))
 
     def prefix(self, node: int) -> Prefix:
-        """The tokens that lead to a node."""
+        """The tokens that lead to a node.
+
+        Raises
+        ------
+        ProblemError
+            If there is no such node.
+        """
+        if isinstance(node, bool) or not isinstance(node, int | np.integer) or not 0 <= node < self.size:
+            raise ProblemError(f"node {node!r} of a tree; nodes run from 0, the root, to {self.size - 1}")
         return tuple(self.token[self.line(node)].tolist())
+
+
+def check_tree(tree: Any) -> None:
+    """Refuse what is no tree with laws."""
+    if not isinstance(tree, Tree):
+        raise ProblemError(f"the tree is {tree!r}; pass what otspec.paths.Tree.of or Model.tree returns")
+
+
+def check_callable(name: str, function: Any) -> None:
+    """Refuse what cannot be called."""
+    if not callable(function):
+        raise ProblemError(f"{name} is {function!r}; pass a function")
+
+
+def check_model(model: Any) -> None:
+    """Refuse what is no pair of language models."""
+    if not isinstance(model, Model):
+        raise ProblemError(
+            f"the model is {model!r}; pass otspec.paths.Model(target, draft) of two functions of a prefix"
+        )
 
 
 _paths = lru_cache(maxsize=64)(Shape.paths)  # enumeration merges thousands of trees of one shape
@@ -90,14 +120,28 @@ class Model:
     target: Law
     draft: Law
 
+    def __post_init__(self) -> None:
+        for name, law in (("target", self.target), ("draft", self.draft)):
+            check_callable(name, law)
+
     def tree(self, paths: Any) -> Tree:
         """Drafted paths, shape (K, L), with the laws that verification needs."""
         return Tree.of(paths, self.target, self.draft)
 
-    def sample(self, count: int, length: int, rng: np.random.Generator) -> IntArray:
-        """Draft `count` independent paths, shape (count, length)."""
+    def sample(self, count: int, length: int, rng: Seed) -> IntArray:
+        """Draft `count` independent paths, shape (count, length).
+
+        Raises
+        ------
+        ProblemError
+            If the numbers are not integers >= 1, or their tree is too large (`Shape.paths`), or `rng` is neither a
+            generator nor a seed, or a draft law is none.
+        """
+        shape, rng = Shape.paths(count, length), as_generator(rng)
+        count, length = shape.branching[0], shape.depth
         paths = np.empty((count, length), dtype=np.int64)
         for k in range(count):
             for i in range(length):
-                paths[k, i] = draw(np.asarray(self.draft(tuple(paths[k, :i].tolist()))), rng)
+                prefix = tuple(paths[k, :i].tolist())
+                paths[k, i] = draw(as_law(f"draft{prefix}", self.draft(prefix)), rng)
         return paths

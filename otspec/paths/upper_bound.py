@@ -11,7 +11,7 @@ from scipy.sparse import csr_array, vstack
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray, IntArray, as_count, as_law
 from otspec.paths.enumeration import prefixes
-from otspec.paths.tree import Model, Prefix
+from otspec.paths.tree import Model, Prefix, check_model
 from otspec.tolerances import TOL
 
 MAX_PREFIXES = 2_000
@@ -35,6 +35,7 @@ def bound(model: Model, count: int, length: int) -> float:
     ProblemError
         If there are more than `MAX_PREFIXES` prefixes of at most L tokens.
     """
+    check_model(model)
     count, length = as_count("count", count), as_count("length", length)
     vocab = np.size(model.target(()))
     size = sum(vocab**i for i in range(length + 1))

@@ -5,6 +5,7 @@ from otspec.plans.match import Match
 from otspec.plans.pick import Pick, PickRule, PickTable, canonical_decomposition
 from otspec.plans.protocol import Plan
 from otspec.plans.sequential import BiasedPlan, FixedTests, Sequential, SequentialRule
+from otspec.plans.storage import load
 
 __all__ = [
     "BiasedPlan",
@@ -18,4 +19,5 @@ __all__ = [
     "Sequential",
     "SequentialRule",
     "canonical_decomposition",
+    "load",
 ]

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from otspec.laws import FloatArray, IntArray, as_tuple, sum_by
+from otspec.laws import ArrayLike, FloatArray, IntArray, as_tuple, sum_by
 from otspec.plans.figures import Figures, residual_law
 from otspec.problem import Problem
 from otspec.schemes import DraftSets
@@ -79,7 +79,7 @@ class Coupling(Figures):
     @cached_property
     def accepted(self) -> FloatArray:
         """The values on the cells of `sets`, where a draft is put out [thomas2025global, eq. (2)]."""
-        if self.columns is self.sets.cells:
+        if np.array_equal(self.columns, self.sets.cells):
             return self.values
         entries = np.repeat(np.arange(len(self.sets)), np.diff(self.indptr)) * self.problem.vocab + self.columns
         cells = self.sets.owner * self.problem.vocab + self.sets.cells
@@ -88,7 +88,7 @@ class Coupling(Figures):
         accepted[known] = self.values[np.searchsorted(entries, cells[known])]
         return accepted
 
-    def conditional(self, drafts: IntArray) -> FloatArray:
+    def conditional(self, drafts: ArrayLike) -> FloatArray:
         """Exact law of the output given the drafts: shape (n,) to (V,).
 
         Raises

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import cached_property
+from os import PathLike
 
 import numpy as np
 
-from otspec.laws import FloatArray, IntArray, Seed, as_generator, draw
+from otspec.laws import ArrayLike, FloatArray, Seed, as_generator, draw
+from otspec.plans.storage import save
 from otspec.problem import Problem
 
 
@@ -30,7 +32,7 @@ class Figures(ABC):
         """P(the drafts are accepted), in [0, 1]."""
 
     @abstractmethod
-    def conditional(self, drafts: IntArray) -> FloatArray:
+    def conditional(self, drafts: ArrayLike) -> FloatArray:
         """Exact law of the output given the drafts: shape (n,) to (V,)."""
 
     @abstractmethod
@@ -52,9 +54,21 @@ class Figures(ABC):
         """The largest deviation that the rule's construction allows, 0 for a lossless rule."""
         return 0.0
 
-    def sample(self, drafts: IntArray, rng: Seed) -> int:
+    def sample(self, drafts: ArrayLike, rng: Seed) -> int:
         """Draw the output given the drafts."""
         return int(draw(self.conditional(drafts), as_generator(rng, 1)))
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the plan to a file for `otspec.plans.load`: arrays and JSON, no code.
+
+        Raises
+        ------
+        ProblemError
+            If the plan consists of something of a class of somebody else's.
+        DataError
+            If the file cannot be written.
+        """
+        save(self, path)
 
 
 def residual_law(p: FloatArray, served: FloatArray) -> FloatArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from otspec.laws import FloatArray, IntArray, Seed, as_generator, as_tuple, draw
+from otspec.laws import ArrayLike, FloatArray, Seed, as_generator, as_tuple, draw
 from otspec.plans.figures import Figures
 from otspec.problem import Problem
 
@@ -28,7 +28,7 @@ class Match(Figures):
         """P(the output is one of the drafts): nothing else counts as accepted here."""
         return self.acceptance
 
-    def conditional(self, drafts: IntArray) -> FloatArray:
+    def conditional(self, drafts: ArrayLike) -> FloatArray:
         """Exact law of the output given the drafts, shape (n,) to (V,): p.
 
         Raises
@@ -39,7 +39,7 @@ class Match(Figures):
         as_tuple(drafts, self.problem.n, self.problem.vocab)
         return self.problem.p.copy()
 
-    def sample(self, drafts: IntArray, rng: Seed) -> int:
+    def sample(self, drafts: ArrayLike, rng: Seed) -> int:
         """Draw the output from p.
 
         Raises

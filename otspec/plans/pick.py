@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from otspec.errors import ProblemError
-from otspec.laws import FloatArray, IntArray, Seed, as_generator, as_tuple, draw, draw_from_cumulative
+from otspec.laws import ArrayLike, FloatArray, IntArray, Seed, as_generator, as_tuple, draw, draw_from_cumulative
 from otspec.plans.coupling import Coupling
 from otspec.plans.figures import Figures, residual_law
 from otspec.problem import Problem
@@ -82,7 +82,7 @@ class Pick(Figures):
         """
         return float(np.minimum(self.problem.p, self.proposal).sum())
 
-    def conditional(self, drafts: IntArray) -> FloatArray:
+    def conditional(self, drafts: ArrayLike) -> FloatArray:
         """Exact law of the output given the drafts: shape (n,) to (V,).
 
         Raises
@@ -96,7 +96,7 @@ class Pick(Figures):
         np.add.at(law, drafts, accepted)
         return law
 
-    def sample(self, drafts: IntArray, rng: Seed) -> int:
+    def sample(self, drafts: ArrayLike, rng: Seed) -> int:
         """Draw the output given the drafts: pick one, accept it or draw from the residual law.
 
         Raises

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import Protocol
 
-from otspec.laws import FloatArray, IntArray, Seed
+from otspec.laws import ArrayLike, FloatArray, Seed
 from otspec.problem import Problem
 
 
@@ -38,11 +39,14 @@ class Plan(Protocol):
     def max_deviation(self) -> float:
         """The largest deviation that the rule's construction allows, 0 for a lossless rule."""
 
-    def conditional(self, drafts: IntArray) -> FloatArray:
+    def conditional(self, drafts: ArrayLike) -> FloatArray:
         """Exact law of the output given the drafts: shape (n,) to (V,)."""
 
-    def sample(self, drafts: IntArray, rng: Seed) -> int:
+    def sample(self, drafts: ArrayLike, rng: Seed) -> int:
         """Draw the output given the drafts."""
 
     def output_law(self) -> FloatArray:
         """Exact law of the output over drafts and the rule's own randomness, shape (V,)."""
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the plan to a file for `otspec.plans.load`."""

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from otspec.laws import FloatArray, IntArray, Seed, as_generator, draw
+from otspec.laws import ArrayLike, FloatArray, IntArray, Seed, as_generator, draw
 from otspec.plans.figures import Figures
 from otspec.problem import Problem
 
@@ -71,7 +71,7 @@ class Sequential(Figures):
         """The largest deviation that the rule's construction allows, 0 for a lossless rule."""
         return self.promised
 
-    def conditional(self, drafts: IntArray) -> FloatArray:
+    def conditional(self, drafts: ArrayLike) -> FloatArray:
         """Exact law of the output given the drafts: shape (n,) to (V,).
 
         Raises
@@ -81,7 +81,7 @@ class Sequential(Figures):
         """
         return self._law_and_rejection(self.problem.check_drafts(drafts))[0]
 
-    def sample(self, drafts: IntArray, rng: Seed) -> int:
+    def sample(self, drafts: ArrayLike, rng: Seed) -> int:
         """Draw the output given the drafts: one coin per test, and the residual law only if all fail.
 
         Raises

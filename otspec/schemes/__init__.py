@@ -1,5 +1,6 @@
 """Draft schemes: the law of the n drafted tokens, and what a problem needs to know of it."""
 
+from otspec.schemes.checking import SchemeCheck, check_scheme
 from otspec.schemes.draft_sets import DraftSets
 from otspec.schemes.fixed_plus_one import FixedPlusOne
 from otspec.schemes.greedy import Greedy
@@ -21,9 +22,11 @@ __all__ = [
     "Greedy",
     "HubPairs",
     "Independent",
+    "SchemeCheck",
     "Support",
     "Systematic",
     "Table",
     "TopK",
     "WithoutReplacement",
+    "check_scheme",
 ]

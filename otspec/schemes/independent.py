@@ -20,7 +20,7 @@ from otspec.laws import (
     as_law,
     draw_from_cumulative,
 )
-from otspec.schemes.draft_sets import check_listable
+from otspec.schemes.draft_sets import PAD, DraftSets, check_listable
 from otspec.schemes.protocol import DraftScheme, Support
 
 
@@ -100,6 +100,32 @@ class Independent(DraftScheme):
         probabilities = self.prob(drafts)
         occurs = probabilities > 0  # products of tiny probabilities underflow
         return Support(drafts[occurs], probabilities[occurs])
+
+    def set_count(self) -> int:
+        if self.n != 2:
+            return self.support_size()
+        tokens = self.reachable().size
+        return min(self.support_size(), tokens * (tokens + 1) // 2)
+
+    def draft_sets(self) -> DraftSets:
+        if self.n != 2:
+            return DraftSets.of_support(*self.support())
+        check_listable(self.set_count(), self.n, "sets")
+        tokens = self.reachable()
+        masses = self.pair_masses()
+        low, high = np.triu_indices(tokens.size)
+        mass = masses[low, high]
+        sets = np.column_stack((tokens[low], np.where(low == high, PAD, tokens[high])))
+        occurs = mass > 0
+        return DraftSets(sets[occurs], mass[occurs])
+
+    def pair_masses(self) -> FloatArray:
+        """P(the two drafts form {i, j}), shape (k, k) over the k tokens that can be drafted, where n is 2."""
+        first, second = self.qs[:, self.reachable()]
+        ordered = np.outer(first, second)
+        masses = ordered + ordered.T
+        np.fill_diagonal(masses, ordered.diagonal())
+        return masses
 
     def first_draft(self) -> FloatArray:
         return self.qs[0]

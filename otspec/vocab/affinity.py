@@ -6,14 +6,13 @@ matrix, or pass a factor of the covariance.  `Affinity.nearest` makes any of the
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from otspec.errors import ProblemError
-from otspec.laws import FloatArray, IntArray, as_float64, sum_by
+from otspec.laws import FloatArray, IntArray, as_float, as_float64, sum_by
 from otspec.tolerances import MASS_TOL
 from otspec.vocab.intersection import as_ids
 from otspec.vocab.matrices import Affinity, Factored, Raised, Stored, is_sparse, softmax_rows, sparse_rows
@@ -157,10 +156,7 @@ def as_temperature(tau: float) -> float:
     ProblemError
         If it is not a positive number.
     """
-    try:
-        value = float(tau) if isinstance(tau, Real) and not isinstance(tau, bool) else np.nan
-    except OverflowError:
-        value = np.inf
+    value = as_float(tau)
     if not 0 < value < np.inf:
         raise ProblemError(f"tau is {tau!r}; a temperature is finite and > 0")
     return value

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from otspec.errors import ProblemError
-from otspec.laws import FloatArray, IntArray
+from otspec.laws import ArrayLike, FloatArray, IntArray
 from otspec.plans.figures import Figures
 from otspec.problem import Problem
 from otspec.solvers.global_resolution.softmax import value_and_rows
@@ -82,7 +82,7 @@ class Resolution(Figures):
         inside = (self.inner.system.q.sum() + self.inner.system.rest) ** self.problem.n
         return float(1.0 - inside + self.inner.rows(size).sum())
 
-    def conditional(self, drafts: IntArray) -> FloatArray:
+    def conditional(self, drafts: ArrayLike) -> FloatArray:
         """Law of the output given the drafts: shape (n,) to (V,).
 
         Raises

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from otspec.laws import FloatArray, IntArray
+from otspec.laws import ArrayLike, FloatArray
 from otspec.problem import Problem
 from otspec.results import Status
 from otspec.schemes import IID, DraftScheme
@@ -89,13 +89,13 @@ class GlobalResolution(SolverBase):
         }
         return Solution(plan, sizes)
 
-    def conditional(self, problem: Problem, drafts: IntArray) -> FloatArray:
+    def conditional(self, problem: Problem, drafts: ArrayLike) -> FloatArray:
         """Law of the output given one tuple of drafts, by the one system that it needs.
 
         Parameters
         ----------
         problem : Problem
-        drafts : ndarray of int, shape (n,)
+        drafts : array_like of int, shape (n,)
 
         Returns
         -------

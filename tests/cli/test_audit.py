@@ -61,6 +61,7 @@ VERDICTS = [
     (("somebodys_rules:naive", "--shown", "somebodys_rules:flat"), 0, "LOSSLESS"),
     (("somebodys_rules:drawn", "--resolution", "0.2"), 0, "no evidence of bias"),
     (("somebodys_rules:drawn", "--budget", "3000"), 3, "INCONCLUSIVE: after 2"),
+    (("somebodys_rules:drawn", "--max-seconds", "1e-9"), 3, "INCONCLUSIVE: the 1e-09 s were up before the first look"),
     (("kseq", "--n", "2"), 0, "kseq, as plan"),
     (("kseq:gamma=2", "--n", "2"), 0, "kseq:gamma=2, as plan"),
     (("rsd",), 3, "INCONCLUSIVE: the solver refuses every instance"),
@@ -88,6 +89,7 @@ WRONG = [
     (("somebodys_rules:np",), "pass a callable, or the name of a solver"),
     (("somebodys_rules:naive", "--scheme", "topk"), "no draft law 'topk'; known: iid"),
     (("somebodys_rules:naive", "--form", "numpy"), "form is 'numpy'; known: rng"),
+    (("somebodys_rules:naive", "--max-seconds", "0"), "max_seconds is 0.0; it is above 0 and below"),
     (("somebodys_rules:naive", "--n", "0"), "Invalid value for '--n':"),
 ]
 

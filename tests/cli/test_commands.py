@@ -60,6 +60,42 @@ def test_solve_says_why_not_and_exits_with_1(
     assert "exceed max_cells = 10" in shown
 
 
+def test_solve_and_bench_read_arrays_by_the_names_that_they_are_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], positions: Path, tmp_path: Path
+) -> None:
+    with np.load(positions) as arrays:
+        target, draft = arrays["target_logits"], arrays["draft_logits"]
+    p, q = (np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True) for logits in (target, draft))
+    path = tmp_path / "named.npz"
+    np.savez(path, big=target, small=draft, p=p, q=q)
+
+    def acceptances(*arguments: str) -> list[float]:
+        out = tmp_path / "out.jsonl"
+        assert otspec_command(monkeypatch, "solve", *arguments, "--n", "2", "--out", str(out)) == 0
+        return [json.loads(line)["acceptance"] for line in out.read_text().splitlines()]
+
+    wanted = acceptances(str(positions))
+    assert acceptances(str(path), "--target-key", "big", "--draft-key", "small") == wanted
+    laws = ("--target-key", "p", "--draft-key", "q")
+    np.testing.assert_allclose(acceptances(str(path), *laws), wanted, rtol=1e-12)
+    taken_for_logits = acceptances(str(path), *laws, "--kind", "logits")
+    source = open_source(path, target_key="p", draft_key="q", kind="logits")
+    best = [otspec.optimum(source.position(index).problem(2)).acceptance for index in range(4)]
+    np.testing.assert_allclose(taken_for_logits, best, atol=1e-9)
+    assert abs(taken_for_logits[0] - wanted[0]) > 0.01
+
+    pytest.importorskip("pyarrow")
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "report"
+    cells = ("--k", "V", "--n", "2", "--solver", "interval", "--positions", "4", "--out", str(out))
+    assert otspec_command(monkeypatch, "bench", "--data", str(path), *laws, *cells) == 0
+    measured = [json.loads(line)["acceptance"] for line in (out / "results.jsonl").read_text().splitlines()]
+    np.testing.assert_allclose(measured, wanted, rtol=1e-12)
+    capsys.readouterr()
+    assert otspec_command(monkeypatch, "bench", "--data", str(path), *laws, "--kind", "logits", *cells) == 2
+    assert "holds another run: its data is" in " ".join(capsys.readouterr().err.split())
+
+
 def test_solve_tries_a_list_of_solvers_in_turn(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], positions: Path
 ) -> None:
@@ -203,6 +239,12 @@ BAD = [
     (("solve", "FILE", "--top-k", "5", "--solver", "lp:tol=-1"), "lp:tol=-1: tol = -1.0 is not a limit"),
     (("claims", "--replay", "FILE"), "cannot be read as JSON"),
     (("solve", "FILE", "--positions", "9"), "positions is 9"),
+    (("solve", "FILE", "--target-key", "p"), "target_key is 'p' and draft_key is None; pass both names"),
+    (("solve", "FILE", "--target-key", "p", "--draft-key", "q"), "holds target_logits, draft_logits; positions need p"),
+    (("solve", "FILE", "--kind", "laws"), "kind is 'laws'; known: logits, probs"),
+    (("solve", "FILE", "--kind", "probs"), "probabilities are >= 0"),
+    (("solve", "shipped", "--kind", "logits"), "shipped is a profile, which has no target_key, draft_key or kind"),
+    (("bench", "--data", "FILE", "--draft-key", "q"), "target_key is None and draft_key is 'q'; pass both names"),
     (("bench", "--k", "ten"), "'ten' is not a positive number or V"),
     (("bench", "--n", "0"), "'0' is not a positive number"),
     (("bench", "--n", "9999999999999"), "9999999999999 is more than 1,000,000, the most there can be"),

@@ -31,6 +31,7 @@ FILES = (
 )
 OUTS = ("nowhere/x", ".", "/dev/null/x", "other.txt/x")
 JSONS = ("nowhere.json", "binary.npz", "list.json", "deep.json", "number.json", "half.json", ".", "strange.json")
+KINDS = ("", "laws", "LOGITS", "probs,logits")
 NAMES = ("", "nope", "iid2", "IID", "-")
 
 GOOD: Mapping[str, Sequence[str]] = {
@@ -61,6 +62,9 @@ WRONG: Mapping[str, Mapping[str, Sequence[str]]] = {
         "--solver": SOLVERS,
         "--positions": ("0", "-3", "9", "all", HUGE),
         "--seed": SEEDS,
+        "--target-key": NAMES,
+        "--draft-key": NAMES,
+        "--kind": KINDS,
         "--out": OUTS,
         "--nope": ("1",),
     },
@@ -70,6 +74,9 @@ WRONG: Mapping[str, Mapping[str, Sequence[str]]] = {
         "--solver": SOLVERS,
         "--positions": ("0", "-3", "9", "all", HUGE),
         "--data": (*FILES, "good.npz,nowhere.npz"),
+        "--target-key": NAMES,
+        "--draft-key": NAMES,
+        "--kind": KINDS,
         "--scheme": (*NAMES, "independent"),
         "--top-p": MASSES,
         "--temperature": TEMPERATURES,
@@ -105,6 +112,7 @@ WRONG: Mapping[str, Mapping[str, Sequence[str]]] = {
         "--drafter": NAMES,
         "--shown": ("nope", "nope:x"),
         "--form": NAMES,
+        "--max-seconds": ("0", "-1", "nan", "inf", "long", "", HUGE),
         "--seed": SEEDS,
         "--json": OUTS,
         "--method": NAMES,

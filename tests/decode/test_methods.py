@@ -96,6 +96,7 @@ def test_typical_acceptance_takes_the_longest_likely_path() -> None:
     tree = Tree.of([[1, 0], [0, 2], [0, 0]], lambda prefix: likely, lambda prefix: np.full(3, 1 / 3))
     law = Typical().stop_law(tree)
     verdict = Typical().verify(tree, np.random.default_rng(0))
+    assert Typical().verify(tree, 3) == Typical().verify(tree, np.random.default_rng((3, 1)))
     assert (tree.prefix(verdict.node), verdict.accepted) == ((0, 0), 2)
     np.testing.assert_allclose(law[verdict.node], likely)
     assert law.sum() == pytest.approx(1.0)

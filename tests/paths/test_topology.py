@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from otspec import ProblemError
-from otspec.paths.shape import Shape
+from otspec.paths.shape import MOST_BYTES, MOST_SLOTS, Shape
 from otspec.paths.topology import NONE, Topology
 
 SHAPES = [(1,), (3,), (3, 1, 1), (2, 2, 2), (1, 3, 2), (2, 1, 3)]
@@ -79,3 +81,34 @@ def test_numbers_of_children() -> None:
             Shape.of(branching)  # type: ignore[arg-type]
     with pytest.raises(ProblemError, match="paths is 0"):
         Shape.paths(0, 2)
+
+
+HUGE: list[tuple[Callable[[], object], str]] = [
+    (lambda: Shape.paths(1_000_000, 8), "1,000,000 paths of 8 tokens have 8,000,001 slots, and a tree at most 1,048,"),
+    (lambda: Shape.paths(1, 2**31 - 1), "1 paths of 2,147,483,647 tokens have 2,147,483,648 slots"),
+    (lambda: Shape.of([1000, 1000, 1000]), "branching has 1,001,001,001 slots down to level 3, and a tree at most"),
+    (lambda: Shape.of([2] * 10**5), "branching has 2,097,151 slots down to level 20"),
+    (lambda: Shape.paths(2000, 500).check_room(2048), "a tree of 1,000,001 slots takes some 30,548,889 MiB: laws over"),
+    (lambda: Shape.paths(512, 8).check_room(10**6), "draft fewer paths, or less deep"),
+]
+
+
+def test_a_tree_without_room_is_refused_before_memory_is_spent() -> None:
+    for make, message in HUGE:
+        tracemalloc.start()
+        with pytest.raises(ProblemError, match=message):
+            make()
+        assert tracemalloc.get_traced_memory()[1] < 1 << 25, message
+        tracemalloc.stop()
+
+
+def test_the_largest_tree_and_the_next() -> None:
+    assert Shape.paths(1, MOST_SLOTS - 1).slots == Shape.of([MOST_SLOTS - 1]).slots == MOST_SLOTS
+    with pytest.raises(ProblemError, match="and a tree at most"):
+        Shape.paths(1, MOST_SLOTS)
+    with pytest.raises(ProblemError, match="and a tree at most"):
+        Shape.of([MOST_SLOTS])
+    vocab = (MOST_BYTES // 16 - 32 * 16) // 16  # 16 slots take 16 (16 V + 32 * 16) bytes
+    Shape.of([15]).check_room(vocab)
+    with pytest.raises(ProblemError, match="a tree of 16 slots takes some 4,096 MiB"):
+        Shape.of([15]).check_room(vocab + 1)

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from otspec import IID, Problem, Status, solve
+from otspec import IID, Problem, Status, Table, optimum, solve
 from otspec.plans import Coupling
 from otspec.solvers import LP
 from otspec.tolerances import TOL
 from tests.each import each
 from tests.instances import P4, Q4, Instance, sample_of_each
+from tests.oracles import Floats
 from tests.spellings import installed
 
 needs_highspy = pytest.mark.skipif(not installed("lp"), reason="not installed: highspy")
@@ -53,6 +56,47 @@ def test_relaxed_program_serves_drafts_only(instance: Instance) -> None:
     assert relaxed.columns is relaxed.sets.cells
     # Both programs have the same value, read off the cells of the sets.
     assert relaxed.accepted.sum() == pytest.approx(full.accepted.sum(), abs=TOL)
+
+
+PAIRS = np.stack(np.divmod(np.arange(2000), 50), axis=1)
+DROPPED = {
+    "two-sets-of-the-tolerance": ([0, 1], [[0], [1], [2]], [5e-14, 1, 5e-14]),
+    "a-target-of-tails": ([5e-14, 0.499997497, 0.499997497, 5e-13, 5e-10, 5e-14, 5e-6, 5e-9], [[0]], [1.0]),
+    "two-thousand-sets-of-the-tolerance": (np.eye(50)[3], PAIRS, np.append(1.0, np.full(1999, 5e-14))),
+}
+"""Target, tuples and their law, where HiGHS's presolve drops what lies within its tolerance and finds a total off."""
+
+
+@needs_highspy
+@each(case=DROPPED)
+def test_full_program_survives_what_presolve_drops(case: tuple[Any, Any, Any]) -> None:
+    p, drafts, law = case
+    vocab = max(len(p), int(np.max(drafts)) + 1)
+    problem = Problem(np.pad(np.asarray(p, dtype=np.float64), (0, vocab - len(p))), Table(drafts, law, vocab))
+    plan = plan_of(problem, LP(form="full"))
+    assert plan.acceptance == pytest.approx(optimum(problem).acceptance, abs=TOL)
+    assert plan.deviation <= TOL
+
+
+@needs_highspy
+@each(seed=range(60))
+def test_full_program_solves_tables_of_tiny_probabilities(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    vocab, n = int(rng.integers(2, 8)), int(rng.integers(1, 3))
+    rows = rng.choice(vocab**n, int(rng.integers(2, vocab**n + 1)), replace=False)
+    p, law = (_tiny(rng, size) for size in (vocab, rows.size))
+    problem = Problem(p, Table(np.stack(np.unravel_index(rows, (vocab,) * n), axis=1), law, vocab))
+    plan = plan_of(problem, LP(form="full"))
+    assert plan.acceptance == pytest.approx(optimum(problem).acceptance, abs=TOL)
+    assert plan.deviation <= TOL
+
+
+def _tiny(rng: np.random.Generator, size: int) -> Floats:
+    """A point with specks of HiGHS's tolerance, or tails, in float32 every other time."""
+    specks = rng.permutation(np.append(1.0, 5e-14 * rng.random(size - 1)))
+    law = specks if rng.random() < 0.5 else 10.0 ** -rng.integers(0, 15, size)
+    law = law / law.sum()
+    return law.astype(np.float32).astype(np.float64) if rng.random() < 0.5 else law
 
 
 @needs_highspy

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from otspec import IID, Problem, ProblemError, Table, optimum, solve
+from otspec import IID, Independent, Problem, ProblemError, Table, optimum, solve
 from otspec.kernels.max_flow import Network
 from otspec.solver import Stopped
 from otspec.solvers import Slackness
@@ -56,20 +56,34 @@ def test_one_tuple_has_the_law_of_the_full_plan_with_any_engine(instance: Instan
 
 
 def test_one_tuple_costs_one_system(solved: list[Network]) -> None:
-    # Sets with 0 or 1 in them make the outer system, {2}, {3} and {2, 3} the inner one.
+    # Sets with 0 or 1 in them make the outer system, {2}, {3} and {2, 3} the inner one.  A flow is needed for {0, 1}
+    # and for {2, 3} alone: any other set has one cell in its system.
     assert optimum(SPLIT).minimiser.tolist() == [2, 3]
-    for drafts, cells, tokens in (([0, 3], 8, [0, 1]), ([1, 1], 8, [0, 1]), ([3, 2], 4, [2, 3]), ([2, 2], 4, [2, 3])):
+    outer, inner = [0.5 - 0.01 - 2 * 0.1 * 0.7, 0.4 - 0.04 - 2 * 0.2 * 0.7], [0.0, 0.0]
+    for drafts, supply in (([0, 3], outer), ([1, 1], outer), ([3, 2], inner), ([2, 2], inner)):
         solved.clear()
         Slackness().conditional(SPLIT, np.array(drafts))
         (network,) = solved
-        assert network.left.size == cells
-        assert network.supply.size == len(tokens)
+        assert network.left.tolist() == [0, 1]
+        assert network.demand == pytest.approx([0.04 if supply is outer else 0.24])
+        assert (network.supply <= np.array(supply) + 1e-15).all()
 
 
 def test_full_plan_solves_both_systems(solved: list[Network]) -> None:
     result = solve(SPLIT, Slackness())
-    assert [network.left.size for network in solved] == [8, 4]
+    assert [network.left.size for network in solved] == [2, 2]
     assert result.stats.sizes == {"sets": 10, "outer_cells": 8, "inner_cells": 4}
+
+
+def test_two_drafters_are_cut_along_tokens(solved: list[Network], monkeypatch: pytest.MonkeyPatch) -> None:
+    # The bipartite flow is what the two systems replace: with two drafts H* must not come from it.
+    problem = Problem(SPLIT.p, Independent([Q4, Q4[[1, 0, 2, 3]]]))
+    reference = optimum(Problem(problem.p, Table(*problem.scheme.support(), problem.vocab)))
+    monkeypatch.setattr("otspec.certificate.min_cut", None)
+    result = solve(problem, Slackness())
+    assert result.plan.acceptance == pytest.approx(reference.acceptance, abs=1e-14)
+    assert abs(result.plan.gap) <= 1e-14
+    assert sum(network.left.size for network in solved) < problem.scheme.draft_sets().cells.size / 2
 
 
 def test_cells_between_the_systems_are_dropped() -> None:

@@ -52,8 +52,19 @@ def inverse_arrivals(laws: torch.Tensor, generator: torch.Generator) -> torch.Te
     return laws / unit
 
 
+def draw(laws: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """One draw from each law, shape (..., V), without a look from the host; shape (...)."""
+    return _iid(laws, 1, generator).squeeze(-1)
+
+
 def _iid(laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor:
-    return inverse_arrivals(laws.unsqueeze(-2).expand(*laws.shape[:-1], n, -1), generator).argmax(dim=-1)
+    """By the inverse of the distribution function: one uniform number a draft, where clocks take one a token."""
+    reached = laws.cumsum(dim=-1)
+    total = reached[..., -1:]
+    unit = torch.rand(*laws.shape[:-1], n, dtype=torch.float64, device=laws.device, generator=generator)
+    # Below the total even where the product rounds up to it: the last token reached has a probability.
+    point = torch.minimum(unit * total, total.nextafter(torch.zeros_like(total)))
+    return torch.searchsorted(reached, point, right=True)
 
 
 def _without_replacement(laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor:

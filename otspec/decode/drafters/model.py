@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 
 from otspec.decode.drafters.draft_laws import DraftLaw
 from otspec.decode.drafters.protocol import Drafts
-from otspec.decode.models.context import Context, positions, vocabulary
+from otspec.decode.models.context import Context, Pass, positions, vocabulary
 from otspec.decode.sampling import Sampling
 from otspec.laws import IntArray
 from otspec.paths.shape import Shape
@@ -57,6 +57,11 @@ class ModelDrafter:
         self._before_slots = 0
         self._read_slots = 1
 
+    @property
+    def passes(self) -> Sequence[Pass]:
+        """Of the draft model."""
+        return self.context.passes
+
     def start(self, texts: Sequence[Sequence[int]]) -> None:
         """Read the prompts but for their last tokens."""
         self.context = Context(self.model, [self._readable(text[:-1]) for text in texts])
@@ -79,13 +84,13 @@ class ModelDrafter:
             laws.append(law if first.shape[1] == 1 else law.take_along_dim(first.unsqueeze(-1), dim=1))
             drawn.append(self.law.draw(laws[-1], children, self.generator).flatten(1))
             if level < depth:
-                batch, width = drawn[-1].shape
-                first = _first_of_prefix(drawn[-1], first.repeat_interleave(children, dim=1))
-                sees_slots = _sees(shape, level, self.context.device).expand(batch, -1, -1)
+                width = drawn[-1].shape[1]
+                if width > 1:
+                    first = _first_of_prefix(drawn[-1], first.repeat_interleave(children, dim=1))
                 logits = self.context.read(
                     drawn[-1].clamp(min=0),
                     (root + level).expand(-1, width),
-                    torch.cat((sees_text.expand(-1, width, -1), sees_slots), dim=2),
+                    self._sees(shape, level, sees_text),
                     keep=width,
                 )
         trees = [Topology.merge(shape, row) for row in torch.cat(drawn, dim=1).cpu().numpy()]
@@ -93,11 +98,22 @@ class ModelDrafter:
         inner = torch.cat(laws, dim=1).flatten(0, 1)[torch.from_numpy(slots).to(self.context.device)]
         return Drafts(trees, inner, self.sampling.support)
 
-    def _read_text(self, texts: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def _sees(self, shape: Shape, level: int, sees_text: torch.Tensor | None) -> torch.Tensor | None:
+        """Which columns on trial the slots of a level attend to: those of their text and of their ancestors."""
+        if sees_text is None and shape.slots == shape.depth + 1:
+            return None  # a single path, which sees all
+        slots = _lineage(shape, level, self.context.device)
+        if sees_text is None:
+            text = slots.new_ones(1, slots.shape[1], self._before_slots)
+        else:
+            text = sees_text.expand(-1, slots.shape[1], -1)
+        return torch.cat((text, slots.expand(len(text), -1, -1)), dim=2)
+
+    def _read_text(self, texts: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor]:
         """Read what is new in each text, padded on the left.
 
-        Returns the logits after the texts, shape (B, 1, V), which of the columns read hold text, (B, 1, columns), and
-        the positions of the last tokens, (B, 1).
+        Returns the logits after the texts, shape (B, 1, V), which of the columns read hold text, (B, 1, columns), None
+        where all do, and the positions of the last tokens, (B, 1).
         """
         device = self.context.device
         unread = [self._readable(text[length:]) for text, length in zip(texts, self.context.length, strict=True)]
@@ -111,10 +127,13 @@ class ModelDrafter:
         self._on_trial = [np.flatnonzero(row).tolist() for row in own]
         self._before_slots = columns.size
 
-        sees_text = torch.from_numpy(own).to(device)[:, None]
-        causal = torch.ones(columns.size, columns.size, dtype=torch.bool, device=device).tril()
+        sees_text = None if own.all() else torch.from_numpy(own).to(device)[:, None]
+        sees = None
+        if columns.size > 1:
+            sees = torch.ones(1, columns.size, columns.size, dtype=torch.bool, device=device).tril()
+            sees = sees if sees_text is None else sees & sees_text
         logits = self.context.read(
-            torch.from_numpy(tokens).to(device), torch.from_numpy(position).to(device), sees_text & causal, keep=1
+            torch.from_numpy(tokens).to(device), torch.from_numpy(position).to(device), sees, keep=1
         )
         return logits, sees_text, torch.from_numpy(last[:, None]).to(device)
 
@@ -152,7 +171,7 @@ def _first_of_prefix(tokens: torch.Tensor, above: torch.Tensor) -> torch.Tensor:
 
 
 @lru_cache(maxsize=64)
-def _sees(shape: Shape, level: int, device: torch.device) -> torch.Tensor:
+def _lineage(shape: Shape, level: int, device: torch.device) -> torch.Tensor:
     """Which slots each slot of a level attends to, itself and its ancestors, shape (1, width, slots so far - 1)."""
     start, stop = shape.offsets[level : level + 2]
     return torch.from_numpy(shape.lineage[start:stop, 1:stop]).to(device).unsqueeze(0)

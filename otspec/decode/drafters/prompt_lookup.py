@@ -9,6 +9,7 @@ import torch
 from torch.nn.functional import one_hot
 
 from otspec.decode.drafters.protocol import Drafts
+from otspec.decode.models.context import Pass
 from otspec.laws import IntArray
 from otspec.paths.shape import Shape
 from otspec.paths.topology import Topology
@@ -34,6 +35,11 @@ class LookupDrafter:
         self.ngram = ngram
         self.vocab = vocab
         self.device = device
+
+    @property
+    def passes(self) -> Sequence[Pass]:
+        """None."""
+        return ()
 
     def start(self, texts: Sequence[Sequence[int]]) -> None:
         """Nothing to read."""

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 import torch
 
+from otspec.decode.models.context import Pass
 from otspec.laws import IntArray
 from otspec.paths.topology import Topology
 
@@ -40,6 +41,10 @@ class Drafts:
 
 class Drafter(Protocol):
     """Something that proposes how texts go on."""
+
+    @property
+    def passes(self) -> Sequence[Pass]:
+        """The passes of its model so far, prompts apart; none without a model."""
 
     def start(self, texts: Sequence[Sequence[int]]) -> None:
         """Read the prompts."""

@@ -70,6 +70,7 @@ class MultiDraft:
     def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
         """Make drafter and verifier for a run."""
         shape = Shape.paths(self.paths, self.depth) if self.branching is None else Shape.of(self.branching)
+        shape.check_room(vocab)
         law = draft_law(self.law)
         if law.most is not None and max(shape.branching, default=0) > law.most:
             raise ProblemError(

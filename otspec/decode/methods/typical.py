@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import entr
 
 from otspec.errors import ProblemError
-from otspec.laws import FloatArray, draw
+from otspec.laws import FloatArray, Seed, as_generator, draw
 from otspec.paths import PathVerification, Tree
 
 
@@ -42,10 +42,10 @@ class Typical:
         """Of prefixes of one length the first drafted is taken."""
         return False
 
-    def verify(self, tree: Tree, rng: np.random.Generator) -> PathVerification:
+    def verify(self, tree: Tree, rng: Seed) -> PathVerification:
         """Accept, and draw the next token from the target."""
         node, accepted = self._longest(tree)
-        return PathVerification(node, accepted, int(draw(tree.target[node], rng)))
+        return PathVerification(node, accepted, int(draw(tree.target[node], as_generator(rng, 1))))
 
     def stop_law(self, tree: Tree) -> FloatArray:
         """Exact law of the verdict given the tree, shape (N, V)."""

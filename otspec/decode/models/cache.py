@@ -1,38 +1,80 @@
-"""Keys and values of a transformers cache: which of them to keep."""
+"""Keys and values of what a model has read: tensors allocated ahead of need, written and settled in place."""
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
+
 import torch
-from transformers import DynamicCache
+from transformers.cache_utils import DynamicLayer
 
-from otspec.laws import IntArray
+SPARE = 64
+"""Columns that a cache is first allocated for beyond those it is asked for."""
 
 
-def retain(cache: DynamicCache, rows: IntArray, columns: IntArray) -> None:
-    """Keep these entries of a cache, in this order.
+class Block:
+    """Keys or values of layers of one shape, (layers, B, heads, capacity, size).
+
+    Columns that nothing was written to are finite: what a mask hides of them is multiplied by zero.
 
     Parameters
     ----------
-    cache : DynamicCache
-        Of tensors (batch, heads, columns, size).
-    rows : ndarray of int, shape (B,)
-        Which sequences of the batch to keep, ascending.
-    columns : ndarray of int, shape (B, S)
-        Which of its columns each of them keeps.  What comes first and stays where it is is not moved.
+    layers : int
+    like : Tensor, shape (B, heads, columns, size)
+        What one of the layers is about to write first.
     """
-    width = columns.shape[1]
-    changed = np.flatnonzero((columns != np.arange(width)).any(axis=0))
-    start = int(changed[0]) if changed.size else width
-    device = cache.layers[0].keys.device
-    kept, index = torch.as_tensor(rows, device=device), torch.as_tensor(columns[:, None, start:, None], device=device)
 
-    def change(entries: torch.Tensor) -> torch.Tensor:
-        if len(rows) < len(entries):
-            entries = entries.index_select(0, kept.to(entries.device))
-        if start < width:
-            entries[:, :, start:width] = entries.take_along_dim(index.to(entries.device), dim=2)
-        return entries[:, :, :width]
+    def __init__(self, layers: int, like: torch.Tensor) -> None:
+        batch, heads, columns, size = like.shape
+        self.entries = like.new_zeros(layers, batch, heads, columns + SPARE, size)
 
-    for layer in cache.layers:
-        layer.keys, layer.values = change(layer.keys), change(layer.values)
+    def reserve(self, columns: int) -> None:
+        """Make room for so many columns in all; a cache that grows at least doubles."""
+        have = self.entries.shape[3]
+        if columns > have:
+            layers, batch, heads, _, size = self.entries.shape
+            larger = self.entries.new_zeros(layers, batch, heads, max(columns, 2 * have), size)
+            larger[:, :, :, :have] = self.entries
+            self.entries = larger
+
+    def move(self, rows: torch.Tensor, source: torch.Tensor, to: torch.Tensor) -> None:
+        """Copy columns of some texts to other columns of theirs; three arrays of one length, on the host.
+
+        All are read before the first is written.
+        """
+        device = self.entries.device
+        rows = rows.to(device)
+        self.entries[:, rows, :, to.to(device)] = self.entries[:, rows, :, source.to(device)]
+
+    def keep(self, rows: torch.Tensor) -> None:
+        """Drop all texts but these."""
+        self.entries = self.entries.index_select(1, rows.to(self.entries.device))
+
+
+class InPlaceLayer(DynamicLayer):  # type: ignore[misc]  # transformers is untyped here
+    """A layer of a transformers cache whose keys and values are blocks: nothing is copied when it grows."""
+
+    blocks: tuple[Block, ...] = ()
+    used = 0
+    """Columns that hold something, or are about to: the next pass writes after them."""
+
+    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        """Allocate."""
+        super().lazy_initialization(key_states, value_states)
+        self.blocks = Block(1, key_states), Block(1, value_states)
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Write after the columns in use; views of all columns up to these."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        start, self.used = self.used, self.used + key_states.shape[2]
+        for block, states in zip(self.blocks, (key_states, value_states), strict=True):
+            block.reserve(self.used)
+            block.entries[0, :, :, start : self.used] = states
+        self.keys, self.values = (block.entries[0, :, :, : self.used] for block in self.blocks)
+        return self.keys, self.values
+
+    def get_seq_length(self) -> int:
+        """Columns in use."""
+        return self.used

@@ -4,25 +4,38 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from transformers import DynamicCache, PreTrainedModel
+from transformers import PreTrainedModel
 
-from otspec.decode.models.cache import retain
+from otspec.decode.models.reader import reader_of
 from otspec.errors import ProblemError
-from otspec.laws import BoolArray, IntArray
+from otspec.laws import IntArray
 
 SLIDING = "sliding_attention"
 """Type of a layer that attends to the last tokens only."""
 
 
+class Pass(NamedTuple):
+    """The shape of one pass of a model over new tokens."""
+
+    batch: int
+    rows: int
+    """New tokens of each text."""
+    start: int
+    """Columns of the cache before them."""
+    keep: int
+    """Logits asked for."""
+    masked: bool
+
+
 class Context:
     """A batch of texts in the cache of a model.
 
-    `read` adds columns to the cache, on trial; `settle` keeps those that became text.  Between steps the cache is what
-    reading the texts one after the other would have left, shorter ones padded on the left.
+    Text i has the columns 0 to length[i] - 1.  `read` adds columns after those of the longest text, on trial; `settle`
+    moves those that became text to the end of theirs, and forgets the rest.
 
     Parameters
     ----------
@@ -40,64 +53,70 @@ class Context:
     def __init__(self, model: PreTrainedModel, texts: Sequence[Sequence[int]]) -> None:
         check_model(model)
         self.model = model
-        self.cache = DynamicCache()
+        self.reader = reader_of(model)
         self.length: IntArray = np.array([len(text) for text in texts])
         """Tokens read of each text."""
         self.trial = 0
         """Columns of the cache that are not settled."""
-        width = int(self.length.max())
-        self._settled = torch.from_numpy(_right_aligned(self.length, width)).to(model.device)
-        if width:
-            self._read_first(texts, width)
+        self.passes: list[Pass] = []
+        """What was read after the prompts."""
+        self._note_lengths()
+        if self.end:
+            self._read_first(texts)
 
     @property
     def device(self) -> torch.device:
         """Where the model is."""
         return self.model.device
 
-    def _read_first(self, texts: Sequence[Sequence[int]], width: int) -> None:
-        tokens = np.zeros((len(texts), width), dtype=np.int64)
-        for row, text in zip(tokens, texts, strict=True):
-            row[width - len(text) :] = text
-        position = np.maximum(np.arange(width) - (width - self.length[:, None]), 0)
-        self.model(
-            input_ids=torch.from_numpy(tokens).to(self.device),
-            attention_mask=self._settled.long(),
-            position_ids=torch.from_numpy(position).to(self.device),
-            past_key_values=self.cache,
-            use_cache=True,
-            logits_to_keep=1,
-        )
+    def _note_lengths(self) -> None:
+        self.end = int(self.length.max())
+        """Columns that are settled."""
+        lengths = torch.from_numpy(self.length)[:, None]
+        unequal = bool((self.length != self.end).any())
+        self._gaps = (torch.arange(self.end) >= lengths).to(self.device) if unequal else None
+        """Columns that are settled for other texts only, shape (B, end)."""
 
-    def read(self, tokens: torch.Tensor, position: torch.Tensor, sees: torch.Tensor, keep: int) -> torch.Tensor:
+    def _read_first(self, texts: Sequence[Sequence[int]]) -> None:
+        tokens = np.zeros((len(texts), self.end), dtype=np.int64)
+        for row, text in zip(tokens, texts, strict=True):
+            row[: len(text)] = text
+        columns = np.arange(self.end)
+        present = columns < self.length[:, None]
+        position = np.where(present, columns, 0)
+        self.reader.begin(*(torch.from_numpy(array).to(self.device) for array in (tokens, present, position)))
+
+    def read(self, tokens: torch.Tensor, position: torch.Tensor, sees: torch.Tensor | None, keep: int) -> torch.Tensor:
         """Logits of the last tokens of a block, shape (B, keep, V), on trial.
 
         Parameters
         ----------
         tokens, position : Tensor of int, shape (B, N)
             The block, and how many tokens of its own text come before each.
-        sees : Tensor of bool, shape (B or 1, N, trial + N)
+        sees : Tensor of bool, shape (B or 1, N, trial + N), optional
             Which of the columns on trial, the block's own the last, each token of it attends to; all attend to the
-            settled text.
+            settled text.  By default to all of them.
         keep : int
         """
-        batch, count = tokens.shape
-        allowed = torch.cat(
-            (self._settled[:, None].expand(batch, count, -1), sees.expand(batch, -1, -1)), dim=2
-        ).unsqueeze(1)
+        start = self.end + self.trial
+        batch, rows = tokens.shape
+        self.trial += rows
+        mask = self._mask(rows, sees)
+        self.passes.append(Pass(batch, rows, start, keep, mask is not None))
+        return self.reader.read(tokens, position, mask, start, keep)
+
+    def _mask(self, count: int, sees: torch.Tensor | None) -> torch.Tensor | None:
+        if sees is None and self._gaps is None:
+            return None
+        batch = max(1 if sees is None else len(sees), 1 if self._gaps is None else len(self._gaps))
+        mask = torch.zeros(batch, 1, count, self.end + self.trial, dtype=self.model.dtype, device=self.device)
         # The least number, not -inf: a padding token sees nothing, and nothing but -inf would make it NaN.
-        mask = torch.zeros(allowed.shape, dtype=self.model.dtype, device=self.device)
-        mask.masked_fill_(~allowed, torch.finfo(self.model.dtype).min)
-        self.trial += count
-        logits: torch.Tensor = self.model(
-            input_ids=tokens,
-            attention_mask=mask,
-            position_ids=position,
-            past_key_values=self.cache,
-            use_cache=True,
-            logits_to_keep=keep,
-        ).logits
-        return logits
+        least = torch.finfo(self.model.dtype).min
+        if self._gaps is not None:
+            mask[..., : self.end].masked_fill_(self._gaps[:, None, None], least)
+        if sees is not None:
+            mask[..., self.end :].masked_fill_(~sees.unsqueeze(1), least)
+        return mask
 
     def settle(self, chosen: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Keep some of the columns on trial, and drop the others.
@@ -109,22 +128,23 @@ class Context:
         rows : sequence of int
             The texts that go on, at least one.
         """
-        settled = self._settled.shape[1]
-        going: IntArray = np.asarray(rows, dtype=np.int64)
-        length = self.length[going] + np.array([len(chosen[row]) for row in rows])
-        width = int(length.max())
-        columns = np.tile(np.arange(width), (len(rows), 1))
-        for out, row, tokens in zip(columns, rows, length, strict=True):
-            before = np.arange(settled - self.length[row], settled)
-            out[width - tokens :] = np.concatenate((before, settled + np.asarray(chosen[row], dtype=np.int64)))
-        if settled + self.trial:
-            retain(self.cache, going, columns)
-        self.length, self.trial = length, 0
-        self._settled = torch.from_numpy(_right_aligned(length, width)).to(self.device)
-
-
-def _right_aligned(length: IntArray, width: int) -> BoolArray:
-    return np.arange(width) >= width - length[:, None]
+        moved = [
+            (row, self.end + column, to)
+            for row in rows
+            for to, column in enumerate(chosen[row], start=int(self.length[row]))
+            if self.end + column != to
+        ]
+        blocks = self.reader.blocks
+        if moved:
+            columns = torch.tensor(moved).T
+            for block in blocks:
+                block.move(*columns)
+        if list(rows) != list(range(len(self.length))):
+            for block in blocks:
+                block.keep(torch.tensor(rows))
+        self.length = self.length[list(rows)] + np.array([len(chosen[row]) for row in rows])
+        self.trial = 0
+        self._note_lengths()
 
 
 def vocabulary(model: PreTrainedModel) -> int:

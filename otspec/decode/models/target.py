@@ -43,7 +43,7 @@ class Target:
         logits = self.context.read(
             torch.from_numpy(tokens).to(device),
             torch.from_numpy(self.context.length[:, None] + depth).to(device),
-            torch.from_numpy(sees).to(device),
+            torch.from_numpy(sees).to(device) if width > 1 else None,
             keep=width,
         )
         return logits.flatten(0, 1)[torch.from_numpy(np.flatnonzero(real)).to(device)]

@@ -1,0 +1,81 @@
+"""One pass of a model over new tokens: by transformers' own code, or by a leaner one that gives the same bits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from transformers import Cache, PreTrainedModel
+
+from otspec.decode.models.cache import Block, InPlaceLayer
+from otspec.decode.models.llama import LlamaReader
+
+
+class Reader(Protocol):
+    """A model with a cache of its own."""
+
+    def begin(self, tokens: torch.Tensor, present: torch.Tensor, position: torch.Tensor) -> None:
+        """Read texts from their starts, shapes (B, S), padded on the right where `present` is False."""
+
+    def read(
+        self, tokens: torch.Tensor, position: torch.Tensor, mask: torch.Tensor | None, start: int, keep: int
+    ) -> torch.Tensor:
+        """Logits of the last tokens of a block, shape (B, keep, V); the block becomes columns `start` and on.
+
+        Parameters
+        ----------
+        tokens, position : Tensor of int, shape (B, N)
+        mask : Tensor, shape (B or 1, 1, N, start + N), optional
+            Added to the scores; None where every token of the block attends to all columns before it and to all of
+            the block.
+        start, keep : int
+        """
+
+    @property
+    def blocks(self) -> Sequence[Block]:
+        """All of the cache."""
+
+
+class TransformersReader:
+    """The model's own forward pass."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self.model = model
+        self.cache = Cache(layer_class_to_replicate=InPlaceLayer)
+
+    def begin(self, tokens: torch.Tensor, present: torch.Tensor, position: torch.Tensor) -> None:
+        """Read texts from their starts; the model makes the causal mask itself."""
+        self._forward(tokens, present.long(), position, 1)
+
+    def read(
+        self, tokens: torch.Tensor, position: torch.Tensor, mask: torch.Tensor | None, start: int, keep: int
+    ) -> torch.Tensor:
+        """As `Reader.read`; the model is always told a mask, lest it make one."""
+        for layer in self.cache.layers:
+            layer.used = start
+        if mask is None:
+            columns = start + tokens.shape[1]
+            mask = torch.zeros(1, 1, tokens.shape[1], columns, dtype=self.model.dtype, device=self.model.device)
+        return self._forward(tokens, mask, position, keep)
+
+    def _forward(self, tokens: torch.Tensor, mask: torch.Tensor, position: torch.Tensor, keep: int) -> torch.Tensor:
+        logits: torch.Tensor = self.model(
+            input_ids=tokens,
+            attention_mask=mask,
+            position_ids=position,
+            past_key_values=self.cache,
+            use_cache=True,
+            logits_to_keep=keep,
+        ).logits
+        return logits
+
+    @property
+    def blocks(self) -> Sequence[Block]:
+        """Two for every layer that has been written to; some models have layers that share."""
+        return [block for layer in self.cache.layers for block in layer.blocks]
+
+
+def reader_of(model: PreTrainedModel) -> Reader:
+    """The leanest reader that gives the model's own logits to the last bit."""
+    return LlamaReader(model) if LlamaReader.takes(model) else TransformersReader(model)

@@ -1,0 +1,142 @@
+"""No rule that decodes, lossless or not, puts out a token that the target model would never put out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+import otspec  # noqa: E402
+from otspec import Problem, available  # noqa: E402
+from otspec.catalogue import get  # noqa: E402
+from otspec.decode import BY_PLAN, JOINT, methods  # noqa: E402
+from otspec.decode.drafters.draft_laws import DRAFT_LAWS, draft_law  # noqa: E402
+from otspec.decode.verifiers import Rule, verifier  # noqa: E402
+from otspec.paths import Model, TokenWise, Tree  # noqa: E402
+from otspec.paths.enumeration import branching_trees, drafted_trees  # noqa: E402
+from otspec.paths.shape import Shape  # noqa: E402
+from otspec.paths.topology import Topology  # noqa: E402
+from otspec.schemes import IID  # noqa: E402
+from tests.decode.models import law_after, logits_after, pair  # noqa: E402
+from tests.oracles import Floats  # noqa: E402
+from tests.spellings import installed  # noqa: E402
+
+CHAIN = ["global_resolution", "interval"]
+PROMPT = [1, 2, 0]
+
+
+def rules(law: str) -> list[Rule]:
+    """All that verify drafts of this law: joint rules, a chain, and every solver, those that may be off p as well."""
+    scheme = draft_law(law).scheme
+    probe = Problem([0.2, 0.3, 0.5], scheme(np.array([0.5, 0.3, 0.2]), 2))
+    found: list[Rule] = [*JOINT, methods.Typical(), CHAIN] if scheme is IID else [BY_PLAN]
+    for info in available():
+        names = [info.name, *info.variants, *[f"{info.name}:allow_biased=true"] * ("allow_biased" in info.settings)]
+        found += [name for name in names if installed(name) and get(name).supports(probe) is None]
+    return found
+
+
+def model(seed: int, top_k: int) -> Model:
+    """A pair after the prompt, the target's laws cut to its k likeliest tokens."""
+    target, draft = pair(4, seed)
+    return Model(
+        lambda prefix: law_after(target, [*PROMPT, *prefix], top_k=top_k),
+        lambda prefix: law_after(draft, [*PROMPT, *prefix], top_k=top_k + 1),
+    )
+
+
+def trees(laws: Model, law: str) -> tuple[Shape, list[Tree]]:
+    """All that may be drafted: two paths of two tokens, or two children of every node."""
+    scheme = draft_law(law).scheme
+    if scheme is IID:
+        return Shape.paths(2, 2), [tree for _, tree in drafted_trees(laws, 2, 2, False)]
+    shape = Shape((2, 2))
+    found = [_merged(shape, tree, laws) for _, tree in branching_trees(laws, lambda q: scheme(q, 2), 2)]
+    return shape, found
+
+
+def _merged(shape: Shape, tree: Tree, laws: Model) -> Tree:
+    """The same tree as decoding merges it: siblings that are drawn jointly, and not paths one by one."""
+    tokens = np.empty(shape.slots, dtype=np.int64)
+    tokens[shape.paths_of_slots] = tree.token[tree.node]
+    topology = Topology.merge(shape, tokens[1:])
+    prefixes = [tuple(topology.token[topology.line(node)].tolist()) for node in range(topology.size)]
+    draft = np.array([laws.draft(prefix) for prefix in prefixes[: topology.inner]])
+    return Tree.with_laws(topology, np.array([laws.target(prefix) for prefix in prefixes]), draft)
+
+
+@pytest.mark.parametrize("law", DRAFT_LAWS)
+def test_no_rule_leaves_the_support_of_the_target(law: str) -> None:
+    for seed, top_k in ((0, 1), (1, 2), (2, 2)):
+        shape, drafted = trees(model(seed, top_k), law)
+        assert all((tree.target == 0).any() for tree in drafted)
+        for rule in rules(law):
+            made = verifier(rule, shape, draft_law(law))
+            if isinstance(made, TokenWise):
+                made = TokenWise(made.solver, 1000, scheme=made.scheme)
+            for tree in drafted:
+                stop = made.stop_law(tree)
+                assert not stop[tree.target == 0].any(), (rule, seed, top_k, tree.token)
+                along = [chance for node, chance in enumerate(_passing(tree, stop)) if not _possible(tree, node)]
+                assert not np.any(along), (rule, seed, top_k, tree.token)
+
+
+def _passing(tree: Tree, stop: Floats) -> Floats:
+    """The probability that each node is accepted."""
+    chance = stop.sum(axis=1)
+    for node in range(tree.size - 1, 0, -1):
+        chance[tree.parent[node]] += chance[node]
+    return chance
+
+
+def _possible(tree: Tree, node: int) -> bool:
+    """Whether the target may put out the prefix."""
+    return all(tree.target[tree.parent[one], tree.token[one]] > 0 for one in tree.line(node))
+
+
+def test_a_chain_that_begins_with_global_resolution_stays_within_the_two_likeliest_tokens() -> None:
+    target, draft = pair(8)
+    texts, new = 400, 3
+    prompts = torch.tensor([PROMPT]).repeat(texts, 1)
+    generation = otspec.generate(
+        target, draft, prompts, solver=CHAIN, paths=3, depth=2, top_k=2, max_new_tokens=new, seed=5
+    )
+    likeliest: dict[tuple[int, ...], set[int]] = {}
+    for tokens in generation.new_tokens:
+        for place in range(new):
+            text = (*PROMPT, *tokens[:place])
+            if text not in likeliest:
+                likeliest[text] = set(np.argsort(logits_after(target, text))[-2:].tolist())
+            assert tokens[place] in likeliest[text]
+    assert len(likeliest) > 5
+
+
+def greedy(text: list[int], new: int, vocab: int, noise: float) -> Iterator[int]:
+    """The likeliest token, every one from the start of its text."""
+    target, _ = pair(vocab, noise=noise)
+    for _ in range(new):
+        text = [*text, int(logits_after(target, text).argmax())]
+        yield text[-1]
+
+
+def test_every_rule_is_greedy_at_temperature_0() -> None:
+    vocab, noise, new = 40, 0.2, 6
+    wanted = list(greedy(PROMPT, new, vocab, noise))
+    target, draft = pair(vocab, noise=noise)
+    for law in DRAFT_LAWS:
+        for rule in rules(law):
+            decoded = otspec.generate(
+                target,
+                draft,
+                torch.tensor([PROMPT]),
+                solver=rule,
+                law=law,
+                **({"paths": 2, "depth": 3} if law == "iid" else {"branching": (2, 2)}),
+                temperature=0,
+                max_new_tokens=new,
+            )
+            assert decoded.new_tokens == [wanted], (law, rule)

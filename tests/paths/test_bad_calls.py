@@ -1,0 +1,68 @@
+"""Whatever is passed: a sound result, or an error that says what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import otspec
+from otspec import ProblemError, paths
+from otspec.paths import Model, Nested, TokenWise
+from tests.bad_calls import check_bad_calls
+
+MODEL = paths.synthetic("tiny", 3)
+TREE = MODEL.tree([[0, 1], [0, 2]])
+LAWS = [lambda prefix: [0.2, 0.3, 0.5]]
+VERIFIERS = (Nested, paths.Block, paths.Traversal, TokenWise, paths.PickThenBlock, paths.GreedyMultiPath)
+COUNTS, SEEDS = [1, 2], [0, np.int64(7)]
+
+
+CALLS: list[tuple[Callable[..., Any], dict[str, list[Any]]]] = [
+    (paths.synthetic, {"regime": ["mixed"], "vocab": [3], "seed": SEEDS, "remember": [8]}),
+    (paths.scattered, {"source": [otspec.data.open_source("shipped")], "seed": SEEDS, "top_k": [None, 3]}),
+    (paths.Model, {"target": LAWS, "draft": LAWS}),
+    (paths.Tree.of, {"paths": [[[0, 1]], [[2], [0]]], "target": LAWS, "draft": LAWS}),
+    (MODEL.sample, {"count": COUNTS, "length": COUNTS, "rng": SEEDS}),
+    (TREE.prefix, {"node": [0, 1, 2]}),
+    (paths.Nested, {"sigma": [0.5, 0], "parts": [4], "grain": [0, 0.02]}),
+    (paths.TokenWise, {"solver": ["interval"], "remember": [0, 3], "scheme": [otspec.IID]}),
+    (paths.PickByPlan, {"scheme": [lambda q: otspec.Greedy(q, 2)]}),
+    (paths.path_law, {"verifier": [Nested()], "model": [MODEL], "count": COUNTS, "length": COUNTS}),
+    (paths.bound, {"model": [MODEL], "count": COUNTS, "length": COUNTS}),
+]
+CALLS += [(kind().verify, {"tree": [TREE], "rng": SEEDS}) for kind in VERIFIERS]
+
+
+@pytest.mark.parametrize(("call", "good"), CALLS, ids=[call.__qualname__ for call, _ in CALLS])
+def test_bad_calls(call: Callable[..., Any], good: dict[str, list[Any]]) -> None:
+    check_bad_calls(call, good, 30, seed=0)
+
+
+REFUSED: list[tuple[Callable[[], object], str]] = [
+    (lambda: Nested(parts=10**6), "sigma is 0.5 and parts is 1000000; they are at most 100 and 1024"),
+    (lambda: Nested(sigma=1e300), "they are at most 100 and 1024, beyond which"),
+    (lambda: Nested(grain=10**400), "it is finite and >= 0"),
+    (lambda: Nested(sigma=True), "sigma is True; it is finite and >= 0"),
+    (lambda: TokenWise(remember=-1), "remember is -1; pass how many plans"),
+    (lambda: TokenWise(scheme=3), "scheme is 3; pass a function"),  # type: ignore[arg-type]
+    (lambda: Model(None, None), "target is None; pass a function"),  # type: ignore[arg-type]
+    (lambda: paths.bound(None, 2, 2), "the model is None; pass otspec.paths.Model"),  # type: ignore[arg-type]
+    (lambda: paths.synthetic("mixed", 4, seed=-1), "seed is -1; pass an integer >= 0"),
+    (lambda: TREE.prefix(-1), "node -1 of a tree; nodes run from 0, the root, to 3"),
+]
+
+
+def test_what_was_repaired_or_crashed_is_one_clear_error() -> None:
+    for call, message in REFUSED:
+        with pytest.raises(ProblemError, match=message):
+            call()
+
+
+def test_look_ahead_stays_finite_up_to_its_limits() -> None:
+    for sigma, parts in ((100, 1024), (100.0, 2), (1e-300, 1024)):
+        law = Nested(sigma=sigma, parts=parts).stop_law(TREE)
+        assert np.isfinite(law).all()
+        assert law.sum() == pytest.approx(1.0)

@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+import json
+import pickle
+import tempfile
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import otspec
+from otspec import (
+    IID,
+    Greedy,
+    HubPairs,
+    Independent,
+    Plan,
+    Problem,
+    ProblemError,
+    Systematic,
+    Table,
+    TopK,
+    WithoutReplacement,
+)
+from otspec.errors import DataError
+from otspec.plans import Match, Pick, load
+from otspec.plans.storage import CLASSES, PLANS, save
+from tests.each import each
+from tests.oracles import Floats
+from tests.spellings import installed
+
+P = np.array([0.4, 0.3, 0.2, 0.1 - 1e-300, 1e-300])
+Q = np.array([0.1, 0.2, 0.3, 0.3, 0.1])
+SCHEMES: dict[str, otspec.DraftScheme] = {
+    "iid": IID(Q, 2),
+    "iid-3": IID(Q, 3),
+    "one": IID(Q, 1),
+    "distinct": WithoutReplacement(Q, 2),
+    "distinct-3": WithoutReplacement(Q, 3),
+    "greedy": Greedy(Q, 2),
+    "top": TopK(Q, 2),
+    "systematic": Systematic(Q, 2),
+    "hubs": HubPairs(Q),
+    "independent": Independent([Q, Q[::-1]]),
+    "table": Table([[0, 1], [4, 2], [3, 3]], [0.5, 0.25, 0.25], 5),
+}
+
+
+def spellings() -> list[str]:
+    """Every solver and its variants that are installed, and the rules on drafts that they are not made for."""
+    found = []
+    for info in otspec.available():
+        variants = [info.name, *info.variants]
+        if "allow_biased" in info.settings:
+            variants.append(f"{info.name}:allow_biased=true")
+        found += [spelling for spelling in variants if installed(spelling)]
+    return found
+
+
+def plans() -> list[tuple[str, Plan]]:
+    """A plan of every solver for every scheme that it takes."""
+    made = []
+    for spelling in spellings():
+        for name, scheme in SCHEMES.items():
+            plan = otspec.solve(Problem(P, scheme), spelling, strict=False).plan
+            if plan is not None:
+                made.append((f"{spelling}-{name}", plan))
+    return made
+
+
+def classes_of(path: Path) -> set[str]:
+    with np.load(path, allow_pickle=False) as archive:
+        return {entry["class"] for entry in json.loads(str(archive["header"]))["objects"]}
+
+
+def test_every_plan_comes_back_to_the_last_bit(tmp_path: Path) -> None:
+    path, met, known = tmp_path / "plan.npz", set(), plans()
+    for name, plan in known:
+        plan.save(path)
+        met |= classes_of(path)
+        back = load(path)
+        assert type(back) is type(plan), name
+        assert_array_equal(back.problem.p, plan.problem.p)
+        for drafts in plan.problem.scheme.support().drafts:
+            assert_array_equal(back.conditional(drafts), plan.conditional(drafts), err_msg=name)
+            assert back.sample(drafts, 3) == plan.sample(drafts, 3), name
+        figures = ("acceptance", "bound", "gap", "deviation", "max_deviation")
+        assert [getattr(back, figure) for figure in figures] == [getattr(plan, figure) for figure in figures], name
+        assert_array_equal(back.output_law(), plan.output_law(), err_msg=name)
+    # The list of classes holds all that plans consist of, and nothing else.
+    assert met == set(CLASSES)
+    assert {f"{type(plan).__module__}:{type(plan).__qualname__}" for _, plan in known} == set(PLANS)
+
+
+def test_a_large_plan_comes_back_and_shares_what_was_shared(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    p, q = rng.dirichlet(np.full(20_000, 0.1), 2)
+    problem = Problem(np.float32(p), IID(np.float32(q), 4))
+    plan = otspec.solve(problem).plan
+    plan.save(tmp_path / "plan")
+    assert list(tmp_path.iterdir()) == [tmp_path / "plan"]  # the name is taken as it is
+    back = load(str(tmp_path / "plan"))
+    assert isinstance(back, Pick)
+    assert back.rule.scheme is back.problem.scheme  # type: ignore[attr-defined]
+    assert back.gap == plan.gap
+    for drafts in problem.scheme.sample(1, 5):
+        assert_array_equal(back.conditional(drafts), plan.conditional(drafts))
+    with pytest.raises(ValueError, match="read-only"):
+        back.problem.p[0] = 1.0
+
+
+def test_a_plan_is_saved_twice_alike(tmp_path: Path) -> None:
+    plan = otspec.solve(Problem(P, IID(Q, 2)), "max_flow").plan
+    plan.save(tmp_path / "one")
+    load(tmp_path / "one").save(tmp_path / "two")
+    with np.load(tmp_path / "one") as one, np.load(tmp_path / "two") as two:
+        assert one.files == two.files
+        for name in one.files:
+            assert_array_equal(one[name], two[name])
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """A pick rule of somebody else's: the first draft."""
+
+    @cached_property
+    def proposal(self) -> Floats:
+        return Q
+
+    def weights(self, drafts: Any) -> Floats:
+        return np.array([1.0, 0.0])
+
+
+class Ours(Match):
+    """Somebody else's plan, derived from one of ours."""
+
+
+def test_a_class_of_somebody_else_is_refused_by_name(tmp_path: Path) -> None:
+    problem = Problem(P, IID(Q, 2))
+    for plan, name in ((Pick(problem, Foreign(), 1.0), "Foreign"), (Ours(problem, Q, 1.0), "Ours")):
+        assert plan.conditional(np.array([0, 1])).sum() == pytest.approx(1.0)
+        with pytest.raises(ProblemError, match=rf"consists of a tests\.plans\.test_storage:{name}, .* or pickle"):
+            plan.save(tmp_path / "plan.npz")
+    assert not any(tmp_path.iterdir())
+
+
+def test_what_is_no_plan_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ProblemError, match="consists of a builtins:dict"):
+        save({}, tmp_path / "plan.npz")  # type: ignore[arg-type]
+    with pytest.raises(ProblemError, match="an array of <U1"):
+        save(Match(Problem(P, IID(Q, 2)), np.array(["a"]), 1.0), tmp_path / "plan.npz")
+    with pytest.raises(DataError, match="cannot be written: No such file or directory"):
+        otspec.solve(Problem(P, IID(Q, 2))).plan.save(tmp_path / "missing" / "plan.npz")
+
+
+class Trap:
+    """Leaves a trace where it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.path,)
+
+
+def test_no_pickle_is_read(tmp_path: Path) -> None:
+    trap, trace = np.array([Trap(tmp_path / "trace")], dtype=object), tmp_path / "trace"
+    np.savez(tmp_path / "trap.npz", header=trap)
+    (tmp_path / "pickle").write_bytes(pickle.dumps(trap))
+    for name in ("trap.npz", "pickle"):
+        with pytest.raises(DataError, match="is not a file of a plan, or damaged"):
+            load(tmp_path / name)
+    assert not trace.exists()
+
+
+def changed(header: dict[str, Any], **entries: Any) -> dict[str, Any]:
+    return {**header, **entries}
+
+
+WRONG: dict[str, Any] = {
+    "version": (lambda h: changed(h, version=2), "holds 'otspec plan' of version 2, and 'otspec plan' of version 1"),
+    "format": (lambda h: changed(h, format="x"), "holds 'x' of version 1"),
+    "no-format": (lambda h: {}, "KeyError: 'format'"),
+    "no-object": (lambda h: [], "holds no plan: TypeError"),
+    "rule": (lambda h: changed(h, root={"object": 0}), "is no plan"),
+    "number": (lambda h: changed(h, root=7), "holds no plan: TypeError"),
+    "out-of-range": (lambda h: changed(h, root={"object": 99}), "IndexError"),
+    "later": (lambda h: changed(h, objects=h["objects"][::-1]), "holds no plan"),
+    "kind": (lambda h: changed(h, objects=[{**h["objects"][0], "fields": {"q": {"code": "1"}}}]), "KeyError: 'code'"),
+    "class": (
+        lambda h: changed(h, objects=[{"class": "subprocess:Popen", "fields": {"args": "true"}}]),
+        "subprocess:Popen is no class of otspec's plans",
+    ),
+    "fields": (
+        lambda h: changed(h, objects=[{**h["objects"][0], "fields": {"q": {"array": 0}}}]),
+        "IID has other fields in this version",
+    ),
+}
+"""What is done to the header of a plan, and what is said of it."""
+
+
+@each(wrong=WRONG)
+def test_a_header_that_is_wrong_is_told(wrong: Any) -> None:
+    change, message = wrong
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "plan.npz"
+        otspec.solve(Problem(P, IID(Q, 2)), "max_flow").plan.save(path)
+        with np.load(path) as archive:
+            members = {name: archive[name] for name in archive.files}
+        header = change(json.loads(str(members["header"])))
+        np.savez(path, **{**members, "header": np.array(json.dumps(header))})
+        with pytest.raises(DataError, match=message):
+            load(path)
+
+
+def test_a_damaged_file_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "plan.npz"
+    otspec.solve(Problem(P, IID(Q, 2))).plan.save(path)
+    whole = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for content in (b"", b"x", whole[:100], whole[: len(whole) // 2], b"\x93NUMPY" + whole):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=r"plan\.npz"):
+            load(path)
+    for at in rng.integers(0, len(whole), 200):  # each member has its checksum
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
+        try:
+            back = load(path)
+        except DataError:
+            continue
+        assert back.gap <= 1e-12  # a byte of a date, or of another field that says nothing
+    np.save(path.with_suffix(".npy"), Q)
+    for name in (path.with_suffix(".npy"), tmp_path / "missing", tmp_path):
+        with pytest.raises(DataError, match=r"cannot be read|is not a file of a plan"):
+            load(name)
