@@ -10,6 +10,7 @@ from otspec.bench.decoding_cells import DecodingCell, decoding_cell_of
 from otspec.bench.decoding_summary import BASELINES, DecodingSummary
 from otspec.bench.intervals import FEWEST
 from otspec.bench.records import Record
+from otspec.decode.metrics import Metrics
 from otspec.reporting.published import BLOCK_EFFICIENCY, BLOCK_EFFICIENCY_DEPTH
 from otspec.reporting.tables import TextTable
 
@@ -73,7 +74,7 @@ def efficiency_table(summaries: Sequence[DecodingSummary], title: str) -> TextTa
 
 def decoding_table(summaries: Sequence[DecodingSummary], title: str, reference: str) -> TextTable:
     """All figures of every cell; summaries of one temperature."""
-    phases = ("draft", "target", "verify", "rest")
+    phases = tuple(Metrics().seconds)
     over, acceptance = f"over {reference}", "accepted to depth 1, 2, ..."
     rows = [
         (
@@ -90,7 +91,8 @@ def decoding_table(summaries: Sequence[DecodingSummary], title: str, reference: 
     ]
     note = (
         f"Block efficiency: tokens per target call; {over}: the difference to it at the same K and L and on the same "
-        f"prompts. {INTERVALS} Draft, target, verify, rest: milliseconds per token. {WHOLE_CALL} Prompts: x how often."
+        f"prompts. {INTERVALS} {', '.join(phases).capitalize()}: milliseconds per token. {WHOLE_CALL} Prompts: x how "
+        "often."
     )
     header = ("K", "L", "rule", "block eff.", over, acceptance, *phases, "tokens/s", "prompts")
     return TextTable(title, header, rows, note, labels=3, details=frozenset((acceptance, *phases)))

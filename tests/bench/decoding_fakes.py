@@ -40,7 +40,7 @@ def record(
     trial: bool = False,
 ) -> dict[str, Any]:
     """One measurement."""
-    spent = {"draft": 0.0, "target": seconds, "verification": 0.0, "rest": 0.0}
+    spent = {**Metrics().seconds, "target": seconds}
     metrics = Metrics(tokens, steps, steps, 2 * steps, [steps], [tokens - steps], spent)
     about = {"trial": trial, "prompt": prompt, "repeat": repeat, "seed": prompt, "lossless": True, "message": message}
     return asdict(cell) | about | metrics.record()

@@ -28,7 +28,10 @@ def measured(
     seed: int | None = None,
     **settings: Any,
 ) -> Generation:
-    """Call ``target.generate`` and count its passes; its first reads the prompt as well.
+    """Call ``target.generate`` and count its passes.
+
+    The first pass of each model reads the prompt, and is counted as that; it gives the first token as well, and in
+    assisted generation verifies the first draft.
 
     Parameters
     ----------
@@ -86,12 +89,12 @@ def _until(tokens: Sequence[int], eos: set[int]) -> list[int]:
 
 @contextmanager
 def _timed(model: PreTrainedModel, clock: Clock, phase: str) -> Iterator[list[ExitStack]]:
-    """The calls of a model, each timed."""
+    """The calls of a model, each timed, the first as reading of the prompt."""
     calls: list[ExitStack] = []
 
     def start(*_: Any) -> None:
         calls.append(ExitStack())
-        calls[-1].enter_context(clock.on_device(phase))
+        calls[-1].enter_context(clock.on_device(phase if len(calls) > 1 else "prompt"))
 
     def stop(*_: Any) -> None:
         calls[-1].close()
