@@ -23,6 +23,7 @@ from otspec.decode.drafters.protocol import Drafts
 from otspec.decode.laws import Merged, Rows, local_trees, merged_to_host
 from otspec.decode.methods.catalogue import CHAIN, rule
 from otspec.decode.verifiers import Rule, verifier, verify
+from otspec.errors import ProblemError
 from otspec.paths import PathVerifier
 from otspec.paths.shape import Shape
 from otspec.paths.topology import Topology
@@ -78,7 +79,8 @@ def measure(
         for seed in range(steps):
             step, generator = drafted(shape, vocab, k, seed, device), torch.Generator(device)
             merged = merged_to_host(step.target, step.drafts, generator)
-            assert isinstance(merged, Merged)
+            if not isinstance(merged, Merged):
+                raise ProblemError(f"of {vocab} tokens drafts of top-k {k} are not few; pass a smaller --top-k")
             whole = Rows(None, torch.cat((step.target, step.drafts.laws)).cpu().numpy())
 
             def merging(step: Step = step, generator: torch.Generator = generator) -> None:
@@ -143,7 +145,10 @@ def main() -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     device = torch.device(given.device)
     shape, ks = Shape.paths(given.paths, given.depth), [int(k) for k in given.top_k.split(",")]
-    records = measure(shape, given.vocab, ks, given.rules.split(","), given.steps, device)
+    try:
+        records = measure(shape, given.vocab, ks, given.rules.split(","), given.steps, device)
+    except ProblemError as error:
+        raise SystemExit(f"error: {error}") from error
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "no GPU"
     title = f"The host's part of a step: V = {given.vocab}, K = {given.paths}, L = {given.depth}; {processor()}, {name}"
     finish(given.out, records, [table(records, title)], [])

@@ -76,6 +76,7 @@ def test_entry_points_bring_solvers_and_draft_laws(installed: Path) -> None:
 
 
 def test_a_class_is_run_without_being_registered(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    otspec.available()  # registers, before the path has entry points of others
     monkeypatch.syspath_prepend(installed)
     solver = get("others:FromTarget:tol=1e-6")
     assert solver.name == "others:FromTarget"

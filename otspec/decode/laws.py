@@ -22,6 +22,10 @@ from otspec.laws import FloatArray, IntArray, as_laws
 from otspec.paths import Tree
 from otspec.paths.topology import NONE, Topology
 
+FEW = 64
+"""Drafts of so many tokens are sorted out in no time; of more only where they are less than a quarter of all, or it
+would take longer than it saves."""
+
 
 class Rows(NamedTuple):
     """Laws on the host, of which only some tokens may be stored, the others having probability 0."""
@@ -66,7 +70,7 @@ class Merged(NamedTuple):
 def merged_to_host(laws: torch.Tensor, drafts: Drafts, generator: torch.Generator) -> Merged | Rows:
     """Copy what verification needs of the laws to the host, k numbers a node: one synchronisation.
 
-    Two, and all laws whole, where drafts have no few tokens or more than foreseen.
+    All laws come whole where drafts are not of few tokens, or, with a second one, of more than foreseen.
 
     Parameters
     ----------
@@ -77,7 +81,7 @@ def merged_to_host(laws: torch.Tensor, drafts: Drafts, generator: torch.Generato
         Draws the token that each rest stands for.
     """
     vocab, k = laws.shape[1], drafts.support
-    if k is None or k + 1 >= vocab:
+    if k is None or k + 1 >= vocab or (k > FEW and 4 * k >= vocab):
         return to_host(torch.cat((laws, drafts.laws)), None)
     top = drafts.laws.topk(k + 1, dim=-1)  # one more than foreseen, which shows whether that was all
     token, order = top.indices[:, :k].sort(dim=-1)

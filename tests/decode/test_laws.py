@@ -201,6 +201,18 @@ def test_laws_of_more_tokens_than_foreseen_come_whole() -> None:
         np.testing.assert_array_equal(laws.probability, torch.cat((target, draft)).numpy())
 
 
+@pytest.mark.parametrize(
+    ("vocab", "k", "merged"), [(200, 64, True), (200, 65, False), (261, 65, True), (65, 64, False)]
+)
+def test_laws_are_merged_where_drafts_are_few_enough(vocab: int, k: int, merged: bool) -> None:
+    root = Topology.merge(Shape((1,)), np.array([3]))
+    target = torch.full((2, vocab), 1 / vocab, dtype=torch.float64)
+    draft = torch.zeros(1, vocab, dtype=torch.float64)
+    draft[0, :k] = 1 / k
+    laws = merged_to_host(target, Drafts([root], draft, k), _generator())
+    assert isinstance(laws, Merged) == merged
+
+
 def test_where_nothing_was_drafted_one_number_is_all() -> None:
     root = Topology.merge(Shape(()), np.empty(0, dtype=np.int64))
     target = torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], dtype=torch.float64)

@@ -72,8 +72,8 @@ def test_the_same_bits(model: Any) -> None:
                 own, theirs = (reader.read(block, position, seen, start, count) for reader in (lean, plain))
                 assert torch.equal(own, theirs)
             start += count
-        for own, theirs in zip(lean.blocks[0].entries, plain.blocks, strict=True):
-            assert torch.equal(own[:, :, :start], theirs.entries[0, :, :, :start])
+        for entries, block in zip(lean.blocks[0].entries, plain.blocks, strict=True):
+            assert torch.equal(entries[:, :, :start], block.entries[0, :, :, :start])
 
 
 def _hooked() -> Any:

@@ -10,6 +10,7 @@ import torch
 from otspec.decode.drafters.model import ModelDrafter
 from otspec.decode.drafters.protocol import Drafts
 from otspec.decode.laws import widest
+from otspec.decode.models.context import Pass
 from otspec.laws import IntArray
 from otspec.paths.shape import Shape
 from otspec.paths.topology import Topology
@@ -30,6 +31,11 @@ class SeveralDrafters:
         """Of each text: the token of every slot but the root."""
         self._trees: list[Sequence[Topology]] = []
         """Of each text: what each model drafted."""
+
+    @property
+    def passes(self) -> Sequence[Pass]:
+        """None are told: they are of several models."""
+        return ()
 
     def start(self, texts: Sequence[Sequence[int]]) -> None:
         """Read the prompts."""
