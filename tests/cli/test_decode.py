@@ -72,7 +72,7 @@ def test_text_and_numbers_are_those_of_generate(
         assert line["accepted"] == again.metrics.accepted
         assert line["block_efficiency"] == line["tokens"] / line["sequence_steps"] == again.metrics.block_efficiency
         assert {"lossless": True, "solver": "interval", "paths": 3, "depth": 4, "top_k": 40}.items() <= line.items()
-        assert line["seconds"].keys() == {"draft", "target", "verification", "rest"}
+        assert line["seconds"].keys() == {"prompt", "draft", "target", "verification", "rest"}
     tokens, steps = (sum(line[name] for line in lines) for name in ("tokens", "sequence_steps"))
     assert f"block efficiency {tokens / steps:.3f} tokens per target call ({tokens} tokens, {steps} steps)" in shown
     assert "multi-draft (paths 3, depth 4, solver interval, draft_top_k 5), lossless" in shown
