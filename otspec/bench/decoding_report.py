@@ -157,15 +157,18 @@ def by_rule(summaries: Sequence[DecodingSummary]) -> list[list[DecodingSummary]]
 
 def label(one: DecodingSummary) -> str:
     """What a cell is called beside its K and L."""
-    notes = [*one.cell.notes, *([] if one.lossless else ["lossy"])]
-    return f"{one.cell.name} ({', '.join(notes)})" if notes else one.cell.name
+    return _noted(one, one.cell.name, one.cell.notes)
 
 
 def _whole_label(one: DecodingSummary) -> str:
     """What a cell is called where nothing else tells its K and L."""
     shape = [f"{letter} = {count}" for letter, count in (("K", one.cell.paths), ("L", one.cell.depth)) if count]
-    name, *notes = label(one).split(" (", 1)
-    return " (".join([", ".join([name, *shape]), *notes])
+    return _noted(one, ", ".join([one.cell.name, *shape]), _beside_shape(one.cell))
+
+
+def _noted(one: DecodingSummary, name: str, notes: Sequence[str]) -> str:
+    told = [*notes, *([] if one.lossless else ["lossy"])]
+    return f"{name} ({', '.join(told)})" if told else name
 
 
 def _without_paths(mine: Sequence[DecodingSummary], depth: int) -> DecodingSummary | None:
@@ -178,7 +181,12 @@ def _without_paths(mine: Sequence[DecodingSummary], depth: int) -> DecodingSumma
 
 def _details(cell: DecodingCell) -> str:
     """L, and what else is set."""
-    return ", ".join([f"{cell.depth} tokens", *(note for note in cell.notes if note != "one path")])
+    return ", ".join([f"{cell.depth} tokens", *_beside_shape(cell)])
+
+
+def _beside_shape(cell: DecodingCell) -> list[str]:
+    """Notes that its K does not tell."""
+    return [note for note in cell.notes if note != "one path"]
 
 
 def _shape(cell: DecodingCell) -> tuple[str, str]:
