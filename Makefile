@@ -1,4 +1,5 @@
-# make demo: install into .venv, measure the solvers at various (k, n), leave tables and a picture in report/.
+# make demo: install into .venv, measure the solvers at various (k, n) and decoding with the shipped pair, leave tables and
+#            pictures in report/ and report/decode/.
 # make test: install into .venv, lint, type-check and test.
 
 PYTHON ?= python3
@@ -6,6 +7,7 @@ VENV ?= .venv
 REPORT ?= report
 SOLVERS ?= interval,global_resolution,global_resolution:tau=1e-4,max_flow,max_flow:engine=igraph,slackness,lp,canonical,kseq,rrs
 DEMO ?= --k 10,100 --n 2,3,4 --solver $(SOLVERS) --positions 30 --data llama3 --budget 10 --jobs 2
+DECODE ?= --first 6 --paths 4 --solver nested,interval --baselines generate,assisted,prompt-lookup,block --max-new-tokens 40 --budget 6
 BIN = $(VENV)/bin
 INSTALLED = $(VENV)/installed
 
@@ -16,6 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 demo: $(INSTALLED)
 	$(BIN)/otspec bench $(DEMO) --out $(REPORT)
+	$(BIN)/otspec bench decode $(DECODE) --out $(REPORT)/decode
 
 test: lint types tests
 

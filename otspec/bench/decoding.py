@@ -1,82 +1,30 @@
-"""The decoding benchmark: rules at various numbers of paths on the same prompts, and methods to compare with."""
+"""The decoding benchmark: every way to decode on the same prompts, in turn, and how long each takes."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import platform
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 
-from otspec.bench.cells import every_solver
 from otspec.bench.code import package_digest
+from otspec.bench.decoding_cells import DecodingCell, decoding_cell_of
 from otspec.bench.records import Record, RecordFolder
-from otspec.catalogue import available
-from otspec.decode.methods.catalogue import CHAIN, METHODS, Decode, decoder, lossless, method_of, rule, warm_up
+from otspec.decode.methods.catalogue import METHODS, Decode, decoder, lossless, warm_up
 from otspec.decode.metrics import Metrics
 from otspec.decode.models.loading import Models, batch_of
-from otspec.decode.verifiers import JOINT
 from otspec.reporting.machine import processor, versions
 from otspec.results import SolveError
 
-SPELT = {
-    "global_resolution": f"global_resolution{CHAIN}naive",
-    "polymatroid": "polymatroid:tol=1e-6",
-    "luce": "luce:tol=1e-6",
-}
-"""Solvers that would soon fail as they are: the one with the fallback of its paper, the others with a wider gap."""
-
-
-@dataclass(frozen=True)
-class DecodingCell:
-    """One way to decode: a rule of our trees of K paths, or another method."""
-
-    method: str
-    """A name of `otspec.decode.methods.catalogue.METHODS`."""
-    rule: str = ""
-    """Spelling of the rule of a multi-draft method."""
-    paths: int = 0
-    """K; 0 where the method has none."""
-
-    @property
-    def name(self) -> str:
-        """What it is called in tables."""
-        return self.rule or self.method
-
-
-def every_rule() -> tuple[list[str], list[str]]:
-    """All joint rules of several paths and all solvers that are installed; and the solvers left out."""
-    spellings, left_out = every_solver()
-    names = [info.name for info in available()]
-    joint = [name for name in JOINT if name != "block"]
-    solvers = [SPELT.get(name, name) for name in names if name in spellings]
-    return [*joint, *solvers], [name for name in names if name in left_out]
-
-
-def decoding_grid(paths: Sequence[int], rules: Sequence[str], baselines: Sequence[str]) -> list[DecodingCell]:
-    """All cells, vanilla decoding first: the others are compared with it.
-
-    Raises
-    ------
-    UnknownSolver
-        If a rule has no such name.
-    ProblemError
-        If a baseline has none.
-    """
-    for spelling in rules:
-        rule(spelling, CHAIN)
-    cells = [DecodingCell("vanilla")]
-    for name in baselines:
-        takes = method_of(name, {}).takes
-        if "paths" in takes:
-            cells += [DecodingCell(name, paths=count) for count in paths]
-        else:
-            cells.append(DecodingCell(name, paths=1 if METHODS[name].drafts else 0))
-    cells += [DecodingCell("multi-draft", spelling, count) for count in paths for spelling in rules]
-    return list(dict.fromkeys(cells))
+TRIALS = 4
+"""Prompts on which settings are chosen, the last ones: whatever the number of prompts that are then measured."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,16 +39,15 @@ class DecodingBenchmark:
     """Tokens of each."""
     first: int
     """How many of them to decode, from the first on."""
-    depth: int = 8
-    """L, tokens of a path."""
-    sampling: Mapping[str, Any] = field(default_factory=lambda: {"temperature": 1.0})
+    repeats: int = 1
+    """How often, each time with other random numbers."""
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    """Of target and draft, beside the temperature."""
     max_new_tokens: int = 64
     seed: int = 0
-    """Of the first prompt; the next has seed + 1."""
+    """Of the first text; the next, of the next prompt and then of the next repeat, has seed + 1."""
     budget_s: float = 60.0
     """Decoding time granted to each cell, in seconds; a text under way is then cut short."""
-    drafts: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of the drafts alone, those that are given: `otspec.decode.sampling.DraftSettings`."""
 
     @property
     def identity(self) -> Mapping[str, object]:
@@ -110,9 +57,7 @@ class DecodingBenchmark:
             "draft": [self.names[1], fingerprint(self.models.draft)],
             "dtype": str(self.models.target.dtype),
             "prompts": _digest(self.prompts),
-            "depth": self.depth,
             **self.sampling,
-            **self.drafts,
             "max_new_tokens": self.max_new_tokens,
             "seed": self.seed,
             "budget_s": self.budget_s,
@@ -124,32 +69,63 @@ class DecodingBenchmark:
             "code": package_digest(),
         }
 
+    @property
+    def trials(self) -> list[tuple[int, DecodingCell]]:
+        """Short measurements before the others: the settings that open cells may get, by prompt."""
+        candidates = [candidate for cell in self.cells if cell.open for candidate in cell.candidates]
+        last = range(max(len(self.prompts) - TRIALS, 0), len(self.prompts))
+        return [(prompt, cell) for prompt in last for cell in self._shuffled(candidates, prompt)]
+
+    @property
+    def count(self) -> int:
+        """Texts to decode."""
+        return len(self.trials) + self.repeats * min(self.first, len(self.prompts)) * len(self.cells)
+
+    def measurements(self, cells: Sequence[DecodingCell]) -> Iterator[tuple[int, int, DecodingCell]]:
+        """Repeat, prompt and cell: every cell on one prompt, in an order of its own, before the next prompt."""
+        for repeat in range(self.repeats):
+            for prompt in range(min(self.first, len(self.prompts))):
+                for cell in self._shuffled(cells, prompt, repeat):
+                    yield repeat, prompt, cell
+
+    def _shuffled(self, cells: Sequence[DecodingCell], *text: int) -> list[DecodingCell]:
+        order = np.random.default_rng((self.seed, *text)).permutation(len(cells))
+        return [cells[at] for at in order]
+
 
 def run(
     benchmark: DecodingBenchmark, folder: RecordFolder, progress: Callable[[int], None] = lambda steps: None
 ) -> None:
     """Measure what the folder does not hold yet, every cell on one prompt before the next prompt.
 
-    So whatever else the machine does in the meantime hits all cells alike.  A cell whose solver fails, or whose time
-    is spent, gets no more prompts.
+    So whatever else the machine does in the meantime hits all cells alike; and as their order is shuffled anew for each
+    prompt, none profits from what is before it.  A cell whose solver fails, or whose time is spent, gets no more texts.
     """
-    ready: dict[DecodingCell, Decode] = {}
-    for index in range(min(benchmark.first, len(benchmark.prompts))):
-        for cell in benchmark.cells:
-            mine = records_of(folder.records, cell)
-            left_s = benchmark.budget_s - sum(sum(record["seconds"].values()) for record in mine)
-            over = left_s <= 0 or any(record["message"] for record in mine)
-            if not over and index not in {record["prompt"] for record in mine}:
-                folder.append(asdict(cell) | {"prompt": index} | _measure(benchmark, ready, cell, index, left_s))
-            progress(1)
+    clock = _Stopwatch(benchmark, folder)
+    for prompt, cell in benchmark.trials:
+        clock.measure(cell, prompt, 0, trial=True)
+        progress(1)
+    cells = [chosen(folder.records, cell) if cell.open else cell for cell in benchmark.cells]
+    for repeat, prompt, cell in benchmark.measurements(cells):
+        clock.measure(cell, prompt, repeat, trial=False)
+        progress(1)
 
 
-def records_of(records: Sequence[Record], cell: DecodingCell) -> list[Record]:
-    """The records of a cell, by prompt."""
-    mine = [
-        one for one in records if (one["method"], one["rule"], one["paths"]) == (cell.method, cell.rule, cell.paths)
-    ]
-    return sorted(mine, key=lambda record: record["prompt"])
+def chosen(records: Sequence[Record], cell: DecodingCell) -> DecodingCell:
+    """An open cell with those of its settings that gave a token in the least time in the trials."""
+    candidates = cell.candidates
+
+    def seconds_per_token(candidate: DecodingCell) -> float:
+        mine = [record for record in records if record["trial"] and decoding_cell_of(record) == candidate]
+        tokens = sum(record["tokens"] for record in mine)
+        return sum(map(seconds_of, mine)) / tokens if tokens else math.inf
+
+    return min(candidates, key=seconds_per_token)
+
+
+def seconds_of(record: Record) -> float:
+    """Wall-clock of a measurement, from the call of the method to its answer."""
+    return float(sum(record["seconds"].values()))
 
 
 def fingerprint(model: Any) -> str:
@@ -165,26 +141,61 @@ def _digest(prompts: Sequence[Sequence[int]]) -> str:
     return hashlib.sha256(json.dumps(prompts).encode()).hexdigest()[:16]
 
 
-def _measure(
-    benchmark: DecodingBenchmark, ready: dict[DecodingCell, Decode], cell: DecodingCell, index: int, left_s: float
-) -> Record:
-    """What a cell does with a prompt.  On its first, it decodes a little before: nothing is compiled on the clock."""
-    inputs = batch_of([benchmark.prompts[index]], benchmark.models.target.device)
-    settings = {**benchmark.sampling, "seed": benchmark.seed + index}
-    metrics, message = Metrics(), ""
-    try:
-        if cell not in ready:
-            decode = decoder(cell.method, benchmark.models, _settings(benchmark, cell))
-            warm_up(decode, inputs, {**settings, "max_time": left_s})
-            ready[cell] = decode
-        metrics = ready[cell](**inputs, **settings, max_new_tokens=benchmark.max_new_tokens, max_time=left_s).metrics
-    except SolveError as error:
-        message = str(error)
-    exact = lossless(METHODS[cell.method], _settings(benchmark, cell))
-    return {"lossless": exact, "message": message, **metrics.record()}
+class _Stopwatch:
+    """Decodes one text after the other by whatever cell, and keeps the records."""
 
+    def __init__(self, benchmark: DecodingBenchmark, folder: RecordFolder) -> None:
+        self._benchmark = benchmark
+        self._folder = folder
+        self._ready: dict[DecodingCell, Decode] = {}
+        self._held: dict[tuple[DecodingCell, bool], list[Record]] = {}
+        for record in folder.records:
+            self._held.setdefault((decoding_cell_of(record), record["trial"]), []).append(record)
 
-def _settings(benchmark: DecodingBenchmark, cell: DecodingCell) -> dict[str, Any]:
-    possible = {"paths": cell.paths, "depth": benchmark.depth, **benchmark.drafts}
-    settings: dict[str, Any] = {name: possible[name] for name in METHODS[cell.method].takes if name in possible}
-    return {**settings, "solver": rule(cell.rule, CHAIN)} if cell.rule else settings
+    def measure(self, cell: DecodingCell, prompt: int, repeat: int, trial: bool) -> None:
+        """Decode a prompt and keep the record, unless there is one, or the cell gets no more."""
+        held = self._held.setdefault((cell, trial), [])
+        left_s = self._benchmark.budget_s - sum(map(seconds_of, held))
+        over = left_s <= 0 or any(record["message"] for record in held)
+        if over or any((record["prompt"], record["repeat"]) == (prompt, repeat) for record in held):
+            return
+        seed = self._benchmark.seed + repeat * len(self._benchmark.prompts) + prompt
+        about = {"trial": trial, "prompt": prompt, "repeat": repeat, "seed": seed}
+        held.append(asdict(cell) | about | self._decoded(cell, prompt, seed, left_s))
+        self._folder.append(held[-1])
+
+    def _decoded(self, cell: DecodingCell, prompt: int, seed: int, left_s: float) -> Record:
+        """What a cell does with a prompt.  Before its first it decodes a little: nothing is compiled on the clock."""
+        benchmark = self._benchmark
+        inputs = batch_of([benchmark.prompts[prompt]], benchmark.models.target.device)
+        sampling = {**benchmark.sampling, "temperature": cell.temperature, "seed": seed}
+        metrics, message = Metrics(), ""
+        try:
+            if cell not in self._ready:
+                decode = decoder(cell.method, benchmark.models, cell.settings)
+                warm_up(decode, inputs, {**sampling, "max_time": left_s})
+                self._ready[cell] = decode
+            metrics = self._timed(
+                lambda: (
+                    self._ready[cell](
+                        **inputs, **sampling, max_new_tokens=benchmark.max_new_tokens, max_time=left_s
+                    ).metrics
+                )
+            )
+        except SolveError as error:
+            message = str(error)
+        exact = lossless(METHODS[cell.method], cell.settings)
+        return {"lossless": exact, "message": message, **metrics.record()}
+
+    def _timed(self, decode: Callable[[], Metrics]) -> Metrics:
+        """Metrics whose seconds are those from call to answer, for all methods alike: what one leaves out is rest."""
+        self._wait()
+        started = time.perf_counter()
+        metrics = decode()
+        self._wait()
+        metrics.seconds["rest"] += time.perf_counter() - started - metrics.wall
+        return metrics
+
+    def _wait(self) -> None:
+        if self._benchmark.models.target.device.type == "cuda":
+            torch.cuda.synchronize(self._benchmark.models.target.device)

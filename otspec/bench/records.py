@@ -43,7 +43,11 @@ make no problem, RAISED where the solver raised what it should not, or DIED wher
 are null then.  `code` is the digest of a solver that does not come with this package.
 """
 
-KEY = ("data", "k", "n", "solver", "position", "method", "rule", "paths", "prompt")
+KEY = (
+    *("data", "k", "n", "solver", "position"),
+    *("method", "rule", "paths", "depth", "temperature", "draft_top_k", "draft_top_p", "draft_temperature"),
+    *("schedule", "confidence", "trial", "prompt", "repeat"),
+)
 """What a record may be a record of; what differs in none of these is the same measurement, and the later one stands."""
 
 

@@ -9,7 +9,10 @@ SCHEMES = ("iid", "without_replacement", "greedy", "top_k", "systematic", "hub_p
 FORMS = ("rng", "uniforms", "law", "torch", "torch_uniforms", "plan")
 """How `otspec.audit` calls a rule."""
 
-METHODS = ("multi-draft", "vanilla", "single", "block", "prompt-lookup", "typical", "assisted")
+METHODS = (
+    *("multi-draft", "vanilla", "generate", "single", "block", "prompt-lookup", "typical", "assisted"),
+    "assisted-lookup",
+)
 """Methods of decoding."""
 
 DRAFT_LAWS = ("iid", "without_replacement", "greedy", "top_k", "systematic", "hub_pairs", "independent")

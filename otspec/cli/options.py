@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,12 @@ def seed(**settings: Any) -> Any:
 
 def temperature(**settings: Any) -> Any:
     """An option for a temperature: finite, 0 for greedy."""
-    return typer.Option(callback=_temperature, **settings)
+    return typer.Option(callback=checked_temperature, **settings)
 
 
 def mass(**settings: Any) -> Any:
     """An option for a probability above 0."""
-    return typer.Option(callback=_mass, **settings)
+    return typer.Option(callback=checked_mass, **settings)
 
 
 def out_file(*names: str, **settings: Any) -> Any:
@@ -40,13 +41,36 @@ def out_file(*names: str, **settings: Any) -> Any:
     return typer.Option(*names, callback=_writable, **settings)
 
 
-def _temperature(value: float | None) -> float | None:
+def numbers_of(option: str, text: str, check: Callable[[float], float | None]) -> list[float]:
+    """Numbers from a list such as ``1,0.6``, each of them checked; what is there twice counts once.
+
+    Raises
+    ------
+    typer.BadParameter
+        If an item is no number, or does not pass.
+    """
+    values = []
+    for item in text.split(","):
+        try:
+            values.append(float(item))
+            check(values[-1])
+        except ValueError as error:
+            message = f"{item.strip()!r} is not a number; write a list such as 1,0.6"
+            raise typer.BadParameter(message, param_hint=option) from error
+        except typer.BadParameter as error:
+            raise typer.BadParameter(error.message, param_hint=option) from error
+    return list(dict.fromkeys(values))
+
+
+def checked_temperature(value: float | None) -> float | None:
+    """A temperature, if it is one; refused otherwise."""
     if value is not None and not 0 <= value < math.inf:
         raise typer.BadParameter(f"{value:g}; a temperature is finite and >= 0 (0 means greedy)")
     return value
 
 
-def _mass(value: float | None) -> float | None:
+def checked_mass(value: float | None) -> float | None:
+    """A probability above 0, if it is one; refused otherwise."""
     if value is not None and not 0 < value <= 1:
         raise typer.BadParameter(f"{value:g}; it is a probability in (0, 1]")
     return value

@@ -94,4 +94,6 @@ ACCEPTANCE: dict[str, dict[int, dict[str, float]]] = {
 """Table 2: the best acceptance, in percent, by profile, limit in milliseconds per token, and method."""
 
 BLOCK_EFFICIENCY = {2: 2.23, 3: 2.54, 4: 2.65}
-"""Table 4, by K: tokens per target call of global resolution token-wise, Gemma-2 27B/2B, L = 8, drafts of top-k 100."""
+"""Table 4, by K: tokens per target call of global resolution token-wise, Gemma-2 27B/2B, drafts of top-k 100."""
+BLOCK_EFFICIENCY_DEPTH = 8
+"""L there."""

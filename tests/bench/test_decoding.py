@@ -1,115 +1,225 @@
 from __future__ import annotations
 
+import json
 import math
-from dataclasses import asdict
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+import otspec.bench.decoding as decoding
 from otspec import ProblemError, UnknownSolver
-from otspec.bench.decoding import (
-    DecodingBenchmark,
-    DecodingCell,
-    decoding_grid,
-    every_rule,
-    fingerprint,
-    records_of,
-    run,
-)
-from otspec.bench.decoding_report import (
-    decoding_table,
-    efficiency_table,
-    failed_table,
-    plot_decoding,
-    summarise,
-)
+from otspec.bench.decoding import TRIALS, chosen, fingerprint, run
+from otspec.bench.decoding_cells import CANDIDATES, DecodingCell, decoding_cell_of, decoding_grid, every_rule
 from otspec.bench.records import RecordFolder
 from otspec.decode.metrics import Metrics
-from otspec.decode.models.loading import Models
-from otspec.extras import installed
-from tests.decode.models import pair, tiny
+from tests.bench.decoding_fakes import ASSISTED, GENERATE, INTERVAL, NESTED, VANILLA, benchmark, record
+from tests.decode.models import tiny
 
-VANILLA = DecodingCell("vanilla")
-NESTED, INTERVAL = (DecodingCell("multi-draft", rule, 2) for rule in ("nested", "interval"))
+ROOT = Path(__file__).parents[2]
 
 
-def benchmark(cells: list[DecodingCell], **settings: Any) -> DecodingBenchmark:
-    target, draft = pair()
-    prompts = [[1, 2], [3], [4, 5, 6]]
-    settings = {"first": 3, "depth": 2, "max_new_tokens": 5} | settings
-    return DecodingBenchmark(Models(target, None, draft), ("t", "d"), cells, prompts, **settings)
+def keys_of(records: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    return [(decoding_cell_of(one), one["trial"], one["repeat"], one["prompt"]) for one in records]
 
 
-def record(cell: DecodingCell, prompt: int, tokens: int, steps: int, seconds: float = 1.0, message: str = "") -> Any:
-    spent = {"draft": 0.0, "target": seconds, "verification": 0.0, "rest": 0.0}
-    metrics = Metrics(tokens, steps, steps, 2 * steps, [steps], [tokens - steps], spent)
-    return asdict(cell) | {"prompt": prompt, "lossless": True, "message": message} | metrics.record()
-
-
-def test_grid_begins_with_vanilla_and_gives_every_rule_every_k() -> None:
-    cells = decoding_grid([2, 3], ["nested", "global_resolution/naive"], ["typical", "single", "vanilla"])
+def test_grid_begins_with_vanilla_and_gives_every_method_what_it_has_settings_for() -> None:
+    rules = ["nested", "global_resolution/kseq"]
+    cells = decoding_grid([2, 3], [4, 8], rules, ["typical", "single", "vanilla", "generate", "assisted"])
     assert cells == [
         VANILLA,
-        DecodingCell("typical", paths=2),
-        DecodingCell("typical", paths=3),
-        DecodingCell("single", paths=1),
-        DecodingCell("multi-draft", "nested", 2),
-        DecodingCell("multi-draft", "global_resolution/naive", 2),
-        DecodingCell("multi-draft", "nested", 3),
-        DecodingCell("multi-draft", "global_resolution/naive", 3),
+        *(DecodingCell("typical", paths=k, depth=length) for k in (2, 3) for length in (4, 8)),
+        *(DecodingCell("single", paths=1, depth=length) for length in (4, 8)),
+        GENERATE,
+        ASSISTED,
+        *(DecodingCell("multi-draft", rule, k, length) for rule in rules for k in (2, 3) for length in (4, 8)),
     ]
+    assert cells[-1].settings == {"paths": 3, "depth": 8, "solver": ["global_resolution", "kseq"]}
+    assert [cell.settings for cell in cells if cell.method in ("vanilla", "generate")] == [{}, {}]
     with pytest.raises(UnknownSolver, match=r"no solver 'guess'; known: .*; joint rules: nested, "):
-        decoding_grid([2], ["guess"], [])
+        decoding_grid([2], [8], ["guess"], [])
     with pytest.raises(ProblemError, match="no method 'guess'"):
-        decoding_grid([2], [], ["guess"])
+        decoding_grid([2], [8], [], ["guess"])
+
+
+def test_grid_of_several_temperatures() -> None:
+    cells = decoding_grid([2], [8], ["nested"], ["generate"], [1.0, 0.0])
+    assert cells == [replace(cell, temperature=at) for at in (1.0, 0.0) for cell in (VANILLA, GENERATE, NESTED)]
+
+
+def test_grid_of_several_truncations_of_the_drafts() -> None:
+    ten: dict[str, Any] = {"draft_top_k": 10}
+    hot: dict[str, Any] = {"draft_top_k": 10, "draft_temperature": 1.5}
+    cold: dict[str, Any] = {"draft_top_k": 0, "draft_temperature": 0.0}
+    unlike: dict[str, Any] = {}
+    certain: dict[str, Any] = {"draft_temperature": 0.0}
+    cells = decoding_grid([2], [8], ["nested"], ["block"], [1.0, 0.0], [ten, hot, cold])
+    block = DecodingCell("block", paths=1, depth=8)
+    assert cells == [
+        VANILLA,
+        *(replace(cell, **cut) for cell in (block, NESTED) for cut in (ten, hot, certain)),
+        replace(VANILLA, temperature=0.0),
+        *(replace(cell, temperature=0.0, **cut) for cell in (block, NESTED) for cut in (unlike, hot)),
+    ]
+    assert cells[1].settings == {"depth": 8, "draft_top_k": 10}
+    whole = decoding_grid([2], [8], ["nested"], [], truncations=[{"draft_top_k": 0}])[1]
+    assert whole.settings["draft_top_k"] == 0
+
+
+def test_drafts_are_truncated_and_the_target_is_not(tmp_path: Path) -> None:
+    cells = [replace(NESTED, depth=2, draft_top_k=k) for k in (None, 1, 3)]
+    asked = benchmark(cells, max_new_tokens=12)
+    folder = RecordFolder(tmp_path, asked.identity)
+    run(asked, folder)
+    branched = {
+        k: any(one["drafted_nodes"] > 2 * one["target_calls"] for one in folder.records if one["draft_top_k"] == k)
+        for k in (None, 1, 3)
+    }
+    assert branched == {None: True, 1: False, 3: True}  # of the one likeliest token, both paths are one
+    assert {one["lossless"] for one in folder.records} == {True}
+    folder.close()
+
+
+def test_drafts_that_nothing_can_cut_are_refused() -> None:
+    with pytest.raises(ProblemError, match="multi-draft has no draft_magic"):
+        decoding_grid([2], [8], ["nested"], [], truncations=[{"draft_magic": 3}])
 
 
 def test_every_rule_can_be_spelt() -> None:
     rules, _ = every_rule()
-    assert {"nested", "traversal", "interval", "kseq", "global_resolution/naive"} <= set(rules)
+    assert {"nested", "traversal", "interval", "kseq", "global_resolution/kseq"} <= set(rules)
     assert "block" not in rules
-    decoding_grid([2], rules, [])
+    decoding_grid([2], [8], rules, [])
 
 
 def test_records_are_whole_and_none_is_measured_twice(tmp_path: Path) -> None:
-    asked = benchmark([VANILLA, NESTED], first=2)
+    cells = [VANILLA, replace(NESTED, depth=2)]
+    asked = benchmark(cells, first=2)
     folder = RecordFolder(tmp_path, asked.identity)
     steps: list[int] = []
     run(asked, folder, steps.append)
-    assert sum(steps) == 4
-    assert [(one["rule"], one["prompt"]) for one in folder.records] == [("", 0), ("nested", 0), ("", 1), ("nested", 1)]
+    assert sum(steps) == asked.count == 4
+    assert [one["prompt"] for one in folder.records] == [0, 0, 1, 1]
     for one in folder.records:
         assert one["tokens"] == 5
         assert one["lossless"]
         assert one["message"] == ""
-        assert sum(one["seconds"].values()) > 0
+        assert one["seed"] == one["prompt"]
     before = list(folder.records)
-    run(benchmark([VANILLA, NESTED, INTERVAL]), folder)
+    run(benchmark([*cells, replace(INTERVAL, depth=2)], repeats=2), folder)
     assert folder.records[:4] == before
-    assert len(folder.records) == 9
-    assert len(records_of(folder.records, INTERVAL)) == 3
+    counts = Counter(keys_of(folder.records))
+    assert len(counts) == 3 * 2 * 3
+    assert set(counts.values()) == {1}
+    assert {(one["repeat"], one["prompt"]): one["seed"] for one in folder.records} == {
+        (repeat, prompt): 3 * repeat + prompt for repeat in range(2) for prompt in range(3)
+    }
     folder.close()
 
 
+def test_every_prompt_has_all_cells_in_an_order_of_its_own() -> None:
+    cells = [VANILLA, GENERATE, NESTED, INTERVAL, *(replace(NESTED, paths=k) for k in range(3, 9))]
+    asked = benchmark(cells, repeats=4, first=3)
+    order = list(asked.measurements(cells))
+    texts = [order[start : start + len(cells)] for start in range(0, len(order), len(cells))]
+    assert [{(repeat, prompt) for repeat, prompt, _ in text} for text in texts] == [
+        {(repeat, prompt)} for repeat in range(4) for prompt in range(3)
+    ]
+    orders = [tuple(cell for _, _, cell in text) for text in texts]
+    assert all(set(one) == set(cells) for one in orders)
+    assert len(set(orders)) == len(orders)
+    assert order == list(benchmark(cells, repeats=4, first=3).measurements(cells))
+    assert order != list(benchmark(cells, repeats=4, first=3, seed=1).measurements(cells))
+
+
+def test_time_is_that_of_the_whole_call(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    now = [0.0]
+
+    class Answer:
+        metrics = Metrics(5, 5, 5, seconds={**Metrics().seconds, "target": 2.0, "verification": 0.5, "rest": 0.25})
+
+    def decode(**_: Any) -> Answer:
+        now[0] += 4.0
+        return Answer()
+
+    monkeypatch.setattr("otspec.bench.decoding.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr(decoding, "decoder", lambda *_: decode)
+    monkeypatch.setattr(decoding, "warm_up", lambda *_: None)
+    asked = benchmark([VANILLA], first=1)
+    folder = RecordFolder(tmp_path, asked.identity)
+    run(asked, folder)
+    (one,) = folder.records
+    assert one["seconds"] == {**Metrics().seconds, "target": 2.0, "verification": 0.5, "rest": 1.5}
+    folder.close()
+
+
+def test_temperatures_are_those_of_the_cells(tmp_path: Path) -> None:
+    cells = [replace(GENERATE, temperature=at) for at in (0.0, 1.0)]
+    asked = benchmark(cells, repeats=3, first=1, max_new_tokens=6)
+    seen: dict[float, set[tuple[int, ...]]] = {0.0: set(), 1.0: set()}
+    generate = asked.models.target.generate
+
+    def noted(*args: Any, **settings: Any) -> Any:
+        sequences = generate(*args, **settings)
+        if settings["max_new_tokens"] == 6:
+            seen[1.0 if settings["do_sample"] else 0.0].add(tuple(sequences[0].tolist()))
+        return sequences
+
+    asked.models.target.generate = noted
+    try:
+        folder = RecordFolder(tmp_path, asked.identity)
+        run(asked, folder)
+        folder.close()
+    finally:
+        del asked.models.target.generate
+    assert len(seen[0.0]) == 1
+    assert len(seen[1.0]) == 3
+
+
+def test_settings_of_assisted_generation_are_chosen_on_the_last_prompts(tmp_path: Path) -> None:
+    asked = benchmark([VANILLA, ASSISTED], first=1, max_new_tokens=3)
+    folder = RecordFolder(tmp_path, asked.identity)
+    run(asked, folder)
+    trials = [one for one in folder.records if one["trial"]]
+    assert len(trials) == len(asked.trials) == len(CANDIDATES) * min(TRIALS, 3)
+    assert asked.count == len(trials) + 2 == len(folder.records)
+    (measured,) = (one for one in folder.records if not one["trial"] and one["method"] == "assisted")
+    assert decoding_cell_of(measured) == chosen(folder.records, ASSISTED)
+    assert (measured["depth"], measured["schedule"], measured["confidence"]) in CANDIDATES
+    before = list(folder.records)
+    run(benchmark([VANILLA, ASSISTED], first=2, max_new_tokens=3), folder)
+    assert folder.records[: len(before)] == before
+    assert len(folder.records) == len(before) + 2
+    folder.close()
+
+
+def test_what_is_chosen_takes_the_least_time_a_token() -> None:
+    candidates = ASSISTED.candidates
+    records = [record(cell, 0, 10, 5, seconds=2.0, trial=True) for cell in candidates]
+    records.append(record(candidates[3], 1, 30, 5, seconds=2.0, trial=True))
+    records.append(record(candidates[4], 1, 10, 5, seconds=0.1))  # measured, but no trial
+    assert chosen(records, ASSISTED) == candidates[3]
+    assert chosen(records[1:2], ASSISTED) == candidates[1]
+
+
 def test_a_cell_whose_solver_fails_or_whose_time_is_spent_gets_no_more_prompts(tmp_path: Path) -> None:
-    failing = DecodingCell("multi-draft", "max_flow:max_cells=1", 2)
+    failing = DecodingCell("multi-draft", "max_flow:max_cells=1", 2, 2)
     asked = benchmark([failing])
     folder = RecordFolder(tmp_path / "failing", asked.identity)
     run(asked, folder)
     (one,) = folder.records
     assert "exceed max_cells = 1" in one["message"]
     assert one["tokens"] == 0
-    table = failed_table(summarise(folder.records))
-    assert table is not None
-    assert table.rows == [("2", failing.name, one["message"])]
     folder.close()
 
-    asked = benchmark([VANILLA], budget_s=1e-6)
+    asked = benchmark([VANILLA], budget_s=1e-6, repeats=2)
     folder = RecordFolder(tmp_path / "short", asked.identity)
     run(asked, folder)
     (one,) = folder.records
@@ -121,53 +231,59 @@ def test_fingerprints_tell_models_apart() -> None:
     assert fingerprint(tiny(seed=0)) == fingerprint(tiny(seed=0)) != fingerprint(tiny(seed=1))
 
 
-def test_figures_are_ratios_of_sums_with_errors_across_prompts() -> None:
-    tokens, steps = np.array([10, 20, 12]), np.array([5, 8, 6])
-    records = [record(NESTED, at, n, s, seconds=2.0) for at, (n, s) in enumerate(zip(tokens, steps, strict=True))]
-    records += [record(INTERVAL, at, 8, 4) for at in range(2)]
-    records += [record(VANILLA, at, 10, 10) for at in range(3)]
-    records.append(record(DecodingCell("multi-draft", "lp", 2), 0, 0, 0, message="too large"))
-    nested, interval, vanilla, failed = summarise(records)
-    assert nested.total.block_efficiency == pytest.approx(42 / 19)
-    rng = np.random.default_rng(0)  # the delta method against a bootstrap of a long list of such prompts
-    copies = [record(NESTED, at, tokens[at % 3], steps[at % 3]) for at in range(300)]
-    drawn = rng.integers(300, size=(2000, 300)) % 3
-    bootstrap = (tokens[drawn].sum(axis=1) / steps[drawn].sum(axis=1)).std()
-    assert summarise(copies)[0].error == pytest.approx(bootstrap, rel=0.1)
-    assert nested.gain == pytest.approx(30 / 13 - 2.0)
-    assert interval.gain == 0
-    assert interval.gain_error == 0
-    assert math.isnan(vanilla.gain)
-    assert nested.speed_up == pytest.approx((3 / 30) / (6 / 42))
-    assert vanilla.speed_up == 1
-    assert nested.ms_per_token["target"] == pytest.approx(1e3 * 6 / 42)
-    assert (failed.prompts, failed.message) == (0, "too large")
+RUN_AND_WAIT = """
+import sys
+from pathlib import Path
+from otspec.bench.decoding import run
+from otspec.bench.records import RecordFolder
+from tests.bench.test_decoding import whole_run
+
+asked = whole_run()
+folder = RecordFolder(Path(sys.argv[1]), asked.identity)
+
+def after(steps):
+    if len(folder.records) == int(sys.argv[2]):
+        print("held", flush=True)
+        sys.stdin.read()
+
+run(asked, folder, after)
+"""
 
 
-def test_one_prompt_has_no_error() -> None:
-    summaries = summarise([record(NESTED, 0, 9, 4), record(INTERVAL, 0, 8, 4)])
-    for table in (efficiency_table(summaries, "t"), decoding_table(summaries, "t")):
-        assert "nan" not in " ".join(cell for row in table.rows for cell in row)
-    nested = decoding_table(summaries, "t").rows[0]
-    assert nested[2:4] == ("2.250", "+0.250")
-    assert nested[-2] == "-"  # nothing was decoded without drafts to compare the time with
+def whole_run() -> Any:
+    """Trials, repeats and two temperatures."""
+    cells = [VANILLA, replace(NESTED, depth=2), replace(GENERATE, temperature=0.0), ASSISTED]
+    return benchmark(cells, repeats=2, first=2, max_new_tokens=3)
 
 
-def test_tables_and_picture(tmp_path: Path) -> None:
-    single = DecodingCell("single", paths=1)
-    cells = [VANILLA, single, NESTED, INTERVAL, DecodingCell("multi-draft", "single", 3)]
-    records = [record(cell, at, 8 + at, 4) for at in range(2) for cell in cells]
-    records.append({**record(DecodingCell("typical", paths=2), 0, 9, 3), "lossless": False})
-    summaries = summarise(records)
-    rows = {row[0]: row[1:] for row in efficiency_table(summaries, "t").rows}
-    assert rows["nested"] == ("2.125 ± 0.125", "-")
-    assert rows["single (one path)"] == ("2.125 ± 0.125", "2.125 ± 0.125")
-    assert rows["single"] == ("-", "2.125 ± 0.125")
-    assert rows["typical (lossy)"] == ("3.000", "-")
-    assert rows["paper: global resolution"] == ("2.23", "2.54")
-    table = decoding_table(summaries, "t")
-    assert {len(row) for row in table.rows} == {len(table.header)}
-    assert [row[1] for row in table.rows if row[0] == "3"] == ["single"]
-    if installed("matplotlib"):
-        plot_decoding(summaries, "t", tmp_path / "p.png")
-        assert (tmp_path / "p.png").stat().st_size > 0
+def test_a_run_that_is_killed_loses_nothing_and_measures_nothing_twice(tmp_path: Path) -> None:
+    trials, asked = len(CANDIDATES) * 3, whole_run()
+    after = trials + 9
+    process = subprocess.Popen(
+        [sys.executable, "-c", RUN_AND_WAIT, str(tmp_path), str(after)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        process.kill()
+    log = tmp_path / "results.jsonl"
+    before = log.read_text()
+    assert len(before.splitlines()) == after
+    log.write_text(before + '{"method": "van')  # killed while it wrote
+    folder = RecordFolder(tmp_path, asked.identity)
+    run(asked, folder)
+    assert len(folder.records) == asked.count
+    folder.close()
+    assert log.read_text().startswith(before)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    counts = Counter(keys_of(lines))
+    assert set(counts.values()) == {1}
+    assert sum(trial for _, trial, _, _ in counts) == trials
+    assert {one["tokens"] for one in lines} == {3}
+    assert all(math.isfinite(sum(one["seconds"].values())) for one in lines)
+    texts = [(repeat, prompt) for _, trial, repeat, prompt in keys_of(lines) if not trial]
+    assert texts == sorted(texts)  # it went on where it stopped

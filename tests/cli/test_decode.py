@@ -13,6 +13,7 @@ pytest.importorskip("transformers")
 pytest.importorskip("tokenizers")
 
 import otspec  # noqa: E402
+from otspec.bench.decoding_cells import DecodingCell  # noqa: E402
 from otspec.decode.methods.catalogue import METHODS, lossless  # noqa: E402
 from otspec.decode.models.loading import load_models  # noqa: E402
 from otspec.decode.shipped import held_out  # noqa: E402
@@ -71,7 +72,7 @@ def test_text_and_numbers_are_those_of_generate(
         assert line["accepted"] == again.metrics.accepted
         assert line["block_efficiency"] == line["tokens"] / line["sequence_steps"] == again.metrics.block_efficiency
         assert {"lossless": True, "solver": "interval", "paths": 3, "depth": 4, "top_k": 40}.items() <= line.items()
-        assert line["seconds"].keys() == {"draft", "target", "verification", "rest"}
+        assert line["seconds"].keys() == {"prompt", "draft", "target", "verification", "rest"}
     tokens, steps = (sum(line[name] for line in lines) for name in ("tokens", "sequence_steps"))
     assert f"block efficiency {tokens / steps:.3f} tokens per target call ({tokens} tokens, {steps} steps)" in shown
     assert "multi-draft (paths 3, depth 4, solver interval, draft_top_k 5), lossless" in shown
@@ -113,7 +114,7 @@ def test_every_method_decodes(
         (line,) = lines_of(out)
         assert line["tokens"] == 6, method
         assert line["method"] == method
-        assert (line["draft"] is None) == (method in {"vanilla", "prompt-lookup"}), method
+        assert (line["draft"] is None) == (not METHODS[method].drafts), method
 
 
 def test_all_lossless_methods_agree_at_temperature_0(
@@ -237,35 +238,56 @@ def test_bench_measures_reports_and_resumes(
 ) -> None:
     pytest.importorskip("matplotlib")
     out = tmp_path / "report"
-    cells = ("--paths", "2", "--depth", "2", "--solver", "nested,global_resolution/interval", "--baselines", "single")
-    arguments = (
-        "bench",
-        "decode",
-        *saved,
-        "--prompts",
-        str(prompts),
-        *cells,
-        "--max-new-tokens",
-        "4",
-        "--draft-top-k",
-        "9",
-    )
-    assert otspec_command(monkeypatch, *arguments, "--first", "2", "--out", str(out)) == 0
-    assert "global_resolution/interval" in capsys.readouterr().out
+    cells = ("--paths", "2", "--depth", "2", "--solver", "nested,global_resolution/interval", "--baselines", "generate")
+    arguments = ("bench", "decode", *saved, "--prompts", str(prompts), *cells, "--temperature", "1,0")
+    arguments = (*arguments, "--max-new-tokens", "4", "--draft-top-k", "9", "--out", str(out))
+    assert otspec_command(monkeypatch, *arguments, "--first", "2") == 0
+    shown = capsys.readouterr().out
+    assert "global_resolution/interval" in shown
+    assert shown.count("Speed-up: temperature") == 2
     assert {path.name for path in out.iterdir()} == {".lock", "report.md", "report.png", "results.jsonl", "run.json"}
-    assert "| 2 | nested |" in (out / "report.md").read_text()
+    report = (out / "report.md").read_text()
+    assert report.count("| 2 | 2 | nested (drafts top-k 9) |") == 1
+    assert report.count("| 2 | 2 | nested |") == 1  # at temperature 0
+    assert report.count("| rule | ms/token | over generate | over vanilla |") == 2
     log = (out / "results.jsonl").read_text()
-    assert len(log.splitlines()) == 2 * 4
-    assert otspec_command(monkeypatch, *arguments, "--first", "2", "--out", str(out)) == 0
+    assert len(log.splitlines()) == 2 * 2 * 4
+    assert otspec_command(monkeypatch, *arguments, "--first", "2") == 0
     assert (out / "results.jsonl").read_text() == log
-    assert otspec_command(monkeypatch, *arguments, "--first", "3", "--out", str(out)) == 0
+    assert otspec_command(monkeypatch, *arguments, "--first", "3", "--repeats", "2") == 0
     assert (out / "results.jsonl").read_text().startswith(log)
-    assert len(lines_of(out / "results.jsonl")) == 3 * 4
+    assert len(lines_of(out / "results.jsonl")) == 2 * 3 * 2 * 4
     capsys.readouterr()
-    assert otspec_command(monkeypatch, *arguments, "--seed", "1", "--out", str(out)) == 2
+    assert otspec_command(monkeypatch, *arguments, "--seed", "1") == 2
     assert "holds another run: its seed is 0, yours 1" in " ".join(capsys.readouterr().err.split())
-    assert otspec_command(monkeypatch, *arguments, "--draft-top-k", "8", "--out", str(out)) == 2
-    assert "holds another run: its draft_top_k is 9, yours 8" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_preset_stands_for_the_options_that_are_not_given(
+    monkeypatch: pytest.MonkeyPatch, saved: tuple[str, ...], prompts: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("matplotlib")
+    asked: list[dict[str, Any]] = []
+
+    def noted(**settings: Any) -> list[DecodingCell]:
+        asked.append(settings)
+        return [DecodingCell("generate")]
+
+    names = ("paths", "depths", "rules", "baselines", "temperatures", "truncations")
+    monkeypatch.setattr(
+        "otspec.bench.decoding_cells.decoding_grid", lambda *given: noted(**dict(zip(names, given, strict=True)))
+    )
+    common = ("bench", "decode", *saved, "--prompts", str(prompts), "--first", "1", "--max-new-tokens", "2")
+    for number, more in enumerate(((), ("--paths", "2", "--draft-top-k", "V,5", "--draft-top-p", "0.5"))):
+        arguments = (*common, *more, "--preset", "gr-table-4", "--out", str(tmp_path / str(number)))
+        assert otspec_command(monkeypatch, *arguments) == 0
+    whole, changed = asked
+    assert whole["paths"] == [2, 3, 4]
+    assert whole["depths"] == [8]
+    assert whole["rules"] == ["nested", "interval", "kseq", "global_resolution/kseq"]
+    assert whole["temperatures"] == [1.0]
+    assert whole["truncations"] == [{"draft_top_k": 10}, {"draft_top_k": 100}]
+    assert (changed["paths"], changed["depths"], changed["rules"]) == ([2], [8], whole["rules"])
+    assert changed["truncations"] == [{"draft_top_k": k, "draft_top_p": 0.5} for k in (0, 5)]
 
 
 BAD_BENCH = [
@@ -274,6 +296,12 @@ BAD_BENCH = [
     (("decode", "--solver", "guess"), "no solver 'guess'"),
     (("decode", "--baselines", "guess"), "no method 'guess'"),
     (("decode", "--budget", "0"), "grant each rule some time"),
+    (("decode", "--preset", "gr"), "no preset 'gr'; known: gr-table-4"),
+    (("decode", "--reference", "lp"), "'lp' is not among the rules of this run, nested, interval"),
+    (("decode", "--temperature", "1,hot"), "--temperature: 'hot' is not a number; write a list such as 1,0.6"),
+    (("decode", "--temperature", "1,-1"), "--temperature: -1; a temperature is finite and >= 0"),
+    (("decode", "--draft-top-p", "2"), "--draft-top-p: 2; it is a probability in (0, 1]"),
+    (("decode", "--draft-top-k", "W"), "--draft-top-k: 'W' is not a positive number or V or 0"),
     (("--seed", "1", "decode"), "write it after decode"),
 ]
 

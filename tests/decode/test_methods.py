@@ -18,7 +18,9 @@ from otspec.decode.methods import (  # noqa: E402
     Typical,
     Vanilla,
     assisted,
+    assisted_lookup,
     block,
+    plain,
     speculative,
     typical,
 )
@@ -117,12 +119,83 @@ def test_assisted_generation_of_transformers() -> None:
     metrics = generation.metrics
     assert (metrics.tokens, metrics.target_calls) == (20, metrics.sequence_steps)
     assert 1 < metrics.block_efficiency <= 5
-    assert min(metrics.seconds["target"], metrics.seconds["draft"]) > 0
+    assert min(metrics.seconds[phase] for phase in ("prompt", "target", "draft")) > 0
     assert draft.generation_config.to_dict() == before
     state = torch.get_rng_state()
     first, again = (assisted(target, draft, PROMPTS[:1], max_new_tokens=20, seed=1).new_tokens for _ in range(2))
     assert first == again
     assert (torch.get_rng_state() == state).all()
+
+
+def test_settings_of_assisted_generation_are_those_of_transformers(monkeypatch: pytest.MonkeyPatch) -> None:
+    target, draft = pair(40, noise=0.05)
+    greedy = target.generate(PROMPTS[:1], max_new_tokens=20, do_sample=False).tolist()
+    given: list[Any] = []
+    names = ("num_assistant_tokens", "num_assistant_tokens_schedule", "assistant_confidence_threshold")
+    generate = target.generate
+
+    def noted(*args: Any, **settings: Any) -> Any:
+        given.append(tuple(getattr(settings["assistant_model"].generation_config, name) for name in names))
+        return generate(*args, **settings)
+
+    monkeypatch.setattr(target, "generate", noted)
+    for settings in ((3, "heuristic", 0.0), (5, "constant", 0.4)):
+        depth, schedule, confidence = settings
+        more: Any = {"depth": depth, "schedule": schedule, "confidence": confidence}
+        assert (
+            assisted(target, draft, PROMPTS[:1], max_new_tokens=20, temperature=0, **more).sequences.tolist() == greedy
+        )
+        assert given[-1] == settings
+    for wrong, message in (
+        ({"schedule": "magic"}, "no schedule 'magic'; known: constant, heuristic"),
+        ({"confidence": 2}, r"confidence is 2; it is a probability in \[0, 1\]"),
+        ({"depth": 0}, "depth is 0; pass an integer >= 1"),
+    ):
+        with pytest.raises(ProblemError, match=message):
+            assisted(target, draft, PROMPTS[:1], **wrong)
+
+
+def test_plain_generate_of_transformers() -> None:
+    target = pair(40)[0]
+    for settings in ({"temperature": 0}, {"temperature": 0.7, "top_k": 5, "seed": 3}):
+        generation = plain(target, PROMPTS, max_new_tokens=20, **settings)
+        with torch.random.fork_rng():
+            torch.manual_seed(3)
+            sampling = (
+                {"do_sample": True, "temperature": 0.7, "top_k": 5} if "seed" in settings else {"do_sample": False}
+            )
+            expected = target.generate(PROMPTS, max_new_tokens=20, **sampling)
+        assert generation.sequences.tolist() == expected.tolist(), settings
+        metrics = generation.metrics
+        assert (metrics.tokens, metrics.target_calls, metrics.sequence_steps) == (40, 20, 40)
+        assert (metrics.block_efficiency, metrics.offered) == (1.0, [])
+        assert min(metrics.seconds[phase] for phase in ("prompt", "target", "rest")) > 0
+        assert metrics.seconds["draft"] == metrics.seconds["verification"] == 0
+
+
+def test_plain_generate_counts_each_text_to_its_end() -> None:
+    target = pair(40)[0]
+    texts = [row[5:] for row in target.generate(PROMPTS, max_new_tokens=20, do_sample=False).tolist()]
+    eos = texts[0][2]
+    ends = [row.index(eos) + 1 if eos in row else 20 for row in texts]
+    assert ends[0] < ends[1]
+    for given in (eos, [eos], torch.tensor([eos])):
+        generation = plain(target, PROMPTS, max_new_tokens=20, temperature=0, eos_token_id=given, pad_token_id=0)
+        assert generation.new_tokens == [row[:end] for row, end in zip(texts, ends, strict=True)]
+        assert (generation.metrics.tokens, generation.metrics.target_calls) == (sum(ends), max(ends))
+        assert generation.metrics.block_efficiency == 1
+    with pytest.raises(ProblemError, match=r"stop_strings and 2 prompts: .* pass one prompt at a time"):
+        plain(target, PROMPTS, max_new_tokens=20, stop_strings=["a"], tokenizer=object())
+
+
+def test_prompt_lookup_of_transformers() -> None:
+    target = pair(40, seed=1)[0]  # whose greedy text repeats itself
+    generation = assisted_lookup(target, PROMPTS[:1], depth=4, max_new_tokens=40, temperature=0)
+    plain_text = target.generate(PROMPTS[:1], max_new_tokens=40, do_sample=False)
+    assert generation.sequences.tolist() == plain_text.tolist()
+    assert 1.4 < generation.metrics.block_efficiency <= 5
+    with pytest.raises(ProblemError, match="ngram is 0; pass an integer >= 1"):
+        assisted_lookup(target, PROMPTS[:1], ngram=0)
 
 
 def test_settings_of_prompt_lookup() -> None:

@@ -2,8 +2,8 @@
 
 `multi_draft` is ours: trees from a draft model, verified by any rule.  The others are there to compare with: `vanilla`
 has no drafts, `prompt_lookup` copies them, `typical` is a lossy verifier; `speculative` and `block` below are
-`multi_draft` with one path.  `assisted` is transformers' own method, measured alike.  `catalogue` has all of them by
-name, for commands and benchmarks.
+`multi_draft` with one path.  `plain`, `assisted` and `assisted_lookup` are transformers' own methods, measured alike.
+`catalogue` has all of them by name, for commands and benchmarks.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import Unpack
 
 from transformers import PreTrainedModel
 
-from otspec.decode.methods.assisted import assisted
+from otspec.decode.methods.assisted import assisted, assisted_lookup
 from otspec.decode.methods.multi_draft import MultiDraft
+from otspec.decode.methods.plain import plain
 from otspec.decode.methods.prompt_lookup import PromptLookup
 from otspec.decode.methods.typical import Typical
 from otspec.decode.methods.vanilla import Vanilla
@@ -35,4 +36,14 @@ def typical(draft: PreTrainedModel, paths: int = 4, depth: int = 8, **drafts: Un
     return MultiDraft(draft, paths, depth, Typical(), lossless=False, **drafts)
 
 
-__all__ = ["PromptLookup", "Typical", "Vanilla", "assisted", "block", "speculative", "typical"]
+__all__ = [
+    "PromptLookup",
+    "Typical",
+    "Vanilla",
+    "assisted",
+    "assisted_lookup",
+    "block",
+    "plain",
+    "speculative",
+    "typical",
+]

@@ -1,17 +1,22 @@
-"""transformers' own assisted generation, measured as the other methods are."""
+"""transformers' own ways to decode with drafts, measured as the other methods are."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from transformers import PreTrainedModel
 
-from otspec.decode.harness import Generation, check_prompts, sampling_settings
-from otspec.decode.metrics import Clock, Metrics
+from otspec.decode.harness import Generation
+from otspec.decode.methods.measured import measured
 from otspec.decode.models.pairing import check_pair
+from otspec.errors import ProblemError
+from otspec.laws import as_count
+
+SCHEDULES = ("constant", "heuristic", "heuristic_transient")
+"""How transformers adapts the length of drafts: not at all, or two more where all were accepted, one less if not."""
 
 
 def assisted(
@@ -20,13 +25,11 @@ def assisted(
     input_ids: torch.Tensor,
     *,
     depth: int = 8,
-    temperature: float | None = None,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    seed: int | None = None,
+    schedule: str = "constant",
+    confidence: float = 0.0,
     **settings: Any,
 ) -> Generation:
-    """Decode one prompt by ``target.generate(assistant_model=draft)``, with drafts of constant length.
+    """Decode one prompt by ``target.generate(assistant_model=draft)``.
 
     Its first target call reads the prompt as well.  Acceptance by depth is not known.
 
@@ -35,37 +38,59 @@ def assisted(
     input_ids : Tensor of int, shape (1, S)
         transformers takes one prompt at a time.
     depth : int
-        Tokens of a draft.
-    temperature, top_k, top_p, seed, **settings
-        As in `otspec.generate`.
+        Tokens of a draft, `num_assistant_tokens`; of the first, where the schedule is not constant.
+    schedule : str
+        `num_assistant_tokens_schedule`, a name of `SCHEDULES`.
+    confidence : float
+        `assistant_confidence_threshold`: a draft ends where the draft model gave its last token less than that.
+    **settings
+        As in `otspec.generate`: temperature, top_k, top_p, seed, and what `generate` takes.
 
     Raises
     ------
     ProblemError
-        If the prompt is empty, or the models have different tokens.
+        If the prompt is empty, or the models have different tokens, or there is no such schedule or threshold.
     """
-    check_prompts(input_ids, settings.get("attention_mask"))
+    if schedule not in SCHEDULES:
+        raise ProblemError(f"no schedule {schedule!r}; known: {', '.join(SCHEDULES)}")
+    if not 0 <= confidence <= 1:
+        raise ProblemError(f"confidence is {confidence}; it is a probability in [0, 1]")
     check_pair(target, draft, None, None)
-    settings |= sampling_settings(settings, temperature, top_k, top_p)
-    constant = {
-        "num_assistant_tokens": depth,
-        "num_assistant_tokens_schedule": "constant",
-        "assistant_confidence_threshold": 0.0,
+    configuration = {
+        "num_assistant_tokens": as_count("depth", depth),
+        "num_assistant_tokens_schedule": schedule,
+        "assistant_confidence_threshold": confidence,
     }
-    metrics, clock = Metrics(), Clock(target.device)
-    with ExitStack() as stack:
-        if seed is not None:
-            stack.enter_context(torch.random.fork_rng())
-            torch.manual_seed(seed)
-        stack.enter_context(_configured(draft, constant))
-        target_calls = stack.enter_context(_timed(target, clock, "target"))
-        stack.enter_context(_timed(draft, clock, "draft"))
-        sequences = target.generate(input_ids, assistant_model=draft, **settings)
-    new = sequences[:, input_ids.shape[1] :].tolist()
-    metrics.tokens = len(new[0])
-    metrics.target_calls = metrics.sequence_steps = len(target_calls)
-    metrics.seconds = clock.seconds()
-    return Generation(sequences, metrics, new)
+    with _configured(draft, configuration):
+        return measured(target, input_ids, {"target": target, "draft": draft}, assistant_model=draft, **settings)
+
+
+def assisted_lookup(
+    target: PreTrainedModel, input_ids: torch.Tensor, *, depth: int = 8, ngram: int = 2, **settings: Any
+) -> Generation:
+    """Decode one prompt by ``target.generate(prompt_lookup_num_tokens=depth)``: transformers' own prompt lookup.
+
+    Parameters
+    ----------
+    input_ids : Tensor of int, shape (1, S)
+        transformers takes one prompt at a time.
+    depth : int
+        Tokens of a draft.
+    ngram : int
+        `max_matching_ngram_size`: how many last tokens of the text are looked up, or fewer.
+    **settings
+        As for `assisted`.
+
+    Raises
+    ------
+    ProblemError
+        If the prompt is empty, or depth or ngram is no count.
+    """
+    lookup = {
+        "prompt_lookup_num_tokens": as_count("depth", depth),
+        "max_matching_ngram_size": as_count("ngram", ngram),
+    }
+    return measured(target, input_ids, {"target": target}, **lookup, **settings)
 
 
 @contextmanager
@@ -77,23 +102,3 @@ def _configured(model: PreTrainedModel, settings: dict[str, Any]) -> Iterator[No
         yield
     finally:
         model.generation_config.update(**before)
-
-
-@contextmanager
-def _timed(model: PreTrainedModel, clock: Clock, phase: str) -> Iterator[list[ExitStack]]:
-    """The calls of a model, each timed."""
-    calls: list[ExitStack] = []
-
-    def start(*_: Any) -> None:
-        calls.append(ExitStack())
-        calls[-1].enter_context(clock.on_device(phase))
-
-    def stop(*_: Any) -> None:
-        calls[-1].close()
-
-    hooks = (model.register_forward_pre_hook(start), model.register_forward_hook(stop))
-    try:
-        yield calls
-    finally:
-        for hook in hooks:
-            hook.remove()

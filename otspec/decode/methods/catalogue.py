@@ -11,7 +11,16 @@ import numpy as np
 
 from otspec.catalogue import get
 from otspec.decode.harness import Generation, run
-from otspec.decode.methods import PromptLookup, Vanilla, assisted, block, speculative, typical
+from otspec.decode.methods import (
+    PromptLookup,
+    Vanilla,
+    assisted,
+    assisted_lookup,
+    block,
+    plain,
+    speculative,
+    typical,
+)
 from otspec.decode.methods.multi_draft import MultiDraft
 from otspec.decode.models.loading import Models
 from otspec.decode.sampling import DraftSettings
@@ -35,9 +44,11 @@ class Method:
 
     summary: str
     takes: tuple[str, ...] = ()
-    """Its settings, by the names that `otspec.generate` has for them."""
+    """Its settings, by the names that `otspec.generate` has for them, or transformers' method itself."""
     strategy: Callable[..., Strategy] | None = None
-    """From draft model and settings; None for transformers' own method."""
+    """From draft model and settings; None for transformers' own methods."""
+    own: Callable[..., Generation] | None = None
+    """transformers' own method: called with the models that it needs, settings, and what a `Decode` is called with."""
     drafts: bool = True
     """Whether it has a draft model."""
     lossless: bool = True
@@ -56,13 +67,19 @@ METHODS: Mapping[str, Method] = {
         MultiDraft,
     ),
     "vanilla": Method("token by token from the target", (), lambda draft: Vanilla(), drafts=False),
+    "generate": Method("transformers' own, token by token", own=plain, drafts=False),
     "single": Method("speculative sampling of one path", ("depth", *OF_DRAFTS), speculative),
     "block": Method("block verification of one path", ("depth", *OF_DRAFTS), block),
     "prompt-lookup": Method(
         "drafts copied from the text", ("depth",), lambda draft, **settings: PromptLookup(**settings), drafts=False
     ),
     "typical": Method("typical acceptance, lossy", ("paths", "depth", *OF_DRAFTS), typical, lossless=False),
-    "assisted": Method("transformers' own assisted generation", ("depth",), batch=False),
+    "assisted": Method(
+        "transformers' own assisted generation", ("depth", "schedule", "confidence"), own=assisted, batch=False
+    ),
+    "assisted-lookup": Method(
+        "transformers' own prompt lookup", ("depth",), own=assisted_lookup, drafts=False, batch=False
+    ),
 }
 """Methods by name."""
 
@@ -104,7 +121,9 @@ def decoder(name: str, models: Models, settings: Mapping[str, Any]) -> Decode:
     """
     method = method_of(name, settings)
     if method.strategy is None:
-        return partial(assisted, models.target, models.draft, tokenizer=models.tokenizer, **settings)
+        assert method.own is not None
+        needed = (models.target, models.draft) if method.drafts else (models.target,)
+        return partial(method.own, *needed, tokenizer=models.tokenizer, **settings)
     return partial(
         run,
         models.target,

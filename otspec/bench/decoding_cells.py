@@ -1,0 +1,158 @@
+"""Cells of the decoding benchmark: one way to decode, at one temperature."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from otspec.bench.cells import every_solver
+from otspec.bench.records import Record
+from otspec.catalogue import available
+from otspec.decode.methods.catalogue import CHAIN, METHODS, method_of, rule
+from otspec.decode.verifiers import JOINT
+
+OURS = "multi-draft"
+"""The method that rules belong to."""
+TO_CHOOSE = "assisted"
+"""The method whose settings are chosen by a short measurement of `CANDIDATES`."""
+CANDIDATES = (
+    *((depth, "constant", 0.0) for depth in (3, 5, 8)),
+    *((depth, "heuristic", 0.0) for depth in (3, 5)),
+    *((depth, "constant", 0.4) for depth in (8, 20)),
+)
+"""Tokens of a draft, schedule and threshold of confidence; the last is what transformers has by default."""
+SPELT = {
+    "global_resolution": f"global_resolution{CHAIN}kseq",
+    "polymatroid": "polymatroid:tol=1e-6",
+    "luce": "luce:tol=1e-6",
+}
+"""Solvers that would soon fail as they are: the one with a fallback as in its paper, the others with a wider gap."""
+
+
+@dataclass(frozen=True)
+class DecodingCell:
+    """One way to decode: a rule of our trees of K paths of L tokens, or another method."""
+
+    method: str
+    """A name of `otspec.decode.methods.catalogue.METHODS`."""
+    rule: str = ""
+    """Spelling of the rule of a multi-draft method."""
+    paths: int = 0
+    """K; 1 for one path of a draft model, 0 where no model drafts."""
+    depth: int = 0
+    """L; 0 where the method has none."""
+    temperature: float = 1.0
+    draft_top_k: int | None = None
+    """How drafts are drawn otherwise than texts are, as the next two; None is as texts."""
+    draft_top_p: float | None = None
+    draft_temperature: float | None = None
+    schedule: str | None = None
+    """Of transformers' assisted generation, as `confidence`; None before both are chosen."""
+    confidence: float | None = None
+
+    @property
+    def name(self) -> str:
+        """What it is called in tables."""
+        return self.rule or self.method
+
+    @property
+    def notes(self) -> list[str]:
+        """What tells it from other cells of its name, K, L and temperature."""
+        told = []
+        if self.paths == 1:
+            told.append("one path")
+        if self.draft_top_k is not None:
+            told.append(f"drafts top-k {self.draft_top_k or 'V'}")
+        if self.draft_top_p is not None:
+            told.append(f"drafts top-p {self.draft_top_p:g}")
+        if self.draft_temperature is not None:
+            told.append(f"drafts at temperature {self.draft_temperature:g}")
+        if self.schedule is not None:
+            told.append(self.schedule)
+        if self.confidence:
+            told.append(f"confidence {self.confidence:g}")
+        return told
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What its method takes, for `otspec.decode.methods.catalogue.decoder`."""
+        given = {name: getattr(self, name, None) for name in METHODS[self.method].takes}
+        if self.rule:
+            given["solver"] = rule(self.rule, CHAIN)
+        return {name: value for name, value in given.items() if value is not None}
+
+    @property
+    def open(self) -> bool:
+        """Whether its settings are still to be chosen."""
+        return self.method == TO_CHOOSE and self.schedule is None
+
+    @property
+    def candidates(self) -> list[DecodingCell]:
+        """What an open cell may become."""
+        return [
+            replace(self, depth=depth, schedule=schedule, confidence=confidence)
+            for depth, schedule, confidence in CANDIDATES
+        ]
+
+
+FIELDS = tuple(field.name for field in fields(DecodingCell))
+
+
+def decoding_cell_of(record: Record) -> DecodingCell:
+    """The cell that a record is of."""
+    return DecodingCell(**{name: record[name] for name in FIELDS})
+
+
+def every_rule() -> tuple[list[str], list[str]]:
+    """All joint rules of several paths and all solvers that are installed; and the solvers left out."""
+    spellings, left_out = every_solver()
+    names = [info.name for info in available()]
+    joint = [name for name in JOINT if name != "block"]
+    solvers = [SPELT.get(name, name) for name in names if name in spellings]
+    return [*joint, *solvers], [name for name in names if name in left_out]
+
+
+def decoding_grid(
+    paths: Sequence[int],
+    depths: Sequence[int],
+    rules: Sequence[str],
+    baselines: Sequence[str],
+    temperatures: Sequence[float] = (1.0,),
+    truncations: Sequence[Mapping[str, float]] = ({},),
+) -> list[DecodingCell]:
+    """All cells, temperature after temperature, each beginning with vanilla decoding.
+
+    A method is measured at every K, every L and every truncation of the drafts that it has settings for, and once where
+    it has none.  Drafts at temperature 0 are certain, and nothing is left to truncate.
+
+    Raises
+    ------
+    UnknownSolver
+        If a rule has no such name.
+    ProblemError
+        If a baseline has none, or drafts cannot be truncated.
+    """
+    for spelling in rules:
+        rule(spelling, CHAIN)
+    names = [("vanilla", ""), *((name, "") for name in baselines), *((OURS, spelling) for spelling in rules)]
+    for name, _ in names:
+        method_of(name, {})
+    method_of(OURS, {setting: value for cut in truncations for setting, value in cut.items()})
+    cells = []
+    for temperature, (name, spelling) in itertools.product(temperatures, names):
+        takes = METHODS[name].takes
+        counts = paths if "paths" in takes else (1 if METHODS[name].drafts else 0,)
+        levels = depths if "depth" in takes and name != TO_CHOOSE else (0,)
+        for count, depth, cut in itertools.product(counts, levels, truncations):
+            settings = {setting: value for setting, value in _of(cut, temperature).items() if setting in takes}
+            cells.append(DecodingCell(name, spelling, count, depth, temperature, **settings))  # type: ignore[arg-type]
+    return list(dict.fromkeys(cells))
+
+
+def _of(cut: Mapping[str, float], temperature: float) -> Mapping[str, float]:
+    """What a truncation of the drafts comes to where the text has a temperature."""
+    if cut.get("draft_temperature", temperature):
+        return cut
+    return {"draft_temperature": 0.0} if temperature else {}

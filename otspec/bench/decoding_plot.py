@@ -1,0 +1,142 @@
+"""The picture of the decoding benchmark: block efficiency, where the time goes, and what that comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from otspec.bench.decoding_report import by_rule, label, shapes
+from otspec.bench.decoding_summary import DecodingSummary
+from otspec.bench.intervals import Estimate
+from otspec.decode.metrics import Metrics
+from otspec.laws import FloatArray
+from otspec.reporting.plotting import pyplot
+
+STYLES = ("-", "--", "-.", ":", (0, (1, 4)), (0, (8, 3)))
+MARKERS = ("o", "D")
+
+
+def plot_decoding(summaries: Sequence[DecodingSummary], title: str, path: Path) -> None:
+    """Draw a row for each temperature: block efficiency by K and L; time per token by phase; speed-ups.
+
+    Times and speed-ups are those of the largest K, and of all methods without one.
+    """
+    plt = pyplot()
+    shown = [one for one in summaries if one.prompts]
+    rows = [[one for one in shown if one.cell.temperature == at] for at in dict.fromkeys(_temperatures(shown))]
+    heights = [max(5.0, 0.3 * len(_bars(row)) + 1.5) for row in rows]
+    figure = plt.figure(figsize=(16, sum(heights)), layout="constrained")
+    for part, row in zip(np.atleast_1d(figure.subfigures(len(rows), 1, height_ratios=heights)), rows, strict=True):
+        part.suptitle(f"Temperature {row[0].cell.temperature:g}; {title}")
+        efficiencies, times, speed_ups = part.subplots(1, 3, width_ratios=(1.1, 1, 1))
+        _draw_efficiencies(plt, efficiencies, row)
+        _draw_times(times, _bars(row))
+        _draw_speed_ups(speed_ups, _bars(row))
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def _temperatures(summaries: Sequence[DecodingSummary]) -> list[float]:
+    return [one.cell.temperature for one in summaries]
+
+
+def _bars(summaries: Sequence[DecodingSummary]) -> list[DecodingSummary]:
+    """The cells of the largest K and those that have none, the fastest first."""
+    most = max((one.cell.paths for one in summaries), default=1)
+    shown = [one for one in summaries if one.cell.paths in (0, 1, most)]
+    return sorted(shown, key=lambda one: sum(one.ms_per_token.values()))
+
+
+def _draw_efficiencies(plt: Any, axes: Any, summaries: Sequence[DecodingSummary]) -> None:
+    settings = shapes(summaries)
+    depths = {depth for _, depth in settings}
+    several = [mine for mine in by_rule(summaries) if mine[0].cell.paths > 1]
+    colours = plt.get_cmap("tab10" if len(several) <= 10 else "tab20")
+    for number, mine in enumerate(several):
+        shift = 0.3 * ((number + 0.5) / len(several) - 0.5)
+        axes.errorbar(
+            [settings.index((one.cell.paths, one.cell.depth)) + shift for one in mine],
+            [one.efficiency.value for one in mine],
+            yerr=_bars_of([one.efficiency for one in mine]),
+            marker="o",
+            markersize=4,
+            capsize=2,
+            linestyle="-" if len(depths) == 1 else "none",
+            color=colours(number % 20),
+            label=label(mine[0]),
+        )
+    few = [one for one in summaries if one.cell.paths < 2 and one.cell.depth]  # without drafts it is 1
+    for number, one in enumerate(few):
+        style = STYLES[number % len(STYLES)]
+        axes.axhline(one.efficiency.value, color="0.55", linestyle=style, linewidth=1, label=_label(one, few))
+    axes.set_xticks(range(len(settings)), [f"K = {k}" + (f"\nL = {d}" if len(depths) > 1 else "") for k, d in settings])
+    axes.set_ylabel("block efficiency: tokens per target call")
+    axes.set_title("Block efficiency, 95 % intervals")
+    axes.grid(axis="y", alpha=0.3)
+    axes.set_xlim(-0.5, max(len(settings), 1) - 0.5)
+    if several or few:
+        axes.legend(fontsize=8, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.08 if len(depths) == 1 else -0.13))
+
+
+def _draw_times(axes: Any, bars: Sequence[DecodingSummary]) -> None:
+    start = np.zeros(len(bars))
+    for phase in Metrics().seconds:
+        spent = np.array([one.ms_per_token[phase] for one in bars])
+        axes.barh(range(len(bars)), spent, left=start, label=phase)
+        start += spent
+    axes.set_yticks(range(len(bars)), [_label(one, bars) for one in bars], fontsize=8)
+    axes.set_ylim(len(bars) - 0.5, -0.5)
+    axes.set_xlabel("milliseconds per token, prompts included")
+    axes.set_title("Where the time goes" + _largest(bars))
+    axes.grid(axis="x", alpha=0.3)
+    axes.legend(fontsize=8)
+
+
+def _draw_speed_ups(axes: Any, bars: Sequence[DecodingSummary]) -> None:
+    """Speed-ups over transformers' own loop and over ours without drafts, cell by cell, as the times beside them."""
+    for name, marker, shift in zip(("generate", "vanilla"), MARKERS, (-0.12, 0.12), strict=True):
+        found = [
+            (at + shift, estimate)
+            for at, one in enumerate(bars)
+            for cell, estimate in one.speed_ups.items()
+            if cell.method == name
+        ]
+        if found:
+            places, estimates = zip(*found, strict=True)
+            axes.errorbar(
+                [one.value for one in estimates],
+                places,
+                xerr=_bars_of(estimates),
+                marker=marker,
+                markersize=4,
+                capsize=2,
+                linestyle="none",
+                label=f"over {name}",
+            )
+    axes.axvline(1, color="0.4", linewidth=1, label="no difference")
+    axes.set_ylim(len(bars) - 0.5, -0.5)
+    axes.set_yticks(range(len(bars)), [])
+    axes.set_xlabel("times as fast, 95 % intervals")
+    axes.set_title("Speed-up" + _largest(bars))
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
+
+
+def _largest(bars: Sequence[DecodingSummary]) -> str:
+    most = max((one.cell.paths for one in bars), default=0)
+    return f", K = {most}" if most > 1 else ""
+
+
+def _label(one: DecodingSummary, among: Sequence[DecodingSummary]) -> str:
+    """What a cell is called, with its L where that is not all of the difference."""
+    depths = {other.cell.depth for other in among if label(other) == label(one)}
+    return label(one) + (f", L = {one.cell.depth}" if len(depths) > 1 else "")
+
+
+def _bars_of(estimates: Sequence[Estimate]) -> FloatArray:
+    """Lengths of error bars below and above; none where there is no interval."""
+    lengths = [(one.value - one.low, one.high - one.value) for one in estimates]
+    return np.nan_to_num(np.array(lengths)).clip(min=0).T

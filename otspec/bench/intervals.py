@@ -1,0 +1,111 @@
+"""Figures of a benchmark with their confidence intervals: ratios of sums over prompts, and what is made of two."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import DegenerateDataWarning, bootstrap
+
+from otspec.laws import FloatArray
+
+LEVEL = 0.95
+RESAMPLES = 9999
+BATCH = 1000
+"""Resamples held in memory at once."""
+FEWEST = 5
+"""Prompts from which an interval is made: fewer can be drawn in too few ways."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A figure and its interval; the ends are NaN where there are fewer than `FEWEST` prompts, and all where none."""
+
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+
+    def shown(self, digits: str) -> str:
+        """The figure and its interval with digits as `format` takes them; a dash where there is no figure."""
+        if math.isnan(self.value):
+            return "-"
+        interval = "" if math.isnan(self.low) else f" [{self.low:{digits}}, {self.high:{digits}}]"
+        return f"{self.value:{digits}}{interval}"
+
+
+NONE = Estimate(math.nan)
+
+
+def ratio(tokens: FloatArray, calls: FloatArray) -> Estimate:
+    """Ratio of two sums.
+
+    Parameters
+    ----------
+    tokens, calls : array, shape (prompts,)
+        What is summed above and below, a prompt's share each.
+    """
+    return _estimate(_ratio, tokens, calls)
+
+
+def difference(tokens: FloatArray, calls: FloatArray, their_tokens: FloatArray, their_calls: FloatArray) -> Estimate:
+    """Difference of two ratios of sums over the same prompts: ours minus theirs."""
+    return _estimate(
+        lambda a, b, c, d, axis: _ratio(a, b, axis) - _ratio(c, d, axis), tokens, calls, their_tokens, their_calls
+    )
+
+
+def quotient(tokens: FloatArray, seconds: FloatArray, their_tokens: FloatArray, their_seconds: FloatArray) -> Estimate:
+    """Quotient of two ratios of sums over the same prompts: ours over theirs."""
+    return _estimate(
+        lambda a, b, c, d, axis: _ratio(a, b, axis) / _ratio(c, d, axis), tokens, seconds, their_tokens, their_seconds
+    )
+
+
+def _ratio(above: FloatArray, below: FloatArray, axis: int) -> FloatArray:
+    return above.sum(axis=axis) / below.sum(axis=axis)
+
+
+def _estimate(statistic: Callable[..., FloatArray], *columns: FloatArray) -> Estimate:
+    """The statistic, and its bootstrap interval over prompts: bias-corrected and accelerated [efron1987better].
+
+    All columns are resampled alike, so that what a prompt does to both sides of a comparison cancels.  Where all
+    resamples agree, or all lie on one side of the figure, that correction does not exist, and plain percentiles stand.
+    """
+    if columns[0].size == 0:
+        return NONE
+    value = float(statistic(*columns, axis=-1))
+    if columns[0].size < FEWEST:
+        return Estimate(value)
+    with warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):
+        warnings.simplefilter("ignore", DegenerateDataWarning)
+        drawn = bootstrap(
+            columns,
+            statistic,
+            paired=True,
+            vectorized=True,
+            n_resamples=RESAMPLES,
+            batch=BATCH,
+            confidence_level=LEVEL,
+            rng=np.random.default_rng(0),
+        )
+    low, high = drawn.confidence_interval
+    if not (np.isfinite(low) and np.isfinite(high)):
+        low, high = np.quantile(drawn.bootstrap_distribution, ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
+    return Estimate(value, float(low), float(high))
+
+
+def by_prompt(rows: Sequence[tuple[int, Sequence[float]]]) -> FloatArray:
+    """Sums for each prompt of what was measured on it, shape (columns, prompts).
+
+    Parameters
+    ----------
+    rows : sequence of (prompt, figures)
+        A row for each measurement.
+    """
+    sums: dict[int, FloatArray] = {}
+    for prompt, figures in rows:
+        sums[prompt] = sums.get(prompt, np.zeros(len(figures))) + np.asarray(figures, dtype=float)
+    return np.array([sums[prompt] for prompt in sorted(sums)]).T

@@ -1,0 +1,119 @@
+"""Confidence intervals against normal theory, and against how often they hold the truth."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from otspec.bench.intervals import FEWEST, NONE, Estimate, by_prompt, difference, quotient, ratio
+from tests.oracles import Floats
+
+Z = 1.959963984540054
+
+
+def texts(
+    rng: np.random.Generator, prompts: int, ratio_of_sums: float = 3.0, spread: float = 0.3
+) -> tuple[Floats, Floats]:
+    """Calls, and tokens that go with them up to what each prompt has of its own."""
+    calls = rng.integers(10, 40, prompts).astype(float)
+    own = rng.gamma(1 / spread**2, spread**2, prompts)
+    return ratio_of_sums * own * calls, calls
+
+
+def delta(above: Floats, below: Floats) -> Floats:
+    """How far each prompt pulls the logarithm of a ratio of sums, to first order."""
+    return (above / above.mean() - below / below.mean()) / above.size
+
+
+def test_intervals_are_those_of_the_delta_method_where_prompts_are_many() -> None:
+    rng = np.random.default_rng(1)
+    tokens, calls = texts(rng, 3000)
+    others, other_calls = texts(rng, 3000, 2.5)
+    value, their = tokens.sum() / calls.sum(), others.sum() / other_calls.sum()
+    first, second = delta(tokens, calls), delta(others, other_calls)
+    cases = (
+        (ratio(tokens, calls), value, value * first),
+        (difference(tokens, calls, others, other_calls), value - their, value * first - their * second),
+        (quotient(tokens, calls, others, other_calls), value / their, value / their * (first - second)),
+    )
+    for found, expected, pull in cases:
+        assert found.value == pytest.approx(expected)
+        half = Z * np.sqrt((pull**2).sum())
+        assert found.high - found.low == pytest.approx(2 * half, rel=0.05)
+        assert (found.high + found.low) / 2 == pytest.approx(expected, abs=0.1 * half)
+
+
+def test_what_a_prompt_does_to_both_sides_cancels() -> None:
+    rng = np.random.default_rng(2)
+    tokens, seconds = texts(rng, 60, spread=1.0)
+    same = quotient(tokens, seconds, 1.5 * tokens, 3.0 * seconds)
+    assert (same.value, same.low, same.high) == pytest.approx((2.0, 2.0, 2.0))
+    alone = ratio(tokens, seconds)
+    assert alone.high - alone.low > 0.3 * alone.value
+    swapped = rng.permutation(60)
+    apart = quotient(tokens, seconds, 1.5 * tokens[swapped], 3.0 * seconds[swapped])
+    assert apart.value == pytest.approx(2.0)
+    assert apart.high - apart.low > 0.3
+
+
+def test_ninety_five_of_a_hundred_intervals_hold_the_truth() -> None:
+    rng = np.random.default_rng(3)
+    held = np.zeros(3)
+    runs = 200
+    for _ in range(runs):
+        tokens, calls = texts(rng, 60)
+        # A machine that is now and then slow, both methods alike; the other one takes 1.6 times as long a token.
+        slow = rng.gamma(4, 0.25, 60)
+        seconds = tokens * slow * rng.gamma(25, 0.04, 60)
+        their_tokens, their_calls = texts(rng, 60, 2.5)
+        their_seconds = 1.6 * their_tokens * slow * rng.gamma(25, 0.04, 60)
+        found = (
+            (ratio(tokens, calls), 3.0),
+            (difference(tokens, calls, their_tokens, their_calls), 0.5),
+            (quotient(tokens, seconds, their_tokens, their_seconds), 1.6),
+        )
+        held += [one.low <= truth <= one.high for one, truth in found]
+    # Of 200 intervals that each hold the truth with 0.95, between 179 and 199 do with 0.9995.
+    assert (held >= 179).all(), held
+    assert (held <= 199).all(), held
+
+
+def test_equal_prompts_leave_nothing_open() -> None:
+    tokens, calls = np.full(20, 6.0), np.full(20, 3.0)
+    assert ratio(tokens, calls) == Estimate(2.0, 2.0, 2.0)
+    assert difference(tokens, calls, tokens, calls) == Estimate(0.0, 0.0, 0.0)
+    assert quotient(tokens, calls, tokens, 2 * calls) == Estimate(2.0, 2.0, 2.0)
+
+
+def test_one_prompt_that_differs_has_an_interval_all_the_same() -> None:
+    tokens = np.array([6.0] * 19 + [600.0])
+    found = ratio(tokens, np.full(20, 3.0))
+    assert 2.0 <= found.low <= found.value <= found.high < 200
+
+
+def test_few_prompts_have_none() -> None:
+    few = np.arange(1.0, FEWEST)
+    found = ratio(2 * few, few)
+    assert found.value == 2
+    assert math.isnan(found.low)
+    assert math.isnan(found.high)
+    assert math.isnan(ratio(np.empty(0), np.empty(0)).value)
+
+
+def test_the_same_figures_have_the_same_interval() -> None:
+    tokens, calls = texts(np.random.default_rng(4), 30)
+    assert ratio(tokens, calls) == ratio(tokens, calls)
+
+
+def test_figures_as_tables_show_them() -> None:
+    assert Estimate(1.234, 1.1, 1.32).shown(".2f") == "1.23 [1.10, 1.32]"
+    assert Estimate(-0.5, -0.75, 0.25).shown("+.2f") == "-0.50 [-0.75, +0.25]"
+    assert Estimate(1.234).shown(".2f") == "1.23"
+    assert NONE.shown(".2f") == "-"
+
+
+def test_repeats_are_summed_by_prompt() -> None:
+    rows = [(7, (1, 2.0)), (3, (10, 20.0)), (7, (100, 200.0))]
+    np.testing.assert_array_equal(by_prompt(rows), [[10, 101], [20, 202]])
