@@ -22,7 +22,7 @@ def pair() -> Pair:
 def test_files_are_small_enough_and_hold_float16() -> None:
     safetensors = pytest.importorskip("safetensors.torch")
     files = [FOLDER / name / "model.safetensors" for name in ("target", "draft")]
-    assert sum(file.stat().st_size for file in files) <= 8e6
+    assert sum(file.stat().st_size for file in files) <= 20e6
     assert [file.stat().st_size for file in files] == [RECORD[name]["bytes"] for name in ("target", "draft")]
     for file in files:
         tensors = safetensors.load_file(file).values()
