@@ -19,10 +19,11 @@ from otspec.decode.models.target import Target
 from otspec.decode.sampling import Prefix, Sampling
 from otspec.decode.text import Ending, Text
 from otspec.decode.verifiers import Extension, merges, verify
+from otspec.errors import ProblemError
 from otspec.laws import IntArray
 from otspec.paths import PathVerifier
 from otspec.paths.shape import Shape
-from otspec.paths.topology import Topology
+from otspec.paths.topology import NONE, Topology
 
 
 class Streamer(Protocol):
@@ -75,9 +76,13 @@ class Decoder:
         drafts = self._draft(going, tokens, clock)
         with clock.on_device("target"):
             logits = target.read(tokens, drafts.trees)
-            laws = self.sampling.target_laws(logits, self._prefixes(going, drafts.trees))
+            prefixes = self._prefixes(going, drafts.trees)
+            if greedy := not self.sampling.do_sample and merges(self.verifier):
+                wanted = self.sampling.target_choices(logits, prefixes)
+            else:
+                laws = self.sampling.target_laws(logits, prefixes)
         with clock.on_host("verification"):
-            extensions = self._verify(drafts, laws)
+            extensions = _matched(drafts.trees, wanted) if greedy else self._verify(drafts, laws)
         metrics.target_calls += 1
         rows = []
         for row, (text, tree, extension) in enumerate(zip(going, drafts.trees, extensions, strict=True)):
@@ -104,7 +109,8 @@ class Decoder:
     def _verify(self, drafts: Drafts, laws: torch.Tensor) -> list[Extension]:
         """What the texts get, from the target's laws at all nodes of their trees."""
         if not len(drafts.laws):  # nothing was drafted: a draw from the target is all
-            return [Extension([], token) for token in draw(laws, self.generator).tolist()]
+            drawn = torch.where(laws.sum(dim=-1).isnan(), NONE, draw(laws, self.generator))
+            return [Extension([], token) for token in _tokens(drawn)]
         if merges(self.verifier):
             on_host = merged_to_host(laws, drafts, self.generator)
         else:
@@ -134,3 +140,39 @@ class Decoder:
             for text, tree in zip(going, trees, strict=True)
             for node in range(tree.size)
         ]
+
+
+def _matched(trees: Sequence[Topology], wanted: torch.Tensor) -> list[Extension]:
+    """The longest drafted prefixes that greedy decoding writes: all that lossless rules can accept of point masses.
+
+    Parameters
+    ----------
+    wanted : Tensor of int, shape (N,)
+        The token that is likeliest after each node of all trees.
+    """
+    tokens, start, found = _tokens(wanted), 0, []
+    for tree in trees:
+        drafted = zip(tree.parent[1:].tolist(), tree.token[1:].tolist(), strict=True)
+        below = {draft: node for node, draft in enumerate(drafted, start=1)}
+        nodes, node = [], 0
+        while (node := below.get((node, tokens[start + node]), 0)) > 0:
+            nodes.append(node)
+        found.append(Extension(nodes, tokens[start + (nodes[-1] if nodes else 0)]))
+        start += tree.size
+    return found
+
+
+def _tokens(chosen: torch.Tensor) -> list[int]:
+    """Tokens on the host.
+
+    Raises
+    ------
+    ProblemError
+        If there was none to choose.
+    """
+    tokens: list[int] = chosen.tolist()
+    if NONE in tokens:
+        raise ProblemError(
+            "the target gives logits that are nan; has it overflown in half precision, or is the temperature too small?"
+        )
+    return tokens

@@ -26,6 +26,7 @@ from transformers import (
 
 from otspec.errors import ProblemError
 from otspec.laws import as_count
+from otspec.paths.topology import NONE
 
 BLIND = (
     EpsilonLogitsWarper,
@@ -112,14 +113,22 @@ class Sampling:
         prefixes : sequence of Prefix
             The R texts; looked at if `reads_text`.
         """
+        return self._laws(self._target_scores(logits, prefixes))
+
+    def target_choices(self, logits: torch.Tensor, prefixes: Sequence[Prefix]) -> torch.Tensor:
+        """The tokens that greedy decoding takes after given texts, shape (R,); `NONE` where a score is NaN."""
+        best = self._target_scores(logits, prefixes).max(dim=-1)
+        return torch.where(best.values.isnan(), NONE, best.indices)
+
+    def _target_scores(self, logits: torch.Tensor, prefixes: Sequence[Prefix]) -> torch.Tensor:
         if not self.reads_text:
-            return self.draft_laws(logits)
+            return self.blind(None, _precise(logits))
         scores = _precise(logits)
         for score, (row, tokens) in zip(scores, prefixes, strict=True):
             # Some processors know the rows of the batch apart, so each is asked in its place.
             text = torch.tensor(tokens, device=logits.device).expand(self.batch, -1)
             score.copy_(self.processors(text, score.repeat(self.batch, 1))[row])
-        return self._laws(scores)
+        return scores
 
     def _laws(self, scores: torch.Tensor) -> torch.Tensor:
         """Laws in float64: over 100 000 tokens, a softmax in float32 is off a total of 1 by 2e-5 and more."""

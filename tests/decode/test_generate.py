@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 from typing import Any
 
@@ -22,8 +23,8 @@ from transformers import (  # noqa: E402
 
 import otspec  # noqa: E402
 from otspec import ProblemError, SolveError  # noqa: E402
-from otspec.decode import multi_draft, run  # noqa: E402
-from otspec.decode.methods import assisted, block, speculative, typical  # noqa: E402
+from otspec.decode import MultiDraft, multi_draft, run  # noqa: E402
+from otspec.decode.methods import Vanilla, assisted, block, speculative, typical  # noqa: E402
 from tests.decode.models import logits_after, pair, tiny  # noqa: E402
 
 PROMPTS = torch.tensor([[1, 2, 3], [4, 5, 6]])
@@ -478,3 +479,23 @@ def test_layers_that_attend_to_a_window_only() -> None:
     assert generation.sequences.tolist() == [_greedy(target, prompt, 9) for prompt in PROMPTS.tolist()]
     with pytest.raises(ProblemError, match="texts may get 13 tokens long, and some layers of the target attend to 12"):
         otspec.generate(target, draft, PROMPTS, max_new_tokens=10)
+
+
+@pytest.mark.parametrize("temperature", [0, 1])
+def test_a_target_of_nan_is_refused(temperature: float) -> None:
+    target, draft = (copy.deepcopy(model) for model in pair())
+    target.lm_head.weight.data[3] = torch.nan
+    for run_with in (MultiDraft(draft, 2, 3), Vanilla()):
+        with pytest.raises(ProblemError, match="nan"):
+            run(target, run_with, PROMPTS[:1], temperature=temperature, max_new_tokens=4)
+
+
+def test_greedy_decoding_accepts_all_of_the_drafts_that_it_would_write() -> None:
+    target, draft = pair(noise=0.5)
+    plain = run(target, Vanilla(), PROMPTS[:1], temperature=0, max_new_tokens=20).sequences
+    drafts = MultiDraft(draft, 4, 3, draft_temperature=1.0)
+    generation = run(target, drafts, PROMPTS[:1], temperature=0, max_new_tokens=20, seed=1)
+    assert torch.equal(generation.sequences, plain)
+    own = run(target, MultiDraft(target, 1, 4), PROMPTS[:1], temperature=0, max_new_tokens=20)
+    assert torch.equal(own.sequences, plain)
+    assert own.metrics.target_calls == 4  # five tokens a call: all of the target's own drafts, and one
