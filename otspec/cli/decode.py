@@ -34,8 +34,6 @@ from otspec.reporting.tables import TextTable
 
 if TYPE_CHECKING:
     from otspec.decode import Metrics
-    from otspec.decode.models.context import Pass
-    from otspec.decode.models.loading import Models
 
 
 def decode(
@@ -85,6 +83,7 @@ def decode(
     them node by node by optimal transport.  All methods but typical leave the law of the text as it is.
     """
     texts = gather(prompt or [], prompts)
+    from otspec.decode import replay
     from otspec.decode.methods.catalogue import decoder, lossless, method_of, warm_up
     from otspec.decode.metrics import Metrics
     from otspec.decode.models.loading import batch_of, encode, load_models
@@ -102,6 +101,7 @@ def decode(
     about: dict[str, Any] = {"target": target, "draft": draft if chosen.drafts else None, "method": method}
     about |= {"lossless": lossless(chosen, settings), **settings, **sampling, "max_new_tokens": max_new_tokens}
     total, floors = Metrics(), Counter[str]()
+    by_phase = {"target": models.target, "draft": models.draft}
     with ExitStack() as stack:
         lines = None if json_file is None else stack.enter_context(json_file.open("w", encoding="utf-8"))
         bar = stack.enter_context(progress_bar())
@@ -117,7 +117,7 @@ def decode(
             metrics = generation.metrics
             total += metrics
             if profile:
-                floors.update(_floors(models, generation.passes))
+                floors.update(replay.floors(by_phase, generation.passes))
             _show(texts[start : start + batch], new)
             if lines is not None:
                 line = {**about, "seed": seed + number, "prompts": texts[start : start + batch], "texts": new}
@@ -173,16 +173,6 @@ def figures(metrics: Metrics) -> list[str]:
         *([f"drafts accepted to depth 1, 2, ...: {accepted}"] if accepted else []),
         f"seconds: {seconds}; {metrics.tokens / metrics.wall:.1f} tokens/s",
     ]
-
-
-def _floors(models: Models, passes: Mapping[str, Sequence[Pass]]) -> dict[str, float]:
-    """Seconds of the passes of a run, by phase, with nothing around them."""
-    from otspec.decode import floor
-
-    by_phase = {"target": models.target, "draft": models.draft}
-    return {
-        phase: floor(by_phase[phase], done) for phase, done in passes.items() if done and by_phase[phase] is not None
-    }
 
 
 def _budget(metrics: Metrics, floors: Mapping[str, float]) -> TextTable:

@@ -3,47 +3,61 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from transformers import PreTrainedModel
 
 from otspec.decode.models.context import Pass
-from otspec.decode.models.reader import reader_of
+from otspec.decode.models.reader import Reader, reader_of
 
 
 def floor(model: PreTrainedModel, passes: Sequence[Pass]) -> float:
-    """Seconds that a model takes for passes of these shapes, one after the other over a cache that stays.
+    """Seconds that a model takes for passes of these shapes, one after the other: `floors` of one phase."""
+    return floors({"": model}, {"": passes})[""]
+
+
+def floors(models: Mapping[str, PreTrainedModel], passes: Mapping[str, Sequence[Pass]]) -> dict[str, float]:
+    """Seconds that models take for the passes of a run, in their order, each over a cache that stays.
 
     What the passes read is prepared beforehand, and what they answer is dropped: no law is made, nothing drawn, and
-    nothing verified.
+    nothing verified.  The order counts: a model's weights have left the processor's caches when the other was read.
 
     Parameters
     ----------
-    model : PreTrainedModel
-    passes : sequence of Pass
-        Those of a run, `Generation.passes` of one phase.
+    models : mapping
+        The model of each phase.
+    passes : mapping
+        Those of a run, `Generation.passes`; phases without passes may be missing.
     """
-    if not passes:
-        return 0.0
-    device, reader, spent = model.device, reader_of(model), 0.0
-    batch, longest = max(one.batch for one in passes), max(one.start for one in passes)
+    readers = {phase: _begun(models[phase], done) for phase, done in passes.items() if done}
+    batch = {phase: done[0].batch for phase, done in passes.items() if done}
+    spent = dict.fromkeys(passes, 0.0)
+    in_order = sorted(((one, phase) for phase, done in passes.items() for one in done), key=lambda pair: pair[0].moment)
     with torch.no_grad():
-        if longest:
-            position = _positions(batch, longest, 0, device)
-            reader.begin(torch.zeros_like(position), torch.ones_like(position, dtype=torch.bool), position)
-        for one in passes:
-            if one.batch < batch:  # a text ended
-                batch = one.batch
+        for one, phase in in_order:
+            model, reader = models[phase], readers[phase]
+            if one.batch < batch[phase]:  # a text ended
+                batch[phase] = one.batch
                 for block in reader.blocks:
-                    block.keep(torch.arange(batch))
+                    block.keep(torch.arange(one.batch))
             inputs = _inputs(one, model)
-            _wait(device)
+            _wait(model.device)
             started = time.perf_counter()
             reader.read(*inputs)
-            _wait(device)
-            spent += time.perf_counter() - started
+            _wait(model.device)
+            spent[phase] += time.perf_counter() - started
     return spent
+
+
+def _begun(model: PreTrainedModel, passes: Sequence[Pass]) -> Reader:
+    """A reader whose cache holds as many columns as the passes find at most."""
+    reader, longest = reader_of(model), max(one.start for one in passes)
+    if longest:
+        position = _positions(passes[0].batch, longest, 0, model.device)
+        with torch.no_grad():
+            reader.begin(torch.zeros_like(position), torch.ones_like(position, dtype=torch.bool), position)
+    return reader
 
 
 def _inputs(one: Pass, model: PreTrainedModel) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, int, int]:

@@ -11,9 +11,9 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import otspec  # noqa: E402
-from otspec.decode import floor  # noqa: E402
 from otspec.decode.models.context import Pass  # noqa: E402
 from otspec.decode.models.reader import TransformersReader  # noqa: E402
+from otspec.decode.replay import floor, floors  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
 
 PROMPTS = torch.tensor([[1, 2, 3, 4], [4, 3, 2, 1]])
@@ -46,8 +46,17 @@ def test_they_are_done_again_as_they_were(paths: int, monkeypatch: pytest.Monkey
         return logits
 
     monkeypatch.setattr(TransformersReader, "read", told)
+
+    def shapes(passes: Any) -> list[tuple[int, ...]]:
+        return [(one.batch, one.rows, one.start, one.keep, one.masked) for one in passes]
+
     for model, phase in ((target, "target"), (draft, "draft")):
         done.clear()
         assert floor(model, generation.passes[phase]) > 0
-        assert done == [tuple(one) for one in generation.passes[phase]]
+        assert done == shapes(generation.passes[phase])
+    done.clear()
+    assert min(floors({"target": target, "draft": draft}, generation.passes).values()) > 0
+    together = sorted([*generation.passes["target"], *generation.passes["draft"]], key=lambda one: one.moment)
+    assert done == shapes(together)
+    assert done[:4] == [*shapes(generation.passes["draft"][:3]), *shapes(generation.passes["target"][:1])]
     assert floor(draft, []) == 0

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +20,8 @@ SLIDING = "sliding_attention"
 """Type of a layer that attends to the last tokens only."""
 
 
-class Pass(NamedTuple):
+@dataclass(frozen=True)
+class Pass:
     """The shape of one pass of a model over new tokens."""
 
     batch: int
@@ -29,6 +32,8 @@ class Pass(NamedTuple):
     keep: int
     """Logits asked for."""
     masked: bool
+    moment: float = field(default=0.0, compare=False)
+    """When it began, in seconds of `time.perf_counter`."""
 
 
 class Context:
@@ -102,7 +107,7 @@ class Context:
         batch, rows = tokens.shape
         self.trial += rows
         mask = self._mask(rows, sees)
-        self.passes.append(Pass(batch, rows, start, keep, mask is not None))
+        self.passes.append(Pass(batch, rows, start, keep, mask is not None, time.perf_counter()))
         return self.reader.read(tokens, position, mask, start, keep)
 
     def _mask(self, count: int, sees: torch.Tensor | None) -> torch.Tensor | None:
