@@ -70,7 +70,8 @@ WRONG: Mapping[str, Mapping[str, Sequence[str]]] = {
         "--n": LISTS,
         "--solver": SOLVERS,
         "--positions": ("0", "-3", "9", "all", HUGE),
-        "--data": (*FILES, "good.npz,nowhere.npz"),
+        # Not positions that are no laws: these are measured, refused one by one, and reported on.
+        "--data": (*(name for name in FILES if name != "holes.npz"), "good.npz,nowhere.npz"),
         "--scheme": (*NAMES, "independent"),
         "--top-p": MASSES,
         "--temperature": TEMPERATURES,
