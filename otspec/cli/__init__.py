@@ -15,6 +15,7 @@ from otspec.cli.decode import decode
 from otspec.cli.positions import positions
 from otspec.cli.solve import solve
 from otspec.cli.solvers import solvers
+from otspec.cli.tune import tune
 from otspec.errors import DataError, MissingExtra, ProblemError, UnknownSolver
 
 app = typer.Typer(
@@ -31,6 +32,7 @@ app.command()(solvers)
 app.command()(positions)
 app.command()(claims)
 app.command()(decode)
+app.command()(tune)
 
 
 def _formerly(name: str, command: Callable[..., None]) -> None:

@@ -33,7 +33,7 @@ from otspec.reporting.console import console, numbers, progress_as_ours, progres
 from otspec.reporting.tables import TextTable
 
 if TYPE_CHECKING:
-    from otspec.decode import Metrics
+    from otspec.decode import Metrics, Tuned
 
 
 def decode(
@@ -56,6 +56,9 @@ def decode(
     ] = None,
     law: Annotated[
         str | None, typer.Option(help=f"How siblings are drawn: {listed(DRAFT_LAWS)}.", show_default="iid")
+    ] = None,
+    settings_file: Annotated[
+        Path | None, typer.Option("--settings", help="In place of all that: a file that `otspec tune` wrote.")
     ] = None,
     temperature: Temperature = 1.0,
     top_k: TopK = None,
@@ -91,10 +94,19 @@ def decode(
 
     drafts = given(draft_temperature=draft_temperature, draft_top_k=draft_top_k, draft_top_p=draft_top_p)
     settings = _settings(paths, depth, solver, branching, law, drafts)
+    tuned = None if settings_file is None else _tuned(settings_file, method, settings)
+    if tuned is not None:
+        method, settings = tuned.method, dict(tuned.settings)
     chosen = method_of(method, settings, batch)
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
     progress_as_ours()
     models = load_models(target, draft if chosen.drafts else None, device, dtype)
+    if tuned is not None:
+        tuned.check_models(models.target, models.draft)
+        if changes := tuned.changes(models.target, sampling):
+            typer.secho(
+                f"note: {settings_file} was tuned for something else: {', '.join(changes)}", fg="yellow", err=True
+            )
     run = decoder(method, models, settings)
     rows = encode(models.tokenizer, texts)
     more = {**sampling, "max_new_tokens": max_new_tokens, **({"stop_strings": stop} if stop else {})}
@@ -154,6 +166,16 @@ def _settings(
     if "branching" in settings and {"paths", "depth"} & settings.keys():
         raise ProblemError("--branching says how many paths there are and how deep; leave out --paths and --depth")
     return settings
+
+
+def _tuned(path: Path, method: str, settings: Mapping[str, Any]) -> Tuned:
+    """The file's settings, which go with none from the command line."""
+    from otspec.decode import Tuned
+
+    if settings or method != "multi-draft":
+        others = ", ".join(f"--{name.replace('_', '-')}" for name in settings) or "--method"
+        raise ProblemError(f"--settings says how to decode; leave out {others}")
+    return Tuned.load(path)
 
 
 def _show(prompts: Sequence[str], texts: Sequence[str]) -> None:

@@ -7,8 +7,8 @@ Inside, from the outside in: `generation`, `harness` (one run), `loop` (one step
 `drafters` propose trees of tokens, `models` has the target's pass over them and what each model has read, `laws`
 brings both models' laws to the host in one copy, and `verifiers` says which rule of `otspec.paths` verifies.
 `sampling` turns logits into laws, `text` says when a text ends, `metrics` what decoding took, and `replay` what its
-passes alone take.  `strategy` is what a
-method answers, and `methods` has them; `shipped` is the pair of models that comes with the package.
+passes alone take.  `strategy` is what a method answers, and `methods` has them; `tuning` finds the fastest for a pair of
+models, and `shipped` is the pair that comes with the package.
 """
 
 from otspec.extras import require
@@ -23,6 +23,7 @@ from otspec.decode.methods.multi_draft import MultiDraft  # noqa: E402
 from otspec.decode.metrics import Metrics  # noqa: E402
 from otspec.decode.replay import floor  # noqa: E402
 from otspec.decode.strategy import Strategy  # noqa: E402
+from otspec.decode.tuning import Tuned, Tuning, tune  # noqa: E402
 from otspec.decode.verifiers import BY_PLAN, JOINT  # noqa: E402
 
 __all__ = [
@@ -34,8 +35,11 @@ __all__ = [
     "MultiDraft",
     "MultiDraftOutput",
     "Strategy",
+    "Tuned",
+    "Tuning",
     "floor",
     "generate",
     "multi_draft",
     "run",
+    "tune",
 ]

@@ -48,6 +48,7 @@ GOOD: Mapping[str, Sequence[str]] = {
         "--prompt",
         "a",
     ),
+    "tune": ("--out", "settings.json"),
 }
 """Calls that would do, but for what is then made wrong in them."""
 
@@ -73,7 +74,8 @@ WRONG: Mapping[str, Mapping[str, Sequence[str]]] = {
         "--n": LISTS,
         "--solver": SOLVERS,
         "--positions": ("0", "-3", "9", "all", HUGE),
-        "--data": (*FILES, "good.npz,nowhere.npz"),
+        # Not positions that are no laws: these are measured, refused one by one, and reported on.
+        "--data": (*(name for name in FILES if name != "holes.npz"), "good.npz,nowhere.npz"),
         "--target-key": NAMES,
         "--draft-key": NAMES,
         "--kind": KINDS,
@@ -150,6 +152,21 @@ WRONG: Mapping[str, Mapping[str, Sequence[str]]] = {
         "--solver": ("nope", "", "lp2"),
         "--method": NAMES,
         "--law": NAMES,
+        "--settings": ("nowhere.json", "list.json", "deep.json", "half.json", "."),
+    },
+    "tune": {
+        "--paths": LISTS,
+        "--depth": COUNTS,
+        "--draft-top-k": LISTS,
+        "--max-new-tokens": COUNTS,
+        "--seconds": ("0", "-1", "nan", "inf", "long", ""),
+        "--seed": SEEDS,
+        "--temperature": TEMPERATURES,
+        "--top-k": COUNTS,
+        "--top-p": MASSES,
+        "--out": OUTS,
+        "--json": OUTS,
+        "--prompts": ("nowhere.txt", "binary.npz", ".", "blank.txt"),
     },
 }
 """By command and option, values that none of them takes; in capitals, the argument without a name.
@@ -208,7 +225,7 @@ def wrong_call(rng: random.Random) -> tuple[str, ...]:
 
 def _possible(command: str) -> bool:
     needed = {"bench": ("pyarrow", "matplotlib"), "bench decode": ("matplotlib", "torch", "transformers")}
-    needed["decode"] = ("torch", "transformers", "tokenizers")
+    needed["decode"] = needed["tune"] = ("torch", "transformers", "tokenizers")
     return all(installed(package) for package in needed.get(command, ()))
 
 

@@ -14,7 +14,7 @@ from otspec.cli.audit import EXIT
 from otspec.data import NAMES
 from otspec.schemes.catalogue import OWN
 
-COMMANDS = ("", "solve", "bench", "bench decode", "audit", "solvers", "positions", "claims", "decode")
+COMMANDS = ("", "solve", "bench", "bench decode", "audit", "solvers", "positions", "claims", "decode", "tune")
 HEAVY = (
     *("numpy", "numba", "scipy", "torch", "transformers", "matplotlib", "pyarrow"),
     *("auditing", "bench", "catalogue", "data", "decode", "laws", "paths", "proofs_check", "schemes", "solvers"),

@@ -1,0 +1,114 @@
+"""`otspec tune`: the fastest lossless settings for a pair of models on this machine, measured and kept in a file."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from otspec.cli import options
+from otspec.cli.prompts import FORMAT, read_prompts
+from otspec.cli.sampling import Device, Draft, Dtype, MaxNewTokens, Target, Temperature, TopK, TopP, given
+from otspec.errors import DataError
+from otspec.reporting.console import console, numbers, progress_as_ours, progress_bar
+
+if TYPE_CHECKING:
+    from otspec.decode import Tuning
+    from otspec.decode.models.loading import Models
+
+STEPS = 100
+"""Of the progress bar."""
+
+
+def _duration(value: float) -> float:
+    if not 0 < value < math.inf:
+        raise typer.BadParameter(f"{value:g} s; grant the measurement some time, 20 or more for figures to trust")
+    return value
+
+
+def tune(
+    target: Target = "shipped",
+    draft: Draft = "shipped",
+    prompts: Annotated[Path | None, typer.Option(help=FORMAT, show_default="held-out text of the shipped pair")] = None,
+    temperature: Temperature = 1.0,
+    top_k: TopK = None,
+    top_p: TopP = None,
+    paths: Annotated[str, typer.Option(help="K, numbers of drafted paths to try, a list.")] = "1,2,4",
+    depth: Annotated[int, options.count(help="L, the most tokens of a path to try.")] = 8,
+    draft_top_k: Annotated[str, typer.Option(help="Truncations of the drafts to try besides none, a list.")] = "20,100",
+    max_new_tokens: MaxNewTokens = 64,
+    seconds: Annotated[float, typer.Option(callback=_duration, help="How long to measure, about.")] = 25.0,
+    seed: Annotated[int, options.seed(help="Of the first text; the next has seed + 1.")] = 0,
+    device: Device = None,
+    dtype: Dtype = None,
+    out: Annotated[Path, options.out_file("--out", help="File for the settings, JSON.")] = Path("settings.json"),
+    json_file: Annotated[
+        Path | None, options.out_file("--json", help="Also write all that was measured and predicted.")
+    ] = None,
+) -> None:
+    """Measure for a short while which lossless way to decode is the fastest, and write it to a file.
+
+    Times the passes of both models, decodes a little in several ways, predicts the speed-up of every number of paths,
+    depth and truncation, and then measures the best of them beside plain decoding.  Where nothing is faster than that,
+    the settings are plain decoding.  `otspec decode --settings FILE` uses the file.
+    """
+    counts, cuts = numbers("--paths", paths), numbers("--draft-top-k", draft_top_k)
+    texts = None if prompts is None else read_prompts(prompts)
+    if texts is None and target != "shipped":
+        raise DataError(f"no prompts for {target}; pass --prompts FILE")
+    from otspec.decode.models.loading import encode, load_models
+    from otspec.decode.shipped import held_out
+    from otspec.decode.tuning.report import tables
+
+    progress_as_ours()
+    models = load_models(target, draft, device, dtype)
+    rows = held_out() if texts is None else encode(models.tokenizer, texts)
+    tuning = measured(
+        models,
+        (target, draft),
+        rows,
+        given(temperature=temperature, top_k=top_k, top_p=top_p),
+        paths=counts,
+        depth=depth,
+        draft_top_k=cuts,
+        max_new_tokens=max_new_tokens,
+        seconds=seconds,
+        seed=seed,
+    )
+    for table in tables(tuning):
+        console.print(table.on_screen(console.width))
+    tuning.tuned.save(out)
+    if json_file is not None:
+        json_file.write_text(json.dumps(tuning.record(), indent=2) + "\n", encoding="utf-8")
+    console.print(f"Chosen: {tuning.tuned.why}", highlight=False, soft_wrap=True)
+    console.print(f"Wrote {out}; use it with `otspec decode --settings {out}`", highlight=False, soft_wrap=True)
+
+
+def measured(
+    models: Models,
+    names: tuple[str, str],
+    rows: Sequence[Sequence[int]],
+    sampling: Mapping[str, Any],
+    **settings: Any,
+) -> Tuning:
+    """Tune, and show how far it is."""
+    from otspec.decode import tune as measure
+
+    assert models.draft is not None  # the command always names one
+    with progress_bar() as bar:
+        task = bar.add_task("warming up", total=STEPS)
+        return measure(
+            models.target,
+            models.draft,
+            rows,
+            names=names,
+            tokenizer=models.tokenizer,
+            draft_tokenizer=models.draft_tokenizer,
+            progress=lambda stage, share: bar.update(task, description=stage, completed=round(STEPS * share)),
+            **sampling,
+            **settings,
+        )

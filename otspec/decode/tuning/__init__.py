@@ -1,0 +1,13 @@
+"""The fastest lossless way to decode with a pair of models, on the machine at hand, by a short measurement.
+
+`tune` measures and chooses, `Tuned` is its choice: settings that are saved to a file, loaded and used.
+
+Inside: `candidates` are the ways to decode that it considers; `passes` times the passes of both models, and `trials`
+decodes a little by each; from both `costs` predicts the speed-up of every candidate, and `race` measures that of the
+best of them beside plain decoding.  `identity` says what was measured, and `report` shows it.
+"""
+
+from otspec.decode.tuning.tuned import Tuned
+from otspec.decode.tuning.tuner import Tuning, tune
+
+__all__ = ["Tuned", "Tuning", "tune"]

@@ -1,0 +1,106 @@
+"""The ways to decode that tuning considers: all lossless, most of them alike but for their depth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from otspec.laws import as_count
+
+
+@dataclass(frozen=True)
+class Family:
+    """Ways to decode that differ in depth alone: settings of `otspec.generate`, None where it is left out."""
+
+    paths: int
+    solver: str | None = None
+    law: str | None = None
+    draft_temperature: float | None = None
+    draft_top_k: int | None = None
+
+    def settings(self, depth: int) -> dict[str, Any]:
+        """What `otspec.generate` is told."""
+        given = {
+            "solver": self.solver,
+            "law": self.law,
+            "draft_temperature": self.draft_temperature,
+            "draft_top_k": self.draft_top_k,
+        }
+        return {"paths": self.paths, "depth": depth} | {
+            name: value for name, value in given.items() if value is not None
+        }
+
+    @property
+    def name(self) -> str:
+        """What it is called in tables."""
+        rule = self.solver or f"{self.law} siblings"
+        top = "" if self.draft_top_k is None or self.law is not None else f", drafts of top-k {self.draft_top_k}"
+        return f"{rule}, K = {self.paths}{top}"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to decode: a family at a depth L, or plain decoding."""
+
+    family: Family | None = None
+    depth: int = 0
+
+    @property
+    def method(self) -> str:
+        """A name of `otspec.decode.methods.catalogue.METHODS`."""
+        return "vanilla" if self.family is None else "multi-draft"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the method takes."""
+        return {} if self.family is None else self.family.settings(self.depth)
+
+    @property
+    def name(self) -> str:
+        """What it is called in tables."""
+        return "plain decoding" if self.family is None else f"{self.family.name}, L = {self.depth}"
+
+
+PLAIN = Candidate()
+"""Token by token from the target."""
+
+
+def families(paths: Sequence[int], draft_top_k: Sequence[int], sampling: Mapping[str, Any], vocab: int) -> list[Family]:
+    """All families for some numbers of paths.
+
+    Sampled texts are drafted by independent paths, which `block` verifies if there is one and `nested` if there are
+    several; their drafts may be truncated.  Greedy texts are drafted by the likeliest tokens: independent paths would
+    all be one, so several begin with different tokens.
+
+    Parameters
+    ----------
+    paths : sequence of int
+        K.
+    draft_top_k : sequence of int
+        Truncations of the drafts to try, besides none.  Those that would cut nothing are left out.
+    sampling : mapping
+        The target's temperature and top_k, where they are given.
+    vocab : int
+        Number of tokens.
+
+    Raises
+    ------
+    ProblemError
+        If a number is not an integer >= 1.
+    """
+    counts = sorted({as_count("paths", count) for count in paths})
+    kept = min(vocab, sampling.get("top_k") or vocab)
+    cuts = sorted({as_count("draft_top_k", cut) for cut in draft_top_k})
+    if sampling.get("temperature") == 0:
+        # Truncated to those that are drafted anyway, laws of a few tokens are all that the verifier is shown.
+        return [
+            Family(count, "block") if count == 1 else Family(count, None, "top_k", 1.0, count)
+            for count in counts
+            if count <= kept
+        ]
+    return [
+        Family(count, "block" if count == 1 else "nested", draft_top_k=cut)
+        for count in counts
+        for cut in (None, *(cut for cut in cuts if cut < kept))
+    ]

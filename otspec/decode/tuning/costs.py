@@ -1,0 +1,143 @@
+"""The cost model: tokens and seconds of a step, from acceptance by depth and from the times of passes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from otspec.decode.tuning.candidates import PLAIN, Candidate, Family
+
+
+@dataclass(frozen=True)
+class PassTimes:
+    """Seconds of a model's pass by its number of rows, that is of tokens read; between the measured ones on a line."""
+
+    rows: tuple[int, ...]
+    """Ascending."""
+    seconds: tuple[float, ...]
+
+    def __call__(self, rows: float) -> float:
+        """Seconds of a pass; beyond the last measured one, on the line of the last two."""
+        if rows > self.rows[-1] and len(self.rows) > 1:
+            slope = (self.seconds[-1] - self.seconds[-2]) / (self.rows[-1] - self.rows[-2])
+            return self.seconds[-1] + max(slope, 0.0) * (rows - self.rows[-1])
+        return float(np.interp(rows, self.rows, self.seconds))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What decoding by a family, at depths that varied from step to step, has shown; of plain decoding, depth 0."""
+
+    steps: Mapping[int, float]
+    """Seconds of a whole step by its depth."""
+    start: float
+    """Seconds of a text besides its steps: preparation, and reading the prompt."""
+    acceptance: tuple[float, ...] = ()
+    """Entry d - 1: share of the steps with drafts of d tokens or more that accepted d or more."""
+    nodes: tuple[float, ...] = ()
+    """Entry d - 1: distinct drafted prefixes of d tokens, on average."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a step of a candidate is expected to give and to take, seconds throughout."""
+
+    candidate: Candidate
+    tokens: float
+    """Per step."""
+    draft: float
+    target: float
+    rest: float
+    start: float
+    """Of a text, besides its steps."""
+    text: int
+    """New tokens of a text."""
+
+    @property
+    def step(self) -> float:
+        """Seconds of a step."""
+        return self.draft + self.target + self.rest
+
+    @property
+    def per_token(self) -> float:
+        """Seconds of a token, its share of the start among them."""
+        return self.step / self.tokens + self.start / self.text
+
+
+@dataclass(frozen=True)
+class CostModel:
+    """Predicts what each candidate takes.
+
+    A step of K paths of L tokens is a draft pass over the text's last token, L - 1 draft passes of K rows, a target
+    pass over all distinct prefixes, and the rest: drawing drafts, verification, bookkeeping.  It gives one token more
+    than it accepts.
+
+    Acceptance to depth d is that measured, whatever L >= d is.  For `block` this is exact (docs/paths.md: a path of d
+    tokens is accepted or extended with probability min(A(v) p, q) summed, in which L does not occur), and so it is for
+    all that verify token by token; `nested` serves its last level slightly better than the others.  What is left out
+    is that the places where steps begin depend on L a little.
+
+    Parameters
+    ----------
+    target, draft : PassTimes
+    plain : Trial
+    trials : mapping
+    text : int
+        New tokens of a text.
+    """
+
+    target: PassTimes
+    draft: PassTimes
+    plain: Trial
+    trials: Mapping[Family, Trial]
+    text: int
+
+    def predict(self, candidate: Candidate) -> Prediction:
+        """What a candidate is expected to take."""
+        family, depth = candidate.family, candidate.depth
+        trial = self.plain if family is None else self.trials[family]
+        measured = sorted(trial.steps)
+        paths = 0 if family is None else family.paths
+        rest = [trial.steps[at] - sum(self._passes(trial, paths, at)) for at in measured]
+        draft, target = self._passes(trial, paths, depth)
+        return Prediction(
+            candidate,
+            tokens=1.0 + sum(trial.acceptance[:depth]),
+            draft=draft,
+            target=target,
+            rest=float(np.interp(depth, measured, rest)),
+            start=trial.start,
+            text=self.text,
+        )
+
+    def _passes(self, trial: Trial, paths: int, depth: int) -> tuple[float, float]:
+        """Seconds of the draft model's and of the target's passes in a step."""
+        if depth == 0:
+            return 0.0, self.target(1)
+        return self.draft(1) + (depth - 1) * self.draft(paths), self.target(1 + sum(trial.nodes[:depth]))
+
+    def best(self) -> list[Prediction]:
+        """The best depth of every family, the fastest family first."""
+        found = []
+        for family, trial in self.trials.items():
+            depths = range(1, len(trial.acceptance) + 1)
+            predicted = [self.predict(Candidate(family, depth)) for depth in depths]
+            found += sorted(predicted, key=lambda one: one.per_token)[:1]
+        return sorted(found, key=lambda one: one.per_token)
+
+    def speed_up(self, prediction: Prediction) -> float:
+        """Seconds of a token of plain decoding over those of a candidate."""
+        return self.predict(PLAIN).per_token / prediction.per_token
+
+    def every(self) -> Sequence[Prediction]:
+        """All candidates, plain decoding first."""
+        return [
+            self.predict(PLAIN),
+            *(
+                self.predict(Candidate(family, depth))
+                for family, trial in self.trials.items()
+                for depth in range(1, len(trial.acceptance) + 1)
+            ),
+        ]

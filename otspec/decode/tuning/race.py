@@ -1,0 +1,94 @@
+"""The fastest candidates and plain decoding in turn on the same prompts: what is really gained."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import t
+
+from otspec.decode.tuning.candidates import PLAIN, Candidate
+from otspec.decode.tuning.passes import Now
+
+LEVEL = 0.95
+FEWEST = 3
+"""Prompts at least."""
+
+Timed = Callable[[Candidate, int], float]
+"""Decodes a prompt, by its number, and says how many seconds each token took."""
+
+
+@dataclass(frozen=True)
+class SpeedUp:
+    """A factor and its confidence interval, from pairs of times: infinitely wide where there is one pair."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, slow: Sequence[float], fast: Sequence[float], comparisons: int = 1) -> SpeedUp:
+        """The geometric mean of the ratios of paired times, with an interval by Student's law of their logarithms.
+
+        Parameters
+        ----------
+        slow, fast : sequence of float, both of one length
+            Seconds, a pair for each prompt.
+        comparisons : int
+            How many such intervals are to hold together with probability `LEVEL`, by Bonferroni's inequality: the best
+            of several is not the best by luck.
+        """
+        logs = np.log(slow) - np.log(fast)
+        mean, pairs = float(logs.mean()), logs.size
+        if pairs < 2:
+            return cls(math.exp(mean), 0.0, math.inf)
+        reach = float(t.ppf(1 - (1 - LEVEL) / (2 * comparisons), pairs - 1) * logs.std(ddof=1) / math.sqrt(pairs))
+        return cls(*(math.exp(mean + shift) for shift in (0.0, -reach, reach)))
+
+    def __str__(self) -> str:
+        """Two digits: 1.38 [1.30, 1.46]."""
+        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
+
+@dataclass(frozen=True)
+class Raced:
+    """A candidate, how many seconds its tokens took on each prompt, and how much faster than plain decoding it was."""
+
+    candidate: Candidate
+    per_token: tuple[float, ...]
+    speed_up: SpeedUp
+
+
+def race(candidates: Sequence[Candidate], timed: Timed, first: int, seconds: float, now: Now) -> list[Raced]:
+    """Time candidates and plain decoding in turn, on one prompt after the other, while there is time.
+
+    Each starts a round as often as the others.
+
+    Parameters
+    ----------
+    candidates : sequence of Candidate
+    timed : Timed
+    first : int
+        Number of the first prompt.
+    seconds : float
+    now : Now
+    """
+    ways = [PLAIN, *candidates]
+    times: Mapping[Candidate, list[float]] = {way: [] for way in ways}
+    began, rounds = now(), 0
+    while rounds < FEWEST or now() - began < seconds:
+        turn = rounds % len(ways)
+        for way in (*ways[turn:], *ways[:turn]):
+            times[way].append(timed(way, first + rounds))
+        rounds += 1
+    return [
+        Raced(way, tuple(times[way]), SpeedUp.of(times[PLAIN], times[way], max(len(candidates), 1))) for way in ways
+    ]
+
+
+def winner(raced: Sequence[Raced]) -> Raced:
+    """The fastest of those that are faster than plain decoding beyond doubt; plain decoding if none is."""
+    faster = [one for one in raced if one.speed_up.low > 1]
+    return max(faster, key=lambda one: one.speed_up.value, default=next(one for one in raced if one.candidate == PLAIN))

@@ -1,0 +1,197 @@
+"""Decoding a little by every family: acceptance by depth, and what whole steps take."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import cycle
+
+import numpy as np
+import torch
+
+from otspec.decode.drafters.protocol import Drafter, Drafts
+from otspec.decode.harness import Generation
+from otspec.decode.metrics import Metrics
+from otspec.decode.models.context import Pass
+from otspec.decode.sampling import Sampling
+from otspec.decode.strategy import DraftModels, Prepared, Strategy
+from otspec.decode.tuning.costs import Trial
+from otspec.decode.tuning.passes import Now
+from otspec.errors import ProblemError
+from otspec.laws import IntArray
+
+Decoding = Callable[..., Generation]
+"""Called as ``decode(strategy, prompt, streamer=..., seed=...)``, a prompt being a list of tokens."""
+
+
+def depths_of(most: int) -> list[int]:
+    """The depths of the steps of a trial, in turn.
+
+    All are up to the deepest, which half of the steps have, so that acceptance is known there too; what a step takes
+    besides passes grows on a line, and is measured at three.
+    """
+    return [most, max(most // 2, 1), most, 1]
+
+
+class VaryingDrafter:
+    """A drafter whose depth is told anew at every step, and which counts the nodes of its trees.
+
+    Parameters
+    ----------
+    drafter : Drafter
+    depths : iterator of int
+    levels : list
+        Gets the number of nodes of every level of a tree, for each that is drafted.
+    """
+
+    def __init__(self, drafter: Drafter, depths: Iterator[int], levels: list[list[int]]) -> None:
+        self._drafter = drafter
+        self._depths = depths
+        self._levels = levels
+
+    @property
+    def passes(self) -> Sequence[Pass]:
+        """Of the drafter."""
+        return self._drafter.passes
+
+    def start(self, texts: Sequence[Sequence[int]]) -> None:
+        """Read the prompts."""
+        self._drafter.start(texts)
+
+    def depth(self, lengths: IntArray) -> int:
+        """The next depth, if the drafter goes so far."""
+        return min(self._drafter.depth(lengths), next(self._depths))
+
+    def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
+        """Draft."""
+        drafts = self._drafter.draft(texts, depth)
+        for tree in drafts.trees:
+            self._levels.append(np.bincount(tree.depth, minlength=depth + 1)[1:].tolist())
+        return drafts
+
+    def settle(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
+        """Keep what was accepted."""
+        self._drafter.settle(accepted, rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Varying:
+    """A strategy at depths that vary from step to step: one run then shows what all of them give and take."""
+
+    strategy: Strategy
+    depths: Iterator[int]
+    levels: list[list[int]] = field(default_factory=list)
+
+    @property
+    def lossless(self) -> bool:
+        """As without it: a depth that does not look at the drafts changes no law."""
+        return self.strategy.lossless
+
+    @property
+    def draft(self) -> DraftModels:
+        """The draft model."""
+        return self.strategy.draft
+
+    def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
+        """Make drafter and verifier for a run."""
+        drafter, verifier = self.strategy.prepare(vocab, sampling, generator)
+        return Prepared(None if drafter is None else VaryingDrafter(drafter, self.depths, self.levels), verifier)
+
+
+class StepTimes:
+    """A streamer that notes when tokens came: of one text, at the end of every step."""
+
+    def __init__(self, now: Now) -> None:
+        self.now = now
+        self.at: list[float] = []
+
+    def put(self, value: torch.Tensor) -> None:
+        """Note the time; at first the prompt comes."""
+        self.at.append(self.now())
+
+    def end(self) -> None:
+        """Nothing to flush."""
+
+
+class TrialRuns:
+    """What the runs of one family add up to.
+
+    Parameters
+    ----------
+    strategy : Strategy
+        Of the family at its largest depth, or plain decoding.
+    most : int
+        The largest depth; 0 for plain decoding.
+    now : Now
+    """
+
+    def __init__(self, strategy: Strategy, most: int, now: Now) -> None:
+        self.strategy = strategy
+        self.most = most
+        self.now = now
+        self.metrics = Metrics()
+        self._depths = cycle(depths_of(most))
+        self._steps: defaultdict[int, list[float]] = defaultdict(list)
+        self._levels: list[list[int]] = []
+        self._starts: list[tuple[int, float]] = []
+        """Of every run: the depth of its first step, and seconds less those of the steps after it."""
+
+    def run(self, decode: Decoding, prompt: Sequence[int], seed: int) -> None:
+        """Decode once."""
+        times, levels = StepTimes(self.now), list[list[int]]()
+        began = self.now()
+        generation = decode(Varying(self.strategy, self._depths, levels), prompt, streamer=times, seed=seed)
+        spent = self.now() - began
+        self.metrics += generation.metrics
+        steps = np.diff(times.at[1:])
+        # The last steps of a text may draft nothing: they come after all others.
+        depths = [len(each) for each in levels] + [0] * (1 + len(steps) - len(levels))
+        for depth, step in zip(depths[1:], steps, strict=True):
+            self._steps[depth].append(float(step))
+        self._starts.append((depths[0], spent - float(steps.sum())))
+        self._levels += levels
+
+    def trial(self) -> Trial:
+        """Medians and means: what else the machine did is left out of the former, and nothing out of the latter."""
+        wanted = {0} if self.most == 0 else set(depths_of(self.most))
+        timed = {depth: float(np.median(times)) for depth, times in self._steps.items()}
+        steps = {depth: timed[depth] for depth in timed.keys() & wanted} or timed
+        if not steps:
+            raise ProblemError("all texts ended within one step; pass other prompts to tune with, or more new tokens")
+        starts = [spent - steps[depth] for depth, spent in self._starts if depth in steps]
+        offered = self.metrics.offered
+        reached = offered.index(0) if 0 in offered else len(offered)
+        return Trial(
+            steps,
+            max(float(np.median(starts)), 0.0) if starts else 0.0,
+            tuple(self.metrics.acceptance[:reached]),
+            tuple(_mean_by_level(self._levels, reached)),
+        )
+
+
+def _mean_by_level(levels: Sequence[Sequence[int]], count: int) -> list[float]:
+    """Mean of each entry over the rows that are long enough."""
+    return [float(np.mean([row[level] for row in levels if len(row) > level])) for level in range(count)]
+
+
+def trials(
+    runs: Collection[TrialRuns],
+    decode: Decoding,
+    prompts: Sequence[Sequence[int]],
+    seed: int,
+    seconds: float,
+    now: Now,
+    tell: Callable[[], None] = lambda: None,
+) -> int:
+    """Run every trial on one prompt, then on the next, while there is time; how many prompts there were.
+
+    Every trial runs once at least, and as often as the others.
+    """
+    began, rounds = now(), 0
+    while rounds == 0 or now() - began < seconds:
+        for one in runs:
+            one.run(decode, prompts[rounds % len(prompts)], seed + rounds)
+            tell()
+        rounds += 1
+    return rounds

@@ -1,0 +1,154 @@
+"""The outcome of tuning: settings that are kept in a small file, with what they were measured for."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from transformers import PreTrainedModel
+
+from otspec.decode.harness import Generation, run
+from otspec.decode.methods.catalogue import METHODS, method_of
+from otspec.decode.strategy import Strategy
+from otspec.decode.tuning.identity import differences, fingerprint, machine
+from otspec.errors import DataError, ProblemError
+
+FORMAT = 1
+"""Of the file; a later one may have other fields."""
+METHODS_OF = ("multi-draft", "vanilla")
+"""What tuning chooses among."""
+SAMPLING = ("temperature", "top_k", "top_p")
+
+
+class Mark(NamedTuple):
+    """Which model was measured."""
+
+    name: str
+    """What the user called it."""
+    fingerprint: str
+
+    @classmethod
+    def of(cls, name: str, model: PreTrainedModel) -> Mark:
+        """The mark of a model."""
+        return cls(name, fingerprint(model))
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The fastest lossless way to decode that was found for a pair of models, and what it was found for."""
+
+    method: str
+    """``"multi-draft"``, or ``"vanilla"`` where drafts do not pay."""
+    settings: Mapping[str, Any]
+    """What the method takes: paths, depth, solver, law, draft_temperature, draft_top_k, those that are given."""
+    why: str
+    """A sentence."""
+    target: Mark
+    draft: Mark
+    sampling: Mapping[str, Any]
+    """Temperature, top_k and top_p, those that are given."""
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    """Speed-up over plain decoding, predicted and measured, and times."""
+
+    @property
+    def for_generate(self) -> dict[str, Any]:
+        """Settings and sampling, for `otspec.generate(target, draft, input_ids, **tuned.for_generate)`.
+
+        Plain decoding is a tree without levels there.
+        """
+        plain: dict[str, Any] = {"branching": []}
+        return {**(plain if self.method == "vanilla" else self.settings), **self.sampling}
+
+    def strategy(self, draft: PreTrainedModel) -> Strategy:
+        """The strategy that decodes so."""
+        make = METHODS[self.method].strategy
+        assert make is not None
+        return make(draft, **self.settings)
+
+    def generate(
+        self, target: PreTrainedModel, draft: PreTrainedModel, input_ids: torch.Tensor, **settings: Any
+    ) -> Generation:
+        """Decode with these settings; all else is as `otspec.generate` takes it.
+
+        Temperature, top_k and top_p are those that were measured, unless one of them is passed.  Where something
+        differs from what was measured there is a warning: the text keeps its law, but another choice may be faster.
+
+        Raises
+        ------
+        ProblemError
+            If the models are others, or as `otspec.generate` does.
+        """
+        self.check_models(target, draft)
+        sampled = {name: value for name, value in settings.items() if name in SAMPLING and value is not None}
+        if not sampled:
+            settings |= self.sampling
+        if changed := self.changes(target, sampled or self.sampling):
+            warnings.warn(f"these settings were tuned for something else: {', '.join(changed)}", stacklevel=2)
+        return run(target, self.strategy(draft), input_ids, **settings)
+
+    def check_models(self, target: PreTrainedModel, draft: PreTrainedModel | None) -> None:
+        """Raise unless these are the models that were measured; without a draft model, the target alone.
+
+        Raises
+        ------
+        ProblemError
+            If one is another.
+        """
+        for role, mark, model in (("target", self.target, target), ("draft model", self.draft, draft)):
+            if model is not None and fingerprint(model) != mark.fingerprint:
+                raise ProblemError(
+                    f"these settings were tuned for the {role} {mark.name!r} (fingerprint {mark.fingerprint}), and "
+                    f"this one has the fingerprint {fingerprint(model)}; tune again with `otspec tune`"
+                )
+
+    def changes(self, target: PreTrainedModel, sampling: Mapping[str, Any]) -> list[str]:
+        """In what sampling and machine differ from what was measured, each in a few words."""
+        then = {name: self.sampling.get(name) for name in SAMPLING}
+        given = {name: sampling.get(name) for name in SAMPLING}
+        return [*differences(then, given), *differences(self.machine, machine(target))]
+
+    def save(self, path: Path | str) -> None:
+        """Write the file: JSON."""
+        record = {"format": FORMAT, **asdict(self), "target": self.target._asdict(), "draft": self.draft._asdict()}
+        Path(path).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path | str) -> Tuned:
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        DataError
+            If there is no such file, or it is none of these.
+        """
+        if not Path(path).is_file():
+            raise DataError(f"there is no file {path}; `otspec tune --out {path}` writes it")
+        try:
+            return cls._of(json.loads(Path(path).read_text(encoding="utf-8")))
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+            raise DataError(f"{path} is no file of tuned settings: {reason}; write one by `otspec tune`") from error
+
+    @classmethod
+    def _of(cls, record: Any) -> Tuned:
+        if not isinstance(record, dict):
+            raise ProblemError(f"it holds a {type(record).__name__}, and no settings")
+        if record["format"] != FORMAT:
+            raise ProblemError(f"its format is {record['format']!r}, and this version reads {FORMAT}")
+        if record["method"] not in METHODS_OF:
+            raise ProblemError(f"its method is {record['method']!r}, which is not {' or '.join(METHODS_OF)}")
+        for name in ("settings", "sampling", "machine", "figures", "target", "draft"):
+            if not isinstance(record[name], dict):
+                raise ProblemError(f"its {name} are {record[name]!r}, and no names with values")
+        method_of(record["method"], record["settings"])
+        if unknown := record["sampling"].keys() - set(SAMPLING):
+            raise ProblemError(f"its sampling has {', '.join(sorted(unknown))}; there is {', '.join(SAMPLING)}")
+        names = ("method", "settings", "why", "sampling", "machine", "figures")
+        given = {name: record[name] for name in names}
+        return cls(**given, target=Mark(**record["target"]), draft=Mark(**record["draft"]))

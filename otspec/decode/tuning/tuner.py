@@ -1,0 +1,268 @@
+"""The short measurement: passes, trials, a prediction for every candidate, and a race of the best of them."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from transformers import PreTrainedModel
+
+from otspec.decode.harness import Generation, run, sampling_settings
+from otspec.decode.methods import Vanilla
+from otspec.decode.methods.multi_draft import MultiDraft
+from otspec.decode.models.context import positions, vocabulary
+from otspec.decode.models.loading import batch_of
+from otspec.decode.models.pairing import check_pair
+from otspec.decode.strategy import Strategy
+from otspec.decode.tuning.candidates import PLAIN, Candidate, Family, families
+from otspec.decode.tuning.costs import CostModel, Prediction
+from otspec.decode.tuning.identity import machine
+from otspec.decode.tuning.passes import Now, Passes, doubling, pass_times
+from otspec.decode.tuning.race import Raced, race, winner
+from otspec.decode.tuning.trials import TrialRuns, trials
+from otspec.decode.tuning.tuned import Mark, Tuned
+from otspec.errors import ProblemError
+from otspec.laws import as_count
+
+PATHS = (1, 2, 4)
+DRAFT_TOP_K = (20, 100)
+DEPTH = 8
+SECONDS = 25.0
+NEW_TOKENS = 64
+FINALISTS = 3
+"""Candidates that are raced."""
+FEWEST_TOKENS = 16
+"""New tokens of a text, so that it has steps to time."""
+SHARES = (0.1, 0.45, 0.45)
+"""Of the seconds: passes, trials, race."""
+
+Progress = Callable[[str, float], None]
+"""Is told what is being done, and the share of the time that is spent."""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What was measured, and what was made of it."""
+
+    model: CostModel
+    raced: Sequence[Raced]
+    tuned: Tuned
+
+    def prediction(self, candidate: Candidate) -> Prediction:
+        """What a candidate was expected to take."""
+        return self.model.predict(candidate)
+
+    def record(self) -> dict[str, Any]:
+        """All figures, for JSON."""
+        return {
+            "passes": {"target": asdict(self.model.target), "draft": asdict(self.model.draft)},
+            "trials": [
+                {"name": name, **asdict(trial)}
+                for name, trial in (
+                    (PLAIN.name, self.model.plain),
+                    *((family.name, trial) for family, trial in self.model.trials.items()),
+                )
+            ],
+            "predicted": [
+                {
+                    "name": one.candidate.name,
+                    "settings": one.candidate.settings,
+                    "tokens_per_step": one.tokens,
+                    "step_seconds": {"draft": one.draft, "target": one.target, "rest": one.rest},
+                    "seconds_per_token": one.per_token,
+                    "speed_up": self.model.speed_up(one),
+                }
+                for one in self.model.every()
+            ],
+            "raced": [
+                {"name": one.candidate.name, "seconds_per_token": one.per_token, "speed_up": asdict(one.speed_up)}
+                for one in self.raced
+            ],
+            "tuned": asdict(self.tuned),
+        }
+
+
+def tune(
+    target: PreTrainedModel,
+    draft: PreTrainedModel,
+    prompts: Sequence[Sequence[int]],
+    *,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    paths: Sequence[int] = PATHS,
+    depth: int = DEPTH,
+    draft_top_k: Sequence[int] = DRAFT_TOP_K,
+    seconds: float = SECONDS,
+    max_new_tokens: int = NEW_TOKENS,
+    seed: int = 0,
+    names: tuple[str, str] = ("target", "draft"),
+    tokenizer: Any = None,
+    draft_tokenizer: Any = None,
+    now: Now = time.perf_counter,
+    progress: Progress = lambda stage, share: None,
+) -> Tuning:
+    """Find the fastest lossless way to decode with a pair of models, one text at a time, on this machine.
+
+    Passes of both models are timed, and a little is decoded by every family of candidates, which gives acceptance by
+    depth; from these a cost model predicts the speed-up of every candidate over plain decoding.  The best of them and
+    plain decoding are then timed in turn on the same prompts.  The fastest is chosen if it is faster than plain
+    decoding beyond doubt (the lower end of its interval is above 1), and otherwise plain decoding.
+
+    Parameters
+    ----------
+    target, draft : PreTrainedModel
+        Causal language models with one tokenizer.
+    prompts : sequence of lists of int
+        Tokens of texts such as will be decoded.
+    temperature, top_k, top_p : optional
+        As in `otspec.generate`.
+    paths : sequence of int
+        Numbers of paths K to try.
+    depth : int
+        The largest L.
+    draft_top_k : sequence of int
+        Truncations of the drafts to try, besides none.
+    seconds : float
+        How long to measure.  Slow models take longer: everything is measured a few times.  What is compiled is not
+        counted.
+    max_new_tokens : int
+        Of each text.
+    seed : int
+    names : pair of str
+        What target and draft are called in the settings.
+    tokenizer, draft_tokenizer : PreTrainedTokenizerBase, optional
+        As in `otspec.generate`.
+    now : callable
+        A clock, in seconds.
+    progress : callable
+        Called with what is being done and the share of the time that is spent, often.
+
+    Raises
+    ------
+    ProblemError
+        If there are no prompts, a setting is out of its range, or as `otspec.generate` does.
+    """
+    sampling = {
+        name: value
+        for name, value in (("temperature", temperature), ("top_k", top_k), ("top_p", top_p))
+        if value is not None
+    }
+    _check(prompts, paths, seconds, max_new_tokens)
+    sampling_settings({}, temperature, top_k, top_p)
+    check_pair(target, draft, tokenizer, draft_tokenizer)
+    depth = _depth_within(as_count("depth", depth), max_new_tokens)
+    rows = [_within(prompt, target, draft, max_new_tokens) for prompt in prompts]
+    tried = families(paths, draft_top_k, sampling, vocabulary(target))
+
+    def decode(strategy: Strategy, prompt: Sequence[int], **settings: Any) -> Generation:
+        more: dict[str, Any] = {
+            **batch_of([prompt], target.device),
+            "max_new_tokens": max_new_tokens,
+            **sampling,
+            **settings,
+        }
+        return run(target, strategy, tokenizer=tokenizer, draft_tokenizer=draft_tokenizer, **more)
+
+    def strategy(candidate: Candidate) -> Strategy:
+        return Vanilla() if candidate.family is None else MultiDraft(draft, **candidate.settings)
+
+    ways = [PLAIN, *(Candidate(family, depth) for family in tried)]
+    for number, way in enumerate(ways):
+        progress("warming up", 0.0)
+        decode(strategy(way), rows[number % len(rows)], seed=seed, max_new_tokens=min(10, max_new_tokens))
+
+    began, (for_passes, for_trials, for_race) = now(), (share * seconds for share in SHARES)
+
+    def tell(stage: str) -> None:
+        progress(stage, min((now() - began) / seconds, 1.0))
+
+    text = [*rows[0], *([rows[0][-1]] * (max_new_tokens // 2))]
+    widest = max(family.paths for family in tried) * depth + 1
+    target_times, draft_times = pass_times(
+        [
+            (Passes(target, text, siblings=False, depth=depth + 1, now=now), doubling(widest)),
+            (Passes(draft, text, siblings=True, depth=1, now=now), sorted({1, *(one.paths for one in tried)})),
+        ],
+        for_passes,
+        now,
+        lambda: tell("timing passes"),
+    )
+    runs: dict[Family | None, TrialRuns] = {way.family: TrialRuns(strategy(way), way.depth, now) for way in ways}
+    decoded = trials(runs.values(), decode, rows, seed, for_trials, now, lambda: tell("trying every family"))
+    shown = {family: one.trial() for family, one in runs.items()}
+    plain = shown.pop(None)
+    model = CostModel(target_times, draft_times, plain, {one: shown[one] for one in tried}, max_new_tokens)
+
+    def timed(candidate: Candidate, number: int) -> float:
+        tell("racing the best")
+        started = now()
+        generation = decode(strategy(candidate), rows[number % len(rows)], seed=seed + number)
+        return (now() - started) / generation.metrics.tokens
+
+    raced = race([one.candidate for one in model.best()[:FINALISTS]], timed, decoded, for_race, now)
+    tuned = conclude(model, raced, (Mark.of(names[0], target), Mark.of(names[1], draft)), sampling, machine(target))
+    return Tuning(model, raced, tuned)
+
+
+def conclude(
+    model: CostModel,
+    raced: Sequence[Raced],
+    marks: tuple[Mark, Mark],
+    sampling: dict[str, Any],
+    machine: dict[str, Any],
+) -> Tuned:
+    """The choice, from predictions and the race."""
+    chosen = winner(raced)
+    candidate = chosen.candidate
+    figures: dict[str, Any] = {
+        "new_tokens": model.text,
+        "texts": len(chosen.per_token),
+        "ms_per_token": 1e3 * sum(chosen.per_token) / len(chosen.per_token),
+    }
+    if candidate != PLAIN:
+        predicted = model.predict(candidate)
+        figures |= {
+            "predicted_speed_up": model.speed_up(predicted),
+            "measured_speed_up": chosen.speed_up.value,
+            "measured_interval": [chosen.speed_up.low, chosen.speed_up.high],
+            "tokens_per_step": predicted.tokens,
+        }
+        why = f"{candidate.name}: {chosen.speed_up} times as fast as plain decoding"
+    else:
+        others = [one for one in raced if one.candidate != PLAIN]
+        best = max(others, key=lambda one: one.speed_up.value)
+        why = (
+            f"nothing is faster than plain decoding beyond doubt; the best, {best.candidate.name}, is "
+            f"{best.speed_up} times as fast"
+        )
+    return Tuned(candidate.method, candidate.settings, why, *marks, sampling, machine, figures)
+
+
+def _check(prompts: Sequence[Sequence[int]], paths: Sequence[int], seconds: float, max_new_tokens: int) -> None:
+    if not prompts or not all(prompts):
+        raise ProblemError("no prompts, or an empty one; tuning decodes texts such as yours, so pass some")
+    if not paths:
+        raise ProblemError("no numbers of paths to try; pass some, such as [1, 2, 4]")
+    if not 0 < seconds < math.inf:
+        raise ProblemError(f"seconds is {seconds}; pass how long to measure, 20 or more for figures to trust")
+    if as_count("max_new_tokens", max_new_tokens) < FEWEST_TOKENS:
+        raise ProblemError(
+            f"max_new_tokens is {max_new_tokens}; texts of fewer than {FEWEST_TOKENS} tokens have too few steps to time"
+        )
+
+
+def _depth_within(depth: int, max_new_tokens: int) -> int:
+    """No deeper than that a text has several steps."""
+    return min(depth, max_new_tokens // 4)
+
+
+def _within(prompt: Sequence[int], target: PreTrainedModel, draft: PreTrainedModel, new: int) -> list[int]:
+    """The end of a prompt, where the whole and the new tokens are more than the models know positions for."""
+    room = min(positions(target), positions(draft)) - new
+    if room < 1:
+        raise ProblemError(f"max_new_tokens is {new}, and the models leave no position for a prompt; ask for fewer")
+    return list(prompt[-int(min(room, len(prompt))) :])

@@ -1,0 +1,301 @@
+"""Tuning: the cost model against hand values, the choice on clocks of our own, and the settings file."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+import otspec  # noqa: E402
+from otspec import DataError, ProblemError  # noqa: E402
+from otspec.decode import Tuned, Tuning, tune  # noqa: E402
+from otspec.decode.models.context import Context  # noqa: E402
+from otspec.decode.tuning.candidates import PLAIN, Candidate, Family, families  # noqa: E402
+from otspec.decode.tuning.costs import CostModel, PassTimes, Trial  # noqa: E402
+from otspec.decode.tuning.race import Raced, SpeedUp, race, winner  # noqa: E402
+from otspec.decode.tuning.report import tables  # noqa: E402
+from otspec.paths import Block, Nested  # noqa: E402
+from tests.decode.models import pair, tiny  # noqa: E402
+from tests.paths.models import model as peaked  # noqa: E402
+
+PROMPTS = [[1, 2, 3, 4], [5, 6, 7], [2, 4, 6, 1, 3]]
+
+
+def small(**settings: Any) -> dict[str, Any]:
+    """A tuning that takes a few texts."""
+    return {"paths": [1, 2], "depth": 3, "draft_top_k": [3], "seconds": 1.0, "max_new_tokens": 16, **settings}
+
+
+class Clock:
+    """Time that passes with the models' passes alone, each a cost and so much more for a row."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, costs: dict[int, Callable[[int], float]]) -> None:
+        self.time = 0.0
+        read = Context.read
+
+        def timed(context: Context, tokens: Any, *rest: Any, **more: Any) -> Any:
+            if id(context.model) in costs:
+                self.time += costs[id(context.model)](tokens.shape[1])
+            return read(context, tokens, *rest, **more)
+
+        monkeypatch.setattr(Context, "read", timed)
+
+    def __call__(self) -> float:
+        return self.time
+
+
+def on_own_clock(monkeypatch: pytest.MonkeyPatch, draft_cost: float, row: float = 0.0, **settings: Any) -> Tuning:
+    """Tune a pair whose target takes a second a pass, and `row` for each further token."""
+    target, draft = pair(40, noise=0.1)
+    clock = Clock(monkeypatch, {id(target): lambda rows: 1 + row * (rows - 1), id(draft): lambda rows: draft_cost})
+    return tune(target, draft, PROMPTS, now=clock, **small(**settings))
+
+
+def test_passes_between_the_measured_ones_are_on_a_line() -> None:
+    times = PassTimes((1, 2, 8), (1.0, 3.0, 6.0))
+    assert [times(rows) for rows in (1, 1.5, 2, 5, 8, 10)] == [1.0, 2.0, 3.0, 4.5, 6.0, 7.0]
+    assert PassTimes((1, 4), (2.0, 1.0))(8) == 1.0  # a wider pass is not faster than what was seen
+    assert PassTimes((1,), (2.0,))(3) == 2.0
+
+
+def model(**changes: Any) -> CostModel:
+    """Two paths, trials at depths 1 and 3, texts of 10 tokens."""
+    trial = Trial({1: 7.5, 3: 13.5}, start=2.0, acceptance=(0.8, 0.5, 0.25), nodes=(1.5, 2.0, 2.0))
+    given: dict[str, Any] = {
+        "target": PassTimes((1, 11), (4.0, 6.0)),
+        "draft": PassTimes((1, 2), (1.0, 1.5)),
+        "plain": Trial({0: 5.0}, start=1.0),
+        "trials": {Family(2, "nested"): trial},
+        "text": 10,
+    }
+    return CostModel(**(given | changes))
+
+
+def test_the_cost_model_by_hand() -> None:
+    found = [model().predict(Candidate(Family(2, "nested"), depth)) for depth in (1, 2, 3)]
+    assert [one.tokens for one in found] == pytest.approx([1.8, 2.3, 2.55])
+    assert [one.draft for one in found] == pytest.approx([1.0, 2.5, 4.0])
+    # 2.5, 4.5 and 6.5 rows, at 0.2 a row
+    assert [one.target for one in found] == pytest.approx([4.3, 4.7, 5.1])
+    # what the trials took beyond their passes at depths 1 and 3: 7.5 - 5.3 and 13.5 - 9.1; at 2, half way
+    assert [one.rest for one in found] == pytest.approx([2.2, 3.3, 4.4])
+    assert [one.per_token for one in found] == pytest.approx([7.5 / 1.8 + 0.2, 10.5 / 2.3 + 0.2, 13.5 / 2.55 + 0.2])
+    plain = model().predict(PLAIN)
+    assert (plain.tokens, plain.draft, plain.target, plain.rest, plain.per_token) == (1.0, 0.0, 4.0, 1.0, 5.1)
+    assert model().best()[0] == found[0]
+    assert model().speed_up(found[0]) == pytest.approx(5.1 / (7.5 / 1.8 + 0.2))
+    assert [one.candidate.depth for one in model().every()] == [0, 1, 2, 3]
+
+
+def test_acceptance_to_a_depth_does_not_depend_on_the_depth_of_the_drafts() -> None:
+    """What the cost model builds on, by exact laws: for block verification, and for nested labels nearly."""
+    laws = peaked("peaked", 3, 5)
+    for verifier, paths, tolerance in ((Block(), 1, 1e-12), (Nested(sigma=0), 2, 1e-12), (Nested(), 2, 0.02)):
+        reached = []
+        for length in (1, 2, 3):
+            total = np.zeros(length)
+            for drawn in itertools.product(itertools.product(range(3), repeat=length), repeat=paths):
+                chance = math.prod(laws.draft(path[:at])[path[at]] for path in drawn for at in range(length))
+                if chance > 0:
+                    tree = laws.tree(np.array(drawn))
+                    stops = verifier.stop_law(tree).sum(axis=1)
+                    total += chance * np.array([stops[tree.depth >= d].sum() for d in range(1, length + 1)])
+            reached.append(total)
+        assert reached[-1][-1] > 0.05
+        for shorter, longer in itertools.pairwise(reached):
+            np.testing.assert_allclose(longer[: len(shorter)], shorter, atol=tolerance)
+
+
+def test_what_is_tried() -> None:
+    sampled = families([4, 1, 1], [20, 100], {"temperature": 1.0, "top_k": 50}, 2048)
+    assert sampled == [
+        Family(1, "block"),
+        Family(1, "block", draft_top_k=20),
+        Family(4, "nested"),
+        Family(4, "nested", draft_top_k=20),
+    ]
+    greedy = families([1, 2, 9], [20], {"temperature": 0}, 8)
+    assert [one.settings(3) for one in greedy] == [
+        {"paths": 1, "depth": 3, "solver": "block"},
+        {"paths": 2, "depth": 3, "law": "top_k", "draft_temperature": 1.0, "draft_top_k": 2},
+    ]
+    assert Candidate(sampled[-1], 5).name == "nested, K = 4, drafts of top-k 20, L = 5"
+    assert Candidate(greedy[-1], 5).name == "top_k siblings, K = 2, L = 5"
+    with pytest.raises(ProblemError, match="paths is 0"):
+        families([0], [], {}, 8)
+
+
+def test_the_interval_of_a_speed_up() -> None:
+    """Logarithms of the ratios 1, 2 and 4: mean log 2, standard error log 2 / sqrt 3, and Student's law by tables."""
+    found = SpeedUp.of([3.0, 4.0, 8.0], [3.0, 2.0, 2.0])
+    reach = 2.0 ** (4.302653 / math.sqrt(3))
+    assert (found.value, found.low, found.high) == pytest.approx((2.0, 2.0 / reach, 2.0 * reach), rel=1e-6)
+    both = SpeedUp.of([3.0, 4.0, 8.0], [3.0, 2.0, 2.0], comparisons=2)
+    assert both.high == pytest.approx(2.0 * 2.0 ** (6.205347 / math.sqrt(3)), rel=1e-6)
+    one = SpeedUp.of([3.0], [1.0])
+    assert (one.low, one.high) == (0.0, math.inf)
+    assert str(SpeedUp(1.384, 1.3, 1.5)) == "1.38 [1.30, 1.50]"
+
+
+def test_a_race_is_fair_and_won_beyond_doubt_only() -> None:
+    fast, unsure = Candidate(Family(1, "block"), 2), Candidate(Family(2, "nested"), 2)
+    order: list[tuple[Candidate, int]] = []
+    noise = itertools.cycle((0.2, 2.0))
+
+    def timed(way: Candidate, prompt: int) -> float:
+        order.append((way, prompt))
+        return {PLAIN: 1.0, fast: 0.8 + 0.01 * prompt}.get(way) or next(noise)
+
+    raced = race([fast, unsure], timed, 7, 0.0, lambda: 0.0)
+    assert [prompt for _, prompt in order] == [7, 7, 7, 8, 8, 8, 9, 9, 9]
+    assert {way for way, _ in order[::3]} == {PLAIN, fast, unsure}
+    assert [one.candidate for one in raced] == [PLAIN, fast, unsure]
+    assert raced[2].speed_up.value > raced[1].speed_up.value > 1 > raced[2].speed_up.low
+    assert winner(raced).candidate == fast
+    assert winner([raced[0], raced[2]]).candidate == PLAIN
+
+
+def test_a_fast_draft_model_pays_as_predicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = on_own_clock(monkeypatch, draft_cost=0.01, seconds=200.0)
+    best = found.tuned
+    assert best.method == "multi-draft"
+    chosen = next(one for one in found.raced if one.candidate.settings == best.settings)
+    assert chosen.speed_up.low > 1
+    assert best.figures["measured_speed_up"] == chosen.speed_up.value
+    assert best.figures["predicted_speed_up"] == pytest.approx(chosen.speed_up.value, rel=0.25)
+    assert f"{chosen.speed_up} times as fast as plain decoding" in best.why
+    # Nothing but passes takes time on this clock, and one row of a draft pass is a hundredth of the target's.
+    assert set(found.model.target.seconds) == {1.0}
+    assert found.model.draft.seconds == pytest.approx([0.01, 0.01])
+    assert all(abs(found.prediction(one.candidate).rest) < 0.02 for one in found.raced)
+
+
+def test_a_draft_as_slow_as_the_target_means_plain_decoding(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = on_own_clock(monkeypatch, draft_cost=1.0, row=0.5)
+    assert (found.tuned.method, found.tuned.settings) == ("vanilla", {})
+    assert "nothing is faster than plain decoding beyond doubt; the best," in found.tuned.why
+    assert all(one.speed_up.value < 1 for one in found.raced if one.candidate != PLAIN)
+    assert all(found.model.speed_up(one) < 1 for one in found.model.every()[1:])
+    target, draft = pair(40, noise=0.1)
+    prompt = torch.tensor([[1, 2, 3]])
+    again = otspec.generate(target, draft, prompt, **found.tuned.for_generate, max_new_tokens=9, seed=4)
+    assert (again.metrics.target_calls, again.metrics.offered, again.metrics.drafted_nodes) == (9, [], 0)
+    assert found.tuned.generate(target, draft, prompt, max_new_tokens=9, seed=4).new_tokens == again.new_tokens
+
+
+def test_greedy_decoding_is_tuned_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = on_own_clock(monkeypatch, draft_cost=0.01, temperature=0)
+    assert {one.candidate.settings.get("law") for one in found.raced} == {None, "top_k"}
+    target, draft = pair(40, noise=0.1)
+    prompt = torch.tensor([[1, 2, 3]])
+    plain = target.generate(prompt, do_sample=False, max_new_tokens=9)
+    for one in found.raced[1:]:
+        text = otspec.generate(target, draft, prompt, **one.candidate.settings, temperature=0, max_new_tokens=9)
+        assert text.sequences.tolist() == plain.tolist()
+
+
+def test_tables_and_record_hold_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = on_own_clock(monkeypatch, draft_cost=0.01)
+    record = json.loads(json.dumps(found.record()))
+    assert record["tuned"]["settings"] == found.tuned.settings
+    assert [one["name"] for one in record["trials"]][:2] == ["plain decoding", "block, K = 1"]
+    assert len(record["predicted"]) == 1 + 4 * 3
+    passes, predicted, raced = tables(found)
+    assert passes.rows[0][:2] == ("target", "1000.00")
+    assert [row[0] for row in predicted.rows] == ["plain decoding", *(one.candidate.name for one in found.model.best())]
+    assert raced.rows[0][:3] == ("plain decoding", "1.00", "1")
+    assert [row[2] for row in raced.rows[1:]] == [str(one.speed_up) for one in found.raced[1:]]
+
+
+@pytest.fixture
+def tuned(monkeypatch: pytest.MonkeyPatch) -> Tuned:
+    return on_own_clock(monkeypatch, draft_cost=0.01, temperature=0.8, top_k=30).tuned
+
+
+def test_settings_are_read_as_they_were_written(tuned: Tuned, tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    tuned.save(path)
+    again = Tuned.load(path)
+    assert again == tuned
+    target, draft = pair(40, noise=0.1)
+    prompt = torch.tensor([[1, 2, 3]])
+    text = again.generate(target, draft, prompt, max_new_tokens=9, seed=4)
+    same = otspec.generate(target, draft, prompt, **again.for_generate, max_new_tokens=9, seed=4)
+    assert text.new_tokens == same.new_tokens
+    assert again.for_generate == {**tuned.settings, "temperature": 0.8, "top_k": 30}
+
+
+def test_settings_for_something_else_say_so(tuned: Tuned) -> None:
+    target, draft = pair(40, noise=0.1)
+    prompt = torch.tensor([[1, 2, 3]])
+    with pytest.raises(ProblemError, match=r"tuned for the draft model 'draft' .* tune again"):
+        tuned.generate(target, tiny(40, seed=5), prompt, max_new_tokens=4)
+    with pytest.raises(ProblemError, match="tuned for the target 'target'"):
+        tuned.generate(tiny(40, seed=5), draft, prompt, max_new_tokens=4)
+    with pytest.warns(UserWarning, match=r"temperature 0.5 \(it was 0.8\), top_k None \(it was 30\)"):
+        tuned.generate(target, draft, prompt, max_new_tokens=4, temperature=0.5)
+    other = Tuned(**{**vars(tuned), "machine": {**tuned.machine, "threads": 99}})
+    with pytest.warns(UserWarning, match=r"threads \d+ \(it was 99\)"):
+        other.generate(target, draft, prompt, max_new_tokens=4)
+
+
+def test_files_that_are_no_settings(tuned: Tuned, tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    with pytest.raises(DataError, match=r"there is no file .*settings.json; `otspec tune --out"):
+        Tuned.load(path)
+    tuned.save(path)
+    good = json.loads(path.read_text())
+    for change, message in (
+        ({"format": 2}, "its format is 2, and this version reads 1"),
+        ({"method": "magic"}, "its method is 'magic', which is not multi-draft or vanilla"),
+        ({"settings": [1]}, r"its settings are \[1\]"),
+        ({"settings": {"speed": 9}}, "multi-draft has no speed; it takes paths"),
+        ({"sampling": {"heat": 1}}, "its sampling has heat"),
+        ({"target": {"name": "a"}}, "fingerprint"),
+    ):
+        path.write_text(json.dumps(good | change))
+        with pytest.raises(DataError, match=message):
+            Tuned.load(path)
+    for text, message in (
+        ("{", "is no file of tuned settings"),
+        ("[]", "it holds a list"),
+        ("{}", "it has no 'format'"),
+    ):
+        path.write_text(text)
+        with pytest.raises(DataError, match=message):
+            Tuned.load(path)
+
+
+BAD: list[tuple[list[list[int]], dict[str, Any], str]] = [
+    ([], {}, "no prompts"),
+    ([[1], []], {}, "or an empty one"),
+    ([[1]], {"seconds": 0.0}, "seconds is 0.0"),
+    ([[1]], {"seconds": math.nan}, "seconds is nan"),
+    ([[1]], {"max_new_tokens": 9}, "max_new_tokens is 9; texts of fewer than 16 tokens"),
+    ([[1]], {"max_new_tokens": 64}, "the models leave no position for a prompt"),
+    ([[1]], {"depth": 0}, "depth is 0"),
+    ([[1]], {"paths": [2.5]}, "paths is 2.5"),
+    ([[1]], {"paths": []}, "no numbers of paths"),
+]
+
+
+@pytest.mark.parametrize(("prompts", "settings", "message"), BAD)
+def test_bad_input(prompts: list[list[int]], settings: dict[str, Any], message: str) -> None:
+    target, draft = pair(40, noise=0.1)
+    with pytest.raises(ProblemError, match=message):
+        tune(target, draft, prompts, **small(**settings))
+
+
+def test_raced_times_are_pairs() -> None:
+    with pytest.raises(ValueError, match="shape"):
+        SpeedUp.of([1.0, 2.0], [1.0, 2.0, 3.0])
+    assert Raced(PLAIN, (1.0, 1.0), SpeedUp.of([1.0, 1.0], [1.0, 1.0])).speed_up == SpeedUp(1.0, 1.0, 1.0)
