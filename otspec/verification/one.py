@@ -13,6 +13,8 @@ from otspec.verification.floats import as_floats
 if TYPE_CHECKING:
     import torch
 
+    from otspec.verification.device import RowVerification
+
 
 class Verification(NamedTuple):
     """What comes out of the verification of one position."""
@@ -24,9 +26,9 @@ class Verification(NamedTuple):
 
 
 @overload
-def verify(p: torch.Tensor, q: Any, drafts: Any, rng: Any) -> Any: ...
-@overload
 def verify(p: Any, q: Any, drafts: Any, rng: Seed) -> Verification: ...
+@overload
+def verify(p: Any, q: Any, drafts: Any, rng: torch.Generator | torch.Tensor) -> RowVerification: ...
 def verify(p: Any, q: Any, drafts: Any, rng: Any) -> Any:
     """Verify i.i.d. drafts of one position: the output has law p, and is a draft as often as any rule can make it.
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 import otspec
 from otspec import AuditVerdict, ProblemError, Verification
@@ -102,13 +101,13 @@ def test_sorted_rows_put_out_the_tokens_of_the_exact_reference(name: str, vocab:
 def test_laws_are_read_in_the_type_of_a_model(dtype: torch.dtype, name: str) -> None:
     rng = np.random.default_rng(5)
     p, q, _, uniforms = batch(KINDS[name], rng, 50, 3, 24)
-    p, q = (torch.from_numpy(law).to(dtype) for law in (p, q))
-    wide = [law.double().numpy() for law in (p, q)]
+    given = [torch.from_numpy(law).to(dtype) for law in (p, q)]
+    wide = [law.double().numpy() for law in given]
     wide = [law / law.sum(axis=1, keepdims=True) for law in wide]
     # What is left of a law has ties: break them in the order of tokens, as a stable sort does.
     drafts = np.array([rng.choice(50, size=3, p=law) for law in wide[1]])
     rows = zip(*(array.tolist() for array in (*wide, drafts, uniforms)), strict=True)
-    found = pairs_of(verify_rows(p, q, *tensors(drafts, uniforms)))
+    found = pairs_of(verify_rows(*given, *tensors(drafts, uniforms)))
     if dtype is torch.float32:
         assert found == [tuple(reference.verify(*row)) for row in rows]
     else:
@@ -206,7 +205,8 @@ def test_a_row_that_is_not_sound_is_flagged_and_leaves_the_others_alone(name: st
     made = spoiled(name)
     found, right = verify_rows(*made, by=by), verify_rows(*tensors(*SOUND), by=by)
     assert found.sound.tolist() == [True, True, True, False, True]
-    assert (found.tokens[3], found.accepted[3]) == (0, -1)
+    assert found.tokens[3] == 0
+    assert found.accepted[3] == -1
     for b in (0, 1, 2, 4):
         assert (found.tokens[b], found.accepted[b]) == (right.tokens[b], right.accepted[b])
     with pytest.raises(ProblemError, match=MESSAGES[name]):
@@ -244,7 +244,10 @@ P, Q, DRAFTS, UNIFORMS = tensors(*SOUND)
         ),
         "24 bits": (lambda: verify_rows(P, Q, DRAFTS, UNIFORMS.float()), r"need torch.float64 of shape \(5, 3, 3\)"),
         "generator": (lambda: otspec.verify(P, Q, DRAFTS, np.random.default_rng(0)), "take a torch.Generator"),
-        "rule": (lambda: verify_rows(P, Q, DRAFTS, UNIFORMS, by="magic"), "by is 'magic'; known: sorting, buckets"),
+        "rule": (
+            lambda: verify_rows(P, Q, DRAFTS, UNIFORMS, by="magic"),
+            "by is 'magic'; known: sorting, buckets, triton",
+        ),
         "device": (lambda: verify_rows(P, Q.to("meta"), DRAFTS, UNIFORMS), "move them to one"),
         "support": (lambda: verify_truncated(P, DRAFTS, Q, DRAFTS, UNIFORMS), r"they need \(B, V\), \(B, k\)"),
     }
@@ -279,13 +282,13 @@ CALLS: dict[str, Callable[..., RowVerification]] = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_nothing_waits_for_the_device(name: str) -> None:
-    """A fake device has shapes and no values: to read one of them, or to let it decide on a shape, is an error."""
-    with FakeTensorMode():
-        given = (torch.empty(3, 50), torch.empty(3, 50), torch.empty((3, 4), dtype=torch.int32))
-        uniforms = torch.empty((3, 5, 3), dtype=torch.float64)
-        found = CALLS[name](*(tensor.to("cuda") for tensor in (*given, uniforms)))
-        assert found.tokens.shape == found.accepted.shape == found.sound.shape == (3,)
-        assert found.tokens.device.type == "cuda"
+    """The meta device has shapes and no values: to read one of them, or to let it decide on a shape, is an error."""
+    law, drafts = torch.empty((3, 50), device="meta"), torch.empty((3, 4), dtype=torch.int32, device="meta")
+    found = CALLS[name](law, law, drafts, torch.empty((3, 5, 3), dtype=torch.float64, device="meta"))
+    assert found.tokens.shape == found.accepted.shape == found.sound.shape == (3,)
+    assert found.tokens.device.type == "meta"
+    with pytest.raises(RuntimeError, match="meta"):
+        found.sound.all().item()
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -301,13 +304,19 @@ def test_the_audit_passes_it(by: str) -> None:
         found = verify_rows(p, q, drafts, generator, by=by)
         return found.tokens, found.accepted
 
-    audit = otspec.audit(rule, n=3, budget=40_000, resolution=0.2)
+    rng = np.random.default_rng(0)
+    instances = [KINDS[name](rng, 6) for name in ("zeros", "model")]
+    audit = otspec.audit(rule, n=3, instances=instances, resolution=0.1)
     assert audit.verdict is AuditVerdict.LOSSLESS
-    assert audit.outcome.draws > 10_000
+    assert audit.outcome.draws > 2000
 
 
 def test_ties_keep_the_order_of_tokens() -> None:
-    """Where p/q ties exactly, in floats as in fractions, the reference decides by the token's id; so does the sort."""
+    """Where p/q ties exactly, in floats as in fractions, the reference decides by the token's id; so does the sort.
+
+    The first token belongs to two lotteries, the second of which has the last token as its only giver: a draft of it
+    that enters neither was once taken to enter the second.
+    """
     rng = np.random.default_rng(0)
     p = np.array([0.0625, 0.125, 0.0625, 0.25, 0.25, 0.25])
     q = np.array([0.125, 0.25, 0.125, 0.125, 0.25, 0.125])

@@ -51,9 +51,9 @@ def count(n: int) -> int:
 def bucket_of(p: Tensor, q: Tensor, n: int) -> Tensor:
     """The bucket of each token, int64, ascending with p/q; `count(n)` where q = 0."""
     ratio = torch.where(q > 0, p / q, 0.0)
-    low = (ratio * 2.0**BITS).to(torch.int64)
+    low = (ratio.clamp(max=1.0) * 2.0**BITS).to(torch.int64)
     high = (ratio.view(torch.int64) >> (MANTISSA - BITS)) - ONE + (1 << BITS)
-    bucket = torch.where(ratio < 1, low.clamp(max=(1 << BITS) - 1), high).clamp(max=count(n) - 1)
+    bucket = torch.where(ratio < 1, low, high).clamp(max=count(n) - 1)
     return torch.where(q > 0, bucket, count(n))
 
 

@@ -12,12 +12,15 @@ from otspec.errors import ProblemError
 from otspec.laws import HALF_PRECISION, as_law
 from otspec.tolerances import MASS_TOL
 from otspec.verification.device.buckets import verify_by_buckets
+from otspec.verification.device.by_kernels import Reading, read_law, read_logits, verify_by_kernels
 from otspec.verification.device.sorted_rows import verify_by_sorting
 from otspec.verification.device.truncated import verify_truncated_rows
 
 Rule = Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, ...]]
 
 RULES: dict[str, Rule] = {"sorting": verify_by_sorting, "buckets": verify_by_buckets}
+KERNELS = "triton"
+WAYS = (*RULES, KERNELS)
 HALVES = (torch.float16, torch.bfloat16)
 FLOATS = (*HALVES, torch.float32, torch.float64)
 
@@ -51,7 +54,8 @@ def verify_rows(
     rng : torch.Generator or Tensor of float64, shape (B, n + 1, 3)
         A generator on the device of the laws, or uniform numbers in [0, 1), independent of the drafts.
     by : str
-        ``"sorting"``, the `interval` rule; or ``"buckets"``, a rule without a sort that accepts up to 1.2e-4 less.
+        ``"sorting"``, the `interval` rule; ``"buckets"``, a rule without a sort that accepts up to 1.2e-4 less; or
+        ``"triton"``, the rule by buckets with its passes over the vocabulary in Triton.
     check : bool
         Whether to wait for the device, and to raise an error that names the first row that is not sound.
 
@@ -66,19 +70,26 @@ def verify_rows(
     """
     _check_shapes(p, q, drafts)
     uniforms = _uniforms(rng, p, drafts)
-    if by not in RULES:
-        raise ProblemError(f"by is {by!r}; known: {', '.join(RULES)}")
+    _check_way(by)
+    if by == KERNELS:
+        totals = [law.sum(dim=1, dtype=torch.float64) for law in (p, q)]
+        sound = _is_total(p.dtype, totals[0]) & _is_total(q.dtype, totals[1])
+        sound = sound & (p.amin(dim=1) >= 0) & (q.amin(dim=1) >= 0)
+        target, draft = (read_law(law, total) for law, total in zip((p, q), totals, strict=True))
+        found = _run_kernels(target, draft, sound, drafts, uniforms, logits=False)
+        if check:
+            _check_rows(found.sound, p, q, drafts)
+        return found
     drafts = drafts.long()
-    target, draft = p.double(), q.double()
-    sound = _is_law(target, p.dtype) & _is_law(draft, q.dtype) & _can_be_drawn(draft, drafts)
+    wide, narrow = p.double(), q.double()
+    sound = _is_law(wide, p.dtype) & _is_law(narrow, q.dtype) & _can_be_drawn(narrow, drafts)
     if check:
         _check_rows(sound, p, q, drafts)
     # Rows that are not sound are worked on as well, in place of a branch: as laws that nothing can go wrong with.
     even = 1.0 / p.shape[1]
-    target = torch.where(sound[:, None], target, even)
-    draft = torch.where(sound[:, None], draft, even)
-    drafts = torch.where(sound[:, None], drafts, 0)
-    tokens, accepted = RULES[by](_over_total(target), _over_total(draft), drafts, uniforms)[:2]
+    wide = _over_total(torch.where(sound.unsqueeze(1), wide, even))
+    narrow = _over_total(torch.where(sound.unsqueeze(1), narrow, even))
+    tokens, accepted = RULES[by](wide, narrow, torch.where(sound.unsqueeze(1), drafts, 0), uniforms)[:2]
     return RowVerification(torch.where(sound, tokens, 0), torch.where(sound, accepted, -1), sound)
 
 
@@ -126,6 +137,12 @@ def verify_logits(
         heat = torch.full((1, 1), temperature, dtype=torch.float64, device=target_logits.device)
     else:
         raise ProblemError(f"temperature is {temperature}; it must be finite and >= 0 (0 means greedy)")
+    if by == KERNELS and not check:
+        heat = heat.expand(target_logits.shape[0], 1)[:, 0].contiguous()
+        uniforms = _uniforms(rng, target_logits, drafts)
+        target, draft = (read_logits(logits, heat) for logits in (target_logits, draft_logits))
+        sound = (target.high.abs() < torch.inf) & (draft.high.abs() < torch.inf) & (heat >= 0) & (heat < torch.inf)
+        return _run_kernels(target, draft, sound, drafts, uniforms, logits=True)
     return verify_rows(
         law_of_logits(target_logits, heat), law_of_logits(draft_logits, heat), drafts, rng, by=by, check=check
     )
@@ -181,12 +198,23 @@ def verify_truncated(
     if check:
         _check_rows(_is_law(target, p.dtype), p, p, drafts)
         _check_rows(sound, q, q, torch.where(listed[:, None], slots, -1))
-    support = torch.where(sound[:, None], support, torch.arange(q.shape[1], device=p.device))
-    target = torch.where(sound[:, None], target, 1.0 / p.shape[1])
-    draft = torch.where(sound[:, None], draft, 1.0 / q.shape[1])
+    support = torch.where(sound.unsqueeze(1), support, torch.arange(q.shape[1], device=p.device))
+    target = torch.where(sound.unsqueeze(1), target, 1.0 / p.shape[1])
+    draft = torch.where(sound.unsqueeze(1), draft, 1.0 / q.shape[1])
     tokens, accepted = verify_truncated_rows(
-        _over_total(target), support, _over_total(draft), torch.where(sound[:, None], slots, 0), uniforms
+        _over_total(target), support, _over_total(draft), torch.where(sound.unsqueeze(1), slots, 0), uniforms
     )
+    return RowVerification(torch.where(sound, tokens, 0), torch.where(sound, accepted, -1), sound)
+
+
+def _run_kernels(
+    target: Reading, draft: Reading, sound: Tensor, drafts: Tensor, uniforms: Tensor, *, logits: bool
+) -> RowVerification:
+    drafts = drafts.long()
+    sound = sound & ((drafts >= 0) & (drafts < target.values.shape[1])).all(dim=1)
+    drafts = torch.where(sound.unsqueeze(1), drafts, 0)
+    tokens, accepted, drawable = verify_by_kernels(target, draft, sound, drafts, uniforms, logits)
+    sound = sound & drawable
     return RowVerification(torch.where(sound, tokens, 0), torch.where(sound, accepted, -1), sound)
 
 
@@ -236,10 +264,18 @@ def _uniforms(rng: Any, p: Tensor, drafts: Tensor) -> Tensor:
     return rng
 
 
+def _check_way(by: str) -> None:
+    if by not in WAYS:
+        raise ProblemError(f"by is {by!r}; known: {', '.join(WAYS)}")
+
+
 def _is_law(law: Tensor, given: torch.dtype) -> Tensor:
     """Whether rows are laws up to what the type they came in may be off, shape (B,); NaN is never right."""
-    allowed = HALF_PRECISION if given in HALVES else MASS_TOL
-    return (law >= 0).all(dim=1) & ((law.sum(dim=1) - 1).abs() <= allowed)
+    return (law >= 0).all(dim=1) & _is_total(given, law.sum(dim=1))
+
+
+def _is_total(given: torch.dtype, total: Tensor) -> Tensor:
+    return (total - 1).abs() <= (HALF_PRECISION if given in HALVES else MASS_TOL)
 
 
 def _can_be_drawn(q: Tensor, drafts: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ UNIT = 2.0**62
 
 def to_units(mass: Tensor) -> Tensor:
     """Probabilities, float64, in whole units of 2**-62, int64: exact from 2**-9 on, else the nearest."""
-    return (mass * UNIT).round().to(torch.int64)
+    return (mass * UNIT + 0.5).floor().to(torch.int64)
 
 
 def running(units: Tensor) -> Tensor:

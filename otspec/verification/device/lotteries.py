@@ -112,10 +112,10 @@ def _enter(lots: Lotteries, ranks: Tensor, uniform: Tensor) -> tuple[Tensor, Ten
     # It is the oldest seeker of all that follow.
     total = lots.served[:, -1:]
     final = at(lots.first, first_reaching(lots.served, torch.minimum(high, total)).clamp(max=last))
-    later = first_above(lots.heads, at(lots.heads, home) + position - stake).clamp(max=last)
+    later = first_above(lots.heads, at(lots.heads, home) + position - stake)  # past the last rank: it stays out
     seeks, gives = high > low, given > 0
     enters_later = seeks & (position >= stake) & (later > home) & (later <= final) & (low < total)
-    lottery = torch.where(gives, at(lots.first, ranks), torch.where(enters_later, later, home))
+    lottery = torch.where(gives, at(lots.first, ranks), torch.where(enters_later, later.clamp(max=last), home))
     return lottery, (position < torch.where(gives, given, stake)) | enters_later
 
 
