@@ -18,6 +18,8 @@ from otspec.verification.device.lotteries import highest, show
 
 BLOCK = 1024
 """Tokens of one program."""
+EXACT = {"enable_fp_fusion": False}
+"""Every product is rounded before it is added, as in torch: the same tokens come out to the last bit."""
 
 
 class Reading(NamedTuple):
@@ -48,7 +50,7 @@ def read_logits(logits: Tensor, temperature: Tensor) -> Reading:
     rows, vocab = logits.shape
     chunks = -(-vocab // BLOCK)
     sums = torch.empty((rows, chunks), dtype=torch.float64, device=logits.device)
-    _kernels(logits).sum_weights[(rows, chunks)](logits, high, temperature, sums, vocab, BLOCK=BLOCK)
+    _kernels(logits).sum_weights[(rows, chunks)](logits, high, temperature, sums, vocab, BLOCK=BLOCK, **EXACT)
     return Reading(logits, high, top.indices, temperature, torch.where(temperature > 0, 1.0 / sums.sum(dim=1), 1.0))
 
 
@@ -74,7 +76,7 @@ def verify_by_kernels(
     chunks = -(-vocab // BLOCK)
     device = drafts.device
     shared = (*target, *draft, sound.to(torch.int8))
-    fixed = {"LOGITS": logits, "COUNT": count(n), "BITS": BITS}
+    fixed = {"LOGITS": logits, "COUNT": count(n), "BITS": BITS, **EXACT}
 
     p_at, q_at = (torch.empty((rows, n), dtype=torch.float64, device=device) for _ in range(2))
     ranks = torch.empty((rows, n), dtype=torch.int64, device=device)

@@ -6,17 +6,15 @@ decide on a token are in units, so that the order in which programs finish does 
 
 from __future__ import annotations
 
-from typing import Any
-
 import triton
 import triton.language as tl
 
 
 @triton.jit
 def law_of(
-    values: Any, high: Any, first: Any, heat: Any, scale: Any, sound: Any, row: Any, tokens: Any, vocab: Any,
+    values, high, first, heat, scale, sound, row, tokens, vocab,
     LOGITS: tl.constexpr,
-) -> Any:  # fmt: skip
+):  # fmt: skip
     """Probabilities of some tokens of a row, float64: even ones where the row is not sound, 0 beyond the vocabulary."""
     inside = tokens < vocab
     law = tl.load(values + row.to(tl.int64) * vocab + tokens, mask=inside, other=0.0).to(tl.float64)
@@ -30,13 +28,13 @@ def law_of(
 
 
 @triton.jit
-def units_of(mass: Any) -> Any:
+def units_of(mass):
     """`fixed_point.to_units`."""
     return tl.floor(mass * 4611686018427387904.0 + 0.5).to(tl.int64)
 
 
 @triton.jit
-def bucket_of(p: Any, q: Any, COUNT: tl.constexpr, BITS: tl.constexpr) -> Any:
+def bucket_of(p, q, COUNT: tl.constexpr, BITS: tl.constexpr):
     """`buckets.bucket_of`, operation by operation."""
     ratio = tl.where(q > 0, p / tl.where(q > 0, q, 1.0), 0.0)
     low = (tl.minimum(ratio, 1.0) * (1 << BITS)).to(tl.int64)
@@ -46,7 +44,7 @@ def bucket_of(p: Any, q: Any, COUNT: tl.constexpr, BITS: tl.constexpr) -> Any:
 
 
 @triton.jit
-def sum_weights(values: Any, high: Any, heat: Any, sums: Any, vocab: Any, BLOCK: tl.constexpr) -> None:
+def sum_weights(values, high, heat, sums, vocab, BLOCK: tl.constexpr):
     """The softmax weights of each chunk of a row, added up by a fixed tree."""
     row, chunk = tl.program_id(0), tl.program_id(1)
     tokens = chunk * BLOCK + tl.arange(0, BLOCK)
@@ -59,11 +57,11 @@ def sum_weights(values: Any, high: Any, heat: Any, sums: Any, vocab: Any, BLOCK:
 
 @triton.jit
 def look_up(
-    p: Any, p_high: Any, p_first: Any, p_heat: Any, p_scale: Any,
-    q: Any, q_high: Any, q_first: Any, q_heat: Any, q_scale: Any,
-    sound: Any, drafts: Any, p_at: Any, q_at: Any, bucket_at: Any, n: Any, vocab: Any,
+    p, p_high, p_first, p_heat, p_scale,
+    q, q_high, q_first, q_heat, q_scale,
+    sound, drafts, p_at, q_at, bucket_at, n, vocab,
     LOGITS: tl.constexpr, COUNT: tl.constexpr, BITS: tl.constexpr, BLOCK: tl.constexpr,
-) -> None:  # fmt: skip
+):  # fmt: skip
     """Both laws and the bucket of every draft of a row, by the operations of the kernels below."""
     row = tl.program_id(0)
     lanes = tl.arange(0, BLOCK)
@@ -78,11 +76,11 @@ def look_up(
 
 @triton.jit
 def add_to_buckets(
-    p: Any, p_high: Any, p_first: Any, p_heat: Any, p_scale: Any,
-    q: Any, q_high: Any, q_first: Any, q_heat: Any, q_scale: Any,
-    sound: Any, target: Any, size: Any, vocab: Any,
+    p, p_high, p_first, p_heat, p_scale,
+    q, q_high, q_first, q_heat, q_scale,
+    sound, target, size, vocab,
     LOGITS: tl.constexpr, COUNT: tl.constexpr, BITS: tl.constexpr, BLOCK: tl.constexpr,
-) -> None:  # fmt: skip
+):  # fmt: skip
     """Histograms of p and q over the buckets, shape (B, COUNT + 1), in units."""
     row = tl.program_id(0)
     tokens = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -96,11 +94,11 @@ def add_to_buckets(
 
 @triton.jit
 def rest_of(
-    p: Any, p_high: Any, p_first: Any, p_heat: Any, p_scale: Any,
-    q: Any, q_high: Any, q_first: Any, q_heat: Any, q_scale: Any,
-    sound: Any, factor: Any, row: Any, tokens: Any, vocab: Any,
+    p, p_high, p_first, p_heat, p_scale,
+    q, q_high, q_first, q_heat, q_scale,
+    sound, factor, row, tokens, vocab,
     LOGITS: tl.constexpr, COUNT: tl.constexpr, BITS: tl.constexpr,
-) -> Any:  # fmt: skip
+):  # fmt: skip
     """(p - g)+ and p of some tokens of a row, in units."""
     here = law_of(p, p_high, p_first, p_heat, p_scale, sound, row, tokens, vocab, LOGITS)
     there = law_of(q, q_high, q_first, q_heat, q_scale, sound, row, tokens, vocab, LOGITS)
@@ -110,11 +108,11 @@ def rest_of(
 
 @triton.jit
 def sum_rest(
-    p: Any, p_high: Any, p_first: Any, p_heat: Any, p_scale: Any,
-    q: Any, q_high: Any, q_first: Any, q_heat: Any, q_scale: Any,
-    sound: Any, factor: Any, rest: Any, whole: Any, vocab: Any,
+    p, p_high, p_first, p_heat, p_scale,
+    q, q_high, q_first, q_heat, q_scale,
+    sound, factor, rest, whole, vocab,
     LOGITS: tl.constexpr, COUNT: tl.constexpr, BITS: tl.constexpr, BLOCK: tl.constexpr,
-) -> None:  # fmt: skip
+):  # fmt: skip
     """(p - g)+ and p of each chunk of a row, shape (B, chunks), in units."""
     row, chunk = tl.program_id(0), tl.program_id(1)
     tokens = chunk * BLOCK + tl.arange(0, BLOCK)
@@ -128,11 +126,11 @@ def sum_rest(
 
 @triton.jit
 def draw_rest(
-    p: Any, p_high: Any, p_first: Any, p_heat: Any, p_scale: Any,
-    q: Any, q_high: Any, q_first: Any, q_heat: Any, q_scale: Any,
-    sound: Any, factor: Any, chunks: Any, positions: Any, spent: Any, drawn: Any, vocab: Any,
+    p, p_high, p_first, p_heat, p_scale,
+    q, q_high, q_first, q_heat, q_scale,
+    sound, factor, chunks, positions, spent, drawn, vocab,
     LOGITS: tl.constexpr, COUNT: tl.constexpr, BITS: tl.constexpr, BLOCK: tl.constexpr,
-) -> None:  # fmt: skip
+):  # fmt: skip
     """The first token of a chunk at which the running sum of (p - g)+, or of p if that is spent, exceeds a number."""
     row = tl.program_id(0)
     start = tl.load(chunks + row) * BLOCK
