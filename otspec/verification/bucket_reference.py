@@ -76,7 +76,7 @@ def solve(p: Sequence[Fraction], q: Sequence[Fraction], n: int) -> Solution:
         low, run = low + b, run + a
         points.append((run, low**n))
     vertices = [max(range(len(points)), key=lambda j: points[j][1] - slope * points[j][0]) for slope in LADDER]
-    level = LADDER.index(1)
+    level = LADDER.index(Fraction(1))
     lotteries: list[list[int]] = []
     ends = [0, *vertices, len(places)]
     for segment in range(len(ends) - 1):

