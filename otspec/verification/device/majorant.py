@@ -34,7 +34,7 @@ class Curve(NamedTuple):
 
     def support(self, slope: Tensor) -> Tensor:
         """The point of each row that lies highest above lines of some slopes, shape (B, m)."""
-        return (self.rise[:, None, :] - slope[:, :, None] * self.run[:, None, :]).argmax(dim=2)
+        return torch.addcmul(self.rise.unsqueeze(1), slope.unsqueeze(2), self.run.unsqueeze(1), value=-1).argmax(dim=2)
 
 
 def segment(curve: Curve, left: Tensor, right: Tensor, goes_right: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
