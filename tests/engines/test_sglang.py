@@ -15,7 +15,7 @@ from tests.each import each
 ROWS, NODES, VOCAB, DEPTH = 6, 8, 9, 4
 
 
-def random_trees(rng: np.random.Generator) -> dict[str, Tensor]:
+def random_trees(rng: np.random.Generator) -> dict[str, Any]:
     """Rows of trees in first-child and next-sibling arrays, siblings with different tokens, some laws with zeros."""
     child, sibling = np.full((ROWS, NODES), -1), np.full((ROWS, NODES), -1)
     tokens = rng.integers(VOCAB, size=(ROWS, NODES))
@@ -53,7 +53,7 @@ def outputs() -> tuple[Tensor, Tensor, Tensor]:
     )
 
 
-def walk(trees: dict[str, Tensor], single: float, acc: float) -> tuple[Any, Any, Any]:
+def walk(trees: dict[str, Any], single: float, acc: float) -> tuple[Any, Any, Any]:
     """The kernel's statement, in plain Python."""
     predicts, index, count = (output.tolist() for output in outputs())
     given: dict[str, Any] = {name: tensor.tolist() for name, tensor in trees.items()}
@@ -103,8 +103,9 @@ def test_a_tree_is_lossless_and_nothing_waits_for_the_device() -> None:
             tree_speculative_sampling_target_only(*found, **trees)
             counts[found[0][root]] += 1 / steps**2
     assert (counts - trees["target_probs"][0, 0]).abs().max() < 1.5 / steps
-    meta = {name: tensor.to("meta") for name, tensor in trees.items()}
-    tree_speculative_sampling_target_only(*(output.to("meta") for output in outputs()), **meta)
+    meta: dict[str, Any] = {name: tensor.to("meta") for name, tensor in trees.items()}
+    predicts, index, count = (output.to("meta") for output in outputs())
+    tree_speculative_sampling_target_only(predicts, index, count, **meta)
 
 
 def test_keywords_are_those_of_sglang() -> None:

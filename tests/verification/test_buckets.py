@@ -142,6 +142,15 @@ def test_triton_puts_out_the_tokens_of_torch(name: str, dtype: torch.dtype) -> N
 
 @needs_triton
 @pytest.mark.usefixtures("interpreted")
+def test_triton_works_on_large_batches_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = tensors(*batch(laws.model, np.random.default_rng(0), 30, 2, 3))
+    together = pairs_of(verify_rows(*made, by="triton"))
+    monkeypatch.setattr("otspec.verification.device.by_kernels.GROUP", 2)
+    assert pairs_of(verify_rows(*made, by="triton")) == together
+
+
+@needs_triton
+@pytest.mark.usefixtures("interpreted")
 @each(temperature=(0.0, 0.6, 1.0))
 def test_triton_reads_logits(temperature: float) -> None:
     rng = np.random.default_rng(7)

@@ -16,7 +16,7 @@ from otspec.kernels.interval.lottery import memory
 from otspec.laws import law_from_logits
 from otspec.verification import reference
 from otspec.verification.compiled import verify_one
-from otspec.verification.device import RowVerification, verify_logits, verify_rows, verify_truncated
+from otspec.verification.device import RowVerification, buckets, verify_logits, verify_rows, verify_truncated
 from tests import laws
 from tests.each import each
 from tests.laws import Kind, Rng
@@ -124,6 +124,13 @@ def test_a_row_does_not_depend_on_those_beside_it() -> None:
         alone = [verify_rows(*(array[b : b + 1] for array in made), by=by) for b in range(12)]
         assert together.tokens.tolist() == [one.tokens.item() for one in alone]
         assert together.accepted.tolist() == [one.accepted.item() for one in alone]
+
+
+def test_large_batches_are_worked_on_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = tensors(*batch(laws.model, np.random.default_rng(0), 30, 2, 5))
+    together = pairs_of(verify_rows(*made, by="buckets"))
+    monkeypatch.setattr(buckets, "GROUP", 2)
+    assert pairs_of(verify_rows(*made, by="buckets")) == together
 
 
 def test_verify_answers_by_the_type_of_its_input() -> None:
@@ -299,7 +306,9 @@ def test_one_graph_without_breaks(name: str) -> None:
 
 
 @pytest.mark.parametrize("by", ["sorting", "buckets"])
-def test_the_audit_passes_it(by: str) -> None:
+def test_the_audit_passes_it(by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(buckets, "BITS", 3)  # whatever the buckets: with 8 of them for p/q below 1, tokens do share one
+
     def rule(p: Tensor, q: Tensor, drafts: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         found = verify_rows(p, q, drafts, generator, by=by)
         return found.tokens, found.accepted

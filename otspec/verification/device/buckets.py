@@ -26,10 +26,10 @@ from otspec.verification.device.measures import mean_density, power
 BITS = 12
 """Leading bits of the fraction of p/q: 4096 buckets for p/q in [0, 1), and as many for every octave above."""
 MANTISSA = 52
-ONE = 1023 << BITS
-"""What the leading bits of 1.0 are."""
 
 
+GROUP = 64
+"""Rows that are worked on together: some thirty numbers for every bucket of each, and as many again for the ladder."""
 FINEST = 10
 LADDER = (
     *(2.0**j for j in range(16, 0, -1)),
@@ -52,7 +52,7 @@ def bucket_of(p: Tensor, q: Tensor, n: int) -> Tensor:
     """The bucket of each token, int64, ascending with p/q; `count(n)` where q = 0."""
     ratio = torch.where(q > 0, p / q, 0.0)
     low = (ratio.clamp(max=1.0) * 2.0**BITS).to(torch.int64)
-    high = (ratio.view(torch.int64) >> (MANTISSA - BITS)) - ONE + (1 << BITS)
+    high = (ratio.view(torch.int64) >> (MANTISSA - BITS)) - (1022 << BITS)  # 1.0 follows on the last below
     bucket = torch.where(ratio < 1, low, high).clamp(max=count(n) - 1)
     return torch.where(q > 0, bucket, count(n))
 
@@ -119,6 +119,10 @@ def verify_by_buckets(p: Tensor, q: Tensor, drafts: Tensor, uniforms: Tensor) ->
         Row m is for draft m: which lottery it enters, if any; what it draws there; where in its place the point lies.
         The first two of the last row accept the picked draft, or draw from the residual law, in the order of tokens.
     """
+    if p.shape[0] > GROUP:
+        groups = zip(*(tensor.split(GROUP) for tensor in (p, q, drafts, uniforms)), strict=True)
+        tokens, accepted = zip(*(verify_by_buckets(*group) for group in groups), strict=True)
+        return torch.cat(tokens), torch.cat(accepted)
     n = drafts.shape[1]
     bucket = bucket_of(p, q, n)
     solved = solve_buckets(*histogram(p, q, bucket, n), n)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from otspec.errors import ProblemError
 from otspec.extras import require
-from otspec.verification.device.buckets import BITS, count, solve_buckets
+from otspec.verification.device.buckets import BITS, GROUP, count, solve_buckets
 from otspec.verification.device.fixed_point import at, before, first_above, running
 from otspec.verification.device.lotteries import highest, show
 
@@ -72,6 +72,12 @@ def verify_by_kernels(
         Whether values are logits.
     """
     kernels = _kernels(target.values)
+    if drafts.shape[0] > GROUP:
+        columns = (*target, *draft, sound, drafts, uniforms)
+        groups = zip(*(tensor.split(GROUP) for tensor in columns), strict=True)
+        found = [verify_by_kernels(Reading(*row[:5]), Reading(*row[5:10]), *row[10:], logits) for row in groups]
+        tokens, accepted, drawable = (torch.cat(parts) for parts in zip(*found, strict=True))
+        return tokens, accepted, drawable
     (rows, n), vocab = drafts.shape, target.values.shape[1]
     chunks = -(-vocab // BLOCK)
     device = drafts.device
