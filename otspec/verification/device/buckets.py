@@ -121,8 +121,8 @@ def verify_by_buckets(p: Tensor, q: Tensor, drafts: Tensor, uniforms: Tensor) ->
     """
     if p.shape[0] > GROUP:
         groups = zip(*(tensor.split(GROUP) for tensor in (p, q, drafts, uniforms)), strict=True)
-        tokens, accepted = zip(*(verify_by_buckets(*group) for group in groups), strict=True)
-        return torch.cat(tokens), torch.cat(accepted)
+        found = [verify_by_buckets(*group) for group in groups]
+        return torch.cat([tokens for tokens, _ in found]), torch.cat([accepted for _, accepted in found])
     n = drafts.shape[1]
     bucket = bucket_of(p, q, n)
     solved = solve_buckets(*histogram(p, q, bucket, n), n)

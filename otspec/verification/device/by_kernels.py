@@ -75,7 +75,10 @@ def verify_by_kernels(
     if drafts.shape[0] > GROUP:
         columns = (*target, *draft, sound, drafts, uniforms)
         groups = zip(*(tensor.split(GROUP) for tensor in columns), strict=True)
-        found = [verify_by_kernels(Reading(*row[:5]), Reading(*row[5:10]), *row[10:], logits) for row in groups]
+        found = [
+            verify_by_kernels(Reading(*row[:5]), Reading(*row[5:10]), row[10], row[11], row[12], logits)
+            for row in groups
+        ]
         tokens, accepted, drawable = (torch.cat(parts) for parts in zip(*found, strict=True))
         return tokens, accepted, drawable
     (rows, n), vocab = drafts.shape, target.values.shape[1]
