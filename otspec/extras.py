@@ -20,6 +20,7 @@ _EXTRAS = {
     "convex": ("cvxpy",),
     "bench": ("pyarrow",),
     "plot": ("matplotlib",),
+    "triton": ("triton",),
     "decode": ("torch", "transformers", "tokenizers", "safetensors"),
 }
 WAYS_OUT = {

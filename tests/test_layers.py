@@ -20,6 +20,7 @@ LAYERS = (
     ("plans",),
     ("certificate",),
     ("verification", "results", "data"),
+    ("engines",),
     ("solver",),
     ("solvers",),
     ("catalogue",),

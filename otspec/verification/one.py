@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from otspec.errors import ProblemError
 from otspec.kernels.interval.lottery import memory
 from otspec.laws import Seed, as_generator, as_law, as_tokens, as_tuple
 from otspec.verification.compiled import verify_one
 from otspec.verification.floats import as_floats
+
+if TYPE_CHECKING:
+    import torch
+
+    from otspec.verification.device import RowVerification
 
 
 class Verification(NamedTuple):
@@ -20,7 +25,11 @@ class Verification(NamedTuple):
     """Index of the accepted draft, or -1: the output is then a draw from the residual law."""
 
 
-def verify(p: Any, q: Any, drafts: Any, rng: Seed) -> Verification:
+@overload
+def verify(p: Any, q: Any, drafts: Any, rng: Seed) -> Verification: ...
+@overload
+def verify(p: Any, q: Any, drafts: Any, rng: torch.Generator | torch.Tensor) -> RowVerification: ...
+def verify(p: Any, q: Any, drafts: Any, rng: Any) -> Any:
     """Verify i.i.d. drafts of one position: the output has law p, and is a draft as often as any rule can make it.
 
     The same rule as the plan of ``otspec.solve(problem, "interval")``, without its figures: after the first
@@ -30,21 +39,27 @@ def verify(p: Any, q: Any, drafts: Any, rng: Seed) -> Verification:
     Parameters
     ----------
     p, q : array_like or torch tensor, shape (V,)
-        Target law, and the law that the drafts were really drawn from (after temperature and truncation).
+        Target law, and the law that the drafts were really drawn from (after temperature and truncation).  Tensors of
+        shape (B, V) are B positions, and stay on their device: see `otspec.verification.device.verify_rows`.
     drafts : array_like of int, shape (n,)
-        n independent draws from q.
+        n independent draws from q; a tensor of shape (B, n) for B positions.
     rng : numpy.random.Generator
+        For B positions a torch.Generator, or a float64 tensor of uniforms of shape (B, n + 1, 3).
 
     Returns
     -------
     Verification
-        The output token, and which draft it is.
+        The output token, and which draft it is; `otspec.verification.device.RowVerification` for B positions.
 
     Raises
     ------
     ProblemError
         If p or q is not a law, their shapes differ, or a draft is not a token or has q = 0.
     """
+    if hasattr(p, "detach") and p.ndim == 2:
+        from otspec.verification.device import verify_rows  # torch is optional, and takes a second to import
+
+        return verify_rows(p, q, drafts, rng)
     p, q = as_floats("p", p), as_floats("q", q)
     if p.ndim != 1 or p.shape != q.shape:
         raise ProblemError(f"p has shape {p.shape} and q {q.shape}; both need one shape (V,)")

@@ -61,17 +61,17 @@ def verify(
         Numbers in [0, 1).  Row m is for draft m: which lottery it enters, if any; what it draws there; where in its
         place the point lies.  The first two of the last row accept the picked draft, or draw from the residual law.
     """
-    target, draft = _law(p), _law(q)
+    target, draft = law(p), law(q)
     solution = solve(target, draft, len(drafts))
     rank_of = {token.id: rank for rank, token in enumerate(solution.tokens)}
-    picked = _pick(solution, [rank_of[token] for token in drafts], uniforms)
+    picked = pick(solution, [rank_of[token] for token in drafts], uniforms)
     winner = solution.tokens[rank_of[drafts[picked]]]
     missing = [(token.id, token.p - token.g) for token in solution.tokens if token.p > token.g]
     missing += [(x, target[x]) for x in range(len(target)) if draft[x] == 0 and target[x] > 0]
     accept, where = (Fraction(number) for number in uniforms[-1][:2])
     if accept * winner.g < winner.p or not missing:
         return Verification(winner.id, picked)
-    return Verification(missing[_draw([mass for _, mass in missing], where)][0], -1)
+    return Verification(missing[draw_index([mass for _, mass in missing], where)][0], -1)
 
 
 def solve(p: Sequence[Fraction], q: Sequence[Fraction], n: int) -> Solution:
@@ -88,7 +88,8 @@ def solve(p: Sequence[Fraction], q: Sequence[Fraction], n: int) -> Solution:
     return Solution(tokens, blocks, lotteries)
 
 
-def _law(values: Sequence[float]) -> list[Fraction]:
+def law(values: Sequence[float]) -> list[Fraction]:
+    """Values over their total."""
     exact = [Fraction(float(value)) for value in values]
     return [value / sum(exact) for value in exact]
 
@@ -144,7 +145,7 @@ def _runs_of_givers(wishes: dict[int, Fraction]) -> Iterator[list[int]]:
         yield run
 
 
-def _pick(solution: Solution, ranks: Sequence[int], uniforms: Sequence[Sequence[float]]) -> int:
+def pick(solution: Solution, ranks: Sequence[int], uniforms: Sequence[Sequence[float]]) -> int:
     """Step 4: every draft shows a point, and the largest wins."""
     lowest = solution.blocks[bisect_right(solution.blocks, max(ranks)) - 1]
     best = (-1, Fraction(-1))
@@ -164,12 +165,12 @@ def _place(solution: Solution, rank: int, enter: float, drawn: float) -> int:
     for number, stake in solution.tokens[rank].stakes.items():
         if position < stake:
             members = solution.lotteries[number]
-            return members[_draw([solution.tokens[one].stakes[number] for one in members], Fraction(drawn))]
+            return members[draw_index([solution.tokens[one].stakes[number] for one in members], Fraction(drawn))]
         position -= stake
     return rank
 
 
-def _draw(weights: Sequence[Fraction], uniform: Fraction) -> int:
+def draw_index(weights: Sequence[Fraction], uniform: Fraction) -> int:
     """The index drawn in proportion to the weights."""
     position = uniform * sum(weights)
     for index, weight in enumerate(weights):

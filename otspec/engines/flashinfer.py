@@ -1,0 +1,85 @@
+"""`flashinfer.sampling.chain_speculative_sampling`, with its arguments and results, by block verification.
+
+Block verification accepts as many tokens of a chain as any lossless rule can on average; flashinfer's own kernel tests
+token after token.  Put it in the other's place with ``flashinfer.sampling.chain_speculative_sampling =
+otspec.engines.flashinfer.chain_speculative_sampling``, before an engine imports it from there.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from otspec.engines.chains import verify_chains
+from otspec.errors import ProblemError
+
+
+def chain_speculative_sampling(
+    draft_probs: Tensor,
+    draft_token_ids: Tensor,
+    target_probs: Tensor,
+    maybe_output_accepted_token_num: Tensor | None = None,
+    maybe_output_emitted_draft_token_num: Tensor | None = None,
+    deterministic: bool = True,
+    generator: torch.Generator | None = None,
+    seed: int | None = None,
+    offset: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Verify chains of n drafted tokens.
+
+    Parameters
+    ----------
+    draft_probs : Tensor, shape (B, n, V)
+        The laws that the tokens were drawn from.
+    draft_token_ids : Tensor of int32, shape (B, n)
+    target_probs : Tensor, shape (B, n + 1, V)
+    maybe_output_accepted_token_num, maybe_output_emitted_draft_token_num : Tensor of int32, shape (B,), optional
+        Numbers of tokens that are added to in place, and returned.
+    deterministic : bool
+        Without effect: it always is.
+    generator : torch.Generator, optional
+        By default that of torch.
+    seed, offset : int, optional
+        Of a kernel's own generator: not taken here, pass a generator.
+
+    Returns
+    -------
+    output_token_ids : Tensor of int32, shape (B, n + 1)
+        The accepted tokens, the one after them, and -1 from there on.
+    output_accepted_token_num : Tensor, shape (B,)
+        How many tokens would be accepted if each were tested by itself: with probability min(1, p/q).
+    output_emitted_draft_token_num : Tensor, shape (B,)
+        How many drafted tokens are put out.
+
+    Raises
+    ------
+    ProblemError
+        If the shapes do not fit together, or there is a seed or an offset.
+    """
+    batch, n = draft_token_ids.shape
+    vocab = target_probs.shape[-1]
+    if draft_probs.shape != (batch, n, vocab) or target_probs.shape != (batch, n + 1, vocab):
+        raise ProblemError(
+            f"draft_probs has shape {tuple(draft_probs.shape)} and target_probs {tuple(target_probs.shape)}; drafts of "
+            f"shape ({batch}, {n}) need ({batch}, {n}, V) and ({batch}, {n + 1}, V)"
+        )
+    if seed is not None or offset is not None:
+        raise ProblemError(f"seed is {seed} and offset {offset}; pass a torch Generator in their place")
+    device = draft_probs.device
+    uniforms = torch.rand((batch, n + 1), generator=generator, dtype=torch.float64, device=device)
+    alone = torch.rand((batch, n), generator=generator, dtype=torch.float64, device=device)
+    accepted, token, _ = verify_chains(target_probs, draft_probs, draft_token_ids, uniforms)
+
+    drafted = draft_token_ids.long().unsqueeze(2)
+    p, q = (laws[:, :n].gather(2, drafted)[:, :, 0].double() for laws in (target_probs, draft_probs))
+    counts = [
+        torch.zeros(batch, dtype=torch.int32, device=device) if given is None else given
+        for given in (maybe_output_accepted_token_num, maybe_output_emitted_draft_token_num)
+    ]
+    counts[0] += (alone * q < p).sum(dim=1).to(counts[0].dtype)
+    counts[1] += accepted.to(counts[1].dtype)
+    place = torch.arange(n + 1, device=device)
+    padded = torch.nn.functional.pad(draft_token_ids.long(), (0, 1))
+    ids = torch.where(place < accepted.unsqueeze(1), padded, -1)
+    ids = torch.where(place == accepted.unsqueeze(1), token.unsqueeze(1), ids)
+    return ids.to(torch.int32), counts[0], counts[1]

@@ -1,0 +1,146 @@
+"""Triton kernels of the passes over the vocabulary: laws are made where they are read, and never stored.
+
+A law comes as probabilities or as logits; `high`, `heat` and `scale` of each row tell how to read it.  All sums that
+decide on a token are in units, so that the order in which programs finish does not matter.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def law_of(
+    values, high, first, heat, scale, sound, row, tokens, vocab,
+    LOGITS: tl.constexpr,
+):  # fmt: skip
+    """Probabilities of some tokens of a row, float64: even ones where the row is not sound, 0 beyond the vocabulary."""
+    inside = tokens < vocab
+    read = tl.load(sound + row) != 0
+    law = tl.load(values + row.to(tl.int64) * vocab + tokens, mask=inside, other=0.0).to(tl.float64)
+    law = tl.where(read, law, 0.0)
+    if LOGITS:
+        warm = tl.load(heat + row)
+        weight = tl.exp((law - tl.where(read, tl.load(high + row), 0.0)) / tl.where(warm > 0, warm, 1.0))
+        law = tl.where(warm > 0, weight, (tokens == tl.load(first + row)).to(tl.float64))
+    law = tl.where(read, law * tl.load(scale + row), 1.0 / vocab)
+    return tl.where(inside, law, 0.0)
+
+
+@triton.jit
+def units_of(mass):
+    """`fixed_point.to_units`."""
+    return tl.floor(mass * 4611686018427387904.0 + 0.5).to(tl.int64)
+
+
+@triton.jit
+def bucket_of(p, q, COUNT: tl.constexpr, BITS: tl.constexpr):
+    """`buckets.bucket_of`, operation by operation."""
+    ratio = tl.where(q > 0, p / tl.where(q > 0, q, 1.0), 0.0)
+    low = (tl.minimum(ratio, 1.0) * (1 << BITS)).to(tl.int64)
+    high = (ratio.to(tl.int64, bitcast=True) >> (52 - BITS)) - (1022 << BITS)
+    bucket = tl.minimum(tl.where(ratio < 1, low, high), COUNT - 1)
+    return tl.where(q > 0, bucket, COUNT)
+
+
+@triton.jit
+def sum_weights(values, high, heat, sums, vocab, BLOCK: tl.constexpr):
+    """The softmax weights of each chunk of a row, added up by a fixed tree."""
+    row, chunk = tl.program_id(0), tl.program_id(1)
+    tokens = chunk * BLOCK + tl.arange(0, BLOCK)
+    inside = tokens < vocab
+    score = tl.load(values + row.to(tl.int64) * vocab + tokens, mask=inside, other=0.0).to(tl.float64)
+    warm = tl.load(heat + row)
+    most = tl.load(high + row)
+    most = tl.where(tl.abs(most) < float("inf"), most, 0.0)  # the row is not sound, and what comes out is not used
+    weight = tl.exp((score - most) / tl.where(warm > 0, warm, 1.0))
+    tl.store(sums + row * tl.num_programs(1) + chunk, tl.sum(tl.where(inside, weight, 0.0)))
+
+
+@triton.jit
+def look_up(
+    p, p_high, p_first, p_heat, p_scale,
+    q, q_high, q_first, q_heat, q_scale,
+    sound, drafts, p_at, q_at, bucket_at, n, vocab,
+    LOGITS: tl.constexpr, COUNT: tl.constexpr, BITS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Both laws and the bucket of every draft of a row, by the operations of the kernels below."""
+    row = tl.program_id(0)
+    lanes = tl.arange(0, BLOCK)
+    asked = lanes < n
+    tokens = tl.load(drafts + row * n + lanes, mask=asked, other=0)
+    here = law_of(p, p_high, p_first, p_heat, p_scale, sound, row, tokens, vocab, LOGITS)
+    there = law_of(q, q_high, q_first, q_heat, q_scale, sound, row, tokens, vocab, LOGITS)
+    tl.store(p_at + row * n + lanes, here, mask=asked)
+    tl.store(q_at + row * n + lanes, there, mask=asked)
+    tl.store(bucket_at + row * n + lanes, bucket_of(here, there, COUNT, BITS), mask=asked)
+
+
+@triton.jit
+def add_to_buckets(
+    p, p_high, p_first, p_heat, p_scale,
+    q, q_high, q_first, q_heat, q_scale,
+    sound, target, size, vocab,
+    LOGITS: tl.constexpr, COUNT: tl.constexpr, BITS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Histograms of p and q over the buckets, shape (B, COUNT + 1), in units."""
+    row = tl.program_id(0)
+    tokens = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    here = law_of(p, p_high, p_first, p_heat, p_scale, sound, row, tokens, vocab, LOGITS)
+    there = law_of(q, q_high, q_first, q_heat, q_scale, sound, row, tokens, vocab, LOGITS)
+    slot = row * (COUNT + 1) + bucket_of(here, there, COUNT, BITS)
+    mine = units_of(here)
+    tl.atomic_add(target + slot, mine, mask=mine > 0, sem="relaxed")
+    tl.atomic_add(size + slot, tl.maximum(units_of(there), 1), mask=there > 0, sem="relaxed")
+
+
+@triton.jit
+def rest_of(
+    p, p_high, p_first, p_heat, p_scale,
+    q, q_high, q_first, q_heat, q_scale,
+    sound, factor, row, tokens, vocab,
+    LOGITS: tl.constexpr, COUNT: tl.constexpr, BITS: tl.constexpr,
+):  # fmt: skip
+    """(p - g)+ and p of some tokens of a row, in units."""
+    here = law_of(p, p_high, p_first, p_heat, p_scale, sound, row, tokens, vocab, LOGITS)
+    there = law_of(q, q_high, q_first, q_heat, q_scale, sound, row, tokens, vocab, LOGITS)
+    proposal = tl.load(factor + row * (COUNT + 1) + bucket_of(here, there, COUNT, BITS)) * there
+    return units_of(tl.maximum(here - proposal, 0.0)), units_of(here)
+
+
+@triton.jit
+def sum_rest(
+    p, p_high, p_first, p_heat, p_scale,
+    q, q_high, q_first, q_heat, q_scale,
+    sound, factor, rest, whole, vocab,
+    LOGITS: tl.constexpr, COUNT: tl.constexpr, BITS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """(p - g)+ and p of each chunk of a row, shape (B, chunks), in units."""
+    row, chunk = tl.program_id(0), tl.program_id(1)
+    tokens = chunk * BLOCK + tl.arange(0, BLOCK)
+    left, mine = rest_of(
+        p, p_high, p_first, p_heat, p_scale, q, q_high, q_first, q_heat, q_scale,
+        sound, factor, row, tokens, vocab, LOGITS, COUNT, BITS,
+    )  # fmt: skip
+    tl.store(rest + row * tl.num_programs(1) + chunk, tl.sum(left))
+    tl.store(whole + row * tl.num_programs(1) + chunk, tl.sum(mine))
+
+
+@triton.jit
+def draw_rest(
+    p, p_high, p_first, p_heat, p_scale,
+    q, q_high, q_first, q_heat, q_scale,
+    sound, factor, chunks, positions, spent, drawn, vocab,
+    LOGITS: tl.constexpr, COUNT: tl.constexpr, BITS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """The first token of a chunk at which the running sum of (p - g)+, or of p if that is spent, exceeds a number."""
+    row = tl.program_id(0)
+    start = tl.load(chunks + row) * BLOCK
+    left, mine = rest_of(
+        p, p_high, p_first, p_heat, p_scale, q, q_high, q_first, q_heat, q_scale,
+        sound, factor, row, start + tl.arange(0, BLOCK), vocab, LOGITS, COUNT, BITS,
+    )  # fmt: skip
+    sums = tl.cumsum(tl.where(tl.load(spent + row) != 0, mine, left), 0)
+    before = tl.sum((sums <= tl.load(positions + row)).to(tl.int64))
+    tl.store(drawn + row, tl.minimum(start + before, vocab - 1))

@@ -1,0 +1,64 @@
+"""Single segments of a least concave majorant, of all rows at once: no more of it is needed to verify."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from otspec.verification.device.fixed_point import at
+from otspec.verification.device.measures import mean_density
+
+ROUNDS = 64
+"""Rounds of a search.  A dozen are enough for laws of models; two rounds divide height times width, of what is not yet
+found, by 4 or more, so that nothing higher than 2**-32 can be left."""
+FLAT = 2.0**-51
+"""A vertex that is no higher above a chord is rounding."""
+
+
+class Curve(NamedTuple):
+    """Points (run, fill**n) of rows, from (0, 0) to (1, 1); shapes (B, k + 1)."""
+
+    run: Tensor
+    fill: Tensor
+    rise: Tensor
+    n: int
+
+    def slope(self, left: Tensor, right: Tensor) -> Tensor:
+        """Of the chords between points, without a difference of powers; 0 where a chord is upright."""
+        low, high = at(self.fill, left), at(self.fill, right)
+        width = at(self.run, right) - at(self.run, left)
+        return torch.where(width > 0, (high - low) * mean_density(low, high, self.n) / width, 0.0)
+
+    def support(self, slope: Tensor) -> Tensor:
+        """The point of each row that lies highest above lines of some slopes, shape (B, m)."""
+        return torch.addcmul(self.rise.unsqueeze(1), slope.unsqueeze(2), self.run.unsqueeze(1), value=-1).argmax(dim=2)
+
+
+def segment(curve: Curve, left: Tensor, right: Tensor, goes_right: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
+    """The ends of one segment of the majorant for each row and each search, shape (B, m).
+
+    The support of a chord's slope is a vertex, and lies between the ends of the chord, if these are vertices.  It takes
+    the place of one of them, until none is higher than the chord.  So a round is a product and a maximum along rows.
+
+    Parameters
+    ----------
+    left, right : Tensor of int64, shape (B, m)
+        Vertices to start from.
+    goes_right : callable
+        Of vertices, shape (B, m): whether the segment that is looked for starts there, or further right.
+    """
+    for _ in range(ROUNDS):
+        slope = curve.slope(left, right)
+        found = curve.support(slope)
+        height = at(curve.rise, found) - at(curve.rise, left) - slope * (at(curve.run, found) - at(curve.run, left))
+        between = (found > left) & (found < right) & (height > FLAT)
+        # To stop early is to wait for the device; the host has nothing to wait for.
+        if left.device.type == "cpu" and not torch.compiler.is_compiling() and not between.any():
+            break
+        on = goes_right(found)
+        left = torch.where(between & on, found, left)
+        right = torch.where(between & ~on, found, right)
+    return left, right

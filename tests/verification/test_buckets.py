@@ -1,0 +1,214 @@
+"""The rule by buckets: its exact reference against its own statement, torch and Triton against the reference."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import otspec
+from otspec import IID, Problem, ProblemError
+from otspec.extras import installed
+from otspec.verification import bucket_reference
+from otspec.verification.device import verify_logits, verify_rows
+from otspec.verification.device.buckets import AIMS, BITS, LADDER, acceptance, bucket_of, count
+from tests import laws
+from tests.each import each
+from tests.oracles import Floats
+from tests.verification.test_device import KINDS, MESSAGES, SOUND, batch, pairs_of, spoiled, tensors
+
+needs_triton = pytest.mark.skipif(not installed("triton"), reason="triton is not installed")
+
+
+def exact(law: Floats) -> list[Fraction]:
+    values = [Fraction(float(value)) for value in law]
+    return [value / sum(values) for value in values]
+
+
+@each(name=list(KINDS), vocab=(1, 2, 6, 30), n=(1, 2, 3))
+def test_the_reference_picks_its_proposal_and_keeps_places_whole(name: str, vocab: int, n: int) -> None:
+    p, q = (exact(law) for law in KINDS[name](np.random.default_rng([vocab, n]), vocab))
+    solution = bucket_reference.solve(p, q, n)
+    assert sum(place.g for place in solution.tokens) == 1
+    for place in solution.tokens:
+        assert all(stake > 0 for stake in place.stakes.values())
+        assert sum(place.stakes.values()) <= place.q
+        owned = (place.q - sum(place.stakes.values())) * place.density
+        for number, stake in place.stakes.items():
+            members = [solution.tokens[rank] for rank in solution.lotteries[number]]
+            held = sum(member.stakes[number] for member in members)
+            owned += stake * sum(member.stakes[number] * member.density for member in members) / held
+        assert owned == place.g
+    # It attains the optimum of the laws of the buckets.
+    outside = 1 - sum(place.p for place in solution.tokens)
+    problem = Problem(
+        np.array([float(place.p) for place in solution.tokens] + [float(outside)]),
+        IID(np.array([float(place.q) for place in solution.tokens] + [0.0]), n),
+    )
+    assert float(sum(min(place.p, place.g) for place in solution.tokens)) == pytest.approx(
+        otspec.optimum(problem).acceptance, abs=1e-12
+    )
+
+
+@each(name=list(KINDS), vocab=(1, 2, 6, 40), n=(1, 2, 3, 5))
+def test_torch_puts_out_the_tokens_of_the_reference(name: str, vocab: int, n: int) -> None:
+    made = batch(KINDS[name], np.random.default_rng([vocab, n]), vocab, n, 6)
+    rows = zip(*(array.tolist() for array in made), strict=True)
+    assert pairs_of(verify_rows(*tensors(*made), by="buckets")) == [
+        tuple(bucket_reference.verify(*row)) for row in rows
+    ]
+
+
+def test_buckets_ascend_with_the_ratio() -> None:
+    ratios = np.concatenate(([0.0], np.geomspace(1e-12, 1e6, 4001), [1.0, np.nextafter(1.0, 0), 2.0, 4.0, np.inf]))
+    ratios.sort()
+    q = np.full(ratios.size, 0.5)
+    q[-1] = 1e-320  # p/q overflows
+    p = np.append(ratios[:-1] * 0.5, 1.0)
+    target, draft = tensors(p, q)
+    for n in (1, 2, 3, 4, 5, 9):
+        found = bucket_of(target, draft, n).tolist()
+        assert found == sorted(found)
+        assert found[0] == 0
+        assert found[-1] == count(n) - 1
+        assert (
+            found[:-1]
+            == [bucket_reference.bucket_of(Fraction(a) / Fraction(b), n) for a, b in zip(p, q, strict=True)][:-1]
+        )
+    assert bucket_of(torch.tensor([0.5, 0.0]), torch.tensor([0.0, 0.0]), 2).tolist() == [count(2)] * 2
+    assert [float(slope) for slope in bucket_reference.LADDER] == list(LADDER)
+    assert len(AIMS) == len(LADDER) + 1
+
+
+def straddling(n: int, family: str, vocab: int = 20_000) -> tuple[Floats, Floats]:
+    """Laws whose p/q lie at both ends of every bucket, half of the tokens at each, with slopes of 1."""
+    step = 2.0**-BITS
+    at = (np.arange(vocab) + 0.5) / vocab
+    ratio = {"everywhere": n * at ** (n - 1), "one bucket": np.ones(vocab), "rare": np.full(vocab, 0.01)}[family]
+    steps = step * 2.0 ** np.floor(np.log2(np.maximum(ratio, 1)))
+    ratio = (np.floor(ratio / steps) + 0.5 + 0.49 * (-1.0) ** np.arange(vocab)) * steps
+    p, q = np.append(ratio / vocab, 0.0), np.append(np.full(vocab, 1 / vocab), 0.0)
+    if family == "rare":
+        p[-1] = 1 - p.sum()
+    return laws.normalised(p), q
+
+
+@each(n=(1, 2, 3, 4, 8), family=("everywhere", "one bucket", "rare"))
+def test_adversarial_rows_cost_less_than_the_bound(n: int, family: str) -> None:
+    p, q = straddling(n, family)
+    best = otspec.optimum(Problem(p, IID(q, n))).acceptance
+    target, draft = tensors(p[None], q[None])
+    found = acceptance(target, draft, n).item()
+    assert (best - found) / best < 1e-4
+    assert found <= best + 1e-11
+    if (n, family) == (2, "everywhere"):  # the row does what it is made for
+        assert best - found > 2e-5
+
+
+@each(name=list(KINDS), n=(1, 3, 8))
+def test_models_cost_next_to_nothing(name: str, n: int) -> None:
+    p, q, _, _ = batch(KINDS[name], np.random.default_rng(n), 400, n, 4)
+    best = [otspec.optimum(Problem(*pair)).acceptance for pair in ((a, IID(b, n)) for a, b in zip(p, q, strict=True))]
+    # Where all p/q are near 1, so are all slopes.
+    target, draft = tensors(p, q)
+    np.testing.assert_allclose(acceptance(target, draft, n), np.array(best), atol=3e-5 if name == "close" else 2e-6)
+
+
+@pytest.fixture
+def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton on the CPU: its decorators look at the environment when the kernels are first imported."""
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+
+
+@needs_triton
+@pytest.mark.usefixtures("interpreted")
+@each(name=list(KINDS), dtype=(torch.float64, torch.float32, torch.bfloat16))
+def test_triton_puts_out_the_tokens_of_torch(name: str, dtype: torch.dtype) -> None:
+    rng = np.random.default_rng(3)
+    p, q, drafts, uniforms = tensors(*batch(KINDS[name], rng, 1100, 3, 2))
+    p, q = p.to(dtype), q.to(dtype)
+    drafts = torch.where(q.gather(1, drafts) > 0, drafts, q.argmax(dim=1, keepdim=True))
+    assert pairs_of(verify_rows(p, q, drafts, uniforms, by="triton")) == pairs_of(
+        verify_rows(p, q, drafts, uniforms, by="buckets")
+    )
+
+
+@needs_triton
+@pytest.mark.usefixtures("interpreted")
+def test_triton_works_on_large_batches_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = tensors(*batch(laws.model, np.random.default_rng(0), 30, 2, 3))
+    together = pairs_of(verify_rows(*made, by="triton"))
+    monkeypatch.setattr("otspec.verification.device.by_kernels.GROUP", 2)
+    assert pairs_of(verify_rows(*made, by="triton")) == together
+
+
+@needs_triton
+@pytest.mark.usefixtures("interpreted")
+@each(temperature=(0.0, 0.6, 1.0))
+def test_triton_reads_logits(temperature: float) -> None:
+    rng = np.random.default_rng(7)
+    logits = torch.from_numpy(3 * rng.laplace(size=(2, 3, 1100))).float()
+    logits[:, :, :3] = -torch.inf
+    drafts = logits[1].topk(2).indices[:, [0, 0]]
+    given = (*logits, drafts, torch.from_numpy(rng.random((3, 3, 3))))
+    found = verify_logits(*given, temperature=temperature, by="triton")
+    assert pairs_of(found) == pairs_of(verify_logits(*given, temperature=temperature, by="buckets"))
+    logits[0, 1, 7] = torch.nan
+    assert verify_logits(*given, temperature=temperature, by="triton").sound.tolist() == [True, False, True]
+
+
+@needs_triton
+@pytest.mark.usefixtures("interpreted")
+@each(name=list(MESSAGES))
+def test_triton_flags_rows_that_are_not_sound(name: str) -> None:
+    found, right = verify_rows(*spoiled(name), by="triton"), verify_rows(*tensors(*SOUND), by="triton")
+    assert found.sound.tolist() == [True, True, True, False, True]
+    for b in (0, 1, 2, 4):
+        assert (found.tokens[b].item(), found.accepted[b].item()) == (right.tokens[b].item(), right.accepted[b].item())
+    with pytest.raises(ProblemError, match=MESSAGES[name]):
+        verify_rows(*spoiled(name), by="triton", check=True)
+
+
+COMPILE = """
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource, compile
+from otspec.verification.device import kernels
+from otspec.verification.device.by_kernels import BLOCK, EXACT
+
+law = ["*bf16", "*fp64", "*i64", "*fp64", "*fp64"]
+shared = [*law, *law, "*i8"]
+fixed = {"LOGITS": True, "COUNT": 12289, "BITS": 12, "BLOCK": BLOCK}
+for kernel, types in (
+    (kernels.add_to_buckets, [*shared, "*i64", "*i64", "i32"]),
+    (kernels.draw_rest, [*shared, "*fp64", "*i64", "*i64", "*i8", "*i64", "i32"]),
+):
+    rest = iter(types)
+    signature = {name: "constexpr" if name in fixed else next(rest) for name in kernel.arg_names}
+    built = compile(ASTSource(kernel, signature, fixed), target=GPUTarget("cuda", 90, 32), options=EXACT)
+    print(kernel.__name__, len(built.asm["cubin"]))
+"""
+
+
+@needs_triton
+def test_the_kernels_compile_for_a_gpu(tmp_path: Path) -> None:
+    """The compiler needs no GPU; and it forbids what its interpreter lets pass."""
+    environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path)}
+    environment.pop("TRITON_INTERPRET", None)
+    ran = subprocess.run([sys.executable, "-c", COMPILE], env=environment, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert [line.split()[0] for line in ran.stdout.splitlines()] == ["add_to_buckets", "draw_rest"]
+
+
+def test_triton_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    error = ProblemError if installed("triton") else otspec.MissingExtra
+    with pytest.raises(error, match=r"TRITON_INTERPRET=1|triton is not installed"):
+        verify_rows(*tensors(*SOUND), by="triton")
+    assert math.isfinite(verify_rows(*tensors(*SOUND), by="buckets").tokens.sum().item())

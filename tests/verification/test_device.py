@@ -1,0 +1,335 @@
+"""Rows of tensors: the same tokens as the rule for one position, whatever the laws, and nothing waits for a device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import otspec
+from otspec import AuditVerdict, ProblemError, Verification
+from otspec.kernels.interval.lottery import memory
+from otspec.laws import law_from_logits
+from otspec.verification import reference
+from otspec.verification.compiled import verify_one
+from otspec.verification.device import RowVerification, buckets, verify_logits, verify_rows, verify_truncated
+from tests import laws
+from tests.each import each
+from tests.laws import Kind, Rng
+from tests.oracles import Floats, Ints
+
+Batch = tuple[Floats, Floats, Ints, Floats]
+"""p, q, drafts and uniforms."""
+
+
+def tiny_tails(rng: Rng, vocab: int) -> laws.Pair:
+    """Half of the tokens have probabilities down to 1e-300, under p, q, or both."""
+    p, q = laws.model(rng, vocab)
+    for law in (p, q):
+        rare = rng.random(vocab) < 0.5
+        rare[rng.integers(vocab)] = False
+        law[rare] = 10.0 ** rng.uniform(-300, -12, rare.sum())
+    return laws.normalised(p), laws.normalised(q)
+
+
+def points(rng: Rng, vocab: int) -> laws.Pair:
+    """All mass on one token, of p, of q, or of both."""
+    p, q = laws.model(rng, vocab)
+    which = rng.integers(3)
+    if which != 0:
+        p = np.eye(vocab)[rng.integers(vocab)]
+    if which != 1:
+        q = np.eye(vocab)[rng.integers(vocab)]
+    return p, q
+
+
+KINDS: dict[str, Kind] = {
+    "dirichlet": laws.dirichlet(0.05, 0.3, 1.0, 30.0),
+    "model": laws.model,
+    "long tail": laws.long_tail,
+    "zeros": laws.zeros(laws.model, 0.3, 0.8),
+    "close": laws.close(laws.model, 1e-2, 1e-5),
+    "tiny tails": tiny_tails,
+    "points": points,
+}
+
+
+def batch(kind: Kind, rng: Rng, vocab: int, n: int, rows: int) -> Batch:
+    pairs = [kind(rng, vocab) for _ in range(rows)]
+    p, q = (np.array(these) for these in zip(*pairs, strict=True))
+    q = np.where(q > 0, q * (1 + 1e-3 * rng.random(q.shape)), 0)  # tokens of equal p/q could change places
+    p, q = (law / law.sum(axis=1, keepdims=True) for law in (p, q))
+    drafts = np.array([rng.choice(vocab, size=n, p=law) for law in q])
+    return p, q, drafts, rng.random((rows, n + 1, 3))
+
+
+def tensors(*arrays: Any) -> tuple[Tensor, ...]:
+    return tuple(torch.from_numpy(np.ascontiguousarray(array)) for array in arrays)
+
+
+def host(p: Any, q: Any, drafts: Ints, uniforms: Floats) -> list[tuple[int, int]]:
+    """What the compiled rule puts out, row by row."""
+    mine = memory.of(p.shape[1])
+    return [verify_one(*row, mine.work, mine.room) for row in zip(p, q, drafts, uniforms, strict=True)]
+
+
+def pairs_of(found: RowVerification) -> list[tuple[int, int]]:
+    assert found.sound.all()
+    return list(zip(found.tokens.tolist(), found.accepted.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("name", KINDS)
+@each(vocab=(1, 2, 3, 5, 8, 40, 1000), n=(1, 2, 3, 4, 9))
+def test_sorted_rows_put_out_the_tokens_of_the_compiled_rule(name: str, vocab: int, n: int) -> None:
+    rng = np.random.default_rng([vocab, n])
+    made = batch(KINDS[name], rng, vocab, n, 24)
+    assert pairs_of(verify_rows(*tensors(*made))) == host(*made)
+
+
+@each(name=list(KINDS), vocab=(2, 4, 7), n=(2, 3))
+def test_sorted_rows_put_out_the_tokens_of_the_exact_reference(name: str, vocab: int, n: int) -> None:
+    made = batch(KINDS[name], np.random.default_rng([vocab, n]), vocab, n, 8)
+    rows = zip(*(array.tolist() for array in made), strict=True)
+    assert pairs_of(verify_rows(*tensors(*made))) == [tuple(reference.verify(*row)) for row in rows]
+
+
+@each(dtype=(torch.float32, torch.bfloat16, torch.float16), name=list(KINDS))
+def test_laws_are_read_in_the_type_of_a_model(dtype: torch.dtype, name: str) -> None:
+    rng = np.random.default_rng(5)
+    p, q, _, uniforms = batch(KINDS[name], rng, 50, 3, 24)
+    given = [torch.from_numpy(law).to(dtype) for law in (p, q)]
+    wide = [law.double().numpy() for law in given]
+    wide = [law / law.sum(axis=1, keepdims=True) for law in wide]
+    # What is left of a law has ties: break them in the order of tokens, as a stable sort does.
+    drafts = np.array([rng.choice(50, size=3, p=law) for law in wide[1]])
+    rows = zip(*(array.tolist() for array in (*wide, drafts, uniforms)), strict=True)
+    found = pairs_of(verify_rows(*given, *tensors(drafts, uniforms)))
+    if dtype is torch.float32:
+        assert found == [tuple(reference.verify(*row)) for row in rows]
+    else:
+        # Ties of the two-byte numbers are broken by the rounding of their quotient, so one row in a hundred differs.
+        expected = [tuple(reference.verify(*row)) for row in rows]
+        assert found == pairs_of(verify_rows(*tensors(*wide, drafts, uniforms)))
+        assert sum(one != other for one, other in zip(found, expected, strict=True)) <= 8
+
+
+def test_a_row_does_not_depend_on_those_beside_it() -> None:
+    made = tensors(*batch(laws.model, np.random.default_rng(0), 300, 4, 12))
+    for by in ("sorting", "buckets"):
+        together = verify_rows(*made, by=by)
+        alone = [verify_rows(*(array[b : b + 1] for array in made), by=by) for b in range(12)]
+        assert together.tokens.tolist() == [one.tokens.item() for one in alone]
+        assert together.accepted.tolist() == [one.accepted.item() for one in alone]
+
+
+def test_large_batches_are_worked_on_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = tensors(*batch(laws.model, np.random.default_rng(0), 30, 2, 5))
+    together = pairs_of(verify_rows(*made, by="buckets"))
+    monkeypatch.setattr(buckets, "GROUP", 2)
+    assert pairs_of(verify_rows(*made, by="buckets")) == together
+
+
+def test_verify_answers_by_the_type_of_its_input() -> None:
+    p, q, drafts, uniforms = tensors(*batch(laws.model, np.random.default_rng(0), 20, 3, 4))
+    rows = otspec.verify(p, q, drafts, uniforms)
+    assert isinstance(rows, RowVerification)
+    assert rows.tokens.tolist() == verify_rows(p, q, drafts, uniforms).tokens.tolist()
+    one = otspec.verify(p[0], q[0], drafts[0], np.random.default_rng(0))
+    assert one == otspec.verify(p[0].numpy(), q[0].numpy(), drafts[0].numpy(), np.random.default_rng(0))
+    assert isinstance(one, Verification)
+    drawn = [otspec.verify(p, q, drafts, torch.Generator().manual_seed(3)).tokens.tolist() for _ in range(2)]
+    assert drawn[0] == drawn[1]
+
+
+@each(n=(1, 3), top_k=(1, 5, 40))
+def test_truncated_drafts_give_the_tokens_of_the_whole_law(n: int, top_k: int) -> None:
+    rng = np.random.default_rng([n, top_k])
+    p, q, _, uniforms = batch(laws.model, rng, 40, n, 32)
+    support = np.argsort(-q, axis=1)[:, :top_k]
+    kept = np.zeros_like(q)
+    np.put_along_axis(kept, support, np.take_along_axis(q, support, axis=1), axis=1)
+    kept /= kept.sum(axis=1, keepdims=True)
+    drafts = np.array([rng.choice(40, size=n, p=law) for law in kept])
+    whole = verify_rows(*tensors(p, kept, drafts, uniforms))
+    short = verify_truncated(*tensors(p, support, np.take_along_axis(kept, support, axis=1), drafts, uniforms))
+    assert pairs_of(short) == pairs_of(whole)
+
+
+@each(temperature=(0.0, 0.6, 1.0, 1.7))
+def test_logits_are_read_at_a_temperature(temperature: float) -> None:
+    rng = np.random.default_rng(7)
+    logits = 3 * rng.laplace(size=(2, 16, 30))
+    logits[:, :, :3] = -np.inf
+    logits[:, :4, 5] = logits[:, :4, 9] = 60.0  # a tie at the top
+    p, q = (np.array([law_from_logits("logits", row, temperature) for row in rows]) for rows in logits)
+    drafts = np.array([rng.choice(30, size=3, p=law) for law in q])
+    uniforms = rng.random((16, 4, 3))
+    expected = pairs_of(verify_rows(*tensors(p, q, drafts, uniforms)))
+    assert pairs_of(verify_logits(*tensors(*logits, drafts, uniforms), temperature=temperature)) == expected
+    heats = torch.full((16,), temperature)
+    if np.float32(temperature) == temperature:
+        assert pairs_of(verify_logits(*tensors(*logits, drafts, uniforms), temperature=heats)) == expected
+
+
+SOUND = batch(laws.model, np.random.default_rng(1), 12, 2, 5)
+
+
+def spoiled(name: str) -> tuple[Tensor, ...]:
+    p, q, drafts, uniforms = (tensor.clone() for tensor in tensors(*SOUND))
+    if name == "nan":
+        p[3, 2] = torch.nan
+    elif name == "inf":
+        p[3, 2] = torch.inf
+    elif name == "negative":
+        q[3, 1], q[3, 2] = -q[3, 1], q[3, 2] + 2 * q[3, 1]
+    elif name == "total":
+        p[3] *= 0.9
+    elif name == "undrafted":
+        token = drafts[3, 0]
+        q[3, token] = 0
+        q[3] /= q[3].sum()
+    elif name == "token":
+        drafts[3, 1] = 12
+    return p, q, drafts, uniforms
+
+
+MESSAGES = {
+    "nan": r"p\[3\]\[2\] is nan",
+    "inf": r"p\[3\]\[2\] is inf",
+    "negative": r"q\[3\]\[1\] is -",
+    "total": r"p\[3\] sums to 0.9",
+    "undrafted": r"drafts\[3\] is .*, and holds a token whose draft probability is 0",
+    "token": r"drafts\[3\] is \[.*12\]; token ids run from 0 to 11",
+}
+
+
+@each(name=list(MESSAGES), by=("sorting", "buckets"))
+def test_a_row_that_is_not_sound_is_flagged_and_leaves_the_others_alone(name: str, by: str) -> None:
+    made = spoiled(name)
+    found, right = verify_rows(*made, by=by), verify_rows(*tensors(*SOUND), by=by)
+    assert found.sound.tolist() == [True, True, True, False, True]
+    assert found.tokens[3] == 0
+    assert found.accepted[3] == -1
+    for b in (0, 1, 2, 4):
+        assert (found.tokens[b], found.accepted[b]) == (right.tokens[b], right.accepted[b])
+    with pytest.raises(ProblemError, match=MESSAGES[name]):
+        verify_rows(*made, by=by, check=True)
+    verify_rows(*tensors(*SOUND), by=by, check=True)
+
+
+def test_logits_that_are_none_are_flagged() -> None:
+    logits = torch.randn(5, 6, generator=torch.Generator().manual_seed(0))
+    wrong = logits.clone()
+    wrong[1, 2], wrong[2, 0], wrong[3] = torch.nan, torch.inf, -torch.inf
+    drafts, uniforms = torch.zeros((5, 2), dtype=torch.long), torch.rand((5, 3, 3), dtype=torch.float64)
+    for temperature in (0.0, 1.0, torch.ones(5)):
+        draft = torch.zeros_like(logits)  # greedy drafts are token 0
+        found = verify_logits(wrong, draft, drafts, uniforms, temperature=temperature)
+        assert found.sound.tolist() == [True, False, False, False, True]
+    with pytest.raises(ProblemError, match="temperature is -1"):
+        verify_logits(logits, logits, drafts, uniforms, temperature=-1)
+    with pytest.raises(ProblemError, match=r"temperature has shape \(2,\)"):
+        verify_logits(logits, logits, drafts, uniforms, temperature=torch.ones(2))
+
+
+P, Q, DRAFTS, UNIFORMS = tensors(*SOUND)
+
+
+@each(
+    case={
+        "one shape": (lambda: verify_rows(P, Q[:, 1:], DRAFTS, UNIFORMS), r"p has shape \(5, 12\) and q \(5, 11\)"),
+        "integers": (lambda: verify_rows(P.long(), Q, DRAFTS, UNIFORMS), "p is torch.int64"),
+        "array": (lambda: otspec.verify(P, Q.numpy(), DRAFTS, UNIFORMS), "q is ndarray"),
+        "floats": (lambda: verify_rows(P, Q, DRAFTS.double(), UNIFORMS), "token ids are integers"),
+        "rows": (
+            lambda: verify_rows(P, Q, DRAFTS[:2], UNIFORMS),
+            r"drafts are \(2, 2\); pass a tensor of shape \(5, n\)",
+        ),
+        "24 bits": (lambda: verify_rows(P, Q, DRAFTS, UNIFORMS.float()), r"need torch.float64 of shape \(5, 3, 3\)"),
+        "generator": (lambda: otspec.verify(P, Q, DRAFTS, np.random.default_rng(0)), "take a torch.Generator"),
+        "rule": (
+            lambda: verify_rows(P, Q, DRAFTS, UNIFORMS, by="magic"),
+            "by is 'magic'; known: sorting, buckets, triton",
+        ),
+        "device": (lambda: verify_rows(P, Q.to("meta"), DRAFTS, UNIFORMS), "move them to one"),
+        "support": (lambda: verify_truncated(P, DRAFTS, Q, DRAFTS, UNIFORMS), r"they need \(B, V\), \(B, k\)"),
+    }
+)
+def test_what_is_wrong_is_named(case: tuple[Callable[[], object], str]) -> None:
+    call, message = case
+    with pytest.raises(ProblemError, match=message):
+        call()
+
+
+def test_support_is_looked_at_too() -> None:
+    support = torch.arange(12).expand(5, 12).contiguous()
+    assert verify_truncated(P, support, Q, DRAFTS, UNIFORMS, check=True).sound.all()
+    outside = support.clone()
+    outside[2, 0] = 99
+    found = verify_truncated(P, outside, Q, DRAFTS, UNIFORMS)
+    assert found.sound.tolist() == [True, True, False, True, True]
+    strange = torch.full_like(DRAFTS, 11)
+    with pytest.raises(ProblemError, match="q holds each of them"):
+        verify_truncated(P, support[:, :11], Q[:, :11] / Q[:, :11].sum(1, keepdim=True), strange, UNIFORMS, check=True)
+
+
+CALLS: dict[str, Callable[..., RowVerification]] = {
+    "sorting": verify_rows,
+    "buckets": lambda *given: verify_rows(*given, by="buckets"),
+    "logits": lambda p, q, drafts, uniforms: verify_logits(p, q, drafts, uniforms, temperature=0.7),
+    "truncated": lambda p, q, drafts, uniforms: verify_truncated(
+        p, torch.arange(q.shape[1], device=q.device).expand_as(q), q, drafts, uniforms
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_nothing_waits_for_the_device(name: str) -> None:
+    """The meta device has shapes and no values: to read one of them, or to let it decide on a shape, is an error."""
+    law, drafts = torch.empty((3, 50), device="meta"), torch.empty((3, 4), dtype=torch.int32, device="meta")
+    found = CALLS[name](law, law, drafts, torch.empty((3, 5, 3), dtype=torch.float64, device="meta"))
+    assert found.tokens.shape == found.accepted.shape == found.sound.shape == (3,)
+    assert found.tokens.device.type == "meta"
+    with pytest.raises(RuntimeError, match="meta"):
+        found.sound.all().item()
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_one_graph_without_breaks(name: str) -> None:
+    given = tensors(*batch(laws.model, np.random.default_rng(2), 20, 2, 3))
+    compiled = torch.compile(CALLS[name], fullgraph=True, backend="aot_eager")
+    assert pairs_of(compiled(*given)) == pairs_of(CALLS[name](*given))
+
+
+@pytest.mark.parametrize("by", ["sorting", "buckets"])
+def test_the_audit_passes_it(by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(buckets, "BITS", 3)  # whatever the buckets: with 8 of them for p/q below 1, tokens do share one
+
+    def rule(p: Tensor, q: Tensor, drafts: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        found = verify_rows(p, q, drafts, generator, by=by)
+        return found.tokens, found.accepted
+
+    rng = np.random.default_rng(0)
+    instances = [KINDS[name](rng, 6) for name in ("zeros", "model")]
+    audit = otspec.audit(rule, n=3, instances=instances, resolution=0.1)
+    assert audit.verdict is AuditVerdict.LOSSLESS
+    assert audit.outcome.draws > 2000
+
+
+def test_ties_keep_the_order_of_tokens() -> None:
+    """Where p/q ties exactly, in floats as in fractions, the reference decides by the token's id; so does the sort.
+
+    The first token belongs to two lotteries, the second of which has the last token as its only giver: a draft of it
+    that enters neither was once taken to enter the second.
+    """
+    rng = np.random.default_rng(0)
+    p = np.array([0.0625, 0.125, 0.0625, 0.25, 0.25, 0.25])
+    q = np.array([0.125, 0.25, 0.125, 0.125, 0.25, 0.125])
+    for _ in range(200):
+        drafts, uniforms = rng.choice(6, size=(1, 3), p=q), rng.random((1, 4, 3))
+        found = pairs_of(verify_rows(*tensors(p[None], q[None], drafts, uniforms)))
+        assert found == [tuple(reference.verify(p.tolist(), q.tolist(), drafts[0].tolist(), uniforms[0].tolist()))]
