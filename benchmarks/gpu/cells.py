@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
@@ -23,7 +24,13 @@ PATHS, DEPTH, PROMPT = 4, 8, 64
 TRIAL = 10
 """New tokens of the two runs before the one that counts: the first compiles, the second says how fast it goes."""
 LEAST = 2 * DEPTH
-"""New tokens that a cell decodes even if its time is up before."""
+"""New tokens that a cell decodes even if that takes more than its share of the time."""
+MARGIN = 0.1
+"""Share of the time that is kept for what the last cell takes beyond the end."""
+
+
+class TooSlowError(Exception):
+    """A cell would not end in time."""
 
 
 class Cell(NamedTuple):
@@ -89,20 +96,22 @@ class Bench:
         What is left of the time is shared among the cells that are left; a cell that takes less leaves more to others.
         """
         cells = self.plan.cells()
-        stop = self.clock() + 60 * minutes
+        stop = self.clock() + 60 * minutes * (1 - MARGIN)
         for number, cell in enumerate(cells):
             left = stop - self.clock()
             record: Record = cell._asdict()
             if left <= 0:
                 record["error"] = f"not measured: the {minutes:g} minutes were over"
             else:
-                record |= self._tried(cell, left / (len(cells) - number))
+                record |= self._tried(cell, left / (len(cells) - number), stop)
             yield record
 
-    def _tried(self, cell: Cell, budget: float) -> Record:
+    def _tried(self, cell: Cell, budget: float, stop: float) -> Record:
         """What a cell gives, or its error: on a machine that nobody watches the next cell is worth a try."""
         try:
-            return self.measure(cell, budget)
+            return self.measure(cell, budget, stop)
+        except TooSlowError as error:
+            told = f"not measured: {error}"
         except torch.OutOfMemoryError as error:
             told = f"out of memory: {_first_line(error)}"
         except Exception as error:
@@ -113,7 +122,7 @@ class Bench:
             torch.cuda.empty_cache()
         return {"error": told}
 
-    def measure(self, cell: Cell, budget: float) -> Record:
+    def measure(self, cell: Cell, budget: float, stop: float) -> Record:
         """Figures of one cell.
 
         Parameters
@@ -122,6 +131,13 @@ class Bench:
         budget : float
             Seconds, half of them for decoding and the rest for what comes before and after; never less than `LEAST`
             new tokens are decoded, nor more than planned.
+        stop : float
+            When all has to be over, by the clock.
+
+        Raises
+        ------
+        TooSlowError
+            If the first few tokens show that it would take longer.
         """
         models = self.models(cell.pair)
         decode, inputs = self._decoder(cell, models), self._prompts(cell, models)
@@ -130,15 +146,17 @@ class Bench:
         def decoded(new: int) -> Any:
             return decode(**inputs, **settings, max_new_tokens=new)
 
+        started = self.clock()
         decoded(TRIAL)
+        took, left = self.clock() - started, stop - self.clock()
+        if took * (1 + 2 * LEAST / TRIAL) > left:  # the second trial, the run itself, and its floor
+            raise TooSlowError(f"{TRIAL} tokens took {took:.1f} s, and {max(left, 0):.1f} s were left")
         with counted(self.device) as count:
             trial = decoded(TRIAL).metrics
         per_token = trial.wall / TRIAL
         new = max(LEAST, min(self.plan.new, int(budget / 2 / per_token)))
-        if self.device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats(self.device)
-        generation = decoded(new)
-        peak = torch.cuda.max_memory_allocated(self.device) if self.device.type == "cuda" else None
+        with _peak(self.device, models) as peak:
+            generation = decoded(new)
         metrics = generation.metrics
         by_phase = {"draft": models.draft, "target": models.target}
         floors = {
@@ -152,7 +170,7 @@ class Bench:
             "block_efficiency": metrics.block_efficiency,
             "tokens_per_s": metrics.tokens / (metrics.wall - metrics.seconds["prompt"]),
             "floor": floors,
-            "peak_bytes": peak,
+            "peak_bytes": peak.get("bytes"),
             "synchronisations": count.per_step(trial.target_calls),
             "synchronised_at": count.places,
             **metrics.record(),
@@ -172,6 +190,20 @@ class Bench:
             generator = torch.Generator().manual_seed(0)
             rows = torch.randint(vocabulary(models.target), (cell.batch, PROMPT), generator=generator)
         return {"input_ids": rows.to(self.device), "attention_mask": torch.ones_like(rows).to(self.device)}
+
+
+@contextmanager
+def _peak(device: torch.device, models: Models) -> Iterator[dict[str, int]]:
+    """The most memory that a run takes, the weights of these models included but those of others not."""
+    peak: dict[str, int] = {}
+    if device.type != "cuda":
+        yield peak
+        return
+    torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device)
+    yield peak
+    own = sum(model.get_memory_footprint() for model in (models.target, models.draft) if model is not None)
+    peak["bytes"] = torch.cuda.max_memory_allocated(device) - before + own
 
 
 def _first_line(error: BaseException) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import warnings
 from pathlib import Path
@@ -69,7 +70,7 @@ def test_the_most_valuable_cells_come_first() -> None:
 
 
 def test_a_cell_that_fails_is_a_row_that_says_so(small: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(bench: Bench, cell: Cell, budget: float) -> Any:
+    def fails(bench: Bench, cell: Cell, budget: float, stop: float) -> Any:
         if cell.method == "vanilla":
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\nSee the documentation")
         if cell.batch == 2:
@@ -100,7 +101,7 @@ def test_a_pair_that_does_not_fit_is_a_row_that_says_so(monkeypatch: pytest.Monk
 def test_cells_share_the_time_and_none_begins_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
     now, shares = [0.0], []
 
-    def takes(bench: Bench, cell: Cell, budget: float) -> dict[str, Any]:
+    def takes(bench: Bench, cell: Cell, budget: float, stop: float) -> dict[str, Any]:
         shares.append(budget)
         now[0] += 15.0
         return {"budget": budget}
@@ -109,8 +110,16 @@ def test_cells_share_the_time_and_none_begins_after_it(monkeypatch: pytest.Monke
     bench = Bench(SMALL, CPU, torch.float32, clock=lambda: now[0])
     count = len(SMALL.cells())
     records = list(bench.run(1.0))
-    assert shares == pytest.approx([60 / count, 45 / (count - 1), 30 / (count - 2), 15 / (count - 3)])
+    assert shares == pytest.approx([54 / count, 39 / (count - 1), 24 / (count - 2), 9 / (count - 3)])
     assert [one.get("error") for one in records[4:]] == ["not measured: the 1 minutes were over"] * (count - 4)
+
+
+def test_a_cell_that_would_not_end_in_time_is_given_up() -> None:
+    ticks = itertools.count(step=4.0)
+    bench = Bench(Plan(("tiny/tiny",), (1,), (), vocab=300), CPU, torch.float32, clock=lambda: next(ticks))
+    vanilla, assisted = bench.run(0.5)
+    assert vanilla["error"] == "not measured: 10 tokens took 4.0 s, and 11.0 s were left"
+    assert assisted["error"] == "not measured: 10 tokens took 4.0 s, and 0.0 s were left"
 
 
 def test_waits_within_steps_are_counted_and_other_warnings_go_on() -> None:
