@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from benchmarks.measuring import seconds
+from benchmarks.random_pair import CORRELATION, SCALE
 from benchmarks.reporting import Record, finish
 from otspec.decode.drafters.draft_laws import draft_law
 from otspec.decode.drafters.protocol import Drafts
@@ -29,9 +30,6 @@ from otspec.paths.shape import Shape
 from otspec.paths.topology import Topology
 from otspec.reporting.machine import processor
 from otspec.reporting.tables import TextTable
-
-SCALE, CORRELATION = 4.0, 0.97
-"""Of the logits, as in `benchmarks.decode_shapes`."""
 
 
 class Step(NamedTuple):

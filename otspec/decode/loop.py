@@ -81,8 +81,7 @@ class Decoder:
                 wanted = self.sampling.target_choices(logits, prefixes)
             else:
                 laws = self.sampling.target_laws(logits, prefixes)
-        with clock.on_host("verification"):
-            extensions = _matched(drafts.trees, wanted) if greedy else self._verify(drafts, laws)
+        extensions = _matched(drafts.trees, wanted, clock) if greedy else self._verify(drafts, laws, clock)
         metrics.target_calls += 1
         rows = []
         for row, (text, tree, extension) in enumerate(zip(going, drafts.trees, extensions, strict=True)):
@@ -106,17 +105,22 @@ class Decoder:
                     self.drafter.settle(slots, rows)
         return [going[row] for row in rows]
 
-    def _verify(self, drafts: Drafts, laws: torch.Tensor) -> list[Extension]:
-        """What the texts get, from the target's laws at all nodes of their trees."""
-        if not len(drafts.laws):  # nothing was drafted: a draw from the target is all
-            drawn = torch.where(laws.sum(dim=-1).isnan(), NONE, draw(laws, self.generator))
-            return [Extension([], token) for token in _tokens(drawn)]
-        if merges(self.verifier):
-            on_host = merged_to_host(laws, drafts, self.generator)
-        else:
-            on_host = to_host(torch.cat((laws, drafts.laws)), widest(self.sampling.support, drafts.support))
-        local = local_trees(drafts, on_host)
-        return [verify(self.verifier, tree, one, self.rng) for tree, one in zip(drafts.trees, local, strict=True)]
+    def _verify(self, drafts: Drafts, laws: torch.Tensor, clock: Clock) -> list[Extension]:
+        """What the texts get, from the target's laws at all nodes of their trees.
+
+        What comes to the host waits for the target's pass, and is timed on the device, lest the pass be timed twice.
+        """
+        with clock.on_device("verification"):
+            if not len(drafts.laws):  # nothing was drafted: a draw from the target is all
+                drawn = torch.where(laws.sum(dim=-1).isnan(), NONE, draw(laws, self.generator))
+                return [Extension([], token) for token in _tokens(drawn)]
+            if merges(self.verifier):
+                on_host = merged_to_host(laws, drafts, self.generator)
+            else:
+                on_host = to_host(torch.cat((laws, drafts.laws)), widest(self.sampling.support, drafts.support))
+        with clock.on_host("verification"):
+            local = local_trees(drafts, on_host)
+            return [verify(self.verifier, tree, one, self.rng) for tree, one in zip(drafts.trees, local, strict=True)]
 
     def _draft(self, going: Sequence[Text], tokens: Sequence[Sequence[int]], clock: Clock) -> Drafts:
         """Drafts as deep as the texts may still grow, the models' positions allow and the drafter will go."""
@@ -142,7 +146,7 @@ class Decoder:
         ]
 
 
-def _matched(trees: Sequence[Topology], wanted: torch.Tensor) -> list[Extension]:
+def _matched(trees: Sequence[Topology], wanted: torch.Tensor, clock: Clock) -> list[Extension]:
     """The longest drafted prefixes that greedy decoding writes: all that lossless rules can accept of point masses.
 
     Parameters
@@ -150,15 +154,18 @@ def _matched(trees: Sequence[Topology], wanted: torch.Tensor) -> list[Extension]
     wanted : Tensor of int, shape (N,)
         The token that is likeliest after each node of all trees.
     """
-    tokens, start, found = _tokens(wanted), 0, []
-    for tree in trees:
-        drafted = zip(tree.parent[1:].tolist(), tree.token[1:].tolist(), strict=True)
-        below = {draft: node for node, draft in enumerate(drafted, start=1)}
-        nodes, node = [], 0
-        while (node := below.get((node, tokens[start + node]), 0)) > 0:
-            nodes.append(node)
-        found.append(Extension(nodes, tokens[start + (nodes[-1] if nodes else 0)]))
-        start += tree.size
+    with clock.on_device("verification"):
+        tokens = _tokens(wanted)
+    start, found = 0, []
+    with clock.on_host("verification"):
+        for tree in trees:
+            drafted = zip(tree.parent[1:].tolist(), tree.token[1:].tolist(), strict=True)
+            below = {draft: node for node, draft in enumerate(drafted, start=1)}
+            nodes, node = [], 0
+            while (node := below.get((node, tokens[start + node]), 0)) > 0:
+                nodes.append(node)
+            found.append(Extension(nodes, tokens[start + (nodes[-1] if nodes else 0)]))
+            start += tree.size
     return found
 
 

@@ -31,7 +31,8 @@ class Metrics:
     accepted: list[int] = field(default_factory=list)
     """Entry d - 1: sequence steps in which d tokens or more were accepted."""
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys((*PHASES, "rest"), 0.0))
-    """Wall-clock of reading prompts, drafting, the target's passes, verification on the host, and the rest."""
+    """Wall-clock of reading prompts, drafting, the target's passes, verification (copy to the host
+    included), and the rest."""
 
     def step(self, levels: int, accepted: int, nodes: int) -> None:
         """Count one sequence's step."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +15,13 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from otspec.decode import loop, run  # noqa: E402
 from otspec.decode.laws import to_host  # noqa: E402
-from otspec.decode.metrics import Metrics  # noqa: E402
+from otspec.decode.methods import Vanilla, block, typical  # noqa: E402
+from otspec.decode.metrics import Clock, Metrics  # noqa: E402
+from otspec.decode.strategy import Strategy  # noqa: E402
+from tests.decode.models import pair  # noqa: E402
+from tests.each import each  # noqa: E402
 
 
 def _metrics(*steps: tuple[int, int]) -> Metrics:
@@ -48,6 +56,49 @@ def test_laws_come_whole_however_many_tokens_were_foreseen() -> None:
         else:
             np.add.at(whole, (np.arange(3)[:, None], rows.token), rows.probability)
         np.testing.assert_array_equal(whole, laws.double().numpy(), err_msg=f"support {support}")
+
+
+@each(
+    case=[
+        (Vanilla(), "draw"),
+        (block(pair()[1], 2, draft_top_k=3), "merged_to_host"),
+        (typical(pair()[1], 2, 2), "to_host"),
+    ]
+)
+def test_what_waits_for_the_device_is_timed_there_and_nothing_is_timed_twice(case: tuple[Strategy, str]) -> None:
+    """A wait for the target's pass that was timed on the host as well would count the pass twice on a GPU."""
+    strategy, comes = case
+    open_spans: list[str] = []
+    seen: set[tuple[str, str]] = set()
+
+    def span(kind: str) -> Callable[..., Any]:
+        @contextmanager
+        def timed(clock: Clock, phase: str) -> Iterator[None]:
+            assert not open_spans, (phase, open_spans)
+            open_spans.append(f"{phase} on {kind}")
+            yield
+            open_spans.pop()
+
+        return timed
+
+    def noting(name: str) -> Callable[..., Any]:
+        plain = getattr(loop, name)
+
+        def noted(*args: Any) -> Any:
+            seen.add((name, open_spans[-1]))
+            return plain(*args)
+
+        return noted
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Clock, "on_device", span("device"))
+        patched.setattr(Clock, "on_host", span("host"))
+        for name in ("draw", "merged_to_host", "to_host", "local_trees", "verify"):
+            patched.setattr(loop, name, noting(name))
+        run(pair()[0], strategy, torch.tensor([[1, 2, 3]]), max_new_tokens=7, seed=0)
+    assert (comes, "verification on device") in seen
+    hosts = {"local_trees", "verify"}
+    assert all(where == f"verification on {'host' if name in hosts else 'device'}" for name, where in seen), seen
 
 
 def test_the_package_itself_needs_no_torch() -> None:

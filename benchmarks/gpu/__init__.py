@@ -1,0 +1,1 @@
+"""Decoding on a GPU machine, measured in ten minutes: `python -m benchmarks.gpu`."""

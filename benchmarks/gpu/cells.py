@@ -1,0 +1,210 @@
+"""What is measured on a GPU, the most valuable first, and how one cell of it is."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, NamedTuple
+
+import torch
+
+from benchmarks.gpu.synchronisations import counted
+from benchmarks.random_pair import random_pair
+from benchmarks.reporting import Record
+from otspec.decode import floor, shipped
+from otspec.decode.methods.catalogue import Decode, decoder, method_of
+from otspec.decode.models.context import vocabulary
+from otspec.decode.models.loading import SHIPPED, Models, load_models
+
+PATHS, DEPTH, PROMPT = 4, 8, 64
+TRIAL = 10
+"""New tokens of the two runs before the one that counts: the first compiles, the second says how fast it goes."""
+LEAST = 2 * DEPTH
+"""New tokens that a cell decodes even if that takes more than its share of the time."""
+MARGIN = 0.1
+"""Share of the time that is kept for what the last cell takes beyond the end."""
+
+
+class TooSlowError(Exception):
+    """A cell would not end in time."""
+
+
+class Cell(NamedTuple):
+    """A pair of models, a batch, and how it is decoded."""
+
+    pair: str
+    """`shipped`, or names of a target's and a draft model's shape with a slash between them."""
+    batch: int
+    method: str
+    draft_top_k: int | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that is measured."""
+
+    pairs: Sequence[str]
+    batches: Sequence[int]
+    top_ks: Sequence[int | None]
+    """Of the drafts, the most valuable first; the target's law is whole."""
+    vocab: int = 128_256
+    new: int = 128
+
+    def cells(self) -> list[Cell]:
+        """The most valuable first: plain decoding and the first two truncations of all pairs, batches ascending."""
+        load = [(pair, batch) for batch in self.batches for pair in self.pairs]
+        plain = [Cell(*one, "vanilla") for one in load]
+        drafted = [[Cell(*one, "multi-draft", k) for k in self.top_ks] for one in load]
+        first = [cell for one, cells in zip(plain, drafted, strict=True) for cell in (one, *cells[:2])]
+        later = [cell for cells in drafted for cell in cells[2:]]
+        assisted = [Cell(pair, 1, "assisted") for pair in self.pairs if 1 in self.batches]
+        return [*first, *assisted, *later]
+
+
+GPU = Plan(("8b/1b", SHIPPED), (1, 8, 32), (10, 100, 1000, None))
+TINY = Plan(("tiny/tiny", SHIPPED), (1, 2), (10, 100, None), vocab=600, new=20)
+"""The same at a size for a CPU."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where and in what numbers cells are measured; models are made once."""
+
+    plan: Plan
+    device: torch.device
+    dtype: torch.dtype
+    clock: Callable[[], float] = time.monotonic
+    models: Callable[[str], Models] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "models", cache(self._models))
+
+    def _models(self, pair: str) -> Models:
+        if pair == SHIPPED:
+            name = str(self.dtype).removeprefix("torch.")
+            return load_models(SHIPPED, SHIPPED, str(self.device), name)
+        target, draft = pair.split("/")
+        return random_pair(target, draft, self.plan.vocab, self.device, self.dtype)
+
+    def run(self, minutes: float) -> Iterator[Record]:
+        """A record for every cell: figures, or why there are none.
+
+        What is left of the time is shared among the cells that are left; a cell that takes less leaves more to others.
+        """
+        cells = self.plan.cells()
+        stop = self.clock() + 60 * minutes * (1 - MARGIN)
+        for number, cell in enumerate(cells):
+            left = stop - self.clock()
+            record: Record = cell._asdict()
+            if left <= 0:
+                record["error"] = f"not measured: the {minutes:g} minutes were over"
+            else:
+                record |= self._tried(cell, left / (len(cells) - number), stop)
+            yield record
+
+    def _tried(self, cell: Cell, budget: float, stop: float) -> Record:
+        """What a cell gives, or its error: on a machine that nobody watches the next cell is worth a try."""
+        try:
+            return self.measure(cell, budget, stop)
+        except TooSlowError as error:
+            told = f"not measured: {error}"
+        except torch.OutOfMemoryError as error:
+            told = f"out of memory: {_first_line(error)}"
+        except Exception as error:
+            told = f"{type(error).__name__}: {_first_line(error)}"
+        # Here the error is gone, and with it the frames that held what did not fit.
+        gc.collect()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+        return {"error": told}
+
+    def measure(self, cell: Cell, budget: float, stop: float) -> Record:
+        """Figures of one cell.
+
+        Parameters
+        ----------
+        cell : Cell
+        budget : float
+            Seconds, half of them for decoding and the rest for what comes before and after; never less than `LEAST`
+            new tokens are decoded, nor more than planned.
+        stop : float
+            When all has to be over, by the clock.
+
+        Raises
+        ------
+        TooSlowError
+            If the first few tokens show that it would take longer.
+        """
+        models = self.models(cell.pair)
+        decode, inputs = self._decoder(cell, models), self._prompts(cell, models)
+        settings = {"temperature": 1.0, "seed": 0, "eos_token_id": None}
+
+        def decoded(new: int) -> Any:
+            return decode(**inputs, **settings, max_new_tokens=new)
+
+        started = self.clock()
+        decoded(TRIAL)
+        took, left = self.clock() - started, stop - self.clock()
+        if took * (1 + 2 * LEAST / TRIAL) > left:  # the second trial, the run itself, and its floor
+            raise TooSlowError(f"{TRIAL} tokens took {took:.1f} s, and {max(left, 0):.1f} s were left")
+        with counted(self.device) as count:
+            trial = decoded(TRIAL).metrics
+        per_token = trial.wall / TRIAL
+        new = max(LEAST, min(self.plan.new, int(budget / 2 / per_token)))
+        with _peak(self.device, models) as peak:
+            generation = decoded(new)
+        metrics = generation.metrics
+        by_phase = {"draft": models.draft, "target": models.target}
+        floors = {
+            phase: floor(model, generation.passes[phase])
+            for phase, model in by_phase.items()
+            if model is not None and generation.passes.get(phase)
+        }
+        return {
+            "new": new,
+            "vocab": vocabulary(models.target),
+            "block_efficiency": metrics.block_efficiency,
+            "tokens_per_s": metrics.tokens / (metrics.wall - metrics.seconds["prompt"]),
+            "floor": floors,
+            "peak_bytes": peak.get("bytes"),
+            "synchronisations": count.per_step(trial.target_calls),
+            "synchronised_at": count.places,
+            **metrics.record(),
+        }
+
+    def _decoder(self, cell: Cell, models: Models) -> Decode:
+        known = {"paths": PATHS, "depth": DEPTH}
+        if cell.draft_top_k is not None:
+            known["draft_top_k"] = cell.draft_top_k
+        takes = method_of(cell.method, {}).takes
+        return decoder(cell.method, models, {name: value for name, value in known.items() if name in takes})
+
+    def _prompts(self, cell: Cell, models: Models) -> Mapping[str, torch.Tensor]:
+        if cell.pair == SHIPPED:
+            rows = torch.tensor(shipped.held_out(PROMPT)[: cell.batch])
+        else:
+            generator = torch.Generator().manual_seed(0)
+            rows = torch.randint(vocabulary(models.target), (cell.batch, PROMPT), generator=generator)
+        return {"input_ids": rows.to(self.device), "attention_mask": torch.ones_like(rows).to(self.device)}
+
+
+@contextmanager
+def _peak(device: torch.device, models: Models) -> Iterator[dict[str, int]]:
+    """The most memory that a run takes, the weights of these models included but those of others not."""
+    peak: dict[str, int] = {}
+    if device.type != "cuda":
+        yield peak
+        return
+    torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device)
+    yield peak
+    own = sum(model.get_memory_footprint() for model in (models.target, models.draft) if model is not None)
+    peak["bytes"] = torch.cuda.max_memory_allocated(device) - before + own
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0]

@@ -1,0 +1,78 @@
+"""How often the host waits for the GPU in a step of decoding, and where."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+
+import otspec
+from otspec.decode.loop import Decoder
+
+SAID = "called a synchronizing CUDA operation"
+"""What torch warns of."""
+STEP = Decoder._step.__code__
+HOME = Path(otspec.__file__).parent
+
+
+@dataclass
+class Count:
+    """Synchronisations of a run; without a GPU nothing tells of them."""
+
+    told: bool
+    places: Counter[str] = field(default_factory=Counter)
+    """Those within steps, by the line of ours that asked for them."""
+
+    def per_step(self, steps: int) -> float | None:
+        """In the mean; None where they are not told, or the run is not made of our steps."""
+        return self.places.total() / steps if self.told and self.places else None
+
+    def note(self) -> None:
+        """Count one, if a step is on the stack."""
+        frame: FrameType | None = sys._getframe(1)
+        place, within = "", False
+        while frame is not None and not within:
+            file = Path(frame.f_code.co_filename)
+            if not place and file.is_relative_to(HOME):
+                place = f"{file.relative_to(HOME.parent)}:{frame.f_lineno}"
+            within = frame.f_code is STEP
+            frame = frame.f_back
+        if within:
+            self.places[place] += 1
+
+
+@contextmanager
+def counted(device: torch.device) -> Iterator[Count]:
+    """Count the operations of this thread that make the host wait for the device, by torch's own warnings.
+
+    Waiting for an event, or on purpose, is not among them.
+    """
+    count = Count(device.type == "cuda")
+    with warnings.catch_warnings():
+        passed_on = warnings.showwarning
+
+        def shown(message: Warning | str, *more: Any, **named: Any) -> None:
+            if SAID in str(message):
+                count.note()
+            else:
+                passed_on(message, *more, **named)
+
+        warnings.filterwarnings("always", message=f".*{SAID}")
+        warnings.showwarning = shown
+        if not count.told:
+            yield count
+            return
+        before = torch.cuda.get_sync_debug_mode()
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            yield count
+        finally:
+            torch.cuda.set_sync_debug_mode(before)

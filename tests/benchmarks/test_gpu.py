@@ -1,0 +1,163 @@
+"""The report of a GPU machine, on a CPU: every cell, those that fail among them, and what is counted."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from transformers import LogitsProcessorList  # noqa: E402
+
+from benchmarks.gpu.__main__ import main  # noqa: E402
+from benchmarks.gpu.cells import GPU, Bench, Cell, Plan  # noqa: E402
+from benchmarks.gpu.report import report  # noqa: E402
+from benchmarks.gpu.synchronisations import SAID, counted  # noqa: E402
+from otspec.decode.harness import run  # noqa: E402
+from otspec.decode.methods import Vanilla  # noqa: E402
+from tests.decode.models import tiny  # noqa: E402
+
+CPU = torch.device("cpu")
+SMALL = Plan(("tiny/tiny", "shipped"), (1, 2), (10, None), vocab=300, new=16)
+
+
+@pytest.fixture(scope="module")
+def small() -> Bench:
+    return Bench(SMALL, CPU, torch.float32)
+
+
+def test_every_cell_is_measured_and_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("benchmarks.gpu.__main__.TINY", SMALL)
+    assert main(["--tiny", "--device", "cpu", "--out", str(tmp_path)]) == 0
+    records = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    assert [Cell(**{name: one[name] for name in Cell._fields}) for one in records] == SMALL.cells()
+    for one in records:
+        assert "error" not in one, one
+        assert one["tokens"] == one["batch"] * 16, one
+        assert (
+            one["floor"].keys()
+            == {
+                "vanilla": {"target"},
+                "multi-draft": {"target", "draft"},
+                "assisted": set(),
+            }[one["method"]]
+        )
+        assert all(seconds > 0 for seconds in one["floor"].values())
+        assert one["synchronisations"] is one["peak_bytes"] is None  # a CPU has neither
+        assert one["dtype"] == "float32"
+    told = (tmp_path / "report.md").read_text()
+    assert "| shipped | 2 | multi-draft | none |" in told
+    assert told.count("\n| tiny/tiny |") == len(records)  # half of the rows of two tables
+    # What was measured is not measured away.
+    assert main(["--tiny", "--device", "cpu", "--out", str(tmp_path)]) == 2
+    assert len((tmp_path / "results.jsonl").read_text().splitlines()) == len(records)
+
+
+def test_the_most_valuable_cells_come_first() -> None:
+    cells = GPU.cells()
+    assert len(set(cells)) == len(cells) == 2 * 3 * (1 + 4) + 2
+    assert cells[:3] == [Cell("8b/1b", 1, "vanilla"), *(Cell("8b/1b", 1, "multi-draft", k) for k in (10, 100))]
+    whole = [at for at, cell in enumerate(cells) if cell.method == "multi-draft" and cell.draft_top_k is None]
+    assert min(whole) > max(at for at, cell in enumerate(cells) if cell.draft_top_k in (10, 100))
+    for number, cell in enumerate(cells):  # what it is compared with was measured before
+        assert Cell(cell.pair, cell.batch, "vanilla") in cells[: number + 1]
+
+
+def test_a_cell_that_fails_is_a_row_that_says_so(small: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(bench: Bench, cell: Cell, budget: float, stop: float) -> Any:
+        if cell.method == "vanilla":
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\nSee the documentation")
+        if cell.batch == 2:
+            raise ValueError("no such thing")
+        return {"tokens_per_s": 1.0, "block_efficiency": 1.0, "offered": [], "peak_bytes": None, "floor": {}} | {
+            "seconds": {},
+            "target_calls": 1,
+            "synchronisations": None,
+            "synchronised_at": {},
+        }
+
+    monkeypatch.setattr(Bench, "measure", fails)
+    records = list(small.run(1.0))
+    assert len(records) == len(SMALL.cells())
+    told = report(records, {}, "command")
+    assert "| tiny/tiny | 1 | vanilla | - | out of memory: CUDA out of memory. Tried to allocate 2 GiB. | - |" in told
+    assert "| shipped | 2 | multi-draft | 10 | ValueError: no such thing | - |" in told
+    assert "| shipped | 1 | multi-draft | 10 | 1.0 | - | 1.00 |" in told  # and no ratio to what failed
+
+
+def test_a_pair_that_does_not_fit_is_a_row_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.random_pair.free_bytes", lambda device: 5e9)
+    vanilla, assisted = Bench(Plan(("8b/1b",), (1,), ()), CPU, torch.bfloat16).run(1.0)
+    assert "8b and 1b take" in vanilla["error"]
+    assert "8b and 1b take" in assisted["error"]
+
+
+def test_cells_share_the_time_and_none_begins_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, shares = [0.0], []
+
+    def takes(bench: Bench, cell: Cell, budget: float, stop: float) -> dict[str, Any]:
+        shares.append(budget)
+        now[0] += 15.0
+        return {"budget": budget}
+
+    monkeypatch.setattr(Bench, "measure", takes)
+    bench = Bench(SMALL, CPU, torch.float32, clock=lambda: now[0])
+    count = len(SMALL.cells())
+    records = list(bench.run(1.0))
+    assert shares == pytest.approx([54 / count, 39 / (count - 1), 24 / (count - 2), 9 / (count - 3)])
+    assert [one.get("error") for one in records[4:]] == ["not measured: the 1 minutes were over"] * (count - 4)
+
+
+def test_a_cell_that_would_not_end_in_time_is_given_up() -> None:
+    ticks = itertools.count(step=4.0)
+    bench = Bench(Plan(("tiny/tiny",), (1,), (), vocab=300), CPU, torch.float32, clock=lambda: next(ticks))
+    vanilla, assisted = bench.run(0.5)
+    assert vanilla["error"] == "not measured: 10 tokens took 4.0 s, and 11.0 s were left"
+    assert assisted["error"] == "not measured: 10 tokens took 4.0 s, and 0.0 s were left"
+
+
+def test_waits_within_steps_are_counted_and_other_warnings_go_on() -> None:
+    class Waits:
+        """A logits processor, which every pass of the target goes through."""
+
+        def __call__(self, ids: Any, logits: Any) -> Any:
+            warnings.warn(SAID + " (triggered somewhere)", stacklevel=1)
+            return logits
+
+    model = tiny()
+    with warnings.catch_warnings(record=True) as others, counted(CPU) as count:
+        count.told = True
+        warnings.simplefilter("always")
+        warnings.warn(SAID, stacklevel=1)  # within no step
+        warnings.warn("another thing", stacklevel=1)
+        generation = run(
+            model,
+            Vanilla(),
+            torch.tensor([[1, 2, 3]]),
+            max_new_tokens=5,
+            seed=0,
+            logits_processor=LogitsProcessorList([Waits()]),
+        )
+    assert [str(one.message) for one in others] == ["another thing"]
+    assert generation.metrics.target_calls == 5
+    assert count.per_step(5) == 1.0
+    ((place, times),) = count.places.items()
+    assert place.startswith("otspec/decode/sampling.py:")
+    assert times == 5
+
+
+def test_without_a_gpu_it_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    assert main(["--out", str(tmp_path / "new")]) == 2
+    assert "there is no GPU here; --tiny --device cpu runs all of it" in capsys.readouterr().err
+    assert main(["--device", "cpu", "--out", str(tmp_path / "new")]) == 2
+    assert "pass --tiny as well" in capsys.readouterr().err
+    assert main(["--tiny", "--device", "cpu", "--minutes", "0"]) == 2
+    assert not (tmp_path / "new").exists()

@@ -1,0 +1,168 @@
+"""A long text: what is allocated, read and remembered does not grow with it beyond the caches themselves."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+from torch.utils._pytree import tree_leaves  # noqa: E402
+
+import otspec  # noqa: E402
+from benchmarks.decode_long import Load, Steps, by_step, cache_bytes, measure, memory, segment_of, table  # noqa: E402
+from benchmarks.random_pair import random_pair  # noqa: E402
+from otspec.decode.models.cache import SPARE, Block  # noqa: E402
+from otspec.decode.models.context import Pass  # noqa: E402
+from tests.decode.models import pair  # noqa: E402
+
+VOCAB, PATHS, DEPTH, NEW, PROMPT = 8, 3, 3, 300, 4
+LENGTH = PROMPT + NEW
+NODES = 1 + PATHS * DEPTH
+
+
+class Operations(TorchDispatchMode):
+    """Counts operations, and the numbers of each new tensor; views and what is written in place are not new."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.total = 0
+        self.fresh: list[tuple[int, str]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.total += 1
+        given = func(*args, **(kwargs or {}))
+        had = {one.untyped_storage().data_ptr() for one in tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor)}
+        for one in tree_leaves(given):
+            if isinstance(one, torch.Tensor) and one.untyped_storage().data_ptr() not in had:
+                self.fresh.append((one.numel(), str(func)))
+        return given
+
+
+@contextmanager
+def allocations(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[int, list[tuple[int, ...]]]]:
+    """The shape of each block, every time that it was allocated."""
+    found: dict[int, list[tuple[int, ...]]] = {}
+    kept = []  # so that no other block gets its identity
+    made, reserved = Block.__init__, Block.reserve
+
+    def make(block: Block, *args: Any) -> None:
+        made(block, *args)
+        kept.append(block)
+        found[id(block)] = [tuple(block.entries.shape)]
+
+    def reserve(block: Block, columns: int) -> None:
+        before = block.entries
+        reserved(block, columns)
+        if block.entries is not before:
+            found[id(block)].append(tuple(block.entries.shape))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Block, "__init__", make)
+        patched.setattr(Block, "reserve", reserve)
+        yield found
+
+
+@pytest.fixture(params=["transformers", "lean"])
+def models(request: pytest.FixtureRequest) -> tuple[Any, Any]:
+    """In float32 a Llama is read by the lean pass."""
+    models = tuple(copy.deepcopy(model) for model in pair(VOCAB, positions=1024))
+    return tuple(model.float() for model in models) if request.param == "lean" else models
+
+
+def _decode(models: tuple[Any, Any], new: int) -> Any:
+    prompt = torch.arange(1, 1 + PROMPT)[None]
+    return otspec.generate(*models, prompt, paths=PATHS, depth=DEPTH, max_new_tokens=new, seed=3)
+
+
+def test_caches_are_allocated_a_few_times_and_nothing_else_grows(
+    models: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _decode(models, 2)  # the self-check has caches of its own
+    with allocations(monkeypatch) as found, Operations() as done:
+        generation = _decode(models, NEW)
+    most = LENGTH + NODES
+    assert found
+    for shapes in found.values():
+        columns = [shape[3] for shape in shapes]
+        assert LENGTH - 1 - DEPTH <= columns[-1] <= 2 * most
+        assert len(columns) <= 2 + math.log2(most / SPARE), columns
+    heads, size = 4, 4
+    # The mask of a tree, or keys of one layer for as many heads as queries have.
+    allowed = max(NODES, heads * size) * most
+    caches = {math.prod(shape) for shapes in found.values() for shape in shapes}
+    assert {(numbers, by) for numbers, by in done.fresh if numbers > allowed and numbers not in caches} == set()
+    assert len([numbers for numbers, _ in done.fresh if numbers > allowed]) <= sum(map(len, found.values()))
+
+    steps = generation.metrics.target_calls
+    target, draft = generation.passes["target"], by_step(generation.passes["draft"])
+    assert len(target) == steps
+    assert steps - 1 <= len(draft) <= steps
+    assert all(one.rows <= NODES for one in target)
+    starts = [one.start for one in target]
+    assert starts[0] == PROMPT - 1
+    gains = [after - before for before, after in pairwise(starts)]
+    assert all(1 <= gain <= DEPTH + 1 for gain in gains)
+    for step, at in zip(draft, starts, strict=False):
+        assert len(step) <= DEPTH
+        assert step[0].start <= at
+        assert all(one.rows <= max(PATHS, DEPTH + 1) for one in step)
+
+
+def test_a_step_does_as_much_late_as_early(models: tuple[Any, Any]) -> None:
+    """Operations on tensors, counted: none of them is once a token of the text."""
+    _decode(models, 2)
+    count, at = Operations(), []
+    noted = Steps(lambda tokens: at.append(count.total))
+    prompt = torch.arange(1, 1 + PROMPT)[None]
+    with count:
+        otspec.generate(*models, prompt, paths=PATHS, depth=DEPTH, max_new_tokens=NEW, seed=3, streamer=noted)
+    spent = [stop - start for start, stop in pairwise(at[1:])]
+    third = len(spent) // 3
+    early, late = spent[:third], spent[-third - DEPTH : -DEPTH]  # the last steps draft less deep
+    assert max(late) <= max(early)
+    assert sum(late) / len(late) == pytest.approx(sum(early) / len(early), rel=0.05)
+
+
+def test_segments_have_all_steps_and_steps_all_passes() -> None:
+    assert segment_of([3, 3, 4, 1, 9], 5) == [0, 0, 1, 2, 2]
+    first = [Pass(1, 1, 3, 1, True), Pass(1, 3, 4, 3, True), Pass(1, 3, 7, 3, True)]
+    second = [Pass(1, 3, 4, 1, True), Pass(1, 3, 7, 3, True), Pass(1, 3, 10, 3, True)]
+    last = [Pass(1, 4, 7, 1, True)]
+    assert by_step([*first, *second, *last]) == [first, second, last]
+    assert by_step([]) == []
+
+
+def test_the_script_tells_every_segment() -> None:
+    models = random_pair("tiny", "tiny", 60, torch.device("cpu"), torch.float32, positions=256)
+    load = Load(tokens=60, segment=25, paths=2, depth=3, repeats=2)
+    records = measure(models, load)
+    assert [(one["method"], one["from"]) for one in records] == [
+        (name, start) for name in ("vanilla", "nested") for start in (0, 25, 50)
+    ]
+    for name in ("vanilla", "nested"):
+        mine = [one for one in records if one["method"] == name]
+        assert sum(one["tokens"] for one in mine) == 60
+        assert all(one["floor"] > 0 and one["seconds"] > 0 for one in mine)
+        assert all(one["cache"] > 0 for one in mine)
+    assert [one["steps"] for one in records[:3]] == [25, 25, 10]
+    assert "| from 50 |" in table(records, "tiny").markdown()
+    assert len(memory(models, "vanilla", load)) == 3
+
+
+def test_caches_are_weighed_while_they_live() -> None:
+    before = cache_bytes()
+    block = Block(2, torch.zeros(1, 3, 5, 7))
+    assert cache_bytes() - before == 4 * 2 * 3 * (5 + SPARE) * 7
+    block.reserve(1000)
+    assert cache_bytes() - before == 4 * 2 * 3 * 1000 * 7
+    del block
+    assert cache_bytes() == before
