@@ -34,7 +34,7 @@ def owners() -> dict[Prefix, tuple[float, float, Label]]:
 
 def density(q: float, label: Label, u: FloatArray) -> FloatArray:
     """The share of the labels at u that a prefix owns."""
-    low, high = label.low * label.scale, (label.low + label.length) * label.scale
+    low, high = label.low[0] * label.scale, (label.low + label.length)[0] * label.scale
     inside = (u[:, None] >= low) & (u[:, None] < high)
     return q * (inside @ (label.share / (high - low)))
 

@@ -48,7 +48,7 @@ def decode(
         str | None,
         typer.Option(
             help="A joint rule, or token-wise a solver, or a list of them, each for where those before fail.",
-            show_default="nested for independent paths",
+            show_default="nested for i.i.d. drafts",
         ),
     ] = None,
     branching: Annotated[

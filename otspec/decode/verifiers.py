@@ -33,7 +33,7 @@ JOINT: dict[str, Callable[[], PathVerifier]] = {
     "traversal": Traversal,
     "block": Block,
 }
-"""Rules for independent paths by name, all lossless; `block` looks at the first path only."""
+"""Rules for i.i.d. drafts by name, all lossless; `block` looks at the first path only."""
 
 BY_PLAN = "pick_by_plan"
 """The joint rule for siblings that are drawn jointly: a child by the plan of each node, then block verification."""
@@ -48,7 +48,7 @@ def verifier(rule: Rule, shape: Shape, law: DraftLaw) -> PathVerifier:
     Parameters
     ----------
     rule : str, Solver, PathVerifier, sequence of str or Solver, or None
-        None is `nested` for independent paths, and otherwise token-wise verification by the solver of choice.
+        None is `nested` for i.i.d. drafts, and otherwise token-wise verification by the solver of choice.
     shape : Shape
     law : DraftLaw
 
@@ -61,8 +61,7 @@ def verifier(rule: Rule, shape: Shape, law: DraftLaw) -> PathVerifier:
     """
     if isinstance(rule, PathVerifier):
         return rule
-    independent = shape.independent_paths and (law.scheme is IID)
-    if rule is None and independent:
+    if rule is None and law.scheme is IID:
         rule = "nested"
     if rule == BY_PLAN:
         if law.several:
@@ -73,10 +72,10 @@ def verifier(rule: Rule, shape: Shape, law: DraftLaw) -> PathVerifier:
             raise ProblemError(f"{BY_PLAN} needs as many children on every level; here they are {shape.branching}")
         return PickByPlan(_of(law.scheme, shape.branching[0]), law.picks)
     if isinstance(rule, str) and rule in JOINT:
-        if not independent:
+        if law.scheme is not IID:
             raise ProblemError(
-                f"{rule} is for independent i.i.d. paths, branching (K, 1, ..., 1), of one draft model; "
-                f"here the branching is {shape.branching}: name a solver, or {BY_PLAN} for siblings drawn jointly"
+                f"{rule} is for i.i.d. drafts of one draft model; name a solver, "
+                f"or {BY_PLAN} for siblings drawn jointly"
             )
         return JOINT[rule]()
     return TokenWise(rule, scheme=law.scheme)

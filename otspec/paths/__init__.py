@@ -1,13 +1,14 @@
-"""Verifying K drafted paths of L tokens jointly: which prefix to accept, and which token to add.
+"""Verifying the paths of a drafted tree jointly: which prefix to accept, and which token to add.
 
 `tree` merges the paths, `protocol` says what a verifier answers; `block` verifies a picked path, `nested` picks it best
-by `labels` and their `sharing`; `pick_then_block`, `token_wise` and `traversal` are the rules to compare with,
-`pick_by_plan` is for trees whose siblings are drawn jointly; `enumeration` and `upper_bound` judge them on small
-models, `synthetic` makes models of any size.  The statement and its proof are in `docs/paths.md`.
+by `labels`, how they are shared (`sharing`) and which of them is the largest (`winning`); `pick_then_block`,
+`token_wise` and `traversal` are the rules to compare with, `pick_by_plan` is for trees whose siblings are drawn
+jointly; `enumeration` and `upper_bound` judge them on small models, `synthetic` makes models of any size.  The
+statement and its proof are in `docs/paths.md`.
 """
 
 from otspec.paths.block import Block
-from otspec.paths.enumeration import PathLaw, path_law
+from otspec.paths.enumeration import PathLaw, path_law, tree_law
 from otspec.paths.nested import GreedyMultiPath, Nested
 from otspec.paths.pick_by_plan import PickByPlan
 from otspec.paths.pick_then_block import PickThenBlock
@@ -16,7 +17,7 @@ from otspec.paths.synthetic import REGIMES, Regime, scattered, synthetic
 from otspec.paths.token_wise import TokenWise
 from otspec.paths.traversal import Traversal
 from otspec.paths.tree import Model, Tree
-from otspec.paths.upper_bound import bound
+from otspec.paths.upper_bound import bound, tree_bound
 
 __all__ = [
     "REGIMES",
@@ -37,4 +38,6 @@ __all__ = [
     "path_law",
     "scattered",
     "synthetic",
+    "tree_bound",
+    "tree_law",
 ]

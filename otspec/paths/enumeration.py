@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,8 @@ import numpy as np
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray, as_count
 from otspec.paths.protocol import PathVerifier
-from otspec.paths.tree import Model, Prefix, Tree, check_model
+from otspec.paths.shape import Shape
+from otspec.paths.tree import Model, Prefix, Tree, as_shape, check_model
 from otspec.schemes import DraftScheme
 
 MAX_TREES = 1_000_000
@@ -53,6 +54,21 @@ def path_law(verifier: PathVerifier, model: Model, count: int, length: int) -> P
         raise ProblemError(f"the verifier is {verifier!r}; pass one such as otspec.paths.Nested()")
     check_model(model)
     return law_over(drafted_trees(model, count, length, verifier.exchangeable), verifier, model, length)
+
+
+def tree_law(verifier: PathVerifier, model: Model, branching: Sequence[int]) -> PathLaw:
+    """`path_law` of trees in which every drafted token of a level has so many children, all drawn independently.
+
+    Raises
+    ------
+    ProblemError
+        As `path_law`, and if `branching` is no sequence of integers >= 1.
+    """
+    if not isinstance(verifier, PathVerifier):
+        raise ProblemError(f"the verifier is {verifier!r}; pass one such as otspec.paths.Nested()")
+    check_model(model)
+    shape = as_shape(branching)
+    return law_over(trees_of(model, shape, verifier.exchangeable), verifier, model, shape.depth)
 
 
 def law_over(trees: Iterable[tuple[float, Tree]], verifier: PathVerifier, model: Model, length: int) -> PathLaw:
@@ -115,6 +131,43 @@ def drafted_trees(model: Model, count: int, length: int, exchangeable: bool) -> 
         for paths in itertools.product(leaves, repeat=count):
             if chance := math.prod(chances[path] for path in paths):
                 yield chance, model.tree(paths)
+
+
+def trees_of(model: Model, shape: Shape, exchangeable: bool) -> Iterator[tuple[float, Tree]]:
+    """`drafted_trees` of a shape: every tree with its probability, siblings in one order where orders do not matter.
+
+    Raises
+    ------
+    ProblemError
+        If there are more than `MAX_TREES` of them.
+    """
+    vocab, many = np.size(model.target(())), 1
+    for children in reversed(shape.branching):
+        many = math.comb(vocab * many + children - 1, children) if exchangeable else (vocab * many) ** children
+    if many > MAX_TREES:
+        raise ProblemError(
+            f"branching {shape.branching} over {vocab} tokens makes {many} trees, more than {MAX_TREES}; take fewer"
+        )
+
+    def below(prefix: Prefix) -> list[tuple[float, list[Prefix]]]:
+        """All that can hang below a prefix: its probability, and the leaves in order."""
+        if len(prefix) == shape.depth:
+            return [(1.0, [prefix])]
+        law = np.asarray(model.draft(prefix)).tolist()
+        child = [(q * chance, leaves) for x, q in enumerate(law) if q > 0 for chance, leaves in below((*prefix, x))]
+        children, found = shape.branching[len(prefix)], []
+        every = range(len(child))
+        orders: Iterable[tuple[int, ...]] = itertools.product(every, repeat=children)
+        for those in itertools.combinations_with_replacement(every, children) if exchangeable else orders:
+            chance = math.prod(child[i][0] for i in those)
+            if exchangeable:
+                chance *= math.factorial(children) // math.prod(map(math.factorial, Counter(those).values()))
+            if chance:  # 0: tiny probabilities underflow
+                found.append((chance, [leaf for i in those for leaf in child[i][1]]))
+        return found
+
+    for chance, leaves in below(()):
+        yield chance, model.tree(leaves, shape.branching)
 
 
 def branching_trees(

@@ -8,7 +8,7 @@ import numpy as np
 
 from otspec.jit import jit
 from otspec.laws import FloatArray, IntArray
-from otspec.paths.labels import ChildPlaces, Label, Owned, coordinate, label_of, owned_by, place_at, whole
+from otspec.paths.labels import ChildPlaces, Label, Owned, branch, coordinate, idle, label_of, owned_by, place_at, whole
 from otspec.paths.sharing import Sharing, measure_places, refine
 
 
@@ -32,24 +32,44 @@ class Grown(NamedTuple):
 
 @jit
 def grow(
-    parent: IntArray, token: IntArray, target: FloatArray, draft: FloatArray, count: int, sharings: Sharings
+    parent: IntArray,
+    token: IntArray,
+    depth: IntArray,
+    branching: IntArray,
+    target: FloatArray,
+    draft: FloatArray,
+    sharings: Sharings,
 ) -> Grown:
-    """Refine the labels of `count` paths at every inner node of their tree; arrays as in `otspec.paths.Tree`."""
+    """Refine the labels of the leaves at every inner node of their tree; arrays as in `otspec.paths.Tree`.
+
+    Down to the first level with several children nothing competes, and all children own all labels evenly.
+    """
     nodes, inner = parent.size, draft.shape[0]
-    lowest = parent[inner]  # nodes are numbered level by level: this is the first whose children are leaves
-    counts = np.zeros(count)
+    stem = 0
+    while stem < branching.size - 1 and branching[stem] == 1:
+        stem += 1
+    counts = np.zeros(branching[stem])
     counts[-1] = 1.0
     weight = np.ones(nodes)
-    places = [refine(target[0], draft[0], counts, whole(), 1.0, sharings.last if lowest == 0 else sharings.above)]
+    places = [idle(draft[0]) for _ in range(0)]
     owned = [Owned(np.zeros(0, dtype=np.int64), np.zeros(0))]
     label = [whole()]
-    for node in range(1, nodes):
-        above = parent[node]
-        owned.append(owned_by(places[above], token[node]))
-        weight[node] = next_weight(weight[above], target[above, token[node]], places[above].proposal[token[node]])
-        if node < inner:
-            label.append(label_of(owned[node], places[above], label[above]))
-            sharing = sharings.last if node >= lowest else sharings.above
+    for node in range(nodes):
+        level = depth[node]
+        if node > 0:
+            above = parent[node]
+            owned.append(owned_by(places[above], token[node]))
+            weight[node] = next_weight(weight[above], target[above, token[node]], places[above].proposal[token[node]])
+        if node >= inner:
+            continue
+        if node > 0:
+            label.append(whole() if level <= stem else label_of(owned[node], places[above], label[above]))
+            if level > stem:
+                label[node] = branch(label[node], branching[level])
+        if level < stem:
+            places.append(idle(draft[node]))
+        else:
+            sharing = sharings.last if level == branching.size - 1 else sharings.above
             places.append(refine(target[node], draft[node], counts, label[node], weight[node], sharing))
     return Grown(places, owned)
 
@@ -60,6 +80,8 @@ def pick_largest(
     position: FloatArray,
     parent: IntArray,
     token: IntArray,
+    depth: IntArray,
+    branching: IntArray,
     target: FloatArray,
     draft: FloatArray,
     sharings: Sharings,
@@ -75,10 +97,10 @@ def pick_largest(
         The node where each path ends.
     position : ndarray, shape (K,)
         Its label, uniform on [0, 1] in the coordinate of that node.
-    parent, token, target, draft
-        As in `otspec.paths.Tree`.
+    parent, token, depth, branching, target, draft
+        As in `otspec.paths.Tree`, and how many children the slots of each level have.
     """
-    grown = grow(parent, token, target, draft, leaf.size, sharings)
+    grown = grow(parent, token, depth, branching, target, draft, sharings)
     inner = draft.shape[0]
     rank = np.full(parent.size, -1)  # of the largest label below each node: its place and the fraction of it
     fraction = np.zeros(parent.size)
@@ -87,7 +109,9 @@ def pick_largest(
         if rank[leaf[k]] < 0 or position[k] > fraction[leaf[k]]:
             rank[leaf[k]], fraction[leaf[k]], path[leaf[k]] = 0, position[k], k
     for node in range(parent.size - 1, 0, -1):
-        own = fraction[node] if node >= inner else coordinate(grown.places[node], rank[node], fraction[node])
+        own = fraction[node]
+        if node < inner:
+            own = coordinate(grown.places[node], rank[node], fraction[node]) ** branching[depth[node]]
         place, inside = place_at(grown.owned[node], own)
         above = parent[node]
         if place > rank[above] or (place == rank[above] and inside > fraction[above]):
@@ -112,7 +136,14 @@ class Parted(NamedTuple):
 
 @jit
 def part(
-    leaf: IntArray, parent: IntArray, token: IntArray, target: FloatArray, draft: FloatArray, sharings: Sharings
+    leaf: IntArray,
+    parent: IntArray,
+    token: IntArray,
+    depth: IntArray,
+    branching: IntArray,
+    target: FloatArray,
+    draft: FloatArray,
+    sharings: Sharings,
 ) -> Parted:
     """Labels of all paths where they part from each other: as `pick_largest` compares them, at any depth.
 
@@ -120,10 +151,10 @@ def part(
     ----------
     leaf : ndarray of int, shape (K,)
         The node where each path ends.
-    parent, token, target, draft
-        As in `otspec.paths.Tree`.
+    parent, token, depth, branching, target, draft
+        As in `otspec.paths.Tree`, and how many children the slots of each level have.
     """
-    grown = grow(parent, token, target, draft, leaf.size, sharings)
+    grown = grow(parent, token, depth, branching, target, draft, sharings)
     counts = np.ones(1)
     labels = [whole() for _ in range(0)]
     for k in range(leaf.size):
@@ -147,6 +178,8 @@ def part(
                 )
                 measure_places(places.size, label, counts, piece, used, density)
                 label = label_of(grown.owned[line[i]], laid(places, piece, used), label)
+                if i > 0:
+                    label = branch(label, branching[depth[line[i]]])
             labels.append(label)
     return Parted(grown.places, labels)
 

@@ -4,37 +4,44 @@
 
 * Every drafted path carries one label, uniform on [0, 1].  What a prefix v owns of the labels is described by the law
   of the label of a path through v, its `Label`: a step density on few pieces.  The root owns all.
-* The children of v own *places* along v's own coordinate t in [0, 1] (t = how much of v's labels lie lower);
+* The children of v own *places* along v's own coordinate s in [0, 1] (s = how much of v's labels lie lower);
   `otspec.paths.sharing` lays them.
+* Where v has b children, the largest of their labels is v's label: at s among its children's, it is at t = s**b among
+  what v owns of its parent's.  A label is then uniform on pieces in s, and goes through a power at every such prefix.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from otspec.jit import jit
 from otspec.laws import FloatArray, IndexArray, IntArray
+from otspec.paths.powers import climb, root_length
 
 LEAST = 1e-290
 """Places are at least so long, pieces at least so likely: quotients of lengths then stay within floats."""
 
 
 class Label(NamedTuple):
-    """Law of the label of a path through a prefix: uniform on each piece; pieces ascend and do not overlap.
+    """Law of the label of a path through a prefix, in one row for each prefix above that has several children.
 
-    In the unit `scale`, in which the last piece ends at 1: labels of rare prefixes would run out of floats.
+    Pieces ascend and do not overlap.  In the last row the label is uniform on each piece; the power of the last row's
+    piece, stretched, is the piece in the row before, and so up to the first row.  A row is in a unit in which its last
+    piece ends at 1: labels of rare prefixes would run out of floats.
     """
 
     low: FloatArray
-    """Shape (pieces,): where each begins."""
+    """Shape (rows, pieces): where each begins."""
     length: FloatArray
-    """Shape (pieces,): how long it is; as an end, pieces below an ulp of `low` would vanish."""
+    """Shape (rows, pieces): how long it is; as an end, pieces below an ulp of `low` would vanish."""
     share: FloatArray
     """Shape (pieces,): probability of each."""
+    power: IntArray
+    """Shape (rows - 1,): the powers that lead from the second row to the first, from the third to the second, ..."""
     scale: float
+    """The unit of the first row."""
 
 
 class ChildPlaces(NamedTuple):
@@ -76,7 +83,37 @@ class Owned(NamedTuple):
 @jit
 def whole() -> Label:
     """The label of the root."""
-    return Label(np.zeros(1), np.ones(1), np.ones(1), 1.0)
+    return Label(np.zeros((1, 1)), np.ones((1, 1)), np.ones(1), np.empty(0, dtype=np.int64), 1.0)
+
+
+@jit
+def branch(label: Label, children: int) -> Label:
+    """What a prefix owns, as the law of the label of any one of its children, of which the largest is the prefix's."""
+    if children == 1:
+        return label
+    rows, pieces = label.low.shape
+    low, length = np.empty((rows + 1, pieces)), np.empty((rows + 1, pieces))
+    low[:rows], length[:rows] = label.low, label.length
+    passed = 0.0
+    for i in range(pieces):
+        low[rows, i] = passed ** (1.0 / children)
+        length[rows, i] = root_length(passed, label.share[i], children)
+        passed += label.share[i]
+    low[rows] /= passed ** (1.0 / children)
+    length[rows] /= length[rows].sum()
+    return Label(low, length, length[rows].copy(), np.append(label.power, children), label.scale)
+
+
+@jit
+def idle(q: FloatArray) -> ChildPlaces:
+    """Places of children that own everything in common, for a prefix that has one child only."""
+    group = np.full(q.size, -1)
+    for x in range(q.size):
+        if q[x] > 0.0:
+            group[x] = 0
+    none, one = np.empty(0, dtype=np.int32), np.ones(1)
+    at = np.zeros(1, dtype=np.int64)
+    return ChildPlaces(group, at, one, at, np.zeros(1), one, none, none, np.empty(0), q.copy())
 
 
 @jit
@@ -100,9 +137,11 @@ def owned_by(places: ChildPlaces, token: int) -> Owned:
 @jit
 def label_of(owned: Owned, places: ChildPlaces, label: Label) -> Label:
     """The label of a child, from what it owns of its parent's."""
-    low, length, share = [0.0 for _ in range(0)], [0.0 for _ in range(0)], [0.0 for _ in range(0)]
+    rows, last = label.low.shape[0], label.share.size - 1
+    most = owned.rank.size + label.share.size
+    low, length, share = np.empty((rows, most)), np.empty((rows, most)), np.empty(most)
+    pieces = 0
     total = owned.amount.sum()
-    last = label.share.size - 1
     for at in range(owned.rank.size):
         j = owned.rank[at]
         i = places.piece[j]
@@ -114,19 +153,30 @@ def label_of(owned: Owned, places: ChildPlaces, label: Label) -> Label:
             take = need if i == last or need <= left else left
             taken = part * (take / places.size[j])
             if taken > LEAST:
-                stretch = label.length[i] / label.share[i]
-                low.append(label.low[i] + inside * stretch)
-                length.append(take * stretch)
-                share.append(taken)
+                start, extent, unit = inside, take, label.share[i]
+                for row in range(rows - 1, -1, -1):
+                    stretch = label.length[row, i] / unit
+                    start, extent, unit = start * stretch, extent * stretch, 1.0
+                    low[row, pieces], length[row, pieces] = label.low[row, i] + start, extent
+                    if row > 0:
+                        power = label.power[row - 1]
+                        start, extent = climb(label.low[row, i], label.length[row, i], start, extent, power)
+                share[pieces] = taken
+                pieces += 1
             if i == last or need <= left:
                 break
             need -= take
             i += 1
             inside = 0.0
-    unit = low[-1] + length[-1]
-    if not unit > 0.0:  # out of floats: such a path never wins
-        return Label(np.zeros(1), np.ones(1), np.ones(1), label.scale)
-    return Label(np.array(low) / unit, np.array(length) / unit, np.array(share), label.scale * unit)
+    low, length, share = low[:, :pieces].copy(), length[:, :pieces].copy(), share[:pieces].copy()
+    unit = 0.0
+    for row in range(rows - 1, -1, -1):
+        unit = low[row, -1] + length[row, -1] if pieces else 0.0
+        if not unit > 0.0:  # out of floats: such a path never wins
+            return Label(np.zeros((rows, 1)), np.ones((rows, 1)), np.ones(1), label.power, label.scale)
+        low[row] /= unit
+        length[row] /= unit
+    return Label(low, length, share, label.power, label.scale * unit)
 
 
 @jit
@@ -144,90 +194,3 @@ def place_at(owned: Owned, position: float) -> tuple[int, float]:
 def coordinate(places: ChildPlaces, rank: int, fraction: float) -> float:
     """From a place and a fraction of it to the coordinate of the prefix."""
     return min(places.size[:rank].sum() + fraction * places.size[rank], 1.0)
-
-
-@jit
-def below(mine: Label, other: Label, wins_ties: bool) -> tuple[FloatArray, FloatArray]:
-    """P(the other label is the smaller one), as a function of the coordinate of mine, which is uniform on [0, 1].
-
-    Both labels are in the coordinate of one node.  The function is affine between the points that are returned, and
-    may jump where two of them coincide.  Pieces are compared by the differences of their ends, so that short ones keep
-    what floats know of them.
-
-    Parameters
-    ----------
-    wins_ties : bool
-        Whether mine wins where floats cannot tell two pieces apart.
-
-    Returns
-    -------
-    at, value : ndarray
-    """
-    unit = max(mine.scale, other.scale)
-    scale, of_other = mine.scale / unit, other.scale / unit
-    at, value = [0.0 for _ in range(0)], [0.0 for _ in range(0)]
-    start, passed, first = 0.0, 0.0, 0
-    for i in range(mine.share.size):
-        low, length, share = mine.low[i] * scale, mine.length[i] * scale, mine.share[i]
-        while first < other.share.size:
-            ahead = other.low[first] * of_other - low
-            if ahead >= 0.0 or ahead + other.length[first] * of_other > 0.0:
-                break
-            passed += other.share[first]
-            first += 1
-        at.append(start)
-        done = passed
-        for j in range(first, other.share.size):
-            ahead, extent = other.low[j] * of_other - low, other.length[j] * of_other
-            if ahead == 0.0 and extent == 0.0 and length == 0.0 and wins_ties:
-                done += other.share[j]
-                continue
-            if ahead >= length:
-                break
-            if ahead > 0.0:
-                if len(value) < len(at):
-                    value.append(done)
-                at.append(start + share * (ahead / length))
-                value.append(done)
-            elif len(value) < len(at):
-                value.append(done + other.share[j] * (-ahead / extent if ahead < 0.0 else 0.0))
-            if ahead + extent > length:
-                at.append(start + share)
-                value.append(done + other.share[j] * ((length - ahead) / extent))
-                break
-            done += other.share[j]
-            at.append(start + share * ((ahead + extent) / length))
-            value.append(done)
-        if len(value) < len(at):
-            value.append(done)
-        start += share
-        if at[-1] < start:
-            at.append(start)
-            value.append(done)
-    return np.array(at), np.array(value)
-
-
-def largest(labels: Sequence[Sequence[Label]]) -> FloatArray:
-    """Exact probability that each of several independent labels is the largest, shape (K,).
-
-    Given its own coordinate, a label exceeds each of the others with a probability that is affine between the points
-    of `below`; so their product is a polynomial of degree K - 1 there, which Gauss-Legendre sums integrate exactly.
-
-    Parameters
-    ----------
-    labels : sequence of K sequences of K
-        Entry (k, m) is label k in a coordinate in which it can be compared with label m; the diagonal is not read.
-    """
-    count = len(labels)
-    nodes, node_weights = np.polynomial.legendre.leggauss((count + 1) // 2)
-    chances = np.empty(count)
-    for k in range(count):
-        beaten = [below(labels[k][m], labels[m][k], k > m) for m in range(count) if m != k]
-        cuts = np.unique(np.concatenate([[0.0, 1.0], *(np.minimum(at, 1.0) for at, _ in beaten)]))
-        width = np.diff(cuts)
-        at = cuts[:-1, None] + width[:, None] * (0.5 + 0.5 * nodes)
-        product = np.ones_like(at)
-        for points, values in beaten:
-            product *= np.interp(at, np.maximum.accumulate(points), values)
-        chances[k] = width @ (product @ (0.5 * node_weights))
-    return chances

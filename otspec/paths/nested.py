@@ -1,4 +1,4 @@
-"""`nested`: one uniform label per path, refined level by level; the largest is picked, then block-verified."""
+"""`nested`: one uniform label per drafted path, refined level by level; the largest is picked, then block-verified."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from scipy.special import ndtri
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray, IntArray, Seed, as_count, as_generator
 from otspec.paths.block import Picked, PickVerifier
-from otspec.paths.growth import Sharings, next_weight, part, pick_largest
-from otspec.paths.labels import label_of, largest, owned_by, whole
-from otspec.paths.sharing import PLAIN, RANKED, Sharing, refine
+from otspec.paths.growth import Sharings, grow, part, pick_largest
+from otspec.paths.shape import Shape
+from otspec.paths.sharing import PLAIN, RANKED, Sharing
 from otspec.paths.tree import Tree
+from otspec.paths.winning import largest
 
 LARGEST = sys.float_info.max
 MOST_SIGMA, MOST_PARTS = 100, 1024
@@ -35,17 +36,16 @@ class LabelVerifier(PickVerifier):
     def pick(self, tree: Tree, rng: Seed) -> Picked:
         """The path that shows the largest label."""
         leaf, position = tree.node[:, -1], as_generator(rng, 1).random(tree.count)
-        nodes = (tree.parent, tree.token, tree.target, tree.draft)
-        return Picked(*pick_largest(leaf, position, *nodes, self._sharings))
+        return Picked(*pick_largest(leaf, position, *_arrays(tree), self._sharings))
 
     def picks(self, tree: Tree) -> tuple[FloatArray, list[FloatArray]]:
         """Exact probability that each path shows the largest label, shape (K,), and the proposal laws along each."""
         leaf, count = tree.node[:, -1], tree.count
-        parted = part(leaf, tree.parent, tree.token, tree.target, tree.draft, self._sharings)
+        parted = part(leaf, *_arrays(tree), self._sharings)
         weights = largest([parted.label[k * count : (k + 1) * count] for k in range(count)])
         return weights, [np.array([parted.places[node].proposal for node in nodes]) for nodes in tree.node[:, :-1]]
 
-    def along(self, target: FloatArray, draft: FloatArray, tokens: IntArray, count: int) -> FloatArray:
+    def along(self, target: FloatArray, draft: FloatArray, tokens: IntArray, shape: Shape) -> FloatArray:
         """Proposal laws, shape (L, V), of the tokens of a picked path, whatever the other paths are.
 
         Parameters
@@ -54,19 +54,20 @@ class LabelVerifier(PickVerifier):
             The laws along the path.
         tokens : ndarray of int, shape (L,)
             Its tokens.
-        count : int
-            K, the number of paths.
+        shape : Shape
+            Of the drafts.
         """
-        label, weight = whole(), 1.0
-        counts = np.eye(count)[-1]
-        proposal = np.empty_like(draft)
-        for i, token in enumerate(tokens):
-            sharing = self._sharings.last if i == tokens.size - 1 else self._sharings.above
-            places = refine(target[i], draft[i], counts, label, weight, sharing)
-            label = label_of(owned_by(places, token), places, label)
-            weight = next_weight(weight, target[i, token], places.proposal[token])
-            proposal[i] = places.proposal
-        return proposal
+        line = np.arange(tokens.size)
+        branching = np.array(shape.branching, dtype=np.int64)
+        reached = np.append(-1, tokens[:-1])
+        places = grow(line - 1, reached, line, branching, target, draft, self._sharings).places
+        return np.array([place.proposal for place in places])
+
+
+def _arrays(tree: Tree) -> tuple[IntArray, IntArray, IntArray, IntArray, FloatArray, FloatArray]:
+    """What growing takes of a tree."""
+    branching = np.array(tree.shape.branching, dtype=np.int64)
+    return tree.parent, tree.token, tree.depth, branching, tree.target, tree.draft
 
 
 @dataclass(frozen=True)

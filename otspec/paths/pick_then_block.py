@@ -9,9 +9,10 @@ import numpy as np
 
 from otspec.laws import FloatArray, IntArray, Seed, as_generator
 from otspec.paths.block import Picked, PickVerifier
-from otspec.paths.labels import ChildPlaces, Owned, label_of, largest, owned_by, place_at, whole
+from otspec.paths.labels import ChildPlaces, Owned, label_of, owned_by, place_at, whole
 from otspec.paths.sharing import PLAIN, refine
 from otspec.paths.tree import Tree
+from otspec.paths.winning import largest
 
 
 @dataclass(frozen=True)
@@ -20,30 +21,30 @@ class PickThenBlock(PickVerifier):
 
     How many paths survive depends on the drafts.  The proposal is the law of the picked path over all of that, so the
     law of the number of survivors is carried along; the labels of n survivors are measured with its mean of n u**(n-1).
-    Needs the laws along the picked path only.
+    Where each survivor has b children, b n labels are shown.  Needs the laws along the picked path only.
     """
 
     def pick(self, tree: Tree, rng: Seed) -> Picked:
         """Pick token by token; which of the paths that share them does not matter."""
         rng, alive = as_generator(rng, 1), np.arange(tree.count)
-        proposal, counts = np.empty((tree.length, tree.target.shape[1])), _all(tree.count)
+        proposal, counts = np.empty((tree.length, tree.target.shape[1])), np.ones(1)
         for i in range(tree.length):
-            node = tree.node[alive[0], i]
+            node, counts = tree.node[alive[0], i], _children(counts, tree.shape.branching[i])
             places = refine(tree.target[node], tree.draft[node], counts, whole(), 1.0, PLAIN)
             proposal[i] = places.proposal
-            tokens = tree.token[tree.node[alive, i + 1]].tolist()
+            tokens = tree.drafts(alive, i + 1).tolist()
             owned = {token: owned_by(places, token) for token in set(tokens)}
             shown = [place_at(owned[token], rng.random()) for token in tokens]
             winner = max(range(len(tokens)), key=shown.__getitem__)
             counts = survivors(owned[tokens[winner]], tree.draft[node, tokens[winner]], places, counts)
-            alive = alive[tree.node[alive, i + 1] == tree.node[alive[winner], i + 1]]
+            alive = alive[tree.token[tree.node[alive, i + 1]] == tokens[winner]]
         return Picked(int(alive[0]), proposal)
 
     def picks(self, tree: Tree) -> tuple[FloatArray, list[FloatArray]]:
         """Exact probability of picking each path, shape (K,), equal ones sharing it, and the proposals along each."""
         weights = np.zeros(tree.count)
         proposals: list[FloatArray] = [np.empty(0)] * tree.count
-        self._go_on(tree, weights, proposals, 1.0, np.arange(tree.count), _all(tree.count), [])
+        self._go_on(tree, weights, proposals, 1.0, np.arange(tree.count), np.ones(1), [])
         return weights, proposals
 
     def _go_on(
@@ -62,21 +63,24 @@ class PickThenBlock(PickVerifier):
                 weights[path], proposals[path] = chance / alive.size, np.array(laws)
             return
         i = len(laws)
-        node = tree.node[alive[0], i]
+        node, counts = tree.node[alive[0], i], _children(counts, tree.shape.branching[i])
         places = refine(tree.target[node], tree.draft[node], counts, whole(), 1.0, PLAIN)
-        children = tree.node[alive, i + 1]
-        owned = {child: owned_by(places, tree.token[child]) for child in np.unique(children).tolist()}
-        label = {child: label_of(mine, places, whole()) for child, mine in owned.items()}
-        chances = largest([[label[child]] * children.size for child in children.tolist()])
-        for child, mine in owned.items():
-            part = chance * chances[children == child].sum()
-            following = survivors(mine, tree.draft[node, tree.token[child]], places, counts)
-            self._go_on(tree, weights, proposals, part, alive[children == child], following, [*laws, places.proposal])
+        drafts = tree.drafts(alive, i + 1)
+        owned = {token: owned_by(places, token) for token in np.unique(drafts).tolist()}
+        label = {token: label_of(mine, places, whole()) for token, mine in owned.items()}
+        chances = largest([[label[token]] * drafts.size for token in drafts.tolist()])
+        for token, mine in owned.items():
+            part = chance * chances[drafts == token].sum()
+            following = survivors(mine, tree.draft[node, token], places, counts)
+            agree = alive[tree.token[tree.node[alive, i + 1]] == token]
+            self._go_on(tree, weights, proposals, part, agree, following, [*laws, places.proposal])
 
 
-def _all(count: int) -> FloatArray:
-    """The law of the number of survivors at the root."""
-    return np.eye(count)[-1]
+def _children(counts: FloatArray, each: int) -> FloatArray:
+    """The law of the number of children of the survivors, from that of their own number."""
+    law = np.zeros(counts.size * each)
+    law[each - 1 :: each] = counts
+    return law
 
 
 def survivors(owned: Owned, chance: float, places: ChildPlaces, counts: FloatArray) -> FloatArray:

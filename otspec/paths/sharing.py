@@ -19,6 +19,7 @@ from otspec.kernels.interval.ratio_sort import sort_by_ratio
 from otspec.kernels.majorant import concave_blocks
 from otspec.laws import FloatArray, IndexArray, IntArray
 from otspec.paths.labels import LEAST, ChildPlaces, Label
+from otspec.paths.powers import climb, mean_density, power_density
 
 FINEST = 2.0**-8
 """Grains from here on are sorted into buckets; finer ones would have too many."""
@@ -53,35 +54,13 @@ RANKED = Sharing(np.ones(1), 0.0, False, 1.0)
 
 
 @jit
-def mean_density(low: float, length: float, counts: FloatArray) -> float:
-    """Mean density, over [low, low + length], of the largest of n uniform labels.
-
-    It is the sum over i of (low + length)**i * low**(n-1-i), all terms positive: a difference of powers would lose
-    short intervals.
-
-    Parameters
-    ----------
-    counts : ndarray, shape (K,)
-        The probability of each n = 1, ..., K.
-    """
-    high = low + length
-    mean = 0.0
-    total = 0.0
-    power = 1.0
-    for n in range(counts.size):
-        total = total * high + power
-        power *= low
-        mean += counts[n] * total
-    return mean
-
-
-@jit
 def measure_places(
     size: FloatArray, label: Label, counts: FloatArray, piece: IntArray, used: FloatArray, density: FloatArray
 ) -> None:
     """Lay places of these sizes end to end along the coordinate of a label; fill in where, and their densities.
 
-    The density of a place is that of the largest of n labels, n as in `mean_density`, in the label's own unit.
+    The density of a place is that of the winner's label, in the label's own units: in the first row that of the largest
+    of n labels, n as in `mean_density`, and each other row's power brings a factor of its own.
     The last piece takes whatever rounding leaves over.
     """
     i = 0
@@ -95,8 +74,7 @@ def measure_places(
         while True:
             left = max(label.share[i] - inside, 0.0)
             take = need if i == last or need <= left else left
-            stretch = label.length[i] / label.share[i]
-            mean += take / size[j] * mean_density(label.low[i] + inside * stretch, take * stretch, counts)
+            mean += take / size[j] * winner_density(label, i, inside, take, counts)
             if i == last or need <= left:
                 inside += take
                 break
@@ -104,6 +82,20 @@ def measure_places(
             i += 1
             inside = 0.0
         density[j] = mean
+
+
+@jit
+def winner_density(label: Label, piece: int, inside: float, take: float, counts: FloatArray) -> float:
+    """Mean density of the winner's label where so much of a piece lies lower, over so much of it."""
+    mean, start, extent, unit = 1.0, inside, take, label.share[piece]
+    for row in range(label.power.size, 0, -1):
+        low, length, power = label.low[row, piece], label.length[row, piece], label.power[row - 1]
+        stretch = length / unit
+        start, extent, unit = start * stretch, extent * stretch, 1.0
+        mean *= power_density(low + start, extent, power)
+        start, extent = climb(low, length, start, extent, power)
+    stretch = label.length[0, piece] / unit
+    return mean * mean_density(label.low[0, piece] + start * stretch, extent * stretch, counts)
 
 
 @jit
@@ -117,9 +109,9 @@ def refine(
     p, q : ndarray, shape (V,)
         Target and draft law after the prefix.
     counts : ndarray, shape (K,)
-        The probability of each number of labels, 1 to K, of which the largest wins.
+        The probability of each number of labels, 1 to K, of which the largest wins, in the first row of the label.
     label : Label
-        Of the prefix.
+        Of any one child of the prefix.
     weight : float
         The block-verification weight of the prefix; only look-ahead uses it.
     sharing : Sharing

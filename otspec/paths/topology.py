@@ -33,6 +33,8 @@ class Topology:
     """Shape (K, L + 1): the node that each path reaches after 0 to L tokens."""
     draw: IntArray
     """Shape (K, L + 1): the slots that drew them; paths of one number share one draw."""
+    shape: Shape
+    """How many children the slots of each level have."""
 
     @classmethod
     def merge(cls, shape: Shape, tokens: IntArray) -> Topology:
@@ -68,6 +70,7 @@ class Topology:
             np.array(first),
             paths[whole],
             shape.paths_of_slots[whole],
+            shape,
         )
 
     @property

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any
 
@@ -32,11 +32,11 @@ class Tree(Topology):
     @classmethod
     def with_laws(cls, topology: Topology, target: FloatArray, draft: FloatArray) -> Tree:
         """A topology with laws, shapes (N, V) and (inner, V), of which nothing is checked."""
-        merged = (topology.token, topology.parent, topology.depth, topology.slot, topology.node, topology.draw)
-        return cls(*merged, target, draft)
+        own = {field.name: getattr(topology, field.name) for field in fields(Topology)}
+        return cls(**own, target=target, draft=draft)
 
     @classmethod
-    def of(cls, paths: Any, target: Law, draft: Law) -> Tree:
+    def of(cls, paths: Any, target: Law, draft: Law, branching: Sequence[int] | None = None) -> Tree:
         """Merge paths and ask the models for the laws that verification needs, once at each node.
 
         Parameters
@@ -45,11 +45,15 @@ class Tree(Topology):
             Drafted paths, K, L >= 1, every token drawn from `draft` after the tokens before it.
         target, draft : callable
             Prefix, a tuple of ints, to the law of the next token, checked and scaled as in `otspec.laws.as_law`.
+        branching : sequence of int, optional
+            How many children each drafted token of a level has, for trees whose paths share draws: its paths are those
+            to the leaves, in order.  By default they are independent, (K, 1, ..., 1).
 
         Raises
         ------
         ProblemError
-            If the paths are not such an array, a law is not one, or a token could not have been drafted.
+            If the paths are not such an array, or not those of the branching, a law is not one, or a token could not
+            have been drafted.
         """
         check_callable("target", target)
         check_callable("draft", draft)
@@ -60,7 +64,7 @@ class Tree(Topology):
             )
         if paths.min() < 0:
             raise ProblemError(f"a path has token {paths.min()}; tokens are counted from 0")
-        topology = Topology.merge(_paths(*paths.shape), paths.T.ravel())
+        topology = Topology.merge(*slots_of(paths, branching))
         prefixes: list[Prefix] = [()]
         for above, token in zip(topology.parent[1:].tolist(), topology.token[1:].tolist(), strict=True):
             prefixes.append((*prefixes[above], token))
@@ -111,6 +115,37 @@ def check_model(model: Any) -> None:
 
 
 _paths = lru_cache(maxsize=64)(Shape.paths)  # enumeration merges thousands of trees of one shape
+_of = lru_cache(maxsize=64)(Shape.of)
+
+
+def as_shape(branching: Sequence[int]) -> Shape:
+    """The shape of a tree that drafts something."""
+    if isinstance(branching, str | bytes) or not isinstance(branching, Sequence) or not len(branching):
+        raise ProblemError(f"branching is {branching!r}; pass the number of children on each level, such as (1, 1, 4)")
+    return Shape.of(branching)
+
+
+def slots_of(paths: IntArray, branching: Sequence[int] | None) -> tuple[Shape, IntArray]:
+    """The shape of a tree with these leaves, and the token of every slot but the root."""
+    if branching is None:
+        return _paths(*paths.shape), paths.T.ravel()
+    shape = _of(as_shape(branching).branching)
+    slots = shape.paths_of_slots[:, 1:]
+    if slots.shape != paths.shape:
+        raise ProblemError(
+            f"paths have shape {paths.shape}; branching {shape.branching} has {slots.shape[0]} paths of "
+            f"{slots.shape[1]} tokens"
+        )
+    tokens = np.empty(shape.slots - 1, dtype=np.int64)
+    tokens[slots - 1] = paths
+    wrong = np.argwhere(tokens[slots - 1] != paths)
+    if wrong.size:
+        path, level = wrong[0]
+        raise ProblemError(
+            f"token {level} of path {path} is {paths[path, level]}; by branching {shape.branching} the path shares "
+            f"this draw with another, where it is {tokens[slots[path, level] - 1]}"
+        )
+    return shape, tokens
 
 
 @dataclass(frozen=True)
@@ -124,9 +159,24 @@ class Model:
         for name, law in (("target", self.target), ("draft", self.draft)):
             check_callable(name, law)
 
-    def tree(self, paths: Any) -> Tree:
-        """Drafted paths, shape (K, L), with the laws that verification needs."""
-        return Tree.of(paths, self.target, self.draft)
+    def tree(self, paths: Any, branching: Sequence[int] | None = None) -> Tree:
+        """Drafted paths, shape (K, L), with the laws that verification needs: see `Tree.of`."""
+        return Tree.of(paths, self.target, self.draft, branching)
+
+    def drawn(self, branching: Sequence[int], rng: Seed) -> Tree:
+        """Draw a tree in which every token of a level has so many children, independent draws from the draft law.
+
+        Raises
+        ------
+        ProblemError
+            If `branching` is empty, or as in `sample`.
+        """
+        shape, rng = as_shape(branching), as_generator(rng)
+        prefixes: list[Prefix] = [()]
+        for above in shape.parent[1:].tolist():
+            before = prefixes[above]
+            prefixes.append((*before, int(draw(as_law(f"draft{before}", self.draft(before)), rng))))
+        return self.tree(prefixes[shape.offsets[-2] :], shape.branching)
 
     def sample(self, count: int, length: int, rng: Seed) -> IntArray:
         """Draft `count` independent paths, shape (count, length).

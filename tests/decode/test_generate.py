@@ -416,6 +416,16 @@ def test_prompts_without_tokens() -> None:
                 decode(*pair(40), torch.zeros(shape, dtype=torch.int64))
 
 
+def test_paths_behind_a_stem_are_verified_jointly() -> None:
+    settings = {"branching": (1, 1, 4, 1, 1), "max_new_tokens": 12, "seed": 3}
+    named = otspec.generate(*pair(40), PROMPTS, solver="nested", **settings)  # type: ignore[arg-type]
+    default = otspec.generate(*pair(40), PROMPTS, **settings)  # type: ignore[arg-type]
+    node_by_node = otspec.generate(*pair(40), PROMPTS, solver="interval", **settings)  # type: ignore[arg-type]
+    assert [len(text) for text in named.new_tokens] == [12, 12]
+    assert named.new_tokens == default.new_tokens
+    assert named.new_tokens != node_by_node.new_tokens
+
+
 def test_a_prompt_that_is_all_padding() -> None:
     with pytest.raises(ProblemError, match="prompt 1 is empty"):
         otspec.generate(*pair(40), PROMPTS, attention_mask=torch.tensor([[1, 1, 1], [0, 0, 0]]), max_new_tokens=3)
@@ -424,8 +434,8 @@ def test_a_prompt_that_is_all_padding() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"solver": "nested", "branching": (2, 2)}, "nested is for independent i.i.d. paths"),
-        ({"solver": "block", "law": "greedy"}, "block is for independent i.i.d. paths"),
+        ({"solver": "nested", "law": "independent"}, "nested is for i.i.d. drafts of one draft model"),
+        ({"solver": "block", "law": "greedy"}, "block is for i.i.d. drafts of one draft model"),
         ({"solver": "pick_by_plan"}, "for siblings that are drawn jointly"),
         ({"solver": "pick_by_plan", "law": "greedy"}, "as many children on every level"),
         ({"law": "top_k", "branching": (41, 1)}, "41 different children of one node, and 40 tokens"),

@@ -22,9 +22,9 @@ from otspec.decode.drafters.protocol import Drafts  # noqa: E402
 from otspec.decode.laws import LocalTree, Merged, local_trees, merged_to_host, to_host, widest  # noqa: E402
 from otspec.decode.models.target import Target  # noqa: E402
 from otspec.decode.sampling import DraftSampling, Sampling  # noqa: E402
-from otspec.decode.verifiers import Rule, merges, verifier  # noqa: E402
-from otspec.paths import Model, PathVerifier, TokenWise, Tree  # noqa: E402
-from otspec.paths.enumeration import branching_trees, drafted_trees, law_over, prefixes  # noqa: E402
+from otspec.decode.verifiers import JOINT, Rule, merges, verifier  # noqa: E402
+from otspec.paths import Model, Nested, PathVerifier, TokenWise, Tree  # noqa: E402
+from otspec.paths.enumeration import branching_trees, drafted_trees, law_over, prefixes, trees_of  # noqa: E402
 from otspec.paths.shape import Shape  # noqa: E402
 from otspec.paths.topology import NONE, Topology  # noqa: E402
 from otspec.paths.tree import Prefix  # noqa: E402
@@ -246,21 +246,16 @@ def test_paths_of_several_draft_models(rule: Rule, drafts: dict[str, Any]) -> No
     assert _deviation(made, trees, models[0], shape, {}, drafts) <= EXACT
 
 
-def test_n_ary_trees_of_independent_children() -> None:
-    shape, model = Shape((2, 2)), _models({"top_k": 2}, PROMPT)
-    trees: list[tuple[float, Tree]] = []
-    for tokens in itertools.product(range(3), repeat=shape.slots - 1):
-        slots: list[Prefix] = [()]
-        chance = 1.0
-        for token, parent in zip(tokens, shape.parent[1:], strict=True):
-            chance *= model.draft(slots[parent])[token]
-            slots.append((*slots[parent], token))
-        if chance:
-            trees.append((chance, model.tree([slots[leaf] for leaf in shape.paths_of_slots[:, -1]])))
-    assert sum(chance for chance, _ in trees) == pytest.approx(1.0)
-    for rule in ("interval", "rrs"):
+@pytest.mark.parametrize("rule", [None, *JOINT, "interval", "rrs"], ids=str)
+def test_branching_trees_of_independent_children(rule: Rule) -> None:
+    """n-ary trees, and paths behind a stem."""
+    for branching, name in (((2, 2), "top-k"), ((2, 2), "temperature 1"), ((1, 2, 1), "temperature 0.6")):
+        shape, model = Shape(branching), _models(SETTINGS[name], PROMPT)
         made = _remembering(rule, shape, "iid")
-        assert _deviation(made, trees, model, shape, {"top_k": 2}) <= EXACT, rule
+        assert isinstance(made, Nested) == (rule in (None, "nested"))
+        trees = list(trees_of(model, shape, made.exchangeable))
+        assert sum(chance for chance, _ in trees) == pytest.approx(1.0)
+        assert _deviation(made, trees, model, shape, SETTINGS[name]) <= EXACT, (branching, name)
 
 
 def test_typical_acceptance_is_lossy() -> None:
@@ -296,6 +291,8 @@ PROMPTS = [[1, 2, 0], [2], [0, 0, 1, 2, 1], [1, 1]]
         ({"solver": "interval"}, "temperature 0.6"),
         ({"branching": (2, 2), "law": "greedy"}, "top-p"),
         ({"solver": "traversal", "paths": 3}, "top-k"),
+        ({"solver": "nested", "branching": (1, 3)}, "temperature 1"),
+        ({"branching": (2, 2)}, "temperature 0.6"),
         ({"draft_top_k": 2}, "temperature 1"),
         ({"draft_top_p": 0.7, "draft_temperature": 1.5, "solver": "interval"}, "temperature 0.6"),
         ({"draft_top_k": 0, "draft_temperature": 0.5, "branching": (2, 2), "law": "without_replacement"}, "top-k"),

@@ -24,6 +24,7 @@ from otspec.paths import (
 from otspec.paths.block import Picked, PickVerifier, block_weights, residual_law
 from otspec.paths.enumeration import drafted_trees, prefixes
 from otspec.paths.nested import LabelVerifier
+from otspec.paths.shape import Shape
 from otspec.paths.tree import Prefix
 from tests.oracles import Floats, Ints
 from tests.paths.models import FAMILIES, model
@@ -103,7 +104,7 @@ def _leaf_law(verifier: LabelVerifier, laws: Model, path: Prefix, count: int) ->
     """g(path) and A(path), by refining along the path alone."""
     target = np.array([laws.target(path[:i]) for i in range(len(path))])
     draft = np.array([laws.draft(path[:i]) for i in range(len(path))])
-    proposal = verifier.along(target, draft, np.array(path), count)
+    proposal = verifier.along(target, draft, np.array(path), Shape.paths(count, len(path)))
     g, accepted = 1.0, 1.0
     for i, token in enumerate(path):
         g *= proposal[i, token]
@@ -197,7 +198,7 @@ class AllAlive(PickVerifier):
                 told.append(tree.draft[nodes[:-1]])
             else:
                 afresh = [
-                    nested.along(tree.target[[v]], tree.draft[[v]], tree.token[[w]], tree.count)[0]
+                    nested.along(tree.target[[v]], tree.draft[[v]], tree.token[[w]], Shape((tree.count,)))[0]
                     for v, w in itertools.pairwise(nodes)
                 ]
                 told.append(np.array(afresh))

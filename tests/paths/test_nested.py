@@ -8,8 +8,11 @@ import pytest
 import otspec
 from otspec import IID, Problem, ProblemError
 from otspec.paths import GreedyMultiPath, Nested, TokenWise, Tree, path_law, synthetic
-from otspec.paths.labels import ChildPlaces, Label, coordinate, label_of, largest, owned_by, place_at, whole
-from otspec.paths.sharing import PLAIN, REACH, Sharing, bucket, mean_density, measure_places, refine
+from otspec.paths.labels import ChildPlaces, Label, coordinate, label_of, owned_by, place_at, whole
+from otspec.paths.powers import mean_density
+from otspec.paths.shape import Shape
+from otspec.paths.sharing import PLAIN, REACH, Sharing, bucket, measure_places, refine
+from otspec.paths.winning import largest
 from otspec.schemes.iid import power_increments
 from tests.oracles import Floats
 from tests.paths.models import FAMILIES, model
@@ -24,7 +27,7 @@ def _all(count: int) -> Floats:
 
 def _share_below(label: Label, u: float) -> float:
     """P(label <= u), from its pieces."""
-    low, length = label.low * label.scale, label.length * label.scale
+    low, length = label.low[0] * label.scale, label.length[0] * label.scale
     return float(label.share @ np.clip((u - low) / length, 0.0, 1.0))
 
 
@@ -47,11 +50,11 @@ def test_children_partition_their_parent(ahead: Sharing) -> None:
                 assert mixed == pytest.approx(_share_below(label, u), abs=EXACT), at
             for x, child in children.items():
                 assert child.share.sum() == pytest.approx(1.0, abs=EXACT), at
-                assert (np.diff(child.low) >= 0).all(), at
-                assert (child.low[1:] - (child.low + child.length)[:-1] >= -EXACT).all(), at
+                assert (np.diff(child.low[0]) >= 0).all(), at
+                assert (child.low[0, 1:] - (child.low + child.length)[0, :-1] >= -EXACT).all(), at
                 own = sum(
                     share * mean_density(low * child.scale, length * child.scale, _all(count))
-                    for low, length, share in zip(child.low, child.length, child.share, strict=True)
+                    for low, length, share in zip(child.low[0], child.length[0], child.share, strict=True)
                 )
                 assert places.proposal[x] == pytest.approx(q[x] * own / density, rel=1e-9), at
                 if len(prefix) < 2 and len(nodes) < 12:
@@ -82,7 +85,7 @@ def test_largest_label_against_sampling() -> None:
     draws = []
     for label in labels:
         piece = rng.choice(label.share.size, 40_000, p=label.share)
-        draws.append((label.low[piece] + label.length[piece] * rng.random(40_000)) * label.scale)
+        draws.append((label.low[0, piece] + label.length[0, piece] * rng.random(40_000)) * label.scale)
     wins = np.bincount(np.argmax(draws, axis=0), minlength=4) / 40_000
     np.testing.assert_allclose(largest([[label] * 4 for label in labels]), wins, atol=5 * 0.5 / 200)
 
@@ -94,7 +97,8 @@ def test_places_of_one_label_are_measured_without_loss() -> None:
     measure_places(size, whole(), _all(4), piece, used, density)
     np.testing.assert_allclose(size * density, power_increments(size, 4), rtol=1e-14)
     # Two pieces with a hole between them: the second place takes the rest of the first, and part of the second.
-    label = Label(np.array([0.0, 0.75]), np.array([0.5, 0.25]), np.array([2 / 3, 1 / 3]), 1.0)
+    none = np.empty(0, dtype=np.int64)
+    label = Label(np.array([[0.0, 0.75]]), np.array([[0.5, 0.25]]), np.array([2 / 3, 1 / 3]), none, 1.0)
     size = np.array([0.5, 0.5])
     measure_places(size, label, _all(2), piece[:2], used[:2], density[:2])
     inside = np.array([0.375**2, 0.5**2 - 0.375**2 + 1.0 - 0.75**2]) * 4 / 3
@@ -111,7 +115,7 @@ def _mean(verifier: Nested, laws: otspec.paths.Model, vocab: int, length: int, c
     for path in np.ndindex((vocab,) * length):
         target = np.array([laws.target(path[:i]) for i in range(length)])
         draft = np.array([laws.draft(path[:i]) for i in range(length)])
-        proposal = verifier.along(target, draft, np.array(path), count)
+        proposal = verifier.along(target, draft, np.array(path), Shape.paths(count, length))
         g = accepted = 1.0
         for i, token in enumerate(path):
             g *= proposal[i, token]

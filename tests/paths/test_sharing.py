@@ -64,7 +64,7 @@ def test_grains_end_at_the_cut() -> None:
 def test_no_swap_exceeds_a_place_that_was_made_longer() -> None:
     """Places below `LEAST` are made as long as that, and then there is more to swap than one of them can hold."""
     p = np.array([2.0257007561194237e-296, 1.0, 3.3671344410841387e-224, 1.706851787634263e-285])
-    narrow = Label(np.array([1 - 1e-12]), np.array([1e-12]), np.ones(1), 1.0)
+    narrow = Label(np.array([[1 - 1e-12]]), np.array([[1e-12]]), np.ones(1), np.empty(0, dtype=np.int64), 1.0)
     for width in np.linspace(-3e-12, 3e-12, 41):
         q = p * (1 + width * np.array([1.0, 0.0, -0.2, 0.5]))
         places = refine(p / p.sum(), q / q.sum(), COUNTS, narrow, 1.0, PLAIN)

@@ -7,7 +7,18 @@ import pytest
 from scipy.optimize import linprog
 
 from otspec import IID, Problem, ProblemError, optimum
-from otspec.paths import Block, Model, Nested, PickThenBlock, TokenWise, Traversal, bound, path_law
+from otspec.paths import (
+    Block,
+    Model,
+    Nested,
+    PickThenBlock,
+    TokenWise,
+    Traversal,
+    bound,
+    path_law,
+    tree_bound,
+    tree_law,
+)
 from otspec.paths.enumeration import prefixes
 from otspec.paths.tree import Prefix
 from tests.paths.models import FAMILIES, model
@@ -88,3 +99,71 @@ def test_nested_labels_come_close() -> None:
 def test_large_models_are_refused() -> None:
     with pytest.raises(ProblemError, match="make 10101 prefixes, more than 2000"):
         bound(model("tiny", 100), 2, 2)
+
+
+# --- branching trees ----------------------------------------------------------------------------------------------
+
+
+def _meets(laws: Model, chain: list[Prefix], branching: tuple[int, ...], prefix: Prefix = ()) -> float:
+    """P(a tree drafted below a prefix meets a set)."""
+    if prefix in chain:
+        return 1.0
+    if len(prefix) == len(branching):
+        return 0.0
+    law = np.asarray(laws.draft(prefix))
+    one = sum(float(law[x]) * _meets(laws, chain, branching, (*prefix, x)) for x in range(law.size))
+    return float(1 - max(1 - one, 0.0) ** branching[len(prefix)])
+
+
+def _by_all_constraints_of_trees(laws: Model, vocab: int, branching: tuple[int, ...]) -> float:
+    length = len(branching)
+    number = {prefix: i for i, prefix in enumerate(prefixes(vocab, length))}
+    rows, limits = [], []
+    for prefix in number:
+        if prefix:
+            row = np.zeros(len(number))
+            row[number[prefix]] = 1.0
+            row[number[prefix[:-1]]] = -np.asarray(laws.target(prefix[:-1]))[prefix[-1]]
+            rows.append(row)
+            limits.append(0.0)
+    for chain in _antichains(vocab, length):
+        row = np.zeros(len(number))
+        row[[number[prefix] for prefix in chain]] = 1.0
+        rows.append(row)
+        limits.append(_meets(laws, chain, branching))
+    found = linprog(-np.ones(len(number)), A_ub=np.array(rows), b_ub=limits, bounds=(0, None), method="highs")
+    assert found.fun is not None
+    return -found.fun - 1
+
+
+def test_cutting_planes_find_the_optimum_for_branching_trees() -> None:
+    shapes = [(2, (2, 2)), (2, (1, 3)), (3, (2, 2)), (2, (2, 2, 2)), (2, (1, 2, 2)), (2, (3, 1, 2))]
+    for (vocab, branching), family in itertools.product(shapes, FAMILIES):
+        laws = model(family, vocab, 7)
+        whole = _by_all_constraints_of_trees(laws, vocab, branching)
+        excess = tree_bound(laws, branching) - whole
+        assert -10 * SOLVED <= excess <= (1e-5 if sum(b > 1 for b in branching) > 1 else 10 * SOLVED), (
+            branching,
+            family,
+        )
+
+
+def test_no_verifier_exceeds_it_on_branching_trees() -> None:
+    verifiers = (Block(), Traversal(), TokenWise(remember=1000), PickThenBlock(), Nested(0.0), Nested())
+    for (vocab, branching), family in itertools.product(
+        [(2, (2, 2)), (2, (1, 3)), (3, (1, 2)), (2, (1, 2, 1))], FAMILIES
+    ):
+        laws = model(family, vocab, 13)
+        limit = tree_bound(laws, branching)
+        for verifier in verifiers:
+            accepted = tree_law(verifier, laws, branching).mean_accepted
+            assert accepted <= limit + SOLVED, (branching, family, verifier)
+
+
+def test_nested_labels_come_close_on_branching_trees() -> None:
+    ratios = []
+    for branching, seed in itertools.product([(2, 2), (1, 2, 2)], range(6)):
+        laws = model("tiny", 2, seed)
+        ratios.append(tree_law(Nested(0.0), laws, branching).mean_accepted / tree_bound(laws, branching))
+    assert np.mean(ratios) > 0.98
+    assert min(ratios) > 0.93

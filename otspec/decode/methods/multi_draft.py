@@ -32,7 +32,7 @@ class MultiDraft:
     depth : int
         L, tokens of each.
     solver : Rule, optional
-        Who verifies: `nested` (the default for independent paths), another joint rule of `otspec.decode.JOINT`, or
+        Who verifies: `nested` (the default for i.i.d. drafts), another joint rule of `otspec.decode.JOINT`, or
         token-wise any solver of the registry, or a chain of them such as ``["global_resolution", "interval"]``.
     branching : sequence of int, optional
         In place of paths and depth: how many children the nodes of each level have; (n, n, n) is an n-ary tree.

@@ -1,0 +1,250 @@
+"""Trees of i.i.d. siblings of every shape: the laws of outputs and picks by enumeration, bounds, and known figures."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+import pytest
+
+from otspec import ProblemError
+from otspec.paths import (
+    Block,
+    GreedyMultiPath,
+    Model,
+    Nested,
+    PathVerifier,
+    PickThenBlock,
+    TokenWise,
+    Traversal,
+    path_law,
+    synthetic,
+    tree_law,
+)
+from otspec.paths.block import PickVerifier
+from otspec.paths.enumeration import trees_of
+from otspec.paths.nested import LabelVerifier
+from otspec.paths.shape import Shape
+from otspec.paths.tree import Prefix
+from tests.oracles import Floats
+from tests.paths.models import FAMILIES, model
+
+EXACT = 1e-12
+LABELS: dict[str, LabelVerifier] = {
+    "nested": Nested(sigma=0.0),
+    "look-ahead": Nested(sigma=0.7, parts=3, grain=0.3),
+    "greedy multi-path": GreedyMultiPath(),
+}
+VERIFIERS: dict[str, PathVerifier] = {
+    **LABELS,
+    "pick then block": PickThenBlock(),
+    "token-wise interval": TokenWise("interval", remember=5000),
+    "block": Block(),
+    "traversal": Traversal(),
+}
+MOST_LEAVES, MOST_TREES = 12, 500
+
+
+def _trees(vocab: int, branching: tuple[int, ...], exchangeable: bool = True) -> int:
+    many = 1
+    for children in reversed(branching):
+        many = math.comb(vocab * many + children - 1, children) if exchangeable else (vocab * many) ** children
+    return many
+
+
+def _shapes(vocab: int, most: int = MOST_TREES, exchangeable: bool = True) -> Iterator[tuple[int, ...]]:
+    """All shapes of at most 3 levels and `MOST_LEAVES` leaves that have at most so many trees."""
+    for depth in (1, 2, 3):
+        for branching in itertools.product(range(1, MOST_LEAVES + 1), repeat=depth):
+            if math.prod(branching) <= MOST_LEAVES and _trees(vocab, branching, exchangeable) <= most:
+                yield branching
+
+
+def _picked(verifier: PickVerifier, laws: Model, branching: tuple[int, ...]) -> dict[Prefix, float]:
+    """The law of the picked path, over all trees."""
+    law: dict[Prefix, float] = defaultdict(float)
+    for chance, tree in trees_of(laws, Shape(branching), True):
+        for nodes, weight in zip(tree.node, verifier.picks(tree)[0], strict=True):
+            law[tree.prefix(int(nodes[-1]))] += chance * weight
+    return law
+
+
+def _along(
+    verifier: LabelVerifier, laws: Model, branching: tuple[int, ...], path: Prefix
+) -> np.typing.NDArray[np.float64]:
+    target = np.array([laws.target(path[:i]) for i in range(len(path))])
+    draft = np.array([laws.draft(path[:i]) for i in range(len(path))])
+    return verifier.along(target, draft, np.array(path), Shape(branching))
+
+
+def _always(law: Floats, prefix: Prefix) -> Floats:
+    return law
+
+
+def _after(laws: Model, token: int) -> Model:
+    """The models after a token."""
+    return Model(lambda prefix: laws.target((token, *prefix)), lambda prefix: laws.draft((token, *prefix)))
+
+
+def _mean(verifier: LabelVerifier, laws: Model, vocab: int, branching: tuple[int, ...]) -> float:
+    """Mean accepted length: the sum of A(v) = min(A(parent) p, g) over all prefixes, by refining along each."""
+    seen: dict[Prefix, float] = {}
+    for path in itertools.product(range(vocab), repeat=len(branching)):
+        proposal = _along(verifier, laws, branching, path)
+        g = accepted = 1.0
+        for i, token in enumerate(path):
+            g *= proposal[i, token]
+            accepted = min(accepted * np.asarray(laws.target(path[:i]))[token], g)
+            seen[path[: i + 1]] = accepted
+    return sum(seen.values())
+
+
+@pytest.mark.parametrize("name", VERIFIERS)
+def test_output_has_the_law_of_the_target_in_all_shapes(name: str) -> None:
+    for vocab in (2, 3):
+        verifier = VERIFIERS[name]
+        for number, branching in enumerate(_shapes(vocab, 80 if name in LABELS else 60, verifier.exchangeable)):
+            family = FAMILIES[number % len(FAMILIES)]
+            law = tree_law(verifier, model(family, vocab, 3), branching)
+            assert law.deviation <= EXACT, (vocab, branching, family)
+            assert law.target.sum() == pytest.approx(1.0, abs=EXACT), (vocab, branching, family)
+            if name in LABELS:
+                mean = _mean(LABELS[name], model(family, vocab, 3), vocab, branching)
+                # A prefix that comes after a refusal may be a draft that was not picked.
+                assert law.mean_accepted == pytest.approx(mean, abs=EXACT), (vocab, branching, family)
+
+
+@pytest.mark.parametrize("name", VERIFIERS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_output_has_the_law_of_the_target_in_branching_trees(name: str, family: str) -> None:
+    verifier = VERIFIERS[name]
+    for vocab, branching in ((2, (2, 2)), (3, (2, 2)), (2, (1, 2, 2)), (2, (2, 1, 2)), (2, (2, 3))):
+        if _trees(vocab, branching, verifier.exchangeable) <= 800:
+            assert tree_law(verifier, model(family, vocab, 11), branching).deviation <= EXACT, (vocab, branching)
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_the_picked_path_has_the_law_that_block_verification_is_told(name: str) -> None:
+    for number, (vocab, branching) in enumerate([(2, shape) for shape in _shapes(2, 100)] + [(3, (2, 2)), (3, (1, 3))]):
+        family = FAMILIES[number % len(FAMILIES)]
+        laws = model(family, vocab, 4)
+        picked = _picked(LABELS[name], laws, branching)
+        for path in itertools.product(range(vocab), repeat=len(branching)):
+            proposal = _along(LABELS[name], laws, branching, path)
+            told = math.prod(float(proposal[i, token]) for i, token in enumerate(path))
+            drawn = math.prod(float(np.asarray(laws.draft(path[:i]))[x]) for i, x in enumerate(path))
+            if drawn > 0:
+                assert picked[path] == pytest.approx(told, abs=EXACT), (vocab, branching, family, path)
+
+
+def test_picks_sum_to_one_and_follow_their_law() -> None:
+    rng = np.random.default_rng(5)
+    laws = synthetic("mixed", 100, 9)
+    for branching in ((2, 2, 2), (1, 2, 3), (3, 2)):
+        tree = laws.drawn(branching, rng)
+        for verifier in (Nested(0.0), Nested(), GreedyMultiPath()):
+            weights, _ = verifier.picks(tree)
+            assert weights.sum() == pytest.approx(1.0, abs=EXACT), (branching, verifier)
+            picks = np.bincount([verifier.pick(tree, rng).path for _ in range(600)], minlength=weights.size) / 600
+            np.testing.assert_allclose(picks, weights, atol=5 * 0.5 / np.sqrt(600), err_msg=str((branching, verifier)))
+
+
+def test_a_stem_is_verified_as_a_block_and_the_paths_after_it_as_paths() -> None:
+    """Behind a stem the labels are those of K paths from the root."""
+    for seed in range(4):
+        laws = model("tiny" if seed % 2 else "peaked", 3, seed)
+        after = _after(laws, 1)
+        for verifier in LABELS.values():
+            for path in itertools.product(range(3), repeat=2):
+                stem = _along(verifier, laws, (1, 3, 1), (1, *path))
+                np.testing.assert_allclose(stem[0], laws.draft(()), rtol=1e-15)
+                if verifier is not LABELS["look-ahead"]:  # it weighs by what block verification left of the stem
+                    np.testing.assert_allclose(stem[1:], _along(verifier, after, (3, 1), path), atol=1e-15)
+
+
+def test_deep_trees_of_rare_tokens() -> None:
+    """Labels that are out of floats as numbers on [0, 1]: picks stay sound, and where they can be told apart exact."""
+    rng = np.random.default_rng(3)
+    p = rng.dirichlet(np.ones(21))
+    for rare, branching in ((1e-12, (2, *(1,) * 20, 2, *(1,) * 20, 2)), (1e-3, (2, 1, 2, 2))):
+        q = np.append(np.full(20, rare), 1 - 20 * rare)
+        shape = Shape(branching)
+        tokens = rng.integers(0, 20, shape.slots)
+        tree = Model(lambda prefix: p, partial(_always, q)).tree(tokens[shape.paths_of_slots[:, 1:]], branching)
+        for verifier in (Nested(0.0), Nested()):
+            at = (rare, verifier)
+            picked = verifier.pick(tree, rng)
+            np.testing.assert_allclose(picked.proposal.sum(axis=1), 1.0, atol=EXACT, err_msg=str(at))
+            assert verifier.verify(tree, rng).accepted >= 0
+            if rare == 1e-3:
+                assert verifier.picks(tree)[0].sum() == pytest.approx(1.0, abs=EXACT), at
+
+
+# --- what is accepted ---------------------------------------------------------------------------------------------
+
+
+def test_nested_is_never_below_the_others() -> None:
+    """Token-wise transport, pick then block and single-path block verification, on trees with branching nodes."""
+    others = {name: VERIFIERS[name] for name in ("token-wise interval", "pick then block", "block")}
+    better = dict.fromkeys(others, 0)
+    shapes = ((2, (1, 2, 2)), (2, (2, 1, 2)), (3, (2, 2)), (3, (1, 3)))
+    for (vocab, branching), seed in itertools.product(shapes, range(4)):
+        laws = model("tiny", vocab, seed)
+        nested = _mean(LABELS["nested"], laws, vocab, branching)
+        for name, other in others.items():
+            worth = tree_law(other, laws, branching).mean_accepted
+            assert nested >= worth - EXACT, (branching, seed, name)
+            better[name] += nested > worth + 1e-6
+    assert better["token-wise interval"] > 8
+    assert better["block"] == 16
+    assert better["pick then block"] >= 2
+
+
+def test_shapes_are_checked() -> None:
+    laws = model("tiny", 3)
+    with pytest.raises(ProblemError, match=r"paths have shape \(2, 2\); branching \(2, 2\) has 4 paths of 2 tokens"):
+        laws.tree([[0, 1], [0, 2]], (2, 2))
+    with pytest.raises(ProblemError, match=r"token 0 of path 0 is 0; by branching .* where it is 1"):
+        laws.tree([[0, 1], [1, 2]], (1, 2))
+    with pytest.raises(ProblemError, match="branching is 3; pass the number of children on each level"):
+        laws.drawn(3, 0)  # type: ignore[arg-type]
+    with pytest.raises(ProblemError, match="branching is 0; pass an integer >= 1"):
+        tree_law(Block(), laws, (2, 0))
+    with pytest.raises(ProblemError, match=r"over 3 tokens makes .* trees, more than 1000000"):
+        tree_law(Block(), laws, (6, 6))
+
+
+def test_paths_are_a_shape_like_others() -> None:
+    for family in FAMILIES:
+        laws = model(family, 2, 1)
+        for verifier in VERIFIERS.values():
+            one, other = path_law(verifier, laws, 3, 2), tree_law(verifier, laws, (3, 1))
+            np.testing.assert_allclose(one.output, other.output, atol=1e-15)
+            assert one.mean_accepted == pytest.approx(other.mean_accepted, abs=1e-15)
+
+
+PINNED = {
+    ("mixed", "plain"): ([0.13037991802530896, 0.5941679465207454, 0.0, 0.2754521354539456], 5.408541518333631),
+    ("mixed", "default"): (
+        [0.6766109905807389, 0.05320805429333982, 0.01894373346364748, 0.2512372216622739],
+        5.2642388894498495,
+    ),
+    ("mixed", "greedy"): ([1.0, 0.0, 0.0, 0.0], 5.377697235716096),
+    ("sharp", "plain"): ([0.0, 1.0, 0.0, 0.0], 11.329091629290136),
+    ("sharp", "default"): ([0.7591442057507869, 0.240855794249213, 0.0, 0.0], 11.512549267011405),
+    ("sharp", "greedy"): ([0.0, 1.0, 0.0, 0.0], 11.596613474804656),
+}
+"""Of 4 paths of 6 tokens over 300, as verified before trees could branch: P(pick), and the sum of squares of g."""
+
+
+def test_paths_from_the_root_are_verified_as_ever() -> None:
+    verifiers = {"plain": Nested(0.0), "default": Nested(), "greedy": GreedyMultiPath()}
+    for (regime, name), (weights, squares) in PINNED.items():
+        laws = synthetic(regime, 300, 3)
+        picks, proposals = verifiers[name].picks(laws.tree(laws.sample(4, 6, 1)))
+        np.testing.assert_allclose(picks, weights, atol=1e-14, err_msg=str((regime, name)))
+        assert (np.array(proposals) ** 2).sum() == pytest.approx(squares, rel=1e-14), (regime, name)
