@@ -2,7 +2,8 @@
 
 The draft learns from the target while the target learns from the text: at every step and position, the draft's label is
 the target's law of that moment, so one pass over the text serves both.  Then the target is done, and the draft alone is
-polished: what it learns is acceptance itself.  Every sequence begins with bos; eos ends every file.
+polished: what it learns is acceptance itself, of one draft and of several.  Every sequence begins with bos; eos ends
+every file.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from otspec.errors import DataError
 BOS, EOS = "<|begin|>", "<|end|>"
 VOCAB = 2048
 CONTEXT = 256
+SIBLINGS = 4
+"""Drafts of one position that the draft model is polished for, beside a single one."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Recipe:
     """Length, batch and learning rate of a training run; everything else about it follows from these and the seed."""
 
     steps: int = 2000
-    polish: int = 800
+    polish: int = 600
     """Steps of the draft alone, after the others."""
     seed: int = 0
     batch: int = 16
@@ -138,6 +141,21 @@ def new_model(shape: Shape, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausa
     return model
 
 
+def refusal(p: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
+    """What the draft is polished to make small: how often it is refused, alone and as one of `SIBLINGS`, shape (...).
+
+    One draft is refused with probability 1 - sum min(p, q).  Of n i.i.d. drafts no rule accepts x more often than it is
+    among them, so 1 - sum min(p, 1 - (1 - q)^n) bounds how often all are refused.  The first alone would make the draft
+    law all but a point mass where it is in doubt, and several drafts alike.
+
+    Parameters
+    ----------
+    p, q : Tensor, shape (..., V)
+    """
+    several = -torch.expm1(SIBLINGS * torch.log1p(-q.clamp(max=1 - 1e-6)))
+    return 1 - 0.5 * (torch.minimum(p, q).sum(-1) + torch.minimum(p, several).sum(-1))
+
+
 def logits_of(model: LlamaForCausalLM, rows: torch.Tensor) -> torch.Tensor:
     """Next-token logits at every position of the rows but the last, shape (rows, context, V)."""
     return model(input_ids=rows[:, :-1], use_cache=False).logits
@@ -217,7 +235,7 @@ def train(
         loss = cross_entropy(p, rows[:, 1:].flatten())
         labels = p.detach().softmax(-1)
         if polishing:
-            (1 - torch.minimum(labels, q.softmax(-1)).sum(-1)).mean().backward()
+            refusal(labels, q.softmax(-1)).mean().backward()
         else:
             (loss + cross_entropy(q, labels)).backward()
         losses.append(loss.item())

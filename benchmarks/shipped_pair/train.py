@@ -30,7 +30,7 @@ def main(
     steps: Annotated[
         int, typer.Option(min=1, help="Length of the run; the learning rate's schedule follows it.")
     ] = 2000,
-    polish: Annotated[int, typer.Option(min=0, help="Steps of the draft alone, after these.")] = 800,
+    polish: Annotated[int, typer.Option(min=0, help="Steps of the draft alone, after these.")] = 600,
     seed: Annotated[int, typer.Option(help="Of the weights and of the order of the text.")] = 0,
     batch: Annotated[int, typer.Option(min=1, help="Sequences per step.")] = 16,
     every: Annotated[int, typer.Option(min=1, help="Steps between two points of the training curve.")] = 50,

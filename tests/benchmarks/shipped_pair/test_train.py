@@ -16,6 +16,7 @@ from benchmarks.shipped_pair.corpus import read_corpus  # noqa: E402
 from benchmarks.shipped_pair.recipe import (  # noqa: E402
     Recipe,
     batches,
+    refusal,
     tokens_of,
     train,
     train_tokenizer,
@@ -39,14 +40,15 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_run_leaves_a_pair_that_loads_and_is_what_its_record_says(tmp_path: Path, corpus: Path) -> None:
-    main(tmp_path, steps=4, batch=2, every=2, corpus=corpus)
+    main(tmp_path, steps=4, polish=2, batch=2, every=2, corpus=corpus)
     record = json.loads((tmp_path / "training.json").read_text())
     assert record["corpus"]["held_out_files"] == ["traceback.py"]
     assert record["corpus"]["trained"]["files"] == 2
     pair = load(folder=tmp_path)
     assert sum(value.numel() for value in pair.draft.parameters()) == record["draft"]["parameters"]
     curve = [json.loads(line) for line in (tmp_path / "curve.jsonl").read_text().splitlines()]
-    assert [point["step"] for point in curve] == [2, 4]
+    assert [point["step"] for point in curve] == [2, 4, 6]
+    assert curve[1]["target_loss"] == curve[2]["target_loss"]
     assert curve[1]["target_loss"] < curve[0]["target_loss"]
     # The curve is of weights in float32, the record of those saved in float16.
     assert record["sample"]["target_loss"] == pytest.approx(curve[-1]["target_loss"], abs=2e-3)
@@ -97,6 +99,15 @@ def test_the_rate_rises_stays_and_falls_to_nothing() -> None:
     assert recipe.continues(Recipe(steps=300, rate=1.0, warm_up=10, decay=0.4), 120)
     assert not recipe.continues(Recipe(steps=300, rate=1.0, warm_up=10, decay=0.4), 122)
     assert not recipe.continues(Recipe(steps=200, rate=1.0, warm_up=10, decay=0.4, seed=1), 1)
+
+
+def test_refusal_of_one_draft_and_of_four() -> None:
+    p, q = torch.tensor([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]]), torch.tensor([[0.5, 0.25, 0.25], [0.0, 0.0, 1.0]])
+    # Four draws of probability 1/4 hold the token with 1 - (3/4)^4 > 1/2, and one of probability 1/2 more often still.
+    np.testing.assert_allclose(refusal(p, q), [1 - 0.5 * (0.75 + 1.0), 1.0], atol=1e-6)
+    drafts = torch.tensor([0.3, 0.7])
+    expected = 1 - 0.5 * (0.3 + 0.1 + min(0.9, 1 - 0.7**4) + 0.1)
+    np.testing.assert_allclose(refusal(torch.tensor([0.9, 0.1]), drafts), expected, rtol=1e-5)
 
 
 def test_an_epoch_has_every_token_but_a_rest_once() -> None:
