@@ -72,7 +72,7 @@ def accepted(rule: PathVerifier, model: Model, branching: tuple[int, ...], seed:
     return float(tree.depth @ rule.stop_law(tree).sum(axis=1))
 
 
-def measure(laws: str, vocab: int, budget: int, trees: int) -> Iterator[dict[str, Any]]:
+def measure(laws: str, vocab: int, budget: int, trees: int, baseline: str) -> Iterator[dict[str, Any]]:
     """A record for every shape and rule."""
     for branching in SHAPES[budget]:
         lengths: dict[str, list[float]] = {name: [] for name in RULES}
@@ -80,7 +80,7 @@ def measure(laws: str, vocab: int, budget: int, trees: int) -> Iterator[dict[str
             model = synthetic(laws, vocab, seed)
             for name, rule in RULES.items():
                 lengths[name].append(accepted(rule, model, branching, seed))
-        base = np.array(lengths[BASELINE])
+        base = np.array(lengths[baseline])
         for name, values in lengths.items():
             mine = np.array(values)
             yield {
@@ -90,6 +90,7 @@ def measure(laws: str, vocab: int, budget: int, trees: int) -> Iterator[dict[str
                 "branching": list(branching),
                 "slots": Shape(branching).slots - 1,
                 "verifier": name,
+                "baseline": baseline,
                 "trees": trees,
                 "accepted": float(mine.mean()),
                 "error": _error(mine),
@@ -157,13 +158,18 @@ def main() -> None:
     parser.add_argument("--budgets", default="8,16,32", help=f"of {', '.join(map(str, SHAPES))}")
     parser.add_argument("--trees", type=int, default=100, help="trees a shape; models with --two-levels")
     parser.add_argument("--two-levels", action="store_true")
+    parser.add_argument("--baseline", choices=list(RULES), default=BASELINE, help="the rule that gains are over")
     parser.add_argument("--out", type=Path, help="JSON lines, appended")
     given = parser.parse_args()
     if given.two_levels:
         source = two_levels(given.trees)
     else:
         cells = itertools.product(given.laws.split(","), map(int, given.budgets.split(",")))
-        source = (record for laws, budget in cells for record in measure(laws, given.vocab, budget, given.trees))
+        source = (
+            record
+            for laws, budget in cells
+            for record in measure(laws, given.vocab, budget, given.trees, given.baseline)
+        )
     rows: dict[tuple[Any, ...], dict[str, str]] = {}
     for record in source:
         if given.out:
@@ -172,9 +178,17 @@ def main() -> None:
         shape = str(tuple(record["branching"]))
         place = ("tiny", record["vocab"], shape) if given.two_levels else (record["laws"], record["slots"], shape)
         shown = f"{record['accepted']:.3f}" if given.two_levels else f"{record['accepted']:.2f} ± {record['error']:.2f}"
+        if not given.two_levels:
+            shown += f", {record['gain']:+.2f} ± {record['gain_error']:.2f}"
         rows.setdefault(place, {})[record["verifier"]] = shown
     names = list(dict.fromkeys(name for row in rows.values() for name in row))
-    table = Table("laws", "V" if given.two_levels else "tokens", "branching", *names, title="mean accepted length")
+    table = Table(
+        "laws",
+        "V" if given.two_levels else "tokens",
+        "branching",
+        *names,
+        title="mean accepted length, and gain over the baseline",
+    )
     for place, row in rows.items():
         table.add_row(*map(str, place), *(row[name] for name in names))
     Console(width=190).print(table)
