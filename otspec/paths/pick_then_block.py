@@ -10,6 +10,7 @@ import numpy as np
 from otspec.laws import FloatArray, IntArray, Seed, as_generator
 from otspec.paths.block import Picked, PickVerifier
 from otspec.paths.labels import ChildPlaces, Owned, label_of, owned_by, place_at, whole
+from otspec.paths.shape import Shape
 from otspec.paths.sharing import PLAIN, refine
 from otspec.paths.tree import Tree
 from otspec.paths.winning import largest
@@ -39,6 +40,16 @@ class PickThenBlock(PickVerifier):
             counts = survivors(owned[tokens[winner]], tree.draft[node, tokens[winner]], places, counts)
             alive = alive[tree.token[tree.node[alive, i + 1]] == tokens[winner]]
         return Picked(int(alive[0]), proposal)
+
+    def along(self, target: FloatArray, draft: FloatArray, tokens: IntArray, shape: Shape) -> FloatArray:
+        """Proposal laws, shape (L, V), of the tokens of a picked path: as `LabelVerifier.along`."""
+        proposal, counts = np.empty_like(draft), np.ones(1)
+        for i, token in enumerate(tokens.tolist()):
+            counts = _children(counts, shape.branching[i])
+            places = refine(target[i], draft[i], counts, whole(), 1.0, PLAIN)
+            proposal[i] = places.proposal
+            counts = survivors(owned_by(places, token), draft[i, token], places, counts)
+        return proposal
 
     def picks(self, tree: Tree) -> tuple[FloatArray, list[FloatArray]]:
         """Exact probability of picking each path, shape (K,), equal ones sharing it, and the proposals along each."""

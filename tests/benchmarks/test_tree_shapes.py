@@ -1,0 +1,44 @@
+"""Every rule on every shape, with a couple of small trees."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import tree_shapes
+from benchmarks.tree_shapes import BASELINE, RULES, SHAPES, main, worth
+from otspec.paths import Nested, PickThenBlock, synthetic, tree_law
+from otspec.paths.shape import Shape
+
+
+def test_shapes_keep_within_their_budgets() -> None:
+    for budget, shapes in SHAPES.items():
+        for branching in shapes:
+            assert 0.8 * budget <= Shape.of(branching).slots - 1 <= 1.1 * budget, branching
+
+
+def test_worth_is_that_of_enumeration() -> None:
+    for branching in ((2, 2), (1, 3), (3, 1), (1, 2, 2)):
+        for rule in (PickThenBlock(), Nested(sigma=0.0)):
+            laws = synthetic("tiny", 2, 5)
+            expected = tree_law(rule, laws, branching).mean_accepted
+            assert worth(rule, laws, Shape(branching)) == pytest.approx(expected, abs=1e-12), (branching, rule)
+
+
+def test_records_and_tables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(tree_shapes.SHAPES, 8, [(1, 2, 1), (2, 2)])
+    out = tmp_path / "shapes.jsonl"
+    arguments = ["--laws", "mixed", "--vocab", "12", "--budgets", "8", "--trees", "2", "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", ["tree_shapes", *arguments])
+    main()
+    records = [json.loads(line) for line in out.read_text().splitlines()]
+    assert len(records) == 2 * len(RULES)
+    for record in records:
+        assert 0 <= record["accepted"] <= 3
+        assert (record["gain"] == 0) == (record["verifier"] == BASELINE)
+    monkeypatch.setattr(tree_shapes, "TWO_LEVELS", ((2, 2),))
+    monkeypatch.setattr(sys, "argv", ["tree_shapes", "--two-levels", "--trees", "1"])
+    main()
