@@ -23,6 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ.setdefault("TRITON_INTERPRET", "1")  # before anything imports triton, which transformers may do
     os.environ.pop("COLUMNS", None)  # tables are drawn whole for a pipe; the workers of -n set a width
     for engine in config.getoption("--require-engine"):
         if engine not in ENGINES:

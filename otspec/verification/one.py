@@ -56,7 +56,7 @@ def verify(p: Any, q: Any, drafts: Any, rng: Any) -> Any:
     ProblemError
         If p or q is not a law, their shapes differ, or a draft is not a token or has q = 0.
     """
-    if hasattr(p, "detach") and p.ndim == 2:
+    if hasattr(p, "detach") and getattr(p, "ndim", 1) == 2:
         from otspec.verification.device import verify_rows  # torch is optional, and takes a second to import
 
         return verify_rows(p, q, drafts, rng)

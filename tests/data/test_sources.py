@@ -29,7 +29,7 @@ def test_its_single_draft_acceptance_is_that_of_the_models() -> None:
     )
     # The models' own logits were float32, the file has float16.
     assert acceptance == pytest.approx(json.loads(TRAINING.read_text())["profile"]["acceptance"], abs=5e-4)
-    assert 0.6 < acceptance < 0.85
+    assert 0.55 < acceptance < 0.85
 
 
 def test_a_seed_changes_nothing_that_is_recorded() -> None:
