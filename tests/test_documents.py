@@ -42,7 +42,8 @@ SNIPPETS = {
 def missing_from(name: str) -> str | None:
     """Why an object of this package cannot be reached by its dotted name, or None if it can."""
     parts = name.split(".")
-    if parts[1] == "decode":  # to import it takes longer than all the rest, and needs torch
+    # To import these takes longer than all the rest, and needs torch.
+    if parts[1] in ("decode", "engines") or parts[1:3] == ["verification", "device"]:
         used = next(used for used in range(len(parts), 0, -1) if _source(parts[:used]))
         source = _source(parts[:used]) or ""
         return None if all(re.search(rf"\b{part}\b", source) for part in parts[used:]) else f"nothing like {name}"

@@ -99,7 +99,7 @@ def save(plan: Plan, path: str | PathLike[str]) -> None:
     }
     buffer = io.BytesIO()
     arrays = {f"a{number}": array for number, array in enumerate(writer.arrays)}
-    np.savez_compressed(buffer, allow_pickle=False, header=np.array(json.dumps(header)), **arrays)
+    np.savez_compressed(buffer, header=np.array(json.dumps(header)), **arrays)  # numbers only: nothing is pickled
     try:
         Path(path).write_bytes(buffer.getvalue())
     except OSError as error:

@@ -6,6 +6,9 @@ import inspect
 
 import numpy as np
 import pytest
+
+pytest.importorskip("torch")
+
 import torch
 from torch import Tensor
 

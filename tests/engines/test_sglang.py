@@ -6,6 +6,10 @@ import inspect
 from typing import Any
 
 import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
 import torch
 from torch import Tensor
 
