@@ -91,8 +91,8 @@ def test_every_plan_comes_back_to_the_last_bit(tmp_path: Path) -> None:
         figures = ("acceptance", "bound", "gap", "deviation", "max_deviation")
         assert [getattr(back, figure) for figure in figures] == [getattr(plan, figure) for figure in figures], name
         assert_array_equal(back.output_law(), plan.output_law(), err_msg=name)
-    # The list of classes holds all that plans consist of, and nothing else.
-    assert met == set(CLASSES)
+    # The list of classes holds all that plans consist of, and nothing else; one is of a solver that needs a package.
+    assert met == set(CLASSES) - (set() if installed("canonical") else {"otspec.plans.pick:PickTable"})
     assert {f"{type(plan).__module__}:{type(plan).__qualname__}" for _, plan in known} == set(PLANS)
 
 
