@@ -7,7 +7,7 @@ VENV ?= .venv
 REPORT ?= report
 SOLVERS ?= interval,global_resolution,global_resolution:tau=1e-4,max_flow,max_flow:engine=igraph,slackness,lp,canonical,kseq,rrs
 DEMO ?= --k 10,100 --n 2,3,4 --solver $(SOLVERS) --positions 30 --data llama3 --budget 10 --jobs 2
-DECODE ?= --first 6 --paths 4 --solver nested,interval --baselines generate,assisted,prompt-lookup,block --max-new-tokens 40 --budget 6
+DECODE ?= --first 6 --paths 2 --depth 3 --solver nested,interval --baselines generate,assisted,prompt-lookup,block --max-new-tokens 40 --budget 6
 BIN = $(VENV)/bin
 INSTALLED = $(VENV)/installed
 
