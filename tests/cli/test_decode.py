@@ -21,13 +21,6 @@ from tests.cli.test_commands import otspec_command  # noqa: E402
 from tests.saved_pair import save, tokenizer  # noqa: E402
 
 
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
-    """How commands are told of the pair."""
-    target, draft = save(tmp_path_factory.mktemp("pair"))
-    return ("--target", str(target), "--draft", str(draft))
-
-
 @pytest.fixture
 def prompts(tmp_path: Path) -> Path:
     path = tmp_path / "prompts.txt"

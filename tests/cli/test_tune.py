@@ -16,14 +16,6 @@ from otspec.decode.models.loading import load_models  # noqa: E402
 from otspec.decode.tuning.identity import machine  # noqa: E402
 from otspec.decode.tuning.tuned import Mark  # noqa: E402
 from tests.cli.test_commands import otspec_command  # noqa: E402
-from tests.saved_pair import save  # noqa: E402
-
-
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
-    """How commands are told of the pair."""
-    target, draft = save(tmp_path_factory.mktemp("pair"))
-    return ("--target", str(target), "--draft", str(draft))
 
 
 def settings_of(saved: tuple[str, ...], method: str, **settings: object) -> Tuned:
