@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from benchmarks.shipped_pair import recipe
 from otspec.decode.models.loading import Models
 from otspec.errors import ProblemError
 
@@ -31,6 +32,11 @@ class Shape(NamedTuple):
     num_attention_heads: int
     num_key_value_heads: int
 
+    @classmethod
+    def of(cls, shape: recipe.Shape) -> Shape:
+        """That of a model of the shipped pair."""
+        return cls(shape.width, shape.inner, shape.layers, shape.heads, shape.heads)
+
     def config(self, vocab: int, positions: int = 8192) -> LlamaConfig:
         """Of a Llama of that shape."""
         no_specials = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
@@ -40,11 +46,11 @@ class Shape(NamedTuple):
 SHAPES = {
     "8b": Shape(4096, 14336, 32, 32, 8),
     "1b": Shape(2048, 8192, 16, 32, 8),
-    "deep": Shape(128, 352, 24, 4, 4),
-    "wide": Shape(192, 768, 1, 6, 6),
+    "deep": Shape.of(recipe.TARGET),
+    "wide": Shape.of(recipe.DRAFT),
     "tiny": Shape(64, 128, 2, 4, 2),
 }
-"""Llamas of 8B and 1B, a deep narrow target and a draft model of one layer for it, and two layers for tests."""
+"""Llamas of 8B and 1B, of the shipped pair, a deep narrow target and a draft model of one layer, and two for tests."""
 
 
 def random_pair(
