@@ -21,6 +21,7 @@ from rich.table import Table
 
 import otspec
 from benchmarks.measuring import seconds
+from otspec.decode.metrics import wait_for
 from otspec.verification.device import RowVerification, verify_logits, verify_rows, verify_truncated
 
 VOCABULARIES = (2048, 32_768, 131_072)
@@ -62,8 +63,7 @@ def _calls(rows: int, n: int, vocab: int, device: torch.device) -> dict[str, Cal
     def timed(call: Callable[[], RowVerification]) -> Callable[[], object]:
         def run() -> None:
             call()
-            if device.type != "cpu":
-                torch.cuda.synchronize(device)
+            wait_for(device)
 
         run()  # compiles
         return run

@@ -18,7 +18,8 @@ from otspec.bench.code import package_digest
 from otspec.bench.decoding_cells import DecodingCell, decoding_cell_of
 from otspec.bench.records import Record, RecordFolder
 from otspec.decode.methods.catalogue import METHODS, Decode, decoder, lossless, warm_up
-from otspec.decode.metrics import Metrics
+from otspec.decode.metrics import Metrics, wait_for
+from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.models.loading import Models, batch_of
 from otspec.reporting.machine import processor, versions
 from otspec.results import SolveError
@@ -128,15 +129,6 @@ def seconds_of(record: Record) -> float:
     return float(sum(record["seconds"].values()))
 
 
-def fingerprint(model: Any) -> str:
-    """Digest of a model's parameters: names, shapes, and the first values of each."""
-    digest = hashlib.sha256()
-    for name, weights in model.named_parameters():
-        values = weights.detach().flatten()[:64].float().tolist()
-        digest.update(json.dumps([name, list(weights.shape), values]).encode())
-    return digest.hexdigest()[:16]
-
-
 def _digest(prompts: Sequence[Sequence[int]]) -> str:
     return hashlib.sha256(json.dumps(prompts).encode()).hexdigest()[:16]
 
@@ -189,13 +181,10 @@ class _Stopwatch:
 
     def _timed(self, decode: Callable[[], Metrics]) -> Metrics:
         """Metrics whose seconds are those from call to answer, for all methods alike: what one leaves out is rest."""
-        self._wait()
+        device = self._benchmark.models.target.device
+        wait_for(device)
         started = time.perf_counter()
         metrics = decode()
-        self._wait()
+        wait_for(device)
         metrics.seconds["rest"] += time.perf_counter() - started - metrics.wall
         return metrics
-
-    def _wait(self) -> None:
-        if self._benchmark.models.target.device.type == "cuda":
-            torch.cuda.synchronize(self._benchmark.models.target.device)

@@ -79,6 +79,12 @@ def _sum(one: list[int], other: list[int]) -> list[int]:
     return [a + b for a, b in zip_longest(one, other, fillvalue=0)]
 
 
+def wait_for(device: torch.device) -> None:
+    """Wait until a device has done what it was asked for."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
 class Clock:
     """Wall-clock by phase.  On a GPU events are recorded and read at the end, so that nothing waits for the clock."""
 
@@ -112,8 +118,7 @@ class Clock:
 
     def seconds(self) -> dict[str, float]:
         """Seconds by phase, and the rest of the time since the clock was made."""
-        if self._events:
-            torch.cuda.synchronize(self._device)
+        wait_for(self._device)
         wall = time.perf_counter() - self._started
         for phase, start, stop in self._spans:
             self._seconds[phase] += start.elapsed_time(stop) / 1000

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from transformers import PreTrainedModel
 
+from otspec.decode.metrics import wait_for
 from otspec.decode.models.context import Pass
 from otspec.decode.models.reader import Reader, reader_of
 
@@ -42,10 +43,10 @@ def floors(models: Mapping[str, PreTrainedModel], passes: Mapping[str, Sequence[
                 for block in reader.blocks:
                     block.keep(torch.arange(one.batch))
             inputs = _inputs(one, model)
-            _wait(model.device)
+            wait_for(model.device)
             started = time.perf_counter()
             reader.read(*inputs)
-            _wait(model.device)
+            wait_for(model.device)
             spent[phase] += time.perf_counter() - started
     return spent
 
@@ -68,8 +69,3 @@ def _inputs(one: Pass, model: PreTrainedModel) -> tuple[torch.Tensor, torch.Tens
 
 def _positions(batch: int, rows: int, start: int, device: torch.device) -> torch.Tensor:
     return torch.arange(start, start + rows, device=device).expand(batch, -1)
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)

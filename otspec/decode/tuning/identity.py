@@ -1,9 +1,7 @@
-"""What was measured: models by their weights, and the machine that they ran on."""
+"""The machine that was measured on, and how another differs from it."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import platform
 from collections.abc import Mapping
 from typing import Any
@@ -12,21 +10,6 @@ import torch
 from transformers import PreTrainedModel
 
 from otspec.reporting.machine import processor, versions
-
-SAMPLED = 64
-"""Values of every parameter that a fingerprint looks at."""
-
-
-def fingerprint(model: PreTrainedModel) -> str:
-    """Digest of a model's parameters: names, shapes, and the first values of each.
-
-    Values are rounded to bfloat16, so that a model has one fingerprint in all precisions.
-    """
-    digest = hashlib.sha256()
-    for name, weights in model.named_parameters():
-        values = weights.detach().flatten()[:SAMPLED].bfloat16().float().tolist()
-        digest.update(json.dumps([name, list(weights.shape), values]).encode())
-    return digest.hexdigest()[:16]
 
 
 def machine(model: PreTrainedModel) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
+from otspec.decode.metrics import wait_for
 from otspec.decode.models.context import Context, positions, vocabulary
 from otspec.decode.tuning.costs import PassTimes
 
@@ -53,17 +54,13 @@ class Passes:
         if rows > 1:
             seen = torch.eye(rows) if self.siblings else torch.ones(rows, rows).tril()
             sees = seen.bool()[None].to(device)
-        self._wait()
+        wait_for(device)
         started = self.now()
         self.context.read(tokens, position, sees, keep=rows)
-        self._wait()
+        wait_for(device)
         spent = self.now() - started
         self.context.settle([[]], [0])
         return spent
-
-    def _wait(self) -> None:
-        if self.context.device.type == "cuda":
-            torch.cuda.synchronize(self.context.device)
 
 
 @torch.no_grad()

@@ -14,8 +14,9 @@ from transformers import PreTrainedModel
 
 from otspec.decode.harness import Generation, run
 from otspec.decode.methods.catalogue import METHODS, method_of
+from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.strategy import Strategy
-from otspec.decode.tuning.identity import differences, fingerprint, machine
+from otspec.decode.tuning.identity import differences, machine
 from otspec.errors import DataError, ProblemError
 
 FORMAT = 1
