@@ -64,7 +64,7 @@ class Recipe:
     decay: float = 0.4
 
     def rate_at(self, step: int) -> float:
-        """A trapezoid: up over `warm_up` steps, level, down to 0 over the last `decay` of `steps`; then two lower ones."""
+        """A trapezoid: up over `warm_up` steps, level, down to 0 over the last `decay` of `steps`; two lower ones."""
         if step < self.steps:
             return self._trapezoid(step, self.steps, self.decay)
         if step < self.steps + self.polish:

@@ -70,9 +70,9 @@ class Prediction:
 class CostModel:
     """Predicts what each candidate takes.
 
-    A step of K paths of L tokens is (but for prompt lookup) a draft pass over the text's last token, L - 1 draft passes of K rows, a target
-    pass over all distinct prefixes, and the rest: drawing drafts, verification, bookkeeping.  It gives one token more
-    than it accepts.
+    A step of K paths of L tokens is a draft pass over the text's last token, L - 1 draft passes of K rows (none of them
+    where drafts are copied), a target pass over all distinct prefixes, and the rest: drawing drafts, verification,
+    bookkeeping.  It gives one token more than it accepts.
 
     Acceptance to depth d is that measured, whatever L >= d is.  For `block` this is exact (docs/paths.md: a path of d
     tokens is accepted or extended with probability min(A(v) p, q) summed, in which L does not occur), and so it is for

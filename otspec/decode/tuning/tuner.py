@@ -106,9 +106,10 @@ def tune(
 ) -> Tuning:
     """Find the fastest lossless way to decode with a pair of models, one text at a time, on this machine.
 
-    Candidates are trees from the draft model, and drafts copied from the text.  Passes of both models are timed, and a little is decoded by every family of candidates, which gives acceptance by
-    depth; from these a cost model predicts the speed-up of every candidate over plain decoding.  The best of them and
-    plain decoding are then timed in turn on the same prompts.  The fastest is chosen if it is faster than plain
+    Candidates are trees from the draft model, and drafts copied from the text.  Passes of both models are timed, and a
+    little is decoded by every family of candidates, which gives acceptance by depth; from these a cost model predicts
+    the speed-up of every candidate over plain decoding.  The best of them and plain decoding are then timed in turn on
+    the same prompts.  The fastest is chosen if it is faster than plain
     decoding beyond doubt (the lower end of its interval is above 1), and otherwise plain decoding.
 
     Parameters
