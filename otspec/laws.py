@@ -147,8 +147,9 @@ def as_laws(name: str, values: Any) -> FloatArray:
         raise ProblemError(f"{name} has shape {laws.shape}; laws over the vocabulary have shape (..., V), V >= 1")
     with np.errstate(over="ignore", invalid="ignore"):  # in what is not a law: beyond float64, or inf - inf
         totals = laws.sum(axis=-1, keepdims=True)
-        right = (laws >= 0).all(axis=-1) & (np.abs(totals[..., 0] - 1) <= MASS_TOL)
-    if not right.all():
+        right = np.abs(totals[..., 0] - 1) <= MASS_TOL
+    if not (right.all() and laws.min(initial=0.0) >= 0):
+        right &= (laws >= 0).all(axis=-1)
         place = tuple(int(index) for index in np.argwhere(~right)[0])
         as_law(f"{name}[{', '.join(map(str, place))}]" if place else name, laws[place])
     return cast(FloatArray, laws / totals)

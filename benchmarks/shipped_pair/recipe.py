@@ -2,14 +2,15 @@
 
 The draft learns from the target while the target learns from the text: at every step and position, the draft's label is
 the target's law of that moment, so one pass over the text serves both.  Then the target is done, and the draft alone is
-polished: what it learns is acceptance itself, of one draft and of several.  Every sequence begins with bos; eos ends
-every file.
+polished: what it learns is acceptance itself, of one draft and of several, first on the same text and then on text that
+the target has sampled, which is where drafts are made.  Every sequence begins with bos; eos ends every file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,10 @@ from otspec.errors import DataError
 BOS, EOS = "<|begin|>", "<|end|>"
 VOCAB = 2048
 CONTEXT = 256
+OWN_TEXTS = 4096
+"""Sequences that the target samples for the draft to learn from, or fewer where no more are needed."""
+OWN_PROMPT = 8
+"""Tokens of the text that each of them begins with."""
 SIBLINGS = 4
 """Drafts of one position that the draft model is polished for, beside a single one."""
 
@@ -49,6 +54,8 @@ class Recipe:
     steps: int = 2000
     polish: int = 600
     """Steps of the draft alone, after the others."""
+    own: int = 1000
+    """Steps of the draft alone on text of the target's own, after those."""
     seed: int = 0
     batch: int = 16
     context: int = CONTEXT
@@ -57,16 +64,25 @@ class Recipe:
     decay: float = 0.4
 
     def rate_at(self, step: int) -> float:
-        """A trapezoid: up over `warm_up` steps, level, down to 0 over the last `decay` of `steps`; then a lower one."""
+        """A trapezoid: up over `warm_up` steps, level, down to 0 over the last `decay` of `steps`; two lower ones."""
         if step < self.steps:
-            return self.rate * min(1.0, (step + 1) / self.warm_up, (self.steps - step) / (self.decay * self.steps))
-        done = step - self.steps
-        return 0.5 * self.rate * min(1.0, (done + 1) / self.warm_up, (self.polish - done) / (0.7 * self.polish))
+            return self._trapezoid(step, self.steps, self.decay)
+        if step < self.steps + self.polish:
+            return 0.5 * self._trapezoid(step - self.steps, self.polish, 0.7)
+        return 0.5 * self._trapezoid(step - self.steps - self.polish, self.own, 0.7)
+
+    def _trapezoid(self, done: int, steps: int, decay: float) -> float:
+        return self.rate * min(1.0, (done + 1) / self.warm_up, (steps - done) / (decay * steps))
+
+    @property
+    def in_all(self) -> int:
+        """Steps of all three parts."""
+        return self.steps + self.polish + self.own
 
     def continues(self, other: Recipe, step: int) -> bool:
         """Whether both train alike before that step; their lengths may differ while the rate is level."""
         alike = all(self.rate_at(before) == other.rate_at(before) for before in range(step))
-        return alike and replace(other, steps=self.steps, polish=self.polish) == self
+        return alike and replace(other, steps=self.steps, polish=self.polish, own=self.own) == self
 
 
 def train_tokenizer(texts: Sequence[str], vocab: int = VOCAB) -> PreTrainedTokenizerFast:
@@ -108,14 +124,45 @@ def windows(files: Sequence[Sequence[int]], context: int, bos: int) -> torch.Ten
 
 def batches(files: Sequence[Sequence[int]], recipe: Recipe, bos: int) -> Iterator[torch.Tensor]:
     """Batches of shape (batch, 1 + context) without end; every epoch has its own order of files and of windows."""
-    epoch = 0
-    while True:
-        generator = torch.Generator().manual_seed(recipe.seed * 1_000_003 + epoch)
+    for generator in _epochs(recipe.seed):
         order = torch.randperm(len(files), generator=generator).tolist()
         rows = windows([files[index] for index in order], recipe.context, bos)
-        rows = rows[torch.randperm(len(rows), generator=generator)]
-        yield from rows[: len(rows) // recipe.batch * recipe.batch].split(recipe.batch)
-        epoch += 1
+        yield from _shuffled(rows, recipe.batch, generator)
+
+
+def own_batches(texts: torch.Tensor, recipe: Recipe) -> Iterator[torch.Tensor]:
+    """Batches of texts of the target's own without end; every epoch has its own order."""
+    for generator in _epochs(recipe.seed):
+        yield from _shuffled(texts, recipe.batch, generator)
+
+
+def _epochs(seed: int) -> Iterator[torch.Generator]:
+    return (torch.Generator().manual_seed(seed * 1_000_003 + epoch) for epoch in count())
+
+
+def _shuffled(rows: torch.Tensor, batch: int, generator: torch.Generator) -> Sequence[torch.Tensor]:
+    rows = rows[torch.randperm(len(rows), generator=generator)]
+    return rows[: len(rows) // batch * batch].split(batch)
+
+
+def own_texts(target: LlamaForCausalLM, stream: Iterator[torch.Tensor], recipe: Recipe) -> torch.Tensor:
+    """What the target writes after a few tokens of the text, at temperature 1, shape (texts, 1 + context).
+
+    Nothing ends it: after eos the next file begins, as in the text that the target has learnt from.
+    """
+    texts, found = min(OWN_TEXTS, recipe.own * recipe.batch), list[torch.Tensor]()
+    while sum(map(len, found)) < texts:
+        prompts = torch.cat([next(stream) for _ in range(8)])[:, :OWN_PROMPT].to(target.device)
+        written = target.generate(
+            prompts,
+            attention_mask=torch.ones_like(prompts),
+            do_sample=True,
+            top_k=0,
+            max_length=recipe.context + 1,
+            eos_token_id=target.config.vocab_size,
+        )
+        found.append(written.cpu())
+    return torch.cat(found)[:texts]
 
 
 def new_model(shape: Shape, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
@@ -211,7 +258,7 @@ def train(
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     target, draft = new_model(TARGET, tokenizer).to(device), new_model(DRAFT, tokenizer).to(device)
     optimisers = Muon(target.named_parameters()), Muon(draft.named_parameters())
-    first = 0
+    first, own = 0, None
     if checkpoint is not None and checkpoint.exists():
         state = torch.load(checkpoint, map_location=device)
         first = state["step"]
@@ -221,9 +268,14 @@ def train(
         draft.load_state_dict(state["draft"])
         for optimiser, saved in zip(optimisers, state["optimisers"], strict=True):
             optimiser.restore(saved)
+        own = state["own"]
     stream = batches(files, recipe, tokenizer.bos_token_id)
     losses: list[float] = []
-    for step in range(recipe.steps + recipe.polish):
+    for step in range(recipe.in_all):
+        if step == recipe.steps + recipe.polish:
+            if own is None:
+                own = own_texts(target, stream, recipe)
+            stream = own_batches(own, recipe)
         rows = next(stream)
         if step < first:
             continue
@@ -241,13 +293,13 @@ def train(
         losses.append(loss.item())
         for optimiser in optimisers[polishing:]:
             optimiser.step(recipe.rate_at(step))
-        if (step + 1) % every == 0 or step + 1 in (recipe.steps, recipe.steps + recipe.polish):
+        if (step + 1) % every == 0 or step + 1 in (recipe.steps, recipe.steps + recipe.polish, recipe.in_all):
             now = measure(target, draft, held_out)
             report({"step": step + 1, "train_loss": sum(losses) / len(losses), **asdict(now)})
             losses = []
             if checkpoint is not None:
                 state = {"recipe": asdict(recipe), "step": step + 1, "target": target.state_dict()}
-                state |= {"draft": draft.state_dict(), "optimisers": [one.state() for one in optimisers]}
+                state |= {"draft": draft.state_dict(), "own": own, "optimisers": [one.state() for one in optimisers]}
                 torch.save(state, checkpoint.with_suffix(".part"))
                 checkpoint.with_suffix(".part").replace(checkpoint)
     return target.cpu(), draft.cpu()

@@ -31,6 +31,7 @@ def main(
         int, typer.Option(min=1, help="Length of the run; the learning rate's schedule follows it.")
     ] = 2000,
     polish: Annotated[int, typer.Option(min=0, help="Steps of the draft alone, after these.")] = 600,
+    own: Annotated[int, typer.Option(min=0, help="Steps of the draft alone on text that the target samples.")] = 1000,
     seed: Annotated[int, typer.Option(help="Of the weights and of the order of the text.")] = 0,
     batch: Annotated[int, typer.Option(min=1, help="Sequences per step.")] = 16,
     every: Annotated[int, typer.Option(min=1, help="Steps between two points of the training curve.")] = 50,
@@ -47,7 +48,7 @@ def main(
     from benchmarks.shipped_pair import recipe as how
 
     torch.set_num_threads(threads)
-    recipe = how.Recipe(steps=steps, polish=polish, seed=seed, batch=batch)
+    recipe = how.Recipe(steps=steps, polish=polish, own=own, seed=seed, batch=batch)
     sources = read_corpus(corpus)
     seen = [source for source in sources if not source.held_out]
     tokenizer = how.train_tokenizer([source.text for source in seen])

@@ -42,13 +42,15 @@ def decode(
     prompts: Annotated[Path | None, typer.Option(help=FORMAT)] = None,
     prompt: Annotated[list[str] | None, typer.Option(help="A prompt; may be repeated.")] = None,
     method: Annotated[str, typer.Option(help=f"{listed(METHODS)}.")] = "multi-draft",
-    paths: Annotated[int | None, options.count(help="K, independent drafted paths.", show_default="4")] = None,
-    depth: Annotated[int | None, options.count(help="L, tokens of a path.", show_default="8")] = None,
+    paths: Annotated[
+        int | None, options.count(help="K, independent drafted paths.", show_default="1 on a CPU, else 4")
+    ] = None,
+    depth: Annotated[int | None, options.count(help="L, tokens of a path.", show_default="3 on a CPU, else 8")] = None,
     solver: Annotated[
         str | None,
         typer.Option(
             help="A joint rule, or token-wise a solver, or a list of them, each for where those before fail.",
-            show_default="nested for i.i.d. drafts",
+            show_default="nested for i.i.d. drafts, which is block for one path",
         ),
     ] = None,
     branching: Annotated[

@@ -26,8 +26,8 @@ def generate(
     input_ids: torch.Tensor,
     *,
     attention_mask: torch.Tensor | None = None,
-    paths: int = 4,
-    depth: int = 8,
+    paths: int | None = None,
+    depth: int | None = None,
     solver: Rule = None,
     branching: Sequence[int] | None = None,
     law: str = "iid",
@@ -54,10 +54,12 @@ def generate(
         Prompts.
     attention_mask : Tensor, shape (B, S), optional
         0 marks padding.
-    paths, depth : int
-        K independent paths of L tokens [sun2023spectr].
+    paths, depth : int, optional
+        K independent paths of L tokens [sun2023spectr].  By default one of 3 tokens on a CPU, and elsewhere 4 of 8;
+        `otspec tune` finds what is fastest for two models on the machine at hand.
     solver : Rule, optional
-        Who verifies.  By default nested labels with block verification (``"nested"``, see `docs/paths.md`); another
+        Who verifies.  By default nested labels with block verification (``"nested"``, see `docs/paths.md`; for one
+        path that is ``"block"``); another
         joint rule (``"block"``, ``"traversal"``, ...), or a solver of the registry node by node (``"interval"``), or
         a chain of them where the first may fail (``["global_resolution", "interval"]``).
     branching : sequence of int, optional
@@ -159,8 +161,8 @@ class CustomGenerate:
 def multi_draft(
     draft: PreTrainedModel | Sequence[PreTrainedModel],
     *,
-    paths: int = 4,
-    depth: int = 8,
+    paths: int | None = None,
+    depth: int | None = None,
     solver: Rule = None,
     branching: Sequence[int] | None = None,
     law: str = "iid",

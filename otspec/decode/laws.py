@@ -212,10 +212,12 @@ def _over_possible(drafts: Drafts, laws: Rows) -> list[LocalTree]:
 def _narrow(rows: Rows, own: IntArray) -> tuple[IntArray, FloatArray]:
     """The tokens that some of these rows give a probability, shape (V',), and the rows over them, (len(own), V')."""
     probability = rows.probability if own.size == len(rows.probability) else rows.probability[own]
+    if rows.token is None and probability.all():
+        return np.arange(probability.shape[1]), probability
     possible = probability != 0  # NaN is kept, for `as_law` to name
     if rows.token is None:
         seen = possible.any(axis=0)
-        return np.flatnonzero(seen), probability if seen.all() else probability[:, seen]
+        return np.flatnonzero(seen), probability[:, seen]
     stored = rows.token[own][possible]
     tokens = np.unique(stored)
     laws = np.zeros((own.size, tokens.size))

@@ -14,7 +14,7 @@ from otspec.decode.drafters.draft_laws import draw
 from otspec.decode.drafters.protocol import Drafter, Drafts
 from otspec.decode.laws import local_trees, merged_to_host, to_host, widest
 from otspec.decode.metrics import Clock, Metrics
-from otspec.decode.models.context import Pass, positions, vocabulary
+from otspec.decode.models.context import Pass, vocabulary
 from otspec.decode.models.target import Target
 from otspec.decode.sampling import Prefix, Sampling
 from otspec.decode.text import Ending, Text
@@ -73,7 +73,7 @@ class Decoder:
     def _step(self, going: list[Text], target: Target, clock: Clock, metrics: Metrics) -> list[Text]:
         """One step; the texts that go on."""
         tokens = [text.tokens for text in going]
-        drafts = self._draft(going, tokens, clock)
+        drafts = self._draft(going, tokens, target.context.positions, clock)
         with clock.on_device("target"):
             logits = target.read(tokens, drafts.trees)
             prefixes = self._prefixes(going, drafts.trees)
@@ -122,10 +122,12 @@ class Decoder:
             local = local_trees(drafts, on_host)
             return [verify(self.verifier, tree, one, self.rng) for tree, one in zip(drafts.trees, local, strict=True)]
 
-    def _draft(self, going: Sequence[Text], tokens: Sequence[Sequence[int]], clock: Clock) -> Drafts:
+    def _draft(
+        self, going: Sequence[Text], tokens: Sequence[Sequence[int]], target_positions: float, clock: Clock
+    ) -> Drafts:
         """Drafts as deep as the texts may still grow, the models' positions allow and the drafter will go."""
         lengths: IntArray = np.array([len(text) for text in tokens])
-        depth = min(max(self.ending.left(text) for text in going) - 1, positions(self.target) - lengths.max())
+        depth = min(max(self.ending.left(text) for text in going) - 1, target_positions - lengths.max())
         if self.drafter is not None:
             depth = min(depth, self.drafter.depth(lengths))
             if depth > 0:

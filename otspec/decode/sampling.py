@@ -101,8 +101,7 @@ class Sampling:
 
     def draft_laws(self, logits: torch.Tensor) -> torch.Tensor:
         """Laws from logits, shape (..., V) both, of whatever text."""
-        scores = self.blind(None, _precise(logits).flatten(0, -2))  # some take two dimensions only
-        return self._laws(scores).view(logits.shape)
+        return self._laws(self._blind_scores(logits.flatten(0, -2))).view(logits.shape)  # some take two dimensions only
 
     def target_laws(self, logits: torch.Tensor, prefixes: Sequence[Prefix]) -> torch.Tensor:
         """Laws after given texts.
@@ -122,7 +121,7 @@ class Sampling:
 
     def _target_scores(self, logits: torch.Tensor, prefixes: Sequence[Prefix]) -> torch.Tensor:
         if not self.reads_text:
-            return self.blind(None, _precise(logits))
+            return self._blind_scores(logits)
         scores = _precise(logits)
         for score, (row, tokens) in zip(scores, prefixes, strict=True):
             # Some processors know the rows of the batch apart, so each is asked in its place.
@@ -130,11 +129,13 @@ class Sampling:
             score.copy_(self.processors(text, score.repeat(self.batch, 1))[row])
         return scores
 
+    def _blind_scores(self, logits: torch.Tensor) -> torch.Tensor:
+        return self.blind(None, _precise(logits)) if self.blind else logits
+
     def _laws(self, scores: torch.Tensor) -> torch.Tensor:
         """Laws in float64: over 100 000 tokens, a softmax in float32 is off a total of 1 by 2e-5 and more."""
         if self.do_sample:
-            laws = scores.softmax(dim=-1)
-            return laws.double() / laws.sum(dim=-1, keepdim=True, dtype=torch.float64)
+            return scores.softmax(dim=-1, dtype=torch.float64)
         point = torch.zeros(scores.shape, dtype=torch.float64, device=scores.device)
         return point.scatter_(-1, scores.argmax(dim=-1, keepdim=True), 1.0)
 

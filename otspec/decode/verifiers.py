@@ -48,7 +48,8 @@ def verifier(rule: Rule, shape: Shape, law: DraftLaw) -> PathVerifier:
     Parameters
     ----------
     rule : str, Solver, PathVerifier, sequence of str or Solver, or None
-        None is `nested` for i.i.d. drafts, and otherwise token-wise verification by the solver of choice.
+        None is `nested` for i.i.d. drafts, or `block`, which is the same for one path; for others it is token-wise
+        verification by the solver of choice.
     shape : Shape
     law : DraftLaw
 
@@ -62,7 +63,7 @@ def verifier(rule: Rule, shape: Shape, law: DraftLaw) -> PathVerifier:
     if isinstance(rule, PathVerifier):
         return rule
     if rule is None and law.scheme is IID:
-        rule = "nested"
+        rule = "block" if set(shape.branching) == {1} else "nested"
     if rule == BY_PLAN:
         if law.several:
             raise ProblemError(f"{BY_PLAN} is for siblings that are drawn jointly; for independent paths name a solver")

@@ -440,7 +440,7 @@ def test_a_prompt_that_is_all_padding() -> None:
         ({"solver": "pick_by_plan", "law": "greedy"}, "as many children on every level"),
         ({"law": "top_k", "branching": (41, 1)}, "41 different children of one node, and 40 tokens"),
         ({"paths": 0}, "paths is 0"),
-        ({"paths": 1_000_000}, "1,000,000 paths of 8 tokens have 8,000,001 slots"),
+        ({"paths": 1_000_000}, "1,000,000 paths of 3 tokens have 3,000,001 slots"),
         ({"branching": (300, 300)}, "a tree of 90,301 slots takes some"),
         ({"num_beams": 2}, "num_beams is 2"),
         ({"output_scores": True, "return_dict_in_generate": True}, "output_scores cannot be given"),

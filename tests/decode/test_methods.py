@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
+from transformers import LogitsProcessorList  # noqa: E402
 
 from otspec import ProblemError  # noqa: E402
 from otspec.decode import run  # noqa: E402
+from otspec.decode.drafters.model import ModelDrafter  # noqa: E402
 from otspec.decode.drafters.prompt_lookup import continuation  # noqa: E402
 from otspec.decode.methods import (  # noqa: E402
     PromptLookup,
@@ -24,7 +26,10 @@ from otspec.decode.methods import (  # noqa: E402
     speculative,
     typical,
 )
-from otspec.paths import Tree, synthetic  # noqa: E402
+from otspec.decode.methods.multi_draft import MultiDraft  # noqa: E402
+from otspec.decode.models.context import vocabulary  # noqa: E402
+from otspec.decode.sampling import Sampling  # noqa: E402
+from otspec.paths import Block, Nested, TokenWise, Tree, synthetic  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
 
 PROMPTS = torch.tensor([[1, 2, 3, 1, 2], [4, 5, 6, 4, 5]])
@@ -62,6 +67,37 @@ def test_metrics_are_sums(name: str) -> None:
     assert all(got <= asked for got, asked in zip(metrics.accepted, metrics.offered, strict=True))
     assert metrics.wall == pytest.approx(sum(metrics.seconds.values()))
     assert (metrics.seconds["draft"] > 0) == (name != "vanilla")
+
+
+@pytest.mark.parametrize(
+    ("device", "settings", "branching", "rule"),
+    [
+        ("cpu", {}, (1, 1, 1), Block),
+        ("cpu", {"paths": 2}, (2, 1, 1), Nested),
+        ("cpu", {"depth": 5}, (1,) * 5, Block),
+        ("cpu", {"law": "hub_pairs"}, (2, 1, 1), TokenWise),
+        ("meta", {}, (4, *(1,) * 7), Nested),
+        ("meta", {"paths": 1}, (1,) * 8, Block),
+        ("meta", {"law": "top_k"}, (4, *(1,) * 7), TokenWise),
+    ],
+)
+def test_what_is_drafted_where_nothing_is_said(
+    device: str, settings: dict[str, Any], branching: tuple[int, ...], rule: type
+) -> None:
+    draft = pair(40)[1]
+    generator: Any = _OnDevice(torch.device(device))
+    prepared = MultiDraft(draft, **settings).prepare(
+        vocabulary(draft), Sampling(LogitsProcessorList(), True), generator
+    )
+    assert isinstance(prepared.drafter, ModelDrafter)
+    assert prepared.drafter.shape.branching == branching
+    assert type(prepared.verifier) is rule
+
+
+class _OnDevice(NamedTuple):
+    """What tells the device in place of a generator: there is none but of the CPU here."""
+
+    device: Any
 
 
 def test_vanilla_is_one_token_a_call() -> None:

@@ -19,7 +19,7 @@ import otspec  # noqa: E402
 from otspec import DataError, ProblemError  # noqa: E402
 from otspec.decode import Tuned, Tuning, tune  # noqa: E402
 from otspec.decode.models.context import Context  # noqa: E402
-from otspec.decode.tuning.candidates import PLAIN, Candidate, Family, families  # noqa: E402
+from otspec.decode.tuning.candidates import LOOKUP, PLAIN, Candidate, Family, families  # noqa: E402
 from otspec.decode.tuning.costs import CostModel, PassTimes, Trial  # noqa: E402
 from otspec.decode.tuning.race import Raced, SpeedUp, race, winner  # noqa: E402
 from otspec.decode.tuning.report import tables  # noqa: E402
@@ -53,9 +53,11 @@ class Clock:
         return self.time
 
 
-def on_own_clock(monkeypatch: pytest.MonkeyPatch, draft_cost: float, row: float = 0.0, **settings: Any) -> Tuning:
+def on_own_clock(
+    monkeypatch: pytest.MonkeyPatch, draft_cost: float, row: float = 0.0, models: Any = None, **settings: Any
+) -> Tuning:
     """Tune a pair whose target takes a second a pass, and `row` for each further token."""
-    target, draft = pair(40, noise=0.1)
+    target, draft = models or pair(40, noise=0.1)
     clock = Clock(monkeypatch, {id(target): lambda rows: 1 + row * (rows - 1), id(draft): lambda rows: draft_cost})
     return tune(target, draft, PROMPTS, now=clock, **small(**settings))
 
@@ -122,14 +124,18 @@ def test_what_is_tried() -> None:
         Family(1, "block", draft_top_k=20),
         Family(4, "nested"),
         Family(4, "nested", draft_top_k=20),
+        LOOKUP,
     ]
     greedy = families([1, 2, 9], [20], {"temperature": 0}, 8)
     assert [one.settings(3) for one in greedy] == [
         {"paths": 1, "depth": 3, "solver": "block"},
         {"paths": 2, "depth": 3, "law": "top_k", "draft_temperature": 1.0, "draft_top_k": 2},
+        {"depth": 3},
     ]
-    assert Candidate(sampled[-1], 5).name == "nested, K = 4, drafts of top-k 20, L = 5"
-    assert Candidate(greedy[-1], 5).name == "top_k siblings, K = 2, L = 5"
+    assert [Candidate(one, 5).method for one in greedy] == ["multi-draft", "multi-draft", "prompt-lookup"]
+    assert Candidate(sampled[-2], 5).name == "nested, K = 4, drafts of top-k 20, L = 5"
+    assert Candidate(greedy[-2], 5).name == "top_k siblings, K = 2, L = 5"
+    assert Candidate(LOOKUP, 5).name == "prompt lookup, L = 5"
     with pytest.raises(ProblemError, match="paths is 0"):
         families([0], [], {}, 8)
 
@@ -184,12 +190,35 @@ def test_a_draft_as_slow_as_the_target_means_plain_decoding(monkeypatch: pytest.
     assert (found.tuned.method, found.tuned.settings) == ("vanilla", {})
     assert "nothing is faster than plain decoding beyond doubt; the best," in found.tuned.why
     assert all(one.speed_up.value < 1 for one in found.raced if one.candidate != PLAIN)
-    assert all(found.model.speed_up(one) < 1 for one in found.model.every()[1:])
+    drafted = [one for one in found.model.every()[1:] if one.candidate.family != LOOKUP]
+    assert all(found.model.speed_up(one) < 1 for one in drafted)
     target, draft = pair(40, noise=0.1)
     prompt = torch.tensor([[1, 2, 3]])
     again = otspec.generate(target, draft, prompt, **found.tuned.for_generate, max_new_tokens=9, seed=4)
     assert (again.metrics.target_calls, again.metrics.offered, again.metrics.drafted_nodes) == (9, [], 0)
     assert found.tuned.generate(target, draft, prompt, max_new_tokens=9, seed=4).new_tokens == again.new_tokens
+
+
+def test_what_the_text_repeats_is_copied_where_the_draft_model_is_slow(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The greedy texts of this model go round in circles; and a step of copies costs the target's pass alone."""
+    target, draft = models = tiny(16, seed=1), tiny(16, seed=2)
+    found = on_own_clock(monkeypatch, 1.0, models=models, temperature=0, max_new_tokens=48, seconds=3000.0)
+    assert found.tuned.method == "prompt-lookup"
+    trial = found.model.trials[LOOKUP]
+    assert all(later <= sooner for sooner, later in itertools.pairwise(trial.acceptance))
+    assert 0 < trial.acceptance[0] < 1  # at first there is nothing to copy, which counts
+    assert all(one.draft == 0 for one in found.model.every() if one.candidate.family == LOOKUP)
+    best = found.tuned.figures
+    assert best["predicted_speed_up"] == pytest.approx(best["measured_speed_up"], rel=0.25)
+    found.tuned.save(tmp_path / "settings.json")
+    prompt = torch.tensor([[1, 2, 3]])
+    text = Tuned.load(tmp_path / "settings.json").generate(target, draft, prompt, max_new_tokens=30)
+    assert text.sequences.tolist() == target.generate(prompt, do_sample=False, max_new_tokens=30).tolist()
+    assert text.metrics.target_calls < 30
+    with pytest.raises(ProblemError, match=r"the fastest here is prompt lookup; call tuned\.generate"):
+        found.tuned.for_generate  # noqa: B018
 
 
 def test_greedy_decoding_is_tuned_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,7 +227,9 @@ def test_greedy_decoding_is_tuned_as_well(monkeypatch: pytest.MonkeyPatch) -> No
     target, draft = pair(40, noise=0.1)
     prompt = torch.tensor([[1, 2, 3]])
     plain = target.generate(prompt, do_sample=False, max_new_tokens=9)
-    for one in found.raced[1:]:
+    ours = [one for one in found.raced[1:] if one.candidate.method == "multi-draft"]
+    assert ours
+    for one in ours:
         text = otspec.generate(target, draft, prompt, **one.candidate.settings, temperature=0, max_new_tokens=9)
         assert text.sequences.tolist() == plain.tolist()
 
@@ -208,7 +239,7 @@ def test_tables_and_record_hold_what_was_found(monkeypatch: pytest.MonkeyPatch) 
     record = json.loads(json.dumps(found.record()))
     assert record["tuned"]["settings"] == found.tuned.settings
     assert [one["name"] for one in record["trials"]][:2] == ["plain decoding", "block, K = 1"]
-    assert len(record["predicted"]) == 1 + 4 * 3
+    assert len(record["predicted"]) == 1 + 5 * 3
     passes, predicted, raced = tables(found)
     assert passes.rows[0][:2] == ("target", "1000.00")
     assert [row[0] for row in predicted.rows] == ["plain decoding", *(one.candidate.name for one in found.model.best())]
@@ -256,7 +287,7 @@ def test_files_that_are_no_settings(tuned: Tuned, tmp_path: Path) -> None:
     good = json.loads(path.read_text())
     for change, message in (
         ({"format": 2}, "its format is 2, and this version reads 1"),
-        ({"method": "magic"}, "its method is 'magic', which is not multi-draft or vanilla"),
+        ({"method": "magic"}, "its method is 'magic', which is not multi-draft or prompt-lookup or vanilla"),
         ({"settings": [1]}, r"its settings are \[1\]"),
         ({"settings": {"speed": 9}}, "multi-draft has no speed; it takes paths"),
         ({"sampling": {"heat": 1}}, "its sampling has heat"),

@@ -60,11 +60,9 @@ def draw(laws: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 def _iid(laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor:
     """By the inverse of the distribution function: one uniform number a draft, where clocks take one a token."""
     reached = laws.cumsum(dim=-1)
-    total = reached[..., -1:]
     unit = torch.rand(*laws.shape[:-1], n, dtype=torch.float64, device=laws.device, generator=generator)
-    # Below the total even where the product rounds up to it: the last token reached has a probability.
-    point = torch.minimum(unit * total, total.nextafter(torch.zeros_like(total)))
-    return torch.searchsorted(reached, point, right=True)
+    # A multiple of 2^-53 below 1, so its product with the total is below the total: the token has a probability.
+    return torch.searchsorted(reached, unit * reached[..., -1:], right=True)
 
 
 def _without_replacement(laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor:

@@ -52,6 +52,7 @@ class ModelDrafter:
         self.sampling = sampling
         self.vocab = vocab
         self.generator = generator
+        self._positions, self._own_vocab = positions(model), vocabulary(model)
         self._on_trial: list[list[int]] = []
         """Of each text: the columns on trial that hold the text itself; those of the slots come after them."""
         self._before_slots = 0
@@ -68,7 +69,7 @@ class ModelDrafter:
 
     def depth(self, lengths: IntArray) -> int:
         """As deep as the shape, or as the draft model's positions last: its last level is drawn, not read."""
-        return int(min(self.shape.depth, max(positions(self.model) - lengths.max() + 1, 0)))
+        return int(min(self.shape.depth, max(self._positions - lengths.max() + 1, 0)))
 
     def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
         """Draft; the tokens leave the device once, at the end."""
@@ -148,7 +149,7 @@ class ModelDrafter:
         self.context.settle(chosen, rows)
 
     def _readable(self, tokens: Sequence[int]) -> list[int]:
-        return [min(token, vocabulary(self.model) - 1) for token in tokens]
+        return [min(token, self._own_vocab - 1) for token in tokens]
 
     def _aligned(self, logits: torch.Tensor) -> torch.Tensor:
         """Logits over the target's vocabulary."""

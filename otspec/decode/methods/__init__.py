@@ -21,17 +21,19 @@ from otspec.decode.methods.vanilla import Vanilla
 from otspec.decode.sampling import DraftSettings
 
 
-def speculative(draft: PreTrainedModel, depth: int = 8, **drafts: Unpack[DraftSettings]) -> MultiDraft:
+def speculative(draft: PreTrainedModel, depth: int | None = None, **drafts: Unpack[DraftSettings]) -> MultiDraft:
     """Speculative sampling: one path, token by token [leviathan2023fast; chen2023accelerating]."""
     return MultiDraft(draft, 1, depth, "single", **drafts)
 
 
-def block(draft: PreTrainedModel, depth: int = 8, **drafts: Unpack[DraftSettings]) -> MultiDraft:
+def block(draft: PreTrainedModel, depth: int | None = None, **drafts: Unpack[DraftSettings]) -> MultiDraft:
     """Block verification of one path [sun2024block]."""
     return MultiDraft(draft, 1, depth, "block", **drafts)
 
 
-def typical(draft: PreTrainedModel, paths: int = 4, depth: int = 8, **drafts: Unpack[DraftSettings]) -> MultiDraft:
+def typical(
+    draft: PreTrainedModel, paths: int | None = None, depth: int | None = None, **drafts: Unpack[DraftSettings]
+) -> MultiDraft:
     """Typical acceptance of the longest of several paths [cai2024medusa]: lossy."""
     return MultiDraft(draft, paths, depth, Typical(), lossless=False, **drafts)
 

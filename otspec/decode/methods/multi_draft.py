@@ -18,6 +18,12 @@ from otspec.errors import ProblemError
 from otspec.paths.shape import Shape
 from otspec.schemes import IID
 
+ON_CPU = (1, 3)
+"""K and L where nothing else is said: more rows take a CPU more time than their tokens save, for one text of models
+that fit its caches (docs/decoding.md has the figures).  `otspec tune` finds what is fastest for a pair at hand."""
+ELSEWHERE = (4, 8)
+"""On a device that reads some dozens of rows in the time of one."""
+
 
 @dataclass(frozen=True, eq=False)
 class MultiDraft:
@@ -27,13 +33,14 @@ class MultiDraft:
     ----------
     draft : PreTrainedModel
         Or several, whose paths are independent: as many of each, with ``law="independent"``.
-    paths : int
-        K, number of independent paths.
-    depth : int
-        L, tokens of each.
+    paths : int, optional
+        K, number of independent paths; by default 1 on a CPU and 4 elsewhere, or one for each of several draft models.
+    depth : int, optional
+        L, tokens of each; by default 3 on a CPU and 8 elsewhere.
     solver : Rule, optional
-        Who verifies: `nested` (the default for i.i.d. drafts), another joint rule of `otspec.decode.JOINT`, or
-        token-wise any solver of the registry, or a chain of them such as ``["global_resolution", "interval"]``.
+        Who verifies: `nested` (the default for i.i.d. drafts; `block`, which is the same, for one path), another joint
+        rule of `otspec.decode.JOINT`, or token-wise any solver of the registry, or a chain of them such as
+        ``["global_resolution", "interval"]``.
     branching : sequence of int, optional
         In place of paths and depth: how many children the nodes of each level have; (n, n, n) is an n-ary tree.
     law : str
@@ -51,8 +58,8 @@ class MultiDraft:
     """
 
     draft: PreTrainedModel | Sequence[PreTrainedModel]
-    paths: int = 4
-    depth: int = 8
+    paths: int | None = None
+    depth: int | None = None
     solver: Rule = None
     branching: Sequence[int] | None = None
     law: str = "iid"
@@ -69,9 +76,10 @@ class MultiDraft:
 
     def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
         """Make drafter and verifier for a run."""
-        shape = Shape.paths(self.paths, self.depth) if self.branching is None else Shape.of(self.branching)
-        shape.check_room(vocab)
         law = draft_law(self.law)
+        models = list(self.draft) if isinstance(self.draft, Sequence) else [self.draft]
+        shape = self._shape(law, len(models), generator.device) if self.branching is None else Shape.of(self.branching)
+        shape.check_room(vocab)
         if law.most is not None and max(shape.branching, default=0) > law.most:
             raise ProblemError(
                 f"{self.law} draws at most {law.most} children of a node, and branching is {shape.branching}; "
@@ -80,11 +88,19 @@ class MultiDraft:
         if law.scheme is not IID and not law.several and max(shape.branching) > vocab:
             raise ProblemError(f"{max(shape.branching)} different children of one node, and {vocab} tokens in all")
         drafts = self._draft_sampling().of(sampling)
-        models = list(self.draft) if isinstance(self.draft, Sequence) else [self.draft]
         own = self._share(shape, law, len(models))
         drafters = [ModelDrafter(model, own, law, drafts, vocab, generator) for model in models]
         drafter = SeveralDrafters(drafters) if law.several else drafters[0]
         return Prepared(drafter, verifier(self.solver, shape, law))
+
+    def _shape(self, law: DraftLaw, models: int, device: torch.device) -> Shape:
+        """K paths of L tokens; siblings that are drawn jointly are several."""
+        paths, depth = ON_CPU if device.type == "cpu" else ELSEWHERE
+        if law.several:
+            paths = max(models, 1)
+        elif law.scheme is not IID:
+            paths = law.most or ELSEWHERE[0]
+        return Shape.paths(paths if self.paths is None else self.paths, depth if self.depth is None else self.depth)
 
     def _share(self, shape: Shape, law: DraftLaw, models: int) -> Shape:
         """What each of the draft models drafts."""

@@ -59,6 +59,8 @@ class Context:
         check_model(model)
         self.model = model
         self.reader = reader_of(model)
+        self.positions = positions(model)
+        """How many tokens the model knows positions for."""
         self.length: IntArray = np.array([len(text) for text in texts])
         """Tokens read of each text."""
         self.trial = 0

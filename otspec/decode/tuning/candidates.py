@@ -11,16 +11,25 @@ from otspec.laws import as_count
 
 @dataclass(frozen=True)
 class Family:
-    """Ways to decode that differ in depth alone: settings of `otspec.generate`, None where it is left out."""
+    """Ways to decode that differ in depth alone: settings of the method, None where one is left out."""
 
     paths: int
     solver: str | None = None
     law: str | None = None
     draft_temperature: float | None = None
     draft_top_k: int | None = None
+    lookup: bool = False
+    """Whether drafts are copied from the text, one path, and not drawn from the draft model."""
+
+    @property
+    def method(self) -> str:
+        """A name of `otspec.decode.methods.catalogue.METHODS`."""
+        return "prompt-lookup" if self.lookup else "multi-draft"
 
     def settings(self, depth: int) -> dict[str, Any]:
-        """What `otspec.generate` is told."""
+        """What the method takes."""
+        if self.lookup:
+            return {"depth": depth}
         given = {
             "solver": self.solver,
             "law": self.law,
@@ -34,9 +43,15 @@ class Family:
     @property
     def name(self) -> str:
         """What it is called in tables."""
+        if self.lookup:
+            return "prompt lookup"
         rule = self.solver or f"{self.law} siblings"
         top = "" if self.draft_top_k is None or self.law is not None else f", drafts of top-k {self.draft_top_k}"
         return f"{rule}, K = {self.paths}{top}"
+
+
+LOOKUP = Family(1, lookup=True)
+"""Prompt lookup: drafts that cost no pass."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +64,7 @@ class Candidate:
     @property
     def method(self) -> str:
         """A name of `otspec.decode.methods.catalogue.METHODS`."""
-        return "vanilla" if self.family is None else "multi-draft"
+        return "vanilla" if self.family is None else self.family.method
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -71,7 +86,7 @@ def families(paths: Sequence[int], draft_top_k: Sequence[int], sampling: Mapping
 
     Sampled texts are drafted by independent paths, which `block` verifies if there is one and `nested` if there are
     several; their drafts may be truncated.  Greedy texts are drafted by the likeliest tokens: independent paths would
-    all be one, so several begin with different tokens.
+    all be one, so several begin with different tokens.  Both may be copied from the text, too.
 
     Parameters
     ----------
@@ -95,12 +110,18 @@ def families(paths: Sequence[int], draft_top_k: Sequence[int], sampling: Mapping
     if sampling.get("temperature") == 0:
         # Truncated to those that are drafted anyway, laws of a few tokens are all that the verifier is shown.
         return [
-            Family(count, "block") if count == 1 else Family(count, None, "top_k", 1.0, count)
-            for count in counts
-            if count <= kept
+            *(
+                Family(count, "block") if count == 1 else Family(count, None, "top_k", 1.0, count)
+                for count in counts
+                if count <= kept
+            ),
+            LOOKUP,
         ]
     return [
-        Family(count, "block" if count == 1 else "nested", draft_top_k=cut)
-        for count in counts
-        for cut in (None, *(cut for cut in cuts if cut < kept))
+        *(
+            Family(count, "block" if count == 1 else "nested", draft_top_k=cut)
+            for count in counts
+            for cut in (None, *(cut for cut in cuts if cut < kept))
+        ),
+        LOOKUP,
     ]

@@ -35,7 +35,7 @@ class Trial:
     start: float
     """Seconds of a text besides its steps: preparation, and reading the prompt."""
     acceptance: tuple[float, ...] = ()
-    """Entry d - 1: share of the steps with drafts of d tokens or more that accepted d or more."""
+    """Entry d - 1: share of the steps asked for d tokens or more that accepted d or more."""
     nodes: tuple[float, ...] = ()
     """Entry d - 1: distinct drafted prefixes of d tokens, on average."""
 
@@ -70,9 +70,9 @@ class Prediction:
 class CostModel:
     """Predicts what each candidate takes.
 
-    A step of K paths of L tokens is a draft pass over the text's last token, L - 1 draft passes of K rows, a target
-    pass over all distinct prefixes, and the rest: drawing drafts, verification, bookkeeping.  It gives one token more
-    than it accepts.
+    A step of K paths of L tokens is a draft pass over the text's last token, L - 1 draft passes of K rows (none of them
+    where drafts are copied), a target pass over all distinct prefixes, and the rest: drawing drafts, verification,
+    bookkeeping.  It gives one token more than it accepts.
 
     Acceptance to depth d is that measured, whatever L >= d is.  For `block` this is exact (docs/paths.md: a path of d
     tokens is accepted or extended with probability min(A(v) p, q) summed, in which L does not occur), and so it is for
@@ -99,9 +99,8 @@ class CostModel:
         family, depth = candidate.family, candidate.depth
         trial = self.plain if family is None else self.trials[family]
         measured = sorted(trial.steps)
-        paths = 0 if family is None else family.paths
-        rest = [trial.steps[at] - sum(self._passes(trial, paths, at)) for at in measured]
-        draft, target = self._passes(trial, paths, depth)
+        rest = [trial.steps[at] - sum(self._passes(trial, family, at)) for at in measured]
+        draft, target = self._passes(trial, family, depth)
         return Prediction(
             candidate,
             tokens=1.0 + sum(trial.acceptance[:depth]),
@@ -112,11 +111,12 @@ class CostModel:
             text=self.text,
         )
 
-    def _passes(self, trial: Trial, paths: int, depth: int) -> tuple[float, float]:
+    def _passes(self, trial: Trial, family: Family | None, depth: int) -> tuple[float, float]:
         """Seconds of the draft model's and of the target's passes in a step."""
-        if depth == 0:
-            return 0.0, self.target(1)
-        return self.draft(1) + (depth - 1) * self.draft(paths), self.target(1 + sum(trial.nodes[:depth]))
+        target = self.target(1 + sum(trial.nodes[:depth]))
+        if family is None or family.lookup or depth == 0:
+            return 0.0, target
+        return self.draft(1) + (depth - 1) * self.draft(family.paths), target
 
     def best(self) -> list[Prediction]:
         """The best depth of every family, the fastest family first."""

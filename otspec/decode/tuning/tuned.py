@@ -21,7 +21,7 @@ from otspec.errors import DataError, ProblemError
 
 FORMAT = 1
 """Of the file; a later one may have other fields."""
-METHODS_OF = ("multi-draft", "vanilla")
+METHODS_OF = ("multi-draft", "prompt-lookup", "vanilla")
 """What tuning chooses among."""
 SAMPLING = ("temperature", "top_k", "top_p")
 
@@ -44,7 +44,7 @@ class Tuned:
     """The fastest lossless way to decode that was found for a pair of models, and what it was found for."""
 
     method: str
-    """``"multi-draft"``, or ``"vanilla"`` where drafts do not pay."""
+    """``"multi-draft"``, ``"prompt-lookup"``, or ``"vanilla"`` where drafts do not pay."""
     settings: Mapping[str, Any]
     """What the method takes: paths, depth, solver, law, draft_temperature, draft_top_k, those that are given."""
     why: str
@@ -62,7 +62,17 @@ class Tuned:
         """Settings and sampling, for `otspec.generate(target, draft, input_ids, **tuned.for_generate)`.
 
         Plain decoding is a tree without levels there.
+
+        Raises
+        ------
+        ProblemError
+            If drafts are best copied from the text, which that function has no settings for.
         """
+        if self.method == "prompt-lookup":
+            raise ProblemError(
+                "otspec.generate drafts by the draft model, and the fastest here is prompt lookup; call "
+                "tuned.generate(target, draft, input_ids), or `otspec decode --settings`"
+            )
         plain: dict[str, Any] = {"branching": []}
         return {**(plain if self.method == "vanilla" else self.settings), **self.sampling}
 

@@ -11,8 +11,7 @@ from typing import Any
 from transformers import PreTrainedModel
 
 from otspec.decode.harness import Generation, run, sampling_settings
-from otspec.decode.methods import Vanilla
-from otspec.decode.methods.multi_draft import MultiDraft
+from otspec.decode.methods.catalogue import METHODS
 from otspec.decode.models.context import positions, vocabulary
 from otspec.decode.models.loading import batch_of
 from otspec.decode.models.pairing import check_pair
@@ -107,9 +106,10 @@ def tune(
 ) -> Tuning:
     """Find the fastest lossless way to decode with a pair of models, one text at a time, on this machine.
 
-    Passes of both models are timed, and a little is decoded by every family of candidates, which gives acceptance by
-    depth; from these a cost model predicts the speed-up of every candidate over plain decoding.  The best of them and
-    plain decoding are then timed in turn on the same prompts.  The fastest is chosen if it is faster than plain
+    Candidates are trees from the draft model, and drafts copied from the text.  Passes of both models are timed, and a
+    little is decoded by every family of candidates, which gives acceptance by depth; from these a cost model predicts
+    the speed-up of every candidate over plain decoding.  The best of them and plain decoding are then timed in turn on
+    the same prompts.  The fastest is chosen if it is faster than plain
     decoding beyond doubt (the lower end of its interval is above 1), and otherwise plain decoding.
 
     Parameters
@@ -168,7 +168,9 @@ def tune(
         return run(target, strategy, tokenizer=tokenizer, draft_tokenizer=draft_tokenizer, **more)
 
     def strategy(candidate: Candidate) -> Strategy:
-        return Vanilla() if candidate.family is None else MultiDraft(draft, **candidate.settings)
+        make = METHODS[candidate.method].strategy
+        assert make is not None
+        return make(draft, **candidate.settings)
 
     ways = [PLAIN, *(Candidate(family, depth) for family in tried)]
     for number, way in enumerate(ways):

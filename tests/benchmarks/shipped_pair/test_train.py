@@ -40,15 +40,15 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_run_leaves_a_pair_that_loads_and_is_what_its_record_says(tmp_path: Path, corpus: Path) -> None:
-    main(tmp_path, steps=4, polish=2, batch=2, every=2, corpus=corpus)
+    main(tmp_path, steps=4, polish=2, own=2, batch=2, every=2, corpus=corpus)
     record = json.loads((tmp_path / "training.json").read_text())
     assert record["corpus"]["held_out_files"] == ["traceback.py"]
     assert record["corpus"]["trained"]["files"] == 2
     pair = load(folder=tmp_path)
     assert sum(value.numel() for value in pair.draft.parameters()) == record["draft"]["parameters"]
     curve = [json.loads(line) for line in (tmp_path / "curve.jsonl").read_text().splitlines()]
-    assert [point["step"] for point in curve] == [2, 4, 6]
-    assert curve[1]["target_loss"] == curve[2]["target_loss"]
+    assert [point["step"] for point in curve] == [2, 4, 6, 8]
+    assert curve[1]["target_loss"] == curve[2]["target_loss"] == curve[3]["target_loss"]
     assert curve[1]["target_loss"] < curve[0]["target_loss"]
     # The curve is of weights in float32, the record of those saved in float16.
     assert record["sample"]["target_loss"] == pytest.approx(curve[-1]["target_loss"], abs=2e-3)
@@ -62,40 +62,41 @@ def test_same_seed_same_weights_even_when_interrupted(tmp_path: Path, corpus: Pa
     checkpoint = tmp_path / "checkpoint.pt"
 
     def weights(
-        seed: int, stop: float = np.inf, checkpoint: Path | None = None, polish: int = 2
+        seed: int, stop: float = np.inf, checkpoint: Path | None = None, polish: int = 1, own: int = 2
     ) -> tuple[list[FloatArray], list[FloatArray]]:
         def report(point: dict[str, float]) -> None:
             if point["step"] == stop:
                 raise KeyboardInterrupt
 
-        recipe = Recipe(steps=2, polish=polish, batch=2, seed=seed)
+        recipe = Recipe(steps=2, polish=polish, own=own, batch=2, seed=seed)
         models = train(files, held_out, tokenizer, recipe, report, every=1, checkpoint=checkpoint)
         target, draft = ([value.detach().numpy() for value in model.parameters()] for model in models)
         return target, draft
 
     whole = weights(seed=0)
     with pytest.raises(KeyboardInterrupt):
-        weights(seed=0, stop=3, checkpoint=checkpoint)
+        weights(seed=0, stop=4, checkpoint=checkpoint)
     for mine, resumed in zip(whole, weights(seed=0, checkpoint=checkpoint), strict=True):
         for one, other in zip(mine, resumed, strict=True):
             np.testing.assert_array_equal(one, other)
-    unpolished = weights(seed=0, polish=0)
-    assert all(np.array_equal(one, other) for one, other in zip(whole[0], unpolished[0], strict=True))
-    assert not np.array_equal(whole[1][0], unpolished[1][0])
-    assert not np.array_equal(whole[0][0], weights(seed=1)[0][0])
+    for shorter in (weights(seed=0, own=0), weights(seed=0, polish=0, own=0)):
+        assert all(np.array_equal(one, other) for one, other in zip(whole[0], shorter[0], strict=True))
+        assert not np.array_equal(whole[1][0], shorter[1][0])
+    assert not np.array_equal(whole[0][0], weights(seed=1, own=0)[0][0])
     with pytest.raises(DataError, match="remove it to start anew"):
         weights(seed=1, checkpoint=checkpoint)
 
 
 def test_the_rate_rises_stays_and_falls_to_nothing() -> None:
-    recipe = Recipe(steps=200, polish=100, rate=1.0, warm_up=10, decay=0.4)
-    rates = np.array([recipe.rate_at(step) for step in range(300)])
+    recipe = Recipe(steps=200, polish=100, own=100, rate=1.0, warm_up=10, decay=0.4)
+    rates = np.array([recipe.rate_at(step) for step in range(recipe.in_all)])
     np.testing.assert_allclose(rates[:10], np.arange(1, 11) / 10)
     assert (rates[9:121] == 1.0).all()
     np.testing.assert_allclose(rates[120:200], (200 - np.arange(120, 200)) / 80)
     assert rates[200] == 0.05
     assert (rates[209:231] == 0.5).all()
-    np.testing.assert_allclose(rates[230:], (300 - np.arange(230, 300)) / 140)
+    np.testing.assert_allclose(rates[230:300], (300 - np.arange(230, 300)) / 140)
+    np.testing.assert_array_equal(rates[300:], rates[200:300])
     assert recipe.continues(Recipe(steps=300, rate=1.0, warm_up=10, decay=0.4), 120)
     assert not recipe.continues(Recipe(steps=300, rate=1.0, warm_up=10, decay=0.4), 122)
     assert not recipe.continues(Recipe(steps=200, rate=1.0, warm_up=10, decay=0.4, seed=1), 1)
