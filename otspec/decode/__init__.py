@@ -21,6 +21,7 @@ from otspec.decode.generation import MultiDraftOutput, generate, multi_draft  # 
 from otspec.decode.harness import Generation, run  # noqa: E402
 from otspec.decode.methods.multi_draft import MultiDraft  # noqa: E402
 from otspec.decode.metrics import Metrics  # noqa: E402
+from otspec.decode.models.after import model_after  # noqa: E402
 from otspec.decode.replay import floor  # noqa: E402
 from otspec.decode.strategy import Strategy  # noqa: E402
 from otspec.decode.tuning import Tuned, Tuning, tune  # noqa: E402
@@ -39,6 +40,7 @@ __all__ = [
     "Tuning",
     "floor",
     "generate",
+    "model_after",
     "multi_draft",
     "run",
     "tune",

@@ -3,16 +3,19 @@
 `tree` merges the paths, `protocol` says what a verifier answers; `block` verifies a picked path, `nested` picks it best
 by `labels`, how they are shared (`sharing`) and which of them is the largest (`winning`); `pick_then_block`,
 `token_wise` and `traversal` are the rules to compare with, `pick_by_plan` is for trees whose siblings are drawn
-jointly; `enumeration` and `upper_bound` judge them on small models, `synthetic` makes models of any size.  The
-statement and its proof are in `docs/paths.md`.
+jointly; `enumeration` and `upper_bound` judge them on small models, `synthetic` makes models of any size.  `reach` says
+how deep a rule gets on drafts of a shape, `best_shape` which shape to draft.  The statement and its proof are in
+`docs/paths.md`.
 """
 
+from otspec.paths.best_shape import Measured, best_shape, measure, shapes_within
 from otspec.paths.block import Block
 from otspec.paths.enumeration import PathLaw, path_law, tree_law
 from otspec.paths.nested import GreedyMultiPath, Nested
 from otspec.paths.pick_by_plan import PickByPlan
 from otspec.paths.pick_then_block import PickThenBlock
 from otspec.paths.protocol import PathVerification, PathVerifier
+from otspec.paths.reach import Context, reach
 from otspec.paths.synthetic import REGIMES, Regime, scattered, synthetic
 from otspec.paths.token_wise import TokenWise
 from otspec.paths.traversal import Traversal
@@ -22,7 +25,9 @@ from otspec.paths.upper_bound import bound, tree_bound
 __all__ = [
     "REGIMES",
     "Block",
+    "Context",
     "GreedyMultiPath",
+    "Measured",
     "Model",
     "Nested",
     "PathLaw",
@@ -34,9 +39,13 @@ __all__ = [
     "TokenWise",
     "Traversal",
     "Tree",
+    "best_shape",
     "bound",
+    "measure",
     "path_law",
+    "reach",
     "scattered",
+    "shapes_within",
     "synthetic",
     "tree_bound",
     "tree_law",

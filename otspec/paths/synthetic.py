@@ -60,7 +60,7 @@ def synthetic(regime: str | Regime, vocab: int, seed: int = 0, remember: int = 1
     if not isinstance(regime, Regime):
         raise ProblemError(f"the regime is {regime!r}; pass a Regime, or one of the names {', '.join(REGIMES)}")
     vocab = as_count("vocab", vocab)
-    seed = _check_seed(seed)
+    seed = check_seed(seed)
 
     @lru_cache(as_count("remember", remember))
     def laws(prefix: Prefix) -> tuple[FloatArray, FloatArray]:
@@ -95,7 +95,7 @@ def scattered(source: Source, seed: int = 0, top_k: int | None = None, remember:
     """
     if not all(hasattr(source, member) for member in ("position", "__len__")):
         raise ProblemError(f"the source is {source!r}; pass what otspec.data.open_source returns")
-    seed, top_k = _check_seed(seed), None if top_k is None else as_count("top_k", top_k)
+    seed, top_k = check_seed(seed), None if top_k is None else as_count("top_k", top_k)
 
     @lru_cache(as_count("remember", remember))
     def laws(prefix: Prefix) -> tuple[FloatArray, FloatArray]:
@@ -107,7 +107,8 @@ def scattered(source: Source, seed: int = 0, top_k: int | None = None, remember:
     return Model(lambda prefix: laws(prefix)[0], lambda prefix: laws(prefix)[1])
 
 
-def _check_seed(seed: int) -> int:
+def check_seed(seed: int) -> int:
+    """A seed, or an error that says what it is."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise ProblemError(f"seed is {seed!r}; pass an integer >= 0")
     return int(seed)

@@ -98,6 +98,16 @@ def test_the_cost_model_by_hand() -> None:
     assert [one.candidate.depth for one in model().every()] == [0, 1, 2, 3]
 
 
+def test_along_a_stem_the_draft_reads_one_row() -> None:
+    family = Family(2, "nested", stem=2)
+    trial = Trial({4: 20.0}, start=0.0, acceptance=(0.9, 0.8, 0.7, 0.6), nodes=(1.0, 1.0, 2.0, 2.0))
+    costs = model(trials={family: trial})
+    found = [costs.predict(Candidate(family, depth)) for depth in (1, 2, 3, 4)]
+    assert [one.draft for one in found] == pytest.approx([1.0, 2.0, 3.0, 4.5])
+    assert [one.target for one in found] == pytest.approx([4.2, 4.4, 4.8, 5.2])
+    assert [one.tokens for one in found] == pytest.approx([1.9, 2.7, 3.4, 4.0])
+
+
 def test_acceptance_to_a_depth_does_not_depend_on_the_depth_of_the_drafts() -> None:
     """What the cost model builds on, by exact laws: for block verification, and for nested labels nearly."""
     laws = peaked("peaked", 3, 5)
@@ -124,6 +134,7 @@ def test_what_is_tried() -> None:
         Family(1, "block", draft_top_k=20),
         Family(4, "nested"),
         Family(4, "nested", draft_top_k=20),
+        Family(4, "nested", stem=2),
         LOOKUP,
     ]
     greedy = families([1, 2, 9], [20], {"temperature": 0}, 8)
@@ -133,7 +144,12 @@ def test_what_is_tried() -> None:
         {"depth": 3},
     ]
     assert [Candidate(one, 5).method for one in greedy] == ["multi-draft", "multi-draft", "prompt-lookup"]
-    assert Candidate(sampled[-2], 5).name == "nested, K = 4, drafts of top-k 20, L = 5"
+    assert Candidate(sampled[-3], 5).name == "nested, K = 4, drafts of top-k 20, L = 5"
+    stem = sampled[-2]
+    assert Candidate(stem, 5).name == "nested, K = 4 behind a stem of 2, L = 5"
+    for branching in ([1, 1, 4, 1, 1], [1, 1, 4], [1, 1], [1]):
+        assert stem.settings(len(branching)) == {"branching": branching, "solver": "nested"}
+        assert stem.widths(len(branching)) == np.cumprod(branching).tolist()
     assert Candidate(greedy[-2], 5).name == "top_k siblings, K = 2, L = 5"
     assert Candidate(LOOKUP, 5).name == "prompt lookup, L = 5"
     with pytest.raises(ProblemError, match="paths is 0"):
@@ -239,7 +255,7 @@ def test_tables_and_record_hold_what_was_found(monkeypatch: pytest.MonkeyPatch) 
     record = json.loads(json.dumps(found.record()))
     assert record["tuned"]["settings"] == found.tuned.settings
     assert [one["name"] for one in record["trials"]][:2] == ["plain decoding", "block, K = 1"]
-    assert len(record["predicted"]) == 1 + 5 * 3
+    assert len(record["predicted"]) == 1 + 6 * 3
     passes, predicted, raced = tables(found)
     assert passes.rows[0][:2] == ("target", "1000.00")
     assert [row[0] for row in predicted.rows] == ["plain decoding", *(one.candidate.name for one in found.model.best())]

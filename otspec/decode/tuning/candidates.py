@@ -8,6 +8,9 @@ from typing import Any
 
 from otspec.laws import as_count
 
+STEMS = (2,)
+"""Lengths of stems to try: where the draft is good, paths are worth more that part only after some tokens."""
+
 
 @dataclass(frozen=True)
 class Family:
@@ -20,6 +23,12 @@ class Family:
     draft_top_k: int | None = None
     lookup: bool = False
     """Whether drafts are copied from the text, one path, and not drawn from the draft model."""
+    stem: int = 0
+    """How many tokens all paths share."""
+
+    def widths(self, depth: int) -> list[int]:
+        """Drafted tokens of each level."""
+        return [1] * min(self.stem, depth) + [self.paths] * (depth - self.stem)
 
     @property
     def method(self) -> str:
@@ -36,9 +45,11 @@ class Family:
             "draft_temperature": self.draft_temperature,
             "draft_top_k": self.draft_top_k,
         }
-        return {"paths": self.paths, "depth": depth} | {
-            name: value for name, value in given.items() if value is not None
-        }
+        shape: dict[str, Any] = {"paths": self.paths, "depth": depth}
+        if self.stem:
+            branches = [self.paths, *[1] * (depth - self.stem - 1)] if depth > self.stem else []
+            shape = {"branching": [1] * min(self.stem, depth) + branches}
+        return shape | {name: value for name, value in given.items() if value is not None}
 
     @property
     def name(self) -> str:
@@ -47,7 +58,8 @@ class Family:
             return "prompt lookup"
         rule = self.solver or f"{self.law} siblings"
         top = "" if self.draft_top_k is None or self.law is not None else f", drafts of top-k {self.draft_top_k}"
-        return f"{rule}, K = {self.paths}{top}"
+        stem = f" behind a stem of {self.stem}" if self.stem else ""
+        return f"{rule}, K = {self.paths}{stem}{top}"
 
 
 LOOKUP = Family(1, lookup=True)
@@ -81,12 +93,19 @@ PLAIN = Candidate()
 """Token by token from the target."""
 
 
-def families(paths: Sequence[int], draft_top_k: Sequence[int], sampling: Mapping[str, Any], vocab: int) -> list[Family]:
+def families(
+    paths: Sequence[int],
+    draft_top_k: Sequence[int],
+    sampling: Mapping[str, Any],
+    vocab: int,
+    stems: Sequence[int] = STEMS,
+) -> list[Family]:
     """All families for some numbers of paths.
 
     Sampled texts are drafted by independent paths, which `block` verifies if there is one and `nested` if there are
-    several; their drafts may be truncated.  Greedy texts are drafted by the likeliest tokens: independent paths would
-    all be one, so several begin with different tokens.  Both may be copied from the text, too.
+    several; their drafts may be truncated, or begin with a stem that all paths share (docs/paths.md).  Greedy texts are
+    drafted by the likeliest tokens: independent paths would all be one, so several begin with different tokens.  Both
+    may be copied from the text, too.
 
     Parameters
     ----------
@@ -98,6 +117,8 @@ def families(paths: Sequence[int], draft_top_k: Sequence[int], sampling: Mapping
         The target's temperature and top_k, where they are given.
     vocab : int
         Number of tokens.
+    stems : sequence of int
+        Lengths of stems to try, besides none.
 
     Raises
     ------
@@ -122,6 +143,12 @@ def families(paths: Sequence[int], draft_top_k: Sequence[int], sampling: Mapping
             Family(count, "block" if count == 1 else "nested", draft_top_k=cut)
             for count in counts
             for cut in (None, *(cut for cut in cuts if cut < kept))
+        ),
+        *(
+            Family(count, "nested", stem=as_count("stems", stem))
+            for count in counts
+            if count > 1
+            for stem in sorted(set(stems))
         ),
         LOOKUP,
     ]

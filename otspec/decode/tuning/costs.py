@@ -70,9 +70,9 @@ class Prediction:
 class CostModel:
     """Predicts what each candidate takes.
 
-    A step of K paths of L tokens is a draft pass over the text's last token, L - 1 draft passes of K rows (none of them
-    where drafts are copied), a target pass over all distinct prefixes, and the rest: drawing drafts, verification,
-    bookkeeping.  It gives one token more than it accepts.
+    A step of K paths of L tokens is a draft pass over the text's last token, L - 1 draft passes of K rows, or of one
+    along a stem (none of them where drafts are copied), a target pass over all distinct prefixes, and the rest: drawing
+    drafts, verification, bookkeeping.  It gives one token more than it accepts.
 
     Acceptance to depth d is that measured, whatever L >= d is.  For `block` this is exact (docs/paths.md: a path of d
     tokens is accepted or extended with probability min(A(v) p, q) summed, in which L does not occur), and so it is for
@@ -116,7 +116,7 @@ class CostModel:
         target = self.target(1 + sum(trial.nodes[:depth]))
         if family is None or family.lookup or depth == 0:
             return 0.0, target
-        return self.draft(1) + (depth - 1) * self.draft(family.paths), target
+        return sum(self.draft(rows) for rows in (1, *family.widths(depth - 1))), target
 
     def best(self) -> list[Prediction]:
         """The best depth of every family, the fastest family first."""

@@ -156,7 +156,7 @@ def tune(
     check_pair(target, draft, tokenizer, draft_tokenizer)
     depth = _depth_within(as_count("depth", depth), max_new_tokens)
     rows = [_within(prompt, target, draft, max_new_tokens) for prompt in prompts]
-    tried = families(paths, draft_top_k, sampling, vocabulary(target))
+    tried = [one for one in families(paths, draft_top_k, sampling, vocabulary(target)) if one.stem < depth]
 
     def decode(strategy: Strategy, prompt: Sequence[int], **settings: Any) -> Generation:
         more: dict[str, Any] = {

@@ -1,0 +1,199 @@
+"""Which tree to draft: the shape that gives most tokens for a budget of target positions and a cost per draft level."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from otspec.errors import ProblemError
+from otspec.laws import FloatArray, as_count
+from otspec.paths.protocol import PathVerifier
+from otspec.paths.reach import Context, reach
+from otspec.paths.shape import Shape
+from otspec.paths.tree import as_shape
+
+Branching = tuple[int, ...]
+
+DEEPEST = 16
+COUNTS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 64)
+"""Numbers of paths behind a stem that are tried, as far as the budget allows."""
+FIRST, KEPT = 0.25, 6
+"""The share of the contexts on which all shapes are measured, and how many go on from there."""
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """How deep a rule got on drafts of one shape."""
+
+    branching: Branching
+    reach: FloatArray
+    """Shape (contexts, L): P(at least 1, ..., L drafted tokens are accepted)."""
+
+    def cut(self, depth: int) -> Measured:
+        """The first levels alone: what is accepted there does not depend on those below (look-ahead apart)."""
+        return Measured(self.branching[:depth], self.reach[:, :depth])
+
+    @property
+    def lengths(self) -> FloatArray:
+        """Accepted length on each context."""
+        return self.reach.sum(axis=1)
+
+    @property
+    def accepted(self) -> float:
+        """Mean accepted length."""
+        return float(self.lengths.mean())
+
+    @property
+    def error(self) -> float:
+        """Its standard error over contexts."""
+        return standard_error(self.lengths)
+
+    @property
+    def slots(self) -> int:
+        """Drafted tokens: target positions besides that of the text's last token."""
+        return Shape(self.branching).slots - 1
+
+    def rate(self, level_cost: float = 0.0) -> float:
+        """Tokens for the time of a target pass, a step being such a pass and so much of it for each draft level."""
+        return (1.0 + self.accepted) / (1.0 + level_cost * len(self.branching))
+
+    def worth(self, level_cost: float) -> tuple[float, int]:
+        """What shapes are ranked by: the rate, and of equal ones the fewer drafted tokens."""
+        return self.rate(level_cost), -self.slots
+
+
+def standard_error(values: FloatArray) -> float:
+    """Of the mean; nan of a single value."""
+    return float(values.std(ddof=1) / math.sqrt(values.size)) if values.size > 1 else math.nan
+
+
+def measure(rule: PathVerifier, contexts: Sequence[Context], branching: Sequence[int]) -> Measured:
+    """`reach` on several contexts.
+
+    Raises
+    ------
+    ProblemError
+        If there are no contexts, or as `reach` does.
+    """
+    if not contexts:
+        raise ProblemError("there are no contexts; pass some, 50 or more for figures to trust")
+    branching = as_shape(branching).branching
+    return Measured(branching, np.array([reach(rule, context, branching) for context in contexts]))
+
+
+def shapes_within(budget: int, deepest: int = DEEPEST) -> list[Branching]:
+    """One path, K paths behind stems of all lengths, and n-ary trees, as deep as a budget of drafted tokens allows.
+
+    Raises
+    ------
+    ProblemError
+        If a number is not an integer >= 1.
+    """
+    budget, deepest = as_count("budget", budget), as_count("deepest", deepest)
+    found = [(1,) * min(budget, deepest)]
+    for stem in range(min(budget, deepest)):
+        found += [filled((*(1,) * stem, paths), budget, deepest) for paths in COUNTS if stem + paths <= budget]
+    for children in (2, 3, 4):
+        levels = 1
+        while sum(children ** (i + 1) for i in range(levels + 1)) <= budget and levels < deepest:
+            levels += 1
+        if levels > 1:
+            found.append((children,) * levels)
+    return list(dict.fromkeys(found))
+
+
+def filled(branching: Branching, budget: int, deepest: int) -> Branching:
+    """A shape made deeper by levels of single children, while the budget lasts."""
+    width, slots = math.prod(branching), Shape(branching).slots - 1
+    return branching + (1,) * max(min((budget - slots) // width, deepest - len(branching)), 0)
+
+
+def best_shape(
+    rule: PathVerifier,
+    contexts: Sequence[Context],
+    budget: int,
+    level_cost: float = 0.0,
+    branchings: Iterable[Sequence[int]] | None = None,
+    deepest: int = DEEPEST,
+) -> Measured:
+    """The shape that gives most tokens for the time, of at most so many drafted tokens.
+
+    A step costs one target pass over the tree, whatever its size within the budget, and `level_cost` for each level
+    that is drafted; it gives one token more than it accepts.  All shapes are measured on the first quarter of the
+    contexts, the best of them on all, then neighbours of the best, one child more or less on a level, while that gains.
+    What a rule accepts down to a depth does not depend on the levels below, so one measurement serves all depths.
+    (Of `Nested`, look-ahead treats the last level apart: cut trees are a little better than measured.)
+
+    The figures of the result are those that it was chosen by, hence a little too good: `measure` it on others.
+
+    Parameters
+    ----------
+    rule : PathVerifier
+    contexts : sequence of Context
+        Such as will be met; 50 or more.
+    budget : int
+        Drafted tokens at most, equal ones counted apart: target positions besides that of the text's last token.
+    level_cost : float
+        Time of drafting one level, over that of a target pass.
+    branchings : iterable of sequences of int, optional
+        Where to begin; by default `shapes_within` the budget.
+    deepest : int
+        Levels at most.
+
+    Raises
+    ------
+    ProblemError
+        If there are no contexts or shapes, a shape is over budget or too deep, or a number is out of its range.
+    """
+    budget, deepest = as_count("budget", budget), as_count("deepest", deepest)
+    if not 0 <= level_cost < math.inf:
+        raise ProblemError(f"level_cost is {level_cost!r}; it is finite and >= 0, a share of a target pass")
+    given = shapes_within(budget, deepest) if branchings is None else [as_shape(one).branching for one in branchings]
+    if not given:
+        raise ProblemError("there are no shapes to choose from; pass some branchings")
+    for branching in given:
+        if Shape(branching).slots - 1 > budget or len(branching) > deepest:
+            raise ProblemError(
+                f"branching {branching} drafts {Shape(branching).slots - 1} tokens on {len(branching)} levels; "
+                f"the budget is {budget} on at most {deepest}"
+            )
+    few = contexts[: max(int(FIRST * len(contexts)), 1)]
+    tried = [_best_cut(measure(rule, few, branching), level_cost) for branching in given]
+    tried.sort(key=lambda one: one.worth(level_cost), reverse=True)
+    seen = {one.branching for one in tried[:KEPT]}
+    best = max((measure(rule, contexts, one) for one in sorted(seen)), key=lambda one: one.worth(level_cost))
+    while True:
+        near = {filled(one, budget, deepest) for one in _neighbours(best.branching, budget, deepest)} - seen
+        seen |= near
+        found = [_best_cut(measure(rule, contexts, one), level_cost) for one in sorted(near)]
+        better = max(found, key=lambda one: one.worth(level_cost), default=best)
+        if better.worth(level_cost) <= best.worth(level_cost):
+            return best
+        best = better
+
+
+def _best_cut(measured: Measured, level_cost: float) -> Measured:
+    """The depth at which the rate is best."""
+    cuts = [measured.cut(depth) for depth in range(1, len(measured.branching) + 1)]
+    return max(cuts, key=lambda one: one.worth(level_cost))
+
+
+def _neighbours(branching: Branching, budget: int, deepest: int) -> list[Branching]:
+    """One child more or less on a level, cut where the budget ends."""
+    changed = [
+        (*branching[:level], children + change, *branching[level + 1 :])
+        for level, children in enumerate(branching)
+        for change in (-1, 1)
+        if children + change
+    ]
+    if len(branching) < deepest:
+        changed.append((*branching, 1))
+    return [cut for one in changed if (cut := _within(one, budget))]
+
+
+def _within(branching: Branching, budget: int) -> Branching:
+    """The levels that a budget pays for."""
+    return next((branching[:d] for d in range(len(branching), 0, -1) if Shape(branching[:d]).slots - 1 <= budget), ())

@@ -1,0 +1,48 @@
+"""Laws of a pair of models after a text, against transformers' own passes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from otspec import ProblemError  # noqa: E402
+from otspec.decode import model_after  # noqa: E402
+from otspec.laws import law_from_logits  # noqa: E402
+from otspec.paths import Context, Nested, measure  # noqa: E402
+from tests.decode.models import pair, tiny  # noqa: E402
+
+TEXT = [1, 2, 3, 4, 9]
+
+
+def test_laws_are_those_of_the_models_own_passes() -> None:
+    target, draft = pair(40, noise=0.1)
+    after = model_after(target, draft, TEXT, temperature=0.7, top_k=9)
+    for prefix in ((), (5,), (5, 6, 1), (7,), (5, 6)):
+        for law, model in ((after.target, target), (after.draft, draft)):
+            with torch.no_grad():
+                logits = model(torch.tensor([[*TEXT, *prefix]])).logits[0, -1]
+            np.testing.assert_allclose(law(prefix), law_from_logits("own", logits.numpy(), 0.7, 9), atol=1e-6)
+    assert np.count_nonzero(after.target((1, 2))) == 9
+
+
+def test_a_context_of_a_pair_can_be_measured() -> None:
+    target, draft = pair(40, noise=0.1)
+    contexts = [Context(model_after(target, draft, [start]), start) for start in range(1, 4)]
+    found = measure(Nested(), contexts, (1, 2, 1))
+    assert found.reach.shape == (3, 3)
+    assert ((found.reach > 0) & (found.reach <= 1 + 1e-12)).all()
+    assert 0 < found.accepted <= 3
+
+
+def test_bad_calls() -> None:
+    target, draft = pair(40, noise=0.1)
+    with pytest.raises(ProblemError, match="the text is empty"):
+        model_after(target, draft, [])
+    with pytest.raises(ProblemError, match="the target has 40 tokens, and the draft model 41"):
+        model_after(target, tiny(41), TEXT)
+    after = model_after(target, draft, TEXT)
+    with pytest.raises(ProblemError, match=r"a text of 5 tokens and \d+ more: the model has \d+ positions"):
+        after.target((1,) * int(target.config.max_position_embeddings))
