@@ -187,26 +187,29 @@ def bucket(p: FloatArray, q: FloatArray, grain: float, rank: IndexArray, target:
     digits = max(int(np.ceil(np.log2(2.0 / grain))), 0)
     lowest = (1023 - REACH) << digits
     span = (2 * REACH << digits) + 2
-    sums = np.zeros((2, span))
-    ratio = np.empty(1)
+    ratio = p / q
     bits = ratio.view(np.int64)
+    first, last = span, -1
     for x in range(q.size):
         if q[x] > 0.0:
-            ratio[0] = p[x] / q[x]
-            at = min(max(int(bits[0] >> (52 - digits)) - lowest + 1, 0), span - 1)
+            at = min(max((bits[x] >> (52 - digits)) - lowest + 1, 0), span - 1)
+            first, last = min(first, at), max(last, at)
             rank[x] = at
-            sums[0, at] += p[x]
-            sums[1, at] += q[x]
-    place = np.empty(span, dtype=np.int64)
+    sums = np.zeros((last - first + 1, 2))
+    for x in range(q.size):
+        if q[x] > 0.0:
+            sums[rank[x] - first, 0] += p[x]
+            sums[rank[x] - first, 1] += q[x]
+    place = np.empty(last - first + 1, dtype=np.int64)
     k = 0
-    for at in range(span):
+    for at in range(place.size):
         place[at] = k
-        if sums[1, at] > 0.0:
-            target[k], size[k] = sums[0, at], sums[1, at]
+        if sums[at, 1] > 0.0:
+            target[k], size[k] = sums[at, 0], sums[at, 1]
             k += 1
     for x in range(q.size):
         if rank[x] >= 0:
-            rank[x] = place[rank[x]]
+            rank[x] = place[rank[x] - first]
     return k
 
 
