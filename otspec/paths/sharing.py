@@ -63,39 +63,39 @@ def measure_places(
     of n labels, n as in `mean_density`, and each other row's power brings a factor of its own.
     The last piece takes whatever rounding leaves over.
     """
+    low, length, share, powers = label.low, label.length, label.share, label.power
     i = 0
     inside = 0.0
-    last = label.share.size - 1
+    last = share.size - 1
+    bottom, stretch, room = low[0, 0], length[0, 0] / share[0], share[0]  # of the piece at hand, in its first row
     for j in range(size.size):
         piece[j] = i
         used[j] = inside
         need = size[j]
         mean = 0.0
         while True:
-            left = max(label.share[i] - inside, 0.0)
+            left = max(room - inside, 0.0)
             take = need if i == last or need <= left else left
-            mean += take / size[j] * winner_density(label, i, inside, take, counts)
+            if powers.size == 0:
+                here = mean_density(bottom + inside * stretch, take * stretch, counts)
+            else:
+                here, start, extent, unit = 1.0, inside, take, room
+                for row in range(powers.size, 0, -1):
+                    start, extent = start * (length[row, i] / unit), extent * (length[row, i] / unit)
+                    here *= power_density(low[row, i] + start, extent, powers[row - 1])
+                    start, extent = climb(low[row, i], length[row, i], start, extent, powers[row - 1])
+                    unit = 1.0
+                here *= mean_density(bottom + start * length[0, i], extent * length[0, i], counts)
             if i == last or need <= left:
-                inside += take
+                mean += here if need == size[j] else need / size[j] * here
+                inside += need
                 break
+            mean += take / size[j] * here
             need -= take
             i += 1
             inside = 0.0
+            bottom, stretch, room = low[0, i], length[0, i] / share[i], share[i]
         density[j] = mean
-
-
-@jit
-def winner_density(label: Label, piece: int, inside: float, take: float, counts: FloatArray) -> float:
-    """Mean density of the winner's label where so much of a piece lies lower, over so much of it."""
-    mean, start, extent, unit = 1.0, inside, take, label.share[piece]
-    for row in range(label.power.size, 0, -1):
-        low, length, power = label.low[row, piece], label.length[row, piece], label.power[row - 1]
-        stretch = length / unit
-        start, extent, unit = start * stretch, extent * stretch, 1.0
-        mean *= power_density(low + start, extent, power)
-        start, extent = climb(low, length, start, extent, power)
-    stretch = label.length[0, piece] / unit
-    return mean * mean_density(label.low[0, piece] + start * stretch, extent * stretch, counts)
 
 
 @jit
@@ -117,7 +117,7 @@ def refine(
     sharing : Sharing
     """
     vocab = q.size
-    rank = np.full(vocab, -1)
+    rank = np.full(vocab, -1, dtype=np.int32)
     target, size = np.empty(vocab), np.empty(vocab)
     if sharing.grain >= FINEST:
         k = bucket(p, q, sharing.grain, rank, target, size)
@@ -133,12 +133,12 @@ def refine(
         piece, used, density = np.empty(k, dtype=np.int64), np.empty(k), np.empty(k)
         measure_places(size, label, counts, piece, used, density)
         cut = over_drafted(target, size, density, weight)
-    group = np.empty(k, dtype=np.int64)
-    groups, cut = join(target, size, cut, sharing.grain, sharing.top, group)
+    joined = np.empty(k, dtype=np.int64)
+    groups, cut = join(target, size, cut, sharing.grain, sharing.top, joined)
+    group = rank
     for x in range(vocab):
         if rank[x] >= 0:
-            rank[x] = group[rank[x]]
-    group = rank
+            group[x] = joined[rank[x]]
     target, size = target[:groups], size[:groups]
     mass = size.copy()
     owner, target, size = split(target, size, cut, sharing.spread)
@@ -165,16 +165,13 @@ def refine(
         worth[owner[seeker[s]]] += amount[s] * density[giver[s]]
         worth[owner[giver[s]]] += amount[s] * density[seeker[s]]
     total = worth.sum()
-    proposal = q.copy()  # and so it stays where labels are so low that their measure underflows: such a path never wins
-    if total > 0.0:
-        for x in range(vocab):
-            if group[x] >= 0:
-                proposal[x] = worth[group[x]] / total * (q[x] / mass[group[x]])
-    return ChildPlaces(group, owner, size, piece, used, kept, seeker[:swaps], giver[:swaps], amount[:swaps], proposal)
+    # Labels may be so low that their measure underflows: such a path never wins, and its proposal is the draft law.
+    tilt = worth / total / mass if total > 0.0 else np.ones(groups)
+    return ChildPlaces(group, owner, size, piece, used, kept, seeker[:swaps], giver[:swaps], amount[:swaps], q, tilt)
 
 
 @jit
-def bucket(p: FloatArray, q: FloatArray, grain: float, rank: IntArray, target: FloatArray, size: FloatArray) -> int:
+def bucket(p: FloatArray, q: FloatArray, grain: float, rank: IndexArray, target: FloatArray, size: FloatArray) -> int:
     """Put tokens into buckets whose p/q differ by less than half the grain, in ascending order; return their number.
 
     The bit pattern of a positive double grows with its value, so its leading bits name the bucket: nothing is sorted.
@@ -190,26 +187,29 @@ def bucket(p: FloatArray, q: FloatArray, grain: float, rank: IntArray, target: F
     digits = max(int(np.ceil(np.log2(2.0 / grain))), 0)
     lowest = (1023 - REACH) << digits
     span = (2 * REACH << digits) + 2
-    sums = np.zeros((2, span))
-    ratio = np.empty(1)
+    ratio = p / q
     bits = ratio.view(np.int64)
+    first, last = span, -1
     for x in range(q.size):
         if q[x] > 0.0:
-            ratio[0] = p[x] / q[x]
-            at = min(max(int(bits[0] >> (52 - digits)) - lowest + 1, 0), span - 1)
+            at = min(max((bits[x] >> (52 - digits)) - lowest + 1, 0), span - 1)
+            first, last = min(first, at), max(last, at)
             rank[x] = at
-            sums[0, at] += p[x]
-            sums[1, at] += q[x]
-    place = np.empty(span, dtype=np.int64)
+    sums = np.zeros((last - first + 1, 2))
+    for x in range(q.size):
+        if q[x] > 0.0:
+            sums[rank[x] - first, 0] += p[x]
+            sums[rank[x] - first, 1] += q[x]
+    place = np.empty(last - first + 1, dtype=np.int64)
     k = 0
-    for at in range(span):
+    for at in range(place.size):
         place[at] = k
-        if sums[1, at] > 0.0:
-            target[k], size[k] = sums[0, at], sums[1, at]
+        if sums[at, 1] > 0.0:
+            target[k], size[k] = sums[at, 0], sums[at, 1]
             k += 1
     for x in range(q.size):
         if rank[x] >= 0:
-            rank[x] = place[rank[x]]
+            rank[x] = place[rank[x] - first]
     return k
 
 
