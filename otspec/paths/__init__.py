@@ -2,15 +2,17 @@
 
 `tree` merges the paths, `protocol` says what a verifier answers; `block` verifies a picked path, `nested` picks it best
 by `labels`, how they are shared (`sharing`) and which of them is the largest (`winning`); `pick_then_block`,
-`token_wise` and `traversal` are the rules to compare with, `pick_by_plan` is for trees whose siblings are drawn
-jointly; `enumeration` and `upper_bound` judge them on small models, `synthetic` makes models of any size.  `reach` says
-how deep a rule gets on drafts of a shape, `best_shape` which shape to draft.  The statement and its proof are in
-`docs/paths.md`.
+`token_wise`, `traversal` and `layer` are the rules to compare with, `pick_by_plan` is for trees whose siblings are
+drawn jointly, and `clocks` the reference of a joint rule for those; `enumeration` and `upper_bound` judge them on small
+models, `synthetic` makes models of any size.  `reach` says how deep a rule gets on drafts of a shape, `best_shape` which
+shape to draft.  The statements and their proofs are in `docs/paths.md`.
 """
 
 from otspec.paths.best_shape import Measured, best_shape, measure, shapes_within
 from otspec.paths.block import Block
+from otspec.paths.clocks import Clocks
 from otspec.paths.enumeration import PathLaw, path_law, tree_law
+from otspec.paths.layer import LayerVerification
 from otspec.paths.nested import GreedyMultiPath, Nested
 from otspec.paths.pick_by_plan import PickByPlan
 from otspec.paths.pick_then_block import PickThenBlock
@@ -25,8 +27,10 @@ from otspec.paths.upper_bound import bound, tree_bound
 __all__ = [
     "REGIMES",
     "Block",
+    "Clocks",
     "Context",
     "GreedyMultiPath",
+    "LayerVerification",
     "Measured",
     "Model",
     "Nested",

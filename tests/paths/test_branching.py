@@ -16,6 +16,7 @@ from otspec import ProblemError
 from otspec.paths import (
     Block,
     GreedyMultiPath,
+    LayerVerification,
     Model,
     Nested,
     PathVerifier,
@@ -46,6 +47,7 @@ VERIFIERS: dict[str, PathVerifier] = {
     "token-wise interval": TokenWise("interval", remember=5000),
     "block": Block(),
     "traversal": Traversal(),
+    "layer": LayerVerification(remember=5000),
 }
 MOST_LEAVES, MOST_TREES = 12, 500
 
