@@ -4,8 +4,8 @@
 by `labels`, how they are shared (`sharing`) and which of them is the largest (`winning`); `pick_then_block`,
 `token_wise`, `traversal` and `layer` are the rules to compare with, `pick_by_plan` is for trees whose siblings are
 drawn jointly, and `clocks` the reference of a joint rule for those; `enumeration` and `upper_bound` judge them on small
-models, `synthetic` makes models of any size.  `reach` says how deep a rule gets on drafts of a shape, `best_shape` which
-shape to draft.  The statements and their proofs are in `docs/paths.md`.
+models, `synthetic` makes models of any size.  `reach` says how deep a rule gets on drafts of a shape, and `best_shape`
+which shape to draft.  The statements and their proofs are in `docs/paths.md`.
 """
 
 from otspec.paths.best_shape import Measured, best_shape, measure, shapes_within
