@@ -10,7 +10,7 @@ anew as the text grows; "compiled" is that compiled, and what compiling took.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated
 
 import numpy as np
@@ -55,7 +55,7 @@ def main(
     show(TextTable("Passes", header, table, note, labels=1))
 
 
-def medians(calls: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+def medians(calls: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
     """Median seconds of each call, made in turn."""
     times: dict[str, list[float]] = {way: [] for way in calls}
     for call in calls.values():
