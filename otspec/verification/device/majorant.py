@@ -35,8 +35,11 @@ class Curve(NamedTuple):
         return torch.where(width > 0, (high - low) * mean_density(low, high, self.n) / width, 0.0)
 
     def support(self, slope: Tensor) -> Tensor:
-        """The point of each row that lies highest above lines of some slopes, shape (B, m)."""
-        return torch.addcmul(self.rise.unsqueeze(1), slope.unsqueeze(2), self.run.unsqueeze(1), value=-1).argmax(dim=2)
+        """The point of each row that lies highest above lines of some slopes, shape (B, m); the first at a tie.
+
+        The product is rounded before it is added: fused in places, as `addcmul` is, it would break ties elsewhere.
+        """
+        return (-slope.unsqueeze(2) * self.run.unsqueeze(1)).add_(self.rise.unsqueeze(1)).argmax(dim=2)
 
 
 def segment(curve: Curve, left: Tensor, right: Tensor, goes_right: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
