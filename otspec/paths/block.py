@@ -11,6 +11,7 @@ import numpy as np
 from otspec.jit import jit
 from otspec.laws import FloatArray, IntArray, Seed, as_generator, draw
 from otspec.paths.protocol import PathVerification
+from otspec.paths.shape import Shape
 from otspec.paths.tree import Tree, check_tree
 
 
@@ -133,3 +134,7 @@ class Block(PickVerifier):
         """Certainty of the first path."""
         laws = tree.draft[tree.node[0, :-1]]
         return np.eye(1, tree.count)[0], [laws] * tree.count
+
+    def along(self, target: FloatArray, draft: FloatArray, tokens: IntArray, shape: Shape) -> FloatArray:
+        """Proposal laws, shape (L, V), of the tokens of a picked path: the draft laws, whatever the shape."""
+        return draft
