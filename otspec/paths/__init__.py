@@ -4,8 +4,8 @@
 by `labels`, how they are shared (`sharing`) and which of them is the largest (`winning`); `pick_then_block`,
 `token_wise`, `traversal` and `layer` are the rules to compare with, `pick_by_plan` is for trees whose siblings are
 drawn jointly, and `clocks` the reference of a joint rule for those; `enumeration` and `upper_bound` judge them on small
-models, `synthetic` makes models of any size.  `reach` says how deep a rule gets on drafts of a shape, and `best_shape`
-which shape to draft.  The statements and their proofs are in `docs/paths.md`.
+models, `walking` by sampling on models of any size, such as `synthetic` makes.  `reach` says how deep a rule gets on
+drafts of a shape, and `best_shape` which shape to draft.  The statements and their proofs are in `docs/paths.md`.
 """
 
 from otspec.paths.best_shape import Measured, best_shape, measure, shapes_within
@@ -16,33 +16,38 @@ from otspec.paths.layer import LayerVerification
 from otspec.paths.nested import GreedyMultiPath, Nested
 from otspec.paths.pick_by_plan import PickByPlan
 from otspec.paths.pick_then_block import PickThenBlock
-from otspec.paths.protocol import PathVerification, PathVerifier
+from otspec.paths.protocol import PathVerification, PathVerifier, PickRule
 from otspec.paths.reach import Context, reach
 from otspec.paths.synthetic import REGIMES, Regime, scattered, synthetic
 from otspec.paths.token_wise import TokenWise
 from otspec.paths.traversal import Traversal
 from otspec.paths.tree import Model, Tree
 from otspec.paths.upper_bound import bound, tree_bound
+from otspec.paths.walking import Estimate, Models, accepted_length
 
 __all__ = [
     "REGIMES",
     "Block",
     "Clocks",
     "Context",
+    "Estimate",
     "GreedyMultiPath",
     "LayerVerification",
     "Measured",
     "Model",
+    "Models",
     "Nested",
     "PathLaw",
     "PathVerification",
     "PathVerifier",
     "PickByPlan",
+    "PickRule",
     "PickThenBlock",
     "Regime",
     "TokenWise",
     "Traversal",
     "Tree",
+    "accepted_length",
     "best_shape",
     "bound",
     "measure",

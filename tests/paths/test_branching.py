@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from benchmarks.tree_shapes import Along, OwnChildren, worth
+from benchmarks.tree_shapes import OwnChildren, worth
 from otspec import ProblemError
 from otspec.paths import (
     Block,
@@ -20,6 +20,7 @@ from otspec.paths import (
     Model,
     Nested,
     PathVerifier,
+    PickRule,
     PickThenBlock,
     TokenWise,
     Traversal,
@@ -256,7 +257,7 @@ def test_paths_from_the_root_are_verified_as_ever() -> None:
 def test_joint_labels_gain_on_picking_level_by_level() -> None:
     """Most where few children follow many; and as many tokens are worth more on paths from the root."""
 
-    def mean(rule: Along, branching: tuple[int, ...]) -> float:
+    def mean(rule: PickRule, branching: tuple[int, ...]) -> float:
         return float(np.mean([worth(rule, synthetic("tiny", 3, seed), Shape(branching)) for seed in range(20)]))
 
     gains = {}
