@@ -4,12 +4,13 @@
 by `labels`, how they are shared (`sharing`) and which of them is the largest (`winning`); `pick_then_block`,
 `token_wise` and `traversal` are the rules to compare with, `pick_by_plan` is for trees whose siblings are drawn
 jointly; `enumeration` and `upper_bound` judge them on small models, `synthetic` makes models of any size.  `reach` says
-how deep a rule gets on drafts of a shape, `best_shape` which shape to draft.  The statement and its proof are in
-`docs/paths.md`.
+how deep a rule gets on drafts of a shape, `best_shape` which shape to draft, and `dynamic` chooses it while drafting.
+The statement and its proof are in `docs/paths.md`.
 """
 
 from otspec.paths.best_shape import Measured, best_shape, measure, shapes_within
 from otspec.paths.block import Block
+from otspec.paths.dynamic import Confident, chosen_law
 from otspec.paths.enumeration import PathLaw, path_law, tree_law
 from otspec.paths.nested import GreedyMultiPath, Nested
 from otspec.paths.pick_by_plan import PickByPlan
@@ -25,6 +26,7 @@ from otspec.paths.upper_bound import bound, tree_bound
 __all__ = [
     "REGIMES",
     "Block",
+    "Confident",
     "Context",
     "GreedyMultiPath",
     "Measured",
@@ -41,6 +43,7 @@ __all__ = [
     "Tree",
     "best_shape",
     "bound",
+    "chosen_law",
     "measure",
     "path_law",
     "reach",
