@@ -119,11 +119,8 @@ def decode(
     run = decoder(method, models, settings)
     rows = encode(models.tokenizer, texts)
     more = {**sampling, "max_new_tokens": max_new_tokens, **({"stop_strings": stop} if stop else {})}
-    about: dict[str, Any] = {
-        "target": target,
-        "draft": drafting if drafting[1:] else next(iter(drafting), None),
-        "method": method,
-    }
+    named = drafting if len(drafting) > 1 else next(iter(drafting), None)
+    about: dict[str, Any] = {"target": target, "draft": named, "method": method}
     about |= {"lossless": lossless(chosen, settings), **settings, **sampling, "max_new_tokens": max_new_tokens}
     total, floors = Metrics(), Counter[str]()
     by_phase = {"target": models.target, "draft": models.draft}
@@ -149,8 +146,8 @@ def decode(
                 line |= {"new_tokens": generation.new_tokens, **metrics.record()}
                 lines.write(json.dumps({**line, "block_efficiency": metrics.block_efficiency}) + "\n")
     console.rule(characters="-", style="dim")
-    named = ", ".join(f"{name} {_spelt(value)}" for name, value in settings.items())
-    console.print(f"{method}{f' ({named})' if named else ''}, {'lossless' if about['lossless'] else 'LOSSY'}")
+    spelt = ", ".join(f"{name} {_spelt(value)}" for name, value in settings.items())
+    console.print(f"{method}{f' ({spelt})' if spelt else ''}, {'lossless' if about['lossless'] else 'LOSSY'}")
     for figure in figures(total):
         console.print(figure, highlight=False)
     if profile:
