@@ -14,7 +14,8 @@ import torch
 from scipy.stats import chisquare
 from torch import Tensor
 
-from otspec import ProblemError
+import otspec
+from otspec import AuditVerdict, ProblemError
 from otspec.kernels.interval.lottery import memory
 from otspec.paths import Nested, Tree, path_law, tree_law
 from otspec.paths.block import block_weights
@@ -22,6 +23,7 @@ from otspec.paths.shape import Shape
 from otspec.verification.compiled import verify_one
 from otspec.verification.device import Links, TreeVerification, cells, majorant, sharing, trees, verify_trees
 from otspec.verification.device.layout import branching_layout, linked_layout
+from tests import laws
 from tests.each import each
 from tests.oracles import Floats
 from tests.paths.models import FAMILIES, model
@@ -263,12 +265,12 @@ def test_paths_of_different_lengths_have_the_law_of_the_target(rule: str, sigma:
     )
 )
 def test_links_that_are_no_tree_are_flagged(links: Links) -> None:
-    laws, tokens = torch.full((1, 3, 2), 0.5, dtype=torch.float64), torch.zeros((1, 3), dtype=torch.long)
+    even, tokens = torch.full((1, 3, 2), 0.5, dtype=torch.float64), torch.zeros((1, 3), dtype=torch.long)
     for rule in trees.RULES:
-        found = verify_trees(laws, laws, tokens, links, torch.Generator(), rule=rule)
+        found = verify_trees(even, even, tokens, links, torch.Generator(), rule=rule)
         assert (found.sound.item(), found.accepted.item(), found.token.item()) == (False, 0, 0)
     with pytest.raises(ProblemError, match="the links of tree 0 are none of a tree"):
-        verify_trees(laws, laws, tokens, links, torch.Generator(), check=True)
+        verify_trees(even, even, tokens, links, torch.Generator(), check=True)
 
 
 def test_a_slot_that_hangs_below_nothing_is_not_in_the_tree() -> None:
@@ -285,7 +287,7 @@ PATHS = (3, 1, 1)
 def test_laws_are_read_in_the_type_of_a_model(dtype: torch.dtype, rule: str) -> None:
     target, draft, tokens, uniforms = batch(drawn("tiny", 6, PATHS, SEVERAL))
     given = target.to(dtype), draft.to(dtype)
-    wide = [laws.double() / laws.double().sum(dim=-1, keepdim=True) for laws in given]
+    wide = [law.double() / law.double().sum(dim=-1, keepdim=True) for law in given]
     expected = outputs(verify_trees(wide[0], wide[1], tokens, PATHS, uniforms, rule=rule))
     assert outputs(verify_trees(*given, tokens.int(), PATHS, uniforms, rule=rule)) == expected
 
@@ -422,3 +424,24 @@ def test_one_graph_without_breaks(rule: str) -> None:
 
     compiled = torch.compile(verified, fullgraph=True, backend="aot_eager")
     assert outputs(compiled(*given)) == outputs(verified(*given))
+
+
+@pytest.mark.parametrize("rule", ["nested", "interval"])
+def test_the_audit_passes_trees_of_one_level(rule: str) -> None:
+    """They are single positions: the first token is a draft, or one that is put out in their place."""
+
+    def first_token(p: Tensor, q: Tensor, drafts: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        rows = len(p), drafts.shape[1]
+        tokens = torch.nn.functional.pad(drafts, (1, 0))
+        target = torch.cat((p[:, None], torch.full((*rows, p.shape[1]), 1 / p.shape[1])), dim=1)
+        found = verify_trees(target.double(), q[:, None], tokens, rows[1:], generator, rule=rule)
+        picked = found.accepted > 0
+        return torch.where(picked, found.tokens[:, 0], found.token), torch.where(picked, found.slots[:, 0] - 1, -1)
+
+    rng = np.random.default_rng(0)
+    instances = [kind(rng, 6) for kind in (laws.zeros(laws.model, 0.3, 0.8), laws.model)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cells, "CELLS", 16)
+        audit = otspec.audit(first_token, n=3, instances=instances, resolution=0.1)
+    assert audit.verdict is AuditVerdict.LOSSLESS
+    assert audit.outcome.draws > 2000

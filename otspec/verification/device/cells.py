@@ -15,7 +15,7 @@ from torch import Tensor
 from otspec.verification.device.fixed_point import UNIT, at, before, first_above, running
 from otspec.verification.device.measures import Counts, power
 
-CELLS = 1024
+CELLS = 512
 """Cells of a grid.  Within one, the chance to win is taken to be even; for K labels it differs by K / CELLS, relative
 to what it is at the top."""
 

@@ -14,8 +14,8 @@ from otspec.verification.device.measures import Counts, mean_density
 ROUNDS = 64
 """Rounds of a search.  A dozen are enough for laws of models; two rounds divide height times width, of what is not yet
 found, by 4 or more, so that nothing higher than 2**-32 can be left."""
-HALVINGS = 20
-"""Rounds in which all segments are halved.  Ten are enough for laws of models; what is left only costs acceptance."""
+HALVINGS = 8
+"""Rounds in which all segments are halved.  Six are enough for laws of models; what is left only costs acceptance."""
 FLAT = 2.0**-51
 """A vertex that is no higher above a chord is rounding."""
 
