@@ -116,29 +116,18 @@ def refine(
         The block-verification weight of the prefix; only look-ahead uses it.
     sharing : Sharing
     """
-    vocab = q.size
-    rank = np.full(vocab, -1, dtype=np.int32)
-    target, size = np.empty(vocab), np.empty(vocab)
-    if sharing.grain >= FINEST:
-        k = bucket(p, q, sharing.grain, rank, target, size)
-    else:
-        keys = np.empty((2, vocab), dtype=np.uint64)
-        order = np.empty(vocab, dtype=np.int32)
-        k = sort_by_ratio(p, q, 1.0, 1.0, keys, order, target, size)
-        for j in range(k):
-            rank[order[j]] = j
-    target, size = target[:k], np.maximum(size[:k], LEAST)
-    cut = k
+    ranked = bucket(p, q, sharing.grain) if sharing.grain >= FINEST else rank_all(p, q)
+    target, size = ranked.target, np.maximum(ranked.size, LEAST)
+    k = cut = size.size
     if sharing.spread.size > 1 or sharing.grain > 0.0:
         piece, used, density = np.empty(k, dtype=np.int64), np.empty(k), np.empty(k)
         measure_places(size, label, counts, piece, used, density)
         cut = over_drafted(target, size, density, weight)
     joined = np.empty(k, dtype=np.int64)
     groups, cut = join(target, size, cut, sharing.grain, sharing.top, joined)
-    group = rank
-    for x in range(vocab):
-        if rank[x] >= 0:
-            group[x] = joined[rank[x]]
+    group, tokens, bin_of, rank = np.full(q.size, -1, dtype=np.int32), ranked.tokens, ranked.bin, ranked.rank
+    for i in range(tokens.size):
+        group[tokens[i]] = joined[rank[bin_of[i]]]
     target, size = target[:groups], size[:groups]
     mass = size.copy()
     owner, target, size = split(target, size, cut, sharing.spread)
@@ -170,47 +159,66 @@ def refine(
     return ChildPlaces(group, owner, size, piece, used, kept, seeker[:swaps], giver[:swaps], amount[:swaps], q, tilt)
 
 
+class Ranked(NamedTuple):
+    """The tokens that can be drafted, by p/q."""
+
+    tokens: IndexArray
+    """Shape (n,)."""
+    bin: IndexArray
+    """Shape (n,): the bin of each; bins ascend in p/q."""
+    rank: IndexArray
+    """Shape (bins,): the rank of each bin, counting those that hold a token."""
+    target: FloatArray
+    """Shape (k,): p of each rank."""
+    size: FloatArray
+    """Shape (k,): q of each rank."""
+
+
 @jit
-def bucket(p: FloatArray, q: FloatArray, grain: float, rank: IndexArray, target: FloatArray, size: FloatArray) -> int:
-    """Put tokens into buckets whose p/q differ by less than half the grain, in ascending order; return their number.
+def rank_all(p: FloatArray, q: FloatArray) -> Ranked:
+    """Sort all tokens: every one has a rank of its own."""
+    keys, order = np.empty((2, q.size), dtype=np.uint64), np.empty(q.size, dtype=np.int32)
+    target, size = np.empty(q.size), np.empty(q.size)
+    k = sort_by_ratio(p, q, 1.0, 1.0, keys, order, target, size)
+    each = np.arange(k).astype(np.int32)
+    return Ranked(order[:k], each, each, target[:k], size[:k])
 
-    The bit pattern of a positive double grows with its value, so its leading bits name the bucket: nothing is sorted.
-    Ratios beyond 2**-`REACH` and 2**`REACH` share a bucket at either end: such tokens have hardly any p, or any q.
 
-    Parameters
-    ----------
-    rank : ndarray of int, shape (V,)
-        Filled in with the bucket of each token with q > 0.
-    target, size : ndarray, shape (V,)
-        Filled in with p and q of the buckets.
+@jit
+def bucket(p: FloatArray, q: FloatArray, grain: float) -> Ranked:
+    """Put tokens into bins whose p/q differ by less than half the grain.
+
+    The bit pattern of a positive double grows with its value, so its leading bits name the bin: nothing is sorted.
+    Ratios beyond 2**-`REACH` and 2**`REACH` share a bin at either end: such tokens have hardly any p, or any q.
     """
     digits = max(int(np.ceil(np.log2(2.0 / grain))), 0)
     lowest = (1023 - REACH) << digits
     span = (2 * REACH << digits) + 2
-    ratio = p / q
+    ratio = np.empty(1)
     bits = ratio.view(np.int64)
-    first, last = span, -1
+    tokens, bin_of = np.empty(q.size, dtype=np.int32), np.empty(q.size, dtype=np.int32)
+    count, first, last = 0, span, -1
     for x in range(q.size):
         if q[x] > 0.0:
-            at = min(max((bits[x] >> (52 - digits)) - lowest + 1, 0), span - 1)
+            ratio[0] = p[x] / q[x]
+            at = min(max((bits[0] >> (52 - digits)) - lowest + 1, 0), span - 1)
             first, last = min(first, at), max(last, at)
-            rank[x] = at
-    sums = np.zeros((last - first + 1, 2))
-    for x in range(q.size):
-        if q[x] > 0.0:
-            sums[rank[x] - first, 0] += p[x]
-            sums[rank[x] - first, 1] += q[x]
-    place = np.empty(last - first + 1, dtype=np.int64)
+            tokens[count], bin_of[count] = x, at
+            count += 1
+    bins = last - first + 1
+    sums = np.zeros((bins, 2))
+    for i in range(count):
+        bin_of[i] -= first
+        sums[bin_of[i], 0] += p[tokens[i]]
+        sums[bin_of[i], 1] += q[tokens[i]]
+    rank, target, size = np.empty(bins, dtype=np.int32), np.empty(bins), np.empty(bins)
     k = 0
-    for at in range(place.size):
-        place[at] = k
+    for at in range(bins):
+        rank[at] = k
         if sums[at, 1] > 0.0:
             target[k], size[k] = sums[at, 0], sums[at, 1]
             k += 1
-    for x in range(q.size):
-        if rank[x] >= 0:
-            rank[x] = place[rank[x] - first]
-    return k
+    return Ranked(tokens[:count], bin_of[:count], rank, target[:k], size[:k])
 
 
 @jit

@@ -262,8 +262,9 @@ def test_buckets_hold_tokens_of_nearly_equal_ratio_in_ascending_order() -> None:
     p[:20], q[10:30] = 0.0, 0.0
     p[30:33], q[40:43] = 1e-300, 1e-300
     for grain in (0.005, 0.02, 0.3, 1.0):
-        rank, target, size = np.full(500, -1), np.empty(500), np.empty(500)
-        k = bucket(p, q, grain, rank, target, size)
+        tokens, bins, rank_of_bin, target, size = bucket(p, q, grain)
+        rank, k = np.full(500, -1), size.size
+        rank[tokens] = rank_of_bin[bins]
         assert ((rank >= 0) == (q > 0)).all(), grain
         assert k == rank.max() + 1, grain
         highest = 0.0
