@@ -1,11 +1,12 @@
 """Which rule verifies which tree best: every rule on every shape, at equal budgets of target positions.
 
-    python -m benchmarks.tree_shapes [--trees 100] [--laws mixed,close] [--vocab 1000] [--budgets 8,16] [--out FILE]
+    python -m benchmarks.tree_shapes [--trees 100] [--walks 4] [--laws mixed] [--vocab 1000] [--budgets 8] [--out FILE]
     python -m benchmarks.tree_shapes --two-levels [--trees 100]   # small models, exactly
 
 Shapes are K paths from the root, paths behind a stem (delayed expansion [2602.16994]), and n-ary trees; a budget is the
-number of drafted tokens, equal ones counted apart.  Every tree comes from a model of its own; accepted lengths are
-exact given the tree, and all rules meet the same trees.  Different shapes meet the same models.
+number of drafted tokens, equal ones counted apart.  Every tree comes from a model of its own, and different shapes meet
+the same models.  All rules meet the same trees, or, those that pick a path by a known law, the same texts of the model:
+see `benchmarks.paths`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.paths import accepted, texts
 from otspec.laws import FloatArray, IntArray
 from otspec.paths import (
     REGIMES,
@@ -62,20 +64,16 @@ SHAPES: dict[int, list[tuple[int, ...]]] = {
 TWO_LEVELS = ((2, 2), (4, 2), (3, 3), (4, 4), (9, 1))
 
 
-def accepted(rule: PathVerifier, model: Model, branching: tuple[int, ...], seed: int) -> float:
-    """Mean number of accepted tokens given one tree of the model."""
-    tree = model.drawn(branching, np.random.default_rng((seed, 1)))
-    return float(tree.depth @ rule.stop_law(tree).sum(axis=1))
-
-
-def measure(laws: str, vocab: int, budget: int, trees: int, baseline: str) -> Iterator[dict[str, Any]]:
+def measure(laws: str, vocab: int, budget: int, trees: int, walks: int, baseline: str) -> Iterator[dict[str, Any]]:
     """A record for every shape and rule."""
     for branching in SHAPES[budget]:
         lengths: dict[str, list[float]] = {name: [] for name in RULES}
         for seed in range(trees):
             model = synthetic(laws, vocab, seed)
+            tree = model.drawn(branching, np.random.default_rng((seed, 1)))
+            lines = texts(model, len(branching), seed, walks)
             for name, rule in RULES.items():
-                lengths[name].append(accepted(rule, model, branching, seed))
+                lengths[name].append(accepted(rule, tree, lines))
         base = np.array(lengths[baseline])
         for name, values in lengths.items():
             mine = np.array(values)
@@ -88,6 +86,7 @@ def measure(laws: str, vocab: int, budget: int, trees: int, baseline: str) -> It
                 "verifier": name,
                 "baseline": baseline,
                 "trees": trees,
+                "walks": walks,
                 "accepted": float(mine.mean()),
                 "error": _error(mine),
                 "gain": float((mine - base).mean()),
@@ -153,6 +152,7 @@ def main() -> None:
     parser.add_argument("--vocab", type=int, default=1000)
     parser.add_argument("--budgets", default="8,16,32", help=f"of {', '.join(map(str, SHAPES))}")
     parser.add_argument("--trees", type=int, default=100, help="trees a shape; models with --two-levels")
+    parser.add_argument("--walks", type=int, default=4, help="texts for each tree; 0: all rules on trees")
     parser.add_argument("--two-levels", action="store_true")
     parser.add_argument("--baseline", choices=list(RULES), default=BASELINE, help="the rule that gains are over")
     parser.add_argument("--out", type=Path, help="JSON lines, appended")
@@ -164,7 +164,7 @@ def main() -> None:
         source = (
             record
             for laws, budget in cells
-            for record in measure(laws, given.vocab, budget, given.trees, given.baseline)
+            for record in measure(laws, given.vocab, budget, given.trees, given.walks, given.baseline)
         )
     rows: dict[tuple[Any, ...], dict[str, str]] = {}
     for record in source:

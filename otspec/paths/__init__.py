@@ -4,13 +4,14 @@
 by `labels`, how they are shared (`sharing`) and which of them is the largest (`winning`); `pick_then_block`,
 `token_wise`, `traversal` and `layer` are the rules to compare with, `pick_by_plan` is for trees whose siblings are
 drawn jointly, and `clocks` the reference of a joint rule for those; `enumeration` and `upper_bound` judge them on small
-models, `walking` by sampling on models of any size, such as `synthetic` makes.  `reach` says how deep a rule gets on
-drafts of a shape, `best_shape` which shape to draft, and `dynamic` chooses it while drafting.  The statements and their
-proofs are in `docs/paths.md`.
+models, `walking` and `causal_bound` by sampling on models of any size, such as `synthetic` makes.  `reach` says how
+deep a rule gets on drafts of a shape, `best_shape` which shape to draft, and `dynamic` chooses it while drafting.  The
+statements and their proofs are in `docs/paths.md`.
 """
 
 from otspec.paths.best_shape import Measured, best_shape, measure, shapes_within
 from otspec.paths.block import Block
+from otspec.paths.causal_bound import CausalBound, causal_bound, causal_tree_bound
 from otspec.paths.clocks import Clocks
 from otspec.paths.dynamic import Confident, chosen_law
 from otspec.paths.enumeration import PathLaw, path_law, tree_law
@@ -30,6 +31,7 @@ from otspec.paths.walking import Estimate, Models, accepted_length
 __all__ = [
     "REGIMES",
     "Block",
+    "CausalBound",
     "Clocks",
     "Confident",
     "Context",
@@ -53,6 +55,8 @@ __all__ = [
     "accepted_length",
     "best_shape",
     "bound",
+    "causal_bound",
+    "causal_tree_bound",
     "chosen_law",
     "measure",
     "path_law",
