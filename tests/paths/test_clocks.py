@@ -60,10 +60,10 @@ def test_output_and_pick_have_their_laws(name: str, branching: tuple[int, ...]) 
         laws = model(family, 3, 1)
         if name != "i.i.d." and family == "zeros":
             continue  # fewer tokens than are drawn
-        many = name in ("without replacement", "i.i.d.")  # trees
-        if many and family in ("zeros", "tied"):
+        many = name == "without replacement"  # trees
+        if (many or name == "i.i.d.") and family in ("zeros", "tied"):
             continue
-        verifier = Clocks(_scheme(name), _random_rates if many and family != "tiny" else None)
+        verifier = Clocks(_scheme(name), _random_rates if many or (name == "i.i.d." and family != "tiny") else None)
         trees = list(_trees(name, laws, branching))
         picked: defaultdict[Prefix, float] = defaultdict(float)
         told: dict[Prefix, float] = {}
@@ -120,7 +120,7 @@ def test_picks_by_sampling() -> None:
         ("without replacement", [[0, 1], [0, 2], [3, 1], [3, 0]]),
         ("i.i.d.", [[0, 1], [0, 1], [0, 2], [0, 0]]),
     ):
-        tree, verifier, rng = laws.tree(paths, (2, 2)), Clocks(_scheme(name)), np.random.default_rng(0)
+        tree, verifier, rng = laws.tree(paths, (2, 2)), Clocks(_scheme(name), _random_rates), np.random.default_rng(0)
         weights, _ = verifier.picks(tree)
         assert weights.sum() == pytest.approx(1.0, abs=EXACT)
         picks = np.bincount([verifier.pick(tree, rng).path for _ in range(300)], minlength=4) / 300
@@ -130,7 +130,7 @@ def test_picks_by_sampling() -> None:
 
 def test_another_law_than_the_one_told_is_seen() -> None:
     laws = model("tiny", 3, 1)
-    assert law_over(_trees("without replacement", laws, (2, 2)), Clocks(IID), laws, 2).deviation > 1e-3
+    assert law_over(_trees("without replacement", laws, (2, 2)), Clocks(IID, _random_rates), laws, 2).deviation > 1e-3
 
 
 def test_integrals_of_powers() -> None:
