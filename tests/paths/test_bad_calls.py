@@ -56,7 +56,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: Nested(grain=10**400), "it is finite and >= 0"),
     (lambda: Nested(sigma=True), "sigma is True; it is finite and >= 0"),
     (lambda: TokenWise(remember=-1), "remember is -1; pass how many plans"),
-    (lambda: paths.LayerVerification(remember=True), "remember is True; pass how many plans"),  # type: ignore[arg-type]
+    (lambda: paths.LayerVerification(remember=True), "remember is True; pass how many plans"),
     (lambda: TokenWise(scheme=3), "scheme is 3; pass a function"),  # type: ignore[arg-type]
     (lambda: Model(None, None), "target is None; pass a function"),  # type: ignore[arg-type]
     (lambda: paths.bound(None, 2, 2), "the model is None; pass otspec.paths.Model"),  # type: ignore[arg-type]
