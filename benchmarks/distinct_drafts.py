@@ -1,6 +1,7 @@
 """Drafts without replacement against i.i.d. ones, at equal numbers of distinct tokens.
 
-    python -m benchmarks.draft_laws --distinct [--positions 256] [--data shipped] [--out report/draft_laws]
+    python -m benchmarks.draft_laws --distinct [--positions 256] [--data shipped] [--k 10,100,1000,V]
+        [--out report/draft_laws]
 
 The target model reads each distinct token once, so that a draft that repeats another costs nothing there.  Of m i.i.d.
 drafts D(m) = sum over tokens of 1 - (1 - q)**m are distinct on average, of n drafts without replacement n.  A number of
@@ -16,7 +17,7 @@ Three comparisons, all of the optimal acceptance of i.i.d. drafts less that of d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import count
 
@@ -82,10 +83,10 @@ def draws_for(value: Callable[[int], float], wanted: float) -> float:
     return low + (wanted - before) / (value(high) - before)
 
 
-def measure(source: Source, positions: int) -> Iterator[Record]:
+def measure(source: Source, positions: int, ks: Sequence[int] = KS) -> Iterator[Record]:
     """A record per position, k and n."""
     with progress_bar() as bar:
-        for k in KS:
+        for k in ks:
             places = [Place(*laws_of(source.position(index), k)) for index in range(positions)]
             for n in bar.track(NS, description=f"{source.name}, k = {k or 'V'}"):
                 one_m = draws_for(lambda m, places=places: float(np.mean([p.distinct(m) for p in places])), n)  # type: ignore[misc]

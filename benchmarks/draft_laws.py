@@ -25,7 +25,7 @@ from benchmarks.reporting import Record, asked_for, asking, finish, measure_and_
 from otspec.data import Source
 from otspec.laws import FloatArray
 from otspec.problem import Problem
-from otspec.reporting.console import progress_bar
+from otspec.reporting.console import numbers, progress_bar
 from otspec.reporting.plotting import pyplot
 from otspec.reporting.tables import TextTable
 from otspec.schemes import IID, DraftScheme, Greedy, HubPairs, Systematic, TopK, WithoutReplacement
@@ -143,13 +143,15 @@ def main() -> None:
     parser = asking("Acceptance of every draft law and published rule.", None, None)
     parser.add_argument("--out", type=Path, default=Path("report/draft_laws"), help="folder for the results")
     parser.add_argument("--distinct", action="store_true", help="compare at equal numbers of distinct tokens")
+    parser.add_argument("--k", default="10,100,1000,V", help="draft tokens kept, with --distinct")
     given = parser.parse_args()
     data, positions = ("shipped", 256) if given.distinct else ("llama3,gemma2", 200)
     asked = asked_for(given.data or data, given.positions or positions, given.out)
     if not given.distinct:
         measure_and_tell(asked, measure, table, draw, "draft_laws.png")
         return
-    records = {source.name: list(distinct_drafts.measure(source, asked.positions)) for source in asked.sources}
+    ks = numbers("--k", given.k, {"V": 0})
+    records = {source.name: list(distinct_drafts.measure(source, asked.positions, ks)) for source in asked.sources}
     tables = [distinct_drafts.table(name, mine) for name, mine in records.items()]
     finish(asked.out, [record for mine in records.values() for record in mine], tables, [])
 

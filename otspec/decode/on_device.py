@@ -13,7 +13,6 @@ from otspec.errors import ProblemError
 from otspec.paths import Block, Nested, PathVerifier, TokenWise
 from otspec.schemes import IID
 from otspec.verification.device import verify_trees
-from otspec.verification.device.trees import PARTS
 
 PLACES = (None, "device", "host")
 """Where trees are verified; None is the device where that is no CPU."""
@@ -41,14 +40,14 @@ def device_rule(verifier: PathVerifier, device: torch.device, verify_on: str | N
     found = _twin(verifier)
     if found is None and verify_on == "device":
         raise ProblemError(
-            f"verify_on is 'device', and the rule is {verifier!r}; on the device there are nested "
-            f"(of {PARTS} parts), block and interval for i.i.d. drafts; pass verify_on='host' for others"
+            f"verify_on is 'device', and the rule is {verifier!r}; on the device there are nested, block and interval "
+            "for i.i.d. drafts; pass verify_on='host' for others"
         )
     return found
 
 
 def _twin(verifier: PathVerifier) -> DeviceRule | None:
-    if type(verifier) is Nested and (verifier.sigma == 0 or verifier.parts == PARTS):
+    if type(verifier) is Nested:  # labels on a grid are a rule of their own, of so many parts whatever its own are
         return DeviceRule("nested", float(verifier.sigma))
     if type(verifier) is Block:
         return DeviceRule("block")

@@ -19,15 +19,10 @@ from otspec.schemes import IID
 Rates = Callable[[FloatArray, FloatArray], FloatArray]
 """Target and draft law after a prefix, shape (V,), to a rate > 0 for every token that can be drafted."""
 
-FASTEST = 8.0
-"""How much faster or slower than at rate 1 the clocks of `by_ratio` run at most: steep integrands lose digits."""
+SLOWEST = 2.0**-14
+"""Of fitted rates, in units of the fastest: integrands of clocks that differ more lose digits."""
+FITS = 60
 MOST_STEPS = 500
-
-
-def by_ratio(p: FloatArray, q: FloatArray) -> FloatArray:
-    """p/q, within the range of rates: tokens that are drafted too seldom run fast."""
-    ratio = np.divide(p, q, out=np.ones_like(p), where=q > 0.0)
-    return np.clip(ratio, 1.0 / FASTEST, FASTEST)
 
 
 def _double_exponential() -> tuple[FloatArray, FloatArray]:
@@ -35,11 +30,11 @@ def _double_exponential() -> tuple[FloatArray, FloatArray]:
 
     The double exponential rule [takahasi1974double]: t = 1 / (1 + exp(-pi sinh x)), trapezoidal in x.
     """
-    point = np.arange(-52, 53) / 16
+    point = np.arange(-104, 105) / 32
     inner = np.pi * np.sinh(point)
     t, rest = 1.0 / (1.0 + np.exp(-inner)), 1.0 / (1.0 + np.exp(inner))
     tau = np.log1p(np.exp(-inner))  # -log t, to its last digit also where t is close to 1
-    return tau, np.pi * np.cosh(point) * t * rest / 16
+    return tau, np.pi * np.cosh(point) * t * rest / 32
 
 
 AT, WEIGHT = _double_exponential()
@@ -56,6 +51,8 @@ class Race(NamedTuple):
     """Shape (m,): its probability."""
     total: FloatArray
     """Shape (m,): the sum of its rates."""
+    proposal: FloatArray
+    """Shape (V,): g, the law of the next token, given that the picked path goes through the prefix."""
 
     def log_survival(self, tau: FloatArray) -> FloatArray:
         """log G: of P(no child's clock has rung by tau), over all drafts."""
@@ -85,6 +82,10 @@ class Race(NamedTuple):
         return tau
 
 
+Races = Callable[[int], Race]
+"""By node."""
+
+
 @dataclass(frozen=True)
 class Clocks(PickVerifier):
     """Joint verification for siblings of any law: every child has a clock, the first to ring is picked.
@@ -101,8 +102,9 @@ class Clocks(PickVerifier):
     ----------
     scheme : callable
         Draft law q and number of drafts n to the law of a prefix's children.
-    rates : callable
-        Target and draft law after a prefix to the rates of its children's clocks; any rates are lossless.
+    rates : callable, optional
+        Target and draft law after a prefix to the rates of its children's clocks; any rates are lossless.  By default
+        they are fitted, such that tokens are picked in proportion to p as nearly as rates do it.
 
     Raises
     ------
@@ -111,11 +113,12 @@ class Clocks(PickVerifier):
     """
 
     scheme: Scheme = IID
-    rates: Rates = by_ratio
+    rates: Rates | None = None
 
     def __post_init__(self) -> None:
         check_callable("scheme", self.scheme)
-        check_callable("rates", self.rates)
+        if self.rates is not None:
+            check_callable("rates", self.rates)
 
     @property
     def exchangeable(self) -> bool:
@@ -169,38 +172,62 @@ class Clocks(PickVerifier):
             weights[path] = density @ WEIGHT
         return weights, [self._proposal(tree, races, path) for path in range(tree.count)]
 
-    def _proposal(self, tree: Tree, races: Callable[[int], Race], path: int) -> FloatArray:
-        """g(x | v) = integral of omega_vx over integral of omega_v, for all v on a path and all x, shape (L, V)."""
-        nodes, vocab = tree.node[path], tree.target.shape[1]
-        proposal = np.zeros((tree.length, vocab))
-        for level in range(tree.length):
-            for token in np.unique(races(int(nodes[level])).drafts).tolist():
-                line = [*tree.token[nodes[1 : level + 1]].tolist(), token]
-                log_t, density = -AT, np.ones_like(AT)
-                for node, step in zip(nodes[level::-1].tolist(), reversed(line), strict=True):
-                    race = races(node)
-                    tau = -log_t / race.rate[step]
-                    density = density * race.others(step, tau)
-                    log_t = race.log_survival(tau)
-                proposal[level, token] = density @ WEIGHT
-        return proposal / proposal.sum(axis=1, keepdims=True)
+    def _proposal(self, tree: Tree, races: Races, path: int) -> FloatArray:
+        """g(x | v) for all v on a path and all x, shape (L, V)."""
+        return np.array([races(int(node)).proposal for node in tree.node[path, :-1]])
 
-    def _races(self, tree: Tree) -> Callable[[int], Race]:
+    def _races(self, tree: Tree) -> Races:
         """The race at each node, made when first asked for."""
 
         @cache
         def race(node: int) -> Race:
             scheme = self.scheme(tree.draft[node], tree.shape.branching[tree.depth[node]])
             drafts, chance = scheme.support()
+
+            def density(log_t: FloatArray) -> FloatArray:
+                """Omega of the node."""
+                product, below = np.ones_like(log_t), node
+                while below > 0:
+                    above, token = race(int(tree.parent[below])), int(tree.token[below])
+                    tau = -log_t / above.rate[token]
+                    product = product * above.others(token, tau)
+                    log_t, below = above.log_survival(tau), int(tree.parent[below])
+                return product
+
+            def at(rate: FloatArray) -> Race:
+                run = Race(rate, drafts, chance, rate[drafts].sum(axis=1), np.zeros_like(rate))
+                for token in np.unique(drafts).tolist():
+                    tau = AT / rate[token]
+                    run.proposal[token] = WEIGHT @ (run.others(token, tau) * density(run.log_survival(tau)))
+                run.proposal[:] /= run.proposal.sum()
+                return run
+
+            if self.rates is None:
+                return _fitted(tree.target[node], drafts, chance, at)
             rate = np.asarray(self.rates(tree.target[node], tree.draft[node]), dtype=np.float64)
             used = rate[np.unique(drafts)] if rate.shape == tree.target[node].shape else np.zeros(1)
             if not (np.isfinite(used).all() and (used > 0.0).all()):
                 raise ProblemError(
                     f"the rates at node {node} are {rate}; pass a finite one > 0 for each token that can be drafted"
                 )
-            return Race(rate, drafts, chance, rate[drafts].sum(axis=1))
+            return at(rate)
 
         return race
+
+
+def _fitted(p: FloatArray, drafts: IntArray, chance: FloatArray, at: Callable[[FloatArray], Race]) -> Race:
+    """The race of the largest sum of min(p, g) on the way to g in proportion to p: rates times p/g, time and again."""
+    drafted = np.bincount(drafts.ravel(), weights=np.repeat(chance, drafts.shape[1]), minlength=p.size)
+    rate, best = np.divide(p, drafted, out=np.ones_like(p), where=drafted > 0.0), None
+    for _ in range(FITS):
+        top = rate[drafted > 0.0].max()
+        rate = np.clip(rate / top, SLOWEST, 1.0) if top > 0.0 else np.ones_like(p)
+        race = at(rate)
+        if best is None or np.minimum(p, race.proposal).sum() > np.minimum(p, best.proposal).sum():
+            best = race
+        rate = rate * np.sqrt(np.divide(p, race.proposal, out=np.ones_like(p), where=race.proposal > 0.0))
+    assert best is not None
+    return best
 
 
 class Slots(NamedTuple):

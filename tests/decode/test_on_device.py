@@ -126,7 +126,7 @@ def test_which_rules_the_device_has() -> None:
     gpu, cpu = torch.device("cuda"), torch.device("cpu")
     assert device_rule(Nested(), gpu, None) == DeviceRule("nested", 0.5)
     assert device_rule(Nested(sigma=0, parts=7), gpu, None) == DeviceRule("nested", 0.0)
-    assert device_rule(Nested(parts=7), gpu, None) is None
+    assert device_rule(Nested(sigma=0.7, parts=7), gpu, None) == DeviceRule("nested", 0.7)
     assert device_rule(Block(), gpu, None) == DeviceRule("block")
     assert device_rule(TokenWise("interval"), gpu, None) == DeviceRule("interval")
     assert device_rule(TokenWise("max_flow"), gpu, None) is None

@@ -22,7 +22,7 @@ RULES = ("nested", "block", "interval")
 GROUP = 64
 """Trees that are worked on together."""
 PARTS = 4
-"""Of look-ahead, as in `otspec.paths.Nested`."""
+"""Of look-ahead: half of what `otspec.paths.Nested` takes, for half the work."""
 MOST_SIGMA = 100
 """As there: beyond, the spread of the parts is out of floats."""
 
