@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import tree_shapes
-from benchmarks.tree_shapes import BASELINE, RULES, SHAPES, main, worth
+from benchmarks.tree_shapes import BASELINES, RULES, SHAPES, main, worth
 from otspec.paths import Nested, PickThenBlock, synthetic, tree_law
 from otspec.paths.shape import Shape
 
@@ -17,7 +17,9 @@ from otspec.paths.shape import Shape
 def test_shapes_keep_within_their_budgets() -> None:
     for budget, shapes in SHAPES.items():
         for branching in shapes:
-            assert 0.8 * budget <= Shape.of(branching).slots - 1 <= 1.1 * budget, branching
+            slots = Shape.of(branching).slots - 1
+            assert slots <= budget, branching
+            assert slots >= 0.8 * budget or set(branching) == {1}, branching
 
 
 def test_worth_is_that_of_enumeration() -> None:
@@ -38,7 +40,8 @@ def test_records_and_tables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     assert len(records) == 2 * len(RULES)
     for record in records:
         assert 0 <= record["accepted"] <= 3
-        assert (record["gain"] == 0) == (record["verifier"] == BASELINE)
+        for base in BASELINES:
+            assert (record["gains"][base] == [0, 0]) == (record["verifier"] == base)
     monkeypatch.setattr(tree_shapes, "TWO_LEVELS", ((2, 2),))
     monkeypatch.setattr(sys, "argv", ["tree_shapes", "--two-levels", "--trees", "1"])
     main()
