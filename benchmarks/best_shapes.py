@@ -162,11 +162,11 @@ def plot(records: Sequence[dict[str, Any]], path: Path) -> None:
     figure, panels = plt.subplots(1, len(laws), figsize=(4.2 * len(laws), 3.9), layout="constrained", squeeze=False)
     colours = dict(zip(RULES, plt.get_cmap("tab10").colors, strict=False))
     for axes, name in zip(panels[0], laws, strict=True):
-        for rule in RULES:
+        for place, rule in enumerate(RULES):
             mine = [one for one in records if (one["laws"], one["verifier"]) == (name, rule)]
             if mine:
                 axes.errorbar(
-                    [one["budget"] for one in mine],
+                    [one["budget"] * 1.03 ** (place - 2) for one in mine],  # beside each other
                     [one["rate"] for one in mine],
                     [one["rate_error"] for one in mine],
                     marker="o",

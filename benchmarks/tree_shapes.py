@@ -26,6 +26,7 @@ from otspec.laws import FloatArray, IntArray
 from otspec.paths import (
     REGIMES,
     Block,
+    Context,
     GreedyMultiPath,
     Model,
     Nested,
@@ -53,8 +54,8 @@ RULES: dict[str, PathVerifier] = {
     "nested without look-ahead": Nested(sigma=0.0),
     "nested": Nested(),
 }
-BASELINES = ("token-wise interval", "pick then block")
-"""What gains are over: one token at a time, and picking level by level."""
+BASELINES = ("token-wise interval", "traversal", "pick then block")
+"""What gains are over: one token at a time, from the leaves to the root, and picking level by level."""
 LEVEL = 1.96
 """Standard errors within which the mean of many contexts is with 95 %."""
 SHAPES: dict[int, list[tuple[int, ...]]] = {
@@ -91,11 +92,26 @@ class Along(Protocol):
         """Proposal laws, shape (L, V), of the tokens of a picked path."""
 
 
+def lengths_of(rule: PathVerifier, contexts: Sequence[Context], branching: tuple[int, ...]) -> FloatArray:
+    """Accepted lengths, context by context.
+
+    Traversal hangs on the first path of its tree as block verification does, of which more is known: to what it accepts
+    is added what block verification accepts along the context's text, less that of the tree's first path.
+    """
+    lengths = measure(rule, contexts, branching).lengths
+    if isinstance(rule, Traversal):
+        lengths = lengths + measure(Block(), contexts, branching).lengths
+        for number, context in enumerate(contexts):
+            tree = context.tree(branching)
+            lengths[number] -= tree.depth @ Block().stop_law(tree).sum(axis=1)
+    return lengths
+
+
 def measure_shapes(laws: str, vocab: int, budget: int, trees: int, names: Sequence[str]) -> Iterator[dict[str, Any]]:
     """A record for every shape and rule."""
     contexts = contexts_of(laws, vocab, trees)
     for branching in SHAPES[budget]:
-        lengths = {name: measure(RULES[name], contexts, branching).lengths for name in names}
+        lengths = {name: lengths_of(RULES[name], contexts, branching) for name in names}
         for name, mine in lengths.items():
             gains = {base: mine - lengths[base] for base in BASELINES if base in lengths}
             yield {
