@@ -16,10 +16,12 @@ import argparse
 import itertools
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks.reporting import show
+from otspec.data import PROFILES, ProfileSource
 from otspec.laws import FloatArray
 from otspec.paths import (
     REGIMES,
@@ -32,6 +34,7 @@ from otspec.paths import (
     Traversal,
     best_shape,
     measure,
+    scattered,
     shapes_within,
     synthetic,
 )
@@ -49,16 +52,21 @@ RULES: dict[str, PathVerifier] = {
 }
 BASELINE = "token-wise interval"
 DEEPEST = 8
+TOP_K = 1000
+"""Draft tokens kept where laws are of a profile."""
 COARSE = (2, 3, 4, 8, 16, 32)
 """Numbers of paths that are tried for rules that are judged on drafted trees, which take longer."""
 
-DRAWS, APART = 4, 1_000_000
+DRAWS, APART = 2, 1_000_000
 """Trees of a context for traversal, and how far apart their seeds are."""
 
 
 def contexts_of(laws: str, vocab: int, count: int, first: int = 0) -> list[Context]:
     """Places where drafting begins, by number."""
     numbers = range(first, first + count)
+    if laws in PROFILES:
+        source = ProfileSource(replace(PROFILES[laws], vocab=vocab))
+        return [Context(scattered(source, seed, top_k=TOP_K), seed) for seed in numbers]
     if laws != "shipped":
         return [Context(synthetic(laws, vocab, seed, remember=4096), seed) for seed in numbers]
     from otspec.decode import model_after
@@ -154,11 +162,11 @@ def plot(records: Sequence[dict[str, Any]], path: Path) -> None:
     figure, panels = plt.subplots(1, len(laws), figsize=(4.2 * len(laws), 3.9), layout="constrained", squeeze=False)
     colours = dict(zip(RULES, plt.get_cmap("tab10").colors, strict=False))
     for axes, name in zip(panels[0], laws, strict=True):
-        for rule in RULES:
+        for place, rule in enumerate(RULES):
             mine = [one for one in records if (one["laws"], one["verifier"]) == (name, rule)]
             if mine:
                 axes.errorbar(
-                    [one["budget"] for one in mine],
+                    [one["budget"] * 1.03 ** (place - 2) for one in mine],  # beside each other
                     [one["rate"] for one in mine],
                     [one["rate_error"] for one in mine],
                     marker="o",

@@ -1,12 +1,12 @@
 """Which rule verifies which tree best: every rule on every shape, at equal budgets of target positions.
 
-    python -m benchmarks.tree_shapes [--trees 100] [--walks 4] [--laws mixed] [--vocab 1000] [--budgets 8] [--out FILE]
+    python -m benchmarks.tree_shapes [--trees 100] [--laws mixed,shipped] [--vocab 1000] [--budgets 16,32] [--out FILE]
     python -m benchmarks.tree_shapes --two-levels [--trees 100]   # small models, exactly
 
-Shapes are K paths from the root, paths behind a stem (delayed expansion [2602.16994]), and n-ary trees; a budget is the
-number of drafted tokens, equal ones counted apart.  Every tree comes from a model of its own, and different shapes meet
-the same models.  All rules meet the same trees, or, those that pick a path by a known law, the same texts of the model:
-see `benchmarks.paths`.
+Shapes are K paths from the root, paths behind a stem (delayed expansion [2602.16994]), n-ary trees and mixtures; a
+budget is a number of drafted tokens, equal ones counted apart.  All rules and shapes meet the same contexts, and draw
+the same tokens there.  Lengths are exact given what `otspec.paths.reach` draws: a text of the target's for rules that
+pick a path, a drafted tree for the others.  Laws are as in `benchmarks.best_shapes`, or a profile such as llama3.
 """
 
 from __future__ import annotations
@@ -14,88 +14,120 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
-from benchmarks.paths import accepted, texts
+from benchmarks.best_shapes import contexts_of, spelled
+from benchmarks.reporting import show
 from otspec.laws import FloatArray, IntArray
 from otspec.paths import (
     REGIMES,
     Block,
+    Context,
     GreedyMultiPath,
     LayerVerification,
     Model,
     Nested,
     PathVerifier,
-    PickRule,
     PickThenBlock,
     TokenWise,
     Traversal,
+    measure,
     synthetic,
 )
+from otspec.paths.best_shape import standard_error
 from otspec.paths.labels import whole
 from otspec.paths.shape import Shape
 from otspec.paths.sharing import PLAIN, refine
 from otspec.paths.tree import Prefix
+from otspec.reporting.tables import TextTable
 
 RULES: dict[str, PathVerifier] = {
-    "block, first path": Block(),
+    "block": Block(),
     "token-wise rrs": TokenWise("rrs", exchangeable=False),
     "token-wise interval": TokenWise("interval"),
     "traversal": Traversal(),
     "layer": LayerVerification(),
     "greedy labels": GreedyMultiPath(),
     "pick then block": PickThenBlock(),
-    "nested, sigma = 0": Nested(sigma=0.0),
+    "nested without look-ahead": Nested(sigma=0.0),
     "nested": Nested(),
 }
-BASELINE = "token-wise interval"
+BASELINES = ("token-wise interval", "traversal", "pick then block")
+"""What gains are over: one token at a time, from the leaves to the root, and picking level by level."""
+LEVEL = 1.96
+"""Standard errors within which the mean of many contexts is with 95 %."""
 SHAPES: dict[int, list[tuple[int, ...]]] = {
     8: [(1,) * 8, (2, 1, 1, 1), (4, 1), (1, 1, 2, 1, 1), (1, 1, 3, 1), (2, 3)],
-    16: [(1,) * 16, (2, *(1,) * 7), (4, 1, 1, 1), (1, 1, 2, *(1,) * 6), (1, 1, 1, 1, 4, 1, 1), (1, 2, 2, 2), (4, 3)],
-    32: [(4, *(1,) * 7), (8, 1, 1, 1), (1, 1, 3, *(1,) * 9), (1, 1, 1, 1, 4, *(1,) * 6), (2, 2, 2, 2), (2, 2, 1, 2, 1)],
+    16: [
+        (1,) * 8,
+        (2, *(1,) * 7),
+        (4, 1, 1, 1),
+        (1, 1, 2, *(1,) * 5),
+        (1, 1, 1, 1, 3, 1, 1, 1),
+        (1, 2, 2, 1, 1),
+        (2, 2, 2),
+        (3, 4),
+    ],
+    32: [
+        (4, *(1,) * 7),
+        (8, 1, 1, 1),
+        (1, 1, 5, *(1,) * 5),
+        (1, 1, 1, 1, 7, 1, 1, 1),
+        (2, 2, *(1,) * 6),
+        (2, 1, 1, 2, 1, 1, 1, 1),
+        (2, 2, 2, 2),
+        (5, 5),
+    ],
 }
-"""By budget: as many drafted tokens, or a few less."""
+"""By budget: at most so many drafted tokens, and hardly fewer but for the single path of the same depth."""
 TWO_LEVELS = ((2, 2), (4, 2), (3, 3), (4, 4), (9, 1))
 
 
-def measure(laws: str, vocab: int, budget: int, trees: int, walks: int, baseline: str) -> Iterator[dict[str, Any]]:
+class Along(Protocol):
+    """A rule that picks a path by a law that is known along it."""
+
+    def along(self, target: FloatArray, draft: FloatArray, tokens: IntArray, shape: Shape) -> FloatArray:
+        """Proposal laws, shape (L, V), of the tokens of a picked path."""
+
+
+def lengths_of(rule: PathVerifier, contexts: Sequence[Context], branching: tuple[int, ...]) -> FloatArray:
+    """Accepted lengths, context by context.
+
+    Traversal hangs on the first path of its tree as block verification does, of which more is known: to what it accepts
+    is added what block verification accepts along the context's text, less that of the tree's first path.
+    """
+    lengths = measure(rule, contexts, branching).lengths
+    if isinstance(rule, Traversal):
+        lengths = lengths + measure(Block(), contexts, branching).lengths
+        for number, context in enumerate(contexts):
+            tree = context.tree(branching)
+            lengths[number] -= tree.depth @ Block().stop_law(tree).sum(axis=1)
+    return lengths
+
+
+def measure_shapes(laws: str, vocab: int, budget: int, trees: int, names: Sequence[str]) -> Iterator[dict[str, Any]]:
     """A record for every shape and rule."""
+    contexts = contexts_of(laws, vocab, trees)
     for branching in SHAPES[budget]:
-        lengths: dict[str, list[float]] = {name: [] for name in RULES}
-        for seed in range(trees):
-            model = synthetic(laws, vocab, seed)
-            tree = model.drawn(branching, np.random.default_rng((seed, 1)))
-            lines = texts(model, len(branching), seed, walks)
-            for name, rule in RULES.items():
-                lengths[name].append(accepted(rule, tree, lines))
-        base = np.array(lengths[baseline])
-        for name, values in lengths.items():
-            mine = np.array(values)
+        lengths = {name: lengths_of(RULES[name], contexts, branching) for name in names}
+        for name, mine in lengths.items():
+            gains = {base: mine - lengths[base] for base in BASELINES if base in lengths}
             yield {
                 "laws": laws,
-                "vocab": vocab,
+                "vocab": int(contexts[0].text(1).target.shape[1]),
                 "budget": budget,
                 "branching": list(branching),
                 "slots": Shape(branching).slots - 1,
                 "verifier": name,
-                "baseline": baseline,
                 "trees": trees,
-                "walks": walks,
                 "accepted": float(mine.mean()),
-                "error": _error(mine),
-                "gain": float((mine - base).mean()),
-                "gain_error": _error(mine - base),
+                "error": standard_error(mine),
+                "gains": {base: [float(gain.mean()), standard_error(gain)] for base, gain in gains.items()},
             }
-
-
-def _error(values: FloatArray) -> float:
-    return float(values.std(ddof=1) / np.sqrt(values.size))
 
 
 class OwnChildren:
@@ -103,7 +135,7 @@ class OwnChildren:
 
     def along(self, target: FloatArray, draft: FloatArray, tokens: IntArray, shape: Shape) -> FloatArray:
         """Proposal laws, shape (L, V), of the tokens of a picked path."""
-        laws = zip(target, draft, shape.branching[: len(tokens)], strict=True)
+        laws = zip(target, draft, shape.branching, strict=True)
         return np.array([refine(p, q, np.eye(b)[-1], whole(), 1.0, PLAIN).proposal for p, q, b in laws])
 
 
@@ -111,7 +143,7 @@ def two_levels(models: int) -> Iterator[dict[str, Any]]:
     """Accepted length, exact, of picking level by level and of nested labels, on trees of two levels."""
     for vocab, branching in itertools.product((3, 8, 20), TWO_LEVELS):
         shape = Shape(branching)
-        rules: dict[str, PickRule] = {
+        rules: dict[str, Along] = {
             "own children": OwnChildren(),
             "pick then block": PickThenBlock(),
             "nested, sigma = 0": Nested(sigma=0.0),
@@ -125,7 +157,7 @@ def two_levels(models: int) -> Iterator[dict[str, Any]]:
             }
 
 
-def worth(rule: PickRule, model: Model, shape: Shape) -> float:
+def worth(rule: Along, model: Model, shape: Shape) -> float:
     """Mean accepted length over all drafts: the sum of A(vx) = min(A(v) p(x|v), g(vx)) over all prefixes."""
     vocab = np.size(model.target(()))
     seen: dict[Prefix, float] = {}
@@ -145,49 +177,65 @@ def worth(rule: PickRule, model: Model, shape: Shape) -> float:
     return sum(seen.values())
 
 
+def shapes_table(records: Sequence[dict[str, Any]]) -> TextTable:
+    """Rules by shapes, and what nested gains."""
+    names = list(dict.fromkeys(one["verifier"] for one in records))
+    cells: dict[tuple[str, ...], dict[str, dict[str, Any]]] = {}
+    for one in records:
+        at = (one["laws"], str(one["vocab"]), str(one["slots"]), spelled(one["branching"]))
+        cells.setdefault(at, {})[one["verifier"]] = one
+    rows: list[tuple[str, ...]] = []
+    for place, row in cells.items():
+        accepted = (_with_interval(row[name]["accepted"], row[name]["error"]) for name in names)
+        gains = row["nested"]["gains"] if "nested" in row else {}
+        rows.append((*place, *accepted, *(f"{gain:+.2f} ± {LEVEL * error:.2f}" for gain, error in gains.values())))
+    over = [f"nested over {base}" for base in BASELINES if "nested" in names and base in names]
+    note = "Mean accepted length ± half of its 95 % interval; gains context by context."
+    return TextTable(
+        "Every rule on every shape", ("laws", "V", "tokens", "branching", *names, *over), rows, note, labels=4
+    )
+
+
+def _with_interval(mean: float, error: float) -> str:
+    return f"{mean:.2f} ± {LEVEL * error:.2f}"
+
+
+def two_levels_table(records: Sequence[dict[str, Any]]) -> TextTable:
+    """Rules by shapes of two levels."""
+    names = list(dict.fromkeys(one["verifier"] for one in records))
+    cells: dict[tuple[str, str], dict[str, float]] = {}
+    for one in records:
+        cells.setdefault((str(one["vocab"]), spelled(one["branching"])), {})[one["verifier"]] = one["accepted"]
+    rows = [(*place, *(f"{row[name]:.3f}" for name in names)) for place, row in cells.items()]
+    return TextTable("Two levels", ("V", "branching", *names), rows, "Mean accepted length, exact.", labels=2)
+
+
 def main() -> None:
     """Run what was asked for, write it as it is measured, and show it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--laws", default="mixed,close,sharp", help=f"of {', '.join(REGIMES)}")
+    parser.add_argument("--laws", default="mixed,close,sharp,shipped", help=f"of {', '.join(REGIMES)}, shipped, llama3")
     parser.add_argument("--vocab", type=int, default=1000)
-    parser.add_argument("--budgets", default="8,16,32", help=f"of {', '.join(map(str, SHAPES))}")
-    parser.add_argument("--trees", type=int, default=100, help="trees a shape; models with --two-levels")
-    parser.add_argument("--walks", type=int, default=4, help="texts for each tree; 0: all rules on trees")
+    parser.add_argument("--budgets", default="16,32", help=f"of {', '.join(map(str, SHAPES))}")
+    parser.add_argument("--trees", type=int, default=100, help="contexts; models with --two-levels")
+    parser.add_argument("--rules", default=",".join(RULES))
     parser.add_argument("--two-levels", action="store_true")
-    parser.add_argument("--baseline", choices=list(RULES), default=BASELINE, help="the rule that gains are over")
     parser.add_argument("--out", type=Path, help="JSON lines, appended")
     given = parser.parse_args()
     if given.two_levels:
         source = two_levels(given.trees)
     else:
         cells = itertools.product(given.laws.split(","), map(int, given.budgets.split(",")))
+        names = given.rules.split(",")
         source = (
-            record
-            for laws, budget in cells
-            for record in measure(laws, given.vocab, budget, given.trees, given.walks, given.baseline)
+            record for laws, budget in cells for record in measure_shapes(laws, given.vocab, budget, given.trees, names)
         )
-    rows: dict[tuple[Any, ...], dict[str, str]] = {}
+    records = []
     for record in source:
+        records.append(record)
         if given.out:
             with given.out.open("a") as lines:
                 lines.write(json.dumps(record) + "\n")
-        shape = str(tuple(record["branching"]))
-        place = ("tiny", record["vocab"], shape) if given.two_levels else (record["laws"], record["slots"], shape)
-        shown = f"{record['accepted']:.3f}" if given.two_levels else f"{record['accepted']:.2f} ± {record['error']:.2f}"
-        if not given.two_levels:
-            shown += f", {record['gain']:+.2f} ± {record['gain_error']:.2f}"
-        rows.setdefault(place, {})[record["verifier"]] = shown
-    names = list(dict.fromkeys(name for row in rows.values() for name in row))
-    table = Table(
-        "laws",
-        "V" if given.two_levels else "tokens",
-        "branching",
-        *names,
-        title="mean accepted length, and gain over the baseline",
-    )
-    for place, row in rows.items():
-        table.add_row(*map(str, place), *(row[name] for name in names))
-    Console(width=190).print(table)
+    show(two_levels_table(records) if given.two_levels else shapes_table(records))
 
 
 if __name__ == "__main__":
