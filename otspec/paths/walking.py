@@ -115,24 +115,30 @@ def laws_after(model: Model, prefix: Prefix) -> tuple[FloatArray, FloatArray]:
 
 
 def length_along(rule: PickRule, line: Line, shape: Shape) -> float:
-    """Mean accepted length, of which the mean over texts of the target is that over all drafts.
+    """Mean accepted length given a text, of which the mean over texts of the target is that over all drafts."""
+    return float(reach_along(rule, line, shape).sum())
+
+
+def reach_along(rule: PickRule, line: Line, shape: Shape) -> FloatArray:
+    """P(at least 1, ..., L drafted tokens are accepted) given a text, shape (L,), unbiased over texts of the target.
 
     Given a text v and all before its last token, sum A(v)/p(v) over the last token exactly; and so for all its
     prefixes.  With w the weight of block verification and r = g(v)/p(v), that is r times the sum of min(w p, g).
     """
     target, draft, tokens = _drafted(line)
     proposal = rule.along(target, draft, tokens, shape)
-    total, kept, log_ratio = 0.0, 1.0, 0.0  # kept: the least of the ratios so far, 1 for the root's
+    found = np.zeros(line.tokens.size)
+    kept, log_ratio = 1.0, 0.0  # kept: the least of the ratios so far, 1 for the root's
     for i, (p, g) in enumerate(zip(target, proposal, strict=True)):
         ratio = np.exp(min(log_ratio, 700.0))  # beyond, the sum is that of kept p where g > 0
-        total += float(np.minimum(kept * p, ratio * g).sum())
+        found[i] = np.minimum(kept * p, ratio * g).sum()
         if i < tokens.size - 1:
             chance = g[tokens[i]]
             if not chance > 0.0:
                 break
             log_ratio += float(np.log(chance) - np.log(p[tokens[i]]))
             kept = min(kept, float(np.exp(min(log_ratio, 0.0))))
-    return total
+    return found
 
 
 def _drafted(line: Line) -> Line:
