@@ -15,8 +15,9 @@ from otspec.errors import ProblemError
 from otspec.laws import FloatArray, IntArray, Seed, as_count, as_generator
 from otspec.paths.block import Picked, PickVerifier
 from otspec.paths.growth import Sharings, grow, part, pick_largest
+from otspec.paths.ranking import FINEST
 from otspec.paths.shape import Shape
-from otspec.paths.sharing import FINEST, PLAIN, RANKED, Sharing
+from otspec.paths.sharing import PLAIN, RANKED, Sharing
 from otspec.paths.tree import Tree
 from otspec.paths.winning import largest
 

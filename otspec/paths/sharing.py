@@ -15,17 +15,11 @@ import numpy as np
 
 from otspec.jit import jit
 from otspec.kernels.interval.lottery import LEVEL
-from otspec.kernels.interval.ratio_sort import sort_by_ratio
 from otspec.kernels.majorant import concave_blocks
 from otspec.laws import FloatArray, IndexArray, IntArray
 from otspec.paths.labels import LEAST, ChildPlaces, Label
 from otspec.paths.powers import climb, mean_density, power_density
-
-FINEST = 2.0**-8
-"""Grains from here on are sorted into buckets; finer ones would have too many."""
-
-REACH = 32
-"""Buckets tell ratios p/q apart between 2**-REACH and 2**REACH."""
+from otspec.paths.ranking import FINEST, bucket, rank_all
 
 
 class Sharing(NamedTuple):
@@ -125,9 +119,9 @@ def refine(
         cut = over_drafted(target, size, density, weight)
     joined = np.empty(k, dtype=np.int64)
     groups, cut = join(target, size, cut, sharing.grain, sharing.top, joined)
-    group, tokens, bin_of, rank = np.full(q.size, -1, dtype=np.int32), ranked.tokens, ranked.bin, ranked.rank
+    group, tokens, bucket_of, rank = np.full(q.size, -1, dtype=np.int32), ranked.tokens, ranked.bucket, ranked.rank
     for i in range(tokens.size):
-        group[tokens[i]] = joined[rank[bin_of[i]]]
+        group[tokens[i]] = joined[rank[bucket_of[i]]]
     target, size = target[:groups], size[:groups]
     mass = size.copy()
     owner, target, size = split(target, size, cut, sharing.spread)
@@ -157,68 +151,6 @@ def refine(
     # Labels may be so low that their measure underflows: such a path never wins, and its proposal is the draft law.
     tilt = worth / total / mass if total > 0.0 else np.ones(groups)
     return ChildPlaces(group, owner, size, piece, used, kept, seeker[:swaps], giver[:swaps], amount[:swaps], q, tilt)
-
-
-class Ranked(NamedTuple):
-    """The tokens that can be drafted, by p/q."""
-
-    tokens: IndexArray
-    """Shape (n,)."""
-    bin: IndexArray
-    """Shape (n,): the bin of each; bins ascend in p/q."""
-    rank: IndexArray
-    """Shape (bins,): the rank of each bin, counting those that hold a token."""
-    target: FloatArray
-    """Shape (k,): p of each rank."""
-    size: FloatArray
-    """Shape (k,): q of each rank."""
-
-
-@jit
-def rank_all(p: FloatArray, q: FloatArray) -> Ranked:
-    """Sort all tokens: every one has a rank of its own."""
-    keys, order = np.empty((2, q.size), dtype=np.uint64), np.empty(q.size, dtype=np.int32)
-    target, size = np.empty(q.size), np.empty(q.size)
-    k = sort_by_ratio(p, q, 1.0, 1.0, keys, order, target, size)
-    each = np.arange(k).astype(np.int32)
-    return Ranked(order[:k], each, each, target[:k], size[:k])
-
-
-@jit
-def bucket(p: FloatArray, q: FloatArray, grain: float) -> Ranked:
-    """Put tokens into bins whose p/q differ by less than half the grain.
-
-    The bit pattern of a positive double grows with its value, so its leading bits name the bin: nothing is sorted.
-    Ratios beyond 2**-`REACH` and 2**`REACH` share a bin at either end: such tokens have hardly any p, or any q.
-    """
-    digits = max(int(np.ceil(np.log2(2.0 / grain))), 0)
-    lowest = (1023 - REACH) << digits
-    span = (2 * REACH << digits) + 2
-    ratio = np.empty(1)
-    bits = ratio.view(np.int64)
-    tokens, bin_of = np.empty(q.size, dtype=np.int32), np.empty(q.size, dtype=np.int32)
-    count, first, last = 0, span, -1
-    for x in range(q.size):
-        if q[x] > 0.0:
-            ratio[0] = p[x] / q[x]
-            at = min(max((bits[0] >> (52 - digits)) - lowest + 1, 0), span - 1)
-            first, last = min(first, at), max(last, at)
-            tokens[count], bin_of[count] = x, at
-            count += 1
-    bins = last - first + 1
-    sums = np.zeros((bins, 2))
-    for i in range(count):
-        bin_of[i] -= first
-        sums[bin_of[i], 0] += p[tokens[i]]
-        sums[bin_of[i], 1] += q[tokens[i]]
-    rank, target, size = np.empty(bins, dtype=np.int32), np.empty(bins), np.empty(bins)
-    k = 0
-    for at in range(bins):
-        rank[at] = k
-        if sums[at, 1] > 0.0:
-            target[k], size[k] = sums[at, 0], sums[at, 1]
-            k += 1
-    return Ranked(tokens[:count], bin_of[:count], rank, target[:k], size[:k])
 
 
 @jit

@@ -9,7 +9,8 @@ from otspec.paths import Nested, synthetic
 from otspec.paths.block import block_weights
 from otspec.paths.growth import next_weight
 from otspec.paths.labels import Label, whole
-from otspec.paths.sharing import FINEST, PLAIN, Sharing, join, refine
+from otspec.paths.ranking import FINEST
+from otspec.paths.sharing import PLAIN, Sharing, join, refine
 from tests.each import each
 
 COUNTS = np.eye(3)[-1]
@@ -49,8 +50,8 @@ def test_tokens_on_either_side_of_the_cut_stay_among_themselves(regime: str, see
 
 
 @each(regime=("mixed", "close", "sharp", "far"), seed=(0, 1), weight=(0.6, 1.0))
-def test_bins_on_the_last_level_cost_next_to_nothing(regime: str, seed: int, weight: float) -> None:
-    """What is lost to min(weight p, g) is what tokens of the bin at the cut lose by sharing evenly."""
+def test_buckets_on_the_last_level_cost_next_to_nothing(regime: str, seed: int, weight: float) -> None:
+    """What is lost to min(weight p, g) is what tokens of the bucket at the cut lose by sharing evenly."""
     laws = synthetic(regime, 1000, seed)
     p, q = np.asarray(laws.target(())), np.asarray(laws.draft(()))
     sharings = Nested()._sharings
