@@ -28,7 +28,7 @@ from otspec.data import PROFILES, ProfileSource
 from otspec.laws import FloatArray, IntArray, draw, law_from_logits
 from otspec.paths import Model, Nested, scattered, synthetic
 from otspec.paths.shape import Shape
-from otspec.paths.tree import Prefix
+from otspec.paths.walking import Line, length_along, target_line
 
 CELLS = (
     "mixed:1000:2,1,1,1,1,1,1,1 mixed:1000:4,1,1,1 mixed:1000:4,1,1,1,1,1,1,1 mixed:1000:8,1,1,1,1,1,1,1 "
@@ -43,14 +43,6 @@ SETTINGS = (
 Record = dict[str, Any]
 TIMED = 12
 """Trees."""
-
-
-class Line(NamedTuple):
-    """A text of the target: its tokens, shape (L,), and both models' laws of them, shape (L, V)."""
-
-    target: FloatArray
-    draft: FloatArray
-    tokens: IntArray
 
 
 class Cell(NamedTuple):
@@ -78,13 +70,7 @@ class Cell(NamedTuple):
             yield from shipped_lines(texts, self.shape.depth)
             return
         for seed in range(texts):
-            model, rng, laws = self.model(seed), np.random.default_rng((seed, 2)), []
-            prefix: Prefix = ()
-            for _ in range(self.shape.depth):
-                laws.append((np.asarray(model.target(prefix)), np.asarray(model.draft(prefix))))
-                prefix = (*prefix, int(draw(laws[-1][0], rng)))
-            target, draft = map(np.array, zip(*laws, strict=True))
-            yield Line(target, draft, np.array(prefix))
+            yield target_line(self.model(seed), self.shape.depth, np.random.default_rng((seed, 2)))
 
 
 def shipped_lines(texts: int, length: int, batch: int = 32) -> Iterator[Line]:
@@ -110,17 +96,6 @@ def shipped_lines(texts: int, length: int, batch: int = 32) -> Iterator[Line]:
         for i in range(len(read)):
             p, q, said = (np.array([level[i] for level in laws]) for laws in (target, draft, tokens))
             yield Line(p, q, said)
-
-
-def length_along(rule: Nested, line: Line, shape: Shape) -> float:
-    """Mean accepted length given that the target says this text; the last token of each prefix summed out."""
-    length = 0.0
-    kept = ratio = 1.0  # A(v)/p(v) and g(v)/p(v)
-    for p, g, token in zip(line.target, rule.along(*line, shape), line.tokens, strict=True):
-        length += float(np.minimum(kept * p, ratio * g).sum())
-        ratio *= float(g[token] / p[token])
-        kept = min(kept, ratio)
-    return length
 
 
 def times(cell: Cell, rules: dict[str, Nested]) -> dict[str, FloatArray]:
