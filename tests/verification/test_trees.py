@@ -130,9 +130,9 @@ def test_on_trees_that_branch_too(branching: tuple[int, ...], family: str) -> No
     assert tree_law(GridNested(0.5), model(family, 2, 5), branching).deviation <= SAME
 
 
-@each(branching=((2, 1), (3, 1)))
-def test_buckets_and_coarse_majorants_lose_acceptance_and_nothing_else(branching: tuple[int, ...]) -> None:
-    small = model("tiny", 3, 1)
+@each(branching=((2, 1), (1, 2)), family=("tiny", "zeros", "point", "tail", "tied"))
+def test_buckets_and_coarse_majorants_lose_acceptance_and_nothing_else(branching: tuple[int, ...], family: str) -> None:
+    small = model(family, 3, 1)
     best = tree_law(Nested(sigma=0), small, branching).mean_accepted
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sharing, "SORTED", 0)
@@ -142,8 +142,9 @@ def test_buckets_and_coarse_majorants_lose_acceptance_and_nothing_else(branching
         coarsest = tree_law(GridNested(0.5), small, branching)
     assert coarse.deviation <= SAME
     assert coarsest.deviation <= SAME
-    assert coarsest.mean_accepted <= best + 1e-9
-    assert 0.8 * best <= coarse.mean_accepted <= best + 1e-9
+    if family == "tiny":
+        assert coarsest.mean_accepted <= best + 1e-9
+        assert 0.8 * best <= coarse.mean_accepted <= best + 1e-9
 
 
 @each(seed=(0, 1, 2), branching=((2, 1), (2, 2)))
