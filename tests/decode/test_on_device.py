@@ -19,7 +19,7 @@ from otspec.decode.on_device import DeviceRule, can_be_stacked, device_rule, ver
 from otspec.paths import Block, Nested, TokenWise, Tree  # noqa: E402
 from otspec.paths.shape import Shape  # noqa: E402
 from otspec.paths.topology import Topology  # noqa: E402
-from otspec.verification.device import cells  # noqa: E402
+from otspec.verification.device import grid  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
 from tests.decode.test_lossless import SETTINGS, _exact, _models, _pooled  # noqa: E402
 from tests.each import each  # noqa: E402
@@ -64,7 +64,7 @@ def test_a_step_gets_what_the_host_says_for_the_same_uniforms(rule: str, branchi
     ids=str,
 )
 def test_texts_have_the_law_of_the_target(strategy: dict[str, Any], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cells, "CELLS", 64)
+    monkeypatch.setattr(grid, "BINS", 64)
     runs, length, vocab = 500, 3, 3
     target, draft = pair(vocab)
     method = MultiDraft(draft, **{"paths": 2, "depth": 2, **strategy})

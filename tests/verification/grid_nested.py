@@ -10,7 +10,7 @@ import torch
 from otspec.laws import FloatArray, Seed
 from otspec.paths.block import Picked, PickVerifier
 from otspec.paths.tree import Tree
-from otspec.verification.device import cells
+from otspec.verification.device import grid
 from otspec.verification.device.layout import branching_layout
 from otspec.verification.device.nested import Grown, grow, spread_of
 from otspec.verification.device.sharing import group
@@ -55,9 +55,9 @@ class GridNested(PickVerifier):
         return weights, [proposal[nodes] for nodes in tree.node[:, :-1]]
 
     def _winner(self, tree: Tree, law: FloatArray) -> FloatArray:
-        """P(each leaf wins), by the law of the cell of every slot's number, level by level."""
+        """P(each leaf wins), by the law of the bin of every slot's number, level by level."""
         branching, offsets = tree.shape.branching, tree.shape.offsets
-        # Of every slot, above any of the leaves below it: the law of its cell, given that this leaf wins below it.
+        # Of every slot, above any of the leaves below it: the law of its bin, given that this leaf wins below it.
         below = {slot: (law[slot], {slot: 1.0}) for slot in range(offsets[-2], offsets[-1])}
         joint = {slot: dict.fromkeys(leaves, law[slot]) for slot, (_, leaves) in below.items()}
         for level in range(len(branching) - 1, -1, -1):
@@ -70,39 +70,39 @@ class GridNested(PickVerifier):
                     above[slot] = mine[0]
                     continue
                 wins = _largest(mine)
-                above[slot] = {leaf: _through(cell, law[slot], children) for leaf, cell in wins.items()}
+                above[slot] = {leaf: _through(part, law[slot], children) for leaf, part in wins.items()}
             joint = above
-        chances = {leaf: cell.sum() for leaf, cell in joint[0].items()}
+        chances = {leaf: part.sum() for leaf, part in joint[0].items()}
         return np.array([chances[leaf] for leaf in tree.draw[:, -1].tolist()])
 
 
 def _largest(rivals: list[dict[int, FloatArray]]) -> dict[int, FloatArray]:
-    """Which leaf wins, jointly with the cell of its label: the cell is higher, or the fraction is, evenly."""
+    """Which leaf wins, jointly with the bin of its label: the bin is higher, or the fraction is, evenly."""
     totals = [sum(leaves.values()) for leaves in rivals]
     nodes, weights = np.polynomial.legendre.leggauss(len(rivals))
     nodes, weights = 0.5 + 0.5 * nodes, 0.5 * weights
     found = {}
     for k, leaves in enumerate(rivals):
-        chance = np.zeros(cells.CELLS)
+        chance = np.zeros(grid.BINS)
         for node, weight in zip(nodes, weights, strict=True):
-            product = np.full(cells.CELLS, weight)
+            product = np.full(grid.BINS, weight)
             for m, other in enumerate(totals):
                 if m != k:
                     product *= np.cumsum(other) - other + node * other
             chance += product
-        found.update({leaf: cell * chance for leaf, cell in leaves.items()})
+        found.update({leaf: part * chance for leaf, part in leaves.items()})
     return found
 
 
-def _through(cell: FloatArray, own: FloatArray, children: int) -> FloatArray:
-    """From the cell of the largest number s of b children to that of their parent's labels, s**b of which lie below."""
-    edges = (np.arange(cells.CELLS + 1) / cells.CELLS) ** children
+def _through(part: FloatArray, own: FloatArray, children: int) -> FloatArray:
+    """From the bin of the largest number s of b children to that of their parent's labels, s**b of which lie below."""
+    edges = (np.arange(grid.BINS + 1) / grid.BINS) ** children
     ends = np.concatenate(([0.0], np.cumsum(own)))
     ends[-1] = 1.0
     cuts = np.unique(np.concatenate((edges, ends)))
     middle = 0.5 * (cuts[1:] + cuts[:-1])
     source = np.searchsorted(edges, middle, side="right") - 1
-    reached = np.minimum(np.searchsorted(ends, middle, side="right") - 1, cells.CELLS - 1)
+    reached = np.minimum(np.searchsorted(ends, middle, side="right") - 1, grid.BINS - 1)
     width = np.diff(edges)
-    amount = cell[source] * np.diff(cuts) / width[source]
-    return np.bincount(reached, amount, minlength=cells.CELLS).astype(np.float64)
+    amount = part[source] * np.diff(cuts) / width[source]
+    return np.bincount(reached, amount, minlength=grid.BINS).astype(np.float64)

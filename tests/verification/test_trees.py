@@ -21,7 +21,7 @@ from otspec.paths import Nested, Tree, path_law, tree_law
 from otspec.paths.block import block_weights
 from otspec.paths.shape import Shape
 from otspec.verification.compiled import verify_one
-from otspec.verification.device import Links, TreeVerification, cells, majorant, sharing, trees, verify_trees
+from otspec.verification.device import Links, TreeVerification, grid, majorant, sharing, trees, verify_trees
 from otspec.verification.device.layout import branching_layout, linked_layout
 from tests import laws
 from tests.each import each
@@ -33,7 +33,7 @@ SHAPES = [(1,), (3,), (1, 1, 1), (3, 1, 1), (2, 2), (1, 2, 2), (2, 1, 3)]
 SEVERAL = 12
 """Trees of one batch."""
 SAME = 1e-13
-"""The deviation that sums of a thousand cells leave."""
+"""The deviation that sums of a thousand bins leave."""
 
 Batch = tuple[Tensor, Tensor, Tensor, Tensor]
 """Target and draft laws, tokens and uniforms."""
@@ -130,9 +130,9 @@ def test_on_trees_that_branch_too(branching: tuple[int, ...], family: str) -> No
     assert tree_law(GridNested(0.5), model(family, 2, 5), branching).deviation <= SAME
 
 
-@each(branching=((2, 1), (3, 1)))
-def test_buckets_and_coarse_majorants_lose_acceptance_and_nothing_else(branching: tuple[int, ...]) -> None:
-    small = model("tiny", 3, 1)
+@each(branching=((2, 1), (1, 2)), family=("tiny", "zeros", "point", "tail", "tied"))
+def test_buckets_and_coarse_majorants_lose_acceptance_and_nothing_else(branching: tuple[int, ...], family: str) -> None:
+    small = model(family, 3, 1)
     best = tree_law(Nested(sigma=0), small, branching).mean_accepted
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sharing, "SORTED", 0)
@@ -142,8 +142,9 @@ def test_buckets_and_coarse_majorants_lose_acceptance_and_nothing_else(branching
         coarsest = tree_law(GridNested(0.5), small, branching)
     assert coarse.deviation <= SAME
     assert coarsest.deviation <= SAME
-    assert coarsest.mean_accepted <= best + 1e-9
-    assert 0.8 * best <= coarse.mean_accepted <= best + 1e-9
+    if family == "tiny":
+        assert coarsest.mean_accepted <= best + 1e-9
+        assert 0.8 * best <= coarse.mean_accepted <= best + 1e-9
 
 
 @each(seed=(0, 1, 2), branching=((2, 1), (2, 2)))
@@ -161,7 +162,7 @@ def test_draws_have_the_law_that_is_computed(sigma: float, branching: tuple[int,
     rows = [torch.arange(part.shape[1]).expand(draws, -1) for part in (target, draft)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trees, "GROUP", draws)
-        patch.setattr(cells, "CELLS", 16)
+        patch.setattr(grid, "BINS", 16)
         law = GridNested(sigma).stop_law(tree)
         found = verify_trees(
             target[0], draft[0], tokens.expand(draws, -1), branching, torch.Generator().manual_seed(1),
@@ -240,7 +241,7 @@ def test_paths_of_different_lengths_have_the_law_of_the_target(rule: str, sigma:
     links = Links(RAGGED.first_child.expand(draws, -1), RAGGED.next_sibling.expand(draws, -1), 2, 2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trees, "GROUP", draws)
-        patch.setattr(cells, "CELLS", 16)
+        patch.setattr(grid, "BINS", 16)
         found = verify_trees(
             target, draft, torch.from_numpy(tokens), links, torch.from_numpy(rng.random((draws, 7, 3))),
             rows=(torch.from_numpy(rows),) * 2, rule=rule, sigma=sigma,
@@ -408,6 +409,7 @@ def test_nothing_waits_for_the_device(rule: str, by: str, vocab: int) -> None:
     topology = TOPOLOGIES[by] or Links(tokens, tokens, depth=3, width=3)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(majorant, "HALVINGS", 2)
+        patch.setattr(majorant, "ROUNDS", 2)
         found = verify_trees(target, draft, tokens, topology, uniforms, rule=rule)
     assert found.slots.shape == found.tokens.shape == (2, 3)
     assert found.token.shape == found.accepted.shape == found.sound.shape == (2,)
@@ -416,7 +418,10 @@ def test_nothing_waits_for_the_device(rule: str, by: str, vocab: int) -> None:
 
 
 @pytest.mark.parametrize("rule", trees.RULES)
-def test_one_graph_without_breaks(rule: str) -> None:
+def test_one_graph_without_breaks(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of few rounds of the same kind: all of them take minutes to trace."""
+    monkeypatch.setattr(majorant, "HALVINGS", 2)
+    monkeypatch.setattr(majorant, "ROUNDS", 2)
     given = batch(drawn("tiny", 4, (2, 1), 2))
 
     def verified(target: Tensor, draft: Tensor, tokens: Tensor, uniforms: Tensor) -> TreeVerification:
@@ -441,7 +446,7 @@ def test_the_audit_passes_trees_of_one_level(rule: str) -> None:
     rng = np.random.default_rng(0)
     instances = [kind(rng, 6) for kind in (laws.zeros(laws.model, 0.3, 0.8), laws.model)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cells, "CELLS", 16)
+        patch.setattr(grid, "BINS", 16)
         audit = otspec.audit(first_token, n=3, instances=instances, resolution=0.1)
     assert audit.verdict is AuditVerdict.LOSSLESS
     assert audit.outcome.draws > 2000

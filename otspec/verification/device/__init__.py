@@ -5,7 +5,7 @@ rows in ascending p/q; `buckets` a rule without a sort, for large vocabularies. 
 sums are in fixed point (`fixed_point`), so that every run and every rank gets the same answer.
 
 Trees have a `layout`.  They are verified token by token (`token_wise`), or a path of theirs as a block (`blocks`): the
-first one, or one that is picked by labels (`nested`), which prefixes share (`sharing`) on a grid (`cells`).
+first one, or one that is picked by labels (`nested`), which prefixes share (`sharing`) on a grid (`grid`).
 """
 
 from otspec.extras import require

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from otspec.verification.device.blocks import Accepted, verify_path
-from otspec.verification.device.cells import Labels, branch, everything
 from otspec.verification.device.fixed_point import at, before, first_above
+from otspec.verification.device.grid import Labels, branch, everything
 from otspec.verification.device.layout import NONE, Layout, take
 from otspec.verification.device.measures import Counts, power
 from otspec.verification.device.sharing import Sharing, group, group_count, grouped, owned, share
@@ -20,7 +20,7 @@ class Grown(NamedTuple):
     """What the slots of B trees own."""
 
     ends: Tensor
-    """Shape (B, S, CELLS): the labels of each slot's prefix, as `Labels` has them."""
+    """Shape (B, S, BINS): the labels of each slot's prefix, as `Labels` has them."""
     factor: Tensor
     """Shape (B, S, k + 1): what q of the groups of the next token is multiplied by, for the law of the winner's."""
 
@@ -88,7 +88,7 @@ def pick(layout: Layout, grown: Grown, uniforms: Tensor) -> Tensor:
     layout : Layout
     grown : Grown
     uniforms : Tensor of float64, shape (B, S, 2)
-        Of each slot: the label that it draws, if it has no children; the fraction of its cell, if it has several.
+        Of each slot: the label that it draws, if it has no children; the fraction of its bin, if it has several.
     """
     rows, slots = layout.parent.shape
     total = grown.ends[:, :, -1]
@@ -175,12 +175,12 @@ def _follow(heir: Tensor, length: int) -> Tensor:
 
 
 def _label(ends: Tensor, points: Tensor, total: Tensor) -> Tensor:
-    """The cell in which a point of each slot's labels lies, and the fraction of it: one number, shape (B, S)."""
+    """The bin in which a point of each slot's labels lies, and the fraction of it: one number, shape (B, S)."""
     flat, point = ends.flatten(0, 1), torch.minimum(points, total - 1).flatten()[:, None]
-    cell = first_above(flat, point).clamp(max=flat.shape[1] - 1)
-    start = before(flat, cell)
-    fraction = (point - start).double() / (at(flat, cell) - start).clamp(min=1).double()
-    return (cell + fraction.clamp(max=1 - 2.0**-40)).view(points.shape)
+    place = first_above(flat, point).clamp(max=flat.shape[1] - 1)
+    start = before(flat, place)
+    fraction = (point - start).double() / (at(flat, place) - start).clamp(min=1).double()
+    return (place + fraction.clamp(max=1 - 2.0**-40)).view(points.shape)
 
 
 def _over_children(layout: Layout, values: Tensor) -> Tensor:

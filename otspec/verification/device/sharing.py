@@ -3,7 +3,7 @@
 The children are laid as places along the prefix's labels, in ascending order of p/q, each as long as its q.  The least
 concave majorant cuts them into blocks, in which those that are worth less than their due swap parts of their places
 with later ones that are worth more.  All that is found is how much each of them owns in the end; of a drafted child
-also in which cells.
+also in which bins.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from otspec.verification.device.cells import Labels, chances, interpolate
 from otspec.verification.device.fixed_point import UNIT, at, before, first_above, running, to_units
+from otspec.verification.device.grid import Labels, chances, interpolate
 from otspec.verification.device.majorant import corners
 
 SORTED = 4096
@@ -52,8 +52,8 @@ class Sharing(NamedTuple):
     """Shape (R, m): running sum of what places get by swaps."""
     served: Tensor
     """Shape (R, m): running sum of what places give."""
-    cells: Tensor
-    """Shape (R, CELLS): where the cells of the prefix end along the places."""
+    bins: Tensor
+    """Shape (R, BINS): where the bins of the prefix end along the places."""
 
 
 def group_count(vocab: int) -> int:
@@ -100,9 +100,9 @@ def share(groups: Groups, labels: Labels, weight: Tensor, spread: Tensor | None)
     """
     total = groups.size.sum(dim=1, keepdim=True)
     whole = labels.ends[:, -1:]
-    cells = (labels.ends.double() / whole.double() * total.double()).to(torch.int64)
-    cells = torch.where(labels.ends == whole, total, torch.minimum(cells, total))
-    line = _Line.of(cells, labels.density)
+    bins = (labels.ends.double() / whole.double() * total.double()).to(torch.int64)
+    bins = torch.where(labels.ends == whole, total, torch.minimum(bins, total))
+    line = _Line.of(bins, labels.density)
     rank, target, size, cut = _places(groups, line, weight, spread)
 
     worth = line.worth(size)
@@ -120,11 +120,11 @@ def share(groups: Groups, labels: Labels, weight: Tensor, spread: Tensor | None)
     wants, serves = _matched((due - measure).clamp(min=0), (measure - due).clamp(min=0), start, end)
     held = (measure + wants - serves).gather(1, rank.flatten(1)).view(rank.shape).sum(dim=2)
     factor = torch.where(groups.size > 0, held.double() / groups.size.double(), 0.0)
-    return Sharing(torch.nn.functional.pad(factor, (0, 1)), rank, size, worth, running(wants), running(serves), cells)
+    return Sharing(torch.nn.functional.pad(factor, (0, 1)), rank, size, worth, running(wants), running(serves), bins)
 
 
 def owned(sharing: Sharing, groups: Tensor) -> Tensor:
-    """The labels that drafted tokens own, as running sums over the cells, shape (R, CELLS).
+    """The labels that drafted tokens own, as running sums over the bins, shape (R, BINS).
 
     Parameters
     ----------
@@ -156,39 +156,39 @@ def owned(sharing: Sharing, groups: Tensor) -> Tensor:
         kept = (size - swapped.sum(dim=1, keepdim=True)).clamp(min=0)
         amount = amount.scatter_add(1, place, kept)
     sums, ends = running(amount), running(sharing.size)
-    found = interpolate(sums, ends, sharing.cells)
+    found = interpolate(sums, ends, sharing.bins)
     # A token that owns less than a unit shares all labels evenly: it is drafted with a chance of 2**-62.
-    return torch.where(found[:, -1:] > 0, found, sharing.cells)
+    return torch.where(found[:, -1:] > 0, found, sharing.bins)
 
 
 class _Line(NamedTuple):
     """The coordinate of prefixes: their labels laid end to end."""
 
-    cells: Tensor
-    """Shape (R, CELLS): where each cell ends, in units."""
+    bins: Tensor
+    """Shape (R, BINS): where each bin ends, in units."""
     wins: Tensor
-    """Shape (R, CELLS): running sum of the winner's chances."""
+    """Shape (R, BINS): running sum of the winner's chances."""
     density: Tensor
-    """Shape (R, CELLS): the winner's density in each; 1 on average."""
+    """Shape (R, BINS): the winner's density in each; 1 on average."""
 
     @classmethod
-    def of(cls, cells: Tensor, density: Tensor) -> _Line:
-        index = torch.arange(cells.shape[1], device=cells.device).expand_as(cells)
-        wins, scaled = chances(cells - before(cells, index), density)
-        mean = wins[:, -1:].double() / cells[:, -1:].double()
-        return cls(cells, wins, scaled / mean)
+    def of(cls, bins: Tensor, density: Tensor) -> _Line:
+        index = torch.arange(bins.shape[1], device=bins.device).expand_as(bins)
+        wins, scaled = chances(bins - before(bins, index), density)
+        mean = wins[:, -1:].double() / bins[:, -1:].double()
+        return cls(bins, wins, scaled / mean)
 
     def worth(self, size: Tensor) -> Tensor:
         """Mean density of the winner's label on places of these sizes, laid end to end."""
         ends = running(size)
-        last = self.cells.shape[1] - 1
-        lowest = first_above(self.cells, ends - size).clamp(max=last)
-        highest = first_above(self.cells, (ends - 1).clamp(min=0)).clamp(max=last)
+        last = self.bins.shape[1] - 1
+        lowest = first_above(self.bins, ends - size).clamp(max=last)
+        highest = first_above(self.bins, (ends - 1).clamp(min=0)).clamp(max=last)
         low, high = at(self.density, lowest), at(self.density, highest)
-        reached = interpolate(self.wins, self.cells, ends)
+        reached = interpolate(self.wins, self.bins, ends)
         index = torch.arange(size.shape[1], device=size.device).expand_as(size)
-        rise = (reached - before(reached, index)).double() / self.wins[:, -1:].double() * self.cells[:, -1:].double()
-        # A place across cells lies between them; the quotient says where, as well as its digits last.
+        rise = (reached - before(reached, index)).double() / self.wins[:, -1:].double() * self.bins[:, -1:].double()
+        # A place across bins lies between them; the quotient says where, as well as its digits last.
         mean = torch.maximum(rise / size.clamp(min=1).double(), torch.minimum(low, high))
         mean = torch.minimum(mean, torch.maximum(low, high))
         return torch.where(lowest >= highest, low, mean)

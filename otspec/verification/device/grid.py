@@ -1,7 +1,7 @@
-"""Labels on a grid: which cells of [0, 1] the labels of a prefix lie in, and how they win.
+"""Labels on a grid: which bins of [0, 1] the labels of a prefix lie in, and how they win.
 
-A label is a cell and a fraction of it.  In a cell the labels of all prefixes are spread evenly, so that a prefix is
-described by the masses of its cells.  The cell tells all that matters of a label, but for who wins within it.
+A label is a bin and a fraction of it.  In a bin the labels of all prefixes are spread evenly, so that a prefix is
+described by the masses of its bins.  The bin tells all that matters of a label, but for who wins within it.
 docs/device.md has the statement and its proof.
 """
 
@@ -15,24 +15,24 @@ from torch import Tensor
 from otspec.verification.device.fixed_point import UNIT, at, before, first_above, running
 from otspec.verification.device.measures import Counts, power
 
-CELLS = 512
-"""Cells of a grid.  Within one, the chance to win is taken to be even; for K labels it differs by K / CELLS, relative
+BINS = 512
+"""Bins of a grid.  Within one, the chance to win is taken to be even; for K labels it differs by K / BINS, relative
 to what it is at the top."""
 
 
 class Labels(NamedTuple):
-    """The labels of R prefixes; shapes (R, CELLS)."""
+    """The labels of R prefixes; shapes (R, BINS)."""
 
     ends: Tensor
-    """Running sum of the masses of the cells, int64, in any unit."""
+    """Running sum of the masses of the bins, int64, in any unit."""
     density: Tensor
-    """How likely a label of each cell is to win, relative to others, ascending."""
+    """How likely a label of each bin is to win, relative to others, ascending."""
 
 
 def everything(shape: tuple[int, ...], device: torch.device) -> Labels:
-    """All labels, and none likelier to win than another; shapes (*shape, CELLS)."""
-    ends = torch.arange(1, CELLS + 1, device=device) * (int(UNIT) // CELLS)
-    density = torch.ones(CELLS, dtype=torch.float64, device=device)
+    """All labels, and none likelier to win than another; shapes (*shape, BINS)."""
+    ends = torch.arange(1, BINS + 1, device=device) * (int(UNIT) // BINS)
+    density = torch.ones(BINS, dtype=torch.float64, device=device)
     return Labels(ends.expand(*shape, -1), density.expand(*shape, -1))
 
 
@@ -60,7 +60,7 @@ def interpolate(sums: Tensor, ends: Tensor, points: Tensor) -> Tensor:
 
 
 def chances(masses: Tensor, density: Tensor) -> tuple[Tensor, Tensor]:
-    """The law of the cell that a winner is in, as a running sum of units, and the densities it is made of, (R, CELLS).
+    """The law of the bin that a winner is in, as a running sum of units, and the densities it is made of, (R, BINS).
 
     Densities are relative to the largest one; all are 1 where none is left, as below the reach of floats.
     """
@@ -83,7 +83,7 @@ def branch(labels: Labels, children: Tensor, most: int) -> Labels:
     """
     masses = labels.ends - before(labels.ends, _index(labels.ends))
     wins, _ = chances(masses, labels.density)
-    steps = torch.arange(1, CELLS + 1, dtype=torch.float64, device=masses.device) / CELLS
+    steps = torch.arange(1, BINS + 1, dtype=torch.float64, device=masses.device) / BINS
     several = Counts(children.clamp(min=1)[:, None], most)
     points = (power(steps.expand_as(labels.density), several) * labels.ends[:, -1:].double()).to(torch.int64)
     points = torch.minimum(points, labels.ends[:, -1:])
