@@ -236,15 +236,8 @@ def test_all_verifiers_are_causal() -> None:
             lambda prefix: (one if prefix in before else other).draft(prefix),
         )
 
-    rules = (
-        Nested(0.0),
-        Nested(0.7, 3),
-        GreedyMultiPath(),
-        PickThenBlock(),
-        TokenWise(remember=1000),
-        Block(),
-        Traversal(),
-    )
+    picking = (Nested(0.0), Nested(0.7, 3), GreedyMultiPath(), PickThenBlock(), Block())
+    rules: tuple[PathVerifier, ...] = (*picking, TokenWise(remember=1000), Traversal())
     for rule, branching in itertools.product(rules, ((2, 1, 1), (2, 2))):
         accepted = tree_law(rule, one, branching).accepted
         for v in prefixes(V, len(branching)):
