@@ -27,6 +27,8 @@ from otspec.paths.walking import Line, length_along, model_seeds, target_line
 
 RULES: dict[str, PickRule] = {
     "nested": Nested(),
+    "sigma = .35, 8 parts": Nested(sigma=0.35, parts=8),
+    "sigma = .5, 8 parts": Nested(parts=8),
     "sigma = .75, 8 parts": Nested(sigma=0.75, parts=8),
 }
 LENGTHS, COUNTS = (4, 6, 8), (2, 4, 8)

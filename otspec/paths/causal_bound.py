@@ -62,8 +62,7 @@ def causal_bound(
     It holds under two hypotheses only (`docs/paths.md`, Theorem 4):
 
     * The verifier is *causal*: the probability A(v) that it accepts v, in a given model, depends on the laws after
-      prefixes shorter than v that v begins with.  `Nested`, `PickThenBlock`, `TokenWise` and `Block` are, `Traversal`
-      is not.
+      prefixes shorter than v that v begins with, and on no others: as of `Nested`, and of those it is compared with.
     * The laws after different prefixes are *independent*, and those after prefixes of equal length have one
       distribution, as in `synthetic` and `scattered`.  The bound is on the mean over models, not on a single model's.
 

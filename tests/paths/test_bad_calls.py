@@ -41,6 +41,14 @@ CALLS: list[tuple[Callable[..., Any], dict[str, list[Any]]]] = [
     (paths.PickByPlan, {"scheme": [lambda q: otspec.Greedy(q, 2)]}),
     (paths.path_law, {"verifier": [Nested()], "model": [MODEL], "count": COUNTS, "length": COUNTS}),
     (paths.bound, {"model": [MODEL], "count": COUNTS, "length": COUNTS}),
+    (
+        paths.causal_bound,
+        {"models": [lambda seed: MODEL], "count": COUNTS, "length": COUNTS, "samples": [2], "rng": SEEDS},
+    ),
+    (
+        paths.accepted_length,
+        {"rule": [Nested()], "model": [MODEL], "branching": [(2, 1), [1]], "samples": [2], "rng": SEEDS},
+    ),
 ]
 CALLS += [(kind().verify, {"tree": [TREE], "rng": SEEDS}) for kind in VERIFIERS]
 
