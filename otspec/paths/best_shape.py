@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Real
+from typing import Any
 
 import numpy as np
 
+from otspec.certificate import readable
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray, as_count
 from otspec.paths.protocol import PathVerifier
-from otspec.paths.reach import Context, reach
-from otspec.paths.shape import Shape
+from otspec.paths.reach import Context, check_context, reach
+from otspec.paths.shape import MOST_SLOTS, Shape
 from otspec.paths.tree import as_shape
 
 Branching = tuple[int, ...]
 
-DEEPEST = 16
+DEEPEST, MOST_LEVELS = 16, 1024
+"""Levels of the shapes that are tried: by default, and at most."""
 COUNTS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 64)
 """Numbers of paths behind a stem that are tried, as far as the budget allows."""
 FIRST, KEPT = 0.25, 6
@@ -70,6 +75,17 @@ def standard_error(values: FloatArray) -> float:
     return float(values.std(ddof=1) / math.sqrt(values.size)) if values.size > 1 else math.nan
 
 
+def as_contexts(contexts: Any) -> list[Context]:
+    """Contexts as a list, one at least."""
+    if isinstance(contexts, str) or not isinstance(contexts, Sequence):
+        raise ProblemError(f"contexts are {contexts!r}; pass a list of otspec.paths.Context")
+    if not contexts:
+        raise ProblemError("there are no contexts; pass some, 50 or more for figures to trust")
+    for context in contexts:
+        check_context(context)
+    return list(contexts)
+
+
 def measure(rule: PathVerifier, contexts: Sequence[Context], branching: Sequence[int]) -> Measured:
     """`reach` on several contexts.
 
@@ -78,8 +94,7 @@ def measure(rule: PathVerifier, contexts: Sequence[Context], branching: Sequence
     ProblemError
         If there are no contexts, or as `reach` does.
     """
-    if not contexts:
-        raise ProblemError("there are no contexts; pass some, 50 or more for figures to trust")
+    contexts = as_contexts(contexts)
     branching = as_shape(branching).branching
     return Measured(branching, np.array([reach(rule, context, branching) for context in contexts]))
 
@@ -92,7 +107,7 @@ def shapes_within(budget: int, deepest: int = DEEPEST) -> list[Branching]:
     ProblemError
         If a number is not an integer >= 1.
     """
-    budget, deepest = as_count("budget", budget), as_count("deepest", deepest)
+    budget, deepest = _within_reason(budget, deepest)
     found = [(1,) * min(budget, deepest)]
     for stem in range(min(budget, deepest)):
         found += [filled((*(1,) * stem, paths), budget, deepest) for paths in COUNTS if stem + paths <= budget]
@@ -103,6 +118,17 @@ def shapes_within(budget: int, deepest: int = DEEPEST) -> list[Branching]:
         if levels > 1:
             found.append((children,) * levels)
     return list(dict.fromkeys(found))
+
+
+def _within_reason(budget: int, deepest: int) -> tuple[int, int]:
+    """Both as integers that trees can have."""
+    budget, deepest = as_count("budget", budget), as_count("deepest", deepest)
+    if budget >= MOST_SLOTS or deepest > MOST_LEVELS:
+        raise ProblemError(
+            f"budget is {readable(budget)} and deepest is {readable(deepest)}; a tree drafts fewer than {MOST_SLOTS:,} "
+            f"tokens, on at most {MOST_LEVELS:,} levels here"
+        )
+    return budget, deepest
 
 
 def filled(branching: Branching, budget: int, deepest: int) -> Branching:
@@ -148,9 +174,12 @@ def best_shape(
     ProblemError
         If there are no contexts or shapes, a shape is over budget or too deep, or a number is out of its range.
     """
-    budget, deepest = as_count("budget", budget), as_count("deepest", deepest)
-    if not 0 <= level_cost < math.inf:
+    budget, deepest = _within_reason(budget, deepest)
+    contexts = as_contexts(contexts)
+    if isinstance(level_cost, bool) or not isinstance(level_cost, Real) or not 0 <= level_cost <= sys.float_info.max:
         raise ProblemError(f"level_cost is {level_cost!r}; it is finite and >= 0, a share of a target pass")
+    if branchings is not None and (isinstance(branchings, str) or not isinstance(branchings, Iterable)):
+        raise ProblemError(f"branchings are {branchings!r}; pass a list of shapes such as (1, 1, 4)")
     given = shapes_within(budget, deepest) if branchings is None else [as_shape(one).branching for one in branchings]
     if not given:
         raise ProblemError("there are no shapes to choose from; pass some branchings")

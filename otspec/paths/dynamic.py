@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Real
+from typing import cast
 
 import numpy as np
 
@@ -52,10 +54,10 @@ class Confident:
     deepest: int = 16
 
     def __post_init__(self) -> None:
-        if not self.least >= 0:
+        if isinstance(self.least, bool) or not isinstance(self.least, Real) or not cast(float, self.least) >= 0:
             raise ProblemError(f"least is {self.least!r}; it is a probability, above 1 for no stem at all")
         for name in ("paths", "budget", "deepest"):
-            as_count(name, getattr(self, name))
+            object.__setattr__(self, name, as_count(name, getattr(self, name)))
         if self.budget < self.paths:
             raise ProblemError(f"the budget is {self.budget}, and one level of {self.paths} paths takes more")
 
@@ -85,6 +87,8 @@ def chosen_along(choice: Choice, tokens: Sequence[int], draft: FloatArray) -> tu
 
 
 def _chosen(stem: int, below: Sequence[int]) -> tuple[int, ...]:
+    if isinstance(below, str) or not isinstance(below, Sequence):
+        raise ProblemError(f"the choice answers {below!r}; it has to answer None, or a branching such as (4, 1)")
     shape = Shape.of((*(1,) * stem, *below))
     if not shape.depth:
         raise ProblemError("the choice drafts nothing; let it draft one token at least")

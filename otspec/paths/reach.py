@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -76,6 +77,12 @@ class Context:
         return self.model.tree(prefixes[shape.offsets[-2] :], shape.branching)
 
 
+def check_context(context: Any) -> None:
+    """Refuse what is no context."""
+    if not isinstance(context, Context):
+        raise ProblemError(f"the context is {context!r}; pass an otspec.paths.Context of a model")
+
+
 def reach(rule: PathVerifier, context: Context, branching: Sequence[int]) -> FloatArray:
     """P(at least 1, ..., L drafted tokens are accepted), shape (L,), from one draw: unbiased over contexts' draws.
 
@@ -92,9 +99,11 @@ def reach(rule: PathVerifier, context: Context, branching: Sequence[int]) -> Flo
     Raises
     ------
     ProblemError
-        If the rule is no verifier of paths, or `branching` is empty, or no sequence of integers >= 1.
+        If the rule is no verifier of paths, the context is none, or `branching` is no sequence of integers >= 1, or
+        empty.
     """
     shape = as_shape(branching)
+    check_context(context)
     if isinstance(rule, PickRule):
         return reach_along(rule, context.text(shape.depth), shape)
     if not isinstance(rule, PathVerifier):

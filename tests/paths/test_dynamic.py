@@ -156,6 +156,7 @@ def test_bad_calls() -> None:
         (lambda: chosen_law(Nested(), lambda prefix, _: (1, 1, 1), laws, 2), "the choice makes 3 levels; at most 2"),
         (lambda: chosen_law(Nested(), 3, laws, 2), "choice is 3; pass a function"),  # type: ignore[arg-type]
         (lambda: chosen_law(3, _by_hash, laws, 3), "the rule is 3; pass a verifier"),  # type: ignore[arg-type]
+        (lambda: chosen_law(Nested(), lambda prefix, _: 3, laws, 2), "the choice answers 3; it has to answer None, or"),  # type: ignore[arg-type, return-value]
         (lambda: Confident(-1.0, 2, 8), "least is -1.0"),
         (lambda: Confident(0.5, 0, 8), "paths is 0"),
         (lambda: Confident(0.5, 4, 3), "the budget is 3, and one level of 4 paths takes more"),
