@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from otspec.verification.device.fixed_point import first_above, running, to_units
+from otspec.verification.device.blocks import verify_path
 
 Reader = Callable[[Tensor], tuple[Tensor, Tensor]]
 """From a place in each chain, shape (B,), to p and q there, float64 of shape (B, V), not yet divided by their totals.
@@ -69,35 +69,17 @@ def verify_read(read: Reader, tokens: Tensor, lengths: Tensor, uniforms: Tensor)
         How many of them.  A chain of length 0 is a draw from its law at place 0.
     uniforms : Tensor of float64, shape (B, L + 1)
     """
-    accepted, sound = torch.zeros_like(lengths), torch.ones_like(lengths, dtype=torch.bool)
-    weights = [torch.ones_like(uniforms[:, 0])]
-    for i in range(tokens.shape[1] + 1):
-        p, q, right = _laws(read, torch.full_like(lengths, i), i >= lengths)
-        sound = sound & (right | (i > lengths))
-        weight = weights[-1]
-        if i > 0:
-            missing, refused = (weight[:, None] * p - q).clamp(min=0).sum(dim=1), 1.0 - weight
-            stop = torch.where(refused > 0, missing / (missing + refused), 1.0)
-            stop = torch.where(lengths == i, weight, stop)
-            # The longest counts.
-            accepted = torch.where((uniforms[:, i - 1] < stop) & (i <= lengths), i, accepted)
-        if i < tokens.shape[1]:
-            drafted = tokens[:, i : i + 1].long()
-            known = drafted.clamp(0, p.shape[1] - 1)
-            there, here = p.gather(1, known)[:, 0], q.gather(1, known)[:, 0]
-            possible = (drafted == known)[:, 0] & (here > 0)
-            weights.append(torch.where(possible, (weight * there / here).clamp(max=1.0), 0.0))
+    sound = torch.ones_like(lengths, dtype=torch.bool)
 
-    p, q, _ = _laws(read, accepted, accepted == lengths)
-    weight = torch.stack(weights, dim=1).gather(1, accepted[:, None])
-    rest = running(to_units((weight * p - q).clamp(min=0)))
-    # After the whole chain, and where nothing is left up to rounding, the draw is from p itself.
-    whole = (accepted == lengths)[:, None] | (rest[:, -1:] == 0)
-    sums = torch.where(whole, running(to_units(p)), rest)
-    total = sums[:, -1:]
-    drawn = first_above(sums, torch.minimum((uniforms[:, -1:] * total).to(torch.int64), total - 1))
-    token = drawn.clamp(max=p.shape[1] - 1)[:, 0]
-    return Chains(torch.where(sound, accepted, 0), torch.where(sound, token, 0), sound)
+    def laws(place: Tensor) -> tuple[Tensor, Tensor]:
+        nonlocal sound
+        p, q, right = _laws(read, place, place >= lengths)
+        sound = sound & (right | (place > lengths))
+        return p, q
+
+    laws(lengths)  # looked at even where nobody draws from it
+    found = verify_path(laws, tokens.long(), lengths, uniforms)
+    return Chains(torch.where(sound, found.length, 0), torch.where(sound, found.token, 0), sound)
 
 
 def _laws(read: Reader, place: Tensor, ended: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -13,8 +13,9 @@ from torch import Tensor
 
 from otspec.verification.device.fixed_point import at, first_above, running, to_units
 
-Laws = Callable[[Tensor], Tensor]
-"""From a number of tokens of each path, shape (B,), to the law of the next token, shape (B, V)."""
+Laws = Callable[[Tensor], tuple[Tensor, Tensor]]
+"""From a number of tokens of each path, shape (B,), to the target law of the next token and the law that the path's own
+next token has, shape (B, V) both."""
 
 
 class Accepted(NamedTuple):
@@ -26,15 +27,14 @@ class Accepted(NamedTuple):
     """The token after them."""
 
 
-def verify_path(target: Laws, proposal: Laws, tokens: Tensor, length: Tensor, uniforms: Tensor) -> Accepted:
+def verify_path(laws: Laws, tokens: Tensor, length: Tensor, uniforms: Tensor) -> Accepted:
     """Accept the longest prefix that block verification allows, and draw the token after it.
 
     Parameters
     ----------
-    target : callable
-        Target laws, after all numbers of tokens from 0 to the path's length.
-    proposal : callable
-        The laws that the path's tokens have; of the number that is the path's length, any law.
+    laws : callable
+        Called for 0, 1, ..., L - 1 tokens of all paths, whatever their lengths, and then for as many of each as are
+        accepted.  After a whole path, and beyond its end, the second law may be any.
     tokens : Tensor of int64, shape (B, L)
         Of the paths.  One that is no token, or whose proposal is 0, is never accepted.
     length : Tensor of int64, shape (B,)
@@ -45,8 +45,7 @@ def verify_path(target: Laws, proposal: Laws, tokens: Tensor, length: Tensor, un
     most = tokens.shape[1]
     weights, accepted = [torch.ones_like(uniforms[:, 0])], torch.zeros_like(length)
     for i in range(most):
-        level = torch.full_like(length, i)
-        p, g = target(level), proposal(level)
+        p, g = laws(torch.full_like(length, i))
         if i:
             accepted = torch.where(_stops(p, g, weights[-1], length == i, uniforms[:, i - 1]), i, accepted)
         drafted = tokens[:, i : i + 1]
@@ -58,7 +57,7 @@ def verify_path(target: Laws, proposal: Laws, tokens: Tensor, length: Tensor, un
         accepted = torch.where((length == most) & (uniforms[:, most - 1] < weights[-1]), most, accepted)
 
     weight = torch.stack(weights, dim=1)
-    after, given = target(accepted), proposal(accepted)
+    after, given = laws(accepted)
     rest = running(to_units((at(weight, accepted[:, None]) * after - given).clamp(min=0)))
     # After the whole path, and where nothing is left up to rounding, the draw is from p itself.
     whole = (accepted == length)[:, None] | (rest[:, -1:] == 0)

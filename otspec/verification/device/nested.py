@@ -150,19 +150,17 @@ def verify_line(laws: TreeLaws, factor: Tensor | None, tokens: Tensor, line: Ten
     """
     path = torch.nn.functional.pad(line, (1, 0))
 
-    def target(level: Tensor) -> Tensor:
-        return laws.target_at(at(path, level[:, None]))[:, 0]
-
-    def proposal(level: Tensor) -> Tensor:
-        slot = at(path, level[:, None]).clamp(min=0)
-        q = laws.draft_at(slot)[:, 0]
+    def along(level: Tensor) -> tuple[Tensor, Tensor]:
+        there = at(path, level[:, None])
+        slot = there.clamp(min=0)
+        p, q = laws.target_at(there)[:, 0], laws.draft_at(slot)[:, 0]
         if factor is None:
-            return q
-        return q * take(factor, slot)[:, 0].gather(1, group(laws.target_at(slot)[:, 0], q))
+            return p, q
+        return p, q * take(factor, slot)[:, 0].gather(1, group(laws.target_at(slot)[:, 0], q))
 
     drafted = torch.where(line >= 0, take(tokens, line), NONE)
     dealt = torch.cat((uniforms[:, :-1, 0], uniforms[:, -1:, 1]), dim=1)
-    return verify_path(target, proposal, drafted, (line >= 0).sum(dim=1), dealt)
+    return verify_path(along, drafted, (line >= 0).sum(dim=1), dealt)
 
 
 def _follow(heir: Tensor, length: int) -> Tensor:
