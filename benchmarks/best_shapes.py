@@ -39,7 +39,7 @@ from otspec.paths import (
     synthetic,
 )
 from otspec.paths.best_shape import standard_error
-from otspec.paths.reach import Along
+from otspec.paths.protocol import PickRule
 from otspec.reporting.plotting import pyplot
 from otspec.reporting.tables import TextTable
 
@@ -90,7 +90,7 @@ def redrawn(contexts: Sequence[Context], rule: PathVerifier) -> list[Context]:
 def candidates(rule: PathVerifier, budget: int) -> list[tuple[int, ...]]:
     """The shapes that are tried: all, or a coarse grid of them."""
     every = shapes_within(budget, DEEPEST)
-    if isinstance(rule, Along):
+    if isinstance(rule, PickRule):
         return every
     return [one for one in every if max(one) in (1, *COARSE) and one.count(max(one)) in (1, len(one))]
 

@@ -1,19 +1,21 @@
 """Measure how many tokens each joint verifier accepts, and how long it takes.
 
-    python -m benchmarks.paths [--trees 200] [--cells mixed:1000:8:4,...] [--out paths.jsonl] [--plot docs/paths.png]
+    python -m benchmarks.paths [--trees 200] [--walks 4] [--cells mixed:1000:8:4,...] [--out FILE] [--plot PICTURE]
     python -m benchmarks.paths --tiny       # small models, exactly, beside the bound on all verifiers
     python -m benchmarks.paths --growth     # time of one verified step against V, K and L
 
 A cell is laws:V:L:K, the laws a regime of `otspec.paths.REGIMES` or `llama3` (that profile at V tokens, the drafts
-truncated to the top 1000).  Every tree comes from a model of its own.  Accepted lengths are exact given the tree, all
-verifiers meet the same trees, and the standard error of a gain is that of the differences.
+truncated to the top 1000).  Every tree comes from a model of its own.  What a rule accepts that picks a path by a known
+law is measured along texts of the same model, a few for each tree, and needs no tree; with --walks 0, and for all other
+verifiers, accepted lengths are exact given the tree.  All verifiers meet the same trees and texts, and the standard
+error of a gain is that of the differences.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,9 +32,11 @@ from otspec.paths import (
     REGIMES,
     Block,
     GreedyMultiPath,
+    LayerVerification,
     Model,
     Nested,
     PathVerifier,
+    PickRule,
     PickThenBlock,
     TokenWise,
     Traversal,
@@ -42,6 +46,7 @@ from otspec.paths import (
     scattered,
     synthetic,
 )
+from otspec.paths.walking import Line, length_along, target_line
 from otspec.reporting.plotting import pyplot
 
 BASELINE = "token-wise interval"
@@ -84,6 +89,10 @@ class Cell(NamedTuple):
         model = self.model(seed)
         return model.tree(model.sample(self.paths, self.length, np.random.default_rng((seed, 1))))
 
+    def lines(self, seed: int, count: int) -> list[Line]:
+        """So many texts of that seed's model."""
+        return texts(self.model(seed), self.length, seed, count)
+
 
 def verifiers(remember: int = 0) -> dict[str, PathVerifier]:
     """All verifiers by name; the published rules for single positions, where they are registered."""
@@ -96,6 +105,7 @@ def verifiers(remember: int = 0) -> dict[str, PathVerifier]:
         **token_wise,
         BASELINE: TokenWise("interval", remember),
         "traversal": Traversal(),
+        "layer": LayerVerification(remember=remember),
         "greedy multi-path": GreedyMultiPath(),
         "pick then block": PickThenBlock(),
         "nested, sigma = 0": Nested(sigma=0.0),
@@ -103,23 +113,28 @@ def verifiers(remember: int = 0) -> dict[str, PathVerifier]:
     }
 
 
-def accepted(verifier: PathVerifier, tree: Tree) -> float:
-    """Mean number of accepted tokens given the tree."""
-    depth = np.zeros(len(tree.parent))
-    for level in range(tree.length + 1):
-        depth[tree.node[:, level]] = level
-    return float(depth @ verifier.stop_law(tree).sum(axis=1))
+def texts(model: Model, length: int, seed: int, count: int) -> list[Line]:
+    """Texts of a model's target."""
+    rng = np.random.default_rng((seed, 2))
+    return [target_line(model, length, rng) for _ in range(count)]
 
 
-def measure(cell: Cell, trees: int) -> Iterator[dict[str, Any]]:
+def accepted(verifier: PathVerifier, tree: Tree, lines: Sequence[Line] = ()) -> float:
+    """Mean number of accepted tokens: along texts, where there are some and the rule allows it, or given the tree."""
+    if lines and isinstance(verifier, PickRule):
+        return float(np.mean([length_along(verifier, line, tree.shape) for line in lines]))
+    return float(tree.depth @ verifier.stop_law(tree).sum(axis=1))
+
+
+def measure(cell: Cell, trees: int, walks: int) -> Iterator[dict[str, Any]]:
     """A record for every verifier."""
     rules = verifiers()
     lengths: dict[str, list[float]] = {name: [] for name in rules}
     times: dict[str, list[float]] = {name: [] for name in rules}
     for seed in range(trees):
-        tree = cell.tree(seed)
+        tree, lines = cell.tree(seed), cell.lines(seed, walks)
         for name, rule in rules.items():
-            lengths[name].append(accepted(rule, tree))
+            lengths[name].append(accepted(rule, tree, lines))
             if seed < 20:
                 rng = np.random.default_rng(seed)
                 times[name].append(seconds(lambda rule=rule, tree=tree, rng=rng: rule.verify(tree, rng)))  # type: ignore[misc]
@@ -130,6 +145,7 @@ def measure(cell: Cell, trees: int) -> Iterator[dict[str, Any]]:
             **cell._asdict(),
             "verifier": name,
             "trees": trees,
+            "walks": walks,
             "accepted": mine.mean(),
             "error": _error(mine),
             "gain": (mine - base).mean(),
@@ -245,6 +261,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cells", default=CELLS, help="laws:V:L:K, separated by commas")
     parser.add_argument("--trees", type=int, default=200, help="trees (models with --tiny) per cell")
+    parser.add_argument("--walks", type=int, default=4, help="texts for each tree; 0: all rules on trees")
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--growth", action="store_true")
     parser.add_argument("--out", type=Path, help="JSON lines, appended")
@@ -263,7 +280,7 @@ def main() -> None:
         source = growth(arguments.trees)
     else:
         cells = [Cell.parse(text) for text in arguments.cells.split(",")]
-        source = (record for cell in cells for record in measure(cell, arguments.trees))
+        source = (record for cell in cells for record in measure(cell, arguments.trees, arguments.walks))
     records = []
     for record in source:
         records.append(record)

@@ -23,7 +23,7 @@ class Options(NamedTuple):
     out: Path
 
 
-def asking(description: str | None, data: str, positions: int) -> argparse.ArgumentParser:
+def asking(description: str | None, data: str | None, positions: int | None) -> argparse.ArgumentParser:
     """A command line that asks for data and positions; the arguments are its defaults."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default=data, help="a profile or a file of positions; some scripts take a list")
@@ -36,11 +36,16 @@ def options(description: str, data: str, positions: int, out: str) -> Options:
     parser = asking(description, data, positions)
     parser.add_argument("--out", type=Path, default=Path(out), help="folder for the results")
     given = parser.parse_args()
-    sources = [open_source(name) for name in given.data.split(",")]
+    return asked_for(given.data, given.positions, given.out)
+
+
+def asked_for(data: str, positions: int, out: Path) -> Options:
+    """What was asked for, checked, and the folder made."""
+    sources = [open_source(name) for name in data.split(",")]
     for source in sources:
-        check_positions(source, given.positions)
-    given.out.mkdir(parents=True, exist_ok=True)
-    return Options(sources, given.positions, given.out)
+        check_positions(source, positions)
+    out.mkdir(parents=True, exist_ok=True)
+    return Options(sources, positions, out)
 
 
 def measure_and_tell(

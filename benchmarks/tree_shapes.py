@@ -16,7 +16,7 @@ import itertools
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -28,9 +28,11 @@ from otspec.paths import (
     Block,
     Context,
     GreedyMultiPath,
+    LayerVerification,
     Model,
     Nested,
     PathVerifier,
+    PickRule,
     PickThenBlock,
     TokenWise,
     Traversal,
@@ -49,6 +51,7 @@ RULES: dict[str, PathVerifier] = {
     "token-wise rrs": TokenWise("rrs", exchangeable=False),
     "token-wise interval": TokenWise("interval"),
     "traversal": Traversal(),
+    "layer": LayerVerification(),
     "greedy labels": GreedyMultiPath(),
     "pick then block": PickThenBlock(),
     "nested without look-ahead": Nested(sigma=0.0),
@@ -83,13 +86,6 @@ SHAPES: dict[int, list[tuple[int, ...]]] = {
 }
 """By budget: at most so many drafted tokens, and hardly fewer but for the single path of the same depth."""
 TWO_LEVELS = ((2, 2), (4, 2), (3, 3), (4, 4), (9, 1))
-
-
-class Along(Protocol):
-    """A rule that picks a path by a law that is known along it."""
-
-    def along(self, target: FloatArray, draft: FloatArray, tokens: IntArray, shape: Shape) -> FloatArray:
-        """Proposal laws, shape (L, V), of the tokens of a picked path."""
 
 
 def lengths_of(rule: PathVerifier, contexts: Sequence[Context], branching: tuple[int, ...]) -> FloatArray:
@@ -141,7 +137,7 @@ def two_levels(models: int) -> Iterator[dict[str, Any]]:
     """Accepted length, exact, of picking level by level and of nested labels, on trees of two levels."""
     for vocab, branching in itertools.product((3, 8, 20), TWO_LEVELS):
         shape = Shape(branching)
-        rules: dict[str, Along] = {
+        rules: dict[str, PickRule] = {
             "own children": OwnChildren(),
             "pick then block": PickThenBlock(),
             "nested, sigma = 0": Nested(sigma=0.0),
@@ -155,7 +151,7 @@ def two_levels(models: int) -> Iterator[dict[str, Any]]:
             }
 
 
-def worth(rule: Along, model: Model, shape: Shape) -> float:
+def worth(rule: PickRule, model: Model, shape: Shape) -> float:
     """Mean accepted length over all drafts: the sum of A(vx) = min(A(v) p(x|v), g(vx)) over all prefixes."""
     vocab = np.size(model.target(()))
     seen: dict[Prefix, float] = {}

@@ -27,6 +27,8 @@ WAYS_OUT = {
     **{
         package: f'pip install "{DISTRIBUTION}[{extra}]"' for extra, packages in _EXTRAS.items() for package in packages
     },
+    **{engine: f"pip install {engine}" for engine in ("vllm", "sglang")},
+    "flashinfer": "pip install flashinfer-python",
     "graph_tool": "install python3-graph-tool with the system's package manager, or graph-tool with conda",
 }
 """How to get each optional package: a pip extra, or, where pip has none, in words."""

@@ -1,4 +1,4 @@
-"""How often the host waits for the GPU in a step of decoding, and where."""
+"""How often the host waits for the GPU in a step of decoding, or in another call, and where."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -28,34 +28,38 @@ class Count:
     """Synchronisations of a run; without a GPU nothing tells of them."""
 
     told: bool
+    within: CodeType = STEP
+    """Of the function in which they count."""
     places: Counter[str] = field(default_factory=Counter)
-    """Those within steps, by the line of ours that asked for them."""
+    """Those that count, by the line of ours that asked for them."""
 
     def per_step(self, steps: int) -> float | None:
         """In the mean; None where they are not told, or the run is not made of our steps."""
         return self.places.total() / steps if self.told and self.places else None
 
     def note(self) -> None:
-        """Count one, if a step is on the stack."""
+        """Count one, if the function is on the stack."""
         frame: FrameType | None = sys._getframe(1)
         place, within = "", False
         while frame is not None and not within:
             file = Path(frame.f_code.co_filename)
             if not place and file.is_relative_to(HOME):
                 place = f"{file.relative_to(HOME.parent)}:{frame.f_lineno}"
-            within = frame.f_code is STEP
+            within = frame.f_code is self.within
             frame = frame.f_back
         if within:
             self.places[place] += 1
 
 
 @contextmanager
-def counted(device: torch.device) -> Iterator[Count]:
+def counted(device: torch.device, within: CodeType = STEP) -> Iterator[Count]:
     """Count the operations of this thread that make the host wait for the device, by torch's own warnings.
+
+    Those within one function count: by default, a step of decoding.
 
     Waiting for an event, or on purpose, is not among them.
     """
-    count = Count(device.type == "cuda")
+    count = Count(device.type == "cuda", within)
     with warnings.catch_warnings():
         passed_on = warnings.showwarning
 

@@ -16,7 +16,6 @@ from otspec.cli.names import DRAFT_LAWS, METHODS, listed
 from otspec.cli.prompts import FORMAT, gather
 from otspec.cli.sampling import (
     Device,
-    Draft,
     DraftTemperature,
     DraftTopK,
     DraftTopP,
@@ -38,7 +37,14 @@ if TYPE_CHECKING:
 
 def decode(
     target: Target = "shipped",
-    draft: Draft = "shipped",
+    draft: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The model that drafts, named likewise; may be repeated with --law independent, each for paths of "
+            "its own.",
+            show_default="shipped",
+        ),
+    ] = None,
     prompts: Annotated[Path | None, typer.Option(help=FORMAT)] = None,
     prompt: Annotated[list[str] | None, typer.Option(help="A prompt; may be repeated.")] = None,
     method: Annotated[str, typer.Option(help=f"{listed(METHODS)}.")] = "multi-draft",
@@ -102,7 +108,8 @@ def decode(
     chosen = method_of(method, settings, batch)
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
     progress_as_ours()
-    models = load_models(target, draft if chosen.drafts else None, device, dtype)
+    drafting = (draft or ["shipped"]) if chosen.drafts else []
+    models = load_models(target, drafting, device, dtype)
     if tuned is not None:
         tuned.check_models(models.target, models.draft)
         if changes := tuned.changes(models.target, sampling):
@@ -112,7 +119,8 @@ def decode(
     run = decoder(method, models, settings)
     rows = encode(models.tokenizer, texts)
     more = {**sampling, "max_new_tokens": max_new_tokens, **({"stop_strings": stop} if stop else {})}
-    about: dict[str, Any] = {"target": target, "draft": draft if chosen.drafts else None, "method": method}
+    named = drafting if len(drafting) > 1 else next(iter(drafting), None)
+    about: dict[str, Any] = {"target": target, "draft": named, "method": method}
     about |= {"lossless": lossless(chosen, settings), **settings, **sampling, "max_new_tokens": max_new_tokens}
     total, floors = Metrics(), Counter[str]()
     by_phase = {"target": models.target, "draft": models.draft}
@@ -138,8 +146,8 @@ def decode(
                 line |= {"new_tokens": generation.new_tokens, **metrics.record()}
                 lines.write(json.dumps({**line, "block_efficiency": metrics.block_efficiency}) + "\n")
     console.rule(characters="-", style="dim")
-    named = ", ".join(f"{name} {_spelt(value)}" for name, value in settings.items())
-    console.print(f"{method}{f' ({named})' if named else ''}, {'lossless' if about['lossless'] else 'LOSSY'}")
+    spelt = ", ".join(f"{name} {_spelt(value)}" for name, value in settings.items())
+    console.print(f"{method}{f' ({spelt})' if spelt else ''}, {'lossless' if about['lossless'] else 'LOSSY'}")
     for figure in figures(total):
         console.print(figure, highlight=False)
     if profile:

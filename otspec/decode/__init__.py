@@ -5,7 +5,8 @@
 
 Inside, from the outside in: `generation`, `harness` (one run), `loop` (one step), and what a step is made of:
 `drafters` propose trees of tokens, `models` has the target's pass over them and what each model has read, `laws`
-brings both models' laws to the host in one copy, and `verifiers` says which rule of `otspec.paths` verifies.
+brings both models' laws to the host in one copy, and `verifiers` says which rule of `otspec.paths` verifies; or the
+device does, and `on_device` brings what it accepts.
 `sampling` turns logits into laws, `text` says when a text ends, `metrics` what decoding took, and `replay` what its
 passes alone take.  `strategy` is what a method answers, and `methods` has them; `tuning` finds the fastest for a pair
 of models, and `shipped` is the pair that comes with the package.

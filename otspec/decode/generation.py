@@ -41,6 +41,7 @@ def generate(
     streamer: Streamer | None = None,
     tokenizer: Any = None,
     draft_tokenizer: Any = None,
+    verify_on: str | None = None,
     **settings: Any,
 ) -> Generation:
     """Text of the target model, drafted by a smaller one: the law is the target's own, whatever the drafts are.
@@ -80,6 +81,9 @@ def generate(
         One of transformers' streamers.
     tokenizer, draft_tokenizer : PreTrainedTokenizerBase, optional
         The target's, needed for `stop_strings`; both, to make sure that they agree.
+    verify_on : str, optional
+        ``"device"`` or ``"host"``.  By default trees are verified on the device of the models where that is no CPU, if
+        it has the rule (nested, block or token-wise interval, of i.i.d. drafts), and otherwise on the host.
     **settings
         All else that transformers' `generate` takes: max_new_tokens, eos_token_id, stop_strings,
         stopping_criteria, generation_config, repetition_penalty, ...
@@ -119,6 +123,7 @@ def generate(
         streamer=streamer,
         tokenizer=tokenizer,
         draft_tokenizer=draft_tokenizer,
+        verify_on=verify_on,
         **settings,
     )
 
@@ -139,6 +144,7 @@ class CustomGenerate:
     streamer: Streamer | None = None
     tokenizer: Any = None
     draft_tokenizer: Any = None
+    verify_on: str | None = None
 
     def __call__(
         self, model: PreTrainedModel, input_ids: torch.Tensor, **prepared: Any
@@ -152,7 +158,15 @@ class CustomGenerate:
         """
         for draft in listed(self.strategy.draft):
             check_pair(model, draft, self.tokenizer, self.draft_tokenizer)
-        generation = decode(model, self.strategy, input_ids, seed=self.seed, streamer=self.streamer, **prepared)
+        generation = decode(
+            model,
+            self.strategy,
+            input_ids,
+            seed=self.seed,
+            streamer=self.streamer,
+            verify_on=self.verify_on,
+            **prepared,
+        )
         if prepared["generation_config"].return_dict_in_generate:
             return MultiDraftOutput(sequences=generation.sequences, metrics=generation.metrics)
         return generation.sequences
@@ -170,6 +184,7 @@ def multi_draft(
     streamer: Streamer | None = None,
     tokenizer: Any = None,
     draft_tokenizer: Any = None,
+    verify_on: str | None = None,
     **drafts: Unpack[DraftSettings],
 ) -> CustomGenerate:
     """A decoding method for transformers: ``model.generate(..., custom_generate=multi_draft(draft, depth=8))``.
@@ -188,9 +203,15 @@ def multi_draft(
         what was passed to `generate` as its `streamer`, which would get the prompt only and never end.
     tokenizer, draft_tokenizer : PreTrainedTokenizerBase, optional
         Both, to make sure that they agree; needed where the two models' vocabularies differ in size.
+    verify_on : str, optional
     draft_temperature, draft_top_k, draft_top_p : optional
         As in `otspec.generate`.
     """
     return CustomGenerate(
-        MultiDraft(draft, paths, depth, solver, branching, law, **drafts), seed, streamer, tokenizer, draft_tokenizer
+        MultiDraft(draft, paths, depth, solver, branching, law, **drafts),
+        seed,
+        streamer,
+        tokenizer,
+        draft_tokenizer,
+        verify_on,
     )

@@ -21,6 +21,7 @@ from otspec.decode.metrics import Metrics
 from otspec.decode.models.context import Pass, positions, sliding_window, vocabulary
 from otspec.decode.models.pairing import check_pair
 from otspec.decode.models.self_check import check_reading
+from otspec.decode.on_device import device_rule
 from otspec.decode.sampling import Sampling
 from otspec.decode.strategy import Strategy, listed
 from otspec.decode.text import Ending, Text, texts_of
@@ -56,6 +57,7 @@ def run(
     streamer: Streamer | None = None,
     tokenizer: Any = None,
     draft_tokenizer: Any = None,
+    verify_on: str | None = None,
     **settings: Any,
 ) -> Generation:
     """Decode with a strategy; parameters as in `otspec.generate`."""
@@ -72,7 +74,7 @@ def run(
         settings["stopping_criteria"] = criteria
 
     def decoding_method(model: PreTrainedModel, input_ids: torch.Tensor, **prepared: Any) -> Generation:
-        return decode(model, strategy, input_ids, seed=seed, streamer=streamer, **prepared)
+        return decode(model, strategy, input_ids, seed=seed, streamer=streamer, verify_on=verify_on, **prepared)
 
     generation: Generation = target.generate(
         input_ids, attention_mask=attention_mask, custom_generate=decoding_method, **settings
@@ -90,6 +92,7 @@ def decode(
     attention_mask: torch.Tensor | None = None,
     seed: int | None = None,
     streamer: Streamer | None = None,
+    verify_on: str | None = None,
     **model_inputs: Any,
 ) -> Generation:
     """Decode what transformers' `generate` has prepared: processors, criteria, configuration, prompts.
@@ -109,6 +112,7 @@ def decode(
     generator = torch.Generator(target.device)
     generator.manual_seed(int(np.random.SeedSequence(seed).generate_state(1, np.uint32)[0]))
     drafter, verifier = strategy.prepare(vocabulary(target), sampling, generator)
+    rule = device_rule(verifier, target.device, verify_on)
     pad = _padding(generation_config)
     texts = texts_of(input_ids, attention_mask, pad)
     ending = Ending(stopping_criteria, target.device)
@@ -118,7 +122,8 @@ def decode(
         check_reading(model, "draft model")
     if streamer is not None:
         streamer.put(input_ids.cpu())  # as transformers does
-    decoder = Decoder(target, drafter, verifier, sampling, ending, np.random.default_rng(seed), generator, streamer)
+    rng = np.random.default_rng(seed)
+    decoder = Decoder(target, drafter, verifier, sampling, ending, rng, generator, streamer, rule)
     metrics, passes = decoder.run(texts)
     longest = max(len(text.new) for text in texts)
     new = torch.tensor([text.new + [pad] * (longest - len(text.new)) for text in texts], device=input_ids.device)

@@ -16,6 +16,7 @@ from otspec.decode.laws import local_trees, merged_to_host, to_host, widest
 from otspec.decode.metrics import Clock, Metrics
 from otspec.decode.models.context import Pass, vocabulary
 from otspec.decode.models.target import Target
+from otspec.decode.on_device import DeviceRule, can_be_stacked, verify_on_device
 from otspec.decode.sampling import Prefix, Sampling
 from otspec.decode.text import Ending, Text
 from otspec.decode.verifiers import Extension, merges, verify
@@ -41,7 +42,7 @@ class Decoder:
     """How texts are made longer.
 
     The drafter's tokens come to the host once a step, so that equal prefixes can be merged, and the laws of all nodes
-    once, after the target's pass.
+    once, after the target's pass; where the device verifies, what is accepted comes in their place.
     """
 
     target: PreTrainedModel
@@ -54,6 +55,8 @@ class Decoder:
     generator: torch.Generator
     """Of the device, for what is drawn there."""
     streamer: Streamer | None = None
+    device_rule: DeviceRule | None = None
+    """The verifier's twin on the device of the models, if that is to verify."""
 
     def run(self, texts: Sequence[Text]) -> tuple[Metrics, Mapping[str, Sequence[Pass]]]:
         """Make the texts longer, in place, until each has ended; what it took, and the models' passes by phase."""
@@ -114,6 +117,8 @@ class Decoder:
             if not len(drafts.laws):  # nothing was drafted: a draw from the target is all
                 drawn = torch.where(laws.sum(dim=-1).isnan(), NONE, draw(laws, self.generator))
                 return [Extension([], token) for token in _tokens(drawn)]
+            if self.device_rule is not None and can_be_stacked(drafts):
+                return verify_on_device(self.device_rule, drafts, laws, self.generator)
             if merges(self.verifier):
                 on_host = merged_to_host(laws, drafts, self.generator)
             else:

@@ -14,6 +14,7 @@ from otspec.laws import FloatArray, draw
 from otspec.paths import (
     Block,
     GreedyMultiPath,
+    LayerVerification,
     Nested,
     PathVerifier,
     PickByPlan,
@@ -31,6 +32,7 @@ JOINT: dict[str, Callable[[], PathVerifier]] = {
     "pick_then_block": PickThenBlock,
     "greedy_multi_path": GreedyMultiPath,
     "traversal": Traversal,
+    "layer": LayerVerification,
     "block": Block,
 }
 """Rules for i.i.d. drafts by name, all lossless; `block` looks at the first path only."""
@@ -82,7 +84,7 @@ def verifier(rule: Rule, shape: Shape, law: DraftLaw) -> PathVerifier:
     return TokenWise(rule, scheme=law.scheme)
 
 
-MERGING = (Nested, PickThenBlock, GreedyMultiPath, Traversal, Block, PickByPlan, TokenWise)
+MERGING = (Nested, PickThenBlock, GreedyMultiPath, Traversal, LayerVerification, Block, PickByPlan, TokenWise)
 """Verifiers that may be shown all tokens which a node cannot draft as one."""
 
 

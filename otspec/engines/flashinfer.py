@@ -1,8 +1,7 @@
 """`flashinfer.sampling.chain_speculative_sampling`, with its arguments and results, by block verification.
 
 Block verification accepts as many tokens of a chain as any lossless rule can on average; flashinfer's own kernel tests
-token after token.  Put it in the other's place with ``flashinfer.sampling.chain_speculative_sampling =
-otspec.engines.flashinfer.chain_speculative_sampling``, before an engine imports it from there.
+token after token.  It has no plug-ins: call `put_in_place` before anything imports the function by name.
 """
 
 from __future__ import annotations
@@ -11,7 +10,12 @@ import torch
 from torch import Tensor
 
 from otspec.engines.chains import verify_chains
+from otspec.engines.loading import replacement
 from otspec.errors import ProblemError
+from otspec.extras import require
+
+MODULES = ("flashinfer.sampling", "flashinfer")
+"""Where the function has its name."""
 
 
 def chain_speculative_sampling(
@@ -83,3 +87,21 @@ def chain_speculative_sampling(
     ids = torch.where(place < accepted.unsqueeze(1), padded, -1)
     ids = torch.where(place == accepted.unsqueeze(1), token.unsqueeze(1), ids)
     return ids.to(torch.int32), counts[0], counts[1]
+
+
+def put_in_place() -> None:
+    """Let `flashinfer` and `flashinfer.sampling` have our function; calls with a seed or an offset go to their own.
+
+    Raises
+    ------
+    MissingExtra
+        If flashinfer is not installed.
+    ProblemError
+        If its function takes other arguments than ours.
+    """
+    for module in MODULES:
+        replacement(require(module), "chain_speculative_sampling", chain_speculative_sampling, _is_drawn_by_torch)
+
+
+def _is_drawn_by_torch(*, seed: object = None, offset: object = None, **_: object) -> bool:
+    return seed is None and offset is None

@@ -11,7 +11,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from otspec.engines.loading import check_arguments
+from otspec.errors import ProblemError
+from otspec.extras import require
 from otspec.verification.device.fixed_point import at, first_above, running, to_units
+
+MODULE, FUNCTION = "sglang.kernels.ops.speculative.verify_sampling", "tree_speculative_sampling_target_only"
+HOOKS = "sglang.srt.plugins.hook_registry"
 
 
 def tree_speculative_sampling_target_only(
@@ -95,6 +101,27 @@ def tree_speculative_sampling_target_only(
     drawn = (uniform_samples_for_final_sampling.double().unsqueeze(1) * total).to(torch.int64)
     token = first_above(sums, torch.minimum(drawn, total - 1)).clamp(max=left.shape[1] - 1)
     _put(predicts, place, token, torch.ones_like(place, dtype=torch.bool))
+
+
+def put_in_place() -> None:
+    """Register our function with SGLang's hooks, which put it wherever the other was imported.
+
+    Call it before the engine starts, in each of its processes: the entry point `otspec` in the group
+    `sglang.srt.plugins` does, if the environment has OTSPEC_SGLANG=1.
+
+    Raises
+    ------
+    MissingExtra
+        If SGLang is not installed.
+    ProblemError
+        If it has no such function on this machine, or one that takes other arguments than ours.
+    """
+    theirs = getattr(require(MODULE), FUNCTION)
+    if theirs is None:  # and the hooks would replace whatever else is None
+        raise ProblemError(f"SGLang has no {FUNCTION} on this machine; otspec takes its place on CUDA only")
+    check_arguments(f"{MODULE}.{FUNCTION}", theirs, tree_speculative_sampling_target_only)
+    hooks = require(HOOKS)
+    hooks.HookRegistry.register(f"{MODULE}.{FUNCTION}", tree_speculative_sampling_target_only, hooks.HookType.REPLACE)
 
 
 def _rows(laws: Tensor, node: Tensor) -> Tensor:

@@ -2,47 +2,61 @@
 
 `tree` merges the paths, `protocol` says what a verifier answers; `block` verifies a picked path, `nested` picks it best
 by `labels`, how they are shared (`sharing`) and which of them is the largest (`winning`); `pick_then_block`,
-`token_wise` and `traversal` are the rules to compare with, `pick_by_plan` is for trees whose siblings are drawn
-jointly; `enumeration` and `upper_bound` judge them on small models, `synthetic` makes models of any size.  `reach` says
-how deep a rule gets on drafts of a shape, `best_shape` which shape to draft, and `dynamic` chooses it while drafting.
-The statement and its proof are in `docs/paths.md`.
+`token_wise`, `traversal` and `layer` are the rules to compare with, `pick_by_plan` is for trees whose siblings are
+drawn jointly, and `clocks` the reference of a joint rule for those; `enumeration` and `upper_bound` judge them on small
+models, `walking` and `causal_bound` by sampling on models of any size, such as `synthetic` makes.  `reach` says how
+deep a rule gets on drafts of a shape, `best_shape` which shape to draft, and `dynamic` chooses it while drafting.  The
+statements and their proofs are in `docs/paths.md`.
 """
 
 from otspec.paths.best_shape import Measured, best_shape, measure, shapes_within
 from otspec.paths.block import Block
+from otspec.paths.causal_bound import CausalBound, causal_bound, causal_tree_bound
+from otspec.paths.clocks import Clocks
 from otspec.paths.dynamic import Confident, chosen_law
 from otspec.paths.enumeration import PathLaw, path_law, tree_law
+from otspec.paths.layer import LayerVerification
 from otspec.paths.nested import GreedyMultiPath, Nested
 from otspec.paths.pick_by_plan import PickByPlan
 from otspec.paths.pick_then_block import PickThenBlock
-from otspec.paths.protocol import PathVerification, PathVerifier
+from otspec.paths.protocol import PathVerification, PathVerifier, PickRule
 from otspec.paths.reach import Context, reach
 from otspec.paths.synthetic import REGIMES, Regime, scattered, synthetic
 from otspec.paths.token_wise import TokenWise
 from otspec.paths.traversal import Traversal
 from otspec.paths.tree import Model, Tree
 from otspec.paths.upper_bound import bound, tree_bound
+from otspec.paths.walking import Estimate, Models, accepted_length
 
 __all__ = [
     "REGIMES",
     "Block",
+    "CausalBound",
+    "Clocks",
     "Confident",
     "Context",
+    "Estimate",
     "GreedyMultiPath",
+    "LayerVerification",
     "Measured",
     "Model",
+    "Models",
     "Nested",
     "PathLaw",
     "PathVerification",
     "PathVerifier",
     "PickByPlan",
+    "PickRule",
     "PickThenBlock",
     "Regime",
     "TokenWise",
     "Traversal",
     "Tree",
+    "accepted_length",
     "best_shape",
     "bound",
+    "causal_bound",
+    "causal_tree_bound",
     "chosen_law",
     "measure",
     "path_law",

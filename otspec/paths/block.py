@@ -136,5 +136,5 @@ class Block(PickVerifier):
         return np.eye(1, tree.count)[0], [laws] * tree.count
 
     def along(self, target: FloatArray, draft: FloatArray, tokens: IntArray, shape: Shape) -> FloatArray:
-        """Proposal laws, shape (L, V), of the tokens of the picked path: the draft laws."""
+        """Proposal laws, shape (L, V), of the tokens of a picked path: the draft laws, whatever the shape."""
         return draft

@@ -16,10 +16,11 @@ import numpy as np
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray, as_count, as_law
 from otspec.paths.enumeration import PathLaw, law_over, trees_of
-from otspec.paths.protocol import PathVerifier
-from otspec.paths.reach import Along, Context, reach_along
+from otspec.paths.protocol import PathVerifier, PickRule
+from otspec.paths.reach import Context
 from otspec.paths.shape import Shape
 from otspec.paths.tree import Model, Prefix, Tree, check_callable, check_model
+from otspec.paths.walking import reach_along
 
 Choice = Callable[[Prefix, Sequence[FloatArray]], Sequence[int] | None]
 """From the tokens of a stem and the draft laws before each of them and after the last, to the branching below the stem,
@@ -102,7 +103,7 @@ def chosen_tree(choice: Choice, context: Context, deepest: int) -> Tree:
     return context.tree(chosen_along(choice, prefix, laws))
 
 
-def chosen_reach(rule: Along, choice: Choice, context: Context, deepest: int) -> FloatArray:
+def chosen_reach(rule: PickRule, choice: Choice, context: Context, deepest: int) -> FloatArray:
     """`reach` of a rule that picks a path, shape (deepest,), where the shape is chosen while drafting."""
     text = context.text(deepest)
     branching = chosen_along(choice, text.tokens.tolist(), text.draft)

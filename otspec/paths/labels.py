@@ -50,7 +50,7 @@ class ChildPlaces(NamedTuple):
     Places belong to groups of tokens; a group may have several, and its tokens share them in proportion to q.
     """
 
-    group: IntArray
+    group: IndexArray
     """Shape (V,): the group of each token, -1 if it cannot be drafted."""
     owner: IntArray
     """Shape (k,): the group of each rank."""
@@ -68,8 +68,15 @@ class ChildPlaces(NamedTuple):
     """Shape (swaps,): rank of the higher one."""
     amount: FloatArray
     """Shape (swaps,): length that changes hands, both ways."""
-    proposal: FloatArray
-    """Shape (V,): law of the next token, given that a picked path goes through the prefix, by the swaps as they are."""
+    draft: FloatArray
+    """Shape (V,): the draft law."""
+    tilt: FloatArray
+    """Shape (groups,): how many times as likely each group's tokens are in the proposal, by the swaps as they are."""
+
+    @property
+    def proposal(self) -> FloatArray:
+        """Shape (V,): law of the next token, given that a picked path goes through the prefix."""
+        return proposal_of(self)
 
 
 class Owned(NamedTuple):
@@ -107,29 +114,47 @@ def branch(label: Label, children: int) -> Label:
 @jit
 def idle(q: FloatArray) -> ChildPlaces:
     """Places of children that own everything in common, for a prefix that has one child only."""
-    group = np.full(q.size, -1)
+    group = np.full(q.size, -1, dtype=np.int32)
     for x in range(q.size):
         if q[x] > 0.0:
             group[x] = 0
     none, one = np.empty(0, dtype=np.int32), np.ones(1)
     at = np.zeros(1, dtype=np.int64)
-    return ChildPlaces(group, at, one, at, np.zeros(1), one, none, none, np.empty(0), q.copy())
+    return ChildPlaces(group, at, one, at, np.zeros(1), one, none, none, np.empty(0), q, one)
+
+
+@jit
+def proposal_at(places: ChildPlaces, token: int) -> float:
+    """Probability of a token, given that a picked path goes through the prefix."""
+    mine = places.group[token]
+    return places.draft[token] * places.tilt[mine] if mine >= 0 else 0.0
+
+
+@jit
+def proposal_of(places: ChildPlaces) -> FloatArray:
+    """Law of the next token, shape (V,), given that a picked path goes through the prefix."""
+    group, draft, tilt = places.group, places.draft, places.tilt
+    law = np.empty(draft.size)
+    for x in range(law.size):
+        law[x] = draft[x] * tilt[group[x]] if group[x] >= 0 else 0.0
+    return law
 
 
 @jit
 def owned_by(places: ChildPlaces, token: int) -> Owned:
     """What the group of a token owns, place by place."""
     mine = places.group[token]
-    amount = np.zeros(places.owner.size)
-    for j in range(amount.size):
-        if places.owner[j] == mine:
-            amount[j] += places.kept[j]
-    for s in range(places.amount.size):
-        low, high = places.seeker[s], places.giver[s]
-        if places.owner[low] == mine:
-            amount[high] += places.amount[s]
-        if places.owner[high] == mine:
-            amount[low] += places.amount[s]
+    owner, kept, swapped, seeker, giver = places.owner, places.kept, places.amount, places.seeker, places.giver
+    amount = np.zeros(owner.size)
+    for j in range(owner.size):
+        if owner[j] == mine:
+            amount[j] += kept[j]
+    for s in range(swapped.size):
+        low, high = seeker[s], giver[s]
+        if owner[low] == mine:
+            amount[high] += swapped[s]
+        if owner[high] == mine:
+            amount[low] += swapped[s]
     rank = np.flatnonzero(amount)
     return Owned(rank, amount[rank])
 
@@ -137,30 +162,31 @@ def owned_by(places: ChildPlaces, token: int) -> Owned:
 @jit
 def label_of(owned: Owned, places: ChildPlaces, label: Label) -> Label:
     """The label of a child, from what it owns of its parent's."""
-    rows, last = label.low.shape[0], label.share.size - 1
-    most = owned.rank.size + label.share.size
+    of_low, of_length, of_share, powers = label.low, label.length, label.share, label.power
+    piece, used, size, rank, amount = places.piece, places.used, places.size, owned.rank, owned.amount
+    rows, last = of_low.shape[0], of_share.size - 1
+    most = rank.size + of_share.size
     low, length, share = np.empty((rows, most)), np.empty((rows, most)), np.empty(most)
     pieces = 0
-    total = owned.amount.sum()
-    for at in range(owned.rank.size):
-        j = owned.rank[at]
-        i = places.piece[j]
-        inside = places.used[j]
-        need = places.size[j]
-        part = owned.amount[at] / total
+    total = amount.sum()
+    for at in range(rank.size):
+        j = rank[at]
+        i = piece[j]
+        inside = used[j]
+        need = size[j]
+        part = amount[at] / total
         while True:
-            left = max(label.share[i] - inside, 0.0)
+            left = max(of_share[i] - inside, 0.0)
             take = need if i == last or need <= left else left
-            taken = part * (take / places.size[j])
+            taken = part * (take / size[j])
             if taken > LEAST:
-                start, extent, unit = inside, take, label.share[i]
+                start, extent, unit = inside, take, of_share[i]
                 for row in range(rows - 1, -1, -1):
-                    stretch = label.length[row, i] / unit
+                    stretch = of_length[row, i] / unit
                     start, extent, unit = start * stretch, extent * stretch, 1.0
-                    low[row, pieces], length[row, pieces] = label.low[row, i] + start, extent
+                    low[row, pieces], length[row, pieces] = of_low[row, i] + start, extent
                     if row > 0:
-                        power = label.power[row - 1]
-                        start, extent = climb(label.low[row, i], label.length[row, i], start, extent, power)
+                        start, extent = climb(of_low[row, i], of_length[row, i], start, extent, powers[row - 1])
                 share[pieces] = taken
                 pieces += 1
             if i == last or need <= left:
@@ -182,12 +208,13 @@ def label_of(owned: Owned, places: ChildPlaces, label: Label) -> Label:
 @jit
 def place_at(owned: Owned, position: float) -> tuple[int, float]:
     """From a token's own coordinate to the place and the fraction of it: the labels in between, monotonely."""
-    before = position * owned.amount.sum()
+    rank, amount = owned.rank, owned.amount
+    before = position * amount.sum()
     at = 0
-    while at < owned.rank.size - 1 and before >= owned.amount[at]:
-        before -= owned.amount[at]
+    while at < rank.size - 1 and before >= amount[at]:
+        before -= amount[at]
         at += 1
-    return owned.rank[at], min(before / owned.amount[at], 1.0)
+    return rank[at], min(before / amount[at], 1.0)
 
 
 @jit

@@ -15,6 +15,7 @@ from otspec.errors import ProblemError
 from otspec.laws import FloatArray, IntArray, Seed, as_count, as_generator
 from otspec.paths.block import Picked, PickVerifier
 from otspec.paths.growth import Sharings, grow, part, pick_largest
+from otspec.paths.ranking import FINEST
 from otspec.paths.shape import Shape
 from otspec.paths.sharing import PLAIN, RANKED, Sharing
 from otspec.paths.tree import Tree
@@ -82,7 +83,8 @@ class Nested(LabelVerifier):
     parts : int
         Into how many parts look-ahead splits.
     grain : float
-        Look-ahead joins tokens whose p/q differ by less than this share, which saves time.
+        Look-ahead joins tokens whose p/q differ by less than this share, which saves time.  On the last level, where
+        nothing is split, it is 2**-8 at most.
 
     Raises
     ------
@@ -91,9 +93,9 @@ class Nested(LabelVerifier):
     """
 
     sigma: float = 0.5
-    parts: int = 4
+    parts: int = 8
     grain: float = 0.02
-    _ahead: Sharing = field(init=False, repr=False, compare=False)
+    _chosen: Sharings = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("sigma", "grain"):
@@ -106,12 +108,17 @@ class Nested(LabelVerifier):
                 "beyond which look-ahead leaves the range of floats"
             )
         spread = np.exp(self.sigma * ndtri((np.arange(self.parts) + 0.5) / self.parts))
-        sharing = Sharing(spread / spread.mean(), float(self.grain), True, np.inf) if self.sigma > 0 else PLAIN
-        object.__setattr__(self, "_ahead", sharing)
+        chosen = Sharings(PLAIN, PLAIN)
+        if self.sigma > 0:
+            chosen = Sharings(
+                PLAIN._replace(grain=min(float(self.grain), FINEST)),
+                Sharing(spread / spread.mean(), float(self.grain), True, np.inf),
+            )
+        object.__setattr__(self, "_chosen", chosen)
 
     @property
     def _sharings(self) -> Sharings:
-        return Sharings(PLAIN, self._ahead)
+        return self._chosen
 
 
 @dataclass(frozen=True)

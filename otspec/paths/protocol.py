@@ -6,7 +6,8 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from otspec.laws import FloatArray
+from otspec.laws import FloatArray, IntArray
+from otspec.paths.shape import Shape
 from otspec.paths.tree import Tree
 
 
@@ -41,3 +42,11 @@ class PathVerifier(Protocol):
 
     def stop_law(self, tree: Tree) -> FloatArray:
         """Exact law of the verdict given the tree, shape (N, V): P(the prefix is node v, the token after it is x)."""
+
+
+@runtime_checkable
+class PickRule(Protocol):
+    """A rule that picks a path by a law that is known along it: its accepted length needs no drafted tree."""
+
+    def along(self, target: FloatArray, draft: FloatArray, tokens: IntArray, shape: Shape) -> FloatArray:
+        """Proposal laws, shape (l, V), of the first l <= L tokens of a picked path: as `LabelVerifier.along`."""

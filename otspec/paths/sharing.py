@@ -15,17 +15,11 @@ import numpy as np
 
 from otspec.jit import jit
 from otspec.kernels.interval.lottery import LEVEL
-from otspec.kernels.interval.ratio_sort import sort_by_ratio
 from otspec.kernels.majorant import concave_blocks
 from otspec.laws import FloatArray, IndexArray, IntArray
 from otspec.paths.labels import LEAST, ChildPlaces, Label
 from otspec.paths.powers import climb, mean_density, power_density
-
-FINEST = 2.0**-8
-"""Grains from here on are sorted into buckets; finer ones would have too many."""
-
-REACH = 32
-"""Buckets tell ratios p/q apart between 2**-REACH and 2**REACH."""
+from otspec.paths.ranking import FINEST, bucket, rank_all
 
 
 class Sharing(NamedTuple):
@@ -63,39 +57,39 @@ def measure_places(
     of n labels, n as in `mean_density`, and each other row's power brings a factor of its own.
     The last piece takes whatever rounding leaves over.
     """
+    low, length, share, powers = label.low, label.length, label.share, label.power
     i = 0
     inside = 0.0
-    last = label.share.size - 1
+    last = share.size - 1
+    bottom, stretch, room = low[0, 0], length[0, 0] / share[0], share[0]  # of the piece at hand, in its first row
     for j in range(size.size):
         piece[j] = i
         used[j] = inside
         need = size[j]
         mean = 0.0
         while True:
-            left = max(label.share[i] - inside, 0.0)
+            left = max(room - inside, 0.0)
             take = need if i == last or need <= left else left
-            mean += take / size[j] * winner_density(label, i, inside, take, counts)
+            if powers.size == 0:
+                here = mean_density(bottom + inside * stretch, take * stretch, counts)
+            else:
+                here, start, extent, unit = 1.0, inside, take, room
+                for row in range(powers.size, 0, -1):
+                    start, extent = start * (length[row, i] / unit), extent * (length[row, i] / unit)
+                    here *= power_density(low[row, i] + start, extent, powers[row - 1])
+                    start, extent = climb(low[row, i], length[row, i], start, extent, powers[row - 1])
+                    unit = 1.0
+                here *= mean_density(bottom + start * length[0, i], extent * length[0, i], counts)
             if i == last or need <= left:
-                inside += take
+                mean += here if need == size[j] else need / size[j] * here
+                inside += need
                 break
+            mean += take / size[j] * here
             need -= take
             i += 1
             inside = 0.0
+            bottom, stretch, room = low[0, i], length[0, i] / share[i], share[i]
         density[j] = mean
-
-
-@jit
-def winner_density(label: Label, piece: int, inside: float, take: float, counts: FloatArray) -> float:
-    """Mean density of the winner's label where so much of a piece lies lower, over so much of it."""
-    mean, start, extent, unit = 1.0, inside, take, label.share[piece]
-    for row in range(label.power.size, 0, -1):
-        low, length, power = label.low[row, piece], label.length[row, piece], label.power[row - 1]
-        stretch = length / unit
-        start, extent, unit = start * stretch, extent * stretch, 1.0
-        mean *= power_density(low + start, extent, power)
-        start, extent = climb(low, length, start, extent, power)
-    stretch = label.length[0, piece] / unit
-    return mean * mean_density(label.low[0, piece] + start * stretch, extent * stretch, counts)
 
 
 @jit
@@ -116,29 +110,18 @@ def refine(
         The block-verification weight of the prefix; only look-ahead uses it.
     sharing : Sharing
     """
-    vocab = q.size
-    rank = np.full(vocab, -1)
-    target, size = np.empty(vocab), np.empty(vocab)
-    if sharing.grain >= FINEST:
-        k = bucket(p, q, sharing.grain, rank, target, size)
-    else:
-        keys = np.empty((2, vocab), dtype=np.uint64)
-        order = np.empty(vocab, dtype=np.int32)
-        k = sort_by_ratio(p, q, 1.0, 1.0, keys, order, target, size)
-        for j in range(k):
-            rank[order[j]] = j
-    target, size = target[:k], np.maximum(size[:k], LEAST)
-    cut = k
+    ranked = bucket(p, q, sharing.grain) if sharing.grain >= FINEST else rank_all(p, q)
+    target, size = ranked.target, np.maximum(ranked.size, LEAST)
+    k = cut = size.size
     if sharing.spread.size > 1 or sharing.grain > 0.0:
         piece, used, density = np.empty(k, dtype=np.int64), np.empty(k), np.empty(k)
         measure_places(size, label, counts, piece, used, density)
         cut = over_drafted(target, size, density, weight)
-    group = np.empty(k, dtype=np.int64)
-    groups, cut = join(target, size, cut, sharing.grain, sharing.top, group)
-    for x in range(vocab):
-        if rank[x] >= 0:
-            rank[x] = group[rank[x]]
-    group = rank
+    joined = np.empty(k, dtype=np.int64)
+    groups, cut = join(target, size, cut, sharing.grain, sharing.top, joined)
+    group, tokens, bucket_of, rank = np.full(q.size, -1, dtype=np.int32), ranked.tokens, ranked.bucket, ranked.rank
+    for i in range(tokens.size):
+        group[tokens[i]] = joined[rank[bucket_of[i]]]
     target, size = target[:groups], size[:groups]
     mass = size.copy()
     owner, target, size = split(target, size, cut, sharing.spread)
@@ -165,52 +148,9 @@ def refine(
         worth[owner[seeker[s]]] += amount[s] * density[giver[s]]
         worth[owner[giver[s]]] += amount[s] * density[seeker[s]]
     total = worth.sum()
-    proposal = q.copy()  # and so it stays where labels are so low that their measure underflows: such a path never wins
-    if total > 0.0:
-        for x in range(vocab):
-            if group[x] >= 0:
-                proposal[x] = worth[group[x]] / total * (q[x] / mass[group[x]])
-    return ChildPlaces(group, owner, size, piece, used, kept, seeker[:swaps], giver[:swaps], amount[:swaps], proposal)
-
-
-@jit
-def bucket(p: FloatArray, q: FloatArray, grain: float, rank: IntArray, target: FloatArray, size: FloatArray) -> int:
-    """Put tokens into buckets whose p/q differ by less than half the grain, in ascending order; return their number.
-
-    The bit pattern of a positive double grows with its value, so its leading bits name the bucket: nothing is sorted.
-    Ratios beyond 2**-`REACH` and 2**`REACH` share a bucket at either end: such tokens have hardly any p, or any q.
-
-    Parameters
-    ----------
-    rank : ndarray of int, shape (V,)
-        Filled in with the bucket of each token with q > 0.
-    target, size : ndarray, shape (V,)
-        Filled in with p and q of the buckets.
-    """
-    digits = max(int(np.ceil(np.log2(2.0 / grain))), 0)
-    lowest = (1023 - REACH) << digits
-    span = (2 * REACH << digits) + 2
-    sums = np.zeros((2, span))
-    ratio = np.empty(1)
-    bits = ratio.view(np.int64)
-    for x in range(q.size):
-        if q[x] > 0.0:
-            ratio[0] = p[x] / q[x]
-            at = min(max(int(bits[0] >> (52 - digits)) - lowest + 1, 0), span - 1)
-            rank[x] = at
-            sums[0, at] += p[x]
-            sums[1, at] += q[x]
-    place = np.empty(span, dtype=np.int64)
-    k = 0
-    for at in range(span):
-        place[at] = k
-        if sums[1, at] > 0.0:
-            target[k], size[k] = sums[0, at], sums[1, at]
-            k += 1
-    for x in range(q.size):
-        if rank[x] >= 0:
-            rank[x] = place[rank[x]]
-    return k
+    # Labels may be so low that their measure underflows: such a path never wins, and its proposal is the draft law.
+    tilt = worth / total / mass if total > 0.0 else np.ones(groups)
+    return ChildPlaces(group, owner, size, piece, used, kept, seeker[:swaps], giver[:swaps], amount[:swaps], q, tilt)
 
 
 @jit

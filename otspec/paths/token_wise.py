@@ -55,13 +55,11 @@ class TokenWise:
     remember: int = 0
     exchangeable: bool = True
     scheme: Scheme = IID
-    _plan: _Remembered = field(init=False, repr=False, compare=False)
+    _plan: RememberedPlans = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if isinstance(self.remember, bool) or not isinstance(self.remember, int | np.integer) or self.remember < 0:
-            raise ProblemError(f"remember is {self.remember!r}; pass how many plans to keep, 0 for none")
         check_callable("scheme", self.scheme)
-        object.__setattr__(self, "_plan", _Remembered(self.solver, self.scheme, self.remember))
+        object.__setattr__(self, "_plan", RememberedPlans(self.solver, self.scheme, self.remember))
 
     def verify(self, tree: Tree, rng: Seed) -> PathVerification:
         """Accept token by token while a path agrees with the output."""
@@ -106,16 +104,19 @@ def _law(tree: Tree, node: int, alive: IntArray, accepted: int) -> FloatArray:
     return law
 
 
-class _Remembered:
-    """Plans by laws and number of drafts."""
+class RememberedPlans:
+    """Plans by laws and number of drafts; the last few are kept."""
 
     def __init__(self, solver: Solvers, scheme: Scheme, size: int) -> None:
+        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 0:
+            raise ProblemError(f"remember is {size!r}; pass how many plans to keep, 0 for none")
         self.solver = solver
         self.scheme = scheme
         self.size = size
-        self.by_bytes = lru_cache(size)(self._make)
+        self.by_bytes = lru_cache(int(size))(self._make)
 
     def __call__(self, p: FloatArray, q: FloatArray, n: int) -> Plan:
+        """The plan for target law p and n drafts of law q."""
         if self.size:
             return self.by_bytes(p.tobytes(), q.tobytes(), n)
         return self._solve(p, q, n)

@@ -183,9 +183,14 @@ class FixedTests:
         return accept_and_reject(self.laws, self.passes)
 
     @property
+    def accepted(self) -> FloatArray:
+        """P(a draft that is this token passes its test), shape (V,)."""
+        return self._totals[0]
+
+    @property
     def acceptance(self) -> float:
         """P(a draft passes its test)."""
-        return float(self._totals[0].sum())
+        return float(self.accepted.sum())
 
     def output_law(self) -> FloatArray:
         """Exact law of the output, shape (V,)."""

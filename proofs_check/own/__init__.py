@@ -1,7 +1,7 @@
 """Statements on which this package stands, by subject."""
 
 from otspec.proofs_check.claim import Source
-from otspec.proofs_check.own import draft_laws, hits, interval, paths, plans
+from otspec.proofs_check.own import arithmetic, draft_laws, hits, interval, paths, plans
 
 SOURCE = Source(
     "otspec: statements of our own",
@@ -12,6 +12,7 @@ SOURCE = Source(
         *draft_laws.CLAIMS,
         *plans.CLAIMS,
         *paths.CLAIMS,
+        *arithmetic.CLAIMS,
     ),
 )
 

@@ -9,6 +9,7 @@ import pytest
 from benchmarks.paths import Cell, accepted, growth, measure, plot, verifiers
 from benchmarks.paths_picture import owners
 from otspec.extras import installed
+from otspec.paths.walking import length_along
 
 
 def test_cells_are_read_or_refused() -> None:
@@ -26,9 +27,18 @@ def test_accepted_length_given_the_tree_is_the_mean_over_verdicts() -> None:
         assert np.mean(drawn) == pytest.approx(accepted(rule, tree), abs=5 * 1.5 / np.sqrt(300)), name
 
 
-@pytest.mark.parametrize("cell", ["mixed:30:3:2", "llama3:1500:2:2"])
-def test_records_and_picture(cell: str, tmp_path: Path) -> None:
-    records = [json.loads(json.dumps(record)) for record in measure(Cell.parse(cell), 2)]
+def test_rules_that_pick_a_path_are_measured_along_texts() -> None:
+    cell, along = Cell("mixed", 20, 3, 3), {"block, one path", "greedy multi-path", "pick then block"}
+    tree, lines = cell.tree(0), cell.lines(0, 2)
+    for name, rule in verifiers().items():
+        walks = name in along or name.startswith("nested")
+        expected = [length_along(rule, line, tree.shape) for line in lines] if walks else [accepted(rule, tree)]  # type: ignore[arg-type]
+        assert accepted(rule, tree, lines) == pytest.approx(np.mean(expected), abs=1e-15), name
+
+
+@pytest.mark.parametrize(("cell", "walks"), [("mixed:30:3:2", 2), ("mixed:30:3:2", 0), ("llama3:1500:2:2", 1)])
+def test_records_and_picture(cell: str, walks: int, tmp_path: Path) -> None:
+    records = [json.loads(json.dumps(record)) for record in measure(Cell.parse(cell), 2, walks)]
     assert {record["verifier"] for record in records} == set(verifiers())
     for record in records:
         assert 0 <= record["accepted"] <= record["length"]

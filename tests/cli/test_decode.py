@@ -71,6 +71,28 @@ def test_text_and_numbers_are_those_of_generate(
     assert "multi-draft (paths 3, depth 4, solver interval, draft_top_k 5), lossless" in shown
 
 
+def test_several_draft_models(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], saved: tuple[str, ...], tmp_path: Path
+) -> None:
+    target, draft = saved[1], saved[3]
+    out = tmp_path / "out.jsonl"
+    both = ("--target", target, "--draft", draft, "--draft", target, "--law", "independent", "--depth", "3")
+    sampling = ("--max-new-tokens", "12", "--seed", "1", "--prompt", "def f", "--profile", "--json", str(out))
+    assert otspec_command(monkeypatch, "decode", *both, *sampling) == 0
+    assert "this method tells no passes" not in capsys.readouterr().out
+    models = load_models(target, [draft, target], "cpu")
+    prompt = torch.tensor([models.tokenizer("def f").input_ids])
+    text = otspec.generate(
+        models.target, models.drafts, prompt, law="independent", depth=3, temperature=1, max_new_tokens=12, seed=1
+    )
+    (line,) = lines_of(out)
+    assert line["draft"] == [draft, target]
+    assert line["new_tokens"] == text.new_tokens
+    assert text.metrics.drafted_nodes > 0
+    assert otspec_command(monkeypatch, "decode", *both[:-4], "--prompt", "a") == 2
+    assert "several draft by law=" in capsys.readouterr().err
+
+
 def test_the_shipped_pair_is_known_by_name(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], prompts: Path, tmp_path: Path
 ) -> None:

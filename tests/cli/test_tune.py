@@ -42,7 +42,7 @@ def test_tuning_writes_settings_that_decode_takes(
         assert part in shown, part
     record = json.loads(Path("all.json").read_text())
     assert record["tuned"]["why"] == tuned.why
-    assert len(record["predicted"]) == 1 + 5 * 3
+    assert len(record["predicted"]) == 1 + 6 * 3
     decode = ("decode", *saved, "--prompt", "import", "--settings", "settings.json", "--max-new-tokens", "6")
     assert otspec_command(monkeypatch, *decode, "--temperature", "0.9") == 0
     told = capsys.readouterr()

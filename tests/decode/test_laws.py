@@ -111,8 +111,8 @@ def test_nodes_keep_what_they_can_draft_and_the_total_of_all_else(hostile: bool)
 
 
 RULES: list[Any] = [
-    *("nested", "pick_then_block", "greedy_multi_path", "traversal", "block", "interval", "single", "naive", "kseq"),
-    *("rrs", "polymatroid:tol=1e-9"),
+    *("nested", "pick_then_block", "greedy_multi_path", "traversal", "layer", "block"),
+    *("interval", "single", "naive", "kseq", "rrs", "polymatroid:tol=1e-9"),
 ]
 BY_ACCEPTANCE = ("max_flow", "slackness", "lp")
 """Rules of couplings: what they put out given the drafts is one of many optimal answers, of which sizes may choose."""

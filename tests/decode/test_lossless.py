@@ -172,6 +172,7 @@ RULES: list[Rule] = [
     "pick_then_block",
     "greedy_multi_path",
     "traversal",
+    "layer",
     "block",
     "interval",
     "max_flow",

@@ -16,7 +16,15 @@ from tests.bad_calls import check_bad_calls
 MODEL = paths.synthetic("tiny", 3)
 TREE = MODEL.tree([[0, 1], [0, 2]])
 LAWS = [lambda prefix: [0.2, 0.3, 0.5]]
-VERIFIERS = (Nested, paths.Block, paths.Traversal, TokenWise, paths.PickThenBlock, paths.GreedyMultiPath)
+VERIFIERS = (
+    Nested,
+    paths.Block,
+    paths.Traversal,
+    paths.LayerVerification,
+    TokenWise,
+    paths.PickThenBlock,
+    paths.GreedyMultiPath,
+)
 COUNTS, SEEDS = [1, 2], [0, np.int64(7)]
 CONTEXTS, SHAPES = [paths.Context(MODEL, 1)], [(1, 2), [1, 1]]
 
@@ -30,6 +38,7 @@ CALLS: list[tuple[Callable[..., Any], dict[str, list[Any]]]] = [
     (TREE.prefix, {"node": [0, 1, 2]}),
     (paths.Nested, {"sigma": [0.5, 0], "parts": [4], "grain": [0, 0.02]}),
     (paths.TokenWise, {"solver": ["interval"], "remember": [0, 3], "scheme": [otspec.IID]}),
+    (paths.LayerVerification, {"solver": ["interval", "kseq"], "remember": [0, 3]}),
     (paths.PickByPlan, {"scheme": [lambda q: otspec.Greedy(q, 2)]}),
     (paths.path_law, {"verifier": [Nested()], "model": [MODEL], "count": COUNTS, "length": COUNTS}),
     (paths.bound, {"model": [MODEL], "count": COUNTS, "length": COUNTS}),
@@ -50,6 +59,14 @@ CALLS: list[tuple[Callable[..., Any], dict[str, list[Any]]]] = [
     ),
     (paths.Confident, {"least": [0.5, 2], "paths": COUNTS, "budget": [2, 9], "deepest": [3]}),
     (paths.chosen_law, {"rule": [Nested()], "choice": [lambda prefix, laws: (2,)], "model": [MODEL], "deepest": [1]}),
+    (
+        paths.causal_bound,
+        {"models": [lambda seed: MODEL], "count": COUNTS, "length": COUNTS, "samples": [2], "rng": SEEDS},
+    ),
+    (
+        paths.accepted_length,
+        {"rule": [Nested()], "model": [MODEL], "branching": [(2, 1), [1]], "samples": [2], "rng": SEEDS},
+    ),
 ]
 CALLS += [(kind().verify, {"tree": [TREE], "rng": SEEDS}) for kind in VERIFIERS]
 
@@ -65,6 +82,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: Nested(grain=10**400), "it is finite and >= 0"),
     (lambda: Nested(sigma=True), "sigma is True; it is finite and >= 0"),
     (lambda: TokenWise(remember=-1), "remember is -1; pass how many plans"),
+    (lambda: paths.LayerVerification(remember=True), "remember is True; pass how many plans"),
     (lambda: TokenWise(scheme=3), "scheme is 3; pass a function"),  # type: ignore[arg-type]
     (lambda: Model(None, None), "target is None; pass a function"),  # type: ignore[arg-type]
     (lambda: paths.bound(None, 2, 2), "the model is None; pass otspec.paths.Model"),  # type: ignore[arg-type]

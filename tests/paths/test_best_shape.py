@@ -28,8 +28,9 @@ from otspec.paths import (
     synthetic,
     tree_law,
 )
-from otspec.paths.reach import Along, Text, reach_along
+from otspec.paths.protocol import PickRule
 from otspec.paths.shape import Shape
+from otspec.paths.walking import Line, reach_along
 from tests.oracles import Floats
 from tests.paths.models import FAMILIES, model
 
@@ -51,19 +52,19 @@ def _by_depth(rule: PathVerifier, laws: Model, branching: tuple[int, ...]) -> Fl
     return found[1:]
 
 
-def _texts(laws: Model, vocab: int, length: int) -> Iterator[tuple[float, Text]]:
+def _texts(laws: Model, vocab: int, length: int) -> Iterator[tuple[float, Line]]:
     """All that the target can write, with its probability."""
     for tokens in itertools.product(range(vocab), repeat=length):
         target = np.array([laws.target(tokens[:i]) for i in range(length)])
         draft = np.array([laws.draft(tokens[:i]) for i in range(length)])
         if chance := math.prod(float(p[x]) for p, x in zip(target, tokens, strict=True)):
-            yield chance, Text(np.array(tokens), target, draft)
+            yield chance, Line(target, draft, np.array(tokens))
 
 
 @pytest.mark.parametrize("name", ALONG)
 def test_along_texts_of_the_target_rules_get_as_deep_as_over_all_drafts(name: str) -> None:
     rule = ALONG[name]
-    assert isinstance(rule, Along)
+    assert isinstance(rule, PickRule)
     for number, branching in enumerate(SHAPES):
         for family in (FAMILIES[number % len(FAMILIES)], FAMILIES[(number + 4) % len(FAMILIES)]):
             laws = model(family, 2, 6)

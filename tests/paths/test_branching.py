@@ -11,14 +11,16 @@ from functools import partial
 import numpy as np
 import pytest
 
-from benchmarks.tree_shapes import Along, OwnChildren, worth
+from benchmarks.tree_shapes import OwnChildren, worth
 from otspec import ProblemError
 from otspec.paths import (
     Block,
     GreedyMultiPath,
+    LayerVerification,
     Model,
     Nested,
     PathVerifier,
+    PickRule,
     PickThenBlock,
     TokenWise,
     Traversal,
@@ -28,8 +30,10 @@ from otspec.paths import (
 )
 from otspec.paths.block import PickVerifier
 from otspec.paths.enumeration import trees_of
+from otspec.paths.growth import Sharings
 from otspec.paths.nested import LabelVerifier
 from otspec.paths.shape import Shape
+from otspec.paths.sharing import PLAIN
 from otspec.paths.tree import Prefix
 from tests.oracles import Floats
 from tests.paths.models import FAMILIES, model
@@ -46,6 +50,7 @@ VERIFIERS: dict[str, PathVerifier] = {
     "token-wise interval": TokenWise("interval", remember=5000),
     "block": Block(),
     "traversal": Traversal(),
+    "layer": LayerVerification(remember=5000),
 }
 MOST_LEAVES, MOST_TREES = 12, 500
 
@@ -230,20 +235,28 @@ def test_paths_are_a_shape_like_others() -> None:
 
 PINNED = {
     ("mixed", "plain"): ([0.13037991802530896, 0.5941679465207454, 0.0, 0.2754521354539456], 5.408541518333631),
-    ("mixed", "default"): (
+    ("mixed", "four parts"): (
         [0.6766109905807389, 0.05320805429333982, 0.01894373346364748, 0.2512372216622739],
         5.2642388894498495,
     ),
     ("mixed", "greedy"): ([1.0, 0.0, 0.0, 0.0], 5.377697235716096),
     ("sharp", "plain"): ([0.0, 1.0, 0.0, 0.0], 11.329091629290136),
-    ("sharp", "default"): ([0.7591442057507869, 0.240855794249213, 0.0, 0.0], 11.512549267011405),
+    ("sharp", "four parts"): ([0.7591442057507869, 0.240855794249213, 0.0, 0.0], 11.512549267011405),
     ("sharp", "greedy"): ([0.0, 1.0, 0.0, 0.0], 11.596613474804656),
 }
 """Of 4 paths of 6 tokens over 300, as verified before trees could branch: P(pick), and the sum of squares of g."""
 
 
+class FourParts(LabelVerifier):
+    """Look-ahead as it was then: tokens were split into four, and all sorted on the last level."""
+
+    @property
+    def _sharings(self) -> Sharings:
+        return Sharings(PLAIN, Nested(parts=4)._sharings.above)
+
+
 def test_paths_from_the_root_are_verified_as_ever() -> None:
-    verifiers = {"plain": Nested(0.0), "default": Nested(), "greedy": GreedyMultiPath()}
+    verifiers = {"plain": Nested(0.0), "four parts": FourParts(), "greedy": GreedyMultiPath()}
     for (regime, name), (weights, squares) in PINNED.items():
         laws = synthetic(regime, 300, 3)
         picks, proposals = verifiers[name].picks(laws.tree(laws.sample(4, 6, 1)))
@@ -254,7 +267,7 @@ def test_paths_from_the_root_are_verified_as_ever() -> None:
 def test_joint_labels_gain_on_picking_level_by_level() -> None:
     """Most where few children follow many; and as many tokens are worth more on paths from the root."""
 
-    def mean(rule: Along, branching: tuple[int, ...]) -> float:
+    def mean(rule: PickRule, branching: tuple[int, ...]) -> float:
         return float(np.mean([worth(rule, synthetic("tiny", 3, seed), Shape(branching)) for seed in range(20)]))
 
     gains = {}

@@ -12,6 +12,7 @@ from otspec import ProblemError
 from otspec.paths import (
     Block,
     GreedyMultiPath,
+    LayerVerification,
     Model,
     Nested,
     PathVerifier,
@@ -38,6 +39,8 @@ VERIFIERS: dict[str, PathVerifier] = {
     "token-wise interval": TokenWise("interval", remember=5000),
     "token-wise lp": TokenWise("lp", remember=5000),
     "traversal": Traversal(),
+    "layer": LayerVerification(remember=5000),
+    "layer kseq": LayerVerification("kseq", remember=5000),
     "pick then block": PickThenBlock(),
     "greedy multi-path": GreedyMultiPath(),
     "nested": Nested(sigma=0.0),
@@ -138,7 +141,7 @@ def test_one_path_is_block_verification() -> None:
     for family in FAMILIES:
         laws = model(family, 3, 6)
         block = path_law(Block(), laws, 1, 2)
-        for name in ("traversal", "pick then block", "nested", "look-ahead"):
+        for name in ("traversal", "layer", "pick then block", "nested", "look-ahead"):
             law = path_law(VERIFIERS[name], laws, 1, 2)
             for prefix in prefixes(3, 2):
                 assert law.accepted[prefix] == pytest.approx(block.accepted[prefix], abs=EXACT), (family, name)
@@ -148,7 +151,7 @@ def test_one_step_is_the_interval_solver() -> None:
     for family, seed in itertools.product(FAMILIES, range(5)):
         laws = model(family, 4, seed)
         token_wise = path_law(VERIFIERS["token-wise interval"], laws, 3, 1).mean_accepted
-        for name in ("pick then block", "nested", "look-ahead"):
+        for name in ("layer", "pick then block", "nested", "look-ahead"):
             # The token after a refusal may be a draft that was not picked: the output counts it, the rule does not.
             accepted = path_law(VERIFIERS[name], laws, 3, 1).mean_accepted
             assert accepted == pytest.approx(token_wise, abs=1e-11), (family, name, seed)

@@ -10,8 +10,9 @@ from otspec import IID, Problem, ProblemError
 from otspec.paths import GreedyMultiPath, Nested, TokenWise, Tree, path_law, synthetic
 from otspec.paths.labels import ChildPlaces, Label, coordinate, label_of, owned_by, place_at, whole
 from otspec.paths.powers import mean_density
+from otspec.paths.ranking import REACH, bucket
 from otspec.paths.shape import Shape
-from otspec.paths.sharing import PLAIN, REACH, Sharing, bucket, measure_places, refine
+from otspec.paths.sharing import PLAIN, Sharing, measure_places, refine
 from otspec.paths.winning import largest
 from otspec.schemes.iid import power_increments
 from tests.oracles import Floats
@@ -262,8 +263,9 @@ def test_buckets_hold_tokens_of_nearly_equal_ratio_in_ascending_order() -> None:
     p[:20], q[10:30] = 0.0, 0.0
     p[30:33], q[40:43] = 1e-300, 1e-300
     for grain in (0.005, 0.02, 0.3, 1.0):
-        rank, target, size = np.full(500, -1), np.empty(500), np.empty(500)
-        k = bucket(p, q, grain, rank, target, size)
+        tokens, buckets, rank_of_bucket, target, size = bucket(p, q, grain)
+        rank, k = np.full(500, -1), size.size
+        rank[tokens] = rank_of_bucket[buckets]
         assert ((rank >= 0) == (q > 0)).all(), grain
         assert k == rank.max() + 1, grain
         highest = 0.0

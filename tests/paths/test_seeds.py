@@ -55,7 +55,7 @@ def test_paths_are_drafted_from_a_seed() -> None:
 
 def test_one_seed_for_drafts_and_verification_gives_the_law_of_the_target() -> None:
     draws = 2000
-    for name in ("block", "nested", "traversal", "token-wise interval", "pick then block"):
+    for name in ("block", "nested", "traversal", "layer", "token-wise interval", "pick then block"):
         first = np.zeros(4)
         for seed in range(draws):
             tree = MODEL.tree(MODEL.sample(2, 1, seed))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from otspec.paths import synthetic
+from otspec.paths import Nested, synthetic
 from otspec.paths.block import block_weights
 from otspec.paths.growth import next_weight
 from otspec.paths.labels import Label, whole
+from otspec.paths.ranking import FINEST
 from otspec.paths.sharing import PLAIN, Sharing, join, refine
 from tests.each import each
 
@@ -46,6 +47,21 @@ def test_tokens_on_either_side_of_the_cut_stay_among_themselves(regime: str, see
     assert (side[ahead.owner[ahead.seeker]] == side[ahead.owner[ahead.giver]]).all()
     # So what is worth too much stays so, and the present level loses nothing but the little that rounding takes.
     assert ahead.proposal[over].sum() == pytest.approx(plain.proposal[over].sum(), abs=1e-12)
+
+
+@each(regime=("mixed", "close", "sharp", "far"), seed=(0, 1), weight=(0.6, 1.0))
+def test_buckets_on_the_last_level_cost_next_to_nothing(regime: str, seed: int, weight: float) -> None:
+    """What is lost to min(weight p, g) is what tokens of the bucket at the cut lose by sharing evenly."""
+    laws = synthetic(regime, 1000, seed)
+    p, q = np.asarray(laws.target(())), np.asarray(laws.draft(()))
+    sharings = Nested()._sharings
+    assert sharings.last.grain == FINEST
+    accepted = [
+        np.minimum(weight * p, refine(p, q, COUNTS, whole(), weight, sharing).proposal).sum()
+        for sharing in (PLAIN, sharings.last, sharings.last._replace(grain=0.1))
+    ]
+    assert -1e-12 <= accepted[0] - accepted[1] < 5e-4
+    assert accepted[0] - accepted[2] >= -1e-12
 
 
 def test_grains_end_at_the_cut() -> None:

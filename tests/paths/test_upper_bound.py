@@ -9,8 +9,10 @@ from scipy.optimize import linprog
 from otspec import IID, Problem, ProblemError, optimum
 from otspec.paths import (
     Block,
+    LayerVerification,
     Model,
     Nested,
+    PathVerifier,
     PickThenBlock,
     TokenWise,
     Traversal,
@@ -25,6 +27,16 @@ from tests.paths.models import FAMILIES, model
 
 SOLVED = 1e-7
 """HiGHS keeps the constraints within this."""
+
+VERIFIERS: tuple[PathVerifier, ...] = (
+    Block(),
+    Traversal(),
+    LayerVerification(remember=1000),
+    TokenWise(remember=1000),
+    PickThenBlock(),
+    Nested(0.0),
+    Nested(),
+)
 
 
 def _antichains(vocab: int, length: int, prefix: Prefix = ()) -> list[list[Prefix]]:
@@ -77,12 +89,11 @@ def test_one_step_and_one_path() -> None:
 
 
 def test_no_verifier_exceeds_it() -> None:
-    verifiers = (Block(), Traversal(), TokenWise(remember=1000), PickThenBlock(), Nested(0.0), Nested())
     for shape, family in itertools.product([(2, 2, 2), (3, 2, 2), (2, 3, 2), (2, 2, 3)], FAMILIES):
         vocab, length, count = shape
         laws = model(family, vocab, 13)
         limit = bound(laws, count, length)
-        for verifier in verifiers:
+        for verifier in VERIFIERS:
             accepted = path_law(verifier, laws, count, length).mean_accepted
             assert accepted <= limit + SOLVED, (shape, family, verifier)
 
@@ -149,13 +160,12 @@ def test_cutting_planes_find_the_optimum_for_branching_trees() -> None:
 
 
 def test_no_verifier_exceeds_it_on_branching_trees() -> None:
-    verifiers = (Block(), Traversal(), TokenWise(remember=1000), PickThenBlock(), Nested(0.0), Nested())
     for (vocab, branching), family in itertools.product(
         [(2, (2, 2)), (2, (1, 3)), (3, (1, 2)), (2, (1, 2, 1))], FAMILIES
     ):
         laws = model(family, vocab, 13)
         limit = tree_bound(laws, branching)
-        for verifier in verifiers:
+        for verifier in VERIFIERS:
             accepted = tree_law(verifier, laws, branching).mean_accepted
             assert accepted <= limit + SOLVED, (branching, family, verifier)
 

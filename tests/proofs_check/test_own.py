@@ -13,7 +13,7 @@ from otspec.kernels.interval.picking import stake_in
 from otspec.paths import Model, Nested, PathLaw, PathVerifier, path_law
 from otspec.proofs_check import SOURCES
 from otspec.proofs_check.oracles import prefixes, psi_independent
-from otspec.proofs_check.own import draft_laws, hits, interval, paths, plans
+from otspec.proofs_check.own import arithmetic, draft_laws, hits, interval, paths, plans
 from otspec.solvers.luce.rule import LuceRule
 from tests.paths.models import model
 
@@ -105,3 +105,18 @@ def test_labels_for_another_number_of_paths_are_not_block_verification(monkeypat
 
     monkeypatch.setattr(paths, "path_law", with_one_more)
     assert margin("own-nested-one-path", target=target, draft=draft[:3], length=2, sigma=0.0) < -1e-2
+
+
+def test_a_wide_prefix_is_not_blind() -> None:
+    """Where K q(v) > 1 two codewords meet at v, and g there may depend on the target's law."""
+    wide = {"q": np.array([0.7, 0.3]), "after": np.array([0.5, 0.5]), "prefix": 0, "count": 2}
+    assert margin("own-arithmetic-blind", **wide) < -0.1
+    narrow = {**wide, "q": np.array([0.5, 0.5])}
+    assert margin("own-arithmetic-blind", **narrow) == pytest.approx(0, abs=1e-12)
+
+
+def test_codewords_that_are_independent_are_not_arithmetic(monkeypatch: pytest.MonkeyPatch) -> None:
+    instance = {"q": P, "score": np.array([0.0, 1.0, 3.0]), "count": 2}
+    assert margin("own-arithmetic-picks", **instance) == pytest.approx(0, abs=1e-12)
+    monkeypatch.setattr(arithmetic, "_meets", lambda q, n, order: 1 - (1 - np.append(0, np.cumsum(q[order]))) ** n)
+    assert margin("own-arithmetic-picks", **instance) < -1e-2

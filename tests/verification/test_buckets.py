@@ -8,6 +8,7 @@ import subprocess
 import sys
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,8 +21,8 @@ import otspec
 from otspec import IID, Problem, ProblemError
 from otspec.extras import installed
 from otspec.verification import bucket_reference
-from otspec.verification.device import verify_logits, verify_rows
-from otspec.verification.device.buckets import AIMS, BITS, LADDER, acceptance, bucket_of, count
+from otspec.verification.device import buckets, by_kernels, verify_logits, verify_rows
+from otspec.verification.device.buckets import AIMS, BITS, LADDER, acceptance, bucket_of, count, slopes_of
 from tests import laws
 from tests.each import each
 from tests.oracles import Floats
@@ -126,8 +127,13 @@ def test_models_cost_next_to_nothing(name: str, n: int) -> None:
 
 @pytest.fixture
 def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Triton on the CPU: its decorators look at the environment when the kernels are first imported."""
+    """Triton on the CPU: its decorators look at the environment when the kernels are first imported.
+
+    The interpreter takes as long for one number as for a thousand, so all buckets are looked at together.
+    """
     monkeypatch.setenv("TRITON_INTERPRET", "1")
+    for name in ("TILE", "POINTS"):
+        monkeypatch.setattr(by_kernels, name, 1 << 14)
 
 
 @needs_triton
@@ -141,6 +147,65 @@ def test_triton_puts_out_the_tokens_of_torch(name: str, dtype: torch.dtype) -> N
     assert pairs_of(verify_rows(p, q, drafts, uniforms, by="triton")) == pairs_of(
         verify_rows(p, q, drafts, uniforms, by="buckets")
     )
+
+
+def check_the_problem_of_the_buckets(name: str, n: int, vocab: int = 300) -> None:
+    """Every number of the solution in Triton is that of torch."""
+    p, q = tensors(*batch(KINDS[name], np.random.default_rng([vocab, n]), vocab, n, 2)[:2])
+    bucket = bucket_of(p, q, n)
+    masses = buckets.histogram(p, q, bucket, n)
+    expected, found = buckets.solve_buckets(*masses, n), by_kernels.solve_by_kernel(*masses, n)
+    assert torch.equal(found.factor, expected.factor)
+    places = expected.lotteries
+    for mine, theirs in (("density", places.density), ("pivot", places.pivot), ("units", places.size)):
+        assert torch.equal(getattr(found, mine), theirs), mine
+    for mine in ("wanted", "served", "given", "alone", "heads"):
+        assert torch.equal(getattr(found, mine), getattr(places, mine)), mine
+
+
+@needs_triton
+@pytest.mark.usefixtures("interpreted")
+@each(name=list(KINDS), n=(1, 3, 6))
+def test_triton_solves_the_buckets_as_torch_does(name: str, n: int) -> None:
+    check_the_problem_of_the_buckets(name, n)
+
+
+@needs_triton
+@each(name=("model", "tiny tails"))
+def test_what_one_tile_leaves_to_the_next(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    check_the_problem_of_the_buckets(name, 3, vocab=2000)
+
+
+@needs_triton
+@pytest.mark.usefixtures("interpreted")
+def test_adversarial_rows_are_picked_from_as_in_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many tokens share few buckets here, so that most drafts enter a lottery: hundreds of picks for one solution."""
+    for module in (buckets, by_kernels):
+        monkeypatch.setattr(module, "BITS", 4)
+    for name in ("TILE", "POINTS"):
+        monkeypatch.setattr(by_kernels, name, 32)  # of 50 buckets
+    rng = np.random.default_rng(0)
+    p, q = straddling(3, "everywhere", vocab=600)
+    rows = 60
+    target, draft = (torch.from_numpy(law).expand(rows, -1).contiguous() for law in (p, q))
+    drafts = torch.from_numpy(rng.choice(601, size=(rows, 3), p=q))
+    given = (target, draft, drafts, torch.from_numpy(rng.random((rows, 4, 3))))
+    assert pairs_of(verify_rows(*given, by="triton")) == pairs_of(verify_rows(*given, by="buckets"))
+
+
+def test_slopes_are_made_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table that is brought to a GPU is waited for: no tensor may be made of numbers of the host."""
+
+    def refuse(*given: Any, **named: Any) -> None:
+        raise AssertionError("a tensor of numbers of the host")
+
+    assert slopes_of(torch.arange(len(LADDER))).tolist() == list(LADDER)
+    made = tensors(*batch(laws.model, np.random.default_rng(0), 30, 2, 3))
+    for name in ("tensor", "as_tensor", "from_numpy"):
+        monkeypatch.setattr(torch, name, refuse)
+    for by in ("buckets", "sorting"):
+        assert verify_rows(*made, by=by).sound.all()
 
 
 @needs_triton
@@ -182,19 +247,25 @@ def test_triton_flags_rows_that_are_not_sound(name: str) -> None:
 COMPILE = """
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
-from otspec.verification.device import kernels
-from otspec.verification.device.by_kernels import BLOCK, EXACT
+from otspec.verification.device import bucket_kernels, kernels
+from otspec.verification.device.by_kernels import BLOCK, EXACT, WARPS, of_buckets, to_search
 
 law = ["*bf16", "*fp64", "*i64", "*fp64", "*fp64"]
 shared = [*law, *law, "*i8"]
 fixed = {"LOGITS": True, "COUNT": 12289, "BITS": 12, "BLOCK": BLOCK}
-for kernel, types in (
-    (kernels.add_to_buckets, [*shared, "*i64", "*i64", "i32"]),
-    (kernels.draw_rest, [*shared, "*fp64", "*i64", "*i64", "*i8", "*i64", "i32"]),
+solve = of_buckets(4, 12290)
+pick = {**to_search(12290), "LANES": 4}
+for kernel, types, fixed, warps in (
+    (kernels.add_to_buckets, [*shared, "*i64", "*i64", "i32"], fixed, 4),
+    (kernels.draw_rest, [*shared, "*fp64", "*i64", "*i64", "*i8", "*i64", "i32"], fixed, 4),
+    (bucket_kernels.solve, 3 * ["*i64"] + 3 * ["*fp64"] + 11 * ["*i64"], solve, WARPS),
+    (bucket_kernels.pick, ["*i64"] + 6 * ["*fp64"] + 7 * ["*i64"] + ["*i8", "i32"], pick, 4),
 ):
     rest = iter(types)
     signature = {name: "constexpr" if name in fixed else next(rest) for name in kernel.arg_names}
-    built = compile(ASTSource(kernel, signature, fixed), target=GPUTarget("cuda", 90, 32), options=EXACT)
+    assert next(rest, None) is None
+    options = EXACT | {"num_warps": warps}
+    built = compile(ASTSource(kernel, signature, fixed), target=GPUTarget("cuda", 90, 32), options=options)
     print(kernel.__name__, len(built.asm["cubin"]))
 """
 
@@ -206,7 +277,7 @@ def test_the_kernels_compile_for_a_gpu(tmp_path: Path) -> None:
     environment.pop("TRITON_INTERPRET", None)
     ran = subprocess.run([sys.executable, "-c", COMPILE], env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
-    assert [line.split()[0] for line in ran.stdout.splitlines()] == ["add_to_buckets", "draw_rest"]
+    assert [line.split()[0] for line in ran.stdout.splitlines()] == ["add_to_buckets", "draw_rest", "solve", "pick"]
 
 
 def test_triton_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:

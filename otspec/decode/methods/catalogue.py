@@ -127,7 +127,7 @@ def decoder(name: str, models: Models, settings: Mapping[str, Any]) -> Decode:
     return partial(
         run,
         models.target,
-        method.strategy(models.draft, **settings),
+        method.strategy(models.drafts, **settings),
         tokenizer=models.tokenizer,
         draft_tokenizer=models.draft_tokenizer,
     )

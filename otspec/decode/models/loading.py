@@ -20,21 +20,31 @@ DTYPES = ("auto", "float32", "float64", "bfloat16", "float16")
 
 
 class Models(NamedTuple):
-    """A target with its tokenizer, and the draft model with its own if there is one."""
+    """A target with its tokenizer, and the draft model with its own if there is one, or several."""
 
     target: PreTrainedModel
     tokenizer: Any
     draft: PreTrainedModel | None = None
     draft_tokenizer: Any = None
+    more_drafts: tuple[PreTrainedModel, ...] = ()
+    """Draft models besides the first."""
+
+    @property
+    def drafts(self) -> PreTrainedModel | list[PreTrainedModel] | None:
+        """All that draft."""
+        return self.draft if self.draft is None or not self.more_drafts else [self.draft, *self.more_drafts]
 
 
-def load_models(target: str, draft: str | None, device: str | None = None, dtype: str | None = None) -> Models:
+def load_models(
+    target: str, draft: str | Sequence[str] | None, device: str | None = None, dtype: str | None = None
+) -> Models:
     """Load models for inference.
 
     Parameters
     ----------
     target, draft : str
-        ``"shipped"``, a folder that `save_pretrained` wrote, or a name on the hub; no draft, no draft model.
+        ``"shipped"``, a folder that `save_pretrained` wrote, or a name on the hub; no draft, no draft model.  Several
+        names are several draft models.
     device : str, optional
         ``"cpu"``, ``"cuda"``, ``"cuda:1"``; by default a GPU if there is one.
     dtype : str, optional
@@ -53,12 +63,15 @@ def load_models(target: str, draft: str | None, device: str | None = None, dtype
         raise ProblemError(f"no dtype {kind!r}; known: {', '.join(DTYPES)}")
     model, tokenizer = _load(target, "target", kind)
     model.to(place)
-    if draft is None:
+    found = []
+    for name in [draft] if isinstance(draft, str) else draft or ():
+        draft_model, draft_tokenizer = _load(name, "draft", kind)
+        draft_model.to(place)
+        check_pair(model, draft_model, tokenizer, draft_tokenizer)
+        found.append((draft_model, draft_tokenizer))
+    if not found:
         return Models(model, tokenizer)
-    draft_model, draft_tokenizer = _load(draft, "draft", kind)
-    draft_model.to(place)
-    check_pair(model, draft_model, tokenizer, draft_tokenizer)
-    return Models(model, tokenizer, draft_model, draft_tokenizer)
+    return Models(model, tokenizer, *found[0], tuple(more for more, _ in found[1:]))
 
 
 def encode(tokenizer: Any, prompts: Sequence[str]) -> list[list[int]]:

@@ -30,9 +30,9 @@ MANTISSA = 52
 
 GROUP = 64
 """Rows that are worked on together: some thirty numbers for every bucket of each, and as many again for the ladder."""
-FINEST = 10
+OCTAVES, FINEST = 16, 10
 LADDER = (
-    *(2.0**j for j in range(16, 0, -1)),
+    *(2.0**j for j in range(OCTAVES, 0, -1)),
     *(1.0 + 2.0**-j for j in range(1, FINEST + 1)),
     1.0,
     *(1.0 - 2.0**-j for j in range(FINEST, 0, -1)),
@@ -66,6 +66,16 @@ class Buckets(NamedTuple):
     """One for each giver."""
 
 
+def slopes_of(steps: Tensor) -> Tensor:
+    """`LADDER` at some steps, made on the device: to bring a table there would wait for it."""
+    one = OCTAVES + FINEST
+    exponent = torch.where(steps < OCTAVES, OCTAVES - steps, torch.where(steps < one, OCTAVES - 1 - steps, 0))
+    exponent = torch.where(steps > one, steps - (one + FINEST + 1), exponent)
+    two = (exponent + 1023 << MANTISSA).view(torch.float64)
+    near = torch.where(steps < one, 1.0 + two, torch.where(steps == one, 1.0, 1.0 - two))
+    return torch.where(steps < OCTAVES, two, near)
+
+
 def histogram(p: Tensor, q: Tensor, bucket: Tensor, n: int) -> tuple[Tensor, Tensor]:
     """Masses of p and of q in each bucket, in units; a token that can be drafted has at least one unit of q."""
     target = torch.zeros((p.shape[0], count(n) + 1), dtype=torch.int64, device=p.device)
@@ -82,13 +92,14 @@ def solve_buckets(target: Tensor, size: Tensor, n: int) -> Buckets:
     density = mean_density(fill[:, :-1], fill[:, 1:], n)
     measure = to_units(share * density)
 
-    ladder = torch.tensor(LADDER, dtype=torch.float64, device=target.device).expand(target.shape[0], -1)
-    vertices = Curve(run, fill, power(fill, n), n).support(ladder).cummax(dim=1).values
+    ladder = slopes_of(torch.arange(len(LADDER), device=target.device))
+    vertices = Curve(run, fill, power(fill, n), n).support(ladder.expand(target.shape[0], -1)).cummax(dim=1).values
     ranks = torch.arange(target.shape[1], device=target.device).expand_as(target)
     segment = first_above(vertices, ranks)
     ends = torch.nn.functional.pad(torch.nn.functional.pad(vertices, (1, 0)), (0, 1), value=target.shape[1])
     start, last = at(ends, segment), at(ends, segment + 1) - 1
-    aims = torch.tensor(AIMS, dtype=torch.float64, device=target.device)
+    parts = torch.arange(len(AIMS), device=target.device)
+    aims = slopes_of(torch.where(parts > LEVEL_STEP, parts - 1, parts))
     portion = target.double() / target.sum(dim=1, keepdim=True).double()
     goal = aims[segment] * portion
 

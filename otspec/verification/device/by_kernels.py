@@ -1,23 +1,24 @@
-"""The rule by buckets with its passes over the vocabulary in Triton: two for probabilities, and one more for logits.
+"""The rule by buckets in Triton: two passes over the vocabulary for probabilities, and one more for logits.
 
-The problem of the buckets, whose size does not depend on the vocabulary, is that of `buckets`, in torch.
+The problem of the buckets, whose size does not depend on the vocabulary, is a kernel between them.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from otspec.errors import ProblemError
 from otspec.extras import require
-from otspec.verification.device.buckets import BITS, GROUP, count, solve_buckets
+from otspec.verification.device.buckets import BITS, FINEST, GROUP, LADDER, OCTAVES, count
 from otspec.verification.device.fixed_point import at, before, first_above, running
-from otspec.verification.device.lotteries import highest, show
 
 BLOCK = 1024
 """Tokens of one program."""
+TILE, POINTS, WARPS = 1024, 128, 16
+"""Buckets that a program looks at together, points that it holds against all slopes together, and its warps."""
 EXACT = {"enable_fp_fusion": False}
 """Every product is rounded before it is added, as in torch: the same tokens come out to the last bit."""
 
@@ -94,10 +95,13 @@ def verify_by_kernels(
     masses, sizes = (torch.zeros((rows, count(n) + 1), dtype=torch.int64, device=device) for _ in range(2))
     kernels.add_to_buckets[(rows, chunks)](*shared, masses, sizes, vocab, **fixed, BLOCK=BLOCK)
 
-    solved = solve_buckets(masses, sizes, n)
-    picked = highest(show(solved.lotteries, ranks, uniforms[:, :-1, :2]), uniforms[:, :-1, 2])
-    proposal = at(solved.factor, at(ranks, picked)) * at(q_at, picked)
-    accepted = uniforms[:, -1, :1] * proposal < at(p_at, picked)
+    solved = solve_by_kernel(masses, sizes, n)
+    picked, accepted = (torch.empty((rows, 1), dtype=type_, device=device) for type_ in (torch.int64, torch.int8))
+    _bucket_kernels().pick[(rows,)](
+        ranks, p_at, q_at, uniforms.contiguous(), *solved, picked, accepted, n, **to_search(count(n) + 1),
+        LANES=lanes, **EXACT,
+    )  # fmt: skip
+    accepted = accepted != 0
 
     rest, whole = (torch.empty((rows, chunks), dtype=torch.int64, device=device) for _ in range(2))
     kernels.sum_rest[(rows, chunks)](*shared, solved.factor, rest, whole, vocab, **fixed, BLOCK=BLOCK)
@@ -114,6 +118,57 @@ def verify_by_kernels(
     )  # fmt: skip
     tokens = torch.where(accepted, at(drafts, picked), drawn)
     return tokens[:, 0], torch.where(accepted, picked, -1)[:, 0], (q_at > 0).all(dim=1)
+
+
+class Solved(NamedTuple):
+    """The solved problem of each row's buckets, as `bucket_kernels.pick` takes it; shapes (B, buckets + 1).
+
+    The last eight are those of `otspec.verification.device.lotteries.Lotteries`, for one giver to a lottery.
+    """
+
+    factor: Tensor
+    density: Tensor
+    pivot: Tensor
+    units: Tensor
+    wanted: Tensor
+    served: Tensor
+    given: Tensor
+    alone: Tensor
+    heads: Tensor
+
+
+def solve_by_kernel(target: Tensor, size: Tensor, n: int) -> Solved:
+    """`otspec.verification.device.buckets.solve_buckets` in one kernel, to the last bit."""
+    rows, columns = target.shape
+    factor, density, pivot = torch.empty((3, rows, columns), dtype=torch.float64, device=target.device)
+    room = torch.empty((11, rows, columns), dtype=torch.int64, device=target.device)
+    units, wanted, served, given, alone, heads, *between = room
+    vertices = torch.empty((rows, len(LADDER)), dtype=torch.int64, device=target.device)
+    _bucket_kernels().solve[(rows,)](
+        target, size, vertices, factor, density, pivot, units, *between, wanted, served, given, alone, heads,
+        **of_buckets(n, columns), num_warps=WARPS, **EXACT,
+    )  # fmt: skip
+    return Solved(factor, density, pivot, units, wanted, served, given, alone, heads)
+
+
+def to_search(columns: int) -> dict[str, int]:
+    """What is fixed when `bucket_kernels.pick` is compiled, but for the lanes."""
+    return {"COLUMNS": columns, "ROUNDS": columns.bit_length()}
+
+
+def of_buckets(n: int, columns: int) -> dict[str, int]:
+    """What is fixed when `bucket_kernels.solve` is compiled."""
+    lanes = 1 << len(LADDER).bit_length()
+    slopes = {"OCTAVES": OCTAVES, "FINEST": FINEST, "SLOPES": len(LADDER), "SLOPE_LANES": lanes}
+    slopes["SLOPE_ROUNDS"] = lanes.bit_length() - 1
+    tiles = {"TILE": TILE, "STEPS": TILE.bit_length() - 1, "POINTS": POINTS}
+    return {"N": n, "BITS_OF_N": n.bit_length(), **to_search(columns), **slopes, **tiles}
+
+
+def _bucket_kernels() -> Any:
+    from otspec.verification.device import bucket_kernels
+
+    return bucket_kernels
 
 
 def _kernels(values: Tensor):  # type: ignore[no-untyped-def]  # a module

@@ -1,4 +1,4 @@
-"""Single segments of a least concave majorant, of all rows at once: no more of it is needed to verify."""
+"""Least concave majorants of all rows at once: single segments, which are enough to verify rows, or all corners."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from otspec.verification.device.fixed_point import at
-from otspec.verification.device.measures import mean_density
+from otspec.verification.device.fixed_point import UNIT, at
+from otspec.verification.device.measures import Counts, mean_density
 
 ROUNDS = 64
 """Rounds of a search.  A dozen are enough for laws of models; two rounds divide height times width, of what is not yet
 found, by 4 or more, so that nothing higher than 2**-32 can be left."""
+HALVINGS = 8
+"""Rounds in which all segments are halved.  Six are enough for laws of models; what is left only costs acceptance."""
 FLAT = 2.0**-51
 """A vertex that is no higher above a chord is rounding."""
 
@@ -24,7 +26,7 @@ class Curve(NamedTuple):
     run: Tensor
     fill: Tensor
     rise: Tensor
-    n: int
+    n: int | Counts
 
     def slope(self, left: Tensor, right: Tensor) -> Tensor:
         """Of the chords between points, without a difference of powers; 0 where a chord is upright."""
@@ -33,8 +35,11 @@ class Curve(NamedTuple):
         return torch.where(width > 0, (high - low) * mean_density(low, high, self.n) / width, 0.0)
 
     def support(self, slope: Tensor) -> Tensor:
-        """The point of each row that lies highest above lines of some slopes, shape (B, m)."""
-        return torch.addcmul(self.rise.unsqueeze(1), slope.unsqueeze(2), self.run.unsqueeze(1), value=-1).argmax(dim=2)
+        """The point of each row that lies highest above lines of some slopes, shape (B, m); the first at a tie.
+
+        The product is rounded before it is added: fused in places, as `addcmul` is, it would break ties elsewhere.
+        """
+        return (-slope.unsqueeze(2) * self.run.unsqueeze(1)).add_(self.rise.unsqueeze(1)).argmax(dim=2)
 
 
 def segment(curve: Curve, left: Tensor, right: Tensor, goes_right: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
@@ -62,3 +67,32 @@ def segment(curve: Curve, left: Tensor, right: Tensor, goes_right: Callable[[Ten
         left = torch.where(between & on, found, left)
         right = torch.where(between & ~on, found, right)
     return left, right
+
+
+def corners(run: Tensor, rise: Tensor, corner: Tensor) -> Tensor:
+    """Where the least concave majorant turns, by halving all its segments at once, shape (R, k).
+
+    Of every segment the point that is highest above it is a corner, until there is none.  Each round halves what is not
+    yet found, more or less.
+
+    Parameters
+    ----------
+    run, rise : Tensor of int64, shape (R, k)
+        Points, ascending in both coordinates, in units.
+    corner : Tensor of bool, shape (R, k)
+        Corners to start from, the ends among them.  A majorant is found between any two.
+    """
+    index = torch.arange(run.shape[1], device=run.device).expand_as(run)
+    for _ in range(HALVINGS):
+        left = torch.where(corner, index, 0).cummax(dim=1).values
+        right = torch.where(corner, index, run.shape[1] - 1).flip(1).cummin(dim=1).values.flip(1)
+        width = at(run, right) - at(run, left)
+        slope = torch.where(width > 0, (at(rise, right) - at(rise, left)).double() / width.double(), 0.0)
+        height = (rise - at(rise, left)).double() - slope * (run - at(run, left)).double()
+        height = torch.where(width > 0, height, 0.0)
+        highest = torch.zeros_like(height).scatter_reduce(1, left, height, "amax")
+        found = (height > FLAT * UNIT) & (height == at(highest, left))
+        if run.device.type == "cpu" and not torch.compiler.is_compiling() and not found.any():
+            break
+        corner = corner | found
+    return corner

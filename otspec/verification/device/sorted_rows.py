@@ -15,7 +15,7 @@ from otspec.kernels.interval.lottery import LEVEL
 from otspec.verification.device.fixed_point import at, before, first_above, from_zero, running, to_units
 from otspec.verification.device.lotteries import Lotteries, highest, hold, show
 from otspec.verification.device.majorant import Curve, segment
-from otspec.verification.device.measures import mean_density, power
+from otspec.verification.device.measures import Counts, mean_density, power
 
 
 class Output(NamedTuple):
@@ -28,7 +28,7 @@ class Output(NamedTuple):
     """Of a draw from the residual law: how far through the token's part of it the draw lies, in [0, 1)."""
 
 
-def verify_by_sorting(p: Tensor, q: Tensor, drafts: Tensor, uniforms: Tensor) -> Output:
+def verify_by_sorting(p: Tensor, q: Tensor, drafts: Tensor, uniforms: Tensor, alive: Tensor | None = None) -> Output:
     """Output token of each row, and which draft it is.
 
     Parameters
@@ -39,8 +39,13 @@ def verify_by_sorting(p: Tensor, q: Tensor, drafts: Tensor, uniforms: Tensor) ->
         Tokens with q > 0.
     uniforms : Tensor of float64, shape (B, n + 1, 3)
         As `otspec.verification.reference.verify` uses them.
+    alive : Tensor of bool, shape (B, n), optional
+        Which of the drafts there are; the others are any tokens, and are not looked at.  By default all.  In a row that
+        has none, a draft may be said to be accepted.
     """
-    n = drafts.shape[1]
+    n: int | Counts = drafts.shape[1]
+    if alive is not None:
+        n = Counts(alive.sum(dim=1, keepdim=True).clamp(min=1), drafts.shape[1])
     ratio = torch.where(q > 0, p / q, torch.nan)  # NaN is sorted to the end
     order = ratio.sort(dim=1, stable=True).indices
     target, size = p.gather(1, order), q.gather(1, order)
@@ -51,6 +56,8 @@ def verify_by_sorting(p: Tensor, q: Tensor, drafts: Tensor, uniforms: Tensor) ->
     fill, run = from_zero(held), from_zero(masses)
     curve = Curve(run, fill, power(fill, n), n)
     weightless = (masses == 0).sum(dim=1, keepdim=True)
+    if alive is not None:
+        ranks = torch.where(alive, ranks, -1)
     topmost = ranks.max(dim=1, keepdim=True).values
     lost = (curve.rise - run).max(dim=1, keepdim=True)
     top, missing = lost.indices, lost.values
@@ -71,10 +78,10 @@ def verify_by_sorting(p: Tensor, q: Tensor, drafts: Tensor, uniforms: Tensor) ->
     inside = weighty & (index >= start) & (index < past)
     density = mean_density(fill[:, :-1], fill[:, 1:], n)
     lots = _hold_in_block(target, size, density, slope[:, :1], inside)
-    places = torch.where(ranks >= start, show(lots, ranks, uniforms[:, :-1, :2]), -1)
+    places = torch.where(ranks >= start, show(lots, ranks.clamp(min=0), uniforms[:, :-1, :2]), -1)
     picked = highest(places, uniforms[:, :-1, 2])
 
-    rank, token = at(ranks, picked), at(drafts, picked)
+    rank, token = at(ranks, picked).clamp(min=0), at(drafts, picked)
     proposal = torch.where(weighty, slope[:, :1] * at(target, rank), at(size * density, rank))
     accepted = uniforms[:, -1, :1] * proposal < at(target, rank)
     mass = _residual(curve, masses, left[:, 1:], right[:, 1:], slope[:, 1:], position, missing, uniforms[:, -1, 1:2])

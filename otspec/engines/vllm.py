@@ -1,0 +1,207 @@
+"""vLLM's `rejection_sample` (vllm/v1/sample/rejection_sampler.py), by block verification.
+
+Block verification accepts as many tokens of a chain as any lossless rule can on average; vLLM's own function tests
+token after token.  vLLM drafts one chain per request and has no attention over trees, so trees cannot be verified
+there.  Its second model runner (vllm/v1/worker/gpu), the default where it supports the model, has another function of
+this name, and block verification of its own (``rejection_sample_method="block"``): this one is for the first runner.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from otspec.engines.chains import verify_read
+from otspec.engines.loading import replacement
+from otspec.errors import ProblemError
+from otspec.extras import require
+from otspec.verification.device.entry import law_of_logits
+
+PLACEHOLDER = -1
+"""In the output: no token.  Among the drafts: a token that was refused beforehand, such as by a grammar."""
+MODULE = "vllm.v1.sample.rejection_sampler"
+RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
+
+
+class Sampling(Protocol):
+    """What is read of vLLM's `SamplingMetadata`."""
+
+    temperature: Tensor | None
+    """Shape (B,); 0 is greedy.  None if all are."""
+    all_greedy: bool
+    all_random: bool
+    generators: dict[int, torch.Generator]
+    """Of requests that have a seed of their own."""
+
+
+def rejection_sample(
+    draft_token_ids: Tensor,
+    num_draft_tokens: list[int],
+    max_spec_len: int,
+    cu_num_draft_tokens: Tensor,
+    draft_probs: Tensor | None,
+    target_logits: Tensor,
+    bonus_token_ids: Tensor,
+    sampling_metadata: Sampling,
+    synthetic_mode: bool = False,
+    synthetic_conditional_rates: Tensor | None = None,
+    use_fp64_gumbel: bool = False,
+    fly_window_size: int | None = None,
+    fly_entropy_threshold: float | None = None,
+    fly_entropy_top_k: int = 3,
+) -> Tensor:
+    """Verify one chain of drafted tokens for each of B requests.
+
+    Parameters
+    ----------
+    draft_token_ids : Tensor of int32, shape (N,)
+        The drafted tokens of all requests, one chain after the other.  -1 is a token that was refused beforehand, and
+        that the target law excludes: it counts as drawn from its row of `draft_probs`.
+    num_draft_tokens : list of int, length B
+        How many each request has, 0 included.
+    max_spec_len : int
+        The most of them.
+    cu_num_draft_tokens : Tensor of int32, shape (B,)
+        Where each chain ends in `draft_token_ids`.
+    draft_probs : Tensor, shape (N, V), optional
+        The laws that the tokens were drawn from.  None if nothing was drawn, as by n-grams: the law is then all on the
+        token.
+    target_logits : Tensor, shape (N, V)
+        Of the target before each drafted token, processed: temperature, top-k and top-p are in them.
+    bonus_token_ids : Tensor, shape (B, 1)
+        What follows where all are accepted; drawn by vLLM.
+    sampling_metadata : SamplingMetadata
+        `temperature`, `all_greedy`, `all_random` and `generators` are read.
+    synthetic_mode, synthetic_conditional_rates, fly_window_size, fly_entropy_threshold, fly_entropy_top_k
+        Of methods that are not lossless: not taken here.
+    use_fp64_gumbel : bool
+        Without effect: nothing is drawn by Gumbel noise.
+
+    Returns
+    -------
+    Tensor of int32, shape (B, max_spec_len + 1)
+        The accepted tokens, the one after them, and -1 from there on.  A request whose laws hold NaN gets token 0.
+
+    Raises
+    ------
+    ProblemError
+        If the shapes do not fit together, or a method is asked for that is not lossless.
+    """
+    if synthetic_mode or fly_window_size is not None:
+        asked = "synthetic acceptance" if synthetic_mode else f"fly_window_size = {fly_window_size}"
+        raise ProblemError(f"{asked} is not lossless; use rejection_sample_method='standard', or vLLM's own function")
+    total, batch = draft_token_ids.shape[0], len(num_draft_tokens)
+    _check_shapes(draft_token_ids, batch, cu_num_draft_tokens, draft_probs, target_logits, bonus_token_ids)
+    device = target_logits.device
+    bonus = bonus_token_ids.reshape(-1).long()
+    if total == 0:
+        alone = torch.full((batch, max_spec_len), PLACEHOLDER, dtype=torch.int32, device=device)
+        return torch.cat((bonus[:, None].to(torch.int32), alone), dim=1)
+
+    ends = cu_num_draft_tokens.long()
+    starts = torch.nn.functional.pad(ends[:-1], (1, 0))
+    lengths = ends - starts
+    places = torch.arange(max_spec_len, device=device)
+    flat = (starts[:, None] + places).clamp(max=total - 1)
+    tokens = torch.where(places < lengths[:, None], draft_token_ids.long()[flat], PLACEHOLDER)
+    accepted, token = torch.zeros_like(lengths), torch.zeros_like(lengths)
+    if not sampling_metadata.all_greedy:
+        uniforms = _uniforms(num_draft_tokens, max_spec_len, sampling_metadata.generators, device)
+        accepted, token = _random(tokens, starts, lengths, draft_probs, target_logits, uniforms)
+    if not sampling_metadata.all_random:
+        best = target_logits.argmax(dim=1)[flat]
+        agreed = (tokens == best).cumprod(dim=1).sum(dim=1)
+        after = best.gather(1, agreed.clamp(max=max_spec_len - 1)[:, None])[:, 0]
+        if sampling_metadata.temperature is not None and not sampling_metadata.all_greedy:
+            greedy = sampling_metadata.temperature == 0
+            agreed, after = torch.where(greedy, agreed, accepted), torch.where(greedy, after, token)
+        accepted, token = agreed, after
+
+    token = torch.where(accepted == lengths, bonus, token)
+    place = torch.arange(max_spec_len + 1, device=device)
+    out = torch.where(place < accepted[:, None], torch.nn.functional.pad(tokens, (0, 1)), PLACEHOLDER)
+    return torch.where(place == accepted[:, None], token[:, None], out).to(torch.int32)
+
+
+def put_in_place() -> None:
+    """Let vLLM's first model runner verify by our function; calls for methods that are not lossless go to its own.
+
+    Call it before the engine starts, in each of its processes: the entry point `otspec` in the group
+    `vllm.general_plugins` does, if the environment has OTSPEC_VLLM=1.
+
+    Raises
+    ------
+    MissingExtra
+        If vLLM is not installed.
+    ProblemError
+        If its function takes other arguments than ours.
+    """
+    if os.environ.get(RUNNER) != "0":
+        warnings.warn(
+            f"vLLM's second model runner has a verification of its own, which otspec does not replace; {RUNNER}=0 "
+            "makes sure that the first runs",
+            stacklevel=2,
+        )
+    replacement(require(MODULE), "rejection_sample", rejection_sample, _is_lossless)
+
+
+def _is_lossless(*, synthetic_mode: bool = False, fly_window_size: int | None = None, **_: object) -> bool:
+    return not synthetic_mode and fly_window_size is None
+
+
+def _random(
+    tokens: Tensor, starts: Tensor, lengths: Tensor, draft_probs: Tensor | None, target_logits: Tensor, uniforms: Tensor
+) -> tuple[Tensor, Tensor]:
+    """How many tokens are accepted, and the one after them, for requests that are not greedy."""
+    heat = torch.ones((1, 1), dtype=torch.float64, device=target_logits.device)
+    last = (lengths - 1).clamp(min=0)
+    counted = lengths
+    if draft_probs is None:
+        # Nothing was drawn for a token that was refused beforehand: the chain ends there.
+        counted = (tokens != PLACEHOLDER).cumprod(dim=1).sum(dim=1)
+
+    def read(place: Tensor) -> tuple[Tensor, Tensor]:
+        row = (starts + torch.minimum(place, last)).clamp(max=target_logits.shape[0] - 1)
+        target = law_of_logits(target_logits[row], heat)
+        if draft_probs is not None:
+            return target, draft_probs[row].double()
+        drafted = tokens.gather(1, torch.minimum(place, last)[:, None])
+        known = (drafted >= 0) & (drafted < target.shape[1])
+        return target, torch.zeros_like(target).scatter_(1, drafted.clamp(0, target.shape[1] - 1), known.double())
+
+    found = verify_read(read, tokens, counted, uniforms)
+    return found.accepted, found.token
+
+
+def _uniforms(counts: list[int], longest: int, generators: dict[int, torch.Generator], device: torch.device) -> Tensor:
+    """Shape (B, longest + 1): to accept, and in the last column to draw; n + 1 of a seeded request are its own."""
+    uniforms = torch.rand((len(counts), longest + 1), dtype=torch.float64, device=device)
+    for request, generator in generators.items():
+        n = counts[request]
+        if n > 0:
+            own = torch.rand(n + 1, dtype=torch.float64, device=device, generator=generator)
+            uniforms[request, :n], uniforms[request, -1] = own[:n], own[n]
+    return uniforms
+
+
+def _check_shapes(
+    tokens: Tensor, batch: int, ends: Tensor, draft_probs: Tensor | None, target_logits: Tensor, bonus: Tensor
+) -> None:
+    shapes = {
+        "draft_token_ids": (tokens, tokens.shape[:1]),
+        "cu_num_draft_tokens": (ends, (batch,)),
+        "target_logits": (target_logits, (*tokens.shape[:1], target_logits.shape[-1])),
+        "bonus_token_ids": (bonus, (batch, 1)),
+    }
+    if draft_probs is not None:
+        shapes["draft_probs"] = (draft_probs, shapes["target_logits"][1])
+    for name, (tensor, shape) in shapes.items():
+        if tuple(tensor.shape) != tuple(shape):
+            raise ProblemError(
+                f"{name} has shape {tuple(tensor.shape)}; {batch} requests with {tokens.shape[0]} drafted tokens need "
+                f"{tuple(shape)}"
+            )

@@ -1,0 +1,195 @@
+"""`nested` on a grid: one label per drafted path, refined level by level; the path of the largest one is picked."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from otspec.verification.device.blocks import Accepted, verify_path
+from otspec.verification.device.fixed_point import at, before, first_above
+from otspec.verification.device.grid import Labels, branch, everything
+from otspec.verification.device.layout import NONE, Layout, take
+from otspec.verification.device.measures import Counts, power
+from otspec.verification.device.sharing import Sharing, group, group_count, grouped, owned, share
+from otspec.verification.device.tree_laws import TreeLaws
+
+
+class Grown(NamedTuple):
+    """What the slots of B trees own."""
+
+    ends: Tensor
+    """Shape (B, S, BINS): the labels of each slot's prefix, as `Labels` has them."""
+    factor: Tensor
+    """Shape (B, S, k + 1): what q of the groups of the next token is multiplied by, for the law of the winner's."""
+
+
+def spread_of(sigma: float, parts: int, device: torch.device) -> Tensor | None:
+    """Look-ahead: what p of the parts of a token is multiplied by, lognormal with this deviation; None for none."""
+    if sigma == 0:
+        return None
+    middle = (torch.arange(parts, dtype=torch.float64, device=device) + 0.5) / parts
+    spread = (sigma * torch.special.ndtri(middle)).exp()
+    return spread / spread.mean()
+
+
+def grow(layout: Layout, laws: TreeLaws, tokens: Tensor, spread: Tensor | None) -> Grown:
+    """Share the labels of every slot among its children, level by level.
+
+    Down to the first slot that has several children nothing competes, and all children own all labels evenly.
+    """
+    rows, slots = tokens.shape
+    device = tokens.device
+    count = group_count(laws.vocab)
+    whole = everything((rows, slots + 1), device)
+    ends, density = whole.ends.clone(), whole.density.clone()
+    factor = torch.ones((rows, slots + 1, count + 1), dtype=torch.float64, device=device)
+    weight = torch.ones((rows, slots + 1), dtype=torch.float64, device=device)
+    competes = torch.zeros((rows, slots + 1), dtype=torch.bool, device=device)
+    for level in range(layout.stem, layout.length):
+        here, below = layout.levels[level].slots, layout.levels[level + 1].slots
+        above = layout.levels[level + 1].above
+        width = here.shape[1]
+        children = take(layout.children, here)
+        rivals = take(competes, here) | (children > 1)
+        own = Labels(take(ends, here).flatten(0, 1), take(density, here).flatten(0, 1))
+        own = branch(own, children.flatten(), slots)
+        p, q = laws.target_at(here).flatten(0, 1), laws.draft_at(here).flatten(0, 1)
+        groups = grouped(p, q)
+        last = level + 1 == layout.length
+        found = share(groups, own, take(weight, here).flatten(), None if last else spread)
+        factors = torch.where(rivals.flatten()[:, None], found.factor, 1.0)
+        factor = _put(factor, here, factors.view(rows, width, -1))
+
+        # One row for each child from here on.
+        parent = (torch.arange(rows, device=device)[:, None] * width + above).flatten()
+        token = take(tokens, below).flatten()
+        mine = groups.of[parent, token]
+        labels = owned(Sharing(*(part[parent] for part in found)), mine)
+        compete = at(rivals, above)
+        labels = torch.where(compete.flatten()[:, None], labels, own.ends[parent])
+        reached = take(weight, here).flatten()[parent] * p[parent, token]
+        proposal = q[parent, token] * factors[parent, mine]
+        reached = torch.where(reached < proposal, reached / proposal, 1.0)
+        shape = (*below.shape, -1)
+        ends = _put(ends, below, labels.view(shape))
+        density = _put(density, below, own.density[parent].view(shape))
+        weight = _put(weight, below, reached.view(below.shape))
+        competes = _put(competes, below, compete)
+    return Grown(ends[:, :slots], factor[:, :slots])
+
+
+def pick(layout: Layout, grown: Grown, uniforms: Tensor) -> Tensor:
+    """The slots of the path of the largest label, from level 1 on, `NONE` after its end; shape (B, L).
+
+    Parameters
+    ----------
+    layout : Layout
+    grown : Grown
+    uniforms : Tensor of float64, shape (B, S, 2)
+        Of each slot: the label that it draws, if it has no children; the fraction of its bin, if it has several.
+    """
+    rows, slots = layout.parent.shape
+    total = grown.ends[:, :, -1]
+    index = torch.arange(slots, device=total.device).expand(rows, -1)
+    label = _label(grown.ends, (uniforms[..., 0] * total).to(torch.int64), total)
+    heir, several = torch.full_like(index, NONE), Counts(layout.children.clamp(min=1), slots)
+    for level in range(layout.length, 0, -1):
+        there = layout.depth == level
+        best = _over_children(layout, torch.where(there, label, -1.0))
+        wins = there & (label == at(best, layout.parent))
+        heir = torch.maximum(heir, _over_children(layout, torch.where(wins, index, NONE)))
+        # The largest of b numbers is below s with probability s**b: that is the parent's own number.
+        share = power(best.clamp(min=0) / grown.ends.shape[2], several)
+        inside = _label(grown.ends, (share * total).to(torch.int64), total)
+        fresh = inside.floor() + uniforms[..., 1]
+        parents = (layout.depth == level - 1) & (layout.children > 0)
+        label = torch.where(parents, torch.where(layout.children > 1, fresh, best), label)
+    return _follow(heir, layout.length)
+
+
+def first_path(layout: Layout) -> Tensor:
+    """The slots of the path of first children, from level 1 on, `NONE` after its end; shape (B, L)."""
+    return _follow(layout.first, layout.length)
+
+
+def pick_nested(
+    layout: Layout, laws: TreeLaws, tokens: Tensor, uniforms: Tensor, spread: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """The slots of the picked path, shape (B, L), and the factors of the laws of its tokens, (B, S, k + 1).
+
+    Parameters
+    ----------
+    layout : Layout
+    laws : TreeLaws
+    tokens : Tensor of int64, shape (B, S)
+    uniforms : Tensor of float64, shape (B, S + L, 3)
+        As `otspec.verification.device.trees.verify_trees` deals them.
+    spread : Tensor, shape (parts,), optional
+        Look-ahead.
+    """
+    grown = grow(layout, laws, tokens, spread)
+    dealt = torch.nn.functional.pad(uniforms[:, : tokens.shape[1] - 1, :2], (0, 0, 1, 0))
+    return pick(layout, grown, dealt), grown.factor
+
+
+def verify_line(laws: TreeLaws, factor: Tensor | None, tokens: Tensor, line: Tensor, uniforms: Tensor) -> Accepted:
+    """Block-verify one path of each tree.
+
+    Parameters
+    ----------
+    laws : TreeLaws
+    factor : Tensor, shape (B, S, k + 1), optional
+        Of the law of the path's tokens; by default they have the draft laws.
+    tokens : Tensor of int64, shape (B, S)
+    line : Tensor of int64, shape (B, L)
+        The path's slots, `NONE` after its end.
+    uniforms : Tensor of float64, shape (B, L + 1, 3)
+        Of each level.
+    """
+    path = torch.nn.functional.pad(line, (1, 0))
+
+    def target(level: Tensor) -> Tensor:
+        return laws.target_at(at(path, level[:, None]))[:, 0]
+
+    def proposal(level: Tensor) -> Tensor:
+        slot = at(path, level[:, None]).clamp(min=0)
+        q = laws.draft_at(slot)[:, 0]
+        if factor is None:
+            return q
+        return q * take(factor, slot)[:, 0].gather(1, group(laws.target_at(slot)[:, 0], q))
+
+    drafted = torch.where(line >= 0, take(tokens, line), NONE)
+    dealt = torch.cat((uniforms[:, :-1, 0], uniforms[:, -1:, 1]), dim=1)
+    return verify_path(target, proposal, drafted, (line >= 0).sum(dim=1), dealt)
+
+
+def _follow(heir: Tensor, length: int) -> Tensor:
+    """From the root on to the heir of the heir, shape (B, length)."""
+    line, node = [], torch.zeros_like(heir[:, :1])
+    for _ in range(length):
+        node = torch.where(node >= 0, at(heir, node.clamp(min=0)), NONE)
+        line.append(node)
+    return torch.cat(line, dim=1)
+
+
+def _label(ends: Tensor, points: Tensor, total: Tensor) -> Tensor:
+    """The bin in which a point of each slot's labels lies, and the fraction of it: one number, shape (B, S)."""
+    flat, point = ends.flatten(0, 1), torch.minimum(points, total - 1).flatten()[:, None]
+    place = first_above(flat, point).clamp(max=flat.shape[1] - 1)
+    start = before(flat, place)
+    fraction = (point - start).double() / (at(flat, place) - start).clamp(min=1).double()
+    return (place + fraction.clamp(max=1 - 2.0**-40)).view(points.shape)
+
+
+def _over_children(layout: Layout, values: Tensor) -> Tensor:
+    """The largest of what the children of each slot have, -1 where it has none."""
+    inner = torch.where(layout.depth > 0, values, -1)
+    return torch.full_like(values, -1).scatter_reduce(1, layout.parent, inner, "amax")
+
+
+def _put(values: Tensor, slots: Tensor, found: Tensor) -> Tensor:
+    """`values`, shape (B, S + 1, ...), with what was found at some slots, S for none."""
+    extra = values.shape[2:]
+    return values.scatter(1, slots.view(*slots.shape, *(1 for _ in extra)).expand(*slots.shape, *extra), found)

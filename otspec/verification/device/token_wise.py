@@ -1,0 +1,61 @@
+"""One token at a time: the `interval` rule on the drafts of the slots that agree with all that was put out so far."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from otspec.verification.device.blocks import draw
+from otspec.verification.device.fixed_point import at, running, to_units
+from otspec.verification.device.layout import NONE, Layout, take
+from otspec.verification.device.sorted_rows import verify_by_sorting
+from otspec.verification.device.tree_laws import TreeLaws
+
+
+class Walked(NamedTuple):
+    """What is put out of each tree."""
+
+    slots: Tensor
+    """Shape (B, L): the accepted slots from level 1 on, `NONE` after the last."""
+    token: Tensor
+    """Shape (B,): the token after them."""
+
+
+def verify_token_wise(layout: Layout, laws: TreeLaws, tokens: Tensor, uniforms: Tensor) -> Walked:
+    """Accept token by token while a slot agrees with the output.
+
+    Parameters
+    ----------
+    layout : Layout
+    laws : TreeLaws
+    tokens : Tensor of int64, shape (B, S)
+    uniforms : Tensor of float64, shape (B, S + L, 3)
+        As `otspec.verification.device.trees.verify_trees` deals them.
+    """
+    slots = tokens.shape[1]
+    node = torch.zeros_like(tokens[:, 0])
+    alive = (layout.depth == 0).to(torch.bool)
+    going, token = torch.ones_like(node, dtype=torch.bool), node
+    settled, line = ~going, []
+    for i in range(layout.length):
+        drafted = layout.levels[i + 1].slots
+        there = (drafted < slots) & at(alive, take(layout.parent, drafted))
+        going = going & there.any(dim=1)
+        rows = torch.cat((take(uniforms, drafted - 1), uniforms[:, slots - 1 + i, None]), dim=1)
+        here = node[:, None]
+        output = verify_by_sorting(
+            laws.target_at(here)[:, 0], laws.draft_at(here)[:, 0],
+            torch.where(there, take(tokens, drafted), 0), rows, there,
+        ).tokens  # fmt: skip
+        token = torch.where(going, output, token)
+        alive = going[:, None] & (layout.depth == i + 1) & at(alive, layout.parent) & (tokens == output[:, None])
+        agree = alive.any(dim=1)
+        node = torch.where(agree, alive.to(torch.int8).argmax(dim=1), node)
+        line.append(torch.where(agree, node, NONE))
+        # Where nobody agrees the token is the last; where nobody drafted, it is drawn below.
+        settled = settled | (going & ~agree)
+        going = going & agree
+    after = draw(running(to_units(laws.target_at(node[:, None])[:, 0])), uniforms[:, -1, 1:2])[:, 0]
+    return Walked(torch.stack(line, dim=1), torch.where(settled, token, after))

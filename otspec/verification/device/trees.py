@@ -1,0 +1,301 @@
+"""Entry for drafted trees of tensors: shapes are checked at once, values on the device, and then a rule is run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from otspec.errors import ProblemError
+from otspec.laws import as_count, as_law
+from otspec.verification.device.entry import DRIFT
+from otspec.verification.device.fixed_point import at
+from otspec.verification.device.layout import NONE, Layout, Links, branching_layout, linked_layout, take
+from otspec.verification.device.nested import first_path, pick_nested, spread_of, verify_line
+from otspec.verification.device.token_wise import verify_token_wise
+from otspec.verification.device.tree_laws import TreeLaws
+
+RULES = ("nested", "block", "interval")
+GROUP = 64
+"""Trees that are worked on together."""
+PARTS = 4
+"""Of look-ahead: half of what `otspec.paths.Nested` takes, for half the work."""
+MOST_SIGMA = 100
+"""As there: beyond, the spread of the parts is out of floats."""
+
+
+class TreeVerification(NamedTuple):
+    """What comes out of the verification of B trees, as tensors on the device of the laws."""
+
+    slots: Tensor
+    """Shape (B, L), int64: the accepted slots from level 1 on; -1 after the last."""
+    tokens: Tensor
+    """Shape (B, L), int64: their tokens; -1 after the last."""
+    accepted: Tensor
+    """Shape (B,), int64: how many tokens are accepted."""
+    token: Tensor
+    """Shape (B,), int64: the token after them; 0 in trees that are not sound."""
+    sound: Tensor
+    """Shape (B,): whether the tree was a problem.  To read it is to wait for the device."""
+
+
+def verify_trees(
+    target: Tensor,
+    draft: Tensor,
+    tokens: Tensor,
+    topology: Sequence[int] | Links,
+    rng: torch.Generator | Tensor,
+    *,
+    rows: tuple[Tensor, Tensor] | None = None,
+    rule: str = "nested",
+    sigma: float = 0.5,
+    check: bool = False,
+) -> TreeVerification:
+    """Verify B drafted trees jointly where they are, without waiting for the device.
+
+    A tree has S slots: slot 0, the root, is the text so far, each other slot holds one drafted token.  Siblings are
+    independent draws from one law, that of their parent's prefix; equal ones are slots of their own.  Slots of equal
+    prefixes have to have equal laws.
+
+    Parameters
+    ----------
+    target : Tensor, shape (B, S, V)
+        The target's law after the prefix of each slot: float64, float32, bfloat16 or float16, as in `verify_rows`.
+    draft : Tensor, shape (B, I, V)
+        The laws that the children of the first I slots were really drawn from: no other slot has children.
+    tokens : Tensor of integers, shape (B, S)
+        The token of each slot; that of the root is not read.
+    topology : sequence of int, or Links
+        How many children each slot of a level has, (K, 1, ..., 1) for K paths of L tokens, slots numbered level by
+        level, the children of one slot side by side, as `otspec.paths.shape.Shape` does it.  Or trees of their own:
+        first children and next siblings.  The number of a slot's children may depend on its prefix and its place, and
+        on no other draft.
+    rng : torch.Generator or Tensor of float64, shape (B, S + L, 3)
+        A generator on the device of the laws, or uniform numbers in [0, 1), independent of the drafts.  L is the number
+        of levels, for links their `depth`.  Row s - 1 is for slot s, row S - 1 + i for the token after i accepted ones;
+        docs/device.md says what each is for.
+    rows : pair of Tensors of integers, shapes (B, S) and (B, I), optional
+        Laws are then rows of tensors of shape (R, V), and these say which: slots may share them.
+    rule : str
+        ``"nested"``, joint verification by labels on a grid; ``"block"``, block verification of the path of first
+        children; or ``"interval"``, token by token.
+    sigma : float
+        Look-ahead of ``"nested"``, as in `otspec.paths.Nested`; 0 for none.
+    check : bool
+        Whether to wait for the device, and to raise an error that names what is wrong with the first tree that is not
+        sound.
+
+    Returns
+    -------
+    TreeVerification
+
+    Raises
+    ------
+    ProblemError
+        If shapes, types or devices do not fit together, or there is no such rule; with `check`, also if a tree is not a
+        problem.
+    """
+    if rule not in RULES:
+        raise ProblemError(f"rule is {rule!r}; known: {', '.join(RULES)}")
+    if isinstance(sigma, bool) or not isinstance(sigma, int | float) or not 0 <= sigma <= MOST_SIGMA:
+        raise ProblemError(f"sigma is {sigma!r}; it is between 0 (no look-ahead) and {MOST_SIGMA}")
+    _check_tokens(tokens)
+    target, draft, target_row, draft_row = _as_rows(target, draft, tokens, rows)
+    layout = _layout(topology, tokens)
+    uniforms = _uniforms(rng, tokens, layout.length)
+    drafted = tokens.long()
+    sound = _find_sound(target, draft, target_row, draft_row, drafted, layout)
+    if check:
+        _check_trees(sound, target, draft, target_row, draft_row, drafted, layout)
+    if tokens.shape[0] > GROUP:
+        groups = zip(*(part.split(GROUP) for part in (target_row, draft_row, drafted, sound, uniforms)), strict=True)
+        layouts = _split(topology, drafted)
+        found = [
+            _verify(TreeLaws(target, one[0], draft, one[1], one[3]), layout, one[2], one[4], rule, sigma)
+            for one, layout in zip(groups, layouts, strict=True)
+        ]
+        return TreeVerification(*(torch.cat(parts) for parts in zip(*found, strict=True)))
+    return _verify(TreeLaws(target, target_row, draft, draft_row, sound), layout, drafted, uniforms, rule, sigma)
+
+
+def _verify(
+    laws: TreeLaws, layout: Layout, tokens: Tensor, uniforms: Tensor, rule: str, sigma: float
+) -> TreeVerification:
+    # Trees that are not sound are worked on as well, in place of a branch: as trees that nothing can go wrong with.
+    sound = laws.sound[:, None]
+    tokens = torch.where(sound & (layout.depth > 0), tokens, 0)
+    if rule == "interval":
+        slots, token = verify_token_wise(layout, laws, tokens, uniforms)
+    else:
+        factor = None
+        if rule == "block":
+            line = first_path(layout)
+        else:
+            line, factor = pick_nested(layout, laws, tokens, uniforms, spread_of(float(sigma), PARTS, tokens.device))
+        accepted, token = verify_line(laws, factor, tokens, line, uniforms[:, tokens.shape[1] - 1 :])
+        level = torch.arange(layout.length, device=tokens.device)
+        slots = torch.where(level < accepted[:, None], line, NONE)
+    slots = torch.where(sound, slots, NONE)
+    return TreeVerification(
+        slots,
+        torch.where(slots >= 0, take(tokens, slots), NONE),
+        (slots >= 0).sum(dim=1),
+        torch.where(laws.sound, token, 0),
+        laws.sound,
+    )
+
+
+def _layout(topology: Sequence[int] | Links, tokens: Tensor) -> Layout:
+    """The checked layout of all trees."""
+    rows, slots = tokens.shape
+    if isinstance(topology, Links):
+        for name, link in zip(Links._fields, topology[:2], strict=False):
+            if not isinstance(link, Tensor) or link.shape != tokens.shape or not _are_integers(link):
+                what = f"{link.dtype} of shape {tuple(link.shape)}" if isinstance(link, Tensor) else type(link).__name__
+                raise ProblemError(f"{name} is {what}; pass integers of the shape of tokens, {tuple(tokens.shape)}")
+            if link.device != tokens.device:
+                raise ProblemError(f"{name} is on {link.device}, and tokens on {tokens.device}; move them to one")
+        for name, bound in zip(Links._fields[2:], topology[2:], strict=True):
+            if bound is not None:
+                as_count(name, bound)
+        return linked_layout(topology)
+    if isinstance(topology, str | bytes) or not isinstance(topology, Sequence) or not len(topology):
+        raise ProblemError(
+            f"the topology is {topology!r}; pass the number of children on each level, such as (4, 1, 1), or Links"
+        )
+    branching = tuple(as_count("branching", each) for each in topology)
+    expected = 1 + sum(math.prod(branching[: level + 1]) for level in range(len(branching)))
+    if expected != slots:
+        raise ProblemError(
+            f"tokens are for {slots} slots, and branching {branching} has {expected}, the root among them"
+        )
+    return branching_layout(branching, rows, tokens.device)
+
+
+def _split(topology: Sequence[int] | Links, tokens: Tensor) -> list[Layout]:
+    """Layouts of groups of trees."""
+    if isinstance(topology, Links):
+        pairs = zip(topology.first_child.split(GROUP), topology.next_sibling.split(GROUP), strict=True)
+        return [linked_layout(Links(*pair, topology.depth, topology.width)) for pair in pairs]
+    return [branching_layout(topology, len(some), tokens.device) for some in tokens.split(GROUP)]
+
+
+def _check_tokens(tokens: Any) -> None:
+    if not isinstance(tokens, Tensor) or tokens.ndim != 2 or tokens.shape[1] < 2:
+        found = tuple(tokens.shape) if isinstance(tokens, Tensor) else type(tokens).__name__
+        raise ProblemError(f"tokens are {found}; pass a tensor of shape (B, S), S slots with the root, S >= 2")
+    if not _are_integers(tokens):
+        raise ProblemError(f"tokens are {tokens.dtype}; token ids are integers")
+
+
+def _are_integers(values: Tensor) -> bool:
+    return not (values.dtype.is_floating_point or values.dtype.is_complex or values.dtype == torch.bool)
+
+
+def _as_rows(
+    target: Tensor, draft: Tensor, tokens: Tensor, rows: tuple[Tensor, Tensor] | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Laws of shape (R, V), and the row of every slot, (B, S) both, 0 where there is none."""
+    for name, laws in (("target", target), ("draft", draft)):
+        if not isinstance(laws, Tensor) or laws.dtype not in DRIFT:
+            what = laws.dtype if isinstance(laws, Tensor) else type(laws).__name__
+            raise ProblemError(f"{name} is {what}; pass a tensor of floats")
+        if laws.device != tokens.device:
+            raise ProblemError(f"{name} is on {laws.device}, and tokens on {tokens.device}; move them to one")
+    trees, slots = tokens.shape
+    shapes = f"target has shape {tuple(target.shape)} and draft {tuple(draft.shape)}"
+    if rows is None:
+        if target.ndim != 3 or draft.ndim != 3 or target.shape[:2] != tokens.shape or draft.shape[0] != trees:
+            raise ProblemError(f"{shapes}; for tokens {tuple(tokens.shape)} they need (B, S, V) and (B, I, V)")
+        given = [torch.arange(laws.shape[0] * laws.shape[1], device=laws.device) for laws in (target, draft)]
+        rows = given[0].view(target.shape[:2]), given[1].view(draft.shape[:2])
+        target, draft = target.flatten(0, 1), draft.flatten(0, 1)
+    if target.ndim != 2 or draft.ndim != 2 or target.shape[1] != draft.shape[1] or 0 in (*target.shape, *draft.shape):
+        raise ProblemError(f"{shapes}; they need laws over the same tokens")
+    inner = rows[1].shape[-1]
+    for name, row, width in (("target", rows[0], slots), ("draft", rows[1], inner)):
+        if row.shape != (trees, width) or not 1 <= width <= slots or not _are_integers(row):
+            raise ProblemError(
+                f"the rows of {name} are {row.dtype} of shape {tuple(row.shape)}; pass integers of shape "
+                f"({trees}, {slots}) for the target, and for the draft as many or fewer for each tree"
+            )
+    # A slot without a draft law has row -1: if it has children, its tree is not sound.
+    return target, draft, rows[0].long(), torch.nn.functional.pad(rows[1].long(), (0, slots - inner), value=NONE)
+
+
+def _uniforms(rng: Any, tokens: Tensor, length: int) -> Tensor:
+    """The numbers that are handed over, or as many from a generator."""
+    shape = (tokens.shape[0], tokens.shape[1] + length, 3)
+    if isinstance(rng, torch.Generator):
+        return torch.rand(shape, generator=rng, dtype=torch.float64, device=tokens.device)
+    if not isinstance(rng, Tensor):
+        raise ProblemError(f"rng is {rng!r}; trees of tensors take a torch.Generator, or uniforms of shape {shape}")
+    if tuple(rng.shape) != shape or rng.dtype != torch.float64 or rng.device != tokens.device:
+        raise ProblemError(
+            f"the uniforms are {rng.dtype} of shape {tuple(rng.shape)} on {rng.device}; these trees need "
+            f"torch.float64 of shape {shape} on {tokens.device}"
+        )
+    return rng
+
+
+def _find_sound(
+    target: Tensor, draft: Tensor, target_row: Tensor, draft_row: Tensor, tokens: Tensor, layout: Layout
+) -> Tensor:
+    """Which trees can be verified, shape (B,): links, laws and tokens."""
+    there, inner = layout.depth >= 0, layout.children > 0
+    right = _have(target_row, _are_laws(target)) | ~there
+    right = right & (_have(draft_row, _are_laws(draft)) | ~inner)
+    return layout.sound & (right & _could_be_drawn(draft, draft_row, tokens, layout)).all(dim=1)
+
+
+def _have(row: Tensor, right: Tensor) -> Tensor:
+    """Whether slots have a row, and one that is right."""
+    return (row >= 0) & (row < right.shape[0]) & right[row.clamp(0, right.shape[0] - 1)]
+
+
+def _are_laws(laws: Tensor) -> Tensor:
+    total = laws.sum(dim=1, dtype=torch.float64)
+    return (laws.amin(dim=1) >= 0) & ((total - 1).abs() <= DRIFT[laws.dtype])
+
+
+def _could_be_drawn(draft: Tensor, draft_row: Tensor, tokens: Tensor, layout: Layout) -> Tensor:
+    """Of each slot that holds a token: whether its parent's law can draw it; True elsewhere."""
+    row = at(draft_row, layout.parent).clamp(0, draft.shape[0] - 1)
+    inside = (tokens >= 0) & (tokens < draft.shape[1])
+    chance = draft[row, tokens.clamp(0, draft.shape[1] - 1)]
+    return (inside & (chance > 0)) | (layout.depth <= 0)
+
+
+def _check_trees(
+    sound: Tensor, target: Tensor, draft: Tensor, target_row: Tensor, draft_row: Tensor, tokens: Tensor, layout: Layout
+) -> None:
+    """Name what is wrong with the first tree that is not sound; waits for the device."""
+    if sound.all():
+        return
+    tree = int((~sound).int().argmax())
+    if not layout.sound[tree]:
+        raise ProblemError(
+            f"the links of tree {tree} are none of a tree: each slot is the first child or the next sibling of one "
+            "earlier slot at most, the root of none; or the tree is deeper or wider than `depth` and `width` say"
+        )
+    for slot in range(tokens.shape[1]):
+        for name, laws, row, wanted in (
+            ("target", target, target_row, layout.depth[tree, slot] >= 0),
+            ("draft", draft, draft_row, layout.children[tree, slot] > 0),
+        ):
+            if not wanted:
+                continue
+            number = int(row[tree, slot])
+            if not 0 <= number < len(laws):
+                raise ProblemError(f"slot {slot} of tree {tree} has row {number} of {len(laws)} of {name}")
+            if not _are_laws(laws[number : number + 1]).item():
+                as_law(f"{name} at slot {slot} of tree {tree}", laws[number])
+    drawn = _could_be_drawn(draft, draft_row, tokens, layout)[tree]
+    slot = int((~drawn).int().argmax())
+    raise ProblemError(
+        f"tree {tree} has token {int(tokens[tree, slot])} at slot {slot}, which the draft law of its parent, over "
+        f"{draft.shape[1]} tokens, cannot draw"
+    )

@@ -1,0 +1,152 @@
+"""Decoding whose trees are verified on the device, here a CPU that is told to: texts have the target's law."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from otspec import ProblemError, generate  # noqa: E402
+from otspec.decode import MultiDraft, multi_draft, run  # noqa: E402
+from otspec.decode.drafters.protocol import Drafts  # noqa: E402
+from otspec.decode.methods import PromptLookup  # noqa: E402
+from otspec.decode.on_device import DeviceRule, can_be_stacked, device_rule, verify_on_device  # noqa: E402
+from otspec.paths import Block, Nested, TokenWise, Tree  # noqa: E402
+from otspec.paths.shape import Shape  # noqa: E402
+from otspec.paths.topology import Topology  # noqa: E402
+from otspec.verification.device import grid  # noqa: E402
+from tests.decode.models import pair  # noqa: E402
+from tests.decode.test_lossless import SETTINGS, _exact, _models, _pooled  # noqa: E402
+from tests.each import each  # noqa: E402
+from tests.verification.test_trees import drawn, first_path, token_by_token  # noqa: E402
+
+PROMPTS = torch.tensor([[1, 2, 0], [2, 0, 1]])
+ON_THE_HOST = {"interval": token_by_token, "block": first_path}
+
+
+def together(trees: list[Tree]) -> tuple[Drafts, Any]:
+    """What a step has of these trees: their drafts, and the target's laws at all nodes."""
+    laws = torch.from_numpy(np.concatenate([tree.draft for tree in trees]))
+    return Drafts(trees, laws), torch.from_numpy(np.concatenate([tree.target for tree in trees]))
+
+
+@each(rule=tuple(ON_THE_HOST), branching=((3, 1), (2, 2), (1, 1, 1), (1, 2, 1)), family=("tiny", "zeros"))
+def test_a_step_gets_what_the_host_says_for_the_same_uniforms(rule: str, branching: Any, family: str) -> None:
+    """Equal prefixes share a node in decoding, and are slots of their own on the device."""
+    trees = drawn(family, 3, branching, 20)
+    assert len({tree.size for tree in trees}) > (max(branching) > 1)
+    shape = Shape.of(branching)
+    dealt = torch.rand(
+        (20, shape.slots + shape.depth, 3), dtype=torch.float64, generator=torch.Generator().manual_seed(5)
+    )
+    found = verify_on_device(DeviceRule(rule), *together(trees), torch.Generator().manual_seed(5))
+    for tree, uniforms, extension in zip(trees, dealt.numpy(), found, strict=True):
+        tokens, token = ON_THE_HOST[rule](tree, uniforms)
+        assert tuple(tree.token[extension.nodes].tolist()) == tokens
+        assert extension.token == token
+        assert extension.nodes == tree.line(extension.nodes[-1] if extension.nodes else 0)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "name"),
+    [
+        ({}, "temperature 1"),
+        ({"solver": "interval"}, "temperature 0.6"),
+        ({"solver": "block", "paths": 1}, "temperature 0.6"),
+        ({"solver": Nested(sigma=0.0), "branching": (1, 3)}, "top-k"),
+        ({"branching": (2, 2), "draft_top_k": 2}, "temperature 1"),
+    ],
+    ids=str,
+)
+def test_texts_have_the_law_of_the_target(strategy: dict[str, Any], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grid, "BINS", 64)
+    runs, length, vocab = 500, 3, 3
+    target, draft = pair(vocab)
+    method = MultiDraft(draft, **{"paths": 2, "depth": 2, **strategy})
+    ids = PROMPTS.repeat(runs, 1)
+    generation = run(target, method, ids, max_new_tokens=length, seed=1, verify_on="device", **SETTINGS[name])
+    codes = np.array(generation.new_tokens) @ vocab ** np.arange(length)[::-1]
+    for row, prompt in enumerate(PROMPTS.tolist()):
+        exact = _exact(_models(SETTINGS[name], prompt), length, vocab)
+        counts = np.bincount(codes[row :: len(PROMPTS)], minlength=exact.size)
+        assert not counts[exact == 0].any()
+        assert chisquare(*_pooled(counts[exact > 0], exact[exact > 0] * runs)).pvalue > 1e-4, prompt
+
+
+def test_a_seed_repeats_a_run_and_a_cpu_verifies_on_the_host() -> None:
+    target, draft = pair()
+    settings: dict[str, Any] = {"paths": 2, "depth": 2, "max_new_tokens": 6, "seed": 3}
+    texts = {
+        where: [generate(target, draft, PROMPTS, verify_on=where, **settings).new_tokens for _ in range(2)]
+        for where in ("device", "host", None)
+    }
+    assert texts["device"][0] == texts["device"][1]
+    assert texts["host"][0] == texts["host"][1] == texts[None][0]
+    assert texts["device"][0] != texts["host"][0]  # other random numbers
+
+
+def test_greedy_texts_are_those_of_the_host() -> None:
+    target, draft = pair()
+    texts = [
+        generate(target, draft, PROMPTS, depth=3, max_new_tokens=8, temperature=0, verify_on=where).new_tokens
+        for where in ("device", "host")
+    ]
+    assert texts[0] == texts[1]
+
+
+def test_transformers_own_generate_can_be_told_too() -> None:
+    target, draft = pair()
+    methods = [multi_draft(draft, depth=2, seed=4, verify_on=where) for where in ("device", "device", "host")]
+    texts = [
+        target.generate(PROMPTS, custom_generate=method, do_sample=True, max_new_tokens=10).tolist()
+        for method in methods
+    ]
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_drafts_that_cannot_be_stacked_go_to_the_host() -> None:
+    """Texts of which one has drafts and another has none, and paths that end early."""
+    laws = torch.full((1, 4), 0.25, dtype=torch.float64)
+    root = Topology.merge(Shape(()), np.empty(0, dtype=np.int64))
+    one = Topology.merge(Shape((2,)), np.array([0, 1]))
+    short = Topology.merge(Shape((2,)), np.array([0, -1]))
+    assert can_be_stacked(Drafts([one, one], laws))
+    assert not can_be_stacked(Drafts([root], laws))
+    assert not can_be_stacked(Drafts([one, root], laws))
+    assert not can_be_stacked(Drafts([one, short], laws))
+    assert not can_be_stacked(Drafts([one], laws, rows=[np.zeros((2, 1), dtype=np.int64)]))
+
+
+def test_which_rules_the_device_has() -> None:
+    gpu, cpu = torch.device("cuda"), torch.device("cpu")
+    assert device_rule(Nested(), gpu, None) == DeviceRule("nested", 0.5)
+    assert device_rule(Nested(sigma=0, parts=7), gpu, None) == DeviceRule("nested", 0.0)
+    assert device_rule(Nested(sigma=0.7, parts=7), gpu, None) == DeviceRule("nested", 0.7)
+    assert device_rule(Block(), gpu, None) == DeviceRule("block")
+    assert device_rule(TokenWise("interval"), gpu, None) == DeviceRule("interval")
+    assert device_rule(TokenWise("max_flow"), gpu, None) is None
+    assert device_rule(Nested(), cpu, None) is None
+    assert device_rule(Nested(), gpu, "host") is None
+    assert device_rule(Block(), cpu, "device") == DeviceRule("block")
+
+
+def test_what_is_wrong_is_named() -> None:
+    target, draft = pair()
+    with pytest.raises(ProblemError, match="verify_on is 'gpu'; pass 'device', 'host', or None"):
+        generate(target, draft, PROMPTS, max_new_tokens=2, verify_on="gpu")
+    with pytest.raises(ProblemError, match="verify_on is 'device', and the rule is TokenWise"):
+        generate(target, draft, PROMPTS, max_new_tokens=2, solver="max_flow", verify_on="device")
+    with pytest.raises(ProblemError, match="verify_on is 'device', and the rule is TokenWise"):
+        run(target, PromptLookup(), PROMPTS, max_new_tokens=2, verify_on="device")
+
+
+def test_laws_that_are_none_are_named() -> None:
+    drafts, laws = together(drawn("tiny", 3, (2, 1), 3))
+    laws[drafts.trees[0].size, 1] = torch.nan
+    with pytest.raises(ProblemError, match=r"target at slot 0 of tree 1\[1\] is nan"):
+        verify_on_device(DeviceRule("nested"), drafts, laws, torch.Generator())

@@ -1,0 +1,206 @@
+"""How engines come to our functions: by entry points that do nothing unless asked, and never by a wrong signature.
+
+The engines are packages of a few lines here, with the names and signatures of the real ones.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+
+from otspec import MissingExtra, ProblemError
+from otspec.engines import flashinfer, plugins, sglang, vllm
+from otspec.engines.loading import asked
+from otspec.extras import installed
+
+ENGINES = ("vllm", "sglang", "flashinfer")
+VLLM = """
+def rejection_sample(
+    draft_token_ids, num_draft_tokens, max_spec_len, cu_num_draft_tokens, draft_probs, target_logits, bonus_token_ids,
+    sampling_metadata, synthetic_mode=False, synthetic_conditional_rates=None, use_fp64_gumbel=False,
+    fly_window_size=None, fly_entropy_threshold=None, fly_entropy_top_k=3,
+):
+    return "vLLM's own"
+
+class RejectionSampler:
+    def __call__(self, *given, **named):
+        return rejection_sample(*given, **named)
+"""
+SGLANG = """
+def tree_speculative_sampling_target_only(
+    predicts, accept_index, accept_token_num, candidates, retrive_index, retrive_next_token, retrive_next_sibling,
+    uniform_samples, uniform_samples_for_final_sampling, target_probs, draft_probs, threshold_single=1.0,
+    threshold_acc=1.0, deterministic=True,
+):
+    return "SGLang's own"
+"""
+HOOKS = """
+from enum import Enum
+
+class HookType(Enum):
+    REPLACE = "replace"
+
+class HookRegistry:
+    hooks = []
+
+    @classmethod
+    def register(cls, target, hook, hook_type):
+        cls.hooks.append((target, hook, hook_type))
+"""
+FLASHINFER = """
+def chain_speculative_sampling(
+    draft_probs, draft_token_ids, target_probs, maybe_output_accepted_token_num=None,
+    maybe_output_emitted_draft_token_num=None, deterministic=True, generator=None, seed=None, offset=None,
+):
+    return "flashinfer's own"
+"""
+
+
+@pytest.fixture
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str], ModuleType]]:
+    """Make a module of an engine, and import it."""
+    monkeypatch.syspath_prepend(tmp_path)
+    for variable in ("OTSPEC_VLLM", "OTSPEC_SGLANG"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("VLLM_USE_V2_MODEL_RUNNER", "0")
+
+    def one(name: str, source: str) -> ModuleType:
+        path = tmp_path.joinpath(*name.split(".")).with_suffix(".py")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for folder in path.relative_to(tmp_path).parents[:-1]:
+            (tmp_path / folder / "__init__.py").touch()
+        path.write_text(source)
+        importlib.invalidate_caches()
+        return importlib.import_module(name)
+
+    if any(map(installed, ENGINES)):
+        pytest.skip("an engine is installed")
+    yield one
+    for name in [name for name in sys.modules if name.partition(".")[0] in ENGINES]:
+        del sys.modules[name]
+
+
+Make = Callable[[str, str], ModuleType]
+
+
+def one_request() -> dict[str, Any]:
+    return {
+        "draft_token_ids": torch.tensor([1], dtype=torch.int32),
+        "num_draft_tokens": [1],
+        "max_spec_len": 1,
+        "cu_num_draft_tokens": torch.tensor([1], dtype=torch.int32),
+        "draft_probs": None,
+        "target_logits": torch.tensor([[0.0, 1.0]]),
+        "bonus_token_ids": torch.tensor([[7]]),
+        "sampling_metadata": SimpleNamespace(temperature=None, all_greedy=True, all_random=False, generators={}),
+    }
+
+
+def entry_point(group: str) -> Callable[[], None]:
+    """What our pyproject.toml offers an engine."""
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    module, function = project["entry-points"][group]["otspec"].split(":")
+    found: Callable[[], None] = getattr(importlib.import_module(module), function)
+    return found
+
+
+def test_vllm_verifies_by_ours_only_if_asked(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = make(vllm.MODULE, VLLM)
+    sampler = module.RejectionSampler()
+    load = entry_point("vllm.general_plugins")
+    for value in ("", "0"):
+        monkeypatch.setenv("OTSPEC_VLLM", value)
+        load()
+        assert sampler(**one_request()) == "vLLM's own"
+    monkeypatch.setenv("OTSPEC_VLLM", "1")
+    load()
+    ours = module.rejection_sample
+    load()  # vLLM may load a plug-in more than once
+    assert module.rejection_sample is ours
+    assert sampler(**one_request()).tolist() == [[1, 7]]
+    assert sampler(*one_request().values(), fly_window_size=None).tolist() == [[1, 7]]
+    # What is not lossless is not ours.
+    assert sampler(**one_request(), synthetic_mode=True) == "vLLM's own"
+    assert sampler(*one_request().values(), fly_window_size=4) == "vLLM's own"
+    monkeypatch.setenv("OTSPEC_VLLM", "yes")
+    with pytest.raises(ProblemError, match="OTSPEC_VLLM=yes; it is 1 to use otspec"):
+        load()
+
+
+def test_vllm_whose_second_runner_may_run_is_told(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(vllm.MODULE, VLLM)
+    monkeypatch.delenv("VLLM_USE_V2_MODEL_RUNNER")
+    with pytest.warns(UserWarning, match="VLLM_USE_V2_MODEL_RUNNER=0 makes sure that the first runs"):
+        vllm.put_in_place()
+
+
+def test_a_function_that_is_called_differently_keeps_its_place(make: Make) -> None:
+    module = make(vllm.MODULE, VLLM.replace("cu_num_draft_tokens", "draft_token_ends"))
+    own = module.rejection_sample
+    with pytest.raises(ProblemError, match=r"takes draft_token_ids, .*draft_token_ends.* in this version"):
+        vllm.put_in_place()
+    assert module.rejection_sample is own
+    make(sglang.MODULE, SGLANG.replace("target_probs, draft_probs", "draft_probs, target_probs"))
+    make(sglang.HOOKS, HOOKS)
+    with pytest.raises(ProblemError, match="leave otspec out"):
+        sglang.put_in_place()
+
+
+def test_sglang_is_given_a_hook_only_if_asked(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(sglang.MODULE, SGLANG)
+    hooks = make(sglang.HOOKS, HOOKS)
+    load = entry_point("sglang.srt.plugins")
+    load()
+    assert hooks.HookRegistry.hooks == []
+    monkeypatch.setenv("OTSPEC_SGLANG", "1")
+    load()
+    target = "sglang.kernels.ops.speculative.verify_sampling.tree_speculative_sampling_target_only"
+    assert hooks.HookRegistry.hooks == [(target, sglang.tree_speculative_sampling_target_only, hooks.HookType.REPLACE)]
+
+
+def test_sglang_without_its_function_is_left_alone(make: Make) -> None:
+    """Off CUDA the name holds None, and the hooks would replace every None that some module holds."""
+    make(sglang.MODULE, "tree_speculative_sampling_target_only = None")
+    hooks = make(sglang.HOOKS, HOOKS)
+    with pytest.raises(ProblemError, match="takes its place on CUDA only"):
+        sglang.put_in_place()
+    assert hooks.HookRegistry.hooks == []
+
+
+def test_flashinfer_has_ours_under_both_its_names(make: Make) -> None:
+    sampling = make("flashinfer.sampling", FLASHINFER)
+    package = sys.modules["flashinfer"]
+    package.chain_speculative_sampling = sampling.chain_speculative_sampling  # type: ignore[attr-defined]
+    flashinfer.put_in_place()
+    law = torch.tensor([[[0.5, 0.5]]])
+    for module in (package, sampling):
+        found = module.chain_speculative_sampling(law, torch.tensor([[1]]), torch.cat((law, law), dim=1))
+        assert found[0][0, 0] == 1
+        assert module.chain_speculative_sampling(law, law, law, seed=3, offset=0) == "flashinfer's own"
+
+
+@pytest.mark.skipif(any(map(installed, ENGINES)), reason="an engine is installed")
+def test_an_engine_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLLM_USE_V2_MODEL_RUNNER", "0")
+    for adapter in (vllm, sglang, flashinfer):
+        engine = adapter.__name__.rpartition(".")[2]
+        with pytest.raises(MissingExtra, match=f"{engine} is not installed.*pip install {engine}"):
+            adapter.put_in_place()
+
+
+def test_nothing_is_asked_for_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OTSPEC_VLLM", raising=False)
+    assert not asked("OTSPEC_VLLM")
+    plugins.vllm()
+    plugins.sglang()

@@ -1,0 +1,271 @@
+"""vLLM's rejection sampling: its flattened arguments and its outputs, by a plain walk of block verification."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+
+from otspec import ProblemError
+from otspec.engines.vllm import PLACEHOLDER, rejection_sample
+from tests import laws
+from tests.each import each
+from tests.oracles import Floats
+
+VOCAB = 7
+LENGTHS = (3, 0, 1, 4, 2, 0, 4)
+KINDS = {"model": laws.model, "zeros": laws.zeros(laws.model, 0.3), "same": laws.same(laws.model)}
+
+
+@dataclass
+class Metadata:
+    temperature: torch.Tensor | None
+    all_greedy: bool
+    all_random: bool
+    generators: dict[int, torch.Generator]
+
+
+class Batch(NamedTuple):
+    """Requests as vLLM flattens them."""
+
+    tokens: torch.Tensor
+    counts: list[int]
+    ends: torch.Tensor
+    draft: torch.Tensor | None
+    logits: torch.Tensor
+    bonus: torch.Tensor
+    metadata: Metadata
+
+    def call(self, **named: Any) -> Any:
+        return rejection_sample(
+            self.tokens,
+            self.counts,
+            max(self.counts),
+            self.ends,
+            self.draft,
+            self.logits,
+            self.bonus,
+            self.metadata,
+            **named,
+        )
+
+
+def seeds(counts: tuple[int, ...], seed: int) -> dict[int, torch.Generator]:
+    return {request: torch.Generator().manual_seed(100 * seed + request) for request in range(len(counts))}
+
+
+def requests(kind: str, seed: int, counts: tuple[int, ...] = LENGTHS, drawn: bool = True) -> Batch:
+    """Random requests, all random, each with a seed of its own; some tokens were refused by a grammar."""
+    rng = np.random.default_rng(seed)
+    total = sum(counts)
+    pairs = [KINDS[kind](rng, VOCAB) for _ in range(total)]
+    p, q = (np.array([pair[which] for pair in pairs]).reshape(total, VOCAB) for which in (0, 1))
+    tokens = np.array([rng.choice(VOCAB, p=law / law.sum()) for law in (q if drawn else p)], dtype=np.int32)
+    refused = rng.random(total) < 0.1
+    with np.errstate(divide="ignore"):
+        logits = np.log(p) + rng.normal(size=(total, 1))
+    return Batch(
+        torch.from_numpy(np.where(refused, PLACEHOLDER, tokens).astype(np.int32)),
+        list(counts),
+        torch.tensor(np.cumsum(counts), dtype=torch.int32),
+        torch.from_numpy(q).float() if drawn else None,
+        torch.from_numpy(logits).float(),
+        torch.from_numpy(rng.integers(100, 200, size=(len(counts), 1))),
+        Metadata(torch.ones(len(counts)), False, True, seeds(counts, seed)),
+    )
+
+
+def walk(batch: Batch, request: int, uniforms: list[float], greedy: bool) -> list[int]:
+    """The tokens of one request, in plain Python."""
+    end = int(batch.ends[request])
+    rows = range(end - batch.counts[request], end)
+    tokens = [int(batch.tokens[row]) for row in rows]
+    bonus = int(batch.bonus[request, 0])
+    if greedy:
+        for i, row in enumerate(rows):
+            best = int(batch.logits[row].argmax())
+            if tokens[i] != best:
+                return [*tokens[:i], best]
+        return [*tokens, bonus]
+    p = [batch.logits[row].double().softmax(0).tolist() for row in rows]
+    n = len(tokens)
+    if batch.draft is None:
+        n = next((i for i, token in enumerate(tokens) if token < 0), n)  # nothing was drafted from there on
+        q = [[float(token == other) for other in range(VOCAB)] for token in tokens]
+    else:
+        q = [(batch.draft[row].double() / batch.draft[row].double().sum()).tolist() for row in rows]
+    weight, weights, accepted = 1.0, [1.0], 0
+    for i in range(n):
+        token = tokens[i]
+        weight = min(1.0, weight * p[i][token] / q[i][token]) if token >= 0 and q[i][token] > 0 else 0.0
+        weights.append(weight)
+        stop = weight
+        if i + 1 < n:
+            missing = sum(max(weight * a - b, 0.0) for a, b in zip(p[i + 1], q[i + 1], strict=True))
+            stop = missing / (missing + 1 - weight) if weight < 1 else 1.0
+        if uniforms[i] < stop:
+            accepted = i + 1
+    if accepted == len(tokens):
+        return [*tokens, bonus]
+    law = p[accepted]
+    if accepted < n:
+        rest = [max(weights[accepted] * a - b, 0.0) for a, b in zip(law, q[accepted], strict=True)]
+        law = rest if sum(rest) > 0 else law
+    sums = np.cumsum(law)
+    return [*tokens[:accepted], int(np.searchsorted(sums, uniforms[-1] * sums[-1], side="right"))]
+
+
+def expected(batch: Batch, seed: int, greedy: list[bool]) -> list[list[int]]:
+    rows = []
+    for request, generator in seeds(tuple(batch.counts), seed).items():
+        n = batch.counts[request]
+        uniforms = torch.rand(n + 1, dtype=torch.float64, generator=generator).tolist()
+        out = walk(batch, request, uniforms, greedy[request])
+        rows.append(out + [PLACEHOLDER] * (max(batch.counts) + 1 - len(out)))
+    return rows
+
+
+@each(kind=list(KINDS), seed=range(20), drawn=(True, False))
+def test_random_and_greedy_requests_of_all_lengths_are_walked(kind: str, seed: int, drawn: bool) -> None:
+    batch = requests(kind, seed, drawn=drawn)
+    assert batch.call().tolist() == expected(batch, seed, [False] * 7)
+    greedy = [request % 2 == 1 for request in range(7)]
+    heat = torch.tensor([0.0 if cold else 0.7 for cold in greedy])
+    mixed = batch._replace(metadata=Metadata(heat, False, False, seeds(LENGTHS, seed)))
+    assert mixed.call().tolist() == expected(batch, seed, greedy)
+    cold = batch._replace(metadata=Metadata(None, True, False, {}))
+    assert cold.call().tolist() == expected(batch, seed, [True] * 7)
+
+
+def test_greedy_requests_accept_what_the_target_says() -> None:
+    batch = requests("model", 0)
+    agreed = batch._replace(
+        tokens=batch.logits.argmax(dim=1).to(torch.int32), metadata=Metadata(torch.zeros(7), True, False, {})
+    )
+    found = agreed.call()
+    assert found.dtype == torch.int32
+    for row, count in enumerate(batch.counts):
+        assert found[row, count] == batch.bonus[row, 0]
+        assert (found[row, count + 1 :] == PLACEHOLDER).all()
+
+
+def test_the_numbers_of_a_seeded_request_do_not_depend_on_the_batch() -> None:
+    batch = requests("model", 5)
+    alone = Batch(
+        batch.tokens[:3],
+        [3],
+        batch.ends[:1],
+        batch.draft[:3] if batch.draft is not None else None,
+        batch.logits[:3],
+        batch.bonus[:1],
+        Metadata(torch.ones(1), False, True, seeds((3,), 5)),
+    )
+    assert alone.call().tolist() == [batch.call()[0, :4].tolist()]
+
+
+def test_a_batch_of_which_nothing_is_drafted() -> None:
+    nothing = Batch(
+        torch.empty(0, dtype=torch.int32),
+        [0, 0],
+        torch.zeros(2, dtype=torch.int32),
+        None,
+        torch.empty((0, VOCAB)),
+        torch.tensor([[3], [4]]),
+        Metadata(torch.ones(2), False, True, {}),
+    )
+    assert nothing.call().tolist() == [[3], [4]]
+
+
+def test_a_request_whose_laws_are_none_gets_a_token_and_leaves_others_alone() -> None:
+    batch = requests("model", 2)
+    right = batch.call().tolist()
+    batch.logits[4, 0] = torch.nan  # of the request of four tokens
+    again = batch._replace(metadata=replace(batch.metadata, generators=seeds(LENGTHS, 2)))
+    found = again.call().tolist()
+    assert found[3] == [0] + [PLACEHOLDER] * 4
+    assert found[:3] + found[4:] == right[:3] + right[4:]
+
+
+TRIALS = 6000
+
+
+@each(how=("drawn", "n-gram", "grammar"))
+def test_the_output_has_the_law_of_the_target(how: str) -> None:
+    """Two tokens, the second law depending on the first: summed over all drafts, drawn many times for each."""
+    rng = np.random.default_rng(4)
+    first, second = rng.dirichlet(np.ones(3)), rng.dirichlet(np.ones(3), 3)
+    if how == "grammar":
+        first = np.array([first[0], 0.0, 1 - first[0]])
+    draft_first, draft_second = rng.dirichlet(np.ones(3)), rng.dirichlet(np.ones(3), 3)
+    joint = np.zeros((3, 3))
+    torch.manual_seed(0)
+    for x, y in itertools.product(range(3), repeat=2):
+        chance = draft_first[x] * draft_second[x, y] if how != "n-gram" else float((x, y) == (0, 2))
+        drafted = [x, y]
+        if first[x] == 0:  # the grammar refuses it, and all after it
+            drafted = [PLACEHOLDER] * 2
+        p, q = np.stack((first, second[x])), np.stack((draft_first, draft_second[x]))
+        bonus = rng.integers(3, size=(TRIALS, 1))
+        with np.errstate(divide="ignore"):
+            logits = torch.from_numpy(np.log(p)).repeat(TRIALS, 1)
+        out = rejection_sample(
+            torch.tensor(drafted, dtype=torch.int32).repeat(TRIALS),
+            [2] * TRIALS,
+            2,
+            torch.arange(2, 2 * TRIALS + 1, 2, dtype=torch.int32),
+            None if how == "n-gram" else torch.from_numpy(q).repeat(TRIALS, 1),
+            logits,
+            torch.from_numpy(bonus),
+            Metadata(torch.ones(TRIALS), False, True, {}),
+        ).numpy()
+        assert (out[:, 0] >= 0).all()
+        short = out[:, 1] < 0
+        joint += chance * completed(out, short, second)
+    assert np.abs(joint - first[:, None] * second).max() < 0.025
+    assert np.abs(joint.sum(axis=1) - first).max() < 0.02
+
+
+def completed(out: Any, short: Any, second: Floats) -> Floats:
+    """The law of two tokens, where those that stopped after one go on as the target does."""
+    counts = np.zeros((3, 3))
+    np.add.at(counts, (out[~short, 0], out[~short, 1]), 1 / TRIALS)
+    np.add.at(counts, out[short, 0], second[out[short, 0]] / TRIALS)
+    return counts
+
+
+def test_nothing_waits_for_the_device() -> None:
+    batch = requests("model", 1)
+    for draft in (batch.draft, None):
+        away = batch._replace(
+            tokens=batch.tokens.to("meta"),
+            ends=batch.ends.to("meta"),
+            draft=None if draft is None else draft.to("meta"),
+            logits=batch.logits.to("meta"),
+            bonus=batch.bonus.to("meta"),
+            metadata=Metadata(torch.ones(7, device="meta"), False, False, {}),
+        )
+        out = away.call()
+        assert out.shape == (7, 5)
+        assert out.device.type == "meta"
+
+
+def test_what_is_wrong_is_named() -> None:
+    batch = requests("model", 0)
+    for named, message in (
+        ({"synthetic_mode": True}, "synthetic acceptance is not lossless"),
+        ({"fly_window_size": 4}, "fly_window_size = 4 is not lossless"),
+    ):
+        with pytest.raises(ProblemError, match=message):
+            batch.call(**named)
+    assert batch.draft is not None
+    with pytest.raises(ProblemError, match=r"draft_probs has shape \(13, 7\); 7 requests with 14 drafted tokens need"):
+        batch._replace(draft=batch.draft[1:]).call()
+    with pytest.raises(ProblemError, match=r"bonus_token_ids has shape \(7,\)"):
+        batch._replace(bonus=batch.bonus[:, 0]).call()

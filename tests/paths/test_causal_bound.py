@@ -1,0 +1,345 @@
+"""The bound on causal verifiers against enumeration of all models of tiny laws, and against the best causal verifier.
+
+Laws after different prefixes are independent draws from a few pairs of laws whose probabilities are quarters, so a
+sample in which every outcome occurs as often as it is likely gives exact means.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from otspec import ProblemError
+from otspec.data import open_source
+from otspec.paths import (
+    Block,
+    GreedyMultiPath,
+    Model,
+    Nested,
+    PathVerifier,
+    PickThenBlock,
+    TokenWise,
+    Traversal,
+    accepted_length,
+    bound,
+    causal_bound,
+    causal_tree_bound,
+    scattered,
+    synthetic,
+    tree_law,
+)
+from otspec.paths.causal_bound import Ratios, Sums, _best_cuts, bound_of, draw_ratios, log_ratio
+from otspec.paths.enumeration import prefixes
+from otspec.paths.shape import Shape
+from otspec.paths.tree import Prefix
+from tests.oracles import Floats
+
+SOLVED = 1e-7
+"""HiGHS keeps the constraints within this."""
+V, L = 2, 2
+Pair = tuple[Floats, Floats]
+"""Target and draft law."""
+Laws = dict[Prefix, int]
+"""A model: which pair of laws is after each prefix."""
+KINDS = ("any", "zeros", "same", "points")
+
+
+@cache
+def family(kind: str, seed: int) -> list[Pair]:
+    """Three pairs of laws in quarters."""
+    rng = np.random.default_rng((KINDS.index(kind), seed))
+
+    def quarters() -> Floats:
+        if kind == "points":
+            return np.eye(V)[rng.integers(V)]
+        low = 0 if kind == "zeros" else 1
+        first = rng.integers(low, 5 - low)
+        return np.array([first, 4 - first]) / 4
+
+    pairs = [(quarters(), quarters()) for _ in range(3)]
+    return [(p, p) for p, _ in pairs] if kind == "same" else pairs
+
+
+FAMILIES = [family(kind, seed) for kind in KINDS for seed in range(3)]
+
+
+def _all_models(pairs: list[Pair]) -> list[Laws]:
+    inner = list(prefixes(V, L - 1))
+    return [dict(zip(inner, those, strict=True)) for those in itertools.product(range(len(pairs)), repeat=len(inner))]
+
+
+def _model(pairs: list[Pair], laws: Laws) -> Model:
+    return Model(lambda prefix: pairs[laws.get(prefix, 0)][0], lambda prefix: pairs[laws.get(prefix, 0)][1])
+
+
+def _enumerated(pairs: list[Pair], shape: Shape) -> Ratios:
+    """Every text and every tree, as often as it is likely."""
+    texts, trees, often = [], [], []
+    for drawn in itertools.product(itertools.product(range(len(pairs)), range(V)), repeat=L):
+        times = int(np.prod([4 * pairs[i][0][x] for i, x in drawn]))
+        texts += [[log_ratio(pairs[i][0][x], pairs[i][1][x]) for i, x in drawn]] * times
+    for laws in _all_models(pairs):
+        for tokens in itertools.product(range(V), repeat=shape.slots - 1):
+            before: list[Prefix] = [()]
+            steps, weight = np.zeros(shape.slots), 1.0
+            for slot, (above, token) in enumerate(zip(shape.parent[1:], tokens, strict=True), start=1):
+                p, q = pairs[laws[before[above]]]
+                weight *= 4 * q[token]
+                steps[slot] = log_ratio(p[token], q[token]) if q[token] > 0 else 0.0
+                before.append((*before[above], token))
+            trees.append(steps[shape.paths_of_slots[:, 1:]])
+            often.append(int(weight))
+    return Ratios(np.array(texts), np.repeat(np.array(trees), often, axis=0))
+
+
+def _z(pairs: list[Pair], laws: Laws, text: Prefix) -> list[float]:
+    """q/p of the text's prefixes, the empty one first, from its chances; a draft probability of 0 counts as 1e-30."""
+    q = p = 1.0
+    ratios = [1.0]
+    for i, x in enumerate(text):
+        p, q = p * pairs[laws[text[:i]]][0][x], q * max(pairs[laws[text[:i]]][1][x], 1e-30)
+        ratios.append(q / p if p > 0 else np.inf)
+    return ratios
+
+
+def _position(z: list[float], window: int, cuts: Floats) -> int:
+    """J of the last level: where q/p is least in the window, if it is below the cut there, and else 0."""
+    level = len(z) - 1
+    j = min(range(max(1, level - window + 1), level + 1), key=lambda i: (round(np.log(z[i]), 9), i))
+    return j if z[j] < cuts[j - 1] * (1 - 1e-9) else 0
+
+
+def _chance(pairs: list[Pair], laws: Laws, text: Prefix, role: int, start: int = 0) -> float:
+    return float(np.prod([pairs[laws[text[:i]]][role][text[i]] for i in range(start, len(text))]))
+
+
+def _bound(pairs: list[Pair], count: int, window: int, cuts: Floats) -> float:
+    """The theorem's right-hand side for K paths, word by word."""
+    models = _all_models(pairs)
+    texts = {level: list(itertools.product(range(V), repeat=level)) for level in range(1, L + 1)}
+
+    def number(laws: Laws, u: Prefix) -> float:
+        """y(u), in the mean over the laws at and after u."""
+        total = 0.0
+        for level in range(len(u), L + 1):
+            for other in models:
+                mixed = {**other, **{u[:i]: laws[u[:i]] for i in range(len(u))}}
+                for text in texts[level]:
+                    if text[: len(u)] == u and _position(_z(pairs, mixed, text), window, cuts) == len(u):
+                        total += _chance(pairs, mixed, text, 0, len(u))
+        return total / len(models)
+
+    uncovered, covered = 0.0, 0.0
+    for laws in models:
+        for level in texts:
+            for text in texts[level]:
+                if _chance(pairs, laws, text, 0) > 0 and _position(_z(pairs, laws, text), window, cuts) == 0:
+                    uncovered += _chance(pairs, laws, text, 0)
+        leaves = [
+            (sum(number(laws, leaf[:j]) for j in range(1, L + 1)), _chance(pairs, laws, leaf, 1)) for leaf in texts[L]
+        ]
+        reached = 0.0
+        for worth in sorted({worth for worth, _ in leaves}):
+            mass = sum(chance for other, chance in leaves if other >= worth)
+            covered += (worth - reached) * (1 - max(1 - mass, 0.0) ** count)
+            reached = worth
+    return (uncovered + covered) / len(models)
+
+
+def _best_causal(pairs: list[Pair], count: int) -> float:
+    """The most that a causal verifier can accept: a linear program in A(v), one for each v and laws before it."""
+    number: dict[tuple[Prefix, tuple[int, ...]], int] = {}
+    for prefix in prefixes(V, L):
+        for before in itertools.product(range(len(pairs)), repeat=len(prefix)):
+            number[prefix, before] = len(number)
+    rows, limits, worth = [], [], np.zeros(len(number))
+    for (prefix, before), i in number.items():
+        if prefix:
+            worth[i] = len(pairs) ** -float(len(prefix))
+            row = np.zeros(len(number))
+            row[i], row[number[prefix[:-1], before[:-1]]] = 1.0, -pairs[before[-1]][0][prefix[-1]]
+            rows.append(row)
+            limits.append(0.0)
+    everything = [prefix for prefix in prefixes(V, L) if prefix]
+    for size in range(1, len(everything) + 1):
+        for chain in itertools.combinations(everything, size):
+            if any(u == v[: len(u)] for u, v in itertools.permutations(chain, 2)):
+                continue
+            for laws in _all_models(pairs):
+                row = np.zeros(len(number))
+                row[[number[v, tuple(laws[v[:i]] for i in range(len(v)))] for v in chain]] = 1.0
+                rows.append(row)
+                mass = sum(_chance(pairs, laws, v, 1) for v in chain)
+                limits.append(1 - max(1 - mass, 0.0) ** count)
+    bounds = [(0.0, 1.0)] * len(number)
+    found = linprog(-worth, A_ub=np.array(rows), b_ub=limits, bounds=bounds, method="highs")
+    assert found.fun is not None
+    return float(-found.fun)
+
+
+def _mean(pairs: list[Pair], value: Callable[[Model], float]) -> float:
+    return float(np.mean([value(_model(pairs, laws)) for laws in _all_models(pairs)]))
+
+
+def test_the_sums_are_those_of_the_theorem() -> None:
+    rng = np.random.default_rng(1)
+    for pairs, count in itertools.product(FAMILIES[::2], (1, 2)):
+        exact = _enumerated(pairs, Shape.paths(count, L))
+        for window in (1, 2):
+            cuts = rng.choice([0.0, 0.3, 0.7, 1.0, 1.6, np.inf], L)
+            with np.errstate(divide="ignore"):
+                value = Sums.of(exact, window).value(np.log(cuts))
+            assert value == pytest.approx(_bound(pairs, count, window, cuts), abs=1e-12), (pairs, count, window, cuts)
+
+
+def test_one_path_has_the_value_of_block_verification() -> None:
+    for pairs in FAMILIES:
+        exact = _mean(pairs, lambda laws: tree_law(Block(), laws, (1,) * L).mean_accepted)
+        data = _enumerated(pairs, Shape.paths(1, L))
+        assert Sums.of(data, L).value(np.zeros(L)) == pytest.approx(exact, abs=1e-12), pairs
+        assert bound_of(data, data, (1, L)).value == pytest.approx(exact, abs=1e-12), pairs
+
+
+def test_no_causal_verifier_exceeds_it_and_the_best_one_comes_close() -> None:
+    rules: tuple[PathVerifier, ...] = (Nested(0.0), TokenWise(remember=1000))
+    ratios = []
+    for pairs, count in [*itertools.product(FAMILIES[::2], (2,)), *itertools.product(FAMILIES[:4:3], (3,))]:
+        data = _enumerated(pairs, Shape.paths(count, L))
+        limit = min(_best_cuts(Sums.of(data, window))[0] for window in (1, 2))
+        best = _best_causal(pairs, count)
+        assert best <= limit + SOLVED, (pairs, count)
+        for rule in rules if count == 2 else ():
+            value = _mean(pairs, lambda laws, rule=rule: tree_law(rule, laws, (2, 1)).mean_accepted)  # type: ignore[misc]
+            assert value <= best + SOLVED, (pairs, rule)
+            if rule == rules[0]:
+                assert value >= 0.999 * best, pairs
+        ratios.append(best / limit if limit > 0 else 1.0)
+    assert min(ratios) > 0.97
+    assert np.mean(ratios) > 0.99
+
+
+def test_the_best_causal_verifier_is_not_above_the_best_of_all() -> None:
+    pairs = family("any", 2)
+    assert 0.5 < _best_causal(pairs, 2) <= _mean(pairs, lambda laws: bound(laws, 2, L)) + SOLVED
+
+
+def test_all_verifiers_are_causal() -> None:
+    """A(v) stays when all laws change but those after prefixes shorter than v that v begins with."""
+    one, other = synthetic("tiny", V, 1), synthetic("tiny", V, 2)
+
+    def mixed(before: set[Prefix]) -> Model:
+        return Model(
+            lambda prefix: (one if prefix in before else other).target(prefix),
+            lambda prefix: (one if prefix in before else other).draft(prefix),
+        )
+
+    picking = (Nested(0.0), Nested(0.7, 3), GreedyMultiPath(), PickThenBlock(), Block())
+    rules: tuple[PathVerifier, ...] = (*picking, TokenWise(remember=1000), Traversal())
+    for rule, branching in itertools.product(rules, ((2, 1, 1), (2, 2))):
+        accepted = tree_law(rule, one, branching).accepted
+        for v in prefixes(V, len(branching)):
+            changed = tree_law(rule, mixed({v[:i] for i in range(len(v))}), branching).accepted
+            assert changed[v] == pytest.approx(accepted[v], abs=1e-14), (rule, branching, v)
+
+
+def test_branching_trees() -> None:
+    for pairs in FAMILIES[:5:2]:
+        for branching in ((1, 2), (2, 2)):
+            limit = _best_cuts(Sums.of(_enumerated(pairs, Shape(branching)), L))[0]
+            value = _mean(pairs, lambda laws, b=branching: tree_law(Nested(0.0), laws, b).mean_accepted)  # type: ignore[misc]
+            assert value <= limit + 1e-12, (pairs, branching)
+
+
+def test_estimates_have_the_exact_mean() -> None:
+    """The sample that finds the cuts is another one, so that the estimate for these cuts is not biased downwards."""
+    pairs = family("any", 1)
+
+    def drawn(seed: int) -> Model:
+        return Model(*(lambda prefix, role=role: _drawn(seed, prefix)[role] for role in (0, 1)))
+
+    @cache
+    def _drawn(seed: int, prefix: Prefix) -> Pair:
+        return pairs[np.random.default_rng((seed, *prefix)).integers(len(pairs))]
+
+    exact = _enumerated(pairs, Shape.paths(3, L))
+    misses = []
+    for seed in range(30):
+        found = causal_bound(drawn, 3, L, samples=100, rng=seed)
+        assert found.samples == 100
+        with np.errstate(divide="ignore"):
+            true = Sums.of(exact, found.window).value(np.log(np.array(found.cuts)))
+        misses.append((found.value - true) / found.error)
+    assert abs(np.mean(misses)) < 4.5 / np.sqrt(30)
+    assert 0.6 < np.std(misses) < 1.5  # the standard error is what it says
+
+
+def test_larger_vocabularies() -> None:
+    models = partial(synthetic, "mixed", 300)
+    block = accepted_length(Block(), models, (1, 1, 1), samples=800, rng=1)
+    one = causal_bound(models, 1, 3, samples=800, rng=2)
+    assert abs(one.value - block.value) < 4.5 * np.hypot(one.error, block.error)
+    previous = one
+    for count in (2, 4):
+        found = causal_bound(models, count, 3, samples=300, rng=3)
+        nested = accepted_length(Nested(), models, (count, 1, 1), samples=300, rng=4)
+        error = np.hypot(found.error, nested.error)
+        assert nested.value < found.value + 3 * error, count
+        assert nested.value > 0.9 * found.value - 3 * error, count
+        assert found.value > previous.value, count
+        assert found.value <= 3.0, count
+        previous = found
+
+
+def test_hostile_laws() -> None:
+    even, first, rare = np.array([0.5, 0.5]), np.array([1.0, 0.0]), np.array([1e-300, 1.0])
+
+    def always(p: Floats, q: Floats) -> Callable[[int], Model]:
+        return lambda seed: Model(lambda prefix: p, lambda prefix: q)
+
+    same = causal_bound(always(even, even), 3, 4, samples=50)
+    assert same.value == pytest.approx(4.0, abs=1e-12)
+    assert same.error == pytest.approx(0.0, abs=1e-12)
+    assert causal_bound(always(first, first[::-1]), 3, 4, samples=50).value == 0.0
+    for p, q in itertools.product((even, first, rare, rare[::-1]), repeat=2):
+        found = causal_bound(always(p, q), 2, 3, samples=400, rng=1)
+        nested = tree_law(Nested(0.0), always(p, q)(0), (2, 1, 1)).mean_accepted
+        assert np.isfinite(found.error), (p, q)
+        assert nested <= found.value + 4 * found.error + 1e-12, (p, q)
+        assert found.value <= 3.0 + 4 * found.error, (p, q)
+
+
+def test_sources_of_positions_are_laws_of_models() -> None:
+    models = partial(scattered, open_source("shipped"))
+    found = causal_bound(lambda seed: models(seed % 2**32), 2, 3, samples=40)
+    assert 0.5 < found.value < 3.0
+
+
+def test_fewer_and_shorter_paths_are_part_of_more_and_longer_ones() -> None:
+    rng = np.random.default_rng(0)
+    drawn = draw_ratios(partial(synthetic, "mixed", 20), Shape.paths(4, 3), 10, rng)
+    part = drawn.of_paths(2, 2)
+    assert part.texts.shape == (10, 2)
+    np.testing.assert_array_equal(part.trees, drawn.trees[:, :2, :2])
+
+
+def _refused() -> Iterator[tuple[Callable[[], object], str]]:
+    models = partial(synthetic, "tiny", 2)
+    yield lambda: causal_bound(models(0), 2, 2), "models is a single model, and the bound is on a mean over models"  # type: ignore[arg-type]
+    yield lambda: causal_bound(None, 2, 2), "the model is None; pass otspec.paths.Model"  # type: ignore[arg-type]
+    yield lambda: causal_bound(models, 0, 2), "paths is 0; pass an integer >= 1"
+    yield lambda: causal_bound(models, 2, 2, samples=1), "samples is 1; pass an integer >= 2"
+    yield lambda: causal_bound(models, 2, 2, windows=()), "windows is empty; pass the numbers of levels"
+    yield lambda: causal_bound(models, 2, 2, windows=3), "windows is 3; pass the numbers of levels"  # type: ignore[arg-type]
+    yield lambda: causal_bound(models, 2, 2, windows=(0,)), "windows is 0; pass an integer >= 1"
+    yield lambda: causal_tree_bound(models, 4), "branching is 4; pass the number of children"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("call", "message"), list(_refused()))
+def test_bad_input_is_one_clear_error(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ProblemError, match=message):
+        call()

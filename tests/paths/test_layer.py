@@ -1,0 +1,144 @@
+"""Layer verification: by every rule that tells its scores, and what its masses mean."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+import otspec
+from otspec import IID, Problem, ProblemError, WithoutReplacement
+from otspec.paths import Block, LayerVerification, Nested, TokenWise, Traversal, Tree, path_law, synthetic, tree_law
+from otspec.paths.enumeration import trees_of
+from otspec.paths.layer import Swept, scores
+from otspec.paths.shape import Shape
+from otspec.paths.tree import Prefix
+from tests.oracles import Floats
+from tests.paths.models import FAMILIES, model
+
+EXACT = 1e-12
+RULES = ("interval", "max_flow", "single", "naive", "kseq", "rrs")
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_rule_that_tells_its_scores_is_lifted_without_loss(rule: str) -> None:
+    verifier = LayerVerification(rule, remember=5000)
+    for (vocab, branching), family in itertools.product([(2, (2, 2)), (3, (2, 1)), (2, (1, 2, 1))], FAMILIES):
+        law = tree_law(verifier, model(family, vocab, 7), branching)
+        assert law.deviation <= (1e-9 if rule == "max_flow" else EXACT), (vocab, branching, family)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_scores_have_the_mean_that_the_rule_states(rule: str) -> None:
+    for family in FAMILIES:
+        laws = model(family, 3, 9)
+        for n in (1, 2, 3):
+            problem = Problem(np.asarray(laws.target(())), IID(np.asarray(laws.draft(())), n))
+            plan, total = otspec.solve(problem, rule).plan, np.zeros(3)
+            assert plan is not None
+            for drafts, chance in zip(*problem.scheme.support(), strict=True):
+                score, mean = scores(plan, drafts)
+                assert score.min() >= 0
+                assert score.sum() <= 1 + EXACT
+                np.add.at(total, drafts, chance * score)
+            np.testing.assert_allclose(total, mean, atol=EXACT, err_msg=str((family, n)))
+
+
+@pytest.mark.parametrize("rule", ["interval", "single", "kseq", "rrs"])
+def test_a_single_path_is_a_block_whatever_the_rule(rule: str) -> None:
+    for family in FAMILIES:
+        laws = model(family, 3, 5)
+        lifted, block = (path_law(by, laws, 1, 2).accepted for by in (LayerVerification(rule), Block()))
+        for prefix, accepted in block.items():
+            assert lifted[prefix] == pytest.approx(accepted, abs=EXACT), (family, prefix)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_single_level_accepts_what_the_rule_accepts(rule: str) -> None:
+    for family in FAMILIES:
+        laws = model(family, 3, 5)
+        plan = otspec.solve(Problem(np.asarray(laws.target(())), IID(np.asarray(laws.draft(())), 3)), rule).plan
+        assert plan is not None
+        lifted = path_law(LayerVerification(rule, remember=10), laws, 3, 1).mean_accepted
+        assert lifted == pytest.approx(plan.acceptance, abs=1e-9 if rule == "max_flow" else EXACT), family
+
+
+def test_masses_are_chances_of_acceptance() -> None:
+    verifier = LayerVerification(remember=5000)
+    for family, branching in itertools.product(FAMILIES, ((2, 2), (1, 2, 2), (3, 1))):
+        laws, mean = model(family, 2, 3), defaultdict[Prefix, float](float)
+        for chance, tree in trees_of(laws, Shape(branching), exchangeable=False):
+            swept = verifier._sweep(tree)
+            assert swept.mass.min() >= 0
+            assert swept.mass.sum() <= 1 + EXACT
+            for leaf, mass in zip(swept.leaf, swept.mass, strict=True):
+                mean[tree.prefix(int(leaf))] += chance * mass
+        accepted = tree_law(verifier, laws, branching).accepted
+        for prefix, mass in mean.items():
+            assert accepted[prefix] == pytest.approx(mass, abs=EXACT), (family, branching, prefix)
+
+
+class EachNodeAlone(LayerVerification):
+    """Negative control: stops at a node as if no other node of the tree had any mass."""
+
+    def _sweep(self, tree: Tree) -> Swept:
+        swept = super()._sweep(tree)
+        mass = [1.0 - step.slack for step in swept.steps]
+        return swept._replace(steps=[s._replace(slack=s.slack + m / 2) for s, m in zip(swept.steps, mass, strict=True)])
+
+
+class Unscaled(LayerVerification):
+    """Negative control: as many drafts as there are paths, at every node."""
+
+    def _sweep(self, tree: Tree) -> Swept:
+        return super()._sweep(Repeating.with_laws(tree, tree.target, tree.draft))
+
+
+class Repeating(Tree):
+    """A tree that has K draws at every node."""
+
+    def drafts(self, alive: np.typing.NDArray[np.int64], level: int) -> np.typing.NDArray[np.int64]:
+        return np.resize(super().drafts(alive, level), self.count)
+
+
+@pytest.mark.parametrize(
+    "wrong", [EachNodeAlone(remember=1000), Unscaled(remember=1000)], ids=lambda w: type(w).__name__
+)
+def test_mistakes_are_seen(wrong: LayerVerification) -> None:
+    assert max(path_law(wrong, model("tiny", 3, seed), 2, 2).deviation for seed in range(5)) > 1e-3
+
+
+def _mean_accepted(verifier: LayerVerification | Nested | TokenWise | Traversal, trees: list[Tree]) -> Floats:
+    return np.array([tree.depth @ verifier.stop_law(tree).sum(axis=1) for tree in trees])
+
+
+def test_between_token_wise_and_nested() -> None:
+    """On trees of real sizes; rules meet the same trees."""
+    for laws, branching in (("mixed", (4, 1, 1, 1)), ("close", (4, 1, 1, 1)), ("mixed", (2, 1, 1, 1, 1, 1))):
+        trees = [synthetic(laws, 50, seed).drawn(branching, np.random.default_rng((seed, 1))) for seed in range(40)]
+        layer = _mean_accepted(LayerVerification(), trees).mean()
+        assert layer > _mean_accepted(TokenWise(), trees).mean(), laws
+        assert layer > _mean_accepted(Traversal(), trees).mean(), laws
+        assert layer < _mean_accepted(Nested(), trees).mean(), laws
+
+
+def test_masses_of_tails() -> None:
+    """Nothing is accepted that the target does not have, however small the budget."""
+    laws = model("tail", 4, 1)
+    for seed in range(50):
+        tree = laws.drawn((2, 2, 1), np.random.default_rng(seed))
+        law = LayerVerification().stop_law(tree)
+        assert law.min() >= 0
+        assert law.sum() == pytest.approx(1.0, abs=EXACT)
+        for node in range(1, tree.size):
+            if tree.target[tree.parent[node], tree.token[node]] == 0:
+                assert law[node].sum() == 0
+
+
+def test_rules_that_do_not_tell_are_refused() -> None:
+    plan = otspec.solve(Problem([0.5, 0.3, 0.2], WithoutReplacement([0.2, 0.3, 0.5], 2)), "rsd").plan
+    assert plan is not None
+    with pytest.raises(ProblemError, match=r"a Sequential does not tell what each draft gets; .*interval"):
+        scores(plan, np.array([0, 1]))

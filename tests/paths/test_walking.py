@@ -1,0 +1,165 @@
+"""The walk along texts of the target: its exact mean is that over all drafts, and its estimates have that mean."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pytest
+
+from otspec import ProblemError
+from otspec.paths import (
+    Block,
+    GreedyMultiPath,
+    Model,
+    Nested,
+    PickRule,
+    PickThenBlock,
+    TokenWise,
+    accepted_length,
+    synthetic,
+    tree_law,
+)
+from otspec.paths.nested import LabelVerifier
+from otspec.paths.shape import Shape
+from otspec.paths.walking import Estimate, length_along, target_line
+from tests.oracles import Floats, Ints
+from tests.paths.models import FAMILIES, model
+
+EXACT = 1e-12
+RULES: dict[str, LabelVerifier | PickThenBlock | Block] = {
+    "nested": Nested(sigma=0.0),
+    "look-ahead": Nested(sigma=0.7, parts=3, grain=0.3),
+    "greedy multi-path": GreedyMultiPath(),
+    "pick then block": PickThenBlock(),
+    "block": Block(),
+}
+SHAPES = ((2, (1,)), (2, (2, 1)), (3, (3,)), (3, (2, 2)), (2, (1, 3)), (2, (1, 2, 2)), (2, (2, 1, 2)))
+
+
+class Fixed(np.random.Generator):
+    """Uniform numbers that are told beforehand."""
+
+    def __init__(self, numbers: list[float]) -> None:
+        super().__init__(np.random.PCG64(0))
+        self.numbers = iter(numbers)
+
+    def random(self, *_: object) -> float:  # type: ignore[override]
+        return next(self.numbers)
+
+
+def _exact(rule: PickRule, laws: Model, vocab: int, shape: Shape) -> float:
+    """Mean of `length_along` over all texts, each drawn by `target_line` itself from numbers that lead to it."""
+    total = 0.0
+    for text in itertools.product(range(vocab), repeat=shape.depth - 1):
+        chance, numbers = 1.0, []
+        for i, token in enumerate(text):
+            p = np.asarray(laws.target(text[:i]))
+            chance *= p[token]
+            numbers.append(p[:token].sum() + p[token] / 2)
+        if chance > 1e-30:  # else the number in the middle of a token's interval is not inside it
+            line = target_line(laws, shape.depth, Fixed([*numbers, 0.5]))
+            assert tuple(line.tokens[:-1]) == text
+            total += chance * length_along(rule, line, shape)
+    return total
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_mean_over_texts_is_the_mean_over_drafts(name: str) -> None:
+    for (vocab, branching), family in itertools.product(SHAPES, FAMILIES):
+        laws = model(family, vocab, 5)
+        drafted = tree_law(RULES[name], laws, branching).mean_accepted
+        walked = _exact(RULES[name], laws, vocab, Shape(branching))
+        assert walked == pytest.approx(drafted, abs=EXACT), (branching, family)
+
+
+def test_estimates_have_the_exact_mean() -> None:
+    for name, branching in itertools.product(("nested", "look-ahead", "pick then block"), ((3, 1), (2, 2), (1, 2, 2))):
+        laws = model("tiny", 3 if len(branching) < 3 else 2, 4)
+        found = accepted_length(RULES[name], laws, branching, samples=1500, rng=7)
+        exact = tree_law(RULES[name], laws, branching).mean_accepted
+        assert abs(found.value - exact) <= 4.5 * found.error, (name, branching)
+        assert 1e-4 < found.error < 0.05
+
+
+def test_estimates_agree_with_drafted_trees() -> None:
+    for name, branching in itertools.product(("look-ahead", "pick then block"), ((4, 1, 1), (2, 1, 2))):
+        rule, lengths = RULES[name], []
+        for seed in range(150):
+            tree = synthetic("mixed", 60, seed).drawn(branching, seed)
+            lengths.append(float(tree.depth @ rule.stop_law(tree).sum(axis=1)))
+        walked = accepted_length(rule, partial(synthetic, "mixed", 60), branching, samples=400, rng=1)
+        error = np.hypot(walked.error, np.std(lengths, ddof=1) / np.sqrt(len(lengths)))
+        assert abs(walked.value - np.mean(lengths)) <= 4.5 * error, (name, branching)
+
+
+def test_all_rules_walk_along_the_same_texts() -> None:
+    seen: list[list[tuple[int, ...]]] = []
+
+    class Watching:
+        def along(self, target: Floats, draft: Floats, tokens: Ints, shape: Shape) -> Floats:
+            seen[-1].append(tuple(tokens.tolist()))
+            return draft
+
+    for _ in range(2):
+        seen.append([])
+        accepted_length(Watching(), partial(synthetic, "mixed", 30), (2, 1, 1), samples=5, rng=3)
+    assert seen[0] == seen[1]
+    assert len(set(seen[0])) > 1
+
+
+def test_hostile_laws() -> None:
+    even, first = np.array([0.5, 0.5]), np.array([1.0, 0.0])
+    rare = np.array([1e-300, 1.0])
+
+    def fixed(p: Floats, q: Floats) -> Model:
+        return Model(lambda prefix: p, lambda prefix: q)
+
+    for rule in RULES.values():
+        same = accepted_length(rule, fixed(even, even), (3, 1, 1), samples=20)
+        np.testing.assert_allclose([same.value, same.error], [3.0, 0.0], atol=EXACT)
+        assert accepted_length(rule, fixed(first, first[::-1]), (3, 1, 1), samples=20) == Estimate(0.0, 0.0)
+        for p, q in ((rare, even), (even, rare), (rare, rare[::-1]), (first, even), (even, first)):
+            found = accepted_length(rule, fixed(p, q), (2, 1, 2), samples=20)
+            assert 0.0 <= found.value <= 3.0, (rule, p, q)
+            assert np.isfinite(found.error), (rule, p, q)
+
+
+def test_a_text_is_followed_while_it_can_be_drafted() -> None:
+    p, q = np.array([0.0, 1.0]), np.array([1.0, 0.0])
+    line = target_line(Model(lambda prefix: p, lambda prefix: p if len(prefix) < 2 else q), 5, np.random.default_rng(0))
+    assert line.tokens.tolist() == [1, 1, 1, 1, 1]
+    seen = []
+
+    class Watching:
+        def along(self, target: Floats, draft: Floats, tokens: Ints, shape: Shape) -> Floats:
+            seen.append(tokens.tolist())
+            return draft
+
+    assert length_along(Watching(), line, Shape.paths(3, 5)) == 2.0
+    assert seen == [[1, 1, 0]]
+
+
+def test_intervals() -> None:
+    low, high = Estimate(2.0, 0.1).interval()
+    np.testing.assert_allclose([low, high], [2 - 0.1959964, 2 + 0.1959964], rtol=1e-7)
+    with pytest.raises(ProblemError, match="confidence is 95; pass a number between 0 and 1"):
+        Estimate(2.0, 0.1).interval(95)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: accepted_length(TokenWise(), synthetic("tiny", 2), (2, 1)), "pass one that knows the law of the path"),  # type: ignore[arg-type]
+        (lambda: accepted_length(Nested(), None, (2, 1)), "the model is None; pass otspec.paths.Model"),  # type: ignore[arg-type]
+        (lambda: accepted_length(Nested(), lambda seed: seed, (2, 1)), "the model is .*; pass otspec.paths.Model"),  # type: ignore[arg-type,return-value]
+        (lambda: accepted_length(Nested(), synthetic("tiny", 2), 3), "branching is 3; pass the number of children"),  # type: ignore[arg-type]
+        (lambda: accepted_length(Nested(), synthetic("tiny", 2), (2, 1), 1), "samples is 1; pass an integer >= 2"),
+        (lambda: accepted_length(Nested(), synthetic("tiny", 2), (2, 1), rng=-1), "rng is -1; pass a generator"),
+    ],
+)
+def test_bad_input_is_one_clear_error(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ProblemError, match=message):
+        call()
