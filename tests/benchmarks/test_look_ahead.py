@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.look_ahead import Line, length_along, main, shipped_lines
+from benchmarks.look_ahead import main, shipped_lines
 from otspec.paths import Nested, tree_law
 from otspec.paths.shape import Shape
+from otspec.paths.walking import Line, length_along
 from tests.paths.models import model
 
 

@@ -42,6 +42,14 @@ CALLS: list[tuple[Callable[..., Any], dict[str, list[Any]]]] = [
     (paths.PickByPlan, {"scheme": [lambda q: otspec.Greedy(q, 2)]}),
     (paths.path_law, {"verifier": [Nested()], "model": [MODEL], "count": COUNTS, "length": COUNTS}),
     (paths.bound, {"model": [MODEL], "count": COUNTS, "length": COUNTS}),
+    (
+        paths.causal_bound,
+        {"models": [lambda seed: MODEL], "count": COUNTS, "length": COUNTS, "samples": [2], "rng": SEEDS},
+    ),
+    (
+        paths.accepted_length,
+        {"rule": [Nested()], "model": [MODEL], "branching": [(2, 1), [1]], "samples": [2], "rng": SEEDS},
+    ),
     (paths.Context, {"model": [MODEL], "seed": SEEDS}),
     (paths.reach, {"rule": [Nested()], "context": CONTEXTS, "branching": SHAPES}),
     (paths.measure, {"rule": [Nested()], "contexts": [CONTEXTS], "branching": SHAPES}),
@@ -59,14 +67,6 @@ CALLS: list[tuple[Callable[..., Any], dict[str, list[Any]]]] = [
     ),
     (paths.Confident, {"least": [0.5, 2], "paths": COUNTS, "budget": [2, 9], "deepest": [3]}),
     (paths.chosen_law, {"rule": [Nested()], "choice": [lambda prefix, laws: (2,)], "model": [MODEL], "deepest": [1]}),
-    (
-        paths.causal_bound,
-        {"models": [lambda seed: MODEL], "count": COUNTS, "length": COUNTS, "samples": [2], "rng": SEEDS},
-    ),
-    (
-        paths.accepted_length,
-        {"rule": [Nested()], "model": [MODEL], "branching": [(2, 1), [1]], "samples": [2], "rng": SEEDS},
-    ),
 ]
 CALLS += [(kind().verify, {"tree": [TREE], "rng": SEEDS}) for kind in VERIFIERS]
 
