@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import typer
 
 from otspec import __version__
+from otspec.cli.affinity import app as affinities
 from otspec.cli.audit import audit
 from otspec.cli.bench import app as bench
 from otspec.cli.claims import claims
@@ -30,6 +31,7 @@ app.add_typer(bench, name="bench")
 app.command()(audit)
 app.command()(solvers)
 app.command()(positions)
+app.add_typer(affinities, name="affinity")
 app.command()(claims)
 app.command()(decode)
 app.command()(tune)

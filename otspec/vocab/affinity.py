@@ -109,15 +109,21 @@ def affinity_from_counts(counts: Any, tau: float = 1.0, *, tokens: Any = None) -
             f"row {empty.argmax()} of counts is 0 throughout; leave it out and name the others in tokens, or put a "
             "count on its diagonal, which keeps its mass where it is"
         )
-    with np.errstate(divide="ignore", over="ignore"):  # log 0, and what overflows to -inf: weights of 0
-        if not is_sparse(matrix):
-            return Stored(ids, softmax_rows(np.log(matrix), tau), np.ones(ids.size))
-        row = np.repeat(np.arange(ids.size), np.diff(matrix.indptr))
-        largest = np.zeros(ids.size)
-        np.maximum.at(largest, row, matrix.data)
-        weights = np.exp((np.log(matrix.data) - np.log(largest)[row]) / tau)
+    with np.errstate(divide="ignore"):  # log 0: a weight of 0
+        if is_sparse(matrix):
+            return softmax_of_stored(matrix, np.log(matrix.data), tau, ids)
+        return Stored(ids, softmax_rows(np.log(matrix), tau), np.ones(ids.size))
+
+
+def softmax_of_stored(matrix: Any, values: FloatArray, tau: float, tokens: IntArray) -> Affinity:
+    """Rows proportional to exp(values / tau) where the matrix stores one, as it does in every row; else 0."""
+    row = np.repeat(np.arange(tokens.size), np.diff(matrix.indptr))
+    largest = np.full(tokens.size, -np.inf)
+    np.maximum.at(largest, row, values)
+    with np.errstate(over="ignore"):  # to -inf, whose exponential is the 0 it should be
+        weights = np.exp((values - largest[row]) / tau)
     kept = sparse_rows(weights, matrix.indices, matrix.indptr, matrix.shape[1])
-    return Stored(ids, kept, sum_by(row, weights, ids.size))
+    return Stored(tokens, kept, sum_by(row, weights, tokens.size))
 
 
 def affinity_from_matrix(matrix: Any, *, tokens: Any = None) -> Affinity:

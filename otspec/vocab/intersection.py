@@ -82,7 +82,7 @@ def embed(q: Any, ids: Any, vocab: int) -> FloatArray:
         If q is not a law or has mass on a token without an id, or the ids are not m different ids below V.
     """
     laws, vocab = as_laws("q", q), as_count("vocab", vocab)
-    known = _as_array("ids", ids)
+    known = as_array("ids", ids)
     if known.shape != laws.shape[-1:]:
         raise ProblemError(f"ids have shape {known.shape}; q has {laws.shape[-1]} tokens, and each needs one id")
     has_id = known != -1
@@ -110,7 +110,14 @@ def check_leading_axes(**shapes: tuple[int, ...]) -> None:
         raise ProblemError(f"shapes {listed}: the axes before the last have to broadcast") from None
 
 
-def _as_array(name: str, values: Any) -> Any:
+def as_array(name: str, values: Any) -> Any:
+    """A numpy array of whatever type.
+
+    Raises
+    ------
+    ProblemError
+        If it is none.
+    """
     try:
         return np.asarray(values)
     except ValueError as error:
@@ -125,7 +132,7 @@ def as_mask(name: str, tokens: Any, vocab: int) -> BoolArray:
     ProblemError
         If it is neither a mask over the vocabulary nor a list of ids.
     """
-    given = _as_array(name, tokens)
+    given = as_array(name, tokens)
     if given.dtype == np.bool_:
         if given.ndim == 0 or given.shape[-1] != vocab:
             raise ProblemError(f"{name} is a mask of shape {given.shape}; over {vocab} tokens it has (..., {vocab})")
@@ -143,7 +150,7 @@ def as_ids(name: str, tokens: Any, vocab: int) -> IntArray:
     ProblemError
         If they are not integers, not in the vocabulary or not different.
     """
-    ids = _as_array(name, tokens)
+    ids = as_array(name, tokens)
     if not np.issubdtype(ids.dtype, np.integer) and ids.size:
         raise ProblemError(f"{name} is {ids.dtype}; pass token ids, or a mask of booleans such as p > 0")
     if ids.ndim != 1:
@@ -155,4 +162,20 @@ def as_ids(name: str, tokens: Any, vocab: int) -> IntArray:
     counts = np.bincount(ids, minlength=vocab)
     if ids.size and counts.max() > 1:
         raise ProblemError(f"{name} holds token {int(counts.argmax())} {int(counts.max())} times; pass every id once")
+    return ids
+
+
+def as_row_tokens(tokens: Any, vocab: int) -> IntArray:
+    """Tokens that get a row of an affinity, shape (k,); all where none are named.
+
+    Raises
+    ------
+    ProblemError
+        If they are not different ids of tokens, at least one.
+    """
+    if tokens is None:
+        return np.arange(vocab)
+    ids = as_ids("tokens", tokens, vocab)
+    if not ids.size:
+        raise ProblemError("tokens are none; name at least one that gets a row")
     return ids

@@ -49,6 +49,8 @@ GOOD: Mapping[str, Sequence[str]] = {
         "a",
     ),
     "tune": ("--out", "settings.json"),
+    "affinity text": ("other.txt", "--out", "a.safetensors"),
+    "affinity logits": ("shipped", "--positions", "2", "--out", "a.safetensors"),
 }
 """Calls that would do, but for what is then made wrong in them."""
 
@@ -168,6 +170,29 @@ WRONG: Mapping[str, Mapping[str, Sequence[str]]] = {
         "--json": OUTS,
         "--prompts": ("nowhere.txt", "binary.npz", ".", "blank.txt"),
     },
+    "affinity text": {
+        "FILE": ("", "nowhere.txt", "binary.npz", "."),
+        "--tokenizer": ("", "nope", ".", "other.txt", "binary.npz"),
+        "--out": (*OUTS, "x.npz", "binary.safetensors"),
+        "--window": COUNTS,
+        "--vocab": COUNTS,
+        "--nearest": COUNTS,
+        "--save-every": COUNTS,
+        "--tau": ("0", "-1", "nan", "inf", "hot", ""),
+        "--tokens": ("nowhere.npy", "binary.npz", ".", "other.txt"),
+    },
+    "affinity logits": {
+        "FILE": (*FILES, "llama4"),
+        "--of": NAMES,
+        "--out": (*OUTS, "x.npz", "binary.safetensors"),
+        "--positions": (*COUNTS, "1", "9999"),
+        "--nearest": COUNTS,
+        "--save-every": COUNTS,
+        "--tau": ("0", "-1", "nan", "inf", "hot", ""),
+        "--tokens": ("nowhere.npy", "binary.npz", ".", "other.txt"),
+        "--target-key": NAMES,
+        "--kind": KINDS,
+    },
 }
 """By command and option, values that none of them takes; in capitals, the argument without a name.
 
@@ -226,6 +251,7 @@ def wrong_call(rng: random.Random) -> tuple[str, ...]:
 def _possible(command: str) -> bool:
     needed = {"bench": ("pyarrow", "matplotlib"), "bench decode": ("matplotlib", "torch", "transformers")}
     needed["decode"] = needed["tune"] = ("torch", "transformers", "tokenizers")
+    needed["affinity text"], needed["affinity logits"] = ("safetensors", "tokenizers"), ("safetensors",)
     return all(installed(package) for package in needed.get(command, ()))
 
 

@@ -14,10 +14,14 @@ from otspec.cli.audit import EXIT
 from otspec.data import NAMES
 from otspec.schemes.catalogue import OWN
 
-COMMANDS = ("", "solve", "bench", "bench decode", "audit", "solvers", "positions", "claims", "decode", "tune")
+COMMANDS = (
+    *("", "solve", "bench", "bench decode", "audit", "solvers", "positions", "claims", "decode", "tune"),
+    *("affinity", "affinity text", "affinity logits"),
+)
 HEAVY = (
     *("numpy", "numba", "scipy", "torch", "transformers", "matplotlib", "pyarrow"),
     *("auditing", "bench", "catalogue", "data", "decode", "laws", "paths", "proofs_check", "schemes", "solvers"),
+    *("vocab", "tokenizers", "safetensors"),
 )
 
 ASK_FOR_HELP = f"""

@@ -25,6 +25,10 @@ CALLS: list[tuple[Callable[..., Any], dict[str, list[Any]]]] = [
     (vocab.affinity, {"covariance": [np.eye(3), sparse.eye_array(3)], "tau": TAU, "tokens": TOKENS}),
     (vocab.affinity_from_factor, {"factor": [np.eye(3)], "tau": TAU, "tokens": TOKENS}),
     (vocab.affinity_from_counts, {"counts": [np.eye(3) + 1], "tau": TAU, "tokens": TOKENS}),
+    (vocab.PairCounts, {"vocab": [3, 5], "window": [1, 4], "tokens": TOKENS, "most_pairs": [9]}),
+    (vocab.PairCounts(3, 2).add, {"text": [[0, 2, 1], [1]]}),
+    (vocab.Moments, {"vocab": [3, 5], "tokens": TOKENS, "most_cells": [25]}),
+    (vocab.Moments(3).add, {"samples": [LAWS[1], np.eye(3)]}),
     (vocab.affinity_from_matrix, {"matrix": [np.eye(3)], "tokens": TOKENS}),
 ]
 

@@ -1,0 +1,217 @@
+"""`otspec affinity`: which tokens stand in for others, from text or from recorded logits."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from otspec.cli import options
+from otspec.cli.arrays import DraftKey, Kind, TargetKey
+from otspec.errors import DataError, ProblemError
+from otspec.reporting.console import console, progress_bar
+
+if TYPE_CHECKING:
+    from otspec.laws import FloatArray, IntArray
+    from otspec.vocab import Moments, PairCounts
+
+PIECE = 1 << 16
+"""Characters of a file that are one text."""
+POSITIONS = 64
+"""Positions that are one chunk of samples."""
+QUANTITIES = ("logits", "probabilities")
+
+app = typer.Typer(
+    help="Estimate which tokens stand in for others, the matrix M of Redistributing Drafter Kernels, and keep it in a "
+    "file.",
+    no_args_is_help=True,
+)
+
+Tau = Annotated[float, typer.Option(help="Temperature that the file names; it can be read at any other.")]
+Tokens = Annotated[
+    Path | None, typer.Option(help="An .npy file with ids of the tokens that get a row.", show_default="all")
+]
+Nearest = Annotated[int | None, options.count("--nearest", help="Largest entries of a row to keep; default all.")]
+SaveEvery = Annotated[int, options.count("--save-every", help="Chunks after which what has been done is kept.")]
+Out = Annotated[Path, options.out_file("--out", help="The .safetensors file to write.")]
+
+
+@app.command()
+def text(
+    files: Annotated[list[Path], typer.Argument(help="Text files, UTF-8.")],
+    out: Out,
+    tokenizer: Annotated[str, typer.Option(help="A tokenizer.json, its folder, or shipped.")] = "shipped",
+    window: Annotated[int, options.count("--window", help="How many tokens apart a pair may be.")] = 8,
+    vocab: Annotated[
+        int | None, options.count("--vocab", help="Tokens of the model, where its head has more than the tokenizer.")
+    ] = None,
+    tau: Tau = 1.0,
+    tokens: Tokens = None,
+    nearest: Nearest = None,
+    save_every: SaveEvery = 32,
+) -> None:
+    """Count how often tokens occur near each other in text.
+
+    Files are read in texts of 65536 characters or a little more, which end where a line does.  A run that is killed
+    goes on from OUT.part when the same command is given again.
+    """
+    from otspec.extras import require
+    from otspec.vocab import PairCounts
+
+    _check_out(out)
+    path = _tokenizer_file(tokenizer)
+    encoder: Any = _read_tokenizer(path, require("tokenizers"))
+    size = encoder.get_vocab_size(with_added_tokens=True)
+    if vocab is not None and vocab < size:
+        raise ProblemError(f"--vocab is {vocab}, and the tokenizer has {size} tokens; leave it out, or give more")
+    about = {
+        "source": [_identity(file) for file in files],
+        "tokenizer": _identity(path),
+        "vocab": vocab or size,
+        "window": window,
+        "rows": None if tokens is None else _identity(tokens),
+    }
+
+    def chunks(first: int) -> Iterator[list[int]]:
+        for piece in islice(_pieces(files), first, None):
+            yield encoder.encode(piece, add_special_tokens=False).ids
+
+    _estimate(PairCounts(vocab or size, window, _ids(tokens)), chunks, out, about, tau, nearest, save_every)
+
+
+@app.command()
+def logits(
+    source: Annotated[str, typer.Argument(help="A profile such as shipped, or a file of positions.")],
+    out: Out,
+    of: Annotated[str, typer.Option(help="What covaries: logits or probabilities of the target.")] = "logits",
+    positions: Annotated[int | None, options.count("--positions", help="The first so many; default all.")] = None,
+    tau: Tau = 1.0,
+    tokens: Tokens = None,
+    nearest: Nearest = None,
+    save_every: SaveEvery = 32,
+    target_key: TargetKey = None,
+    draft_key: DraftKey = None,
+    kind: Kind = None,
+) -> None:
+    """Measure how the target's logits or probabilities covary over recorded positions.
+
+    A run that is killed goes on from OUT.part when the same command is given again.
+    """
+    import numpy as np
+
+    from otspec.data import check_positions, open_source
+    from otspec.laws import law_from_logits
+    from otspec.vocab import Moments
+
+    _check_out(out)
+    if of not in QUANTITIES:
+        raise ProblemError(f"--of is {of!r}; known: {', '.join(QUANTITIES)}")
+    recorded = open_source(source, target_key=target_key, draft_key=draft_key, kind=kind)
+    count = check_positions(recorded, len(recorded) if positions is None else positions)
+    about = {
+        "source": dict(recorded.identity),
+        "of": of,
+        "positions": count,
+        "vocab": recorded.vocab,
+        "rows": None if tokens is None else _identity(tokens),
+    }
+
+    def chunks(first: int) -> Iterator[FloatArray]:
+        for start in range(first * POSITIONS, count, POSITIONS):
+            rows = [recorded.position(i).target_logits for i in range(start, min(start + POSITIONS, count))]
+            yield np.array(rows if of == "logits" else [law_from_logits("target_logits", row) for row in rows])
+
+    _estimate(Moments(recorded.vocab, _ids(tokens)), chunks, out, about, tau, nearest, save_every)
+
+
+def _estimate(
+    found: PairCounts | Moments,
+    chunks: Any,
+    out: Path,
+    about: Mapping[str, Any],
+    tau: float,
+    nearest: int | None,
+    save_every: int,
+) -> None:
+    """Go through the chunks, write the result, and say what it is."""
+    from otspec.vocab import Estimate, gather
+    from otspec.vocab.affinity import as_temperature
+
+    as_temperature(tau)
+    state = out.with_name(f"{out.name}.part")
+    with progress_bar() as bar:
+        task = bar.add_task("chunks", total=None)
+        gather(found, chunks, state, about, every=save_every, progress=lambda done: bar.update(task, completed=done))
+    estimate = Estimate.of(found, tau, about)
+    if nearest is not None:
+        estimate = estimate.nearest(nearest)
+    estimate.save(out)
+    state.unlink(missing_ok=True)
+    entries, rows = estimate.matrix.nnz, estimate.tokens.size
+    seen = f"{found.seen:,} {'tokens' if estimate.kind == 'counts' else 'samples'}"
+    console.print(f"{out}: {estimate.kind} from {seen}, {rows:,} rows, {entries:,} entries", highlight=False)
+    console.print("Read it with otspec.vocab.load_affinity.", highlight=False)
+
+
+def _check_out(out: Path) -> None:
+    if out.suffix != ".safetensors":
+        raise DataError(f"{out} is no safetensors file; give --out a name that ends in .safetensors")
+    if out.exists():
+        raise DataError(f"{out} is there already; delete it, or give --out another name")
+
+
+def _ids(path: Path | None) -> IntArray | None:
+    """Token ids of a file; what they have to be is checked where they are used."""
+    import numpy as np
+
+    if path is None:
+        return None
+    try:
+        ids: Any = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
+    if not isinstance(ids, np.ndarray):
+        raise DataError(f"{path} holds several arrays; save the ids with numpy.save")
+    return ids
+
+
+def _identity(path: Path) -> dict[str, Any]:
+    """Name, size and digest of a file."""
+    if not path.is_file():
+        raise DataError(f"there is no file {path}")
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256")
+    return {"file": path.name, "bytes": path.stat().st_size, "sha256": digest.hexdigest()}
+
+
+def _pieces(files: Sequence[Path]) -> Iterator[str]:
+    """Each file in pieces of `PIECE` characters or a little more, up to the end of a line if it is near."""
+    for path in files:
+        try:
+            with path.open(encoding="utf-8", newline="") as file:
+                while piece := file.read(PIECE):
+                    yield piece + file.readline(PIECE)
+        except UnicodeDecodeError as error:
+            raise DataError(f"{path} is not text in UTF-8: {error}") from error
+
+
+def _tokenizer_file(name: str) -> Path:
+    if name == "shipped":
+        import otspec
+
+        return Path(otspec.__file__).parent / "decode" / "shipped" / "target" / "tokenizer.json"
+    path = Path(name)
+    return path / "tokenizer.json" if path.is_dir() else path
+
+
+def _read_tokenizer(path: Path, tokenizers: Any) -> Any:
+    if not path.is_file():
+        raise DataError(f"there is no tokenizer {path}; name a tokenizer.json, a folder that has one, or shipped")
+    try:
+        return tokenizers.Tokenizer.from_file(str(path))
+    except Exception as error:  # the package raises nothing narrower
+        raise DataError(f"{path} is no tokenizer: {error}") from error

@@ -1,0 +1,371 @@
+"""Affinities estimated from a stream: against the dense computation, killed and resumed, damaged and misused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from otspec import ProblemError
+from otspec.errors import DataError
+from otspec.vocab import (
+    Affinity,
+    Estimate,
+    Moments,
+    PairCounts,
+    affinity,
+    affinity_from_counts,
+    affinity_from_factor,
+    counting,
+    gather,
+    load_affinity,
+    load_estimate,
+    rdk,
+)
+from tests.each import each
+from tests.oracles import Floats
+
+
+def everything(matrix: Affinity) -> Floats:
+    return matrix.rows(0, matrix.tokens.size)
+
+
+def texts_of(seed: int, vocab: int, lengths: tuple[int, ...] = (0, 1, 2, 7, 40, 33)) -> list[list[int]]:
+    rng = np.random.default_rng(seed)
+    popular = rng.dirichlet(np.full(vocab, 0.5))
+    return [rng.choice(vocab, length, p=popular).tolist() for length in lengths]
+
+
+def pairs_one_by_one(texts: list[list[int]], window: int) -> Counter[tuple[int, int]]:
+    return Counter(
+        (text[s], text[t]) for text in texts for s in range(len(text)) for t in range(len(text)) if abs(s - t) <= window
+    )
+
+
+def dense(found: Counter[tuple[int, int]], vocab: int) -> Floats:
+    counts = np.zeros((vocab, vocab))
+    for pair, times in found.items():
+        counts[pair] = times
+    return counts
+
+
+@each(seed=range(6), window=(1, 3, 100), block=(1, 5, 1 << 16), pending=(1, 30, 1 << 22))
+def test_pairs_are_those_of_a_count_one_by_one(
+    seed: int, window: int, block: int, pending: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counting, "BLOCK", block)
+    monkeypatch.setattr(counting, "PENDING", pending)
+    vocab = 9
+    texts = texts_of(seed, vocab)
+    wanted = dense(pairs_one_by_one(texts, window), vocab)
+    found = PairCounts(vocab, window)
+    some = np.array([7, 0, 3])
+    part = PairCounts(vocab, window, some)
+    for text in texts:
+        found.add(text)
+        part.add(np.array(text, dtype=np.uint16))
+    np.testing.assert_array_equal(found.matrix().toarray(), wanted)
+    np.testing.assert_array_equal(part.matrix().toarray(), wanted[some])
+    assert found.matrix().nnz == np.count_nonzero(wanted)
+    np.testing.assert_array_equal(found.occurrences, np.bincount(np.concatenate(texts).astype(int), minlength=vocab))
+    np.testing.assert_array_equal(wanted, wanted.T)
+
+
+def exact_covariance(samples: Floats) -> Floats:
+    """In rational arithmetic, rounded at the end."""
+    rows = [[Fraction(float(value)) for value in row] for row in samples]
+    means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
+    centred = [[value - mean for value, mean in zip(row, means, strict=True)] for row in rows]
+    vocab = range(len(means))
+    return np.array([[float(sum(row[i] * row[j] for row in centred) / (len(rows) - 1)) for j in vocab] for i in vocab])
+
+
+SAMPLES: dict[str, Callable[[np.random.Generator], Floats]] = {
+    "logits": lambda rng: rng.normal(size=(23, 5)) * 4,
+    "far from 0": lambda rng: 1e8 + rng.normal(size=(23, 5)),
+    "alike": lambda rng: np.full((23, 5), 0.1),
+    "laws": lambda rng: rng.dirichlet(np.full(5, 0.2), 23),
+    "tails": lambda rng: np.exp(rng.uniform(-690, 0, (23, 5))),
+    "points": lambda rng: np.eye(5)[rng.integers(0, 5, 23)],
+    "float32": lambda rng: rng.dirichlet(np.ones(5), 23).astype(np.float32).astype(np.float64),
+}
+
+
+@each(make=SAMPLES, size=(1, 4, 23))
+def test_covariances_are_exact(make: Callable[[np.random.Generator], Floats], size: int) -> None:
+    samples = make(np.random.default_rng(1))
+    wanted = exact_covariance(samples)
+    scale = np.sqrt(np.outer(wanted.diagonal(), wanted.diagonal()))
+    # The means of samples far from 0 are rounded, by some of their last digit.
+    allowed = 1e-12 * scale + 1e-15 * np.abs(samples).max() * np.sqrt(scale.max())
+    some = np.array([4, 1])
+    for found, rows in ((Moments(5), np.arange(5)), (Moments(5, some), some)):
+        for start in range(0, len(samples), size):
+            found.add(samples[start : start + size])
+        found.add(np.zeros((0, 5)))
+        assert (np.abs(found.covariance() - wanted[rows]) <= allowed[rows] + 1e-30).all()
+        np.testing.assert_allclose(found.mean, samples.mean(axis=0), rtol=1e-13)
+        assert found.seen == 23
+
+
+def test_what_rdk_takes_is_that_of_the_dense_computation(tmp_path: Path) -> None:
+    pytest.importorskip("safetensors")
+    rng = np.random.default_rng(2)
+    q = rng.dirichlet(np.full(9, 0.3), 5)
+    texts, samples = texts_of(3, 9), rng.normal(size=(30, 9))
+    pairs, moments = PairCounts(9, 2), Moments(9)
+    for text in texts:
+        pairs.add(text)
+    for sample in samples:
+        moments.add(sample[None])
+    wanted_counts = dense(pairs_one_by_one(texts, 2), 9)
+    seen = np.flatnonzero(wanted_counts.any(axis=1))
+    factor = (samples - samples.mean(axis=0)).T / np.sqrt(29)
+    for tau in (0.3, 1.0, 4.0):
+        for found, wanted in (
+            (pairs, affinity_from_counts(wanted_counts[seen], tau, tokens=seen)),
+            (moments, affinity(np.cov(samples.T), tau)),
+            (moments, affinity_from_factor(factor, tau)),
+        ):
+            path = tmp_path / "estimate.safetensors"
+            Estimate.of(found, tau, {"source": "made up"}).save(path)
+            read = load_affinity(path)
+            np.testing.assert_allclose(rdk(q, read), rdk(q, wanted), rtol=1e-12, atol=1e-15)
+            np.testing.assert_array_equal(read.tokens, wanted.tokens)
+            np.testing.assert_allclose(everything(load_affinity(path, 2.0)), everything(_at(wanted, found, 2.0, seen)))
+
+
+def _at(wanted: Affinity, found: Any, tau: float, seen: Any) -> Affinity:
+    """The same at another temperature, from what was counted densely."""
+    if isinstance(found, PairCounts):
+        return affinity_from_counts(found.matrix().toarray()[seen], tau, tokens=seen)
+    return affinity(found.covariance(), tau, tokens=wanted.tokens)
+
+
+@each(count=(1, 3, 9, 100), tau=(0.2, 1.0, 5.0))
+def test_nearest_commutes_with_the_temperature(count: int, tau: float) -> None:
+    rng = np.random.default_rng(4)
+    pairs, moments = PairCounts(9, 3), Moments(9)
+    for text in texts_of(5, 9):
+        pairs.add(text)
+    moments.add(rng.normal(size=(12, 9)))
+    for found in (pairs, moments):
+        whole = Estimate.of(found, 1.0, {})
+        few = whole.nearest(count)
+        np.testing.assert_allclose(
+            everything(few.affinity(tau)), everything(whole.affinity(tau).nearest(count)), rtol=1e-12
+        )
+        assert np.diff(few.matrix.indptr).max() <= count
+        assert few.about["nearest"] == count
+
+
+def test_files_keep_everything_and_say_where_it_comes_from(tmp_path: Path) -> None:
+    pytest.importorskip("safetensors")
+    found = PairCounts(9, 3, [8, 2, 5])
+    for text in texts_of(6, 9):
+        found.add(text)
+    estimate = Estimate.of(found, 0.7, {"source": ["a.txt"]})
+    path = tmp_path / "estimate.safetensors"
+    estimate.save(path)
+    read = load_estimate(str(path))
+    assert (read.kind, read.tau) == ("counts", 0.7)
+    assert read.about == {"source": ["a.txt"], "window": 3, "seen": 83}
+    np.testing.assert_array_equal(read.matrix.toarray(), estimate.matrix.toarray())
+    np.testing.assert_array_equal(read.tokens, estimate.tokens)
+    np.testing.assert_array_equal(read.level, found.occurrences)
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+class Killed(Exception):
+    """Stands for the end of the process: nothing after it is run."""
+
+
+def _streams() -> Iterator[tuple[Callable[[], PairCounts | Moments], list[Any]]]:
+    yield lambda: PairCounts(9, 3, [1, 2, 8]), texts_of(7, 9, (30, 0, 5, 12, 44, 9, 3))
+    yield lambda: Moments(9), list(np.random.default_rng(8).normal(size=(7, 4, 9)) + 5)
+
+
+@pytest.mark.parametrize("every", [1, 2, 3])
+def test_a_run_that_was_killed_goes_on_and_ends_as_a_whole_run_does(every: int, tmp_path: Path) -> None:
+    pytest.importorskip("safetensors")
+    for make, chunks in _streams():
+        whole = make()
+        for chunk in chunks:
+            whole.add(chunk)
+        for death in range(len(chunks) + 1):
+            state = tmp_path / f"{whole.kind}-{death}.part"
+            begun: list[int] = []
+
+            def stream(first: int, end: int = death, begun: list[int] = begun, chunks: Any = chunks) -> Iterator[Any]:
+                begun.append(first)
+                for number in range(first, len(chunks)):
+                    if number == end and len(begun) == 1:
+                        raise Killed
+                    yield chunks[number]
+
+            if death < len(chunks):
+                with pytest.raises(Killed):
+                    gather(make(), stream, state, {"a": 1}, every=every)
+            found = make()
+            gather(found, stream, state, {"a": 1}, every=every)
+            if death < len(chunks):
+                assert begun == [0, death // every * every]
+            for name, array in whole.arrays().items():
+                if whole.kind == "counts":
+                    np.testing.assert_array_equal(found.arrays()[name], array)
+                else:
+                    np.testing.assert_allclose(found.arrays()[name], array, rtol=1e-12, atol=1e-13)
+
+
+def test_death_while_the_state_is_written_leaves_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    numpy_side = pytest.importorskip("safetensors.numpy")
+    texts, state = texts_of(9, 9), tmp_path / "state"
+    real, written = numpy_side.save_file, []
+
+    def torn(arrays: Any, path: Path, metadata: Any) -> None:
+        written.append(path)
+        if len(written) == 3:
+            path.write_bytes(b"half of it")
+            raise Killed
+        real(arrays, path, metadata=metadata)
+
+    monkeypatch.setattr(numpy_side, "save_file", torn)
+    with pytest.raises(Killed):
+        gather(PairCounts(9, 2), lambda first: texts[first:], state, {}, every=1)
+    found = PairCounts(9, 2)
+    come_to: list[int] = []
+    gather(found, lambda first: texts[first:], state, {}, every=1, progress=come_to.append)
+    assert come_to == [3, 4, 5, 6]
+    np.testing.assert_array_equal(found.matrix().toarray(), dense(pairs_one_by_one(texts, 2), 9))
+
+
+def test_a_state_of_another_run_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("safetensors")
+    state, texts = tmp_path / "state", texts_of(10, 9)
+    gather(PairCounts(9, 2), lambda first: texts[first:], state, {"window": 2, "source": "a"}, every=1)
+    with pytest.raises(DataError, match="its window is 2, and not 3; delete it to start anew"):
+        gather(PairCounts(9, 3), lambda first: texts[first:], state, {"window": 3, "source": "a"})
+    with pytest.raises(DataError, match=r"its source is 'a', and not None"):
+        gather(PairCounts(9, 2), lambda first: texts[first:], state, {"window": 2})
+    with pytest.raises(DataError, match="lacks 'mean'"):
+        gather(Moments(9), lambda first: [], state, {"window": 2, "source": "a"})
+    with pytest.raises(DataError, match="holds an unfinished affinity of otspec, not an affinity"):
+        load_affinity(state)
+    state.write_bytes(state.read_bytes()[:-3])
+    with pytest.raises(DataError, match="state cannot be read"):
+        gather(PairCounts(9, 2), lambda first: texts[first:], state, {"window": 2, "source": "a"})
+
+
+def _damaged(path: Path, **changes: Any) -> Path:
+    from otspec.vocab.tensors import write_tensors
+
+    counts = sparse.csr_array(np.eye(3) + 1)
+    arrays: dict[str, Any] = {
+        "tokens": np.arange(3),
+        "ends": counts.indptr,
+        "columns": counts.indices,
+        "values": counts.data,
+        "level": np.ones(3),
+    }
+    about = {"format": "an affinity of otspec", "kind": "counts", "tau": 1.0}
+    for name, value in changes.items():
+        (about if name in about else arrays)[name] = value
+    write_tensors(path, {name: array for name, array in arrays.items() if array is not None}, about)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"values": None}, "KeyError: 'values'"),
+        ({"columns": np.array([0, 1, 9, 0, 1, 2, 0, 1, 2])}, "cannot be read"),
+        ({"columns": np.array([0, 1])}, "cannot be read"),
+        ({"ends": np.array([0, 5, 3, 9])}, "cannot be read"),
+        ({"ends": np.array([0, 0, 3, 9])}, "of kind 'counts', with 0 entries in a row"),
+        ({"tokens": np.array([0, 1, 1])}, "tokens holds token 1 2 times"),
+        ({"tokens": np.array([0, 1])}, "tokens name 2 rows"),
+        ({"tokens": np.array([0, 1, 3])}, "token ids run from 0 to 2"),
+        ({"values": np.full(9, np.nan)}, "values holds nan"),
+        ({"tau": 0.0}, "tau is 0.0"),
+        ({"kind": "guess"}, "of kind 'guess'"),
+        ({"format": "weights"}, "holds weights, not an affinity of otspec"),
+    ],
+    ids=str,
+)
+def test_damaged_files_are_refused(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    pytest.importorskip("safetensors")
+    assert load_affinity(_damaged(tmp_path / "good.safetensors")).tokens.size == 3
+    with pytest.raises(DataError, match=message):
+        load_estimate(_damaged(tmp_path / "bad.safetensors", **changes))
+
+
+def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
+    numpy_side = pytest.importorskip("safetensors.numpy")
+    with pytest.raises(DataError, match="there is no file nowhere"):
+        load_affinity("nowhere.safetensors")
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(bytes(range(256)))
+    with pytest.raises(DataError, match=r"x\.safetensors cannot be read"):
+        load_affinity(path)
+    for metadata, message in (
+        (None, "holds other tensors"),
+        ({"otspec": "[1]"}, "holds other tensors"),
+        ({"otspec": "{"}, "cannot be read"),
+    ):
+        numpy_side.save_file({"x": np.ones(2)}, path, metadata=metadata)
+        with pytest.raises(DataError, match=message):
+            load_affinity(path)
+
+
+def _one_text(text: Any) -> PairCounts:
+    found = PairCounts(5, 2)
+    found.add(text)
+    return found
+
+
+def _samples(samples: Any) -> Moments:
+    found = Moments(3)
+    found.add(samples)
+    return found
+
+
+def _crowded() -> None:
+    found = PairCounts(100, 2, most_pairs=50)
+    found.add(np.arange(100))
+    found.matrix()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: PairCounts(0, 2), "vocab is 0"),
+        (lambda: PairCounts(5, 0), "window is 0"),
+        (lambda: PairCounts(5, 2, []), "tokens are none; name at least one"),
+        (lambda: PairCounts(5, 2, [5]), "tokens holds 5; token ids run from 0 to 4"),
+        (lambda: PairCounts(5, 2, [1, 1]), "tokens holds token 1 2 times"),
+        (lambda: _one_text([0, 5]), "a text holds token 5; token ids run from 0 to 4"),
+        (lambda: _one_text([-1]), "a text holds token -1"),
+        (lambda: _one_text([0.5]), "a text is float64"),
+        (lambda: _one_text([[1, 2]]), r"a text is int64 of shape \(1, 2\)"),
+        (lambda: Estimate.of(_one_text([]), 1.0, {}), "none of the tokens with a row is among the 0 tokens"),
+        (lambda: Estimate.of(_one_text([1]), -1.0, {}), "tau is -1.0"),
+        (_crowded, "more than 50 different pairs of tokens, the most to hold; name fewer"),
+        (lambda: Moments(100, most_cells=50), "100 rows of 100 covariances are 10,000 numbers, and most_cells is 50"),
+        (lambda: _samples([1.0, 2.0, 3.0]), r"samples have shape \(3,\); they need \(B, 3\)"),
+        (lambda: _samples([[1.0, 2.0]]), r"samples have shape \(1, 2\)"),
+        (lambda: _samples([[1.0, -np.inf, 0.0]]), "samples hold -inf; .*pass probabilities"),
+        (lambda: _samples([[1.0, 2.0, 3.0]]).covariance(), "there are 1 samples; a covariance takes two"),
+        (lambda: Estimate.of(_one_text([1, 2]), 1.0, {}).affinity(0.0), "tau is 0.0"),
+        (lambda: Estimate.of(_one_text([1, 2]), 1.0, {}).nearest(0), "count is 0"),
+        (lambda: gather(_one_text([]), lambda first: [], Path("nowhere"), {}, every=0), "every is 0"),
+    ],
+)
+def test_says_what_is_wrong(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(ProblemError, match=message):
+        make()
