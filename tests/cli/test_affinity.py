@@ -115,7 +115,12 @@ def test_a_killed_run_goes_on_where_it_stopped(
     assert "its window is 8, and not 2; delete it" in " ".join(capsys.readouterr().err.split())
     calls: list[object] = []
     add = PairCounts.add
-    monkeypatch.setattr(PairCounts, "add", lambda self, text: (calls.append(text), add(self, text))[1])
+
+    def counted(self: PairCounts, text: object) -> None:
+        calls.append(text)
+        add(self, text)
+
+    monkeypatch.setattr(PairCounts, "add", counted)
     assert otspec(*words) == 0
     assert len(calls) == len(list(command._pieces([Path("one.py"), Path("two.py")]))) - 4
     assert otspec(*words[:-1], "whole.safetensors") == 0
