@@ -30,7 +30,10 @@ def write_tensors(path: Path, arrays: Mapping[str, npt.NDArray[Any]], about: Map
     """
     scratch = path.with_name(f"{path.name}.new")
     whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    scratch.touch()
+    usual = scratch.stat().st_mode
     require("safetensors.numpy").save_file(whole, scratch, metadata={ABOUT: json.dumps(dict(about))})
+    scratch.chmod(usual)  # safetensors makes files that only their owner can read
     with scratch.open("rb") as file:
         os.fsync(file.fileno())
     os.replace(scratch, path)

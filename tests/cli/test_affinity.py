@@ -116,7 +116,7 @@ def test_a_killed_run_goes_on_where_it_stopped(
     calls: list[object] = []
     add = PairCounts.add
 
-    def counted(self: PairCounts, text: list[int]) -> None:
+    def counted(self: PairCounts, text: object) -> None:
         calls.append(text)
         add(self, text)
 

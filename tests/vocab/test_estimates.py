@@ -180,6 +180,9 @@ def test_files_keep_everything_and_say_where_it_comes_from(tmp_path: Path) -> No
     np.testing.assert_array_equal(read.tokens, estimate.tokens)
     np.testing.assert_array_equal(read.level, found.occurrences)
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+    other = tmp_path / "other"
+    other.touch()
+    assert path.stat().st_mode == other.stat().st_mode
 
 
 class Killed(Exception):

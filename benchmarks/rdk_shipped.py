@@ -1,0 +1,411 @@
+"""Does RDK accept more than TLI on the pair that comes with the package?  Figures 1 to 4 and 8 to 12 of [timor2025out].
+
+    python -m benchmarks.rdk_shipped [--sequences 64] [--out report/rdk_shipped]
+
+From the recorded positions (profile ``shipped``), four to each held-out sequence, and from the tokens of the sequences.
+Acceptance is measured twofold: frequencies, counts and covariances from every second sequence, laws to test from the
+others, and the other way round; sequences of one file can be in both halves.  Every temperature is tried, and the best
+in hindsight taken, which favours RDK.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse, stats
+from scipy.special import softmax
+
+from benchmarks.rdk import factor_of, quarter
+from benchmarks.reporting import Record, finish
+from otspec.data import open_source
+from otspec.decode.shipped import held_out
+from otspec.laws import FloatArray, IntArray
+from otspec.reporting.console import progress_bar
+from otspec.reporting.plotting import pyplot
+from otspec.reporting.tables import TextTable
+from otspec.vocab import (
+    Affinity,
+    PairCounts,
+    affinity_from_counts,
+    affinity_from_factor,
+    frequency_prune,
+    rdk,
+    rdk_linear,
+    tli,
+)
+
+KEPT = (2048, 1024, 512, 256, 128, 64, 32, 16, 8)
+"""Tokens that the drafter keeps, of 2048."""
+WINDOW = 8
+"""How many tokens apart a pair is counted."""
+TAUS = {
+    "logits": (0.03, 0.1, 0.2, 0.3, 0.5, 1.0, 3.0),
+    "probabilities": (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1.0),
+    "counts": (0.03, 0.1, 0.2, 0.3, 0.5, 1.0),
+}
+"""By what M is made of, the temperatures to try."""
+PART = 0.1
+"""What is redistributed where not all is: M is then this part of the matrix, and for the rest the identity."""
+BLOCK, BLOCK_TAU = 200, 1.0
+"""Tokens of the block of M that is drawn, and its temperature, on covariances of logits."""
+FITTED = 8
+"""Of so many positions one is fitted with a t law."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What is known of the pair; position i follows the beginning of sequence ``of[i]``."""
+
+    target: FloatArray
+    """Target logits, less their maximum, shape (positions, V)."""
+    draft: FloatArray
+    of: IntArray
+    texts: IntArray
+    """Tokens of the held-out sequences, shape (sequences, length)."""
+
+    @property
+    def vocab(self) -> int:
+        """V."""
+        return self.target.shape[1]
+
+
+def recorded(sequences: int) -> Recording:
+    """The first so many held-out sequences, and the positions after parts of them."""
+    source, texts = open_source("shipped"), np.array(held_out(1 << 20))
+    of = np.arange(len(source)) % len(texts)  # see benchmarks.shipped_pair.record
+    chosen = [source.position(int(index)) for index in np.flatnonzero(of < sequences)]
+    return Recording(
+        np.array([position.target_logits for position in chosen]),
+        np.array([position.draft_logits for position in chosen]),
+        of[of < sequences],
+        texts[:sequences, 1:],  # without the token that begins each
+    )
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """What the sequences of one half tell: frequencies, counts of pairs, factors of the covariances."""
+
+    frequencies: FloatArray
+    counts: Any
+    factors: dict[str, FloatArray]
+
+    @classmethod
+    def of(cls, recording: Recording, half: int) -> Learnt:
+        """From the sequences of even or odd number; likely tokens that do not occur count as well, a little."""
+        pairs = PairCounts(recording.vocab, WINDOW)
+        for text in recording.texts[half::2]:
+            pairs.add(text)
+        logits = recording.target[recording.of % 2 == half]
+        laws = softmax(logits, axis=1)
+        # A token that does not occur has no partners, and keeps its mass.
+        counts = pairs.matrix() + sparse.diags_array((pairs.occurrences == 0).astype(float))
+        return cls(
+            pairs.occurrences + laws.mean(axis=0),
+            counts.tocsr(),
+            {"logits": factor_of(logits), "probabilities": factor_of(laws)},
+        )
+
+    def affinity(self, kind: str, tau: float, kept: IntArray) -> Affinity:
+        """M, with rows for the tokens that are kept."""
+        if kind == "counts":
+            return affinity_from_counts(self.counts[kept], tau, tokens=kept)
+        return affinity_from_factor(self.factors[kind], tau, tokens=kept)
+
+
+def acceptances(recording: Recording) -> Iterator[Record]:
+    """Acceptance at every position, by tokens kept and scheme; and where it is accepted, on kept or pruned tokens."""
+    with progress_bar() as bar:
+        task = bar.add_task("acceptance over pruning", total=2 * len(KEPT))
+        for half in (0, 1):
+            learnt = Learnt.of(recording, half)
+            tested = np.flatnonzero(recording.of % 2 != half)
+            p, q = softmax(recording.target[tested], axis=1), softmax(recording.draft[tested], axis=1)
+            for size in KEPT:
+                kept = frequency_prune(learnt.frequencies, size)
+                yield from _schemes(learnt, p, q, kept, tested)
+                bar.advance(task)
+
+
+def _schemes(learnt: Learnt, p: FloatArray, q: FloatArray, kept: IntArray, tested: IntArray) -> Iterator[Record]:
+    cut = tli(q, kept)
+    masked = np.zeros_like(q)
+    masked[:, kept] = q[:, kept]
+    linear = rdk_linear(p, cut)
+    schemes = [
+        ("masked only", 0.0, masked),
+        ("TLI", 0.0, cut),
+        ("RDK, eq. (3)", 0.0, linear),
+        ("uniform", 0.0, np.full_like(p, 1 / p.shape[1])),
+    ]
+    # One row for all tokens: what M does that knows no context at all.
+    popular = np.broadcast_to(learnt.frequencies / learnt.frequencies.sum(), p.shape)
+    schemes += [
+        ("RDK, frequencies", 0.0, popular),
+        ("RDK, frequencies, a tenth", 0.0, PART * popular + (1 - PART) * cut),
+    ]
+    for kind, taus in TAUS.items():
+        for tau in taus:
+            moved = rdk(q, learnt.affinity(kind, tau, kept))
+            schemes += [(f"RDK, {kind}", tau, moved), (f"RDK, {kind}, a tenth", tau, PART * moved + (1 - PART) * cut)]
+    unit = 2 * (p * cut).sum(axis=1) / p.shape[1]
+    for scheme, tau, law in schemes:
+        accepted = np.minimum(p, law)
+        for row, index in enumerate(tested.tolist()):
+            yield {
+                "scheme": scheme,
+                "tau": tau,
+                "kept": kept.size,
+                "position": index,
+                "acceptance": float(accepted[row].sum()),
+                "on_kept": float(accepted[row, kept].sum()),
+                "distance_over_bound": float(np.abs(law[row] - cut[row]).sum() / unit[row]),
+                "target_on_kept": float(p[row, kept].sum()),
+            }
+
+
+class Curves:
+    """Means over the positions, and the best temperature of each scheme."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        grouped: dict[tuple[str, float, int], dict[int, Record]] = {}
+        for record in records:
+            grouped.setdefault((record["scheme"], record["tau"], record["kept"]), {})[record["position"]] = record
+        self._grouped = grouped
+        self.schemes = list(dict.fromkeys(scheme for scheme, _, _ in grouped))
+        self.positions = sorted({record["position"] for record in records})
+
+    def values(self, scheme: str, size: int, figure: str = "acceptance", tau: float | None = None) -> FloatArray:
+        """A figure at every position, at the best temperature unless another is named."""
+        found = self._grouped[scheme, self.best(scheme, size) if tau is None else tau, size]
+        return np.array([found[position][figure] for position in self.positions])
+
+    def has_taus(self, scheme: str) -> bool:
+        """Whether there are temperatures to choose from."""
+        return any(scheme.startswith(f"RDK, {kind}") for kind in TAUS)
+
+    def best(self, scheme: str, size: int) -> float:
+        """The temperature that accepts most."""
+        taus = [tau for name, tau, kept in self._grouped if (name, kept) == (scheme, size)]
+        return max(taus, key=lambda tau: float(self.values(scheme, size, tau=tau).mean()))
+
+
+def acceptance_table(curves: Curves) -> TextTable:
+    """Schemes down, tokens kept across; brackets: the best temperature."""
+    rows: list[tuple[str, ...]] = []
+    for scheme in curves.schemes:
+        cells = []
+        for size in KEPT:
+            tau = f" ({curves.best(scheme, size):g})" if curves.has_taus(scheme) else ""
+            cells.append(f"{curves.values(scheme, size).mean():.3f}{tau}")
+        rows.append((scheme, *cells))
+    farthest = max(curves.values("RDK, eq. (3)", size, "distance_over_bound").max() for size in KEPT)
+    note = (
+        f"Means over {len(curves.positions)} positions; RDK at the temperature (in brackets) that is best in "
+        f"hindsight. Eq. (3) is at most {farthest:.2f} times 2 theta / N from TLI in L1."
+    )
+    return TextTable("Acceptance by tokens kept", ("scheme", *map(str, KEPT)), rows, note, labels=1)
+
+
+def reason_table(curves: Curves) -> TextTable:
+    """What the full RDK wins on tokens that were pruned, and what it loses on those that were kept."""
+    rows: list[tuple[str, ...]] = []
+    for size, part in itertools.product(KEPT, ("", ", a tenth")):
+        names = [f"RDK, {kind}{part}" for kind in TAUS]
+        best = names[int(np.argmax([curves.values(name, size).mean() for name in names]))]
+        law, on_kept = curves.values(best, size), curves.values(best, size, "on_kept")
+        base = curves.values("TLI", size)
+        gain = law - base
+        outside = 1 - curves.values("TLI", size, "target_on_kept")
+        error = gain.std(ddof=1) / np.sqrt(gain.size)
+        figures = (outside, law - on_kept, base - on_kept)
+        cells = (f"{abs(figure.mean()):.3f}" for figure in figures)
+        rows.append(
+            (str(size), f"{best}, tau = {curves.best(best, size):g}", *cells, f"{gain.mean():+.3f} ± {error:.3f}")
+        )
+    header = ("kept", "best RDK", "p on pruned tokens", "won there", "lost on kept ones", "RDK less TLI")
+    note = "The last column with its standard error over positions; of all matrices and temperatures the best one."
+    return TextTable("What redistribution wins and loses", header, rows, note, labels=2)
+
+
+def fits(recording: Recording) -> list[Record]:
+    """t and normal laws fitted to the logits of some positions, and to their probabilities: how straight the Q-Q is."""
+    found = []
+    for index in range(0, len(recording.target), FITTED):
+        for what, values in (("logits", recording.target[index]), ("probabilities", softmax(recording.target[index]))):
+            law, freedom = fitted_t(values)
+            record: Record = {"what": what, "position": index, "freedom": freedom}
+            for name, quantiles in (("t", law.ppf), ("normal", stats.norm.ppf)):
+                record[name] = float(np.corrcoef(quantiles(plotting_positions(values.size)), np.sort(values))[0, 1])
+            found.append(record)
+    return found
+
+
+def fitted_t(values: FloatArray) -> tuple[Any, float]:
+    """The t law of greatest likelihood, and its degrees of freedom."""
+    # The optimiser sees values of one scale, and starts with heavy tails and with light ones: it may miss either.
+    place, scale = values.mean(), values.std()
+    scaled = (values - place) / scale
+    middle, width = np.median(scaled), np.subtract(*np.quantile(scaled, (0.75, 0.25)))
+    fitted = [stats.t.fit(scaled, start, loc=middle, scale=width) for start in (0.3, 5.0)]
+    freedom, loc, spread = min(fitted, key=lambda found: float(stats.t.nnlf(found, scaled)))
+    return stats.t(freedom, loc * scale + place, spread * scale), float(freedom)
+
+
+def plotting_positions(size: int) -> FloatArray:
+    """Probabilities at which sorted values stand in a Q-Q plot."""
+    return (np.arange(size) + 0.5) / size
+
+
+def fits_table(records: Sequence[Record]) -> TextTable:
+    """Medians of the fits."""
+    rows: list[tuple[str, ...]] = []
+    for what in ("logits", "probabilities"):
+        chosen = [r for r in records if r["what"] == what]
+        freedoms = np.quantile([r["freedom"] for r in chosen], (0.25, 0.5, 0.75))
+        closer = np.mean([r["t"] > r["normal"] for r in chosen])
+        straight = (f"{np.median([r[name] for r in chosen]):.3f}" for name in ("t", "normal"))
+        rows.append((what, " / ".join(f"{freedom:.3g}" for freedom in freedoms), *straight, f"{closer:.0%}"))
+    header = ("fitted to", "degrees of freedom, quartiles", "Q-Q correlation, t", "normal", "t is closer")
+    note = f"Medians over {len(records) // 2} positions; t by maximum likelihood, normal by mean and deviation."
+    return TextTable("Figures 3 and 8 to 10: which law fits", header, rows, note, labels=1)
+
+
+def draw_statistics(recording: Recording, path: Path) -> Record:
+    """Figures 1 to 4 and 8; returns what Figure 1 says in a number."""
+    plt = pyplot()
+    figure, panels = plt.subplots(3, 4, figsize=(16, 10.5), layout="constrained")
+    occurrences = np.sort(np.bincount(recording.texts.ravel(), minlength=recording.vocab))[::-1]
+    share = np.cumsum(occurrences) / occurrences.sum()
+    enough = int(np.searchsorted(share, 0.95)) + 1
+    axes = panels[0, 0]
+    rank = np.arange(1, recording.vocab + 1)
+    axes.loglog(rank[occurrences > 0], occurrences[occurrences > 0] / occurrences.sum())
+    axes.axvline(enough, color="k", linestyle="--", linewidth=1, label=f"{enough} of {recording.vocab} tokens: 95 %")
+    axes.set(title="1: token frequencies", xlabel="rank of the token", ylabel="share of the text")
+    axes.legend(fontsize=8)
+
+    logits = recording.target[0]
+    law, freedom = fitted_t(logits)
+    fitted = {
+        f"t law, {freedom:.3g} degrees of freedom": law,
+        "normal law": stats.norm(logits.mean(), logits.std()),
+    }
+    axes = panels[0, 1]
+    axes.hist(logits, bins=60, density=True, color="0.8")
+    places = np.linspace(logits.min(), logits.max(), 400)
+    for colour, (name, law) in zip(("C3", "C0"), fitted.items(), strict=True):
+        axes.plot(places, law.pdf(places), color=colour, label=name)
+    axes.set(title="3, 8: logits of one position", xlabel="logit, less the largest", ylabel="density")
+    axes.legend(fontsize=8)
+    for axes, number, (name, law) in zip(panels[0, 2:], (3, 8), fitted.items(), strict=True):
+        draw_quantiles(axes, logits, law, f"{number}: Q-Q with a {name.partition(',')[0]}")
+
+    top = np.sort(recording.target, axis=1)[:, -2:]
+    laws = softmax(recording.target, axis=1)
+    shown = (
+        ("2: mean logit, less the largest", recording.target.mean(axis=1)),
+        ("2: deviation of the logits", recording.target.std(axis=1)),
+        ("2: smallest logit, less the largest", recording.target.min(axis=1)),
+        ("2: largest logit, less the second", top[:, 1] - top[:, 0]),
+        ("4: mass of the likeliest quarter", np.array([quarter(law) for law in laws])),
+        ("4: deviation of the probabilities", laws.std(axis=1)),
+        ("4: log10 of the smallest probability", np.log10(laws.min(axis=1))),
+        ("4: largest probability", laws.max(axis=1)),
+    )
+    for axes, (title, values) in zip(panels[1:].flat, shown, strict=True):
+        axes.hist(values, bins=30, color="C0")
+        axes.axvline(np.median(values), color="k", linestyle="--", linewidth=1, label=f"median {np.median(values):.4g}")
+        axes.set(title=title, ylabel="positions")
+        axes.locator_params(axis="x", nbins=5)
+        axes.legend(fontsize=8)
+    figure.savefig(path, dpi=90)
+    plt.close(figure)
+    return {
+        "tokens_for_95_percent": enough,
+        **{title: float(np.median(values)) for title, values in shown},
+    }
+
+
+def draw_quantiles(axes: Any, values: FloatArray, law: Any, title: str) -> None:
+    """A Q-Q plot with the line on which a perfect fit lies."""
+    theory, found = law.ppf(plotting_positions(values.size)), np.sort(values)
+    axes.plot(theory, found, ".", markersize=3, rasterized=True)
+    ends = (found[0], found[-1])
+    axes.plot(ends, ends, color="C3", linewidth=1)
+    axes.set(title=title, xlabel="quantile of the fitted law", ylabel="observed")
+
+
+def draw_acceptance(recording: Recording, curves: Curves, path: Path) -> None:
+    """Figures 9 to 12."""
+    plt = pyplot()
+    figure, panels = plt.subplots(2, 2, figsize=(13, 10), layout="constrained")
+    p = softmax(recording.target[0])
+    law, freedom = fitted_t(p)
+    normal = stats.norm(p.mean(), p.std())
+    draw_quantiles(panels[0, 0], p, normal, "9: probabilities of one position, Q-Q with a normal law")
+    draw_quantiles(panels[0, 1], p, law, f"10: Q-Q with a t law, {freedom:.2g} degrees of freedom")
+    for axes in panels[0]:
+        axes.set(xscale="log", yscale="log")
+
+    axes = panels[1, 0]
+    tokens = frequency_prune(np.bincount(recording.texts.ravel(), minlength=recording.vocab), BLOCK)
+    rows = affinity_from_factor(factor_of(recording.target), BLOCK_TAU, tokens=tokens).rows(0, BLOCK)[:, tokens]
+    shown = axes.imshow(
+        np.log10(np.maximum(rows, 1e-12)), cmap=plt.get_cmap("viridis", 9), vmin=-9, vmax=0, interpolation="nearest"
+    )
+    figure.colorbar(shown, ax=axes, label="log10 of M")
+    most = f"{BLOCK} most frequent tokens, covariances of logits, tau = {BLOCK_TAU:g}"
+    axes.set(title=f"11: block of M, {most}", xlabel="to token, by frequency", ylabel="from token")
+
+    axes = panels[1, 1]
+    styles = {
+        "masked only": ("C1", "o", "-"),
+        "TLI": ("C2", "x", "-"),
+        "RDK, eq. (3)": ("C3", "", "--"),
+        "RDK, logits": ("C0", "s", "-"),
+        "RDK, logits, a tenth": ("C0", "", "-."),
+        "RDK, probabilities": ("C4", "^", "-"),
+        "RDK, counts": ("C5", "v", "-"),
+        "uniform": ("0.4", "", ":"),
+    }
+    for scheme, (colour, marker, line) in styles.items():
+        heights = [curves.values(scheme, size).mean() for size in KEPT]
+        label = f"{scheme}, best tau" if curves.has_taus(scheme) else scheme
+        axes.plot(KEPT, heights, color=colour, marker=marker, markersize=4, linestyle=line, label=label)
+    axes.set_xscale("log", base=2)
+    axes.invert_xaxis()
+    axes.set(title="12: acceptance over pruning", xlabel="tokens kept", ylabel="acceptance (mean)", ylim=(0, None))
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
+    figure.savefig(path, dpi=80)
+    plt.close(figure)
+
+
+def main() -> None:
+    """Measure, print, draw."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sequences", type=int, default=64, help="held-out sequences to use, of 64; at least 4")
+    parser.add_argument("--out", type=Path, default=Path("report/rdk_shipped"), help="folder for the results")
+    given = parser.parse_args()
+    if not 4 <= given.sequences <= 64:
+        parser.error(f"--sequences is {given.sequences}; there are 4 to 64")
+    given.out.mkdir(parents=True, exist_ok=True)
+    recording = recorded(given.sequences)
+    statistics = draw_statistics(recording, given.out / "statistics.png")
+    fitted = fits(recording)
+    records = list(acceptances(recording))
+    curves = Curves(records)
+    draw_acceptance(recording, curves, given.out / "acceptance.png")
+    tables = [acceptance_table(curves), reason_table(curves), fits_table(fitted)]
+    finish(given.out, [statistics, *fitted, *records], tables, ["statistics.png", "acceptance.png"])
+
+
+if __name__ == "__main__":
+    main()
