@@ -18,7 +18,8 @@ import numpy as np
 import typer
 
 from benchmarks.shipped_pair.corpus import Source, read_corpus
-from otspec.decode.shipped import HELD_OUT_ROWS, TRAINING, load
+from benchmarks.shipped_pair.frequencies import save
+from otspec.decode.shipped import FREQUENCIES, HELD_OUT_ROWS, TRAINING, load
 from otspec.extras import require
 
 SAMPLE = 64
@@ -69,6 +70,7 @@ def main(
 
         pair = how.train([files[source.name] for source in seen], sample, tokenizer, recipe, report, every, checkpoint)
     np.savez_compressed(out / HELD_OUT_ROWS, rows=sample.numpy().astype(np.uint16))
+    save(out / FREQUENCIES, [files[source.name] for source in seen], len(tokenizer))
     for name, model in zip(("target", "draft"), pair, strict=True):
         model.half().save_pretrained(out / name)
         tokenizer.save_pretrained(out / name)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from otspec.cli import options
+from otspec.cli.drafters import Drafter, DrafterTokens, Frequencies, restricted
 from otspec.cli.names import DRAFT_LAWS, METHODS, listed
 from otspec.cli.prompts import FORMAT, gather
 from otspec.cli.sampling import (
@@ -65,6 +66,9 @@ def decode(
     law: Annotated[
         str | None, typer.Option(help=f"How siblings are drawn: {listed(DRAFT_LAWS)}.", show_default="iid")
     ] = None,
+    drafter: Drafter = None,
+    drafter_tokens: DrafterTokens = None,
+    frequencies: Frequencies = None,
     settings_file: Annotated[
         Path | None, typer.Option("--settings", help="In place of all that: a file that `otspec tune` wrote.")
     ] = None,
@@ -94,17 +98,24 @@ def decode(
     them node by node by optimal transport.  All methods but typical leave the law of the text as it is.
     """
     texts = gather(prompt or [], prompts)
+    import torch
+
     from otspec.decode import replay
     from otspec.decode.methods.catalogue import decoder, lossless, method_of, warm_up
     from otspec.decode.metrics import Metrics
+    from otspec.decode.models.head import with_head_for
     from otspec.decode.models.loading import batch_of, encode, load_models
     from otspec.results import SolveError
 
     drafts = given(draft_temperature=draft_temperature, draft_top_k=draft_top_k, draft_top_p=draft_top_p)
-    settings = _settings(paths, depth, solver, branching, law, drafts)
-    tuned = None if settings_file is None else _tuned(settings_file, method, settings)
+    said = settings = _settings(paths, depth, solver, branching, law, drafts)
+    kept = restricted(drafter, drafter_tokens, frequencies, draft or ["shipped"])
+    if kept is not None:
+        said, settings = {**settings, **kept.said}, {**settings, "draft_tokens": kept.tokens}
+    tuned = None if settings_file is None else _tuned(settings_file, method, said)
     if tuned is not None:
-        method, settings = tuned.method, dict(tuned.settings)
+        method, said = tuned.method, dict(tuned.settings)
+        settings = said
     chosen = method_of(method, settings, batch)
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
     progress_as_ours()
@@ -121,9 +132,11 @@ def decode(
     more = {**sampling, "max_new_tokens": max_new_tokens, **({"stop_strings": stop} if stop else {})}
     named = drafting if len(drafting) > 1 else next(iter(drafting), None)
     about: dict[str, Any] = {"target": target, "draft": named, "method": method}
-    about |= {"lossless": lossless(chosen, settings), **settings, **sampling, "max_new_tokens": max_new_tokens}
+    about |= {"lossless": lossless(chosen, settings), **said, **sampling, "max_new_tokens": max_new_tokens}
     total, floors = Metrics(), Counter[str]()
     by_phase = {"target": models.target, "draft": models.draft}
+    if kept is not None and models.draft is not None:
+        by_phase["draft"] = with_head_for(models.draft, torch.from_numpy(kept.tokens))
     with ExitStack() as stack:
         lines = None if json_file is None else stack.enter_context(json_file.open("w", encoding="utf-8"))
         bar = stack.enter_context(progress_bar())
@@ -146,7 +159,7 @@ def decode(
                 line |= {"new_tokens": generation.new_tokens, **metrics.record()}
                 lines.write(json.dumps({**line, "block_efficiency": metrics.block_efficiency}) + "\n")
     console.rule(characters="-", style="dim")
-    spelt = ", ".join(f"{name} {_spelt(value)}" for name, value in settings.items())
+    spelt = ", ".join(f"{name} {_spelt(value)}" for name, value in said.items())
     console.print(f"{method}{f' ({spelt})' if spelt else ''}, {'lossless' if about['lossless'] else 'LOSSY'}")
     for figure in figures(total):
         console.print(figure, highlight=False)

@@ -19,6 +19,10 @@ DRAFT_LAWS = ("iid", "without_replacement", "greedy", "top_k", "systematic", "hu
 """`otspec.decode.DRAFT_LAWS`."""
 
 
+DRAFTERS = ("fr",)
+"""Drafters of a restricted vocabulary, see `otspec.cli.drafters`."""
+
+
 def listed(names: tuple[str, ...]) -> str:
     """Names as a sentence has them."""
-    return f"{', '.join(names[:-1])} or {names[-1]}"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

@@ -37,6 +37,8 @@ def generate(
     draft_temperature: float | None = None,
     draft_top_k: int | None = None,
     draft_top_p: float | None = None,
+    draft_tokens: Any = None,
+    draft_kernel: Any = None,
     seed: int | None = None,
     streamer: Streamer | None = None,
     tokenizer: Any = None,
@@ -75,6 +77,13 @@ def generate(
         Of the draft model, in place of the three above: one that is None is as for the target.  The text keeps the
         target's law whatever they are; ``draft_top_k=10`` makes verification cheap, see `docs/decoding.md`.
         ``draft_top_k=0`` and ``draft_top_p=1`` keep all tokens, ``draft_temperature=0`` makes drafts certain.
+    draft_tokens : array_like of int, shape (k,), or a mask of bool over the draft model's tokens, optional
+        The only tokens that are drafted: the draft model's head is computed for no others [zhao2025frspec].
+        ``otspec.vocab.frequency_prune`` finds the most frequent ones; `docs/vocab.md` says where that pays.
+    draft_kernel : Affinity, or array or sparse array of shape (V, V), optional
+        A row-stochastic matrix M that the draft laws are multiplied by, once sampling has made them: drafts have the
+        law ``otspec.vocab.rdk(q, M)`` [timor2025out].  Of an `Affinity` with rows for some tokens only, these are the
+        ``draft_tokens``.  Softmaxes of covariances have to be made sparse, by ``M.nearest``.
     seed : int, optional
         Makes the run repeatable; by default torch's global generator gives one.
     streamer : optional
@@ -97,7 +106,7 @@ def generate(
     ------
     ProblemError
         If a prompt is empty, it or what is asked for too long, the models have different tokens, one of them cannot
-        read trees, or settings contradict each other.
+        read trees, tokens may be drafted that are none or all suppressed, or settings contradict each other.
     SolveError
         If a solver fails on a node and there is no other in its chain.
     """
@@ -113,6 +122,8 @@ def generate(
             draft_temperature=draft_temperature,
             draft_top_k=draft_top_k,
             draft_top_p=draft_top_p,
+            draft_tokens=draft_tokens,
+            draft_kernel=draft_kernel,
         ),
         input_ids,
         attention_mask=attention_mask,
@@ -204,7 +215,7 @@ def multi_draft(
     tokenizer, draft_tokenizer : PreTrainedTokenizerBase, optional
         Both, to make sure that they agree; needed where the two models' vocabularies differ in size.
     verify_on : str, optional
-    draft_temperature, draft_top_k, draft_top_p : optional
+    draft_temperature, draft_top_k, draft_top_p, draft_tokens, draft_kernel : optional
         As in `otspec.generate`.
     """
     return CustomGenerate(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import torch
 from transformers import (
@@ -99,6 +99,16 @@ class Sampling:
         )
         return min(top_k, default=NUCLEUS if truncated else None)
 
+    def leaves_some(self, kept: torch.Tensor, vocab: int) -> bool:
+        """Whether a draft law over these tokens alone, shape (k,), has one left after what suppresses tokens."""
+        scores = torch.full((1, vocab), -torch.inf, device=kept.device)
+        scores[:, kept] = 0.0
+        for one in self.blind:
+            scores = one(None, scores)
+            if not bool((scores[:, kept] > torch.finfo(scores.dtype).min).any()):  # some put that for -inf
+                return False
+        return True
+
     def draft_laws(self, logits: torch.Tensor) -> torch.Tensor:
         """Laws from logits, shape (..., V) both, of whatever text."""
         return self._laws(self._blind_scores(logits.flatten(0, -2))).view(logits.shape)  # some take two dimensions only
@@ -141,11 +151,16 @@ class Sampling:
 
 
 class DraftSettings(TypedDict, total=False):
-    """The settings of the drafts alone, by the names that `otspec.generate` has for them: see `DraftSampling`."""
+    """The settings of the drafts alone, by the names that `otspec.generate` has for them.
+
+    See `DraftSampling`, and `otspec.decode.drafters.restricted` for the last two.
+    """
 
     draft_temperature: float | None
     draft_top_k: int | None
     draft_top_p: float | None
+    draft_tokens: Any
+    draft_kernel: Any
 
 
 @dataclass(frozen=True)

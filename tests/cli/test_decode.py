@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -16,7 +17,7 @@ import otspec  # noqa: E402
 from otspec.bench.decoding_cells import DecodingCell  # noqa: E402
 from otspec.decode.methods.catalogue import METHODS, lossless  # noqa: E402
 from otspec.decode.models.loading import load_models  # noqa: E402
-from otspec.decode.shipped import held_out  # noqa: E402
+from otspec.decode.shipped import frequencies, held_out  # noqa: E402
 from tests.cli.test_commands import otspec_command  # noqa: E402
 from tests.saved_pair import save, tokenizer  # noqa: E402
 
@@ -105,6 +106,38 @@ def test_the_shipped_pair_is_known_by_name(
     assert tokens > 1.5 * steps
     begin = load_models("shipped", None, "cpu").tokenizer.bos_token_id
     assert all(len(row) == 5 and row[0] == begin for row in held_out(5))
+
+
+def test_the_most_frequent_tokens_draft(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    saved: tuple[str, ...],
+    tmp_path: Path,
+) -> None:
+    """With the shipped pair as it is, with a file of one's own, and as `otspec.generate` is told in ids."""
+    out = tmp_path / "out.jsonl"
+    more = ("--prompt", "def f", "--max-new-tokens", "12", "--seed", "1", "--json", str(out), "--profile")
+    assert otspec_command(monkeypatch, "decode", "--drafter", "fr", *more) == 0
+    shown = capsys.readouterr().out
+    assert "multi-draft (drafter fr, drafter_tokens 512), lossless" in shown
+    assert "times its floor" in shown
+    models = load_models("shipped", "shipped", "cpu")
+    ids = torch.tensor([models.tokenizer("def f").input_ids])
+    kept = np.argsort(-frequencies(), kind="stable")[:512]
+    assert models.draft is not None
+    settings: dict[str, Any] = {"max_new_tokens": 12, "seed": 1, "temperature": 1.0}
+    again = otspec.generate(models.target, models.draft, ids, draft_tokens=kept, **settings)
+    (line,) = lines_of(out)
+    assert line["new_tokens"] == again.new_tokens
+    assert {"drafter": "fr", "drafter_tokens": 512, "lossless": True}.items() <= line.items()
+    np.savez(tmp_path / "counts.npz", counts=np.arange(40)[::-1])
+    fr = ("--drafter", "fr", "--drafter-tokens", "9", "--frequencies", str(tmp_path / "counts.npz"))
+    assert otspec_command(monkeypatch, "decode", *saved, *fr, *more) == 0
+    models = load_models(saved[1], saved[3], "cpu")
+    ids = torch.tensor([models.tokenizer("def f").input_ids])
+    assert models.draft is not None
+    again = otspec.generate(models.target, models.draft, ids, draft_tokens=range(9), **settings)
+    assert lines_of(out)[0]["new_tokens"] == again.new_tokens
 
 
 def test_what_may_deviate_is_called_lossy() -> None:
@@ -200,6 +233,18 @@ BAD = [
     (("--prompt", "a", "--method", "assisted", "--draft-top-k", "3"), "assisted has no draft_top_k; it takes depth"),
     (("--prompt", "a", "--temperature", "-1"), "'--temperature': -1; a temperature is finite and >= 0"),
     (("--prompt", "a", "--json", "nowhere/x"), "'--json': there is no folder nowhere"),
+    (("--prompt", "a", "--drafter", "oracle"), "no drafter 'oracle'; known: fr"),
+    (("--prompt", "a", "--drafter-tokens", "5"), "--drafter-tokens says what --drafter fr keeps; pass that too"),
+    (("--prompt", "a", "--frequencies", "f.npy"), "--frequencies says what --drafter fr keeps"),
+    (("--prompt", "a", "--drafter", "fr"), "pass --frequencies FILE, such as np.save writes"),
+    (("--prompt", "a", "--drafter", "fr", "--frequencies", "binary.txt"), "cannot be read as token frequencies"),
+    (("--prompt", "a", "--drafter", "fr", "--frequencies", "nowhere.npy"), "cannot be read as token frequencies"),
+    (("--prompt", "a", "--drafter", "fr", "--frequencies", "other.npz"), "cannot be read as token frequencies"),
+    (("--prompt", "a", "--drafter", "fr", "--frequencies", "few.npy", "--drafter-tokens", "9"), "there are 4 tokens"),
+    (("--prompt", "a", "--drafter", "fr", "--frequencies", "minus.npy"), "frequencies[1] is -1"),
+    (("--prompt", "a", "--drafter", "fr", "--frequencies", "long.npy"), "draft_tokens holds 99999; token ids run"),
+    (("--prompt", "a", "--drafter", "fr", "--frequencies", "few.npy", "--method", "vanilla"), "no draft_tokens"),
+    (("--prompt", "a", "--drafter", "fr", "--frequencies", "few.npy", "--settings", "x"), "leave out --drafter, --dra"),
     (("--prompts", "binary.txt"), "binary.txt cannot be read"),
     (("--prompt", "a", "--device", "abacus"), "no device 'abacus' here"),
     (("--prompt", "a", "--dtype", "int3"), "no dtype 'int3'; known: auto, float32"),
@@ -215,6 +260,10 @@ def test_bad_input_is_one_clear_error(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty.txt").write_text("\n  \n")
     (tmp_path / "binary.txt").write_bytes(bytes(range(256)))
+    np.save(tmp_path / "few.npy", [3, 1, 2, 5])
+    np.save(tmp_path / "minus.npy", [3, -1, 2, 5])
+    np.save(tmp_path / "long.npy", np.arange(100_000))
+    np.savez(tmp_path / "other.npz", frequencies=[3, 1, 2, 5])
     (tmp_path / "no.jsonl").write_text('{"prompt": "a"}\nb\n')
     (tmp_path / "other.jsonl").write_text('{"text": "a"}\n')
     for arguments, message in BAD:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,14 @@ from otspec.decode.laws import LocalTree, Merged, local_trees, merged_to_host, t
 from otspec.decode.models.target import Target  # noqa: E402
 from otspec.decode.sampling import DraftSampling, Sampling  # noqa: E402
 from otspec.decode.verifiers import JOINT, Rule, merges, verifier  # noqa: E402
+from otspec.laws import law_from_logits  # noqa: E402
 from otspec.paths import Model, Nested, PathVerifier, TokenWise, Tree  # noqa: E402
 from otspec.paths.enumeration import branching_trees, drafted_trees, law_over, prefixes, trees_of  # noqa: E402
 from otspec.paths.shape import Shape  # noqa: E402
 from otspec.paths.topology import NONE, Topology  # noqa: E402
 from otspec.paths.tree import Prefix  # noqa: E402
-from tests.decode.models import law_after, pair  # noqa: E402
+from otspec.vocab import affinity_from_matrix, rdk  # noqa: E402
+from tests.decode.models import law_after, logits_after, pair  # noqa: E402
 from tests.oracles import Floats  # noqa: E402
 
 EXACT = 1e-9
@@ -124,8 +127,12 @@ def _decoded(
     shape: Shape,
     settings: dict[str, Any],
     drafts: dict[str, Any],
+    kept: int | None = None,
 ) -> Iterator[tuple[float, Tree]]:
-    """The same drafts, merged and read in one pass by the target, with its laws brought to the host."""
+    """The same drafts, merged and read in one pass by the target, with its laws brought to the host.
+
+    Where a draft model keeps so many tokens only, these are foreseen.
+    """
     merged = [Topology.merge(shape, _slot_tokens(shape, tree)) for _, tree in trees]
     texts = [PROMPT] * len(merged)
     sampling = _sampling(**settings)
@@ -136,8 +143,9 @@ def _decoded(
         of_paths = [at * each.size + each for at in range(len(trees))]
     of_drafts = DraftSampling(**drafts).of(sampling)
     laws = np.concatenate([law.reshape(-1, law.shape[-1]) for law in draft])
-    drafted = Drafts(merged, torch.tensor(laws), of_drafts.support, of_paths)
-    if drafts and merges(verifier.verifier):
+    supports = [support for support in (of_drafts.support, kept) if support is not None]
+    drafted = Drafts(merged, torch.tensor(laws), min(supports, default=None), of_paths)
+    if (drafts or kept) and merges(verifier.verifier):
         rows = merged_to_host(target, drafted, torch.Generator().manual_seed(0))
     else:
         rows = to_host(torch.cat((target, drafted.laws)), widest(sampling.support, drafted.support))
@@ -161,9 +169,10 @@ def _deviation(
     shape: Shape,
     settings: dict[str, Any],
     drafts: dict[str, Any] | None = None,
+    kept: int | None = None,
 ) -> float:
     verifier = _Compact(rule)
-    decoded = _decoded(verifier, trees, model, shape, settings, drafts or {})
+    decoded = _decoded(verifier, trees, model, shape, settings, drafts or {}, kept)
     return law_over(decoded, verifier, model, shape.depth).deviation
 
 
@@ -259,6 +268,58 @@ def test_branching_trees_of_independent_children(rule: Rule) -> None:
         assert _deviation(made, trees, model, shape, SETTINGS[name]) <= EXACT, (branching, name)
 
 
+TO_OTHERS = np.array([[0.1, 0.0, 0.6, 0.3], [0.0, 0.5, 0.0, 0.5]])
+"""Where the mass of two kept tokens goes."""
+RESTRICTED: dict[str, tuple[list[int], Floats | None]] = {
+    "two kept": ([1, 3], None),
+    "one kept": ([2], None),
+    "redistributed": ([0, 3], TO_OTHERS),
+}
+
+
+def _restricted(name: str, settings: dict[str, Any]) -> Model:
+    """Both models after the prompt, drafts of a restricted vocabulary."""
+    kept, matrix = RESTRICTED[name]
+    moves = None if matrix is None else affinity_from_matrix(matrix, tokens=kept)
+
+    @cache
+    def draft(prefix: Prefix) -> Floats:
+        logits = np.full(4, -np.inf)
+        logits[kept] = logits_after(pair(4)[1], [*PROMPT, *prefix])[kept]
+        q = law_from_logits("logits", logits, **settings)
+        return q if moves is None else rdk(q, moves)
+
+    return Model(_models(settings, PROMPT, 4).target, draft)
+
+
+@pytest.mark.parametrize("name", RESTRICTED)
+def test_drafts_of_a_restricted_vocabulary(name: str) -> None:
+    """By every rule, token-wise and jointly, though many of the target's tokens are never drafted."""
+    kept, matrix = RESTRICTED[name]
+    settings = SETTINGS["temperature 0.6"]
+    model = _restricted(name, settings)
+    for rule in RULES:
+        made = _remembering(rule, PATHS, "iid")
+        trees = list(drafted_trees(model, 2, 2, made.exchangeable))
+        assert sum(chance for chance, _ in trees) == pytest.approx(1.0)
+        deviation = _deviation(made, trees, model, PATHS, settings, None, len(kept) if matrix is None else None)
+        assert deviation <= (1e-7 if rule == "lp" else EXACT), rule
+
+
+@pytest.mark.parametrize("law", JOINTLY)
+def test_siblings_of_a_restricted_vocabulary(law: str) -> None:
+    shape, scheme = Shape((2, 2)), draft_law(law).scheme
+    for name, (kept, matrix) in RESTRICTED.items():
+        if len(kept) < 2:
+            continue  # such a tree has fewer children than its shape; see test_texts_of_a_batch
+        model = _restricted(name, {})
+        for rule in (None, "max_flow", BY_PLAN):
+            made = _remembering(rule, shape, law)
+            trees = list(branching_trees(model, lambda q: scheme(q, 2), 2))
+            deviation = _deviation(made, trees, model, shape, {}, None, len(kept) if matrix is None else None)
+            assert deviation <= EXACT, (name, rule)
+
+
 def test_typical_acceptance_is_lossy() -> None:
     model = _models({}, PROMPT)
     trees = list(drafted_trees(model, 2, 2, False))
@@ -282,6 +343,7 @@ def _exact(model: Model, length: int, vocab: int) -> Floats:
     return law.ravel()
 
 
+TO_NEXT = np.array([[0.2, 0.8, 0.0], [0.0, 0.2, 0.8], [0.5, 0.0, 0.5]])
 PROMPTS = [[1, 2, 0], [2], [0, 0, 1, 2, 1], [1, 1]]
 
 
@@ -303,6 +365,12 @@ PROMPTS = [[1, 2, 0], [2], [0, 0, 1, 2, 1], [1, 1]]
         ({"law": "independent", "solver": "max_flow", "draft_top_k": 2}, "temperature 1"),
         ({"branching": (2, 1), "law": "hub_pairs", "draft_top_k": 2}, "temperature 1"),
         ({"branching": (2, 2), "law": "hub_pairs", "solver": BY_PLAN}, "temperature 0.6"),
+        ({"draft_tokens": [2, 0]}, "temperature 1"),
+        ({"draft_tokens": [1], "branching": (2, 2), "law": "without_replacement"}, "temperature 0.6"),
+        ({"draft_tokens": [0, 1], "solver": "interval", "draft_top_k": 1}, "temperature 1"),
+        ({"draft_kernel": TO_NEXT, "paths": 3}, "temperature 0.6"),
+        ({"draft_kernel": TO_NEXT, "branching": (2, 1), "law": "greedy"}, "top-p"),
+        ({"draft_tokens": [0, 2], "law": "independent", "solver": "rrs"}, "temperature 1"),
     ],
     ids=str,
 )

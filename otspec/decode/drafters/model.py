@@ -12,8 +12,11 @@ from transformers import PreTrainedModel
 
 from otspec.decode.drafters.draft_laws import DraftLaw
 from otspec.decode.drafters.protocol import Drafts
+from otspec.decode.drafters.restricted import Restriction
 from otspec.decode.models.context import Context, Pass, positions, vocabulary
+from otspec.decode.models.head import with_head_for
 from otspec.decode.sampling import Sampling
+from otspec.errors import ProblemError
 from otspec.laws import IntArray
 from otspec.paths.shape import Shape
 from otspec.paths.topology import Topology
@@ -35,6 +38,13 @@ class ModelDrafter:
         does not have it reads as its last one.
     generator : torch.Generator
         On the model's device.
+    restriction : Restriction, optional
+        The tokens that the model's head is computed for, where not all.
+
+    Raises
+    ------
+    ProblemError
+        If the head cannot be computed for these alone, or sampling suppresses all of them.
     """
 
     def __init__(
@@ -45,8 +55,15 @@ class ModelDrafter:
         sampling: Sampling,
         vocab: int,
         generator: torch.Generator,
+        restriction: Restriction | None = None,
     ) -> None:
-        self.model = model
+        self.kept = None if restriction is None else restriction.on(model.device)
+        if self.kept is not None and not sampling.leaves_some(self.kept.tokens, vocab):
+            raise ProblemError(
+                f"all {len(self.kept.tokens)} tokens that may be drafted are suppressed by the logits processors "
+                "(suppress_tokens); keep one that is not"
+            )
+        self.model = model if self.kept is None else with_head_for(model, self.kept.tokens)
         self.shape = shape
         self.law = law
         self.sampling = sampling
@@ -80,7 +97,7 @@ class ModelDrafter:
         laws: list[torch.Tensor] = []
         first = torch.zeros(len(texts), 1, dtype=torch.int64, device=self.context.device)
         for level, children in enumerate(shape.branching, start=1):
-            law = self.sampling.draft_laws(self._aligned(logits))
+            law = self._laws(logits)
             # Columns of a batch round differently, and the law that is verified must be the one that was drawn from.
             laws.append(law if first.shape[1] == 1 else law.take_along_dim(first.unsqueeze(-1), dim=1))
             drawn.append(self.law.draw(laws[-1], children, self.generator).flatten(1))
@@ -97,7 +114,8 @@ class ModelDrafter:
         trees = [Topology.merge(shape, row) for row in torch.cat(drawn, dim=1).cpu().numpy()]
         slots = np.concatenate([row * self._read_slots + tree.slot[: tree.inner] for row, tree in enumerate(trees)])
         inner = torch.cat(laws, dim=1).flatten(0, 1)[torch.from_numpy(slots).to(self.context.device)]
-        return Drafts(trees, inner, self.sampling.support)
+        support = self.sampling.support
+        return Drafts(trees, inner, support if self.kept is None else self.kept.support(support))
 
     def _sees(self, shape: Shape, level: int, sees_text: torch.Tensor | None) -> torch.Tensor | None:
         """Which columns on trial the slots of a level attend to: those of their text and of their ancestors."""
@@ -150,6 +168,12 @@ class ModelDrafter:
 
     def _readable(self, tokens: Sequence[int]) -> list[int]:
         return [min(token, self._own_vocab - 1) for token in tokens]
+
+    def _laws(self, logits: torch.Tensor) -> torch.Tensor:
+        """Draft laws over the target's vocabulary."""
+        if self.kept is None:
+            return self.sampling.draft_laws(self._aligned(logits))
+        return self.kept.redistributed(self.sampling.draft_laws(self.kept.laid_out(logits, self.vocab)))
 
     def _aligned(self, logits: torch.Tensor) -> torch.Tensor:
         """Logits over the target's vocabulary."""

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import torch
 from transformers import PreTrainedModel
 
 from otspec.decode.drafters.draft_laws import DraftLaw, draft_law
 from otspec.decode.drafters.model import ModelDrafter
+from otspec.decode.drafters.restricted import Restriction
 from otspec.decode.drafters.several import SeveralDrafters
+from otspec.decode.models.context import vocabulary
 from otspec.decode.sampling import DraftSampling, Sampling
-from otspec.decode.strategy import Prepared
+from otspec.decode.strategy import Prepared, listed
 from otspec.decode.verifiers import Rule, verifier
 from otspec.errors import ProblemError
 from otspec.paths.shape import Shape
@@ -50,6 +54,8 @@ class MultiDraft:
         What a verifier of one's own is labelled.
     draft_temperature, draft_top_k, draft_top_p : optional
         Of the draft model alone, in place of what the target has: see `otspec.decode.sampling.DraftSampling`.
+    draft_tokens, draft_kernel : optional
+        The tokens that may be drafted, or a matrix that moves their mass to others: see `otspec.generate`.
 
     Raises
     ------
@@ -67,9 +73,19 @@ class MultiDraft:
     draft_temperature: float | None = None
     draft_top_k: int | None = None
     draft_top_p: float | None = None
+    draft_tokens: Any = None
+    draft_kernel: Any = None
 
     def __post_init__(self) -> None:
         self._draft_sampling()
+        self._restriction  # noqa: B018  checks
+
+    @cached_property
+    def _restriction(self) -> Restriction | None:
+        if self.draft_tokens is None and self.draft_kernel is None:
+            return None
+        vocab = min(map(vocabulary, listed(self.draft)), default=0)
+        return Restriction.of(self.draft_tokens, self.draft_kernel, vocab)
 
     def _draft_sampling(self) -> DraftSampling:
         return DraftSampling(self.draft_temperature, self.draft_top_k, self.draft_top_p)
@@ -89,7 +105,9 @@ class MultiDraft:
             raise ProblemError(f"{max(shape.branching)} different children of one node, and {vocab} tokens in all")
         drafts = self._draft_sampling().of(sampling)
         own = self._share(shape, law, len(models))
-        drafters = [ModelDrafter(model, own, law, drafts, vocab, generator) for model in models]
+        if self._restriction is not None:
+            self._restriction.check_target(vocab)
+        drafters = [ModelDrafter(model, own, law, drafts, vocab, generator, self._restriction) for model in models]
         drafter = SeveralDrafters(drafters) if law.several else drafters[0]
         return Prepared(drafter, verifier(self.solver, shape, law))
 

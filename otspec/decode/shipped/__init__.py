@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from otspec.extras import require
+from otspec.laws import IntArray
 
 if TYPE_CHECKING:
     import torch
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent
 """Where the package has its pair: folders ``target`` and ``draft``, each with the tokenizer."""
-TRAINING, HELD_OUT_ROWS = "training.json", "held_out.npz"
-"""Files beside them: the record of the training run, and the held-out sequences that its curve is measured on."""
+TRAINING, HELD_OUT_ROWS, FREQUENCIES = "training.json", "held_out.npz", "frequencies.npz"
+"""Files beside them: the record of the training run, the held-out sequences that its curve is measured on, and how
+often each token occurs in the text that was trained on."""
 
 
 class Pair(NamedTuple):
@@ -39,6 +41,13 @@ def held_out(tokens: int = 64) -> list[list[int]]:
     with np.load(FOLDER / HELD_OUT_ROWS) as file:
         rows: list[list[int]] = file["rows"][:, :tokens].astype(int).tolist()
     return rows
+
+
+def frequencies() -> IntArray:
+    """How often each token occurs in the text that the pair was trained on, shape (V,)."""
+    with np.load(FOLDER / FREQUENCIES) as file:
+        counts: IntArray = file["counts"].astype(np.int64)
+    return counts
 
 
 def load(dtype: torch.dtype | None = None, folder: Path = FOLDER) -> Pair:

@@ -45,6 +45,9 @@ def test_a_run_leaves_a_pair_that_loads_and_is_what_its_record_says(tmp_path: Pa
     assert record["corpus"]["held_out_files"] == ["traceback.py"]
     assert record["corpus"]["trained"]["files"] == 2
     pair = load(folder=tmp_path)
+    seen = [tokens_of(pair.tokenizer, (corpus / name).read_text()) for name in FILES[:2]]
+    with np.load(tmp_path / "frequencies.npz") as file:
+        assert file["counts"].tolist() == np.bincount(np.concatenate(seen), minlength=len(pair.tokenizer)).tolist()
     assert sum(value.numel() for value in pair.draft.parameters()) == record["draft"]["parameters"]
     curve = [json.loads(line) for line in (tmp_path / "curve.jsonl").read_text().splitlines()]
     assert [point["step"] for point in curve] == [2, 4, 6, 8]

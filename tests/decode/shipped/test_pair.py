@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
-from otspec.decode.shipped import FOLDER, TRAINING, Pair, load  # noqa: E402
+from otspec.decode.shipped import FOLDER, FREQUENCIES, TRAINING, Pair, frequencies, held_out, load  # noqa: E402
 
 RECORD = json.loads((FOLDER / TRAINING).read_text())
 
@@ -27,6 +27,16 @@ def test_files_are_small_enough_and_hold_float16() -> None:
     for file in files:
         tensors = safetensors.load_file(file).values()
         assert all(tensor.dtype == torch.float16 and tensor.isfinite().all() for tensor in tensors)
+
+
+def test_frequencies_are_of_the_text_that_was_trained_on(pair: Pair) -> None:
+    counts = frequencies()
+    assert counts.shape == (len(pair.tokenizer),)
+    assert counts.sum() == RECORD["corpus"]["trained"]["tokens"]
+    assert (FOLDER / FREQUENCIES).stat().st_size <= 10_000
+    # What is frequent there is frequent in text that was held out.
+    others = np.bincount(np.concatenate(held_out(256)), minlength=len(counts))
+    assert others[np.argsort(-counts)[:512]].sum() > 0.7 * others.sum()
 
 
 def test_tokens_give_back_every_text(pair: Pair) -> None:

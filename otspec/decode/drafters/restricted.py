@@ -1,0 +1,139 @@
+"""Drafting from some of the tokens: which a draft model's head is computed for, and where their mass goes.
+
+[zhao2025frspec] keeps the most frequent ones; [timor2025out] then moves draft mass to the others by a matrix.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from otspec.errors import ProblemError
+from otspec.laws import IntArray
+from otspec.vocab import Affinity, affinity_from_matrix
+from otspec.vocab.intersection import as_mask
+from otspec.vocab.matrices import Stored, is_sparse
+
+
+@dataclass(frozen=True, eq=False)
+class Restriction:
+    """The tokens that a draft model keeps.
+
+    Make one with `of`, which checks.
+    """
+
+    tokens: IntArray
+    """Their ids, ascending, shape (k,)."""
+    affinity: Stored | None = None
+    """Where their mass goes: a row for each of them, in any order; None where it stays."""
+
+    @classmethod
+    def of(cls, draft_tokens: Any, draft_kernel: Any, vocab: int) -> Restriction | None:
+        """What the settings of `otspec.generate` say; None if nothing.
+
+        Parameters
+        ----------
+        draft_tokens, draft_kernel
+        vocab : int
+            The draft model's number of tokens.
+
+        Raises
+        ------
+        ProblemError
+            If both are given, the tokens are none or not different tokens of the draft model, or the kernel is not
+            row-stochastic or not stored.
+        """
+        if draft_kernel is not None:
+            if draft_tokens is not None:
+                raise ProblemError(
+                    "draft_tokens and draft_kernel are both given; the kernel's rows say which tokens are kept, so "
+                    "leave out draft_tokens"
+                )
+            affinity = draft_kernel if isinstance(draft_kernel, Affinity) else affinity_from_matrix(draft_kernel)
+            if not isinstance(affinity, Stored):
+                raise ProblemError(
+                    "draft_kernel is a softmax of covariances, with an entry for every pair of tokens; pass its "
+                    ".nearest(64), which keeps the 64 largest of each row"
+                )
+            if affinity.tokens.max() >= vocab:
+                raise ProblemError(
+                    f"draft_kernel has a row for token {affinity.tokens.max()}, and the draft model's tokens run from "
+                    f"0 to {vocab - 1}; give rows to its tokens only (tokens= of otspec.vocab.affinity)"
+                )
+            return cls(np.sort(affinity.tokens), affinity)
+        return None if draft_tokens is None else cls(_as_tokens(draft_tokens, vocab))
+
+    def check_target(self, vocab: int) -> None:
+        """Raise unless a target of so many tokens knows all that may be drafted."""
+        if self.affinity is not None and self.affinity.vocab != vocab:
+            raise ProblemError(
+                f"draft_kernel is for {self.affinity.vocab} tokens, and the target has {vocab}; both need one "
+                "vocabulary"
+            )
+        if self.tokens[-1] >= vocab:
+            raise ProblemError(
+                f"draft_tokens holds {self.tokens[-1]}, and the target's tokens run from 0 to {vocab - 1}; drop what "
+                "the target does not know"
+            )
+
+    def on(self, device: torch.device) -> Kept:
+        """The same on the device of the models."""
+        tokens = torch.from_numpy(self.tokens).to(device)
+        if self.affinity is None:
+            return Kept(tokens)
+        order = np.argsort(self.affinity.tokens)
+        matrix, totals = self.affinity.matrix[order], self.affinity.totals[order]
+        if not is_sparse(matrix):
+            return Kept(tokens, torch.from_numpy((matrix / totals[:, None]).T).to(device))
+        stored = matrix.tocoo()
+        places = torch.from_numpy(np.array([stored.col, stored.row], dtype=np.int64))
+        values = torch.from_numpy(stored.data / totals[stored.row])
+        kernel = torch.sparse_coo_tensor(places, values, matrix.shape[::-1], check_invariants=True)
+        return Kept(tokens, kernel.coalesce().to(device))
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """The kept tokens, and where their mass goes, on a device."""
+
+    tokens: torch.Tensor
+    """Shape (k,), ascending."""
+    kernel: torch.Tensor | None = None
+    """The matrix M of [timor2025out], transposed: shape (V, k), float64, sparse or dense."""
+
+    def laid_out(self, logits: torch.Tensor, vocab: int) -> torch.Tensor:
+        """Logits of the kept tokens, shape (..., k), over all tokens, -inf elsewhere: processors index by token id."""
+        everywhere = logits.new_full((*logits.shape[:-1], vocab), -torch.inf)
+        everywhere[..., self.tokens] = logits
+        return everywhere
+
+    def redistributed(self, laws: torch.Tensor) -> torch.Tensor:
+        """M^T q' for laws q' on the kept tokens, shape (..., V) both, as `otspec.vocab.rdk`."""
+        if self.kernel is None:
+            return laws
+        moved = (self.kernel @ laws[..., self.tokens].flatten(0, -2).T).T.reshape(laws.shape)
+        return moved / moved.sum(dim=-1, keepdim=True)
+
+    def support(self, sampled: int | None) -> int | None:
+        """How many tokens a law has at most where sampling leaves so many; None for all."""
+        if self.kernel is not None:
+            return None
+        return len(self.tokens) if sampled is None else min(sampled, len(self.tokens))
+
+
+def _as_tokens(given: Any, vocab: int) -> IntArray:
+    """Ids or a mask as ascending ids.
+
+    Raises
+    ------
+    ProblemError
+        If they are neither, or none, or not different.
+    """
+    mask = as_mask("draft_tokens", given.cpu() if isinstance(given, torch.Tensor) else given, vocab)
+    if mask.ndim != 1 or not mask.any():
+        found = "holds no token" if mask.ndim == 1 else f"is a mask of shape {mask.shape}"
+        raise ProblemError(f"draft_tokens {found}; pass the ids of those that may be drafted, at least one")
+    return np.flatnonzero(mask)
