@@ -128,7 +128,7 @@ def test_a_step_does_as_much_late_as_early(models: tuple[Any, Any]) -> None:
     spent = [stop - start for start, stop in pairwise(at[1:])]
     third = len(spent) // 3
     early, late = spent[:third], spent[-third - DEPTH : -DEPTH]  # the last steps draft less deep
-    assert max(late) <= max(early)
+    assert sorted(late)[-2] <= max(early)  # in one step both caches double for the last time
     assert sum(late) / len(late) == pytest.approx(sum(early) / len(early), rel=0.05)
 
 
