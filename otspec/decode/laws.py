@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -162,8 +161,8 @@ def _over_drafted(drafts: Drafts, laws: Merged) -> list[LocalTree]:
     for tree in drafts.trees:
         own, ends = tokens[node : node + tree.size], (node + tree.size, above + tree.inner)
         places = (own[tree.parent[1:]] == tree.token[1:, None]).argmax(axis=1)  # the first, so never the rest
-        numbered = replace(tree, token=np.append(NONE, places))
-        found.append(LocalTree(Tree.with_laws(numbered, target[node : ends[0]], draft[above : ends[1]]), own))
+        laws_of_tree = target[node : ends[0]], draft[above : ends[1]]
+        found.append(LocalTree(Tree.with_laws(tree, *laws_of_tree, np.append(NONE, places)), own))
         node, above = ends
     return found
 
@@ -187,8 +186,8 @@ def _over_drafted_by_several(drafts: Drafts, rows: Sequence[IntArray], laws: Mer
                 path, level = np.nonzero(own == row)
                 draft[path[:, None], level[:, None], places] = draft_laws[row]
         places = (tokens[tree.parent[1:]] == tree.token[1:, None]).argmax(axis=1)
-        numbered = replace(tree, token=np.append(NONE, places))
-        found.append(LocalTree(Tree.with_laws(numbered, as_laws("target", target), draft), tokens))
+        numbered = np.append(NONE, places)
+        found.append(LocalTree(Tree.with_laws(tree, as_laws("target", target), draft, numbered), tokens))
         first += tree.size
     return found
 
@@ -227,6 +226,7 @@ def _narrow(rows: Rows, own: IntArray) -> tuple[IntArray, FloatArray]:
 
 def _local(tree: Topology, tokens: IntArray, laws: FloatArray, places: IntArray | None) -> LocalTree:
     target, draft = as_laws("target", laws[: tree.size]), as_laws("draft", laws[tree.size :])
-    numbered = replace(tree, token=np.append(NONE, np.searchsorted(tokens, tree.token[1:])))
+    numbered = np.searchsorted(tokens, tree.token)
+    numbered[0] = NONE
     draft = draft if places is None else draft[places]
-    return LocalTree(Tree.with_laws(numbered, target, draft), np.broadcast_to(tokens, (tree.size, tokens.size)))
+    return LocalTree(Tree.with_laws(tree, target, draft, numbered), np.broadcast_to(tokens, (tree.size, tokens.size)))

@@ -19,6 +19,9 @@ Law = Callable[[Prefix], Any]
 """Next-token probabilities, shape (V,), after a prefix: what a language model is."""
 
 
+OF_TOPOLOGY = tuple(field.name for field in fields(Topology))
+
+
 @dataclass(frozen=True, eq=False)
 class Tree(Topology):
     """A topology with the laws after its prefixes; its tokens are positions in these laws."""
@@ -30,9 +33,16 @@ class Tree(Topology):
     by laws of their own, shape (K, L, V): the law of each token of each path."""
 
     @classmethod
-    def with_laws(cls, topology: Topology, target: FloatArray, draft: FloatArray) -> Tree:
-        """A topology with laws, shapes (N, V) and (inner, V), of which nothing is checked."""
-        own = {field.name: getattr(topology, field.name) for field in fields(Topology)}
+    def with_laws(
+        cls, topology: Topology, target: FloatArray, draft: FloatArray, token: IntArray | None = None
+    ) -> Tree:
+        """A topology with laws, shapes (N, V) and (inner, V), of which nothing is checked.
+
+        Its tokens may be numbered anew, shape (N,).
+        """
+        own = {name: getattr(topology, name) for name in OF_TOPOLOGY}
+        if token is not None:
+            own["token"] = token
         return cls(**own, target=target, draft=draft)
 
     @classmethod

@@ -95,16 +95,17 @@ class ModelDrafter:
         logits, sees_text, root = self._read_text(texts)
         drawn: list[torch.Tensor] = []
         laws: list[torch.Tensor] = []
-        first = torch.zeros(len(texts), 1, dtype=torch.int64, device=self.context.device)
+        first: torch.Tensor | None = None  # of each slot, the first that has its prefix; None: all have one prefix
         for level, children in enumerate(shape.branching, start=1):
             law = self._laws(logits)
             # Columns of a batch round differently, and the law that is verified must be the one that was drawn from.
-            laws.append(law if first.shape[1] == 1 else law.take_along_dim(first.unsqueeze(-1), dim=1))
+            laws.append(law if first is None else law.take_along_dim(first.unsqueeze(-1), dim=1))
             drawn.append(self.law.draw(laws[-1], children, self.generator).flatten(1))
             if level < depth:
                 width = drawn[-1].shape[1]
                 if width > 1:
-                    first = _first_of_prefix(drawn[-1], first.repeat_interleave(children, dim=1))
+                    above = torch.zeros_like(drawn[-1]) if first is None else first.repeat_interleave(children, dim=1)
+                    first = _first_of_prefix(drawn[-1], above)
                 logits = self.context.read(
                     drawn[-1].clamp(min=0),
                     (root + level).expand(-1, width),
@@ -112,8 +113,10 @@ class ModelDrafter:
                     keep=width,
                 )
         trees = [Topology.merge(shape, row) for row in torch.cat(drawn, dim=1).cpu().numpy()]
-        slots = np.concatenate([row * self._read_slots + tree.slot[: tree.inner] for row, tree in enumerate(trees)])
-        inner = torch.cat(laws, dim=1).flatten(0, 1)[torch.from_numpy(slots).to(self.context.device)]
+        inner = torch.cat(laws, dim=1).flatten(0, 1)
+        if len(inner) > sum(tree.inner for tree in trees):  # slots of equal prefixes, of which one is left
+            kept = [row * self._read_slots + tree.slot[: tree.inner] for row, tree in enumerate(trees)]
+            inner = inner[torch.from_numpy(np.concatenate(kept)).to(self.context.device)]
         support = self.sampling.support
         return Drafts(trees, inner, support if self.kept is None else self.kept.support(support))
 
