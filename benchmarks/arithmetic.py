@@ -25,6 +25,7 @@ from otspec.laws import FloatArray
 from otspec.paths import Model, synthetic
 from otspec.paths.enumeration import prefixes
 from otspec.paths.tree import Prefix
+from otspec.reporting.means import standard_error
 
 CELLS = ((2, 3, 2), (2, 3, 3), (3, 2, 2), (3, 2, 3))
 """V, L, K."""
@@ -126,7 +127,7 @@ def main() -> None:
     for cell in CELLS:
         found = compare(*cell, models)
         mean, gain = found.mean(axis=0), found[:, 1] - found[:, 0]
-        error = gain.std(ddof=1) / np.sqrt(models) if models > 1 else np.nan
+        error = standard_error(gain)
         shown = (f"{mean[0]:.3f}", f"{mean[1]:.3f}", f"{mean[3]:.2f}", f"{mean[2]:.3f}")
         table.add_row(" ".join(map(str, cell)), *shown, f"{gain.mean():+.3f} ± {error:.3f}")
     Console(width=120).print(table)

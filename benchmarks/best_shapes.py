@@ -38,8 +38,8 @@ from otspec.paths import (
     shapes_within,
     synthetic,
 )
-from otspec.paths.best_shape import standard_error
 from otspec.paths.protocol import PickRule
+from otspec.reporting.means import standard_error
 from otspec.reporting.plotting import pyplot
 from otspec.reporting.tables import TextTable
 

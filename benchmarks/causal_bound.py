@@ -24,6 +24,7 @@ from otspec.paths import REGIMES, Models, Nested, PickRule, synthetic
 from otspec.paths.causal_bound import Ratios, Sums, bound_of, draw_ratios, line_ratios, tree_ratios
 from otspec.paths.shape import Shape
 from otspec.paths.walking import Line, length_along, model_seeds, target_line
+from otspec.reporting.means import standard_error
 
 RULES: dict[str, PickRule] = {
     "nested": Nested(),
@@ -79,18 +80,14 @@ def measure(
                     "paths": count,
                     "rule": name,
                     "accepted": float(mine.mean()),
-                    "error": _error(mine),
+                    "error": standard_error(mine),
                     "gain": float((mine - base).mean()),
-                    "gain_error": _error(mine - base),
+                    "gain_error": standard_error(mine - base),
                     "bound": found.value,
                     "bound_error": found.error,
                     "cuts": found.cuts,
                     **_ratio(mine, *parts),
                 }
-
-
-def _error(values: FloatArray) -> float:
-    return float(values.std(ddof=1) / np.sqrt(values.size))
 
 
 def _ratio(accepted: FloatArray, texts: FloatArray, trees: FloatArray) -> dict[str, float]:
@@ -99,7 +96,7 @@ def _ratio(accepted: FloatArray, texts: FloatArray, trees: FloatArray) -> dict[s
     ratio = accepted.mean() / bound
     both, alone = accepted.size, texts.size - accepted.size
     variance = both * np.var(accepted / both - ratio * texts[:both] / texts.size, ddof=1)
-    variance += alone * (ratio / texts.size) ** 2 * texts.var(ddof=1) + (ratio * _error(trees)) ** 2
+    variance += alone * (ratio / texts.size) ** 2 * texts.var(ddof=1) + (ratio * standard_error(trees)) ** 2
     return {"ratio": float(ratio), "ratio_error": float(np.sqrt(variance) / bound)}
 
 

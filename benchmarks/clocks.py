@@ -20,6 +20,7 @@ from otspec.paths import Clocks, Model, Nested, PathVerifier, PickByPlan, Tree, 
 from otspec.paths.enumeration import branching_trees, law_over, trees_of
 from otspec.paths.shape import Shape
 from otspec.paths.token_wise import Scheme
+from otspec.reporting.means import standard_error
 from otspec.schemes import IID, DraftScheme, Greedy, Systematic
 
 LENGTH = 2
@@ -65,7 +66,7 @@ def main() -> None:
     table = Table("siblings", "clocks", "other rule", "its length", "clocks less that")
     for case, other, lengths in measure(parser.parse_args().models):
         gain = lengths[:, 0] - lengths[:, 1]
-        error = gain.std(ddof=1) / np.sqrt(gain.size) if gain.size > 1 else np.nan
+        error = standard_error(gain)
         mean = lengths.mean(axis=0)
         table.add_row(case, f"{mean[0]:.3f}", other, f"{mean[1]:.3f}", f"{gain.mean():+.3f} ± {error:.3f}")
     Console(width=120).print(table)

@@ -29,6 +29,7 @@ from benchmarks.reporting import Record
 from otspec.data import Source
 from otspec.laws import FloatArray
 from otspec.reporting.console import progress_bar
+from otspec.reporting.means import standard_error
 from otspec.reporting.tables import TextTable
 from otspec.schemes import IID, WithoutReplacement
 
@@ -131,5 +132,5 @@ def table(name: str, records: list[Record]) -> TextTable:
 
 
 def _points(gain: FloatArray) -> str:
-    error = gain.std(ddof=1) / np.sqrt(gain.size) if gain.size > 1 else np.nan
+    error = standard_error(gain)
     return f"{100 * gain.mean():+.2f} ± {100 * error:.2f}"

@@ -23,9 +23,9 @@ from benchmarks.best_shapes import contexts_of, spelled
 from benchmarks.reporting import show
 from otspec.laws import FloatArray
 from otspec.paths import REGIMES, Confident, Context, Nested, best_shape
-from otspec.paths.best_shape import standard_error
 from otspec.paths.dynamic import Choice, chosen_reach, chosen_tree
 from otspec.paths.tree import Prefix
+from otspec.reporting.means import standard_error
 from otspec.reporting.tables import TextTable
 
 DEEPEST = 12

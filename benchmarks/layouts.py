@@ -17,6 +17,7 @@ from benchmarks.reporting import asking, show
 from otspec import IID, Greedy, Problem, Systematic, TopK, optimum
 from otspec.data import Source, open_source
 from otspec.laws import FloatArray, IntArray
+from otspec.reporting.means import standard_error
 from otspec.reporting.tables import TextTable
 from otspec.schemes import DraftScheme
 from otspec.schemes.systematic import lay_out
@@ -83,7 +84,7 @@ def measure(source: Source, n: int, positions: int, top_k: int) -> dict[str, str
     shown = {}
     for name, values in acceptance.items():
         difference = np.array(values) - base
-        error = difference.std(ddof=1) / np.sqrt(positions)
+        error = standard_error(difference)
         shown[name] = f"{difference.mean():+.4f} ({error:.4f})" if name in LAYOUTS else f"{np.mean(values):.4f}"
     return shown
 

@@ -29,6 +29,7 @@ from otspec.laws import FloatArray, IntArray, draw, law_from_logits
 from otspec.paths import Model, Nested, scattered, synthetic
 from otspec.paths.shape import Shape
 from otspec.paths.walking import Line, length_along, target_line
+from otspec.reporting.means import standard_error
 
 CELLS = (
     "mixed:1000:2,1,1,1,1,1,1,1 mixed:1000:4,1,1,1 mixed:1000:4,1,1,1,1,1,1,1 mixed:1000:8,1,1,1,1,1,1,1 "
@@ -124,9 +125,9 @@ def measure(cell: Cell, rules: dict[str, Nested], texts: int) -> Iterator[Record
             "texts": texts,
             "setting": name,
             "accepted": mine.mean(),
-            "error": mine.std(ddof=1) / np.sqrt(texts),
+            "error": standard_error(mine),
             "gain": gain.mean(),
-            "gain_error": gain.std(ddof=1) / np.sqrt(texts),
+            "gain_error": standard_error(gain),
             "ms": float(np.median(taken[name])) if first.size else None,
             "time": float(np.median(taken[name] / first)) if first.size else None,
         }

@@ -27,7 +27,6 @@ from rich.table import Table
 from benchmarks.measuring import seconds
 from otspec.catalogue import available
 from otspec.data import PROFILES, ProfileSource
-from otspec.laws import FloatArray
 from otspec.paths import (
     REGIMES,
     Block,
@@ -47,6 +46,7 @@ from otspec.paths import (
     synthetic,
 )
 from otspec.paths.walking import Line, length_along, target_line
+from otspec.reporting.means import standard_error
 from otspec.reporting.plotting import pyplot
 
 BASELINE = "token-wise interval"
@@ -147,15 +147,11 @@ def measure(cell: Cell, trees: int, walks: int) -> Iterator[dict[str, Any]]:
             "trees": trees,
             "walks": walks,
             "accepted": mine.mean(),
-            "error": _error(mine),
+            "error": standard_error(mine),
             "gain": (mine - base).mean(),
-            "gain_error": _error(mine - base),
+            "gain_error": standard_error(mine - base),
             "ms": 1e3 * float(np.median(times[name])),
         }
-
-
-def _error(values: FloatArray) -> float:
-    return float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else float("nan")
 
 
 def tiny(models: int) -> Iterator[dict[str, Any]]:

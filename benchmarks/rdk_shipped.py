@@ -27,6 +27,7 @@ from otspec.data import open_source
 from otspec.decode.shipped import held_out
 from otspec.laws import FloatArray, IntArray
 from otspec.reporting.console import progress_bar
+from otspec.reporting.means import standard_error
 from otspec.reporting.plotting import pyplot
 from otspec.reporting.tables import TextTable
 from otspec.vocab import (
@@ -223,7 +224,7 @@ def reason_table(curves: Curves) -> TextTable:
         base = curves.values("TLI", size)
         gain = law - base
         outside = 1 - curves.values("TLI", size, "target_on_kept")
-        error = gain.std(ddof=1) / np.sqrt(gain.size)
+        error = standard_error(gain)
         figures = (outside, law - on_kept, base - on_kept)
         cells = (f"{abs(figure.mean()):.3f}" for figure in figures)
         rows.append(

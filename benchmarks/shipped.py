@@ -21,6 +21,7 @@ from otspec.data import Source
 from otspec.decode.shipped import FOLDER
 from otspec.laws import FloatArray
 from otspec.reporting.console import progress_bar
+from otspec.reporting.means import standard_error
 from otspec.reporting.plotting import pyplot
 from otspec.reporting.tables import TextTable
 from otspec.schemes import IID, DraftScheme, Greedy, WithoutReplacement
@@ -68,7 +69,7 @@ def table(name: str, records: list[Record]) -> TextTable:
 
 
 def _compared(base: FloatArray, gain: FloatArray) -> str:
-    error = gain.std(ddof=1) / np.sqrt(len(gain))
+    error = standard_error(gain)
     return f"{(base + gain).mean():.4f} ({100 * gain.mean():+.2f} ± {100 * error:.2f})"
 
 

@@ -39,11 +39,11 @@ from otspec.paths import (
     measure,
     synthetic,
 )
-from otspec.paths.best_shape import standard_error
 from otspec.paths.labels import whole
 from otspec.paths.shape import Shape
 from otspec.paths.sharing import PLAIN, refine
 from otspec.paths.tree import Prefix
+from otspec.reporting.means import standard_error
 from otspec.reporting.tables import TextTable
 
 RULES: dict[str, PathVerifier] = {

@@ -9,6 +9,7 @@ import numpy as np
 
 from otspec.bench.cells import Cell
 from otspec.bench.records import Record, RunFolder, cell_of
+from otspec.reporting.means import standard_error
 
 SUBOPTIMAL = 1e-6
 """A mean acceptance so far below alpha* is a rule's, not rounding's or a tolerance's."""
@@ -127,11 +128,6 @@ def summarise(cell: Cell, records: Sequence[Record], wanted: int = 0, known: Opt
         lossy=any(record["status"] == "LOSSY" for record in records),
         reason=max(set(reasons), key=lambda reason: (reasons.count(reason), reason)) if reasons else "",
     )
-
-
-def standard_error(values: np.typing.NDArray[np.float64]) -> float:
-    """Of a mean; NaN for fewer than two values."""
-    return float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else float("nan")
 
 
 def went_wrong(cells: Sequence[Cell], records: Sequence[Record]) -> list[str]:

@@ -18,6 +18,7 @@ from otspec.paths.protocol import PathVerifier
 from otspec.paths.reach import Context, check_context, reach
 from otspec.paths.shape import MOST_SLOTS, Shape
 from otspec.paths.tree import as_shape
+from otspec.reporting.means import standard_error
 
 Branching = tuple[int, ...]
 
@@ -68,11 +69,6 @@ class Measured:
     def worth(self, level_cost: float) -> tuple[float, int]:
         """What shapes are ranked by: the rate, and of equal ones the fewer drafted tokens."""
         return self.rate(level_cost), -self.slots
-
-
-def standard_error(values: FloatArray) -> float:
-    """Of the mean; nan of a single value."""
-    return float(values.std(ddof=1) / math.sqrt(values.size)) if values.size > 1 else math.nan
 
 
 def as_contexts(contexts: Any) -> list[Context]:

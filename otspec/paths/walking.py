@@ -14,6 +14,7 @@ from otspec.laws import FloatArray, IntArray, Seed, as_count, as_float, as_gener
 from otspec.paths.protocol import PickRule
 from otspec.paths.shape import Shape
 from otspec.paths.tree import Model, Prefix, as_shape, check_model
+from otspec.reporting.means import standard_error
 
 Models = Callable[[int], Model]
 """A law of models: from a seed to a model.  ``functools.partial(synthetic, "mixed", 1000)`` is one."""
@@ -188,4 +189,4 @@ def model_seeds(samples: int, rng: np.random.Generator) -> list[int]:
 
 def mean_of(values: FloatArray) -> Estimate:
     """Mean of independent values, and its standard error."""
-    return Estimate(float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size)))
+    return Estimate(float(values.mean()), standard_error(values))
