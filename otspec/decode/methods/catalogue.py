@@ -24,7 +24,7 @@ from otspec.decode.methods import (
 from otspec.decode.methods.multi_draft import MultiDraft
 from otspec.decode.models.loading import Models
 from otspec.decode.sampling import DraftSettings
-from otspec.decode.strategy import Strategy
+from otspec.decode.strategy import DraftModels, Strategy
 from otspec.decode.verifiers import BY_PLAN, JOINT, Rule
 from otspec.errors import ProblemError, UnknownSolver
 from otspec.problem import Problem
@@ -103,6 +103,13 @@ def method_of(name: str, settings: Mapping[str, Any], batch: int = 1) -> Method:
     return method
 
 
+def strategy_of(name: str, draft: DraftModels, settings: Mapping[str, Any]) -> Strategy:
+    """What decodes by the method of that name, one of ours."""
+    make = METHODS[name].strategy
+    assert make is not None
+    return make(draft, **settings)
+
+
 def decoder(name: str, models: Models, settings: Mapping[str, Any]) -> Decode:
     """The method of that name at work.
 
@@ -127,7 +134,7 @@ def decoder(name: str, models: Models, settings: Mapping[str, Any]) -> Decode:
     return partial(
         run,
         models.target,
-        method.strategy(models.drafts, **settings),
+        strategy_of(name, models.drafts, settings),
         tokenizer=models.tokenizer,
         draft_tokenizer=models.draft_tokenizer,
     )

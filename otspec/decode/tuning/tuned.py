@@ -13,7 +13,7 @@ import torch
 from transformers import PreTrainedModel
 
 from otspec.decode.harness import Generation, run
-from otspec.decode.methods.catalogue import METHODS, method_of
+from otspec.decode.methods.catalogue import method_of, strategy_of
 from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.strategy import Strategy
 from otspec.decode.tuning.identity import differences, machine
@@ -78,9 +78,7 @@ class Tuned:
 
     def strategy(self, draft: PreTrainedModel) -> Strategy:
         """The strategy that decodes so."""
-        make = METHODS[self.method].strategy
-        assert make is not None
-        return make(draft, **self.settings)
+        return strategy_of(self.method, draft, self.settings)
 
     def generate(
         self, target: PreTrainedModel, draft: PreTrainedModel, input_ids: torch.Tensor, **settings: Any

@@ -11,7 +11,7 @@ from typing import Any
 from transformers import PreTrainedModel
 
 from otspec.decode.harness import Generation, run, sampling_settings
-from otspec.decode.methods.catalogue import METHODS
+from otspec.decode.methods.catalogue import strategy_of
 from otspec.decode.models.context import positions, vocabulary
 from otspec.decode.models.loading import batch_of
 from otspec.decode.models.pairing import check_pair
@@ -168,9 +168,7 @@ def tune(
         return run(target, strategy, tokenizer=tokenizer, draft_tokenizer=draft_tokenizer, **more)
 
     def strategy(candidate: Candidate) -> Strategy:
-        make = METHODS[candidate.method].strategy
-        assert make is not None
-        return make(draft, **candidate.settings)
+        return strategy_of(candidate.method, draft, candidate.settings)
 
     ways = [PLAIN, *(Candidate(family, depth) for family in tried)]
     for number, way in enumerate(ways):
