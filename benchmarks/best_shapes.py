@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.reporting import show
+from benchmarks.reporting import appended, show
 from otspec.data import PROFILES, ProfileSource
 from otspec.laws import FloatArray
 from otspec.paths import (
@@ -212,15 +212,13 @@ def main() -> None:
         plot(stored, given.plot)
         show(table(stored))
         return
-    records = []
-    budgets = [int(budget) for budget in given.budgets.split(",")]
-    for laws in given.laws.split(","):
-        for record in choose(laws, given.vocab, budgets, given.level_cost, given.contexts, given.rules.split(",")):
-            records.append(record)
-            if given.out:
-                with given.out.open("a") as lines:
-                    lines.write(json.dumps(record) + "\n")
-    show(table(records))
+    budgets, rules = [int(budget) for budget in given.budgets.split(",")], given.rules.split(",")
+    found = (
+        record
+        for laws in given.laws.split(",")
+        for record in choose(laws, given.vocab, budgets, given.level_cost, given.contexts, rules)
+    )
+    show(table(list(appended(found, given.out))))
 
 
 if __name__ == "__main__":

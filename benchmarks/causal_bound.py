@@ -9,7 +9,6 @@ a regime share one sample.  The rules walk along some of the texts that the boun
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -19,6 +18,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.reporting import appended
 from otspec.laws import FloatArray
 from otspec.paths import REGIMES, Models, Nested, PickRule, synthetic
 from otspec.paths.causal_bound import Ratios, Sums, bound_of, draw_ratios, line_ratios, tree_ratios
@@ -116,10 +116,8 @@ def main() -> None:
     table = Table("laws L K", "bound", *RULES, title="mean accepted length, % of the bound, gain over the default")
     rows: dict[str, list[str]] = {}
     for laws in given.laws.split(","):
-        for record in measure(laws, given.vocab, given.walks, given.texts, given.trees, lengths, counts):
-            if given.out:
-                with given.out.open("a") as lines:
-                    lines.write(json.dumps(record) + "\n")
+        found = measure(laws, given.vocab, given.walks, given.texts, given.trees, lengths, counts)
+        for record in appended(found, given.out):
             cell = f"{laws} {record['length']} {record['paths']}"
             row = rows.setdefault(cell, [f"{record['bound']:.2f} ± {record['bound_error']:.2f}"])
             row.append(

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.best_shapes import contexts_of, spelled
-from benchmarks.reporting import show
+from benchmarks.reporting import appended, show
 from otspec.laws import FloatArray
 from otspec.paths import REGIMES, Confident, Context, Nested, best_shape
 from otspec.paths.dynamic import Choice, chosen_reach, chosen_tree
@@ -136,14 +135,9 @@ def main() -> None:
     parser.add_argument("--contexts", type=int, default=60, help="to choose on; as many more to measure on")
     parser.add_argument("--out", type=Path, help="JSON lines, appended")
     given = parser.parse_args()
-    records = []
-    for laws, budget in itertools.product(given.laws.split(","), map(int, given.budgets.split(","))):
-        for record in compare(laws, given.vocab, budget, given.contexts):
-            records.append(record)
-            if given.out:
-                with given.out.open("a") as lines:
-                    lines.write(json.dumps(record) + "\n")
-    show(table(records))
+    cells = itertools.product(given.laws.split(","), map(int, given.budgets.split(",")))
+    found = (record for laws, budget in cells for record in compare(laws, given.vocab, budget, given.contexts))
+    show(table(list(appended(found, given.out))))
 
 
 if __name__ == "__main__":

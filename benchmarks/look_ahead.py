@@ -13,7 +13,6 @@ known far better than the lengths.  Times are of picks from drafted trees, all s
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measuring import seconds
+from benchmarks.reporting import appended
 from otspec.data import PROFILES, ProfileSource
 from otspec.laws import FloatArray, IntArray, draw, law_from_logits
 from otspec.paths import Model, Nested, scattered, synthetic
@@ -158,10 +158,7 @@ def main() -> None:
     table = Table("setting", title="accepted length less the default's ± its standard error, time over the default's")
     columns = []
     for cell in cells:
-        records = list(measure(cell, rules, given.texts))
-        if given.out:
-            with given.out.open("a") as lines:
-                lines.writelines(json.dumps(record) + "\n" for record in records)
+        records = list(appended(measure(cell, rules, given.texts), given.out))
         columns.append([shown(record, i == 0) for i, record in enumerate(records)])
         table.add_column(f"{cell.laws} {cell.vocab or ''}\n{cell.shape.branching}")
     for name, *row in zip(rules, *columns, strict=True):

@@ -25,6 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measuring import seconds
+from benchmarks.reporting import appended
 from otspec.catalogue import available
 from otspec.data import PROFILES, ProfileSource
 from otspec.paths import (
@@ -277,12 +278,7 @@ def main() -> None:
     else:
         cells = [Cell.parse(text) for text in arguments.cells.split(",")]
         source = (record for cell in cells for record in measure(cell, arguments.trees, arguments.walks))
-    records = []
-    for record in source:
-        records.append(record)
-        if arguments.out:
-            with arguments.out.open("a") as lines:
-                lines.write(json.dumps(record) + "\n")
+    records = list(appended(source, arguments.out))
     if arguments.tiny:
         show(records, lambda r: f"{r['accepted']:.4f} ({r['worst']:.3f})", "mean accepted length (worst / bound)")
     elif arguments.growth:

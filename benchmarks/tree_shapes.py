@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.best_shapes import contexts_of, spelled
-from benchmarks.reporting import show
+from benchmarks.reporting import appended, show
 from otspec.laws import FloatArray, IntArray
 from otspec.paths import (
     REGIMES,
@@ -223,12 +222,7 @@ def main() -> None:
         source = (
             record for laws, budget in cells for record in measure_shapes(laws, given.vocab, budget, given.trees, names)
         )
-    records = []
-    for record in source:
-        records.append(record)
-        if given.out:
-            with given.out.open("a") as lines:
-                lines.write(json.dumps(record) + "\n")
+    records = list(appended(source, given.out))
     show(two_levels_table(records) if given.two_levels else shapes_table(records))
 
 
