@@ -254,19 +254,22 @@ def _check_shapes(p: Tensor, q: Tensor, drafts: Tensor, names: tuple[str, str] =
         )
 
 
-def _uniforms(rng: Any, p: Tensor, drafts: Tensor) -> Tensor:
-    """The numbers that are handed over, or as many from a generator."""
-    shape = (*drafts.shape[:1], drafts.shape[1] + 1, 3)
+def dealt(rng: Any, shape: tuple[int, ...], device: torch.device, what: str) -> Tensor:
+    """The uniforms that are handed over for rows or trees of tensors, or as many from a generator."""
     if isinstance(rng, torch.Generator):
-        return torch.rand(shape, generator=rng, dtype=torch.float64, device=p.device)
+        return torch.rand(shape, generator=rng, dtype=torch.float64, device=device)
     if not isinstance(rng, Tensor):
-        raise ProblemError(f"rng is {rng!r}; rows of tensors take a torch.Generator, or uniforms of shape {shape}")
-    if tuple(rng.shape) != shape or rng.dtype != torch.float64 or rng.device != p.device:
+        raise ProblemError(f"rng is {rng!r}; {what} of tensors take a torch.Generator, or uniforms of shape {shape}")
+    if tuple(rng.shape) != shape or rng.dtype != torch.float64 or rng.device != device:
         raise ProblemError(
-            f"the uniforms are {rng.dtype} of shape {tuple(rng.shape)} on {rng.device}; these drafts need "
-            f"torch.float64 of shape {shape} on {p.device} (24 bits of a float32 are too few for rare tokens)"
+            f"the uniforms are {rng.dtype} of shape {tuple(rng.shape)} on {rng.device}; these {what} need "
+            f"torch.float64 of shape {shape} on {device} (24 bits of a float32 are too few for rare tokens)"
         )
     return rng
+
+
+def _uniforms(rng: Any, p: Tensor, drafts: Tensor) -> Tensor:
+    return dealt(rng, (*drafts.shape[:1], drafts.shape[1] + 1, 3), p.device, "rows")
 
 
 def _check_way(by: str) -> None:

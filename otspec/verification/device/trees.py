@@ -11,7 +11,7 @@ from torch import Tensor
 
 from otspec.errors import ProblemError
 from otspec.laws import as_count, as_law
-from otspec.verification.device.entry import DRIFT
+from otspec.verification.device.entry import DRIFT, dealt
 from otspec.verification.device.fixed_point import at
 from otspec.verification.device.layout import NONE, Layout, Links, branching_layout, linked_layout, take
 from otspec.verification.device.nested import first_path, pick_nested, spread_of, verify_line
@@ -105,7 +105,7 @@ def verify_trees(
     _check_tokens(tokens)
     target, draft, target_row, draft_row = _as_rows(target, draft, tokens, rows)
     layout = _layout(topology, tokens)
-    uniforms = _uniforms(rng, tokens, layout.length)
+    uniforms = dealt(rng, (tokens.shape[0], tokens.shape[1] + layout.length, 3), tokens.device, "trees")
     drafted = tokens.long()
     sound = _find_sound(target, draft, target_row, draft_row, drafted, layout)
     if check:
@@ -224,21 +224,6 @@ def _as_rows(
             )
     # A slot without a draft law has row -1: if it has children, its tree is not sound.
     return target, draft, rows[0].long(), torch.nn.functional.pad(rows[1].long(), (0, slots - inner), value=NONE)
-
-
-def _uniforms(rng: Any, tokens: Tensor, length: int) -> Tensor:
-    """The numbers that are handed over, or as many from a generator."""
-    shape = (tokens.shape[0], tokens.shape[1] + length, 3)
-    if isinstance(rng, torch.Generator):
-        return torch.rand(shape, generator=rng, dtype=torch.float64, device=tokens.device)
-    if not isinstance(rng, Tensor):
-        raise ProblemError(f"rng is {rng!r}; trees of tensors take a torch.Generator, or uniforms of shape {shape}")
-    if tuple(rng.shape) != shape or rng.dtype != torch.float64 or rng.device != tokens.device:
-        raise ProblemError(
-            f"the uniforms are {rng.dtype} of shape {tuple(rng.shape)} on {rng.device}; these trees need "
-            f"torch.float64 of shape {shape} on {tokens.device}"
-        )
-    return rng
 
 
 def _find_sound(
