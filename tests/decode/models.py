@@ -69,3 +69,40 @@ def logits_after(model: Any, text: Sequence[int]) -> Floats:
 def law_after(model: Any, text: Sequence[int], **settings: Any) -> Floats:
     """The law of the next token: temperature, top_k and top_p as `law_from_logits` has them."""
     return law_from_logits("logits", logits_after(model, text), **settings)
+
+
+def greedy_text(model: Any, text: list[int], new: int) -> list[int]:
+    """Greedy decoding, every token from the start of its text."""
+    text = list(text)
+    for _ in range(new):
+        text.append(int(logits_after(model, text).argmax()))
+    return text
+
+
+class Words:
+    """As much of a tokenizer as stop strings need: token i is the word <i>."""
+
+    def get_vocab(self) -> dict[str, int]:
+        return {f"<{token}>": token for token in range(40)}
+
+    def convert_tokens_to_string(self, tokens: list[str]) -> str:
+        return "abcdef" + "".join(tokens)
+
+    def __call__(self, text: str, **_: Any) -> Any:
+        return {"input_ids": []}
+
+
+class Streamer:
+    """Keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.tokens: list[int] = []
+        self.blocks = 0
+        self.ended = False
+
+    def put(self, value: Any) -> None:
+        self.tokens += value.flatten().tolist()
+        self.blocks += 1
+
+    def end(self) -> None:
+        self.ended = True

@@ -1,9 +1,8 @@
-"""Decoding from the outside: greedy equality, repeatability, endings, streaming, transformers' interface, bad input."""
+"""Decoding from the outside: greedy equality, repeatability, settings, models, bad input."""
 
 from __future__ import annotations
 
 import copy
-import pickle
 from typing import Any
 
 import numpy as np
@@ -18,26 +17,17 @@ from transformers import (  # noqa: E402
     GPT2LMHeadModel,
     MistralConfig,
     MistralForCausalLM,
-    StoppingCriteria,
 )
 
 import otspec  # noqa: E402
 from otspec import ProblemError, SolveError  # noqa: E402
 from otspec.decode import MultiDraft, multi_draft, run  # noqa: E402
-from otspec.decode.methods import Vanilla, assisted, block, speculative, typical  # noqa: E402
-from tests.decode.models import logits_after, pair, tiny  # noqa: E402
+from otspec.decode.methods import Vanilla, assisted  # noqa: E402
+from tests.decode.models import Streamer, Words, greedy_text, logits_after, pair, tiny  # noqa: E402
 
 PROMPTS = torch.tensor([[1, 2, 3], [4, 5, 6]])
 PADDED = torch.tensor([[0, 0, 7, 1], [3, 3, 2, 5], [0, 4, 4, 4]])
 MASK = torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1], [0, 1, 1, 1]])
-
-
-def _greedy(model: Any, text: list[int], new: int) -> list[int]:
-    """Greedy decoding, every token from the start of its text."""
-    text = list(text)
-    for _ in range(new):
-        text.append(int(logits_after(model, text).argmax()))
-    return text
 
 
 @pytest.mark.parametrize(
@@ -67,7 +57,7 @@ def test_greedy_decoding_token_for_token(settings: dict[str, Any]) -> None:
     )
     for row, (ids, mask) in enumerate(zip(PADDED, MASK, strict=True)):
         prompt = ids[mask.bool()].tolist()
-        assert prompt + generation.new_tokens[row] == _greedy(target, prompt, 17)
+        assert prompt + generation.new_tokens[row] == greedy_text(target, prompt, 17)
     assert (generation.sequences[:, : PADDED.shape[1]] == PADDED).all()
     assert generation.metrics.tokens == 3 * 17
     assert generation.metrics.block_efficiency > 1
@@ -84,7 +74,7 @@ def test_several_draft_models() -> None:
                 target, drafts, PROMPTS, max_new_tokens=17, temperature=0, law="independent", paths=4, **settings
             )
             for prompt, new in zip(PROMPTS.tolist(), generation.new_tokens, strict=True):
-                assert prompt + new == _greedy(target, prompt, 17)
+                assert prompt + new == greedy_text(target, prompt, 17)
             efficiency.append(generation.metrics.block_efficiency)
         assert efficiency[0] < efficiency[1], settings
     method = multi_draft([poor, good], paths=2, law="independent", seed=1)
@@ -114,7 +104,7 @@ def test_padding_may_stand_anywhere() -> None:
         target, draft, right, attention_mask=MASK.flip(1), max_new_tokens=6, temperature=0, pad_token_id=0
     )
     for row, prompt in enumerate([[7, 1], [3, 3, 2, 5], [4, 4, 4]]):
-        assert prompt + generation.new_tokens[row] == _greedy(target, prompt, 6)
+        assert prompt + generation.new_tokens[row] == greedy_text(target, prompt, 6)
 
 
 def test_a_seed_makes_a_run_repeatable() -> None:
@@ -145,12 +135,12 @@ def test_a_generation_configuration_speaks_for_what_is_not_given() -> None:
     target, draft = pair(40)
     config = GenerationConfig(do_sample=True, top_k=1, max_new_tokens=6)
     generation = otspec.generate(target, draft, PROMPTS, generation_config=config)
-    assert PROMPTS[0].tolist() + generation.new_tokens[0] == _greedy(target, PROMPTS[0].tolist(), 6)
+    assert PROMPTS[0].tolist() + generation.new_tokens[0] == greedy_text(target, PROMPTS[0].tolist(), 6)
 
 
 def test_greedy_decoding_by_another_name() -> None:
     target, draft = pair(40)
-    greedy = [_greedy(target, prompt, 6)[3:] for prompt in PROMPTS.tolist()]
+    greedy = [greedy_text(target, prompt, 6)[3:] for prompt in PROMPTS.tolist()]
     config = GenerationConfig(do_sample=False, max_new_tokens=6)
     for settings in ({"do_sample": False}, {"do_sample": False, "temperature": 0}, {"generation_config": config}):
         for seed in range(3):
@@ -204,31 +194,6 @@ def test_as_many_tokens_as_there_are_positions() -> None:
         otspec.generate(target, draft, PROMPTS[:1], attention_mask=mask, max_new_tokens=63)
 
 
-def test_texts_end_where_they_should() -> None:
-    target, draft = pair(40)
-    whole = otspec.generate(target, draft, PROMPTS, max_new_tokens=30, seed=3)
-    eos = whole.new_tokens[0][12]
-    ended = otspec.generate(target, draft, PROMPTS, max_new_tokens=30, seed=3, eos_token_id=eos, pad_token_id=39)
-    for new, full in zip(ended.new_tokens, whole.new_tokens, strict=True):
-        cut = full.index(eos) + 1 if eos in full else len(full)
-        # Which texts still run decides over the randomness of the next step, so only the first to end is comparable.
-        assert new.count(eos) == (1 if new[-1] == eos else 0)
-        assert len(new) == 30 or new[-1] == eos
-        if cut == min(len(tokens) for tokens in ended.new_tokens):
-            assert new == full[:cut]
-    width = max(map(len, ended.new_tokens))
-    for row, new in enumerate(ended.new_tokens):
-        assert ended.sequences[row].tolist() == PROMPTS[row].tolist() + new + [39] * (width - len(new))
-
-
-def test_max_length_is_met_exactly() -> None:
-    target, draft = pair(40, noise=0.0)
-    for new in (1, 2, 3, 9):
-        generation = otspec.generate(target, draft, PROMPTS, max_length=3 + new, seed=1, paths=2, depth=4)
-        assert generation.sequences.shape == (2, 3 + new), new
-        assert len(generation.metrics.offered) == min(4, new - 1), new
-
-
 def test_processors_that_read_the_text() -> None:
     target, draft = pair(40)
     settings: dict[str, Any] = {"max_new_tokens": 14, "repetition_penalty": 1.5, "no_repeat_ngram_size": 2}
@@ -237,136 +202,10 @@ def test_processors_that_read_the_text() -> None:
     assert ours.sequences.tolist() == theirs.tolist()
 
 
-class _Stop(StoppingCriteria):  # type: ignore[misc]
-    """Stop where a token stands, however long the text."""
-
-    def __init__(self, token: int) -> None:
-        self.token = token
-
-    def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
-        return input_ids[:, -1] == self.token
-
-
-def test_stopping_criteria_are_asked_after_every_token() -> None:
-    target, draft = pair(40, noise=0.05)
-    text = _greedy(target, [1, 2, 3], 20)
-    stop = text[12]
-    generation = otspec.generate(
-        target, draft, PROMPTS[:1], max_new_tokens=17, temperature=0, stopping_criteria=[_Stop(stop)]
-    )
-    assert generation.new_tokens[0] == text[3 : text.index(stop, 3) + 1]
-
-
-class _Words:
-    """As much of a tokenizer as stop strings need: token i is the word <i>."""
-
-    def get_vocab(self) -> dict[str, int]:
-        return {f"<{token}>": token for token in range(40)}
-
-    def convert_tokens_to_string(self, tokens: list[str]) -> str:
-        return "abcdef" + "".join(tokens)
-
-    def __call__(self, text: str, **_: Any) -> Any:
-        return {"input_ids": []}
-
-
-def test_stop_strings() -> None:
-    target, draft = pair(40)
-    text = _greedy(target, [1, 2, 3], 20)
-    stop = f"<{text[9]}><{text[10]}>"
-    generation = otspec.generate(
-        target, draft, PROMPTS[:1], max_new_tokens=17, temperature=0, stop_strings=[stop], tokenizer=_Words()
-    )
-    assert generation.new_tokens[0] == text[3:11]
-    with pytest.raises(ProblemError, match="pass tokenizer="):
-        otspec.generate(target, draft, PROMPTS, stop_strings=["a"])
-
-
-class _Streamer:
-    def __init__(self) -> None:
-        self.tokens: list[int] = []
-        self.blocks = 0
-        self.ended = False
-
-    def put(self, value: Any) -> None:
-        self.tokens += value.flatten().tolist()
-        self.blocks += 1
-
-    def end(self) -> None:
-        self.ended = True
-
-
-def test_streaming() -> None:
-    target, draft = pair(40)
-    streamer = _Streamer()
-    generation = otspec.generate(target, draft, PROMPTS[:1], max_new_tokens=12, seed=1, streamer=streamer)
-    assert streamer.tokens == generation.sequences[0].tolist()
-    assert streamer.blocks == 1 + generation.metrics.target_calls
-    assert streamer.ended
-
-
-def test_as_a_decoding_method_of_transformers() -> None:
-    target, draft = pair(40)
-    streamer = _Streamer()
-    method = multi_draft(draft, paths=3, depth=4, seed=7, streamer=streamer)
-    settings = {"max_new_tokens": 12, "do_sample": True, "top_k": 0}
-    output = target.generate(PROMPTS[:1], custom_generate=method, return_dict_in_generate=True, **settings)
-    ours = otspec.generate(target, draft, PROMPTS[:1], max_new_tokens=12, paths=3, depth=4, seed=7)
-    assert output.sequences.tolist() == ours.sequences.tolist() == [streamer.tokens]
-    assert (output.metrics.tokens, streamer.ended) == (12, True)
-    token_wise = multi_draft(draft, paths=3, depth=4, solver="interval")
-    greedy = target.generate(PROMPTS, custom_generate=token_wise, max_new_tokens=12)
-    assert greedy.tolist() == [_greedy(target, prompt, 12) for prompt in PROMPTS.tolist()]
-
-
-def test_settings_of_the_drafts_reach_the_draft_model_by_every_way() -> None:
-    """By all of them the same text comes, and not the text that comes without the setting."""
-    target, draft = pair(40)
-    for setting in ({"draft_temperature": 0.3}, {"draft_top_k": 2}, {"draft_top_p": 0.4}):
-        ours = otspec.generate(target, draft, PROMPTS, max_new_tokens=12, seed=1, **setting)
-        theirs = target.generate(
-            PROMPTS, custom_generate=multi_draft(draft, seed=1, **setting), do_sample=True, top_k=0, max_new_tokens=12
-        )
-        assert (
-            theirs.tolist()
-            == ours.sequences.tolist()
-            != otspec.generate(target, draft, PROMPTS, max_new_tokens=12, seed=1).sequences.tolist()
-        )
-        for method in (speculative, block, typical):
-            generation = run(target, method(draft, depth=3, **setting), PROMPTS, max_new_tokens=12, seed=1)
-            plain = run(target, method(draft, depth=3), PROMPTS, max_new_tokens=12, seed=1)
-            assert generation.new_tokens != plain.new_tokens, (method, setting)
-
-
-def test_a_decoding_method_of_transformers_is_a_record_that_can_be_sent() -> None:
-    target, draft = pair(40)
-    method = pickle.loads(pickle.dumps(multi_draft(draft, paths=2, depth=3, solver="block", seed=1)))
-    output = target.generate(PROMPTS, custom_generate=method, do_sample=True, top_k=0, max_new_tokens=5)
-    ours = otspec.generate(target, draft, PROMPTS, paths=2, depth=3, solver="block", seed=1, max_new_tokens=5)
-    assert output.tolist() == ours.sequences.tolist()
-
-
-def test_an_assistant_model_beside_the_decoding_method_changes_nothing() -> None:
-    target, draft = pair(40)
-    settings = {"custom_generate": multi_draft(draft, paths=2, depth=3), "max_new_tokens": 5}
-    alone = target.generate(PROMPTS[:1], **settings)
-    assert target.generate(PROMPTS[:1], assistant_model=tiny(40, 3, 1), **settings).tolist() == alone.tolist()
-
-
-def test_a_decoding_method_checks_the_pair_and_the_request() -> None:
-    target, words = pair(40)[0], _Words()
-    with pytest.raises(ProblemError, match="the target has 40 tokens and the draft model 37"):
-        target.generate(PROMPTS, custom_generate=multi_draft(tiny(37, 2)), max_new_tokens=2)
-    method = multi_draft(tiny(37, 2), paths=2, depth=3, tokenizer=words, draft_tokenizer=words)
-    assert target.generate(PROMPTS, custom_generate=method, max_new_tokens=4).shape == (2, 7)
-    with pytest.raises(ProblemError, match="2 prompts and one streamer"):
-        target.generate(PROMPTS, custom_generate=multi_draft(pair(40)[1], streamer=_Streamer()), max_new_tokens=2)
-
-
 def test_the_draft_model_is_outgrown() -> None:
     target, draft = pair(40)[0], tiny(40, 3, 1, positions=12)
     generation = otspec.generate(target, draft, PROMPTS, max_new_tokens=30, temperature=0, depth=4)
-    assert generation.sequences.tolist() == [_greedy(target, prompt, 30) for prompt in PROMPTS.tolist()]
+    assert generation.sequences.tolist() == [greedy_text(target, prompt, 30) for prompt in PROMPTS.tolist()]
     assert generation.metrics.sequence_steps > generation.metrics.offered[0]
     with pytest.raises(ProblemError, match="a prompt has 13 tokens, and the draft model reads 12"):
         otspec.generate(target, draft, torch.ones(1, 13, dtype=torch.int64), max_new_tokens=4)
@@ -385,11 +224,11 @@ def test_learned_positions_are_never_exceeded() -> None:
         for size in (24, 15)
     )
     generation = otspec.generate(target, draft, PROMPTS, max_new_tokens=21, temperature=0, depth=6)
-    assert generation.sequences.tolist() == [_greedy(target, prompt, 21) for prompt in PROMPTS.tolist()]
+    assert generation.sequences.tolist() == [greedy_text(target, prompt, 21) for prompt in PROMPTS.tolist()]
 
 
 def test_vocabularies_of_different_size() -> None:
-    target, words = pair(40)[0], _Words()
+    target, words = pair(40)[0], Words()
     for vocab in (37, 44):
         draft = tiny(vocab, 2)
         with pytest.raises(ProblemError, match=f"the target has 40 tokens and the draft model {vocab}"):
@@ -401,12 +240,12 @@ def test_vocabularies_of_different_size() -> None:
 
 
 def test_tokenizers_that_differ() -> None:
-    other = _Words()
-    other.get_vocab = lambda: {**_Words().get_vocab(), "<3>": 4, "<4>": 3}  # type: ignore[method-assign]
+    other = Words()
+    other.get_vocab = lambda: {**Words().get_vocab(), "<3>": 4, "<4>": 3}  # type: ignore[method-assign]
     with pytest.raises(
         ProblemError, match="differ in 2 tokens, '<3>' for one: id 3 in the target's and 4 in the draft"
     ):
-        otspec.generate(*pair(40), PROMPTS, tokenizer=_Words(), draft_tokenizer=other)
+        otspec.generate(*pair(40), PROMPTS, tokenizer=Words(), draft_tokenizer=other)
 
 
 def test_prompts_without_tokens() -> None:
@@ -445,7 +284,7 @@ def test_a_prompt_that_is_all_padding() -> None:
         ({"num_beams": 2}, "num_beams is 2"),
         ({"output_scores": True, "return_dict_in_generate": True}, "output_scores cannot be given"),
         ({"labels": PROMPTS}, "labels cannot be passed on"),
-        ({"streamer": _Streamer()}, "2 prompts and one streamer"),
+        ({"streamer": Streamer()}, "2 prompts and one streamer"),
         ({"law": "beam"}, "no draft law"),
         ({"law": "hub_pairs", "branching": (3, 2)}, r"hub_pairs draws at most 2 children of a node, .* \(3, 2\)"),
     ],
@@ -486,7 +325,7 @@ def test_layers_that_attend_to_a_window_only() -> None:
     torch.manual_seed(0)
     target, draft = MistralForCausalLM(config).double().eval(), tiny(40)
     generation = otspec.generate(target, draft, PROMPTS, max_new_tokens=9, temperature=0, depth=3)
-    assert generation.sequences.tolist() == [_greedy(target, prompt, 9) for prompt in PROMPTS.tolist()]
+    assert generation.sequences.tolist() == [greedy_text(target, prompt, 9) for prompt in PROMPTS.tolist()]
     with pytest.raises(ProblemError, match="texts may get 13 tokens long, and some layers of the target attend to 12"):
         otspec.generate(target, draft, PROMPTS, max_new_tokens=10)
 
