@@ -240,6 +240,7 @@ def train(
     report: Callable[[dict[str, float]], None],
     every: int = 50,
     checkpoint: Path | None = None,
+    target_shape: Shape = TARGET,
 ) -> tuple[LlamaForCausalLM, LlamaForCausalLM]:
     """Train target and draft.
 
@@ -253,10 +254,11 @@ def train(
         Gets a point of the training curve.
     checkpoint : Path, optional
         Written every so many steps; if it is there, the run goes on from it.
+    target_shape : Shape
     """
     torch.manual_seed(recipe.seed)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    target, draft = new_model(TARGET, tokenizer).to(device), new_model(DRAFT, tokenizer).to(device)
+    target, draft = new_model(target_shape, tokenizer).to(device), new_model(DRAFT, tokenizer).to(device)
     optimisers = Muon(target.named_parameters()), Muon(draft.named_parameters())
     first, own = 0, None
     if checkpoint is not None and checkpoint.exists():

@@ -3,6 +3,11 @@
     python -m benchmarks.shipped_pair.train --out report/shipped
 
 The folder is laid out as the package's own: copy it over otspec/decode/shipped to ship it.
+
+A pair whose draft model spends its time in the head, for drafters that compute a part of it:
+
+    python -m benchmarks.shipped_pair.train --vocab 16384 --layers 8 --steps 700 --polish 150 --own 0 \
+        --out report/pair-16k
 """
 
 from __future__ import annotations
@@ -10,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,6 +38,10 @@ def main(
     ] = 2000,
     polish: Annotated[int, typer.Option(min=0, help="Steps of the draft alone, after these.")] = 600,
     own: Annotated[int, typer.Option(min=0, help="Steps of the draft alone on text that the target samples.")] = 1000,
+    vocab: Annotated[
+        int, typer.Option(min=258, max=65536, help="Tokens of the tokenizer.", show_default="those of the shipped pair")
+    ] = 2048,
+    layers: Annotated[int, typer.Option(min=1, help="Of the target.")] = 24,
     seed: Annotated[int, typer.Option(help="Of the weights and of the order of the text.")] = 0,
     batch: Annotated[int, typer.Option(min=1, help="Sequences per step.")] = 16,
     every: Annotated[int, typer.Option(min=1, help="Steps between two points of the training curve.")] = 50,
@@ -50,9 +59,10 @@ def main(
 
     torch.set_num_threads(threads)
     recipe = how.Recipe(steps=steps, polish=polish, own=own, seed=seed, batch=batch)
+    target_shape = replace(how.TARGET, layers=layers)
     sources = read_corpus(corpus)
     seen = [source for source in sources if not source.held_out]
-    tokenizer = how.train_tokenizer([source.text for source in seen])
+    tokenizer = how.train_tokenizer([source.text for source in seen], vocab)
     files = {source.name: how.tokens_of(tokenizer, source.text) for source in sources}
     held_out = how.windows(
         [files[source.name] for source in sources if source.held_out], recipe.context, tokenizer.bos_token_id
@@ -68,7 +78,8 @@ def main(
             curve.write(line + "\n")
             curve.flush()
 
-        pair = how.train([files[source.name] for source in seen], sample, tokenizer, recipe, report, every, checkpoint)
+        text = [files[source.name] for source in seen]
+        pair = how.train(text, sample, tokenizer, recipe, report, every, checkpoint, target_shape)
     np.savez_compressed(out / HELD_OUT_ROWS, rows=sample.numpy().astype(np.uint16))
     save(out / FREQUENCIES, [files[source.name] for source in seen], len(tokenizer))
     for name, model in zip(("target", "draft"), pair, strict=True):
@@ -85,7 +96,7 @@ def main(
         "transformers": transformers.__version__,
         "tokenizers": tokenizers.__version__,
         "vocab": len(tokenizer),
-        "target": asdict(how.TARGET) | _size(saved.target, out / "target"),
+        "target": asdict(target_shape) | _size(saved.target, out / "target"),
         "draft": asdict(how.DRAFT) | _size(saved.draft, out / "draft"),
         "sample": asdict(how.measure(saved.target, saved.draft, sample)),
         "held_out": asdict(how.measure(saved.target, saved.draft, held_out)),
