@@ -6,7 +6,7 @@ The folder is laid out as the package's own: copy it over otspec/decode/shipped 
 
 A pair whose draft model spends its time in the head, for drafters that compute a part of it:
 
-    python -m benchmarks.shipped_pair.train --vocab 16384 --layers 8 --steps 700 --polish 150 --own 0 \
+    python -m benchmarks.shipped_pair.train --vocab 16384 --layers 8 --steps 450 --polish 100 --own 0 \
         --out report/pair-16k
 """
 
