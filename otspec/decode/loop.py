@@ -11,7 +11,7 @@ import torch
 from transformers import PreTrainedModel
 
 from otspec.decode.drafters.draft_laws import draw
-from otspec.decode.drafters.protocol import Drafter, Drafts
+from otspec.decode.drafters.protocol import Drafter, Drafts, Watching
 from otspec.decode.laws import local_trees, merged_to_host, to_host, widest
 from otspec.decode.metrics import Clock, Metrics
 from otspec.decode.models.context import Pass, vocabulary
@@ -63,7 +63,10 @@ class Decoder:
         clock, metrics = Clock(self.target.device), Metrics()
         going = list(texts)
         with clock.on_device("prompt"):
-            target = Target(self.target, [text.tokens for text in going])
+            layers = self.drafter.layers if isinstance(self.drafter, Watching) else ()
+            target = Target(self.target, [text.tokens for text in going], layers)
+            if isinstance(self.drafter, Watching):
+                self.drafter.watch(target.features)
             if self.drafter is not None:
                 self.drafter.start([text.tokens for text in going])
         while going:
@@ -106,6 +109,8 @@ class Decoder:
                 ]
                 with clock.on_device("draft"):
                     self.drafter.settle(slots, rows)
+                    if isinstance(self.drafter, Watching):
+                        self.drafter.watch(target.features)
         return [going[row] for row in rows]
 
     def _verify(self, drafts: Drafts, laws: torch.Tensor, clock: Clock) -> list[Extension]:

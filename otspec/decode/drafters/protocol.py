@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -57,3 +57,23 @@ class Drafter(Protocol):
 
     def settle(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """What became of the drafts: the slots of each text's accepted tokens, and which texts go on."""
+
+
+@runtime_checkable
+class Watching(Protocol):
+    """A drafter that also looks at what the target thinks."""
+
+    @property
+    def layers(self) -> Sequence[int]:
+        """After how many of the target's layers: from 0, its embedding, to all of them."""
+
+    def watch(self, features: Sequence[torch.Tensor]) -> None:
+        """Hidden states of the target, told before `start` and after every `settle`.
+
+        Parameters
+        ----------
+        features : sequence of Tensors, shape (tokens, layers, width)
+            For each text at its tokens since the last call, in order: first of its prompt, then of the last token of
+            the text before the step and of what was accepted.  Those of the text's last token are never there: the
+            target has not read it.
+        """

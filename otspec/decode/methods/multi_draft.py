@@ -14,7 +14,9 @@ from otspec.decode.drafters.draft_laws import DraftLaw, draft_law
 from otspec.decode.drafters.model import ModelDrafter
 from otspec.decode.drafters.restricted import Restriction
 from otspec.decode.drafters.several import SeveralDrafters
+from otspec.decode.drafters.steered import SteeredDrafter
 from otspec.decode.models.context import vocabulary
+from otspec.decode.models.steered import SteeredLlama
 from otspec.decode.sampling import DraftSampling, Sampling
 from otspec.decode.strategy import Prepared, listed
 from otspec.decode.verifiers import Rule, verifier
@@ -107,7 +109,14 @@ class MultiDraft:
         own = self._share(shape, law, len(models))
         if self._restriction is not None:
             self._restriction.check_target(vocab)
-        drafters = [ModelDrafter(model, own, law, drafts, vocab, generator, self._restriction) for model in models]
+        if law.several and any(isinstance(model, SteeredLlama) for model in models):
+            raise ProblemError("a draft model that the target steers drafts alone; leave it out, or the others")
+        drafters = [
+            (SteeredDrafter if isinstance(model, SteeredLlama) else ModelDrafter)(
+                model, own, law, drafts, vocab, generator, self._restriction
+            )
+            for model in models
+        ]
         drafter = SeveralDrafters(drafters) if law.several else drafters[0]
         return Prepared(drafter, verifier(self.solver, shape, law))
 

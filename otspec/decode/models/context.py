@@ -48,17 +48,29 @@ class Context:
         A decoder whose attention takes a mask of its own for every pair of tokens, and the positions of tokens.
     texts : sequence of lists of int
         What it reads first; any of them may be empty.
+    layers : sequence of int
+        After how many of its layers hidden states are wanted, if any are: from 0, the embedding, to all of them.
+    shifts : Tensor, optional
+        What steers it as it reads these texts, see `otspec.decode.models.steered`.
 
     Raises
     ------
     ProblemError
-        If the model cannot be asked about trees.
+        If the model cannot be asked about trees, or has not so many layers.
     """
 
-    def __init__(self, model: PreTrainedModel, texts: Sequence[Sequence[int]]) -> None:
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        texts: Sequence[Sequence[int]],
+        layers: Sequence[int] = (),
+        shifts: torch.Tensor | None = None,
+    ) -> None:
         check_model(model)
+        _check_layers(model, layers)
         self.model = model
-        self.reader = reader_of(model)
+        self.reader = reader_of(model, layers)
+        self.reader.shifts = shifts
         self.positions = positions(model)
         """How many tokens the model knows positions for."""
         self.length: IntArray = np.array([len(text) for text in texts])
@@ -170,6 +182,15 @@ def sliding_window(model: PreTrainedModel) -> float:
     types = getattr(config, "layer_types", None)
     sliding = getattr(config, "use_sliding_window", True) and (types is None or SLIDING in types)
     return (sliding and getattr(config, "sliding_window", None)) or float("inf")
+
+
+def _check_layers(model: PreTrainedModel, layers: Sequence[int]) -> None:
+    count = int(model.config.get_text_config().num_hidden_layers)
+    if wrong := [layer for layer in layers if not 0 <= layer <= count]:
+        raise ProblemError(
+            f"hidden states after {wrong[0]} layers are wanted, and {type(model).__name__} has {count}; the "
+            "drafter that wants them was trained for another target"
+        )
 
 
 def check_model(model: PreTrainedModel) -> None:

@@ -36,12 +36,25 @@ class Reader(Protocol):
     def blocks(self) -> Sequence[Block]:
         """All of the cache."""
 
+    @property
+    def features(self) -> torch.Tensor:
+        """Hidden states of what was read last, shape (B, N, layers, width): after as many layers as was asked for.
+
+        Those after all layers are normalised, as the head gets them.
+        """
+
+    shifts: torch.Tensor | None
+    """What is added in every layer of a `SteeredLlama` from now on, shape (layers, B, N or 1, added)."""
+
 
 class TransformersReader:
     """The model's own forward pass."""
 
-    def __init__(self, model: PreTrainedModel) -> None:
+    shifts: torch.Tensor | None = None
+
+    def __init__(self, model: PreTrainedModel, layers: Sequence[int] = ()) -> None:
         self.model = model
+        self.layers = layers
         self.cache = Cache(layer_class_to_replicate=InPlaceLayer)
 
     def begin(self, tokens: torch.Tensor, present: torch.Tensor, position: torch.Tensor) -> None:
@@ -60,14 +73,19 @@ class TransformersReader:
         return self._forward(tokens, mask, position, keep)
 
     def _forward(self, tokens: torch.Tensor, mask: torch.Tensor, position: torch.Tensor, keep: int) -> torch.Tensor:
-        logits: torch.Tensor = self.model(
+        found = self.model(
             input_ids=tokens,
             attention_mask=mask,
             position_ids=position,
             past_key_values=self.cache,
             use_cache=True,
             logits_to_keep=keep,
-        ).logits
+            **({"output_hidden_states": True} if self.layers else {}),
+            **({} if self.shifts is None else {"shifts": self.shifts}),
+        )
+        if self.layers:
+            self.features = torch.stack([found.hidden_states[layer] for layer in self.layers], dim=2)
+        logits: torch.Tensor = found.logits
         return logits
 
     @property
@@ -76,6 +94,6 @@ class TransformersReader:
         return [block for layer in self.cache.layers for block in layer.blocks]
 
 
-def reader_of(model: PreTrainedModel) -> Reader:
-    """The leanest reader that gives the model's own logits to the last bit."""
-    return LlamaReader(model) if LlamaReader.takes(model) else TransformersReader(model)
+def reader_of(model: PreTrainedModel, layers: Sequence[int] = ()) -> Reader:
+    """The leanest reader that gives the model's own logits to the last bit, and hidden states after these layers."""
+    return LlamaReader(model, layers) if LlamaReader.takes(model) else TransformersReader(model, layers)
