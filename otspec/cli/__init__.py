@@ -16,6 +16,7 @@ from otspec.cli.decode import decode
 from otspec.cli.positions import positions
 from otspec.cli.solve import solve
 from otspec.cli.solvers import solvers
+from otspec.cli.train import train
 from otspec.cli.tune import tune
 from otspec.errors import DataError, MissingExtra, ProblemError, UnknownSolver
 
@@ -35,6 +36,7 @@ app.add_typer(affinities, name="affinity")
 app.command()(claims)
 app.command()(decode)
 app.command()(tune)
+app.command()(train)
 
 
 def _formerly(name: str, command: Callable[..., None]) -> None:

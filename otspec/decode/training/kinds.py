@@ -1,0 +1,116 @@
+"""Kinds of draft models that can be trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+from otspec.decode.models.steered import SteeredLlama
+from otspec.decode.training.lessons import Lesson
+from otspec.errors import ProblemError
+
+Answers = Callable[[Any, Lesson, torch.Generator], torch.Tensor]
+"""A draft model's logits after each token of a lesson but the last, shape (B, N, V)."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a draft model of some kind is made and asked."""
+
+    summary: str
+    begin: Callable[[PreTrainedModel, PreTrainedModel], PreTrainedModel]
+    """From target and draft model."""
+    layers: Callable[[PreTrainedModel], Sequence[int]]
+    """What it looks at of the target."""
+    answers: Answers
+
+
+def three_layers(target: PreTrainedModel) -> tuple[int, int, int]:
+    """Low, middle and high: after 3, half, and all but 2 of the layers [berdozsteering, Section 4].
+
+    Raises
+    ------
+    ProblemError
+        If there are fewer than 6.
+    """
+    count = int(target.config.get_text_config().num_hidden_layers)
+    if count < 6:
+        raise ProblemError(f"the target has {count} layers, and steering looks at three of 6 or more")
+    return 3, count // 2, count - 2
+
+
+def _steered(target: PreTrainedModel, draft: PreTrainedModel, place: str = "up") -> PreTrainedModel:
+    return SteeredLlama.of(draft, three_layers(target), target.config.get_text_config().hidden_size, place)
+
+
+def _copied(target: PreTrainedModel, draft: PreTrainedModel) -> PreTrainedModel:
+    return draft
+
+
+def _plain(model: Any, lesson: Lesson, generator: torch.Generator) -> torch.Tensor:
+    logits: torch.Tensor = model(input_ids=lesson.tokens[:, :-1], use_cache=False).logits
+    return logits
+
+
+def steering_of(features: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    """The features that tokens see which come so many later, 0 where there are none yet.
+
+    Parameters
+    ----------
+    features : Tensor, shape (B, N, layers, width)
+    offsets : Tensor of int, shape (B, N)
+    """
+    source = torch.arange(features.shape[1], device=features.device) - offsets
+    index = source.clamp(min=0)[..., None, None].expand(-1, -1, *features.shape[2:])
+    return torch.where((source >= 0)[..., None, None], features.gather(1, index), 0)
+
+
+LONGEST = 8
+"""The largest offset, k in [berdozsteering]."""
+
+
+def _random_offsets(lesson: Lesson, generator: torch.Generator) -> torch.Tensor:
+    """An offset for each token, from 1 to `LONGEST`."""
+    shape = lesson.tokens[:, :-1].shape
+    return torch.randint(1, LONGEST + 1, shape, generator=generator).to(lesson.tokens.device)
+
+
+def _blocked_offsets(lesson: Lesson, generator: torch.Generator) -> torch.Tensor:
+    """1 to `LONGEST` again and again, as in decoding where all drafts are accepted; where it begins is random."""
+    rows, columns = lesson.tokens[:, :-1].shape
+    first = torch.randint(LONGEST, (rows, 1), generator=generator)
+    return (1 + (first + torch.arange(columns)) % LONGEST).to(lesson.tokens.device)
+
+
+def _steered_answers(offsets: Callable[[Lesson, torch.Generator], torch.Tensor]) -> Answers:
+    def answers(model: Any, lesson: Lesson, generator: torch.Generator) -> torch.Tensor:
+        shifts = model.shifts(steering_of(lesson.features, offsets(lesson, generator)))
+        logits: torch.Tensor = model(input_ids=lesson.tokens[:, :-1], shifts=shifts, use_cache=False).logits
+        return logits
+
+    return answers
+
+
+def _after(target: PreTrainedModel, draft: PreTrainedModel) -> PreTrainedModel:
+    return _steered(target, draft, "after")
+
+
+def _frozen(target: PreTrainedModel, draft: PreTrainedModel) -> PreTrainedModel:
+    model = _steered(target, draft)
+    for name, weights in model.named_parameters():
+        weights.requires_grad_(name.startswith("steering."))
+    return model
+
+
+KINDS: Mapping[str, Kind] = {
+    "distilled": Kind("the draft model itself", _copied, lambda target: (), _plain),
+    "sd2": Kind("steered by the target's hidden states", _steered, three_layers, _steered_answers(_random_offsets)),
+    "sd2-frozen": Kind("the same, steering alone learns", _frozen, three_layers, _steered_answers(_random_offsets)),
+    "sd2-blocked": Kind("the same, offsets as in decoding", _steered, three_layers, _steered_answers(_blocked_offsets)),
+    "sd2-after": Kind("the same, added after the MLP", _after, three_layers, _steered_answers(_random_offsets)),
+}
+"""By name; those after the first two are the ablations of [berdozsteering, A.4]."""
