@@ -11,7 +11,6 @@ from transformers import PreTrainedModel
 
 from otspec.decode.models.steered import SteeredLlama
 from otspec.decode.training.lessons import Lesson
-from otspec.errors import ProblemError
 
 Answers = Callable[[Any, Lesson, torch.Generator], torch.Tensor]
 """A draft model's logits after each token of a lesson but the last, shape (B, N, V)."""
@@ -32,15 +31,11 @@ class Kind:
 def three_layers(target: PreTrainedModel) -> tuple[int, int, int]:
     """Low, middle and high: after 3, half, and all but 2 of the layers [berdozsteering, Section 4].
 
-    Raises
-    ------
-    ProblemError
-        If there are fewer than 6.
+    Where there are fewer than 6, low and high are at most as far from the middle as that.
     """
     count = int(target.config.get_text_config().num_hidden_layers)
-    if count < 6:
-        raise ProblemError(f"the target has {count} layers, and steering looks at three of 6 or more")
-    return 3, count // 2, count - 2
+    middle = count // 2
+    return min(3, middle), middle, max(count - 2, middle)
 
 
 def _steered(target: PreTrainedModel, draft: PreTrainedModel, place: str = "up") -> PreTrainedModel:
