@@ -17,6 +17,7 @@ import torch
 from otspec.bench.code import package_digest
 from otspec.bench.decoding_cells import DecodingCell, decoding_cell_of
 from otspec.bench.records import Record, RecordFolder
+from otspec.decode.drafting import Drafting
 from otspec.decode.methods.catalogue import METHODS, Decode, decoder, lossless, warm_up
 from otspec.decode.metrics import Metrics, wait_for
 from otspec.decode.models.fingerprint import fingerprint
@@ -49,6 +50,8 @@ class DecodingBenchmark:
     """Of the first text; the next, of the next prompt and then of the next repeat, has seed + 1."""
     budget_s: float = 60.0
     """Decoding time granted to each cell, in seconds; a text under way is then cut short."""
+    drafters: Mapping[str, Drafting] = field(default_factory=dict)
+    """What drafts in the draft model's place, by the names that cells have."""
 
     @property
     def identity(self) -> Mapping[str, object]:
@@ -56,6 +59,7 @@ class DecodingBenchmark:
         return {
             "target": [self.names[0], fingerprint(self.models.target)],
             "draft": [self.names[1], fingerprint(self.models.draft)],
+            **({"drafters": self._drafters} if self.drafters else {}),
             "dtype": str(self.models.target.dtype),
             "prompts": _digest(self.prompts),
             **self.sampling,
@@ -69,6 +73,16 @@ class DecodingBenchmark:
             "versions": versions("numpy", "scipy", "numba", "torch", "transformers"),
             "code": package_digest(),
         }
+
+    @property
+    def _drafters(self) -> Mapping[str, object]:
+        models = {name: drafting.models.draft for name, drafting in self.drafters.items()}
+        return {name: None if model is None else fingerprint(model) for name, model in models.items()}
+
+    def decoder(self, cell: DecodingCell) -> Decode:
+        """The method of a cell at work."""
+        drafting = self.drafters[cell.drafter] if cell.drafter else Drafting(self.models)
+        return decoder(cell.method, drafting.models, {**cell.settings, **drafting.settings})
 
     @property
     def trials(self) -> list[tuple[int, DecodingCell]]:
@@ -164,7 +178,7 @@ class _Stopwatch:
         metrics, message = Metrics(), ""
         try:
             if cell not in self._ready:
-                decode = decoder(cell.method, benchmark.models, cell.settings)
+                decode = benchmark.decoder(cell)
                 warm_up(decode, inputs, {**sampling, "max_time": left_s})
                 self._ready[cell] = decode
             metrics = self._timed(

@@ -44,6 +44,8 @@ class DecodingCell:
     depth: int = 0
     """L; 0 where the method has none."""
     temperature: float = 1.0
+    drafter: str = ""
+    """Name of what drafts, see `otspec.decode.drafting`; empty for the draft model as it is."""
     draft_top_k: int | None = None
     """How drafts are drawn otherwise than texts are, as the next two; None is as texts."""
     draft_top_p: float | None = None
@@ -63,6 +65,8 @@ class DecodingCell:
         told = []
         if self.paths == 1:
             told.append("one path")
+        if self.drafter:
+            told.append(f"drafted by {self.drafter}")
         if self.draft_top_k is not None:
             told.append(f"drafts top-k {self.draft_top_k or 'V'}")
         if self.draft_top_p is not None:
@@ -121,11 +125,12 @@ def decoding_grid(
     baselines: Sequence[str],
     temperatures: Sequence[float] = (1.0,),
     truncations: Sequence[Mapping[str, float]] = ({},),
+    drafters: Sequence[str] = ("",),
 ) -> list[DecodingCell]:
     """All cells, temperature after temperature, each beginning with vanilla decoding.
 
-    A method is measured at every K, every L and every truncation of the drafts that it has settings for, and once where
-    it has none.  Drafts at temperature 0 are certain, and nothing is left to truncate.
+    A method is measured at every K, every L, every truncation of the drafts and with every drafter that it has settings
+    for, and once where it has none.  Drafts at temperature 0 are certain, and nothing is left to truncate.
 
     Raises
     ------
@@ -145,9 +150,12 @@ def decoding_grid(
         takes = METHODS[name].takes
         counts = paths if "paths" in takes else (1 if METHODS[name].drafts else 0,)
         levels = depths if "depth" in takes and name != TO_CHOOSE else (0,)
-        for count, depth, cut in itertools.product(counts, levels, truncations):
+        by = drafters if "draft_tokens" in takes else ("",)
+        for count, depth, cut, drafter in itertools.product(counts, levels, truncations, by):
             settings = {setting: value for setting, value in _of(cut, temperature).items() if setting in takes}
-            cells.append(DecodingCell(name, spelling, count, depth, temperature, **settings))  # type: ignore[arg-type]
+            cells.append(
+                DecodingCell(name, spelling, count, depth, temperature, drafter, **settings)  # type: ignore[arg-type]
+            )
     return list(dict.fromkeys(cells))
 
 

@@ -45,7 +45,7 @@ are null then.  `code` is the digest of a solver that does not come with this pa
 
 KEY = (
     *("data", "k", "n", "solver", "position"),
-    *("method", "rule", "paths", "depth", "temperature", "draft_top_k", "draft_top_p", "draft_temperature"),
+    *("method", "rule", "paths", "depth", "temperature", "drafter", "draft_top_k", "draft_top_p", "draft_temperature"),
     *("schedule", "confidence", "trial", "prompt", "repeat"),
 )
 """What a record may be a record of; what differs in none of these is the same measurement, and the later one stands."""

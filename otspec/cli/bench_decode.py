@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from otspec.cli import options
+from otspec.cli.drafters import DRAFTER_HELP, Frequencies, asked_of_drafter, read_counts
 from otspec.cli.measuring import about, asked, check_budget, conclude, resumed, tell
 from otspec.cli.prompts import FORMAT, read_prompts
 from otspec.cli.sampling import Device, Draft, Dtype, MaxNewTokens, Target, TopK, TopP
@@ -32,6 +33,10 @@ PRESETS: Mapping[str, Mapping[str, str]] = {
     }
 }
 """Options by the names of what is to be repeated: Table 4 of Global Resolution, drafts truncated, the target whole."""
+
+
+FULL = "full"
+"""The draft model with its whole vocabulary, among names of drafters."""
 
 
 def _preset(context: typer.Context, name: str | None) -> str | None:
@@ -71,6 +76,11 @@ def bench_decode(
     baselines: Annotated[
         str, typer.Option(help="Other methods of `otspec decode`, a list; vanilla comes in any case.")
     ] = "generate,single,block,prompt-lookup,assisted-lookup,assisted",
+    drafter: Annotated[
+        str | None,
+        typer.Option(help=f"What drafts, a list: {DRAFTER_HELP}; full is the draft model.", show_default="full"),
+    ] = None,
+    frequencies: Frequencies = None,
     temperature: Annotated[str, typer.Option(help="Of both models, a list; 0 is greedy.")] = "1",
     top_k: TopK = None,
     top_p: TopP = None,
@@ -111,6 +121,7 @@ def bench_decode(
     from otspec.bench.decoding import DecodingBenchmark, run
     from otspec.bench.decoding_cells import decoding_grid, every_rule
     from otspec.bench.records import RecordFolder
+    from otspec.decode.drafting import Given, drafting
     from otspec.decode.models.loading import encode, load_models
     from otspec.decode.shipped import held_out
 
@@ -120,9 +131,12 @@ def bench_decode(
             f"{reference!r} is not among the rules of this run, {', '.join(rules)}; name it in --solver too",
             param_hint="--reference",
         )
-    cells = decoding_grid(counts, depths, rules, _words(baselines), temperatures, truncations)
+    asked_of_drafter(drafter, None, frequencies)
+    named = ["" if word == FULL else word for word in _words(drafter or FULL)]
+    cells = decoding_grid(counts, depths, rules, _words(baselines), temperatures, truncations, named)
     progress_as_ours()
     models = load_models(target, draft, device, dtype)
+    given = Given(models, draft, frequencies=read_counts(frequencies))
     benchmark = DecodingBenchmark(
         models,
         (target, draft),
@@ -134,6 +148,7 @@ def bench_decode(
         max_new_tokens,
         seed,
         budget,
+        {name: drafting(name, given) for name in named if name},
     )
     folder = RecordFolder(out, benchmark.identity)
     folder.begin(asked())

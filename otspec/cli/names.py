@@ -26,7 +26,7 @@ LOSSES = ("kl", "tvd")
 """What it makes small."""
 
 DRAFTERS = ("fr",)
-"""Drafters of a restricted vocabulary, see `otspec.cli.drafters`."""
+"""`otspec.decode.drafting.DRAFTERS`."""
 
 
 def listed(names: tuple[str, ...]) -> str:

@@ -53,6 +53,14 @@ def test_grid_of_several_temperatures() -> None:
     assert cells == [replace(cell, temperature=at) for at in (1.0, 0.0) for cell in (VANILLA, GENERATE, NESTED)]
 
 
+def test_grid_of_several_drafters() -> None:
+    cells = decoding_grid([2], [8], ["nested"], ["generate", "typical", "assisted"], drafters=["", "fr:9"])
+    typical = DecodingCell("typical", paths=2, depth=8)
+    several = [replace(cell, drafter=name) for cell in (typical, NESTED) for name in ("", "fr:9")]
+    assert cells == [VANILLA, GENERATE, *several[:2], ASSISTED, *several[2:]]
+    assert several[1].notes == ["drafted by fr:9"]
+
+
 def test_grid_of_several_truncations_of_the_drafts() -> None:
     ten: dict[str, Any] = {"draft_top_k": 10}
     hot: dict[str, Any] = {"draft_top_k": 10, "draft_temperature": 1.5}

@@ -244,7 +244,7 @@ BAD = [
     (("--prompt", "a", "--drafter", "fr", "--frequencies", "minus.npy"), "frequencies[1] is -1"),
     (("--prompt", "a", "--drafter", "fr", "--frequencies", "long.npy"), "draft_tokens holds 99999; token ids run"),
     (("--prompt", "a", "--drafter", "fr", "--frequencies", "few.npy", "--method", "vanilla"), "no draft_tokens"),
-    (("--prompt", "a", "--drafter", "fr", "--frequencies", "few.npy", "--settings", "x"), "leave out --drafter, --dra"),
+    (("--prompt", "a", "--drafter", "fr", "--frequencies", "few.npy", "--settings", "x"), "leave out --drafter, --fre"),
     (("--prompts", "binary.txt"), "binary.txt cannot be read"),
     (("--prompt", "a", "--device", "abacus"), "no device 'abacus' here"),
     (("--prompt", "a", "--dtype", "int3"), "no dtype 'int3'; known: auto, float32"),
@@ -326,6 +326,40 @@ def test_bench_measures_reports_and_resumes(
     assert "holds another run: its seed is 0, yours 1" in " ".join(capsys.readouterr().err.split())
 
 
+def test_bench_compares_drafters(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    saved: tuple[str, ...],
+    prompts: Path,
+    tmp_path: Path,
+) -> None:
+    """The draft model as it is, with some of its tokens, and another one: each as `otspec.generate` has it."""
+    pytest.importorskip("matplotlib")
+    np.save(tmp_path / "counts.npy", np.arange(300)[::-1])
+    out, names = tmp_path / "report", ("", "fr:20", saved[1])
+    arguments = ("bench", "decode", *saved, "--prompts", str(prompts), "--paths", "2", "--depth", "2", "--first", "1")
+    arguments = (*arguments, "--solver", "nested", "--baselines", "generate,block", "--max-new-tokens", "6")
+    drafters = ("--drafter", f"full,fr:20,{saved[1]}", "--frequencies", str(tmp_path / "counts.npy"))
+    assert otspec_command(monkeypatch, *arguments, *drafters, "--out", str(out)) == 0
+    assert "drafted by fr:20" in capsys.readouterr().out
+    lines = lines_of(out / "results.jsonl")
+    assert [line["method"] for line in lines if line["drafter"]].count("block") == 2
+    by = {line["drafter"]: line for line in lines if line["method"] == "multi-draft"}
+    assert set(by) == set(names)
+    models = load_models(saved[1], saved[3], "cpu")
+    ids = torch.tensor([models.tokenizer("def f(x):").input_ids])
+    for name, draft, tokens in ((names[0], models.draft, None), (names[1], models.draft, range(20))):
+        assert draft is not None
+        told = otspec.generate(
+            models.target, draft, ids, paths=2, depth=2, solver="nested", seed=0, max_new_tokens=6, draft_tokens=tokens
+        ).metrics
+        assert [by[name][figure] for figure in ("tokens", "accepted")] == [told.tokens, told.accepted]
+    accepted = by[names[2]]["accepted"]  # the target drafts for itself
+    assert accepted == by[names[2]]["offered"]
+    assert otspec_command(monkeypatch, *arguments, "--drafter", "fr:0", "--out", str(tmp_path / "no")) == 2
+    assert "'fr:0' keeps '0' tokens" in " ".join(capsys.readouterr().err.split())
+
+
 def test_a_preset_stands_for_the_options_that_are_not_given(
     monkeypatch: pytest.MonkeyPatch, saved: tuple[str, ...], prompts: Path, tmp_path: Path
 ) -> None:
@@ -336,7 +370,7 @@ def test_a_preset_stands_for_the_options_that_are_not_given(
         asked.append(settings)
         return [DecodingCell("generate")]
 
-    names = ("paths", "depths", "rules", "baselines", "temperatures", "truncations")
+    names = ("paths", "depths", "rules", "baselines", "temperatures", "truncations", "drafters")
     monkeypatch.setattr(
         "otspec.bench.decoding_cells.decoding_grid", lambda *given: noted(**dict(zip(names, given, strict=True)))
     )

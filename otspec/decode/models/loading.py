@@ -75,6 +75,22 @@ def load_models(
     return Models(model, tokenizer, *found[0], tuple(more for more, _ in found[1:]))
 
 
+def load_draft(models: Models, name: str) -> Models:
+    """The same target with another draft model, held as the target is.
+
+    Raises
+    ------
+    DataError
+        If there is no such model, or it cannot be read.
+    ProblemError
+        If it cannot draft for the target.
+    """
+    draft, tokenizer = _load(name, "draft", str(models.target.dtype).removeprefix("torch."))
+    draft.to(models.target.device)
+    check_pair(models.target, draft, models.tokenizer, tokenizer)
+    return models._replace(draft=draft, draft_tokenizer=tokenizer, more_drafts=())
+
+
 def encode(tokenizer: Any, prompts: Sequence[str]) -> list[list[int]]:
     """The tokens of each prompt.
 
