@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -18,6 +18,7 @@ from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel  # no
 import otspec  # noqa: E402
 from otspec.decode.drafters.draft_laws import draft_law  # noqa: E402
 from otspec.decode.drafters.steered import SteeredDrafter  # noqa: E402
+from otspec.decode.methods.multi_draft import WATCHING  # noqa: E402
 from otspec.decode.models.llama import LlamaReader  # noqa: E402
 from otspec.decode.models.reader import TransformersReader  # noqa: E402
 from otspec.decode.models.steered import PLACES, SteeredLlama  # noqa: E402
@@ -47,7 +48,7 @@ def _steered(draft: Any, place: str = "up", strength: float = 0.5) -> Any:
     return model
 
 
-def _all_features(target: Any, text: list[int]) -> Any:
+def all_features(target: Any, text: list[int]) -> Any:
     """The target's hidden states at every token of a text, shape (tokens, layers, width)."""
     if not text:
         return torch.zeros(0, len(LAYERS), WIDTH, dtype=torch.float64)
@@ -59,7 +60,7 @@ def test_without_training_it_is_the_draft_model_to_the_last_bit() -> None:
     target, draft = pair()
     model = SteeredLlama.of(draft, LAYERS, WIDTH)
     ids = torch.tensor([TEXTS[0]])
-    features = _all_features(target, TEXTS[0])[None]
+    features = all_features(target, TEXTS[0])[None]
     assert torch.equal(model(ids, shifts=model.shifts(features)).logits, draft(ids).logits)
     assert torch.equal(model(ids).logits, draft(ids).logits)
     settings: dict[str, Any] = {"paths": 2, "depth": 3, "max_new_tokens": 12, "seed": 5}
@@ -77,7 +78,7 @@ def test_it_is_saved_and_loaded_by_transformers(place: str, tmp_path: Path) -> N
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float64)
     assert type(loaded) is SteeredLlama
     ids = torch.tensor([TEXTS[0]])
-    shifts = model.shifts(_all_features(target, TEXTS[0])[None])
+    shifts = model.shifts(all_features(target, TEXTS[0])[None])
     steered = model(ids, shifts=shifts).logits
     assert torch.equal(loaded(ids, shifts=shifts).logits, steered)
     assert not torch.allclose(steered, draft(ids).logits)
@@ -90,7 +91,7 @@ def test_the_lean_reader_gives_the_same_bits() -> None:
     assert LlamaReader.takes(model)
     assert not LlamaReader.takes(_steered(draft, "after"))
     ids = torch.tensor([[3, 1, 4, 1, 5], [2, 7, 1, 0, 6]])
-    shifts = model.shifts(torch.stack([_all_features(target, row.tolist()) for row in ids]))
+    shifts = model.shifts(torch.stack([all_features(target, row.tolist()) for row in ids]))
     found = []
     for kind in (LlamaReader, TransformersReader):
         reader = kind(model, (1, 2))
@@ -119,16 +120,16 @@ def test_laws_are_those_of_a_pass_whose_tokens_are_steered_as_of_their_time(leng
 
     def before(text: list[int]) -> Any:
         """Steering of each token that is read: of the one before it, in a prompt."""
-        return torch.cat((nothing, _all_features(target, text)))[: len(text)]
+        return torch.cat((nothing, all_features(target, text)))[: len(text)]
 
-    drafter.watch([_all_features(target, text)[:-1] for text in texts])
+    drafter.watch([all_features(target, text)[:-1] for text in texts])
     drafter.start(texts)
     steering = [before(text[:-1]) for text in texts]
 
     def check() -> Any:
         drafts, row = drafter.draft(texts, 3), 0
         for text, tree, past in zip(texts, drafts.trees, steering, strict=True):
-            now = torch.cat((nothing, _all_features(target, text)))[len(text) - 1]
+            now = torch.cat((nothing, all_features(target, text)))[len(text) - 1]
             for node in range(tree.inner):
                 whole = [*text, *tree.token[tree.line(node)].tolist()]
                 each = torch.cat((past, now.expand(len(whole) - len(past), -1, -1)))
@@ -144,12 +145,12 @@ def test_laws_are_those_of_a_pass_whose_tokens_are_steered_as_of_their_time(leng
         accepted = tree.node[0, 1 : 1 + length]
         slots.append(tree.slot[accepted].tolist())
         old = texts[number]
-        now = torch.cat((nothing, _all_features(target, old)))[len(old) - 1]
+        now = torch.cat((nothing, all_features(target, old)))[len(old) - 1]
         read = [*old, *tree.token[accepted].tolist()]
         # What the draft model has read of it keeps its steering; a draft of the last level was never read.
         kept = len(old) + min(length, shape.depth - 1)
         steering[number] = torch.cat((steering[number], now.expand(kept - len(steering[number]), -1, -1)))
-        seen.append(_all_features(target, read)[len(old) - 1 :])
+        seen.append(all_features(target, read)[len(old) - 1 :])
         texts[number] = [*read, 3]
     drafter.settle(slots, range(3))
     drafter.watch(seen)
@@ -168,22 +169,26 @@ def test_the_loop_tells_what_the_target_thinks_of_prompts_and_of_all_that_became
     ids = torch.tensor([[0, 3, 1, 4], [2, 7, 1, 5]])
     mask = torch.tensor([[0, 1, 1, 1], [1, 1, 1, 1]])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("otspec.decode.methods.multi_draft.SteeredDrafter", Noting)
+        patch.setitem(cast(Any, WATCHING), SteeredLlama, Noting)
         found = otspec.generate(target, model, ids, attention_mask=mask, paths=2, depth=2, max_new_tokens=9, seed=0)
     for row in range(2):
         text = found.sequences[row][mask[row].sum().item() * -1 - 9 :].tolist()
         parts = [one[row] for one in told if len(one) == 2]  # until one of them has ended
         heard = torch.cat(parts)
-        torch.testing.assert_close(heard, _all_features(target, text)[: len(heard)])
+        torch.testing.assert_close(heard, all_features(target, text)[: len(heard)])
         assert len(heard) > mask[row].sum()
 
 
 @pytest.mark.parametrize("settings", [{}, {"temperature": 0.6, "top_k": 3}])
 @pytest.mark.parametrize("rule", ["nested", "block", "interval"])
 def test_texts_have_the_targets_law(rule: str, settings: dict[str, Any]) -> None:
-    """Counts of texts of three tokens against their probabilities."""
     target, draft = pair(4, seed=1)
-    model, prompt, runs = _steered(draft), [1, 2, 0], 600
+    check_law(target, _steered(draft), rule, settings)
+
+
+def check_law(target: Any, model: Any, rule: str, settings: dict[str, Any]) -> None:
+    """Counts of texts of three tokens against their probabilities."""
+    prompt, runs = [1, 2, 0], 600
     shape: dict[str, Any] = {"depth": 2} if rule == "block" else {"paths": 2, "depth": 2}
     found = otspec.generate(
         target, model, torch.tensor([prompt] * runs), solver=rule, max_new_tokens=3, seed=11, **shape, **settings
@@ -208,7 +213,7 @@ def test_texts_have_the_targets_law(rule: str, settings: dict[str, Any]) -> None
 def test_bad_models_are_refused_by_name() -> None:
     target, draft = pair()
     ids = torch.tensor([TEXTS[0]])
-    with pytest.raises(ProblemError, match="width 16, and the draft model is steered by 8"):
+    with pytest.raises(ProblemError, match="width 16, and the draft model was trained with 8"):
         otspec.generate(target, SteeredLlama.of(draft, LAYERS, 8), ids, max_new_tokens=4)
     with pytest.raises(ProblemError, match="hidden states after 9 layers are wanted, and LlamaForCausalLM has 2"):
         otspec.generate(target, SteeredLlama.of(draft, (0, 1, 9), WIDTH), ids, max_new_tokens=4)

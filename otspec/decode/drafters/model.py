@@ -106,6 +106,7 @@ class ModelDrafter:
                 if width > 1:
                     above = torch.zeros_like(drawn[-1]) if first is None else first.repeat_interleave(children, dim=1)
                     first = _first_of_prefix(drawn[-1], above)
+                self._feed(children)
                 logits = self.context.read(
                     drawn[-1].clamp(min=0),
                     (root + level).expand(-1, width),
@@ -119,6 +120,9 @@ class ModelDrafter:
             inner = inner[torch.from_numpy(np.concatenate(kept)).to(self.context.device)]
         support = self.sampling.support
         return Drafts(trees, inner, support if self.kept is None else self.kept.support(support))
+
+    def _feed(self, children: int) -> None:
+        """Tell the model more of the children, so many each, of the slots that it has read last."""
 
     def _sees(self, shape: Shape, level: int, sees_text: torch.Tensor | None) -> torch.Tensor | None:
         """Which columns on trial the slots of a level attend to: those of their text and of their ancestors."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,11 +11,13 @@ import torch
 from transformers import PreTrainedModel
 
 from otspec.decode.drafters.draft_laws import DraftLaw, draft_law
+from otspec.decode.drafters.fed import FedDrafter
 from otspec.decode.drafters.model import ModelDrafter
 from otspec.decode.drafters.restricted import Restriction
 from otspec.decode.drafters.several import SeveralDrafters
 from otspec.decode.drafters.steered import SteeredDrafter
 from otspec.decode.models.context import vocabulary
+from otspec.decode.models.fed import FedLlama
 from otspec.decode.models.steered import SteeredLlama
 from otspec.decode.sampling import DraftSampling, Sampling
 from otspec.decode.strategy import Prepared, listed
@@ -29,6 +31,9 @@ ON_CPU = (1, 3)
 that fit its caches (docs/decoding.md has the figures).  `otspec tune` finds what is fastest for a pair at hand."""
 ELSEWHERE = (4, 8)
 """On a device that reads some dozens of rows in the time of one."""
+
+WATCHING: Mapping[type[PreTrainedModel], type[ModelDrafter]] = {SteeredLlama: SteeredDrafter, FedLlama: FedDrafter}
+"""Who drafts from models that look at the target."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,13 +114,12 @@ class MultiDraft:
         own = self._share(shape, law, len(models))
         if self._restriction is not None:
             self._restriction.check_target(vocab)
-        if law.several and any(isinstance(model, SteeredLlama) for model in models):
-            raise ProblemError("a draft model that the target steers drafts alone; leave it out, or the others")
+        kinds = [WATCHING.get(type(model), ModelDrafter) for model in models]
+        if law.several and set(kinds) != {ModelDrafter}:
+            raise ProblemError("a draft model that looks at the target drafts alone; leave it out, or the others")
         drafters = [
-            (SteeredDrafter if isinstance(model, SteeredLlama) else ModelDrafter)(
-                model, own, law, drafts, vocab, generator, self._restriction
-            )
-            for model in models
+            kind(model, own, law, drafts, vocab, generator, self._restriction)
+            for kind, model in zip(kinds, models, strict=True)
         ]
         drafter = SeveralDrafters(drafters) if law.several else drafters[0]
         return Prepared(drafter, verifier(self.solver, shape, law))

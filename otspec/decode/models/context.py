@@ -50,8 +50,8 @@ class Context:
         What it reads first; any of them may be empty.
     layers : sequence of int
         After how many of its layers hidden states are wanted, if any are: from 0, the embedding, to all of them.
-    shifts : Tensor, optional
-        What steers it as it reads these texts, see `otspec.decode.models.steered`.
+    shifts, added : Tensor, optional
+        What it is told of these texts, see `otspec.decode.models.steered` and `otspec.decode.models.fed`.
 
     Raises
     ------
@@ -65,12 +65,13 @@ class Context:
         texts: Sequence[Sequence[int]],
         layers: Sequence[int] = (),
         shifts: torch.Tensor | None = None,
+        added: torch.Tensor | None = None,
     ) -> None:
         check_model(model)
         _check_layers(model, layers)
         self.model = model
         self.reader = reader_of(model, layers)
-        self.reader.shifts = shifts
+        self.reader.shifts, self.reader.added = shifts, added
         self.positions = positions(model)
         """How many tokens the model knows positions for."""
         self.length: IntArray = np.array([len(text) for text in texts])

@@ -16,9 +16,10 @@ from torch.nn.functional import embedding, linear, rms_norm, scaled_dot_product_
 from transformers import LlamaForCausalLM, MistralForCausalLM, PreTrainedModel, Qwen2ForCausalLM
 
 from otspec.decode.models.cache import Block
+from otspec.decode.models.fed import FedLlama
 from otspec.decode.models.steered import SteeredLlama, SteeredMLP, Steering
 
-ALIKE = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, SteeredLlama)
+ALIKE = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, SteeredLlama, FedLlama)
 """Classes that compute this, up to biases and to masks, which are ours."""
 
 FIXED_ANGLES = ("default", "linear", "llama3")
@@ -66,6 +67,7 @@ class LlamaReader:
 
     features: torch.Tensor
     shifts: torch.Tensor | None = None
+    added: torch.Tensor | None = None
 
     def __init__(self, model: PreTrainedModel, layers: Sequence[int] = ()) -> None:
         config: Any = model.config
@@ -122,6 +124,8 @@ class LlamaReader:
         cosine, sine = self._cosine[position].unsqueeze(2), self._sine[position].unsqueeze(2)
         group = self._heads // self._key_heads
         hidden = embedding(tokens, self._embedding)
+        if self.added is not None:
+            hidden = hidden + self.added
         states = [hidden]
         for number, layer in enumerate(self._layers):
             normed = rms_norm(hidden, layer.before_attention.shape, layer.before_attention, self._epsilon)
@@ -175,6 +179,6 @@ class LlamaReader:
 def _is_plain(module: nn.Module) -> bool:
     """Whether nobody put in a hook, a forward of their own, or another kind of layer: an adapter, quantised weights."""
     hooked = module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module)
-    known = (nn.Linear, nn.Embedding, nn.ModuleList, nn.SiLU, SteeredLlama, SteeredMLP, Steering)
+    known = (nn.Linear, nn.Embedding, nn.ModuleList, nn.SiLU, SteeredLlama, SteeredMLP, Steering, FedLlama)
     own = type(module).__module__.startswith(("transformers.models.", "transformers.activations"))
     return not hooked and (own or type(module) in known)

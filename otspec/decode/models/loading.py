@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
-import otspec.decode.models.steered  # noqa: F401  makes its models known to transformers
+import otspec.decode.models.fed
+import otspec.decode.models.steered  # noqa: F401  both make their models known to transformers
 from otspec.decode import shipped
 from otspec.decode.models.pairing import check_pair
 from otspec.errors import DataError, ProblemError

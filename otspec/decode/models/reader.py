@@ -45,12 +45,15 @@ class Reader(Protocol):
 
     shifts: torch.Tensor | None
     """What is added in every layer of a `SteeredLlama` from now on, shape (layers, B, N or 1, added)."""
+    added: torch.Tensor | None
+    """What is added to the embeddings of a `FedLlama` in the next pass, shape (B, N, hidden)."""
 
 
 class TransformersReader:
     """The model's own forward pass."""
 
     shifts: torch.Tensor | None = None
+    added: torch.Tensor | None = None
 
     def __init__(self, model: PreTrainedModel, layers: Sequence[int] = ()) -> None:
         self.model = model
@@ -82,6 +85,7 @@ class TransformersReader:
             logits_to_keep=keep,
             **({"output_hidden_states": True} if self.layers else {}),
             **({} if self.shifts is None else {"shifts": self.shifts}),
+            **({} if self.added is None else {"added": self.added}),
         )
         if self.layers:
             self.features = torch.stack([found.hidden_states[layer] for layer in self.layers], dim=2)

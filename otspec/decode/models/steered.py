@@ -122,12 +122,7 @@ class SteeredLlama(LlamaForCausalLM):  # type: ignore[misc]
         ProblemError
             If the model is no Llama.
         """
-        if type(draft) is not LlamaForCausalLM:
-            raise ProblemError(
-                f"the draft model is a {type(draft).__name__}; steering is added to the SwiGLU of a LlamaForCausalLM"
-            )
-        config = {name: value for name, value in draft.config.to_dict().items() if name not in LEFT_OUT}
-        model = cls(SteeredConfig(features, width, place, **config)).to(draft.device, draft.dtype)
+        model = cls(SteeredConfig(features, width, place, **configuration_of(draft))).to(draft.device, draft.dtype)
         model.load_state_dict(draft.state_dict(), strict=False)
         model.steering.begin()
         return model.train(draft.training)
@@ -170,6 +165,21 @@ class SteeredLlama(LlamaForCausalLM):  # type: ignore[misc]
         finally:
             for mlp in mlps:
                 mlp.shift = None
+
+
+def configuration_of(draft: LlamaForCausalLM) -> dict[str, Any]:
+    """What a draft model's configuration says, but for its class.
+
+    Raises
+    ------
+    ProblemError
+        If the model is no Llama.
+    """
+    if type(draft) is not LlamaForCausalLM:
+        raise ProblemError(
+            f"the draft model is a {type(draft).__name__}; what looks at a target is made of a LlamaForCausalLM"
+        )
+    return {name: value for name, value in draft.config.to_dict().items() if name not in LEFT_OUT}
 
 
 LEFT_OUT = ("architectures", "model_type", "transformers_version", "dtype", "torch_dtype")

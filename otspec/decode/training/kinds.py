@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from transformers import PreTrainedModel
+from transformers import DynamicCache, PreTrainedModel
 
+from otspec.decode.models.fed import FedLlama
 from otspec.decode.models.steered import SteeredLlama
 from otspec.decode.training.lessons import Lesson
 
 Answers = Callable[[Any, Lesson, torch.Generator], torch.Tensor]
-"""A draft model's logits after each token of a lesson but the last, shape (B, N, V)."""
+"""A draft model's logits after each token of a lesson but the last, shape (B, N, V); or of several passes over it,
+shape (passes, B, N, V)."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,49 @@ def _steered_answers(offsets: Callable[[Lesson, torch.Generator], torch.Tensor])
     return answers
 
 
+PASSES = 3
+"""How many tokens in a row a fed model learns to draft on its own outputs."""
+
+
+def _fed(target: PreTrainedModel, draft: PreTrainedModel) -> PreTrainedModel:
+    return FedLlama.of(draft, three_layers(target), target.config.get_text_config().hidden_size)
+
+
+def _fed_answers(model: Any, lesson: Lesson, generator: torch.Generator) -> torch.Tensor:
+    """Logits as the first, second, ... draft after what the target has read, shape (`PASSES`, B, N, V).
+
+    In the first pass every token is fed the target's features at the token before it.  In each that follows, it is fed
+    the model's own output there in the pass before; it attends to itself, to the drafts before it, one of each pass,
+    and of the first pass to the tokens before these: as it will in decoding, where accepted drafts are read anew.
+    """
+    tokens = lesson.tokens[:, :-1]
+    rows, columns = tokens.shape
+    added = model.added_of(steering_of(lesson.features, torch.ones_like(tokens)))
+    at = torch.arange(columns, device=tokens.device)
+    cache = DynamicCache()
+    least = torch.finfo(model.dtype).min
+    found = []
+    for number in range(PASSES):
+        # Of pass i, the draft i tokens after the last that the target has read; of pass 0, all up to that.
+        sees = [at <= at[:, None] - number, *(at == at[:, None] - number + earlier for earlier in range(1, number + 1))]
+        sees[0] |= at == 0  # the first tokens have no drafts before them: they see something, and count for little
+        mask = torch.zeros(columns, columns * (number + 1), dtype=model.dtype, device=tokens.device)
+        mask.masked_fill_(~torch.cat(sees, dim=1), least)
+        said = model(
+            input_ids=tokens,
+            added=added,
+            attention_mask=mask.expand(rows, 1, -1, -1),
+            position_ids=at.expand(rows, -1),
+            past_key_values=cache,
+            use_cache=True,
+            output_hidden_states=True,
+        )
+        found.append(said.logits)
+        outputs = said.hidden_states[-1]
+        added = model.own(torch.cat((torch.zeros_like(outputs[:, :1]), outputs[:, :-1]), dim=1))
+    return torch.stack(found)
+
+
 def _after(target: PreTrainedModel, draft: PreTrainedModel) -> PreTrainedModel:
     return _steered(target, draft, "after")
 
@@ -104,8 +149,9 @@ def _frozen(target: PreTrainedModel, draft: PreTrainedModel) -> PreTrainedModel:
 KINDS: Mapping[str, Kind] = {
     "distilled": Kind("the draft model itself", _copied, lambda target: (), _plain),
     "sd2": Kind("steered by the target's hidden states", _steered, three_layers, _steered_answers(_random_offsets)),
+    "eagle": Kind("fed the target's hidden states, token by token", _fed, three_layers, _fed_answers),
     "sd2-frozen": Kind("the same, steering alone learns", _frozen, three_layers, _steered_answers(_random_offsets)),
     "sd2-blocked": Kind("the same, offsets as in decoding", _steered, three_layers, _steered_answers(_blocked_offsets)),
     "sd2-after": Kind("the same, added after the MLP", _after, three_layers, _steered_answers(_random_offsets)),
 }
-"""By name; those after the first two are the ablations of [berdozsteering, A.4]."""
+"""By name; those after the first three are the ablations of [berdozsteering, A.4]."""

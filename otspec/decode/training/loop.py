@@ -104,7 +104,8 @@ def train(
         model.train()
         for group in optimiser.param_groups:
             group["lr"] = course.rate_at(step)
-        loss = LOSSES[course.loss](lesson.logits, kind.answers(model, lesson, _generator(course, step)))
+        answers = kind.answers(model, lesson, _generator(course, step))
+        loss = LOSSES[course.loss](lesson.logits.expand_as(answers), answers)
         loss.backward()
         clip_grad_norm_(learning, course.clip)
         optimiser.step()
@@ -124,12 +125,12 @@ def train(
 
 @torch.no_grad()
 def measure(kind: Kind, model: PreTrainedModel, held_out: Lessons) -> float:
-    """Acceptance of one draft over all held-out texts."""
+    """Acceptance of one draft over all held-out texts, and over all passes where a kind makes several."""
     found = []
     for rows in torch.arange(len(held_out.texts)).split(held_out.batch):
         lesson = held_out.lesson(rows.tolist())
-        refused = tvd(lesson.logits, kind.answers(model, lesson, torch.Generator().manual_seed(int(rows[0]))))
-        found += [1 - refused.item()] * len(rows)
+        answers = kind.answers(model, lesson, torch.Generator().manual_seed(int(rows[0])))
+        found += [1 - tvd(lesson.logits.expand_as(answers), answers).item()] * len(rows)
     return sum(found) / len(found)
 
 

@@ -17,9 +17,17 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("safetensors")
 
+from otspec.decode.models.fed import FedLlama  # noqa: E402
 from otspec.decode.models.steered import SteeredLlama  # noqa: E402
 from otspec.decode.training import KINDS, LOSSES, Course, Lessons, own_texts, train  # noqa: E402
-from otspec.decode.training.kinds import LONGEST, _blocked_offsets, _random_offsets, steering_of, three_layers  # noqa: E402
+from otspec.decode.training.kinds import (  # noqa: E402
+    LONGEST,
+    PASSES,
+    _blocked_offsets,
+    _random_offsets,
+    steering_of,
+    three_layers,
+)
 from otspec.decode.training.lessons import Lesson  # noqa: E402
 from otspec.errors import DataError, ProblemError  # noqa: E402
 from tests.decode.models import law_after, pair, tiny  # noqa: E402
@@ -188,3 +196,25 @@ def test_a_run_that_was_killed_ends_with_the_same_weights(tmp_path: Path) -> Non
         assert torch.equal(model.state_dict()[name], weights)
     with pytest.raises(DataError, match="remove it to start anew"):
         train(kind, model, lessons, lessons, replace(COURSE, seed=1), checkpoint=checkpoint)
+
+
+def test_a_fed_model_is_asked_as_it_is_in_decoding() -> None:
+    """Of every pass: the logits of a text whose last tokens were drafted, read one after the other."""
+    target, draft = pair()
+    model = FedLlama.of(draft, three_layers(target), 16)
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for weights in (model.seen.weight, model.own.weight):
+            weights += 0.4 * torch.randn(weights.shape, generator=generator, dtype=weights.dtype)
+        lesson = _lessons(target, three_layers(target)).lesson([0, 1])
+        found = KINDS["eagle"].answers(model, lesson, generator)
+        assert found.shape == (PASSES, 2, 6, 8)
+        known = model.added_of(steering_of(lesson.features, torch.ones(2, 6, dtype=torch.long)))
+        for row in range(2):
+            for number in range(PASSES):
+                for at in range(number + 1, 6):
+                    added = known[row : row + 1, : at - number + 1]
+                    for last in range(at - number, at + 1):
+                        said = model(lesson.tokens[row : row + 1, : last + 1], added=added, output_hidden_states=True)
+                        added = torch.cat((added, model.own(said.hidden_states[-1][:, -1:])), dim=1)
+                    torch.testing.assert_close(found[number, row, at], said.logits[0, -1], rtol=1e-6, atol=1e-6)
