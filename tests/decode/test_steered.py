@@ -217,7 +217,7 @@ def test_bad_models_are_refused_by_name() -> None:
         otspec.generate(target, SteeredLlama.of(draft, LAYERS, 8), ids, max_new_tokens=4)
     with pytest.raises(ProblemError, match="hidden states after 9 layers are wanted, and LlamaForCausalLM has 2"):
         otspec.generate(target, SteeredLlama.of(draft, (0, 1, 9), WIDTH), ids, max_new_tokens=4)
-    with pytest.raises(ProblemError, match="drafts alone"):
+    with pytest.raises(ProblemError, match="drafts without others beside it"):
         otspec.generate(target, [draft, _steered(draft)], ids, law="independent", max_new_tokens=4)
     with pytest.raises(ProblemError, match="place is 'gate'; known: up, after"):
         SteeredLlama.of(draft, LAYERS, WIDTH, "gate")

@@ -19,14 +19,14 @@ class FedDrafter(WatchingDrafter):
     """
 
     model: FedLlama
-    _unread: Sequence[torch.Tensor] | None = None
+    _left: Sequence[torch.Tensor] | None = None
     """Features from before the last step where that drafted nothing: their tokens have not been read yet."""
 
     def watch(self, features: Sequence[torch.Tensor]) -> None:
         """Remember what the target thinks until it has been read."""
         super().watch(features)
-        if self._unread is not None:
-            self._seen = [torch.cat(both) for both in zip(self._unread, features, strict=True)]
+        if self._left is not None:
+            self._seen = [torch.cat(both) for both in zip(self._left, features, strict=True)]
 
     def start(self, texts: Sequence[Sequence[int]]) -> None:
         """Read the prompts but for their last tokens."""
@@ -48,7 +48,7 @@ class FedDrafter(WatchingDrafter):
 
     def settle(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Keep what was read of the text, and none of the drafts."""
-        self._unread = None if self.context.trial else [self._seen[row] for row in rows]
+        self._left = None if self.context.trial else [self._seen[row] for row in rows]
         super().settle([[] for _ in accepted], rows)
 
     def _feed(self, children: int) -> None:

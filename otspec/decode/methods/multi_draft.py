@@ -116,7 +116,9 @@ class MultiDraft:
             self._restriction.check_target(vocab)
         kinds = [WATCHING.get(type(model), ModelDrafter) for model in models]
         if law.several and set(kinds) != {ModelDrafter}:
-            raise ProblemError("a draft model that looks at the target drafts alone; leave it out, or the others")
+            raise ProblemError(
+                "a draft model that looks at the target drafts without others beside it; pass another draft model"
+            )
         drafters = [
             kind(model, own, law, drafts, vocab, generator, self._restriction)
             for kind, model in zip(kinds, models, strict=True)
