@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 from otspec.decode.models.context import vocabulary
 from otspec.laws import IntArray
 
-MEMORY = 2 << 30
+MEMORY = 4 << 30
 """Bytes of logits and hidden states that are kept rather than computed anew in every epoch."""
 
 
