@@ -184,6 +184,7 @@ CLAIMS = (
         f"{KEY}, sections 1 and 6: 'context-conditioned supports dominate any static subset in expected acceptance'",
         _fixed_drafter,
         _real_drafter,
+        variant_of="dynaspec-theorem-a",
         search=Descent(laws=("p", "q")),
         cost=2,
         expected=Verdict.FAILS,

@@ -128,6 +128,7 @@ CLAIMS = (
         f"beside {LENIENCE}, which does not say that the law changes",
         _lenient_pair,
         _deviation,
+        variant_of="notes-lenience-alpha",
         hypotheses="A rejected draft is replaced as in speculative sampling; distance in total variation.",
         search=Descent(laws=("p", "q")),
         remark="Proved: where q > p the output exceeds p by min(p/l, q) - p, elsewhere it does not exceed it.  "
@@ -150,6 +151,7 @@ CLAIMS = (
         f"{KEY}, note on greedy decoding, with p(x) >= l max(p)",
         _target,
         lambda p, lenience: _favourite(p, lenience, p >= lenience * p.max()),
+        variant_of="notes-lenience-greedy",
         remark="At l = 1 it is exact matching of the likeliest token.",
     ),
     Claim(
@@ -167,6 +169,7 @@ CLAIMS = (
         f"beside {KEY}, 'Medusa', typical acceptance",
         _typical,
         lambda p, epsilon, delta: delta * float(p.max()) - _threshold(p, epsilon, delta),
+        variant_of=f"{KEY}, 'Medusa'",
         hypotheses="delta < 1: with delta = 1 and p uniform the strict comparison accepts nothing.",
         search=Descent(laws=("p",)),
         remark="Proved, by a factor of 1/delta: log max p is at least the mean of log p, which is -H.",
@@ -177,6 +180,7 @@ CLAIMS = (
         f"beside {KEY}, 'Medusa', typical acceptance, which does not claim to keep the law",
         _typical_drafts,
         _lossy,
+        variant_of=f"{KEY}, 'Medusa'",
         hypotheses="Rejected drafts are replaced by a draw from any law r; distance in total variation.",
         search=Descent(laws=("p", "q", "r")),
         remark="Close to 1 where p is nearly uniform and the drafter sure: 0.98 where all of 50 tokens have "

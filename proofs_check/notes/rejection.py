@@ -142,6 +142,7 @@ CLAIMS = (
         f"{SECTION}, variants, mended",
         _pointwise_envelope,
         _pointwise_mended,
+        variant_of="notes-rejection-pointwise",
         remark="The acceptance rate is Z over the sum of c g.",
     ),
     Claim(

@@ -204,6 +204,7 @@ CLAIMS = (
         "otspec; about timor2025out, eq. (3)",
         _any_size,
         _tli_margin,
+        variant_of="rdk-theorem-5.4",
         search=Descent(laws=("p", "q")),
         tightness=lambda p, q, size: _is_tli(p, q, size)[1] / max(2 * _is_tli(p, q, size)[0], 1e-12),
         remark="Proof in docs/vocab.md. With N = 200 000 the acceptance of TLI changes by less than 5e-6.",

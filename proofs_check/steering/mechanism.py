@@ -168,6 +168,7 @@ CLAIMS = (
         f"beside {KEY}, sections 3.2 and 3.3",
         _training,
         _gradients,
+        variant_of=f"{KEY}, section 3.3",
         tol=1e-6,  # see STEP; the third derivative of the loss can be in the thousands
         cost=4,
         hypotheses="One position, one layer; the loss is KL(p || drafter).  Against central differences.",
@@ -178,6 +179,7 @@ CLAIMS = (
         f"beside {KEY}, section 3.3: 'the initialization [...] is crucial'",
         _training,
         _start,
+        variant_of=f"{KEY}, section 3.3",
         cost=4,
         remark="So W_s moves first and W_hml after it.  Were both 0 at the start, neither would ever move.",
     ),
