@@ -104,7 +104,10 @@ def replay(report: Mapping[str, Any], claims: Mapping[str, Claim]) -> TextTable:
     try:
         for record in (claim for source in report["sources"] for claim in source["claims"]):
             if record["id"] not in claims:
-                raise DataError(f"the report names claim {record['id']!r}, which this version does not have")
+                raise DataError(
+                    f"the report names claim {record['id']!r}, which this version does not have; name the "
+                    "module of a claim of yours (--module)"
+                )
             margin = claims[record["id"]].margin_of(from_plain(record["witness"]))
             rows.append((record["id"], f"{float(record['worst']):.3g}", f"{margin:.3g}"))
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:

@@ -41,13 +41,13 @@ def claims(
 ) -> None:
     """Check the papers' claims by numbers: what holds, what needs an unsaid assumption, what fails and where.
 
-    Exit status 1 if a verdict is not the one that we expect.
+    Exit status 1 if a verdict is not the one that we expect.  Claims of yours: docs/own_claims.md.
     """
     from otspec.proofs_check import SOURCES, check, report
 
+    _check_one_of({"--replay": replay is not None, "--list": listing, "--show": show is not None})
     sources = SOURCES if module is None else (_written_in(module),)
     known = {each.id: each for source in sources for each in source.claims}
-    _check_one_of({"--replay": replay is not None, "--list": listing, "--show": show is not None})
     if show is not None:
         if show not in known:
             raise typer.BadParameter(_unknown(known, show), param_hint="--show")
@@ -120,8 +120,14 @@ def _check_one_of(given: Mapping[str, bool]) -> None:
 
 
 def _listed(wanted: Sequence[Claim]) -> TextTable:
-    rows: list[tuple[str, ...]] = [(each.id, each.statement, each.expected.value, each.source) for each in wanted]
-    note = "What we expect, before any check; `otspec claims --show ID` tells all of one, `--claim ID` checks it."
+    rows: list[tuple[str, ...]] = [
+        (each.id, each.statement, each.expected.value + (", a variant" if each.variant_of else ""), each.source)
+        for each in wanted
+    ]
+    note = (
+        "What we expect, before any check; `otspec claims --show ID` tells all of one, `--claim ID` checks it. A "
+        "variant is ours: its source does not claim it."
+    )
     return TextTable(f"{len(rows)} claims", ("claim", "statement", "expected", "source"), rows, note, labels=4)
 
 

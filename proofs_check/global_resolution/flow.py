@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order
 
 from otspec.laws import BoolArray, FloatArray, IntArray
 from otspec.proofs_check.claim import Claim, Unchecked, Verdict
 from otspec.proofs_check.instances import table
-from otspec.proofs_check.oracles import LP_TOL, Program, members, psi, relaxed_program, sums, token_sets, transport
+from otspec.proofs_check.oracles import LP_TOL, Program, members, psi, sums, token_sets, transport
 
 TIE = 1e-13
 """Token sets whose psi is within this of the least all count as minimisers."""
@@ -307,8 +306,8 @@ CLAIMS = (
     ),
     Claim(
         "gr-lemma-F.1",
-        "z on the edges meets all x_a exactly and exceeds no y_b if and only if f(s->a) = x_a, f(a->b) = z_ab, f(b->t) = "
-        "sum of z_ab is a maximum flow of the network.",
+        "z on the edges meets all x_a exactly and exceeds no y_b if and only if f(s->a) = x_a, f(a->b) = z_ab, "
+        "f(b->t) = sum of z_ab is a maximum flow of the network.",
         "thomas2025global, Lemma F.1",
         _bipartite,
         _equivalence,
@@ -324,8 +323,8 @@ CLAIMS = (
         _bipartite,
         _hall,
         cost=15,
-        remark="In integers. The first half in a stronger form: what no flow can serve is the largest violation of these "
-        "inequalities. The second by a linear program.",
+        remark="In integers. The first half in a stronger form: what no flow can serve is the largest violation of "
+        "these inequalities. The second by a linear program.",
     ),
     Claim(
         "gr-theorem-5.1-necessary",

@@ -111,10 +111,7 @@ class Split:
         return self.residual / total if total > 0 else self.residual
 
     def row_of(self, drafts: IntArray) -> int:
-        """Where `columns` has a set that is served as a tuple of drafts is: that of its own tokens, as far as they count.
-
-        In the outer system those outside H* do.
-        """
+        """Where `columns` has a set that is served as a tuple of drafts is: an outer one by its tokens outside H*."""
         formed = np.isin(np.arange(self.p.size), drafts)
         if self.inside[drafts].all():
             return len(self.outer.edges) + int((self.inner.edges == formed).all(axis=1).argmax())
