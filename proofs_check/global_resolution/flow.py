@@ -318,7 +318,7 @@ CLAIMS = (
     Claim(
         "gr-lemma-G.1",
         "The system of Lemma F.1 is feasible if and only if sum over S of x_a <= sum over N(S) of y_b for all S; with "
-        "equalities for y_b if and only if, besides, the sum of all x_a is that of all y_b.",
+        "equalities for y_b if and only if the sum of all x_a is that of all y_b, too.",
         "thomas2025global, Lemma G.1; a theorem of Gale",
         _bipartite,
         _hall,
