@@ -104,6 +104,7 @@ CLAIMS = (
         f"{KEY}, section 4.2, mended",
         RANGES,
         _clamped,
+        variant_of="dynaspec-budget-range",
     ),
     listed(
         "dynaspec-frequency-budget",
@@ -129,6 +130,7 @@ CLAIMS = (
         f"{KEY}, Algorithm 1, lines 12 to 20",
         _draft_tree,
         _rerank,
+        variant_of=f"{KEY}, Algorithm 1, lines 12 to 20",
         tol=0.0,
         cost=4,
         hypotheses="At ties of the score the parent goes first.",

@@ -139,6 +139,7 @@ CLAIMS = (
         "otspec; on thomas2025global, Algorithm 1",
         _with_tau,
         _smallest_sets,
+        variant_of="thomas2025global, Algorithm 1, lines 4 and 7",
         cost=14,
     ),
     Claim(
@@ -186,6 +187,7 @@ CLAIMS = (
         "otspec; repairs thomas2025global, Algorithm 1",
         REPAIRED.draw,
         REPAIRED.margin,
+        variant_of="gr-algorithm-1-stop",
         hypotheses=_READING,
         tol=_RATIO,
         cost=25,
@@ -200,6 +202,7 @@ CLAIMS = (
         "otspec; on thomas2025global, Algorithm 1",
         AS_PRINTED_WIDER.draw,
         AS_PRINTED_WIDER.margin,
+        variant_of="gr-algorithm-1-stop",
         hypotheses=_READING,
         tol=_RATIO,
         cost=25,

@@ -177,6 +177,7 @@ CLAIMS = (
         "otspec; sharpens thomas2025global, Theorem R.1",
         _several,
         _coupled,
+        variant_of="gr-theorem-R.1",
         cost=8,
         search=Descent(laws=("target", "output")),
         tightness=_coupled_ratio,

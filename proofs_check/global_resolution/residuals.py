@@ -182,6 +182,7 @@ CLAIMS = (
         "otspec; extends thomas2025global, Theorem 6.1",
         _sliced_demands,
         _theorem_without_p,
+        variant_of="gr-theorem-6.1",
         tol=1e-9,  # a linear program stands behind it
         cost=40,
     ),
@@ -211,6 +212,7 @@ CLAIMS = (
         "otspec; extends thomas2025global, Theorem 6.2",
         _sliced,
         _closed_form_truncated,
+        variant_of="gr-theorem-6.2",
         tol=4e-12,
         cost=5,
     ),

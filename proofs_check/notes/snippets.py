@@ -154,6 +154,7 @@ CLAIMS = (
         f"{NGRAMS}, mended",
         _prompt,
         _complete,
+        variant_of="notes-lookup-empty",
         tol=0.0,
     ),
 )
