@@ -9,7 +9,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from otspec.decode import shipped
-from otspec.decode.models.pairing import check_pair
+from otspec.decode.models.matching import Matching
+from otspec.decode.models.pairing import pair_up
 from otspec.errors import DataError, ProblemError
 
 SHIPPED = "shipped"
@@ -27,7 +28,9 @@ class Models(NamedTuple):
     draft: PreTrainedModel | None = None
     draft_tokenizer: Any = None
     more_drafts: tuple[PreTrainedModel, ...] = ()
-    """Draft models besides the first."""
+    """Draft models besides the first, of one tokenizer with it."""
+    matching: Matching | None = None
+    """What the target's tokens have to do with the draft model's, where that has another tokenizer."""
 
     @property
     def drafts(self) -> PreTrainedModel | list[PreTrainedModel] | None:
@@ -63,15 +66,18 @@ def load_models(
         raise ProblemError(f"no dtype {kind!r}; known: {', '.join(DTYPES)}")
     model, tokenizer = _load(target, "target", kind)
     model.to(place)
-    found = []
+    found: list[tuple[Any, Any]] = []
+    matching = None
     for name in [draft] if isinstance(draft, str) else draft or ():
         draft_model, draft_tokenizer = _load(name, "draft", kind)
         draft_model.to(place)
-        check_pair(model, draft_model, tokenizer, draft_tokenizer)
+        matching = pair_up(model, draft_model, tokenizer, draft_tokenizer)
+        if found and found[0][1].get_vocab() != draft_tokenizer.get_vocab():
+            raise ProblemError(f"the draft models do not have one tokenizer: {name!r} has another than the first")
         found.append((draft_model, draft_tokenizer))
     if not found:
         return Models(model, tokenizer)
-    return Models(model, tokenizer, *found[0], tuple(more for more, _ in found[1:]))
+    return Models(model, tokenizer, *found[0], tuple(more for more, _ in found[1:]), matching)
 
 
 def encode(tokenizer: Any, prompts: Sequence[str]) -> list[list[int]]:
