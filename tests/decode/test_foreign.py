@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -164,13 +166,22 @@ def test_depth_ends_where_the_positions_of_the_draft_model_do() -> None:
         drafter.start(texts)
         assert drafter.depth(np.array([1])) == 3
         assert [tree.length for tree in drafter.draft(texts, 3).trees] == [depth] * 3
-    # A text outgrows the model, and the others go on when it has left.
+
+
+def test_a_text_that_outgrows_the_draft_model_and_those_that_go_on_without_it() -> None:
+    texts = _texts()
+    drafter = _drafter(Shape((2, 1)), positions=40)
+    drafter.start(texts)
+    drafter.draft(texts, 2)
     drafter.settle([[] for _ in texts], range(3))
-    grown = [[*text, *([290, 12] * (5 * (number == 1)))] for number, text in enumerate(texts)]
-    drafts = drafter.draft(grown, 2)
+    texts = [[*text, 290, *([291, 12] * (20 * (number == 1)))] for number, text in enumerate(texts)]
+    drafts = drafter.draft(texts, 2)
     assert ([tree.length for tree in drafts.trees], drafts.laws.shape) == ([0, 0, 0], (0, VOCAB))
-    drafter.settle([[], [], []], [0])
-    assert drafter.draft([texts[0]], 1).trees[0].length == 1
+    drafter.settle([[], [], []], [0, 2])
+    texts = [[*texts[0], 290, 13], [*texts[2], 14]]
+    laws = drafter.draft(texts, 1).laws
+    for law, text in zip(laws, texts, strict=True):
+        np.testing.assert_allclose(law, _law(text, [], positions=40), atol=1e-10)
 
 
 def test_processors_find_tokens_by_the_targets_ids() -> None:
@@ -204,18 +215,18 @@ def _generate(**settings: Any) -> Any:
 TOKENIZER.pad_token = "</s>"
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"branching": (2, 2, 1)},
-        {"solver": "interval", "paths": 2},
-        {"draft_kernel": _kernel(np.random.default_rng(1))},
-        {"law": "greedy", "branching": (3, 1)},
-        {"stop_strings": ["e"], "paths": 2},
-    ],
-    ids=str,
-)
-def test_greedy_texts_are_those_of_the_target(settings: dict[str, Any]) -> None:
+WAYS: dict[str, dict[str, Any]] = {
+    "tree": {"branching": (2, 2, 1)},
+    "token-wise": {"solver": "interval", "paths": 2},
+    "redistributed": {"draft_kernel": _kernel(np.random.default_rng(1))},
+    "greedy siblings": {"law": "greedy", "branching": (3, 1)},
+    "stop string": {"stop_strings": ["e"], "paths": 2},
+}
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_greedy_texts_are_those_of_the_target(name: str) -> None:
+    settings = WAYS[name]
     stop = settings.get("stop_strings")
     found = _generate(temperature=0, **settings).new_tokens
     for text, new in zip(_texts(), found, strict=True):
@@ -261,3 +272,12 @@ def test_pairs_that_cannot_be() -> None:
     both: dict[str, Any] = {"tokenizer": TOKENIZER, "draft_tokenizer": DRAFT_TOKENIZER}
     with pytest.raises(ProblemError, match="2 of the target's 420 tokens are tokens of the draft model"):
         otspec.generate(target, tiny(2), ids, max_new_tokens=4, **both)
+
+
+def test_the_example_of_the_manual_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "vocab.md").read_text()
+    (snippet,) = (one for one in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "shipped.foreign" in one)
+    capsys.readouterr()
+    with torch.enable_grad():
+        exec(compile(snippet, "docs/vocab.md", "exec", dont_inherit=True), {})
+    assert capsys.readouterr().out == "1024 0.5\n"

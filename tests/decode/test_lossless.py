@@ -429,7 +429,7 @@ def _pooled(counts: Any, expected: Floats) -> tuple[Any, Floats]:
 @cache
 def _matching() -> Matching:
     """A target of four tokens, part of a character and a word among them, and a draft model without the word."""
-    spelt = {0: b"a", 1: b"\xc3", 2: b"a word", 3: b" t"}
+    spelt = {0: b"a", 1: b"\xc3", 2: b"a word", 3: b"t"}
     target: Any = SimpleNamespace(bytes_of=spelt, begin=[], prepends=False)
     draft = Spelling(byte_level(300), "draft_tokenizer")
     tokens = np.array([0, 1, 3])

@@ -60,7 +60,7 @@ class MultiDraft:
         The tokens that may be drafted, or a matrix that moves their mass to others: see `otspec.generate`.
     matching : Matching, optional
         What the target's tokens have to do with the draft model's, where that has another tokenizer:
-        `otspec.decode.models.matching.matching_of`.  Then all ids above are the target's.
+        `otspec.decode.matching_of`.  Then all ids above are the target's.
 
     Raises
     ------

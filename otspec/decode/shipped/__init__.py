@@ -4,8 +4,8 @@ Target and draft are Llamas with one byte-pair tokenizer, trained on the sources
 
     target, draft, tokenizer = otspec.decode.shipped.load()
 
-`folder` has them as `from_pretrained` wants them, in ``target`` and ``draft``; ``foreign`` is another draft model, with
-a tokenizer of its own.
+`FOLDER` has them as `from_pretrained` wants them, in ``target`` and ``draft``, and in ``foreign`` another draft model,
+which has a tokenizer of its own: `foreign` loads it.
 """
 
 from __future__ import annotations
