@@ -23,6 +23,8 @@ from otspec.decode.harness import Generation, run  # noqa: E402
 from otspec.decode.methods.multi_draft import MultiDraft  # noqa: E402
 from otspec.decode.metrics import Metrics  # noqa: E402
 from otspec.decode.models.after import model_after  # noqa: E402
+from otspec.decode.models.alignment import aligned_counts  # noqa: E402
+from otspec.decode.models.matching import matching_of  # noqa: E402
 from otspec.decode.replay import floor  # noqa: E402
 from otspec.decode.strategy import Strategy  # noqa: E402
 from otspec.decode.tuning import Tuned, Tuning, tune  # noqa: E402
@@ -39,8 +41,10 @@ __all__ = [
     "Strategy",
     "Tuned",
     "Tuning",
+    "aligned_counts",
     "floor",
     "generate",
+    "matching_of",
     "model_after",
     "multi_draft",
     "run",

@@ -23,7 +23,6 @@ from otspec.decode.verifiers import Extension, merges, verify
 from otspec.errors import ProblemError
 from otspec.laws import IntArray
 from otspec.paths import PathVerifier
-from otspec.paths.shape import Shape
 from otspec.paths.topology import NONE, Topology
 
 
@@ -143,9 +142,7 @@ class Decoder:
             if depth > 0:
                 with clock.on_device("draft"):
                     return self.drafter.draft(tokens, int(depth))
-        root = Topology.merge(Shape(()), np.empty(0, dtype=np.int64))
-        none = torch.empty(0, vocabulary(self.target), dtype=torch.float64, device=self.target.device)
-        return Drafts([root] * len(tokens), none)
+        return Drafts.none(len(tokens), vocabulary(self.target), self.target.device)
 
     def _prefixes(self, going: Sequence[Text], trees: Sequence[Topology]) -> list[Prefix]:
         """The texts after which the target gives its laws, where anyone looks at them."""

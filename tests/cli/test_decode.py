@@ -19,6 +19,7 @@ from otspec.decode.methods.catalogue import METHODS, lossless  # noqa: E402
 from otspec.decode.models.loading import load_models  # noqa: E402
 from otspec.decode.shipped import frequencies, held_out  # noqa: E402
 from tests.cli.test_commands import otspec_command  # noqa: E402
+from tests.decode.tokenizers_of import word_piece  # noqa: E402
 from tests.saved_pair import save, tokenizer  # noqa: E402
 
 
@@ -284,13 +285,33 @@ def test_a_model_that_is_not_there(
     assert len(error.strip().splitlines()) == 1
 
 
-def test_tokenizers_that_differ(
+def test_a_draft_model_with_another_tokenizer(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     target, draft = save(tmp_path)
     tokenizer(more="zq zqz zqzq " * 100).save_pretrained(draft)
-    assert otspec_command(monkeypatch, "decode", "--target", str(target), "--draft", str(draft), "--prompt", "a") == 2
-    assert "the tokenizers differ in" in " ".join(capsys.readouterr().err.split())
+    arguments = ("--target", str(target), "--draft", str(draft), "--prompt", "def zqz", "--max-new-tokens", "12")
+    out = tmp_path / "out.jsonl"
+    for method in ("multi-draft", "single"):
+        assert otspec_command(monkeypatch, "decode", *arguments, "--method", method, "--json", str(out)) == 0
+        (line,) = lines_of(out)
+        models = load_models(str(target), str(draft), "cpu")
+        assert models.draft is not None
+        again = otspec.generate(
+            models.target,
+            models.draft,
+            torch.tensor([models.tokenizer("def zqz").input_ids]),
+            tokenizer=models.tokenizer,
+            draft_tokenizer=models.draft_tokenizer,
+            solver="single" if method == "single" else None,
+            max_new_tokens=12,
+            seed=0,
+        )
+        assert line["new_tokens"] == again.new_tokens
+    word_piece().save_pretrained(draft)
+    capsys.readouterr()
+    assert otspec_command(monkeypatch, "decode", *arguments) == 2
+    assert "neither works on bytes nor falls back on them" in " ".join(capsys.readouterr().err.split())
 
 
 def test_bench_measures_reports_and_resumes(

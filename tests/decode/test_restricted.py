@@ -313,7 +313,7 @@ def test_heads_that_cannot_be_gathered() -> None:
 
 def test_the_example_of_the_manual_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
     text = (Path(__file__).parents[2] / "docs" / "vocab.md").read_text()
-    (snippet,) = (one for one in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "draft_kernel" in one)
+    (snippet,) = (one for one in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "shipped.frequencies" in one)
     capsys.readouterr()
     with torch.enable_grad():
         exec(compile(snippet, "docs/vocab.md", "exec", dont_inherit=True), {})

@@ -63,7 +63,7 @@ class ModelDrafter:
                 f"all {len(self.kept.tokens)} tokens that may be drafted are suppressed by the logits processors "
                 "(suppress_tokens); keep one that is not"
             )
-        self.model = model if self.kept is None else with_head_for(model, self.kept.tokens)
+        self.model = model if self.kept is None else with_head_for(model, self.kept.own)
         self.shape = shape
         self.law = law
         self.sampling = sampling
@@ -108,7 +108,7 @@ class ModelDrafter:
                     first = _first_of_prefix(drawn[-1], above)
                 self._feed(children)
                 logits = self.context.read(
-                    drawn[-1].clamp(min=0),
+                    self._as_read(drawn[-1].clamp(min=0)),
                     (root + level).expand(-1, width),
                     self._sees(shape, level, sees_text),
                     keep=width,
@@ -142,7 +142,7 @@ class ModelDrafter:
         where all do, and the positions of the last tokens, (B, 1).
         """
         device = self.context.device
-        unread = [self._readable(text[length:]) for text, length in zip(texts, self.context.length, strict=True)]
+        unread = self._unread(texts)
         size = np.array([len(more) for more in unread])
         columns = np.arange(size.max())
         own = columns >= size.max() - size[:, None]
@@ -162,6 +162,14 @@ class ModelDrafter:
             torch.from_numpy(tokens).to(device), torch.from_numpy(position).to(device), sees, keep=1
         )
         return logits, sees_text, torch.from_numpy(last[:, None]).to(device)
+
+    def _unread(self, texts: Sequence[Sequence[int]]) -> list[list[int]]:
+        """What the model has not read of each text, at least a token."""
+        return [self._readable(text[length:]) for text, length in zip(texts, self.context.length, strict=True)]
+
+    def _as_read(self, tokens: torch.Tensor) -> torch.Tensor:
+        """The tokens that the model reads for drafted ones, shape as given."""
+        return tokens
 
     def settle(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Keep what was read of the text and of its accepted tokens."""

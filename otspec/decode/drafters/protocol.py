@@ -11,6 +11,7 @@ import torch
 
 from otspec.decode.models.context import Pass
 from otspec.laws import IntArray
+from otspec.paths.shape import Shape
 from otspec.paths.topology import Topology
 
 
@@ -26,6 +27,12 @@ class Drafts:
     rows: Sequence[IntArray] | None = None
     """Where paths of one node are drafted by different laws: of each tree, shape (K, L), the row of `laws` that every
     token of every path was drawn from."""
+
+    @classmethod
+    def none(cls, texts: int, vocab: int, device: torch.device) -> Drafts:
+        """No drafts for so many texts."""
+        root = Topology.merge(Shape(()), np.empty(0, dtype=np.int64))
+        return cls([root] * texts, torch.empty(0, vocab, dtype=torch.float64, device=device))
 
     @property
     def nodes(self) -> IntArray:

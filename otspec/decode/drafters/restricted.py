@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from otspec.decode.models.matching import Matching
 from otspec.errors import ProblemError
 from otspec.laws import IntArray
 from otspec.vocab import Affinity, affinity_from_matrix
@@ -28,7 +29,9 @@ class Restriction:
     tokens: IntArray
     """Their ids, ascending, shape (k,)."""
     affinity: Stored | None = None
-    """Where their mass goes: a row for each of them, in any order; None where it stays."""
+    """Where their mass goes: a row for each of them, in any order, and perhaps for others; None where it stays."""
+    own: IntArray | None = None
+    """Their ids in the draft model, shape (k,), where it has another tokenizer."""
 
     @classmethod
     def of(cls, draft_tokens: Any, draft_kernel: Any, vocab: int) -> Restriction | None:
@@ -66,6 +69,22 @@ class Restriction:
             return cls(np.sort(affinity.tokens), affinity)
         return None if draft_tokens is None else cls(_as_tokens(draft_tokens, vocab))
 
+    def matched(self, matching: Matching) -> Restriction:
+        """The same for a draft model with another tokenizer: those of the tokens that it knows.
+
+        Raises
+        ------
+        ProblemError
+            If it knows none of them.
+        """
+        tokens, _, places = np.intersect1d(self.tokens, matching.tokens, assume_unique=True, return_indices=True)
+        if not tokens.size:
+            raise ProblemError(
+                f"none of the {self.tokens.size} tokens that may be drafted is a token of the draft model, whose "
+                "tokenizer is another; name some that are (matching.tokens)"
+            )
+        return Restriction(tokens, self.affinity, matching.own[places])
+
     def check_target(self, vocab: int) -> None:
         """Raise unless a target of so many tokens knows all that may be drafted."""
         if self.affinity is not None and self.affinity.vocab != vocab:
@@ -82,17 +101,19 @@ class Restriction:
     def on(self, device: torch.device) -> Kept:
         """The same on the device of the models."""
         tokens = torch.from_numpy(self.tokens).to(device)
+        own = tokens if self.own is None else torch.from_numpy(self.own).to(device)
         if self.affinity is None:
-            return Kept(tokens)
+            return Kept(tokens, own)
         order = np.argsort(self.affinity.tokens)
+        order = order[np.isin(self.affinity.tokens[order], self.tokens)]
         matrix, totals = self.affinity.matrix[order], self.affinity.totals[order]
         if not is_sparse(matrix):
-            return Kept(tokens, torch.from_numpy((matrix / totals[:, None]).T).to(device))
+            return Kept(tokens, own, torch.from_numpy((matrix / totals[:, None]).T).to(device))
         stored = matrix.tocoo()
         places = torch.from_numpy(np.array([stored.col, stored.row], dtype=np.int64))
         values = torch.from_numpy(stored.data / totals[stored.row])
         kernel = torch.sparse_coo_tensor(places, values, matrix.shape[::-1], check_invariants=True)
-        return Kept(tokens, kernel.coalesce().to(device))
+        return Kept(tokens, own, kernel.coalesce().to(device))
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +122,8 @@ class Kept:
 
     tokens: torch.Tensor
     """Shape (k,), ascending."""
+    own: torch.Tensor
+    """Their ids in the draft model, shape (k,)."""
     kernel: torch.Tensor | None = None
     """The matrix M of [timor2025out], transposed: shape (V, k), float64, sparse or dense."""
 

@@ -18,24 +18,39 @@ from otspec.decode.methods.plain import plain
 from otspec.decode.methods.prompt_lookup import PromptLookup
 from otspec.decode.methods.typical import Typical
 from otspec.decode.methods.vanilla import Vanilla
+from otspec.decode.models.matching import Matching
 from otspec.decode.sampling import DraftSettings
 
 
-def speculative(draft: PreTrainedModel, depth: int | None = None, **drafts: Unpack[DraftSettings]) -> MultiDraft:
+def speculative(
+    draft: PreTrainedModel,
+    depth: int | None = None,
+    matching: Matching | None = None,
+    **drafts: Unpack[DraftSettings],
+) -> MultiDraft:
     """Speculative sampling: one path, token by token [leviathan2023fast; chen2023accelerating]."""
-    return MultiDraft(draft, 1, depth, "single", **drafts)
+    return MultiDraft(draft, 1, depth, "single", matching=matching, **drafts)
 
 
-def block(draft: PreTrainedModel, depth: int | None = None, **drafts: Unpack[DraftSettings]) -> MultiDraft:
+def block(
+    draft: PreTrainedModel,
+    depth: int | None = None,
+    matching: Matching | None = None,
+    **drafts: Unpack[DraftSettings],
+) -> MultiDraft:
     """Block verification of one path [sun2024block]."""
-    return MultiDraft(draft, 1, depth, "block", **drafts)
+    return MultiDraft(draft, 1, depth, "block", matching=matching, **drafts)
 
 
 def typical(
-    draft: PreTrainedModel, paths: int | None = None, depth: int | None = None, **drafts: Unpack[DraftSettings]
+    draft: PreTrainedModel,
+    paths: int | None = None,
+    depth: int | None = None,
+    matching: Matching | None = None,
+    **drafts: Unpack[DraftSettings],
 ) -> MultiDraft:
     """Typical acceptance of the longest of several paths [cai2024medusa]: lossy."""
-    return MultiDraft(draft, paths, depth, Typical(), lossless=False, **drafts)
+    return MultiDraft(draft, paths, depth, Typical(), lossless=False, matching=matching, **drafts)
 
 
 __all__ = [

@@ -23,6 +23,7 @@ from otspec.decode.methods import (
 )
 from otspec.decode.methods.multi_draft import MultiDraft
 from otspec.decode.models.loading import Models
+from otspec.decode.models.matching import Matching
 from otspec.decode.sampling import DraftSettings
 from otspec.decode.strategy import DraftModels, Strategy
 from otspec.decode.verifiers import BY_PLAN, JOINT, Rule
@@ -103,11 +104,13 @@ def method_of(name: str, settings: Mapping[str, Any], batch: int = 1) -> Method:
     return method
 
 
-def strategy_of(name: str, draft: DraftModels, settings: Mapping[str, Any]) -> Strategy:
-    """What decodes by the method of that name, one of ours."""
-    make = METHODS[name].strategy
-    assert make is not None
-    return make(draft, **settings)
+def strategy_of(
+    name: str, draft: DraftModels, settings: Mapping[str, Any], matching: Matching | None = None
+) -> Strategy:
+    """What decodes by the method of that name, one of ours; where the draft model has another tokenizer, as told."""
+    method = METHODS[name]
+    assert method.strategy is not None
+    return method.strategy(draft, **settings, **({"matching": matching} if method.drafts else {}))
 
 
 def decoder(name: str, models: Models, settings: Mapping[str, Any]) -> Decode:
@@ -134,7 +137,7 @@ def decoder(name: str, models: Models, settings: Mapping[str, Any]) -> Decode:
     return partial(
         run,
         models.target,
-        strategy_of(name, models.drafts, settings),
+        strategy_of(name, models.drafts, settings, models.matching),
         tokenizer=models.tokenizer,
         draft_tokenizer=models.draft_tokenizer,
     )

@@ -12,12 +12,14 @@ from transformers import PreTrainedModel
 
 from otspec.decode.drafters.draft_laws import DraftLaw, draft_law
 from otspec.decode.drafters.fed import FedDrafter
+from otspec.decode.drafters.foreign import ForeignDrafter
 from otspec.decode.drafters.model import ModelDrafter
 from otspec.decode.drafters.restricted import Restriction
 from otspec.decode.drafters.several import SeveralDrafters
 from otspec.decode.drafters.steered import SteeredDrafter
 from otspec.decode.models.context import vocabulary
 from otspec.decode.models.fed import FedLlama
+from otspec.decode.models.matching import Matching
 from otspec.decode.models.steered import SteeredLlama
 from otspec.decode.sampling import DraftSampling, Sampling
 from otspec.decode.strategy import Prepared, listed
@@ -63,6 +65,9 @@ class MultiDraft:
         Of the draft model alone, in place of what the target has: see `otspec.decode.sampling.DraftSampling`.
     draft_tokens, draft_kernel : optional
         The tokens that may be drafted, or a matrix that moves their mass to others: see `otspec.generate`.
+    matching : Matching, optional
+        What the target's tokens have to do with the draft model's, where that has another tokenizer:
+        `otspec.decode.matching_of`.  Then all ids above are the target's.
 
     Raises
     ------
@@ -82,6 +87,7 @@ class MultiDraft:
     draft_top_p: float | None = None
     draft_tokens: Any = None
     draft_kernel: Any = None
+    matching: Matching | None = None
 
     def __post_init__(self) -> None:
         self._draft_sampling()
@@ -91,8 +97,13 @@ class MultiDraft:
     def _restriction(self) -> Restriction | None:
         if self.draft_tokens is None and self.draft_kernel is None:
             return None
-        vocab = min(map(vocabulary, listed(self.draft)), default=0)
+        vocab = self._own_vocab if self.matching is None else self.matching.vocab
         return Restriction.of(self.draft_tokens, self.draft_kernel, vocab)
+
+    @property
+    def _own_vocab(self) -> int:
+        """Tokens that all draft models have."""
+        return min(map(vocabulary, listed(self.draft)), default=0)
 
     def _draft_sampling(self) -> DraftSampling:
         return DraftSampling(self.draft_temperature, self.draft_top_k, self.draft_top_p)
@@ -115,14 +126,18 @@ class MultiDraft:
         if self._restriction is not None:
             self._restriction.check_target(vocab)
         kinds = [WATCHING.get(type(model), ModelDrafter) for model in models]
-        if law.several and set(kinds) != {ModelDrafter}:
-            raise ProblemError(
-                "a draft model that looks at the target drafts without others beside it; pass another draft model"
-            )
-        drafters = [
-            kind(model, own, law, drafts, vocab, generator, self._restriction)
-            for kind, model in zip(kinds, models, strict=True)
-        ]
+        if set(kinds) != {ModelDrafter} and (law.several or self.matching is not None):
+            alone = "others beside it" if law.several else "a tokenizer of its own"
+            raise ProblemError(f"a draft model that looks at the target drafts without {alone}; pass another one")
+        if self.matching is None:
+            drafters = [
+                kind(model, own, law, drafts, vocab, generator, self._restriction)
+                for kind, model in zip(kinds, models, strict=True)
+            ]
+        else:
+            matching = self.matching.within(vocab, self._own_vocab)
+            kept = (self._restriction or Restriction(matching.tokens)).matched(matching)
+            drafters = [ForeignDrafter(model, own, law, drafts, vocab, generator, kept, matching) for model in models]
         drafter = SeveralDrafters(drafters) if law.several else drafters[0]
         return Prepared(drafter, verifier(self.solver, shape, law))
 

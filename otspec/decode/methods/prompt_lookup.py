@@ -41,6 +41,10 @@ class PromptLookup:
     def draft(self) -> None:
         """There is no draft model."""
 
+    @property
+    def matching(self) -> None:
+        """Nor tokens of one."""
+
     def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
         """A drafter whose law is a point mass on each copied token; to that, all lossless rules are one."""
         return Prepared(LookupDrafter(self.depth, self.ngram, vocab, generator.device), TokenWise("single"))

@@ -166,6 +166,11 @@ class Context:
         self.trial = 0
         self._note_lengths()
 
+    def forget(self, kept: Sequence[int]) -> None:
+        """Keep of what is settled the first tokens of each text, so many or all; nothing is on trial."""
+        self.length = np.minimum(self.length, kept)
+        self._note_lengths()
+
 
 def vocabulary(model: PreTrainedModel) -> int:
     """Number of tokens that a model gives logits for."""

@@ -21,14 +21,14 @@ def with_head_for(model: PreTrainedModel, tokens: torch.Tensor) -> PreTrainedMod
     ----------
     model : PreTrainedModel
     tokens : Tensor of int, shape (k,)
-        Different ids of its tokens, ascending; if these are all, the model is returned.
+        Different ids of its tokens; if these are all in their order, the model is returned.
 
     Raises
     ------
     ProblemError
         If the head is not a linear layer of the model, or other code stands in for one of them.
     """
-    if len(tokens) == vocabulary(model):
+    if torch.equal(tokens, torch.arange(vocabulary(model), device=tokens.device)):
         return model
     head = model.get_output_embeddings()
     name = next((name for name, child in model.named_children() if child is head), None)
