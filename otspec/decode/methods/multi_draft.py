@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 from otspec.decode.drafters.draft_laws import DraftLaw, draft_law
 from otspec.decode.drafters.model import ModelDrafter
 from otspec.decode.drafters.restricted import Restriction
+from otspec.decode.drafters.selection import Selection
 from otspec.decode.drafters.several import SeveralDrafters
 from otspec.decode.models.context import vocabulary
 from otspec.decode.sampling import DraftSampling, Sampling
@@ -56,6 +57,9 @@ class MultiDraft:
         Of the draft model alone, in place of what the target has: see `otspec.decode.sampling.DraftSampling`.
     draft_tokens, draft_kernel : optional
         The tokens that may be drafted, or a matrix that moves their mass to others: see `otspec.generate`.
+    draft_shortlist : Selection, optional
+        Which tokens the draft model computes at each slot, in place of these: `otspec.decode.Frequent`, or a
+        `otspec.decode.Router`.
 
     Raises
     ------
@@ -75,15 +79,22 @@ class MultiDraft:
     draft_top_p: float | None = None
     draft_tokens: Any = None
     draft_kernel: Any = None
+    draft_shortlist: Selection | None = None
 
     def __post_init__(self) -> None:
         self._draft_sampling()
-        self._restriction  # noqa: B018  checks
+        self._selection  # noqa: B018  checks
 
     @cached_property
-    def _restriction(self) -> Restriction | None:
+    def _selection(self) -> Selection | None:
         if self.draft_tokens is None and self.draft_kernel is None:
-            return None
+            return self.draft_shortlist
+        if self.draft_shortlist is not None:
+            other = "draft_tokens" if self.draft_kernel is None else "draft_kernel"
+            raise ProblemError(
+                f"draft_shortlist and {other} are both given, and each says which tokens the draft model computes; "
+                "leave one of them out"
+            )
         vocab = min(map(vocabulary, listed(self.draft)), default=0)
         return Restriction.of(self.draft_tokens, self.draft_kernel, vocab)
 
@@ -105,9 +116,7 @@ class MultiDraft:
             raise ProblemError(f"{max(shape.branching)} different children of one node, and {vocab} tokens in all")
         drafts = self._draft_sampling().of(sampling)
         own = self._share(shape, law, len(models))
-        if self._restriction is not None:
-            self._restriction.check_target(vocab)
-        drafters = [ModelDrafter(model, own, law, drafts, vocab, generator, self._restriction) for model in models]
+        drafters = [ModelDrafter(model, own, law, drafts, vocab, generator, self._selection) for model in models]
         drafter = SeveralDrafters(drafters) if law.several else drafters[0]
         return Prepared(drafter, verifier(self.solver, shape, law))
 
