@@ -50,8 +50,8 @@ def random_router(model: Any, clusters: list[int], budget: Budget | int, seed: i
     """A router that nobody trained: its choice depends on the context, and on nothing that would make sense."""
     generator = torch.Generator().manual_seed(seed)
     count, width = max(clusters) + 1, model.get_input_embeddings().embedding_dim
-    sizes = ((7, 2 * width), (7,), (count, 7), (count,))
-    network = Network(*(torch.randn(size, generator=generator) for size in sizes))
+    sizes, scales = ((7, 2 * width), (7,), (count, 7), (count,)), (2.0, 0.1, 1.0, 0.1)
+    network = Network(*(x * torch.randn(size, generator=generator) for x, size in zip(scales, sizes, strict=True)))
     return Router(np.array(clusters), network, Budget.of(budget), {"draft": fingerprint(model)})
 
 

@@ -50,7 +50,7 @@ def _no_gradients() -> Any:
 def _routed_model(settings: dict[str, Any], budget: int) -> tuple[Model, set[tuple[int, ...]]]:
     """Both models after the prompt, drafts from a shortlist of the router; and the shortlists that were met."""
     draft = pair(4)[1]
-    router, met = random_router(draft, CLUSTERS, budget), set()
+    router, met = random_router(draft, CLUSTERS, budget, seed=7), set()
 
     @cache
     def law(prefix: Prefix) -> Floats:
@@ -106,9 +106,9 @@ def test_texts_of_a_batch(strategy: str) -> None:
     runs, length, (target, draft) = 600, 4, pair(3)
     settings: dict[str, Any] = {
         "frequent": {"draft_shortlist": Frequent([2, 0, 1], Budget(2, falling=1)), "branching": (2, 1, 1)},
-        "routed": {"draft_shortlist": random_router(draft, [0, 1, 0], Budget(1)), "paths": 2, "depth": 2},
+        "routed": {"draft_shortlist": random_router(draft, [0, 1, 0], Budget(1), seed=7), "paths": 2, "depth": 2},
         "routed, one token left": {
-            "draft_shortlist": random_router(draft, [0, 1, 2], Budget(2, falling=2)),
+            "draft_shortlist": random_router(draft, [0, 1, 2], Budget(2, falling=2), seed=7),
             "branching": (2, 1, 1),
             "solver": "interval",
         },

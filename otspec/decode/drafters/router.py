@@ -194,10 +194,10 @@ class RoutedHead:
         everywhere = output.new_full((*output.shape[:-1], self.vocab), -torch.inf)
         chosen = self.choose(level.history(), level.number)
         for row, before, clusters in zip(everywhere.flatten(0, -2), output.flatten(0, -2), chosen, strict=True):
-            row[torch.cat([self._tokens[one] for one in clusters])] = self._part(clusters)(before)
+            row[torch.cat([self._tokens[one] for one in clusters])] = self.gathered(clusters)(before)
         return self.sampling.draft_laws(everywhere)
 
-    def _part(self, clusters: list[int]) -> Head:
+    def gathered(self, clusters: list[int]) -> Head:
         """The head for some clusters."""
         bias = None if self._bias is None else torch.cat([self._bias[one] for one in clusters])
         return Head(torch.cat([self._weight[one] for one in clusters]), bias, self._cap)
