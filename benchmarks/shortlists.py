@@ -27,6 +27,7 @@ from benchmarks.decode_rules import ratio
 from benchmarks.paths import accepted
 from benchmarks.reporting import Record, finish, show
 from benchmarks.shipped_pair.corpus import read_corpus
+from benchmarks.shipped_pair.recipe import tokens_of
 from otspec.decode import Budget, Frequent, MultiDraft, Router
 from otspec.decode.drafters.model import ModelDrafter
 from otspec.decode.drafters.router import Network
@@ -232,7 +233,7 @@ def measure(pair: Pair, folder: Path, router: Router, asked: argparse.Namespace)
         rows = file["rows"]
     texts, of = contexts(pair, rows[: asked.rows], seed=0)
     seen = [source.text for source in read_corpus() if not source.held_out][:FILES]
-    each = list(drafters(order, router, pair.tokenizer(seen, add_special_tokens=False).input_ids))
+    each = list(drafters(order, router, [tokens_of(pair.tokenizer, text) for text in seen]))
     with out.open("a") as lines, progress_bar() as bar:
 
         def keep(made: Iterator[Record]) -> None:

@@ -58,9 +58,7 @@ def load_models(
         If there is no such device or dtype, or the two models cannot decode together.
     """
     place = device_of(device)
-    kind = ("float32" if place.type == "cpu" else "auto") if dtype is None else dtype
-    if kind not in DTYPES:
-        raise ProblemError(f"no dtype {kind!r}; known: {', '.join(DTYPES)}")
+    kind = _kind(dtype, place)
     model, tokenizer = _load(target, "target", kind)
     model.to(place)
     found = []
@@ -72,6 +70,21 @@ def load_models(
     if not found:
         return Models(model, tokenizer)
     return Models(model, tokenizer, *found[0], tuple(more for more, _ in found[1:]))
+
+
+def load_draft(name: str, device: str | None = None, dtype: str | None = None) -> tuple[PreTrainedModel, Any]:
+    """A draft model alone, and its tokenizer; parameters as in `load_models`.
+
+    Raises
+    ------
+    DataError
+        If there is no such model, or it cannot be read.
+    ProblemError
+        If there is no such device or dtype.
+    """
+    place = device_of(device)
+    model, tokenizer = _load(name, "draft", _kind(dtype, place))
+    return model.to(place), tokenizer
 
 
 def encode(tokenizer: Any, prompts: Sequence[str]) -> list[list[int]]:
@@ -113,6 +126,14 @@ def device_of(name: str | None) -> torch.device:
     except (RuntimeError, AssertionError) as error:
         raise ProblemError(f"no device {name!r} here: {_first_line(error)}; cpu is always there") from error
     return device
+
+
+def _kind(dtype: str | None, place: torch.device) -> str:
+    """What weights are held in there."""
+    kind = ("float32" if place.type == "cpu" else "auto") if dtype is None else dtype
+    if kind not in DTYPES:
+        raise ProblemError(f"no dtype {kind!r}; known: {', '.join(DTYPES)}")
+    return kind
 
 
 def _load(name: str, role: str, dtype: str) -> tuple[Any, Any]:
