@@ -14,6 +14,7 @@ from otspec.cli.bench import app as bench
 from otspec.cli.claims import claims
 from otspec.cli.decode import decode
 from otspec.cli.positions import positions
+from otspec.cli.router import router
 from otspec.cli.solve import solve
 from otspec.cli.solvers import solvers
 from otspec.cli.train import train
@@ -37,6 +38,7 @@ app.command()(claims)
 app.command()(decode)
 app.command()(tune)
 app.command()(train)
+app.command()(router)
 
 
 def _formerly(name: str, command: Callable[..., None]) -> None:

@@ -18,6 +18,9 @@ require("torch")
 require("transformers")
 
 from otspec.decode.drafters.draft_laws import DRAFT_LAWS  # noqa: E402  after the packages that it needs
+from otspec.decode.drafters.router import Router  # noqa: E402
+from otspec.decode.drafters.shortlists import Budget, Frequent  # noqa: E402
+from otspec.decode.drafters.training import train_router  # noqa: E402
 from otspec.decode.generation import MultiDraftOutput, generate, multi_draft  # noqa: E402
 from otspec.decode.harness import Generation, run  # noqa: E402
 from otspec.decode.methods.multi_draft import MultiDraft  # noqa: E402
@@ -34,10 +37,13 @@ __all__ = [
     "BY_PLAN",
     "DRAFT_LAWS",
     "JOINT",
+    "Budget",
+    "Frequent",
     "Generation",
     "Metrics",
     "MultiDraft",
     "MultiDraftOutput",
+    "Router",
     "Strategy",
     "Tuned",
     "Tuning",
@@ -48,5 +54,6 @@ __all__ = [
     "model_after",
     "multi_draft",
     "run",
+    "train_router",
     "tune",
 ]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from otspec.decode import shipped
-from otspec.decode.models.loading import SHIPPED, Models, load_draft
+from otspec.decode.models.loading import SHIPPED, Models, with_named_draft
 from otspec.errors import DataError, ProblemError
 from otspec.vocab import frequency_prune
 
@@ -66,7 +66,7 @@ def drafting(name: str, given: Given) -> Drafting:
                 f"no drafter {name!r}; known: {', '.join(DRAFTERS)}, and draft models: {SHIPPED}, a folder, or "
                 "owner/name on the hub"
             )
-        return Drafting(load_draft(given.models, name), {}, {"drafter": name})
+        return Drafting(with_named_draft(given.models, name), {}, {"drafter": name})
     if colon:
         if not number.isdecimal() or not int(number):
             raise ProblemError(f"{name!r} keeps {number!r} tokens; write a number from 1 on behind the colon")

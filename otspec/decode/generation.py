@@ -40,6 +40,7 @@ def generate(
     draft_top_p: float | None = None,
     draft_tokens: Any = None,
     draft_kernel: Any = None,
+    draft_shortlist: Any = None,
     seed: int | None = None,
     streamer: Streamer | None = None,
     tokenizer: Any = None,
@@ -86,6 +87,10 @@ def generate(
         A row-stochastic matrix M that the draft laws are multiplied by, once sampling has made them: drafts have the
         law ``otspec.vocab.rdk(q, M)`` [timor2025out].  Of an `Affinity` with rows for some tokens only, these are the
         ``draft_tokens``.  Softmaxes of covariances have to be made sparse, by ``M.nearest``.
+    draft_shortlist : Frequent or Router, optional
+        In place of these two: which tokens the draft model computes differs from slot to slot [zhang2025dynaspec].  An
+        `otspec.decode.Frequent` takes the most frequent ones, fewer the deeper a slot is; an `otspec.decode.Router`
+        chooses clusters of tokens by the context.  `docs/shortlists.md` says what each is worth.
     seed : int, optional
         Makes the run repeatable; by default torch's global generator gives one.
     streamer : optional
@@ -129,6 +134,7 @@ def generate(
             draft_tokens=draft_tokens,
             draft_kernel=draft_kernel,
             matching=matching_of(tokenizer, draft_tokenizer),
+            draft_shortlist=draft_shortlist,
         ),
         input_ids,
         attention_mask=attention_mask,
@@ -220,7 +226,8 @@ def multi_draft(
     tokenizer, draft_tokenizer : PreTrainedTokenizerBase, optional
         Both, as in `otspec.generate`; needed where the two models' vocabularies differ in size.
     verify_on : str, optional
-    draft_temperature, draft_top_k, draft_top_p, draft_tokens, draft_kernel : optional
+    draft_temperature, draft_top_k, draft_top_p : optional
+    draft_tokens, draft_kernel, draft_shortlist : optional
         As in `otspec.generate`.
     """
     return CustomGenerate(

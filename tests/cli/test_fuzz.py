@@ -49,6 +49,7 @@ GOOD: Mapping[str, Sequence[str]] = {
         "a",
     ),
     "tune": ("--out", "settings.json"),
+    "router": ("other.txt", "--out", "a.safetensors"),
     "affinity text": ("other.txt", "--out", "a.safetensors"),
     "affinity logits": ("shipped", "--positions", "2", "--out", "a.safetensors"),
 }
@@ -170,6 +171,17 @@ WRONG: Mapping[str, Mapping[str, Sequence[str]]] = {
         "--json": OUTS,
         "--prompts": ("nowhere.txt", "binary.npz", ".", "blank.txt"),
     },
+    "router": {
+        "FILE": ("", "nowhere.txt", "binary.npz", "."),
+        "--out": OUTS,
+        "--clusters": COUNTS,
+        "--most": COUNTS,
+        "--width": COUNTS,
+        "--likeliest": COUNTS,
+        "--epochs": COUNTS,
+        "--tokens": COUNTS,
+        "--seed": SEEDS,
+    },
     "affinity text": {
         "FILE": ("", "nowhere.txt", "binary.npz", "."),
         "--tokenizer": ("", "nope", ".", "other.txt", "binary.npz"),
@@ -250,7 +262,7 @@ def wrong_call(rng: random.Random) -> tuple[str, ...]:
 
 def _possible(command: str) -> bool:
     needed = {"bench": ("pyarrow", "matplotlib"), "bench decode": ("matplotlib", "torch", "transformers")}
-    needed["decode"] = needed["tune"] = ("torch", "transformers", "tokenizers")
+    needed["decode"] = needed["tune"] = needed["router"] = ("torch", "transformers", "tokenizers")
     needed["affinity text"], needed["affinity logits"] = ("safetensors", "tokenizers"), ("safetensors",)
     return all(installed(package) for package in needed.get(command, ()))
 

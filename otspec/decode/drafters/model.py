@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import torch
-from torch.nn.functional import pad
 from transformers import PreTrainedModel
 
 from otspec.decode.drafters.draft_laws import DraftLaw
 from otspec.decode.drafters.protocol import Drafts
-from otspec.decode.drafters.restricted import Restriction
+from otspec.decode.drafters.selection import DraftHead, History, Level, Selection, WholeHead
 from otspec.decode.models.context import Context, Pass, positions, vocabulary
-from otspec.decode.models.head import with_head_for
 from otspec.decode.sampling import Sampling
-from otspec.errors import ProblemError
 from otspec.laws import IntArray
 from otspec.paths.shape import Shape
 from otspec.paths.topology import Topology
@@ -38,7 +35,7 @@ class ModelDrafter:
         does not have it reads as its last one.
     generator : torch.Generator
         On the model's device.
-    restriction : Restriction, optional
+    selection : Selection, optional
         The tokens that the model's head is computed for, where not all.
 
     Raises
@@ -55,19 +52,15 @@ class ModelDrafter:
         sampling: Sampling,
         vocab: int,
         generator: torch.Generator,
-        restriction: Restriction | None = None,
+        selection: Selection | None = None,
     ) -> None:
-        self.kept = None if restriction is None else restriction.on(model.device)
-        if self.kept is not None and not sampling.leaves_some(self.kept.tokens, vocab):
-            raise ProblemError(
-                f"all {len(self.kept.tokens)} tokens that may be drafted are suppressed by the logits processors "
-                "(suppress_tokens); keep one that is not"
-            )
-        self.model = model if self.kept is None else with_head_for(model, self.kept.own)
+        self.head: DraftHead = (
+            WholeHead(model, sampling, vocab) if selection is None else selection.head(model, sampling, vocab)
+        )
+        self.model = self.head.model
+        self.vocab = vocab
         self.shape = shape
         self.law = law
-        self.sampling = sampling
-        self.vocab = vocab
         self.generator = generator
         self._positions, self._own_vocab = positions(model), vocabulary(model)
         self._on_trial: list[list[int]] = []
@@ -96,8 +89,9 @@ class ModelDrafter:
         drawn: list[torch.Tensor] = []
         laws: list[torch.Tensor] = []
         first: torch.Tensor | None = None  # of each slot, the first that has its prefix; None: all have one prefix
+        slots = Level(0, partial(self._history_of_roots, texts))
         for level, children in enumerate(shape.branching, start=1):
-            law = self._laws(logits)
+            law = self.head.laws(logits, slots)
             # Columns of a batch round differently, and the law that is verified must be the one that was drawn from.
             laws.append(law if first is None else law.take_along_dim(first.unsqueeze(-1), dim=1))
             drawn.append(self.law.draw(laws[-1], children, self.generator).flatten(1))
@@ -106,9 +100,11 @@ class ModelDrafter:
                 if width > 1:
                     above = torch.zeros_like(drawn[-1]) if first is None else first.repeat_interleave(children, dim=1)
                     first = _first_of_prefix(drawn[-1], above)
+                read = self._as_read(drawn[-1].clamp(min=0))
+                slots = Level(level, partial(_history, read, logits, children))
                 self._feed(children)
                 logits = self.context.read(
-                    self._as_read(drawn[-1].clamp(min=0)),
+                    read,
                     (root + level).expand(-1, width),
                     self._sees(shape, level, sees_text),
                     keep=width,
@@ -118,8 +114,7 @@ class ModelDrafter:
         if len(inner) > sum(tree.inner for tree in trees):  # slots of equal prefixes, of which one is left
             kept = [row * self._read_slots + tree.slot[: tree.inner] for row, tree in enumerate(trees)]
             inner = inner[torch.from_numpy(np.concatenate(kept)).to(self.context.device)]
-        support = self.sampling.support
-        return Drafts(trees, inner, support if self.kept is None else self.kept.support(support))
+        return Drafts(trees, inner, self.head.support)
 
     def _feed(self, children: int) -> None:
         """Tell the model more of the children, so many each, of the slots that it has read last."""
@@ -184,16 +179,21 @@ class ModelDrafter:
     def _readable(self, tokens: Sequence[int]) -> list[int]:
         return [min(token, self._own_vocab - 1) for token in tokens]
 
-    def _laws(self, logits: torch.Tensor) -> torch.Tensor:
-        """Draft laws over the target's vocabulary."""
-        if self.kept is None:
-            return self.sampling.draft_laws(self._aligned(logits))
-        return self.kept.redistributed(self.sampling.draft_laws(self.kept.laid_out(logits, self.vocab)))
+    def _history_of_roots(self, texts: Sequence[Sequence[int]]) -> History:
+        """Of the texts, whose last tokens have just been read: the tokens before these are on trial too, or settled."""
+        context = self.context
+        before = [
+            context.end + own[-2] if len(own) > 1 else length - 1
+            for own, length in zip(self._on_trial, context.length.tolist(), strict=True)
+        ]
+        tokens = [self._readable(text[-1:]) for text in texts]
+        given = context.given(torch.tensor(before, device=context.device)[:, None])
+        return History(torch.tensor(tokens, device=context.device), given)
 
-    def _aligned(self, logits: torch.Tensor) -> torch.Tensor:
-        """Logits over the target's vocabulary."""
-        surplus = self.vocab - logits.shape[-1]
-        return pad(logits, (0, surplus), value=-torch.inf) if surplus > 0 else logits[..., : self.vocab]
+
+def _history(tokens: torch.Tensor, above: torch.Tensor, children: int) -> History:
+    """Of the children, `children` each, of slots after which the model gave `above`."""
+    return History(tokens, above.repeat_interleave(children, dim=1))
 
 
 def _first_of_prefix(tokens: torch.Tensor, above: torch.Tensor) -> torch.Tensor:

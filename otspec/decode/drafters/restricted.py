@@ -10,8 +10,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from transformers import PreTrainedModel
 
+from otspec.decode.drafters.selection import Level, laid_out
+from otspec.decode.models.head import with_head_for
 from otspec.decode.models.matching import Matching
+from otspec.decode.sampling import Sampling
 from otspec.errors import ProblemError
 from otspec.laws import IntArray
 from otspec.vocab import Affinity, affinity_from_matrix
@@ -98,6 +102,24 @@ class Restriction:
                 "the target does not know"
             )
 
+    def head(self, model: PreTrainedModel, sampling: Sampling, vocab: int) -> KeptHead:
+        """As `otspec.decode.drafters.selection.Selection.head`.
+
+        Raises
+        ------
+        ProblemError
+            If the target does not know all that may be drafted, the model's head cannot be computed for these tokens
+            alone, or sampling suppresses all of them.
+        """
+        self.check_target(vocab)
+        kept = self.on(model.device)
+        if not sampling.leaves_some(kept.tokens, vocab):
+            raise ProblemError(
+                f"all {len(kept.tokens)} tokens that may be drafted are suppressed by the logits processors "
+                "(suppress_tokens); keep one that is not"
+            )
+        return KeptHead(with_head_for(model, kept.own), sampling, vocab, kept)
+
     def on(self, device: torch.device) -> Kept:
         """The same on the device of the models."""
         tokens = torch.from_numpy(self.tokens).to(device)
@@ -128,10 +150,8 @@ class Kept:
     """The matrix M of [timor2025out], transposed: shape (V, k), float64, sparse or dense."""
 
     def laid_out(self, logits: torch.Tensor, vocab: int) -> torch.Tensor:
-        """Logits of the kept tokens, shape (..., k), over all tokens, -inf elsewhere: processors index by token id."""
-        everywhere = logits.new_full((*logits.shape[:-1], vocab), -torch.inf)
-        everywhere[..., self.tokens] = logits
-        return everywhere
+        """Logits of the kept tokens, shape (..., k), over all tokens."""
+        return laid_out(logits, self.tokens, vocab)
 
     def redistributed(self, laws: torch.Tensor) -> torch.Tensor:
         """M^T q' for laws q' on the kept tokens, shape (..., V) both, as `otspec.vocab.rdk`."""
@@ -145,6 +165,25 @@ class Kept:
         if self.kernel is not None:
             return None
         return len(self.tokens) if sampled is None else min(sampled, len(self.tokens))
+
+
+@dataclass(frozen=True, eq=False)
+class KeptHead:
+    """A head of fewer rows, and where the mass of its tokens goes."""
+
+    model: PreTrainedModel
+    sampling: Sampling
+    vocab: int
+    kept: Kept
+
+    @property
+    def support(self) -> int | None:
+        """As sampling leaves it, or as many as are kept."""
+        return self.kept.support(self.sampling.support)
+
+    def laws(self, output: torch.Tensor, level: Level) -> torch.Tensor:
+        """As `otspec.decode.drafters.selection.DraftHead.laws`."""
+        return self.kept.redistributed(self.sampling.draft_laws(self.kept.laid_out(output, self.vocab)))
 
 
 def _as_tokens(given: Any, vocab: int) -> IntArray:

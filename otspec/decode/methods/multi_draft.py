@@ -15,6 +15,7 @@ from otspec.decode.drafters.fed import FedDrafter
 from otspec.decode.drafters.foreign import ForeignDrafter
 from otspec.decode.drafters.model import ModelDrafter
 from otspec.decode.drafters.restricted import Restriction
+from otspec.decode.drafters.selection import Selection
 from otspec.decode.drafters.several import SeveralDrafters
 from otspec.decode.drafters.steered import SteeredDrafter
 from otspec.decode.models.context import vocabulary
@@ -68,6 +69,9 @@ class MultiDraft:
     matching : Matching, optional
         What the target's tokens have to do with the draft model's, where that has another tokenizer:
         `otspec.decode.matching_of`.  Then all ids above are the target's.
+    draft_shortlist : Selection, optional
+        Which tokens the draft model computes at each slot, in place of these: `otspec.decode.Frequent`, or a
+        `otspec.decode.Router`.
 
     Raises
     ------
@@ -88,15 +92,22 @@ class MultiDraft:
     draft_tokens: Any = None
     draft_kernel: Any = None
     matching: Matching | None = None
+    draft_shortlist: Selection | None = None
 
     def __post_init__(self) -> None:
         self._draft_sampling()
-        self._restriction  # noqa: B018  checks
+        self._selection  # noqa: B018  checks
 
     @cached_property
-    def _restriction(self) -> Restriction | None:
+    def _selection(self) -> Selection | None:
         if self.draft_tokens is None and self.draft_kernel is None:
-            return None
+            return self.draft_shortlist
+        if self.draft_shortlist is not None:
+            other = "draft_tokens" if self.draft_kernel is None else "draft_kernel"
+            raise ProblemError(
+                f"draft_shortlist and {other} are both given, and each says which tokens the draft model computes; "
+                "leave one of them out"
+            )
         vocab = self._own_vocab if self.matching is None else self.matching.vocab
         return Restriction.of(self.draft_tokens, self.draft_kernel, vocab)
 
@@ -123,20 +134,24 @@ class MultiDraft:
             raise ProblemError(f"{max(shape.branching)} different children of one node, and {vocab} tokens in all")
         drafts = self._draft_sampling().of(sampling)
         own = self._share(shape, law, len(models))
-        if self._restriction is not None:
-            self._restriction.check_target(vocab)
         kinds = [WATCHING.get(type(model), ModelDrafter) for model in models]
         if set(kinds) != {ModelDrafter} and (law.several or self.matching is not None):
             alone = "others beside it" if law.several else "a tokenizer of its own"
             raise ProblemError(f"a draft model that looks at the target drafts without {alone}; pass another one")
         if self.matching is None:
             drafters = [
-                kind(model, own, law, drafts, vocab, generator, self._restriction)
+                kind(model, own, law, drafts, vocab, generator, self._selection)
                 for kind, model in zip(kinds, models, strict=True)
             ]
         else:
             matching = self.matching.within(vocab, self._own_vocab)
-            kept = (self._restriction or Restriction(matching.tokens)).matched(matching)
+            kept = self._selection or Restriction(matching.tokens)
+            if not isinstance(kept, Restriction):
+                raise ProblemError(
+                    "draft_shortlist is for a draft model with the target's tokenizer, and this one has another; leave "
+                    "it out, or pass draft_tokens"
+                )
+            kept = kept.matched(matching)
             drafters = [ForeignDrafter(model, own, law, drafts, vocab, generator, kept, matching) for model in models]
         drafter = SeveralDrafters(drafters) if law.several else drafters[0]
         return Prepared(drafter, verifier(self.solver, shape, law))

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from otspec.decode.models.reader import reader_of
+from otspec.decode.models.reader import Remembering, reader_of
 from otspec.errors import ProblemError
 from otspec.laws import IntArray
 
@@ -104,7 +104,8 @@ class Context:
         columns = np.arange(self.end)
         present = columns < self.length[:, None]
         position = np.where(present, columns, 0)
-        self.reader.begin(*(torch.from_numpy(array).to(self.device) for array in (tokens, present, position)))
+        read, there, places = (torch.from_numpy(array).to(self.device) for array in (tokens, present, position))
+        self.reader.begin(read, there, places)
 
     def read(self, tokens: torch.Tensor, position: torch.Tensor, sees: torch.Tensor | None, keep: int) -> torch.Tensor:
         """Logits of the last tokens of a block, shape (B, keep, V), on trial.
@@ -124,6 +125,11 @@ class Context:
         mask = self._mask(rows, sees)
         self.passes.append(Pass(batch, rows, start, keep, mask is not None, time.perf_counter()))
         return self.reader.read(tokens, position, mask, start, keep)
+
+    def given(self, columns: torch.Tensor) -> torch.Tensor:
+        """What a model without a head gave at columns of each text, shape (B, n) to (B, n, d); 0 before the first."""
+        assert isinstance(self.reader, Remembering)
+        return self.reader.given(columns)
 
     def _mask(self, count: int, sees: torch.Tensor | None) -> torch.Tensor | None:
         if sees is None and self._gaps is None:

@@ -72,11 +72,8 @@ class LlamaReader:
     def __init__(self, model: PreTrainedModel, layers: Sequence[int] = ()) -> None:
         config: Any = model.config
         self._layers = [Layer.of(layer) for layer in model.model.layers]
-        self._embedding, self._norm, self._head = (
-            model.model.embed_tokens.weight,
-            model.model.norm.weight,
-            model.lm_head.weight,
-        )
+        self._embedding, self._norm = model.model.embed_tokens.weight, model.model.norm.weight
+        self._head = None if isinstance(model.lm_head, nn.Identity) else model.lm_head.weight
         self._epsilon = float(config.rms_norm_eps)
         self._heads, self._key_heads = config.num_attention_heads, config.num_key_value_heads
         self._size = model.model.layers[0].self_attn.head_dim
@@ -99,9 +96,9 @@ class LlamaReader:
             and all(_is_plain(module) for module in model.modules())
         )
 
-    def begin(self, tokens: torch.Tensor, present: torch.Tensor, position: torch.Tensor) -> None:
+    def begin(self, tokens: torch.Tensor, present: torch.Tensor, position: torch.Tensor, keep: int = 1) -> torch.Tensor:
         """Read texts from their starts: padding on the right is seen by no token of a text."""
-        self._read(tokens, position, None, 0, 1, causal=True)
+        return self._read(tokens, position, None, 0, keep, causal=True)
 
     def read(
         self, tokens: torch.Tensor, position: torch.Tensor, mask: torch.Tensor | None, start: int, keep: int
@@ -154,7 +151,7 @@ class LlamaReader:
             states[-1] = rms_norm(hidden, self._norm.shape, self._norm, self._epsilon)
             self.features = torch.stack([states[layer] for layer in self._wanted], dim=2)
         last = rms_norm(hidden[:, -keep:], self._norm.shape, self._norm, self._epsilon)
-        return linear(last, self._head)
+        return last if self._head is None else linear(last, self._head)
 
     @property
     def blocks(self) -> Sequence[Block]:
@@ -179,6 +176,6 @@ class LlamaReader:
 def _is_plain(module: nn.Module) -> bool:
     """Whether nobody put in a hook, a forward of their own, or another kind of layer: an adapter, quantised weights."""
     hooked = module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module)
-    known = (nn.Linear, nn.Embedding, nn.ModuleList, nn.SiLU, SteeredLlama, SteeredMLP, Steering, FedLlama)
+    known = (nn.Linear, nn.Embedding, nn.ModuleList, nn.SiLU, nn.Identity, SteeredLlama, SteeredMLP, Steering, FedLlama)
     own = type(module).__module__.startswith(("transformers.models.", "transformers.activations"))
     return not hooked and (own or type(module) in known)

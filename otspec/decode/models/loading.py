@@ -63,9 +63,7 @@ def load_models(
         If there is no such device or dtype, or the two models cannot decode together.
     """
     place = device_of(device)
-    kind = ("float32" if place.type == "cpu" else "auto") if dtype is None else dtype
-    if kind not in DTYPES:
-        raise ProblemError(f"no dtype {kind!r}; known: {', '.join(DTYPES)}")
+    kind = _kind(dtype, place)
     model, tokenizer = _load(target, "target", kind)
     model.to(place)
     found: list[tuple[Any, Any]] = []
@@ -82,7 +80,7 @@ def load_models(
     return Models(model, tokenizer, *found[0], tuple(more for more, _ in found[1:]), matching)
 
 
-def load_draft(models: Models, name: str) -> Models:
+def with_named_draft(models: Models, name: str) -> Models:
     """The same target with another draft model, held as the target is.
 
     Raises
@@ -106,6 +104,21 @@ def with_draft(models: Models, draft: PreTrainedModel, tokenizer: Any) -> Models
     draft.to(models.target.device)
     matching = pair_up(models.target, draft, models.tokenizer, tokenizer)
     return models._replace(draft=draft, draft_tokenizer=tokenizer, more_drafts=(), matching=matching)
+
+
+def load_draft(name: str, device: str | None = None, dtype: str | None = None) -> tuple[PreTrainedModel, Any]:
+    """A draft model alone, and its tokenizer; parameters as in `load_models`.
+
+    Raises
+    ------
+    DataError
+        If there is no such model, or it cannot be read.
+    ProblemError
+        If there is no such device or dtype.
+    """
+    place = device_of(device)
+    model, tokenizer = _load(name, "draft", _kind(dtype, place))
+    return model.to(place), tokenizer
 
 
 def encode(tokenizer: Any, prompts: Sequence[str]) -> list[list[int]]:
@@ -147,6 +160,14 @@ def device_of(name: str | None) -> torch.device:
     except (RuntimeError, AssertionError) as error:
         raise ProblemError(f"no device {name!r} here: {_first_line(error)}; cpu is always there") from error
     return device
+
+
+def _kind(dtype: str | None, place: torch.device) -> str:
+    """What weights are held in there."""
+    kind = ("float32" if place.type == "cpu" else "auto") if dtype is None else dtype
+    if kind not in DTYPES:
+        raise ProblemError(f"no dtype {kind!r}; known: {', '.join(DTYPES)}")
+    return kind
 
 
 def _load(name: str, role: str, dtype: str) -> tuple[Any, Any]:

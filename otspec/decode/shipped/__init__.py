@@ -10,18 +10,23 @@ which has a tokenizer of its own: `foreign` loads it.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from otspec.errors import ProblemError
 from otspec.extras import require
 from otspec.laws import IntArray
-from otspec.vocab import Affinity, load_affinity
+from otspec.vocab import Affinity, frequency_prune, load_affinity
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+    from otspec.decode.drafters.router import Router
+    from otspec.decode.drafters.shortlists import Frequent
 
 FOLDER = Path(__file__).parent
 """Where the package has its pair: folders ``target`` and ``draft``, each with the tokenizer."""
@@ -32,6 +37,10 @@ AFFINITY = "affinity.safetensors"
 TRAINING, HELD_OUT_ROWS, FREQUENCIES = "training.json", "held_out.npz", "frequencies.npz"
 """Files beside them: the record of the training run, the held-out sequences that its curve is measured on, and how
 often each token occurs in the text that was trained on."""
+ROUTER = "router.safetensors"
+"""Another: the clusters of the draft model's tokens, and who chooses among them (`otspec.decode.Router`)."""
+SHORTLISTS = ("pa-fr", "dynaspec")
+"""Names that `shortlist` knows."""
 
 
 class Pair(NamedTuple):
@@ -63,6 +72,35 @@ def frequencies() -> IntArray:
     with np.load(FOLDER / FREQUENCIES) as file:
         counts: IntArray = file["counts"].astype(np.int64)
     return counts
+
+
+def shortlist(name: str, size: int | None = None) -> Frequent | Router:
+    """What ``draft_shortlist`` takes, for the package's draft model.
+
+    Parameters
+    ----------
+    name : str
+        ``"pa-fr"``: the most frequent tokens, fewer the deeper a slot is.  ``"dynaspec"``: clusters that a router
+        chooses by the context, fewer the deeper a slot is.
+    size : int, optional
+        The most that a shortlist holds: tokens, by default 3 of 8, or clusters, by default as the router's file says.
+
+    Raises
+    ------
+    ProblemError
+        If there is no shortlist of that name, or there is not so much to choose from.
+    """
+    from otspec.decode.drafters.router import Router
+    from otspec.decode.drafters.shortlists import Budget, Frequent
+
+    if name not in SHORTLISTS:
+        raise ProblemError(f"no shortlist {name!r}; known: {', '.join(SHORTLISTS)}")
+    if name == "dynaspec":
+        router = Router.load(FOLDER / ROUTER)
+        return router if size is None else router.within(replace(router.budget, most=size))
+    counts = frequencies()
+    most = 3 * counts.size // 8 if size is None else size
+    return Frequent(frequency_prune(counts, most), Budget(most, falling=1))
 
 
 def load(dtype: torch.dtype | None = None, folder: Path = FOLDER) -> Pair:
