@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from otspec.cli import options
-from otspec.cli.drafters import DRAFTER_HELP, Frequencies, asked_of_drafter, read_counts
+from otspec.cli.drafters import (
+    DRAFTER_HELP,
+    AffinityFile,
+    Frequencies,
+    RouterFile,
+    asked_of_drafters,
+    read_counts,
+)
 from otspec.cli.measuring import about, asked, check_budget, conclude, resumed, tell
 from otspec.cli.prompts import FORMAT, read_prompts
 from otspec.cli.sampling import Device, Draft, Dtype, MaxNewTokens, Target, TopK, TopP
@@ -81,6 +88,8 @@ def bench_decode(
         typer.Option(help=f"What drafts, a list: {DRAFTER_HELP}; full is the draft model.", show_default="full"),
     ] = None,
     frequencies: Frequencies = None,
+    router: RouterFile = None,
+    affinity: AffinityFile = None,
     temperature: Annotated[str, typer.Option(help="Of both models, a list; 0 is greedy.")] = "1",
     top_k: TopK = None,
     top_p: TopP = None,
@@ -131,12 +140,12 @@ def bench_decode(
             f"{reference!r} is not among the rules of this run, {', '.join(rules)}; name it in --solver too",
             param_hint="--reference",
         )
-    asked_of_drafter(drafter, None, frequencies)
+    asked_of_drafters(_words(drafter or ""), frequencies=frequencies, router=router, affinity=affinity)
     named = ["" if word == FULL else word for word in _words(drafter or FULL)]
     cells = decoding_grid(counts, depths, rules, _words(baselines), temperatures, truncations, named)
     progress_as_ours()
     models = load_models(target, draft, device, dtype)
-    given = Given(models, draft, frequencies=read_counts(frequencies))
+    given = Given(models, target, draft, None, read_counts(frequencies), router, affinity)
     benchmark = DecodingBenchmark(
         models,
         (target, draft),

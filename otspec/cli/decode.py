@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from otspec.cli import options
-from otspec.cli.drafters import Drafter, DrafterTokens, Frequencies, asked_of_drafter, read_counts
+from otspec.cli.drafters import (
+    AffinityFile,
+    Drafter,
+    DrafterTokens,
+    Frequencies,
+    RouterFile,
+    asked_of_drafters,
+    read_counts,
+)
 from otspec.cli.names import DRAFT_LAWS, METHODS, listed
 from otspec.cli.prompts import FORMAT, gather
 from otspec.cli.sampling import (
@@ -69,6 +77,8 @@ def decode(
     drafter: Drafter = None,
     drafter_tokens: DrafterTokens = None,
     frequencies: Frequencies = None,
+    router: RouterFile = None,
+    affinity: AffinityFile = None,
     settings_file: Annotated[
         Path | None, typer.Option("--settings", help="In place of all that: a file that `otspec tune` wrote.")
     ] = None,
@@ -111,7 +121,13 @@ def decode(
 
     drafts = given(draft_temperature=draft_temperature, draft_top_k=draft_top_k, draft_top_p=draft_top_p)
     said = settings = _settings(paths, depth, solver, branching, law, drafts)
-    asked = asked_of_drafter(drafter, drafter_tokens, frequencies)
+    asked = asked_of_drafters(
+        [] if drafter is None else [drafter],
+        drafter_tokens=drafter_tokens,
+        frequencies=frequencies,
+        router=router,
+        affinity=affinity,
+    )
     tuned = None if settings_file is None else _tuned(settings_file, method, {**settings, **asked})
     if tuned is not None:
         method, said = tuned.method, dict(tuned.settings)
@@ -128,7 +144,9 @@ def decode(
                 f"note: {settings_file} was tuned for something else: {', '.join(changes)}", fg="yellow", err=True
             )
     if drafter is not None:
-        named = drafting_of(drafter, Given(models, ", ".join(drafting), drafter_tokens, read_counts(frequencies)))
+        counts = read_counts(frequencies)
+        known = Given(models, target, ", ".join(drafting), drafter_tokens, counts, router, affinity)
+        named = drafting_of(drafter, known)
         models, said, settings = named.models, {**said, **named.said}, {**settings, **named.settings}
     run = decoder(method, models, settings)
     rows = encode(models.tokenizer, texts)

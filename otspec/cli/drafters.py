@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from zipfile import BadZipFile
@@ -15,36 +16,65 @@ from otspec.errors import DataError, ProblemError
 if TYPE_CHECKING:
     from otspec.laws import FloatArray, IntArray
 
-DRAFTER_HELP = f"{listed(DRAFTERS)}, with a number of tokens behind a colon if need be, or a draft model"
+DRAFTER_HELP = f"{listed(DRAFTERS)}, with a number behind a colon if need be, or a draft model"
 
 Drafter = Annotated[str | None, typer.Option(help=f"What drafts: {DRAFTER_HELP}.", show_default="the draft model")]
 DrafterTokens = Annotated[
-    int | None, options.count(help="How many tokens --drafter keeps.", show_default="a quarter of them")
+    int | None,
+    options.count(
+        help="How many tokens --drafter fr keeps, or pa-fr at first; of dynaspec how many clusters.",
+        show_default="a quarter of them, or 3 of 8, or as the router says",
+    ),
 ]
 Frequencies = Annotated[
     Path | None,
     typer.Option(
-        help="How often each token occurs, for --drafter fr: a .npy file with one count per token id, or an .npz file "
-        "with them as counts.",
+        help="How often each token occurs, for --drafter fr and pa-fr: a .npy file with one count per token id, or an "
+        ".npz file with them as counts.",
         show_default="those of the shipped pair's training text, for its draft model",
     ),
 ]
+RouterFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--router",
+        help="What `otspec router` made for the draft model, for --drafter dynaspec.",
+        show_default="that of the shipped draft model, for it",
+    ),
+]
+AffinityFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--affinity",
+        help="What `otspec affinity` made, for --drafter rdk and the draft model as it is.",
+        show_default="that of the shipped draft model with another tokenizer, which then drafts",
+    ),
+]
+
+NEEDED_FOR = {
+    "drafter_tokens": ("fr", "pa-fr", "dynaspec"),
+    "frequencies": ("fr", "pa-fr"),
+    "router": ("dynaspec",),
+    "affinity": ("rdk",),
+}
+"""The options that only some drafters have a use for."""
 
 
-def asked_of_drafter(name: str | None, count: int | None, path: Path | None) -> dict[str, Any]:
-    """What the options say, by their names.
+def asked_of_drafters(names: Sequence[str], **given: Any) -> dict[str, Any]:
+    """What the options say, by their names; no name is the draft model as it is.
 
     Raises
     ------
     ProblemError
-        If options are given that mean nothing without a drafter.
+        If options are given that none of the drafters has a use for.
     """
-    given = {"drafter": name, "drafter_tokens": count, "frequencies": path}
     asked = {option: value for option, value in given.items() if value is not None}
-    if name is None and asked:
-        option = f"--{next(iter(asked)).replace('_', '-')}"
-        raise ProblemError(f"{option} says what --drafter fr keeps; pass that too, or leave it out")
-    return asked
+    words = {name.partition(":")[0] for name in names}
+    for option in asked:
+        if words.isdisjoint(NEEDED_FOR[option]):
+            by = " or ".join(NEEDED_FOR[option])
+            raise ProblemError(f"--{option.replace('_', '-')} is for --drafter {by}; pass that too, or leave it out")
+    return ({"drafter": ", ".join(names)} if names else {}) | asked
 
 
 def read_counts(path: Path | None) -> IntArray | FloatArray | None:

@@ -25,7 +25,7 @@ TRAINED = ("distilled", "sd2", "eagle", "sd2-frozen", "sd2-blocked", "sd2-after"
 LOSSES = ("kl", "tvd")
 """What it makes small."""
 
-DRAFTERS = ("fr",)
+DRAFTERS = ("fr", "pa-fr", "dynaspec", "tli", "rdk")
 """`otspec.decode.drafting.DRAFTERS`."""
 
 

@@ -235,8 +235,11 @@ BAD = [
     (("--prompt", "a", "--temperature", "-1"), "'--temperature': -1; a temperature is finite and >= 0"),
     (("--prompt", "a", "--json", "nowhere/x"), "'--json': there is no folder nowhere"),
     (("--prompt", "a", "--drafter", "oracle"), "no drafter 'oracle'; known: fr"),
-    (("--prompt", "a", "--drafter-tokens", "5"), "--drafter-tokens says what --drafter fr keeps; pass that too"),
-    (("--prompt", "a", "--frequencies", "f.npy"), "--frequencies says what --drafter fr keeps"),
+    (
+        ("--prompt", "a", "--drafter-tokens", "5"),
+        "--drafter-tokens is for --drafter fr or pa-fr or dynaspec",
+    ),
+    (("--prompt", "a", "--frequencies", "f.npy"), "--frequencies is for --drafter fr or pa-fr; pass that too"),
     (("--prompt", "a", "--drafter", "fr"), "pass --frequencies FILE, such as np.save writes"),
     (("--prompt", "a", "--drafter", "fr", "--frequencies", "binary.txt"), "cannot be read as token frequencies"),
     (("--prompt", "a", "--drafter", "fr", "--frequencies", "nowhere.npy"), "cannot be read as token frequencies"),
