@@ -16,6 +16,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from otspec.decode.drafters.model import ModelDrafter
 from otspec.decode.drafters.router import Network
 from otspec.decode.drafters.selection import DraftHead, History, Level
 from otspec.decode.models.fingerprint import fingerprint
-from otspec.decode.models.head import without_head
+from otspec.decode.models.head import Head, without_head
 from otspec.decode.models.target import Target
 from otspec.decode.sampling import Sampling
 from otspec.decode.shipped import FOLDER, FREQUENCIES, HELD_OUT_ROWS, ROUTER, Pair, load
@@ -427,12 +428,11 @@ def large(width: int, dtype: torch.dtype, turns: int) -> list[Record]:
     calls["router", clusters] = lambda: routed.choose(history, 0)
     calls["softmax and layout", vocab] = lambda: sampling.draft_laws(output.new_full((1, 1, vocab), 0.5))
     for size in (32_768, 27_344, 8_192):
-        calls["the first rows, a view (PA-FR)", size] = lambda size=size: head.rows(slice(size))(output)
-        count = round(clusters * size / vocab)
-        chosen = rng.permutation(clusters)[:count].tolist()
-        calls["clusters, gathered (DynaSpec)", size] = lambda chosen=chosen: routed.gathered(chosen)(output)
+        calls["the first rows, a view (PA-FR)", size] = partial(_product, partial(head.rows, slice(size)), output)
+        chosen = rng.permutation(clusters)[: round(clusters * size / vocab)].tolist()
+        calls["clusters, gathered (DynaSpec)", size] = partial(_product, partial(routed.gathered, chosen), output)
         tokens = torch.from_numpy(rng.permutation(vocab)[:size])
-        calls["tokens one by one, gathered", size] = lambda tokens=tokens: head.rows(tokens)(output)
+        calls["tokens one by one, gathered", size] = partial(_product, partial(head.rows, tokens), output)
     seconds: dict[tuple[str, int], list[float]] = {name: [] for name in calls}
     for turn in range(turns + 1):
         for name in rng.permutation(len(calls)):
@@ -444,10 +444,14 @@ def large(width: int, dtype: torch.dtype, turns: int) -> list[Record]:
     return [{"part": part, "rows": rows, "seconds": float(np.median(each))} for (part, rows), each in seconds.items()]
 
 
+def _product(rows: Callable[[], Head], output: torch.Tensor) -> torch.Tensor:
+    return rows()(output)
+
+
 def large_table(records: Sequence[Record], width: int, dtype: torch.dtype) -> TextTable:
     """Parts of a draft pass, relative to the whole head."""
     whole = records[0]["seconds"]
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (one["part"], str(one["rows"] or "-"), f"{1e3 * one['seconds']:.2f}", f"{one['seconds'] / whole:.3f}")
         for one in records
     ]

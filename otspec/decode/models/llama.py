@@ -96,7 +96,9 @@ class LlamaReader:
             and all(_is_plain(module) for module in model.modules())
         )
 
-    def begin(self, tokens: torch.Tensor, present: torch.Tensor, position: torch.Tensor, keep: int = 1) -> torch.Tensor:
+    def begin(
+        self, tokens: torch.Tensor, present: torch.Tensor, position: torch.Tensor, *, keep: int = 1
+    ) -> torch.Tensor:
         """Read texts from their starts: padding on the right is seen by no token of a text."""
         return self._read(tokens, position, None, 0, keep, causal=True)
 

@@ -16,7 +16,9 @@ from otspec.decode.models.llama import LlamaReader
 class Reader(Protocol):
     """A model with a cache of its own."""
 
-    def begin(self, tokens: torch.Tensor, present: torch.Tensor, position: torch.Tensor, keep: int = 1) -> torch.Tensor:
+    def begin(
+        self, tokens: torch.Tensor, present: torch.Tensor, position: torch.Tensor, *, keep: int = 1
+    ) -> torch.Tensor:
         """Read texts from their starts, shapes (B, S), padded on the right where `present` is False.
 
         Logits of the last columns come back, shape (B, keep, V).
@@ -64,7 +66,9 @@ class TransformersReader:
         self.layers = layers
         self.cache = Cache(layer_class_to_replicate=InPlaceLayer)
 
-    def begin(self, tokens: torch.Tensor, present: torch.Tensor, position: torch.Tensor, keep: int = 1) -> torch.Tensor:
+    def begin(
+        self, tokens: torch.Tensor, present: torch.Tensor, position: torch.Tensor, *, keep: int = 1
+    ) -> torch.Tensor:
         """Read texts from their starts; the model makes the causal mask itself."""
         return self._forward(tokens, present.long(), position, keep)
 
@@ -112,9 +116,11 @@ class Remembering:
         self.reader = reader
         self._block: Block | None = None
 
-    def begin(self, tokens: torch.Tensor, present: torch.Tensor, position: torch.Tensor, keep: int = 1) -> torch.Tensor:
+    def begin(
+        self, tokens: torch.Tensor, present: torch.Tensor, position: torch.Tensor, *, keep: int = 1
+    ) -> torch.Tensor:
         """As `Reader.begin`."""
-        outputs = self.reader.begin(tokens, present, position, tokens.shape[1])
+        outputs = self.reader.begin(tokens, present, position, keep=tokens.shape[1])
         self._remember(outputs, 0)
         return outputs[:, -keep:]
 
