@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -108,6 +108,9 @@ class Test:
 @dataclass(frozen=True, eq=False)
 class Figures:
     """What the audit measured on one instance."""
+
+    ceiling: ClassVar[str] = "above alpha*"
+    """What an excess is measured from, in words."""
 
     name: str
     vocab: int
