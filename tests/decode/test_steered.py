@@ -21,7 +21,7 @@ from otspec.decode.drafters.steered import SteeredDrafter  # noqa: E402
 from otspec.decode.methods.multi_draft import WATCHING  # noqa: E402
 from otspec.decode.models.llama import LlamaReader  # noqa: E402
 from otspec.decode.models.reader import TransformersReader  # noqa: E402
-from otspec.decode.models.steered import PLACES, SteeredLlama  # noqa: E402
+from otspec.decode.models.steered import PLACES, SteeredLlama, to_one_size  # noqa: E402
 from otspec.decode.sampling import Sampling  # noqa: E402
 from otspec.errors import ProblemError  # noqa: E402
 from otspec.paths.shape import Shape  # noqa: E402
@@ -68,6 +68,18 @@ def test_without_training_it_is_the_draft_model_to_the_last_bit() -> None:
     assert torch.equal(plain.sequences, steered.sequences)
     assert plain.metrics.accepted == steered.metrics.accepted
     assert torch.equal(model.steering.hml(features.flatten(-2)), features.sum(dim=-2))
+
+
+def test_hidden_states_are_scaled_to_one_size() -> None:
+    features = torch.tensor([[3.0, -4.0], [0.0, 0.0], [1e-30, 0.0]])
+    found = to_one_size(features)
+    torch.testing.assert_close(found[0], features[0] / 12.5**0.5)
+    assert found[1].tolist() == [0.0, 0.0]
+    assert found.isfinite().all()
+    _, draft = pair()
+    model = _steered(draft)
+    given = torch.randn(2, 3, len(LAYERS), WIDTH, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    torch.testing.assert_close(model.shifts(100 * given), model.shifts(given), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("place", PLACES)

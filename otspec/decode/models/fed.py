@@ -15,7 +15,7 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
-from otspec.decode.models.steered import configuration_of
+from otspec.decode.models.steered import configuration_of, to_one_size
 
 
 class FedConfig(LlamaConfig):  # type: ignore[misc]  # transformers is untyped here
@@ -80,7 +80,7 @@ class FedLlama(LlamaForCausalLM):  # type: ignore[misc]
         features : Tensor, shape (..., len(features), feature_width)
             0 where there is no token before.
         """
-        added: torch.Tensor = self.seen(features.flatten(-2).to(self.dtype))
+        added: torch.Tensor = self.seen(to_one_size(features).flatten(-2).to(self.dtype))
         return added
 
     def forward(

@@ -2,7 +2,8 @@
 
 The target's hidden states h, m, l after three of its layers, at the last token that it has read, make a steering vector
 g = W_hml [h, m, l].  In every layer of the draft model W_s g is added to the up-projection of the SwiGLU, eq. (2).  At
-first W_s is 0, which leaves the draft model as it is, and g = h + m + l.
+first W_s is 0, which leaves the draft model as it is, and g = h + m + l.  Other than in the paper, h, m and l are scaled
+to one size before.
 """
 
 from __future__ import annotations
@@ -135,7 +136,7 @@ class SteeredLlama(LlamaForCausalLM):  # type: ignore[misc]
         features : Tensor, shape (..., len(features), feature_width)
             0 for what the target has not read.
         """
-        shifts: torch.Tensor = self.steering(features.to(self.dtype))
+        shifts: torch.Tensor = self.steering(to_one_size(features).to(self.dtype))
         return shifts
 
     def forward(
@@ -165,6 +166,16 @@ class SteeredLlama(LlamaForCausalLM):  # type: ignore[misc]
         finally:
             for mlp in mlps:
                 mlp.shift = None
+
+
+def to_one_size(features: torch.Tensor) -> torch.Tensor:
+    """Hidden states of root mean square 1, and 0 where they are 0.
+
+    The residual stream of a model may grow a hundredfold from layer to layer, and has outliers; a map that begins at 0
+    learns nothing from numbers of several hundred but noise.
+    """
+    size = features.float().square().mean(dim=-1, keepdim=True).sqrt()
+    return torch.where(size > 0, features.float() / size, 0.0)
 
 
 def configuration_of(draft: LlamaForCausalLM) -> dict[str, Any]:
