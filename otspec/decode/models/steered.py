@@ -2,8 +2,8 @@
 
 The target's hidden states h, m, l after three of its layers, at the last token that it has read, make a steering vector
 g = W_hml [h, m, l].  In every layer of the draft model W_s g is added to the up-projection of the SwiGLU, eq. (2).  At
-first W_s is 0, which leaves the draft model as it is, and g = h + m + l.  Other than in the paper, h, m and l are scaled
-to one size before.
+first W_s is 0, which leaves the draft model as it is, and g = h + m + l.  Other than in the paper, h, m and l are
+scaled to one size before.
 """
 
 from __future__ import annotations
@@ -174,8 +174,9 @@ def to_one_size(features: torch.Tensor) -> torch.Tensor:
     The residual stream of a model may grow a hundredfold from layer to layer, and has outliers; a map that begins at 0
     learns nothing from numbers of several hundred but noise.
     """
-    size = features.float().square().mean(dim=-1, keepdim=True).sqrt()
-    return torch.where(size > 0, features.float() / size, 0.0)
+    exact = features.to(torch.promote_types(features.dtype, torch.float32))
+    size = exact.square().mean(dim=-1, keepdim=True).sqrt()
+    return torch.where(size > 0, exact / size, 0.0)
 
 
 def configuration_of(draft: LlamaForCausalLM) -> dict[str, Any]:
