@@ -135,7 +135,7 @@ def decode(
     about |= {"lossless": lossless(chosen, settings), **said, **sampling, "max_new_tokens": max_new_tokens}
     total, floors = Metrics(), Counter[str]()
     by_phase = {"target": models.target, "draft": models.draft}
-    if kept is not None and models.draft is not None:
+    if kept is not None and models.draft is not None and models.matching is None:
         by_phase["draft"] = with_head_for(models.draft, torch.from_numpy(kept.tokens))
     with ExitStack() as stack:
         lines = None if json_file is None else stack.enter_context(json_file.open("w", encoding="utf-8"))
