@@ -73,7 +73,7 @@ def affinities() -> dict[str, Affinity]:
         counts.add(row[1:])
     moments, source = Moments(2048), open_source("shipped")
     moments.add(np.array([source.position(i).target_logits for i in range(len(source))]))
-    found = {"counts of pairs": counts, "covariance of logits": moments}
+    found: dict[str, PairCounts | Moments] = {"counts of pairs": counts, "covariance of logits": moments}
     return {
         f"RDK, {name}, tau = {tau:g}": Estimate.of(one, tau, {}).affinity().nearest(NEAREST)
         for name, one in found.items()
@@ -148,9 +148,9 @@ def summed_up(records: Sequence[Record]) -> list[Record]:
     rows = []
     for name in by_name:
         slow = column("vanilla", "seconds") / column("vanilla", "tokens") * column(name, "tokens")
-        drafts = by_name[name] and column(name, "drafted").sum() > 0
+        drafts = column(name, "drafted").sum() > 0
         native = column(OWN, "draft_seconds") / column(OWN, "drafted") * column(name, "drafted")
-        row = {"drafter": name}
+        row: Record = {"drafter": name}
         for key, found in (
             ("block_efficiency", a_token(name, "tokens", "sequence_steps")),
             ("speed_up", _ratio(slow, column(name, "seconds"))),

@@ -37,7 +37,7 @@ def main(
     out: Annotated[Path, typer.Option(help="Folder for the model, its tokenizer and what is recorded of them.")],
     vocab: Annotated[int, typer.Option(min=258, max=65536, help="Tokens of the tokenizer.")] = 1024,
     context: Annotated[int, typer.Option(min=8, help="Tokens of a sequence, and positions of the model.")] = 320,
-    steps: Annotated[int, typer.Option(min=1, help="Length of the run; the learning rate follows it.")] = 300,
+    steps: Annotated[int, typer.Option(min=1, help="Length of the run; the learning rate follows it.")] = 900,
     seed: Annotated[int, typer.Option(help="Of the weights and of the order of the text.")] = 0,
     batch: Annotated[int, typer.Option(min=1, help="Sequences per step.")] = 13,
     every: Annotated[int, typer.Option(min=1, help="Steps between two points of the training curve.")] = 25,

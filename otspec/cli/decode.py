@@ -156,7 +156,7 @@ def decode(
     about["max_new_tokens"] = max_new_tokens
     total, floors = Metrics(), Counter[str]()
     by_phase = {"target": models.target, "draft": models.draft}
-    if models.draft is not None and (kept := settings.get("draft_tokens")) is not None:
+    if models.draft is not None and models.matching is None and (kept := settings.get("draft_tokens")) is not None:
         by_phase["draft"] = with_head_for(models.draft, torch.from_numpy(kept))
     with ExitStack() as stack:
         lines = None if json_file is None else stack.enter_context(json_file.open("w", encoding="utf-8"))

@@ -31,7 +31,7 @@ def aligned_counts(matching: Matching, texts: Iterable[str], about: Mapping[str,
     known = np.full(max(matching.draft.bytes_of) + 1, -1)
     text_of_own = matching.own < known.size
     known[matching.own[text_of_own]] = matching.tokens[text_of_own]
-    counts = sparse.csr_array((matching.vocab, matching.vocab), dtype=np.int64)
+    counts: Any = sparse.csr_array((matching.vocab, matching.vocab), dtype=np.int64)
     level: IntArray = np.zeros(matching.vocab, dtype=np.int64)
     for text in texts:
         data = text.encode()

@@ -6,6 +6,7 @@ import json
 import shutil
 import sysconfig
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +33,8 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_run_leaves_a_drafter_with_a_tokenizer_of_its_own(tmp_path: Path, corpus: Path) -> None:
     place, checkpoint = tmp_path / "foreign", tmp_path / "checkpoint.pt"
-    settings = {"vocab": 400, "context": 64, "batch": 2, "every": 2, "corpus": corpus, "checkpoint": checkpoint}
+    settings: dict[str, Any] = {"vocab": 400, "context": 64, "batch": 2, "every": 2, "corpus": corpus}
+    settings["checkpoint"] = checkpoint
     foreign.main(place, steps=4, **settings)
     record = json.loads((place / "training.json").read_text())
     assert record["vocab"] == 400
