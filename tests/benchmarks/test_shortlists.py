@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +24,12 @@ def test_falling_budgets_are_as_large_as_fixed_ones() -> None:
             assert np.mean(sizes) > 0.98 * size - 1
 
 
-@torch.no_grad()
+@pytest.fixture(autouse=True)
+def _no_gradients() -> Any:
+    with torch.no_grad():
+        yield
+
+
 def test_what_is_measured_and_how_it_is_told(tmp_path: Path) -> None:
     pair = shipped.load()
     texts, of = shipped.held_out(40)[:4], [0, 1, 2, 3]
