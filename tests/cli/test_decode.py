@@ -15,6 +15,7 @@ pytest.importorskip("tokenizers")
 
 import otspec  # noqa: E402
 from otspec.bench.decoding_cells import DecodingCell  # noqa: E402
+from otspec.decode import shipped  # noqa: E402
 from otspec.decode.methods.catalogue import METHODS, lossless  # noqa: E402
 from otspec.decode.models.loading import load_models  # noqa: E402
 from otspec.decode.shipped import frequencies, held_out  # noqa: E402
@@ -141,6 +142,29 @@ def test_the_most_frequent_tokens_draft(
     assert lines_of(out)[0]["new_tokens"] == again.new_tokens
 
 
+@pytest.mark.parametrize("name", ["pa-fr:200", "dynaspec", "dynaspec:8", "tli", "rdk"])
+def test_the_shipped_pair_has_every_drafter(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As `otspec.generate` is told."""
+    pytest.importorskip("safetensors")
+    out = tmp_path / "out.jsonl"
+    more = ("--prompt", "def f", "--max-new-tokens", "12", "--seed", "1", "--json", str(out))
+    assert otspec_command(monkeypatch, "decode", "--drafter", name, *more) == 0
+    (line,) = lines_of(out)
+    word, _, size = name.partition(":")
+    assert line["drafter"] == word
+    target, draft, words = shipped.load()
+    settings: dict[str, Any] = {}
+    if word in ("pa-fr", "dynaspec"):
+        settings = {"draft_shortlist": shipped.shortlist(word, int(size) if size else None)}
+    else:
+        other = shipped.foreign()
+        draft, settings = other.draft, {"tokenizer": words, "draft_tokenizer": other.tokenizer}
+        settings |= {"draft_kernel": other.affinity} if word == "rdk" else {}
+    ids = torch.tensor([words("def f").input_ids])
+    again = otspec.generate(target, draft, ids, max_new_tokens=12, seed=1, temperature=1.0, **settings)
+    assert line["new_tokens"] == again.new_tokens
+
+
 def test_what_may_deviate_is_called_lossy() -> None:
     multi_draft = METHODS["multi-draft"]
     for solver in (None, "nested", "interval", "kseq", ["max_flow", "interval"]):
@@ -241,6 +265,11 @@ BAD = [
     ),
     (("--prompt", "a", "--frequencies", "f.npy"), "--frequencies is for --drafter fr or pa-fr; pass that too"),
     (("--prompt", "a", "--drafter", "fr"), "pass --frequencies FILE, such as np.save writes"),
+    (("--prompt", "a", "--drafter", "pa-fr"), "pass --frequencies FILE, such as np.save writes"),
+    (("--prompt", "a", "--drafter", "dynaspec"), "pass --router FILE, which `otspec router` makes"),
+    (("--prompt", "a", "--drafter", "tli"), "no draft model with another tokenizer comes with"),
+    (("--prompt", "a", "--drafter", "rdk", "--router", "x"), "--router is for --drafter dynaspec"),
+    (("--prompt", "a", "--drafter", "fr:x"), "'fr:x' keeps 'x' tokens; write a number from 1 on"),
     (("--prompt", "a", "--drafter", "fr", "--frequencies", "binary.txt"), "cannot be read as token frequencies"),
     (("--prompt", "a", "--drafter", "fr", "--frequencies", "nowhere.npy"), "cannot be read as token frequencies"),
     (("--prompt", "a", "--drafter", "fr", "--frequencies", "other.npz"), "cannot be read as token frequencies"),
