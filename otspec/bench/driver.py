@@ -8,15 +8,17 @@ import platform
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from multiprocessing.connection import Connection
 from typing import Any
 
 from otspec.bench.cells import Cell, Sampling
 from otspec.bench.code import package_digest, solver_digest
 from otspec.bench.records import Record, RunFolder, cell_of
+from otspec.bench.shards import WHOLE, Shard
 from otspec.bench.worker import Questions, serve
 from otspec.data import Source, check_positions
 from otspec.reporting.machine import processor, versions
@@ -41,6 +43,8 @@ class Benchmark:
     jobs: int = 1
     """Worker processes."""
     sampling: Sampling = field(default_factory=Sampling)
+    shard: Shard = WHOLE
+    """The part of all cells and positions that is measured."""
 
     def __post_init__(self) -> None:
         for source in self.sources.values():
@@ -50,6 +54,7 @@ class Benchmark:
     def identity(self) -> Mapping[str, object]:
         """What makes records comparable with each other.  A budget does not: a larger one adds to what there is."""
         return {
+            "benchmark": "solvers",
             "data": {name: source.identity for name, source in self.sources.items()},
             **asdict(self.sampling),
             "seed": self.seed,
@@ -59,6 +64,25 @@ class Benchmark:
             "versions": versions("numpy", "scipy", "numba", "highspy", "igraph", "networkx", "cvxpy"),
             "code": package_digest(),
         }
+
+    @cached_property
+    def shares(self) -> Mapping[Cell, list[int]]:
+        """The positions of every cell that are of the shard, where there are some."""
+        group = self.positions * len(self.cells) // max(len({cell.size for cell in self.cells}), 1)
+        found = {
+            cell: [at for at in range(self.positions) if self.shard.takes(number * self.positions + at, group)]
+            for number, cell in enumerate(self.cells)
+        }
+        return {cell: share for cell, share in found.items() if share}
+
+    @property
+    def count(self) -> int:
+        """Positions to measure, over all cells."""
+        return sum(map(len, self.shares.values()))
+
+    def granted_s(self, cell: Cell) -> float:
+        """Solving time granted to the shard's part of a cell: with all parts, that of the cell."""
+        return self.budget_s * len(self.shares[cell]) / self.positions
 
     def forget_stale(self, folder: RunFolder) -> int:
         """Drop the records of cells whose solver, not one of this package, was edited since; return how many."""
@@ -78,7 +102,8 @@ def run(benchmark: Benchmark, folder: RunFolder, progress: Callable[[int], None]
         Called with the number of positions just dealt with, measured or not.
     """
     cells: queue.Queue[Cell] = queue.Queue()
-    for cell in benchmark.cells:
+    held = folder.by_cell()
+    for cell in benchmark.shares:
         cells.put(cell)
     failures: queue.Queue[BaseException] = queue.Queue()
     stop = threading.Event()
@@ -87,14 +112,15 @@ def run(benchmark: Benchmark, folder: RunFolder, progress: Callable[[int], None]
         try:
             with _Worker(Questions(benchmark.sources, benchmark.sampling, benchmark.seed)) as worker:
                 while not stop.is_set():
-                    _measure_cell(benchmark, folder, worker, cells.get_nowait(), stop, progress)
+                    cell = cells.get_nowait()
+                    _measure_cell(benchmark, folder, held.get(cell, ()), worker, cell, stop, progress)
         except queue.Empty:
             pass
         except BaseException as error:
             failures.put(error)
             stop.set()
 
-    threads = [threading.Thread(target=work) for _ in range(min(benchmark.jobs, len(benchmark.cells)))]
+    threads = [threading.Thread(target=work) for _ in range(min(benchmark.jobs, len(benchmark.shares)))]
     with _single_threaded():
         for thread in threads:
             thread.start()
@@ -112,25 +138,32 @@ def run(benchmark: Benchmark, folder: RunFolder, progress: Callable[[int], None]
 def _measure_cell(
     benchmark: Benchmark,
     folder: RunFolder,
+    held: Sequence[Record],
     worker: _Worker,
     cell: Cell,
     stop: threading.Event,
     progress: Callable[[int], None],
 ) -> None:
+    share = dict.fromkeys(benchmark.shares[cell])
     # What ran out of a smaller budget is tried again, and only then replaced.
-    done = [one for one in folder.of(cell) if one["status"] != "BUDGET" or one["budget_s"] >= benchmark.budget_s]
+    done = [
+        one
+        for one in held
+        if one["position"] in share and (one["status"] != "BUDGET" or one["budget_s"] >= benchmark.budget_s)
+    ]
     places = {record["position"] for record in done}
-    todo = [index for index in range(benchmark.positions) if index not in places]
-    progress(benchmark.positions - len(todo))
-    left_s = benchmark.budget_s - sum(record["wall_s"] for record in done)
-    code = solver_digest(cell.solver)
+    todo = [index for index in share if index not in places]
+    progress(len(share) - len(todo))
+    granted_s = benchmark.granted_s(cell)
+    left_s = granted_s - sum(record["wall_s"] for record in done)
+    about = {"budget_s": benchmark.budget_s, "code": solver_digest(cell.solver), "machine": processor()}
     while todo and left_s > 0 and not stop.is_set():
         record = worker.measure(cell, todo[0], left_s, stop)
         if record is None:
             break
         if record["status"] == "BUDGET":
-            record["message"] += f", the {benchmark.budget_s:g} s of its cell being spent"
-        folder.append(record | {"budget_s": benchmark.budget_s, "code": code})
+            record["message"] += f", the {granted_s:g} s of its cell being spent"
+        folder.append(record | about)
         left_s -= record["wall_s"]
         todo.pop(0)
         progress(1)

@@ -13,6 +13,7 @@ from otspec.cli.audit import audit
 from otspec.cli.bench import app as bench
 from otspec.cli.claims import claims
 from otspec.cli.decode import decode
+from otspec.cli.merge import merge
 from otspec.cli.positions import positions
 from otspec.cli.solve import solve
 from otspec.cli.solvers import solvers
@@ -28,6 +29,7 @@ app = typer.Typer(
 )
 app.command()(solve)
 app.add_typer(bench, name="bench")
+app.command()(merge)
 app.command()(audit)
 app.command()(solvers)
 app.command()(positions)

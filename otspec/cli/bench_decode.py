@@ -5,22 +5,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from otspec.cli import options
-from otspec.cli.measuring import about, asked, check_budget, conclude, resumed, tell
+from otspec.cli.measuring import ShardOption, asked, check_budget, conclude, resumed
 from otspec.cli.prompts import FORMAT, read_prompts
+from otspec.cli.reports import report
 from otspec.cli.sampling import Device, Draft, Dtype, MaxNewTokens, Target, TopK, TopP
 from otspec.errors import DataError
 from otspec.extras import require
 from otspec.reporting.console import numbers, progress_as_ours
-from otspec.reporting.machine import processor
-
-if TYPE_CHECKING:
-    from otspec.bench.decoding import DecodingBenchmark
-    from otspec.bench.records import RecordFolder
 
 PRESETS: Mapping[str, Mapping[str, str]] = {
     "gr-table-4": {
@@ -71,6 +67,13 @@ def bench_decode(
     baselines: Annotated[
         str, typer.Option(help="Other methods of `otspec decode`, a list; vanilla comes in any case.")
     ] = "generate,single,block,prompt-lookup,assisted-lookup,assisted",
+    assisted: Annotated[
+        str | None,
+        typer.Option(
+            help="Settings of assisted: tokens of a draft, schedule and confidence, as in 20/constant/0.4.",
+            show_default="the fastest on a few other prompts",
+        ),
+    ] = None,
     temperature: Annotated[str, typer.Option(help="Of both models, a list; 0 is greedy.")] = "1",
     top_k: TopK = None,
     top_p: TopP = None,
@@ -90,6 +93,7 @@ def bench_decode(
     ] = 120.0,
     device: Device = None,
     dtype: Dtype = None,
+    shard: ShardOption = None,
     out: Annotated[Path, typer.Option(help="Folder for results; the same command again resumes it.")] = Path(
         "report_decode"
     ),
@@ -98,7 +102,7 @@ def bench_decode(
 
     Leaves results.jsonl (a record per text), report.md and report.png in the folder.  An interrupted run goes on where
     it stopped.  transformers' assisted generation is measured with the settings that are fastest on a few other
-    prompts.
+    prompts, unless --assisted names them.
     """
     require("matplotlib")
     check_budget(budget, "rule")
@@ -108,19 +112,22 @@ def bench_decode(
     counts, depths = numbers("--paths", paths), numbers("--depth", depth)
     temperatures = options.numbers_of("--temperature", temperature, options.checked_temperature)
     truncations = _truncations(draft_top_k, draft_top_p, draft_temperature)
+    settled = None if assisted is None else _assisted(assisted)
     from otspec.bench.decoding import DecodingBenchmark, run
     from otspec.bench.decoding_cells import decoding_grid, every_rule
     from otspec.bench.records import RecordFolder
+    from otspec.bench.shards import WHOLE, Shard
     from otspec.decode.models.loading import encode, load_models
     from otspec.decode.shipped import held_out
 
+    part = WHOLE if shard is None else Shard.of(shard)
     rules, left_out = every_rule() if solver == "all" else (_words(solver), [])
     if reference is not None and reference not in rules:
         raise typer.BadParameter(
             f"{reference!r} is not among the rules of this run, {', '.join(rules)}; name it in --solver too",
             param_hint="--reference",
         )
-    cells = decoding_grid(counts, depths, rules, _words(baselines), temperatures, truncations)
+    cells = decoding_grid(counts, depths, rules, _words(baselines), temperatures, truncations, settled)
     progress_as_ours()
     models = load_models(target, draft, device, dtype)
     benchmark = DecodingBenchmark(
@@ -134,16 +141,28 @@ def bench_decode(
         max_new_tokens,
         seed,
         budget,
+        part,
     )
     folder = RecordFolder(out, benchmark.identity)
-    folder.begin(asked())
-    with resumed(folder, "decoding", benchmark.count, lambda: _report(benchmark, folder, reference)) as progress:
+    folder.begin(asked(shard) | ({} if reference is None else {"reference": reference}))
+    with resumed(folder, "decoding", benchmark.count, lambda: report(folder)) as progress:
         run(benchmark, folder, progress)
     conclude(folder, ("report.md", "report.png", "results.jsonl"), left_out)
 
 
 def _words(text: str) -> list[str]:
     return [word for item in text.split(",") if (word := item.strip())]
+
+
+def _assisted(text: str) -> tuple[int, str, float]:
+    """Settings of transformers' assisted generation, of which it checks the words itself."""
+    try:
+        depth, schedule, confidence = text.split("/")
+        return numbers("--assisted", depth)[0], schedule, float(confidence)
+    except ValueError as error:
+        raise typer.BadParameter(
+            f"{text!r}; write tokens, schedule and confidence, as in 20/constant/0.4", param_hint="--assisted"
+        ) from error
 
 
 def _truncations(top_k: str | None, top_p: str | None, temperature: str | None) -> list[dict[str, float]]:
@@ -158,36 +177,3 @@ def _truncations(top_k: str | None, top_p: str | None, temperature: str | None) 
             "--draft-temperature", temperature, options.checked_temperature
         )
     return [dict(zip(values, one, strict=True)) for one in itertools.product(*values.values())]
-
-
-def _report(benchmark: DecodingBenchmark, folder: RecordFolder, reference: str | None) -> None:
-    """Tables and picture of all that the folder holds."""
-    from otspec.bench.decoding_plot import plot_decoding
-    from otspec.bench.decoding_report import (
-        choice_table,
-        decoding_table,
-        efficiency_table,
-        failed_table,
-        speed_up_table,
-    )
-    from otspec.bench.decoding_summary import REFERENCE, summarise
-
-    rule = REFERENCE if reference is None else reference
-    summaries = summarise(folder.records, rule)
-    if not summaries:
-        return
-    cut = [f"{name} {value}" for name, value in benchmark.sampling.items() if value is not None]
-    plot_decoding(summaries, ", ".join([*cut, f"{benchmark.max_new_tokens} new tokens"]), folder.path / "report.png")
-    written, shown = [], []
-    for temperature in dict.fromkeys(one.cell.temperature for one in summaries):
-        mine = [one for one in summaries if one.cell.temperature == temperature]
-        title = ", ".join([f"temperature {temperature:g}", *cut])
-        fast = speed_up_table(mine, f"Speed-up: {title}")
-        efficient = efficiency_table(mine, f"Block efficiency: {title}")
-        written += [fast, efficient, decoding_table(mine, f"Decoding: {title}", rule)]
-        shown += [efficient, fast]
-    others = [choice_table(folder.records), failed_table(summaries)]
-    identity = benchmark.identity
-    machine = f"{processor()}, {identity['device']}, {identity['threads']} thread(s)"
-    title = "Multi-draft decoding: rules and methods to compare with"
-    tell(folder, title, about(folder, identity, machine), ["report.png"], [*written, *others], [others[1], *shown])
