@@ -12,6 +12,7 @@ from otspec.cli.affinity import app as affinities
 from otspec.cli.audit import audit
 from otspec.cli.bench import app as bench
 from otspec.cli.claims import claims
+from otspec.cli.compare import compare
 from otspec.cli.decode import decode
 from otspec.cli.merge import merge
 from otspec.cli.positions import positions
@@ -30,6 +31,7 @@ app = typer.Typer(
 app.command()(solve)
 app.add_typer(bench, name="bench")
 app.command()(merge)
+app.command()(compare)
 app.command()(audit)
 app.command()(solvers)
 app.command()(positions)
