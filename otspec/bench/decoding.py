@@ -55,6 +55,8 @@ class DecodingBenchmark:
     """Decoding time granted to each cell, in seconds; a text under way is then cut short."""
     shard: Shard = WHOLE
     """The part of the prompts and repeats that is decoded, each by all cells: what is compared ran side by side."""
+    tasks: Sequence[str] = ()
+    """What each prompt is of; nothing where that is not told."""
 
     def __post_init__(self) -> None:
         if self.shard != WHOLE and any(cell.open for cell in self.cells):
@@ -72,6 +74,7 @@ class DecodingBenchmark:
             "draft": [self.names[1], fingerprint(self.models.draft)],
             "dtype": str(self.models.target.dtype),
             "prompts": _digest(self.prompts),
+            "tasks": _digest(self.tasks) if self.tasks else None,
             **self.sampling,
             "max_new_tokens": self.max_new_tokens,
             "seed": self.seed,
@@ -163,7 +166,7 @@ def seconds_of(record: Record) -> float:
     return float(sum(record["seconds"].values()))
 
 
-def _digest(prompts: Sequence[Sequence[int]]) -> str:
+def _digest(prompts: Sequence[Sequence[int] | str]) -> str:
     return hashlib.sha256(json.dumps(prompts).encode()).hexdigest()[:16]
 
 
@@ -191,6 +194,8 @@ class _Stopwatch:
             return
         seed = self._benchmark.seed + repeat * len(self._benchmark.prompts) + prompt
         about = {"trial": trial, "prompt": prompt, "repeat": repeat, "seed": seed, "machine": self._machine}
+        if self._benchmark.tasks:
+            about["task"] = self._benchmark.tasks[prompt]
         held.append(asdict(cell) | about | self._decoded(cell, prompt, seed, left_s))
         self._folder.append(held[-1])
 

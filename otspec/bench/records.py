@@ -77,7 +77,7 @@ class RecordFolder:
     def __init__(self, path: Path, identity: Mapping[str, object]) -> None:
         self.path = path
         self._adding = threading.Lock()
-        identity = json.loads(json.dumps(identity))
+        wanted: dict[str, Any] = json.loads(json.dumps(identity))
         about = path / "run.json"
         if not about.is_file() and path.exists() and (not path.is_dir() or _others(path)):
             raise DataError(f"{path} holds something that is not a benchmark run; give --out a new or empty folder")
@@ -85,10 +85,10 @@ class RecordFolder:
         self._lock = FolderLock(path)
         try:
             self.runs: list[dict[str, Any]] = []
-            self.identity: dict[str, Any] = identity
+            self.identity = wanted
             if about.is_file():
                 self.identity, self.runs = read_about(path)
-                _check_same(path, self.identity, identity)
+                _check_same(path, self.identity, wanted)
             self._write_about()
             records, whole = read_lines(self._log_path)
             if self._log_path.exists() and whole < self._log_path.stat().st_size:

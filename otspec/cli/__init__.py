@@ -16,6 +16,7 @@ from otspec.cli.compare import compare
 from otspec.cli.decode import decode
 from otspec.cli.merge import merge
 from otspec.cli.positions import positions
+from otspec.cli.record import record
 from otspec.cli.solve import solve
 from otspec.cli.solvers import solvers
 from otspec.cli.tune import tune
@@ -35,6 +36,7 @@ app.command()(compare)
 app.command()(audit)
 app.command()(solvers)
 app.command()(positions)
+app.command()(record)
 app.add_typer(affinities, name="affinity")
 app.command()(claims)
 app.command()(decode)

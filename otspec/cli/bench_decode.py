@@ -11,7 +11,7 @@ import typer
 
 from otspec.cli import options
 from otspec.cli.measuring import ShardOption, asked, check_budget, conclude, resumed
-from otspec.cli.prompts import FORMAT, read_prompts
+from otspec.cli.prompts import FORMAT, TASKS, read_prompts, read_tasks
 from otspec.cli.reports import report
 from otspec.cli.sampling import Device, Draft, Dtype, MaxNewTokens, Target, TopK, TopP
 from otspec.errors import DataError
@@ -43,6 +43,7 @@ def bench_decode(
     target: Target = "shipped",
     draft: Draft = "shipped",
     prompts: Annotated[Path | None, typer.Option(help=FORMAT, show_default="held-out text of the shipped pair")] = None,
+    tasks: Annotated[Path | None, typer.Option(help=TASKS)] = None,
     first: Annotated[int, options.count(help="Only so many prompts, from the first on.")] = 60,
     repeats: Annotated[
         int, options.count(help="Decode each prompt so often, each time with other random numbers.")
@@ -106,7 +107,10 @@ def bench_decode(
     """
     require("matplotlib")
     check_budget(budget, "rule")
-    texts = None if prompts is None else read_prompts(prompts)
+    if tasks is not None and prompts is not None:
+        raise typer.BadParameter("--prompts is given too; leave one of them out", param_hint="--tasks")
+    labelled = [] if tasks is None else read_tasks(tasks)
+    texts = [one.prompt for one in labelled] or (None if prompts is None else read_prompts(prompts))
     if texts is None and target != "shipped":
         raise DataError(f"no prompts for {target}; pass --prompts FILE")
     counts, depths = numbers("--paths", paths), numbers("--depth", depth)
@@ -142,6 +146,7 @@ def bench_decode(
         seed,
         budget,
         part,
+        [one.task for one in labelled],
     )
     folder = RecordFolder(out, benchmark.identity)
     folder.begin(asked(shard) | ({} if reference is None else {"reference": reference}))

@@ -72,8 +72,9 @@ def _report_decoding(folder: RecordFolder) -> None:
         efficiency_table,
         failed_table,
         speed_up_table,
+        task_tables,
     )
-    from otspec.bench.decoding_summary import REFERENCE, summarise
+    from otspec.bench.decoding_summary import REFERENCE, by_task, summarise
 
     identity = folder.identity
     rule = folder.runs[-1].get("reference", REFERENCE)
@@ -83,6 +84,7 @@ def _report_decoding(folder: RecordFolder) -> None:
     cut = [f"{name} {identity[name]}" for name in ("top_k", "top_p") if identity[name] is not None]
     plot_decoding(summaries, ", ".join([*cut, f"{identity['max_new_tokens']} new tokens"]), folder.path / "report.png")
     written, shown = [], []
+    tasks = by_task(folder.records)
     for temperature in dict.fromkeys(one.cell.temperature for one in summaries):
         mine = [one for one in summaries if one.cell.temperature == temperature]
         title = ", ".join([f"temperature {temperature:g}", *cut])
@@ -90,6 +92,12 @@ def _report_decoding(folder: RecordFolder) -> None:
         efficient = efficiency_table(mine, f"Block efficiency: {title}")
         written += [fast, efficient, decoding_table(mine, f"Decoding: {title}", rule)]
         shown += [efficient, fast]
+        per_task = {
+            task: [one for one in found if one.cell.temperature == temperature] for task, found in tasks.items()
+        }
+        for table in task_tables(per_task, mine, title):
+            written.append(table)
+            shown.append(table)
     others = [choice_table(folder.records), failed_table(summaries)]
     where = [_told(identity[name]) for name in ("processor", "device", "threads")]
     title = "Multi-draft decoding: rules and methods to compare with"
