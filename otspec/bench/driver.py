@@ -84,6 +84,11 @@ class Benchmark:
         """Solving time granted to the shard's part of a cell: with all parts, that of the cell."""
         return self.budget_s * len(self.shares[cell]) / self.positions
 
+    @property
+    def questions(self) -> Questions:
+        """What every solver is asked."""
+        return Questions(self.sources, self.sampling, self.seed)
+
     def forget_stale(self, folder: RunFolder) -> int:
         """Drop the records of cells whose solver, not one of this package, was edited since; return how many."""
         code = {cell: solver_digest(cell.solver) for cell in self.cells}
@@ -110,10 +115,17 @@ def run(benchmark: Benchmark, folder: RunFolder, progress: Callable[[int], None]
 
     def work() -> None:
         try:
-            with _Worker(Questions(benchmark.sources, benchmark.sampling, benchmark.seed)) as worker:
+            with Worker(benchmark.questions) as worker:
                 while not stop.is_set():
                     cell = cells.get_nowait()
-                    _measure_cell(benchmark, folder, held.get(cell, ()), worker, cell, stop, progress)
+                    todo = todo_of(benchmark, held.get(cell, ()), cell)
+                    left = len(todo.positions)
+                    progress(len(benchmark.shares[cell]) - left)
+                    for record in records_of(worker, todo, stop):
+                        folder.append(record)
+                        progress(1)
+                        left -= 1
+                    progress(left)
         except queue.Empty:
             pass
         except BaseException as error:
@@ -121,7 +133,7 @@ def run(benchmark: Benchmark, folder: RunFolder, progress: Callable[[int], None]
             stop.set()
 
     threads = [threading.Thread(target=work) for _ in range(min(benchmark.jobs, len(benchmark.shares)))]
-    with _single_threaded():
+    with single_threaded():
         for thread in threads:
             thread.start()
         try:
@@ -135,15 +147,22 @@ def run(benchmark: Benchmark, folder: RunFolder, progress: Callable[[int], None]
         raise failures.get()
 
 
-def _measure_cell(
-    benchmark: Benchmark,
-    folder: RunFolder,
-    held: Sequence[Record],
-    worker: _Worker,
-    cell: Cell,
-    stop: threading.Event,
-    progress: Callable[[int], None],
-) -> None:
+@dataclass(frozen=True)
+class Todo:
+    """What is left to measure of a cell."""
+
+    cell: Cell
+    positions: list[int]
+    left_s: float
+    """Of its time."""
+    granted_s: float
+    """All of its time."""
+    budget_s: float
+    """With all shards."""
+
+
+def todo_of(benchmark: Benchmark, held: Sequence[Record], cell: Cell) -> Todo:
+    """What is left of a cell of which some records are held; no positions where its time is spent."""
     share = dict.fromkeys(benchmark.shares[cell])
     # What ran out of a smaller budget is tried again, and only then replaced.
     done = [
@@ -152,25 +171,29 @@ def _measure_cell(
         if one["position"] in share and (one["status"] != "BUDGET" or one["budget_s"] >= benchmark.budget_s)
     ]
     places = {record["position"] for record in done}
-    todo = [index for index in share if index not in places]
-    progress(len(share) - len(todo))
     granted_s = benchmark.granted_s(cell)
     left_s = granted_s - sum(record["wall_s"] for record in done)
-    about = {"budget_s": benchmark.budget_s, "code": solver_digest(cell.solver), "machine": processor()}
-    while todo and left_s > 0 and not stop.is_set():
-        record = worker.measure(cell, todo[0], left_s, stop)
+    left = [index for index in share if index not in places] if left_s > 0 else []
+    return Todo(cell, left, left_s, granted_s, benchmark.budget_s)
+
+
+def records_of(worker: Worker, todo: Todo, stop: threading.Event) -> Iterator[Record]:
+    """Records of a cell as they are measured, until its time is spent or `stop` is set."""
+    about = {"budget_s": todo.budget_s, "code": solver_digest(todo.cell.solver), "machine": processor()}
+    left_s = todo.left_s
+    for index in todo.positions:
+        if left_s <= 0 or stop.is_set():
+            return
+        record = worker.measure(todo.cell, index, left_s, stop)
         if record is None:
-            break
+            return
         if record["status"] == "BUDGET":
-            record["message"] += f", the {granted_s:g} s of its cell being spent"
-        folder.append(record | about)
+            record["message"] += f", the {todo.granted_s:g} s of its cell being spent"
+        yield record | about
         left_s -= record["wall_s"]
-        todo.pop(0)
-        progress(1)
-    progress(len(todo))
 
 
-class _Worker:
+class Worker:
     """A measuring process that is replaced when it has to be killed, or dies."""
 
     _starting = threading.Lock()  # processes are started one at a time: spawning is not made for threads
@@ -180,7 +203,7 @@ class _Worker:
         self._process: Any = None
         self._connection: Connection
 
-    def __enter__(self) -> _Worker:
+    def __enter__(self) -> Worker:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -221,7 +244,7 @@ class _Worker:
         try:
             with self._starting:
                 self._process.start()
-        except OSError as error:
+        except (OSError, AssertionError) as error:  # the latter of a process that may have no children
             raise RuntimeError(f"a measuring process could not be started: {error}") from error
         theirs.close()
         kind, _ = self._await(PREPARATION_S, threading.Event())
@@ -254,7 +277,7 @@ class _Worker:
 
 
 @contextmanager
-def _single_threaded() -> Iterator[None]:
+def single_threaded() -> Iterator[None]:
     """Environment in which numeric libraries start with one thread: every solver gets one core."""
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
     before = {name: os.environ.get(name) for name in names}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,10 +14,13 @@ from otspec.cli.bench_decode import bench_decode
 from otspec.cli.measuring import ShardOption, asked, check_budget, conclude, resumed
 from otspec.cli.names import PROFILES, SCHEMES
 from otspec.cli.reports import pictures, report
+from otspec.errors import ProblemError
 from otspec.extras import require
 from otspec.reporting.console import console, numbers
 
 if TYPE_CHECKING:
+    from otspec.bench import Benchmark
+    from otspec.bench.records import RunFolder
     from otspec.data import Source
 
 app = typer.Typer(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
@@ -41,6 +45,12 @@ def bench(
     top_p: Annotated[float | None, options.mass(help="Keep the likeliest draft tokens of this mass.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for results; the same command again resumes it.")] = Path("report"),
     jobs: Annotated[int, typer.Option(help="Worker processes, one core each.", min=1, max=1024)] = 1,
+    backend: Annotated[
+        str, typer.Option(help="Who measures: local processes, or whole cells by the workers of loky or dask.")
+    ] = "local",
+    address: Annotated[
+        str | None, typer.Option(help="Of a Dask scheduler.", show_default="a cluster of --jobs workers here")
+    ] = None,
     budget: Annotated[
         float,
         typer.Option(help="Seconds of solving per cell; what exceeds is a lower bound. More resumes what ran out."),
@@ -72,6 +82,7 @@ def bench(
     from otspec.bench.summary import went_wrong
 
     part = WHOLE if shard is None else Shard.of(shard)
+    measure = run if (backend, address) == ("local", None) else _elsewhere(backend, address)
     left_out: list[str] = []
     sampling = Sampling(scheme, temperature, top_p)
     ks, ns = numbers("--k", k, {"V": 0}), numbers("--n", n)
@@ -91,9 +102,22 @@ def bench(
     names = {"data": list(sources), "k": ks, "n": ns, "solver": list(dict.fromkeys(spellings))}
     folder.begin(asked(shard) | {"positions": positions, "cells": names})
     with resumed(folder, "measuring", benchmark.count, lambda: report(folder)) as progress:
-        run(benchmark, folder, progress)
+        measure(benchmark, folder, progress)
     written = ("report.md", *pictures(folder), "results.jsonl", "results.parquet")
     conclude(folder, written, left_out, went_wrong(list(benchmark.shares), folder.records))
+
+
+def _elsewhere(backend: str, address: str | None) -> Callable[[Benchmark, RunFolder, Callable[[int], None]], None]:
+    """What measures on other workers; refused before any work."""
+    from otspec.bench.backends import BACKENDS, run_on
+
+    if backend not in BACKENDS:
+        if backend == "local":
+            raise ProblemError("local processes have no address; leave --address out, or pass --backend dask")
+        raise ProblemError(f"no backend {backend!r}; known: local, {', '.join(BACKENDS)}")
+    for package in {"loky": ("joblib",), "dask": ("joblib", "dask", "distributed")}[backend]:
+        require(package)
+    return lambda benchmark, folder, progress: run_on(backend, benchmark, folder, progress, address)
 
 
 def _open(data: str, seed: int, **arrays: str | None) -> dict[str, Source]:

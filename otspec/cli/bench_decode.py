@@ -117,14 +117,15 @@ def bench_decode(
     temperatures = options.numbers_of("--temperature", temperature, options.checked_temperature)
     truncations = _truncations(draft_top_k, draft_top_p, draft_temperature)
     settled = None if assisted is None else _assisted(assisted)
+    from otspec.bench.shards import WHOLE, Shard
+
+    part = WHOLE if shard is None else Shard.of(shard)  # refused before torch is loaded
     from otspec.bench.decoding import DecodingBenchmark, run
     from otspec.bench.decoding_cells import decoding_grid, every_rule
     from otspec.bench.records import RecordFolder
-    from otspec.bench.shards import WHOLE, Shard
     from otspec.decode.models.loading import encode, load_models
     from otspec.decode.shipped import held_out
 
-    part = WHOLE if shard is None else Shard.of(shard)
     rules, left_out = every_rule() if solver == "all" else (_words(solver), [])
     if reference is not None and reference not in rules:
         raise typer.BadParameter(

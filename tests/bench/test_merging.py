@@ -39,7 +39,7 @@ def measure(path: Path, shard: Shard = WHOLE, **settings: Any) -> Path:
     about = {"command": "c", "date": "d", "positions": POSITIONS, "cells": cells}
     folder.begin(about if shard == WHOLE else {**about, "shard": str(shard)})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("otspec.bench.driver._Worker", InProcess)
+        patch.setattr("otspec.bench.driver.Worker", InProcess)
         run(benchmark, folder)
     folder.close()
     return path
@@ -81,7 +81,7 @@ from otspec.bench.shards import Shard
 from tests.bench.fakes import InProcess
 from tests.bench.test_merging import asked
 
-driver._Worker = InProcess
+driver.Worker = InProcess
 benchmark = asked(Shard.of(sys.argv[2]))
 folder = RunFolder(Path(sys.argv[1]), benchmark.identity)
 

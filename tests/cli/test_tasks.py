@@ -11,7 +11,7 @@ from otspec import DataError
 from otspec.cli.prompts import TaskPrompt, read_tasks
 from tests.cli.test_commands import otspec_command
 
-LINES = [
+LINES: list[dict[str, object]] = [
     {"question_id": 1, "category": "writing", "turns": ["a\u2028b", "and then?"]},
     {"question_id": 2, "category": "writing", "turns": ["c"]},
     {"task": "math", "prompt": "1 + 1 =", "category": "not this"},
@@ -38,7 +38,8 @@ def test_prompts_come_in_turn_from_every_task(tmp_path: Path) -> None:
 
 
 def test_lines_without_a_task_or_a_prompt_are_refused(tmp_path: Path) -> None:
-    for line in ({"task": "math"}, {"prompt": "a"}, {"task": 3, "prompt": "a"}, {"task": "m", "turns": []}, {}):
+    wrong: list[dict[str, object]] = [{"task": "math"}, {"prompt": "a"}, {"task": 3, "prompt": "a"}, {}]
+    for line in (*wrong, {"task": "m", "turns": []}, {"task": "m", "turns": [3]}):
         with pytest.raises(DataError, match="line 2 lacks a task or a prompt; write lines such as"):
             read_tasks(write(tmp_path / "tasks.jsonl", [*LINES[:1], line]))
     for text, message in (("[1]\n", "line 1 lacks"), ("{\n", "line 1 is no JSON"), ("\n", "holds no prompts")):

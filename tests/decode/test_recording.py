@@ -18,6 +18,7 @@ import otspec.decode.recording as recording_module  # noqa: E402
 from otspec import DataError, Problem, ProblemError, optimum  # noqa: E402
 from otspec.data import FileSource, TopSource, open_source  # noqa: E402
 from otspec.data.formats import safetensors_about  # noqa: E402
+from otspec.decode.methods.plain import plain  # noqa: E402
 from otspec.decode.models.loading import Models  # noqa: E402
 from otspec.decode.recording import Logits, Recording, record  # noqa: E402
 from otspec.schemes import WithoutReplacement  # noqa: E402
@@ -32,8 +33,8 @@ PROMPTS = [[1, 2], [3, 4, 5], [6]]
 def asked(**settings: Any) -> Recording:
     """Seven positions of a tiny pair, in float64."""
     target, draft = pair()
-    settings = {"positions": 7, "new": 6, "batch": 2, "stored": "float32"} | settings
-    return Recording(Models(target, None, draft), ("t", "d"), PROMPTS, **settings)
+    given: dict[str, Any] = {"positions": 7, "new": 6, "batch": 2, "stored": "float32", **settings}
+    return Recording(Models(target, None, draft), ("t", "d"), PROMPTS, **given)
 
 
 def in_memory(monkeypatch: pytest.MonkeyPatch, recording: Recording, path: Path) -> dict[int, tuple[Any, Any]]:
@@ -82,14 +83,13 @@ def test_logits_are_those_after_a_text_of_the_target(monkeypatch: pytest.MonkeyP
     """Read from the start, one text at a time, without any cache; places are spread over the text."""
     recording = asked(positions=24, new=4)
     texts: list[list[int]] = []
-    plain = recording_module.plain
 
     def noted(target: Any, prompts: Any, **settings: Any) -> Any:
         written = plain(target, prompts, **settings)
         texts.extend(written.sequences.tolist())
         return written
 
-    monkeypatch.setattr(recording_module, "plain", noted)
+    monkeypatch.setattr("otspec.decode.recording.plain", noted)
     said = in_memory(monkeypatch, recording, tmp_path / "p.safetensors")
     lengths = []
     for text, (row, both) in zip(texts, said.items(), strict=True):
