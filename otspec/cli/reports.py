@@ -77,7 +77,7 @@ def _report_decoding(folder: RecordFolder) -> None:
     from otspec.bench.decoding_summary import REFERENCE, by_task, summarise
 
     identity = folder.identity
-    rule = folder.runs[-1].get("reference", REFERENCE)
+    rule = next((run.get("reference", REFERENCE) for run in folder.runs[-1:]), REFERENCE)
     summaries = summarise(folder.records, rule)
     if not summaries:
         return

@@ -55,13 +55,15 @@ def folder(tmp_path: Path) -> Iterator[RunFolder]:
 def test_loky_leaves_what_local_processes_leave_and_goes_on_with_what_is_left(folder: RunFolder) -> None:
     steps: list[int] = []
     try:
-        run_on("loky", asked(shard=Shard(1, 2)), folder, steps.append)
-        half = rows(folder.records)
-        assert sum(steps) == asked(shard=Shard(1, 2)).count
-        run_on("loky", asked(), folder)
+        first = Benchmark(CELLS[:1], {"": SmallSource()}, 4, budget_s=4.0, jobs=2, shard=Shard(1, 2))
+        run_on("loky", first, folder, steps.append)
+        half = list(folder.records)
+        assert sum(steps) == first.count == len(half) == 2
+        run_on("loky", asked(), folder, steps.append)
+        assert sum(steps) == first.count + asked().count
     finally:
         joblib.externals.loky.get_reusable_executor().shutdown(wait=True)
-    assert set(half) <= set(rows(folder.records))
+    assert folder.records[:2] == half
     assert [row[:3] for row in rows(folder.records)] == expected()
     assert {one["budget_s"] for one in folder.records} == {4.0}
     assert all(one["machine"] for one in folder.records)
