@@ -20,6 +20,7 @@ _EXTRAS = {
     "convex": ("cvxpy",),
     "bench": ("pyarrow",),
     "plot": ("matplotlib",),
+    "sweeps": ("joblib", "dask", "distributed"),
     "triton": ("triton",),
     "decode": ("torch", "transformers", "tokenizers", "safetensors"),
 }

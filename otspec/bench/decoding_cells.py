@@ -95,10 +95,12 @@ class DecodingCell:
     @property
     def candidates(self) -> list[DecodingCell]:
         """What an open cell may become."""
-        return [
-            replace(self, depth=depth, schedule=schedule, confidence=confidence)
-            for depth, schedule, confidence in CANDIDATES
-        ]
+        return [self.settled(candidate) for candidate in CANDIDATES]
+
+    def settled(self, chosen: tuple[int, str, float]) -> DecodingCell:
+        """An open cell with its settings."""
+        depth, schedule, confidence = chosen
+        return replace(self, depth=depth, schedule=schedule, confidence=confidence)
 
 
 FIELDS = tuple(field.name for field in fields(DecodingCell))
@@ -125,12 +127,14 @@ def decoding_grid(
     baselines: Sequence[str],
     temperatures: Sequence[float] = (1.0,),
     truncations: Sequence[Mapping[str, float]] = ({},),
+    assisted: tuple[int, str, float] | None = None,
     drafters: Sequence[str] = ("",),
 ) -> list[DecodingCell]:
     """All cells, temperature after temperature, each beginning with vanilla decoding.
 
     A method is measured at every K, every L, every truncation of the drafts and with every drafter that it has settings
-    for, and once where it has none.  Drafts at temperature 0 are certain, and nothing is left to truncate.
+    for, and once where it has none.  Drafts at temperature 0 are certain, and nothing is left to truncate.  The
+    settings of assisted generation, as in `CANDIDATES`, are open where they are not given.
 
     Raises
     ------
@@ -153,9 +157,8 @@ def decoding_grid(
         by = drafters if "draft_tokens" in takes else ("",)
         for count, depth, cut, drafter in itertools.product(counts, levels, truncations, by):
             settings = {setting: value for setting, value in _of(cut, temperature).items() if setting in takes}
-            cells.append(
-                DecodingCell(name, spelling, count, depth, temperature, drafter, **settings)  # type: ignore[arg-type]
-            )
+            cell = DecodingCell(name, spelling, count, depth, temperature, drafter, **settings)  # type: ignore[arg-type]
+            cells.append(cell.settled(assisted) if cell.open and assisted is not None else cell)
     return list(dict.fromkeys(cells))
 
 

@@ -81,6 +81,12 @@ def summarise(records: Sequence[Record], reference: str = REFERENCE) -> list[Dec
     return sorted(summaries, key=_place)
 
 
+def by_task(records: Sequence[Record]) -> dict[str, list[DecodingSummary]]:
+    """Summaries of the prompts of each task, by its name; none where prompts are of no task."""
+    tasks = sorted({record["task"] for record in records if record.get("task")})
+    return {task: summarise([record for record in records if record.get("task") == task]) for task in tasks}
+
+
 def _place(one: DecodingSummary) -> tuple[object, ...]:
     """Where a summary stands, whatever the order in which its cell was measured."""
     cell = one.cell

@@ -12,8 +12,11 @@ from otspec.cli.affinity import app as affinities
 from otspec.cli.audit import audit
 from otspec.cli.bench import app as bench
 from otspec.cli.claims import claims
+from otspec.cli.compare import compare
 from otspec.cli.decode import decode
+from otspec.cli.merge import merge
 from otspec.cli.positions import positions
+from otspec.cli.record import record
 from otspec.cli.router import router
 from otspec.cli.solve import solve
 from otspec.cli.solvers import solvers
@@ -30,9 +33,12 @@ app = typer.Typer(
 )
 app.command()(solve)
 app.add_typer(bench, name="bench")
+app.command()(merge)
+app.command()(compare)
 app.command()(audit)
 app.command()(solvers)
 app.command()(positions)
+app.command()(record)
 app.add_typer(affinities, name="affinity")
 app.command()(claims)
 app.command()(decode)

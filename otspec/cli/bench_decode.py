@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -18,17 +18,13 @@ from otspec.cli.drafters import (
     asked_of_drafters,
     read_counts,
 )
-from otspec.cli.measuring import about, asked, check_budget, conclude, resumed, tell
-from otspec.cli.prompts import FORMAT, read_prompts
+from otspec.cli.measuring import ShardOption, asked, check_budget, conclude, resumed
+from otspec.cli.prompts import FORMAT, TASKS, read_prompts, read_tasks
+from otspec.cli.reports import report
 from otspec.cli.sampling import Device, Draft, Dtype, MaxNewTokens, Target, TopK, TopP
 from otspec.errors import DataError
 from otspec.extras import require
 from otspec.reporting.console import numbers, progress_as_ours
-from otspec.reporting.machine import processor
-
-if TYPE_CHECKING:
-    from otspec.bench.decoding import DecodingBenchmark
-    from otspec.bench.records import RecordFolder
 
 PRESETS: Mapping[str, Mapping[str, str]] = {
     "gr-table-4": {
@@ -59,6 +55,7 @@ def bench_decode(
     target: Target = "shipped",
     draft: Draft = "shipped",
     prompts: Annotated[Path | None, typer.Option(help=FORMAT, show_default="held-out text of the shipped pair")] = None,
+    tasks: Annotated[Path | None, typer.Option(help=TASKS)] = None,
     first: Annotated[int, options.count(help="Only so many prompts, from the first on.")] = 60,
     repeats: Annotated[
         int, options.count(help="Decode each prompt so often, each time with other random numbers.")
@@ -90,6 +87,13 @@ def bench_decode(
     frequencies: Frequencies = None,
     router: RouterFile = None,
     affinity: AffinityFile = None,
+    assisted: Annotated[
+        str | None,
+        typer.Option(
+            help="Settings of assisted: tokens of a draft, schedule and confidence, as in 20/constant/0.4.",
+            show_default="the fastest on a few other prompts",
+        ),
+    ] = None,
     temperature: Annotated[str, typer.Option(help="Of both models, a list; 0 is greedy.")] = "1",
     top_k: TopK = None,
     top_p: TopP = None,
@@ -109,6 +113,7 @@ def bench_decode(
     ] = 120.0,
     device: Device = None,
     dtype: Dtype = None,
+    shard: ShardOption = None,
     out: Annotated[Path, typer.Option(help="Folder for results; the same command again resumes it.")] = Path(
         "report_decode"
     ),
@@ -117,16 +122,23 @@ def bench_decode(
 
     Leaves results.jsonl (a record per text), report.md and report.png in the folder.  An interrupted run goes on where
     it stopped.  transformers' assisted generation is measured with the settings that are fastest on a few other
-    prompts.
+    prompts, unless --assisted names them.
     """
     require("matplotlib")
     check_budget(budget, "rule")
-    texts = None if prompts is None else read_prompts(prompts)
+    if tasks is not None and prompts is not None:
+        raise typer.BadParameter("--prompts is given too; leave one of them out", param_hint="--tasks")
+    labelled = [] if tasks is None else read_tasks(tasks)
+    texts = [one.prompt for one in labelled] or (None if prompts is None else read_prompts(prompts))
     if texts is None and target != "shipped":
         raise DataError(f"no prompts for {target}; pass --prompts FILE")
     counts, depths = numbers("--paths", paths), numbers("--depth", depth)
     temperatures = options.numbers_of("--temperature", temperature, options.checked_temperature)
     truncations = _truncations(draft_top_k, draft_top_p, draft_temperature)
+    settled = None if assisted is None else _assisted(assisted)
+    from otspec.bench.shards import WHOLE, Shard
+
+    part = WHOLE if shard is None else Shard.of(shard)  # refused before torch is loaded
     from otspec.bench.decoding import DecodingBenchmark, run
     from otspec.bench.decoding_cells import decoding_grid, every_rule
     from otspec.bench.records import RecordFolder
@@ -142,7 +154,7 @@ def bench_decode(
         )
     asked_of_drafters(_words(drafter or ""), frequencies=frequencies, router=router, affinity=affinity)
     named = ["" if word == FULL else word for word in _words(drafter or FULL)]
-    cells = decoding_grid(counts, depths, rules, _words(baselines), temperatures, truncations, named)
+    cells = decoding_grid(counts, depths, rules, _words(baselines), temperatures, truncations, settled, named)
     progress_as_ours()
     models = load_models(target, draft, device, dtype)
     given = Given(models, target, draft, None, read_counts(frequencies), router, affinity)
@@ -157,17 +169,30 @@ def bench_decode(
         max_new_tokens,
         seed,
         budget,
+        part,
+        [one.task for one in labelled],
         {name: drafting(name, given) for name in named if name},
     )
     folder = RecordFolder(out, benchmark.identity)
-    folder.begin(asked())
-    with resumed(folder, "decoding", benchmark.count, lambda: _report(benchmark, folder, reference)) as progress:
+    folder.begin(asked(shard) | ({} if reference is None else {"reference": reference}))
+    with resumed(folder, "decoding", benchmark.count, lambda: report(folder)) as progress:
         run(benchmark, folder, progress)
     conclude(folder, ("report.md", "report.png", "results.jsonl"), left_out)
 
 
 def _words(text: str) -> list[str]:
     return [word for item in text.split(",") if (word := item.strip())]
+
+
+def _assisted(text: str) -> tuple[int, str, float]:
+    """Settings of transformers' assisted generation, of which it checks the words itself."""
+    try:
+        depth, schedule, confidence = text.split("/")
+        return numbers("--assisted", depth)[0], schedule, float(confidence)
+    except ValueError as error:
+        raise typer.BadParameter(
+            f"{text!r}; write tokens, schedule and confidence, as in 20/constant/0.4", param_hint="--assisted"
+        ) from error
 
 
 def _truncations(top_k: str | None, top_p: str | None, temperature: str | None) -> list[dict[str, float]]:
@@ -182,36 +207,3 @@ def _truncations(top_k: str | None, top_p: str | None, temperature: str | None) 
             "--draft-temperature", temperature, options.checked_temperature
         )
     return [dict(zip(values, one, strict=True)) for one in itertools.product(*values.values())]
-
-
-def _report(benchmark: DecodingBenchmark, folder: RecordFolder, reference: str | None) -> None:
-    """Tables and picture of all that the folder holds."""
-    from otspec.bench.decoding_plot import plot_decoding
-    from otspec.bench.decoding_report import (
-        choice_table,
-        decoding_table,
-        efficiency_table,
-        failed_table,
-        speed_up_table,
-    )
-    from otspec.bench.decoding_summary import REFERENCE, summarise
-
-    rule = REFERENCE if reference is None else reference
-    summaries = summarise(folder.records, rule)
-    if not summaries:
-        return
-    cut = [f"{name} {value}" for name, value in benchmark.sampling.items() if value is not None]
-    plot_decoding(summaries, ", ".join([*cut, f"{benchmark.max_new_tokens} new tokens"]), folder.path / "report.png")
-    written, shown = [], []
-    for temperature in dict.fromkeys(one.cell.temperature for one in summaries):
-        mine = [one for one in summaries if one.cell.temperature == temperature]
-        title = ", ".join([f"temperature {temperature:g}", *cut])
-        fast = speed_up_table(mine, f"Speed-up: {title}")
-        efficient = efficiency_table(mine, f"Block efficiency: {title}")
-        written += [fast, efficient, decoding_table(mine, f"Decoding: {title}", rule)]
-        shown += [efficient, fast]
-    others = [choice_table(folder.records), failed_table(summaries)]
-    identity = benchmark.identity
-    machine = f"{processor()}, {identity['device']}, {identity['threads']} thread(s)"
-    title = "Multi-draft decoding: rules and methods to compare with"
-    tell(folder, title, about(folder, identity, machine), ["report.png"], [*written, *others], [others[1], *shown])

@@ -15,8 +15,8 @@ from otspec.data import NAMES
 from otspec.schemes.catalogue import OWN
 
 COMMANDS = (
-    *("", "solve", "bench", "bench decode", "audit", "solvers", "positions", "claims", "decode", "tune", "router"),
-    *("affinity", "affinity text", "affinity logits"),
+    *("", "solve", "bench", "bench decode", "audit", "solvers", "positions", "claims", "decode", "tune"),
+    *("affinity", "affinity text", "affinity logits", "merge", "compare", "record", "router", "train"),
 )
 HEAVY = (
     *("numpy", "numba", "scipy", "torch", "transformers", "matplotlib", "pyarrow"),
