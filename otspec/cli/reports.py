@@ -75,6 +75,7 @@ def _report_decoding(folder: RecordFolder) -> None:
         task_tables,
     )
     from otspec.bench.decoding_summary import REFERENCE, by_task, summarise
+    from otspec.bench.drafters import compared, drafters_table, plot_drafters
 
     identity = folder.identity
     rule = next((run.get("reference", REFERENCE) for run in folder.runs[-1:]), REFERENCE)
@@ -90,8 +91,9 @@ def _report_decoding(folder: RecordFolder) -> None:
         title = ", ".join([f"temperature {temperature:g}", *cut])
         fast = speed_up_table(mine, f"Speed-up: {title}")
         efficient = efficiency_table(mine, f"Block efficiency: {title}")
-        written += [fast, efficient, decoding_table(mine, f"Decoding: {title}", rule)]
-        shown += [efficient, fast]
+        drafters = drafters_table(mine, folder.records, f"Drafters: {title}")
+        written += [fast, efficient, drafters, decoding_table(mine, f"Decoding: {title}", rule)]
+        shown += [efficient, fast, drafters]
         per_task = {
             task: [one for one in found if one.cell.temperature == temperature] for task, found in tasks.items()
         }
@@ -102,7 +104,11 @@ def _report_decoding(folder: RecordFolder) -> None:
     where = [_told(identity[name]) for name in ("processor", "device", "threads")]
     title = "Multi-draft decoding: rules and methods to compare with"
     paragraphs = about(folder, f"{', '.join(where)} thread(s)")
-    tell(folder, title, paragraphs, ["report.png"], [*written, *others], [others[1], *shown])
+    drawn = ["report.png"]
+    if compared(summaries):
+        plot_drafters(summaries, folder.path / "drafters.png")
+        drawn.append("drafters.png")
+    tell(folder, title, paragraphs, drawn, [*written, *others], [others[1], *shown])
 
 
 def _suffixes(identity: Mapping[str, Any]) -> dict[str, str]:
