@@ -14,7 +14,7 @@ from otspec.decode.drafters.draft_laws import draw
 from otspec.decode.drafters.protocol import Drafter, Drafts
 from otspec.decode.laws import local_trees, merged_to_host, to_host, widest
 from otspec.decode.metrics import Clock, Metrics
-from otspec.decode.models.context import Pass, vocabulary
+from otspec.decode.models.context import Pass
 from otspec.decode.models.target import Target
 from otspec.decode.on_device import DeviceRule, can_be_stacked, verify_on_device
 from otspec.decode.sampling import Prefix, Sampling
@@ -23,7 +23,6 @@ from otspec.decode.verifiers import Extension, merges, verify
 from otspec.errors import ProblemError
 from otspec.laws import IntArray
 from otspec.paths import PathVerifier
-from otspec.paths.shape import Shape
 from otspec.paths.topology import NONE, Topology
 
 
@@ -113,10 +112,11 @@ class Decoder:
 
         What comes to the host waits for the target's pass, and is timed on the device, lest the pass be timed twice.
         """
-        with clock.on_device("verification"):
-            if not len(drafts.laws):  # nothing was drafted: a draw from the target is all
+        if not len(drafts.laws):  # drafts are fixed, or there are none
+            with clock.on_device("verification"):
                 drawn = torch.where(laws.sum(dim=-1).isnan(), NONE, draw(laws, self.generator))
-                return [Extension([], token) for token in _tokens(drawn)]
+            return _matched(drafts.trees, drawn, clock)
+        with clock.on_device("verification"):
             if self.device_rule is not None and can_be_stacked(drafts):
                 return verify_on_device(self.device_rule, drafts, laws, self.generator)
             if merges(self.verifier):
@@ -138,9 +138,7 @@ class Decoder:
             if depth > 0:
                 with clock.on_device("draft"):
                     return self.drafter.draft(tokens, int(depth))
-        root = Topology.merge(Shape(()), np.empty(0, dtype=np.int64))
-        none = torch.empty(0, vocabulary(self.target), dtype=torch.float64, device=self.target.device)
-        return Drafts([root] * len(tokens), none)
+        return Drafts.fixed([[]] * len(tokens))
 
     def _prefixes(self, going: Sequence[Text], trees: Sequence[Topology]) -> list[Prefix]:
         """The texts after which the target gives its laws, where anyone looks at them."""
@@ -154,12 +152,12 @@ class Decoder:
 
 
 def _matched(trees: Sequence[Topology], wanted: torch.Tensor, clock: Clock) -> list[Extension]:
-    """The longest drafted prefixes that greedy decoding writes: all that lossless rules can accept of point masses.
+    """The longest drafted prefixes of what the target writes: all that lossless rules can accept of fixed drafts.
 
     Parameters
     ----------
     wanted : Tensor of int, shape (N,)
-        The token that is likeliest after each node of all trees.
+        The token that the target puts after each node of all trees: drawn from its law, or the likeliest.
     """
     with clock.on_device("verification"):
         tokens = _tokens(wanted)

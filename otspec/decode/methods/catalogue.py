@@ -71,7 +71,10 @@ METHODS: Mapping[str, Method] = {
     "single": Method("speculative sampling of one path", ("depth", *OF_DRAFTS), speculative),
     "block": Method("block verification of one path", ("depth", *OF_DRAFTS), block),
     "prompt-lookup": Method(
-        "drafts copied from the text", ("depth",), lambda draft, **settings: PromptLookup(**settings), drafts=False
+        "drafts copied from the text",
+        ("paths", "depth"),
+        lambda draft, **settings: PromptLookup(**settings),
+        drafts=False,
     ),
     "typical": Method("typical acceptance, lossy", ("paths", "depth", *OF_DRAFTS), typical, lossless=False),
     "assisted": Method(
