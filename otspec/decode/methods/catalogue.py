@@ -13,6 +13,7 @@ from otspec.catalogue import get
 from otspec.decode.harness import Generation, run
 from otspec.decode.methods import (
     PromptLookup,
+    Suffix,
     Vanilla,
     assisted,
     assisted_lookup,
@@ -74,6 +75,12 @@ METHODS: Mapping[str, Method] = {
         "drafts copied from the text",
         ("paths", "depth"),
         lambda draft, **settings: PromptLookup(**settings),
+        drafts=False,
+    ),
+    "suffix": Method(
+        "drafts by counts of what followed in the text (arctic-inference)",
+        ("paths", "depth"),
+        lambda draft, **settings: Suffix(**settings),
         drafts=False,
     ),
     "typical": Method("typical acceptance, lossy", ("paths", "depth", *OF_DRAFTS), typical, lossless=False),
