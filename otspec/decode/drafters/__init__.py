@@ -2,5 +2,5 @@
 
 `protocol` says what a drafter answers; `model` drafts from a language model, the children of a node drawn by one of
 the `draft_laws`, and `several` from several models; `restricted` says which tokens a model keeps; `prompt_lookup`
-copies from the text, and `suffix` counts what followed in it.
+copies from the text, `suffix` counts what followed in it, and `candidates` asks transformers' candidate generators.
 """

@@ -1,7 +1,7 @@
 """Methods of decoding: a drafter and a verifier each, for `otspec.decode.run(target, STRATEGY, input_ids, ...)`.
 
 `multi_draft` is ours: trees from a draft model, verified by any rule.  `prompt_lookup` copies drafts from the text,
-`suffix` counts what followed in it.  The others are there to
+`suffix` counts what followed in it, `candidates` asks transformers' candidate generators.  The others are there to
 compare with: `vanilla` has no drafts, `typical` is a lossy verifier; `speculative` and `block` below are `multi_draft`
 with one path.  `plain`, `assisted` and `assisted_lookup` are transformers' own methods, measured alike.
 `catalogue` has all of them by name, for commands and benchmarks.
@@ -14,6 +14,7 @@ from typing import Unpack
 from transformers import PreTrainedModel
 
 from otspec.decode.methods.assisted import assisted, assisted_lookup
+from otspec.decode.methods.candidates import Candidates
 from otspec.decode.methods.multi_draft import MultiDraft
 from otspec.decode.methods.plain import plain
 from otspec.decode.methods.prompt_lookup import PromptLookup
@@ -41,6 +42,7 @@ def typical(
 
 
 __all__ = [
+    "Candidates",
     "PromptLookup",
     "Suffix",
     "Typical",
