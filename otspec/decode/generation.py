@@ -39,6 +39,7 @@ def generate(
     draft_top_p: float | None = None,
     draft_tokens: Any = None,
     draft_kernel: Any = None,
+    draft_confidence: float | None = None,
     seed: int | None = None,
     streamer: Streamer | None = None,
     tokenizer: Any = None,
@@ -84,6 +85,10 @@ def generate(
         A row-stochastic matrix M that the draft laws are multiplied by, once sampling has made them: drafts have the
         law ``otspec.vocab.rdk(q, M)`` [timor2025out].  Of an `Affinity` with rows for some tokens only, these are the
         ``draft_tokens``.  Softmaxes of covariances have to be made sparse, by ``M.nearest``.
+    draft_confidence : float, optional
+        A path ends after the first token at which the product of the draft model's probabilities of its tokens,
+        without temperature and truncations, falls below this; the text keeps its law.  For one path, or the stem of a
+        `branching`, which is then all there is of the tree.
     seed : int, optional
         Makes the run repeatable; by default torch's global generator gives one.
     streamer : optional
@@ -124,6 +129,7 @@ def generate(
             draft_top_p=draft_top_p,
             draft_tokens=draft_tokens,
             draft_kernel=draft_kernel,
+            draft_confidence=draft_confidence,
         ),
         input_ids,
         attention_mask=attention_mask,
@@ -215,7 +221,7 @@ def multi_draft(
     tokenizer, draft_tokenizer : PreTrainedTokenizerBase, optional
         Both, to make sure that they agree; needed where the two models' vocabularies differ in size.
     verify_on : str, optional
-    draft_temperature, draft_top_k, draft_top_p, draft_tokens, draft_kernel : optional
+    draft_temperature, draft_top_k, draft_top_p, draft_tokens, draft_kernel, draft_confidence : optional
         As in `otspec.generate`.
     """
     return CustomGenerate(

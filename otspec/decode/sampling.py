@@ -153,7 +153,8 @@ class Sampling:
 class DraftSettings(TypedDict, total=False):
     """The settings of the drafts alone, by the names that `otspec.generate` has for them.
 
-    See `DraftSampling`, and `otspec.decode.drafters.restricted` for the last two.
+    See `DraftSampling`; for tokens and kernel `otspec.decode.drafters.restricted`, for the confidence
+    `otspec.decode.drafters.model`.
     """
 
     draft_temperature: float | None
@@ -161,6 +162,7 @@ class DraftSettings(TypedDict, total=False):
     draft_top_p: float | None
     draft_tokens: Any
     draft_kernel: Any
+    draft_confidence: float | None
 
 
 @dataclass(frozen=True)

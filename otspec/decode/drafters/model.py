@@ -40,6 +40,10 @@ class ModelDrafter:
         On the model's device.
     restriction : Restriction, optional
         The tokens that the model's head is computed for, where not all.
+    confidence : float
+        A path goes on for as long as the model's probabilities of its tokens, temperature and truncations left out,
+        have this product or more; above 0 the shape has one slot a level, or begins with such levels, and those behind
+        them are not cut.
 
     Raises
     ------
@@ -56,6 +60,7 @@ class ModelDrafter:
         vocab: int,
         generator: torch.Generator,
         restriction: Restriction | None = None,
+        confidence: float = 0.0,
     ) -> None:
         self.kept = None if restriction is None else restriction.on(model.device)
         if self.kept is not None and not sampling.leaves_some(self.kept.tokens, vocab):
@@ -69,6 +74,7 @@ class ModelDrafter:
         self.sampling = sampling
         self.vocab = vocab
         self.generator = generator
+        self.confidence = confidence
         self._positions, self._own_vocab = positions(model), vocabulary(model)
         self._on_trial: list[list[int]] = []
         """Of each text: the columns on trial that hold the text itself; those of the slots come after them."""
@@ -89,12 +95,12 @@ class ModelDrafter:
         return int(min(self.shape.depth, max(self._positions - lengths.max() + 1, 0)))
 
     def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
-        """Draft; the tokens leave the device once, at the end."""
+        """Draft; the tokens leave the device once, at the end, unless drafts may end early."""
         shape = self.shape.cut(depth)
-        self._read_slots = shape.offsets[depth]
         logits, sees_text, root = self._read_text(texts)
         drawn: list[torch.Tensor] = []
         laws: list[torch.Tensor] = []
+        sure, going = torch.ones(len(texts), 1, device=self.context.device), list[torch.Tensor]()
         first: torch.Tensor | None = None  # of each slot, the first that has its prefix; None: all have one prefix
         for level, children in enumerate(shape.branching, start=1):
             law = self._laws(logits)
@@ -103,6 +109,11 @@ class ModelDrafter:
             drawn.append(self.law.draw(laws[-1], children, self.generator).flatten(1))
             if level < depth:
                 width = drawn[-1].shape[1]
+                if self.confidence and width == 1:
+                    sure = sure * self._own_chances(logits, drawn[-1])
+                    going.append(sure >= self.confidence)
+                    if not bool(going[-1].any()):
+                        break
                 if width > 1:
                     above = torch.zeros_like(drawn[-1]) if first is None else first.repeat_interleave(children, dim=1)
                     first = _first_of_prefix(drawn[-1], above)
@@ -112,7 +123,12 @@ class ModelDrafter:
                     self._sees(shape, level, sees_text),
                     keep=width,
                 )
-        trees = [Topology.merge(shape, row) for row in torch.cat(drawn, dim=1).cpu().numpy()]
+        self._read_slots = shape.offsets[len(drawn)]
+        # A token that makes a path unlikely ends it, but stays: without it the others had another law.
+        ends = _ends(going, len(texts), len(drawn))
+        shapes = [shape.cut(end) for end in ends]
+        tokens = torch.cat(drawn, dim=1).cpu().numpy()
+        trees = [Topology.merge(own, row[: own.slots - 1]) for own, row in zip(shapes, tokens, strict=True)]
         inner = torch.cat(laws, dim=1).flatten(0, 1)
         if len(inner) > sum(tree.inner for tree in trees):  # slots of equal prefixes, of which one is left
             kept = [row * self._read_slots + tree.slot[: tree.inner] for row, tree in enumerate(trees)]
@@ -178,6 +194,11 @@ class ModelDrafter:
             return self.sampling.draft_laws(self._aligned(logits))
         return self.kept.redistributed(self.sampling.draft_laws(self.kept.laid_out(logits, self.vocab)))
 
+    def _own_chances(self, logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        """The model's probabilities of tokens, shape (B, 1), from logits, (B, 1, V), as they are."""
+        logits = self._aligned(logits) if self.kept is None else self.kept.laid_out(logits, self.vocab)
+        return logits.float().softmax(dim=-1).gather(-1, tokens.clamp(min=0).unsqueeze(-1)).squeeze(-1)
+
     def _aligned(self, logits: torch.Tensor) -> torch.Tensor:
         """Logits over the target's vocabulary."""
         surplus = self.vocab - logits.shape[-1]
@@ -196,6 +217,20 @@ def _first_of_prefix(tokens: torch.Tensor, above: torch.Tensor) -> torch.Tensor:
     """
     same = (tokens.unsqueeze(-1) == tokens.unsqueeze(-2)) & (above.unsqueeze(-1) == above.unsqueeze(-2))
     return same.int().argmax(dim=-1)  # of several ones, the first
+
+
+def _ends(going: Sequence[torch.Tensor], texts: int, levels: int) -> list[int]:
+    """How deep each text was drafted: to the first level after which it did not go on, or to the last.
+
+    Parameters
+    ----------
+    going : sequence of Tensor of bool, shape (texts, 1)
+        After each of the first levels, which texts go on; one that does not never does again.
+    """
+    if not going:
+        return [levels] * texts
+    gone = torch.cat(list(going), dim=1).sum(dim=1).tolist()
+    return [levels if count == len(going) else count + 1 for count in gone]
 
 
 @lru_cache(maxsize=64)

@@ -56,6 +56,8 @@ class MultiDraft:
         Of the draft model alone, in place of what the target has: see `otspec.decode.sampling.DraftSampling`.
     draft_tokens, draft_kernel : optional
         The tokens that may be drafted, or a matrix that moves their mass to others: see `otspec.generate`.
+    draft_confidence : float, optional
+        Where a path ends before it has L tokens: see `otspec.generate`.
 
     Raises
     ------
@@ -75,8 +77,18 @@ class MultiDraft:
     draft_top_p: float | None = None
     draft_tokens: Any = None
     draft_kernel: Any = None
+    draft_confidence: float | None = None
 
     def __post_init__(self) -> None:
+        if self.draft_confidence is not None and not 0 <= self.draft_confidence <= 1:
+            raise ProblemError(
+                f"draft_confidence is {self.draft_confidence}; it is a probability in [0, 1], 0 to draft whole paths"
+            )
+        if self.draft_confidence and self.draft_kernel is not None:
+            raise ProblemError(
+                "draft_confidence goes by the draft model's own probabilities, and draft_kernel moves them to tokens "
+                "that it may not have; leave out one of the two"
+            )
         self._draft_sampling()
         self._restriction  # noqa: B018  checks
 
@@ -107,7 +119,13 @@ class MultiDraft:
         own = self._share(shape, law, len(models))
         if self._restriction is not None:
             self._restriction.check_target(vocab)
-        drafters = [ModelDrafter(model, own, law, drafts, vocab, generator, self._restriction) for model in models]
+        if self.draft_confidence and (law.several or own.branching[:1] not in ((), (1,))):
+            raise ProblemError(
+                f"draft_confidence ends one path of one draft model, and {own.branching[0]} are drafted side by side "
+                f"here, branching {own.branching}, law {self.law!r}; pass paths=1, or a branching that begins with 1"
+            )
+        more = (self._restriction, self.draft_confidence or 0.0)
+        drafters = [ModelDrafter(model, own, law, drafts, vocab, generator, *more) for model in models]
         drafter = SeveralDrafters(drafters) if law.several else drafters[0]
         return Prepared(drafter, verifier(self.solver, shape, law))
 
