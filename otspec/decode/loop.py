@@ -11,7 +11,7 @@ import torch
 from transformers import PreTrainedModel
 
 from otspec.decode.drafters.draft_laws import draw
-from otspec.decode.drafters.protocol import Drafter, Drafts
+from otspec.decode.drafters.protocol import Drafter, Drafts, Watcher
 from otspec.decode.laws import local_trees, merged_to_host, to_host, widest
 from otspec.decode.metrics import Clock, Metrics
 from otspec.decode.models.context import Pass
@@ -83,7 +83,7 @@ class Decoder:
                 wanted = self.sampling.target_choices(logits, prefixes)
             else:
                 laws = self.sampling.target_laws(logits, prefixes)
-        extensions = _matched(drafts.trees, wanted, clock) if greedy else self._verify(drafts, laws, clock)
+        extensions = self._followed(drafts.trees, wanted, clock) if greedy else self._verify(drafts, laws, clock)
         metrics.target_calls += 1
         rows = []
         for row, (text, tree, extension) in enumerate(zip(going, drafts.trees, extensions, strict=True)):
@@ -115,7 +115,7 @@ class Decoder:
         if not len(drafts.laws):  # drafts are fixed, or there are none
             with clock.on_device("verification"):
                 drawn = torch.where(laws.sum(dim=-1).isnan(), NONE, draw(laws, self.generator))
-            return _matched(drafts.trees, drawn, clock)
+            return self._followed(drafts.trees, drawn, clock)
         with clock.on_device("verification"):
             if self.device_rule is not None and can_be_stacked(drafts):
                 return verify_on_device(self.device_rule, drafts, laws, self.generator)
@@ -126,6 +126,16 @@ class Decoder:
         with clock.on_host("verification"):
             local = local_trees(drafts, on_host)
             return [verify(self.verifier, tree, one, self.rng) for tree, one in zip(drafts.trees, local, strict=True)]
+
+    def _followed(self, trees: Sequence[Topology], wanted: torch.Tensor, clock: Clock) -> list[Extension]:
+        """What the texts get where the target puts these tokens after the nodes of their trees, shape (N,)."""
+        with clock.on_device("verification"):
+            tokens = _tokens(wanted)
+        if isinstance(self.drafter, Watcher):
+            with clock.on_host("draft"):
+                self.drafter.watch(trees, tokens)
+        with clock.on_host("verification"):
+            return _matched(trees, tokens)
 
     def _draft(
         self, going: Sequence[Text], tokens: Sequence[Sequence[int]], target_positions: float, clock: Clock
@@ -151,26 +161,23 @@ class Decoder:
         ]
 
 
-def _matched(trees: Sequence[Topology], wanted: torch.Tensor, clock: Clock) -> list[Extension]:
+def _matched(trees: Sequence[Topology], tokens: Sequence[int]) -> list[Extension]:
     """The longest drafted prefixes of what the target writes: all that lossless rules can accept of fixed drafts.
 
     Parameters
     ----------
-    wanted : Tensor of int, shape (N,)
-        The token that the target puts after each node of all trees: drawn from its law, or the likeliest.
+    tokens : sequence of int
+        What the target puts after each node of all trees: drawn from its law, or the likeliest token.
     """
-    with clock.on_device("verification"):
-        tokens = _tokens(wanted)
     start, found = 0, []
-    with clock.on_host("verification"):
-        for tree in trees:
-            drafted = zip(tree.parent[1:].tolist(), tree.token[1:].tolist(), strict=True)
-            below = {draft: node for node, draft in enumerate(drafted, start=1)}
-            nodes, node = [], 0
-            while (node := below.get((node, tokens[start + node]), 0)) > 0:
-                nodes.append(node)
-            found.append(Extension(nodes, tokens[start + (nodes[-1] if nodes else 0)]))
-            start += tree.size
+    for tree in trees:
+        drafted = zip(tree.parent[1:].tolist(), tree.token[1:].tolist(), strict=True)
+        below = {draft: node for node, draft in enumerate(drafted, start=1)}
+        nodes, node = [], 0
+        while (node := below.get((node, tokens[start + node]), 0)) > 0:
+            nodes.append(node)
+        found.append(Extension(nodes, tokens[start + (nodes[-1] if nodes else 0)]))
+        start += tree.size
     return found
 
 

@@ -30,7 +30,7 @@ from otspec.decode.methods.prompt_lookup import PromptLookup  # noqa: E402
 from tests.decode.models import greedy_text, law_after, pair  # noqa: E402
 
 PROMPT = [1, 2, 3, 1, 2]
-PROCESSORS = {
+PROCESSORS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "temperature 1": ([], {}),
     "temperature 0.6": ([TemperatureLogitsWarper(0.6)], {"temperature": 0.6}),
     "top-k": ([TopKLogitsWarper(3)], {"top_k": 3}),
@@ -133,7 +133,7 @@ def test_their_lookup_gives_the_text_of_ours() -> None:
 
 def test_a_seed_repeats_a_run() -> None:
     target, prompt = pair(40)[0], torch.tensor([PROMPT])
-    settings = {"max_new_tokens": 12, "seed": 5}
+    settings: dict[str, Any] = {"max_new_tokens": 12, "seed": 5}
     state = torch.random.get_rng_state()
     one, two = (run(target, Candidates(_assistant(40, True)), prompt, **settings).new_tokens for _ in range(2))
     assert one == two

@@ -147,7 +147,7 @@ def test_texts_of_a_batch(name: str, more: dict[str, Any]) -> None:
         assert not counts[expected == 0].any()
         small = expected < 5
         pooled = [np.append(part[~small], part[small].sum() + 1e-9) for part in (counts, expected)]
-        assert chisquare(*pooled).pvalue > 1e-4
+        assert chisquare(pooled[0], pooled[1]).pvalue > 1e-4
 
 
 def test_greedy_decoding() -> None:
@@ -155,7 +155,7 @@ def test_greedy_decoding() -> None:
     target, draft = pair(40)
     prompts = torch.tensor([[1, 2, 3, 1, 2], [4, 5, 6, 4, 5]])
     plain = target.generate(prompts, max_new_tokens=20, do_sample=False).tolist()
-    settings = {"paths": 1, "depth": 4, "max_new_tokens": 20, "temperature": 0}
+    settings: dict[str, Any] = {"paths": 1, "depth": 4, "max_new_tokens": 20, "temperature": 0}
     whole, ended = (generate(target, draft, prompts, **settings, draft_confidence=at) for at in (0.0, 0.5))
     assert whole.sequences.tolist() == ended.sequences.tolist() == plain
     assert ended.metrics.drafted_nodes < whole.metrics.drafted_nodes

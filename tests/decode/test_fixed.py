@@ -17,8 +17,7 @@ from otspec.decode import run  # noqa: E402
 from otspec.decode.drafters.prompt_lookup import LookupDrafter, continuations  # noqa: E402
 from otspec.decode.drafters.protocol import Drafts  # noqa: E402
 from otspec.decode.loop import _matched  # noqa: E402
-from otspec.decode.methods import PromptLookup  # noqa: E402
-from otspec.decode.metrics import Clock  # noqa: E402
+from otspec.decode.methods import Lookahead, PromptLookup  # noqa: E402
 from otspec.decode.models.target import Target  # noqa: E402
 from tests.decode.models import law_after, pair  # noqa: E402
 from tests.oracles import Floats  # noqa: E402
@@ -68,21 +67,22 @@ def test_the_text_has_the_law_of_the_target(name: str) -> None:
         for drawn in itertools.product(range(VOCAB), repeat=tree.size):
             chance = np.prod([law[token] for law, token in zip(laws, drawn, strict=True)])
             if chance:
-                [extension] = _matched([tree], torch.tensor(drawn), Clock(torch.device("cpu")))
+                [extension] = _matched([tree], drawn)
                 new = (*tree.token[extension.nodes].tolist(), extension.token)
                 found[new] += chance * exact[new] / exact[new].sum()
         np.testing.assert_allclose(found, exact, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-@pytest.mark.parametrize("paths", [1, 3])
-def test_texts_of_a_batch(name: str, paths: int) -> None:
+@pytest.mark.parametrize(
+    "method", [PromptLookup(3, 2), PromptLookup(3, 2, 3), Lookahead(2, 1, 3)], ids=["one path", "three", "lookahead"]
+)
+def test_texts_of_a_batch(name: str, method: Any) -> None:
     runs, length = 500, 3
     width = max(map(len, TEXTS))
     ids = torch.tensor([[0] * (width - len(text)) + text for text in TEXTS]).repeat(runs, 1)
     mask = torch.tensor([[0] * (width - len(text)) + [1] * len(text) for text in TEXTS]).repeat(runs, 1)
-    method = PromptLookup(3, 2, paths)
-    settings = {"attention_mask": mask, "max_new_tokens": length, "seed": 1, **SETTINGS[name]}
+    settings: dict[str, Any] = {"attention_mask": mask, "max_new_tokens": length, "seed": 1, **SETTINGS[name]}
     codes = np.array(run(pair(VOCAB)[0], method, ids, **settings).new_tokens) @ VOCAB ** np.arange(length)[::-1]
     for row, text in enumerate(TEXTS):
         expected = _exact(text, length, **SETTINGS[name]).ravel() * runs

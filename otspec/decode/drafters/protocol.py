@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -75,3 +75,11 @@ class Drafter(Protocol):
 
     def settle(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """What became of the drafts: the slots of each text's accepted tokens, and which texts go on."""
+
+
+@runtime_checkable
+class Watcher(Protocol):
+    """A drafter of fixed drafts that learns from all that the target says, on drafts that become no text as well."""
+
+    def watch(self, trees: Sequence[Topology], tokens: Sequence[int]) -> None:
+        """Take the tokens that the target put after each node of all trees, one tree after the other."""

@@ -12,6 +12,7 @@ import numpy as np
 from otspec.catalogue import get
 from otspec.decode.harness import Generation, run
 from otspec.decode.methods import (
+    Lookahead,
     PromptLookup,
     Suffix,
     Vanilla,
@@ -81,6 +82,12 @@ METHODS: Mapping[str, Method] = {
         "drafts by counts of what followed in the text (arctic-inference)",
         ("paths", "depth"),
         lambda draft, **settings: Suffix(**settings),
+        drafts=False,
+    ),
+    "lookahead": Method(
+        "drafts from the target's own guesses behind the text",
+        ("paths",),
+        lambda draft, **settings: Lookahead(**settings),
         drafts=False,
     ),
     "typical": Method("typical acceptance, lossy", ("paths", "depth", *OF_DRAFTS), typical, lossless=False),
