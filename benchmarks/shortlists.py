@@ -69,6 +69,10 @@ class NoHead:
     law: torch.Tensor
     support: int | None = 1
 
+    def logits(self, output: torch.Tensor, level: Level) -> torch.Tensor:
+        """The same as logits."""
+        return self.laws(output, level).log()
+
     def laws(self, output: torch.Tensor, level: Level) -> torch.Tensor:
         """One law for all."""
         return self.law.expand(*output.shape[:-1], -1)

@@ -50,6 +50,8 @@ class DecodingCell:
     """How drafts are drawn otherwise than texts are, as the next two; None is as texts."""
     draft_top_p: float | None = None
     draft_temperature: float | None = None
+    draft_confidence: float | None = None
+    """Where paths end early."""
     schedule: str | None = None
     """Of transformers' assisted generation, as `confidence`; None before both are chosen."""
     confidence: float | None = None
@@ -73,6 +75,8 @@ class DecodingCell:
             told.append(f"drafts top-p {self.draft_top_p:g}")
         if self.draft_temperature is not None:
             told.append(f"drafts at temperature {self.draft_temperature:g}")
+        if self.draft_confidence:
+            told.append(f"drafts end below {self.draft_confidence:g}")
         if self.schedule is not None:
             told.append(self.schedule)
         if self.confidence:
@@ -108,7 +112,7 @@ FIELDS = tuple(field.name for field in fields(DecodingCell))
 
 def decoding_cell_of(record: Record) -> DecodingCell:
     """The cell that a record is of."""
-    return DecodingCell(**{name: record[name] for name in FIELDS})
+    return DecodingCell(**{name: record[name] for name in FIELDS if name in record})  # older ones lack the latest
 
 
 def every_rule() -> tuple[list[str], list[str]]:
@@ -166,4 +170,5 @@ def _of(cut: Mapping[str, float], temperature: float) -> Mapping[str, float]:
     """What a truncation of the drafts comes to where the text has a temperature."""
     if cut.get("draft_temperature", temperature):
         return cut
-    return {"draft_temperature": 0.0} if temperature else {}
+    certain = {"draft_temperature": 0.0} if temperature else {}
+    return certain | {name: value for name, value in cut.items() if name == "draft_confidence"}

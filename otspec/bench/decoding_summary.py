@@ -15,7 +15,7 @@ from otspec.decode.metrics import Metrics
 
 REFERENCE = "interval"
 """The rule that others are compared with at the same K and L: optimal token by token."""
-BASELINES = ("generate", "vanilla", "assisted", "assisted-lookup", "prompt-lookup", "block")
+BASELINES = ("generate", "vanilla", "assisted", "assisted-lookup", "prompt-lookup", "suffix", "lookahead", "block")
 """Methods that a speed-up is told over, in this order."""
 METRICS = tuple(Metrics().record())
 

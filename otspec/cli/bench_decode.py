@@ -106,6 +106,13 @@ def bench_decode(
     draft_temperature: Annotated[
         str | None, typer.Option(help="Draft at this temperature, a list.", show_default="that of the texts")
     ] = None,
+    draft_confidence: Annotated[
+        str | None,
+        typer.Option(
+            help="End a path after the token at which the draft model's probabilities of its tokens have a smaller "
+            "product, a list; 0: draft whole paths."
+        ),
+    ] = None,
     max_new_tokens: MaxNewTokens = 64,
     seed: Annotated[int, options.seed(help="Of the first text; the next has seed + 1.")] = 0,
     budget: Annotated[
@@ -134,7 +141,7 @@ def bench_decode(
         raise DataError(f"no prompts for {target}; pass --prompts FILE")
     counts, depths = numbers("--paths", paths), numbers("--depth", depth)
     temperatures = options.numbers_of("--temperature", temperature, options.checked_temperature)
-    truncations = _truncations(draft_top_k, draft_top_p, draft_temperature)
+    truncations = _truncations(draft_top_k, draft_top_p, draft_temperature, draft_confidence)
     settled = None if assisted is None else _assisted(assisted)
     from otspec.bench.shards import WHOLE, Shard
 
@@ -195,7 +202,9 @@ def _assisted(text: str) -> tuple[int, str, float]:
         ) from error
 
 
-def _truncations(top_k: str | None, top_p: str | None, temperature: str | None) -> list[dict[str, float]]:
+def _truncations(
+    top_k: str | None, top_p: str | None, temperature: str | None, confidence: str | None
+) -> list[dict[str, float]]:
     """Every combination of what was asked for of the drafts."""
     values: dict[str, Sequence[float]] = {}
     if top_k is not None:
@@ -206,4 +215,12 @@ def _truncations(top_k: str | None, top_p: str | None, temperature: str | None) 
         values["draft_temperature"] = options.numbers_of(
             "--draft-temperature", temperature, options.checked_temperature
         )
+    if confidence is not None:
+        values["draft_confidence"] = options.numbers_of("--draft-confidence", confidence, _checked_confidence)
     return [dict(zip(values, one, strict=True)) for one in itertools.product(*values.values())]
+
+
+def _checked_confidence(value: float) -> float:
+    if not 0 <= value <= 1:
+        raise typer.BadParameter(f"{value} is no probability in [0, 1]", param_hint="--draft-confidence")
+    return value

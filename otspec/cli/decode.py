@@ -25,6 +25,7 @@ from otspec.cli.names import DRAFT_LAWS, METHODS, listed
 from otspec.cli.prompts import FORMAT, gather
 from otspec.cli.sampling import (
     Device,
+    DraftConfidence,
     DraftTemperature,
     DraftTopK,
     DraftTopP,
@@ -88,6 +89,7 @@ def decode(
     draft_temperature: DraftTemperature = None,
     draft_top_k: DraftTopK = None,
     draft_top_p: DraftTopP = None,
+    draft_confidence: DraftConfidence = None,
     max_new_tokens: MaxNewTokens = 64,
     stop: Annotated[list[str] | None, typer.Option(help="End the text after this string; may be repeated.")] = None,
     batch: Annotated[int, options.count(help="Prompts decoded together.")] = 1,
@@ -119,7 +121,12 @@ def decode(
     from otspec.decode.models.loading import batch_of, encode, load_models
     from otspec.results import SolveError
 
-    drafts = given(draft_temperature=draft_temperature, draft_top_k=draft_top_k, draft_top_p=draft_top_p)
+    drafts = given(
+        draft_temperature=draft_temperature,
+        draft_top_k=draft_top_k,
+        draft_top_p=draft_top_p,
+        draft_confidence=draft_confidence,
+    )
     said = settings = _settings(paths, depth, solver, branching, law, drafts)
     asked = asked_of_drafters(
         [] if drafter is None else [drafter],

@@ -10,8 +10,8 @@ FORMS = ("rng", "uniforms", "law", "torch", "torch_uniforms", "plan")
 """How `otspec.audit` calls a rule."""
 
 METHODS = (
-    *("multi-draft", "vanilla", "generate", "single", "block", "prompt-lookup", "typical", "assisted"),
-    "assisted-lookup",
+    *("multi-draft", "vanilla", "generate", "single", "block", "prompt-lookup", "suffix", "lookahead"),
+    *("typical", "assisted", "assisted-lookup"),
 )
 """Methods of decoding."""
 

@@ -41,6 +41,7 @@ def generate(
     draft_tokens: Any = None,
     draft_kernel: Any = None,
     draft_shortlist: Any = None,
+    draft_confidence: float | None = None,
     seed: int | None = None,
     streamer: Streamer | None = None,
     tokenizer: Any = None,
@@ -91,6 +92,10 @@ def generate(
         In place of these two: which tokens the draft model computes differs from slot to slot [zhang2025dynaspec].  An
         `otspec.decode.Frequent` takes the most frequent ones, fewer the deeper a slot is; an `otspec.decode.Router`
         chooses clusters of tokens by the context.  `docs/shortlists.md` says what each is worth.
+    draft_confidence : float, optional
+        A path ends after the first token at which the product of the draft model's probabilities of its tokens,
+        without temperature and truncations, falls below this; the text keeps its law.  For one path, or the stem of a
+        `branching`, which is then all there is of the tree.
     seed : int, optional
         Makes the run repeatable; by default torch's global generator gives one.
     streamer : optional
@@ -135,6 +140,7 @@ def generate(
             draft_kernel=draft_kernel,
             matching=matching_of(tokenizer, draft_tokenizer),
             draft_shortlist=draft_shortlist,
+            draft_confidence=draft_confidence,
         ),
         input_ids,
         attention_mask=attention_mask,
@@ -226,7 +232,7 @@ def multi_draft(
     tokenizer, draft_tokenizer : PreTrainedTokenizerBase, optional
         Both, as in `otspec.generate`; needed where the two models' vocabularies differ in size.
     verify_on : str, optional
-    draft_temperature, draft_top_k, draft_top_p : optional
+    draft_temperature, draft_top_k, draft_top_p, draft_confidence : optional
     draft_tokens, draft_kernel, draft_shortlist : optional
         As in `otspec.generate`.
     """

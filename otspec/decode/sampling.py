@@ -161,7 +161,8 @@ class Sampling:
 class DraftSettings(TypedDict, total=False):
     """The settings of the drafts alone, by the names that `otspec.generate` has for them.
 
-    See `DraftSampling`, and `otspec.decode.drafters.selection` for the last three.
+    See `DraftSampling`; for tokens, kernel and shortlist `otspec.decode.drafters.selection`, for the confidence
+    `otspec.decode.drafters.model`.
     """
 
     draft_temperature: float | None
@@ -170,6 +171,7 @@ class DraftSettings(TypedDict, total=False):
     draft_tokens: Any
     draft_kernel: Any
     draft_shortlist: Any
+    draft_confidence: float | None
 
 
 @dataclass(frozen=True)

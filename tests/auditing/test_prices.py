@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,8 +12,10 @@ from otspec import ProblemError
 from otspec.auditing.decoder_rules import as_law
 from otspec.auditing.prices import LOSSY, Lossy, Price, lenient, price, token_price, typical
 from otspec.paths import Model, synthetic
+from otspec.paths.tree import Prefix
 from otspec.schemes import TopK
 from tests.each import each
+from tests.oracles import Floats
 
 LOSSLESS = ("speculative sampling", "top-k tree against the target only")
 MODELS = [synthetic("tiny", 3, seed) for seed in range(3)]
@@ -55,6 +58,10 @@ def test_lenience_costs_what_it_accepts_more(lenience: float, model: int) -> Non
     assert tv == pytest.approx(np.minimum(p / lenience, q).sum() - np.minimum(p, q).sum(), abs=1e-15)
 
 
+def _always(law: Floats, prefix: Prefix) -> Floats:
+    return law
+
+
 def test_typical_acceptance_is_that_of_the_decoder() -> None:
     pytest.importorskip("torch")
     from otspec.decode.methods.typical import Typical
@@ -64,7 +71,7 @@ def test_typical_acceptance_is_that_of_the_decoder() -> None:
         p, q = rng.dirichlet(np.full(5, 0.5), 2)
         drafts = TopK(q, 1).support().drafts[0]
         law = as_law(typical(0.09, 0.3))(p, q, drafts)
-        tree = Model(lambda prefix, p=p: p, lambda prefix, q=q: q).tree([drafts])
+        tree = Model(*(partial(_always, law) for law in (p, q))).tree([drafts])
         stop = Typical().stop_law(tree)
         accepted = stop[1].sum()
         np.testing.assert_allclose(law, accepted * np.eye(5)[drafts[0]] + stop[0], atol=1e-15)

@@ -37,6 +37,8 @@ class ForeignDrafter(ModelDrafter):
         The tokens that may be drafted, matched: `Restriction.matched`.
     matching : Matching
         Within the two models' vocabularies.
+    confidence : float
+        As for `ModelDrafter`.
 
     Raises
     ------
@@ -54,8 +56,9 @@ class ForeignDrafter(ModelDrafter):
         generator: torch.Generator,
         restriction: Restriction,
         matching: Matching,
+        confidence: float = 0.0,
     ) -> None:
-        super().__init__(model, shape, law, sampling, vocab, generator, restriction)
+        super().__init__(model, shape, law, sampling, vocab, generator, restriction, confidence)
         self.matching = matching
         self._reading = matching.reading(all_tokens=restriction.affinity is not None)
         self._reading_there = torch.from_numpy(self._reading).to(model.device)

@@ -37,6 +37,10 @@ class ModelDrafter:
         On the model's device.
     selection : Selection, optional
         The tokens that the model's head is computed for, where not all.
+    confidence : float
+        A path goes on for as long as the model's probabilities of its tokens, temperature and truncations left out,
+        have this product or more; above 0 the shape has one slot a level, or begins with such levels, and those behind
+        them are not cut.
 
     Raises
     ------
@@ -53,6 +57,7 @@ class ModelDrafter:
         vocab: int,
         generator: torch.Generator,
         selection: Selection | None = None,
+        confidence: float = 0.0,
     ) -> None:
         self.head: DraftHead = (
             WholeHead(model, sampling, vocab) if selection is None else selection.head(model, sampling, vocab)
@@ -62,6 +67,7 @@ class ModelDrafter:
         self.shape = shape
         self.law = law
         self.generator = generator
+        self.confidence = confidence
         self._positions, self._own_vocab = positions(model), vocabulary(model)
         self._on_trial: list[list[int]] = []
         """Of each text: the columns on trial that hold the text itself; those of the slots come after them."""
@@ -82,12 +88,12 @@ class ModelDrafter:
         return int(min(self.shape.depth, max(self._positions - lengths.max() + 1, 0)))
 
     def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
-        """Draft; the tokens leave the device once, at the end."""
+        """Draft; the tokens leave the device once, at the end, unless drafts may end early."""
         shape = self.shape.cut(depth)
-        self._read_slots = shape.offsets[depth]
         logits, sees_text, root = self._read_text(texts)
         drawn: list[torch.Tensor] = []
         laws: list[torch.Tensor] = []
+        sure, going = torch.ones(len(texts), 1, device=self.context.device), list[torch.Tensor]()
         first: torch.Tensor | None = None  # of each slot, the first that has its prefix; None: all have one prefix
         slots = Level(0, partial(self._history_of_roots, texts))
         for level, children in enumerate(shape.branching, start=1):
@@ -97,6 +103,11 @@ class ModelDrafter:
             drawn.append(self.law.draw(laws[-1], children, self.generator).flatten(1))
             if level < depth:
                 width = drawn[-1].shape[1]
+                if self.confidence and width == 1:
+                    sure = sure * self._own_chances(logits, slots, drawn[-1])
+                    going.append(sure >= self.confidence)
+                    if not bool(going[-1].any()):
+                        break
                 if width > 1:
                     above = torch.zeros_like(drawn[-1]) if first is None else first.repeat_interleave(children, dim=1)
                     first = _first_of_prefix(drawn[-1], above)
@@ -109,7 +120,12 @@ class ModelDrafter:
                     self._sees(shape, level, sees_text),
                     keep=width,
                 )
-        trees = [Topology.merge(shape, row) for row in torch.cat(drawn, dim=1).cpu().numpy()]
+        self._read_slots = shape.offsets[len(drawn)]
+        # A token that makes a path unlikely ends it, but stays: without it the others had another law.
+        ends = _ends(going, len(texts), len(drawn))
+        shapes = [shape.cut(end) for end in ends]
+        tokens = torch.cat(drawn, dim=1).cpu().numpy()
+        trees = [Topology.merge(own, row[: own.slots - 1]) for own, row in zip(shapes, tokens, strict=True)]
         inner = torch.cat(laws, dim=1).flatten(0, 1)
         if len(inner) > sum(tree.inner for tree in trees):  # slots of equal prefixes, of which one is left
             kept = [row * self._read_slots + tree.slot[: tree.inner] for row, tree in enumerate(trees)]
@@ -190,6 +206,11 @@ class ModelDrafter:
         given = context.given(torch.tensor(before, device=context.device)[:, None])
         return History(torch.tensor(tokens, device=context.device), given)
 
+    def _own_chances(self, output: torch.Tensor, level: Level, tokens: torch.Tensor) -> torch.Tensor:
+        """The model's own probabilities of tokens, shape (B, 1), after what it gave, (B, 1, ...)."""
+        logits = self.head.logits(output, level).float()
+        return logits.softmax(dim=-1).gather(-1, tokens.clamp(min=0).unsqueeze(-1)).squeeze(-1)
+
 
 def _history(tokens: torch.Tensor, above: torch.Tensor, children: int) -> History:
     """Of the children, `children` each, of slots after which the model gave `above`."""
@@ -208,6 +229,20 @@ def _first_of_prefix(tokens: torch.Tensor, above: torch.Tensor) -> torch.Tensor:
     """
     same = (tokens.unsqueeze(-1) == tokens.unsqueeze(-2)) & (above.unsqueeze(-1) == above.unsqueeze(-2))
     return same.int().argmax(dim=-1)  # of several ones, the first
+
+
+def _ends(going: Sequence[torch.Tensor], texts: int, levels: int) -> list[int]:
+    """How deep each text was drafted: to the first level after which it did not go on, or to the last.
+
+    Parameters
+    ----------
+    going : sequence of Tensor of bool, shape (texts, 1)
+        After each of the first levels, which texts go on; one that does not never does again.
+    """
+    if not going:
+        return [levels] * texts
+    gone = torch.cat(list(going), dim=1).sum(dim=1).tolist()
+    return [levels if count == len(going) else count + 1 for count in gone]
 
 
 @lru_cache(maxsize=64)

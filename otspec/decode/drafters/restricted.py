@@ -149,10 +149,6 @@ class Kept:
     kernel: torch.Tensor | None = None
     """The matrix M of [timor2025out], transposed: shape (V, k), float64, sparse or dense."""
 
-    def laid_out(self, logits: torch.Tensor, vocab: int) -> torch.Tensor:
-        """Logits of the kept tokens, shape (..., k), over all tokens."""
-        return laid_out(logits, self.tokens, vocab)
-
     def redistributed(self, laws: torch.Tensor) -> torch.Tensor:
         """M^T q' for laws q' on the kept tokens, shape (..., V) both, as `otspec.vocab.rdk`."""
         if self.kernel is None:
@@ -181,9 +177,13 @@ class KeptHead:
         """As sampling leaves it, or as many as are kept."""
         return self.kept.support(self.sampling.support)
 
+    def logits(self, output: torch.Tensor, level: Level) -> torch.Tensor:
+        """As `otspec.decode.drafters.selection.DraftHead.logits`."""
+        return laid_out(output, self.kept.tokens, self.vocab)
+
     def laws(self, output: torch.Tensor, level: Level) -> torch.Tensor:
         """As `otspec.decode.drafters.selection.DraftHead.laws`."""
-        return self.kept.redistributed(self.sampling.draft_laws(self.kept.laid_out(output, self.vocab)))
+        return self.kept.redistributed(self.sampling.draft_laws(self.logits(output, level)))
 
 
 def _as_tokens(given: Any, vocab: int) -> IntArray:

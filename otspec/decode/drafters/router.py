@@ -189,13 +189,17 @@ class RoutedHead:
         chosen: list[list[int]] = scores.topk(min(self.budget.at(level), scores.shape[1])).indices.tolist()
         return chosen
 
-    def laws(self, output: torch.Tensor, level: Level) -> torch.Tensor:
-        """As `otspec.decode.drafters.selection.DraftHead.laws`."""
+    def logits(self, output: torch.Tensor, level: Level) -> torch.Tensor:
+        """As `otspec.decode.drafters.selection.DraftHead.logits`."""
         everywhere = output.new_full((*output.shape[:-1], self.vocab), -torch.inf)
         chosen = self.choose(level.history(), level.number)
         for row, before, clusters in zip(everywhere.flatten(0, -2), output.flatten(0, -2), chosen, strict=True):
             row[torch.cat([self._tokens[one] for one in clusters])] = self.gathered(clusters)(before)
-        return self.sampling.draft_laws(everywhere)
+        return everywhere
+
+    def laws(self, output: torch.Tensor, level: Level) -> torch.Tensor:
+        """As `otspec.decode.drafters.selection.DraftHead.laws`."""
+        return self.sampling.draft_laws(self.logits(output, level))
 
     def gathered(self, clusters: list[int]) -> Head:
         """The head for some clusters."""

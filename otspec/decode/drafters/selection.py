@@ -47,8 +47,11 @@ class DraftHead(Protocol):
     def support(self) -> int | None:
         """How many tokens a law is expected to keep at most; None for all."""
 
+    def logits(self, output: torch.Tensor, level: Level) -> torch.Tensor:
+        """Logits over the target's vocabulary, shape (B, W, V), -inf where there is none; parameters as in `laws`."""
+
     def laws(self, output: torch.Tensor, level: Level) -> torch.Tensor:
-        """Draft laws over the target's vocabulary, shape (B, W, V), float64.
+        """Draft laws over the target's vocabulary, shape (B, W, V), float64: what sampling makes of the logits.
 
         Parameters
         ----------
@@ -93,8 +96,11 @@ class WholeHead:
         """As sampling leaves it."""
         return self.sampling.support
 
+    def logits(self, output: torch.Tensor, level: Level) -> torch.Tensor:
+        """As `DraftHead.logits`."""
+        surplus = self.vocab - output.shape[-1]
+        return pad(output, (0, surplus), value=-torch.inf) if surplus > 0 else output[..., : self.vocab]
+
     def laws(self, output: torch.Tensor, level: Level) -> torch.Tensor:
         """As `DraftHead.laws`."""
-        surplus = self.vocab - output.shape[-1]
-        logits = pad(output, (0, surplus), value=-torch.inf) if surplus > 0 else output[..., : self.vocab]
-        return self.sampling.draft_laws(logits)
+        return self.sampling.draft_laws(self.logits(output, level))

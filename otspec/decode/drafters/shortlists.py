@@ -142,8 +142,11 @@ class RankedHead:
         sampled = self.sampling.support
         return len(self.tokens) if sampled is None else min(sampled, len(self.tokens))
 
-    def laws(self, output: torch.Tensor, level: Level) -> torch.Tensor:
-        """As `otspec.decode.drafters.selection.DraftHead.laws`; the shortlist depends on the level alone."""
+    def logits(self, output: torch.Tensor, level: Level) -> torch.Tensor:
+        """As `otspec.decode.drafters.selection.DraftHead.logits`; the shortlist depends on the level alone."""
         first = slice(self.budget.at(level.number))
-        logits = self.rows.rows(first)(output)
-        return self.sampling.draft_laws(laid_out(logits, self.tokens[first], self.vocab))
+        return laid_out(self.rows.rows(first)(output), self.tokens[first], self.vocab)
+
+    def laws(self, output: torch.Tensor, level: Level) -> torch.Tensor:
+        """As `otspec.decode.drafters.selection.DraftHead.laws`."""
+        return self.sampling.draft_laws(self.logits(output, level))

@@ -12,7 +12,9 @@ import numpy as np
 from otspec.catalogue import get
 from otspec.decode.harness import Generation, run
 from otspec.decode.methods import (
+    Lookahead,
     PromptLookup,
+    Suffix,
     Vanilla,
     assisted,
     assisted_lookup,
@@ -72,7 +74,22 @@ METHODS: Mapping[str, Method] = {
     "single": Method("speculative sampling of one path", ("depth", *OF_DRAFTS), speculative),
     "block": Method("block verification of one path", ("depth", *OF_DRAFTS), block),
     "prompt-lookup": Method(
-        "drafts copied from the text", ("depth",), lambda draft, **settings: PromptLookup(**settings), drafts=False
+        "drafts copied from the text",
+        ("paths", "depth"),
+        lambda draft, **settings: PromptLookup(**settings),
+        drafts=False,
+    ),
+    "suffix": Method(
+        "drafts by counts of what followed in the text (arctic-inference)",
+        ("paths", "depth"),
+        lambda draft, **settings: Suffix(**settings),
+        drafts=False,
+    ),
+    "lookahead": Method(
+        "drafts from the target's own guesses behind the text",
+        ("paths",),
+        lambda draft, **settings: Lookahead(**settings),
+        drafts=False,
     ),
     "typical": Method("typical acceptance, lossy", ("paths", "depth", *OF_DRAFTS), typical, lossless=False),
     "assisted": Method(

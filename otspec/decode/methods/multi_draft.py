@@ -72,6 +72,8 @@ class MultiDraft:
     draft_shortlist : Selection, optional
         Which tokens the draft model computes at each slot, in place of these: `otspec.decode.Frequent`, or a
         `otspec.decode.Router`.
+    draft_confidence : float, optional
+        Where a path ends before it has L tokens: see `otspec.generate`.
 
     Raises
     ------
@@ -93,8 +95,18 @@ class MultiDraft:
     draft_kernel: Any = None
     matching: Matching | None = None
     draft_shortlist: Selection | None = None
+    draft_confidence: float | None = None
 
     def __post_init__(self) -> None:
+        if self.draft_confidence is not None and not 0 <= self.draft_confidence <= 1:
+            raise ProblemError(
+                f"draft_confidence is {self.draft_confidence}; it is a probability in [0, 1], 0 to draft whole paths"
+            )
+        if self.draft_confidence and self.draft_kernel is not None:
+            raise ProblemError(
+                "draft_confidence goes by the draft model's own probabilities, and draft_kernel moves them to tokens "
+                "that it may not have; leave out one of the two"
+            )
         self._draft_sampling()
         self._selection  # noqa: B018  checks
 
@@ -134,13 +146,18 @@ class MultiDraft:
             raise ProblemError(f"{max(shape.branching)} different children of one node, and {vocab} tokens in all")
         drafts = self._draft_sampling().of(sampling)
         own = self._share(shape, law, len(models))
+        if self.draft_confidence and (law.several or own.branching[:1] not in ((), (1,))):
+            raise ProblemError(
+                f"draft_confidence ends one path of one draft model, and {own.branching[0]} are drafted side by side "
+                f"here, branching {own.branching}, law {self.law!r}; pass paths=1, or a branching that begins with 1"
+            )
         kinds = [WATCHING.get(type(model), ModelDrafter) for model in models]
         if set(kinds) != {ModelDrafter} and (law.several or self.matching is not None):
             alone = "others beside it" if law.several else "a tokenizer of its own"
             raise ProblemError(f"a draft model that looks at the target drafts without {alone}; pass another one")
         if self.matching is None:
             drafters = [
-                kind(model, own, law, drafts, vocab, generator, self._selection)
+                kind(model, own, law, drafts, vocab, generator, self._selection, self.draft_confidence or 0.0)
                 for kind, model in zip(kinds, models, strict=True)
             ]
         else:
@@ -152,7 +169,8 @@ class MultiDraft:
                     "it out, or pass draft_tokens"
                 )
             kept = kept.matched(matching)
-            drafters = [ForeignDrafter(model, own, law, drafts, vocab, generator, kept, matching) for model in models]
+            settings = (own, law, drafts, vocab, generator, kept, matching, self.draft_confidence or 0.0)
+            drafters = [ForeignDrafter(model, *settings) for model in models]
         drafter = SeveralDrafters(drafters) if law.several else drafters[0]
         return Prepared(drafter, verifier(self.solver, shape, law))
 
