@@ -41,7 +41,7 @@ class LookaheadDrafter:
         self._rng = np.random.default_rng(seed)
         self._windows: list[_Window] = []
         self._drafted = False
-        """Whether the last trees held the windows."""
+        """Whether the trees that the target reads next hold the windows."""
 
     @property
     def passes(self) -> Sequence[Pass]:
@@ -70,7 +70,7 @@ class LookaheadDrafter:
         """What the target put after every node of all trees: the next row of each window."""
         if not self._drafted:
             return
-        start = 0
+        self._drafted, start = False, 0  # at the end of a text the target is asked without any drafts
         for window, tree in zip(self._windows, trees, strict=True):
             window.advance(tree, tokens[start : start + tree.size])
             start += tree.size
