@@ -54,7 +54,7 @@ def test_what_is_measured_and_how_it_is_told(tmp_path: Path) -> None:
     assert rate <= best
     assert best == pytest.approx(np.sort(p, axis=1)[:, -512:].sum(axis=1).mean(), abs=1e-4)
     found, oracle = script.tables(summary)
-    assert len(found.rows) == 1 + 4 * len(script.SHARES) + 1
+    assert len(found.rows) == 1 + len(script.FAMILIES) * len(script.SHARES) + 1
     assert len(oracle.rows) == len(script.SHARES)
     script.draw(summary, tmp_path / "shortlists.png")
     assert (tmp_path / "shortlists.png").stat().st_size > 10_000

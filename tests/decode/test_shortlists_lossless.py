@@ -103,7 +103,7 @@ def test_budgets_that_fall_along_a_path() -> None:
 
 @pytest.mark.parametrize("strategy", ["frequent", "routed", "routed, one token left"])
 def test_texts_of_a_batch(strategy: str) -> None:
-    runs, length, (target, draft) = 600, 4, pair(3)
+    runs, length, (target, draft) = 250, 4, pair(3)
     settings: dict[str, Any] = {
         "frequent": {"draft_shortlist": Frequent([2, 0, 1], Budget(2, falling=1)), "branching": (2, 1, 1)},
         "routed": {"draft_shortlist": random_router(draft, [0, 1, 0], Budget(1), seed=7), "paths": 2, "depth": 2},
