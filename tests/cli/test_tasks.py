@@ -39,8 +39,8 @@ def test_prompts_come_in_turn_from_every_task(tmp_path: Path) -> None:
 
 def test_lines_without_a_task_or_a_prompt_are_refused(tmp_path: Path) -> None:
     wrong: list[dict[str, object]] = [{"task": "math"}, {"prompt": "a"}, {"task": 3, "prompt": "a"}, {}]
-    more: list[dict[str, object]] = [{"task": "m", "turns": []}, {"task": "m", "turns": [3]}]
-    for line in (*wrong, *more):
+    wrong += [{"task": "m", "turns": []}, {"task": "m", "turns": [3]}]
+    for line in wrong:
         with pytest.raises(DataError, match="line 2 lacks a task or a prompt; write lines such as"):
             read_tasks(write(tmp_path / "tasks.jsonl", [*LINES[:1], line]))
     for text, message in (("[1]\n", "line 1 lacks"), ("{\n", "line 1 is no JSON"), ("\n", "holds no prompts")):
