@@ -144,7 +144,7 @@ def tail_instance(others: int, gap: float) -> tuple[FloatArray, FloatArray]:
     return law_from_logits("p", logits), np.full(others + 1, 1.0 / (others + 1))
 
 
-TAIL = {"instances": [tail_instance(4_000, 18.0)]}
+TAIL = [tail_instance(4_000, 18.0)]
 
 
 # --- drafts of another law than the verifier's
@@ -270,8 +270,8 @@ EXHIBITS = (
         "24-bit uniforms",
         "vLLM #51367, #43150",
         "Noise of 24 bits has a largest value, and tokens that need more never win.",
-        Hung(partial(audit, coarse_race(24), "iid", 1), partial(audit, coarse_race_law(24), "iid", 1, **TAIL)),
-        Hung(partial(audit, as_sampler(naive), "iid", 1), partial(audit, as_law(naive), "iid", 1, **TAIL)),
+        Hung(partial(audit, coarse_race(24), "iid", 1), partial(audit, coarse_race_law(24), "iid", 1, instances=TAIL)),
+        Hung(partial(audit, as_sampler(naive), "iid", 1), partial(audit, as_law(naive), "iid", 1, instances=TAIL)),
         seen_by_draws=False,
     ),
     Exhibit(

@@ -9,9 +9,16 @@ import pytest
 
 import otspec
 from otspec import AuditVerdict
-from otspec.auditing import museum
-from otspec.auditing.museum import EXHIBITS, Exhibit, coarse_race, coarse_race_law, in_bfloat16, tail_instance
-from otspec.paths import synthetic
+from otspec.auditing.museum import (
+    EXHIBITS,
+    Exhibit,
+    ReleasedHierarchical,
+    coarse_race,
+    coarse_race_law,
+    in_bfloat16,
+    tail_instance,
+)
+from otspec.paths import Hierarchical, synthetic
 from tests.each import each
 
 NAMES = [exhibit.name for exhibit in EXHIBITS]
@@ -84,8 +91,7 @@ def test_the_released_last_step_accepts_more_than_can_be() -> None:
     """Against both the paper's own definition and the bound."""
     model = synthetic("tiny", 2, 1)
     found = [
-        otspec.audit_paths(rule, 1, 3, models=[model]).instances[0]
-        for rule in (museum.ReleasedHierarchical(), museum.Hierarchical())
+        otspec.audit_paths(rule, 1, 3, models=[model]).instances[0] for rule in (ReleasedHierarchical(), Hierarchical())
     ]
     assert found[0].membership > found[1].membership + 1e-3
     assert found[0].tv > 1e-3

@@ -30,7 +30,7 @@ def pairs() -> list[tuple[Floats, Floats]]:
         (np.array([0.4, 0.6, 0.0, 0.0]), np.array([0.0, 0.0, 0.4, 0.6])),
     ]
     tail = 10.0 ** np.array([[0.0, -3.0, -12.0, -300.0], [-300.0, -1.0, 0.0, -12.0]])
-    return [*found, tuple(tail / tail.sum(axis=1, keepdims=True))]  # type: ignore[list-item]
+    return [*found, tuple(tail / tail.sum(axis=1, keepdims=True))]
 
 
 @each(number=range(len(pairs())), n=(1, 2, 3))
@@ -47,7 +47,7 @@ def test_it_is_lossless_and_accepts_what_it_says(number: int, n: int) -> None:
     assert_allclose(output, problem.p, atol=ROUNDING)
     assert plan.acceptance == pytest.approx(hits, abs=ROUNDING)
     assert plan.acceptance <= optimal_acceptance(problem) + ROUNDING
-    assert plan.acceptance == pytest.approx(plan.membership)
+    assert plan.acceptance == pytest.approx(plan.membership)  # type: ignore[attr-defined]
 
 
 @each(number=range(len(pairs())))
