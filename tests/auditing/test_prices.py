@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -10,9 +11,11 @@ import pytest
 from otspec import ProblemError
 from otspec.auditing.decoder_rules import as_law
 from otspec.auditing.prices import LOSSY, Lossy, Price, lenient, price, token_price, typical
-from otspec.paths import Model, synthetic
+from otspec.paths import Model, Tree, synthetic
+from otspec.paths.tree import Prefix
 from otspec.schemes import TopK
 from tests.each import each
+from tests.oracles import Floats
 
 LOSSLESS = ("speculative sampling", "top-k tree against the target only")
 MODELS = [synthetic("tiny", 3, seed) for seed in range(3)]
@@ -30,6 +33,7 @@ def test_only_the_lossless_ones_cost_nothing(name: str) -> None:
     else:
         assert max(one.text_tv for one in found) > 1e-3
         assert all(one.text_tv <= 1.0 for one in found)
+    assert all(one.acceptance - one.optimum <= one.tv + 1e-12 for one in found)  # what is gained is paid for
 
 
 def test_a_text_is_off_by_what_its_tokens_make_of_it() -> None:
@@ -44,6 +48,11 @@ def test_a_text_is_off_by_what_its_tokens_make_of_it() -> None:
     found = price(lossy, model, 2)
     assert found.text_tv == pytest.approx(np.abs(wanted - given).sum() / 2)
     assert found.tv <= found.text_tv <= 2 * found.tv * 1.5
+
+
+def always(law: Floats) -> Callable[[Prefix], Floats]:
+    """The same law after every prefix."""
+    return lambda prefix: law
 
 
 @each(lenience=(1.0, 0.8, 0.3), model=range(3))
@@ -64,7 +73,7 @@ def test_typical_acceptance_is_that_of_the_decoder() -> None:
         p, q = rng.dirichlet(np.full(5, 0.5), 2)
         drafts = TopK(q, 1).support().drafts[0]
         law = as_law(typical(0.09, 0.3))(p, q, drafts)
-        tree = Model(lambda prefix, p=p: p, lambda prefix, q=q: q).tree([drafts])
+        tree = Tree.of([drafts], always(p), always(q))
         stop = Typical().stop_law(tree)
         accepted = stop[1].sum()
         np.testing.assert_allclose(law, accepted * np.eye(5)[drafts[0]] + stop[0], atol=1e-15)
