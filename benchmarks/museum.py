@@ -69,7 +69,7 @@ def rows(seeds: int, budget: int) -> Iterator[tuple[str, ...]]:
     """All lines, each shown as soon as it is known."""
     for exhibit in EXHIBITS:
         found = row(exhibit, seeds, budget)
-        console.print(" | ".join(found))
+        console.print(" | ".join(found), highlight=False, soft_wrap=True)
         yield found
 
 

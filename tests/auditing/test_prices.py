@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from functools import partial
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from otspec import ProblemError
 from otspec.auditing.decoder_rules import as_law
 from otspec.auditing.prices import LOSSY, Lossy, Price, lenient, price, token_price, typical
-from otspec.paths import Model, synthetic
+from otspec.paths import Model, Tree, synthetic
 from otspec.paths.tree import Prefix
 from otspec.schemes import TopK
 from tests.each import each
@@ -33,6 +33,7 @@ def test_only_the_lossless_ones_cost_nothing(name: str) -> None:
     else:
         assert max(one.text_tv for one in found) > 1e-3
         assert all(one.text_tv <= 1.0 for one in found)
+    assert all(one.acceptance - one.optimum <= one.tv + 1e-12 for one in found)  # what is gained is paid for
 
 
 def test_a_text_is_off_by_what_its_tokens_make_of_it() -> None:
@@ -49,6 +50,11 @@ def test_a_text_is_off_by_what_its_tokens_make_of_it() -> None:
     assert found.tv <= found.text_tv <= 2 * found.tv * 1.5
 
 
+def always(law: Floats) -> Callable[[Prefix], Floats]:
+    """The same law after every prefix."""
+    return lambda prefix: law
+
+
 @each(lenience=(1.0, 0.8, 0.3), model=range(3))
 def test_lenience_costs_what_it_accepts_more(lenience: float, model: int) -> None:
     """Its step acceptance is the sum of min(p / l, q), and its TV that less the sum of min(p, q)."""
@@ -56,10 +62,6 @@ def test_lenience_costs_what_it_accepts_more(lenience: float, model: int) -> Non
     output, _, _ = token_price(Lossy(lenient(lenience), "iid", 1), p, q)
     tv = float(np.abs(output - p).sum()) / 2
     assert tv == pytest.approx(np.minimum(p / lenience, q).sum() - np.minimum(p, q).sum(), abs=1e-15)
-
-
-def _always(law: Floats, prefix: Prefix) -> Floats:
-    return law
 
 
 def test_typical_acceptance_is_that_of_the_decoder() -> None:
@@ -71,7 +73,7 @@ def test_typical_acceptance_is_that_of_the_decoder() -> None:
         p, q = rng.dirichlet(np.full(5, 0.5), 2)
         drafts = TopK(q, 1).support().drafts[0]
         law = as_law(typical(0.09, 0.3))(p, q, drafts)
-        tree = Model(*(partial(_always, law) for law in (p, q))).tree([drafts])
+        tree = Tree.of([drafts], always(p), always(q))
         stop = Typical().stop_law(tree)
         accepted = stop[1].sum()
         np.testing.assert_allclose(law, accepted * np.eye(5)[drafts[0]] + stop[0], atol=1e-15)
