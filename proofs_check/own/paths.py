@@ -28,7 +28,7 @@ from otspec.paths import (
 )
 from otspec.paths.enumeration import branching_trees, law_over, prefixes
 from otspec.paths.tree import Prefix
-from otspec.proofs_check.claim import Claim
+from otspec.proofs_check.claim import Claim, Verdict
 from otspec.proofs_check.instances import law
 from otspec.proofs_check.oracles import iid_optimum
 from otspec.proofs_check.search import Attempt, Draw, Instance
@@ -183,14 +183,14 @@ def _block_laws(rng: np.random.Generator) -> dict[str, Any]:
     return _laws(rng, *((2, 2), (2, 3), (3, 2))[rng.integers(3)])
 
 
-def _one_step(target: FloatArray, draft: FloatArray, length: int, count: int, sigma: float) -> float:
-    accepted = path_law(Nested(sigma=sigma), _model(target, draft), count, length).mean_accepted
+def _one_step(target: FloatArray, draft: FloatArray, length: int, count: int, sigma: float, grain: float) -> float:
+    accepted = path_law(Nested(sigma=sigma, grain=grain), _model(target, draft), count, length).mean_accepted
     return -abs(accepted - iid_optimum(target[0], draft[0], count))
 
 
 def _step(rng: np.random.Generator) -> dict[str, Any]:
     laws = _laws(rng, int(rng.integers(2, 5)), 1)
-    return {**laws, "count": int(rng.integers(1, 4)), "sigma": float(rng.choice([0.0, 0.5]))}
+    return {**laws, "count": int(rng.integers(1, 4)), "sigma": float(rng.choice([0.0, 0.5])), "grain": 0.0}
 
 
 SOURCE = "otspec, docs/paths.md"
@@ -244,6 +244,17 @@ CLAIMS = (
         _one_step,
         tol=1e-11,
         cost=20,
-        remark="Against all token sets.",
+        expected=Verdict.HIDDEN,
+        assumption="grain = 0, or sigma = 0. By default look-ahead joins tokens whose p/q differ by less than 2^-8 on "
+        "the last level.",
+        counterexample={
+            "target": np.array([[0.25, 0.25, 0.5], *[[1.0, 0.0, 0.0]] * 3]),
+            "draft": np.array([[0.301, 0.3, 0.399]]),
+            "length": 1,
+            "count": 2,
+            "sigma": 0.5,
+            "grain": 0.02,
+        },
+        remark="Against all token sets. The grain saves time; up to 5e-4 were seen to be lost to it.",
     ),
 )
