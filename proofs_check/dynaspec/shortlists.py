@@ -111,12 +111,19 @@ def _consequence(p: FloatArray, weights: FloatArray, k: int, gamma: int) -> floa
 
 
 def _text(rng: np.random.Generator) -> dict[str, Any]:
-    """A target law at every prefix of fewer than gamma tokens: at the first close to uniform, then often sure."""
+    """A target law at every prefix of fewer than gamma tokens; half of the times one that is hard on oracles.
+
+    There first tokens are about as likely, the likeliest leads to laws close to uniform, and another repeats itself.
+    """
     size, gamma = int(rng.integers(2, 4)), int(rng.integers(2, 4))
-    rows = [0.8 / size + 0.2 * law(rng, size)]
-    while len(rows) < single_draft.prefixes(size, gamma - 1):
-        rows.append(np.eye(size)[rng.integers(size)] if rng.random() < 0.5 else law(rng, size))
-    return {"p": np.array(rows), "gamma": gamma, "k": int(rng.integers(1, size))}
+    p = np.array([law(rng, size) for _ in range(single_draft.prefixes(size, gamma - 1))])
+    if rng.random() < 0.5:
+        return {"p": p, "gamma": gamma, "k": int(rng.integers(1, size))}
+    p = 0.8 / size + 0.2 * p
+    last = (np.arange(1, len(p)) - 1) % size
+    repeats = last != p[0].argmax()
+    p[1:][repeats] = np.eye(size)[last[repeats]]
+    return {"p": p, "gamma": gamma, "k": 1}
 
 
 def _in_text(p: FloatArray, gamma: int, k: int) -> float:
