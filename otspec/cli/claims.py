@@ -17,7 +17,7 @@ from otspec.reporting.console import console, progress_bar
 from otspec.reporting.tables import TextTable
 
 if TYPE_CHECKING:
-    from otspec.proofs_check import Claim, Evidence
+    from otspec.proofs_check import Challenge, Claim, Evidence
 
 
 def claims(
@@ -33,14 +33,17 @@ def claims(
     show: Annotated[
         str | None, typer.Option(help="Only tell all of one claim: statement, source, counterexample, remedy.")
     ] = None,
+    power: Annotated[
+        bool, typer.Option("--power", help="Check the searches: whether they refute mutations of claims, all false.")
+    ] = False,
 ) -> None:
     """Check the papers' claims by numbers: what holds, what needs an unsaid assumption, what fails and where.
 
-    Exit status 1 if a verdict is not the one that we expect.
+    Exit status 1 if a verdict is not the one that we expect; with --power, if a mutation is not refuted.
     """
     from otspec.proofs_check import CLAIMS, SOURCES, check, report
 
-    _check_one_of({"--replay": replay is not None, "--list": listing, "--show": show is not None})
+    _check_one_of({"--replay": replay is not None, "--list": listing, "--show": show is not None, "--power": power})
     if show is not None:
         if show not in CLAIMS:
             raise typer.BadParameter(_unknown(CLAIMS, show), param_hint="--show")
@@ -54,6 +57,9 @@ def claims(
         console.print(report.replay(_read(replay), CLAIMS).on_screen(console.width))
         return
     wanted = _chosen(CLAIMS, claim or ["*"])
+    if power:
+        _challenge(wanted, trials, seed, json_file, markdown_file)
+        return
     found: dict[str, Evidence] = {}
     with progress_bar() as bar:
         for each in bar.track(wanted, description="checking"):
@@ -66,6 +72,26 @@ def claims(
     if markdown_file is not None:
         markdown_file.write_text(report.markdown(SOURCES, found, trials, seed))
     if not all(evidence.as_expected for evidence in found.values()):
+        raise typer.Exit(1)
+
+
+def _challenge(
+    wanted: Sequence[Claim], trials: int, seed: int, json_file: Path | None, markdown_file: Path | None
+) -> None:
+    """Try the mutations of claims."""
+    from otspec.proofs_check import challenges, power_report
+
+    found: list[Challenge] = []
+    with progress_bar() as bar:
+        for each in bar.track(wanted, description="challenging"):
+            found += challenges(each, trials, seed)
+    console.print(power_report.table(found).on_screen(console.width))
+    console.print(power_report.summary(found))
+    if json_file is not None:
+        json_file.write_text(json.dumps(power_report.as_json(found, trials, seed), indent=1, allow_nan=False) + "\n")
+    if markdown_file is not None:
+        markdown_file.write_text(power_report.markdown(found, wanted, trials, seed))
+    if not all(each.refuted for each in found):
         raise typer.Exit(1)
 
 
@@ -108,6 +134,7 @@ def _told(claim: Claim) -> str:
         without: "" if claim.counterexample is None else _instance(claim, plain(claim.counterexample)),
         "What is true instead": claim.remedy,
         "Remark": claim.remark,
+        "Mutations, which are false": " ".join(mutation.statement for mutation in claim.mutations),
     }
     return "\n\n".join(f"{name}: {text}" if name else text for name, text in parts.items() if text)
 

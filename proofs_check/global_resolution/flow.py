@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from otspec.laws import BoolArray, FloatArray, IntArray
-from otspec.proofs_check.claim import Claim, Unchecked, Verdict
+from otspec.proofs_check.claim import Claim, Mutation, Unchecked, Verdict
 from otspec.proofs_check.instances import table
 from otspec.proofs_check.oracles import LP_TOL, Program, members, psi, relaxed_program, sums, token_sets, transport
 
@@ -46,19 +46,31 @@ def _canonical(p: FloatArray, drafts: IntArray, law: FloatArray, orders: IntArra
     return -max(off, abs(_accepted(p, law, weights) - (1 + psi(p, drafts, law).min())))
 
 
+def _uniform(p: FloatArray, drafts: IntArray, law: FloatArray, orders: IntArray, share: float) -> float:
+    """Acceptance of a pick that takes each token of a tuple alike, less the optimum."""
+    member = members(drafts, p.size)
+    even = _weights(np.zeros(member.shape), member)
+    return _accepted(p, law, even) - (1 + float(psi(p, drafts, law).min()))
+
+
+def _few_sets(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
+    """1 + min psi over sets of at most one token."""
+    return 1 + float(psi(p, drafts, law)[token_sets(p.size).sum(axis=1) <= 1].min())
+
+
 def _feasible(rng: np.random.Generator) -> dict[str, Any]:
     instance = table(rng)
     return {**instance, "asked": rng.random((len(instance["law"]), instance["p"].size))}
 
 
-def _from_feasible(p: FloatArray, drafts: IntArray, law: FloatArray, asked: FloatArray) -> float:
+def _from_feasible(p: FloatArray, drafts: IntArray, law: FloatArray, asked: FloatArray, times: float = 1.0) -> float:
     member = members(drafts, p.size)
     served = np.where(member, asked, 0.0)
     for capacity, axis in ((p, 0), (law, 1)):
         load = served.sum(axis=axis)
         factor = np.divide(capacity, load, out=np.ones_like(load), where=load > capacity)
         served = served * (factor if axis == 0 else factor[:, None])
-    return _accepted(p, law, _weights(served, member)) - float(served.sum())
+    return _accepted(p, law, _weights(served, member)) - times * float(served.sum())
 
 
 def _beta_program(p: FloatArray, member: BoolArray, law: FloatArray) -> Program:
@@ -77,6 +89,11 @@ def _importance(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
     return -abs(value - (1 + psi(p, drafts, law).min()))
 
 
+def _importance_of_few(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
+    value, _ = _beta_program(p, members(drafts, p.size), law).solve()
+    return -abs(value - _few_sets(p, drafts, law))
+
+
 def _no_program(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
     member = members(drafts, p.size)
     _, solution = _beta_program(p, member, law).solve()
@@ -92,13 +109,27 @@ def _max_flow(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
     return -max(over, abs(float(served.sum()) - (1 + psi(p, drafts, law).min())))
 
 
+def _one_way(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
+    """A flow that fills tuple by tuple and takes nothing back, less the maximum."""
+    room, carried = p.copy(), 0.0
+    for row, amount in zip(members(drafts, p.size), law, strict=True):
+        for token in np.flatnonzero(row):
+            taken = min(amount, room[token])
+            room[token] -= taken
+            amount -= taken
+            carried += taken
+    return float(carried - (1 + psi(p, drafts, law).min()))
+
+
 def _bipartite(rng: np.random.Generator) -> dict[str, Any]:
-    """Supplies x, demands y and edges, as an array of 0 and 1 with a row for every demand; half of them feasible."""
+    """Supplies x, demands y and edges, as an array of 0 and 1 with a row for every demand; a third of them feasible."""
     left, right = int(rng.integers(1, 6)), int(rng.integers(1, 7))
     edges = (rng.random((right, left)) < rng.choice([0.3, 0.6])).astype(np.int64)
     carried = rng.gamma(0.5, size=(right, left)) * edges
-    x = carried.sum(axis=0) * rng.choice([1.0, 1.3])
-    y = carried.sum(axis=1) * (1 + rng.choice([0.0, 0.3]) * rng.random(right))
+    x = carried.sum(axis=0) * np.where(rng.random(left) < rng.choice([0.0, 0.5, 1.0]), 1.3, 1.0)
+    y = carried.sum(axis=1) * (1 + rng.choice([0.0, 0.3, 1.0]) * rng.random(right))
+    if rng.random() < 0.3:
+        y = rng.permutation(y)  # the totals agree, and single demands may not be met
     scale = max(x.sum(), y.sum(), 1e-9)
     return {"x": x / scale, "y": y / scale, "edges": edges}
 
@@ -113,8 +144,15 @@ def _equivalence(x: FloatArray, y: FloatArray, edges: IntArray) -> float:
     return -abs(float(flow.sum()) - most)
 
 
-def _hall(x: FloatArray, y: FloatArray, edges: IntArray) -> float:
+def _totals(x: FloatArray, y: FloatArray, edges: IntArray) -> float:
+    flow = transport(x, edges.astype(bool), y)
+    return -1.0 if (flow.sum() >= x.sum() - LP_TOL) != (x.sum() <= y.sum() + LP_TOL) else 0.0
+
+
+def _hall(x: FloatArray, y: FloatArray, edges: IntArray, most: int | None = None) -> float:
+    """With S of at most so many members."""
     sets = token_sets(x.size)
+    sets = sets if most is None else sets[sets.sum(axis=1) <= most]
     neighbours = (edges @ sets.T > 0).T @ y
     missing = float((sets @ x - neighbours).max())
     return -abs(float(transport(x, edges.astype(bool), y).sum()) - (float(x.sum()) - missing))
@@ -151,6 +189,12 @@ def _slack(p: FloatArray, drafts: IntArray, law: FloatArray, orders: IntArray, s
     return -max(_violation(p, drafts, law, served, tokens) for tokens in _minimisers(p, drafts, law))
 
 
+def _slack_for_all(p: FloatArray, drafts: IntArray, law: FloatArray, orders: IntArray, share: float) -> float:
+    """Of all sets alike."""
+    served = _solution(p, members(drafts, p.size), law, orders, share)
+    return -max(_violation(p, drafts, law, served, tokens) for tokens in token_sets(p.size) == 1)
+
+
 def _joined(
     p: FloatArray, drafts: IntArray, law: FloatArray, tokens: BoolArray, order: IntArray | None = None
 ) -> FloatArray:
@@ -171,14 +215,20 @@ def _systems(p: FloatArray, drafts: IntArray, law: FloatArray, orders: IntArray,
     return -max(errors)
 
 
-def _shortage(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
+def _systems_for_all(p: FloatArray, drafts: IntArray, law: FloatArray, orders: IntArray, share: float) -> float:
+    """Of all sets alike."""
+    best = 1 + psi(p, drafts, law).min()
+    return min(float(_joined(p, drafts, law, tokens).sum()) - best for tokens in token_sets(p.size) == 1)
+
+
+def _shortage(p: FloatArray, drafts: IntArray, law: FloatArray, times: float = 1.0) -> float:
     values = psi(p, drafts, law)
     least = values.min()
     margins = []
     for value, row in zip(values, token_sets(p.size), strict=True):
         equalities = 1 + value  # P(some draft outside H) + p(H): what (6) wants served in all
         served = float(_joined(p, drafts, law, row.astype(bool)).sum())
-        margins.append(equalities - served - (value - least))
+        margins.append(equalities - served - times * (value - least))
     return min(margins)
 
 
@@ -191,7 +241,12 @@ def _residuals(p: FloatArray, drafts: IntArray, law: FloatArray, orders: IntArra
     )
 
 
-def _closed_form(p: FloatArray, drafts: IntArray, law: FloatArray, tokens: IntArray) -> float:
+def _unspent(p: FloatArray, drafts: IntArray, law: FloatArray, orders: IntArray, share: float) -> float:
+    served = _solution(p, members(drafts, p.size), law, orders, share)
+    return -float(np.abs(law - served.sum(axis=1)).max())
+
+
+def _closed_form(p: FloatArray, drafts: IntArray, law: FloatArray, tokens: IntArray, middle: bool = True) -> float:
     chosen = tokens.astype(bool)
     member, within = members(drafts, p.size), _inside(drafts, chosen)
     served = transport(p, member, law)
@@ -199,7 +254,7 @@ def _closed_form(p: FloatArray, drafts: IntArray, law: FloatArray, tokens: IntAr
     with np.errstate(invalid="ignore", divide="ignore"):
         by_residuals = served + unspent[:, None] * unserved / unserved.sum()
         completed = unspent[:, None] / unserved.sum() * unserved
-    by_cases = np.where(member, served, np.where(within[:, None] & ~chosen, completed, 0.0))
+    by_cases = np.where(member, served, np.where(within[:, None] & ~chosen & middle, completed, 0.0))
     return -float(np.abs(by_cases - by_residuals).max())
 
 
@@ -222,6 +277,7 @@ CLAIMS = (
         hypotheses="Any law of the n drafts; tuples of probability 0 count as tuples on which S* is 0.",
         cost=10,
         remark="S* is a mixture of two maximum flows, found with the tokens in different orders.",
+        mutations=(Mutation("Every tuple uniform.", _uniform),),
     ),
     Claim(
         "gr-theorem-4.1-any",
@@ -231,6 +287,7 @@ CLAIMS = (
         _from_feasible,
         cost=3,
         remark="Stronger than the theorem: a solver that stops early keeps what it has, and the pick stays lossless.",
+        mutations=(Mutation("At least 1.01 sum S.", lambda **instance: _from_feasible(**instance, times=1.01)),),
     ),
     Claim(
         "gr-theorem-B.1",
@@ -240,6 +297,7 @@ CLAIMS = (
         _importance,
         tol=LP_TOL,
         cost=20,
+        mutations=(Mutation("1 + min psi over H of at most one token.", _importance_of_few),),
     ),
     Claim(
         "gr-appendix-B-not-an-LP",
@@ -263,6 +321,7 @@ CLAIMS = (
         _max_flow,
         cost=5,
         remark="The value of the flow is held against all 2^V token sets.",
+        mutations=(Mutation("A flow that takes nothing back is maximal.", _one_way),),
     ),
     Claim(
         "gr-lemma-F.1",
@@ -273,6 +332,7 @@ CLAIMS = (
         _equivalence,
         tol=LP_TOL,
         cost=20,
+        mutations=(Mutation("If and only if the sum of x is at most that of y.", _totals),),
     ),
     Claim(
         "gr-lemma-G.1",
@@ -282,6 +342,7 @@ CLAIMS = (
         _hall,
         cost=3,
         remark="Checked in a stronger form: what no flow can serve is the largest violation of these inequalities.",
+        mutations=(Mutation("For S of one member.", lambda **instance: _hall(**instance, most=1)),),
     ),
     Claim(
         "gr-theorem-5.1-necessary",
@@ -291,6 +352,7 @@ CLAIMS = (
         _slack,
         hypotheses="For every minimiser H*, where there are several.",
         cost=10,
+        mutations=(Mutation("For every H.", _slack_for_all),),
     ),
     Claim(
         "gr-theorem-5.1-sufficient",
@@ -301,6 +363,7 @@ CLAIMS = (
         hypotheses="For every minimiser H*, where there are several.",
         cost=15,
         remark="Each system is solved as a maximum flow of its own.",
+        mutations=(Mutation("For every H.", _systems_for_all),),
     ),
     Claim(
         "gr-theorem-5.1-shortage",
@@ -310,6 +373,7 @@ CLAIMS = (
         table,
         _shortage,
         cost=40,
+        mutations=(Mutation("By 1.1 times as much.", lambda **instance: _shortage(**instance, times=1.1)),),
     ),
     Claim(
         "gr-equation-7",
@@ -318,6 +382,7 @@ CLAIMS = (
         _optimal,
         _residuals,
         cost=10,
+        mutations=(Mutation("That of pdraft is 0 inside H*, too.", _unspent),),
     ),
     Claim(
         "gr-equation-8",
@@ -335,6 +400,7 @@ CLAIMS = (
             "tokens": np.array([1, 0]),
         },
         remark="The smallest minimiser avoids it: psi(H*) = 0 then means an empty H*, and the middle case is void.",
+        mutations=(Mutation("Without the middle case.", lambda **instance: _closed_form(**instance, middle=False)),),
     ),
 )
 

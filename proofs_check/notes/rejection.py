@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from otspec.laws import FloatArray
-from otspec.proofs_check.claim import Claim, Verdict
+from otspec.proofs_check.claim import Claim, Mutation, Verdict
 from otspec.proofs_check.instances import law, positive_law
 from otspec.proofs_check.search import Descent
-from otspec.proofs_check.single_draft import overlap
+from otspec.proofs_check.single_draft import overlap, residual
 
 KEY = "aarnphm2025speculative"
 
@@ -50,6 +50,11 @@ def _rejection(f: FloatArray, g: FloatArray, M: float) -> float:
     return -float(np.max(errors))
 
 
+def _normalised(f: FloatArray, g: FloatArray, M: float) -> float:
+    """Margin of: a proposal is accepted with probability 1/M."""
+    return -abs(float(_attempt(f, g, M).sum()) - 1.0 / M)
+
+
 def _pointwise_envelope(rng: np.random.Generator) -> dict[str, Any]:
     size = int(rng.integers(2, 5))
     g, c = law(rng, size), 1.0 + rng.exponential(1.0, size)
@@ -65,6 +70,10 @@ def _pointwise(f: FloatArray, g: FloatArray, c: FloatArray) -> float:
 
 def _pointwise_acceptance(f: FloatArray, g: FloatArray, c: FloatArray) -> float:
     return -abs(float(_attempt(f, g, c).sum()) - float((f / c).sum()))
+
+
+def _largest_c(f: FloatArray, g: FloatArray, c: FloatArray) -> float:
+    return -abs(float(_attempt(f, g, c).sum()) - float(f.sum() / c.max()))
 
 
 def _pointwise_mended(f: FloatArray, g: FloatArray, c: FloatArray) -> float:
@@ -100,6 +109,15 @@ def _inequality(p: FloatArray, q: FloatArray) -> float:
     return float(np.min([-abs(_once(p, q).sum() - least), most - least, -abs(most - overlap(p, q))]))
 
 
+def _below_overlap(p: FloatArray, q: FloatArray) -> float:
+    return 0.95 * overlap(p, q) - float(_once(p, q).sum())
+
+
+def _else_residual(p: FloatArray, q: FloatArray) -> float:
+    kept = _once(p, q)
+    return -float(np.abs(kept + (1.0 - kept.sum()) * residual(p, q) - p).max())
+
+
 def _non_iterative(p: FloatArray, q: FloatArray) -> float:
     kept = _once(p, q)
     return -float(np.abs(kept + (1.0 - kept.sum()) * p - p).max())
@@ -116,6 +134,7 @@ CLAIMS = (
         _rejection,
         hypotheses="f <= M g; g covers the support of f.",
         remark="M >= 1 is asked for, and only needed for a normalised f: f = (0.1, 0.1), g = (0.5, 0.5) has M = 0.2.",
+        mutations=(Mutation("With probability 1/M.", _normalised),),
     ),
     Claim(
         "notes-rejection-pointwise",
@@ -135,6 +154,7 @@ CLAIMS = (
         _pointwise_envelope,
         _pointwise_acceptance,
         hypotheses="c >= 1.",
+        mutations=(Mutation("It is Z over the largest c.", _largest_c),),
     ),
     Claim(
         "notes-rejection-pointwise-mended",
@@ -143,6 +163,7 @@ CLAIMS = (
         _pointwise_envelope,
         _pointwise_mended,
         remark="The acceptance rate is Z over the sum of c g.",
+        mutations=(Mutation("Proposing from g.", _pointwise),),
     ),
     Claim(
         "notes-rejection-squeeze",
@@ -151,6 +172,7 @@ CLAIMS = (
         _lower_bound,
         _squeeze,
         tol=0.0,
+        mutations=(Mutation("A bound of up to 2 f.", lambda f, g, M, h, u: _squeeze(f, g, M, 2 * h, u)),),
     ),
     Claim(
         "notes-rejection-below-speculation",
@@ -161,6 +183,7 @@ CLAIMS = (
         tightness=lambda p, q: float(_once(p, q).sum()) / overlap(p, q),
         search=Descent(laws=("p", "q")),
         remark="All four members of the displayed chain are compared.",
+        mutations=(Mutation("1/M <= 0.95 times the sum.", _below_overlap),),
     ),
     Claim(
         "notes-rejection-once",
@@ -168,5 +191,6 @@ CLAIMS = (
         f"{KEY}, 'speculative sampling', note on rejection sampling; leviathan2023fast",
         _covered_pair,
         _non_iterative,
+        mutations=(Mutation("Else a draw from max(0, p - q).", _else_residual),),
     ),
 )

@@ -23,7 +23,7 @@ from otspec.paths import (
 )
 from otspec.paths.enumeration import prefixes
 from otspec.paths.tree import Prefix
-from otspec.proofs_check.claim import Claim
+from otspec.proofs_check.claim import Claim, Mutation
 from otspec.proofs_check.instances import law
 from otspec.proofs_check.oracles import iid_optimum
 
@@ -77,7 +77,13 @@ def _lossless(target: FloatArray, draft: FloatArray, length: int, count: int, ve
     return -_law(target, draft, length, count, verifier).deviation
 
 
-def _within(target: FloatArray, draft: FloatArray, length: int, count: int, verifier: str) -> float:
+def _accepts_target(target: FloatArray, draft: FloatArray, length: int, count: int, verifier: str) -> float:
+    """Margin of: what is accepted has the law of target text."""
+    accepted = _law(target, draft, length, count, verifier).accepted
+    return -max(abs(accepted[token,] - float(target[0, token])) for token in range(target.shape[1]))
+
+
+def _within(target: FloatArray, draft: FloatArray, length: int, count: int, verifier: str, fewer: int = 0) -> float:
     """Conditions (a) and (b) of Theorem 1 on what the verifier accepts, and the bound that follows."""
     accepted = _law(target, draft, length, count, verifier).accepted
     model = _model(target, draft)
@@ -93,8 +99,16 @@ def _within(target: FloatArray, draft: FloatArray, length: int, count: int, veri
         order = sorted(level, key=lambda prefix: accepted[prefix] - drawn[prefix], reverse=True)
         for size in range(1, len(order) + 1):
             missed = max(1 - sum(drawn[prefix] for prefix in order[:size]), 0.0)
-            margins.append(1 - missed**count - sum(accepted[prefix] for prefix in order[:size]))
+            margins.append(1 - missed ** (count - fewer) - sum(accepted[prefix] for prefix in order[:size]))
     return float(min(margins))
+
+
+def _one_path_by_tokens(target: FloatArray, draft: FloatArray, length: int, sigma: float) -> float:
+    """Margin of: nested labels accept what token-wise verification does."""
+    model = _model(target, draft)
+    verifiers: tuple[PathVerifier, ...] = Nested(sigma=sigma), VERIFIERS["token-wise"]
+    nested, by_tokens = (path_law(verifier, model, 1, length).accepted for verifier in verifiers)
+    return -max(abs(nested[prefix] - by_tokens[prefix]) for prefix in nested)
 
 
 def _one_path(target: FloatArray, draft: FloatArray, length: int, sigma: float) -> float:
@@ -107,8 +121,8 @@ def _single(rng: np.random.Generator) -> dict[str, Any]:
     return {**_laws(rng, *((2, 2), (2, 3), (3, 2))[rng.integers(3)]), "sigma": float(rng.choice([0.0, 0.5]))}
 
 
-def _block_law(target: FloatArray, draft: FloatArray, length: int) -> float:
-    """A(vx) = min(A(v) p(x | v), g(vx)), g being the law of the one path."""
+def _block_law(target: FloatArray, draft: FloatArray, length: int, by_tokens: bool = False) -> float:
+    """A(vx) = min(A(v) p(x | v), g(vx)), g being the law of the one path; or A(v) q(x | v) in place of that."""
     model = _model(target, draft)
     accepted = path_law(Block(), model, 1, length).accepted
     expected: dict[Prefix, float] = {(): 1.0}
@@ -117,7 +131,8 @@ def _block_law(target: FloatArray, draft: FloatArray, length: int) -> float:
         for token in range(target.shape[1]):
             child = (*prefix, token)
             drawn[child] = drawn[prefix] * model.draft(prefix)[token]
-            expected[child] = min(expected[prefix] * model.target(prefix)[token], drawn[child])
+            room = expected[prefix] * model.draft(prefix)[token] if by_tokens else drawn[child]
+            expected[child] = min(expected[prefix] * model.target(prefix)[token], room)
     return -max(abs(accepted[prefix] - expected[prefix]) for prefix in expected)
 
 
@@ -125,9 +140,10 @@ def _block_laws(rng: np.random.Generator) -> dict[str, Any]:
     return _laws(rng, *((2, 2), (2, 3), (3, 2))[rng.integers(3)])
 
 
-def _one_step(target: FloatArray, draft: FloatArray, length: int, count: int, sigma: float) -> float:
+def _one_step(target: FloatArray, draft: FloatArray, length: int, count: int, sigma: float, more: int = 0) -> float:
+    """Against alpha* of so many drafts more."""
     accepted = path_law(Nested(sigma=sigma), _model(target, draft), count, length).mean_accepted
-    return -abs(accepted - iid_optimum(target[0], draft[0], count))
+    return -abs(accepted - iid_optimum(target[0], draft[0], count + more))
 
 
 def _step(rng: np.random.Generator) -> dict[str, Any]:
@@ -147,6 +163,7 @@ CLAIMS = (
         _lossless,
         cost=200,
         remark="Over all drafts of models with 2 or 3 tokens, whose laws depend on the whole prefix.",
+        mutations=(Mutation("So has what is accepted.", _accepts_target),),
     ),
     Claim(
         "own-paths-bound",
@@ -157,6 +174,7 @@ CLAIMS = (
         tol=1e-7,
         cost=400,
         remark="(b) on the prefixes of one length, those first that gain most; HiGHS solves the program, to 1e-7.",
+        mutations=(Mutation("(b) with K - 1 in place of K.", lambda **instance: _within(**instance, fewer=1)),),
     ),
     Claim(
         "own-paths-block",
@@ -165,6 +183,9 @@ CLAIMS = (
         _block_laws,
         _block_law,
         cost=60,
+        mutations=(
+            Mutation("min(A(v) p(x|v), A(v) q(x|v)).", lambda **instance: _block_law(**instance, by_tokens=True)),
+        ),
     ),
     Claim(
         "own-nested-one-path",
@@ -173,6 +194,7 @@ CLAIMS = (
         _single,
         _one_path,
         cost=100,
+        mutations=(Mutation("They are token-wise verification.", _one_path_by_tokens),),
     ),
     Claim(
         "own-nested-one-step",
@@ -183,5 +205,6 @@ CLAIMS = (
         tol=1e-11,
         cost=60,
         remark="Against all token sets.",
+        mutations=(Mutation("Of K + 1.", lambda **instance: _one_step(**instance, more=1)),),
     ),
 )

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import log_softmax
 
 from otspec.laws import FloatArray
-from otspec.proofs_check.claim import Claim
+from otspec.proofs_check.claim import Claim, Mutation
 from otspec.proofs_check.instances import positive_law
 
 KEY = "berdozsteering"
@@ -54,6 +54,13 @@ def _zero(a: FloatArray, W_u: FloatArray, W_g: FloatArray, W_d: FloatArray, W_s:
     return -float(np.abs(_steered(a, W_u, W_g, W_d, np.zeros_like(W_s) @ g) - _plain(a, W_u, W_g, W_d)).max())
 
 
+def _any_steering(
+    a: FloatArray, W_u: FloatArray, W_g: FloatArray, W_d: FloatArray, W_s: FloatArray, g: FloatArray
+) -> float:
+    """Margin of: the MLPs agree whatever W_s."""
+    return -float(np.abs(_steered(a, W_u, W_g, W_d, W_s @ g) - _plain(a, W_u, W_g, W_d)).max())
+
+
 def _once(a: FloatArray, W_u: FloatArray, W_g: FloatArray, W_d: FloatArray, W_s: FloatArray, g: FloatArray) -> float:
     bias = W_s @ g
     anew = [_steered(position, W_u, W_g, W_d, W_s @ g) for position in a]
@@ -72,6 +79,10 @@ def _initial(width: int) -> FloatArray:
 
 def _sum(hml: FloatArray) -> float:
     return -float(np.abs(_initial(hml.shape[1]) @ hml.ravel() - hml.sum(axis=0)).max())
+
+
+def _two_summands(hml: FloatArray) -> float:
+    return -float(np.abs(_initial(hml.shape[1]) @ hml.ravel() - hml[:2].sum(axis=0)).max())
 
 
 def _training(rng: np.random.Generator) -> dict[str, Any]:
@@ -125,6 +136,20 @@ def _gradients(W_s: FloatArray, move_s: FloatArray, move_hml: FloatArray, **netw
     return -float(np.abs(errors).max())
 
 
+def _gradient_of_h(W_s: FloatArray, move_s: FloatArray, move_hml: FloatArray, **network: FloatArray) -> float:
+    """Margin of: the gradient in W_s is delta h^T."""
+    loss, W_hml = _Loss(**network), _initial(W_s.shape[1])
+    of_s, _ = loss.gradients(W_s, W_hml)
+    g = W_hml @ loss.hml.ravel()
+    along_s = (loss(W_s + STEP * move_s, W_hml) - loss(W_s - STEP * move_s, W_hml)) / (2 * STEP)
+    return -abs(float(along_s - (np.outer(of_s @ g / (g @ g), loss.hml[0]) * move_s).sum()))
+
+
+def _anywhere(W_s: FloatArray, move_s: FloatArray, move_hml: FloatArray, **network: FloatArray) -> float:
+    """Margin of: the gradient in W_hml is 0 whatever W_s."""
+    return -float(np.abs(_Loss(**network).gradients(W_s, _initial(W_s.shape[1]))[1]).max())
+
+
 def _start(W_s: FloatArray, move_s: FloatArray, move_hml: FloatArray, **network: FloatArray) -> float:
     """At W_s = 0: whether W_hml makes a difference, and whether a small step of gradient descent in W_s helps."""
     loss, zero, W_hml = _Loss(**network), np.zeros_like(W_s), _initial(W_s.shape[1])
@@ -145,6 +170,7 @@ CLAIMS = (
         _zero,
         tol=0.0,
         remark="Bit for bit, so that training starts from the pretrained drafter.",
+        mutations=(Mutation("With any W_s.", _any_steering),),
     ),
     Claim(
         "steering-sum-init",
@@ -153,6 +179,7 @@ CLAIMS = (
         _features,
         _sum,
         remark="The steering vector is then as wide as the verifier's hidden states.",
+        mutations=(Mutation("It is h + m.", _two_summands),),
     ),
     Claim(
         "steering-once-per-block",
@@ -161,6 +188,7 @@ CLAIMS = (
         _mlp,
         _once,
         tol=1e-12,  # matrix products of other shapes round differently
+        mutations=(Mutation("It has no effect.", _any_steering),),
     ),
     Claim(
         "steering-gradients",
@@ -171,6 +199,7 @@ CLAIMS = (
         tol=1e-6,  # see STEP; the third derivative of the loss can be in the thousands
         cost=4,
         hypotheses="One position, one layer; the loss is KL(p || drafter).  Against central differences.",
+        mutations=(Mutation("With h in place of g.", _gradient_of_h),),
     ),
     Claim(
         "steering-start",
@@ -180,5 +209,6 @@ CLAIMS = (
         _start,
         cost=4,
         remark="So W_s moves first and W_hml after it.  Were both 0 at the start, neither would ever move.",
+        mutations=(Mutation("W_hml has gradient 0 with any W_s.", _anywhere),),
     ),
 )
