@@ -73,7 +73,8 @@ def challenge(
         Called after every attempt.
     """
     rng = np.random.default_rng([seed, zlib.crc32(claim.id.encode())])
-    count, worst = 0, (math.inf, {})
+    count = 0
+    worst: tuple[float, Instance] = math.inf, {}
 
     def attempt(instance: Instance) -> float:
         nonlocal count, worst

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from scipy.optimize import minimize
 
-from otspec.laws import FloatArray
+from otspec.laws import BoolArray, FloatArray
 
 Instance: TypeAlias = Mapping[str, Any]
 """Arrays, numbers and words by name: what a margin takes, and what JSON can carry."""
@@ -25,6 +25,9 @@ DEEPEST = 30.0
 
 FAR = 40.0
 """How far out a free entry is put at once: where exp(-FAR) is below rounding."""
+
+LEAPS = 0.15
+"""How often a step changes a truth value or a whole number too, where it moves something else: most of these fail."""
 
 REMEMBERED = 8
 """Ancestors of a line, the ways from which are tried further."""
@@ -89,13 +92,14 @@ class Descent:
     """Random draws, the worst of them pushed to extremes, and from the worst then evolution, and a simplex at its end.
 
     Entries of the instance named in `laws` move in the space of laws along their last axis, by a softmax of free
-    logarithms; those named in `free` move freely; of those named in `sets`, truth values, one at a time changes; all
-    others keep the values of the draw.
+    logarithms; those named in `free` move freely; of those named in `sets`, truth values, one at a time changes; whole
+    numbers named in `counts` become what they are in another draw; all others keep the values of the draw.
     """
 
     laws: tuple[str, ...] = ()
     free: tuple[str, ...] = ()
     sets: tuple[str, ...] = ()
+    counts: tuple[str, ...] = ()
     lines: int = 4
 
     def __post_init__(self) -> None:
@@ -106,8 +110,8 @@ class Descent:
         ValueError
             If no entry is named.
         """
-        if not (self.laws or self.free or self.sets):
-            raise ValueError("Descent() has nothing to move; name entries in laws, free or sets, or draw by RANDOM")
+        if not (self.laws or self.free or self.sets or self.counts):
+            raise ValueError("Descent() has nothing to move; name entries, as in laws=('p',), or draw by RANDOM")
 
     def __call__(self, draw: Draw, attempt: Attempt, trials: int, rng: np.random.Generator) -> None:
         """Spend three tenths of the attempts on draws and extremes in turn, and the rest on a walk from the worst."""
@@ -117,7 +121,8 @@ class Descent:
             if number % 2:
                 instance = self._pushed(instance, rng)
             tried.append((attempt(instance), instance))
-        self._walk(self._starts(sorted(tried, key=_height)), attempt, trials - len(tried), rng)
+        starts = self._starts(sorted(tried, key=_height))
+        self._walk(starts, [instance for _, instance in tried], attempt, trials - len(tried), rng)
 
     def _starts(self, tried: list[Tried]) -> list[Tried]:
         """The worst, and those that are the worst with other values of what does not move."""
@@ -128,21 +133,23 @@ class Descent:
 
     def _unmoved(self, instance: Instance) -> str:
         """Shapes, and numbers and words that do not move: walks lead from none of these to others."""
-        moving = (*self.laws, *self.free, *self.sets)
+        moving = (*self.laws, *self.free, *self.sets, *self.counts)
         return repr([np.shape(value) or (name not in moving and value) for name, value in instance.items()])
 
-    def _walk(self, starts: list[Tried], attempt: Attempt, steps: int, rng: np.random.Generator) -> None:
+    def _walk(
+        self, starts: list[Tried], others: list[Instance], attempt: Attempt, steps: int, rng: np.random.Generator
+    ) -> None:
         """Evolution of ever fewer; then a simplex, if there are steps for it."""
         variables = sum(np.size(starts[0][1][name]) for name in (*self.laws, *self.free))
         simplex = steps // 4 if steps // 4 >= PER_VARIABLE * variables > 0 else 0
         lines = [Line(*start) for start in starts]
         for step in range(steps - simplex):
             lines = lines[: self.lines - self.lines * step // (steps - simplex)]
-            line = lines[int(len(lines) * rng.random() ** 3)]
+            line = lines[rng.integers(len(lines))]
             if line.ancestors and rng.random() < 0.3:
                 child = self._beyond(line.ancestors[rng.integers(len(line.ancestors))], line.living, rng)
             else:
-                child = self._stepped(line.living, rng)
+                child = self._stepped(line.living, others[rng.integers(len(others))], rng)
             height = attempt(child)
             if height <= line.height:  # at a tie, too: plateaus are walked across
                 line.give_way(height, child)
@@ -175,10 +182,10 @@ class Descent:
                 moved[name] = _push_point(np.array(instance[name], dtype=np.float64), rng)
         return moved
 
-    def _stepped(self, instance: Instance, rng: np.random.Generator) -> Instance:
+    def _stepped(self, instance: Instance, other: Instance, rng: np.random.Generator) -> Instance:
         """A neighbour of the instance, near or far."""
         moved = dict(instance)
-        for name in self._chosen(instance, (*self.laws, *self.free, *self.sets), rng):
+        for name in self._chosen(instance, (*self.laws, *self.free), rng):
             if name in self.laws:
                 rows, whole = _rows(instance[name])
                 share = rng.choice([0.2, 0.6])
@@ -186,13 +193,11 @@ class Descent:
                     if rng.random() < share or len(rows) == 1:
                         row[:] = _step_law(row, rng) if rng.random() < 0.8 else rows[rng.integers(len(rows))]
                 moved[name] = softmax(whole)
-            elif name in self.free:
-                moved[name] = _step_point(np.array(instance[name], dtype=np.float64), rng)
             else:
-                changed = np.array(instance[name])
-                at = rng.integers(changed.size)
-                changed.flat[at] = 1 - changed.flat[at]
-                moved[name] = changed
+                moved[name] = _step_point(np.array(instance[name], dtype=np.float64), rng)
+        if rng.random() < (LEAPS if self.laws or self.free else 1.0):
+            for name in self._chosen(instance, (*self.sets, *self.counts), rng):
+                moved[name] = other[name] if name in self.counts else _one_changed(instance[name], rng)
         return moved
 
     def _chosen(self, instance: Instance, names: tuple[str, ...], rng: np.random.Generator) -> list[str]:
@@ -259,7 +264,8 @@ def _push_point(values: FloatArray, rng: np.random.Generator) -> FloatArray:
         return np.where(rng.random(values.shape) < 0.5, values, 0.0)
     if kind == 2:
         return np.full_like(values, rng.choice(values.ravel()))
-    return values * 10.0 ** rng.uniform(-2.0, 1.0)
+    scaled: FloatArray = values * 10.0 ** rng.uniform(-2.0, 1.0)
+    return scaled
 
 
 def _step_law(logits: FloatArray, rng: np.random.Generator) -> FloatArray:
@@ -278,6 +284,13 @@ def _step_law(logits: FloatArray, rng: np.random.Generator) -> FloatArray:
     else:
         logits *= np.exp(rng.normal())
     return logits
+
+
+def _one_changed(held: BoolArray, rng: np.random.Generator) -> BoolArray:
+    changed = np.array(held)
+    at = rng.integers(changed.size)
+    changed.flat[at] = 1 - changed.flat[at]
+    return changed
 
 
 def _step_point(point: FloatArray, rng: np.random.Generator) -> FloatArray:

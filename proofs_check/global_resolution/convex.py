@@ -155,7 +155,7 @@ def _along_ones(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, keep: B
 
 _NEAR = 1e-5
 """H* ties with sets whose psi is within 1e-12 of the least, and leaks count as 1e-6 or more."""
-_WALK = Descent(laws=("p", "q"), free=("alpha",), sets=("keep",))
+_WALK = Descent(laws=("p", "q"), free=("alpha",), sets=("keep",), counts=("n",))
 
 CLAIMS = (
     Claim(

@@ -177,7 +177,7 @@ CLAIMS = (
         lambda **instance: 1.0 - _joint_error(**instance),
         tol=_RATIO,
         cost=5,
-        search=Descent(laws=("p", "q"), free=("alpha",)),
+        search=Descent(laws=("p", "q"), free=("alpha",), sets=("keep",), counts=("n",)),
         tightness=_joint_error,
         remark="The theorems and the lemma have s + 2t + 3 eps_T + 6 gamma_T. What the inner rows miss, and what "
         "their sum misses, count once each. Let the dropped inner tuples bring l to tokens of T, and r to others, "
@@ -198,7 +198,7 @@ CLAIMS = (
         lambda **instance: 1.0 - _joint_acceptance(**instance),
         tol=_RATIO,
         cost=5,
-        search=Descent(laws=("p", "q"), free=("alpha",)),
+        search=Descent(laws=("p", "q"), free=("alpha",), sets=("keep",), counts=("n",)),
         tightness=_joint_acceptance,
         remark="See gr-output-error: it is |g + l + r - P|.",
         mutations=(
