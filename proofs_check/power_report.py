@@ -42,8 +42,12 @@ def summary(challenges: Sequence[Challenge]) -> str:
     trials = [each.trials for each in challenges if each.refuted]
     hardest = max(challenges, key=lambda each: each.trials)
     news = f"NOT REFUTED: {', '.join(survivors)}" if survivors else "all refuted"
-    speed = f", half of them within {median(trials):.0f} trials; most trials: {hardest.trials}, {hardest.claim.id}"
-    return f"{len(challenges)} mutations of {claims} claims: {news}{speed if trials else ''}."
+    speed = (
+        f", half within {median(trials):.0f} trials; most trials: {hardest.trials}, {hardest.claim.id}"
+        if trials
+        else ""
+    )
+    return f"{len(challenges)} mutations of {claims} claims: {news}{speed}."
 
 
 def as_json(challenges: Sequence[Challenge], trials: int, seed: int) -> dict[str, Any]:

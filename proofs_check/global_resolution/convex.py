@@ -215,7 +215,7 @@ CLAIMS = (
         tightness=_share(3, _excess(OUTER)),
         remark="2 eps_T suffices: gr-theorem-6.4-deviation-2. (The theorem says p(i); the proof has p_i, which is "
         "meant.)",
-        mutations=(Mutation("1.9 eps_T in place of 3.", _within(1.9, _excess(OUTER))),),
+        mutations=(Mutation("1.5 eps_T in place of 3.", _within(1.5, _excess(OUTER))),),
     ),
     Claim(
         "gr-theorem-6.4-deviation-2",
@@ -274,7 +274,7 @@ CLAIMS = (
         search=_WALK,
         tightness=_share(3, _excess(INNER)),
         remark="2 gamma_T suffices: gr-theorem-6.5-deviation-2.",
-        mutations=(Mutation("1.9 gamma_T in place of 3.", _within(1.9, _excess(INNER))),),
+        mutations=(Mutation("1.5 gamma_T in place of 3.", _within(1.5, _excess(INNER))),),
     ),
     Claim(
         "gr-theorem-6.5-deviation-2",

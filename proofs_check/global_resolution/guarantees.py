@@ -199,7 +199,7 @@ CLAIMS = (
         lambda **instance: 1.0 - _joint_error(**instance),
         variant_of="gr-lemma-6.6",
         tol=_RATIO,
-        cost=5,
+        cost=2,
         search=Descent(laws=("p", "q"), free=("alpha",), sets=("keep",), counts=("n",)),
         tightness=_joint_error,
         remark="The theorems and the lemma have s + 2t + 3 eps_T + 6 gamma_T. What the inner rows miss, and what "
@@ -208,8 +208,8 @@ CLAIMS = (
         "r - P| with |g| <= t. Whatever the sign, both together are at most 2t + 2 gamma_T.",
         mutations=(
             *(
-                Mutation(f"0.9 times as much of {name}.", _sharpened(_joint_error, OUTPUT, term))
-                for term, name in enumerate(("s", "t", "eps_T", "gamma_T"))
+                Mutation(f"{share} times as much of {name}.", _sharpened(_joint_error, OUTPUT, term, share))
+                for term, (name, share) in enumerate((("s", 0.5), ("t", 0.9), ("eps_T", 0.5), ("gamma_T", 0.9)))
             ),
         ),
     ),

@@ -248,7 +248,7 @@ CLAIMS = (
         distinct,
         _distinct_prefix,
         search=Descent(laws=("p", "q")),
-        cost=8,
+        cost=4,
         mutations=(Mutation("In the order of decreasing q.", _distinct_by_draft),),
     ),
     Claim(
@@ -258,7 +258,7 @@ CLAIMS = (
         _nested_sets,
         _distinct_lattice,
         search=Descent(laws=("p", "q")),
-        cost=8,
+        cost=2,
         mutations=(Mutation("By decreasing q.", lambda **instance: _distinct_lattice(**instance, by_draft=True)),),
     ),
     Claim(
