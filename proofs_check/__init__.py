@@ -1,12 +1,14 @@
 """The papers' claims as executable checks: numeric evidence with a worst case to replay, not proof.
 
 `claim` says what a claim is, `search` how instances are looked for, `evidence` what was found and `report` how it is
-told; the claims stand in one module, or package, per source.
+told; `power` and `power_report` say whether a search would notice.  The claims stand in one module, or package, per
+source.
 """
 
 from otspec.proofs_check import dynaspec, global_resolution, notes, own, rdk, steering
-from otspec.proofs_check.claim import Claim, Source, Unchecked, Verdict
+from otspec.proofs_check.claim import Claim, Mutation, Source, Unchecked, Verdict
 from otspec.proofs_check.evidence import Evidence, check, from_plain, plain
+from otspec.proofs_check.power import Challenge, challenges
 from otspec.proofs_check.search import Descent, Listed
 
 SOURCES: tuple[Source, ...] = (
@@ -25,13 +27,16 @@ CLAIMS = {claim.id: claim for source in SOURCES for claim in source.claims}
 __all__ = [
     "CLAIMS",
     "SOURCES",
+    "Challenge",
     "Claim",
     "Descent",
     "Evidence",
     "Listed",
+    "Mutation",
     "Source",
     "Unchecked",
     "Verdict",
+    "challenges",
     "check",
     "from_plain",
     "plain",

@@ -22,6 +22,16 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
+class Mutation:
+    """A claim said too strongly, and so false: a search that cannot refute it would not refute a false claim either."""
+
+    statement: str
+    """What is changed: half the constant, a term less, another index."""
+    margin: Callable[..., float]
+    """How clearly it holds on an instance of the claim, as for the claim."""
+
+
+@dataclass(frozen=True)
 class Claim:
     """A statement with its hypotheses, a way to make instances of it, and a margin that tells whether it holds."""
 
@@ -58,6 +68,10 @@ class Claim:
     """What is true instead, for FAILS."""
     remark: str = ""
     """What else a reader should know: a stronger statement that is proved, how sharp it is, what it means."""
+    mutations: tuple[Mutation, ...] = ()
+    """False neighbours of the claim, which its search has to refute."""
+    unmutated: str = ""
+    """Why there is none, of a claim that is expected to hold."""
 
     def __post_init__(self) -> None:
         """Insist that a claim that does not simply hold says why, and how to see it.
@@ -65,7 +79,7 @@ class Claim:
         Raises
         ------
         ValueError
-            If a part is missing, or one is given that the expected verdict has no use for.
+            If a part is missing, or one is given that the expected verdict has no use for, or that others exclude.
         """
         wanted = {
             Verdict.HOLDS: set(),
@@ -78,6 +92,13 @@ class Claim:
                 f"claim {self.id!r} is expected to be {self.expected.value!r}, which goes with {sorted(wanted)}, "
                 f"and has {sorted(given)}"
             )
+        if self.mutations and self.unmutated:
+            raise ValueError(f"claim {self.id!r} has mutations, and says why it has none; keep one of the two")
+
+    @property
+    def needs_mutation(self) -> bool:
+        """Whether nothing false is tried here yet: a claim that fails is refuted itself."""
+        return self.expected is not Verdict.FAILS and not self.mutations and not self.unmutated
 
     def margin_of(self, instance: Instance) -> float:
         """The margin on one instance."""

@@ -67,15 +67,17 @@ def check(claim: Claim, trials: int, seed: int = 0, tick: Callable[[], None] = l
 
     def attempt(instance: Instance) -> float:
         nonlocal worst, tightest
-        margin = claim.margin_of(instance)
+        margin = height = claim.margin_of(instance)
         if worst is None or not margin >= worst[0]:
             worst = margin, instance
         if claim.tightness is not None:
             ratio = float(claim.tightness(**instance))
             tightest = ratio if tightest is None else max(tightest, ratio)
+            if not claim.contradicted_by(margin):
+                height = 1.0 - ratio  # a margin of 0 where both sides vanish leads nowhere
         attempts.append(margin)
         tick()
-        return -math.inf if math.isnan(margin) else margin
+        return -math.inf if math.isnan(height) else height
 
     claim.search(claim.draw, attempt, max(1, trials // claim.cost), rng)
     assert worst is not None, f"the search of {claim.id} attempted nothing"

@@ -30,6 +30,11 @@ def half_unit(cell: str) -> float:
     return 0.5 * 10.0**exponent
 
 
+def shifted(cell: str, units: int) -> str:
+    """What is printed, so many units in the last printed place up."""
+    return str(_decimal(cell) + units * 2 * Decimal(str(half_unit(cell))))
+
+
 def agreement(printed: str, low: float, high: float) -> float:
     """How far inside, or with a minus sign outside, what rounds to a printed number and [low, high] overlap."""
     value, slack = number(printed), half_unit(printed)

@@ -229,18 +229,18 @@ def _record(evidence: Evidence) -> dict[str, Any]:
         "verdict": evidence.verdict.value,
         "as_expected": evidence.as_expected,
         "trials": evidence.trials,
-        "worst": _finite(evidence.worst),
+        "worst": finite(evidence.worst),
         "tol": claim.tol,
-        "tightest": None if evidence.tightest is None else _finite(evidence.tightest),
+        "tightest": None if evidence.tightest is None else finite(evidence.tightest),
         "witness": plain(evidence.witness),
         "assumption": claim.assumption,
         "counterexample": None if claim.counterexample is None else plain(claim.counterexample),
-        "counterexample_margin": None if evidence.counterexample is None else _finite(evidence.counterexample),
+        "counterexample_margin": None if evidence.counterexample is None else finite(evidence.counterexample),
         "remedy": claim.remedy,
         "remark": claim.remark,
     }
 
 
-def _finite(value: float) -> float | str:
+def finite(value: float) -> float | str:
     """JSON knows no infinities."""
     return value if math.isfinite(value) else str(value)

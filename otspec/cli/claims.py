@@ -19,7 +19,7 @@ from otspec.reporting.console import console, progress_bar
 from otspec.reporting.tables import TextTable
 
 if TYPE_CHECKING:
-    from otspec.proofs_check import Claim, Evidence, Source
+    from otspec.proofs_check import Challenge, Claim, Evidence, Source
 
 
 def claims(
@@ -38,16 +38,20 @@ def claims(
     show: Annotated[
         str | None, typer.Option(help="Only tell all of one claim: statement, source, counterexample, remedy.")
     ] = None,
+    power: Annotated[
+        bool, typer.Option("--power", help="Check the searches: whether they refute mutations of claims, all false.")
+    ] = False,
 ) -> None:
     """Check the papers' claims by numbers: what holds, what needs an unsaid assumption, what fails and where.
 
-    Exit status 1 if a verdict is not the one that we expect.  Claims of yours: docs/own_claims.md.
+    Exit status 1 if a verdict is not the one that we expect; with --power, if a mutation is not refuted.  Claims of
+    yours: docs/own_claims.md.
     """
-    from otspec.proofs_check import SOURCES, check, report
+    from otspec.proofs_check import CLAIMS, SOURCES, check, report
 
-    _check_one_of({"--replay": replay is not None, "--list": listing, "--show": show is not None})
+    _check_one_of({"--replay": replay is not None, "--list": listing, "--show": show is not None, "--power": power})
     sources = SOURCES if module is None else (_written_in(module),)
-    known = {each.id: each for source in sources for each in source.claims}
+    known = CLAIMS if module is None else {each.id: each for source in sources for each in source.claims}
     if show is not None:
         if show not in known:
             raise typer.BadParameter(_unknown(known, show), param_hint="--show")
@@ -61,6 +65,9 @@ def claims(
         console.print(report.replay(_read(replay), known).on_screen(console.width))
         return
     wanted = _chosen(known, claim or ["*"])
+    if power:
+        _challenge(wanted, trials, seed, json_file, markdown_file)
+        return
     found: dict[str, Evidence] = {}
     with progress_bar() as bar:
         for each in bar.track(wanted, description="checking"):
@@ -98,6 +105,26 @@ def _written_in(name: str) -> Source:
     if again:
         raise ProblemError(f"{name} has several claims with the id {again[0]!r}; give each an id of its own")
     return Source(name, name, tuple(found))
+
+
+def _challenge(
+    wanted: Sequence[Claim], trials: int, seed: int, json_file: Path | None, markdown_file: Path | None
+) -> None:
+    """Try the mutations of claims."""
+    from otspec.proofs_check import challenges, power_report
+
+    found: list[Challenge] = []
+    with progress_bar() as bar:
+        for each in bar.track(wanted, description="challenging"):
+            found += challenges(each, trials, seed)
+    console.print(power_report.table(found).on_screen(console.width))
+    console.print(power_report.summary(found))
+    if json_file is not None:
+        json_file.write_text(json.dumps(power_report.as_json(found, trials, seed), indent=1, allow_nan=False) + "\n")
+    if markdown_file is not None:
+        markdown_file.write_text(power_report.markdown(found, wanted, trials, seed))
+    if not all(each.refuted for each in found):
+        raise typer.Exit(1)
 
 
 def _chosen(claims: Mapping[str, Claim], patterns: list[str]) -> list[Claim]:
@@ -146,6 +173,7 @@ def _told(claim: Claim) -> str:
         without: "" if claim.counterexample is None else _instance(claim, plain(claim.counterexample)),
         "What is true instead": claim.remedy,
         "Remark": claim.remark,
+        "Mutations, which are false": " ".join(mutation.statement for mutation in claim.mutations),
     }
     return "\n\n".join(f"{name}: {text}" if name else text for name, text in parts.items() if text)
 

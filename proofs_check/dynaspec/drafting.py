@@ -8,7 +8,7 @@ import numpy as np
 
 from otspec.laws import FloatArray, IntArray, likeliest
 from otspec.proofs_check import single_draft
-from otspec.proofs_check.claim import Claim, Verdict
+from otspec.proofs_check.claim import Claim, Mutation, Verdict
 from otspec.proofs_check.dynaspec.shortlists import restricted
 from otspec.proofs_check.instances import law, positive_law
 from otspec.proofs_check.printed import listed
@@ -52,13 +52,19 @@ def _lossless(p: FloatArray, q: FloatArray, shortlists: IntArray, gamma: int) ->
     return -float(np.abs(single_draft.block(p, drafted, gamma) - single_draft.text(p, gamma + 1)).max())
 
 
+def _tested_on_all(p: FloatArray, q: FloatArray, shortlists: IntArray, gamma: int) -> float:
+    """Margin of: tests with the drafter's law on all tokens are lossless; of the first token."""
+    drafted = restricted(q[0], np.flatnonzero(shortlists[0]))
+    return -float(np.abs(single_draft.output(p[0], drafted, q[0]) - p[0]).max())
+
+
 def _draft_tree(rng: np.random.Generator) -> dict[str, Any]:
     steps, beam, vocab = int(rng.integers(1, 5)), int(rng.integers(1, 4)), int(rng.integers(3, 7))
     laws = [[law(rng, vocab) for _ in range(beam)] for _ in range(steps)]
     return {"laws": np.array(laws), "k": beam, "verified": int(rng.integers(1, 1 + beam + (steps - 1) * beam**2))}
 
 
-def _rerank(laws: FloatArray, k: int, verified: int) -> float:
+def _rerank(laws: FloatArray, k: int, verified: int, cumulative: bool = True) -> float:
     """Lines 11 to 20 of Algorithm 1; minus the number of verified tokens whose parent is not."""
     with np.errstate(divide="ignore"):
         scores = np.log(laws)
@@ -70,7 +76,7 @@ def _rerank(laws: FloatArray, k: int, verified: int) -> float:
         for row, (parent, score) in enumerate(zip(beam, last, strict=True)):
             for token in likeliest(step[row], k):
                 grown.append(len(drafted))
-                drafted.append(score + step[row, token])
+                drafted.append((score if cumulative else 0.0) + step[row, token])
                 parents.append(parent)
         best = likeliest(np.array(drafted)[grown], k)
         beam, last = np.array(grown)[best].tolist(), np.array(drafted)[grown][best]
@@ -97,6 +103,9 @@ CLAIMS = (
         SCHEDULES,
         lambda k_max, t: float(_budget(k_max, t) - _budget(k_max, t + 1)),
         remark="It falls at t = 2 to a sixth, not to a third.",
+        mutations=(
+            Mutation("It falls with t.", lambda k_max, t: float(_budget(k_max, t) - _budget(k_max, t + 1) - 1)),
+        ),
     ),
     listed(
         "dynaspec-budget-clamped",
@@ -105,6 +114,9 @@ CLAIMS = (
         RANGES,
         _clamped,
         variant_of="dynaspec-budget-range",
+        mutations=(
+            Mutation("It stays above k_min.", lambda k_min, k_max, t: float(max(k_min, _budget(k_max, t)) - k_min - 1)),
+        ),
     ),
     listed(
         "dynaspec-frequency-budget",
@@ -113,6 +125,9 @@ CLAIMS = (
         SCHEDULES,
         lambda k_max, t: float(min(_frequent(k_max, t) - _frequent(k_max, t + 1), k_max - _frequent(k_max, t))),
         remark="It is 0 from t = k_max on, out of reach for vocabularies of that size.",
+        mutations=(
+            Mutation("It falls with t.", lambda k_max, t: float(_frequent(k_max, t) - _frequent(k_max, t + 1) - 1)),
+        ),
     ),
     Claim(
         "dynaspec-lossless",
@@ -123,6 +138,7 @@ CLAIMS = (
         hypotheses="Drafts are sampled from the normalised law on the shortlist, and tested with that law.",
         cost=20,
         remark="All blocks of up to three drafts over three tokens, with a shortlist of its own at every prefix.",
+        mutations=(Mutation("Tested with the law on all tokens.", _tested_on_all),),
     ),
     Claim(
         "dynaspec-rerank",
@@ -135,5 +151,8 @@ CLAIMS = (
         cost=4,
         hypotheses="At ties of the score the parent goes first.",
         remark="Log-probabilities only fall along a path.",
+        mutations=(
+            Mutation("Of highest score of their own.", lambda **instance: _rerank(**instance, cumulative=False)),
+        ),
     ),
 )

@@ -9,7 +9,7 @@ import numpy as np
 
 from otspec.laws import FloatArray, IntArray, likeliest
 from otspec.proofs_check import single_draft
-from otspec.proofs_check.claim import Claim, Verdict
+from otspec.proofs_check.claim import Claim, Mutation, Verdict
 from otspec.proofs_check.dynaspec.speedup import mean_tokens
 from otspec.proofs_check.instances import law
 from otspec.proofs_check.search import Descent
@@ -39,6 +39,13 @@ def _lemma_1(p: FloatArray, kept: IntArray, q: FloatArray) -> float:
     return float(np.minimum(mass - overlap(p, inside), -abs(mass - overlap(p, restricted(p, kept)))))
 
 
+def _below_lemma_1(p: FloatArray, kept: IntArray, q: FloatArray) -> float:
+    """Margin of: it is below 0.95 p(S)."""
+    inside = np.zeros_like(p)
+    inside[kept] = q
+    return 0.95 * float(p[kept].sum()) - overlap(p, inside)
+
+
 def _shortlists(vocab: int, k: int) -> IntArray:
     return np.array(list(itertools.combinations(range(vocab), k)))
 
@@ -53,8 +60,8 @@ def _one_context(rng: np.random.Generator) -> dict[str, Any]:
     return {"p": law(rng, size), "k": int(rng.integers(1, size + 1))}
 
 
-def _lemma_2(p: FloatArray, k: int) -> float:
-    return -abs(float(p[_shortlists(p.size, k)].sum(axis=1).max() - _top(p, k)))
+def _lemma_2(p: FloatArray, k: int, fewer: int = 0) -> float:
+    return -abs(float(p[_shortlists(p.size, k)].sum(axis=1).max() - _top(p, k - fewer)))
 
 
 def _contexts(rng: np.random.Generator) -> dict[str, Any]:
@@ -72,9 +79,9 @@ def _retained(p: FloatArray, weights: FloatArray, k: int) -> tuple[float, FloatA
     return float(weights @ _top(p, k)), weights @ static
 
 
-def _theorem_a(p: FloatArray, weights: FloatArray, k: int) -> float:
+def _theorem_a(p: FloatArray, weights: FloatArray, k: int, times: float = 1.0) -> float:
     dynamic, static = _retained(p, weights, k)
-    return dynamic - float(static.max())
+    return dynamic - times * float(static.max())
 
 
 def _theorem_a_ratio(p: FloatArray, weights: FloatArray, k: int) -> float:
@@ -82,7 +89,7 @@ def _theorem_a_ratio(p: FloatArray, weights: FloatArray, k: int) -> float:
     return float(static.max()) / dynamic
 
 
-def _theorem_a_strict(p: FloatArray, weights: FloatArray, k: int) -> float:
+def _theorem_a_strict(p: FloatArray, weights: FloatArray, k: int, times: float = 1.0) -> float:
     """Gap over what exchanging one token costs, in the contexts whose k likeliest are a different set."""
     dynamic, static = _retained(p, weights, k)
     falling = np.sort(p, axis=1)[:, ::-1]
@@ -90,7 +97,7 @@ def _theorem_a_strict(p: FloatArray, weights: FloatArray, k: int) -> float:
     differs = np.array(
         [[set(likeliest(row, k)) != set(kept) for kept in _shortlists(row.size, k)] for row in p], dtype=np.float64
     )
-    return float((dynamic - static - (weights * step) @ differs).min())
+    return float((dynamic - static - times * (weights * step) @ differs).min())
 
 
 def _blocks(rng: np.random.Generator) -> dict[str, Any]:
@@ -99,7 +106,7 @@ def _blocks(rng: np.random.Generator) -> dict[str, Any]:
     return {**drawn, "gamma": int(rng.integers(1, 5))}
 
 
-def _consequence(p: FloatArray, weights: FloatArray, k: int, gamma: int) -> float:
+def _consequence(p: FloatArray, weights: FloatArray, k: int, gamma: int, times: float = 1.0) -> float:
     """Tokens per block over all sequences of contexts, against Omega, and against those of every static set."""
     among = np.array(list(itertools.product(range(weights.size), repeat=gamma)))
     chance = weights[among].prod(axis=1)
@@ -107,16 +114,23 @@ def _consequence(p: FloatArray, weights: FloatArray, k: int, gamma: int) -> floa
     dynamic, *static = (mean_tokens(rates[among], chance) for rates in kept)
     omega, *others = (single_draft.tokens(float(weights @ rates), gamma) for rates in kept)
     error = float(np.abs(np.array([dynamic - omega, *np.subtract(static, others)])).max())
-    return dynamic - max(static) if error <= 1e-12 else -1.0 - error
+    return dynamic - times * max(static) if error <= 1e-12 else -1.0 - error
 
 
 def _text(rng: np.random.Generator) -> dict[str, Any]:
-    """A target law at every prefix of fewer than gamma tokens: at the first close to uniform, then often sure."""
+    """A target law at every prefix of fewer than gamma tokens; half of the times one that is hard on oracles.
+
+    There first tokens are about as likely, the likeliest leads to laws close to uniform, and another repeats itself.
+    """
     size, gamma = int(rng.integers(2, 4)), int(rng.integers(2, 4))
-    rows = [0.8 / size + 0.2 * law(rng, size)]
-    while len(rows) < single_draft.prefixes(size, gamma - 1):
-        rows.append(np.eye(size)[rng.integers(size)] if rng.random() < 0.5 else law(rng, size))
-    return {"p": np.array(rows), "gamma": gamma, "k": int(rng.integers(1, size))}
+    p = np.array([law(rng, size) for _ in range(single_draft.prefixes(size, gamma - 1))])
+    if rng.random() < 0.5:
+        return {"p": p, "gamma": gamma, "k": int(rng.integers(1, size))}
+    p = 0.8 / size + 0.2 * p
+    last = (np.arange(1, len(p)) - 1) % size
+    repeats = last != p[0].argmax()
+    p[1:][repeats] = np.eye(size)[last[repeats]]
+    return {"p": p, "gamma": gamma, "k": 1}
 
 
 def _in_text(p: FloatArray, gamma: int, k: int) -> float:
@@ -160,6 +174,11 @@ CLAIMS = (
         f"{KEY}, eq. (3)",
         lambda rng: {"p": law(rng, 5), "q": law(rng, 5)},
         lambda p, q: -abs(float(q @ single_draft.accept(p, q)) - overlap(p, q)),
+        mutations=(
+            Mutation(
+                "The mean over drafts from p.", lambda p, q: -abs(float(p @ single_draft.accept(p, q)) - overlap(p, q))
+            ),
+        ),
     ),
     Claim(
         "dynaspec-lemma-1",
@@ -170,6 +189,7 @@ CLAIMS = (
         search=Descent(laws=("q",)),
         remark="Checked: no q on S is above, and p normalised on S attains it.  Where p(S) = 0 that law does not "
         "exist, the value 0 is right all the same.",
+        mutations=(Mutation("It is at most 0.95 p(S).", _below_lemma_1),),
     ),
     Claim(
         "dynaspec-lemma-2",
@@ -178,6 +198,7 @@ CLAIMS = (
         _one_context,
         _lemma_2,
         remark="Against all shortlists of k tokens, k up to V.",
+        mutations=(Mutation("With acceptance rate H_(k-1).", lambda **instance: _lemma_2(**instance, fewer=1)),),
     ),
     Claim(
         "dynaspec-theorem-a",
@@ -190,6 +211,7 @@ CLAIMS = (
         cost=2,
         remark="With equality where one set is the k likeliest of almost every context: 'dominates', as the "
         "theorem says, not 'strictly' (section 6).",
+        mutations=(Mutation("1.01 times as often.", lambda **instance: _theorem_a(**instance, times=1.01)),),
     ),
     Claim(
         "dynaspec-theorem-a-strict",
@@ -201,6 +223,7 @@ CLAIMS = (
         cost=6,
         remark="Checked in a stronger form: the gap is at least p(k-th) - p((k+1)-th), averaged over the contexts "
         "in which the sets differ.",
+        mutations=(Mutation("By 1.1 times that gap.", lambda **instance: _theorem_a_strict(**instance, times=1.1)),),
     ),
     Claim(
         "dynaspec-theorem-a-consequence",
@@ -213,6 +236,7 @@ CLAIMS = (
         cost=8,
         remark="Over all sequences of contexts, against Omega at the mean rate. In text, where a token decides the "
         "next context, it fails: dynaspec-theorem-a-consequence-in-text.",
+        mutations=(Mutation("1.01 times as many.", lambda **instance: _consequence(**instance, times=1.01)),),
     ),
     Claim(
         "dynaspec-theorem-a-consequence-in-text",

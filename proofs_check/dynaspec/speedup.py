@@ -9,7 +9,7 @@ import numpy as np
 
 from otspec.laws import FloatArray
 from otspec.proofs_check import single_draft
-from otspec.proofs_check.claim import Claim, Verdict
+from otspec.proofs_check.claim import Claim, Mutation, Verdict
 from otspec.proofs_check.instances import law, positive_law
 from otspec.proofs_check.search import Descent
 from otspec.proofs_check.single_draft import tokens, tokens_quotient
@@ -36,9 +36,19 @@ def _eq_1(rates: FloatArray, weights: FloatArray) -> float:
     return -abs(mean_tokens(rates, weights) - tokens_quotient(alpha, rates.shape[1]))
 
 
+def _eq_1_of_fewer(rates: FloatArray, weights: FloatArray) -> float:
+    alpha = float(weights @ rates.mean(axis=1))
+    return -abs(mean_tokens(rates, weights) - tokens_quotient(alpha, rates.shape[1] - 1))
+
+
 def _shared_rates(rng: np.random.Generator) -> dict[str, Any]:
     kinds = int(rng.integers(1, 5))
     return {"rates": rng.random(kinds), "weights": law(rng, kinds), "gamma": int(rng.integers(1, 9))}
+
+
+def _above_eq_1(rates: FloatArray, weights: FloatArray, gamma: int) -> float:
+    least, found = _one_rate(rates, weights, gamma)
+    return found - 1.01 * least
 
 
 def _one_rate(rates: FloatArray, weights: FloatArray, gamma: int) -> tuple[float, float]:
@@ -64,10 +74,10 @@ def _text_and_costs(rng: np.random.Generator) -> dict[str, Any]:
     return {**_costs(rng), "length": int(rng.integers(1, 60))}
 
 
-def _eq_2(alpha: float, gamma: int, draft: float, verify: float, length: int) -> float:
+def _eq_2(alpha: float, gamma: int, draft: float, verify: float, length: int, fewer: int = 0) -> float:
     speedup = _speedup(alpha, gamma, draft, verify)
     measured = length / (single_draft.blocks(alpha, gamma, length) * (gamma * draft + verify))
-    return float(np.minimum(speedup - measured, measured - speedup * length / (length + gamma)))
+    return float(np.minimum(speedup - measured, measured - speedup * length / (length + gamma - fewer)))
 
 
 def _two_rates(rng: np.random.Generator) -> dict[str, Any]:
@@ -87,6 +97,7 @@ CLAIMS = (
         assumption="alpha < 1: at alpha = 1 the quotient is 0/0; its limit, the sum of alpha^i, is gamma + 1",
         counterexample={"rates": np.array([[1.0]]), "weights": np.array([1.0])},
         remark="Positions of one block that share their rate yield more, see dynaspec-one-rate-per-block.",
+        mutations=(Mutation("With the exponent gamma.", _eq_1_of_fewer),),
     ),
     Claim(
         "dynaspec-one-rate-per-block",
@@ -98,6 +109,7 @@ CLAIMS = (
         tightness=lambda rates, weights, gamma: float(np.divide(*_one_rate(rates, weights, gamma))),
         search=Descent(laws=("weights",)),
         remark="Jensen's inequality for every power.  Rates 1 and 0 of equal chance, gamma = 4: 3, against 1.94.",
+        mutations=(Mutation("1.01 times eq. (1) is one.", _above_eq_1),),
     ),
     Claim(
         "dynaspec-eq-2",
@@ -109,6 +121,7 @@ CLAIMS = (
         cost=5,
         remark="Exact for texts of N tokens, by recursion over blocks: they are faster by this factor times "
         "something between N / (N + gamma) and 1.",
+        mutations=(Mutation("From N / (N + gamma - 1) on.", lambda **instance: _eq_2(**instance, fewer=1)),),
     ),
     Claim(
         "dynaspec-worst-case",
@@ -129,5 +142,11 @@ CLAIMS = (
         lambda low, high, gamma: tokens(high, gamma) - tokens(low, gamma) - (high - low),
         hypotheses="gamma >= 1; independent acceptances.",
         remark="Checked in a stronger form: with slope at least 1.",
+        mutations=(
+            Mutation(
+                "With slope at least 1.1.",
+                lambda low, high, gamma: tokens(high, gamma) - tokens(low, gamma) - 1.1 * (high - low),
+            ),
+        ),
     ),
 )

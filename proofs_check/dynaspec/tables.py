@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from otspec.proofs_check.claim import Verdict
-from otspec.proofs_check.printed import above, average, listed
+from otspec.proofs_check.claim import Mutation, Verdict
+from otspec.proofs_check.printed import above, average, listed, shifted
 from otspec.proofs_check.search import Instance
 
 KEY = "zhang2025dynaspec"
@@ -37,6 +37,9 @@ CLAIMS = (
         f"{KEY}, Tables 1 and 2",
         AVERAGES,
         average,
+        mutations=(
+            Mutation("Two units in the last place more.", lambda mean, **row: average(mean=shifted(mean, 2), **row)),
+        ),
     ),
     listed(
         "dynaspec-table-1-longer",
@@ -55,6 +58,7 @@ CLAIMS = (
         _versus(" ".join(["32,768"] * 7), SIZES),
         above,
         remark="Table 1 gives FR-Spec 32k; Table 2 gives the number.",
+        mutations=(Mutation("By at least 5,000 tokens.", lambda **row: above(**row) - 5000),),
     ),
     listed(
         "dynaspec-table-2-longer",
@@ -62,5 +66,6 @@ CLAIMS = (
         f"{KEY}, section 5.3 and Table 2",
         _versus(FR_PA, FR),
         above,
+        mutations=(Mutation("By at least 0.02.", lambda **row: above(**row) - 0.015),),
     ),
 )

@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from otspec.laws import BoolArray, FloatArray
-from otspec.proofs_check.claim import Claim, Unchecked, Verdict
+from otspec.proofs_check.claim import Claim, Mutation, Unchecked, Verdict
 from otspec.proofs_check.global_resolution.split import Split, holds, iid_masses, iid_split, minimiser
 from otspec.proofs_check.instances import iid, positive_law
 from otspec.proofs_check.oracles import psi_of
 from otspec.proofs_check.search import Descent
 
 
-def _shortest(cut: Split, q: FloatArray, n: int, tau: float) -> BoolArray:
-    """T of lines 4 and 7, outside H* in the latter: on either side the shortest run by decreasing q."""
+def _shortest(cut: Split, q: FloatArray, n: int, tau: float, falling: bool = True) -> BoolArray:
+    """T of lines 4 and 7, outside H* in the latter: on either side the shortest run by decreasing q, or increasing."""
     kept = np.zeros(q.size, dtype=bool)
     for side, members_of in enumerate((~cut.inside, cut.inside)):
-        for token in np.argsort(-q, kind="stable"):
+        for token in np.argsort(-q if falling else q, kind="stable"):
             if cut.leaks(q, n, kept)[side] <= tau:
                 break
             kept[token] |= members_of[token]
     return kept
 
 
-def _smallest_sets(p: FloatArray, q: FloatArray, n: int, tau: float) -> float:
+def _smallest_sets(p: FloatArray, q: FloatArray, n: int, tau: float, falling: bool = True) -> float:
     """Size of the smallest T by trying all, less that of the shortest run; both systems."""
     cut = iid_split(p, q, n)
-    kept = _shortest(cut, q, n, tau)
+    kept = _shortest(cut, q, n, tau, falling)
     worst = 0
     for side, members_of in enumerate((~cut.inside, cut.inside)):
         sizes = [int(T.sum()) for T in holds(q.size) & members_of if cut.leaks(q, n, T)[side] <= tau]
@@ -62,6 +63,10 @@ class Promise:
     def margin(self, p: FloatArray, q: FloatArray, n: int, tau: float, alpha: FloatArray) -> float:
         """1 less that."""
         return 1.0 - self.tightness(p, q, n, tau, alpha)
+
+    def with_errors(self, error: float, acceptance: float) -> Callable[..., float]:
+        """The margin of other promises at the same stop."""
+        return Promise(self.stop, error, acceptance).margin
 
     def hostile(self, rng: np.random.Generator) -> dict[str, Any]:
         """Five tokens on which all errors add up: h, e in H*, u, w, d outside; T leaves out e and d.
@@ -141,6 +146,7 @@ CLAIMS = (
         _smallest_sets,
         variant_of="thomas2025global, Algorithm 1, lines 4 and 7",
         cost=14,
+        mutations=(Mutation("By increasing q.", lambda **instance: _smallest_sets(**instance, falling=False)),),
     ),
     Claim(
         "gr-algorithm-1-stop",
@@ -176,10 +182,14 @@ CLAIMS = (
         AS_MEANT.margin,
         hypotheses=_READING,
         tol=_RATIO,
-        cost=25,
+        cost=8,
         search=Descent(free=("alpha",)),
         tightness=AS_MEANT.tightness,
         remark=f"10 tau and 3 tau suffice: gr-output-error and gr-acceptance-error. {_HOSTILE}",
+        mutations=(
+            Mutation("Within 8 tau.", AS_MEANT.with_errors(8, 10)),
+            Mutation("The acceptance within 2.4 tau.", AS_MEANT.with_errors(15, 2.4)),
+        ),
     ),
     Claim(
         "gr-algorithm-1-stop-repaired",
@@ -190,10 +200,14 @@ CLAIMS = (
         variant_of="gr-algorithm-1-stop",
         hypotheses=_READING,
         tol=_RATIO,
-        cost=25,
+        cost=8,
         search=Descent(free=("alpha",)),
         tightness=REPAIRED.tightness,
         remark=_HOSTILE,
+        mutations=(
+            Mutation("Within 13.5 tau.", REPAIRED.with_errors(13.5, 14 / 3)),
+            Mutation("The acceptance within 4 tau.", REPAIRED.with_errors(15, 4)),
+        ),
     ),
     Claim(
         "gr-algorithm-1-stop-19-tau",
@@ -205,10 +219,14 @@ CLAIMS = (
         variant_of="gr-algorithm-1-stop",
         hypotheses=_READING,
         tol=_RATIO,
-        cost=25,
+        cost=8,
         search=Descent(free=("alpha",)),
         tightness=AS_PRINTED_WIDER.tightness,
         remark=_HOSTILE,
+        mutations=(
+            Mutation("Within 17 tau.", AS_PRINTED_WIDER.with_errors(17, 6)),
+            Mutation("The acceptance within 5.2 tau.", AS_PRINTED_WIDER.with_errors(19, 5.2)),
+        ),
     ),
 )
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from otspec.laws import BoolArray, FloatArray
-from otspec.proofs_check.claim import Claim, Unchecked
+from otspec.proofs_check.claim import Claim, Mutation, Unchecked
 from otspec.proofs_check.global_resolution.split import iid_masses, mask_of
 from otspec.proofs_check.instances import iid, law
 from otspec.proofs_check.search import Descent, Instance, Listed
@@ -36,6 +36,11 @@ def _coefficient(q: FloatArray, n: int, term: BoolArray, inside: BoolArray) -> f
     return -abs(inclusion_exclusion(q, n, term, inside) - _enumerated(q, n, term, inside))
 
 
+def _signed(q: FloatArray, n: int, term: BoolArray, inside: BoolArray) -> float:
+    """The coefficient with the sign of the size of A, whatever the term."""
+    return -abs((-1) ** int(term.sum()) * inclusion_exclusion(q, n, term, inside) - _enumerated(q, n, term, inside))
+
+
 def _outer_term(rng: np.random.Generator) -> dict[str, Any]:
     instance = iid(rng)
     term = rng.random(instance["q"].size) < 0.6
@@ -49,9 +54,9 @@ def _inner_term(rng: np.random.Generator) -> dict[str, Any]:
     return {**instance, "inside": np.zeros_like(instance["inside"])}
 
 
-def _terms(size: int, n: int) -> float:
+def _terms(size: int, n: int, largest: int = 0) -> float:
     """The bound of (121) less the number of sets that n drafts of T can form, one by one."""
-    bound = sum(math.comb(size, members) for members in range(1, n + 1))
+    bound = sum(math.comb(size, members) for members in range(1, n + 1 + largest))
     formed = iid_masses(np.full(size, 1 / size), n)
     return float(bound - int((formed > 0).sum()))
 
@@ -60,10 +65,10 @@ def _sizes() -> Iterator[Instance]:
     return ({"size": size, "n": n} for size in range(1, 7) for n in range(1, 6))
 
 
-def _asymptotic(size: int, n: int) -> float:
+def _asymptotic(size: int, n: int, times: float = 1.0) -> float:
     """(121) over |T|**n / n! comes within n**2 / |T| of 1."""
     terms = sum(math.comb(size, members) for members in range(1, n + 1))
-    return n**2 / size - abs(terms / (size**n / math.factorial(n)) - 1)
+    return times * n**2 / size - abs(terms / (size**n / math.factorial(n)) - 1)
 
 
 def _large_sizes() -> Iterator[Instance]:
@@ -108,9 +113,9 @@ def _multi_step_ratio(target: FloatArray, output: FloatArray, length: int) -> fl
     return whole / (length * step) if step > 0 else 0.0
 
 
-def _coupled(target: FloatArray, output: FloatArray, length: int) -> float:
+def _coupled(target: FloatArray, output: FloatArray, length: int, fewer: int = 0) -> float:
     whole, step = _steps(target, output, length)
-    return 2 * (1 - (1 - step / 2) ** length) - whole
+    return 2 * (1 - (1 - step / 2) ** (length - fewer)) - whole
 
 
 def _coupled_ratio(target: FloatArray, output: FloatArray, length: int) -> float:
@@ -129,6 +134,7 @@ CLAIMS = (
         remark="In floats the sum cancels: with q = (0.99889, 1e-3, 1e-4, 1e-5, 1e-6), n = 4 and the first token in "
         "H*, the term of the others is 2.4e-17, and the sum is off by several times that. Thresholds of 1e-4 do not "
         "see it.",
+        mutations=(Mutation("The signs are those of the sizes of the sets.", _signed),),
     ),
     Claim(
         "gr-equation-119",
@@ -137,6 +143,7 @@ CLAIMS = (
         _inner_term,
         _coefficient,
         cost=4,
+        mutations=(Mutation("The signs are those of the sizes of the sets.", _signed),),
     ),
     Claim(
         "gr-equation-121",
@@ -147,6 +154,7 @@ CLAIMS = (
         search=Listed(_sizes),
         remark="For |T| <= 6 and n <= 5 the terms are counted, and the bound is attained. Section 6 calls them "
         "variables; variables are |T| in number.",
+        mutations=(Mutation("Over i < n.", lambda **instance: _terms(**instance, largest=-1)),),
     ),
     Claim(
         "gr-equation-121-asymptotic",
@@ -157,6 +165,9 @@ CLAIMS = (
         search=Listed(_large_sizes),
         remark="Up to a factor 1 + n**2 / |T|. It is no bound for small |T|: 1350 terms at |T| = 20, n = 3 against "
         "1333; 7 at |T| = 3, n = 5 against 2.03.",
+        mutations=(
+            Mutation("Up to a factor 1 + n**2 / (5 |T|).", lambda **instance: _asymptotic(**instance, times=0.2)),
+        ),
     ),
     Claim(
         "gr-theorem-R.1",
@@ -164,12 +175,12 @@ CLAIMS = (
         "thomas2025global, Theorem R.1",
         _several,
         _multi_step,
-        cost=8,
         search=Descent(laws=("target", "output")),
         tightness=_multi_step_ratio,
         hypotheses="Every context is within d, those too where global resolution gives up.",
         remark="d = 15 tau takes a repaired stop (gr-algorithm-1-stop). Vacuous once L d >= 2: gr-theorem-R.1-coupled "
         "is not.",
+        mutations=(Mutation("0.9 L d.", lambda **instance: 0.9 - _multi_step_ratio(**instance)),),
     ),
     Claim(
         "gr-theorem-R.1-coupled",
@@ -178,10 +189,14 @@ CLAIMS = (
         _several,
         _coupled,
         variant_of="gr-theorem-R.1",
-        cost=8,
+        cost=2,
         search=Descent(laws=("target", "output")),
         tightness=_coupled_ratio,
         remark="Couple the tokens one by one: after equal prefixes the next differ with probability at most d/2.",
+        mutations=(
+            Mutation("0.95 times that.", lambda **instance: 0.95 - _coupled_ratio(**instance)),
+            Mutation("With L - 1 in place of L.", lambda **instance: _coupled(**instance, fewer=1)),
+        ),
     ),
 )
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from otspec.laws import BoolArray, FloatArray, IntArray
 from otspec.problem import Problem
-from otspec.proofs_check.claim import Claim, Unchecked
+from otspec.proofs_check.claim import Claim, Mutation, Unchecked
 from otspec.proofs_check.global_resolution.split import iid_split, once_exact, table_split
 from otspec.proofs_check.global_resolution.transport import Transport
 from otspec.proofs_check.instances import iid, positive_law, table
@@ -88,11 +88,22 @@ def _as_written(side: int, split: SolverSplit, T: BoolArray, q: FloatArray, n: i
     return value
 
 
-def _existence(side: int) -> Callable[..., float]:
+def _constant_untruncated(side: int) -> Callable[..., float]:
+    def margin(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, other: FloatArray, keep: BoolArray) -> float:
+        split = SolverSplit.of(Problem(p, IID(q, n)))
+        whole = split.over_drafted if side == INNER else ~split.over_drafted
+        points = alpha, np.where(keep & whole, alpha, other)
+        first, second = (_as_written(side, split, whole, q, n, point) for point in points)
+        return -abs(first - second)
+
+    return margin
+
+
+def _existence(side: int, leaks: float = 1.0) -> Callable[..., float]:
     def margin(p: FloatArray, q: FloatArray, n: int, keep: BoolArray, epsilon: float) -> float:
         cut = iid_split(p, q, n)
         alpha = cut.systems()[side].flat(epsilon)
-        return epsilon + cut.leaks(q, n, keep)[side] - cut.truncated(keep)[side].slope(alpha)
+        return epsilon + leaks * cut.leaks(q, n, keep)[side] - cut.truncated(keep)[side].slope(alpha)
 
     return margin
 
@@ -119,12 +130,12 @@ def _any_law(p: FloatArray, drafts: IntArray, law: FloatArray, alpha: FloatArray
     )
 
 
-def _within(leaks: int, excess: Callable[..., float]) -> Callable[..., float]:
+def _within(leaks: float, excess: Callable[..., float]) -> Callable[..., float]:
     """Margin of: deviation <= gradient + so many leaks."""
     return lambda **instance: leaks - excess(**instance)
 
 
-def _share(leaks: int, excess: Callable[..., float]) -> Callable[..., float]:
+def _share(leaks: float, excess: Callable[..., float]) -> Callable[..., float]:
     """Tightness of the same."""
     return lambda **instance: excess(**instance) / leaks
 
@@ -143,32 +154,32 @@ def _solves(side: int) -> Callable[..., float]:
     return margin
 
 
-def _five(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, keep: BoolArray) -> float:
+def _five(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, keep: BoolArray, reached: float = 2.0) -> float:
     """2 and 5 leaks less gradient and deviation, in leaks, where minimisers of Phi_T and Theta_T stop at 2 leaks.
 
     What they do not decide, the variables outside T, is given.
     """
     cut = iid_split(p, q, n)
-    worst = 2.0
+    worst = reached
     for whole, truncated, leak in zip(cut.systems(), cut.truncated(keep), cut.leaks(q, n, keep), strict=True):
         if leak > TINY:
             there = np.where(truncated.edges.any(axis=0), truncated.flat(2 * leak), alpha)
-            worst = min(worst, 2 - truncated.slope(there) / leak, 5 - whole.slope(there) / leak)
+            worst = min(worst, reached - truncated.slope(there) / leak, 5 - whole.slope(there) / leak)
     return worst
 
 
-def _along_ones(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, keep: BoolArray) -> float:
+def _along_ones(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, keep: BoolArray, inside: float = 1.0) -> float:
     cut = iid_split(p, q, n)
     truncated = cut.truncated(keep)[OUTER]
     kept = keep & ~cut.inside
-    rise = q[cut.inside | kept].sum() ** n - q[cut.inside].sum() ** n - cut.outer.demands[kept].sum()
+    rise = q[cut.inside | kept].sum() ** n - inside * q[cut.inside].sum() ** n - cut.outer.demands[kept].sum()
     step = truncated.value(alpha + 7.0 * kept) - truncated.value(alpha)
     return -abs(float(step - 7.0 * rise))
 
 
 _NEAR = 1e-5
 """H* ties with sets whose psi is within 1e-12 of the least, and leaks count as 1e-6 or more."""
-_WALK = Descent(laws=("p", "q"), free=("alpha",))
+_WALK = Descent(laws=("p", "q"), free=("alpha",), sets=("keep",), counts=("n",))
 
 CLAIMS = (
     Claim(
@@ -180,6 +191,7 @@ CLAIMS = (
         cost=12,
         remark="(12) as written, at two points that agree on T, against the function of T alone that the solver "
         "`global_resolution` minimises, in the grouped form of Appendix K.",
+        mutations=(Mutation("Phi itself is.", _constant_untruncated(OUTER)),),
     ),
     Claim(
         "gr-theorem-6.4-existence",
@@ -189,6 +201,7 @@ CLAIMS = (
         _existence(OUTER),
         cost=20,
         remark="The point need not be near a minimiser of Phi_T: see gr-phi-along-ones.",
+        mutations=(Mutation("At most eps, where the gradient of Phi is eps.", _existence(OUTER, leaks=0.0)),),
     ),
     Claim(
         "gr-theorem-6.4-deviation",
@@ -198,11 +211,11 @@ CLAIMS = (
         _truncated_point,
         _solves(OUTER),
         tol=_NEAR,
-        cost=13,
         search=_WALK,
         tightness=_share(3, _excess(OUTER)),
         remark="2 eps_T suffices: gr-theorem-6.4-deviation-2. (The theorem says p(i); the proof has p_i, which is "
         "meant.)",
+        mutations=(Mutation("1.5 eps_T in place of 3.", _within(1.5, _excess(OUTER))),),
     ),
     Claim(
         "gr-theorem-6.4-deviation-2",
@@ -212,11 +225,11 @@ CLAIMS = (
         _within(2, _excess(OUTER)),
         variant_of="gr-theorem-6.4-deviation",
         tol=_NEAR,
-        cost=13,
         search=_WALK,
         tightness=_share(2, _excess(OUTER)),
         remark="Dropped tuples reach tokens inside and outside T with at most eps_T in all, where the proof counts it "
         "twice; the other eps_T is what tokens outside T are owed. Attained in the limit.",
+        mutations=(Mutation("1.9 eps_T in place of 2.", _within(1.9, _excess(OUTER))),),
     ),
     Claim(
         "gr-phi-along-ones",
@@ -229,6 +242,7 @@ CLAIMS = (
         cost=7,
         remark="So Phi_T has no minimum unless the rate is 0, and a minimiser runs off: stop on the gradient alone, "
         "which the paper asks for, and not on a decrease of Phi_T. What is meant by p_T is the sum of p_i over T.",
+        mutations=(Mutation("Without P(all in H*).", lambda **instance: _along_ones(**instance, inside=0.0)),),
     ),
     Claim(
         "gr-theorem-6.5-outside-T",
@@ -238,6 +252,7 @@ CLAIMS = (
         _constant(INNER),
         cost=12,
         remark="As gr-theorem-6.4-outside-T, with (15).",
+        mutations=(Mutation("Theta itself is.", _constant_untruncated(INNER)),),
     ),
     Claim(
         "gr-theorem-6.5-existence",
@@ -246,6 +261,7 @@ CLAIMS = (
         _epsilon,
         _existence(INNER),
         cost=35,
+        mutations=(Mutation("At most eps, where the gradient of Theta is eps.", _existence(INNER, leaks=0.0)),),
     ),
     Claim(
         "gr-theorem-6.5-deviation",
@@ -255,10 +271,10 @@ CLAIMS = (
         _truncated_point,
         _solves(INNER),
         tol=_NEAR,
-        cost=13,
         search=_WALK,
         tightness=_share(3, _excess(INNER)),
         remark="2 gamma_T suffices: gr-theorem-6.5-deviation-2.",
+        mutations=(Mutation("1.5 gamma_T in place of 3.", _within(1.5, _excess(INNER))),),
     ),
     Claim(
         "gr-theorem-6.5-deviation-2",
@@ -268,9 +284,9 @@ CLAIMS = (
         _within(2, _excess(INNER)),
         variant_of="gr-theorem-6.5-deviation",
         tol=_NEAR,
-        cost=13,
         search=_WALK,
         tightness=_share(2, _excess(INNER)),
+        mutations=(Mutation("1.9 gamma_T in place of 2.", _within(1.9, _excess(INNER))),),
     ),
     Claim(
         "gr-section-6.2-5-eps",
@@ -283,6 +299,9 @@ CLAIMS = (
         cost=10,
         hypotheses="eps_T and gamma_T are not 0, as the theorems ask of eps.",
         remark="So the stop that the text speaks of is 2 tau; Algorithm 1 prints 5 tau (gr-algorithm-1-stop).",
+        mutations=(
+            Mutation("They reach eps_T / 2 and gamma_T / 2.", lambda **instance: _five(**instance, reached=0.5)),
+        ),
     ),
     Claim(
         "gr-table-5-step-3",
@@ -293,10 +312,10 @@ CLAIMS = (
         _within(2, _any_law),
         variant_of="gr-theorem-6.4-deviation",
         tol=_NEAR,
-        cost=12,
-        search=Descent(laws=("p", "law"), free=("alpha",)),
+        search=Descent(laws=("p", "law"), free=("alpha",), sets=("keep",)),
         tightness=_share(2, _any_law),
         remark="The paper calls this step possible. It needs no change: the proofs use sums over sets of tuples only.",
+        mutations=(Mutation("1.9 in place of 2.", _within(1.9, _any_law)),),
     ),
 )
 

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order
 
 from otspec.laws import BoolArray, FloatArray, IntArray
-from otspec.proofs_check.claim import Claim, Unchecked, Verdict
+from otspec.proofs_check.claim import Claim, Mutation, Unchecked, Verdict
 from otspec.proofs_check.instances import table
 from otspec.proofs_check.oracles import LP_TOL, Program, members, psi, sums, token_sets, transport
 
@@ -48,19 +48,31 @@ def _canonical(p: FloatArray, drafts: IntArray, law: FloatArray, orders: IntArra
     return -max(off, abs(_accepted(p, law, weights) - (1 + psi(p, drafts, law).min())))
 
 
+def _uniform(p: FloatArray, drafts: IntArray, law: FloatArray, orders: IntArray, share: float) -> float:
+    """Acceptance of a pick that takes each token of a tuple alike, less the optimum."""
+    member = members(drafts, p.size)
+    even = _weights(np.zeros(member.shape), member)
+    return _accepted(p, law, even) - (1 + float(psi(p, drafts, law).min()))
+
+
+def _few_sets(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
+    """1 + min psi over sets of at most one token."""
+    return 1 + float(psi(p, drafts, law)[token_sets(p.size).sum(axis=1) <= 1].min())
+
+
 def _feasible(rng: np.random.Generator) -> dict[str, Any]:
     instance = table(rng)
     return {**instance, "asked": rng.random((len(instance["law"]), instance["p"].size))}
 
 
-def _from_feasible(p: FloatArray, drafts: IntArray, law: FloatArray, asked: FloatArray) -> float:
+def _from_feasible(p: FloatArray, drafts: IntArray, law: FloatArray, asked: FloatArray, times: float = 1.0) -> float:
     member = members(drafts, p.size)
     served = np.where(member, asked, 0.0)
     for capacity, axis in ((p, 0), (law, 1)):
         load = served.sum(axis=axis)
         factor = np.divide(capacity, load, out=np.ones_like(load), where=load > capacity)
         served = served * (factor if axis == 0 else factor[:, None])
-    return _accepted(p, law, _weights(served, member)) - float(served.sum())
+    return _accepted(p, law, _weights(served, member)) - times * float(served.sum())
 
 
 def _beta_program(p: FloatArray, member: BoolArray, law: FloatArray) -> Program:
@@ -79,6 +91,11 @@ def _importance(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
     return -abs(value - (1 + psi(p, drafts, law).min()))
 
 
+def _importance_of_few(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
+    value, _ = _beta_program(p, members(drafts, p.size), law).solve()
+    return -abs(value - _few_sets(p, drafts, law))
+
+
 def _no_program(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
     member = members(drafts, p.size)
     _, solution = _beta_program(p, member, law).solve()
@@ -92,6 +109,18 @@ def _max_flow(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
     served = transport(p, member, law)
     over = max(float((served.sum(axis=0) - p).max()), float((served.sum(axis=1) - law).max()), -float(served.min()))
     return -max(over, abs(float(served.sum()) - (1 + psi(p, drafts, law).min())))
+
+
+def _one_way(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
+    """A flow that fills tuple by tuple and takes nothing back, less the maximum."""
+    room, carried = p.copy(), 0.0
+    for row, amount in zip(members(drafts, p.size), law, strict=True):
+        for token in np.flatnonzero(row):
+            taken = min(amount, room[token])
+            room[token] -= taken
+            amount -= taken
+            carried += taken
+    return float(carried - (1 + psi(p, drafts, law).min()))
 
 
 def _bipartite(rng: np.random.Generator) -> dict[str, Any]:
@@ -138,9 +167,14 @@ def _is_maximum(capacity: IntArray, flow: IntArray) -> bool:
     return len(capacity) - 1 not in breadth_first_order(residual, 0, return_predecessors=False)
 
 
-def _hall(x: IntArray, y: IntArray, edges: IntArray, z: IntArray) -> float:
+def _totals(x: IntArray, y: IntArray, edges: IntArray, z: IntArray) -> float:
+    return 0.0 if (x.sum() <= y.sum()) == _is_maximum(*_network(x, y, edges, z)) else -1.0
+
+
+def _hall(x: IntArray, y: IntArray, edges: IntArray, z: IntArray, most: int | None = None) -> float:
     """What no flow can serve against the largest violation; with equalities, what a linear program finds feasible."""
     sets = token_sets(x.size)
+    sets = sets if most is None else sets[sets.sum(axis=1) <= most]
     neighbours = (edges @ sets.T > 0).T @ y
     missing = float((sets @ x - neighbours).max())
     solvable = _solvable(x, y, edges.astype(bool))
@@ -189,6 +223,12 @@ def _slack(p: FloatArray, drafts: IntArray, law: FloatArray, orders: IntArray, s
     return -max(_violation(p, drafts, law, served, tokens) for tokens in _minimisers(p, drafts, law))
 
 
+def _slack_for_all(p: FloatArray, drafts: IntArray, law: FloatArray, orders: IntArray, share: float) -> float:
+    """Of all sets alike."""
+    served = _solution(p, members(drafts, p.size), law, orders, share)
+    return -max(_violation(p, drafts, law, served, tokens) for tokens in token_sets(p.size) == 1)
+
+
 def _joined(
     p: FloatArray, drafts: IntArray, law: FloatArray, tokens: BoolArray, order: IntArray | None = None
 ) -> FloatArray:
@@ -209,14 +249,20 @@ def _systems(p: FloatArray, drafts: IntArray, law: FloatArray, orders: IntArray,
     return -max(errors)
 
 
-def _shortage(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
+def _systems_for_all(p: FloatArray, drafts: IntArray, law: FloatArray, orders: IntArray, share: float) -> float:
+    """Of all sets alike."""
+    best = 1 + psi(p, drafts, law).min()
+    return min(float(_joined(p, drafts, law, tokens).sum()) - best for tokens in token_sets(p.size) == 1)
+
+
+def _shortage(p: FloatArray, drafts: IntArray, law: FloatArray, times: float = 1.0) -> float:
     values = psi(p, drafts, law)
     least = values.min()
     margins = []
     for value, row in zip(values, token_sets(p.size), strict=True):
         equalities = 1 + value  # P(some draft outside H) + p(H): what (6) wants served in all
         served = float(_joined(p, drafts, law, row.astype(bool)).sum())
-        margins.append(equalities - served - (value - least))
+        margins.append(equalities - served - times * (value - least))
     return min(margins)
 
 
@@ -229,7 +275,12 @@ def _residuals(p: FloatArray, drafts: IntArray, law: FloatArray, orders: IntArra
     )
 
 
-def _closed_form(p: FloatArray, drafts: IntArray, law: FloatArray, tokens: IntArray) -> float:
+def _unspent(p: FloatArray, drafts: IntArray, law: FloatArray, orders: IntArray, share: float) -> float:
+    served = _solution(p, members(drafts, p.size), law, orders, share)
+    return -float(np.abs(law - served.sum(axis=1)).max())
+
+
+def _closed_form(p: FloatArray, drafts: IntArray, law: FloatArray, tokens: IntArray, middle: bool = True) -> float:
     chosen = tokens.astype(bool)
     member, within = members(drafts, p.size), _inside(drafts, chosen)
     served = transport(p, member, law)
@@ -237,7 +288,7 @@ def _closed_form(p: FloatArray, drafts: IntArray, law: FloatArray, tokens: IntAr
     with np.errstate(invalid="ignore", divide="ignore"):
         by_residuals = served + unspent[:, None] * unserved / unserved.sum()
         completed = unspent[:, None] / unserved.sum() * unserved
-    by_cases = np.where(member, served, np.where(within[:, None] & ~chosen, completed, 0.0))
+    by_cases = np.where(member, served, np.where(within[:, None] & ~chosen & middle, completed, 0.0))
     return -float(np.abs(by_cases - by_residuals).max())
 
 
@@ -260,6 +311,7 @@ CLAIMS = (
         hypotheses="Any law of the n drafts; tuples of probability 0 count as tuples on which S* is 0.",
         cost=10,
         remark="S* is a mixture of two maximum flows, found with the tokens in different orders.",
+        mutations=(Mutation("Every tuple uniform.", _uniform),),
     ),
     Claim(
         "gr-theorem-4.1-any",
@@ -270,6 +322,7 @@ CLAIMS = (
         variant_of="gr-theorem-4.1",
         cost=3,
         remark="Stronger than the theorem: a solver that stops early keeps what it has, and the pick stays lossless.",
+        mutations=(Mutation("At least 1.01 sum S.", lambda **instance: _from_feasible(**instance, times=1.01)),),
     ),
     Claim(
         "gr-theorem-B.1",
@@ -279,6 +332,7 @@ CLAIMS = (
         _importance,
         tol=LP_TOL,
         cost=20,
+        mutations=(Mutation("1 + min psi over H of at most one token.", _importance_of_few),),
     ),
     Claim(
         "gr-appendix-B-not-an-LP",
@@ -303,6 +357,7 @@ CLAIMS = (
         _max_flow,
         cost=5,
         remark="The value of the flow is held against all 2^V token sets.",
+        mutations=(Mutation("A flow that takes nothing back is maximal.", _one_way),),
     ),
     Claim(
         "gr-lemma-F.1",
@@ -314,6 +369,7 @@ CLAIMS = (
         tol=0.0,
         cost=3,
         remark="In integers, for any z. A maximum flow is one that no path of the residual network augments.",
+        mutations=(Mutation("If and only if the sum of x is at most that of y.", _totals),),
     ),
     Claim(
         "gr-lemma-G.1",
@@ -325,6 +381,7 @@ CLAIMS = (
         cost=15,
         remark="In integers. The first half in a stronger form: what no flow can serve is the largest violation of "
         "these inequalities. The second by a linear program.",
+        mutations=(Mutation("For S of one member.", lambda **instance: _hall(**instance, most=1)),),
     ),
     Claim(
         "gr-theorem-5.1-necessary",
@@ -334,6 +391,7 @@ CLAIMS = (
         _slack,
         hypotheses="For every minimiser H*, where there are several.",
         cost=10,
+        mutations=(Mutation("For every H.", _slack_for_all),),
     ),
     Claim(
         "gr-theorem-5.1-sufficient",
@@ -344,6 +402,7 @@ CLAIMS = (
         hypotheses="For every minimiser H*, where there are several.",
         cost=15,
         remark="Each system is solved as a maximum flow of its own.",
+        mutations=(Mutation("For every H.", _systems_for_all),),
     ),
     Claim(
         "gr-theorem-5.1-shortage",
@@ -354,6 +413,7 @@ CLAIMS = (
         _shortage,
         variant_of="gr-theorem-5.1-necessary",
         cost=40,
+        mutations=(Mutation("By 1.1 times as much.", lambda **instance: _shortage(**instance, times=1.1)),),
     ),
     Claim(
         "gr-equation-7",
@@ -362,6 +422,7 @@ CLAIMS = (
         _optimal,
         _residuals,
         cost=10,
+        mutations=(Mutation("That of pdraft is 0 inside H*, too.", _unspent),),
     ),
     Claim(
         "gr-equation-8",
@@ -379,6 +440,7 @@ CLAIMS = (
             "tokens": np.array([1, 0]),
         },
         remark="The smallest minimiser avoids it: psi(H*) = 0 then means an empty H*, and the middle case is void.",
+        mutations=(Mutation("Without the middle case.", lambda **instance: _closed_form(**instance, middle=False)),),
     ),
 )
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from otspec.laws import BoolArray, FloatArray, IntArray
 from otspec.problem import Problem
-from otspec.proofs_check.claim import Claim, Verdict
+from otspec.proofs_check.claim import Claim, Mutation, Verdict
 from otspec.proofs_check.global_resolution.split import iid_split, once_exact
 from otspec.proofs_check.instances import iid, positive_law
 from otspec.proofs_check.search import Descent
@@ -40,10 +41,10 @@ def _truncated(rng: np.random.Generator) -> dict[str, Any]:
     return {**instance, "keep": rng.random(instance["p"].size) < 0.6}
 
 
-def _lemma(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, largest: bool) -> float:
+def _lemma(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, largest: bool, inner: float = 2.0) -> float:
     """Error of the output in its bound."""
     cut = iid_split(p, q, n, largest)
-    return cut.error(alpha) / max(cut.outer.slope(alpha) + 2 * cut.inner.slope(alpha), TINY)
+    return cut.error(alpha) / max(cut.outer.slope(alpha) + inner * cut.inner.slope(alpha), TINY)
 
 
 def _lemma_margin(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, largest: bool) -> float:
@@ -62,7 +63,9 @@ def _drafted(rng: np.random.Generator) -> dict[str, Any]:
     return {"p": p, "q": q, "n": n, "tau": tau, "drafts": rng.integers(0, size, n), "other": other}
 
 
-def _slice(p: FloatArray, q: FloatArray, n: int, tau: float, drafts: IntArray, other: FloatArray) -> float:
+def _slice(
+    p: FloatArray, q: FloatArray, n: int, tau: float, drafts: IntArray, other: FloatArray, needed: bool = True
+) -> float:
     """What `global_resolution` answers for one tuple, against its row of C (18) with noise for the other system."""
     solver = GlobalResolution(tau=tau, max_tokens=p.size, max_iterations=1000)
     problem = Problem(p, IID(q, n))
@@ -71,7 +74,8 @@ def _slice(p: FloatArray, q: FloatArray, n: int, tau: float, drafts: IntArray, o
     cut = iid_split(p, q, n)
     solved = plan.inner if cut.inside[drafts].all() else plan.outer
     alpha = other.copy()
-    alpha[solved.system.tokens] = solved.alpha
+    if needed:
+        alpha[solved.system.tokens] = solved.alpha
     columns, supplies = cut.columns(alpha)
     row = cut.row_of(drafts)
     return -float(np.abs(law - columns[row] / supplies[row]).max())
@@ -82,23 +86,44 @@ def _acceptance(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, largest
     return cut.outer.slope(alpha) + cut.inner.slope(alpha) - cut.acceptance_error(alpha)
 
 
+def _acceptance_by_outer(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, largest: bool) -> float:
+    cut = iid_split(p, q, n, largest)
+    return cut.outer.slope(alpha) - cut.acceptance_error(alpha)
+
+
 def _inner_acceptance(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, largest: bool) -> float:
     """Error of the acceptance in its bound."""
     cut = iid_split(p, q, n, largest)
     return cut.acceptance_error(alpha) / max(cut.inner.slope(alpha), TINY)
 
 
-def _joint_error(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, keep: BoolArray) -> float:
+OUTPUT = np.array([1.0, 2.0, 2.0, 2.0])
+ACCEPTANCE = np.array([0.0, 1.0, 0.0, 1.0])
+"""How often s, t, eps_T and gamma_T count in the bounds."""
+
+
+def _joint_error(
+    p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, keep: BoolArray, counts: FloatArray = OUTPUT
+) -> float:
     """Error of the output in its bound."""
     cut = iid_split(p, q, n)
-    outer, inner = (system.slope(alpha) for system in cut.truncated(keep))
-    return cut.error(alpha) / max(outer + 2 * inner + 2 * sum(cut.leaks(q, n, keep)), TINY)
+    parts = [*(system.slope(alpha) for system in cut.truncated(keep)), *cut.leaks(q, n, keep)]
+    return cut.error(alpha) / max(float(counts @ parts), TINY)
 
 
-def _joint_acceptance(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, keep: BoolArray) -> float:
+def _joint_acceptance(
+    p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, keep: BoolArray, counts: FloatArray = ACCEPTANCE
+) -> float:
     """Error of the acceptance in its bound."""
     cut = iid_split(p, q, n)
-    return cut.acceptance_error(alpha) / max(cut.truncated(keep)[1].slope(alpha) + cut.leaks(q, n, keep)[1], TINY)
+    parts = [*(system.slope(alpha) for system in cut.truncated(keep)), *cut.leaks(q, n, keep)]
+    return cut.acceptance_error(alpha) / max(float(counts @ parts), TINY)
+
+
+def _sharpened(error: Callable[..., float], counts: FloatArray, term: int, share: float = 0.9) -> Callable[..., float]:
+    """Margin where one term of a bound counts so many times what it does."""
+    sharper = np.where(np.arange(counts.size) == term, share, 1.0) * counts
+    return lambda **instance: 1.0 - error(**instance, counts=sharper)
 
 
 _RATIO = 1e-5
@@ -115,6 +140,7 @@ CLAIMS = (
         cost=40,
         remark="What the solver `global_resolution` answers for one tuple, against that tuple's row of C, with random "
         "variables in the other system. That C gives every tuple a law is part of gr-lemma-6.6.",
+        mutations=(Mutation("Either of them is.", lambda **instance: _slice(**instance, needed=False)),),
     ),
     Claim(
         "gr-lemma-6.6",
@@ -138,6 +164,7 @@ CLAIMS = (
         },
         remark="In the counterexample all of V minimises psi as well as the empty set does. With H* = V the residual "
         "of (18) is 0/0: 5/12 of the drafts have nowhere to go. With H* empty the same problem is solved exactly.",
+        mutations=(Mutation("Within a + 1.8 b.", lambda **instance: 1.0 - _lemma(**instance, inner=1.8)),),
     ),
     Claim(
         "gr-lemma-6.6-acceptance",
@@ -148,6 +175,7 @@ CLAIMS = (
         tol=4e-12,  # minimisers tie within 1e-12
         cost=9,
         remark="b alone suffices: gr-lemma-6.6-acceptance-b.",
+        mutations=(Mutation("Within a.", _acceptance_by_outer),),
     ),
     Claim(
         "gr-lemma-6.6-acceptance-b",
@@ -161,6 +189,7 @@ CLAIMS = (
         search=Descent(free=("alpha",)),
         tightness=_inner_acceptance,
         remark="The outer softmax spends its tuples exactly, so its rows add up to the sum of the p_i.",
+        mutations=(Mutation("Within 0.95 b.", lambda **instance: 0.95 - _inner_acceptance(**instance)),),
     ),
     Claim(
         "gr-output-error",
@@ -170,13 +199,19 @@ CLAIMS = (
         lambda **instance: 1.0 - _joint_error(**instance),
         variant_of="gr-lemma-6.6",
         tol=_RATIO,
-        cost=15,
-        search=Descent(laws=("p", "q"), free=("alpha",)),
+        cost=2,
+        search=Descent(laws=("p", "q"), free=("alpha",), sets=("keep",), counts=("n",)),
         tightness=_joint_error,
         remark="The theorems and the lemma have s + 2t + 3 eps_T + 6 gamma_T. What the inner rows miss, and what "
         "their sum misses, count once each. Let the dropped inner tuples bring l to tokens of T, and r to others, "
         "which are owed P; l + r and P are at most gamma_T. The first is at most t + l + |r - P|, the second |g + l + "
         "r - P| with |g| <= t. Whatever the sign, both together are at most 2t + 2 gamma_T.",
+        mutations=(
+            *(
+                Mutation(f"{share} times as much of {name}.", _sharpened(_joint_error, OUTPUT, term, share))
+                for term, (name, share) in enumerate((("s", 0.5), ("t", 0.9), ("eps_T", 0.5), ("gamma_T", 0.9)))
+            ),
+        ),
     ),
     Claim(
         "gr-acceptance-error",
@@ -186,9 +221,15 @@ CLAIMS = (
         lambda **instance: 1.0 - _joint_acceptance(**instance),
         variant_of="gr-lemma-6.6-acceptance",
         tol=_RATIO,
-        cost=15,
-        search=Descent(laws=("p", "q"), free=("alpha",)),
+        cost=5,
+        search=Descent(laws=("p", "q"), free=("alpha",), sets=("keep",), counts=("n",)),
         tightness=_joint_acceptance,
         remark="See gr-output-error: it is |g + l + r - P|.",
+        mutations=(
+            *(
+                Mutation(f"0.9 times as much of {name}.", _sharpened(_joint_acceptance, ACCEPTANCE, term))
+                for term, name in ((1, "t"), (3, "gamma_T"))
+            ),
+        ),
     ),
 )

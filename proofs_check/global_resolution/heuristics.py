@@ -8,7 +8,7 @@ import numpy as np
 
 from otspec.laws import FloatArray, likeliest
 from otspec.problem import Problem
-from otspec.proofs_check.claim import Claim, Unchecked, Verdict
+from otspec.proofs_check.claim import Claim, Mutation, Unchecked, Verdict
 from otspec.proofs_check.instances import distinct, iid, law, positive_law, subset_masses
 from otspec.proofs_check.oracles import iid_optimum
 from otspec.proofs_check.search import Descent
@@ -18,6 +18,10 @@ from otspec.solvers.rules.kseq import best_gamma
 
 def _more_drafts(p: FloatArray, q: FloatArray, n: int) -> float:
     return iid_optimum(p, q, n + 1) - iid_optimum(p, q, n)
+
+
+def _rejects_less(p: FloatArray, q: FloatArray, n: int) -> float:
+    return 0.99 * (1 - iid_optimum(p, q, n)) - (1 - iid_optimum(p, q, n + 1))
 
 
 def _larger_k(p: FloatArray, q: FloatArray, n: int) -> float:
@@ -58,6 +62,10 @@ def _kseq_margin(p: FloatArray, q: FloatArray, n: int) -> float:
     return min(_kseq(p, q, n) - _promise(n) * iid_optimum(p, q, n), _promise(n) - (1 - np.exp(-1)))
 
 
+def _kseq_fewer(p: FloatArray, q: FloatArray, n: int) -> float:
+    return _kseq(p, q, n) - _promise(n - 1) * iid_optimum(p, q, n)
+
+
 def _kseq_tightness(p: FloatArray, q: FloatArray, n: int) -> float:
     accepted = _kseq(p, q, n)
     return _promise(n) * iid_optimum(p, q, n) / accepted if accepted > 1e-6 else 0.0
@@ -83,6 +91,7 @@ CLAIMS = (
         variant_of="thomas2025global, section 7.1",
         search=Descent(laws=("p", "q")),
         remark="The paper reports it as measured; it is a theorem, as q(H)^n falls in n for every H.",
+        mutations=(Mutation("Rejections fall by at least 1 %.", _rejects_less),),
     ),
     Claim(
         "gr-section-7.1-k",
@@ -133,6 +142,7 @@ CLAIMS = (
         cost=4,
         tightness=_kseq_tightness,
         remark="At its best gamma, found to a few ulp: acceptances of nearly equal p and q are good to 1e-12 then.",
+        mutations=(Mutation("With n - 1 in place of n.", _kseq_fewer),),
     ),
 )
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from otspec.laws import FloatArray, IntArray, likeliest
-from otspec.proofs_check.claim import Claim, Unchecked, Verdict
+from otspec.proofs_check.claim import Claim, Mutation, Unchecked, Verdict
 from otspec.proofs_check.instances import distinct, iid, law, pair, positive_law, table
 from otspec.proofs_check.oracles import (
     LP_TOL,
@@ -38,12 +38,24 @@ def _relaxation(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
     return -abs(full_program(p, member, law).solve()[0] - relaxed_program(p, member, law).solve()[0])
 
 
-def _completion(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
+def _without_p(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
+    """The same where the relaxed program holds no token to its p."""
+    member = members(drafts, p.size)
+    return -abs(full_program(p, member, law).solve()[0] - relaxed_program(np.ones_like(p), member, law).solve()[0])
+
+
+def _few_sets(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
+    """The subset formula with sets of one token, and none."""
+    value, _ = relaxed_program(p, members(drafts, p.size), law).solve()
+    return -abs(value - (1 + psi(p, drafts, law)[token_sets(p.size).sum(axis=1) <= 1].min()))
+
+
+def _completion(p: FloatArray, drafts: IntArray, law: FloatArray, evenly: bool = False) -> float:
     member = members(drafts, p.size)
     served = transport(p, member, law)
     unserved, unspent = p - served.sum(axis=0), law - served.sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        coupling = served + unspent[:, None] * unserved / unserved.sum()
+        coupling = served + unspent[:, None] * (1 / p.size if evenly else unserved / unserved.sum())
     errors = (
         np.abs(coupling.sum(axis=0) - p).max(),
         np.abs(coupling.sum(axis=1) - law).max(),
@@ -61,22 +73,23 @@ def _rejecting(rng: np.random.Generator) -> dict[str, Any]:
             return instance
 
 
-def _dual(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
+def _dual(p: FloatArray, drafts: IntArray, law: FloatArray, touching: bool = False) -> float:
     by_token, by_tuple = sums(members(drafts, p.size))
     covered = -np.concatenate((by_token, by_tuple)).T
     program = Program(-np.concatenate((p, law)), at_most=(covered, np.full(len(covered), -1.0)))
     value, _ = program.solve()
     sets = token_sets(p.size)
-    leaves = members(drafts, p.size).astype(np.float64) @ (1.0 - sets).T > 0  # z of eq. (36), by tuple and H
+    marked = sets if touching else 1.0 - sets
+    leaves = members(drafts, p.size).astype(np.float64) @ marked.T > 0  # z of eq. (36), by tuple and H
     return -abs(-value - float((sets @ p + law @ leaves).min()))
 
 
-def _minor(draws: IntArray, rows: IntArray, columns: IntArray) -> float:
+def _minor(draws: IntArray, rows: IntArray, columns: IntArray, among: tuple[float, ...] = (-1.0, 0.0, 1.0)) -> float:
     vocab, n = (int(number) for number in draws)
     member = members(np.array(list(np.ndindex(*(vocab,) * n))), vocab)
     matrix = np.concatenate(sums(member))
     minor = float(np.linalg.det(matrix[np.ix_(rows, columns)]))
-    return -min(abs(minor - value) for value in (-1.0, 0.0, 1.0))
+    return -min(abs(minor - value) for value in among)
 
 
 def _submatrix(rng: np.random.Generator) -> dict[str, Any]:
@@ -100,6 +113,12 @@ def _prefix(p: FloatArray, q: FloatArray, n: int, ties: FloatArray) -> float:
     return -float(values[prefixes(np.lexsort((ties, -ratio)))].min() - values.min())
 
 
+def _by_draft(p: FloatArray, q: FloatArray, n: int, ties: FloatArray) -> float:
+    """The same by decreasing q."""
+    values = psi_independent(p, np.tile(q, (n, 1)))
+    return -float(values[prefixes(np.lexsort((ties, -q)))].min() - values.min())
+
+
 def _tied(rng: np.random.Generator) -> dict[str, Any]:
     instance = iid(rng)
     return {**instance, "ties": rng.random(instance["p"].size)}
@@ -110,13 +129,19 @@ def _single(p: FloatArray, q: FloatArray) -> float:
     return -abs(value - float(np.minimum(p, q).sum()))
 
 
-def _truncation(p: FloatArray, q: FloatArray, n: int, k: int) -> float:
+def _independent_pair(p: FloatArray, q: FloatArray) -> float:
+    value, _ = full_program(p, np.eye(p.size, dtype=bool), q).solve()
+    return -abs(value - float(p @ q))
+
+
+def _truncation(p: FloatArray, q: FloatArray, n: int, k: int, rescaled: bool = False) -> float:
     kept = np.sort(likeliest(q, k))
     drafted = np.zeros_like(q)
     drafted[kept] = q[kept] / q[kept].sum()
     drafts = np.array(list(np.ndindex(*(k,) * n)))
     mass = np.prod(drafted[kept][drafts], axis=1)
-    value, _ = relaxed_program(p[kept], members(drafts, k), mass).solve()
+    cut = p[kept] / p[kept].sum() if rescaled and p[kept].any() else p[kept]
+    value, _ = relaxed_program(cut, members(drafts, k), mass).solve()
     return -abs(value - iid_optimum(p, drafted, n))
 
 
@@ -126,8 +151,8 @@ def _truncated(rng: np.random.Generator) -> dict[str, Any]:
     return {"p": law(rng, size), "q": q, "n": int(rng.integers(1, 4)), "k": int(rng.integers(1, min(size, 4) + 1))}
 
 
-def _greedy_support(q: FloatArray, n: int) -> float:
-    return -abs(len(Greedy(q, n).support().drafts) - (q.size - n + 1))
+def _greedy_support(q: FloatArray, n: int, more: int = 1) -> float:
+    return -abs(len(Greedy(q, n).support().drafts) - (q.size - n + more))
 
 
 def _greedy_draws() -> Iterator[dict[str, Any]]:
@@ -147,6 +172,7 @@ CLAIMS = (
         tol=LP_TOL,
         cost=30,
         remark="Both programs are solved by HiGHS, tuple by tuple.",
+        mutations=(Mutation("Without its constraint on tokens.", _without_p),),
     ),
     Claim(
         "gr-equation-3",
@@ -160,6 +186,11 @@ CLAIMS = (
         assumption="alpha* < 1. Otherwise all residuals are 0, and eq. (3) divides 0 by 0.",
         counterexample={"p": np.array([1.0, 0.0]), "drafts": np.array([[0]]), "law": np.array([1.0])},
         remark="Where alpha* = 1 nothing has to be added: C* = S*. An implementation needs this case.",
+        mutations=(
+            Mutation(
+                "What is unspent goes to all tokens alike.", lambda **instance: _completion(**instance, evenly=True)
+            ),
+        ),
     ),
     Claim(
         "gr-theorem-3.1",
@@ -171,6 +202,7 @@ CLAIMS = (
         tol=LP_TOL,
         cost=20,
         remark="The relaxed program by HiGHS against all 2^V token sets.",
+        mutations=(Mutation("The minimum over H of at most one token.", _few_sets),),
     ),
     Claim(
         "gr-appendix-E",
@@ -180,6 +212,9 @@ CLAIMS = (
         _dual,
         tol=LP_TOL,
         cost=20,
+        mutations=(
+            Mutation("z marks the tuples with a draft in H.", lambda **instance: _dual(**instance, touching=True)),
+        ),
     ),
     Claim(
         "gr-appendix-E-unimodular",
@@ -190,6 +225,7 @@ CLAIMS = (
         tol=1e-9,
         cost=3,
         remark="Determinants of random square submatrices, by LU; the matrix is the incidence of a bipartite graph.",
+        mutations=(Mutation("No determinant is -1.", lambda **instance: _minor(**instance, among=(0.0, 1.0))),),
     ),
     Claim(
         "gr-prefix-minimiser",
@@ -199,6 +235,7 @@ CLAIMS = (
         _prefix,
         cost=3,
         remark="Tokens of equal q/p may stand in any order, those with p = q = 0 anywhere: both are drawn at random.",
+        mutations=(Mutation("In the order of decreasing q.", _by_draft),),
     ),
     Claim(
         "gr-appendix-A",
@@ -209,6 +246,7 @@ CLAIMS = (
         tol=LP_TOL,
         cost=20,
         remark="Against the best coupling of p and q, by HiGHS.",
+        mutations=(Mutation("It is the sum of p q, of an independent draft.", _independent_pair),),
     ),
     Claim(
         "gr-appendix-N",
@@ -220,6 +258,9 @@ CLAIMS = (
         tol=LP_TOL,
         cost=20,
         remark="True of alpha*. Theorem 6.1 is another matter: it uses that p sums to 1.",
+        mutations=(
+            Mutation("With p rescaled to the k tokens.", lambda **instance: _truncation(**instance, rescaled=True)),
+        ),
     ),
     Claim(
         "gr-greedy-support",
@@ -229,6 +270,7 @@ CLAIMS = (
         _greedy_support,
         tol=0.0,
         search=Listed(_greedy_draws),
+        mutations=(Mutation("Of V - n.", lambda **instance: _greedy_support(**instance, more=0)),),
     ),
 )
 

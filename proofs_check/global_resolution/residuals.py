@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
 
 from otspec.laws import BoolArray, FloatArray, IntArray
-from otspec.proofs_check.claim import Claim, Unchecked, Verdict
+from otspec.proofs_check.claim import Claim, Mutation, Unchecked, Verdict
 from otspec.proofs_check.global_resolution.split import (
     holds,
     iid_masses,
@@ -58,20 +59,27 @@ def _theorem(p: FloatArray, drafts: IntArray, law: FloatArray, share: FloatArray
     return _feasible(p, mass, share, room)
 
 
+def _theorem_of_tokens(p: FloatArray, drafts: IntArray, law: FloatArray, share: FloatArray) -> float:
+    """The same with (9) for single tokens, and for all."""
+    mass = formed(drafts, law, p.size)
+    room = holds(p.size) @ p + psi_of(p, mass)[::-1]
+    return _feasible(p, mass, share, np.where(holds(p.size).sum(axis=1) > 1, np.maximum(room, 1.0), room), of_all=False)
+
+
 def _theorem_without_p(p: FloatArray, drafts: IntArray, law: FloatArray, share: FloatArray) -> float:
     """The same with P(some draft in S) on the right side of (9)."""
     mass = formed(drafts, law, p.size)
     return _feasible(p, mass, share, _touching(mass))
 
 
-def _feasible(p: FloatArray, mass: FloatArray, share: FloatArray, room: FloatArray) -> float:
+def _feasible(p: FloatArray, mass: FloatArray, share: FloatArray, room: FloatArray, of_all: bool = True) -> float:
     inside = holds(p.size)[minimiser(psi_of(p, mass))]
     outer = ~(holds(p.size) & inside).any(axis=1)  # which sets have no token of H*
     demands = np.where(inside, 0.0, share * p)
     unserved = max(0.0, float((holds(p.size) @ demands - room)[outer].max()))
     served = _served(demands, mass, holds(p.size) & ~inside)
     supply = float(mass[~subsets(p.size)[:, mask_of(inside)]].sum())
-    return -max(abs(unserved - (demands.sum() - served)), abs(room[mask_of(~inside)] - supply))
+    return -max(abs(unserved - (demands.sum() - served)), abs(room[mask_of(~inside)] - supply) if of_all else 0.0)
 
 
 def _sliced_demands(rng: np.random.Generator) -> dict[str, Any]:
@@ -85,12 +93,25 @@ def _demands(rng: np.random.Generator) -> dict[str, Any]:
     return {**instance, "share": np.where(rng.random(share.size) < 0.3, 1.0, share)}
 
 
-def _gale(p: FloatArray, mass: FloatArray, order: IntArray) -> float:
+def _without_minima(p: FloatArray, psi: FloatArray, inside: BoolArray, order: IntArray) -> FloatArray:
+    """(10) with psi itself in place of its minima."""
+    demands = np.zeros(p.size)
+    below = psi.size - 1
+    for v in order[~inside[order]]:
+        above = below & ~(1 << int(v))
+        demands[v] = p[v] + psi[above] - psi[below]
+        below = above
+    return demands
+
+
+def _gale(
+    p: FloatArray, mass: FloatArray, order: IntArray, solution: Callable[..., FloatArray] = outer_demands
+) -> float:
     """How far (10) is from a solution: from 0 <= p_v <= p(v), Hall's condition and the right total."""
     psi = psi_of(p, mass)
     best = minimiser(psi)
     inside = holds(p.size)[best]
-    demands = outer_demands(p, psi, inside, order)
+    demands = solution(p, psi, inside, order)
     room = (_touching(mass) - holds(p.size) @ demands)[~(holds(p.size) & inside).any(axis=1)]
     total = float(mass[~subsets(p.size)[:, best]].sum())
     return float(min(demands.min(), (p - demands)[~inside].min(initial=0.0), room.min(), -abs(demands.sum() - total)))
@@ -100,8 +121,16 @@ def _closed_form(p: FloatArray, drafts: IntArray, law: FloatArray, order: IntArr
     return _gale(p, formed(drafts, law, p.size), order)
 
 
+def _closed_form_without_minima(p: FloatArray, drafts: IntArray, law: FloatArray, order: IntArray) -> float:
+    return _gale(p, formed(drafts, law, p.size), order, _without_minima)
+
+
 def _closed_form_truncated(p: FloatArray, q: FloatArray, n: int, order: IntArray) -> float:
     return _gale(p, iid_masses(q, n), order)
+
+
+def _truncated_without_minima(p: FloatArray, q: FloatArray, n: int, order: IntArray) -> float:
+    return _gale(p, iid_masses(q, n), order, _without_minima)
 
 
 def _ordered(rng: np.random.Generator) -> dict[str, Any]:
@@ -115,25 +144,26 @@ def _sliced(rng: np.random.Generator) -> dict[str, Any]:
     return {**instance, "p": instance["p"] * rng.uniform(0.5, 1.0), "order": rng.permutation(instance["p"].size)}
 
 
-def _polymatroid(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
+def _polymatroid(p: FloatArray, drafts: IntArray, law: FloatArray, ends: bool = False) -> float:
+    """With the truncation's minimum over all sets, or the two at its ends."""
     mass = formed(drafts, law, p.size)
     psi, held, all_of_it = psi_of(p, mass), holds(p.size) @ p, (1 << p.size) - 1
     phi = held + psi[::-1]
     worst = float(np.abs(phi - _touching(mass)).max())
     for S in range(mass.size):
-        T = np.flatnonzero(subsets(p.size)[:, S])
+        T = np.array([0, S]) if ends else np.flatnonzero(subsets(p.size)[:, S])
         box = float((held[S & ~T] + phi[T]).min())
         worst = max(worst, abs(box - (held[S] + least_above(psi, all_of_it & ~S))))
     return -worst
 
 
-def _between(p: FloatArray, q: FloatArray, n: int, low: BoolArray, high: BoolArray) -> float:
+def _between(p: FloatArray, q: FloatArray, n: int, low: BoolArray, high: BoolArray, by_draft: bool = False) -> float:
     psi = psi_of(p, iid_masses(q, n))
     A, B = mask_of(low & high), mask_of(high)
     masks = np.arange(psi.size)
     least = float(psi[((A & ~masks) == 0) & ((masks & ~B) == 0)].min())
     prefixes = [A]
-    for x in rising(p, q)[::-1]:
+    for x in np.argsort(-q, kind="stable") if by_draft else rising(p, q)[::-1]:
         if high[x] and not low[x]:
             prefixes.append(prefixes[-1] | 1 << int(x))
     return least - float(psi[prefixes].min())
@@ -145,13 +175,13 @@ def _between_sets(rng: np.random.Generator) -> dict[str, Any]:
     return {**instance, "low": rng.random(size) < 0.3, "high": rng.random(size) < 0.8}
 
 
-def _cumulative(p: FloatArray, q: FloatArray, n: int) -> float:
+def _cumulative(p: FloatArray, q: FloatArray, n: int, running: bool = True) -> float:
     psi = psi_of(p, iid_masses(q, n))
     best = minimiser(psi)
     order = rising(p, q)
     prefixes = np.cumsum([0, *(1 << order[~holds(p.size)[best][order]][::-1])]) + best  # H_{k+1}, H_k, ..., H_1
-    running = np.minimum.accumulate(psi[prefixes[::-1]])[::-1]
-    return -float(max(abs(running[i] - least_above(psi, int(H))) for i, H in enumerate(prefixes)))
+    least = np.minimum.accumulate(psi[prefixes[::-1]])[::-1] if running else psi[prefixes]
+    return -float(max(abs(least[i] - least_above(psi, int(H))) for i, H in enumerate(prefixes)))
 
 
 CLAIMS = (
@@ -175,6 +205,7 @@ CLAIMS = (
         remark="Checked with numbers: the excess over (9) is what a linear program cannot serve. With a slice of p, "
         "keep what it leaves out as one token that is never drafted, or see gr-theorem-6.1-any-p. In the "
         "counterexample, a top 2, (9) asks that p_2 = -0.01; drafts serve 0.19 of the second token.",
+        mutations=(Mutation("(9) on single tokens.", _theorem_of_tokens),),
     ),
     Claim(
         "gr-theorem-6.1-any-p",
@@ -185,6 +216,7 @@ CLAIMS = (
         variant_of="gr-theorem-6.1",
         tol=1e-9,  # a linear program stands behind it
         cost=40,
+        mutations=(Mutation("(9) as printed is right for a slice of p.", _theorem),),
     ),
     Claim(
         "gr-appendix-H-polymatroid",
@@ -194,6 +226,12 @@ CLAIMS = (
         table,
         _polymatroid,
         cost=10,
+        mutations=(
+            Mutation(
+                "The truncation is the smaller of p(S) and P(some draft in S).",
+                lambda **instance: _polymatroid(**instance, ends=True),
+            ),
+        ),
     ),
     Claim(
         "gr-theorem-6.2",
@@ -205,6 +243,7 @@ CLAIMS = (
         cost=6,
         remark="Checked for every law of the drafts: psi is always submodular, so the theorem's hypothesis asks "
         "nothing.",
+        mutations=(Mutation("Differences of psi in place of its minima.", _closed_form_without_minima),),
     ),
     Claim(
         "gr-theorem-6.2-any-p",
@@ -214,7 +253,7 @@ CLAIMS = (
         _closed_form_truncated,
         variant_of="gr-theorem-6.2",
         tol=4e-12,
-        cost=5,
+        mutations=(Mutation("Differences of psi in place of its minima.", _truncated_without_minima),),
     ),
     Claim(
         "gr-lemma-6.3",
@@ -223,6 +262,7 @@ CLAIMS = (
         _between_sets,
         _between,
         cost=4,
+        mutations=(Mutation("By decreasing q.", lambda **instance: _between(**instance, by_draft=True)),),
     ),
     Claim(
         "gr-section-6.1-cumulative-minima",
@@ -231,7 +271,7 @@ CLAIMS = (
         "thomas2025global, section 6.1",
         iid,
         _cumulative,
-        cost=5,
+        mutations=(Mutation("It is psi(H_i).", lambda **instance: _cumulative(**instance, running=False)),),
     ),
 )
 

@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from otspec.laws import FloatArray, IntArray
 from otspec.problem import Problem
-from otspec.proofs_check.claim import Claim, Unchecked, Verdict
+from otspec.proofs_check.claim import Claim, Mutation, Unchecked, Verdict
 from otspec.proofs_check.instances import distinct, independent, law, subset_masses
 from otspec.proofs_check.oracles import prefixes, psi, psi_independent, submodularity, token_sets
 from otspec.proofs_check.search import Descent
@@ -25,6 +25,10 @@ def _submodular(p: FloatArray, qs: FloatArray) -> float:
     return submodularity(psi_independent(p, qs))
 
 
+def _supermodular(p: FloatArray, qs: FloatArray) -> float:
+    return submodularity(-psi_independent(p, qs))
+
+
 def _expansion(a: FloatArray, b: FloatArray, c: FloatArray) -> float:
     def subsets(low: FloatArray) -> float:
         terms = itertools.product(*zip(a - c, low, strict=True))
@@ -36,6 +40,10 @@ def _expansion(a: FloatArray, b: FloatArray, c: FloatArray) -> float:
         abs(float(np.prod(a)) - float(np.prod(c)) - lower),
     )
     return min(upper - lower, float(np.prod(a + b - c) + np.prod(c) - np.prod(a) - np.prod(b)), -max(errors))
+
+
+def _expansion_without_c(a: FloatArray, b: FloatArray, c: FloatArray) -> float:
+    return float(np.prod(a + b - c) - np.prod(a) - np.prod(b))
 
 
 def _three_masses(rng: np.random.Generator) -> dict[str, Any]:
@@ -58,12 +66,18 @@ def _repaired_rho(p: FloatArray, q1: FloatArray, q2: FloatArray) -> float:
     return -float(np.abs(_rho(p, q1, q2, -1.0) - psi_independent(p, np.array([q1, q2]))).max())
 
 
+def _rho_of_pairs(p: FloatArray, q1: FloatArray, q2: FloatArray) -> float:
+    """The repaired sum over i and j that differ."""
+    diagonal = token_sets(p.size) @ (q1 * q2)
+    return -float(np.abs(_rho(p, q1, q2, -1.0) + diagonal - psi_independent(p, np.array([q1, q2]))).max())
+
+
 def _two_drafts(rng: np.random.Generator) -> dict[str, Any]:
     size = int(rng.integers(2, 6))
     return {name: law(rng, size) for name in ("p", "q1", "q2")}
 
 
-def _cut(p: FloatArray, pairs: FloatArray) -> float:
+def _cut(p: FloatArray, pairs: FloatArray, diagonal: bool = True) -> float:
     """psi of the token set that one minimum cut finds, against the least psi of all; exact in integers.
 
     P is the joint law of two drafts.  With w_ij = P_ij + P_ji and r_i = p_i - P_ii - sum over j > i of w_ij, rho(x) is
@@ -71,7 +85,7 @@ def _cut(p: FloatArray, pairs: FloatArray) -> float:
     """
     size = p.size
     joint = np.rint(pairs * GRID**2).astype(np.int64)
-    own = np.rint(p * GRID**2).astype(np.int64) - np.diag(joint)
+    own = np.rint(p * GRID**2).astype(np.int64) - (np.diag(joint) if diagonal else 0)
     both = np.triu(joint + joint.T, 1)
     own -= both.sum(axis=1)
     source, sink = size, size + 1
@@ -84,8 +98,8 @@ def _cut(p: FloatArray, pairs: FloatArray) -> float:
     return -float(values[int((1 << reached[reached < size]).sum())] - values.min())
 
 
-def _cut_independent(p: FloatArray, q1: FloatArray, q2: FloatArray) -> float:
-    return _cut(p, np.outer(q1, q2))
+def _cut_independent(p: FloatArray, q1: FloatArray, q2: FloatArray, diagonal: bool = True) -> float:
+    return _cut(p, np.outer(q1, q2), diagonal)
 
 
 def _grid_pairs(rng: np.random.Generator) -> dict[str, Any]:
@@ -110,19 +124,27 @@ def _distinct_prefix(p: FloatArray, q: FloatArray, n: int) -> float:
     return -float(values[prefixes(_falling(q, p))].min() - values.min())
 
 
+def _distinct_by_draft(p: FloatArray, q: FloatArray, n: int) -> float:
+    """The same by decreasing q."""
+    values = _psi_of_distinct(p, q, n)
+    return -float(values[prefixes(np.argsort(-q, kind="stable"))].min() - values.min())
+
+
 def _falling(q: FloatArray, p: FloatArray) -> IntArray:
     """The tokens by decreasing q/p, those with p = q = 0 first."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.argsort(-np.nan_to_num(q / p, nan=np.inf, posinf=np.inf), kind="stable")
 
 
-def _distinct_lattice(p: FloatArray, q: FloatArray, n: int, least: IntArray, most: IntArray) -> float:
+def _distinct_lattice(
+    p: FloatArray, q: FloatArray, n: int, least: IntArray, most: IntArray, by_draft: bool = False
+) -> float:
     """The least psi between two token sets, by prefixes of what lies between them, against all sets."""
     values = _psi_of_distinct(p, q, n)
     low, high = int((1 << np.flatnonzero(least)).sum()), int((1 << np.flatnonzero(most)).sum())
     masks = np.arange(values.size)
     between = (masks & low == low) & (masks | high == high)
-    order = _falling(q, p)
+    order = np.argsort(-q, kind="stable") if by_draft else _falling(q, p)
     free = order[(most > least)[order]]
     return -float(values[low | prefixes(free)].min() - values[between].min())
 
@@ -133,13 +155,15 @@ def _nested_sets(rng: np.random.Generator) -> dict[str, Any]:
     return {**instance, "least": (level == 0).astype(np.int64), "most": (level < 2).astype(np.int64)}
 
 
-def _distinct_residuals(p: FloatArray, q: FloatArray, n: int) -> float:
+def _distinct_residuals(p: FloatArray, q: FloatArray, n: int, cumulative: bool = True) -> float:
     """Eq. (10) by cumulative minima along increasing q/p, against the constraints (9)."""
     values = _psi_of_distinct(p, q, n)
     order = _falling(q, p)
     starts = prefixes(order)
     size = int(values[starts].argmin())  # H* is a prefix; the rest in increasing q/p are v_1, ..., v_k
-    least = np.minimum.accumulate(values[starts[size:]][::-1])[::-1]  # the least psi over all T that hold a prefix
+    least = values[starts[size:]]
+    if cumulative:
+        least = np.minimum.accumulate(least[::-1])[::-1]  # the least psi over all T that hold a prefix
     served = np.zeros_like(p)
     served[order[size:]] = p[order[size:]] + least[:-1] - least[1:]
     chosen = int(starts[size])
@@ -163,6 +187,7 @@ CLAIMS = (
         search=Descent(laws=("p", "qs")),
         cost=2,
         remark="It is submodular for every law of the drafts, correlated ones included: hit-submodular.",
+        mutations=(Mutation("psi is modular.", _supermodular),),
     ),
     Claim(
         "gr-appendix-C-expansion",
@@ -171,6 +196,7 @@ CLAIMS = (
         _three_masses,
         _expansion,
         cost=3,
+        mutations=(Mutation("(27) without the product of the c_j.", _expansion_without_c),),
     ),
     Claim(
         "gr-equation-34",
@@ -191,6 +217,7 @@ CLAIMS = (
         _two_drafts,
         _repaired_rho,
         variant_of="gr-equation-34",
+        mutations=(Mutation("The second sum over i and j that differ.", _rho_of_pairs),),
     ),
     Claim(
         "gr-appendix-D",
@@ -201,6 +228,7 @@ CLAIMS = (
         hypotheses="rho with the minus sign; x_i^2 = x_i on the diagonal.",
         cost=6,
         remark="On laws on a grid, so that capacities are integers and the cut is exact.",
+        mutations=(Mutation("Without the diagonal.", lambda **instance: _cut_independent(**instance, diagonal=False)),),
     ),
     Claim(
         "gr-appendix-D-any-pair",
@@ -211,6 +239,7 @@ CLAIMS = (
         variant_of="gr-appendix-D",
         cost=6,
         remark="psi is quadratic in x for any two drafts, and no pair of tokens has a positive coefficient.",
+        mutations=(Mutation("Without the diagonal.", lambda **instance: _cut(**instance, diagonal=False)),),
     ),
     Claim(
         "gr-table-5-distinct-step-1",
@@ -219,7 +248,8 @@ CLAIMS = (
         distinct,
         _distinct_prefix,
         search=Descent(laws=("p", "q")),
-        cost=8,
+        cost=4,
+        mutations=(Mutation("In the order of decreasing q.", _distinct_by_draft),),
     ),
     Claim(
         "gr-table-5-distinct-lemma-6.3",
@@ -228,7 +258,8 @@ CLAIMS = (
         _nested_sets,
         _distinct_lattice,
         search=Descent(laws=("p", "q")),
-        cost=8,
+        cost=2,
+        mutations=(Mutation("By decreasing q.", lambda **instance: _distinct_lattice(**instance, by_draft=True)),),
     ),
     Claim(
         "gr-table-5-distinct-step-2",
@@ -238,6 +269,12 @@ CLAIMS = (
         _distinct_residuals,
         cost=12,
         remark="Constraint (9) on every token set outside H*, with equality on all of them, and 0 <= p_i <= p(i).",
+        mutations=(
+            Mutation(
+                "psi of the prefixes in place of its cumulative minima.",
+                lambda **instance: _distinct_residuals(**instance, cumulative=False),
+            ),
+        ),
     ),
 )
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from otspec.laws import BoolArray, FloatArray
-from otspec.proofs_check.claim import Claim
+from otspec.proofs_check.claim import Claim, Mutation
 from otspec.proofs_check.search import Descent
 
 
@@ -110,6 +110,30 @@ def _convex(slack: bool) -> Callable[..., float]:
     return margin
 
 
+def _unequal(
+    edges: BoolArray, flow: FloatArray, unspent: FloatArray, slack: bool, supply: float = 0.0, demand: float = 1.0
+) -> Transport:
+    """The system with so much of what is unspent as supplies, too, and the demands times a number."""
+    system = _system(edges, flow, unspent, slack)
+    return replace(system, supplies=system.supplies + supply * np.abs(unspent), demands=demand * system.demands)
+
+
+def _convex_unequal(slack: bool, supply: float = 0.0, demand: float = 1.0) -> Callable[..., float]:
+    def margin(edges: BoolArray, flow: FloatArray, unspent: FloatArray, alpha: FloatArray, beta: FloatArray) -> float:
+        value = _unequal(edges, flow, unspent, slack, supply, demand).value
+        return float(min(value(alpha), value(beta)))
+
+    return margin
+
+
+def _gradient_unequal(slack: bool, supply: float = 0.0, demand: float = 1.0) -> Callable[..., float]:
+    def margin(edges: BoolArray, flow: FloatArray, unspent: FloatArray, epsilon: float) -> float:
+        system = _unequal(edges, flow, unspent, slack, supply, demand)
+        return epsilon - system.slope(system.flat(epsilon, max_steps=50))
+
+    return margin
+
+
 def _graph_gradient(slack: bool) -> Callable[..., float]:
     def margin(edges: BoolArray, flow: FloatArray, unspent: FloatArray, epsilon: float) -> float:
         system = _system(edges, flow, unspent, slack)
@@ -132,6 +156,7 @@ CLAIMS = (
         _convex(slack=False),
         cost=5,
         search=Descent(free=("flow", "alpha", "beta")),
+        mutations=(Mutation("Supplies may be left.", _convex_unequal(slack=False, supply=1.0)),),
     ),
     Claim(
         "gr-lemma-I.1-gradient",
@@ -142,6 +167,7 @@ CLAIMS = (
         cost=30,
         remark="For eps > 0 only: the infimum need not be attained (p = (1/4, 3/4), q = (1/2, 1/2), n = 2: alpha_2 - "
         "alpha_1 grows without bound).",
+        mutations=(Mutation("Supplies may be left.", _gradient_unequal(slack=False, supply=1.0)),),
     ),
     Claim(
         "gr-lemma-J.1",
@@ -151,6 +177,9 @@ CLAIMS = (
         _convex(slack=True),
         cost=5,
         search=Descent(free=("flow", "unspent", "alpha", "beta")),
+        mutations=(
+            Mutation("Demands may be a tenth larger than what is served.", _convex_unequal(slack=True, demand=1.1)),
+        ),
     ),
     Claim(
         "gr-lemma-J.1-gradient",
@@ -159,5 +188,10 @@ CLAIMS = (
         _graph_and_epsilon,
         _graph_gradient(slack=True),
         cost=40,
+        mutations=(
+            Mutation(
+                "Demands may be half as large again as what is served.", _gradient_unequal(slack=True, demand=1.5)
+            ),
+        ),
     ),
 )

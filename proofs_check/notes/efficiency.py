@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from otspec.laws import FloatArray
-from otspec.proofs_check.claim import Claim, Verdict
+from otspec.proofs_check.claim import Claim, Mutation, Verdict
 from otspec.proofs_check.single_draft import blocks, tokens, tokens_quotient
 
 KEY = "aarnphm2025speculative"
@@ -19,7 +19,7 @@ def _rate(rng: np.random.Generator) -> dict[str, Any]:
     return {"alpha": 0.0 if rng.random() < 0.05 else rng.uniform(0.0, 0.99), "gamma": int(rng.integers(1, 9))}
 
 
-def _capped_geometric(alpha: float, gamma: int) -> float:
+def _capped_geometric(alpha: float, gamma: int, fewer: int = 0) -> float:
     """Over all patterns of acceptance: errors of the law of the number of tokens, and of its mean."""
     accepted = (np.arange(1 << gamma)[:, None] >> np.arange(gamma)) & 1
     chance = np.where(accepted, alpha, 1.0 - alpha).prod(axis=1)
@@ -27,7 +27,7 @@ def _capped_geometric(alpha: float, gamma: int) -> float:
     k = np.arange(1, gamma + 2)
     law = np.where(k <= gamma, (1.0 - alpha) * alpha ** (k - 1.0), alpha**gamma)
     error = np.abs(np.bincount(count, chance, gamma + 2)[1:] - law).max()
-    return -float(np.maximum(error, np.abs(chance @ count - tokens_quotient(alpha, gamma))))
+    return -float(np.maximum(error, np.abs(chance @ count - tokens_quotient(alpha, gamma - fewer))))
 
 
 def _text(rng: np.random.Generator) -> dict[str, Any]:
@@ -43,8 +43,9 @@ def _within(measured: float, factor: float, gamma: int, length: int) -> float:
     return float(np.minimum(factor - measured, measured - factor * length / (length + gamma)))
 
 
-def _calls(alpha: float, gamma: int, length: int) -> float:
-    return _within(length / blocks(alpha, gamma, length), tokens_quotient(alpha, gamma), gamma, length)
+def _calls(alpha: float, gamma: int, length: int, fewer: int = 0) -> float:
+    """Within N / (N + gamma), or with so many fewer drafts there; as below."""
+    return _within(length / blocks(alpha, gamma, length), tokens_quotient(alpha, gamma), gamma - fewer, length)
 
 
 def _improvement(alpha: float, gamma: int, c: float) -> float:
@@ -52,15 +53,15 @@ def _improvement(alpha: float, gamma: int, c: float) -> float:
     return tokens_quotient(alpha, gamma) / (gamma * c + 1.0)
 
 
-def _theorem_3_8(alpha: float, gamma: int, length: int, c: float) -> float:
+def _theorem_3_8(alpha: float, gamma: int, length: int, c: float, fewer: int = 0) -> float:
     time = blocks(alpha, gamma, length) * (gamma * c + 1.0)
-    return _within(length / time, _improvement(alpha, gamma, c), gamma, length)
+    return _within(length / time, _improvement(alpha, gamma, c), gamma - fewer, length)
 
 
-def _theorem_3_11(alpha: float, gamma: int, length: int, c: float) -> float:
+def _theorem_3_11(alpha: float, gamma: int, length: int, c: float, fewer: int = 0) -> float:
     factor = (gamma * c + gamma + 1.0) / tokens_quotient(alpha, gamma)
     operations = blocks(alpha, gamma, length) * (gamma * c + gamma + 1.0)
-    return float(np.minimum(factor - 1.0, _within(length / operations, 1.0 / factor, gamma, length)))
+    return float(np.minimum(factor - 1.0, _within(length / operations, 1.0 / factor, gamma - fewer, length)))
 
 
 def _good_draft(rng: np.random.Generator) -> dict[str, Any]:
@@ -81,6 +82,21 @@ def _factors(alpha: float, c: float) -> FloatArray:
 def _corollary_3_9(alpha: float, c: float) -> float:
     promised = (1.0 + alpha) / (1.0 + c)
     return float(np.minimum(_factors(alpha, c).max() - promised, promised - 1.0 - (alpha - c) / 2))
+
+
+def _larger_promise(alpha: float, c: float) -> float:
+    return float(_factors(alpha, c).max()) - 1.01 * (1.0 + alpha) / (1.0 + c)
+
+
+def _larger_gain(alpha: float, c: float) -> float:
+    return (1.0 + alpha) / (1.0 + c) - 1.0 - 0.55 * (alpha - c)
+
+
+def _next_longer(alpha: float, c: float) -> float:
+    """Where a block improves, the next longer one does."""
+    gains = _factors(alpha, c) - 1.0
+    better = np.flatnonzero(gains[:-1] > 1e-12)
+    return float(gains[better + 1].min(initial=0.0))
 
 
 def _shorter(alpha: float, c: float) -> float:
@@ -114,6 +130,7 @@ CLAIMS = (
         assumption="alpha < 1: at alpha = 1 the quotient is 0/0; its limit is gamma + 1",
         counterexample={"alpha": 1.0, "gamma": 1},
         remark="Over all 2^gamma patterns of acceptance.",
+        mutations=(Mutation("With the exponent gamma.", lambda **instance: _capped_geometric(**instance, fewer=1)),),
     ),
     Claim(
         "notes-calls",
@@ -124,6 +141,7 @@ CLAIMS = (
         hypotheses="Independent acceptances; alpha < 1.",
         cost=3,
         remark=LONG,
+        mutations=(Mutation("From N / (N + gamma - 1) on.", lambda **instance: _calls(**instance, fewer=1)),),
     ),
     Claim(
         "notes-theorem-3.8",
@@ -134,6 +152,7 @@ CLAIMS = (
         hypotheses="Independent acceptances; alpha < 1; gamma + 1 evaluations of the target cost as much as one.",
         cost=3,
         remark=LONG,
+        mutations=(Mutation("From N / (N + gamma - 1) on.", lambda **instance: _theorem_3_8(**instance, fewer=1)),),
     ),
     Claim(
         "notes-corollary-3.9",
@@ -143,6 +162,10 @@ CLAIMS = (
         _corollary_3_9,
         cost=4,
         remark="gamma = 1 has exactly this factor; the factor is at least 1 + (alpha - c) / 2.",
+        mutations=(
+            Mutation("1.01 times that factor.", _larger_promise),
+            Mutation("At least 1 + 0.55 (alpha - c).", _larger_gain),
+        ),
     ),
     Claim(
         "notes-corollary-3.9-shorter",
@@ -152,6 +175,7 @@ CLAIMS = (
         _shorter,
         cost=4,
         remark="A gamma improves exactly if the mean of alpha, ..., alpha^gamma is above c, and that mean falls.",
+        mutations=(Mutation("So does the next larger one.", _next_longer),),
     ),
     Claim(
         "notes-corollary-3.9-converse",
@@ -161,6 +185,7 @@ CLAIMS = (
         lambda alpha, c: 1.0 - float(_factors(alpha, c).max()),
         variant_of="notes-corollary-3.9",
         cost=4,
+        mutations=(Mutation("If alpha <= 1.05 c.", lambda alpha, c: 1.0 - float(_factors(alpha, c / 1.05).max())),),
     ),
     Claim(
         "notes-best-length",
@@ -172,6 +197,11 @@ CLAIMS = (
         cost=4,
         remark="Proved: a further draft helps exactly if alpha^(gamma+1) / c is above the factor at gamma; once it is "
         "not, the next factor is at least that quotient, and so above the next, smaller one.",
+        mutations=(
+            Mutation(
+                "No longer block is better.", lambda alpha, c: -float(np.diff(_factors(alpha, c)).max(initial=0.0))
+            ),
+        ),
     ),
     Claim(
         "notes-theorem-3.11",
@@ -182,5 +212,6 @@ CLAIMS = (
         hypotheses="Independent acceptances; alpha < 1; c is the ratio of operations per token.",
         cost=3,
         remark=LONG,
+        mutations=(Mutation("From N / (N + gamma - 1) on.", lambda **instance: _theorem_3_11(**instance, fewer=1)),),
     ),
 )

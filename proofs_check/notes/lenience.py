@@ -9,7 +9,7 @@ import numpy as np
 from otspec.auditing import decoder_rules
 from otspec.laws import BoolArray, FloatArray
 from otspec.proofs_check import single_draft
-from otspec.proofs_check.claim import Claim, Verdict
+from otspec.proofs_check.claim import Claim, Mutation, Verdict
 from otspec.proofs_check.instances import law, pair
 from otspec.proofs_check.search import Descent
 from otspec.proofs_check.single_draft import overlap
@@ -41,20 +41,35 @@ def _alpha(p: FloatArray, q: FloatArray, lenience: float) -> float:
     return float(np.minimum(p / lenience, q).sum())
 
 
+def _undivided(p: FloatArray, q: FloatArray, lenience: float) -> float:
+    return -abs(_alpha(p, q, lenience) - float(np.minimum(p, lenience * q).sum()))
+
+
 def _two_leniences(rng: np.random.Generator) -> dict[str, Any]:
     drawn = _lenient_pair(rng)
     return {**drawn, "stricter": rng.uniform(drawn["lenience"], 1.0)}
+
+
+def _increase_of_one_percent(p: FloatArray, q: FloatArray, lenience: float, stricter: float) -> float:
+    return _alpha(p, q, lenience) - 1.01 * _alpha(p, q, stricter)
 
 
 def _increase(p: FloatArray, q: FloatArray, lenience: float, stricter: float) -> float:
     return float(np.min([_alpha(p, q, lenience) - _alpha(p, q, stricter), _alpha(p, q, stricter) - overlap(p, q)]))
 
 
-def _deviation(p: FloatArray, q: FloatArray, lenience: float) -> float:
+def _output(p: FloatArray, q: FloatArray, lenience: float) -> FloatArray:
     kept = q * single_draft.accept(p, lenience * q)
-    out = kept + (1.0 - kept.sum()) * single_draft.residual(p, q)
+    return kept + (1.0 - kept.sum()) * single_draft.residual(p, q)
+
+
+def _deviation(p: FloatArray, q: FloatArray, lenience: float, times: float = 1.0, beta: float = 1.0) -> float:
+    """With so many times p/l, and beta."""
+    out = _output(p, q, lenience)
     distance = float(np.abs(out - p).sum()) / 2
-    return float(np.minimum(-abs(distance - (_alpha(p, q, lenience) - overlap(p, q))), (p / lenience - out).min()))
+    return float(
+        np.minimum(-abs(distance - (_alpha(p, q, lenience) - beta * overlap(p, q))), (times * p / lenience - out).min())
+    )
 
 
 def _target(rng: np.random.Generator) -> dict[str, Any]:
@@ -85,6 +100,12 @@ def _threshold(p: FloatArray, epsilon: float, delta: float) -> float:
     return min(epsilon, delta * float(np.exp(-entropy)))
 
 
+def _sampled(p: FloatArray, q: FloatArray) -> float:
+    """Margin of: lenience has no effect on the output at temperature 1, either."""
+    tokens = np.flatnonzero(q)
+    return -max(float(np.abs(LENIENT(p, q, tokens[[i]]) - STRICT(p, q, tokens[[i]])).max()) for i in range(tokens.size))
+
+
 def _typical(rng: np.random.Generator) -> dict[str, Any]:
     return {"p": law(rng, int(rng.integers(2, 8))), "epsilon": rng.uniform(0.0, 1.0), "delta": rng.uniform(0.0, 0.999)}
 
@@ -94,10 +115,10 @@ def _typical_drafts(rng: np.random.Generator) -> dict[str, Any]:
     return {**drawn, "q": law(rng, drawn["p"].size), "r": law(rng, drawn["p"].size)}
 
 
-def _lossy(p: FloatArray, epsilon: float, delta: float, q: FloatArray, r: FloatArray) -> float:
+def _lossy(p: FloatArray, epsilon: float, delta: float, q: FloatArray, r: FloatArray, times: float = 1.0) -> float:
     accepted = p > _threshold(p, epsilon, delta)
     out = np.where(accepted, q, 0.0) + float(q[~accepted].sum()) * r
-    return float(np.abs(out - p).sum()) / 2 - float(np.maximum(0.0, q - p)[accepted].sum())
+    return float(np.abs(out - p).sum()) / 2 - times * float(np.maximum(0.0, q - p)[accepted].sum())
 
 
 GREEDY = "Greedy lenience accepts the target's likeliest token, and none that is less than l times as likely."
@@ -114,6 +135,7 @@ CLAIMS = (
         assumption="l > 0: at l = 0 the forms with 1/l are 0/0 (alpha tends to the chance to draft a token with p > 0)",
         counterexample={"p": np.array([0.5, 0.5]), "q": np.array([0.5, 0.5]), "lenience": 0.0},
         remark="l q is not a law, and must not be normalised.",
+        mutations=(Mutation("It is the sum of min(p, l q).", _undivided),),
     ),
     Claim(
         "notes-lenience-increases",
@@ -121,6 +143,7 @@ CLAIMS = (
         LENIENCE,
         _two_leniences,
         _increase,
+        mutations=(Mutation("By at least 1 %.", _increase_of_one_percent),),
     ),
     Claim(
         "notes-lenience-deviation",
@@ -134,6 +157,13 @@ CLAIMS = (
         remark="Proved: where q > p the output exceeds p by min(p/l, q) - p, elsewhere it does not exceed it.  "
         "Lossless exactly if l = 1, or q > p only where p = 0.  With p = (0.5, 0.5), q = (0.9, 0.1) and l = 0.5 it "
         "is (0.9, 0.1).",
+        mutations=(
+            Mutation(
+                "None above 0.95 p/l.",
+                lambda p, q, lenience: float((0.95 * p / lenience - _output(p, q, lenience)).min()),
+            ),
+            Mutation("alpha_l - 0.95 beta.", lambda **instance: _deviation(**instance, beta=0.95)),
+        ),
     ),
     Claim(
         "notes-lenience-greedy",
@@ -153,6 +183,12 @@ CLAIMS = (
         lambda p, lenience: _favourite(p, lenience, p >= lenience * p.max()),
         variant_of="notes-lenience-greedy",
         remark="At l = 1 it is exact matching of the likeliest token.",
+        mutations=(
+            Mutation(
+                "None that is less than 1.01 l times as likely.",
+                lambda p, lenience: float(p[p >= lenience * p.max()].min() - 1.01 * lenience * p.max()),
+            ),
+        ),
     ),
     Claim(
         "notes-lenience-no-op",
@@ -164,6 +200,7 @@ CLAIMS = (
         tol=0.0,
         remark="The rule with lenience 1/2 that otspec/auditing/decoder_rules.py has, against speculative sampling, by "
         "their outputs. That a factor does not move the largest of q goes without a check.",
+        mutations=(Mutation("Nor has it at temperature 1.", _sampled),),
     ),
     Claim(
         "notes-typical-mode",
@@ -175,6 +212,12 @@ CLAIMS = (
         hypotheses="delta < 1: with delta = 1 and p uniform the strict comparison accepts nothing.",
         search=Descent(laws=("p",)),
         remark="Proved, by a factor of 1/delta: log max p is at least the mean of log p, which is -H.",
+        mutations=(
+            Mutation(
+                "By a factor of 1.05 / delta.",
+                lambda p, epsilon, delta: delta * float(p.max()) / 1.05 - _threshold(p, epsilon, delta),
+            ),
+        ),
     ),
     Claim(
         "notes-typical-deviation",
@@ -187,5 +230,6 @@ CLAIMS = (
         search=Descent(laws=("p", "q", "r")),
         remark="Close to 1 where p is nearly uniform and the drafter sure: 0.98 where all of 50 tokens have "
         "p = 1/50, and one of them is always drafted; any delta below 1 accepts it.",
+        mutations=(Mutation("At least 1.05 times that.", lambda **instance: _lossy(**instance, times=1.05)),),
     ),
 )

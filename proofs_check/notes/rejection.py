@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from otspec.laws import FloatArray
-from otspec.proofs_check.claim import Claim, Verdict
+from otspec.proofs_check.claim import Claim, Mutation, Verdict
 from otspec.proofs_check.instances import law, positive_law
 from otspec.proofs_check.search import Descent
-from otspec.proofs_check.single_draft import overlap
+from otspec.proofs_check.single_draft import overlap, residual
 
 KEY = "aarnphm2025speculative"
 
@@ -50,6 +50,11 @@ def _rejection(f: FloatArray, g: FloatArray, M: float) -> float:
     return -float(np.max(errors))
 
 
+def _normalised(f: FloatArray, g: FloatArray, M: float) -> float:
+    """Margin of: a proposal is accepted with probability 1/M."""
+    return -abs(float(_attempt(f, g, M).sum()) - 1.0 / M)
+
+
 def _pointwise_envelope(rng: np.random.Generator) -> dict[str, Any]:
     size = int(rng.integers(2, 5))
     g, c = law(rng, size), 1.0 + rng.exponential(1.0, size)
@@ -67,6 +72,10 @@ def _pointwise_acceptance(f: FloatArray, g: FloatArray, c: FloatArray) -> float:
     return -abs(float(_attempt(f, g, c).sum()) - float((f / c).sum()))
 
 
+def _largest_c(f: FloatArray, g: FloatArray, c: FloatArray) -> float:
+    return -abs(float(_attempt(f, g, c).sum()) - float(f.sum() / c.max()))
+
+
 def _pointwise_mended(f: FloatArray, g: FloatArray, c: FloatArray) -> float:
     total = float((c * g).sum())
     return _rejection(f, c * g / total, total)
@@ -77,10 +86,10 @@ def _lower_bound(rng: np.random.Generator) -> dict[str, Any]:
     return {**drawn, "h": drawn["f"] * rng.random(drawn["f"].size)}
 
 
-def _squeeze(f: FloatArray, g: FloatArray, M: float, h: FloatArray) -> float:
+def _squeeze(f: FloatArray, g: FloatArray, M: float, h: FloatArray, fresh: bool = False) -> float:
     """Output and proposals of the test in two stages: a U that h does not let through is uniform above h / (M g)."""
     early, late = (np.divide(bound, M * g, out=np.zeros_like(f), where=g > 0) for bound in (h, f))
-    second = np.divide(late - early, 1.0 - early, out=np.zeros_like(f), where=early < 1.0)
+    second = late if fresh else np.divide(late - early, 1.0 - early, out=np.zeros_like(f), where=early < 1.0)
     out, proposals = _repeat(g * (early + (1.0 - early) * second))
     Z = float(f.sum())
     return -float(max(np.abs(out - f / Z).max(), abs(proposals * Z / M - 1.0)))
@@ -103,6 +112,15 @@ def _inequality(p: FloatArray, q: FloatArray) -> float:
     return float(np.min([-abs(_once(p, q).sum() - least), most - least, -abs(most - overlap(p, q))]))
 
 
+def _below_overlap(p: FloatArray, q: FloatArray) -> float:
+    return 0.95 * overlap(p, q) - float(_once(p, q).sum())
+
+
+def _else_residual(p: FloatArray, q: FloatArray) -> float:
+    kept = _once(p, q)
+    return -float(np.abs(kept + (1.0 - kept.sum()) * residual(p, q) - p).max())
+
+
 def _non_iterative(p: FloatArray, q: FloatArray) -> float:
     kept = _once(p, q)
     return -float(np.abs(kept + (1.0 - kept.sum()) * p - p).max())
@@ -119,6 +137,7 @@ CLAIMS = (
         _rejection,
         hypotheses="f <= M g; g covers the support of f.",
         remark="M >= 1 is asked for, and only needed for a normalised f: f = (0.1, 0.1), g = (0.5, 0.5) has M = 0.2.",
+        mutations=(Mutation("With probability 1/M.", _normalised),),
     ),
     Claim(
         "notes-rejection-pointwise",
@@ -138,6 +157,7 @@ CLAIMS = (
         _pointwise_envelope,
         _pointwise_acceptance,
         hypotheses="c >= 1.",
+        mutations=(Mutation("It is Z over the largest c.", _largest_c),),
     ),
     Claim(
         "notes-rejection-pointwise-mended",
@@ -147,6 +167,7 @@ CLAIMS = (
         _pointwise_mended,
         variant_of="notes-rejection-pointwise",
         remark="The acceptance rate is Z over the sum of c g.",
+        mutations=(Mutation("Proposing from g.", _pointwise),),
     ),
     Claim(
         "notes-rejection-squeeze",
@@ -155,6 +176,7 @@ CLAIMS = (
         _lower_bound,
         _squeeze,
         remark="The standard test has to see the same U; a fresh one would let too much through.",
+        mutations=(Mutation("By a test with a fresh U.", lambda **instance: _squeeze(**instance, fresh=True)),),
     ),
     Claim(
         "notes-rejection-below-speculation",
@@ -165,6 +187,7 @@ CLAIMS = (
         tightness=lambda p, q: float(_once(p, q).sum()) / overlap(p, q),
         search=Descent(laws=("p", "q")),
         remark="All four members of the displayed chain are compared.",
+        mutations=(Mutation("1/M <= 0.95 times the sum.", _below_overlap),),
     ),
     Claim(
         "notes-rejection-once",
@@ -172,5 +195,6 @@ CLAIMS = (
         f"{KEY}, 'speculative sampling', note on rejection sampling; leviathan2023fast",
         _covered_pair,
         _non_iterative,
+        mutations=(Mutation("Else a draw from max(0, p - q).", _else_residual),),
     ),
 )

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from otspec.laws import IntArray
-from otspec.proofs_check.claim import Claim, Verdict
+from otspec.proofs_check.claim import Claim, Mutation, Verdict
 
 KEY = "aarnphm2025speculative"
 
@@ -65,12 +65,12 @@ def _returns(**call: Any) -> float:
     return 0.0
 
 
-def _follows(found: IntArray, input_ids: IntArray, max_ngram_size: int, num_pred_tokens: int) -> bool:
+def _follows(found: IntArray, input_ids: IntArray, max_ngram_size: int, num_pred_tokens: int, least: int = 1) -> bool:
     """Whether tokens follow an earlier occurrence of the last n, for some n up to the largest."""
     text = input_ids.tolist()
     return found.size <= num_pred_tokens and any(
         text[i : i + n] == text[-n:] and text[i + n : i + n + found.size] == found.tolist()
-        for n in range(1, max_ngram_size + 1)
+        for n in range(least, max_ngram_size + 1)
         for i in range(len(text) - n)
     )
 
@@ -78,6 +78,18 @@ def _follows(found: IntArray, input_ids: IntArray, max_ngram_size: int, num_pred
 def _continues(**call: Any) -> float:
     found = find_candidate_pred_tokens(**call)
     return 0.0 if found.size == 0 or _follows(found, **call) else -1.0
+
+
+def _continues_the_longest(**call: Any) -> float:
+    found = find_candidate_pred_tokens(**call)
+    return 0.0 if found.size == 0 or _follows(found, **call, least=call["max_ngram_size"]) else -1.0
+
+
+def _complete_for_pairs(**call: Any) -> float:
+    """Whether something is returned exactly if the last two tokens occurred before."""
+    text = call["input_ids"].tolist()
+    before = any(text[i : i + 2] == text[-2:] for i in range(len(text) - 2))
+    return 0.0 if before == (_mended(**call).size > 0) else -1.0
 
 
 def _empty(input_ids: IntArray, max_ngram_size: int, num_pred_tokens: int) -> float:
@@ -135,6 +147,7 @@ CLAIMS = (
         _continues,
         hypotheses="The prompt has at least max_ngram_size tokens.",
         tol=0.0,
+        mutations=(Mutation("Of the last max_ngram_size tokens.", _continues_the_longest),),
     ),
     Claim(
         "notes-lookup-empty",
@@ -156,5 +169,6 @@ CLAIMS = (
         _complete,
         variant_of="notes-lookup-empty",
         tol=0.0,
+        mutations=(Mutation("If the last two tokens occurred before.", _complete_for_pairs),),
     ),
 )

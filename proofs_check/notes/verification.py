@@ -8,7 +8,7 @@ import numpy as np
 
 from otspec.laws import FloatArray
 from otspec.proofs_check import single_draft
-from otspec.proofs_check.claim import Claim, Verdict
+from otspec.proofs_check.claim import Claim, Mutation, Verdict
 from otspec.proofs_check.instances import law, pair
 from otspec.proofs_check.search import Descent
 from otspec.proofs_check.single_draft import overlap
@@ -31,6 +31,10 @@ def _adjusted(p: FloatArray, q: FloatArray) -> float:
     return -float(np.ptp(forms, axis=0).max())
 
 
+def _over_beta(p: FloatArray, q: FloatArray) -> float:
+    return -float(np.abs(single_draft.residual(p, q) - (p - np.minimum(q, p)) / max(overlap(p, q), 1e-300)).max())
+
+
 def _models(rng: np.random.Generator) -> dict[str, Any]:
     """Laws of target and drafter at every prefix."""
     vocab, gamma = int(rng.integers(2, 4)), int(rng.integers(1, 4))
@@ -41,6 +45,18 @@ def _models(rng: np.random.Generator) -> dict[str, Any]:
 
 def _algorithm_1(p: FloatArray, q: FloatArray, gamma: int) -> float:
     return -float(np.abs(single_draft.block(p, q, gamma) - single_draft.text(p, gamma + 1)).max())
+
+
+def _other_prefix(p: FloatArray, q: FloatArray, gamma: int) -> float:
+    """Margin of: target laws of other prefixes verify as well."""
+    found = single_draft.block(np.roll(p, 1, axis=0), q, gamma)
+    return -float(np.abs(found - single_draft.text(p, gamma + 1)).max())
+
+
+def _unreplaced(p: FloatArray, q: FloatArray) -> float:
+    """Margin of: with p in place of max(0, p - q) for what is rejected."""
+    kept = q * single_draft.accept(p, q)
+    return -float(np.abs(kept + (1.0 - kept.sum()) * p - p).max())
 
 
 def _divergence(p: FloatArray, q: FloatArray) -> float:
@@ -71,6 +87,17 @@ def _metric(p: FloatArray, q: FloatArray, r: FloatArray) -> float:
     return float(np.min(margins))
 
 
+def _narrower(p: FloatArray, q: FloatArray, r: FloatArray, fewer: int = 0, third: float = 1.0) -> float:
+    """The bounds with V - 1 in place of V (1: of D_LK, 2: of 1 - D_LK), and a part of the third side."""
+    d, tokens = _divergence(p, q), p.size - 1
+    apart, common = float(np.abs(p - q).max()), float(np.minimum(p, q).max())
+    if fewer == 1:
+        return tokens * apart / 2 - d
+    if fewer == 2:
+        return tokens * common - (1.0 - d)
+    return d + third * _divergence(q, r) - _divergence(p, r)
+
+
 def _acceptance(p: FloatArray, q: FloatArray) -> float:
     return float(q @ single_draft.accept(p, q))
 
@@ -88,6 +115,11 @@ def _alpha(p: FloatArray, q: FloatArray, weights: FloatArray) -> float:
     return -float(np.ptp((accepted, 1.0 - divergence, common)))
 
 
+def _unweighted(p: FloatArray, q: FloatArray, weights: FloatArray) -> float:
+    common = np.minimum(p, q).sum(axis=1)
+    return -abs(float(weights @ common) - float(common.mean()))
+
+
 CLAIMS = (
     Claim(
         "notes-adjusted-law",
@@ -98,6 +130,7 @@ CLAIMS = (
         expected=Verdict.HIDDEN,
         assumption="p is not q: else it is 0/0, of no use because nothing is rejected, but in floats a case to guard",
         counterexample={"p": np.array([0.5, 0.5]), "q": np.array([0.5, 0.5])},
+        mutations=(Mutation("Divided by beta.", _over_beta),),
     ),
     Claim(
         "notes-correctness",
@@ -106,6 +139,7 @@ CLAIMS = (
         pair,
         lambda p, q: -float(np.abs(single_draft.output(p, q) - p).max()),
         search=Descent(laws=("p", "q")),
+        mutations=(Mutation("Rejected drafts replaced by draws from p.", _unreplaced),),
     ),
     Claim(
         "notes-algorithm-1",
@@ -115,6 +149,7 @@ CLAIMS = (
         _algorithm_1,
         cost=20,
         remark="All blocks of up to three drafts over three tokens, of models that depend on the whole prefix.",
+        mutations=(Mutation("With target laws of other prefixes.", _other_prefix),),
     ),
     Claim(
         "notes-definition-3.2",
@@ -122,6 +157,7 @@ CLAIMS = (
         f"{KEY}, Definition 3.2; leviathan2023fast",
         pair,
         _two_forms,
+        mutations=(Mutation("It is |p - q|_1.", lambda p, q: -abs(_divergence(p, q) - float(np.abs(p - q).sum()))),),
     ),
     Claim(
         "notes-lemma-3.3",
@@ -130,6 +166,7 @@ CLAIMS = (
         pair,
         lambda p, q: -abs(_divergence(p, q) - (1.0 - overlap(p, q))),
         search=Descent(laws=("p", "q")),
+        mutations=(Mutation("It is half of that.", lambda p, q: -abs(_divergence(p, q) - (1.0 - overlap(p, q)) / 2)),),
     ),
     Claim(
         "notes-corollary-3.4",
@@ -140,6 +177,11 @@ CLAIMS = (
         search=Descent(laws=("p", "q", "r")),
         remark="Checked in a stronger form: with V tokens it lies between max |p - q| and V/2 times that, 1 - D_LK "
         "between max min(p, q) and V times that, and the triangle inequality makes it a metric (total variation).",
+        mutations=(
+            Mutation("At most (V - 1)/2 times max |p - q|.", lambda **laws: _narrower(**laws, fewer=1)),
+            Mutation("1 - D_LK at most V - 1 times max min(p, q).", lambda **laws: _narrower(**laws, fewer=2)),
+            Mutation("0.95 of the second side suffices.", lambda **laws: _narrower(**laws, third=0.95)),
+        ),
     ),
     Claim(
         "notes-theorem-3.5",
@@ -148,6 +190,9 @@ CLAIMS = (
         pair,
         lambda p, q: -abs(_acceptance(p, q) - (1.0 - _divergence(p, q))),
         search=Descent(laws=("p", "q")),
+        mutations=(
+            Mutation("It is 1 - |p - q|_1.", lambda p, q: -abs(_acceptance(p, q) - (1.0 - float(np.abs(p - q).sum())))),
+        ),
     ),
     Claim(
         "notes-corollary-3.6",
@@ -156,5 +201,6 @@ CLAIMS = (
         _contexts,
         _alpha,
         remark="E(min(p, q)) stands for the mean over contexts of the sum over tokens.",
+        mutations=(Mutation("Contexts counted alike.", _unweighted),),
     ),
 )

@@ -11,7 +11,7 @@ from scipy.optimize import brentq, minimize
 
 from otspec.laws import FloatArray, IntArray, likeliest, sum_by
 from otspec.problem import Problem
-from otspec.proofs_check.claim import Claim, Verdict
+from otspec.proofs_check.claim import Claim, Mutation, Verdict
 from otspec.proofs_check.instances import distinct, independent, law, pair
 from otspec.proofs_check.oracles import prefixes, psi, psi_independent, token_sets
 from otspec.proofs_check.search import Descent
@@ -43,12 +43,16 @@ def _greedy(p: FloatArray, q: FloatArray, n: int) -> float:
     return -abs(_optimum(Problem(p, scheme)) - float(form))
 
 
-def _top_n(p: FloatArray, q: FloatArray, n: int) -> float:
-    return -abs(_optimum(Problem(p, TopK(q, n))) - float(p[likeliest(q, n)].sum()))
+def _greedy_as_top_n(p: FloatArray, q: FloatArray, n: int) -> float:
+    return -abs(_optimum(Problem(p, Greedy(q, n))) - float(p[likeliest(q, n)].sum()))
 
 
-def _hub(p: FloatArray, q: FloatArray) -> float:
-    pairs, greedy = HubPairs(q).draft_sets(), Greedy(q, 2).draft_sets()
+def _top_n(p: FloatArray, q: FloatArray, n: int, fewer: int = 0) -> float:
+    return -abs(_optimum(Problem(p, TopK(q, n))) - float(p[likeliest(q, n)[: n - fewer]].sum()))
+
+
+def _hub(p: FloatArray, q: FloatArray, of: type[Greedy] | type[WithoutReplacement] = Greedy) -> float:
+    pairs, greedy = HubPairs(q).draft_sets(), of(q, 2).draft_sets()
     if not np.array_equal(pairs.tokens, greedy.tokens):
         return -1.0
     return -float(np.abs(pairs.mass - greedy.mass).max())
@@ -74,6 +78,13 @@ def _inclusion(p: FloatArray, q: FloatArray, n: int) -> float:
     return -float(np.abs(included - wanted).max())
 
 
+def _proportional(p: FloatArray, q: FloatArray, n: int) -> float:
+    """Margin of: the probabilities are min(1, n q)."""
+    drafts, probabilities = Systematic(q, n).support()
+    included = sum_by(drafts.ravel(), np.repeat(probabilities, n), q.size)
+    return -float(np.abs(included - np.minimum(1.0, n * q)).max())
+
+
 def _few_sets(p: FloatArray, q: FloatArray, n: int) -> float:
     """V less the number of different draft sets, and whether all drafts differ."""
     drafts, _ = Systematic(q, n).support()
@@ -91,12 +102,18 @@ def _earliest_deadline(p: FloatArray, q: FloatArray, n: int) -> float:
     return -max(abs(plan.acceptance - _optimum(problem)), float(np.abs(output - problem.p).sum()))
 
 
+def _as_top_n(p: FloatArray, q: FloatArray, n: int) -> float:
+    """Margin of: it accepts as often as top-n drafts."""
+    plan = solve(Problem(p, Systematic(q, n)), "earliest_deadline", strict=False).plan
+    return 0.0 if plan is None else -abs(plan.acceptance - float(p[likeliest(q, n)].sum()))
+
+
 def _distinct_order(rng: np.random.Generator) -> dict[str, Any]:
     instance = distinct(rng, most=4)
     return {**instance, "order": rng.permutation(instance["q"].size)}
 
 
-def _arrivals(p: FloatArray, q: FloatArray, n: int, order: IntArray) -> float:
+def _arrivals(p: FloatArray, q: FloatArray, n: int, order: IntArray, fewer: int = 0) -> float:
     """Hit probabilities by exponential clocks, against sums over ordered tuples."""
     drafts = np.array(list(permutations(np.flatnonzero(q), n)))
     mass = np.ones(len(drafts))
@@ -104,7 +121,7 @@ def _arrivals(p: FloatArray, q: FloatArray, n: int, order: IntArray) -> float:
         rest = np.where((drafts[:, :i, None] == np.arange(q.size)).any(axis=1), 0.0, q)
         mass *= q[drafts[:, i]] / rest.sum(axis=1)
     missed = np.array([mass[~np.isin(drafts, order[:size]).any(axis=1)].sum() for size in range(q.size + 1)])
-    return -float(np.abs(WithoutReplacement(q, n).hit_chain(order) - (1 - missed)).max())
+    return -float(np.abs(WithoutReplacement(q, max(n - fewer, 1)).hit_chain(order) - (1 - missed)).max())
 
 
 def _racing(rng: np.random.Generator) -> dict[str, Any]:
@@ -124,6 +141,12 @@ def _race_law(qs: FloatArray, odds: FloatArray) -> float:
     law = sum_by(drafts.ravel(), (mass[:, None] * wins).ravel(), odds.size)
     odds = np.where(qs.any(axis=0), odds, 0.0)
     return -float(np.abs(LuceRule(Independent(qs), odds).proposal - law).sum())
+
+
+def _any_pick(qs: FloatArray, odds: FloatArray) -> float:
+    """Margin of: its law is the mean of the laws."""
+    odds = np.where(qs.any(axis=0), odds, 0.0)
+    return -float(np.abs(LuceRule(Independent(qs), odds).proposal - qs.mean(axis=0)).sum())
 
 
 def _boxed(rng: np.random.Generator) -> dict[str, Any]:
@@ -163,17 +186,22 @@ def _race_gap(p: FloatArray, qs: FloatArray, height: float) -> float:
     return most - gap
 
 
+def _third_of_gap(p: FloatArray, qs: FloatArray, height: float) -> float:
+    gap, most = _box(p, qs, height)
+    return 1 / 3 - gap / most
+
+
 def _race_tightness(p: FloatArray, qs: FloatArray, height: float) -> float:
     gap, most = _box(p, qs, height)
     return gap / most
 
 
-def _nested_prefixes(p: FloatArray, q: FloatArray, n: int, slope: float) -> float:
+def _nested_prefixes(p: FloatArray, q: FloatArray, n: int, slope: float, by_draft: bool = False) -> float:
     """Along the order of a scheme, some prefix minimises f(A) + s p(V without A), for every slope s."""
     margins = []
     for scheme in (WithoutReplacement(q, n), Greedy(q, n), TopK(q, n)):
         values = psi(slope * p, *scheme.support())
-        order = scheme.prefix_order(p)
+        order = np.argsort(q, kind="stable") if by_draft else scheme.prefix_order(p)
         rest = (1 << p.size) - 1 - prefixes(order)
         margins.append(float(values.min() - values[rest].min()))
     return min(margins)
@@ -218,9 +246,16 @@ CLAIMS = (
         distinct,
         _greedy,
         cost=8,
+        mutations=(Mutation("It is p(the n likeliest).", _greedy_as_top_n),),
     ),
     Claim(
-        "own-top-n", "The optimum of top-n drafts is p(drafts).", "otspec, docs/draft_laws.md", distinct, _top_n, cost=8
+        "own-top-n",
+        "The optimum of top-n drafts is p(drafts).",
+        "otspec, docs/draft_laws.md",
+        distinct,
+        _top_n,
+        cost=8,
+        mutations=(Mutation("It is p(all but the last draft).", lambda **instance: _top_n(**instance, fewer=1)),),
     ),
     Claim(
         "own-hub-pairs",
@@ -231,6 +266,7 @@ CLAIMS = (
         hypotheses="At least two tokens can be drafted.",
         cost=10,
         remark="So they have the same optimum.",
+        mutations=(Mutation("As drafts without replacement.", lambda **laws: _hub(**laws, of=WithoutReplacement)),),
     ),
     Claim(
         "own-prefixes",
@@ -240,6 +276,7 @@ CLAIMS = (
         _sloped,
         _nested_prefixes,
         cost=15,
+        mutations=(Mutation("By increasing q.", lambda **instance: _nested_prefixes(**instance, by_draft=True)),),
     ),
     Claim(
         "own-systematic-inclusion",
@@ -250,6 +287,7 @@ CLAIMS = (
         tol=1e-8,
         cost=5,
         remark="Arcs end on multiples of 2^-53, and tokens within 1e-9 of a whole turn are given all of it.",
+        mutations=(Mutation("With probability min(1, n q_i).", _proportional),),
     ),
     Claim(
         "own-systematic-sets",
@@ -259,6 +297,7 @@ CLAIMS = (
         _few_sets,
         tol=0.0,
         cost=4,
+        mutations=(Mutation("At most V - 1.", lambda **instance: _few_sets(**instance) - 1.0),),
     ),
     Claim(
         "own-earliest-deadline",
@@ -268,6 +307,7 @@ CLAIMS = (
         _earliest_deadline,
         cost=25,
         remark="Against all token sets, and over all tuples.",
+        mutations=(Mutation("It accepts as often as top-n drafts.", _as_top_n),),
     ),
     Claim(
         "own-arrivals",
@@ -277,6 +317,7 @@ CLAIMS = (
         _arrivals,
         cost=8,
         remark="Against sums over all ordered tuples.",
+        mutations=(Mutation("Of the (n-1)-th arrival.", lambda **instance: _arrivals(**instance, fewer=1)),),
     ),
     Claim(
         "own-luce-law",
@@ -287,6 +328,7 @@ CLAIMS = (
         tol=1e-11,
         cost=6,
         remark="Against sums over all tuples; the quadrature is good to some 1e-13.",
+        mutations=(Mutation("Its law is the mean of the laws.", _any_pick),),
     ),
     Claim(
         "own-luce-box",
@@ -295,9 +337,11 @@ CLAIMS = (
         _boxed,
         _race_gap,
         tol=1e-9,
-        cost=40,
+        cost=10,
+        search=Descent(laws=("p", "qs")),
         tightness=_race_tightness,
         remark="Minimised by L-BFGS-B, sums over all tuples; alpha* from all token sets.",
+        mutations=(Mutation("Within a third of that.", _third_of_gap),),
     ),
     *(
         Claim(

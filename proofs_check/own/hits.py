@@ -11,7 +11,7 @@ from otspec.certificate import optimum
 from otspec.laws import FloatArray, IntArray, sum_by
 from otspec.plans.figures import residual_law
 from otspec.problem import Problem
-from otspec.proofs_check.claim import Claim
+from otspec.proofs_check.claim import Claim, Mutation
 from otspec.proofs_check.instances import (
     distinct,
     iid,
@@ -48,6 +48,10 @@ def _submodularity(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
     return submodularity(hit_function(drafts, law, p.size))
 
 
+def _supermodularity(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
+    return submodularity(-hit_function(drafts, law, p.size))
+
+
 def _picking(rng: np.random.Generator) -> dict[str, Any]:
     """A problem, and for every tuple the law of which draft is picked."""
     instance = table(rng, largest=4)
@@ -64,9 +68,17 @@ def _base(p: FloatArray, drafts: IntArray, law: FloatArray, weights: FloatArray)
     return float((hit_function(drafts, law, p.size) - picked).min())
 
 
-def _attained(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
-    """Here p is the law that a pick should have."""
-    out_of_reach = float((token_sets(p.size) @ p - hit_function(drafts, law, p.size)).max())
+def _base_of_less(p: FloatArray, drafts: IntArray, law: FloatArray, weights: FloatArray) -> float:
+    """Margin of: g(A) <= 0.95 f(A) for A that are not all tokens."""
+    picked = token_sets(p.size)[:-1] @ _pick_law(drafts, law, weights, p.size)
+    return float((0.95 * hit_function(drafts, law, p.size)[:-1] - picked).min())
+
+
+def _attained(p: FloatArray, drafts: IntArray, law: FloatArray, most: int | None = None) -> float:
+    """Here p is the law that a pick should have; with A of at most so many tokens."""
+    sets = token_sets(p.size)
+    beyond = sets @ p - hit_function(drafts, law, p.size)
+    out_of_reach = float(beyond[sets.sum(axis=1) <= (p.size if most is None else most)].max())
     served = transport(p, members(drafts, p.size), law)
     return -abs(float(served.sum()) - (1 - out_of_reach))
 
@@ -81,12 +93,19 @@ def _vertex(p: FloatArray, drafts: IntArray, law: FloatArray, order: IntArray) -
     return -float(np.abs(Support(drafts, law).priority_law(order)[order] - rises).max())
 
 
-def _verified(p: FloatArray, drafts: IntArray, law: FloatArray, weights: FloatArray) -> float:
+def _vertex_backwards(p: FloatArray, drafts: IntArray, law: FloatArray, order: IntArray) -> float:
+    rises = np.diff(hit_function(drafts, law, p.size)[prefixes(order[::-1])])[::-1]
+    return -float(np.abs(Support(drafts, law).priority_law(order)[order] - rises).max())
+
+
+def _verified(p: FloatArray, drafts: IntArray, law: FloatArray, weights: FloatArray, from_p: bool = False) -> float:
     """Output law of the rule, tuple by tuple: pick x, accept it with probability min(1, p/g), else draw (p - g)+."""
     g = _pick_law(drafts, law, weights, p.size)
     accept = np.divide(p, g, out=np.ones_like(p), where=g > p)
     accepted = law[:, None] * weights * accept[drafts]
-    output = sum_by(drafts.ravel(), accepted.ravel(), p.size) + (1 - accepted.sum()) * residual_law(p, g)
+    output = sum_by(drafts.ravel(), accepted.ravel(), p.size) + (1 - accepted.sum()) * (
+        p if from_p else residual_law(p, g)
+    )
     return -float(np.abs(output - p).sum())
 
 
@@ -95,20 +114,34 @@ def _with_set(rng: np.random.Generator) -> dict[str, Any]:
     return {**instance, "tokens": rng.integers(0, 2, instance["p"].size)}
 
 
-def _sandwich(p: FloatArray, drafts: IntArray, law: FloatArray, weights: FloatArray, tokens: IntArray) -> float:
+def _sandwich(
+    p: FloatArray,
+    drafts: IntArray,
+    law: FloatArray,
+    weights: FloatArray,
+    tokens: IntArray,
+    below: float = 1.0,
+    above: float = 1.0,
+) -> float:
+    """With so many times the lower and the upper bound."""
     best = float(transport(p, members(drafts, p.size), law).sum())
     accepted = float(np.minimum(p, _pick_law(drafts, law, weights, p.size)).sum())
     outside = float(law[~tokens.astype(bool)[drafts].all(axis=1)].sum())
-    return min(best - accepted, outside + float(p @ tokens) - best)
+    return min(best - below * accepted, above * (outside + float(p @ tokens)) - best)
 
 
-def _certified(problem: Problem) -> float:
-    """How far the certificate of `otspec.optimum` is from closing, its g from a base, its value from alpha*."""
+def _certified(problem: Problem, most: int | None = None) -> float:
+    """How far the certificate of `otspec.optimum` is from closing, its g from a base, its value from alpha*.
+
+    alpha* is the least over all sets, or over those of at most so many tokens.
+    """
     best = optimum(problem)
     drafts, probabilities = problem.scheme.support()
     hit = hit_function(drafts, probabilities, problem.vocab)
-    alpha = float((hit + 1 - token_sets(problem.vocab) @ problem.p).min())
-    over = float((token_sets(problem.vocab) @ best.proposal - hit).max())
+    sets = token_sets(problem.vocab)
+    of_sets = (hit + 1 - sets @ problem.p)[sets.sum(axis=1) <= (problem.vocab if most is None else most)]
+    alpha = float(of_sets.min())
+    over = float((sets @ best.proposal - hit).max())
     return -max(abs(best.acceptance - alpha), abs(best.bound - alpha), over, abs(float(best.proposal.sum()) - 1))
 
 
@@ -130,16 +163,16 @@ def _drafting(rng: np.random.Generator) -> dict[str, Any]:
     return {**distinct(rng), "scheme": str(rng.choice(["iid", *DISTINCT]))}
 
 
-def _certificate(p: FloatArray, q: FloatArray, n: int, scheme: str) -> float:
-    return _certified(Problem(p, scheme_of(scheme, q, n)))
+def _certificate(p: FloatArray, q: FloatArray, n: int, scheme: str, most: int | None = None) -> float:
+    return _certified(Problem(p, scheme_of(scheme, q, n)), most)
 
 
-def _certificate_independent(p: FloatArray, qs: FloatArray) -> float:
-    return _certified(Problem(p, Independent(qs)))
+def _certificate_independent(p: FloatArray, qs: FloatArray, most: int | None = None) -> float:
+    return _certified(Problem(p, Independent(qs)), most)
 
 
-def _certificate_table(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
-    return _certified(table_problem(p, drafts, law))
+def _certificate_table(p: FloatArray, drafts: IntArray, law: FloatArray, most: int | None = None) -> float:
+    return _certified(table_problem(p, drafts, law), most)
 
 
 def _with_slope(rng: np.random.Generator) -> dict[str, Any]:
@@ -153,6 +186,12 @@ def _most_even(p: FloatArray, q: FloatArray, n: int, scheme: str, slope: float) 
     sets = token_sets(p.size)
     most = float((hit_function(drafts, probabilities, p.size) + slope * (1 - sets) @ p).min())
     return -abs(float(np.minimum(optimum(problem).proposal, slope * p).sum()) - most)
+
+
+def _same_hits(p: FloatArray, q: FloatArray, n: int, scheme: str, slope: float) -> float:
+    """Margin of: g accepts as often from s p as from p."""
+    proposal = optimum(Problem(p, scheme_of(scheme, q, n))).proposal
+    return -abs(float(np.minimum(proposal, slope * p).sum() - np.minimum(proposal, p).sum()))
 
 
 def _rival(rng: np.random.Generator) -> dict[str, Any]:
@@ -170,11 +209,11 @@ def _divergences(p: FloatArray, g: FloatArray) -> FloatArray:
     return np.array([np.abs(p - g).sum() / 2, logarithm.sum(), (g**2 / p).sum() - 1, 1 - np.sqrt(g * p).sum()])
 
 
-def _nearest(p: FloatArray, q: FloatArray, n: int, weights: FloatArray) -> float:
+def _nearest(p: FloatArray, q: FloatArray, n: int, weights: FloatArray, times: float = 1.0) -> float:
     drafts = np.array(list(np.ndindex(*(p.size,) * n)))
     other = _pick_law(drafts, np.prod(q[drafts], axis=1), weights, p.size)
     best, worse = _divergences(p, optimum(Problem(p, IID(q, n))).proposal), _divergences(p, other)
-    return float(((worse - best) / np.maximum(1.0, np.abs(worse))).min())
+    return float(((worse - times * best) / np.maximum(1.0, np.abs(worse))).min())
 
 
 CLAIMS = (
@@ -185,6 +224,7 @@ CLAIMS = (
         table,
         _submodularity,
         remark="P(all drafts in H) is a mixture of indicators of A in H over draft sets A, each supermodular.",
+        mutations=(Mutation("It is modular.", _supermodularity),),
     ),
     Claim(
         "own-pick-is-base",
@@ -194,6 +234,7 @@ CLAIMS = (
         _base,
         search=Descent(laws=("law", "weights")),
         cost=3,
+        mutations=(Mutation("g(A) <= 0.95 f(A), of A that are not all tokens.", _base_of_less),),
     ),
     Claim(
         "own-base-is-pick",
@@ -203,6 +244,7 @@ CLAIMS = (
         table,
         _attained,
         cost=5,
+        mutations=(Mutation("For A of one token.", lambda **instance: _attained(**instance, most=1)),),
     ),
     Claim(
         "own-orders-are-vertices",
@@ -211,6 +253,7 @@ CLAIMS = (
         _ordered,
         _vertex,
         cost=2,
+        mutations=(Mutation("The order reversed.", _vertex_backwards),),
     ),
     Claim(
         "own-pick-lossless",
@@ -221,6 +264,7 @@ CLAIMS = (
         _verified,
         search=Descent(laws=("p", "law", "weights")),
         cost=3,
+        mutations=(Mutation("Else draw from p.", lambda **instance: _verified(**instance, from_p=True)),),
     ),
     Claim(
         "own-certificate",
@@ -231,6 +275,10 @@ CLAIMS = (
         search=Descent(laws=("p", "law", "weights")),
         cost=5,
         remark="alpha* is the value of a maximum flow here.",
+        mutations=(
+            Mutation("1.01 times the sum.", lambda **instance: _sandwich(**instance, below=1.01)),
+            Mutation("0.99 times the upper bound.", lambda **instance: _sandwich(**instance, above=0.99)),
+        ),
     ),
     Claim(
         "own-optimum",
@@ -241,6 +289,11 @@ CLAIMS = (
         tol=ROUNDING,
         cost=15,
         remark="alpha* is the least over all token sets; that g is the law of a pick is checked on each of them.",
+        mutations=(
+            Mutation(
+                "At the least over sets of at most one token.", lambda **instance: _certificate(**instance, most=1)
+            ),
+        ),
     ),
     Claim(
         "own-optimum-independent",
@@ -250,6 +303,12 @@ CLAIMS = (
         _certificate_independent,
         tol=ROUNDING,
         cost=15,
+        mutations=(
+            Mutation(
+                "At the least over sets of at most one token.",
+                lambda **instance: _certificate_independent(**instance, most=1),
+            ),
+        ),
     ),
     Claim(
         "own-optimum-table",
@@ -259,6 +318,12 @@ CLAIMS = (
         _certificate_table,
         tol=ROUNDING,
         cost=15,
+        mutations=(
+            Mutation(
+                "At the least over sets of at most one token.",
+                lambda **instance: _certificate_table(**instance, most=1),
+            ),
+        ),
     ),
     Claim(
         "own-most-even",
@@ -268,6 +333,7 @@ CLAIMS = (
         _most_even,
         cost=15,
         remark="So it minimises every f-divergence from p. For i.i.d. drafts, without replacement, greedy and top-n.",
+        mutations=(Mutation("The sum does not depend on s.", _same_hits),),
     ),
     Claim(
         "own-every-divergence",
@@ -278,5 +344,6 @@ CLAIMS = (
         _nearest,
         search=Descent(laws=("weights",)),
         cost=8,
+        mutations=(Mutation("By at least 1 %.", lambda **instance: _nearest(**instance, times=1.01)),),
     ),
 )

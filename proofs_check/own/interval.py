@@ -11,7 +11,7 @@ from otspec.kernels.interval.picking import enters, stake_in
 from otspec.laws import FloatArray, sum_by
 from otspec.plans import Pick
 from otspec.plans.place_rule import PlaceRule
-from otspec.proofs_check.claim import Claim
+from otspec.proofs_check.claim import Claim, Mutation
 from otspec.proofs_check.instances import iid, iid_problem
 from otspec.proofs_check.oracles import iid_optimum
 from otspec.proofs_check.own.hits import ROUNDING
@@ -30,11 +30,11 @@ def _measures(q: FloatArray, n: int) -> FloatArray:
     return np.append(0.0, np.cumsum(q) / q.sum()) ** n
 
 
-def _blocks(p: FloatArray, q: FloatArray, n: int) -> float:
+def _blocks(p: FloatArray, q: FloatArray, n: int, more: int = 0) -> float:
     plan, rule = _plan(p, q, n)
     order, ends = rule.places.order, rule.places.block
     targets, g = plan.problem.p[order], rule.places.proposal
-    reached, measure = np.append(0.0, np.cumsum(g)), _measures(q[order], n)
+    reached, measure = np.append(0.0, np.cumsum(g)), _measures(q[order], n + more)
     errors = [float((measure - reached).max()), float(np.abs((measure - reached)[ends]).max())]
     slopes = []
     for start, end in pairwise(ends):
@@ -46,11 +46,11 @@ def _blocks(p: FloatArray, q: FloatArray, n: int) -> float:
     return -max(errors) if falling else -1.0
 
 
-def _majorised(p: FloatArray, q: FloatArray, n: int) -> float:
+def _majorised(p: FloatArray, q: FloatArray, n: int, fewer: int = 0) -> float:
     """Along ascending density the places of a block are worth less than what its tokens should have, up to the end."""
     _, rule = _plan(p, q, n)
     places = rule.places
-    measure = np.diff(_measures(places.size, n))
+    measure = np.diff(_measures(places.size, max(n - fewer, 1)))
     margins = []
     for start, end in pairwise(places.block):
         block = slice(start, end)
@@ -60,7 +60,7 @@ def _majorised(p: FloatArray, q: FloatArray, n: int) -> float:
     return min(margins)
 
 
-def _lotteries(p: FloatArray, q: FloatArray, n: int) -> float:
+def _lotteries(p: FloatArray, q: FloatArray, n: int, share: float = 1.0) -> float:
     """What every token owns, put together from the stakes, with densities from differences of powers."""
     _, rule = _plan(p, q, n)
     places = rule.places
@@ -80,7 +80,7 @@ def _lotteries(p: FloatArray, q: FloatArray, n: int) -> float:
         if held > 0:
             owned[ranks] += stakes * float(stakes @ density[ranks] / held)
     owned += kept * density
-    margins += [float(kept.min()), -float(np.abs(owned - places.proposal).max())]
+    margins += [float((kept - (1 - share) * places.size).min()), -float(np.abs(owned - places.proposal).max())]
     margins.append(-float(np.abs(kept - places.size * (1 - places.release)).max()))
     return min(margins)
 
@@ -99,6 +99,16 @@ def _enumerated(plan: Pick) -> tuple[FloatArray, float, FloatArray, float]:
     return output, member, picked, worst
 
 
+def _picks_any(p: FloatArray, q: FloatArray, n: int) -> float:
+    """Margin of: it has the law q."""
+    return -float(np.abs(_enumerated(_plan(p, q, n)[0])[2] - q).sum())
+
+
+def _picks_p(p: FloatArray, q: FloatArray, n: int) -> float:
+    """Margin of: the picked draft has the law p."""
+    return -float(np.abs(_enumerated(_plan(p, q, n)[0])[2] - p).sum())
+
+
 def _pick_law(p: FloatArray, q: FloatArray, n: int) -> float:
     plan, rule = _plan(p, q, n)
     return -float(np.abs(_enumerated(plan)[2] - rule.proposal).sum())
@@ -110,9 +120,10 @@ def _lossless(p: FloatArray, q: FloatArray, n: int) -> float:
     return -max(worst, float(np.abs(output - plan.problem.p).sum()))
 
 
-def _optimal(p: FloatArray, q: FloatArray, n: int) -> float:
+def _optimal(p: FloatArray, q: FloatArray, n: int, more: int = 0) -> float:
+    """Against alpha* of so many drafts more."""
     plan, _ = _plan(p, q, n)
-    alpha = iid_optimum(p, q, n)
+    alpha = iid_optimum(p, q, n + more)
     return -max(abs(_enumerated(plan)[1] - alpha), abs(plan.acceptance - alpha), abs(plan.bound - alpha))
 
 
@@ -131,6 +142,7 @@ CLAIMS = (
         iid,
         _blocks,
         cost=8,
+        mutations=(Mutation("The points (P_j, C_j^(n+1)).", lambda **instance: _blocks(**instance, more=1)),),
     ),
     Claim(
         "own-interval-majorised",
@@ -140,6 +152,7 @@ CLAIMS = (
         iid,
         _majorised,
         cost=8,
+        mutations=(Mutation("By (n - 1) u^(n-2), for n > 1.", lambda **instance: _majorised(**instance, fewer=1)),),
     ),
     Claim(
         "own-interval-lotteries",
@@ -149,6 +162,11 @@ CLAIMS = (
         lambda rng: iid(rng, largest=7),
         _lotteries,
         cost=10,
+        mutations=(
+            Mutation(
+                "No token stakes more than half of its place.", lambda **instance: _lotteries(**instance, share=0.5)
+            ),
+        ),
     ),
     Claim(
         "own-interval-pick",
@@ -158,6 +176,7 @@ CLAIMS = (
         _pick_law,
         cost=40,
         remark="Over all tuples, with the exact probabilities of the pick.",
+        mutations=(Mutation("It has the law q.", _picks_any),),
     ),
     Claim(
         "own-interval-lossless",
@@ -167,6 +186,7 @@ CLAIMS = (
         _lossless,
         cost=40,
         remark="Over all tuples.",
+        mutations=(Mutation("So has the picked draft.", _picks_p),),
     ),
     Claim(
         "own-interval-optimal",
@@ -177,5 +197,8 @@ CLAIMS = (
         tol=ROUNDING,
         cost=40,
         remark="P(the output is a draft), over all tuples, against all token sets.",
+        mutations=(
+            Mutation("With probability alpha* of n + 1 drafts.", lambda **instance: _optimal(**instance, more=1)),
+        ),
     ),
 )

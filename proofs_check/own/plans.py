@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from otspec.laws import FloatArray
 from otspec.problem import Problem
-from otspec.proofs_check.claim import Claim, Verdict
+from otspec.proofs_check.claim import Claim, Mutation, Verdict
 from otspec.proofs_check.instances import distinct, iid, independent, law, pair, positive_law
-from otspec.proofs_check.oracles import members, psi
+from otspec.proofs_check.oracles import iid_optimum, members, psi
 from otspec.proofs_check.own.hits import ROUNDING, scheme_of
 from otspec.schemes import HubPairs, Independent
 from otspec.solving import solve
+
+Judge: TypeAlias = Callable[[Problem, str], float]
+"""The margin of a claim about a solver's plan of a problem."""
 
 
 def _judged(problem: Problem, solver: str) -> tuple[float, float]:
@@ -28,21 +33,40 @@ def _judged(problem: Problem, solver: str) -> tuple[float, float]:
     return min(alpha - plan.acceptance, plan.bound - alpha, -off), plan.gap
 
 
+def _narrowed(problem: Problem, solver: str, below: float = 1.0, above: float = 1.0) -> float:
+    """Margin of: alpha* lies between so many times the acceptance and the bound."""
+    plan = solve(problem, solver, strict=False).plan
+    if plan is None:
+        return 0.0
+    alpha = 1 + float(psi(problem.p, *problem.scheme.support()).min())
+    return min(alpha - below * plan.acceptance, above * plan.bound - alpha)
+
+
+def _as_iid(problem: Problem, solver: str, q: FloatArray, n: int) -> float:
+    """Margin of: it accepts as often as i.i.d. drafts allow."""
+    plan = solve(problem, solver, strict=False).plan
+    return 0.0 if plan is None else -abs(plan.acceptance - iid_optimum(problem.p, q, n))
+
+
 def _optimal(problem: Problem, solver: str, tol: float = 0.0) -> float:
     margin, gap = _judged(problem, solver)
     return min(margin, tol - gap)
 
 
-def _iid(p: FloatArray, q: FloatArray, n: int, solver: str) -> float:
-    return _judged(Problem(p, scheme_of("iid", q, n)), solver)[0]
+def _margin(problem: Problem, solver: str) -> float:
+    return _judged(problem, solver)[0]
 
 
-def _independent(p: FloatArray, qs: FloatArray, solver: str) -> float:
-    return _judged(Problem(p, Independent(qs)), solver)[0]
+def _iid(p: FloatArray, q: FloatArray, n: int, solver: str, judge: Judge = _margin) -> float:
+    return judge(Problem(p, scheme_of("iid", q, n)), solver)
 
 
-def _distinct(p: FloatArray, q: FloatArray, n: int, scheme: str, solver: str) -> float:
-    return _judged(Problem(p, scheme_of(scheme, q, n)), solver)[0]
+def _independent(p: FloatArray, qs: FloatArray, solver: str, judge: Judge = _margin) -> float:
+    return judge(Problem(p, Independent(qs)), solver)
+
+
+def _distinct(p: FloatArray, q: FloatArray, n: int, scheme: str, solver: str, judge: Judge = _margin) -> float:
+    return judge(Problem(p, scheme_of(scheme, q, n)), solver)
 
 
 def _closed(p: FloatArray, q: FloatArray, n: int, scheme: str) -> float:
@@ -53,33 +77,35 @@ def _hub(p: FloatArray, q: FloatArray) -> float:
     return _optimal(Problem(p, HubPairs(q)), "spechub")
 
 
-def _three_laws(p: FloatArray, qs: FloatArray) -> float:
-    return _optimal(Problem(p, Independent(qs)), "polymatroid", 1e-9)
+def _three_laws(p: FloatArray, qs: FloatArray, solver: str = "polymatroid") -> float:
+    return _optimal(Problem(p, Independent(qs)), solver, 1e-9)
 
 
 def _race_ends(p: FloatArray, qs: FloatArray) -> float:
     return _optimal(Problem(p, Independent(qs)), "luce", 1e-9)
 
 
-def _rule(problem: Problem, solver: str) -> float:
-    """Margin of: lossless, and acceptance <= P(the output is a draft) <= alpha*, over all tuples."""
+def _rule(problem: Problem, solver: str, optimal: bool = False) -> float:
+    """Margin of: lossless, and acceptance <= P(the output is a draft) <= alpha*, over all tuples; or not below it."""
     plan = solve(problem, solver, strict=False).plan
     if plan is None:
-        return -np.inf
+        return 0.0 if optimal else -np.inf
     drafts, probabilities = problem.scheme.support()
     laws = np.array([plan.conditional(row) for row in drafts])
     member = float(probabilities @ (laws * members(drafts, problem.vocab)).sum(axis=1))
     alpha = 1 + float(psi(problem.p, drafts, probabilities).min())
+    if optimal:
+        return member - alpha
     off = float(np.abs(probabilities @ laws - problem.p).sum())
     return min(-off, alpha - member, member - plan.acceptance)
 
 
-def _iid_rule(p: FloatArray, q: FloatArray, n: int, solver: str) -> float:
-    return _rule(Problem(p, scheme_of("iid", q, n)), solver)
+def _iid_rule(p: FloatArray, q: FloatArray, n: int, solver: str, optimal: bool = False) -> float:
+    return _rule(Problem(p, scheme_of("iid", q, n)), solver, optimal)
 
 
-def _distinct_rule(p: FloatArray, q: FloatArray, n: int, scheme: str, solver: str) -> float:
-    return _rule(Problem(p, scheme_of(scheme, q, n)), solver)
+def _distinct_rule(p: FloatArray, q: FloatArray, n: int, scheme: str, solver: str, optimal: bool = False) -> float:
+    return _rule(Problem(p, scheme_of(scheme, q, n)), solver, optimal)
 
 
 def _iid_ruled(rng: np.random.Generator) -> dict[str, Any]:
@@ -139,6 +165,10 @@ CLAIMS = (
         cost=100,
         remark="Over all tuples, against all token sets, stopped after one step and later. The law of luce is a "
         "quadrature, good to some 1e-13.",
+        mutations=(
+            Mutation("1.001 times the acceptance.", partial(_iid, judge=partial(_narrowed, below=1.001))),
+            Mutation("0.999 times the bound.", partial(_iid, judge=partial(_narrowed, above=0.999))),
+        ),
     ),
     Claim(
         "own-certified-independent",
@@ -148,6 +178,10 @@ CLAIMS = (
         _independent,
         tol=1e-11,
         cost=100,
+        mutations=(
+            Mutation("1.001 times the acceptance.", partial(_independent, judge=partial(_narrowed, below=1.001))),
+            Mutation("0.999 times the bound.", partial(_independent, judge=partial(_narrowed, above=0.999))),
+        ),
     ),
     Claim(
         "own-certified-distinct",
@@ -158,6 +192,10 @@ CLAIMS = (
         _distinct,
         tol=1e-11,
         cost=100,
+        mutations=(
+            Mutation("1.001 times the acceptance.", partial(_distinct, judge=partial(_narrowed, below=1.001))),
+            Mutation("0.999 times the bound.", partial(_distinct, judge=partial(_narrowed, above=0.999))),
+        ),
     ),
     Claim(
         "own-three-distinct-laws",
@@ -167,6 +205,7 @@ CLAIMS = (
         _three_laws,
         tol=1e-11,
         cost=100,
+        mutations=(Mutation("After one step.", lambda p, qs: _three_laws(p, qs, "polymatroid:max_steps=1")),),
     ),
     Claim(
         "own-luce-ends",
@@ -192,6 +231,7 @@ CLAIMS = (
         tol=1e-11,
         cost=40,
         remark="Over all tuples. naive, which samples from p, is the fallback of thomas2025global, Appendix R.",
+        mutations=(Mutation("They reach alpha*.", lambda **instance: _iid_rule(**instance, optimal=True)),),
     ),
     Claim(
         "own-rules-distinct",
@@ -201,6 +241,7 @@ CLAIMS = (
         _distinct_rule,
         tol=1e-11,
         cost=40,
+        mutations=(Mutation("They reach alpha*.", lambda **instance: _distinct_rule(**instance, optimal=True)),),
     ),
     Claim(
         "own-closed-form",
@@ -210,6 +251,12 @@ CLAIMS = (
         _closed,
         tol=ROUNDING,
         cost=25,
+        mutations=(
+            Mutation(
+                "They accept as often as n i.i.d. drafts.",
+                lambda p, q, n, scheme: _as_iid(Problem(p, scheme_of(scheme, q, n)), "closed_form", q, n),
+            ),
+        ),
     ),
     Claim(
         "own-spechub",
@@ -219,5 +266,11 @@ CLAIMS = (
         _hub,
         tol=ROUNDING,
         cost=25,
+        mutations=(
+            Mutation(
+                "It accepts as often as two i.i.d. drafts.",
+                lambda p, q: _as_iid(Problem(p, HubPairs(q)), "spechub", q, 2),
+            ),
+        ),
     ),
 )

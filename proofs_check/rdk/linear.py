@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from otspec.laws import FloatArray
-from otspec.proofs_check.claim import Claim, Verdict
+from otspec.proofs_check.claim import Claim, Mutation, Verdict
 from otspec.proofs_check.instances import pair
 from otspec.proofs_check.rdk.sampler import KEY
 from otspec.proofs_check.search import Descent, Listed
@@ -55,14 +56,20 @@ def _rows_are_laws(covariance: FloatArray, tau: float) -> float:
     return float(min(matrix.min(), -np.abs(matrix.sum(axis=1) - 1).max()))
 
 
-def _limits(covariance: FloatArray, tau: float) -> float:
+def _columns_are_laws(covariance: FloatArray, tau: float) -> float:
+    matrix = affinity(covariance, tau).rows(0, len(covariance))
+    return -float(np.abs(matrix.sum(axis=0) - 1).max())
+
+
+def _limits(covariance: FloatArray, tau: float, least: float = 1.0, most: float = 1.0) -> float:
+    """With so many times either bound."""
     size = len(covariance)
     matrix = affinity(covariance, tau).rows(0, size)
     spread = np.ptp(covariance, axis=1, keepdims=True) / tau
     flat = np.exp(-spread) / size
     largest = covariance.max(axis=1, keepdims=True)
     elsewhere = np.exp((covariance - largest) / tau)
-    return float(min((matrix - flat).min(), (elsewhere - matrix).min()))
+    return float(min((matrix - least * flat).min(), (most * elsewhere - matrix).min()))
 
 
 def _distance_to_rdk(p: FloatArray, q: FloatArray, covariance: Any) -> tuple[float, float]:
@@ -89,9 +96,9 @@ def under_hypotheses(v: FloatArray, u: FloatArray, noise: FloatArray) -> tuple[f
     return left, float(np.abs(q - rdk(q, affinity(covariance))).sum()), theta + 1 / size**2
 
 
-def _hypotheses_margin(v: FloatArray, u: FloatArray, noise: FloatArray) -> float:
+def _hypotheses_margin(v: FloatArray, u: FloatArray, noise: FloatArray, constant: float = UNDER_HYPOTHESES) -> float:
     taylor, plain, scale = under_hypotheses(v, u, noise)
-    return UNDER_HYPOTHESES * scale - max(taylor, plain)
+    return constant * scale - max(taylor, plain)
 
 
 def _first_order(size: int, constant: float) -> float:
@@ -108,9 +115,9 @@ def _is_tli(p: FloatArray, q: FloatArray, size: int) -> tuple[float, float, floa
     return float(p @ q) / size, float(np.abs(moved - q).sum()), difference, float(moved[q == 0].sum())
 
 
-def _tli_margin(p: FloatArray, q: FloatArray, size: int) -> float:
-    unit, distance, difference, outside = _is_tli(p, q, size)
-    return min(2 * unit - distance, unit - difference, unit - outside)
+def _tli_margin(p: FloatArray, q: FloatArray, size: int, counts: tuple[float, float, float] = (2.0, 1.0, 1.0)) -> float:
+    unit, *found = _is_tli(p, q, size)
+    return min(count * unit - number for count, number in zip(counts, found, strict=True))
 
 
 def _any_size(rng: Rng) -> dict[str, Any]:
@@ -126,6 +133,7 @@ CLAIMS = (
         _covariance,
         _rows_are_laws,
         remark="With the row's largest entry subtracted first; exp alone overflows where a covariance exceeds 709 tau.",
+        mutations=(Mutation("The columns are.", _columns_are_laws),),
     ),
     Claim(
         "rdk-equation-2-temperature",
@@ -136,6 +144,10 @@ CLAIMS = (
         remark="Checked as M_ij >= exp(-R / tau) / N, R being the range of row i, and M_ij <= exp(-d_ij / tau), d_ij "
         "being how far covariance_ij is below the largest of its row. Covariances of probabilities are at most 1/4, so "
         "with tau = 1 all entries are within a factor 1.65 of 1/N.",
+        mutations=(
+            Mutation("At least 1.05 exp(-R / tau) / N.", lambda **instance: _limits(**instance, least=1.05)),
+            Mutation("At most 0.95 exp(-d_ij / tau).", lambda **instance: _limits(**instance, most=0.95)),
+        ),
     ),
     Claim(
         "rdk-equation-3-is-tli",
@@ -150,6 +162,16 @@ CLAIMS = (
         remark="Proof in docs/vocab.md. With N = 200 000 the acceptance of TLI changes by less than 5e-6. Equation (3) "
         "takes the target law p, which a drafter does not know: it cannot propose tokens before verification, and with "
         "p at hand nothing needs to be proposed.",
+        mutations=(
+            *(
+                Mutation(f"0.95 times the bound on {what}.", partial(_tli_margin, counts=counts))
+                for what, counts in (
+                    ("the distance", (1.9, 1.0, 1.0)),
+                    ("the acceptance", (2.0, 0.95, 1.0)),
+                    ("the mass elsewhere", (2.0, 1.0, 0.95)),
+                )
+            ),
+        ),
     ),
     Claim(
         "rdk-theorem-5.4",
@@ -180,6 +202,7 @@ CLAIMS = (
         cost=2,
         remark="Checked for q' itself too, with the same constant: here everything is within O(theta) of uniform, and "
         "theta = (1 + O(theta)) / N is not free. The tightness is the C that would have sufficed.",
+        mutations=(Mutation("With C = 0.5.", partial(_hypotheses_margin, constant=0.5)),),
     ),
     Claim(
         "rdk-theorem-5.4-first-order",
@@ -200,6 +223,7 @@ CLAIMS = (
         lambda rng: {"tokens": 16_100, "vocabulary": 128_000},
         lambda tokens, vocabulary: 0.05 - abs(100 * tokens / vocabulary - 12.6),
         search=Listed(lambda: [{"tokens": 16_100, "vocabulary": 128_000}]),
+        mutations=(Mutation("12.7 %.", lambda tokens, vocabulary: 0.05 - abs(100 * tokens / vocabulary - 12.7)),),
     ),
     Claim(
         "rdk-section-6.2-share",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from otspec.laws import BoolArray, FloatArray
-from otspec.proofs_check.claim import Claim, Verdict
+from otspec.proofs_check.claim import Claim, Mutation, Verdict
 from otspec.proofs_check.instances import law, pair, positive_law
 from otspec.proofs_check.search import Descent
 from otspec.vocab import acceptance_rate, affinity, drafter_kernel, rdk, tli
@@ -94,6 +95,15 @@ def _lemma_2_3(p: FloatArray, q: FloatArray) -> float:
     return -float(max(abs(1 - drafter_kernel(p, q).sum() - rate), abs(1 - np.abs(p - q).sum() / 2 - rate)))
 
 
+def _undivided(p: FloatArray, q: FloatArray) -> float:
+    return -float(abs(1 - np.abs(p - q).sum() - acceptance_rate(p, q)))
+
+
+def _twice_moved(p: FloatArray, q: FloatArray, share: FloatArray, destination: FloatArray) -> float:
+    taken = np.minimum(q, 2 * np.clip(share, 0, 1) * drafter_kernel(p, q))
+    return float(np.minimum(p, q - taken + taken.sum() * destination).sum() - np.minimum(p, q).sum())
+
+
 def _kernel_moved(p: FloatArray, q: FloatArray, share: FloatArray, destination: FloatArray) -> float:
     taken = np.clip(share, 0, 1) * drafter_kernel(p, q)
     return float(np.minimum(p, q - taken + taken.sum() * destination).sum() - np.minimum(p, q).sum())
@@ -108,6 +118,15 @@ def _equation_1(p: FloatArray, q: FloatArray, target: BoolArray, draft: BoolArra
     return float(np.min([gain, -abs(q0.sum() - 1), -np.abs(by_algorithm_2 - q0).max()]))
 
 
+def _one_percent_more(p: FloatArray, q: FloatArray, target: BoolArray, draft: BoolArray) -> float:
+    q0 = np.where(target & draft, q, 0.0) / q[target & draft].sum()
+    return float(np.minimum(p, q0).sum() - 1.01 * np.minimum(p, q).sum())
+
+
+def _mass_untransposed(q: FloatArray, target: BoolArray, matrix: FloatArray) -> float:
+    return -float(abs((matrix @ q)[target].sum() - 1))
+
+
 def _mass_on_target(q: FloatArray, target: BoolArray, matrix: FloatArray) -> float:
     return -float(abs(rdk(q, matrix)[target].sum() - 1))
 
@@ -117,6 +136,10 @@ def _identity(p: FloatArray, q: FloatArray) -> float:
         return 0.0
     q0 = tli(q, p > 0)
     return -float(np.abs(rdk(q0, np.eye(p.size)) - q0).max())
+
+
+def _evenly(p: FloatArray, q: FloatArray) -> float:
+    return -float(np.abs(rdk(q, np.full((p.size, p.size), 1 / p.size)) - q).max())
 
 
 def _gain(p: FloatArray, q: FloatArray, matrix: FloatArray) -> float:
@@ -131,16 +154,16 @@ def _mean_gain(targets: FloatArray, kept: BoolArray, tau: float) -> float:
     return float((acceptance_rate(targets, rdk(q0, matrix)) - acceptance_rate(targets, q0)).mean())
 
 
-def _contraction(x: FloatArray, y: FloatArray, matrix: FloatArray) -> float:
-    return float(np.abs(x - y).sum() - np.abs(matrix.T @ (x - y)).sum())
+def _contraction(x: FloatArray, y: FloatArray, matrix: FloatArray, times: float = 1.0) -> float:
+    return float(times * np.abs(x - y).sum() - np.abs(matrix.T @ (x - y)).sum())
 
 
 def _transposed(x: FloatArray, y: FloatArray, matrix: FloatArray) -> float:
     return float(np.abs(x - y).sum() - np.abs(matrix @ (x - y)).sum())
 
 
-def _contraction_of_laws(p: FloatArray, q: FloatArray, matrix: FloatArray) -> float:
-    return float(dobrushin(matrix) * np.abs(p - q).sum() - np.abs(matrix.T @ (p - q)).sum())
+def _contraction_of_laws(p: FloatArray, q: FloatArray, matrix: FloatArray, times: float = 1.0) -> float:
+    return float(times * dobrushin(matrix) * np.abs(p - q).sum() - np.abs(matrix.T @ (p - q)).sum())
 
 
 def dobrushin(matrix: FloatArray) -> float:
@@ -159,8 +182,29 @@ def _theorem_5_1_margin(p: FloatArray, q: FloatArray, matrix: FloatArray) -> flo
     return min(right - left, float(np.abs(matrix.T @ p - p).sum() / 2 - loss))
 
 
-def _theorem_5_1_sharper(p: FloatArray, q: FloatArray, matrix: FloatArray) -> float:
-    right = dobrushin(matrix) * np.abs(q - p).sum() + np.abs(matrix.T @ p - p).sum()
+def _theorem_5_1_with(distance: float, eps: float) -> Callable[..., float]:
+    """Margin with so many times |q0 - p|_1 and eps."""
+
+    def margin(p: FloatArray, q: FloatArray, matrix: FloatArray) -> float:
+        right = distance * np.abs(q - p).sum() + eps * np.abs(matrix.T @ p - p).sum()
+        return float(right - np.abs(matrix.T @ q - p).sum())
+
+    return margin
+
+
+def _loss_below(share: float) -> Callable[..., float]:
+    """Margin of: RDK accepts at most so many eps less."""
+
+    def margin(p: FloatArray, q: FloatArray, matrix: FloatArray) -> float:
+        return float(share * np.abs(matrix.T @ p - p).sum()) + _gain(p, q, matrix)
+
+    return margin
+
+
+def _theorem_5_1_sharper(
+    p: FloatArray, q: FloatArray, matrix: FloatArray, times: float = 1.0, eps: float = 1.0
+) -> float:
+    right = times * dobrushin(matrix) * np.abs(q - p).sum() + eps * np.abs(matrix.T @ p - p).sum()
     return float(right - np.abs(matrix.T @ q - p).sum())
 
 
@@ -169,7 +213,8 @@ def _theorem_5_1_ratio(p: FloatArray, q: FloatArray, matrix: FloatArray) -> floa
     return left / right if right > 1e-9 else 0.0
 
 
-def _vanilla(target: FloatArray, draft: FloatArray, steps: int) -> float:
+def _vanilla(target: FloatArray, draft: FloatArray, steps: int, replaced: bool = True) -> float:
+    """With rejected drafts replaced by line 9, or else by the target's law."""
     vocab = target.shape[1]
     wanted, got = (np.zeros((vocab,) * (steps + 1)) for _ in range(2))
     for text in np.ndindex(wanted.shape):
@@ -182,7 +227,7 @@ def _vanilla(target: FloatArray, draft: FloatArray, steps: int) -> float:
             overlap = np.minimum(p, q)
             rejected = 1 - overlap.sum()
             if rejected > 0:  # line 9, and target text after it
-                residual = (p - overlap)[text[depth]] / rejected
+                residual = (p - overlap)[text[depth]] / rejected if replaced else p[text[depth]]
                 got[text] += accepted * rejected * residual * chances[depth + 1 :].prod()
             accepted *= overlap[text[depth]]
         got[text] += accepted * chances[steps]
@@ -205,6 +250,7 @@ CLAIMS = (
         pair,
         _lemma_2_3,
         remark="Affine with slope -1 in |k|_1, where the proof says 'inversely proportional'.",
+        mutations=(Mutation("It is 1 - |p - q|_1.", _undivided),),
     ),
     Claim(
         "rdk-kernel-redistribution",
@@ -215,6 +261,7 @@ CLAIMS = (
         hypotheses="Of each token at most its kernel k(x) is moved; to which tokens is free.",
         search=Descent(laws=("p", "q", "destination")),
         remark="RDK is not covered: M^T q' moves mass below p too, which was accepted for sure.",
+        mutations=(Mutation("Nor twice that mass.", _twice_moved),),
     ),
     Claim(
         "rdk-equation-1",
@@ -231,6 +278,7 @@ CLAIMS = (
             "target": np.array([True, False]),
             "draft": np.array([True, True]),
         },
+        mutations=(Mutation("1.01 times as often.", _one_percent_more),),
     ),
     Claim(
         "rdk-algorithm-1-mass",
@@ -248,6 +296,7 @@ CLAIMS = (
         },
         remark="Equation (2), whose columns are T, meets it. It has rows for I only; no other is ever used. Line 1 "
         "leaves q' undefined where D has nothing outside I: it is q there.",
+        mutations=(Mutation("p' = M q'.", _mass_untransposed),),
     ),
     Claim(
         "rdk-algorithm-1-identity",
@@ -255,6 +304,7 @@ CLAIMS = (
         f"{KEY}, section 4",
         pair,
         _identity,
+        mutations=(Mutation("With all rows of M uniform.", _evenly),),
     ),
     Claim(
         "rdk-algorithm-1-increases",
@@ -292,6 +342,7 @@ CLAIMS = (
         tol=1e-11,
         search=Descent(free=("x", "y")),
         tightness=lambda x, y, matrix: float(np.abs(matrix.T @ (x - y)).sum() / max(np.abs(x - y).sum(), 1e-300)),
+        mutations=(Mutation("0.95 |x - y|_1.", lambda **points: _contraction(**points, times=0.95)),),
     ),
     Claim(
         "rdk-lemma-b.1-laws",
@@ -302,6 +353,7 @@ CLAIMS = (
         variant_of="rdk-lemma-b.1",
         search=Descent(laws=("p", "q", "matrix")),
         remark="So rows that are nearly equal make p' nearly independent of the drafter.",
+        mutations=(Mutation("0.95 times that.", lambda **instance: _contraction_of_laws(**instance, times=0.95)),),
     ),
     Claim(
         "rdk-lemma-b.1-transposed",
@@ -326,6 +378,11 @@ CLAIMS = (
         _theorem_5_1_margin,
         search=Descent(laws=("p", "q", "matrix")),
         tightness=_theorem_5_1_ratio,
+        mutations=(
+            Mutation("0.95 |q0 - p|_1 + eps.", _theorem_5_1_with(0.95, 1.0)),
+            Mutation("|q0 - p|_1 + 0.95 eps.", _theorem_5_1_with(1.0, 0.95)),
+            Mutation("At most 0.475 eps less.", _loss_below(0.475)),
+        ),
     ),
     Claim(
         "rdk-theorem-5.1-sharper",
@@ -336,6 +393,10 @@ CLAIMS = (
         variant_of="rdk-theorem-5.1",
         search=Descent(laws=("p", "q", "matrix")),
         remark="The proof of Theorem 5.1 with rdk-lemma-b.1-laws. RDK gains for sure where eps < (1 - d) |q0 - p|_1.",
+        mutations=(
+            Mutation("0.95 d |q0 - p|_1 + eps.", lambda **instance: _theorem_5_1_sharper(**instance, times=0.95)),
+            Mutation("d |q0 - p|_1 + 0.95 eps.", lambda **instance: _theorem_5_1_sharper(**instance, eps=0.95)),
+        ),
     ),
     Claim(
         "rdk-algorithm-4",
@@ -347,5 +408,10 @@ CLAIMS = (
         cost=4,
         remark="All texts of up to four tokens, with laws of their own after every prefix; what is not put out yet is "
         "continued by target text. The residual law of line 9 is 0 / 0 where p = q, and is not needed there.",
+        mutations=(
+            Mutation(
+                "Rejected drafts replaced by draws from p.", lambda **instance: _vanilla(**instance, replaced=False)
+            ),
+        ),
     ),
 )

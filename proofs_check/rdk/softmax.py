@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import ndtr, softmax
 
 from otspec.laws import FloatArray
-from otspec.proofs_check.claim import Claim, Verdict
+from otspec.proofs_check.claim import Claim, Mutation, Verdict
 from otspec.proofs_check.instances import law
 from otspec.proofs_check.rdk.sampler import KEY
 from otspec.proofs_check.search import Descent
@@ -64,17 +64,22 @@ def _distance(z: FloatArray, eta: FloatArray) -> float:
     return float(np.abs(softmax(z + eta) - softmax(z)).sum())
 
 
-def _theorem_5_2(z: FloatArray, eta: FloatArray) -> float:
-    return float(np.abs(eta).sum() / 2 - _distance(z, eta))
+def _theorem_5_2(z: FloatArray, eta: FloatArray, times: float = 1.0) -> float:
+    return float(times * np.abs(eta).sum() / 2 - _distance(z, eta))
 
 
-def _by_range(z: FloatArray, eta: FloatArray) -> float:
-    return float(2 * np.tanh(np.ptp(eta) / 4) - _distance(z, eta))
+def _by_range(z: FloatArray, eta: FloatArray, times: float = 1.0) -> float:
+    return float(times * 2 * np.tanh(np.ptp(eta) / 4) - _distance(z, eta))
 
 
 def _jacobian(p: FloatArray) -> float:
     columns = np.abs(np.diag(p) - np.outer(p, p)).sum(axis=0)
     return float(min(-np.abs(columns - 2 * p * (1 - p)).max(), (0.5 - columns).min()))
+
+
+def _small_columns(p: FloatArray) -> float:
+    """Margin of: the sums are at most 0.475."""
+    return float(0.475 - np.abs(np.diag(p) - np.outer(p, p)).sum(axis=0).max())
 
 
 def failure(a: float, gap: float, sd: float) -> float:
@@ -88,8 +93,8 @@ def failure(a: float, gap: float, sd: float) -> float:
     return float(ndtr(-excess / sd)) if sd > 0 else float(excess < 0)
 
 
-def _theorem_5_3(a: float, beyond: float) -> float:
-    return 6e-12 - failure(a, 6 * np.sqrt(a) + beyond, np.sqrt(max(4 * a - 2, 0)))
+def _theorem_5_3(a: float, beyond: float, chance: float = 6e-12) -> float:
+    return chance - failure(a, 6 * np.sqrt(a) + beyond, np.sqrt(max(4 * a - 2, 0)))
 
 
 def _criterion(a: float, p1: float) -> float:
@@ -98,9 +103,9 @@ def _criterion(a: float, p1: float) -> float:
     return -abs(gain - min(1 - a, 1 + a - 2 * p1)) if agrees else -np.inf
 
 
-def _relaxed(s1: float, s2: float, correlation: float, a: float, beyond: float) -> float:
+def _relaxed(s1: float, s2: float, correlation: float, a: float, beyond: float, times: float = 1.0) -> float:
     sd = np.sqrt(max(s1**2 + s2**2 + 2 * -correlation * s1 * s2, 0))
-    return float(ndtr(-3) - failure(a, 3 * (s1 + s2) + beyond, sd))
+    return float(times * ndtr(-3) - failure(a, 3 * (s1 + s2) + beyond, sd))
 
 
 def _both_within(correlation: float) -> float:
@@ -113,6 +118,11 @@ def _both_within(correlation: float) -> float:
 
 def _three_sigma(correlation: float) -> float:
     return _both_within(correlation) - (1 - 2 * ndtr(-3)) ** 2
+
+
+def _gain_by_p1_once(a: float, p1: float) -> float:
+    """Margin of: RDK gains min(1 - a, 1 + a - p1)."""
+    return -abs(_acceptance_gain(p1, np.array([a, 1 - a])) - min(1 - a, 1 + a - p1))
 
 
 def _acceptance_gain(p1: float, moved: FloatArray) -> float:
@@ -130,6 +140,7 @@ CLAIMS = (
         tightness=lambda z, eta: 2 * _distance(z, eta) / max(np.abs(eta).sum(), 1e-6),
         remark="Says something only where |eta|_1 < 4. Over a whole vocabulary the 1-norm of the noise is large: "
         "rdk-theorem-5.2-range needs its range alone.",
+        mutations=(Mutation("0.95 |eta|_1 / 2.", lambda z, eta: _theorem_5_2(z, eta, times=0.95)),),
     ),
     Claim(
         "rdk-theorem-5.2-range",
@@ -142,6 +153,7 @@ CLAIMS = (
         tightness=lambda z, eta: _distance(z, eta) / max(2 * np.tanh(np.ptp(eta) / 4), 1e-6),
         remark="The ratio q/p has mean 1 under p and values in [a, a e^R]; the sum of p (q/p - 1)+ is largest with the "
         "ends only, and then with a = e^(-R/2).",
+        mutations=(Mutation("0.95 times that.", lambda z, eta: _by_range(z, eta, times=0.95)),),
     ),
     Claim(
         "rdk-theorem-5.2-jacobian",
@@ -150,6 +162,7 @@ CLAIMS = (
         _law,
         _jacobian,
         search=Descent(laws=("p",)),
+        mutations=(Mutation("At most 0.475.", _small_columns),),
     ),
     Claim(
         "rdk-theorem-5.3",
@@ -162,6 +175,9 @@ CLAIMS = (
         remark="Checked in a much stronger form: it accepts less with probability at most 6e-12, by a closed form "
         "whose maximum is at a = 0.866. Typos in (15): one denominator has exp(mu2 + 3 sqrt(M11)) for exp(mu1 + ...), "
         "and that M11 is a variance is used for M11 >= 0 only.",
+        mutations=(
+            Mutation("With probability at most 5e-12.", lambda a, beyond: _theorem_5_3(a, beyond, chance=5e-12)),
+        ),
     ),
     Claim(
         "rdk-theorem-5.3-criterion",
@@ -170,6 +186,7 @@ CLAIMS = (
         _one_target,
         _criterion,
         variant_of="rdk-theorem-5.3",
+        mutations=(Mutation("RDK gains min(1 - a, 1 + a - p1).", _gain_by_p1_once),),
     ),
     Claim(
         "rdk-theorem-5.3-any-covariance",
@@ -182,6 +199,7 @@ CLAIMS = (
         tol=1e-15,
         tightness=lambda **instance: 1 - _relaxed(**instance) / float(ndtr(-3)),
         remark="To lose, z1 > z2 is needed, and z2 - z1 is at least three of its deviations above 0 in the mean.",
+        mutations=(Mutation("0.95 times that.", lambda **instance: _relaxed(**instance, times=0.95)),),
     ),
     Claim(
         "rdk-theorem-5.3-three-deviations",
@@ -192,6 +210,7 @@ CLAIMS = (
         tol=1e-9,
         remark="Checked as at least 0.9973^2 = 0.99461, for any correlation. 'With probability 99.46 %' has to be read "
         "as 'at least'.",
+        mutations=(Mutation("At least 0.995.", lambda correlation: _both_within(correlation) - 0.995),),
     ),
     Claim(
         "rdk-theorem-5.3-any-m",

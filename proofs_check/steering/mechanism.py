@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import log_softmax
 
 from otspec.laws import FloatArray
-from otspec.proofs_check.claim import Claim
+from otspec.proofs_check.claim import Claim, Mutation
 from otspec.proofs_check.instances import positive_law
 
 KEY = "berdozsteering"
@@ -90,6 +90,20 @@ def _gradients(W_s: FloatArray, move_s: FloatArray, move_hml: FloatArray, **netw
     return -float(np.abs(errors).max())
 
 
+def _gradient_of_h(W_s: FloatArray, move_s: FloatArray, move_hml: FloatArray, **network: FloatArray) -> float:
+    """Margin of: the gradient in W_s is delta h^T."""
+    loss, W_hml = _Loss(**network), _initial(W_s.shape[1])
+    of_s, _ = loss.gradients(W_s, W_hml)
+    g = W_hml @ loss.hml.ravel()
+    along_s = (loss(W_s + STEP * move_s, W_hml) - loss(W_s - STEP * move_s, W_hml)) / (2 * STEP)
+    return -abs(float(along_s - (np.outer(of_s @ g / (g @ g), loss.hml[0]) * move_s).sum()))
+
+
+def _anywhere(W_s: FloatArray, move_s: FloatArray, move_hml: FloatArray, **network: FloatArray) -> float:
+    """Margin of: the gradient in W_hml is 0 whatever W_s."""
+    return -float(np.abs(_Loss(**network).gradients(W_s, _initial(W_s.shape[1]))[1]).max())
+
+
 def _start(W_s: FloatArray, move_s: FloatArray, move_hml: FloatArray, **network: FloatArray) -> float:
     """At W_s = 0: whether W_hml makes a difference, and whether a small step of gradient descent in W_s helps."""
     loss, zero, W_hml = _Loss(**network), np.zeros_like(W_s), _initial(W_s.shape[1])
@@ -112,6 +126,7 @@ CLAIMS = (
         tol=1e-6,  # see STEP; the third derivative of the loss can be in the thousands
         cost=4,
         hypotheses="One position, one layer; the loss is KL(p || drafter).  Against central differences.",
+        mutations=(Mutation("With h in place of g.", _gradient_of_h),),
     ),
     Claim(
         "steering-start",
@@ -122,5 +137,6 @@ CLAIMS = (
         variant_of=f"{KEY}, section 3.3",
         cost=4,
         remark="So W_s moves first and W_hml after it.  Were both 0 at the start, neither would ever move.",
+        mutations=(Mutation("W_hml has gradient 0 with any W_s.", _anywhere),),
     ),
 )

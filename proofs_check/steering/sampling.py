@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy.optimize import linprog
 
 from otspec.laws import FloatArray
 from otspec.proofs_check import single_draft
-from otspec.proofs_check.claim import Claim, Verdict
+from otspec.proofs_check.claim import Claim, Mutation, Verdict
 from otspec.proofs_check.instances import law, pair, positive_law
 from otspec.proofs_check.search import Descent
 from otspec.proofs_check.single_draft import child, overlap
@@ -60,6 +61,11 @@ def _lossless(p: FloatArray, steered: FloatArray, tested: FloatArray, later: Flo
     return -float(np.abs(found.ravel() - single_draft.text(p, size)).max())
 
 
+def _tested_uniform(p: FloatArray, steered: FloatArray, tested: FloatArray, later: FloatArray, gamma: int) -> float:
+    """Margin of: tests with the uniform law are lossless, too."""
+    return _lossless(p, steered, np.full_like(tested, 1.0 / p.shape[1]), later, gamma)
+
+
 EVERYWHERE = np.full((7, 2), 0.5)
 SURE = np.tile([0.9, 0.1], (7, 1))
 
@@ -69,12 +75,20 @@ def _small_pair(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def _optimal(p: FloatArray, q: FloatArray) -> float:
-    """Against the linear program of all couplings of draft and output."""
+    return -abs(_best_coupling(p, q) - float(q @ single_draft.accept(p, q)))
+
+
+def _independent_optimal(p: FloatArray, q: FloatArray) -> float:
+    """Margin of: none agrees more often than independent draft and output."""
+    return float(p @ q) - _best_coupling(p, q)
+
+
+def _best_coupling(p: FloatArray, q: FloatArray) -> float:
+    """By the linear program of all couplings of draft and output."""
     size = p.size
     sums = np.vstack([np.kron(np.eye(size), np.ones(size)), np.kron(np.ones(size), np.eye(size))])
     found = linprog(-np.eye(size).ravel(), A_eq=sums, b_eq=np.concatenate([q, p]))
-    best = np.nan if found.fun is None else -found.fun
-    return -float(np.abs(best - q @ single_draft.accept(p, q)))
+    return np.nan if found.fun is None else -float(found.fun)
 
 
 def _rejection(p: FloatArray, q: FloatArray) -> float:
@@ -95,6 +109,19 @@ def _divergence(p: FloatArray, q: FloatArray) -> float:
 def _bounds(p: FloatArray, q: FloatArray) -> float:
     rejected, divergence = 1.0 - overlap(p, q), _divergence(p, q)
     return float(np.minimum(divergence / 2, -np.expm1(-divergence)) - rejected**2)
+
+
+def _sharper(pinsker: float, huber: float) -> Callable[..., float]:
+    """Margin with so many times KL/2, and 1 - exp(-KL)."""
+
+    def margin(p: FloatArray, q: FloatArray) -> float:
+        divergence = _divergence(p, q)
+        if divergence < 1e-6:
+            return np.inf  # too close to tell
+        bound = np.minimum(pinsker * divergence / 2, huber * -np.expm1(-divergence))
+        return 1.0 - float((1.0 - overlap(p, q)) ** 2 / bound)
+
+    return margin
 
 
 def _sharpness(p: FloatArray, q: FloatArray) -> float:
@@ -138,6 +165,7 @@ CLAIMS = (
         cost=100,
         remark="Even where the next block is steered by drafts that were rejected.  Tested against the unsteered law, "
         "p = (0.5, 0.5) and drafts from (0.9, 0.1) put out (0.9, 0.1).",
+        mutations=(Mutation("Tested against the uniform law.", _tested_uniform),),
     ),
     Claim(
         "steering-optimal",
@@ -150,6 +178,7 @@ CLAIMS = (
         cost=50,
         remark="Against the linear program.  With several drafted positions verified jointly there is more to gain "
         "(sun2024block).",
+        mutations=(Mutation("Nor more often than an independent draft.", _independent_optimal),),
     ),
     Claim(
         "steering-rejection-rate",
@@ -158,6 +187,12 @@ CLAIMS = (
         pair,
         _rejection,
         search=Descent(laws=("p", "q")),
+        mutations=(
+            Mutation(
+                "It is twice that.",
+                lambda p, q: -abs(1.0 - float(q @ single_draft.accept(p, q)) - float(np.abs(p - q).sum())),
+            ),
+        ),
     ),
     Claim(
         "steering-divergence",
@@ -170,6 +205,10 @@ CLAIMS = (
         search=Descent(laws=("p", "q")),
         remark="Pinsker, and Bretagnolle-Huber.  A lower divergence need not mean more acceptance: p = (0.9, 0.1) has "
         "KL 0.116 to (0.7, 0.3), which accepts 0.8, and 0.144 to (0.99, 0.01), which accepts 0.91.",
+        mutations=(
+            Mutation("At most 0.95 KL/2.", _sharper(0.95, 1.0)),
+            Mutation("At most 0.95 (1 - exp(-KL)).", _sharper(1.0, 0.95)),
+        ),
     ),
     Claim(
         "steering-block-efficiency",
@@ -179,5 +218,6 @@ CLAIMS = (
         _efficiency,
         hypotheses="Given that all before it are, the draft at position i is accepted with probability r_i.",
         remark="Over all 2^k patterns, k up to 8 as in the paper.",
+        mutations=(Mutation("At most k.", lambda rates: rates.size - 1.0 - float(np.cumprod(rates).sum())),),
     ),
 )

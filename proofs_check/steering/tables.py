@@ -8,8 +8,8 @@ import numpy as np
 from scipy.stats import t as student
 
 from otspec.laws import FloatArray
-from otspec.proofs_check.claim import Verdict
-from otspec.proofs_check.printed import above, agreement, average, half_unit, listed, number, numbers
+from otspec.proofs_check.claim import Mutation, Verdict
+from otspec.proofs_check.printed import above, agreement, average, half_unit, listed, number, numbers, shifted
 from otspec.proofs_check.search import Instance
 from otspec.proofs_check.steering.cells import COLUMNS, DEVIATION, EFFICIENCY, METHODS, SPEEDUP, TASKS, WELCH
 
@@ -202,6 +202,9 @@ CLAIMS = (
         f"{KEY}, Tables 1 and 5",
         MEANS,
         average,
+        mutations=(
+            Mutation("Two units in the last place more.", lambda mean, **row: average(mean=shifted(mean, 2), **row)),
+        ),
     ),
     listed(
         "steering-above-distilled",
@@ -209,6 +212,7 @@ CLAIMS = (
         f"{KEY}, Table 1",
         _pairs("SD^2", "distilled"),
         above,
+        mutations=(Mutation("By at least 0.1.", lambda **pair: above(**pair) - 0.095),),
     ),
     listed(
         "steering-faster-than-distilled",
@@ -236,6 +240,7 @@ CLAIMS = (
         f"{KEY}, Table 5, caption",
         _pairs("SD^2", "pretrained", ["T = 0"]) + _pairs("SD^2", "distilled", ["T = 0"]),
         above,
+        mutations=(Mutation("By at least 0.05.", lambda **pair: above(**pair) - 0.045),),
     ),
     listed(
         "steering-no-gain-where-aligned",
@@ -256,6 +261,7 @@ CLAIMS = (
         _pairs("pretrained", "distilled", tasks=ALIGNED, models=MODELS[1:]),
         above,
         remark="At T = 1, of which the sentence speaks; at T = 0 the distilled Qwen3 8B drafter is ahead on both.",
+        mutations=(Mutation("By at least 0.02.", lambda **pair: above(**pair) - 0.015),),
     ),
     listed(
         "steering-percentages",
@@ -265,6 +271,11 @@ CLAIMS = (
         PERCENTAGES,
         _percent,
         remark="'Up to' is over model pairs, each averaged over the tasks; over single tasks it is 46% and 31%.",
+        mutations=(
+            Mutation(
+                "Two units in the last place more.", lambda printed, **row: _percent(printed=shifted(printed, 2), **row)
+            ),
+        ),
     ),
     listed(
         "steering-differences",
@@ -272,6 +283,7 @@ CLAIMS = (
         f"{KEY}, section 4.1 and Table 1",
         DIFFERENCES,
         _difference,
+        mutations=(Mutation("0.04 more.", lambda printed, **row: _difference(printed=shifted(printed, 4), **row)),),
     ),
     listed(
         "steering-over-independent",
@@ -291,6 +303,7 @@ CLAIMS = (
         [_increase_over("pretrained", "31")],
         _average_increase,
         remark="The mean of the ratios over models and temperatures.",
+        mutations=(Mutation("40%.", lambda more, less, printed: _average_increase(more, less, shifted(printed, 9))),),
     ),
     listed(
         "steering-average-over-distilled",
@@ -319,6 +332,11 @@ CLAIMS = (
         _speedups({"T = 1": "19.5", "T = 0": "16.3"}),
         _mean_speedup,
         variant_of="steering-average-speedup",
+        mutations=(
+            Mutation(
+                "1% more.", lambda temperature, cells, printed: _mean_speedup(temperature, cells, shifted(printed, 10))
+            ),
+        ),
     ),
     listed(
         "steering-additive",
@@ -326,6 +344,9 @@ CLAIMS = (
         f"{KEY}, section 4.1, speedup",
         ADDITIVE,
         _additive,
+        mutations=(
+            Mutation("By a fifth more.", lambda printed, **row: _additive(printed=shifted(printed, 20), **row)),
+        ),
     ),
     listed(
         "steering-welch",
@@ -334,5 +355,10 @@ CLAIMS = (
         TESTS,
         _welch,
         remark="All 40 are what the means and deviations of Table 1 allow, given their rounding.",
+        mutations=(
+            Mutation(
+                "A t that is larger by half.", lambda t, **row: _welch(t=shifted(t, round(50 * number(t))), **row)
+            ),
+        ),
     ),
 )

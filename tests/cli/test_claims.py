@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from otspec.proofs_check import CLAIMS, Verdict
+from otspec.proofs_check import CLAIMS, Mutation, Verdict
 from otspec.reporting.console import console
 from tests.cli.test_commands import otspec_command
 
@@ -160,3 +161,20 @@ def test_a_module_that_is_not_there_is_an_error(
 ) -> None:
     assert otspec_command(monkeypatch, "claims", "--module", module) == 2
     assert said in " ".join(capsys.readouterr().err.split())
+
+
+def test_power_is_told_and_a_survivor_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    stored, read = tmp_path / "power.json", tmp_path / "power.md"
+    arguments = ("--power", "--claim", "hit-*", "--trials", "20")
+    assert otspec_command(monkeypatch, "claims", *arguments, "--json", str(stored), "--markdown", str(read)) == 0
+    assert "1 mutations of 1 claims: all refuted" in capsys.readouterr().out
+    (record,) = json.loads(stored.read_text())["mutations"]
+    assert (record["claim"], record["refuted"]) == ("hit-submodular", True)
+    assert "| `hit-submodular` |" in read.read_text()
+    true = replace(CLAIMS["hit-submodular"], mutations=(Mutation("It is itself.", CLAIMS["hit-submodular"].margin),))
+    monkeypatch.setitem(CLAIMS, "hit-submodular", true)
+    assert otspec_command(monkeypatch, "claims", *arguments) == 1
+    assert "NOT REFUTED: hit-submodular" in capsys.readouterr().out
+    assert otspec_command(monkeypatch, "claims", "--power", "--list") == 2

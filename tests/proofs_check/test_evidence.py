@@ -135,6 +135,31 @@ def test_descent_keeps_what_it_is_not_told_to_move() -> None:
     assert all(q is start["q"] for q in seen)
 
 
+def test_descent_moves_truth_values_and_whole_numbers() -> None:
+    wanted = np.array([True, False, True, True, False, True, False, False, True, True])
+
+    def off(kept: FloatArray, n: int) -> float:
+        return float((kept != wanted).sum() + abs(n - 3)) - 0.5
+
+    def draw(rng: np.random.Generator) -> dict[str, Any]:
+        return {"kept": np.zeros(10, dtype=bool), "n": int(rng.integers(1, 9))}
+
+    found = check(replace(TRUE, draw=draw, margin=off, search=Descent(sets=("kept",), counts=("n",))), 400)
+    assert found.verdict is Verdict.FAILS
+    np.testing.assert_array_equal(found.witness["kept"], wanted)
+    assert found.witness["n"] == 3
+
+
+def test_descent_follows_a_narrow_ridge() -> None:
+    """Down along p0 = q0 ** 2 only: to the sides the margin rises a hundred times as fast."""
+
+    def ridge(p: FloatArray, q: FloatArray) -> float:
+        return 100.0 * abs(float(p[0] - q[0] ** 2)) + float(q[0]) - 0.02
+
+    found = check(replace(FALSE, draw=lambda rng: pair(rng, 2), margin=ridge, search=Descent(laws=("p", "q"))), 1000)
+    assert found.verdict is Verdict.FAILS
+
+
 def test_descent_needs_something_to_move() -> None:
     with pytest.raises(ValueError, match="nothing to move"):
         Descent()

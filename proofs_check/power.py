@@ -1,0 +1,93 @@
+"""Whether a search would notice: mutations of claims, which are false, have to be refuted by the same search."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from otspec.proofs_check.claim import Claim, Mutation
+from otspec.proofs_check.evidence import check
+from otspec.proofs_check.search import Instance
+
+CLEAR = 10.0
+"""A mutation is refuted by margins below so many tolerances of its claim: rounding refutes nothing."""
+
+
+@dataclass(frozen=True)
+class Challenge:
+    """What the search of a claim found against one of its mutations."""
+
+    claim: Claim
+    mutation: Mutation
+    trials: int
+    """Instances attempted, the last of which refutes the mutation if any does."""
+    seed: int
+    worst: float
+    """Smallest margin seen."""
+    witness: Instance
+    """Its instance."""
+    tightest: float | None = None
+    """Largest ratio of left to right side of the claim itself that its own search saw, where it has one."""
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the mutation is found out."""
+        return refutes(self.claim, self.worst)
+
+
+def refutes(claim: Claim, margin: float) -> bool:
+    """Whether a margin contradicts a mutation of the claim beyond doubt; NaN does not."""
+    return margin < -CLEAR * claim.tol
+
+
+def challenges(claim: Claim, trials: int, seed: int = 0, tick: Callable[[], None] = lambda: None) -> list[Challenge]:
+    """Look for instances that refute the mutations of a claim, each; and for how tight the claim is."""
+    if not claim.mutations:
+        return []
+    tightest = None if claim.tightness is None else check(claim, trials, seed, tick).tightest
+    return [replace(challenge(claim, mutation, trials, seed, tick), tightest=tightest) for mutation in claim.mutations]
+
+
+class _Refuted(Exception):
+    """Ends a search."""
+
+
+def challenge(
+    claim: Claim, mutation: Mutation, trials: int, seed: int = 0, tick: Callable[[], None] = lambda: None
+) -> Challenge:
+    """Look for an instance that refutes a mutation, and stop at the first.
+
+    Parameters
+    ----------
+    claim, mutation : Claim, Mutation
+    trials : int
+        As in `check`: instances of a cheap claim; one of cost c gets the c-th part, and at least one.
+    seed : int
+        The draws are those on which `check` tries the claim itself.
+    tick : callable, optional
+        Called after every attempt.
+    """
+    rng = np.random.default_rng([seed, zlib.crc32(claim.id.encode())])
+    count = 0
+    worst: tuple[float, Instance] = math.inf, {}
+
+    def attempt(instance: Instance) -> float:
+        nonlocal count, worst
+        with np.errstate(all="ignore"):
+            margin = float(mutation.margin(**instance))
+        count += 1
+        if count == 1 or margin < worst[0]:
+            worst = margin, dict(instance)
+        tick()
+        if refutes(claim, margin):
+            raise _Refuted
+        return math.inf if math.isnan(margin) else margin
+
+    with suppress(_Refuted):
+        claim.search(claim.draw, attempt, max(1, trials // claim.cost), rng)
+    return Challenge(claim, mutation, count, seed, *worst)

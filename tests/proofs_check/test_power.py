@@ -1,0 +1,139 @@
+"""Whether searches would notice: every claim has mutations, all false, and its search refutes them."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from otspec.laws import FloatArray
+from otspec.proofs_check import CLAIMS, Claim, Mutation, Verdict, challenges, check, power_report
+from otspec.proofs_check.power import challenge
+from tests.each import each
+from tests.proofs_check.test_evidence import FALSE, TRUE
+
+TRIALS = 1000
+"""The default of the command."""
+SEEDS = (0, 1, 2)
+"""A mutation has to be refuted from one of them: searches are stable, not certain, on machines that round otherwise."""
+MUTATED = {name: claim for name, claim in CLAIMS.items() if claim.mutations}
+SPIKY = Mutation("p stays below 1.", lambda p, q: 0.999 - float(p.max()))
+
+
+def test_every_claim_has_a_mutation_or_says_why_not() -> None:
+    assert not [name for name, claim in CLAIMS.items() if claim.needs_mutation]
+
+
+@each(claim=MUTATED)
+def test_every_mutation_is_refuted(claim: Claim) -> None:
+    for mutation in claim.mutations:
+        found = next((seed for seed in SEEDS if challenge(claim, mutation, TRIALS, seed).refuted), None)
+        assert found is not None, mutation.statement
+
+
+@each(claim=MUTATED)
+def test_no_mutation_is_the_claim_itself(claim: Claim) -> None:
+    assert all(mutation.margin is not claim.margin for mutation in claim.mutations)
+
+
+def test_the_table_in_the_docs_has_the_mutations_that_there_are() -> None:
+    """All but what was measured: `otspec claims --power --markdown docs/power.md` makes it anew."""
+    told = (Path(__file__).parents[2] / "docs" / "power.md").read_text()
+    rows = [tuple(cell.strip() for cell in line.split(" | ")[:2]) for line in told.splitlines() if line[:3] == "| `"]
+    shown = [(name.strip("|` "), statement.replace("\\|", "|")) for name, statement in rows]
+    assert shown == [(claim.id, mutation.statement) for claim in MUTATED.values() for mutation in claim.mutations]
+    assert "NOT REFUTED" not in told
+
+
+def test_a_refuted_mutation_comes_with_its_instance_and_ends_the_search() -> None:
+    found = challenge(TRUE, SPIKY, 500, seed=3)
+    assert found.refuted
+    assert found.trials < 500
+    assert SPIKY.margin(**found.witness) == found.worst < 0
+
+
+def test_a_mutation_is_tried_on_the_draws_of_its_claim() -> None:
+    seen: list[dict[str, FloatArray]] = []
+
+    def watch(**instance: FloatArray) -> float:
+        seen.append(instance)
+        return 1.0
+
+    challenge(TRUE, Mutation("", watch), 7, seed=4)
+    drawn, seen = seen, []
+    check(replace(TRUE, margin=watch), 7, seed=4)
+    np.testing.assert_equal(drawn, seen)
+    assert len(drawn) == 7
+
+
+@pytest.mark.parametrize("margin", [0.0, -5e-12, math.nan], ids=["equality", "rounding", "no number"])
+def test_what_is_not_clearly_false_is_not_refuted(margin: float) -> None:
+    found = challenge(TRUE, Mutation("", lambda **instance: margin), 5)
+    assert not found.refuted
+    assert found.trials == 5
+
+
+def test_costly_claims_get_fewer_trials() -> None:
+    assert challenge(replace(TRUE, cost=10), Mutation("", lambda **instance: 0.0), 50).trials == 5
+
+
+def test_tightness_is_that_of_the_claim() -> None:
+    claim = replace(TRUE, mutations=(SPIKY,), tightness=lambda p, q: float(p.max()))
+    (found,) = challenges(claim, 40, seed=1)
+    assert found.tightest == check(claim, 40, seed=1).tightest
+    assert challenges(TRUE, 40) == []
+
+
+def test_a_claim_does_not_have_mutations_and_a_reason_for_none() -> None:
+    with pytest.raises(ValueError, match="keep one of the two"):
+        replace(TRUE, mutations=(SPIKY,), unmutated="It is trivial.")
+
+
+def test_only_a_claim_that_is_to_hold_needs_a_mutation() -> None:
+    assert TRUE.needs_mutation
+    assert not replace(TRUE, unmutated="It is trivial.").needs_mutation
+    assert not replace(TRUE, mutations=(SPIKY,)).needs_mutation
+    assert not FALSE.needs_mutation
+
+
+def test_survivors_are_named_everywhere() -> None:
+    survivor = Mutation("p is at most 1.", lambda p, q: 1.0 - float(p.max()))
+    claim = replace(TRUE, mutations=(SPIKY, survivor))
+    found = challenges(claim, 100)
+    assert [each.refuted for each in found] == [True, False]
+    assert "NOT REFUTED: true (p is at most 1.)" in power_report.summary(found)
+    told = power_report.markdown(found, [claim, FALSE, replace(TRUE, id="bare", unmutated="It is trivial.")], 100, 0)
+    assert "| `true` | p is at most 1. | NO | 100 |" in told
+    assert "1 more claims are expected to fail" in told
+    assert "- `bare`: It is trivial." in told
+    records = json.loads(json.dumps(power_report.as_json(found, 100, 0), allow_nan=False))["mutations"]
+    assert [(record["claim"], record["refuted"]) for record in records] == [("true", True), ("true", False)]
+
+
+def test_the_ratio_leads_where_margins_of_zero_mislead() -> None:
+    """Both sides vanish at p = (1, 0, 0): a search for small margins stays there, where the bound says nothing."""
+
+    def sides(p: FloatArray) -> tuple[float, float]:
+        rest = float(1 - p[0])
+        return rest * float(p[1]), rest * rest
+
+    def draw(rng: np.random.Generator) -> dict[str, Any]:
+        return {"p": rng.dirichlet([50.0, 1.0, 50.0])}
+
+    loose = replace(
+        CLAIMS["rdk-theorem-5.2-jacobian"],
+        id="ratio",
+        draw=draw,
+        margin=lambda p: sides(p)[1] - sides(p)[0],
+        tightness=lambda p: sides(p)[0] / max(sides(p)[1], 1e-300),
+        mutations=(),
+    )
+    found = check(loose, 400)
+    assert found.verdict is Verdict.HOLDS
+    assert found.tightest is not None
+    assert found.tightest > 0.99
