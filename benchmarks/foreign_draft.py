@@ -122,7 +122,7 @@ def decoded(ways: Ways, prompts: Sequence[Sequence[int]], new: int, depth: int, 
             generation = run(ways.target, each[name], torch.tensor([prompt]), max_new_tokens=new, seed=number)
             seconds, metrics = time.process_time() - started, generation.metrics
             records.append(
-                {"drafter": name, "prompt": number, "seconds": seconds, **metrics.record()}
+                {"drafter": name, "prompt": number, "processor_seconds": seconds, **metrics.record()}
                 | {"drafted": sum(metrics.offered), "draft_seconds": metrics.seconds["draft"]}
             )
     return records
@@ -147,13 +147,13 @@ def summed_up(records: Sequence[Record]) -> list[Record]:
 
     rows = []
     for name in by_name:
-        slow = column("vanilla", "seconds") / column("vanilla", "tokens") * column(name, "tokens")
+        slow = column("vanilla", "processor_seconds") / column("vanilla", "tokens") * column(name, "tokens")
         drafts = column(name, "drafted").sum() > 0
         native = column(OWN, "draft_seconds") / column(OWN, "drafted") * column(name, "drafted")
         row: Record = {"drafter": name}
         for key, found in (
             ("block_efficiency", a_token(name, "tokens", "sequence_steps")),
-            ("speed_up", _ratio(slow, column(name, "seconds"))),
+            ("speed_up", _ratio(slow, column(name, "processor_seconds"))),
             ("draft_time", _ratio(column(name, "draft_seconds"), native) if drafts else (np.nan, np.nan)),
         ):
             row |= {key: found[0], f"{key}_error": found[1]}

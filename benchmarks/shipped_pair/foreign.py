@@ -122,7 +122,7 @@ def train(
     every: int = 100,
     checkpoint: Path | None = None,
 ) -> LlamaForCausalLM:
-    """Train a model on text alone; parameters as in `benchmarks.shipped_pair.recipe.train`."""
+    """Train a model on text alone; parameters as for that of the pair."""
     import torch
     from torch.nn.functional import cross_entropy
 
