@@ -18,6 +18,7 @@ from transformers import LogitsProcessorList, SuppressTokensLogitsProcessor, Top
 import otspec  # noqa: E402
 from otspec import ProblemError  # noqa: E402
 from otspec.decode import Budget, Frequent, MultiDraft, Router, multi_draft, train_router  # noqa: E402
+from otspec.decode.drafters import router as router_module  # noqa: E402
 from otspec.decode.drafters.draft_laws import draft_law  # noqa: E402
 from otspec.decode.drafters.model import ModelDrafter  # noqa: E402
 from otspec.decode.drafters.router import Network  # noqa: E402
@@ -134,9 +135,13 @@ def test_a_head_taken_off_gives_the_logits_of_the_whole_model(kind: str) -> None
     assert head.weight.data_ptr() == model.get_output_embeddings().weight.data_ptr()
 
 
+@pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("kind", ["llama", "soft cap, tied", "bias"])
-def test_gathered_logits_are_the_whole_head_s_at_these_tokens(kind: str) -> None:
-    """Exactly, in float64, of a routed head: laws of temperature 1 over the clusters that were chosen."""
+def test_gathered_logits_are_the_whole_head_s_at_these_tokens(
+    kind: str, apart: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exactly, in float64, of a routed head, copied or block by block: laws over the clusters that were chosen."""
+    monkeypatch.setattr(router_module, "BLOCK", 0 if apart else 1 << 17)
     model = _model(kind)
     _with_exact_sums(model)
     rng = np.random.default_rng(0)
