@@ -249,8 +249,7 @@ def _push_law(logits: FloatArray, rng: np.random.Generator) -> FloatArray:
     if kind == 0:
         return np.where(np.arange(size) == rng.integers(size), 0.0, -rng.uniform(1.0, DEEPEST))
     if kind == 1:
-        tail: FloatArray = -rng.uniform(0.0, DEEPEST / size) * rng.permutation(size)
-        return tail
+        return -rng.permutation(size).astype(np.float64) * rng.uniform(0.0, DEEPEST / size)
     if kind == 2:
         return np.where(rng.random(size) < 0.5, logits, -DEEPEST)
     return np.round(logits / 2)
