@@ -85,8 +85,8 @@ def measure(
         gains = sums - np.array([sum(mine) for mine in lengths[REFERENCE]]) if REFERENCE in lengths else sums * np.nan
         records.append(
             {"rule": name, "paths": paths, "depth": depth, "prompts": len(prompts), "trees": int(steps.sum())}
-            | dict(zip(("tokens", "error"), _ratio(sums, steps), strict=True))
-            | dict(zip(("gain", "gain_error"), _ratio(gains, steps), strict=True))
+            | dict(zip(("tokens", "error"), ratio(sums, steps), strict=True))
+            | dict(zip(("gain", "gain_error"), ratio(gains, steps), strict=True))
         )
     return records
 
@@ -95,7 +95,7 @@ def _inputs(models: Models, tokens: Sequence[int]) -> dict[str, Any]:
     return batch_of([tokens], models.target.device)
 
 
-def _ratio(sums: FloatArray, steps: Any) -> tuple[float, float]:
+def ratio(sums: FloatArray, steps: Any) -> tuple[float, float]:
     """Ratio of sums, and its standard error across prompts to first order."""
     ratio = sums.sum() / steps.sum()
     if steps.size < 2:

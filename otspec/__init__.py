@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from otspec import auditing, data, paths, plans, schemes, solvers, verification, vocab
     from otspec import decode as decode
     from otspec import proofs_check as proofs_check
-    from otspec.auditing import Audit, AuditVerdict, audit
+    from otspec.auditing import Audit, AuditVerdict, PathAudit, audit, audit_paths
     from otspec.catalogue import available
     from otspec.certificate import Optimum, optimum
     from otspec.decode import generate as generate
@@ -49,7 +49,7 @@ _SUBPACKAGES = (
     "vocab",
 )
 _HOMES = {
-    "auditing": ("Audit", "AuditVerdict", "audit"),
+    "auditing": ("Audit", "AuditVerdict", "PathAudit", "audit", "audit_paths"),
     "catalogue": ("available",),
     "certificate": ("Optimum", "optimum"),
     "decode": ("generate",),
@@ -88,6 +88,7 @@ __all__ = [
     "Independent",
     "MissingExtra",
     "Optimum",
+    "PathAudit",
     "Plan",
     "Problem",
     "ProblemError",
@@ -103,6 +104,7 @@ __all__ = [
     "Verification",
     "WithoutReplacement",
     "audit",
+    "audit_paths",
     "auditing",
     "available",
     "canonical_decomposition",

@@ -47,6 +47,9 @@ class Claim:
     Right minus left side of an inequality, minus the error of an equality; negative or NaN is a contradiction.
     """
     _: KW_ONLY
+    variant_of: str = ""
+    """Of a statement of ours about a source, which the source does not make itself: what it sharpens, mends, alters or
+    stands beside, a claim by its id or else a passage.  Empty for what a source says."""
     hypotheses: str = ""
     tol: float = 1e-12
     """Margins down to -tol are rounding."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from otspec.errors import DataError
@@ -18,33 +19,60 @@ A *margin* is the right minus the left side of an inequality, or minus the error
 claim is contradicted, and rounding is allowed for. What *holds* held on every instance tried, random ones and those
 that a search made as bad as it could: that is evidence, not proof. What *fails* has a counterexample below, in few
 digits, that meets every stated hypothesis. *Tightness* is the largest ratio seen of left to right side: 1 means that a
-bound is attained."""
+bound is attained. A *variant* is a statement of ours about a source, sharper, mended or otherwise altered: nobody but
+us claims it, and it counts apart, whether it holds or fails."""
 
 Findings = Mapping[str, Evidence]
 """Evidence by the claim's id."""
 
 
 def tables(sources: Sequence[Source], found: Findings) -> list[TextTable]:
-    """A table per source with anything found: every claim with its verdict."""
+    """A table per source with anything found, and one of its variants: every claim with its verdict."""
     shown = []
+    header = ("claim", "statement", "verdict", "trials", "worst margin", "tightness")
     for source, evidence in _by_source(sources, found):
-        rows: list[tuple[str, ...]] = [
-            (e.claim.id, e.claim.statement, _verdict(e), str(e.trials), *_figures(e)) for e in evidence
-        ]
-        header = ("claim", "statement", "verdict", "trials", "worst margin", "tightness")
-        shown.append(TextTable(source.title, header, rows, "", labels=3, details=frozenset({"statement"})))
+        said, variants = _apart(evidence)
+        for title, part in ((source.title, said), (f"{source.title}: {VARIANTS}", variants)):
+            rows: list[tuple[str, ...]] = [
+                (e.claim.id, e.claim.statement, _verdict(e), str(e.trials), *_figures(e)) for e in part
+            ]
+            if rows:
+                shown.append(TextTable(title, header, rows, "", labels=3, details=frozenset({"statement"})))
     return shown
 
 
+VARIANTS = "variants that it does not claim"
+
+
 def summary(found: Findings) -> str:
-    """One sentence: how many claims hold, how many do not, and whether that is news."""
-    count = Counter(evidence.verdict for evidence in found.values())
+    """What was found of what sources say, then of our variants, and whether any of it is news."""
+    said, variants = _apart(found.values())
     surprises = [evidence.claim.id for evidence in found.values() if not evidence.as_expected]
-    news = f"not as expected: {', '.join(surprises)}" if surprises else "all as expected"
-    return (
-        f"{len(found)} claims: {count[Verdict.HOLDS]} hold on all that was tried, {count[Verdict.HIDDEN]} under a "
-        f"hidden assumption, {count[Verdict.FAILS]} fail; {news}."
-    )
+    news = f"Not as expected: {', '.join(surprises)}" if surprises else "All as expected"
+    parts = [f"{_many(said, 'claim')} of sources: {_counted(said)}."] if said else []
+    parts += [f"{_many(variants, 'variant')} that no source claims: {_counted(variants)}."] if variants else []
+    return " ".join((*parts, f"{news}."))
+
+
+def _many(evidence: Sequence[Evidence], word: str) -> str:
+    return f"{len(evidence)} {word}{'' if len(evidence) == 1 else 's'}"
+
+
+def _counted(evidence: Sequence[Evidence]) -> str:
+    count = Counter(e.verdict for e in evidence)
+    hold, fail = ("holds", "fails") if len(evidence) == 1 else ("hold", "fail")
+    parts = {
+        f"{hold} on all that was tried": count[Verdict.HOLDS],
+        f"{hold} under a hidden assumption": count[Verdict.HIDDEN],
+        fail: count[Verdict.FAILS],
+    }
+    return ", ".join(f"{many} {what}" for what, many in parts.items() if many)
+
+
+def _apart(evidence: Iterable[Evidence]) -> tuple[list[Evidence], list[Evidence]]:
+    """What sources say, and our variants of it."""
+    all_of_it = list(evidence)
+    return [e for e in all_of_it if not e.claim.variant_of], [e for e in all_of_it if e.claim.variant_of]
 
 
 def as_json(sources: Sequence[Source], found: Findings, trials: int, seed: int) -> dict[str, Any]:
@@ -76,7 +104,10 @@ def replay(report: Mapping[str, Any], claims: Mapping[str, Claim]) -> TextTable:
     try:
         for record in (claim for source in report["sources"] for claim in source["claims"]):
             if record["id"] not in claims:
-                raise DataError(f"the report names claim {record['id']!r}, which this version does not have")
+                raise DataError(
+                    f"the report names claim {record['id']!r}, which this version does not have; name the "
+                    "module of a claim of yours (--module)"
+                )
             margin = claims[record["id"]].margin_of(from_plain(record["witness"]))
             rows.append((record["id"], f"{float(record['worst']):.3g}", f"{margin:.3g}"))
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
@@ -86,23 +117,52 @@ def replay(report: Mapping[str, Any], claims: Mapping[str, Claim]) -> TextTable:
 
 def markdown(sources: Sequence[Source], found: Findings, trials: int, seed: int) -> str:
     """The report that a paper's author would want: what was checked and how, what failed, and what is true instead."""
+    shown = _by_source(sources, found)
     parts = [
         "# Claims, checked by numbers",
         f"{summary(found)} Made by `otspec claims --trials {trials} --seed {seed}`.",
+        "\n".join(_contents(source, evidence) for source, evidence in shown),
         HOW_TO_READ,
     ]
-    for source, evidence in _by_source(sources, found):
-        parts += [f"## {source.title}", f"[{source.cite}]", _claims_table(evidence)]
-        parts += [_details(e) for e in evidence if e.verdict is not Verdict.HOLDS or not e.as_expected]
-        remarks = [f"- `{e.claim.id}`: {e.claim.remark}" for e in evidence if _is_plain(e) and e.claim.remark]
-        if remarks:
-            parts += ["### Remarks", "\n".join(remarks)]
+    for source, evidence in shown:
+        said, variants = _apart(evidence)
+        parts += [f"## {source.title}", f"[{source.cite}]"]
+        parts += _section(said, "###") if said else []
+        parts += [_variants_heading(source), *_section(variants, "####")] if variants else []
         if source.unchecked:
             parts += [
                 "### Not checked",
                 "\n".join(f"- {u.statement} ({u.source}) {u.reason}" for u in source.unchecked),
             ]
     return "\n\n".join(parts) + "\n"
+
+
+def _contents(source: Source, evidence: Sequence[Evidence]) -> str:
+    """A line of the table of contents."""
+    said, variants = _apart(evidence)
+    line = f"- [{source.title}](#{_anchor(f'## {source.title}')})"
+    line += f": {_many(said, 'claim')}, {_counted(said)}" if said else ""
+    if variants:
+        words = f"{_many(variants, 'variant')}"
+        line += f"; [{words}](#{_anchor(_variants_heading(source))}), {_counted(variants)}"
+    return line
+
+
+def _variants_heading(source: Source) -> str:
+    return f"### Variants, not claimed in {source.cite}"
+
+
+def _anchor(heading: str) -> str:
+    """Where a heading can be linked to, as GitHub names it."""
+    return re.sub(r"[^\w -]", "", heading.lstrip("# ").lower()).replace(" ", "-")
+
+
+def _section(evidence: Sequence[Evidence], level: str) -> list[str]:
+    """A table, what there is to tell of all that does not simply hold, and remarks on the rest."""
+    parts = [_claims_table(evidence)]
+    parts += [_details(e, level) for e in evidence if not _is_plain(e)]
+    remarks = [f"- `{e.claim.id}`: {e.claim.remark}" for e in evidence if _is_plain(e) and e.claim.remark]
+    return [*parts, f"{level} Remarks", "\n".join(remarks)] if remarks else parts
 
 
 def _by_source(sources: Sequence[Source], found: Findings) -> list[tuple[Source, list[Evidence]]]:
@@ -132,9 +192,11 @@ def _claims_table(evidence: Sequence[Evidence]) -> str:
     return markdown_table(header, rows, labels=4)
 
 
-def _details(evidence: Evidence) -> str:
+def _details(evidence: Evidence, level: str) -> str:
     claim = evidence.claim
-    lines = [f"### `{claim.id}`: {_verdict(evidence)}", f"{claim.statement} ({claim.source})"]
+    lines = [f"{level} `{claim.id}`: {_verdict(evidence)}", f"{claim.statement} ({claim.source})"]
+    if claim.variant_of:
+        lines.append(f"Ours, beside: {claim.variant_of}")
     if claim.hypotheses:
         lines.append(f"Hypotheses: {claim.hypotheses}")
     if claim.assumption:
@@ -162,6 +224,7 @@ def _record(evidence: Evidence) -> dict[str, Any]:
         "id": claim.id,
         "statement": claim.statement,
         "source": claim.source,
+        "variant_of": claim.variant_of,
         "hypotheses": claim.hypotheses,
         "verdict": evidence.verdict.value,
         "as_expected": evidence.as_expected,

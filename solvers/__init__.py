@@ -10,7 +10,7 @@ from otspec.solvers.luce import Luce
 from otspec.solvers.max_flow import MaxFlow
 from otspec.solvers.polymatroid import Polymatroid
 from otspec.solvers.release import Release
-from otspec.solvers.rules import RRS, RSD, KSeq, Naive, Single, SpecHub
+from otspec.solvers.rules import RRS, RSD, KSeq, ListMatching, Naive, Single, SpecHub
 from otspec.solvers.slackness import Slackness
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "GlobalResolution",
     "Interval",
     "KSeq",
+    "ListMatching",
     "Luce",
     "MaxFlow",
     "Naive",

@@ -4,8 +4,9 @@
     python -m benchmarks.gpu.verification --tiny --device cpu     # all of it at a tiny shape, to see that it works
 
 Batches of 1, 8, 32 and 64 at V = 128 256: rows of K = 4 drafts, chains of L = 8 tokens, and trees of K paths and L
-levels against the target alone.  Every line has its floor: the laws that are read, once, over the bandwidth of the
-device, which is measured first.  flashinfer, SGLang and vLLM are measured where they are installed.
+levels, drafted from a model and against the target alone.  Every line has its floor: the laws that are read, once,
+over the bandwidth of the device, which is measured first.  flashinfer, SGLang and vLLM are measured where they are
+installed.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from otspec.engines import flashinfer, sglang, vllm
 from otspec.extras import installed, require
-from otspec.verification.device import verify_logits, verify_rows, verify_truncated
+from otspec.verification.device import verify_logits, verify_rows, verify_trees, verify_truncated
+from otspec.verification.device.trees import RULES
 
 PATHS, DEPTH, KEPT = 4, 8, 50
 """Drafts of a row, and paths of a tree; tokens of a chain, and levels of a tree; tokens that few drafts are from."""
@@ -41,6 +42,7 @@ def works(shape: Shape, batch: int, device: torch.device) -> Iterator[Work]:
     generator = torch.Generator(device).manual_seed(batch)
     yield from _rows(shape.vocab, batch, device, generator)
     yield from _chains(shape.vocab, batch, device, generator)
+    yield from _sampled_trees(shape.vocab, batch, device, generator)
     yield from _trees(shape.vocab, batch, device, generator)
 
 
@@ -106,6 +108,28 @@ def _chains(vocab: int, batch: int, device: torch.device, generator: torch.Gener
     if _beside("vllm", device):
         theirs = require(vllm.MODULE).rejection_sample
         yield Work(what, "vLLM", lambda: theirs(*given), size)
+
+
+def _sampled_trees(vocab: int, batch: int, device: torch.device, generator: torch.Generator) -> Iterator[Work]:
+    """K paths of L levels, drafted from a model, by every rule for trees."""
+    slots, inner = PATHS * DEPTH + 1, PATHS * (DEPTH - 1) + 1
+    target, draft = _laws(batch * slots, vocab, device, generator)
+    p = target.softmax(dim=1).view(batch, slots, vocab)
+    q = draft.softmax(dim=1).view(batch, slots, vocab)[:, :inner].contiguous()
+    # Level after level: the children of the root come first, and every other slot hangs K slots after its parent.
+    root = torch.multinomial(q[:, 0], PATHS, replacement=True, generator=generator)
+    below = torch.multinomial(q[:, 1:].flatten(0, 1), 1, generator=generator).view(batch, inner - 1)
+    tokens = torch.cat((torch.zeros_like(root[:, :1]), root, below), dim=1)
+    uniforms = torch.rand((batch, slots + DEPTH, 3), dtype=torch.float64, device=device, generator=generator)
+    branching = (PATHS, *(1,) * (DEPTH - 1))
+    what = f"trees, K = {PATHS}, L = {DEPTH}"
+    for rule in RULES:
+        yield Work(
+            what,
+            rule,
+            lambda rule=rule: verify_trees(p, q, tokens, branching, uniforms, rule=rule),  # type: ignore[misc]
+            p.nbytes + q.nbytes,
+        )
 
 
 def _trees(vocab: int, batch: int, device: torch.device, generator: torch.Generator) -> Iterator[Work]:

@@ -85,7 +85,7 @@ class Recipe:
         return alike and replace(other, steps=self.steps, polish=self.polish, own=self.own) == self
 
 
-def train_tokenizer(texts: Sequence[str], vocab: int = VOCAB) -> PreTrainedTokenizerFast:
+def train_tokenizer(texts: Sequence[str], vocab: int = VOCAB, context: int = CONTEXT) -> PreTrainedTokenizerFast:
     """Byte-pair encoding of bytes, so that every text has one and is decoded exactly."""
     tokenizer: Any = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -105,7 +105,7 @@ def train_tokenizer(texts: Sequence[str], vocab: int = VOCAB) -> PreTrainedToken
         bos_token=BOS,
         eos_token=EOS,
         pad_token=EOS,
-        model_max_length=CONTEXT,
+        model_max_length=context,
         clean_up_tokenization_spaces=False,
     )
 
@@ -165,7 +165,7 @@ def own_texts(target: LlamaForCausalLM, stream: Iterator[torch.Tensor], recipe: 
     return torch.cat(found)[:texts]
 
 
-def new_model(shape: Shape, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
+def new_model(shape: Shape, tokenizer: PreTrainedTokenizerFast, context: int = CONTEXT) -> LlamaForCausalLM:
     """A Llama of that shape with random weights, in torch's global random state."""
     config = LlamaConfig(
         vocab_size=len(tokenizer),
@@ -174,7 +174,7 @@ def new_model(shape: Shape, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausa
         num_hidden_layers=shape.layers,
         num_attention_heads=shape.heads,
         num_key_value_heads=shape.heads,
-        max_position_embeddings=CONTEXT,
+        max_position_embeddings=context,
         tie_word_embeddings=True,
         bos_token_id=tokenizer.bos_token_id,
         eos_token_id=tokenizer.eos_token_id,

@@ -17,6 +17,7 @@ import numpy as np
 import typer
 
 from otspec.data import RECORDED
+from otspec.decode.recording import own_logits
 from otspec.decode.shipped import FOLDER, HELD_OUT_ROWS, TRAINING, load
 from otspec.extras import require
 
@@ -35,24 +36,13 @@ def main(
     torch = require("torch")
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
-    target, draft, tokenizer = load(folder=folder)
+    target, draft, _ = load(folder=folder)
     held_out = np.load(folder / HELD_OUT_ROWS)["rows"].astype(np.int64)
     recorded: list[Any] = []
     with torch.inference_mode():
         for length in PROMPTS:
             prompts = torch.from_numpy(held_out[:, :length])
-            texts = target.generate(
-                prompts,
-                attention_mask=torch.ones_like(prompts),
-                do_sample=True,
-                top_k=0,
-                max_new_tokens=CONTINUATION,
-            )
-            ended = texts[:, length:] == tokenizer.eos_token_id
-            room = torch.where(ended.any(1), ended.int().argmax(1), CONTINUATION).numpy()
-            last = length - 1 + np.minimum(rng.integers(1, CONTINUATION + 1, size=len(texts)), room)
-            rows = torch.arange(len(texts))
-            recorded.append([model(input_ids=texts).logits[rows, last] for model in (target, draft)])
+            recorded.append(own_logits(target, draft, prompts, CONTINUATION, rng))
     p, q = (torch.cat(logits) for logits in zip(*recorded, strict=True))
     arrays = [(logits - logits.max(1, keepdim=True).values).half().numpy() for logits in (p, q)]
     np.savez_compressed(out, target_logits=arrays[0], draft_logits=arrays[1])

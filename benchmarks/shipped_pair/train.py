@@ -6,7 +6,7 @@ The folder is laid out as the package's own: copy it over otspec/decode/shipped 
 
 A pair whose draft model spends its time in the head, for drafters that compute a part of it:
 
-    python -m benchmarks.shipped_pair.train --vocab 16384 --layers 8 --steps 700 --polish 150 --own 0 \
+    python -m benchmarks.shipped_pair.train --vocab 16384 --layers 8 --steps 450 --polish 100 --own 0 \
         --out report/pair-16k
 """
 
@@ -88,7 +88,7 @@ def main(
 
     saved = load(folder=out)
     record = {
-        "corpus": _corpus(sources, files),
+        "corpus": described(sources, files),
         "recipe": asdict(recipe),
         "threads": threads,
         "python": platform.python_version(),
@@ -96,15 +96,15 @@ def main(
         "transformers": transformers.__version__,
         "tokenizers": tokenizers.__version__,
         "vocab": len(tokenizer),
-        "target": asdict(target_shape) | _size(saved.target, out / "target"),
-        "draft": asdict(how.DRAFT) | _size(saved.draft, out / "draft"),
+        "target": asdict(target_shape) | size(saved.target, out / "target"),
+        "draft": asdict(how.DRAFT) | size(saved.draft, out / "draft"),
         "sample": asdict(how.measure(saved.target, saved.draft, sample)),
         "held_out": asdict(how.measure(saved.target, saved.draft, held_out)),
     }
     (out / TRAINING).write_text(json.dumps(record, indent=2) + "\n")
 
 
-def _corpus(sources: list[Source], files: dict[str, list[int]]) -> dict[str, object]:
+def described(sources: list[Source], files: dict[str, list[int]]) -> dict[str, object]:
     """What was trained on and what was held out, in numbers and by digest."""
 
     def count(part: list[Source]) -> dict[str, int]:
@@ -123,7 +123,8 @@ def _corpus(sources: list[Source], files: dict[str, list[int]]) -> dict[str, obj
     }
 
 
-def _size(model: Any, folder: Path) -> dict[str, int]:
+def size(model: Any, folder: Path) -> dict[str, int]:
+    """Of a model that was saved there."""
     return {
         "parameters": sum(value.numel() for value in model.parameters()),
         "bytes": (folder / "model.safetensors").stat().st_size,

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from otspec.auditing.cases import Case
+from otspec.auditing.cases import Case, Tried
 from otspec.laws import FloatArray, IntArray
 
 
 class Invalid(Exception):
     """The rule gave no token, or no law, for these drafts."""
 
-    def __init__(self, message: str, drafts: IntArray | None, case: Case | None = None) -> None:
+    def __init__(self, message: str, drafts: IntArray | None, case: Tried | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.drafts = drafts

@@ -107,7 +107,7 @@ class Rule:
         except (ProblemError, SolveError, Stopped) as error:
             raise Refused(str(error), case) from error
         except Exception as error:
-            raise Invalid(f"gives no plan, but raises {_said(error)}", None, case) from error
+            raise Invalid(f"gives no plan, but raises {said(error)}", None, case) from error
         self._plans[case] = plan
 
     def _solve(self, problem: Problem) -> Plan:
@@ -169,7 +169,7 @@ class Rule:
         try:
             return call()
         except Exception as error:
-            raise Invalid(f"raises {_said(error)}", drafts, case) from error
+            raise Invalid(f"raises {said(error)}", drafts, case) from error
 
 
 class BatchedRule:
@@ -215,15 +215,15 @@ class BatchedRule:
         try:
             answer = self._call(*tensors, coins)
         except Exception as error:
-            raise Invalid(f"raises {_said(error)}", None) from error
+            raise Invalid(f"raises {said(error)}", None) from error
         for name, array, tensor in zip(("p", "q", "drafts"), arrays, tensors, strict=True):
             if name not in self.mutations and not np.array_equal(array, tensor.numpy()):
                 self.mutations[name] = cases[0]
         tokens, accepted = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
         tokens = as_integers(tokens, "tokens", len(owner))
         accepted = None if accepted is None else as_integers(accepted, "accepted drafts", len(owner))
-        said = [None] * len(owner) if accepted is None else accepted.tolist()
-        for token, draft, place, row in zip(tokens.tolist(), said, owner.tolist(), drafts, strict=True):
+        named = [None] * len(owner) if accepted is None else accepted.tolist()
+        for token, draft, place, row in zip(tokens.tolist(), named, owner.tolist(), drafts, strict=True):
             check(Outcome(token, draft), cases[place], row)
         return tokens, accepted
 
@@ -255,5 +255,6 @@ def rule_of(call: Any, form: str | None, coins: int, tol: float, deadline: Deadl
     return Rule(call, kind, coins, tol, deadline)
 
 
-def _said(error: Exception) -> str:
+def said(error: Exception) -> str:
+    """What a rule raised, in words."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -21,6 +21,30 @@ class Unsuitable(ProblemError):
 
 
 Drafter = Callable[[FloatArray, int, np.random.Generator], Any]
+
+
+class Tried(Protocol):
+    """An instance as a report shows it: a position with its drafts, or the texts of a small model."""
+
+    @property
+    def name(self) -> str:
+        """Of the instance."""
+
+    @property
+    def p(self) -> FloatArray:
+        """Law that the output should have."""
+
+    @property
+    def q(self) -> FloatArray:
+        """What the drafts are made from."""
+
+    @property
+    def shown(self) -> FloatArray:
+        """What the rule is told in its place."""
+
+    @property
+    def n(self) -> int:
+        """Drafts."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -158,10 +158,11 @@ def audit(
         else:
             sampler = OneByOne(auditor, drafting.drafter, rng)
         outcome = sample_all(auditor, sampler, cases, pairs, settings, progress)
-    return Audit(outcome, settings, _label(rule), auditor.form.value, drafting.label)
+    return Audit(outcome, settings, label_of(rule), auditor.form.value, drafting.label)
 
 
-def _label(rule: Any) -> str:
+def label_of(rule: Any) -> str:
+    """A rule's name in a report."""
     if isinstance(rule, str):
         return rule
     name = getattr(rule, "__qualname__", None)

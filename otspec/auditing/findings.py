@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from otspec.auditing.answers import Invalid
-from otspec.auditing.cases import Case
+from otspec.auditing.cases import Case, Tried
 from otspec.auditing.report import Figures, Finding, Witness
 
 
@@ -28,13 +28,13 @@ def of_mutations(mutations: Mapping[str, Case]) -> list[Finding]:
 
 
 def of_excess(figures: Sequence[Figures], tol: float) -> list[Finding]:
-    """Acceptance above alpha*, which proves a bias by itself."""
+    """Acceptance above what any lossless rule reaches, which proves a bias by itself."""
     excess = np.array([one.excess for one in figures])
     above = int((excess > tol).sum())
     if above == 0:
         return []
     more = f"on {above} of {len(figures)} instances, by up to {excess.max():.4f}"
-    return [Finding(f"it accepts more than any lossless rule can: {more} above alpha*", bias=True)]
+    return [Finding(f"it accepts more than any lossless rule can: {more} {figures[0].ceiling}", bias=True)]
 
 
 def of_drafts(figures: Sequence[Figures], tol: float) -> list[Finding]:
@@ -53,7 +53,7 @@ def of_refusals(refusals: Sequence[str], cases: int) -> list[Finding]:
     return [Finding(f"refused on {len(refusals)} of {cases} instances: {refusals[0]}", bias=False)]
 
 
-def witness(case: Case, seed: int, output: Any, invalid: Invalid | None = None) -> Witness:
+def witness(case: Tried, seed: int, output: Any, invalid: Invalid | None = None) -> Witness:
     """All that is needed to see an instance again."""
     drafts = None if invalid is None or invalid.drafts is None else invalid.drafts.tolist()
     shown = np.asarray(output, dtype=np.float64).tolist()

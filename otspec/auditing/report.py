@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -109,6 +109,9 @@ class Test:
 class Figures:
     """What the audit measured on one instance."""
 
+    ceiling: ClassVar[str] = "above alpha*"
+    """What an excess is measured from, in words."""
+
     name: str
     vocab: int
     draws: int
@@ -184,6 +187,9 @@ class Audit:
     form: str
     drafts: str
 
+    counted: ClassVar[str] = "tuple of drafts"
+    """What an exact audit enumerates, in words."""
+
     @property
     def verdict(self) -> AuditVerdict:
         """lossless, not lossless, or inconclusive."""
@@ -247,11 +253,11 @@ class Audit:
         return "\n".join(textwrap.fill(line, WIDTH, subsequent_indent=" " * MARGIN) for line in lines)
 
     def _lines(self) -> dict[str, str]:
-        lines = {"rule": f"{self.rule}, as {self.form}", "drafts": f"{self.drafts}, n = {self.settings.n}"}
+        lines = {"rule": f"{self.rule}, as {self.form}", "drafts": self._drafts_line()}
         tried, asked = len(self.instances), self.outcome.cases
         over = f"{tried} instances" if tried == asked else f"{tried} of {asked} instances"
         if self.outcome.method == "exact":
-            lines["method"] = f"exact: every tuple of drafts of {over}, tolerance {self.settings.tol:g}"
+            lines["method"] = f"exact: every {self.counted} of {over}, tolerance {self.settings.tol:g}"
         else:
             lines["method"] = f"sampled: {self.outcome.draws:,} draws over {over}"
         if self.instances:
@@ -263,6 +269,9 @@ class Audit:
                 f"evidence {_power(test.evidence)}, rejects at {_power(test.threshold)}"
             )
         return lines
+
+    def _drafts_line(self) -> str:
+        return f"{self.drafts}, n = {self.settings.n}"
 
     def _tv_line(self) -> str:
         mean = f"mean {self.mean('tv'):.4f}"

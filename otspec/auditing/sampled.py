@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
 from otspec.auditing import findings as found
 from otspec.auditing.answers import Invalid, Refused
 from otspec.auditing.calls import BatchedRule, Rule
-from otspec.auditing.cases import Case
+from otspec.auditing.cases import Case, Tried
+from otspec.auditing.counts import MAX_CELLS
 from otspec.auditing.deadline import OutOfTime
 from otspec.auditing.evidence import log_average_and_product
 from otspec.auditing.report import AuditVerdict, Figures, Finding, Outcome, Progress, Settings, Test, Witness
 from otspec.auditing.sampling import TEXT, Sampler
-from otspec.auditing.tally import MAX_CELLS, Tally
+from otspec.auditing.tally import Tally
+from otspec.laws import IntArray
 
 FIRST_LOOK = 50
 """Texts of each instance before the first look."""
@@ -25,6 +28,37 @@ GROWTH = 0.4
 
 DOUBT = math.log(20)
 """An audit does not vouch for a rule while the evidence against it is above this."""
+
+
+class Tallied(Protocol):
+    """The draws of one instance, and what they say."""
+
+    figures: Figures | None
+    """As of the last look."""
+    tokens: IntArray
+    draws: int
+
+    @property
+    def case(self) -> Tried:
+        """The instance."""
+
+    def add(self, texts: Any) -> None:
+        """Count what the sampler has drawn."""
+
+    def look(self, miss: float) -> None:
+        """Bring the figures up to date; their intervals hold at all looks together, but with probability `miss`."""
+
+    def against_law(self) -> float:
+        """Log evidence that the outputs do not have the law that they should."""
+
+    def against_independence(self) -> float:
+        """Log evidence that they depend on each other."""
+
+    def against_drafts(self) -> float:
+        """Log evidence that the drafts do not have theirs."""
+
+    def witness(self, seed: int) -> Witness:
+        """The instance, with the shares of the draws."""
 
 
 def sample_all(
@@ -58,15 +92,8 @@ def sample_all(
     custom = any(case.drafted is None for case in taken)
     names = ("law", *(["pairs"] if pairs else []), *(["drafter"] if custom else []))
     trial = Trial([Tally(case, sampler.simultaneous) for case in taken], names, settings)
-    while trial.tallies and trial.goes_on and invalid is None and not late:
-        try:
-            trial.draw(sampler)
-        except Invalid as error:
-            invalid = error
-        except OutOfTime:  # the draws of this round are dropped: the evidence was fair at the last look
-            late = True
-        else:
-            progress(trial.draws, settings.budget)
+    if invalid is None and not late:
+        invalid, late = trial.run(sampler, progress)
     findings = [
         *([] if invalid is None else [found.of_invalid(invalid)]),
         *trial.findings(),
@@ -90,7 +117,7 @@ def sample_all(
 class Trial:
     """A sequential audit as it stands."""
 
-    def __init__(self, tallies: list[Tally], names: tuple[str, ...], settings: Settings) -> None:
+    def __init__(self, tallies: Sequence[Tallied], names: tuple[str, ...], settings: Settings) -> None:
         self.tallies = tallies
         self.tests: tuple[Test, ...] = ()
         self.draws = 0
@@ -120,7 +147,7 @@ class Trial:
         return self._texts > 0 and not self.biased and not self.resolved
 
     @property
-    def _open(self) -> list[Tally]:
+    def _open(self) -> Sequence[Tallied]:
         """Instances to draw from: those not known to the resolution, or all while there is doubt."""
         if any(test.evidence > DOUBT for test in self.tests if test.name != "drafter"):
             return self.tallies
@@ -138,6 +165,18 @@ class Trial:
         most = max(tally.draws for tally in self._open)
         affordable = (self._settings.budget - self.draws) // (TEXT * len(self._open))
         return min(max(int(GROWTH * most / TEXT), FIRST_LOOK), affordable)
+
+    def run(self, sampler: Sampler, progress: Progress) -> tuple[Invalid | None, bool]:
+        """Draw while there is something to find out; the answer that was none, if any, and whether time was up."""
+        while self.tallies and self.goes_on:
+            try:
+                self.draw(sampler)
+            except Invalid as error:
+                return error, False
+            except OutOfTime:  # the draws of this round are dropped: the evidence was fair at the last look
+                return None, True
+            progress(self.draws, self._settings.budget)
+        return None, False
 
     def draw(self, sampler: Sampler) -> None:
         """One more round, and a look.
@@ -253,7 +292,7 @@ class Trial:
         widest = max(self.figures, key=lambda one: one.tv_interval[1]).name
         name = self.biased[0].largest if self.biased else widest
         tally = next(tally for tally in self.tallies if tally.case.name == name)
-        return found.witness(tally.case, seed, tally.tokens / tally.draws)
+        return tally.witness(seed)
 
 
 HYPOTHESES = {
@@ -261,8 +300,8 @@ HYPOTHESES = {
     "pairs": "consecutive outputs are independent draws from p",
     "drafter": "the drafts have the declared law",
 }
-AGAINST: dict[str, Callable[[Tally], float]] = {
-    "law": Tally.against_law,
-    "pairs": Tally.against_independence,
-    "drafter": Tally.against_drafts,
+AGAINST: dict[str, Callable[[Tallied], float]] = {
+    "law": lambda tally: tally.against_law(),
+    "pairs": lambda tally: tally.against_independence(),
+    "drafter": lambda tally: tally.against_drafts(),
 }

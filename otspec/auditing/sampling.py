@@ -36,8 +36,8 @@ class Sampler(Protocol):
     simultaneous: bool
     """Whether texts are verified in one batch, step by step, rather than one after the other."""
 
-    def draw(self, cases: Sequence[Case], texts: int) -> list[Texts]:
-        """So many texts of each case.
+    def draw(self, cases: Sequence[Any], texts: int) -> Sequence[Any]:
+        """So many texts of each case, as its tally takes them.
 
         Raises
         ------

@@ -44,10 +44,14 @@ class DecodingCell:
     depth: int = 0
     """L; 0 where the method has none."""
     temperature: float = 1.0
+    drafter: str = ""
+    """Name of what drafts, see `otspec.decode.drafting`; empty for the draft model as it is."""
     draft_top_k: int | None = None
     """How drafts are drawn otherwise than texts are, as the next two; None is as texts."""
     draft_top_p: float | None = None
     draft_temperature: float | None = None
+    draft_confidence: float | None = None
+    """Where paths end early."""
     schedule: str | None = None
     """Of transformers' assisted generation, as `confidence`; None before both are chosen."""
     confidence: float | None = None
@@ -63,12 +67,16 @@ class DecodingCell:
         told = []
         if self.paths == 1:
             told.append("one path")
+        if self.drafter:
+            told.append(f"drafted by {self.drafter}")
         if self.draft_top_k is not None:
             told.append(f"drafts top-k {self.draft_top_k or 'V'}")
         if self.draft_top_p is not None:
             told.append(f"drafts top-p {self.draft_top_p:g}")
         if self.draft_temperature is not None:
             told.append(f"drafts at temperature {self.draft_temperature:g}")
+        if self.draft_confidence:
+            told.append(f"drafts end below {self.draft_confidence:g}")
         if self.schedule is not None:
             told.append(self.schedule)
         if self.confidence:
@@ -91,10 +99,12 @@ class DecodingCell:
     @property
     def candidates(self) -> list[DecodingCell]:
         """What an open cell may become."""
-        return [
-            replace(self, depth=depth, schedule=schedule, confidence=confidence)
-            for depth, schedule, confidence in CANDIDATES
-        ]
+        return [self.settled(candidate) for candidate in CANDIDATES]
+
+    def settled(self, chosen: tuple[int, str, float]) -> DecodingCell:
+        """An open cell with its settings."""
+        depth, schedule, confidence = chosen
+        return replace(self, depth=depth, schedule=schedule, confidence=confidence)
 
 
 FIELDS = tuple(field.name for field in fields(DecodingCell))
@@ -102,7 +112,7 @@ FIELDS = tuple(field.name for field in fields(DecodingCell))
 
 def decoding_cell_of(record: Record) -> DecodingCell:
     """The cell that a record is of."""
-    return DecodingCell(**{name: record[name] for name in FIELDS})
+    return DecodingCell(**{name: record[name] for name in FIELDS if name in record})  # older ones lack the latest
 
 
 def every_rule() -> tuple[list[str], list[str]]:
@@ -121,11 +131,14 @@ def decoding_grid(
     baselines: Sequence[str],
     temperatures: Sequence[float] = (1.0,),
     truncations: Sequence[Mapping[str, float]] = ({},),
+    assisted: tuple[int, str, float] | None = None,
+    drafters: Sequence[str] = ("",),
 ) -> list[DecodingCell]:
     """All cells, temperature after temperature, each beginning with vanilla decoding.
 
-    A method is measured at every K, every L and every truncation of the drafts that it has settings for, and once where
-    it has none.  Drafts at temperature 0 are certain, and nothing is left to truncate.
+    A method is measured at every K, every L, every truncation of the drafts and with every drafter that it has settings
+    for, and once where it has none.  Drafts at temperature 0 are certain, and nothing is left to truncate.  The
+    settings of assisted generation, as in `CANDIDATES`, are open where they are not given.
 
     Raises
     ------
@@ -145,9 +158,11 @@ def decoding_grid(
         takes = METHODS[name].takes
         counts = paths if "paths" in takes else (1 if METHODS[name].drafts else 0,)
         levels = depths if "depth" in takes and name != TO_CHOOSE else (0,)
-        for count, depth, cut in itertools.product(counts, levels, truncations):
+        by = drafters if "draft_tokens" in takes else ("",)
+        for count, depth, cut, drafter in itertools.product(counts, levels, truncations, by):
             settings = {setting: value for setting, value in _of(cut, temperature).items() if setting in takes}
-            cells.append(DecodingCell(name, spelling, count, depth, temperature, **settings))  # type: ignore[arg-type]
+            cell = DecodingCell(name, spelling, count, depth, temperature, drafter, **settings)  # type: ignore[arg-type]
+            cells.append(cell.settled(assisted) if cell.open and assisted is not None else cell)
     return list(dict.fromkeys(cells))
 
 
@@ -155,4 +170,5 @@ def _of(cut: Mapping[str, float], temperature: float) -> Mapping[str, float]:
     """What a truncation of the drafts comes to where the text has a temperature."""
     if cut.get("draft_temperature", temperature):
         return cut
-    return {"draft_temperature": 0.0} if temperature else {}
+    certain = {"draft_temperature": 0.0} if temperature else {}
+    return certain | {name: value for name, value in cut.items() if name == "draft_confidence"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from otspec.bench.decoding import chosen
@@ -96,6 +96,49 @@ def decoding_table(summaries: Sequence[DecodingSummary], title: str, reference: 
     )
     header = ("K", "L", "rule", "block eff.", over, acceptance, *phases, "tokens/s", "prompts")
     return TextTable(title, header, rows, note, labels=3, details=frozenset((acceptance, *phases)))
+
+
+def task_tables(
+    tasks: Mapping[str, Sequence[DecodingSummary]], summaries: Sequence[DecodingSummary], title: str
+) -> list[TextTable]:
+    """Tokens per target call, speed-up and time by phase of every rule on every task; of one temperature."""
+    if not tasks:
+        return []
+    columns = {**tasks, "all": summaries}
+    at = {(task, one.cell): one for task, mine in columns.items() for one in mine if one.prompts}
+    shown = [one for one in summaries if one.prompts]
+    tokens, speed_ups = [
+        TextTable(
+            f"{name} by task: {title}",
+            ("rule", *columns),
+            [(_whole_label(one), *(tell(at.get((task, one.cell))) for task in columns)) for one in shown],
+            note,
+            labels=1,
+        )
+        for name, tell, note in (
+            ("Tokens per target call", _told_efficiency, f"What Spec-Bench calls mean accepted tokens. {INTERVALS}"),
+            ("Speed-up over vanilla", _told_speed_up, f"On the same texts. {INTERVALS} {WHOLE_CALL}"),
+        )
+    ]
+    phases = tuple(Metrics().seconds)
+    spent: list[tuple[str, ...]] = [
+        (task, _whole_label(one), *(f"{ms:.2f}" for ms in one.ms_per_token.values()), str(one.prompts))
+        for task, mine in columns.items()
+        for one in mine
+        if one.prompts
+    ]
+    note = f"Milliseconds per token. {WHOLE_CALL}"
+    times = TextTable(f"Where the time goes by task: {title}", ("task", "rule", *phases, "prompts"), spent, note)
+    return [tokens, speed_ups, times]
+
+
+def _told_efficiency(one: DecodingSummary | None) -> str:
+    return "-" if one is None else one.efficiency.shown(".2f")
+
+
+def _told_speed_up(one: DecodingSummary | None) -> str:
+    over = {} if one is None else one.speed_ups
+    return next((found.shown(".2f") for cell, found in over.items() if cell.method == "vanilla"), "-")
 
 
 def choice_table(records: Sequence[Record]) -> TextTable | None:

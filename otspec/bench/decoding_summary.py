@@ -15,7 +15,7 @@ from otspec.decode.metrics import Metrics
 
 REFERENCE = "interval"
 """The rule that others are compared with at the same K and L: optimal token by token."""
-BASELINES = ("generate", "vanilla", "assisted", "assisted-lookup", "prompt-lookup", "block")
+BASELINES = ("generate", "vanilla", "assisted", "assisted-lookup", "prompt-lookup", "suffix", "lookahead", "block")
 """Methods that a speed-up is told over, in this order."""
 METRICS = tuple(Metrics().record())
 
@@ -79,6 +79,12 @@ def summarise(records: Sequence[Record], reference: str = REFERENCE) -> list[Dec
             )
         )
     return sorted(summaries, key=_place)
+
+
+def by_task(records: Sequence[Record]) -> dict[str, list[DecodingSummary]]:
+    """Summaries of the prompts of each task, by its name; none where prompts are of no task."""
+    tasks = sorted({record["task"] for record in records if record.get("task")})
+    return {task: summarise([record for record in records if record.get("task") == task]) for task in tasks}
 
 
 def _place(one: DecodingSummary) -> tuple[object, ...]:

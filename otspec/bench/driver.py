@@ -8,15 +8,17 @@ import platform
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from multiprocessing.connection import Connection
 from typing import Any
 
 from otspec.bench.cells import Cell, Sampling
 from otspec.bench.code import package_digest, solver_digest
 from otspec.bench.records import Record, RunFolder, cell_of
+from otspec.bench.shards import WHOLE, Shard
 from otspec.bench.worker import Questions, serve
 from otspec.data import Source, check_positions
 from otspec.reporting.machine import processor, versions
@@ -41,6 +43,8 @@ class Benchmark:
     jobs: int = 1
     """Worker processes."""
     sampling: Sampling = field(default_factory=Sampling)
+    shard: Shard = WHOLE
+    """The part of all cells and positions that is measured."""
 
     def __post_init__(self) -> None:
         for source in self.sources.values():
@@ -50,6 +54,7 @@ class Benchmark:
     def identity(self) -> Mapping[str, object]:
         """What makes records comparable with each other.  A budget does not: a larger one adds to what there is."""
         return {
+            "benchmark": "solvers",
             "data": {name: source.identity for name, source in self.sources.items()},
             **asdict(self.sampling),
             "seed": self.seed,
@@ -59,6 +64,30 @@ class Benchmark:
             "versions": versions("numpy", "scipy", "numba", "highspy", "igraph", "networkx", "cvxpy"),
             "code": package_digest(),
         }
+
+    @cached_property
+    def shares(self) -> Mapping[Cell, list[int]]:
+        """The positions of every cell that are of the shard, where there are some."""
+        group = self.positions * len(self.cells) // max(len({cell.size for cell in self.cells}), 1)
+        found = {
+            cell: [at for at in range(self.positions) if self.shard.takes(number * self.positions + at, group)]
+            for number, cell in enumerate(self.cells)
+        }
+        return {cell: share for cell, share in found.items() if share}
+
+    @property
+    def count(self) -> int:
+        """Positions to measure, over all cells."""
+        return sum(map(len, self.shares.values()))
+
+    def granted_s(self, cell: Cell) -> float:
+        """Solving time granted to the shard's part of a cell: with all parts, that of the cell."""
+        return self.budget_s * len(self.shares[cell]) / self.positions
+
+    @property
+    def questions(self) -> Questions:
+        """What every solver is asked."""
+        return Questions(self.sources, self.sampling, self.seed)
 
     def forget_stale(self, folder: RunFolder) -> int:
         """Drop the records of cells whose solver, not one of this package, was edited since; return how many."""
@@ -78,24 +107,33 @@ def run(benchmark: Benchmark, folder: RunFolder, progress: Callable[[int], None]
         Called with the number of positions just dealt with, measured or not.
     """
     cells: queue.Queue[Cell] = queue.Queue()
-    for cell in benchmark.cells:
+    held = folder.by_cell()
+    for cell in benchmark.shares:
         cells.put(cell)
     failures: queue.Queue[BaseException] = queue.Queue()
     stop = threading.Event()
 
     def work() -> None:
         try:
-            with _Worker(Questions(benchmark.sources, benchmark.sampling, benchmark.seed)) as worker:
+            with Worker(benchmark.questions) as worker:
                 while not stop.is_set():
-                    _measure_cell(benchmark, folder, worker, cells.get_nowait(), stop, progress)
+                    cell = cells.get_nowait()
+                    todo = todo_of(benchmark, held.get(cell, ()), cell)
+                    left = len(todo.positions)
+                    progress(len(benchmark.shares[cell]) - left)
+                    for record in records_of(worker, todo, stop):
+                        folder.append(record)
+                        progress(1)
+                        left -= 1
+                    progress(left)
         except queue.Empty:
             pass
         except BaseException as error:
             failures.put(error)
             stop.set()
 
-    threads = [threading.Thread(target=work) for _ in range(min(benchmark.jobs, len(benchmark.cells)))]
-    with _single_threaded():
+    threads = [threading.Thread(target=work) for _ in range(min(benchmark.jobs, len(benchmark.shares)))]
+    with single_threaded():
         for thread in threads:
             thread.start()
         try:
@@ -109,35 +147,53 @@ def run(benchmark: Benchmark, folder: RunFolder, progress: Callable[[int], None]
         raise failures.get()
 
 
-def _measure_cell(
-    benchmark: Benchmark,
-    folder: RunFolder,
-    worker: _Worker,
-    cell: Cell,
-    stop: threading.Event,
-    progress: Callable[[int], None],
-) -> None:
+@dataclass(frozen=True)
+class Todo:
+    """What is left to measure of a cell."""
+
+    cell: Cell
+    positions: list[int]
+    left_s: float
+    """Of its time."""
+    granted_s: float
+    """All of its time."""
+    budget_s: float
+    """With all shards."""
+
+
+def todo_of(benchmark: Benchmark, held: Sequence[Record], cell: Cell) -> Todo:
+    """What is left of a cell of which some records are held; no positions where its time is spent."""
+    share = dict.fromkeys(benchmark.shares[cell])
     # What ran out of a smaller budget is tried again, and only then replaced.
-    done = [one for one in folder.of(cell) if one["status"] != "BUDGET" or one["budget_s"] >= benchmark.budget_s]
+    done = [
+        one
+        for one in held
+        if one["position"] in share and (one["status"] != "BUDGET" or one["budget_s"] >= benchmark.budget_s)
+    ]
     places = {record["position"] for record in done}
-    todo = [index for index in range(benchmark.positions) if index not in places]
-    progress(benchmark.positions - len(todo))
-    left_s = benchmark.budget_s - sum(record["wall_s"] for record in done)
-    code = solver_digest(cell.solver)
-    while todo and left_s > 0 and not stop.is_set():
-        record = worker.measure(cell, todo[0], left_s, stop)
+    granted_s = benchmark.granted_s(cell)
+    left_s = granted_s - sum(record["wall_s"] for record in done)
+    left = [index for index in share if index not in places] if left_s > 0 else []
+    return Todo(cell, left, left_s, granted_s, benchmark.budget_s)
+
+
+def records_of(worker: Worker, todo: Todo, stop: threading.Event) -> Iterator[Record]:
+    """Records of a cell as they are measured, until its time is spent or `stop` is set."""
+    about = {"budget_s": todo.budget_s, "code": solver_digest(todo.cell.solver), "machine": processor()}
+    left_s = todo.left_s
+    for index in todo.positions:
+        if left_s <= 0 or stop.is_set():
+            return
+        record = worker.measure(todo.cell, index, left_s, stop)
         if record is None:
-            break
+            return
         if record["status"] == "BUDGET":
-            record["message"] += f", the {benchmark.budget_s:g} s of its cell being spent"
-        folder.append(record | {"budget_s": benchmark.budget_s, "code": code})
+            record["message"] += f", the {todo.granted_s:g} s of its cell being spent"
+        yield record | about
         left_s -= record["wall_s"]
-        todo.pop(0)
-        progress(1)
-    progress(len(todo))
 
 
-class _Worker:
+class Worker:
     """A measuring process that is replaced when it has to be killed, or dies."""
 
     _starting = threading.Lock()  # processes are started one at a time: spawning is not made for threads
@@ -147,7 +203,7 @@ class _Worker:
         self._process: Any = None
         self._connection: Connection
 
-    def __enter__(self) -> _Worker:
+    def __enter__(self) -> Worker:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -188,7 +244,7 @@ class _Worker:
         try:
             with self._starting:
                 self._process.start()
-        except OSError as error:
+        except (OSError, AssertionError) as error:  # the latter of a process that may have no children
             raise RuntimeError(f"a measuring process could not be started: {error}") from error
         theirs.close()
         kind, _ = self._await(PREPARATION_S, threading.Event())
@@ -221,7 +277,7 @@ class _Worker:
 
 
 @contextmanager
-def _single_threaded() -> Iterator[None]:
+def single_threaded() -> Iterator[None]:
     """Environment in which numeric libraries start with one thread: every solver gets one core."""
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
     before = {name: os.environ.get(name) for name in names}

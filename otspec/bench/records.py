@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from otspec.bench.cells import Cell
 from otspec.bench.lock import NAME as LOCK
@@ -34,21 +34,27 @@ COLUMNS = {
     "cells": "int64",
     "budget_s": "float64",
     "code": "string",
+    "machine": "string",
 }
 """Fields of a record.
 
 `solved` says whether the solver answered for the drafted tuple as it is meant to.  `status` is that of the full plan,
 or BUDGET where the time of its cell, `budget_s`, ended first (`wall_s` is then a lower bound), INVALID where the data
 make no problem, RAISED where the solver raised what it should not, or DIED where the measuring process did; the figures
-are null then.  `code` is the digest of a solver that does not come with this package.
+are null then.  `code` is the digest of a solver that does not come with this package, `machine` the processor that it
+ran on.
 """
 
 KEY = (
     *("data", "k", "n", "solver", "position"),
-    *("method", "rule", "paths", "depth", "temperature", "draft_top_k", "draft_top_p", "draft_temperature"),
+    *("method", "rule", "paths", "depth", "temperature", "drafter", "draft_top_k", "draft_top_p", "draft_temperature"),
     *("schedule", "confidence", "trial", "prompt", "repeat"),
 )
 """What a record may be a record of; what differs in none of these is the same measurement, and the later one stands."""
+
+MACHINE = ("processor", "device", "threads", "jobs")
+"""Fields of an identity that say where it was measured: runs that differ in these alone can be merged, and what they
+differ in is then a list."""
 
 
 class RecordFolder:
@@ -60,7 +66,7 @@ class RecordFolder:
         A new or empty folder, or one of an earlier, perhaps interrupted, run with the same identity.
     identity : mapping
         What makes records comparable: data, seed, machine, versions, code.  More cells and positions may be added to a
-        run; another identity is another run.
+        run; another identity is another run.  A merged run of several machines goes on on each of them.
 
     Raises
     ------
@@ -71,18 +77,23 @@ class RecordFolder:
     def __init__(self, path: Path, identity: Mapping[str, object]) -> None:
         self.path = path
         self._adding = threading.Lock()
-        identity = json.loads(json.dumps(identity))
+        wanted: dict[str, Any] = json.loads(json.dumps(identity))
         about = path / "run.json"
         if not about.is_file() and path.exists() and (not path.is_dir() or _others(path)):
             raise DataError(f"{path} holds something that is not a benchmark run; give --out a new or empty folder")
         path.mkdir(parents=True, exist_ok=True)
         self._lock = FolderLock(path)
         try:
-            self.runs: list[dict[str, Any]] = _stored_runs(about, identity) if about.is_file() else []
-            self._identity = identity
+            self.runs: list[dict[str, Any]] = []
+            self.identity = wanted
+            if about.is_file():
+                self.identity, self.runs = read_about(path)
+                _check_same(path, self.identity, wanted)
             self._write_about()
-            records = _read_lines(self._log_path)
-            self._records = {_key(record): record for record in records}
+            records, whole = read_lines(self._log_path)
+            if self._log_path.exists() and whole < self._log_path.stat().st_size:
+                os.truncate(self._log_path, whole)  # a last line that an interrupt cut short
+            self._records = {key_of(record): record for record in records}
             self.added = 0
             self._superseded = len(self._records) < len(records)
             self._log = self._log_path.open("a", encoding="utf-8")
@@ -106,8 +117,8 @@ class RecordFolder:
         """Add a record, on disk before this returns; it replaces one of the same.  Threads may share the folder."""
         with self._adding:
             self.added += 1
-            self._superseded |= _key(record) in self._records
-            self._records[_key(record)] = record
+            self._superseded |= key_of(record) in self._records
+            self._records[key_of(record)] = record
             self._log.write(json.dumps(record) + "\n")
             self._log.flush()
 
@@ -122,6 +133,16 @@ class RecordFolder:
                 self._rewrite()
                 self._log = self._log_path.open("a", encoding="utf-8")
         return count
+
+    def adopt(self, identity: Mapping[str, Any], runs: Sequence[dict[str, Any]], records: Sequence[Record]) -> None:
+        """Let the folder hold all of that, and nothing else; a kill in between leaves what can be adopted again."""
+        with self._adding:
+            self.identity, self.runs = dict(identity), list(runs)
+            self._write_about()
+            self._records = {key_of(record): record for record in records}
+            self._log.close()
+            self._rewrite()
+            self._log = self._log_path.open("a", encoding="utf-8")
 
     def begin(self, run: Mapping[str, object]) -> None:
         """Note in run.json what is measured now, and how it was asked for."""
@@ -141,26 +162,27 @@ class RecordFolder:
         self._superseded = False
 
     def _write_about(self) -> None:
-        _replace(self.path / "run.json", json.dumps({**self._identity, "runs": self.runs}, indent=2) + "\n")
+        _replace(self.path / "run.json", json.dumps({**self.identity, "runs": self.runs}, indent=2) + "\n")
 
 
 class RunFolder(RecordFolder):
     """The folder of a run whose records are of solvers' cells and positions."""
 
+    def by_cell(self) -> dict[Cell, list[Record]]:
+        """The records of every cell that has some, by position; small settings first, solvers by name."""
+        found: dict[Cell, list[Record]] = {}
+        for record in self.records:
+            found.setdefault(cell_of(record), []).append(record)
+        cells = sorted(found, key=lambda cell: (cell.data, cell.size, cell.solver))
+        return {cell: sorted(found[cell], key=lambda record: record["position"]) for cell in cells}
+
     def of(self, cell: Cell) -> list[Record]:
         """The records of a cell, by position."""
-        return sorted((r for r in self.records if cell_of(r) == cell), key=lambda record: record["position"])
+        return self.by_cell().get(cell, [])
 
-    @property
-    def cells(self) -> list[Cell]:
-        """Every cell with a record, small settings first, solvers by name."""
-        cells = dict.fromkeys(map(cell_of, self.records))
-        return sorted(cells, key=lambda cell: (cell.data, cell.size, cell.solver))
-
-    def wanted(self, cell: Cell) -> int:
-        """How many positions of the cell were asked for, in this run or an earlier one."""
-        asked = [run["positions"] for run in self.runs if [cell.data, cell.k, cell.n, cell.solver] in run["cells"]]
-        return max(asked, default=0)
+    def asks(self) -> list[Asked]:
+        """What was asked for, in this run or earlier ones, each thing once."""
+        return list(dict.fromkeys(Asked.of(run) for run in self.runs))
 
     def close(self) -> None:
         """Write results.parquet, whole or not at all, and close the log."""
@@ -174,13 +196,71 @@ class RunFolder(RecordFolder):
             super().close()
 
 
+class Asked(NamedTuple):
+    """Positions of a grid of cells."""
+
+    positions: int
+    data: tuple[str, ...]
+    k: tuple[int, ...]
+    n: tuple[int, ...]
+    solver: tuple[str, ...]
+
+    @classmethod
+    def of(cls, run: Mapping[str, Any]) -> Asked:
+        """What a run's entry in run.json says."""
+        return cls(run["positions"], *(tuple(run["cells"][name]) for name in cls._fields[1:]))
+
+    def covers(self, cell: Cell) -> bool:
+        """Whether a cell is of the grid."""
+        return all(getattr(cell, name) in getattr(self, name) for name in self._fields[1:])
+
+
 def cell_of(record: Record) -> Cell:
     """The cell that a record is of."""
     return Cell(record["k"], record["n"], record["solver"], record["data"])
 
 
-def _key(record: Record) -> Hashable:
+def key_of(record: Record) -> Hashable:
+    """What a record is a record of."""
     return tuple(record.get(name) for name in KEY)
+
+
+def read_about(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The identity of a run and what was measured into its folder, from run.json.
+
+    Raises
+    ------
+    DataError
+        If that file is damaged.
+    """
+    about = folder / "run.json"
+    try:
+        stored = dict(json.loads(about.read_text(encoding="utf-8")))
+        runs = [dict(run) for run in stored.pop("runs", [])]
+    except (ValueError, TypeError) as error:
+        raise DataError(f"{about} is damaged ({error}); measure anew, in a new folder") from error
+    return stored, runs
+
+
+def read_lines(path: Path) -> tuple[list[Record], int]:
+    """Records of a run, and the bytes that they take: a last line that an interrupt cut short is left out.
+
+    Raises
+    ------
+    DataError
+        If another line is damaged.
+    """
+    if not path.exists():
+        return [], 0
+    content = path.read_bytes()
+    whole = content.rfind(b"\n") + 1
+    records: list[Record] = []
+    for number, line in enumerate(content[:whole].splitlines(), start=1):
+        try:
+            records.append(dict(json.loads(line)))
+        except (ValueError, TypeError) as error:
+            raise DataError(f"{path}, line {number} is damaged ({error}); measure anew, in a new folder") from error
+    return records, whole
 
 
 def _others(path: Path) -> Sequence[Path]:
@@ -195,35 +275,10 @@ def _replace(path: Path, text: str) -> None:
     os.replace(scratch, path)
 
 
-def _stored_runs(about: Path, identity: Mapping[str, object]) -> list[dict[str, Any]]:
-    """What was measured into the folder before; refuses the folder of another identity."""
-    try:
-        stored = dict(json.loads(about.read_text(encoding="utf-8")))
-        runs = list(stored.pop("runs", []))
-    except (ValueError, TypeError) as error:
-        raise DataError(f"{about} is damaged ({error}); give --out a new folder") from error
-    differing = [key for key in {*stored, *identity} if stored.get(key) != identity.get(key)]
-    if differing:
-        key = min(differing)
-        raise DataError(
-            f"{about.parent} holds another run: its {key} is {stored.get(key)}, yours {identity.get(key)}; "
-            "give --out a new folder"
-        )
-    return runs
-
-
-def _read_lines(path: Path) -> list[Record]:
-    """Records of an earlier run; a last line that an interrupt cut short is dropped from the file."""
-    if not path.exists():
-        return []
-    content = path.read_bytes()
-    whole = content.rfind(b"\n") + 1
-    if whole < len(content):
-        os.truncate(path, whole)
-    records: list[Record] = []
-    for number, line in enumerate(content[:whole].splitlines(), start=1):
-        try:
-            records.append(dict(json.loads(line)))
-        except (ValueError, TypeError) as error:
-            raise DataError(f"{path}, line {number} is damaged ({error}); give --out a new folder") from error
-    return records
+def _check_same(folder: Path, stored: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
+    """Refuse the folder of another identity."""
+    for key in sorted({*stored, *identity}):
+        mine, there = identity.get(key), stored.get(key)
+        one_of_several = key in MACHINE and isinstance(there, list) and mine in there
+        if mine != there and not one_of_several:
+            raise DataError(f"{folder} holds another run: its {key} is {there}, yours {mine}; give --out a new folder")

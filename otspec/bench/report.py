@@ -110,14 +110,14 @@ def _label(solver: str, kind: str) -> str:
 
 
 def _row(summary: Summary) -> tuple[str, ...]:
-    low, median, high = map(_ms, summary.quartiles_ms)
+    low, median, high = map(milliseconds, summary.quartiles_ms)
     times = ("refused", "-") if summary.refused else (_mean_ms(summary), f"{median} [{low}, {high}]")
     left_out = f" of {summary.wanted}" if summary.positions < summary.wanted else ""
     return (
         summary.cell.setting,
         _label(summary.cell.solver, summary.kind),
         *times,
-        "-" if summary.failed_mean_ms is None else _ms(summary.failed_mean_ms),
+        "-" if summary.failed_mean_ms is None else milliseconds(summary.failed_mean_ms),
         f"{summary.solved}/{summary.positions}{left_out}",
         *("-" if value is None else f"{value:.4f}" for value in (summary.acceptance, summary.optimum)),
         *("-" if value is None else f"{max(value, 0.0):.0e}" for value in (summary.gap, summary.deviation)),
@@ -129,13 +129,13 @@ def _mean_ms(summary: Summary, share: bool = False) -> str:
     if summary.refused or summary.mean_ms is None:
         return "refused"
     solved = f" ({summary.solved / summary.positions:.0%})" if share and summary.solved < summary.positions else ""
-    return f"{'>= ' if summary.lower_bound else ''}{_ms(summary.mean_ms)}{solved}"
+    return f"{'>= ' if summary.lower_bound else ''}{milliseconds(summary.mean_ms)}{solved}"
 
 
 def _mean(values: Sequence[float]) -> str:
     return f"{sum(values) / len(values):.4f}" if values else "-"
 
 
-def _ms(value: float) -> str:
+def milliseconds(value: float) -> str:
     """Three significant digits, never in exponent form."""
     return f"{value:.3g}" if value < 100 else f"{value:,.0f}"

@@ -82,8 +82,11 @@ def optima(records: Sequence[Record]) -> Optima:
 
 def summaries_of(folder: RunFolder) -> list[Summary]:
     """A summary for every cell with a record."""
-    known = optima(folder.records)
-    return [summarise(cell, folder.of(cell), folder.wanted(cell), known) for cell in folder.cells]
+    known, asks = optima(folder.records), folder.asks()
+    return [
+        summarise(cell, mine, max((one.positions for one in asks if one.covers(cell)), default=0), known)
+        for cell, mine in folder.by_cell().items()
+    ]
 
 
 def summarise(cell: Cell, records: Sequence[Record], wanted: int = 0, known: Optima | None = None) -> Summary:

@@ -12,10 +12,15 @@ from otspec.cli.affinity import app as affinities
 from otspec.cli.audit import audit
 from otspec.cli.bench import app as bench
 from otspec.cli.claims import claims
+from otspec.cli.compare import compare
 from otspec.cli.decode import decode
+from otspec.cli.merge import merge
 from otspec.cli.positions import positions
+from otspec.cli.record import record
+from otspec.cli.router import router
 from otspec.cli.solve import solve
 from otspec.cli.solvers import solvers
+from otspec.cli.train import train
 from otspec.cli.tune import tune
 from otspec.errors import DataError, MissingExtra, ProblemError, UnknownSolver
 
@@ -28,13 +33,18 @@ app = typer.Typer(
 )
 app.command()(solve)
 app.add_typer(bench, name="bench")
+app.command()(merge)
+app.command()(compare)
 app.command()(audit)
 app.command()(solvers)
 app.command()(positions)
+app.command()(record)
 app.add_typer(affinities, name="affinity")
 app.command()(claims)
 app.command()(decode)
 app.command()(tune)
+app.command()(train)
+app.command()(router)
 
 
 def _formerly(name: str, command: Callable[..., None]) -> None:

@@ -103,7 +103,7 @@ def logits(
     """
     import numpy as np
 
-    from otspec.data import check_positions, open_source
+    from otspec.data import TopSource, check_positions, open_source
     from otspec.laws import law_from_logits
     from otspec.vocab import Moments
 
@@ -111,6 +111,8 @@ def logits(
     if of not in QUANTITIES:
         raise ProblemError(f"--of is {of!r}; known: {', '.join(QUANTITIES)}")
     recorded = open_source(source, target_key=target_key, draft_key=draft_key, kind=kind)
+    if isinstance(recorded, TopSource):
+        raise DataError(f"{source} keeps the likeliest tokens alone, and all are needed here; record whole laws")
     count = check_positions(recorded, len(recorded) if positions is None else positions)
     about = {
         "source": dict(recorded.identity),

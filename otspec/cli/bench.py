@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,11 +11,12 @@ import typer
 from otspec.cli import options
 from otspec.cli.arrays import DraftKey, Kind, TargetKey
 from otspec.cli.bench_decode import bench_decode
-from otspec.cli.measuring import about, asked, check_budget, conclude, resumed, tell
+from otspec.cli.measuring import ShardOption, asked, check_budget, conclude, resumed
 from otspec.cli.names import PROFILES, SCHEMES
+from otspec.cli.reports import pictures, report
+from otspec.errors import ProblemError
 from otspec.extras import require
 from otspec.reporting.console import console, numbers
-from otspec.reporting.machine import processor
 
 if TYPE_CHECKING:
     from otspec.bench import Benchmark
@@ -44,11 +45,18 @@ def bench(
     top_p: Annotated[float | None, options.mass(help="Keep the likeliest draft tokens of this mass.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for results; the same command again resumes it.")] = Path("report"),
     jobs: Annotated[int, typer.Option(help="Worker processes, one core each.", min=1, max=1024)] = 1,
+    backend: Annotated[
+        str, typer.Option(help="Who measures: local processes, or whole cells by the workers of loky or dask.")
+    ] = "local",
+    address: Annotated[
+        str | None, typer.Option(help="Of a Dask scheduler.", show_default="a cluster of --jobs workers here")
+    ] = None,
     budget: Annotated[
         float,
         typer.Option(help="Seconds of solving per cell; what exceeds is a lower bound. More resumes what ran out."),
     ] = 20.0,
     seed: Annotated[int, options.seed(help="Of synthetic positions and of the drafts.")] = 0,
+    shard: ShardOption = None,
     remeasure: Annotated[
         str, typer.Option(help="Measure these solvers anew, a list or all, whatever the folder holds of their cells.")
     ] = "",
@@ -70,8 +78,11 @@ def bench(
     from otspec.bench import Benchmark, grid, run
     from otspec.bench.cells import Sampling, every_solver
     from otspec.bench.records import RunFolder, cell_of
+    from otspec.bench.shards import WHOLE, Shard
     from otspec.bench.summary import went_wrong
 
+    part = WHOLE if shard is None else Shard.of(shard)
+    measure = run if (backend, address) == ("local", None) else _elsewhere(backend, address)
     left_out: list[str] = []
     sampling = Sampling(scheme, temperature, top_p)
     ks, ns = numbers("--k", k, {"V": 0}), numbers("--n", n)
@@ -82,17 +93,31 @@ def bench(
     sources = _open(data, seed, target_key=target_key, draft_key=draft_key, kind=kind)
     cells = grid(ks, ns, spellings, list(sources))
     again = _again(remeasure, spellings)
-    benchmark = Benchmark(cells, sources, positions, seed, budget, jobs, sampling)
+    benchmark = Benchmark(cells, sources, positions, seed, budget, jobs, sampling, part)
     folder = RunFolder(out, benchmark.identity)
     if stale := benchmark.forget_stale(folder):
         console.print(f"{stale} records were measured with other code of their solvers: measured anew.", style="yellow")
     measured = set(cells)
     folder.forget(lambda record: record["solver"] in again and cell_of(record) in measured)
-    folder.begin(asked() | {"positions": positions, "cells": [[c.data, c.k, c.n, c.solver] for c in cells]})
-    with resumed(folder, "measuring", len(cells) * positions, lambda: _report(benchmark, folder)) as progress:
-        run(benchmark, folder, progress)
-    written = ("report.md", *_pictures(benchmark, folder), "results.jsonl", "results.parquet")
-    conclude(folder, written, left_out, went_wrong(cells, folder.records))
+    names = {"data": list(sources), "k": ks, "n": ns, "solver": list(dict.fromkeys(spellings))}
+    folder.begin(asked(shard) | {"positions": positions, "cells": names})
+    with resumed(folder, "measuring", benchmark.count, lambda: report(folder)) as progress:
+        measure(benchmark, folder, progress)
+    written = ("report.md", *pictures(folder), "results.jsonl", "results.parquet")
+    conclude(folder, written, left_out, went_wrong(list(benchmark.shares), folder.records))
+
+
+def _elsewhere(backend: str, address: str | None) -> Callable[[Benchmark, RunFolder, Callable[[int], None]], None]:
+    """What measures on other workers; refused before any work."""
+    from otspec.bench.backends import BACKENDS, run_on
+
+    if backend not in BACKENDS:
+        if backend == "local":
+            raise ProblemError("local processes have no address; leave --address out, or pass --backend dask")
+        raise ProblemError(f"no backend {backend!r}; known: local, {', '.join(BACKENDS)}")
+    for package in {"loky": ("joblib",), "dask": ("joblib", "dask", "distributed")}[backend]:
+        require(package)
+    return lambda benchmark, folder, progress: run_on(backend, benchmark, folder, progress, address)
 
 
 def _open(data: str, seed: int, **arrays: str | None) -> dict[str, Source]:
@@ -126,52 +151,3 @@ def _check_nothing_given(context: typer.Context) -> None:
             raise typer.BadParameter(
                 f"write it after {context.invoked_subcommand}, if that has such an option", param_hint=f"--{name}"
             )
-
-
-def _report(benchmark: Benchmark, folder: RunFolder) -> None:
-    """Tables and pictures of all that the folder holds, this run's cells and earlier ones."""
-    from otspec.bench.cells import Sampling
-    from otspec.bench.plot import plot, plot_lines
-    from otspec.bench.report import failures_table, overview_table, published_table, results_table
-    from otspec.bench.summary import optima, summaries_of
-
-    everything = summaries_of(folder)
-    if not everything:
-        return
-    known = optima(folder.records)
-    sampling = benchmark.sampling
-    settings = [sampling.scheme, f"temperature {sampling.temperature:g}"]
-    settings += [] if sampling.top_p is None else [f"top-p {sampling.top_p:g}"]
-    as_published = sampling == Sampling()
-    written, shown = [], []
-    for data, suffix in _suffixes(benchmark).items():
-        summaries = [summary for summary in everything if summary.cell.data == data]
-        if not summaries:
-            continue
-        here = {key: best for key, best in known.items() if key[0] == data}
-        title = data if as_published else f"{data}, {', '.join(settings)}"
-        plot(summaries, here, data if as_published else title, folder.path / f"report{suffix}.png")
-        plot_lines(summaries, title, folder.path / f"lines{suffix}.png")
-        overview = overview_table(summaries, here, title)
-        published = published_table(summaries, data) if as_published else None
-        details = (results_table(summaries, title), failures_table(summaries), published)
-        written += [overview, *details]
-        shown += [*details, overview]  # the end of a long output is what a screen shows
-    machine = f"{processor()}, {benchmark.jobs} worker(s)"
-    title = "Multi-draft optimal transport: solvers at various (k, n)"
-    paragraphs = about(folder, benchmark.identity, machine)
-    paragraphs.append(f"Drafts: {', '.join(settings)}. Seed {benchmark.seed}; {benchmark.budget_s:g} s per cell.")
-    tell(folder, title, paragraphs, _pictures(benchmark, folder), written, shown)
-
-
-def _suffixes(benchmark: Benchmark) -> dict[str, str]:
-    """What the names of pictures end in, by data: nothing where there is one source."""
-    if len(benchmark.sources) == 1:
-        return dict.fromkeys(benchmark.sources, "")
-    return {data: f"_{at}_{re.sub(r'[^a-zA-Z0-9.-]+', '_', data)}" for at, data in enumerate(benchmark.sources, 1)}
-
-
-def _pictures(benchmark: Benchmark, folder: RunFolder) -> list[str]:
-    """Those that are there, by data: the settings side by side, then the lines against k and n."""
-    names = [f"{kind}{suffix}.png" for suffix in _suffixes(benchmark).values() for kind in ("report", "lines")]
-    return [name for name in names if (folder.path / name).is_file()]

@@ -5,22 +5,26 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from otspec.cli import options
-from otspec.cli.measuring import about, asked, check_budget, conclude, resumed, tell
-from otspec.cli.prompts import FORMAT, read_prompts
+from otspec.cli.drafters import (
+    DRAFTER_HELP,
+    AffinityFile,
+    Frequencies,
+    RouterFile,
+    asked_of_drafters,
+    read_counts,
+)
+from otspec.cli.measuring import ShardOption, asked, check_budget, conclude, resumed
+from otspec.cli.prompts import FORMAT, TASKS, read_prompts, read_tasks
+from otspec.cli.reports import report
 from otspec.cli.sampling import Device, Draft, Dtype, MaxNewTokens, Target, TopK, TopP
 from otspec.errors import DataError
 from otspec.extras import require
 from otspec.reporting.console import numbers, progress_as_ours
-from otspec.reporting.machine import processor
-
-if TYPE_CHECKING:
-    from otspec.bench.decoding import DecodingBenchmark
-    from otspec.bench.records import RecordFolder
 
 PRESETS: Mapping[str, Mapping[str, str]] = {
     "gr-table-4": {
@@ -32,6 +36,10 @@ PRESETS: Mapping[str, Mapping[str, str]] = {
     }
 }
 """Options by the names of what is to be repeated: Table 4 of Global Resolution, drafts truncated, the target whole."""
+
+
+FULL = "full"
+"""The draft model with its whole vocabulary, among names of drafters."""
 
 
 def _preset(context: typer.Context, name: str | None) -> str | None:
@@ -47,6 +55,7 @@ def bench_decode(
     target: Target = "shipped",
     draft: Draft = "shipped",
     prompts: Annotated[Path | None, typer.Option(help=FORMAT, show_default="held-out text of the shipped pair")] = None,
+    tasks: Annotated[Path | None, typer.Option(help=TASKS)] = None,
     first: Annotated[int, options.count(help="Only so many prompts, from the first on.")] = 60,
     repeats: Annotated[
         int, options.count(help="Decode each prompt so often, each time with other random numbers.")
@@ -71,6 +80,20 @@ def bench_decode(
     baselines: Annotated[
         str, typer.Option(help="Other methods of `otspec decode`, a list; vanilla comes in any case.")
     ] = "generate,single,block,prompt-lookup,assisted-lookup,assisted",
+    drafter: Annotated[
+        str | None,
+        typer.Option(help=f"What drafts, a list: {DRAFTER_HELP}; full is the draft model.", show_default="full"),
+    ] = None,
+    frequencies: Frequencies = None,
+    router: RouterFile = None,
+    affinity: AffinityFile = None,
+    assisted: Annotated[
+        str | None,
+        typer.Option(
+            help="Settings of assisted: tokens of a draft, schedule and confidence, as in 20/constant/0.4.",
+            show_default="the fastest on a few other prompts",
+        ),
+    ] = None,
     temperature: Annotated[str, typer.Option(help="Of both models, a list; 0 is greedy.")] = "1",
     top_k: TopK = None,
     top_p: TopP = None,
@@ -83,6 +106,13 @@ def bench_decode(
     draft_temperature: Annotated[
         str | None, typer.Option(help="Draft at this temperature, a list.", show_default="that of the texts")
     ] = None,
+    draft_confidence: Annotated[
+        str | None,
+        typer.Option(
+            help="End a path after the token at which the draft model's probabilities of its tokens have a smaller "
+            "product, a list; 0: draft whole paths."
+        ),
+    ] = None,
     max_new_tokens: MaxNewTokens = 64,
     seed: Annotated[int, options.seed(help="Of the first text; the next has seed + 1.")] = 0,
     budget: Annotated[
@@ -90,6 +120,7 @@ def bench_decode(
     ] = 120.0,
     device: Device = None,
     dtype: Dtype = None,
+    shard: ShardOption = None,
     out: Annotated[Path, typer.Option(help="Folder for results; the same command again resumes it.")] = Path(
         "report_decode"
     ),
@@ -98,19 +129,27 @@ def bench_decode(
 
     Leaves results.jsonl (a record per text), report.md and report.png in the folder.  An interrupted run goes on where
     it stopped.  transformers' assisted generation is measured with the settings that are fastest on a few other
-    prompts.
+    prompts, unless --assisted names them.
     """
     require("matplotlib")
     check_budget(budget, "rule")
-    texts = None if prompts is None else read_prompts(prompts)
+    if tasks is not None and prompts is not None:
+        raise typer.BadParameter("--prompts is given too; leave one of them out", param_hint="--tasks")
+    labelled = [] if tasks is None else read_tasks(tasks)
+    texts = [one.prompt for one in labelled] or (None if prompts is None else read_prompts(prompts))
     if texts is None and target != "shipped":
         raise DataError(f"no prompts for {target}; pass --prompts FILE")
     counts, depths = numbers("--paths", paths), numbers("--depth", depth)
     temperatures = options.numbers_of("--temperature", temperature, options.checked_temperature)
-    truncations = _truncations(draft_top_k, draft_top_p, draft_temperature)
+    truncations = _truncations(draft_top_k, draft_top_p, draft_temperature, draft_confidence)
+    settled = None if assisted is None else _assisted(assisted)
+    from otspec.bench.shards import WHOLE, Shard
+
+    part = WHOLE if shard is None else Shard.of(shard)  # refused before torch is loaded
     from otspec.bench.decoding import DecodingBenchmark, run
     from otspec.bench.decoding_cells import decoding_grid, every_rule
     from otspec.bench.records import RecordFolder
+    from otspec.decode.drafting import Given, drafting
     from otspec.decode.models.loading import encode, load_models
     from otspec.decode.shipped import held_out
 
@@ -120,9 +159,12 @@ def bench_decode(
             f"{reference!r} is not among the rules of this run, {', '.join(rules)}; name it in --solver too",
             param_hint="--reference",
         )
-    cells = decoding_grid(counts, depths, rules, _words(baselines), temperatures, truncations)
+    asked_of_drafters(_words(drafter or ""), frequencies=frequencies, router=router, affinity=affinity)
+    named = ["" if word == FULL else word for word in _words(drafter or FULL)]
+    cells = decoding_grid(counts, depths, rules, _words(baselines), temperatures, truncations, settled, named)
     progress_as_ours()
     models = load_models(target, draft, device, dtype)
+    given = Given(models, target, draft, None, read_counts(frequencies), router, affinity)
     benchmark = DecodingBenchmark(
         models,
         (target, draft),
@@ -134,10 +176,13 @@ def bench_decode(
         max_new_tokens,
         seed,
         budget,
+        part,
+        [one.task for one in labelled],
+        {name: drafting(name, given) for name in named if name},
     )
     folder = RecordFolder(out, benchmark.identity)
-    folder.begin(asked())
-    with resumed(folder, "decoding", benchmark.count, lambda: _report(benchmark, folder, reference)) as progress:
+    folder.begin(asked(shard) | ({} if reference is None else {"reference": reference}))
+    with resumed(folder, "decoding", benchmark.count, lambda: report(folder)) as progress:
         run(benchmark, folder, progress)
     conclude(folder, ("report.md", "report.png", "results.jsonl"), left_out)
 
@@ -146,7 +191,20 @@ def _words(text: str) -> list[str]:
     return [word for item in text.split(",") if (word := item.strip())]
 
 
-def _truncations(top_k: str | None, top_p: str | None, temperature: str | None) -> list[dict[str, float]]:
+def _assisted(text: str) -> tuple[int, str, float]:
+    """Settings of transformers' assisted generation, of which it checks the words itself."""
+    try:
+        depth, schedule, confidence = text.split("/")
+        return numbers("--assisted", depth)[0], schedule, float(confidence)
+    except ValueError as error:
+        raise typer.BadParameter(
+            f"{text!r}; write tokens, schedule and confidence, as in 20/constant/0.4", param_hint="--assisted"
+        ) from error
+
+
+def _truncations(
+    top_k: str | None, top_p: str | None, temperature: str | None, confidence: str | None
+) -> list[dict[str, float]]:
     """Every combination of what was asked for of the drafts."""
     values: dict[str, Sequence[float]] = {}
     if top_k is not None:
@@ -157,37 +215,12 @@ def _truncations(top_k: str | None, top_p: str | None, temperature: str | None) 
         values["draft_temperature"] = options.numbers_of(
             "--draft-temperature", temperature, options.checked_temperature
         )
+    if confidence is not None:
+        values["draft_confidence"] = options.numbers_of("--draft-confidence", confidence, _checked_confidence)
     return [dict(zip(values, one, strict=True)) for one in itertools.product(*values.values())]
 
 
-def _report(benchmark: DecodingBenchmark, folder: RecordFolder, reference: str | None) -> None:
-    """Tables and picture of all that the folder holds."""
-    from otspec.bench.decoding_plot import plot_decoding
-    from otspec.bench.decoding_report import (
-        choice_table,
-        decoding_table,
-        efficiency_table,
-        failed_table,
-        speed_up_table,
-    )
-    from otspec.bench.decoding_summary import REFERENCE, summarise
-
-    rule = REFERENCE if reference is None else reference
-    summaries = summarise(folder.records, rule)
-    if not summaries:
-        return
-    cut = [f"{name} {value}" for name, value in benchmark.sampling.items() if value is not None]
-    plot_decoding(summaries, ", ".join([*cut, f"{benchmark.max_new_tokens} new tokens"]), folder.path / "report.png")
-    written, shown = [], []
-    for temperature in dict.fromkeys(one.cell.temperature for one in summaries):
-        mine = [one for one in summaries if one.cell.temperature == temperature]
-        title = ", ".join([f"temperature {temperature:g}", *cut])
-        fast = speed_up_table(mine, f"Speed-up: {title}")
-        efficient = efficiency_table(mine, f"Block efficiency: {title}")
-        written += [fast, efficient, decoding_table(mine, f"Decoding: {title}", rule)]
-        shown += [efficient, fast]
-    others = [choice_table(folder.records), failed_table(summaries)]
-    identity = benchmark.identity
-    machine = f"{processor()}, {identity['device']}, {identity['threads']} thread(s)"
-    title = "Multi-draft decoding: rules and methods to compare with"
-    tell(folder, title, about(folder, identity, machine), ["report.png"], [*written, *others], [others[1], *shown])
+def _checked_confidence(value: float) -> float:
+    if not 0 <= value <= 1:
+        raise typer.BadParameter(f"{value} is no probability in [0, 1]", param_hint="--draft-confidence")
+    return value

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatch
 from pathlib import Path
@@ -12,16 +13,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from otspec.cli import options
-from otspec.errors import DataError
+from otspec.cli.loading import load_module
+from otspec.errors import DataError, ProblemError
 from otspec.reporting.console import console, progress_bar
 from otspec.reporting.tables import TextTable
 
 if TYPE_CHECKING:
-    from otspec.proofs_check import Challenge, Claim, Evidence
+    from otspec.proofs_check import Challenge, Claim, Evidence, Source
 
 
 def claims(
     claim: Annotated[list[str] | None, typer.Option(help="Only this claim, or those that match, as 'rdk-*'.")] = None,
+    module: Annotated[
+        str | None, typer.Option(help="Claims of yours instead: package.module, or path/to/file.py, with CLAIMS in it.")
+    ] = None,
     trials: Annotated[int, typer.Option(help="Instances of a cheap claim; costly claims get fewer.", min=1)] = 1000,
     seed: Annotated[int, options.seed(help="Same seed, same instances.")] = 0,
     json_file: Annotated[Path | None, options.out_file("--json", help="Write all that was found, to replay.")] = None,
@@ -39,24 +44,27 @@ def claims(
 ) -> None:
     """Check the papers' claims by numbers: what holds, what needs an unsaid assumption, what fails and where.
 
-    Exit status 1 if a verdict is not the one that we expect; with --power, if a mutation is not refuted.
+    Exit status 1 if a verdict is not the one that we expect; with --power, if a mutation is not refuted.  Claims of
+    yours: docs/own_claims.md.
     """
     from otspec.proofs_check import CLAIMS, SOURCES, check, report
 
     _check_one_of({"--replay": replay is not None, "--list": listing, "--show": show is not None, "--power": power})
+    sources = SOURCES if module is None else (_written_in(module),)
+    known = CLAIMS if module is None else {each.id: each for source in sources for each in source.claims}
     if show is not None:
-        if show not in CLAIMS:
-            raise typer.BadParameter(_unknown(CLAIMS, show), param_hint="--show")
-        console.print(_told(CLAIMS[show]), highlight=False, soft_wrap=True)
+        if show not in known:
+            raise typer.BadParameter(_unknown(known, show), param_hint="--show")
+        console.print(_told(known[show]), highlight=False, soft_wrap=True)
         return
     if listing:
-        table = _listed(_chosen(CLAIMS, claim or ["*"]))
+        table = _listed(_chosen(known, claim or ["*"]))
         console.print(table.on_screen(console.width))
         return
     if replay is not None:
-        console.print(report.replay(_read(replay), CLAIMS).on_screen(console.width))
+        console.print(report.replay(_read(replay), known).on_screen(console.width))
         return
-    wanted = _chosen(CLAIMS, claim or ["*"])
+    wanted = _chosen(known, claim or ["*"])
     if power:
         _challenge(wanted, trials, seed, json_file, markdown_file)
         return
@@ -64,15 +72,39 @@ def claims(
     with progress_bar() as bar:
         for each in bar.track(wanted, description="checking"):
             found[each.id] = check(each, trials, seed)
-    for table in report.tables(SOURCES, found):
+    for table in report.tables(sources, found):
         console.print(table.on_screen(console.width))
     console.print(report.summary(found))
     if json_file is not None:
-        json_file.write_text(json.dumps(report.as_json(SOURCES, found, trials, seed), indent=1, allow_nan=False) + "\n")
+        json_file.write_text(json.dumps(report.as_json(sources, found, trials, seed), indent=1, allow_nan=False) + "\n")
     if markdown_file is not None:
-        markdown_file.write_text(report.markdown(SOURCES, found, trials, seed))
+        markdown_file.write_text(report.markdown(sources, found, trials, seed))
     if not all(evidence.as_expected for evidence in found.values()):
         raise typer.Exit(1)
+
+
+def _written_in(name: str) -> Source:
+    """The claims of a user's module: those in its `CLAIMS`, or else every one that it names itself."""
+    from otspec.proofs_check import Claim, Source
+
+    module = load_module(name)
+    if hasattr(module, "CLAIMS"):
+        if not isinstance(module.CLAIMS, Iterable):
+            raise ProblemError(f"CLAIMS of {name} is {module.CLAIMS!r}; make it a list of otspec.proofs_check.Claim")
+        found = list(module.CLAIMS)
+    else:
+        found = [value for value in vars(module).values() if isinstance(value, Claim)]
+    if not found:
+        raise ProblemError(
+            f"{name} has no claims; give it a list CLAIMS of otspec.proofs_check.Claim, or name one at its top level"
+        )
+    for each in found:
+        if not isinstance(each, Claim):
+            raise ProblemError(f"CLAIMS of {name} holds {each!r}, which is no otspec.proofs_check.Claim; make it one")
+    again = [each for each, times in Counter(each.id for each in found).items() if times > 1]
+    if again:
+        raise ProblemError(f"{name} has several claims with the id {again[0]!r}; give each an id of its own")
+    return Source(name, name, tuple(found))
 
 
 def _challenge(
@@ -115,8 +147,14 @@ def _check_one_of(given: Mapping[str, bool]) -> None:
 
 
 def _listed(wanted: Sequence[Claim]) -> TextTable:
-    rows: list[tuple[str, ...]] = [(each.id, each.statement, each.expected.value, each.source) for each in wanted]
-    note = "What we expect, before any check; `otspec claims --show ID` tells all of one, `--claim ID` checks it."
+    rows: list[tuple[str, ...]] = [
+        (each.id, each.statement, each.expected.value + (", a variant" if each.variant_of else ""), each.source)
+        for each in wanted
+    ]
+    note = (
+        "What we expect, before any check; `otspec claims --show ID` tells all of one, `--claim ID` checks it. A "
+        "variant is ours: its source does not claim it."
+    )
     return TextTable(f"{len(rows)} claims", ("claim", "statement", "expected", "source"), rows, note, labels=4)
 
 
@@ -128,6 +166,7 @@ def _told(claim: Claim) -> str:
     parts = {
         "": f"{claim.id}: {claim.statement}",
         "Source": claim.source,
+        "Not said there, ours beside": claim.variant_of,
         "Hypotheses": claim.hypotheses,
         "Verdict": claim.expected.value,
         "Hidden assumption": claim.assumption,

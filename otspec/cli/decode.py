@@ -12,11 +12,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from otspec.cli import options
-from otspec.cli.drafters import Drafter, DrafterTokens, Frequencies, restricted
+from otspec.cli.drafters import (
+    AffinityFile,
+    Drafter,
+    DrafterTokens,
+    Frequencies,
+    RouterFile,
+    asked_of_drafters,
+    read_counts,
+)
 from otspec.cli.names import DRAFT_LAWS, METHODS, listed
 from otspec.cli.prompts import FORMAT, gather
 from otspec.cli.sampling import (
     Device,
+    DraftConfidence,
     DraftTemperature,
     DraftTopK,
     DraftTopP,
@@ -69,6 +78,8 @@ def decode(
     drafter: Drafter = None,
     drafter_tokens: DrafterTokens = None,
     frequencies: Frequencies = None,
+    router: RouterFile = None,
+    affinity: AffinityFile = None,
     settings_file: Annotated[
         Path | None, typer.Option("--settings", help="In place of all that: a file that `otspec tune` wrote.")
     ] = None,
@@ -78,6 +89,7 @@ def decode(
     draft_temperature: DraftTemperature = None,
     draft_top_k: DraftTopK = None,
     draft_top_p: DraftTopP = None,
+    draft_confidence: DraftConfidence = None,
     max_new_tokens: MaxNewTokens = 64,
     stop: Annotated[list[str] | None, typer.Option(help="End the text after this string; may be repeated.")] = None,
     batch: Annotated[int, options.count(help="Prompts decoded together.")] = 1,
@@ -101,18 +113,29 @@ def decode(
     import torch
 
     from otspec.decode import replay
+    from otspec.decode.drafting import Given
+    from otspec.decode.drafting import drafting as drafting_of
     from otspec.decode.methods.catalogue import decoder, lossless, method_of, warm_up
     from otspec.decode.metrics import Metrics
     from otspec.decode.models.head import with_head_for
     from otspec.decode.models.loading import batch_of, encode, load_models
     from otspec.results import SolveError
 
-    drafts = given(draft_temperature=draft_temperature, draft_top_k=draft_top_k, draft_top_p=draft_top_p)
+    drafts = given(
+        draft_temperature=draft_temperature,
+        draft_top_k=draft_top_k,
+        draft_top_p=draft_top_p,
+        draft_confidence=draft_confidence,
+    )
     said = settings = _settings(paths, depth, solver, branching, law, drafts)
-    kept = restricted(drafter, drafter_tokens, frequencies, draft or ["shipped"])
-    if kept is not None:
-        said, settings = {**settings, **kept.said}, {**settings, "draft_tokens": kept.tokens}
-    tuned = None if settings_file is None else _tuned(settings_file, method, said)
+    asked = asked_of_drafters(
+        [] if drafter is None else [drafter],
+        drafter_tokens=drafter_tokens,
+        frequencies=frequencies,
+        router=router,
+        affinity=affinity,
+    )
+    tuned = None if settings_file is None else _tuned(settings_file, method, {**settings, **asked})
     if tuned is not None:
         method, said = tuned.method, dict(tuned.settings)
         settings = said
@@ -127,16 +150,21 @@ def decode(
             typer.secho(
                 f"note: {settings_file} was tuned for something else: {', '.join(changes)}", fg="yellow", err=True
             )
+    if drafter is not None:
+        counts = read_counts(frequencies)
+        known = Given(models, target, ", ".join(drafting), drafter_tokens, counts, router, affinity)
+        named = drafting_of(drafter, known)
+        models, said, settings = named.models, {**said, **named.said}, {**settings, **named.settings}
     run = decoder(method, models, settings)
     rows = encode(models.tokenizer, texts)
     more = {**sampling, "max_new_tokens": max_new_tokens, **({"stop_strings": stop} if stop else {})}
-    named = drafting if len(drafting) > 1 else next(iter(drafting), None)
-    about: dict[str, Any] = {"target": target, "draft": named, "method": method}
-    about |= {"lossless": lossless(chosen, settings), **said, **sampling, "max_new_tokens": max_new_tokens}
+    about: dict[str, Any] = {"target": target, "draft": drafting if len(drafting) > 1 else next(iter(drafting), None)}
+    about |= {"method": method, "lossless": lossless(chosen, settings), **said, **sampling}
+    about["max_new_tokens"] = max_new_tokens
     total, floors = Metrics(), Counter[str]()
     by_phase = {"target": models.target, "draft": models.draft}
-    if kept is not None and models.draft is not None:
-        by_phase["draft"] = with_head_for(models.draft, torch.from_numpy(kept.tokens))
+    if models.draft is not None and models.matching is None and (kept := settings.get("draft_tokens")) is not None:
+        by_phase["draft"] = with_head_for(models.draft, torch.from_numpy(kept))
     with ExitStack() as stack:
         lines = None if json_file is None else stack.enter_context(json_file.open("w", encoding="utf-8"))
         bar = stack.enter_context(progress_bar())

@@ -1,10 +1,10 @@
-"""Drafters of a restricted vocabulary, by name."""
+"""Drafters by name."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 from zipfile import BadZipFile
 
 import typer
@@ -16,82 +16,79 @@ from otspec.errors import DataError, ProblemError
 if TYPE_CHECKING:
     from otspec.laws import FloatArray, IntArray
 
-SHARE = 4
-"""One token in so many is kept where nothing else is said: 32 768 of 128 256 in [zhao2025frspec]."""
+DRAFTER_HELP = f"{listed(DRAFTERS)}, with a number behind a colon if need be, or a draft model"
 
-Drafter = Annotated[
-    str | None,
-    typer.Option(help=f"Draft from some of the tokens only: {listed(DRAFTERS)}, the most frequent ones (FR-Spec)."),
-]
+Drafter = Annotated[str | None, typer.Option(help=f"What drafts: {DRAFTER_HELP}.", show_default="the draft model")]
 DrafterTokens = Annotated[
-    int | None, options.count(help="How many tokens --drafter keeps.", show_default="a quarter of them")
+    int | None,
+    options.count(
+        help="How many tokens --drafter fr keeps, or pa-fr at first; of dynaspec how many clusters.",
+        show_default="a quarter of them, or 3 of 8, or as the router says",
+    ),
 ]
 Frequencies = Annotated[
     Path | None,
     typer.Option(
-        help="How often each token occurs, for --drafter fr: a .npy file with one count per token id, or an .npz file "
-        "with them as counts.",
+        help="How often each token occurs, for --drafter fr and pa-fr: a .npy file with one count per token id, or an "
+        ".npz file with them as counts.",
         show_default="those of the shipped pair's training text, for its draft model",
     ),
 ]
+RouterFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--router",
+        help="What `otspec router` made for the draft model, for --drafter dynaspec.",
+        show_default="that of the shipped draft model, for it",
+    ),
+]
+AffinityFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--affinity",
+        help="What `otspec affinity` made, for --drafter rdk and the draft model as it is.",
+        show_default="that of the shipped draft model with another tokenizer, which then drafts",
+    ),
+]
+
+NEEDED_FOR = {
+    "drafter_tokens": ("fr", "pa-fr", "dynaspec"),
+    "frequencies": ("fr", "pa-fr"),
+    "router": ("dynaspec",),
+    "affinity": ("rdk",),
+}
+"""The options that only some drafters have a use for."""
 
 
-class Restricted(NamedTuple):
-    """What a drafter keeps."""
-
-    tokens: IntArray
-    """Ascending."""
-    said: dict[str, Any]
-    """How it was asked for, by the names of the options."""
-
-
-def restricted(name: str | None, count: int | None, path: Path | None, drafts: Sequence[str]) -> Restricted | None:
-    """The tokens that the drafter of that name keeps; None without one.
-
-    Parameters
-    ----------
-    name, count, path
-        What the options say.
-    drafts : sequence of str
-        Names of the draft models.
+def asked_of_drafters(names: Sequence[str], **given: Any) -> dict[str, Any]:
+    """What the options say, by their names; no name is the draft model as it is.
 
     Raises
     ------
     ProblemError
-        If there is no such drafter, or options are given that mean nothing without one, or it keeps more tokens than
-        there are.
-    DataError
-        If there are no frequencies.
+        If options are given that none of the drafters has a use for.
     """
-    if name is None:
-        if count is not None or path is not None:
-            given = "--drafter-tokens" if count is not None else "--frequencies"
-            raise ProblemError(f"{given} says what --drafter fr keeps; pass that too, or leave it out")
-        return None
-    if name not in DRAFTERS:
-        raise ProblemError(f"no drafter {name!r}; known: {', '.join(DRAFTERS)}")
-    import numpy as np
-
-    from otspec.vocab import frequency_prune
-
-    counts = _frequencies(path, drafts)
-    kept = max(counts.size // SHARE, 1) if count is None else count
-    return Restricted(np.sort(frequency_prune(counts, kept)), {"drafter": name, "drafter_tokens": kept})
+    asked = {option: value for option, value in given.items() if value is not None}
+    words = {name.partition(":")[0] for name in names}
+    for option in asked:
+        if words.isdisjoint(NEEDED_FOR[option]):
+            by = " or ".join(NEEDED_FOR[option])
+            raise ProblemError(f"--{option.replace('_', '-')} is for --drafter {by}; pass that too, or leave it out")
+    return ({"drafter": ", ".join(names)} if names else {}) | asked
 
 
-def _frequencies(path: Path | None, drafts: Sequence[str]) -> IntArray | FloatArray:
-    """Not checked yet, which `frequency_prune` does."""
-    import numpy as np
+def read_counts(path: Path | None) -> IntArray | FloatArray | None:
+    """Frequencies of tokens, not checked yet, which `frequency_prune` does; None without a file.
 
+    Raises
+    ------
+    DataError
+        If the file holds none.
+    """
     if path is None:
-        from otspec.decode import shipped
+        return None
+    import numpy as np
 
-        if set(drafts) != {"shipped"}:
-            raise DataError(
-                f"no token frequencies for {', '.join(drafts) or 'a method without a draft model'}; pass --frequencies "
-                "FILE, such as np.save writes of np.bincount(tokens of a text, minlength=V)"
-            )
-        return shipped.frequencies()
     try:
         with path.open("rb") as file:
             found = np.load(file, allow_pickle=False)

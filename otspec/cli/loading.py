@@ -23,12 +23,23 @@ def load(name: str) -> Any:
         If there is no such file, module or name.  What the module itself raises is passed on.
     """
     source, _, path = name.rpartition(":")
-    found: Any = _file(Path(source)) if source.endswith(".py") else _module(source)
+    found: Any = load_module(source)
     for part in path.split("."):
         if not hasattr(found, part):
             raise ProblemError(f"{source} has no {path!r}")
         found = getattr(found, part)
     return found
+
+
+def load_module(name: str) -> ModuleType:
+    """The module of this name, or in this file: ``package.module`` or ``path/to/file.py``.
+
+    Raises
+    ------
+    ProblemError
+        If there is no such file or module.  What the module itself raises is passed on.
+    """
+    return _file(Path(name)) if name.endswith(".py") else _module(name)
 
 
 def _file(path: Path) -> ModuleType:
@@ -45,7 +56,7 @@ def _file(path: Path) -> ModuleType:
 
 def _module(name: str) -> ModuleType:
     if not all(part.isidentifier() for part in name.split(".")):
-        raise ProblemError(f"{name!r} is not the name of a module; write module:name, or path/to/file.py:name")
+        raise ProblemError(f"{name!r} is not the name of a module; write package.module, or path/to/file.py")
     if "" not in sys.path:
         sys.path.insert(0, "")  # as python -m does; an installed command starts without it
     try:

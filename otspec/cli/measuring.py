@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +17,12 @@ from otspec.reporting.tables import TextTable, markdown_report
 
 if TYPE_CHECKING:
     from otspec.bench.records import RecordFolder
+
+
+ShardOption = Annotated[
+    str | None,
+    typer.Option("--shard", help="Measure only the i-th of n parts, as in 3/8; otspec merge joins their folders."),
+]
 
 
 def check_budget(budget: float, whose: str) -> None:
@@ -52,17 +58,19 @@ def resumed(folder: RecordFolder, what: str, total: int, report: Callable[[], No
         report()
 
 
-def asked() -> dict[str, Any]:
-    """The command line and the date, for run.json and the report."""
-    return {"command": shlex.join(["otspec", *sys.argv[1:]]), "date": datetime.now(UTC).isoformat(timespec="seconds")}
+def asked(shard: str | None = None) -> dict[str, Any]:
+    """The command line and the date, for run.json and the report, and the shard if it is of one."""
+    about = {"command": shlex.join(["otspec", *sys.argv[1:]]), "date": datetime.now(UTC).isoformat(timespec="seconds")}
+    return about if shard is None else {**about, "shard": shard}
 
 
 SHOWN_RUNS = 10
 """Commands of a much resumed folder that its report shows, the last ones."""
 
 
-def about(folder: RecordFolder, identity: Mapping[str, Any], machine: str) -> list[str]:
+def about(folder: RecordFolder, machine: str) -> list[str]:
     """How the measurements of a folder came about: machine, versions, and the commands with their dates."""
+    identity = folder.identity
     packages = {"Python": identity["python"], **identity["versions"]}
     versions = ", ".join(f"{name} {version}" for name, version in packages.items())
     runs = [f"- {run['date']}: `{run['command']}`" for run in folder.runs[-SHOWN_RUNS:]]

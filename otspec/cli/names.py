@@ -10,8 +10,8 @@ FORMS = ("rng", "uniforms", "law", "torch", "torch_uniforms", "plan")
 """How `otspec.audit` calls a rule."""
 
 METHODS = (
-    *("multi-draft", "vanilla", "generate", "single", "block", "prompt-lookup", "typical", "assisted"),
-    "assisted-lookup",
+    *("multi-draft", "vanilla", "generate", "single", "block", "prompt-lookup", "suffix", "lookahead"),
+    *("typical", "assisted", "assisted-lookup"),
 )
 """Methods of decoding."""
 
@@ -19,8 +19,14 @@ DRAFT_LAWS = ("iid", "without_replacement", "greedy", "top_k", "systematic", "hu
 """`otspec.decode.DRAFT_LAWS`."""
 
 
-DRAFTERS = ("fr",)
-"""Drafters of a restricted vocabulary, see `otspec.cli.drafters`."""
+TRAINED = ("distilled", "sd2", "eagle", "sd2-frozen", "sd2-blocked", "sd2-after")
+"""Kinds of draft models that `otspec train` makes."""
+
+LOSSES = ("kl", "tvd")
+"""What it makes small."""
+
+DRAFTERS = ("fr", "pa-fr", "dynaspec", "tli", "rdk")
+"""`otspec.decode.drafting.DRAFTERS`."""
 
 
 def listed(names: tuple[str, ...]) -> str:

@@ -27,6 +27,12 @@ DraftTopP = Annotated[
     float | None,
     options.mass(help="Keep the draft model's likeliest tokens of this mass; 1: all.", show_default="as --top-p"),
 ]
+DraftConfidence = Annotated[
+    float | None,
+    options.mass(
+        help="End a path after the token at which the draft model's probabilities of its tokens have a smaller product."
+    ),
+]
 MaxNewTokens = Annotated[int, options.count(help="Of every text.")]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, ...; a GPU if there is one.")]
 Dtype = Annotated[

@@ -3,6 +3,7 @@
 from otspec.data.files import FileSource, write_npz
 from otspec.data.position import Position, Source, check_positions
 from otspec.data.profiles import PROFILES, Profile, ProfileSource
+from otspec.data.recorded import TopSource
 from otspec.data.sources import NAMES, RECORDED, open_source
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Profile",
     "ProfileSource",
     "Source",
+    "TopSource",
     "check_positions",
     "open_source",
     "write_npz",

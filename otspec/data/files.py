@@ -91,12 +91,7 @@ class FileSource:
         files = [self.path]
         if self.path.suffix.lower() == ".npy" and self._names != STACKED:
             files = [self.path.with_name(f"{name}.npy") for name in self._names]
-        digest = hashlib.sha256()
-        for path in files:
-            with path.open("rb") as file:
-                hashlib.file_digest(file, lambda: digest)
-        size = sum(path.stat().st_size for path in files)
-        return {"file": self.path.name, "bytes": size, "sha256": digest.hexdigest(), **self._asked}
+        return {**file_identity(*files), "file": self.path.name, **self._asked}
 
     def __len__(self) -> int:
         return self._target.shape[0]
@@ -138,6 +133,15 @@ class FileSource:
                 f"kind={LOGITS!r} or kind={PROBS!r}"
             )
         return seen.pop()
+
+
+def file_identity(*files: Path) -> dict[str, object]:
+    """Name of the first file, and size and digest of all."""
+    digest = hashlib.sha256()
+    for path in files:
+        with path.open("rb") as file:
+            hashlib.file_digest(file, lambda: digest)
+    return {"file": files[0].name, "bytes": sum(path.stat().st_size for path in files), "sha256": digest.hexdigest()}
 
 
 def write_npz(path: Path, positions: Iterable[Position]) -> None:

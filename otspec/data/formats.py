@@ -124,14 +124,35 @@ def _read_torch(path: Path, wanted: Collection[str]) -> Mapping[str, Stored | No
 def _read_safetensors(path: Path, wanted: Collection[str]) -> Mapping[str, Stored | None]:
     """By hand: the package reads types that numpy lacks only into torch, and the format is a header and bytes."""
     data = np.memmap(path, dtype=np.uint8, mode="r")
+    header, length = _header(data)
+    header.pop("__metadata__", None)
+    return {name: _tensor(name, entry, data[8 + length :]) for name, entry in header.items()}
+
+
+def safetensors_about(path: Path) -> dict[str, Any]:
+    """What the header of a safetensors file of ours says of itself; nothing of other files.
+
+    Raises
+    ------
+    DataError
+        If it has no header.
+    """
+    try:
+        header, _ = _header(np.memmap(path, dtype=np.uint8, mode="r"))
+        return dict(json.loads(header.get("__metadata__", {}).get("otspec", "{}")))
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
+
+
+def _header(data: npt.NDArray[np.uint8]) -> tuple[dict[str, Any], int]:
+    """The header of a safetensors file, and its length."""
     (length,) = struct.unpack("<Q", data[:8].tobytes()) if data.size >= 8 else (data.size,)
     if length > data.size - 8:
         raise ValueError("it is cut short, or no safetensors file")
     header = json.loads(data[8 : 8 + length].tobytes())
     if not isinstance(header, dict):
         raise ValueError("its header is no table")
-    header.pop("__metadata__", None)
-    return {name: _tensor(name, entry, data[8 + length :]) for name, entry in header.items()}
+    return header, length
 
 
 def _tensor(name: str, entry: Any, data: npt.NDArray[np.uint8]) -> Stored:

@@ -7,6 +7,7 @@ from pathlib import Path
 from otspec.data.files import FileSource
 from otspec.data.position import Source
 from otspec.data.profiles import PROFILES, ProfileSource
+from otspec.data.recorded import TopSource, is_top_file
 from otspec.errors import DataError
 
 RECORDED = {"shipped": Path(__file__).parent / "shipped.npz"}
@@ -50,4 +51,6 @@ def open_source(
         return ProfileSource(PROFILES[name], seed)
     if isinstance(name, str) and name in RECORDED:
         return FileSource(RECORDED[name], name=name)
+    if is_top_file(name) and target_key is None and draft_key is None and kind is None:
+        return TopSource(Path(name))
     return FileSource(name, known=NAMES, target_key=target_key, draft_key=draft_key, kind=kind)

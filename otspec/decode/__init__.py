@@ -18,11 +18,16 @@ require("torch")
 require("transformers")
 
 from otspec.decode.drafters.draft_laws import DRAFT_LAWS  # noqa: E402  after the packages that it needs
+from otspec.decode.drafters.router import Router  # noqa: E402
+from otspec.decode.drafters.shortlists import Budget, Frequent  # noqa: E402
+from otspec.decode.drafters.training import train_router  # noqa: E402
 from otspec.decode.generation import MultiDraftOutput, generate, multi_draft  # noqa: E402
 from otspec.decode.harness import Generation, run  # noqa: E402
 from otspec.decode.methods.multi_draft import MultiDraft  # noqa: E402
 from otspec.decode.metrics import Metrics  # noqa: E402
 from otspec.decode.models.after import model_after  # noqa: E402
+from otspec.decode.models.alignment import aligned_counts  # noqa: E402
+from otspec.decode.models.matching import matching_of  # noqa: E402
 from otspec.decode.replay import floor  # noqa: E402
 from otspec.decode.strategy import Strategy  # noqa: E402
 from otspec.decode.tuning import Tuned, Tuning, tune  # noqa: E402
@@ -32,17 +37,23 @@ __all__ = [
     "BY_PLAN",
     "DRAFT_LAWS",
     "JOINT",
+    "Budget",
+    "Frequent",
     "Generation",
     "Metrics",
     "MultiDraft",
     "MultiDraftOutput",
+    "Router",
     "Strategy",
     "Tuned",
     "Tuning",
+    "aligned_counts",
     "floor",
     "generate",
+    "matching_of",
     "model_after",
     "multi_draft",
     "run",
+    "train_router",
     "tune",
 ]

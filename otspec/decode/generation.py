@@ -14,7 +14,8 @@ from otspec.decode.harness import Generation, decode, run
 from otspec.decode.loop import Streamer
 from otspec.decode.methods.multi_draft import MultiDraft
 from otspec.decode.metrics import Metrics
-from otspec.decode.models.pairing import check_pair
+from otspec.decode.models.matching import matching_of
+from otspec.decode.models.pairing import pair_up
 from otspec.decode.sampling import DraftSettings
 from otspec.decode.strategy import listed
 from otspec.decode.verifiers import Rule
@@ -39,6 +40,8 @@ def generate(
     draft_top_p: float | None = None,
     draft_tokens: Any = None,
     draft_kernel: Any = None,
+    draft_shortlist: Any = None,
+    draft_confidence: float | None = None,
     seed: int | None = None,
     streamer: Streamer | None = None,
     tokenizer: Any = None,
@@ -51,8 +54,9 @@ def generate(
     Parameters
     ----------
     target, draft : PreTrainedModel
-        Causal language models with one tokenizer.  Several draft models, with ``law="independent"``, draft paths of
-        their own.
+        Causal language models.  A draft model with another tokenizer drafts what the two have in common, if
+        ``tokenizer`` and ``draft_tokenizer`` are given [timor2025accelerating].  Several draft models, with
+        ``law="independent"``, draft paths of their own.
     input_ids : Tensor of int, shape (B, S)
         Prompts.
     attention_mask : Tensor, shape (B, S), optional
@@ -84,12 +88,21 @@ def generate(
         A row-stochastic matrix M that the draft laws are multiplied by, once sampling has made them: drafts have the
         law ``otspec.vocab.rdk(q, M)`` [timor2025out].  Of an `Affinity` with rows for some tokens only, these are the
         ``draft_tokens``.  Softmaxes of covariances have to be made sparse, by ``M.nearest``.
+    draft_shortlist : Frequent or Router, optional
+        In place of these two: which tokens the draft model computes differs from slot to slot [zhang2025dynaspec].  An
+        `otspec.decode.Frequent` takes the most frequent ones, fewer the deeper a slot is; an `otspec.decode.Router`
+        chooses clusters of tokens by the context.  `docs/shortlists.md` says what each is worth.
+    draft_confidence : float, optional
+        A path ends after the first token at which the product of the draft model's probabilities of its tokens,
+        without temperature and truncations, falls below this; the text keeps its law.  For one path, or the stem of a
+        `branching`, which is then all there is of the tree.
     seed : int, optional
         Makes the run repeatable; by default torch's global generator gives one.
     streamer : optional
         One of transformers' streamers.
     tokenizer, draft_tokenizer : PreTrainedTokenizerBase, optional
-        The target's, needed for `stop_strings`; both, to make sure that they agree.
+        The target's, needed for `stop_strings`; both, to tell whether they agree.  Where they do not, tokens are
+        matched by their text, and all token ids are the target's, those of ``draft_tokens`` and ``draft_kernel`` too.
     verify_on : str, optional
         ``"device"`` or ``"host"``.  By default trees are verified on the device of the models where that is no CPU, if
         it has the rule (nested, block or token-wise interval, of i.i.d. drafts), and otherwise on the host.
@@ -105,8 +118,9 @@ def generate(
     Raises
     ------
     ProblemError
-        If a prompt is empty, it or what is asked for too long, the models have different tokens, one of them cannot
-        read trees, tokens may be drafted that are none or all suppressed, or settings contradict each other.
+        If a prompt is empty, it or what is asked for too long, the models have different tokens and no tokenizers that
+        could be matched are given, one of them cannot read trees, tokens may be drafted that are none or all
+        suppressed, or settings contradict each other.
     SolveError
         If a solver fails on a node and there is no other in its chain.
     """
@@ -124,6 +138,9 @@ def generate(
             draft_top_p=draft_top_p,
             draft_tokens=draft_tokens,
             draft_kernel=draft_kernel,
+            matching=matching_of(tokenizer, draft_tokenizer),
+            draft_shortlist=draft_shortlist,
+            draft_confidence=draft_confidence,
         ),
         input_ids,
         attention_mask=attention_mask,
@@ -168,7 +185,7 @@ class CustomGenerate:
             As `otspec.generate` does.
         """
         for draft in listed(self.strategy.draft):
-            check_pair(model, draft, self.tokenizer, self.draft_tokenizer)
+            pair_up(model, draft, self.tokenizer, self.draft_tokenizer)
         generation = decode(
             model,
             self.strategy,
@@ -213,13 +230,16 @@ def multi_draft(
         One of transformers' streamers.  It belongs here: transformers up to 5.23 does not hand on to a decoding method
         what was passed to `generate` as its `streamer`, which would get the prompt only and never end.
     tokenizer, draft_tokenizer : PreTrainedTokenizerBase, optional
-        Both, to make sure that they agree; needed where the two models' vocabularies differ in size.
+        Both, as in `otspec.generate`; needed where the two models' vocabularies differ in size.
     verify_on : str, optional
-    draft_temperature, draft_top_k, draft_top_p, draft_tokens, draft_kernel : optional
+    draft_temperature, draft_top_k, draft_top_p, draft_confidence : optional
+    draft_tokens, draft_kernel, draft_shortlist : optional
         As in `otspec.generate`.
     """
     return CustomGenerate(
-        MultiDraft(draft, paths, depth, solver, branching, law, **drafts),
+        MultiDraft(
+            draft, paths, depth, solver, branching, law, matching=matching_of(tokenizer, draft_tokenizer), **drafts
+        ),
         seed,
         streamer,
         tokenizer,

@@ -63,7 +63,7 @@ def run(
     """Decode with a strategy; parameters as in `otspec.generate`."""
     check_prompts(input_ids, attention_mask)
     for model in listed(strategy.draft):
-        check_pair(target, model, tokenizer, draft_tokenizer)
+        check_pair(target, model, tokenizer, draft_tokenizer, strategy.matching)
     settings = {**settings, **sampling_settings(settings, temperature, top_k, top_p)}
     if (stop_strings := settings.pop("stop_strings", None)) is not None:
         # `generate` gives its own callables no tokenizer, so the criterion is made here.
@@ -116,7 +116,8 @@ def decode(
     pad = _padding(generation_config)
     texts = texts_of(input_ids, attention_mask, pad)
     ending = Ending(stopping_criteria, target.device)
-    _check_lengths(target, listed(strategy.draft), texts, ending.max_length)
+    # A drafter with another tokenizer has lengths of its own, which it checks itself.
+    _check_lengths(target, listed(strategy.draft) if strategy.matching is None else [], texts, ending.max_length)
     check_reading(target, "target")
     for model in listed(strategy.draft):
         check_reading(model, "draft model")

@@ -11,10 +11,10 @@ import torch
 from transformers import PreTrainedModel
 
 from otspec.decode.drafters.draft_laws import draw
-from otspec.decode.drafters.protocol import Drafter, Drafts
+from otspec.decode.drafters.protocol import Drafter, Drafts, Listening, Watching
 from otspec.decode.laws import local_trees, merged_to_host, to_host, widest
 from otspec.decode.metrics import Clock, Metrics
-from otspec.decode.models.context import Pass, vocabulary
+from otspec.decode.models.context import Pass
 from otspec.decode.models.target import Target
 from otspec.decode.on_device import DeviceRule, can_be_stacked, verify_on_device
 from otspec.decode.sampling import Prefix, Sampling
@@ -23,7 +23,6 @@ from otspec.decode.verifiers import Extension, merges, verify
 from otspec.errors import ProblemError
 from otspec.laws import IntArray
 from otspec.paths import PathVerifier
-from otspec.paths.shape import Shape
 from otspec.paths.topology import NONE, Topology
 
 
@@ -63,7 +62,10 @@ class Decoder:
         clock, metrics = Clock(self.target.device), Metrics()
         going = list(texts)
         with clock.on_device("prompt"):
-            target = Target(self.target, [text.tokens for text in going])
+            layers = self.drafter.layers if isinstance(self.drafter, Watching) else ()
+            target = Target(self.target, [text.tokens for text in going], layers)
+            if isinstance(self.drafter, Watching):
+                self.drafter.watch(target.features)
             if self.drafter is not None:
                 self.drafter.start([text.tokens for text in going])
         while going:
@@ -84,7 +86,7 @@ class Decoder:
                 wanted = self.sampling.target_choices(logits, prefixes)
             else:
                 laws = self.sampling.target_laws(logits, prefixes)
-        extensions = _matched(drafts.trees, wanted, clock) if greedy else self._verify(drafts, laws, clock)
+        extensions = self._followed(drafts.trees, wanted, clock) if greedy else self._verify(drafts, laws, clock)
         metrics.target_calls += 1
         rows = []
         for row, (text, tree, extension) in enumerate(zip(going, drafts.trees, extensions, strict=True)):
@@ -106,6 +108,8 @@ class Decoder:
                 ]
                 with clock.on_device("draft"):
                     self.drafter.settle(slots, rows)
+                    if isinstance(self.drafter, Watching):
+                        self.drafter.watch(target.features)
         return [going[row] for row in rows]
 
     def _verify(self, drafts: Drafts, laws: torch.Tensor, clock: Clock) -> list[Extension]:
@@ -113,10 +117,11 @@ class Decoder:
 
         What comes to the host waits for the target's pass, and is timed on the device, lest the pass be timed twice.
         """
-        with clock.on_device("verification"):
-            if not len(drafts.laws):  # nothing was drafted: a draw from the target is all
+        if not len(drafts.laws):  # drafts are fixed, or there are none
+            with clock.on_device("verification"):
                 drawn = torch.where(laws.sum(dim=-1).isnan(), NONE, draw(laws, self.generator))
-                return [Extension([], token) for token in _tokens(drawn)]
+            return self._followed(drafts.trees, drawn, clock)
+        with clock.on_device("verification"):
             if self.device_rule is not None and can_be_stacked(drafts):
                 return verify_on_device(self.device_rule, drafts, laws, self.generator)
             if merges(self.verifier):
@@ -126,6 +131,16 @@ class Decoder:
         with clock.on_host("verification"):
             local = local_trees(drafts, on_host)
             return [verify(self.verifier, tree, one, self.rng) for tree, one in zip(drafts.trees, local, strict=True)]
+
+    def _followed(self, trees: Sequence[Topology], wanted: torch.Tensor, clock: Clock) -> list[Extension]:
+        """What the texts get where the target puts these tokens after the nodes of their trees, shape (N,)."""
+        with clock.on_device("verification"):
+            tokens = _tokens(wanted)
+        if isinstance(self.drafter, Listening):
+            with clock.on_host("draft"):
+                self.drafter.hear(trees, tokens)
+        with clock.on_host("verification"):
+            return _matched(trees, tokens)
 
     def _draft(
         self, going: Sequence[Text], tokens: Sequence[Sequence[int]], target_positions: float, clock: Clock
@@ -138,9 +153,7 @@ class Decoder:
             if depth > 0:
                 with clock.on_device("draft"):
                     return self.drafter.draft(tokens, int(depth))
-        root = Topology.merge(Shape(()), np.empty(0, dtype=np.int64))
-        none = torch.empty(0, vocabulary(self.target), dtype=torch.float64, device=self.target.device)
-        return Drafts([root] * len(tokens), none)
+        return Drafts.fixed([[]] * len(tokens))
 
     def _prefixes(self, going: Sequence[Text], trees: Sequence[Topology]) -> list[Prefix]:
         """The texts after which the target gives its laws, where anyone looks at them."""
@@ -153,26 +166,23 @@ class Decoder:
         ]
 
 
-def _matched(trees: Sequence[Topology], wanted: torch.Tensor, clock: Clock) -> list[Extension]:
-    """The longest drafted prefixes that greedy decoding writes: all that lossless rules can accept of point masses.
+def _matched(trees: Sequence[Topology], tokens: Sequence[int]) -> list[Extension]:
+    """The longest drafted prefixes of what the target writes: all that lossless rules can accept of fixed drafts.
 
     Parameters
     ----------
-    wanted : Tensor of int, shape (N,)
-        The token that is likeliest after each node of all trees.
+    tokens : sequence of int
+        What the target puts after each node of all trees: drawn from its law, or the likeliest token.
     """
-    with clock.on_device("verification"):
-        tokens = _tokens(wanted)
     start, found = 0, []
-    with clock.on_host("verification"):
-        for tree in trees:
-            drafted = zip(tree.parent[1:].tolist(), tree.token[1:].tolist(), strict=True)
-            below = {draft: node for node, draft in enumerate(drafted, start=1)}
-            nodes, node = [], 0
-            while (node := below.get((node, tokens[start + node]), 0)) > 0:
-                nodes.append(node)
-            found.append(Extension(nodes, tokens[start + (nodes[-1] if nodes else 0)]))
-            start += tree.size
+    for tree in trees:
+        drafted = zip(tree.parent[1:].tolist(), tree.token[1:].tolist(), strict=True)
+        below = {draft: node for node, draft in enumerate(drafted, start=1)}
+        nodes, node = [], 0
+        while (node := below.get((node, tokens[start + node]), 0)) > 0:
+            nodes.append(node)
+        found.append(Extension(nodes, tokens[start + (nodes[-1] if nodes else 0)]))
+        start += tree.size
     return found
 
 

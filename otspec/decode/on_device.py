@@ -10,7 +10,7 @@ import torch
 from otspec.decode.drafters.protocol import Drafts
 from otspec.decode.verifiers import Extension
 from otspec.errors import ProblemError
-from otspec.paths import Block, Nested, PathVerifier, TokenWise
+from otspec.paths import Block, Match, Nested, PathVerifier, TokenWise
 from otspec.schemes import IID
 from otspec.verification.device import verify_trees
 
@@ -36,6 +36,8 @@ def device_rule(verifier: PathVerifier, device: torch.device, verify_on: str | N
     if verify_on not in PLACES:
         raise ProblemError(f"verify_on is {verify_on!r}; pass 'device', 'host', or None for what suits the models")
     if verify_on == "host" or (verify_on is None and device.type == "cpu"):
+        return None
+    if type(verifier) is Match:  # the decoding loop draws on the device, and compares a few tokens on the host
         return None
     found = _twin(verifier)
     if found is None and verify_on == "device":

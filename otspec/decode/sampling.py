@@ -109,6 +109,14 @@ class Sampling:
                 return False
         return True
 
+    def allowed(self, vocab: int, device: torch.device) -> torch.Tensor:
+        """Which tokens are suppressed in no text, shape (V,), bool; truncations are not asked."""
+        scores = torch.zeros(1, vocab, device=device)
+        for one in self.blind:
+            if isinstance(one, SuppressTokensLogitsProcessor):
+                scores = one(None, scores)
+        return scores[0] == 0
+
     def draft_laws(self, logits: torch.Tensor) -> torch.Tensor:
         """Laws from logits, shape (..., V) both, of whatever text."""
         return self._laws(self._blind_scores(logits.flatten(0, -2))).view(logits.shape)  # some take two dimensions only
@@ -153,7 +161,8 @@ class Sampling:
 class DraftSettings(TypedDict, total=False):
     """The settings of the drafts alone, by the names that `otspec.generate` has for them.
 
-    See `DraftSampling`, and `otspec.decode.drafters.restricted` for the last two.
+    See `DraftSampling`; for tokens, kernel and shortlist `otspec.decode.drafters.selection`, for the confidence
+    `otspec.decode.drafters.model`.
     """
 
     draft_temperature: float | None
@@ -161,6 +170,8 @@ class DraftSettings(TypedDict, total=False):
     draft_top_p: float | None
     draft_tokens: Any
     draft_kernel: Any
+    draft_shortlist: Any
+    draft_confidence: float | None
 
 
 @dataclass(frozen=True)

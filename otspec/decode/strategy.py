@@ -9,6 +9,7 @@ import torch
 from transformers import PreTrainedModel
 
 from otspec.decode.drafters.protocol import Drafter
+from otspec.decode.models.matching import Matching
 from otspec.decode.sampling import Sampling
 from otspec.paths import PathVerifier
 
@@ -40,6 +41,10 @@ class Strategy(Protocol):
     @property
     def draft(self) -> DraftModels:
         """The draft model, or several, if it has one."""
+
+    @property
+    def matching(self) -> Matching | None:
+        """What the target's tokens have to do with those of the draft models, where these have another tokenizer."""
 
     def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
         """Make drafter and verifier for a run.

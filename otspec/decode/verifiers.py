@@ -15,6 +15,7 @@ from otspec.paths import (
     Block,
     GreedyMultiPath,
     LayerVerification,
+    Match,
     Nested,
     PathVerifier,
     PickByPlan,
@@ -84,7 +85,7 @@ def verifier(rule: Rule, shape: Shape, law: DraftLaw) -> PathVerifier:
     return TokenWise(rule, scheme=law.scheme)
 
 
-MERGING = (Nested, PickThenBlock, GreedyMultiPath, Traversal, LayerVerification, Block, PickByPlan, TokenWise)
+MERGING = (Nested, PickThenBlock, GreedyMultiPath, Traversal, LayerVerification, Block, PickByPlan, TokenWise, Match)
 """Verifiers that may be shown all tokens which a node cannot draft as one."""
 
 

@@ -2,11 +2,11 @@
 
 `tree` merges the paths, `protocol` says what a verifier answers; `block` verifies a picked path, `nested` picks it best
 by `labels`, how they are shared (`sharing`) and which of them is the largest (`winning`); `pick_then_block`,
-`token_wise`, `traversal` and `layer` are the rules to compare with, `pick_by_plan` is for trees whose siblings are
-drawn jointly, and `clocks` the reference of a joint rule for those; `enumeration` and `upper_bound` judge them on small
-models, `walking` and `causal_bound` by sampling on models of any size, such as `synthetic` makes.  `reach` says how
-deep a rule gets on drafts of a shape, `best_shape` which shape to draft, and `dynamic` chooses it while drafting.  The
-statements and their proofs are in `docs/paths.md`.
+`token_wise`, `traversal`, `layer` and `hierarchical` are the rules to compare with, `match` is for fixed drafts,
+`pick_by_plan` for trees whose siblings are drawn jointly, and `clocks` the reference of a joint rule for those;
+`enumeration` and `upper_bound` judge them on small models, `walking` and `causal_bound` by sampling on models of any
+size, such as `synthetic` makes. `reach` says how deep a rule gets on drafts of a shape, `best_shape` which shape to
+draft, and `dynamic` chooses it while drafting. The statements and their proofs are in `docs/paths.md`.
 """
 
 from otspec.paths.best_shape import Measured, best_shape, measure, shapes_within
@@ -15,7 +15,9 @@ from otspec.paths.causal_bound import CausalBound, causal_bound, causal_tree_bou
 from otspec.paths.clocks import Clocks
 from otspec.paths.dynamic import Confident, chosen_law
 from otspec.paths.enumeration import PathLaw, path_law, tree_law
+from otspec.paths.hierarchical import Hierarchical
 from otspec.paths.layer import LayerVerification
+from otspec.paths.match import Match
 from otspec.paths.nested import GreedyMultiPath, Nested
 from otspec.paths.pick_by_plan import PickByPlan
 from otspec.paths.pick_then_block import PickThenBlock
@@ -37,7 +39,9 @@ __all__ = [
     "Context",
     "Estimate",
     "GreedyMultiPath",
+    "Hierarchical",
     "LayerVerification",
+    "Match",
     "Measured",
     "Model",
     "Models",

@@ -133,6 +133,14 @@ def drafted_trees(model: Model, count: int, length: int, exchangeable: bool) -> 
                 yield chance, model.tree(paths)
 
 
+def number_of_trees(vocab: int, shape: Shape, exchangeable: bool) -> int:
+    """How many trees of a shape there are, over so many tokens; siblings in one order if these do not matter."""
+    many = 1
+    for children in reversed(shape.branching):
+        many = math.comb(vocab * many + children - 1, children) if exchangeable else (vocab * many) ** children
+    return many
+
+
 def trees_of(model: Model, shape: Shape, exchangeable: bool) -> Iterator[tuple[float, Tree]]:
     """`drafted_trees` of a shape: every tree with its probability, siblings in one order where orders do not matter.
 
@@ -141,9 +149,8 @@ def trees_of(model: Model, shape: Shape, exchangeable: bool) -> Iterator[tuple[f
     ProblemError
         If there are more than `MAX_TREES` of them.
     """
-    vocab, many = np.size(model.target(())), 1
-    for children in reversed(shape.branching):
-        many = math.comb(vocab * many + children - 1, children) if exchangeable else (vocab * many) ** children
+    vocab = np.size(model.target(()))
+    many = number_of_trees(vocab, shape, exchangeable)
     if many > MAX_TREES:
         raise ProblemError(
             f"branching {shape.branching} over {vocab} tokens makes {many} trees, more than {MAX_TREES}; take fewer"

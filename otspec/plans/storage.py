@@ -35,6 +35,7 @@ PLANS = (
     "otspec.plans.coupling:Coupling",
     "otspec.plans.match:Match",
     "otspec.plans.pick:Pick",
+    "otspec.plans.race:Race",
     "otspec.plans.sequential:BiasedPlan",
     "otspec.plans.sequential:Sequential",
     "otspec.solvers.global_resolution.plan:Resolution",

@@ -113,6 +113,7 @@ CLAIMS = (
         f"{KEY}, section 4.2, mended",
         RANGES,
         _clamped,
+        variant_of="dynaspec-budget-range",
         mutations=(
             Mutation("It stays above k_min.", lambda k_min, k_max, t: float(max(k_min, _budget(k_max, t)) - k_min - 1)),
         ),
@@ -145,6 +146,7 @@ CLAIMS = (
         f"{KEY}, Algorithm 1, lines 12 to 20",
         _draft_tree,
         _rerank,
+        variant_of=f"{KEY}, Algorithm 1, lines 12 to 20",
         tol=0.0,
         cost=4,
         hypotheses="At ties of the score the parent goes first.",

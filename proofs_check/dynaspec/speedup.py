@@ -105,6 +105,7 @@ CLAIMS = (
         f"beside {KEY}, eq. (1): what the i.i.d. assumption is worth",
         _shared_rates,
         lambda rates, weights, gamma: -float(np.subtract(*_one_rate(rates, weights, gamma))),
+        variant_of="dynaspec-eq-1",
         tightness=lambda rates, weights, gamma: float(np.divide(*_one_rate(rates, weights, gamma))),
         search=Descent(laws=("weights",)),
         remark="Jensen's inequality for every power.  Rates 1 and 0 of equal chance, gamma = 4: 3, against 1.94.",

@@ -188,6 +188,7 @@ CLAIMS = (
         "otspec; sharpens thomas2025global, Theorem R.1",
         _several,
         _coupled,
+        variant_of="gr-theorem-R.1",
         cost=2,
         search=Descent(laws=("target", "output")),
         tightness=_coupled_ratio,

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import breadth_first_order
 
 from otspec.laws import BoolArray, FloatArray, IntArray
 from otspec.proofs_check.claim import Claim, Mutation, Unchecked, Verdict
 from otspec.proofs_check.instances import table
-from otspec.proofs_check.oracles import LP_TOL, Program, members, psi, relaxed_program, sums, token_sets, transport
+from otspec.proofs_check.oracles import LP_TOL, Program, members, psi, sums, token_sets, transport
 
 TIE = 1e-13
 """Token sets whose psi is within this of the least all count as minimisers."""
@@ -122,40 +124,72 @@ def _one_way(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
 
 
 def _bipartite(rng: np.random.Generator) -> dict[str, Any]:
-    """Supplies x, demands y and edges, as an array of 0 and 1 with a row for every demand; a third of them feasible."""
+    """Edges, as an array of 0 and 1 with a row for every b; a z on them; x and y that it meets, nearly or not at all.
+
+    All are integers, so that every comparison is exact.
+    """
     left, right = int(rng.integers(1, 6)), int(rng.integers(1, 7))
-    edges = (rng.random((right, left)) < rng.choice([0.3, 0.6])).astype(np.int64)
-    carried = rng.gamma(0.5, size=(right, left)) * edges
-    x = carried.sum(axis=0) * np.where(rng.random(left) < rng.choice([0.0, 0.5, 1.0]), 1.3, 1.0)
-    y = carried.sum(axis=1) * (1 + rng.choice([0.0, 0.3, 1.0]) * rng.random(right))
-    if rng.random() < 0.3:
-        y = rng.permutation(y)  # the totals agree, and single demands may not be met
-    scale = max(x.sum(), y.sum(), 1e-9)
-    return {"x": x / scale, "y": y / scale, "edges": edges}
+    edges = (rng.random((right, left)) < rng.choice([0.3, 0.6, 0.9])).astype(np.int64)
+    z = rng.integers(0, 4, edges.shape) * edges
+    x, y = z.sum(axis=0), z.sum(axis=1)
+    if rng.random() < 0.5:
+        y += rng.integers(0, 3, right)
+    for changed in (x, y):
+        if rng.random() < 0.3:  # one more or less, or one that goes elsewhere
+            changed[rng.integers(changed.size)] += 1
+            lower = rng.integers(changed.size)
+            changed[lower] -= rng.choice([0, 1]) if changed[lower] else 0
+    return {"x": x, "y": y, "edges": edges, "z": z}
 
 
-def _equivalence(x: FloatArray, y: FloatArray, edges: IntArray) -> float:
-    member = edges.astype(bool)
-    flow = transport(x, member, y)
-    most = relaxed_program(x, member, y).solve()[0] if member.any() else 0.0
-    meets = max(float(np.abs(flow.sum(axis=0) - x).max()), float((flow.sum(axis=1) - y).max())) <= LP_TOL
-    if meets != (most >= x.sum() - LP_TOL):  # the flow of (2) solves (1), or (1) has no solution
-        return -1.0
-    return -abs(float(flow.sum()) - most)
+def _equivalence(x: IntArray, y: IntArray, edges: IntArray, z: IntArray) -> float:
+    """Minus 1 where z meets just one of both conditions."""
+    meets = bool((z.sum(axis=0) == x).all() and (z.sum(axis=1) <= y).all())
+    return 0.0 if meets == _is_maximum(*_network(x, y, edges, z)) else -1.0
 
 
-def _totals(x: FloatArray, y: FloatArray, edges: IntArray) -> float:
-    flow = transport(x, edges.astype(bool), y)
-    return -1.0 if (flow.sum() >= x.sum() - LP_TOL) != (x.sum() <= y.sum() + LP_TOL) else 0.0
+def _network(x: IntArray, y: IntArray, edges: IntArray, z: IntArray) -> tuple[IntArray, IntArray]:
+    """Capacities of the network of Lemma F.1, and the f of its condition (2), by pairs of nodes: s, all a, all b, t."""
+    right, left = edges.shape
+    capacity, flow = np.zeros((2, left + right + 2, left + right + 2), dtype=np.int64)
+    a, b, sink = slice(1, left + 1), slice(left + 1, -1), left + right + 1
+    capacity[0, a], capacity[b, sink] = x, y
+    capacity[a, b] = edges.T * (x.sum() + y.sum() + z.sum() + 1)  # more than can ever flow
+    flow[0, a], flow[a, b], flow[b, sink] = x, z.T, z.sum(axis=1)
+    return capacity, flow
 
 
-def _hall(x: FloatArray, y: FloatArray, edges: IntArray, most: int | None = None) -> float:
-    """With S of at most so many members."""
+def _is_maximum(capacity: IntArray, flow: IntArray) -> bool:
+    """Whether f is a flow from the first node to the last that no path can augment."""
+    if not ((flow >= 0) & (flow <= capacity)).all() or (flow.sum(axis=0) != flow.sum(axis=1))[1:-1].any():
+        return False
+    residual = csr_array(capacity - flow + flow.T)
+    return len(capacity) - 1 not in breadth_first_order(residual, 0, return_predecessors=False)
+
+
+def _totals(x: IntArray, y: IntArray, edges: IntArray, z: IntArray) -> float:
+    return 0.0 if (x.sum() <= y.sum()) == _is_maximum(*_network(x, y, edges, z)) else -1.0
+
+
+def _hall(x: IntArray, y: IntArray, edges: IntArray, z: IntArray, most: int | None = None) -> float:
+    """What no flow can serve against the largest violation; with equalities, what a linear program finds feasible."""
     sets = token_sets(x.size)
     sets = sets if most is None else sets[sets.sum(axis=1) <= most]
     neighbours = (edges @ sets.T > 0).T @ y
     missing = float((sets @ x - neighbours).max())
-    return -abs(float(transport(x, edges.astype(bool), y).sum()) - (float(x.sum()) - missing))
+    solvable = _solvable(x, y, edges.astype(bool))
+    if solvable != (missing <= 0 and x.sum() == y.sum()):
+        return -1.0
+    served = transport(x.astype(np.float64), edges.astype(bool), y.astype(np.float64))
+    return -abs(float(served.sum()) - (float(x.sum()) - missing))
+
+
+def _solvable(x: IntArray, y: IntArray, member: BoolArray) -> bool:
+    """Whether some z >= 0 on the edges has exactly these sums."""
+    if not member.any():
+        return not (x.any() or y.any())
+    totals = np.concatenate(sums(member)), np.concatenate((x, y)).astype(np.float64)
+    return not np.isnan(Program(np.zeros(int(member.sum())), equal=totals).solve()[0])
 
 
 def _inside(drafts: IntArray, tokens: BoolArray) -> BoolArray:
@@ -285,6 +319,7 @@ CLAIMS = (
         "otspec; the proof of thomas2025global, Theorem 4.1, shows it",
         _feasible,
         _from_feasible,
+        variant_of="gr-theorem-4.1",
         cost=3,
         remark="Stronger than the theorem: a solver that stops early keeps what it has, and the pick stays lossless.",
         mutations=(Mutation("At least 1.01 sum S.", lambda **instance: _from_feasible(**instance, times=1.01)),),
@@ -305,6 +340,7 @@ CLAIMS = (
         "thomas2025global, Appendix B",
         lambda rng: table(rng, largest=3, most=2),
         _no_program,
+        variant_of="thomas2025global, Appendix B",
         tol=0.0,
         cost=10,
         expected=Verdict.FAILS,
@@ -325,23 +361,26 @@ CLAIMS = (
     ),
     Claim(
         "gr-lemma-F.1",
-        "z meets all x_a exactly and no y_b is exceeded if and only if it is a maximum flow of the network that "
-        "saturates the source.",
+        "z on the edges meets all x_a exactly and exceeds no y_b if and only if f(s->a) = x_a, f(a->b) = z_ab, "
+        "f(b->t) = sum of z_ab is a maximum flow of the network.",
         "thomas2025global, Lemma F.1",
         _bipartite,
         _equivalence,
-        tol=LP_TOL,
-        cost=20,
+        tol=0.0,
+        cost=3,
+        remark="In integers, for any z. A maximum flow is one that no path of the residual network augments.",
         mutations=(Mutation("If and only if the sum of x is at most that of y.", _totals),),
     ),
     Claim(
         "gr-lemma-G.1",
-        "The system of Lemma F.1 is feasible if and only if sum over S of x_a <= sum over N(S) of y_b for all S.",
+        "The system of Lemma F.1 is feasible if and only if sum over S of x_a <= sum over N(S) of y_b for all S; with "
+        "equalities for y_b if and only if the sum of all x_a is that of all y_b, too.",
         "thomas2025global, Lemma G.1; a theorem of Gale",
         _bipartite,
         _hall,
-        cost=3,
-        remark="Checked in a stronger form: what no flow can serve is the largest violation of these inequalities.",
+        cost=15,
+        remark="In integers. The first half in a stronger form: what no flow can serve is the largest violation of "
+        "these inequalities. The second by a linear program.",
         mutations=(Mutation("For S of one member.", lambda **instance: _hall(**instance, most=1)),),
     ),
     Claim(
@@ -372,6 +411,7 @@ CLAIMS = (
         "otspec; on thomas2025global, Theorem 5.1",
         table,
         _shortage,
+        variant_of="gr-theorem-5.1-necessary",
         cost=40,
         mutations=(Mutation("By 1.1 times as much.", lambda **instance: _shortage(**instance, times=1.1)),),
     ),

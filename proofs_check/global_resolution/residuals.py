@@ -213,6 +213,7 @@ CLAIMS = (
         "otspec; extends thomas2025global, Theorem 6.1",
         _sliced_demands,
         _theorem_without_p,
+        variant_of="gr-theorem-6.1",
         tol=1e-9,  # a linear program stands behind it
         cost=40,
         mutations=(Mutation("(9) as printed is right for a slice of p.", _theorem),),
@@ -250,6 +251,7 @@ CLAIMS = (
         "otspec; extends thomas2025global, Theorem 6.2",
         _sliced,
         _closed_form_truncated,
+        variant_of="gr-theorem-6.2",
         tol=4e-12,
         mutations=(Mutation("Differences of psi in place of its minima.", _truncated_without_minima),),
     ),

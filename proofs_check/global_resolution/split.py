@@ -19,6 +19,10 @@ TIE = 1e-12
 """Values of psi as close as this to the least one tie with it."""
 
 
+EXACT = 1e-11
+"""Rounding of the probability of a tuple."""
+
+
 @lru_cache
 def holds(vocab: int) -> BoolArray:
     """Whether each set holds each token, shape (2**V, V): `token_sets`, kept."""
@@ -42,6 +46,11 @@ def iid_masses(q: FloatArray, n: int) -> FloatArray:
     """P(n i.i.d. drafts form A), shape (2**V,), tuple by tuple; q need not sum to 1."""
     drafts = _tuples(q.size, n)
     return formed(drafts, q[drafts].prod(axis=1), q.size)
+
+
+def once_exact(error: float, margin: float) -> float:
+    """A margin, where something that has to be exact is so, to rounding; else a contradiction, however large."""
+    return margin if error <= EXACT else -1.0 - error
 
 
 def mask_of(tokens: BoolArray) -> int:
@@ -100,6 +109,13 @@ class Split:
         """Law of the output when a tuple in H* is rejected, by eq. (18); 0 where nothing is left of p: 0/0."""
         total = self.residual.sum()
         return self.residual / total if total > 0 else self.residual
+
+    def row_of(self, drafts: IntArray) -> int:
+        """Where `columns` has a set that is served as a tuple of drafts is: an outer one by its tokens outside H*."""
+        formed = np.isin(np.arange(self.p.size), drafts)
+        if self.inside[drafts].all():
+            return len(self.outer.edges) + int((self.inner.edges == formed).all(axis=1).argmax())
+        return int((self.outer.edges == (formed & ~self.inside)).all(axis=1).argmax())
 
     def systems(self) -> tuple[Transport, Transport]:
         """The outer and the inner one."""

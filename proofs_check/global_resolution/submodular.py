@@ -59,7 +59,7 @@ def _rho(p: FloatArray, q1: FloatArray, q2: FloatArray, sign: float) -> FloatArr
 
 
 def _printed_rho(p: FloatArray, q1: FloatArray, q2: FloatArray) -> float:
-    return -abs(float(_rho(p, q1, q2, 1.0).min() - psi_independent(p, np.array([q1, q2])).min()))
+    return -float(np.abs(_rho(p, q1, q2, 1.0) - psi_independent(p, np.array([q1, q2]))).max())
 
 
 def _repaired_rho(p: FloatArray, q1: FloatArray, q2: FloatArray) -> float:
@@ -216,6 +216,7 @@ CLAIMS = (
         "thomas2025global, Appendix D, eq. (34), with the sign of eq. (33)",
         _two_drafts,
         _repaired_rho,
+        variant_of="gr-equation-34",
         mutations=(Mutation("The second sum over i and j that differ.", _rho_of_pairs),),
     ),
     Claim(
@@ -235,6 +236,7 @@ CLAIMS = (
         "otspec; the construction of thomas2025global, Appendix D, needs no independence",
         _grid_pairs,
         _cut,
+        variant_of="gr-appendix-D",
         cost=6,
         remark="psi is quadratic in x for any two drafts, and no pair of tokens has a positive coefficient.",
         mutations=(Mutation("Without the diagonal.", lambda **instance: _cut(**instance, diagonal=False)),),

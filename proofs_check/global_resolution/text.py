@@ -9,15 +9,24 @@ import numpy as np
 from otspec.laws import FloatArray, IntArray, likeliest
 from otspec.proofs_check.claim import Claim, Mutation, Unchecked, Verdict
 from otspec.proofs_check.instances import iid, positive_law
-from otspec.proofs_check.oracles import LP_TOL, iid_optimum, members, relaxed_program
+from otspec.proofs_check.oracles import (
+    LP_TOL,
+    iid_optimum,
+    members,
+    psi_independent,
+    relaxed_program,
+    transport,
+)
 from otspec.proofs_check.printed import listed
 from otspec.proofs_check.search import Instance
 from otspec.reporting.published import ACCEPTANCE, PUBLISHED
 
 
 def _printed_optimum(p: FloatArray, q: FloatArray, n: int) -> float:
-    least = iid_optimum(p, q, n) - 1  # psi(H*)
-    return -abs(least - iid_optimum(p, q, n))
+    """psi(H*) from all token sets against alpha*, the value of a maximum flow."""
+    drafts = np.array(list(np.ndindex(*(p.size,) * n)))
+    alpha = float(transport(p, members(drafts, p.size), np.prod(q[drafts], axis=1)).sum())
+    return -abs(float(psi_independent(p, np.tile(q, (n, 1))).min()) - alpha)
 
 
 def _printed_program(p: FloatArray, q: FloatArray, n: int, k: int) -> float:
@@ -80,8 +89,9 @@ CLAIMS = (
         "gr-section-6-alpha",
         "alpha* = psi(H*).",
         "thomas2025global, section 6, third paragraph",
-        iid,
+        lambda rng: iid(rng, largest=4, most=3),
         _printed_optimum,
+        cost=5,
         expected=Verdict.FAILS,
         counterexample={"p": np.array([1.0]), "q": np.array([1.0]), "n": 1},
         remedy="alpha* = 1 + psi(H*), as in Theorem 3.1.",

@@ -183,6 +183,7 @@ CLAIMS = (
         f"beside {KEY}, Corollary 3.9",
         _poor_draft,
         lambda alpha, c: 1.0 - float(_factors(alpha, c).max()),
+        variant_of="notes-corollary-3.9",
         cost=4,
         mutations=(Mutation("If alpha <= 1.05 c.", lambda alpha, c: 1.0 - float(_factors(alpha, c / 1.05).max())),),
     ),
@@ -192,6 +193,7 @@ CLAIMS = (
         f"beside {KEY}, 'wall-time improvement'",
         lambda rng: {"alpha": rng.uniform(0.0, 0.99), "c": 10 ** rng.uniform(-3.0, 0.0)},
         _rises_then_falls,
+        variant_of="notes-corollary-3.9-shorter",
         cost=4,
         remark="Proved: a further draft helps exactly if alpha^(gamma+1) / c is above the factor at gamma; once it is "
         "not, the next factor is at least that quotient, and so above the next, smaller one.",

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from otspec.auditing import decoder_rules
 from otspec.laws import BoolArray, FloatArray
 from otspec.proofs_check import single_draft
 from otspec.proofs_check.claim import Claim, Mutation, Verdict
@@ -83,15 +84,14 @@ def _favourite(p: FloatArray, lenience: float, accepted: BoolArray) -> float:
     return float(p[accepted].min() - lenience * p.max())
 
 
-def _one_hot_pair(rng: np.random.Generator) -> dict[str, Any]:
-    drawn = _lenient_pair(rng)
-    return {"p": np.eye(drawn["p"].size)[drawn["p"].argmax()], "q": drawn["q"], "lenience": drawn["lenience"]}
+LENIENT, STRICT = decoder_rules.as_law(decoder_rules.lenient), decoder_rules.as_law(decoder_rules.single)
 
 
-def _no_effect(p: FloatArray, q: FloatArray, lenience: float) -> float:
-    drafted = np.eye(q.size)[q.argmax()]
-    error = np.abs(_alpha(p, drafted, lenience) - overlap(p, drafted))
-    return -float(np.maximum(q.max() - q[(lenience * q).argmax()], error))
+def _no_effect(p: FloatArray, q: FloatArray) -> float:
+    """Outputs of a decoder's rule with lenience 1/2 and without, on the laws of temperature 0."""
+    target, drafted = (np.eye(law.size)[law.argmax()] for law in (p, q))
+    draft = np.array([drafted.argmax()])
+    return -float(np.abs(LENIENT(target, drafted, draft) - STRICT(target, drafted, draft)).max())
 
 
 def _threshold(p: FloatArray, epsilon: float, delta: float) -> float:
@@ -100,10 +100,10 @@ def _threshold(p: FloatArray, epsilon: float, delta: float) -> float:
     return min(epsilon, delta * float(np.exp(-entropy)))
 
 
-def _scaled_target(p: FloatArray, q: FloatArray, lenience: float) -> float:
-    """Margin of: scaling p by l has no effect, either."""
-    drafted = np.eye(q.size)[q.argmax()]
-    return -abs(overlap(lenience * p, drafted) - overlap(p, drafted))
+def _sampled(p: FloatArray, q: FloatArray) -> float:
+    """Margin of: lenience has no effect on the output at temperature 1, either."""
+    tokens = np.flatnonzero(q)
+    return -max(float(np.abs(LENIENT(p, q, tokens[[i]]) - STRICT(p, q, tokens[[i]])).max()) for i in range(tokens.size))
 
 
 def _typical(rng: np.random.Generator) -> dict[str, Any]:
@@ -151,6 +151,7 @@ CLAIMS = (
         f"beside {LENIENCE}, which does not say that the law changes",
         _lenient_pair,
         _deviation,
+        variant_of="notes-lenience-alpha",
         hypotheses="A rejected draft is replaced as in speculative sampling; distance in total variation.",
         search=Descent(laws=("p", "q")),
         remark="Proved: where q > p the output exceeds p by min(p/l, q) - p, elsewhere it does not exceed it.  "
@@ -180,6 +181,7 @@ CLAIMS = (
         f"{KEY}, note on greedy decoding, with p(x) >= l max(p)",
         _target,
         lambda p, lenience: _favourite(p, lenience, p >= lenience * p.max()),
+        variant_of="notes-lenience-greedy",
         remark="At l = 1 it is exact matching of the likeliest token.",
         mutations=(
             Mutation(
@@ -190,13 +192,15 @@ CLAIMS = (
     ),
     Claim(
         "notes-lenience-no-op",
-        "At temperature 0 scaling q by l has no effect: neither on the drafted token, nor on its acceptance.",
+        "At temperature 0 scaling q by l has no effect.",
         LENIENCE,
-        _one_hot_pair,
+        pair,
         _no_effect,
-        hypotheses="l > 0.",
+        hypotheses="Both laws are those of temperature 0; l > 0.",
         tol=0.0,
-        mutations=(Mutation("Nor has scaling p by l.", _scaled_target),),
+        remark="The rule with lenience 1/2 that otspec/auditing/decoder_rules.py has, against speculative sampling, by "
+        "their outputs. That a factor does not move the largest of q goes without a check.",
+        mutations=(Mutation("Nor has it at temperature 1.", _sampled),),
     ),
     Claim(
         "notes-typical-mode",
@@ -204,6 +208,7 @@ CLAIMS = (
         f"beside {KEY}, 'Medusa', typical acceptance",
         _typical,
         lambda p, epsilon, delta: delta * float(p.max()) - _threshold(p, epsilon, delta),
+        variant_of=f"{KEY}, 'Medusa'",
         hypotheses="delta < 1: with delta = 1 and p uniform the strict comparison accepts nothing.",
         search=Descent(laws=("p",)),
         remark="Proved, by a factor of 1/delta: log max p is at least the mean of log p, which is -H.",
@@ -220,6 +225,7 @@ CLAIMS = (
         f"beside {KEY}, 'Medusa', typical acceptance, which does not claim to keep the law",
         _typical_drafts,
         _lossy,
+        variant_of=f"{KEY}, 'Medusa'",
         hypotheses="Rejected drafts are replaced by a draw from any law r; distance in total variation.",
         search=Descent(laws=("p", "q", "r")),
         remark="Close to 1 where p is nearly uniform and the drafter sure: 0.98 where all of 50 tokens have "

@@ -167,6 +167,7 @@ CLAIMS = (
         f"{NGRAMS}, mended",
         _prompt,
         _complete,
+        variant_of="notes-lookup-empty",
         tol=0.0,
         mutations=(Mutation("If the last two tokens occurred before.", _complete_for_pairs),),
     ),

@@ -1,7 +1,7 @@
 """Statements on which this package stands, by subject."""
 
 from otspec.proofs_check.claim import Source
-from otspec.proofs_check.own import arithmetic, draft_laws, hits, interval, paths, plans
+from otspec.proofs_check.own import arithmetic, draft_laws, hits, interval, paths, plans, rivals
 
 SOURCE = Source(
     "otspec: statements of our own",
@@ -13,6 +13,7 @@ SOURCE = Source(
         *plans.CLAIMS,
         *paths.CLAIMS,
         *arithmetic.CLAIMS,
+        *rivals.CLAIMS,
     ),
 )
 

@@ -350,6 +350,7 @@ CLAIMS = (
             "otspec, otspec/schemes/independent.py; on thomas2025global, Table 5, second row",
             _unlike_pairs,
             _by_key(function),
+            variant_of="gr-prefix-minimiser",
             search=Descent(laws=("p", "q1", "q2")),
             expected=Verdict.FAILS,
             counterexample=dict(zip(("p", "q1", "q2"), map(np.array, laws), strict=True)),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,22 +12,27 @@ import numpy as np
 from otspec.laws import FloatArray
 from otspec.paths import (
     Block,
+    Clocks,
     GreedyMultiPath,
+    LayerVerification,
     Model,
     Nested,
     PathLaw,
     PathVerifier,
+    PickByPlan,
     PickThenBlock,
     TokenWise,
     Traversal,
     bound,
     path_law,
 )
-from otspec.paths.enumeration import prefixes
+from otspec.paths.enumeration import branching_trees, law_over, prefixes
 from otspec.paths.tree import Prefix
-from otspec.proofs_check.claim import Claim, Mutation
+from otspec.proofs_check.claim import Claim, Mutation, Verdict
 from otspec.proofs_check.instances import law
 from otspec.proofs_check.oracles import iid_optimum
+from otspec.proofs_check.search import Attempt, Draw, Instance
+from otspec.schemes import DraftScheme, Greedy, Systematic
 
 VERIFIERS: Mapping[str, PathVerifier] = {
     "nested": Nested(),
@@ -34,8 +41,37 @@ VERIFIERS: Mapping[str, PathVerifier] = {
     "pick then block": PickThenBlock(),
     "token-wise": TokenWise("interval", remember=1000),
     "traversal": Traversal(),
+    "layer": LayerVerification(remember=1000),
     "block": Block(),
+    "clocks": Clocks(rates=lambda p, q: 0.1 + p),
 }
+"""Every verifier of i.i.d. paths."""
+
+JOINT: Mapping[str, tuple[Callable[[FloatArray], DraftScheme], PathVerifier]] = {
+    "pick by plan, greedy": (lambda q: Greedy(q, 2), PickByPlan(lambda q: Greedy(q, 2))),
+    "pick by plan, systematic": (lambda q: Systematic(q, 2), PickByPlan(lambda q: Systematic(q, 2))),
+    "clocks, systematic": (lambda q: Systematic(q, 2), Clocks(Systematic, lambda p, q: 0.1 + p)),
+}
+"""Those of trees whose siblings are drawn jointly, two at every node, with how they are drawn."""
+
+SIZES = ((2, 2, 2), (2, 2, 3), (3, 2, 2), (2, 3, 2), (3, 1, 3))
+"""Tokens, L and K of small models."""
+SMALLEST = ((2, 2, 2), (2, 1, 3), (3, 1, 3))
+"""For verifiers that take long."""
+
+
+@dataclass(frozen=True)
+class InTurn:
+    """Every verifier on as many models as there are trials, the same models for all that take models of all sizes."""
+
+    names: tuple[str, ...]
+    draw_for: Callable[[np.random.Generator, str], Instance]
+
+    def __call__(self, draw: Draw, attempt: Attempt, trials: int, rng: np.random.Generator) -> None:
+        """Attempt every verifier in each round."""
+        for seed in rng.integers(2**62, size=trials).tolist():
+            for name in self.names:
+                attempt(self.draw_for(np.random.default_rng(seed), name))
 
 
 def _model(target: FloatArray, draft: FloatArray) -> Model:
@@ -64,13 +100,27 @@ def _laws(rng: np.random.Generator, vocab: int, length: int) -> dict[str, Any]:
     return {"target": target, "draft": draft, "length": length}
 
 
-def _paths(rng: np.random.Generator) -> dict[str, Any]:
-    vocab, length, count = ((2, 2, 2), (2, 2, 3), (3, 2, 2), (2, 3, 2), (3, 1, 3))[rng.integers(5)]
-    return {**_laws(rng, vocab, length), "count": count, "verifier": str(rng.choice(list(VERIFIERS)))}
+def _paths(rng: np.random.Generator, verifier: str) -> dict[str, Any]:
+    if verifier in JOINT:
+        laws = _laws(rng, 3, 2)
+        laws["draft"] = 0.9 * laws["draft"] + 0.1 / 3  # two tokens can be drawn everywhere
+        return {**laws, "count": 2, "verifier": verifier}
+    sizes = SMALLEST if verifier == "clocks" else SIZES
+    vocab, length, count = sizes[rng.integers(len(sizes))]
+    return {**_laws(rng, vocab, length), "count": count, "verifier": verifier}
 
 
 def _law(target: FloatArray, draft: FloatArray, length: int, count: int, verifier: str) -> PathLaw:
-    return path_law(VERIFIERS[verifier], _model(target, draft), count, length)
+    model = _model(target, draft)
+    if verifier not in JOINT:
+        return path_law(VERIFIERS[verifier], model, count, length)
+    scheme, rule = JOINT[verifier]
+    trees = branching_trees(model, scheme, length)
+    whole = (
+        (chance, model.tree([tree.prefix(int(leaf)) for leaf in tree.node[:, -1]], (count,) * length))
+        for chance, tree in trees
+    )
+    return law_over(whole, rule, model, length)
 
 
 def _lossless(target: FloatArray, draft: FloatArray, length: int, count: int, verifier: str) -> float:
@@ -83,11 +133,19 @@ def _accepts_target(target: FloatArray, draft: FloatArray, length: int, count: i
     return -max(abs(accepted[token,] - float(target[0, token])) for token in range(target.shape[1]))
 
 
+@lru_cache(maxsize=2)
+def _most(target: bytes, draft: bytes, vocab: int, count: int, length: int) -> float:
+    """The program's optimum, once for all verifiers of a model."""
+    laws = (np.frombuffer(rows).reshape(-1, vocab) for rows in (target, draft))
+    return bound(_model(*laws), count, length)
+
+
 def _within(target: FloatArray, draft: FloatArray, length: int, count: int, verifier: str, fewer: int = 0) -> float:
     """Conditions (a) and (b) of Theorem 1 on what the verifier accepts, and the bound that follows."""
     accepted = _law(target, draft, length, count, verifier).accepted
     model = _model(target, draft)
-    margins = [bound(model, count, length) - sum(chance for prefix, chance in accepted.items() if prefix)]
+    most = _most(target.tobytes(), draft.tobytes(), target.shape[1], count, length)
+    margins = [most - sum(chance for prefix, chance in accepted.items() if prefix)]
     drawn: dict[Prefix, float] = {(): 1.0}
     for prefix in prefixes(target.shape[1], length - 1):
         for token in range(target.shape[1]):
@@ -140,15 +198,17 @@ def _block_laws(rng: np.random.Generator) -> dict[str, Any]:
     return _laws(rng, *((2, 2), (2, 3), (3, 2))[rng.integers(3)])
 
 
-def _one_step(target: FloatArray, draft: FloatArray, length: int, count: int, sigma: float, more: int = 0) -> float:
+def _one_step(
+    target: FloatArray, draft: FloatArray, length: int, count: int, sigma: float, grain: float, more: int = 0
+) -> float:
     """Against alpha* of so many drafts more."""
-    accepted = path_law(Nested(sigma=sigma), _model(target, draft), count, length).mean_accepted
+    accepted = path_law(Nested(sigma=sigma, grain=grain), _model(target, draft), count, length).mean_accepted
     return -abs(accepted - iid_optimum(target[0], draft[0], count + more))
 
 
 def _step(rng: np.random.Generator) -> dict[str, Any]:
     laws = _laws(rng, int(rng.integers(2, 5)), 1)
-    return {**laws, "count": int(rng.integers(1, 4)), "sigma": float(rng.choice([0.0, 0.5]))}
+    return {**laws, "count": int(rng.integers(1, 4)), "sigma": float(rng.choice([0.0, 0.5])), "grain": 0.0}
 
 
 SOURCE = "otspec, docs/paths.md"
@@ -159,20 +219,24 @@ CLAIMS = (
         "What a verifier of several paths puts out, continued by the target model, has the law of target text: nested "
         "labels, and the rules that it is compared with.",
         SOURCE,
-        _paths,
+        lambda rng: _paths(rng, str(rng.choice([*VERIFIERS, *JOINT]))),
         _lossless,
-        cost=200,
-        remark="Over all drafts of models with 2 or 3 tokens, whose laws depend on the whole prefix.",
+        search=InTurn((*VERIFIERS, *JOINT), _paths),
+        cost=20,
+        remark="Over all drafts of models with 2 or 3 tokens, whose laws depend on the whole prefix; every verifier of "
+        "otspec.paths in turn. Drafts are i.i.d. paths, and for pick by plan and clocks trees of "
+        "siblings drawn jointly.",
         mutations=(Mutation("So has what is accepted.", _accepts_target),),
     ),
     Claim(
         "own-paths-bound",
         "What a lossless verifier accepts satisfies (a) and (b) of Theorem 1, and stays below the program's optimum.",
         f"{SOURCE}, Theorem 1",
-        _paths,
+        lambda rng: _paths(rng, str(rng.choice(list(VERIFIERS)))),
         _within,
+        search=InTurn(tuple(VERIFIERS), _paths),
         tol=1e-7,
-        cost=400,
+        cost=20,
         remark="(b) on the prefixes of one length, those first that gain most; HiGHS solves the program, to 1e-7.",
         mutations=(Mutation("(b) with K - 1 in place of K.", lambda **instance: _within(**instance, fewer=1)),),
     ),
@@ -182,7 +246,7 @@ CLAIMS = (
         f"{SOURCE}, Theorem 2; sun2024block",
         _block_laws,
         _block_law,
-        cost=60,
+        cost=20,
         mutations=(
             Mutation("min(A(v) p(x|v), A(v) q(x|v)).", lambda **instance: _block_law(**instance, by_tokens=True)),
         ),
@@ -193,7 +257,7 @@ CLAIMS = (
         SOURCE,
         _single,
         _one_path,
-        cost=100,
+        cost=20,
         mutations=(Mutation("They are token-wise verification.", _one_path_by_tokens),),
     ),
     Claim(
@@ -203,8 +267,19 @@ CLAIMS = (
         _step,
         _one_step,
         tol=1e-11,
-        cost=60,
-        remark="Against all token sets.",
+        cost=20,
+        expected=Verdict.HIDDEN,
+        assumption="grain = 0, or sigma = 0. By default look-ahead joins tokens whose p/q differ by less than 2^-8 on "
+        "the last level.",
+        counterexample={
+            "target": np.array([[0.25, 0.25, 0.5], *[[1.0, 0.0, 0.0]] * 3]),
+            "draft": np.array([[0.301, 0.3, 0.399]]),
+            "length": 1,
+            "count": 2,
+            "sigma": 0.5,
+            "grain": 0.02,
+        },
+        remark="Against all token sets. The grain saves time; up to 5e-4 were seen to be lost to it.",
         mutations=(Mutation("Of K + 1.", lambda **instance: _one_step(**instance, more=1)),),
     ),
 )

@@ -213,6 +213,7 @@ CLAIMS = (
         "otspec, docs/luce.md, which says that there is no proof of it",
         _tight,
         _race_ends,
+        variant_of="own-certified",
         cost=30,
         expected=Verdict.FAILS,
         counterexample={"p": np.array([0.75, 0.25]), "qs": np.array([[0.5, 0.5], [0.5, 0.5]])},

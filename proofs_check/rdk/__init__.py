@@ -16,6 +16,12 @@ SOURCE = Source(
             "finds a plateau where a redistributed law is nearly uniform, and only there.",
         ),
         Unchecked(
+            "Equation (3) takes O(N) operations, where M^T q' takes O(N^2).",
+            "timor2025out, section 4",
+            "Running times, and so by inspection: a handful of sums and products per token, 9 N - 2 in all, against "
+            "2 N^2 - N. `otspec.vocab.rdk_linear` computes it on arrays of N numbers.",
+        ),
+        Unchecked(
             "Frequency-ranked pruning keeps the rows of the m most frequent tokens.",
             "timor2025out, Algorithm 3",
             "A definition; `otspec.vocab.frequency_prune` is tested against it.",

@@ -23,9 +23,17 @@ SOURCE = Source(
             "Experiments with trained models; Figures 4 to 6 are not printed as numbers.",
         ),
         Unchecked(
+            "W_s = 0 and W_hml = [I I I] leave the drafter as it was and make the steering vector h + m + l; W_s g "
+            "does not depend on the draft position, and is computed once per block.",
+            f"{KEY}, sections 3.2 and 3.3",
+            "By inspection of eq. (2): a product with 0 or with [I I I], and a term without the position.  A check "
+            "would compute both sides by the same products.  What the initialisation does to training is checked "
+            "(steering-start).",
+        ),
+        Unchecked(
             "The overhead of steering is negligible.",
             f"{KEY}, section 3.2",
-            "A matter of hardware.  That W_s g is computed once per block and layer is checked.",
+            "A matter of hardware.",
         ),
     ),
 )

@@ -200,6 +200,7 @@ CLAIMS = (
         f"beside {KEY}, section 3.3",
         _positive_pair,
         _bounds,
+        variant_of="steering-rejection-rate",
         tightness=_sharpness,
         search=Descent(laws=("p", "q")),
         remark="Pinsker, and Bretagnolle-Huber.  A lower divergence need not mean more acceptance: p = (0.9, 0.1) has "

@@ -331,6 +331,7 @@ CLAIMS = (
         f"{KEY}, section 4.1, speedup, mended",
         _speedups({"T = 1": "19.5", "T = 0": "16.3"}),
         _mean_speedup,
+        variant_of="steering-average-speedup",
         mutations=(
             Mutation(
                 "1% more.", lambda temperature, cells, printed: _mean_speedup(temperature, cells, shifted(printed, 10))

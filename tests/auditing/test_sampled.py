@@ -14,13 +14,14 @@ from otspec.auditing import decoder_rules as rules
 from otspec.auditing import instances
 from otspec.auditing.calls import Rule
 from otspec.auditing.cases import Case, Drafting
+from otspec.auditing.counts import MAX_CELLS, cells_of
 from otspec.auditing.deadline import Deadline
 from otspec.auditing.decoder_rules import BIASED, LOSSLESS, as_law, as_sampler
 from otspec.auditing.forms import Form
 from otspec.auditing.report import Outcome, Settings, no_progress
 from otspec.auditing.sampled import sample_all
 from otspec.auditing.sampling import TEXT, Texts
-from otspec.auditing.tally import MAX_CELLS, Tally, cells_of
+from otspec.auditing.tally import Tally
 from tests.each import each
 from tests.oracles import Floats, Ints
 

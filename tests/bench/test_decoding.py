@@ -48,9 +48,32 @@ def test_grid_begins_with_vanilla_and_gives_every_method_what_it_has_settings_fo
         decoding_grid([2], [8], [], ["guess"])
 
 
+def test_grid_of_drafts_that_end_early() -> None:
+    """At temperature 0 as well, unlike truncations; methods without a draft model are measured once."""
+    cells = decoding_grid(
+        [1], [4], [], ["block", "lookahead"], [1.0, 0.0], [{"draft_confidence": at} for at in (0, 0.4)]
+    )
+    ends = [(cell.temperature, cell.draft_confidence) for cell in cells if cell.method == "block"]
+    assert ends == [(1.0, 0), (1.0, 0.4), (0.0, 0), (0.0, 0.4)]
+    assert len(cells) == 2 * (1 + 2 + 1)
+    early = next(cell for cell in cells if cell.draft_confidence)
+    assert early.settings == {"depth": 4, "draft_confidence": 0.4}
+    assert "drafts end below 0.4" in early.notes
+    old = {name: value for name, value in vars(early).items() if name != "draft_confidence"}
+    assert decoding_cell_of(old) == replace(early, draft_confidence=None)
+
+
 def test_grid_of_several_temperatures() -> None:
     cells = decoding_grid([2], [8], ["nested"], ["generate"], [1.0, 0.0])
     assert cells == [replace(cell, temperature=at) for at in (1.0, 0.0) for cell in (VANILLA, GENERATE, NESTED)]
+
+
+def test_grid_of_several_drafters() -> None:
+    cells = decoding_grid([2], [8], ["nested"], ["generate", "typical", "assisted"], drafters=["", "fr:9"])
+    typical = DecodingCell("typical", paths=2, depth=8)
+    several = [replace(cell, drafter=name) for cell in (typical, NESTED) for name in ("", "fr:9")]
+    assert cells == [VANILLA, GENERATE, *several[:2], ASSISTED, *several[2:]]
+    assert several[1].notes == ["drafted by fr:9"]
 
 
 def test_grid_of_several_truncations_of_the_drafts() -> None:

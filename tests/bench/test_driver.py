@@ -79,7 +79,10 @@ def test_adds_positions_and_cells_to_a_finished_run(tmp_path: Path) -> None:
     assert more[:2] == first
     assert len(more) == 6
     # A run of one cell alone reports all that the folder holds.
-    assert measure(tmp_path, [Cell(4, 2, "max_flow")]).cells == [Cell(4, 1, "max_flow"), Cell(4, 2, "max_flow")]
+    assert list(measure(tmp_path, [Cell(4, 2, "max_flow")]).by_cell()) == [
+        Cell(4, 1, "max_flow"),
+        Cell(4, 2, "max_flow"),
+    ]
 
 
 def test_a_hopeless_position_ends_its_cell_as_a_lower_bound_and_no_other(tmp_path: Path) -> None:

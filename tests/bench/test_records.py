@@ -115,10 +115,12 @@ def test_what_was_asked_for_outlives_an_interrupt_and_a_smaller_run(tmp_path: Pa
     cell, other = Cell(10, 2, "lp"), Cell(10, 3, "lp")
     for positions in (50, 3):
         folder = RunFolder(tmp_path, {})
-        folder.begin({"command": "otspec bench", "positions": positions, "cells": [["", 10, 2, "lp"]]})
+        cells = {"data": [""], "k": [10], "n": [2], "solver": ["lp"]}
+        folder.begin({"command": "otspec bench", "positions": positions, "cells": cells})
         folder.close()
     folder = RunFolder(tmp_path, {})
-    assert (folder.wanted(cell), folder.wanted(other)) == (50, 0)
+    assert [ask.positions for ask in folder.asks() if ask.covers(cell)] == [50, 3]
+    assert not any(ask.covers(other) for ask in folder.asks())
     assert [run["positions"] for run in folder.runs] == [50, 3]
     folder.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -80,6 +81,86 @@ def test_list_and_show_check_nothing_and_tell_all(
     assert "hit-submodular" in capsys.readouterr().err
     assert otspec_command(monkeypatch, "claims", "--show", "hit-submodular", "--list") == 2
     assert "--list and --show are two things to do" in " ".join(capsys.readouterr().err.split())
+
+
+EXAMPLE = re.search(
+    r"```python\n(.*?)```", (Path(__file__).parents[2] / "docs" / "own_claims.md").read_text(), re.DOTALL
+)
+
+
+def test_the_claim_of_the_docs_is_checked_from_its_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert EXAMPLE is not None
+    Path("mine.py").write_text(EXAMPLE[1])
+    arguments = ("--module", "mine.py", "--trials", "200")
+    assert otspec_command(monkeypatch, "claims", *arguments, "--claim", "surer-*", "--json", "found.json") == 0
+    shown = capsys.readouterr().out
+    assert "1 claim of sources: 1 holds on all that was tried. All as expected." in " ".join(shown.split())
+    (source,) = json.loads(Path("found.json").read_text())["sources"]
+    assert (source["title"], source["claims"][0]["id"], source["claims"][0]["trials"] > 100) == (
+        "mine.py",
+        "surer-than-luck",
+        True,
+    )
+    for module in ("mine.py", "mine"):  # by its file, and by its name
+        assert otspec_command(monkeypatch, "claims", "--module", module, "--replay", "found.json") == 0
+        assert "surer-than-luck" in capsys.readouterr().out
+    assert otspec_command(monkeypatch, "claims", "--replay", "found.json") == 2
+    assert "--module" in capsys.readouterr().err
+    assert otspec_command(monkeypatch, "claims", "--module", "mine.py", "--show", "surer-than-luck") == 0
+    assert "my notes" in capsys.readouterr().out
+    assert otspec_command(monkeypatch, "claims", "--module", "mine.py", "--claim", "gr-*") == 2
+    assert "surer-than-luck" in capsys.readouterr().err
+
+
+def test_claims_need_no_list_and_a_false_one_is_news(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert EXAMPLE is not None
+    named = EXAMPLE[1].replace("CLAIMS = [", "named = (").replace("))]", ")))").replace("- p @ q", "- 0.5")
+    mine = tmp_path / "named_alone.py"
+    mine.write_text(named)
+    assert otspec_command(monkeypatch, "claims", "--module", str(mine), "--trials", "200") == 1
+    assert "Not as expected: surer-than-luck" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "has no claims; give it a list CLAIMS"),
+        ("CLAIMS = []", "has no claims"),
+        ("CLAIMS = 3", "CLAIMS of mine.py is 3; make it a list"),
+        ("CLAIMS = ['surer']", "holds 'surer', which is no otspec.proofs_check.Claim; make it one"),
+        ("{example}\nCLAIMS = 2 * CLAIMS", "several claims with the id 'surer-than-luck'; give each an id of its own"),
+    ],
+)
+def test_a_module_without_good_claims_is_an_error_that_says_how(
+    text: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert EXAMPLE is not None
+    Path("mine.py").write_text(text.replace("{example}", EXAMPLE[1]))
+    assert otspec_command(monkeypatch, "claims", "--module", "mine.py") == 2
+    error = " ".join(capsys.readouterr().err.split())
+    assert said in error
+    assert "Traceback" not in error
+
+
+@pytest.mark.parametrize(
+    ("module", "said"),
+    [
+        ("not_there.py", "there is no file not_there.py"),
+        ("no.such.module", "there is no module no.such.module"),
+        ("two words", "'two words' is not the name of a module; write package.module, or path/to/file.py"),
+    ],
+)
+def test_a_module_that_is_not_there_is_an_error(
+    module: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert otspec_command(monkeypatch, "claims", "--module", module) == 2
+    assert said in " ".join(capsys.readouterr().err.split())
 
 
 def test_power_is_told_and_a_survivor_is_an_error(

@@ -15,10 +15,13 @@ pytest.importorskip("tokenizers")
 
 import otspec  # noqa: E402
 from otspec.bench.decoding_cells import DecodingCell  # noqa: E402
+from otspec.decode import shipped  # noqa: E402
 from otspec.decode.methods.catalogue import METHODS, lossless  # noqa: E402
 from otspec.decode.models.loading import load_models  # noqa: E402
 from otspec.decode.shipped import frequencies, held_out  # noqa: E402
+from otspec.extras import installed  # noqa: E402
 from tests.cli.test_commands import otspec_command  # noqa: E402
+from tests.decode.tokenizers_of import word_piece  # noqa: E402
 from tests.saved_pair import save, tokenizer  # noqa: E402
 
 
@@ -140,6 +143,29 @@ def test_the_most_frequent_tokens_draft(
     assert lines_of(out)[0]["new_tokens"] == again.new_tokens
 
 
+@pytest.mark.parametrize("name", ["pa-fr:200", "dynaspec", "dynaspec:8", "tli", "rdk"])
+def test_the_shipped_pair_has_every_drafter(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As `otspec.generate` is told."""
+    pytest.importorskip("safetensors")
+    out = tmp_path / "out.jsonl"
+    more = ("--prompt", "def f", "--max-new-tokens", "12", "--seed", "1", "--json", str(out))
+    assert otspec_command(monkeypatch, "decode", "--drafter", name, *more) == 0
+    (line,) = lines_of(out)
+    word, _, size = name.partition(":")
+    assert line["drafter"] == word
+    target, draft, words = shipped.load()
+    settings: dict[str, Any] = {}
+    if word in ("pa-fr", "dynaspec"):
+        settings = {"draft_shortlist": shipped.shortlist(word, int(size) if size else None)}
+    else:
+        other = shipped.foreign()
+        draft, settings = other.draft, {"tokenizer": words, "draft_tokenizer": other.tokenizer}
+        settings |= {"draft_kernel": other.affinity} if word == "rdk" else {}
+    ids = torch.tensor([words("def f").input_ids])
+    again = otspec.generate(target, draft, ids, max_new_tokens=12, seed=1, temperature=1.0, **settings)
+    assert line["new_tokens"] == again.new_tokens
+
+
 def test_what_may_deviate_is_called_lossy() -> None:
     multi_draft = METHODS["multi-draft"]
     for solver in (None, "nested", "interval", "kseq", ["max_flow", "interval"]):
@@ -155,7 +181,8 @@ def test_every_method_decodes(
     tmp_path: Path,
 ) -> None:
     out = tmp_path / "out.jsonl"
-    for method in METHODS:
+    needed = {"suffix": "arctic_inference"}
+    for method in [name for name in METHODS if name not in needed or installed(needed[name])]:
         arguments = (*saved, "--prompt", "import", "--method", method, "--max-new-tokens", "6", "--json", str(out))
         assert otspec_command(monkeypatch, "decode", *arguments) == 0, method
         assert ("LOSSY" in capsys.readouterr().out) == (method == "typical"), method
@@ -234,9 +261,17 @@ BAD = [
     (("--prompt", "a", "--temperature", "-1"), "'--temperature': -1; a temperature is finite and >= 0"),
     (("--prompt", "a", "--json", "nowhere/x"), "'--json': there is no folder nowhere"),
     (("--prompt", "a", "--drafter", "oracle"), "no drafter 'oracle'; known: fr"),
-    (("--prompt", "a", "--drafter-tokens", "5"), "--drafter-tokens says what --drafter fr keeps; pass that too"),
-    (("--prompt", "a", "--frequencies", "f.npy"), "--frequencies says what --drafter fr keeps"),
+    (
+        ("--prompt", "a", "--drafter-tokens", "5"),
+        "--drafter-tokens is for --drafter fr or pa-fr or dynaspec",
+    ),
+    (("--prompt", "a", "--frequencies", "f.npy"), "--frequencies is for --drafter fr or pa-fr; pass that too"),
     (("--prompt", "a", "--drafter", "fr"), "pass --frequencies FILE, such as np.save writes"),
+    (("--prompt", "a", "--drafter", "pa-fr"), "pass --frequencies FILE, such as np.save writes"),
+    (("--prompt", "a", "--drafter", "dynaspec"), "pass --router FILE, which `otspec router` makes"),
+    (("--prompt", "a", "--drafter", "tli"), "no draft model with another tokenizer comes with"),
+    (("--prompt", "a", "--drafter", "rdk", "--router", "x"), "--router is for --drafter dynaspec"),
+    (("--prompt", "a", "--drafter", "fr:x"), "'fr:x' keeps 'x' tokens; write a number from 1 on"),
     (("--prompt", "a", "--drafter", "fr", "--frequencies", "binary.txt"), "cannot be read as token frequencies"),
     (("--prompt", "a", "--drafter", "fr", "--frequencies", "nowhere.npy"), "cannot be read as token frequencies"),
     (("--prompt", "a", "--drafter", "fr", "--frequencies", "other.npz"), "cannot be read as token frequencies"),
@@ -244,7 +279,7 @@ BAD = [
     (("--prompt", "a", "--drafter", "fr", "--frequencies", "minus.npy"), "frequencies[1] is -1"),
     (("--prompt", "a", "--drafter", "fr", "--frequencies", "long.npy"), "draft_tokens holds 99999; token ids run"),
     (("--prompt", "a", "--drafter", "fr", "--frequencies", "few.npy", "--method", "vanilla"), "no draft_tokens"),
-    (("--prompt", "a", "--drafter", "fr", "--frequencies", "few.npy", "--settings", "x"), "leave out --drafter, --dra"),
+    (("--prompt", "a", "--drafter", "fr", "--frequencies", "few.npy", "--settings", "x"), "leave out --drafter, --fre"),
     (("--prompts", "binary.txt"), "binary.txt cannot be read"),
     (("--prompt", "a", "--device", "abacus"), "no device 'abacus' here"),
     (("--prompt", "a", "--dtype", "int3"), "no dtype 'int3'; known: auto, float32"),
@@ -284,13 +319,33 @@ def test_a_model_that_is_not_there(
     assert len(error.strip().splitlines()) == 1
 
 
-def test_tokenizers_that_differ(
+def test_a_draft_model_with_another_tokenizer(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     target, draft = save(tmp_path)
     tokenizer(more="zq zqz zqzq " * 100).save_pretrained(draft)
-    assert otspec_command(monkeypatch, "decode", "--target", str(target), "--draft", str(draft), "--prompt", "a") == 2
-    assert "the tokenizers differ in" in " ".join(capsys.readouterr().err.split())
+    arguments = ("--target", str(target), "--draft", str(draft), "--prompt", "def zqz", "--max-new-tokens", "12")
+    out = tmp_path / "out.jsonl"
+    for method in ("multi-draft", "single"):
+        assert otspec_command(monkeypatch, "decode", *arguments, "--method", method, "--json", str(out)) == 0
+        (line,) = lines_of(out)
+        models = load_models(str(target), str(draft), "cpu")
+        assert models.draft is not None
+        again = otspec.generate(
+            models.target,
+            models.draft,
+            torch.tensor([models.tokenizer("def zqz").input_ids]),
+            tokenizer=models.tokenizer,
+            draft_tokenizer=models.draft_tokenizer,
+            solver="single" if method == "single" else None,
+            max_new_tokens=12,
+            seed=0,
+        )
+        assert line["new_tokens"] == again.new_tokens
+    word_piece().save_pretrained(draft)
+    capsys.readouterr()
+    assert otspec_command(monkeypatch, "decode", *arguments) == 2
+    assert "neither works on bytes nor falls back on them" in " ".join(capsys.readouterr().err.split())
 
 
 def test_bench_measures_reports_and_resumes(
@@ -326,6 +381,40 @@ def test_bench_measures_reports_and_resumes(
     assert "holds another run: its seed is 0, yours 1" in " ".join(capsys.readouterr().err.split())
 
 
+def test_bench_compares_drafters(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    saved: tuple[str, ...],
+    prompts: Path,
+    tmp_path: Path,
+) -> None:
+    """The draft model as it is, with some of its tokens, and another one: each as `otspec.generate` has it."""
+    pytest.importorskip("matplotlib")
+    np.save(tmp_path / "counts.npy", np.arange(300)[::-1])
+    out, names = tmp_path / "report", ("", "fr:20", saved[1])
+    arguments = ("bench", "decode", *saved, "--prompts", str(prompts), "--paths", "2", "--depth", "2", "--first", "1")
+    arguments = (*arguments, "--solver", "nested", "--baselines", "generate,block", "--max-new-tokens", "6")
+    drafters = ("--drafter", f"full,fr:20,{saved[1]}", "--frequencies", str(tmp_path / "counts.npy"))
+    assert otspec_command(monkeypatch, *arguments, *drafters, "--out", str(out)) == 0
+    assert "drafted by fr:20" in capsys.readouterr().out
+    lines = lines_of(out / "results.jsonl")
+    assert [line["method"] for line in lines if line["drafter"]].count("block") == 2
+    by = {line["drafter"]: line for line in lines if line["method"] == "multi-draft"}
+    assert set(by) == set(names)
+    models = load_models(saved[1], saved[3], "cpu")
+    ids = torch.tensor([models.tokenizer("def f(x):").input_ids])
+    for name, draft, tokens in ((names[0], models.draft, None), (names[1], models.draft, range(20))):
+        assert draft is not None
+        told = otspec.generate(
+            models.target, draft, ids, paths=2, depth=2, solver="nested", seed=0, max_new_tokens=6, draft_tokens=tokens
+        ).metrics
+        assert [by[name][figure] for figure in ("tokens", "accepted")] == [told.tokens, told.accepted]
+    accepted = by[names[2]]["accepted"]  # the target drafts for itself
+    assert accepted == by[names[2]]["offered"]
+    assert otspec_command(monkeypatch, *arguments, "--drafter", "fr:0", "--out", str(tmp_path / "no")) == 2
+    assert "'fr:0' keeps '0' tokens" in " ".join(capsys.readouterr().err.split())
+
+
 def test_a_preset_stands_for_the_options_that_are_not_given(
     monkeypatch: pytest.MonkeyPatch, saved: tuple[str, ...], prompts: Path, tmp_path: Path
 ) -> None:
@@ -336,7 +425,7 @@ def test_a_preset_stands_for_the_options_that_are_not_given(
         asked.append(settings)
         return [DecodingCell("generate")]
 
-    names = ("paths", "depths", "rules", "baselines", "temperatures", "truncations")
+    names = ("paths", "depths", "rules", "baselines", "temperatures", "truncations", "assisted", "drafters")
     monkeypatch.setattr(
         "otspec.bench.decoding_cells.decoding_grid", lambda *given: noted(**dict(zip(names, given, strict=True)))
     )

@@ -30,6 +30,7 @@ FILES = (
     *("holes.npz", "apart.npz", "other.txt", "binary.safetensors"),
 )
 OUTS = ("nowhere/x", ".", "/dev/null/x", "other.txt/x")
+SHARDS = ("", "0/2", "3/2", "2", "a/b", "-1/2", f"1/{HUGE}")
 JSONS = ("nowhere.json", "binary.npz", "list.json", "deep.json", "number.json", "half.json", ".", "strange.json")
 KINDS = ("", "laws", "LOGITS", "probs,logits")
 NAMES = ("", "nope", "iid2", "IID", "-")
@@ -41,6 +42,9 @@ GOOD: Mapping[str, Sequence[str]] = {
         "--first",
         "1",
     ),
+    "merge": ("nowhere", "--out", "merged"),
+    "compare": ("nowhere", "nowhere"),
+    "record": ("--out", "x.safetensors"),
     "audit": ("kseq", "--n", "1"),
     "positions": ("shipped", "--positions", "1", "--out", "p.npz"),
     "claims": ("--claim", "hit-submodular", "--trials", "1"),
@@ -49,6 +53,7 @@ GOOD: Mapping[str, Sequence[str]] = {
         "a",
     ),
     "tune": ("--out", "settings.json"),
+    "router": ("other.txt", "--out", "a.safetensors"),
     "affinity text": ("other.txt", "--out", "a.safetensors"),
     "affinity logits": ("shipped", "--positions", "2", "--out", "a.safetensors"),
 }
@@ -88,6 +93,9 @@ WRONG: Mapping[str, Mapping[str, Sequence[str]]] = {
         "--seed": SEEDS,
         "--budget": ("0", "-1", "nan", "inf", "long", ""),
         "--remeasure": ("nope", "kseq"),
+        "--shard": SHARDS,
+        "--backend": NAMES,
+        "--address": ("", "tcp://nowhere:1"),
         "--nope": ("1",),
         "--out": ("other.txt", "full", "/dev/null/x"),
     },
@@ -107,6 +115,28 @@ WRONG: Mapping[str, Mapping[str, Sequence[str]]] = {
         "--draft-top-p": (*MASSES, "0.5,2"),
         "--draft-temperature": (*TEMPERATURES, "1,,2"),
         "--budget": ("0", "nan", "inf", ""),
+        "--prompts": ("nowhere.txt", "binary.npz", ".", "blank.txt"),
+        "--tasks": ("nowhere.txt", "binary.npz", ".", "blank.txt", "other.txt", "list.json"),
+        "--shard": SHARDS,
+        "--assisted": ("", "5", "5/constant", "a/constant/0.4", "5/constant/much", "0/constant/0.4"),
+    },
+    "merge": {
+        "PART": ("", "nowhere", ".", "full", "good.npz", "full/thesis.tex"),
+        "--out": ("full", "other.txt", "/dev/null/x"),
+    },
+    "compare": {
+        "A": ("", "nowhere", ".", "full", "good.npz"),
+        "--json": OUTS,
+        "--markdown": OUTS,
+    },
+    "record": {
+        "--out": (*OUTS, "x.npz", "binary.safetensors"),
+        "--positions": COUNTS,
+        "--top-k": COUNTS,
+        "--max-new-tokens": COUNTS,
+        "--batch": COUNTS,
+        "--seed": SEEDS,
+        "--temperature": TEMPERATURES,
         "--prompts": ("nowhere.txt", "binary.npz", ".", "blank.txt"),
     },
     "audit": {
@@ -169,6 +199,17 @@ WRONG: Mapping[str, Mapping[str, Sequence[str]]] = {
         "--out": OUTS,
         "--json": OUTS,
         "--prompts": ("nowhere.txt", "binary.npz", ".", "blank.txt"),
+    },
+    "router": {
+        "FILE": ("", "nowhere.txt", "binary.npz", "."),
+        "--out": OUTS,
+        "--clusters": COUNTS,
+        "--most": COUNTS,
+        "--width": COUNTS,
+        "--likeliest": COUNTS,
+        "--epochs": COUNTS,
+        "--tokens": COUNTS,
+        "--seed": SEEDS,
     },
     "affinity text": {
         "FILE": ("", "nowhere.txt", "binary.npz", "."),
@@ -250,7 +291,9 @@ def wrong_call(rng: random.Random) -> tuple[str, ...]:
 
 def _possible(command: str) -> bool:
     needed = {"bench": ("pyarrow", "matplotlib"), "bench decode": ("matplotlib", "torch", "transformers")}
-    needed["decode"] = needed["tune"] = ("torch", "transformers", "tokenizers")
+    needed["merge"] = needed["bench"]
+    for decoding in ("decode", "tune", "router", "record", "train"):
+        needed[decoding] = ("torch", "transformers", "tokenizers")
     needed["affinity text"], needed["affinity logits"] = ("safetensors", "tokenizers"), ("safetensors",)
     return all(installed(package) for package in needed.get(command, ()))
 

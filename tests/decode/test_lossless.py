@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,10 @@ from transformers import GenerationConfig  # noqa: E402
 from otspec.decode import BY_PLAN, MultiDraft, methods, run  # noqa: E402
 from otspec.decode.drafters.draft_laws import DRAFT_LAWS, draft_law  # noqa: E402
 from otspec.decode.drafters.protocol import Drafts  # noqa: E402
+from otspec.decode.drafters.retokenised import Retokenised  # noqa: E402
 from otspec.decode.laws import LocalTree, Merged, local_trees, merged_to_host, to_host, widest  # noqa: E402
+from otspec.decode.models.matching import Matching  # noqa: E402
+from otspec.decode.models.spelling import Spelling  # noqa: E402
 from otspec.decode.models.target import Target  # noqa: E402
 from otspec.decode.sampling import DraftSampling, Sampling  # noqa: E402
 from otspec.decode.verifiers import JOINT, Rule, merges, verifier  # noqa: E402
@@ -31,7 +35,8 @@ from otspec.paths.shape import Shape  # noqa: E402
 from otspec.paths.topology import NONE, Topology  # noqa: E402
 from otspec.paths.tree import Prefix  # noqa: E402
 from otspec.vocab import affinity_from_matrix, rdk  # noqa: E402
-from tests.decode.models import law_after, logits_after, pair  # noqa: E402
+from tests.decode.models import law_after, logits_after, pair, tiny  # noqa: E402
+from tests.decode.tokenizers_of import byte_level  # noqa: E402
 from tests.oracles import Floats  # noqa: E402
 
 EXACT = 1e-9
@@ -419,3 +424,68 @@ def _pooled(counts: Any, expected: Floats) -> tuple[Any, Floats]:
     if not small.any():
         return counts, expected
     return np.append(counts[~small], counts[small].sum()), np.append(expected[~small], expected[small].sum())
+
+
+@cache
+def _matching() -> Matching:
+    """A target of four tokens, part of a character and a word among them, and a draft model without the word."""
+    spelt = {0: b"a", 1: b"\xc3", 2: b"a word", 3: b"t"}
+    target: Any = SimpleNamespace(bytes_of=spelt, begin=[], prepends=False)
+    draft = Spelling(byte_level(300), "draft_tokenizer")
+    tokens = np.array([0, 1, 3])
+    return Matching(target, draft, tokens, np.array([draft.ids[spelt[token]] for token in tokens]), {}, 4)
+
+
+FOREIGN: dict[str, tuple[list[int], Floats | None]] = {
+    "in common": ([0, 1, 3], None),
+    "redistributed": ([0, 3], TO_OTHERS),  # to the word as well
+}
+
+
+def _foreign(name: str, settings: dict[str, Any], prompt: list[int]) -> Model:
+    """Both models after the prompt, the draft model's law of the tokens in common."""
+    kept, matrix = FOREIGN[name]
+    moves, matching = None if matrix is None else affinity_from_matrix(matrix, tokens=kept), _matching()
+    read = matching.reading(all_tokens=True)
+
+    @cache
+    def draft(prefix: Prefix) -> Floats:
+        own = [*Retokenised(matching).extend(prompt), *read[list(prefix)].tolist()]
+        logits = np.full(4, -np.inf)
+        logits[kept] = logits_after(tiny(300), own)[read[kept]]
+        q = law_from_logits("logits", logits, **settings)
+        return q if moves is None else rdk(q, moves)
+
+    return Model(_models(settings, prompt, 4).target, draft)
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_drafts_of_another_tokenizer(name: str) -> None:
+    kept, matrix = FOREIGN[name]
+    for setting in ("temperature 1", "top-k"):
+        model = _foreign(name, SETTINGS[setting], PROMPT)
+        for rule in ("nested", "block", "interval", "max_flow"):
+            made = _remembering(rule, PATHS, "iid")
+            trees = list(drafted_trees(model, 2, 2, made.exchangeable))
+            assert sum(chance for chance, _ in trees) == pytest.approx(1.0)
+            foreseen = len(kept) if matrix is None else None
+            assert _deviation(made, trees, model, PATHS, SETTINGS[setting], None, foreseen) <= EXACT, (setting, rule)
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+@pytest.mark.parametrize("strategy", [{}, {"solver": "interval"}, {"paths": 1, "solver": "block"}], ids=str)
+def test_texts_drafted_by_another_tokenizer(strategy: dict[str, Any], name: str) -> None:
+    runs, length, settings = 400, 3, SETTINGS["temperature 0.6"]
+    prompts = [[1, 2, 0], [2], [0, 0, 1, 2, 1], [3, 1]]
+    ids = torch.tensor([[0] * (5 - len(prompt)) + prompt for prompt in prompts]).repeat(runs, 1)
+    mask = torch.tensor([[0] * (5 - len(prompt)) + [1] * len(prompt) for prompt in prompts]).repeat(runs, 1)
+    kept, matrix = FOREIGN[name]
+    kernel = None if matrix is None else affinity_from_matrix(matrix, tokens=kept)
+    strategy = {"paths": 2, "depth": 2, "draft_kernel": kernel, **strategy}
+    method = MultiDraft(tiny(300), **strategy, matching=_matching())
+    found = run(pair(4)[0], method, ids, attention_mask=mask, max_new_tokens=length, seed=1, **settings)
+    codes = np.array(found.new_tokens) @ 4 ** np.arange(length)[::-1]
+    for row, prompt in enumerate(prompts):
+        exact = _exact(_foreign(name, settings, prompt), length, 4)
+        counts = np.bincount(codes[row :: len(prompts)], minlength=exact.size)
+        assert chisquare(*_pooled(counts, exact * runs)).pvalue > 1e-4, prompt

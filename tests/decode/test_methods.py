@@ -14,7 +14,7 @@ from transformers import LogitsProcessorList  # noqa: E402
 from otspec import ProblemError  # noqa: E402
 from otspec.decode import run  # noqa: E402
 from otspec.decode.drafters.model import ModelDrafter  # noqa: E402
-from otspec.decode.drafters.prompt_lookup import continuation  # noqa: E402
+from otspec.decode.drafters.prompt_lookup import continuations  # noqa: E402
 from otspec.decode.methods import (  # noqa: E402
     PromptLookup,
     Typical,
@@ -115,7 +115,7 @@ def test_what_followed_the_same_tokens_earlier() -> None:
         ([7], 3, []),
     ]
     for text, ngram, expected in cases:
-        assert continuation(text, ngram, 4) == expected, (text, ngram)
+        assert continuations(text, ngram, 4) == ([expected] if expected else []), (text, ngram)
 
 
 def test_prompt_lookup_pays_where_the_text_repeats_itself() -> None:

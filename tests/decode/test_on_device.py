@@ -141,8 +141,14 @@ def test_what_is_wrong_is_named() -> None:
         generate(target, draft, PROMPTS, max_new_tokens=2, verify_on="gpu")
     with pytest.raises(ProblemError, match="verify_on is 'device', and the rule is TokenWise"):
         generate(target, draft, PROMPTS, max_new_tokens=2, solver="max_flow", verify_on="device")
-    with pytest.raises(ProblemError, match="verify_on is 'device', and the rule is TokenWise"):
-        run(target, PromptLookup(), PROMPTS, max_new_tokens=2, verify_on="device")
+
+
+def test_fixed_drafts_need_no_rule_of_the_device() -> None:
+    target = pair()[0]
+    for place in ("device", "host"):
+        assert run(target, PromptLookup(), PROMPTS, max_new_tokens=2, verify_on=place).metrics.tokens == 2 * len(
+            PROMPTS
+        )
 
 
 def test_laws_that_are_none_are_named() -> None:

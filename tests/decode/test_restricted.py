@@ -31,6 +31,7 @@ from otspec.decode import MultiDraft, multi_draft, shipped  # noqa: E402
 from otspec.decode.drafters.draft_laws import DRAFT_LAWS, draft_law  # noqa: E402
 from otspec.decode.drafters.model import ModelDrafter  # noqa: E402
 from otspec.decode.drafters.restricted import Restriction  # noqa: E402
+from otspec.decode.drafters.selection import laid_out  # noqa: E402
 from otspec.decode.drafters.several import SeveralDrafters  # noqa: E402
 from otspec.decode.models.context import Context  # noqa: E402
 from otspec.decode.models.head import with_head_for  # noqa: E402
@@ -204,11 +205,11 @@ def test_kernels_on_the_device_are_rdk(name: str) -> None:
     logits = 3 * torch.randn(5, 2, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     whole = logits.softmax(dim=-1)
     laws = kept.redistributed(
-        Sampling(LogitsProcessorList(), True).draft_laws(kept.laid_out(logits[..., kept.tokens], 8))
+        Sampling(LogitsProcessorList(), True).draft_laws(laid_out(logits[..., kept.tokens], kept.tokens, 8))
     )
     np.testing.assert_allclose(laws, rdk(whole, matrix), rtol=1e-12, atol=0)
     single = kept.redistributed(
-        Sampling(LogitsProcessorList(), True).draft_laws(kept.laid_out(logits[..., kept.tokens].float(), 8))
+        Sampling(LogitsProcessorList(), True).draft_laws(laid_out(logits[..., kept.tokens].float(), kept.tokens, 8))
     )
     np.testing.assert_allclose(single, rdk(whole, matrix), atol=1e-6)
 
@@ -313,7 +314,7 @@ def test_heads_that_cannot_be_gathered() -> None:
 
 def test_the_example_of_the_manual_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
     text = (Path(__file__).parents[2] / "docs" / "vocab.md").read_text()
-    (snippet,) = (one for one in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "draft_kernel" in one)
+    (snippet,) = (one for one in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "shipped.frequencies" in one)
     capsys.readouterr()
     with torch.enable_grad():
         exec(compile(snippet, "docs/vocab.md", "exec", dont_inherit=True), {})

@@ -12,6 +12,7 @@ from otspec import ProblemError
 from otspec.paths import (
     Block,
     GreedyMultiPath,
+    Hierarchical,
     LayerVerification,
     Model,
     Nested,
@@ -36,6 +37,8 @@ SHAPES = [(2, 2, 2), (3, 2, 2), (2, 3, 2), (2, 2, 3), (3, 1, 3), (2, 3, 1)]
 
 VERIFIERS: dict[str, PathVerifier] = {
     "block": Block(),
+    "hierarchical": Hierarchical(),
+    "token-wise list matching": TokenWise("list_matching", remember=5000),
     "token-wise interval": TokenWise("interval", remember=5000),
     "token-wise lp": TokenWise("lp", remember=5000),
     "traversal": Traversal(),
@@ -141,7 +144,7 @@ def test_one_path_is_block_verification() -> None:
     for family in FAMILIES:
         laws = model(family, 3, 6)
         block = path_law(Block(), laws, 1, 2)
-        for name in ("traversal", "layer", "pick then block", "nested", "look-ahead"):
+        for name in ("hierarchical", "traversal", "layer", "pick then block", "nested", "look-ahead"):
             law = path_law(VERIFIERS[name], laws, 1, 2)
             for prefix in prefixes(3, 2):
                 assert law.accepted[prefix] == pytest.approx(block.accepted[prefix], abs=EXACT), (family, name)

@@ -22,6 +22,22 @@ def test_every_claim_has_a_name_of_its_own() -> None:
     assert len(BY_NAME) == len(CLAIMS)
 
 
+def test_a_variant_names_the_claim_or_the_passage_that_it_stands_beside() -> None:
+    cited = {source.cite for source in SOURCES}
+    for claim in CLAIMS:
+        if claim.variant_of:
+            place = claim.variant_of
+            assert place in BY_NAME or place.split(",")[0] in cited, claim.id
+            assert place not in BY_NAME or not BY_NAME[place].variant_of, claim.id
+
+
+@pytest.mark.parametrize("word", ["beside", "otspec; ", "mended", "A variant", "read as", "Nobody claims"])
+def test_what_says_that_it_is_ours_is_a_variant(word: str) -> None:
+    papers = [source for source in SOURCES if source.cite != "otspec"]
+    said = [f"{claim.source} {claim.statement}" for source in papers for claim in source.claims if not claim.variant_of]
+    assert not [text for text in said if word in text]
+
+
 def test_every_file_that_a_claim_names_is_there() -> None:
     root = Path(__file__).parents[2]
     named = {file for claim in CLAIMS for file in re.findall(r"[\w/]+\.(?:py|md)\b", f"{claim.source} {claim.remark}")}

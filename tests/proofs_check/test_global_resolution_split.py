@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 
 from otspec import IID, Problem
+from otspec.proofs_check import CLAIMS
+from otspec.proofs_check.global_resolution import convex
 from otspec.proofs_check.global_resolution.split import Split, iid_masses, iid_split, minimiser, table_split
 from otspec.proofs_check.global_resolution.transport import Transport
 from otspec.proofs_check.instances import iid, positive_law
 from otspec.proofs_check.oracles import psi_of
 from otspec.solvers import GlobalResolution
 from otspec.solvers.global_resolution.plan import Resolution
-from otspec.solvers.global_resolution.systems import outer_targets
+from otspec.solvers.global_resolution.systems import Split as SolverSplit
+from otspec.solvers.global_resolution.systems import System, outer_targets
 from tests.each import each
 
 SEEDS = range(12)
@@ -98,3 +102,78 @@ def test_flat_goes_on_where_the_infimum_is_not_attained() -> None:
     alpha = cut.outer.flat(1e-10)
     assert 0 < cut.outer.slope(alpha) <= 1e-10
     assert alpha[1] - alpha[0] > 20
+
+
+POINT: dict[str, Any] = {
+    "p": np.array([0.1, 0.2, 0.3, 0.4]),
+    "q": np.array([0.6, 0.2, 0.15, 0.05]),
+    "n": 2,
+    "alpha": np.array([0.3, -0.2, 0.5, 1.1]),
+}
+"""H* is the first two tokens."""
+
+KEPT = {**POINT, "keep": np.array([True, False, True, False])}
+
+
+def test_lemma_6_6_notices_mass_that_goes_to_another_tuple(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The total of C stays, and what each token gets."""
+    claim = CLAIMS["gr-lemma-6.6"]
+    assert claim.margin_of({**POINT, "largest": False}) > -1e-12
+    original = Split.columns
+
+    def moved(cut: Split, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        columns, supplies = original(cut, alpha)
+        token = int(columns.sum(axis=0).argmax())
+        giver, taker = columns[:, token].argsort()[-1:-3:-1]
+        columns[giver, token] -= 1e-4
+        columns[taker, token] += 1e-4
+        return columns, supplies
+
+    monkeypatch.setattr(Split, "columns", moved)
+    assert claim.margin_of({**POINT, "largest": False}) < -1
+
+
+def test_a_coefficient_that_is_off_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    instance = {**KEPT, "other": np.array([1.0, 2.0, -1.0, 0.0])}
+    assert CLAIMS["gr-theorem-6.4-outside-T"].margin_of(instance) > -1e-12
+    assert CLAIMS["gr-theorem-6.5-outside-T"].margin_of(instance) > -1e-12
+    original = System.sets
+
+    def wrong(system: System, size: int) -> tuple[np.ndarray, np.ndarray]:
+        index, mass = original(system, size)
+        return index, mass * 1.001
+
+    monkeypatch.setattr(System, "sets", wrong)
+    assert CLAIMS["gr-theorem-6.4-outside-T"].margin_of(instance) < -1e-6
+    assert CLAIMS["gr-theorem-6.5-outside-T"].margin_of(instance) < -1e-6
+
+
+def test_a_function_that_sees_tokens_outside_t_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    instance = {**KEPT, "other": np.array([1.0, 2.0, -1.0, 0.0])}
+    original = convex._as_written
+
+    def with_all(side: int, split: Any, T: np.ndarray, q: np.ndarray, n: int, alpha: np.ndarray) -> float:
+        return original(side, split, ~split.over_drafted if side == convex.OUTER else split.over_drafted, q, n, alpha)
+
+    monkeypatch.setattr(convex, "_as_written", with_all)
+    assert CLAIMS["gr-theorem-6.4-outside-T"].margin_of(instance) < -1e-3
+
+
+def test_an_answer_from_the_other_system_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    claim = CLAIMS["gr-algorithm-1-slice"]
+    base = {name: POINT[name] for name in ("p", "q", "n")}
+    rows = {
+        f"{drafts}": {**base, "tau": 0.01, "drafts": np.array(drafts), "other": np.ones(4)}
+        for drafts in ([0, 0], [0, 1], [2, 1])
+    }
+    assert all(claim.margin_of(instance) > -1e-9 for instance in rows.values())
+    monkeypatch.setattr(SolverSplit, "system_of", lambda split, drafts: split.inner)
+    assert min(claim.margin_of(instance) for instance in rows.values()) < -1e-2
+
+
+@pytest.mark.parametrize("name", ["gr-theorem-6.4-deviation", "gr-theorem-6.5-deviation"])
+def test_a_softmax_that_spends_too_much_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert CLAIMS[name].margin_of(KEPT) >= 0
+    original = Transport.served
+    monkeypatch.setattr(Transport, "served", lambda system, alpha: 3.0 * original(system, alpha))
+    assert CLAIMS[name].margin_of(KEPT) < -1

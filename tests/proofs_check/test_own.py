@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
+from collections import defaultdict
 from typing import Any
 
 import numpy as np
 import pytest
 
+import otspec.paths
 from otspec import Independent, Problem
 from otspec.kernels.interval.picking import stake_in
-from otspec.paths import Model, Nested, PathLaw, PathVerifier, path_law
+from otspec.laws import FloatArray
+from otspec.paths import Model, Nested, PathLaw, PathVerifier, Tree, path_law
 from otspec.proofs_check import SOURCES
 from otspec.proofs_check.oracles import prefixes, psi_independent
 from otspec.proofs_check.own import arithmetic, draft_laws, hits, interval, paths, plans
@@ -105,6 +109,52 @@ def test_labels_for_another_number_of_paths_are_not_block_verification(monkeypat
 
     monkeypatch.setattr(paths, "path_law", with_one_more)
     assert margin("own-nested-one-path", target=target, draft=draft[:3], length=2, sigma=0.0) < -1e-2
+
+
+def test_every_joint_verifier_that_there_is_is_tried() -> None:
+    verifiers = {
+        name
+        for name, value in vars(otspec.paths).items()
+        if isinstance(value, type) and {"verify", "stop_law"} <= set(dir(value)) and not inspect.isabstract(value)
+    } - {"PathVerifier"}
+    rules = (*paths.VERIFIERS.values(), *(rule for _, rule in paths.JOINT.values()))
+    assert {"Nested", "LayerVerification", "Clocks"} <= verifiers == {type(rule).__name__ for rule in rules}
+
+
+@pytest.mark.parametrize(("name", "many"), [("own-paths-lossless", 12), ("own-paths-bound", 9)])
+def test_each_verifier_gets_fifty_models_by_default(name: str, many: int) -> None:
+    models: defaultdict[str, set[bytes]] = defaultdict(set)
+
+    def attempt(instance: Any) -> float:
+        models[instance["verifier"]].add(instance["target"].tobytes())
+        return 0.0
+
+    claim = CLAIMS[name]
+    claim.search(claim.draw, attempt, 1000 // claim.cost, np.random.default_rng(0))
+    assert len(models) == many
+    assert min(len(those) for those in models.values()) >= 50
+
+
+class Misread:
+    """A verifier whose added token is taken for another."""
+
+    def __init__(self, rule: PathVerifier) -> None:
+        self.rule, self.exchangeable, self.verify = rule, rule.exchangeable, rule.verify
+
+    def stop_law(self, tree: Tree) -> FloatArray:
+        return self.rule.stop_law(tree)[:, ::-1]
+
+
+@pytest.mark.parametrize("verifier", ["layer", "clocks", "pick by plan, systematic", "clocks, systematic"])
+def test_a_verifier_of_another_law_is_noticed(verifier: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    instance = paths._paths(np.random.default_rng(1), verifier)
+    assert CLAIMS["own-paths-lossless"].margin_of(instance) >= -1e-12
+    if verifier in paths.JOINT:
+        scheme, rule = paths.JOINT[verifier]
+        monkeypatch.setitem(paths.JOINT, verifier, (scheme, Misread(rule)))
+    else:
+        monkeypatch.setitem(paths.VERIFIERS, verifier, Misread(paths.VERIFIERS[verifier]))
+    assert CLAIMS["own-paths-lossless"].margin_of(instance) < -1e-2
 
 
 def test_a_wide_prefix_is_not_blind() -> None:

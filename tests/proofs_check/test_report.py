@@ -25,7 +25,10 @@ HIDDEN = replace(
     remedy="",
 )
 SURPRISE = replace(TRUE, id="surprise", margin=overlap_above_half)
-PAPER = Source("A paper", "key2020", (TRUE, FALSE, HIDDEN), (Unchecked("It is fast.", "section 9", "No data."),))
+VARIANT = replace(FALSE, id="variant", variant_of="false")
+PAPER = Source(
+    "A paper: on it", "key2020", (TRUE, FALSE, HIDDEN, VARIANT), (Unchecked("It is fast.", "section 9", "No data."),)
+)
 OTHER = Source("Another", "key2021", (SURPRISE,))
 SOURCES = (PAPER, OTHER)
 FOUND = {claim.id: check(claim, 30) for source in SOURCES for claim in source.claims}
@@ -41,19 +44,56 @@ def test_markdown_names_every_claim_with_its_counterexample_and_what_is_true_ins
         "It is fast. (section 9) No data.",
     ):
         assert words in text
-    assert "1 hold on all that was tried" in text
-    assert "2 fail" in text
+    assert "4 claims of sources: 1 hold on all that was tried, 1 hold under a hidden assumption, 2 fail." in text
+
+
+def test_variants_are_counted_and_told_apart() -> None:
+    assert "1 variant that no source claims: 1 fails." in report.summary(FOUND)
+    said, variants, _ = report.tables(SOURCES, FOUND)
+    assert [row[0] for row in said.rows] == ["true", "false", "hidden"]
+    assert [row[0] for row in variants.rows] == ["variant"]
+    assert "does not claim" in variants.title
+    text = report.markdown(SOURCES, FOUND, 30, 0)
+    before, after = text.split("### Variants, not claimed in key2020")
+    assert "`false`" in before
+    assert "`variant`" not in before
+    assert "`variant`" in after
+    assert "Ours, beside: false" in after
+    records = {claim["id"]: claim for claim in report.as_json(SOURCES, FOUND, 30, 0)["sources"][0]["claims"]}
+    assert (records["variant"]["variant_of"], records["false"]["variant_of"]) == ("false", "")
+
+
+def test_a_summary_of_variants_alone_and_of_one_claim() -> None:
+    assert report.summary({"variant": FOUND["variant"]}) == "1 variant that no source claims: 1 fails. All as expected."
+    assert report.summary({"true": FOUND["true"]}) == (
+        "1 claim of sources: 1 holds on all that was tried. All as expected."
+    )
+    only = report.markdown(SOURCES, {"variant": FOUND["variant"]}, 30, 0)
+    assert "### Variants, not claimed in key2020" in only
+    assert "`true`" not in only
+
+
+def test_the_contents_link_to_the_tables_of_the_sources() -> None:
+    text = report.markdown(SOURCES, FOUND, 30, 0)
+    assert "- [A paper: on it](#a-paper-on-it): 3 claims, 1 holds" not in text
+    assert "- [A paper: on it](#a-paper-on-it): 3 claims, 1 hold on all that was tried" in text
+    assert "[1 variant](#variants-not-claimed-in-key2020), 1 fails" in text
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    links = re.findall(r"\]\(#([^)]*)\)", text)
+    assert len(links) == 3
+    assert set(links) <= anchors
 
 
 def test_a_surprise_is_called_one_everywhere() -> None:
-    assert "not as expected: surprise" in report.summary(FOUND)
+    assert "Not as expected: surprise" in report.summary(FOUND)
     assert text_of(report.tables(SOURCES, FOUND)).count("NOT AS EXPECTED") == 1
     assert report.markdown(SOURCES, FOUND, 30, 0).count("NOT AS EXPECTED") == 2  # in the table and above its details
 
 
 def test_only_what_was_looked_at_is_told() -> None:
     found = {"true": FOUND["true"]}
-    assert [table.title for table in report.tables(SOURCES, found)] == ["A paper"]
+    assert [table.title for table in report.tables(SOURCES, found)] == ["A paper: on it"]
     assert "Another" not in report.markdown(SOURCES, found, 30, 0)
 
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import torch
-from torch.nn.functional import pad
 from transformers import PreTrainedModel
 
 from otspec.decode.drafters.draft_laws import DraftLaw
 from otspec.decode.drafters.protocol import Drafts
-from otspec.decode.drafters.restricted import Restriction
+from otspec.decode.drafters.selection import DraftHead, History, Level, Selection, WholeHead
 from otspec.decode.models.context import Context, Pass, positions, vocabulary
-from otspec.decode.models.head import with_head_for
 from otspec.decode.sampling import Sampling
-from otspec.errors import ProblemError
 from otspec.laws import IntArray
 from otspec.paths.shape import Shape
 from otspec.paths.topology import Topology
@@ -38,8 +35,12 @@ class ModelDrafter:
         does not have it reads as its last one.
     generator : torch.Generator
         On the model's device.
-    restriction : Restriction, optional
+    selection : Selection, optional
         The tokens that the model's head is computed for, where not all.
+    confidence : float
+        A path goes on for as long as the model's probabilities of its tokens, temperature and truncations left out,
+        have this product or more; above 0 the shape has one slot a level, or begins with such levels, and those behind
+        them are not cut.
 
     Raises
     ------
@@ -55,20 +56,18 @@ class ModelDrafter:
         sampling: Sampling,
         vocab: int,
         generator: torch.Generator,
-        restriction: Restriction | None = None,
+        selection: Selection | None = None,
+        confidence: float = 0.0,
     ) -> None:
-        self.kept = None if restriction is None else restriction.on(model.device)
-        if self.kept is not None and not sampling.leaves_some(self.kept.tokens, vocab):
-            raise ProblemError(
-                f"all {len(self.kept.tokens)} tokens that may be drafted are suppressed by the logits processors "
-                "(suppress_tokens); keep one that is not"
-            )
-        self.model = model if self.kept is None else with_head_for(model, self.kept.tokens)
+        self.head: DraftHead = (
+            WholeHead(model, sampling, vocab) if selection is None else selection.head(model, sampling, vocab)
+        )
+        self.model = self.head.model
+        self.vocab = vocab
         self.shape = shape
         self.law = law
-        self.sampling = sampling
-        self.vocab = vocab
         self.generator = generator
+        self.confidence = confidence
         self._positions, self._own_vocab = positions(model), vocabulary(model)
         self._on_trial: list[list[int]] = []
         """Of each text: the columns on trial that hold the text itself; those of the slots come after them."""
@@ -89,36 +88,52 @@ class ModelDrafter:
         return int(min(self.shape.depth, max(self._positions - lengths.max() + 1, 0)))
 
     def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
-        """Draft; the tokens leave the device once, at the end."""
+        """Draft; the tokens leave the device once, at the end, unless drafts may end early."""
         shape = self.shape.cut(depth)
-        self._read_slots = shape.offsets[depth]
         logits, sees_text, root = self._read_text(texts)
         drawn: list[torch.Tensor] = []
         laws: list[torch.Tensor] = []
+        sure, going = torch.ones(len(texts), 1, device=self.context.device), list[torch.Tensor]()
         first: torch.Tensor | None = None  # of each slot, the first that has its prefix; None: all have one prefix
+        slots = Level(0, partial(self._history_of_roots, texts))
         for level, children in enumerate(shape.branching, start=1):
-            law = self._laws(logits)
+            law = self.head.laws(logits, slots)
             # Columns of a batch round differently, and the law that is verified must be the one that was drawn from.
             laws.append(law if first is None else law.take_along_dim(first.unsqueeze(-1), dim=1))
             drawn.append(self.law.draw(laws[-1], children, self.generator).flatten(1))
             if level < depth:
                 width = drawn[-1].shape[1]
+                if self.confidence and width == 1:
+                    sure = sure * self._own_chances(logits, slots, drawn[-1])
+                    going.append(sure >= self.confidence)
+                    if not bool(going[-1].any()):
+                        break
                 if width > 1:
                     above = torch.zeros_like(drawn[-1]) if first is None else first.repeat_interleave(children, dim=1)
                     first = _first_of_prefix(drawn[-1], above)
+                read = self._as_read(drawn[-1].clamp(min=0))
+                slots = Level(level, partial(_history, read, logits, children))
+                self._feed(children)
                 logits = self.context.read(
-                    drawn[-1].clamp(min=0),
+                    read,
                     (root + level).expand(-1, width),
                     self._sees(shape, level, sees_text),
                     keep=width,
                 )
-        trees = [Topology.merge(shape, row) for row in torch.cat(drawn, dim=1).cpu().numpy()]
+        self._read_slots = shape.offsets[len(drawn)]
+        # A token that makes a path unlikely ends it, but stays: without it the others had another law.
+        ends = _ends(going, len(texts), len(drawn))
+        shapes = [shape.cut(end) for end in ends]
+        tokens = torch.cat(drawn, dim=1).cpu().numpy()
+        trees = [Topology.merge(own, row[: own.slots - 1]) for own, row in zip(shapes, tokens, strict=True)]
         inner = torch.cat(laws, dim=1).flatten(0, 1)
         if len(inner) > sum(tree.inner for tree in trees):  # slots of equal prefixes, of which one is left
             kept = [row * self._read_slots + tree.slot[: tree.inner] for row, tree in enumerate(trees)]
             inner = inner[torch.from_numpy(np.concatenate(kept)).to(self.context.device)]
-        support = self.sampling.support
-        return Drafts(trees, inner, support if self.kept is None else self.kept.support(support))
+        return Drafts(trees, inner, self.head.support)
+
+    def _feed(self, children: int) -> None:
+        """Tell the model more of the children, so many each, of the slots that it has read last."""
 
     def _sees(self, shape: Shape, level: int, sees_text: torch.Tensor | None) -> torch.Tensor | None:
         """Which columns on trial the slots of a level attend to: those of their text and of their ancestors."""
@@ -138,7 +153,7 @@ class ModelDrafter:
         where all do, and the positions of the last tokens, (B, 1).
         """
         device = self.context.device
-        unread = [self._readable(text[length:]) for text, length in zip(texts, self.context.length, strict=True)]
+        unread = self._unread(texts)
         size = np.array([len(more) for more in unread])
         columns = np.arange(size.max())
         own = columns >= size.max() - size[:, None]
@@ -159,6 +174,14 @@ class ModelDrafter:
         )
         return logits, sees_text, torch.from_numpy(last[:, None]).to(device)
 
+    def _unread(self, texts: Sequence[Sequence[int]]) -> list[list[int]]:
+        """What the model has not read of each text, at least a token."""
+        return [self._readable(text[length:]) for text, length in zip(texts, self.context.length, strict=True)]
+
+    def _as_read(self, tokens: torch.Tensor) -> torch.Tensor:
+        """The tokens that the model reads for drafted ones, shape as given."""
+        return tokens
+
     def settle(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Keep what was read of the text and of its accepted tokens."""
         chosen: list[list[int]] = [[] for _ in self.context.length]
@@ -172,16 +195,26 @@ class ModelDrafter:
     def _readable(self, tokens: Sequence[int]) -> list[int]:
         return [min(token, self._own_vocab - 1) for token in tokens]
 
-    def _laws(self, logits: torch.Tensor) -> torch.Tensor:
-        """Draft laws over the target's vocabulary."""
-        if self.kept is None:
-            return self.sampling.draft_laws(self._aligned(logits))
-        return self.kept.redistributed(self.sampling.draft_laws(self.kept.laid_out(logits, self.vocab)))
+    def _history_of_roots(self, texts: Sequence[Sequence[int]]) -> History:
+        """Of the texts, whose last tokens have just been read: the tokens before these are on trial too, or settled."""
+        context = self.context
+        before = [
+            context.end + own[-2] if len(own) > 1 else length - 1
+            for own, length in zip(self._on_trial, context.length.tolist(), strict=True)
+        ]
+        tokens = [self._readable(text[-1:]) for text in texts]
+        given = context.given(torch.tensor(before, device=context.device)[:, None])
+        return History(torch.tensor(tokens, device=context.device), given)
 
-    def _aligned(self, logits: torch.Tensor) -> torch.Tensor:
-        """Logits over the target's vocabulary."""
-        surplus = self.vocab - logits.shape[-1]
-        return pad(logits, (0, surplus), value=-torch.inf) if surplus > 0 else logits[..., : self.vocab]
+    def _own_chances(self, output: torch.Tensor, level: Level, tokens: torch.Tensor) -> torch.Tensor:
+        """The model's own probabilities of tokens, shape (B, 1), after what it gave, (B, 1, ...)."""
+        logits = self.head.logits(output, level).float()
+        return logits.softmax(dim=-1).gather(-1, tokens.clamp(min=0).unsqueeze(-1)).squeeze(-1)
+
+
+def _history(tokens: torch.Tensor, above: torch.Tensor, children: int) -> History:
+    """Of the children, `children` each, of slots after which the model gave `above`."""
+    return History(tokens, above.repeat_interleave(children, dim=1))
 
 
 def _first_of_prefix(tokens: torch.Tensor, above: torch.Tensor) -> torch.Tensor:
@@ -196,6 +229,20 @@ def _first_of_prefix(tokens: torch.Tensor, above: torch.Tensor) -> torch.Tensor:
     """
     same = (tokens.unsqueeze(-1) == tokens.unsqueeze(-2)) & (above.unsqueeze(-1) == above.unsqueeze(-2))
     return same.int().argmax(dim=-1)  # of several ones, the first
+
+
+def _ends(going: Sequence[torch.Tensor], texts: int, levels: int) -> list[int]:
+    """How deep each text was drafted: to the first level after which it did not go on, or to the last.
+
+    Parameters
+    ----------
+    going : sequence of Tensor of bool, shape (texts, 1)
+        After each of the first levels, which texts go on; one that does not never does again.
+    """
+    if not going:
+        return [levels] * texts
+    gone = torch.cat(list(going), dim=1).sum(dim=1).tolist()
+    return [levels if count == len(going) else count + 1 for count in gone]
 
 
 @lru_cache(maxsize=64)

@@ -10,7 +10,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from transformers import PreTrainedModel
 
+from otspec.decode.drafters.selection import Level, laid_out
+from otspec.decode.models.head import with_head_for
+from otspec.decode.models.matching import Matching
+from otspec.decode.sampling import Sampling
 from otspec.errors import ProblemError
 from otspec.laws import IntArray
 from otspec.vocab import Affinity, affinity_from_matrix
@@ -28,7 +33,9 @@ class Restriction:
     tokens: IntArray
     """Their ids, ascending, shape (k,)."""
     affinity: Stored | None = None
-    """Where their mass goes: a row for each of them, in any order; None where it stays."""
+    """Where their mass goes: a row for each of them, in any order, and perhaps for others; None where it stays."""
+    own: IntArray | None = None
+    """Their ids in the draft model, shape (k,), where it has another tokenizer."""
 
     @classmethod
     def of(cls, draft_tokens: Any, draft_kernel: Any, vocab: int) -> Restriction | None:
@@ -66,6 +73,22 @@ class Restriction:
             return cls(np.sort(affinity.tokens), affinity)
         return None if draft_tokens is None else cls(_as_tokens(draft_tokens, vocab))
 
+    def matched(self, matching: Matching) -> Restriction:
+        """The same for a draft model with another tokenizer: those of the tokens that it knows.
+
+        Raises
+        ------
+        ProblemError
+            If it knows none of them.
+        """
+        tokens, _, places = np.intersect1d(self.tokens, matching.tokens, assume_unique=True, return_indices=True)
+        if not tokens.size:
+            raise ProblemError(
+                f"none of the {self.tokens.size} tokens that may be drafted is a token of the draft model, whose "
+                "tokenizer is another; name some that are (matching.tokens)"
+            )
+        return Restriction(tokens, self.affinity, matching.own[places])
+
     def check_target(self, vocab: int) -> None:
         """Raise unless a target of so many tokens knows all that may be drafted."""
         if self.affinity is not None and self.affinity.vocab != vocab:
@@ -79,20 +102,40 @@ class Restriction:
                 "the target does not know"
             )
 
+    def head(self, model: PreTrainedModel, sampling: Sampling, vocab: int) -> KeptHead:
+        """As `otspec.decode.drafters.selection.Selection.head`.
+
+        Raises
+        ------
+        ProblemError
+            If the target does not know all that may be drafted, the model's head cannot be computed for these tokens
+            alone, or sampling suppresses all of them.
+        """
+        self.check_target(vocab)
+        kept = self.on(model.device)
+        if not sampling.leaves_some(kept.tokens, vocab):
+            raise ProblemError(
+                f"all {len(kept.tokens)} tokens that may be drafted are suppressed by the logits processors "
+                "(suppress_tokens); keep one that is not"
+            )
+        return KeptHead(with_head_for(model, kept.own), sampling, vocab, kept)
+
     def on(self, device: torch.device) -> Kept:
         """The same on the device of the models."""
         tokens = torch.from_numpy(self.tokens).to(device)
+        own = tokens if self.own is None else torch.from_numpy(self.own).to(device)
         if self.affinity is None:
-            return Kept(tokens)
+            return Kept(tokens, own)
         order = np.argsort(self.affinity.tokens)
+        order = order[np.isin(self.affinity.tokens[order], self.tokens)]
         matrix, totals = self.affinity.matrix[order], self.affinity.totals[order]
         if not is_sparse(matrix):
-            return Kept(tokens, torch.from_numpy((matrix / totals[:, None]).T).to(device))
+            return Kept(tokens, own, torch.from_numpy((matrix / totals[:, None]).T).to(device))
         stored = matrix.tocoo()
         places = torch.from_numpy(np.array([stored.col, stored.row], dtype=np.int64))
         values = torch.from_numpy(stored.data / totals[stored.row])
         kernel = torch.sparse_coo_tensor(places, values, matrix.shape[::-1], check_invariants=True)
-        return Kept(tokens, kernel.coalesce().to(device))
+        return Kept(tokens, own, kernel.coalesce().to(device))
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,14 +144,10 @@ class Kept:
 
     tokens: torch.Tensor
     """Shape (k,), ascending."""
+    own: torch.Tensor
+    """Their ids in the draft model, shape (k,)."""
     kernel: torch.Tensor | None = None
     """The matrix M of [timor2025out], transposed: shape (V, k), float64, sparse or dense."""
-
-    def laid_out(self, logits: torch.Tensor, vocab: int) -> torch.Tensor:
-        """Logits of the kept tokens, shape (..., k), over all tokens, -inf elsewhere: processors index by token id."""
-        everywhere = logits.new_full((*logits.shape[:-1], vocab), -torch.inf)
-        everywhere[..., self.tokens] = logits
-        return everywhere
 
     def redistributed(self, laws: torch.Tensor) -> torch.Tensor:
         """M^T q' for laws q' on the kept tokens, shape (..., V) both, as `otspec.vocab.rdk`."""
@@ -122,6 +161,29 @@ class Kept:
         if self.kernel is not None:
             return None
         return len(self.tokens) if sampled is None else min(sampled, len(self.tokens))
+
+
+@dataclass(frozen=True, eq=False)
+class KeptHead:
+    """A head of fewer rows, and where the mass of its tokens goes."""
+
+    model: PreTrainedModel
+    sampling: Sampling
+    vocab: int
+    kept: Kept
+
+    @property
+    def support(self) -> int | None:
+        """As sampling leaves it, or as many as are kept."""
+        return self.kept.support(self.sampling.support)
+
+    def logits(self, output: torch.Tensor, level: Level) -> torch.Tensor:
+        """As `otspec.decode.drafters.selection.DraftHead.logits`."""
+        return laid_out(output, self.kept.tokens, self.vocab)
+
+    def laws(self, output: torch.Tensor, level: Level) -> torch.Tensor:
+        """As `otspec.decode.drafters.selection.DraftHead.laws`."""
+        return self.kept.redistributed(self.sampling.draft_laws(self.logits(output, level)))
 
 
 def _as_tokens(given: Any, vocab: int) -> IntArray:

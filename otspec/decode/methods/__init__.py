@@ -1,8 +1,10 @@
 """Methods of decoding: a drafter and a verifier each, for `otspec.decode.run(target, STRATEGY, input_ids, ...)`.
 
-`multi_draft` is ours: trees from a draft model, verified by any rule.  The others are there to compare with: `vanilla`
-has no drafts, `prompt_lookup` copies them, `typical` is a lossy verifier; `speculative` and `block` below are
-`multi_draft` with one path.  `plain`, `assisted` and `assisted_lookup` are transformers' own methods, measured alike.
+`multi_draft` is ours: trees from a draft model, verified by any rule.  `prompt_lookup` copies drafts from the text,
+`suffix` counts what followed in it, `lookahead` keeps what the target guessed behind it, `candidates` asks
+transformers' candidate generators.  The others are there to compare with: `vanilla` has no drafts, `typical` is a lossy
+verifier; `speculative` and `block` below are `multi_draft` with one path.  `plain`, `assisted` and `assisted_lookup`
+are transformers' own methods, measured alike.
 `catalogue` has all of them by name, for commands and benchmarks.
 """
 
@@ -13,33 +15,54 @@ from typing import Unpack
 from transformers import PreTrainedModel
 
 from otspec.decode.methods.assisted import assisted, assisted_lookup
+from otspec.decode.methods.candidates import Candidates
+from otspec.decode.methods.lookahead import Lookahead
 from otspec.decode.methods.multi_draft import MultiDraft
 from otspec.decode.methods.plain import plain
 from otspec.decode.methods.prompt_lookup import PromptLookup
+from otspec.decode.methods.suffix import Suffix
 from otspec.decode.methods.typical import Typical
 from otspec.decode.methods.vanilla import Vanilla
+from otspec.decode.models.matching import Matching
 from otspec.decode.sampling import DraftSettings
 
 
-def speculative(draft: PreTrainedModel, depth: int | None = None, **drafts: Unpack[DraftSettings]) -> MultiDraft:
+def speculative(
+    draft: PreTrainedModel,
+    depth: int | None = None,
+    matching: Matching | None = None,
+    **drafts: Unpack[DraftSettings],
+) -> MultiDraft:
     """Speculative sampling: one path, token by token [leviathan2023fast; chen2023accelerating]."""
-    return MultiDraft(draft, 1, depth, "single", **drafts)
+    return MultiDraft(draft, 1, depth, "single", matching=matching, **drafts)
 
 
-def block(draft: PreTrainedModel, depth: int | None = None, **drafts: Unpack[DraftSettings]) -> MultiDraft:
+def block(
+    draft: PreTrainedModel,
+    depth: int | None = None,
+    matching: Matching | None = None,
+    **drafts: Unpack[DraftSettings],
+) -> MultiDraft:
     """Block verification of one path [sun2024block]."""
-    return MultiDraft(draft, 1, depth, "block", **drafts)
+    return MultiDraft(draft, 1, depth, "block", matching=matching, **drafts)
 
 
 def typical(
-    draft: PreTrainedModel, paths: int | None = None, depth: int | None = None, **drafts: Unpack[DraftSettings]
+    draft: PreTrainedModel,
+    paths: int | None = None,
+    depth: int | None = None,
+    matching: Matching | None = None,
+    **drafts: Unpack[DraftSettings],
 ) -> MultiDraft:
     """Typical acceptance of the longest of several paths [cai2024medusa]: lossy."""
-    return MultiDraft(draft, paths, depth, Typical(), lossless=False, **drafts)
+    return MultiDraft(draft, paths, depth, Typical(), lossless=False, matching=matching, **drafts)
 
 
 __all__ = [
+    "Candidates",
+    "Lookahead",
     "PromptLookup",
+    "Suffix",
     "Typical",
     "Vanilla",
     "assisted",

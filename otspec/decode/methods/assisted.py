@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 
 from otspec.decode.harness import Generation
 from otspec.decode.methods.measured import measured
-from otspec.decode.models.pairing import check_pair
+from otspec.decode.models.pairing import check_devices, check_sizes
 from otspec.errors import ProblemError
 from otspec.laws import as_count
 
@@ -55,7 +55,8 @@ def assisted(
         raise ProblemError(f"no schedule {schedule!r}; known: {', '.join(SCHEDULES)}")
     if not 0 <= confidence <= 1:
         raise ProblemError(f"confidence is {confidence}; it is a probability in [0, 1]")
-    check_pair(target, draft, None, None)
+    check_sizes(target, draft)
+    check_devices(target, draft)
     configuration = {
         "num_assistant_tokens": as_count("depth", depth),
         "num_assistant_tokens_schedule": schedule,

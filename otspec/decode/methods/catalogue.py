@@ -12,7 +12,9 @@ import numpy as np
 from otspec.catalogue import get
 from otspec.decode.harness import Generation, run
 from otspec.decode.methods import (
+    Lookahead,
     PromptLookup,
+    Suffix,
     Vanilla,
     assisted,
     assisted_lookup,
@@ -23,6 +25,7 @@ from otspec.decode.methods import (
 )
 from otspec.decode.methods.multi_draft import MultiDraft
 from otspec.decode.models.loading import Models
+from otspec.decode.models.matching import Matching
 from otspec.decode.sampling import DraftSettings
 from otspec.decode.strategy import DraftModels, Strategy
 from otspec.decode.verifiers import BY_PLAN, JOINT, Rule
@@ -71,7 +74,22 @@ METHODS: Mapping[str, Method] = {
     "single": Method("speculative sampling of one path", ("depth", *OF_DRAFTS), speculative),
     "block": Method("block verification of one path", ("depth", *OF_DRAFTS), block),
     "prompt-lookup": Method(
-        "drafts copied from the text", ("depth",), lambda draft, **settings: PromptLookup(**settings), drafts=False
+        "drafts copied from the text",
+        ("paths", "depth"),
+        lambda draft, **settings: PromptLookup(**settings),
+        drafts=False,
+    ),
+    "suffix": Method(
+        "drafts by counts of what followed in the text (arctic-inference)",
+        ("paths", "depth"),
+        lambda draft, **settings: Suffix(**settings),
+        drafts=False,
+    ),
+    "lookahead": Method(
+        "drafts from the target's own guesses behind the text",
+        ("paths",),
+        lambda draft, **settings: Lookahead(**settings),
+        drafts=False,
     ),
     "typical": Method("typical acceptance, lossy", ("paths", "depth", *OF_DRAFTS), typical, lossless=False),
     "assisted": Method(
@@ -103,11 +121,13 @@ def method_of(name: str, settings: Mapping[str, Any], batch: int = 1) -> Method:
     return method
 
 
-def strategy_of(name: str, draft: DraftModels, settings: Mapping[str, Any]) -> Strategy:
-    """What decodes by the method of that name, one of ours."""
-    make = METHODS[name].strategy
-    assert make is not None
-    return make(draft, **settings)
+def strategy_of(
+    name: str, draft: DraftModels, settings: Mapping[str, Any], matching: Matching | None = None
+) -> Strategy:
+    """What decodes by the method of that name, one of ours; where the draft model has another tokenizer, as told."""
+    method = METHODS[name]
+    assert method.strategy is not None
+    return method.strategy(draft, **settings, **({"matching": matching} if method.drafts else {}))
 
 
 def decoder(name: str, models: Models, settings: Mapping[str, Any]) -> Decode:
@@ -134,7 +154,7 @@ def decoder(name: str, models: Models, settings: Mapping[str, Any]) -> Decode:
     return partial(
         run,
         models.target,
-        strategy_of(name, models.drafts, settings),
+        strategy_of(name, models.drafts, settings, models.matching),
         tokenizer=models.tokenizer,
         draft_tokenizer=models.draft_tokenizer,
     )

@@ -63,7 +63,7 @@ def measured(
             torch.manual_seed(seed)
         calls = {phase: stack.enter_context(_timed(model, clock, phase)) for phase, model in models.items()}
         sequences = target.generate(input_ids, **settings)
-    eos = _eos(target, settings)
+    eos = ending_tokens(target, settings)
     new = [_until(row, eos) for row in sequences[:, input_ids.shape[1] :].tolist()]
     metrics.tokens = sum(map(len, new))
     metrics.target_calls = len(calls["target"])
@@ -73,7 +73,7 @@ def measured(
     return Generation(sequences, metrics, new)
 
 
-def _eos(target: PreTrainedModel, settings: Mapping[str, Any]) -> set[int]:
+def ending_tokens(target: PreTrainedModel, settings: Mapping[str, Any]) -> set[int]:
     """The tokens that end a text, as `generate` finds them."""
     configs = (settings.get("generation_config"), target.generation_config)
     said = [settings.get("eos_token_id"), *(config.eos_token_id for config in configs if config is not None)]

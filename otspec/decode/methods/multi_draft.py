@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,10 +11,17 @@ import torch
 from transformers import PreTrainedModel
 
 from otspec.decode.drafters.draft_laws import DraftLaw, draft_law
+from otspec.decode.drafters.fed import FedDrafter
+from otspec.decode.drafters.foreign import ForeignDrafter
 from otspec.decode.drafters.model import ModelDrafter
 from otspec.decode.drafters.restricted import Restriction
+from otspec.decode.drafters.selection import Selection
 from otspec.decode.drafters.several import SeveralDrafters
+from otspec.decode.drafters.steered import SteeredDrafter
 from otspec.decode.models.context import vocabulary
+from otspec.decode.models.fed import FedLlama
+from otspec.decode.models.matching import Matching
+from otspec.decode.models.steered import SteeredLlama
 from otspec.decode.sampling import DraftSampling, Sampling
 from otspec.decode.strategy import Prepared, listed
 from otspec.decode.verifiers import Rule, verifier
@@ -27,6 +34,9 @@ ON_CPU = (1, 3)
 that fit its caches (docs/decoding.md has the figures).  `otspec tune` finds what is fastest for a pair at hand."""
 ELSEWHERE = (4, 8)
 """On a device that reads some dozens of rows in the time of one."""
+
+WATCHING: Mapping[type[PreTrainedModel], type[ModelDrafter]] = {SteeredLlama: SteeredDrafter, FedLlama: FedDrafter}
+"""Who drafts from models that look at the target."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +66,14 @@ class MultiDraft:
         Of the draft model alone, in place of what the target has: see `otspec.decode.sampling.DraftSampling`.
     draft_tokens, draft_kernel : optional
         The tokens that may be drafted, or a matrix that moves their mass to others: see `otspec.generate`.
+    matching : Matching, optional
+        What the target's tokens have to do with the draft model's, where that has another tokenizer:
+        `otspec.decode.matching_of`.  Then all ids above are the target's.
+    draft_shortlist : Selection, optional
+        Which tokens the draft model computes at each slot, in place of these: `otspec.decode.Frequent`, or a
+        `otspec.decode.Router`.
+    draft_confidence : float, optional
+        Where a path ends before it has L tokens: see `otspec.generate`.
 
     Raises
     ------
@@ -75,17 +93,40 @@ class MultiDraft:
     draft_top_p: float | None = None
     draft_tokens: Any = None
     draft_kernel: Any = None
+    matching: Matching | None = None
+    draft_shortlist: Selection | None = None
+    draft_confidence: float | None = None
 
     def __post_init__(self) -> None:
+        if self.draft_confidence is not None and not 0 <= self.draft_confidence <= 1:
+            raise ProblemError(
+                f"draft_confidence is {self.draft_confidence}; it is a probability in [0, 1], 0 to draft whole paths"
+            )
+        if self.draft_confidence and self.draft_kernel is not None:
+            raise ProblemError(
+                "draft_confidence goes by the draft model's own probabilities, and draft_kernel moves them to tokens "
+                "that it may not have; leave out one of the two"
+            )
         self._draft_sampling()
-        self._restriction  # noqa: B018  checks
+        self._selection  # noqa: B018  checks
 
     @cached_property
-    def _restriction(self) -> Restriction | None:
+    def _selection(self) -> Selection | None:
         if self.draft_tokens is None and self.draft_kernel is None:
-            return None
-        vocab = min(map(vocabulary, listed(self.draft)), default=0)
+            return self.draft_shortlist
+        if self.draft_shortlist is not None:
+            other = "draft_tokens" if self.draft_kernel is None else "draft_kernel"
+            raise ProblemError(
+                f"draft_shortlist and {other} are both given, and each says which tokens the draft model computes; "
+                "leave one of them out"
+            )
+        vocab = self._own_vocab if self.matching is None else self.matching.vocab
         return Restriction.of(self.draft_tokens, self.draft_kernel, vocab)
+
+    @property
+    def _own_vocab(self) -> int:
+        """Tokens that all draft models have."""
+        return min(map(vocabulary, listed(self.draft)), default=0)
 
     def _draft_sampling(self) -> DraftSampling:
         return DraftSampling(self.draft_temperature, self.draft_top_k, self.draft_top_p)
@@ -105,9 +146,31 @@ class MultiDraft:
             raise ProblemError(f"{max(shape.branching)} different children of one node, and {vocab} tokens in all")
         drafts = self._draft_sampling().of(sampling)
         own = self._share(shape, law, len(models))
-        if self._restriction is not None:
-            self._restriction.check_target(vocab)
-        drafters = [ModelDrafter(model, own, law, drafts, vocab, generator, self._restriction) for model in models]
+        if self.draft_confidence and (law.several or own.branching[:1] not in ((), (1,))):
+            raise ProblemError(
+                f"draft_confidence ends one path of one draft model, and {own.branching[0]} are drafted side by side "
+                f"here, branching {own.branching}, law {self.law!r}; pass paths=1, or a branching that begins with 1"
+            )
+        kinds = [WATCHING.get(type(model), ModelDrafter) for model in models]
+        if set(kinds) != {ModelDrafter} and (law.several or self.matching is not None):
+            alone = "others beside it" if law.several else "a tokenizer of its own"
+            raise ProblemError(f"a draft model that looks at the target drafts without {alone}; pass another one")
+        if self.matching is None:
+            drafters = [
+                kind(model, own, law, drafts, vocab, generator, self._selection, self.draft_confidence or 0.0)
+                for kind, model in zip(kinds, models, strict=True)
+            ]
+        else:
+            matching = self.matching.within(vocab, self._own_vocab)
+            kept = self._selection or Restriction(matching.tokens)
+            if not isinstance(kept, Restriction):
+                raise ProblemError(
+                    "draft_shortlist is for a draft model with the target's tokenizer, and this one has another; leave "
+                    "it out, or pass draft_tokens"
+                )
+            kept = kept.matched(matching)
+            settings = (own, law, drafts, vocab, generator, kept, matching, self.draft_confidence or 0.0)
+            drafters = [ForeignDrafter(model, *settings) for model in models]
         drafter = SeveralDrafters(drafters) if law.several else drafters[0]
         return Prepared(drafter, verifier(self.solver, shape, law))
 

@@ -1,4 +1,4 @@
-"""Prompt lookup: what followed the same few tokens earlier in the text is the draft [saxena2023prompt]."""
+"""Prompt lookup: what followed the same few tokens earlier in the text is drafted [saxena2023prompt]."""
 
 from __future__ import annotations
 
@@ -10,26 +10,29 @@ from otspec.decode.drafters.prompt_lookup import LookupDrafter
 from otspec.decode.sampling import Sampling
 from otspec.decode.strategy import Prepared
 from otspec.laws import as_count
-from otspec.paths import TokenWise
+from otspec.paths import Match
 
 
 @dataclass(frozen=True)
 class PromptLookup:
-    """Drafts copied from the text, verified token by token: a token sampled from the target is kept while they agree.
+    """Drafts copied from the text; tokens sampled from the target are kept while they agree with one of them.
 
     Parameters
     ----------
     depth : int
-        Tokens of a draft.
+        L, tokens of a draft.
     ngram : int
-        How many last tokens of the text are looked up; where they do not occur earlier, fewer.
+        How many last tokens of the text are looked up; where they do not occur often enough earlier, fewer.
+    paths : int
+        K, different drafts at most: the latest after the longest endings.  Where they begin alike they share nodes.
     """
 
     depth: int = 8
     ngram: int = 3
+    paths: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("depth", "ngram"):
+        for name in ("depth", "ngram", "paths"):
             as_count(name, getattr(self, name))
 
     @property
@@ -41,6 +44,10 @@ class PromptLookup:
     def draft(self) -> None:
         """There is no draft model."""
 
+    @property
+    def matching(self) -> None:
+        """Nor tokens of one."""
+
     def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
-        """A drafter whose law is a point mass on each copied token; to that, all lossless rules are one."""
-        return Prepared(LookupDrafter(self.depth, self.ngram, vocab, generator.device), TokenWise("single"))
+        """A drafter of fixed drafts."""
+        return Prepared(LookupDrafter(self.paths, self.depth, self.ngram), Match())

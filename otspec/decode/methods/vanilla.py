@@ -24,6 +24,10 @@ class Vanilla:
     def draft(self) -> None:
         """There is no draft model."""
 
+    @property
+    def matching(self) -> None:
+        """Nor tokens of one."""
+
     def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
         """No drafter; no verifier is ever asked."""
         return Prepared(None, Block())

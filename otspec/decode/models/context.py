@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from otspec.decode.models.reader import reader_of
+from otspec.decode.models.reader import Remembering, reader_of
 from otspec.errors import ProblemError
 from otspec.laws import IntArray
 
@@ -48,17 +48,30 @@ class Context:
         A decoder whose attention takes a mask of its own for every pair of tokens, and the positions of tokens.
     texts : sequence of lists of int
         What it reads first; any of them may be empty.
+    layers : sequence of int
+        After how many of its layers hidden states are wanted, if any are: from 0, the embedding, to all of them.
+    shifts, added : Tensor, optional
+        What it is told of these texts, see `otspec.decode.models.steered` and `otspec.decode.models.fed`.
 
     Raises
     ------
     ProblemError
-        If the model cannot be asked about trees.
+        If the model cannot be asked about trees, or has not so many layers.
     """
 
-    def __init__(self, model: PreTrainedModel, texts: Sequence[Sequence[int]]) -> None:
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        texts: Sequence[Sequence[int]],
+        layers: Sequence[int] = (),
+        shifts: torch.Tensor | None = None,
+        added: torch.Tensor | None = None,
+    ) -> None:
         check_model(model)
+        _check_layers(model, layers)
         self.model = model
-        self.reader = reader_of(model)
+        self.reader = reader_of(model, layers)
+        self.reader.shifts, self.reader.added = shifts, added
         self.positions = positions(model)
         """How many tokens the model knows positions for."""
         self.length: IntArray = np.array([len(text) for text in texts])
@@ -91,7 +104,8 @@ class Context:
         columns = np.arange(self.end)
         present = columns < self.length[:, None]
         position = np.where(present, columns, 0)
-        self.reader.begin(*(torch.from_numpy(array).to(self.device) for array in (tokens, present, position)))
+        read, there, places = (torch.from_numpy(array).to(self.device) for array in (tokens, present, position))
+        self.reader.begin(read, there, places)
 
     def read(self, tokens: torch.Tensor, position: torch.Tensor, sees: torch.Tensor | None, keep: int) -> torch.Tensor:
         """Logits of the last tokens of a block, shape (B, keep, V), on trial.
@@ -111,6 +125,11 @@ class Context:
         mask = self._mask(rows, sees)
         self.passes.append(Pass(batch, rows, start, keep, mask is not None, time.perf_counter()))
         return self.reader.read(tokens, position, mask, start, keep)
+
+    def given(self, columns: torch.Tensor) -> torch.Tensor:
+        """What a model without a head gave at columns of each text, shape (B, n) to (B, n, d); 0 before the first."""
+        assert isinstance(self.reader, Remembering)
+        return self.reader.given(columns)
 
     def _mask(self, count: int, sees: torch.Tensor | None) -> torch.Tensor | None:
         if sees is None and self._gaps is None:
@@ -153,6 +172,11 @@ class Context:
         self.trial = 0
         self._note_lengths()
 
+    def forget(self, kept: Sequence[int]) -> None:
+        """Keep of what is settled the first tokens of each text, so many or all; nothing is on trial."""
+        self.length = np.minimum(self.length, kept)
+        self._note_lengths()
+
 
 def vocabulary(model: PreTrainedModel) -> int:
     """Number of tokens that a model gives logits for."""
@@ -170,6 +194,15 @@ def sliding_window(model: PreTrainedModel) -> float:
     types = getattr(config, "layer_types", None)
     sliding = getattr(config, "use_sliding_window", True) and (types is None or SLIDING in types)
     return (sliding and getattr(config, "sliding_window", None)) or float("inf")
+
+
+def _check_layers(model: PreTrainedModel, layers: Sequence[int]) -> None:
+    count = int(model.config.get_text_config().num_hidden_layers)
+    if wrong := [layer for layer in layers if not 0 <= layer <= count]:
+        raise ProblemError(
+            f"hidden states after {wrong[0]} layers are wanted, and {type(model).__name__} has {count}; the "
+            "drafter that wants them was trained for another target"
+        )
 
 
 def check_model(model: PreTrainedModel) -> None:

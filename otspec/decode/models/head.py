@@ -1,15 +1,45 @@
-"""A model that gives logits for some tokens only: the rows of its head for these, and all other weights its own."""
+"""The head of a model apart from the rest of it: for some tokens only, or taken off altogether."""
 
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch import nn
+from torch.nn.functional import linear
 from transformers import PreTrainedModel
 
 from otspec.decode.models.context import vocabulary
+from otspec.decode.models.self_check import TOLERANCE
 from otspec.errors import ProblemError
+
+SOFT_CAP = "final_logit_softcapping"
+"""Where configurations have the bound that logits are bent to after the head, if they have one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """A linear head, or some rows of one, and the soft cap after it."""
+
+    weight: torch.Tensor
+    """Shape (k, d)."""
+    bias: torch.Tensor | None = None
+    cap: float | None = None
+
+    def rows(self, tokens: torch.Tensor | slice) -> Head:
+        """Some rows: a copy for an array of tokens, and for a slice a view."""
+        return Head(self.weight[tokens], None if self.bias is None else self.bias[tokens], self.cap)
+
+    def __call__(self, output: torch.Tensor) -> torch.Tensor:
+        """Logits, shape (..., k), from what comes before the head, (..., d)."""
+        return self.capped(linear(output, self.weight, self.bias))
+
+    def capped(self, logits: torch.Tensor) -> torch.Tensor:
+        """Logits as the soft cap leaves them, in the order of operations that models have."""
+        return logits if self.cap is None else torch.tanh(logits / self.cap) * self.cap
 
 
 def with_head_for(model: PreTrainedModel, tokens: torch.Tensor) -> PreTrainedModel:
@@ -21,29 +51,88 @@ def with_head_for(model: PreTrainedModel, tokens: torch.Tensor) -> PreTrainedMod
     ----------
     model : PreTrainedModel
     tokens : Tensor of int, shape (k,)
-        Different ids of its tokens, ascending; if these are all, the model is returned.
+        Different ids of its tokens; if these are all in their order, the model is returned.
 
     Raises
     ------
     ProblemError
         If the head is not a linear layer of the model, or other code stands in for one of them.
     """
-    if len(tokens) == vocabulary(model):
+    if torch.equal(tokens, torch.arange(vocabulary(model), device=tokens.device)):
         return model
+    name, head = _plain_head(model)
+    rows = tokens.to(head.weight.device)
+    narrow = nn.Linear(head.in_features, len(tokens), head.bias is not None, device="meta")
+    narrow.weight = _gathered(head.weight, rows)
+    narrow.bias = None if head.bias is None else _gathered(head.bias, rows)
+    return _twin(model, name, narrow.train(head.training))
+
+
+def without_head(model: PreTrainedModel) -> tuple[PreTrainedModel, Head]:
+    """The model less its head, whose "logits" are what comes before it, shape (..., d); and the head, not copied.
+
+    Raises
+    ------
+    ProblemError
+        If the head is not a linear layer of the model, or other code stands in for one of them, or the model does
+        something else to its logits than to bend them to a soft cap.
+    """
+    name, head = _plain_head(model)
+    twin = _twin(model, name, nn.Identity().train(head.training))
+    cap = getattr(model.config.get_text_config(), SOFT_CAP, None)
+    if cap is not None:
+        twin.config = copy.deepcopy(model.config)
+        setattr(twin.config.get_text_config(), SOFT_CAP, None)
+    bias = None if head.bias is None else head.bias.detach()
+    apart = Head(head.weight.detach(), bias, cap)
+    _check_parts(model, twin, apart)
+    return twin, apart
+
+
+_alike: WeakSet[Any] = WeakSet()
+"""Models whose parts were seen to give the whole."""
+
+
+def _check_parts(model: PreTrainedModel, twin: PreTrainedModel, head: Head) -> None:
+    """Raise unless the parts give the logits of the whole; a model is asked once, about two tokens."""
+    if model in _alike:
+        return
+    tokens = torch.arange(2, device=model.device)[None] % vocabulary(model)
+    with torch.no_grad():
+        whole = model(input_ids=tokens, use_cache=False).logits.double()
+        parts = head(twin(input_ids=tokens, use_cache=False).logits).double()
+    if not (parts - whole).std() <= TOLERANCE.get(model.dtype, 2.0**-3) * whole.std():
+        raise ProblemError(
+            f"{type(model).__name__} does something to its logits that is neither its head nor a soft cap, so that the "
+            "head cannot be computed apart from the rest; leave out draft_shortlist, or pass draft_tokens"
+        )
+    _alike.add(model)
+
+
+def _plain_head(model: PreTrainedModel) -> tuple[str, nn.Linear]:
+    """The head and its name.
+
+    Raises
+    ------
+    ProblemError
+        If it is not a linear layer of the model, or other code stands in for one of them.
+    """
     head = model.get_output_embeddings()
     name = next((name for name, child in model.named_children() if child is head), None)
     if name is None or type(head) is not nn.Linear or _is_hooked(head) or _is_hooked(model):
         found = "none of its own" if name is None else f"a {type(head).__name__}"
         raise ProblemError(
             f"the head of {type(model).__name__} cannot be computed for some tokens only: that takes a plain linear "
-            f"layer without hooks in a model without hooks, and it is {found}; leave out draft_tokens and draft_kernel"
+            f"layer without hooks in a model without hooks, and it is {found}; leave out draft_tokens, draft_kernel "
+            "and draft_shortlist"
         )
-    rows = tokens.to(head.weight.device)
-    narrow = nn.Linear(head.in_features, len(tokens), head.bias is not None, device="meta")
-    narrow.weight = _gathered(head.weight, rows)
-    narrow.bias = None if head.bias is None else _gathered(head.bias, rows)
+    return name, head
+
+
+def _twin(model: PreTrainedModel, name: str, head: nn.Module) -> PreTrainedModel:
+    """The model with another head, and all other modules its own."""
     twin = copy.copy(model)
-    twin._modules = {**model._modules, name: narrow.train(head.training)}
+    twin._modules = {**model._modules, name: head}
     return twin
 
 

@@ -16,8 +16,10 @@ from torch.nn.functional import embedding, linear, rms_norm, scaled_dot_product_
 from transformers import LlamaForCausalLM, MistralForCausalLM, PreTrainedModel, Qwen2ForCausalLM
 
 from otspec.decode.models.cache import Block
+from otspec.decode.models.fed import FedLlama
+from otspec.decode.models.steered import SteeredLlama, SteeredMLP, Steering
 
-ALIKE = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM)
+ALIKE = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, SteeredLlama, FedLlama)
 """Classes that compute this, up to biases and to masks, which are ours."""
 
 FIXED_ANGLES = ("default", "linear", "llama3")
@@ -59,20 +61,24 @@ class LlamaReader:
     ----------
     model : PreTrainedModel
         One that `takes` says yes to.
+    layers : sequence of int
+        After how many layers hidden states are to be kept.
     """
 
-    def __init__(self, model: PreTrainedModel) -> None:
+    features: torch.Tensor
+    shifts: torch.Tensor | None = None
+    added: torch.Tensor | None = None
+
+    def __init__(self, model: PreTrainedModel, layers: Sequence[int] = ()) -> None:
         config: Any = model.config
         self._layers = [Layer.of(layer) for layer in model.model.layers]
-        self._embedding, self._norm, self._head = (
-            model.model.embed_tokens.weight,
-            model.model.norm.weight,
-            model.lm_head.weight,
-        )
+        self._embedding, self._norm = model.model.embed_tokens.weight, model.model.norm.weight
+        self._head = None if isinstance(model.lm_head, nn.Identity) else model.lm_head.weight
         self._epsilon = float(config.rms_norm_eps)
         self._heads, self._key_heads = config.num_attention_heads, config.num_key_value_heads
         self._size = model.model.layers[0].self_attn.head_dim
         self._rotary = model.model.rotary_emb
+        self._wanted = layers
         self._block: Block | None = None
         self._cosine = self._sine = torch.empty(0, self._size)
 
@@ -86,12 +92,15 @@ class LlamaReader:
             config._attn_implementation == "sdpa"
             and config.hidden_act == "silu"
             and config.rope_parameters["rope_type"] in FIXED_ANGLES
+            and getattr(config, "place", "up") == "up"
             and all(_is_plain(module) for module in model.modules())
         )
 
-    def begin(self, tokens: torch.Tensor, present: torch.Tensor, position: torch.Tensor) -> None:
+    def begin(
+        self, tokens: torch.Tensor, present: torch.Tensor, position: torch.Tensor, *, keep: int = 1
+    ) -> torch.Tensor:
         """Read texts from their starts: padding on the right is seen by no token of a text."""
-        self._read(tokens, position, None, 0, 1, causal=True)
+        return self._read(tokens, position, None, 0, keep, causal=True)
 
     def read(
         self, tokens: torch.Tensor, position: torch.Tensor, mask: torch.Tensor | None, start: int, keep: int
@@ -114,6 +123,9 @@ class LlamaReader:
         cosine, sine = self._cosine[position].unsqueeze(2), self._sine[position].unsqueeze(2)
         group = self._heads // self._key_heads
         hidden = embedding(tokens, self._embedding)
+        if self.added is not None:
+            hidden = hidden + self.added
+        states = [hidden]
         for number, layer in enumerate(self._layers):
             normed = rms_norm(hidden, layer.before_attention.shape, layer.before_attention, self._epsilon)
             query = linear(normed, *layer.query).view(batch, count, self._heads, self._size)
@@ -132,9 +144,16 @@ class LlamaReader:
             attended = attended.reshape(batch, self._heads, count, self._size)
             hidden = hidden + linear(attended.transpose(1, 2).reshape(batch, count, -1), *layer.out)
             normed = rms_norm(hidden, layer.before_mlp.shape, layer.before_mlp, self._epsilon)
-            hidden = hidden + linear(silu(linear(normed, *layer.gate)) * linear(normed, *layer.up), *layer.down)
+            up = linear(normed, *layer.up)
+            if self.shifts is not None:
+                up = up + self.shifts[number]
+            hidden = hidden + linear(silu(linear(normed, *layer.gate)) * up, *layer.down)
+            states.append(hidden)
+        if self._wanted:
+            states[-1] = rms_norm(hidden, self._norm.shape, self._norm, self._epsilon)
+            self.features = torch.stack([states[layer] for layer in self._wanted], dim=2)
         last = rms_norm(hidden[:, -keep:], self._norm.shape, self._norm, self._epsilon)
-        return linear(last, self._head)
+        return last if self._head is None else linear(last, self._head)
 
     @property
     def blocks(self) -> Sequence[Block]:
@@ -159,5 +178,6 @@ class LlamaReader:
 def _is_plain(module: nn.Module) -> bool:
     """Whether nobody put in a hook, a forward of their own, or another kind of layer: an adapter, quantised weights."""
     hooked = module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module)
+    known = (nn.Linear, nn.Embedding, nn.ModuleList, nn.SiLU, nn.Identity, SteeredLlama, SteeredMLP, Steering, FedLlama)
     own = type(module).__module__.startswith(("transformers.models.", "transformers.activations"))
-    return not hooked and (own or type(module) in (nn.Linear, nn.Embedding, nn.ModuleList, nn.SiLU))
+    return not hooked and (own or type(module) in known)

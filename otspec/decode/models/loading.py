@@ -8,8 +8,11 @@ from typing import Any, NamedTuple
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
+import otspec.decode.models.fed
+import otspec.decode.models.steered  # noqa: F401  both make their models known to transformers
 from otspec.decode import shipped
-from otspec.decode.models.pairing import check_pair
+from otspec.decode.models.matching import Matching
+from otspec.decode.models.pairing import pair_up
 from otspec.errors import DataError, ProblemError
 
 SHIPPED = "shipped"
@@ -27,7 +30,9 @@ class Models(NamedTuple):
     draft: PreTrainedModel | None = None
     draft_tokenizer: Any = None
     more_drafts: tuple[PreTrainedModel, ...] = ()
-    """Draft models besides the first."""
+    """Draft models besides the first, of one tokenizer with it."""
+    matching: Matching | None = None
+    """What the target's tokens have to do with the draft model's, where that has another tokenizer."""
 
     @property
     def drafts(self) -> PreTrainedModel | list[PreTrainedModel] | None:
@@ -58,20 +63,62 @@ def load_models(
         If there is no such device or dtype, or the two models cannot decode together.
     """
     place = device_of(device)
-    kind = ("float32" if place.type == "cpu" else "auto") if dtype is None else dtype
-    if kind not in DTYPES:
-        raise ProblemError(f"no dtype {kind!r}; known: {', '.join(DTYPES)}")
+    kind = _kind(dtype, place)
     model, tokenizer = _load(target, "target", kind)
     model.to(place)
-    found = []
+    found: list[tuple[Any, Any]] = []
+    matching = None
     for name in [draft] if isinstance(draft, str) else draft or ():
         draft_model, draft_tokenizer = _load(name, "draft", kind)
         draft_model.to(place)
-        check_pair(model, draft_model, tokenizer, draft_tokenizer)
+        matching = pair_up(model, draft_model, tokenizer, draft_tokenizer)
+        if found and found[0][1].get_vocab() != draft_tokenizer.get_vocab():
+            raise ProblemError(f"the draft models do not have one tokenizer: {name!r} has another than the first")
         found.append((draft_model, draft_tokenizer))
     if not found:
         return Models(model, tokenizer)
-    return Models(model, tokenizer, *found[0], tuple(more for more, _ in found[1:]))
+    return Models(model, tokenizer, *found[0], tuple(more for more, _ in found[1:]), matching)
+
+
+def with_named_draft(models: Models, name: str) -> Models:
+    """The same target with another draft model, held as the target is.
+
+    Raises
+    ------
+    DataError
+        If there is no such model, or it cannot be read.
+    ProblemError
+        If it cannot draft for the target.
+    """
+    return with_draft(models, *_load(name, "draft", str(models.target.dtype).removeprefix("torch.")))
+
+
+def with_draft(models: Models, draft: PreTrainedModel, tokenizer: Any) -> Models:
+    """The same target with another draft model, which comes to where the target is.
+
+    Raises
+    ------
+    ProblemError
+        If it cannot draft for the target.
+    """
+    draft.to(models.target.device)
+    matching = pair_up(models.target, draft, models.tokenizer, tokenizer)
+    return models._replace(draft=draft, draft_tokenizer=tokenizer, more_drafts=(), matching=matching)
+
+
+def load_draft(name: str, device: str | None = None, dtype: str | None = None) -> tuple[PreTrainedModel, Any]:
+    """A draft model alone, and its tokenizer; parameters as in `load_models`.
+
+    Raises
+    ------
+    DataError
+        If there is no such model, or it cannot be read.
+    ProblemError
+        If there is no such device or dtype.
+    """
+    place = device_of(device)
+    model, tokenizer = _load(name, "draft", _kind(dtype, place))
+    return model.to(place), tokenizer
 
 
 def encode(tokenizer: Any, prompts: Sequence[str]) -> list[list[int]]:
@@ -113,6 +160,14 @@ def device_of(name: str | None) -> torch.device:
     except (RuntimeError, AssertionError) as error:
         raise ProblemError(f"no device {name!r} here: {_first_line(error)}; cpu is always there") from error
     return device
+
+
+def _kind(dtype: str | None, place: torch.device) -> str:
+    """What weights are held in there."""
+    kind = ("float32" if place.type == "cpu" else "auto") if dtype is None else dtype
+    if kind not in DTYPES:
+        raise ProblemError(f"no dtype {kind!r}; known: {', '.join(DTYPES)}")
+    return kind
 
 
 def _load(name: str, role: str, dtype: str) -> tuple[Any, Any]:

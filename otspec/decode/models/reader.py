@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import torch
+from torch import nn
 from transformers import Cache, PreTrainedModel
 
 from otspec.decode.models.cache import Block, InPlaceLayer
@@ -15,8 +16,13 @@ from otspec.decode.models.llama import LlamaReader
 class Reader(Protocol):
     """A model with a cache of its own."""
 
-    def begin(self, tokens: torch.Tensor, present: torch.Tensor, position: torch.Tensor) -> None:
-        """Read texts from their starts, shapes (B, S), padded on the right where `present` is False."""
+    def begin(
+        self, tokens: torch.Tensor, present: torch.Tensor, position: torch.Tensor, *, keep: int = 1
+    ) -> torch.Tensor:
+        """Read texts from their starts, shapes (B, S), padded on the right where `present` is False.
+
+        Logits of the last columns come back, shape (B, keep, V).
+        """
 
     def read(
         self, tokens: torch.Tensor, position: torch.Tensor, mask: torch.Tensor | None, start: int, keep: int
@@ -36,17 +42,35 @@ class Reader(Protocol):
     def blocks(self) -> Sequence[Block]:
         """All of the cache."""
 
+    @property
+    def features(self) -> torch.Tensor:
+        """Hidden states of what was read last, shape (B, N, layers, width): after as many layers as was asked for.
+
+        Those after all layers are normalised, as the head gets them.
+        """
+
+    shifts: torch.Tensor | None
+    """What is added in every layer of a `SteeredLlama` from now on, shape (layers, B, N or 1, added)."""
+    added: torch.Tensor | None
+    """What is added to the embeddings of a `FedLlama` in the next pass, shape (B, N, hidden)."""
+
 
 class TransformersReader:
     """The model's own forward pass."""
 
-    def __init__(self, model: PreTrainedModel) -> None:
+    shifts: torch.Tensor | None = None
+    added: torch.Tensor | None = None
+
+    def __init__(self, model: PreTrainedModel, layers: Sequence[int] = ()) -> None:
         self.model = model
+        self.layers = layers
         self.cache = Cache(layer_class_to_replicate=InPlaceLayer)
 
-    def begin(self, tokens: torch.Tensor, present: torch.Tensor, position: torch.Tensor) -> None:
+    def begin(
+        self, tokens: torch.Tensor, present: torch.Tensor, position: torch.Tensor, *, keep: int = 1
+    ) -> torch.Tensor:
         """Read texts from their starts; the model makes the causal mask itself."""
-        self._forward(tokens, present.long(), position, 1)
+        return self._forward(tokens, present.long(), position, keep)
 
     def read(
         self, tokens: torch.Tensor, position: torch.Tensor, mask: torch.Tensor | None, start: int, keep: int
@@ -60,14 +84,20 @@ class TransformersReader:
         return self._forward(tokens, mask, position, keep)
 
     def _forward(self, tokens: torch.Tensor, mask: torch.Tensor, position: torch.Tensor, keep: int) -> torch.Tensor:
-        logits: torch.Tensor = self.model(
+        found = self.model(
             input_ids=tokens,
             attention_mask=mask,
             position_ids=position,
             past_key_values=self.cache,
             use_cache=True,
             logits_to_keep=keep,
-        ).logits
+            **({"output_hidden_states": True} if self.layers else {}),
+            **({} if self.shifts is None else {"shifts": self.shifts}),
+            **({} if self.added is None else {"added": self.added}),
+        )
+        if self.layers:
+            self.features = torch.stack([found.hidden_states[layer] for layer in self.layers], dim=2)
+        logits: torch.Tensor = found.logits
         return logits
 
     @property
@@ -76,6 +106,82 @@ class TransformersReader:
         return [block for layer in self.cache.layers for block in layer.blocks]
 
 
-def reader_of(model: PreTrainedModel) -> Reader:
-    """The leanest reader that gives the model's own logits to the last bit."""
-    return LlamaReader(model) if LlamaReader.takes(model) else TransformersReader(model)
+class Remembering:
+    """A reader of a model without a head that remembers what it gave, column by column.
+
+    What it remembers is a block like keys and values, so it is moved and dropped with them.
+    """
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+        self._block: Block | None = None
+
+    def begin(
+        self, tokens: torch.Tensor, present: torch.Tensor, position: torch.Tensor, *, keep: int = 1
+    ) -> torch.Tensor:
+        """As `Reader.begin`."""
+        outputs = self.reader.begin(tokens, present, position, keep=tokens.shape[1])
+        self._remember(outputs, 0)
+        return outputs[:, -keep:]
+
+    def read(
+        self, tokens: torch.Tensor, position: torch.Tensor, mask: torch.Tensor | None, start: int, keep: int
+    ) -> torch.Tensor:
+        """As `Reader.read`; a row more costs next to nothing where there is no head."""
+        outputs = self.reader.read(tokens, position, mask, start, tokens.shape[1])
+        self._remember(outputs, start)
+        return outputs[:, -keep:]
+
+    @property
+    def features(self) -> torch.Tensor:
+        """As `Reader.features`."""
+        return self.reader.features
+
+    @property
+    def shifts(self) -> torch.Tensor | None:
+        """As `Reader.shifts`."""
+        return self.reader.shifts
+
+    @shifts.setter
+    def shifts(self, shifts: torch.Tensor | None) -> None:
+        self.reader.shifts = shifts
+
+    @property
+    def added(self) -> torch.Tensor | None:
+        """As `Reader.added`."""
+        return self.reader.added
+
+    @added.setter
+    def added(self, added: torch.Tensor | None) -> None:
+        self.reader.added = added
+
+    def _remember(self, outputs: torch.Tensor, start: int) -> None:
+        stop = start + outputs.shape[1]
+        if self._block is None:
+            self._block = Block(1, outputs.new_zeros(len(outputs), 1, stop, outputs.shape[2]))
+        self._block.reserve(stop)
+        self._block.entries[0, :, 0, start:stop] = outputs
+
+    def given(self, columns: torch.Tensor) -> torch.Tensor:
+        """What the model gave at columns of its cache, shape (B, n), one of each text or more; zero where they are < 0.
+
+        Returns a tensor of shape (B, n, d); there is something in the cache.
+        """
+        assert self._block is not None
+        entries = self._block.entries[0, :, 0]
+        outputs = entries[torch.arange(len(columns), device=entries.device)[:, None], columns.clamp(min=0)]
+        return outputs.masked_fill((columns < 0).unsqueeze(-1), 0.0)
+
+    @property
+    def blocks(self) -> Sequence[Block]:
+        """Those of the reader, and what is remembered."""
+        return self.reader.blocks if self._block is None else [*self.reader.blocks, self._block]
+
+
+def reader_of(model: PreTrainedModel, layers: Sequence[int] = ()) -> Reader:
+    """The leanest reader that gives the model's own logits to the last bit, and hidden states after these layers.
+
+    Without a head, one that remembers.
+    """
+    reader: Reader = LlamaReader(model, layers) if LlamaReader.takes(model) else TransformersReader(model, layers)
+    return Remembering(reader) if isinstance(model.get_output_embeddings(), nn.Identity) else reader

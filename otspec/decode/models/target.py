@@ -20,10 +20,21 @@ class Target:
     model : PreTrainedModel
     texts : sequence of lists of int
         The prompts, each of one token at least.
+    layers : sequence of int
+        After how many of its layers a drafter wants to see hidden states.
     """
 
-    def __init__(self, model: PreTrainedModel, texts: Sequence[Sequence[int]]) -> None:
-        self.context = Context(model, [text[:-1] for text in texts])
+    features: list[torch.Tensor]
+    """Hidden states at the tokens that were read of each text since they were last looked at, shape (tokens, layers,
+    width); only where layers are wanted."""
+
+    def __init__(self, model: PreTrainedModel, texts: Sequence[Sequence[int]], layers: Sequence[int] = ()) -> None:
+        self.context = Context(model, [text[:-1] for text in texts], layers)
+        self._layers = layers
+        if layers:
+            none = torch.empty(0, len(layers), model.config.get_text_config().hidden_size, device=model.device)
+            read = self.context.reader.features if self.context.end else none.expand(len(texts), -1, -1, -1)
+            self.features = [one[: len(text) - 1] for one, text in zip(read, texts, strict=True)]
 
     def read(self, texts: Sequence[Sequence[int]], trees: Sequence[Topology]) -> torch.Tensor:
         """Logits after all nodes, one tree after the other, shape (sum of N, V).
@@ -50,4 +61,7 @@ class Target:
 
     def settle(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Keep the roots and the accepted nodes of each tree, and drop the texts that do not go on."""
-        self.context.settle([[0, *nodes] for nodes in accepted], rows)
+        kept = [[0, *nodes] for nodes in accepted]
+        if self._layers:
+            self.features = [self.context.reader.features[row, kept[row]] for row in rows]
+        self.context.settle(kept, rows)

@@ -4,28 +4,43 @@ Target and draft are Llamas with one byte-pair tokenizer, trained on the sources
 
     target, draft, tokenizer = otspec.decode.shipped.load()
 
-`folder` has them as `from_pretrained` wants them, in ``target`` and ``draft``.
+`FOLDER` has them as `from_pretrained` wants them, in ``target`` and ``draft``, and in ``foreign`` another draft model,
+which has a tokenizer of its own: `foreign` loads it.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from otspec.errors import ProblemError
 from otspec.extras import require
 from otspec.laws import IntArray
+from otspec.vocab import Affinity, frequency_prune, load_affinity
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+    from otspec.decode.drafters.router import Router
+    from otspec.decode.drafters.shortlists import Frequent
+
 FOLDER = Path(__file__).parent
 """Where the package has its pair: folders ``target`` and ``draft``, each with the tokenizer."""
+FOREIGN = "foreign"
+"""Beside them: a draft model with another tokenizer, and `AFFINITY`."""
+AFFINITY = "affinity.safetensors"
+"""Where the mass of its tokens goes, for `draft_kernel`."""
 TRAINING, HELD_OUT_ROWS, FREQUENCIES = "training.json", "held_out.npz", "frequencies.npz"
 """Files beside them: the record of the training run, the held-out sequences that its curve is measured on, and how
 often each token occurs in the text that was trained on."""
+ROUTER = "router.safetensors"
+"""Another: the clusters of the draft model's tokens, and who chooses among them (`otspec.decode.Router`)."""
+SHORTLISTS = ("pa-fr", "dynaspec")
+"""Names that `shortlist` knows."""
 
 
 class Pair(NamedTuple):
@@ -34,6 +49,15 @@ class Pair(NamedTuple):
     target: PreTrainedModel
     draft: PreTrainedModel
     tokenizer: PreTrainedTokenizerFast
+
+
+class ForeignDraft(NamedTuple):
+    """A draft model with another tokenizer than the pair's."""
+
+    draft: PreTrainedModel
+    tokenizer: PreTrainedTokenizerFast
+    affinity: Affinity
+    """The matrix of Redistributing Drafter Kernels for it, over the pair's tokens."""
 
 
 def held_out(tokens: int = 64) -> list[list[int]]:
@@ -48,6 +72,35 @@ def frequencies() -> IntArray:
     with np.load(FOLDER / FREQUENCIES) as file:
         counts: IntArray = file["counts"].astype(np.int64)
     return counts
+
+
+def shortlist(name: str, size: int | None = None) -> Frequent | Router:
+    """What ``draft_shortlist`` takes, for the package's draft model.
+
+    Parameters
+    ----------
+    name : str
+        ``"pa-fr"``: the most frequent tokens, fewer the deeper a slot is.  ``"dynaspec"``: clusters that a router
+        chooses by the context, fewer the deeper a slot is.
+    size : int, optional
+        The most that a shortlist holds: tokens, by default 3 of 8, or clusters, by default as the router's file says.
+
+    Raises
+    ------
+    ProblemError
+        If there is no shortlist of that name, or there is not so much to choose from.
+    """
+    from otspec.decode.drafters.router import Router
+    from otspec.decode.drafters.shortlists import Budget, Frequent
+
+    if name not in SHORTLISTS:
+        raise ProblemError(f"no shortlist {name!r}; known: {', '.join(SHORTLISTS)}")
+    if name == "dynaspec":
+        router = Router.load(FOLDER / ROUTER)
+        return router if size is None else router.within(replace(router.budget, most=size))
+    counts = frequencies()
+    most = 3 * counts.size // 8 if size is None else size
+    return Frequent(frequency_prune(counts, most), Budget(most, falling=1))
 
 
 def load(dtype: torch.dtype | None = None, folder: Path = FOLDER) -> Pair:
@@ -65,11 +118,27 @@ def load(dtype: torch.dtype | None = None, folder: Path = FOLDER) -> Pair:
     MissingExtra
         If torch or transformers is not installed.
     """
-    torch, transformers = require("torch"), require("transformers")
+    target, draft = (_model(folder / name, dtype) for name in ("target", "draft"))
+    return Pair(target, draft, _tokenizer(folder / "target"))
 
-    def model(name: str) -> Any:
-        wanted = torch.float32 if dtype is None else dtype
-        return transformers.AutoModelForCausalLM.from_pretrained(folder / name, dtype=wanted, local_files_only=True)
 
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder / "target", local_files_only=True)
-    return Pair(model("target").eval(), model("draft").eval(), tokenizer)
+def foreign(dtype: torch.dtype | None = None, folder: Path = FOLDER) -> ForeignDraft:
+    """A draft model for the pair's target that has another tokenizer; as `load` otherwise.
+
+    Raises
+    ------
+    MissingExtra
+        If torch, transformers or safetensors is not installed.
+    """
+    place = folder / FOREIGN
+    return ForeignDraft(_model(place, dtype), _tokenizer(place), load_affinity(place / AFFINITY))
+
+
+def _model(place: Path, dtype: torch.dtype | None) -> Any:
+    wanted = require("torch").float32 if dtype is None else dtype
+    found: Any = require("transformers").AutoModelForCausalLM
+    return found.from_pretrained(place, dtype=wanted, local_files_only=True).eval()
+
+
+def _tokenizer(place: Path) -> Any:
+    return require("transformers").AutoTokenizer.from_pretrained(place, local_files_only=True)

@@ -14,6 +14,7 @@ from otspec.decode.drafters.protocol import Drafter, Drafts
 from otspec.decode.harness import Generation
 from otspec.decode.metrics import Metrics
 from otspec.decode.models.context import Pass
+from otspec.decode.models.matching import Matching
 from otspec.decode.sampling import Sampling
 from otspec.decode.strategy import DraftModels, Prepared, Strategy
 from otspec.decode.tuning.costs import Trial
@@ -92,6 +93,11 @@ class Varying:
     def draft(self) -> DraftModels:
         """The draft model."""
         return self.strategy.draft
+
+    @property
+    def matching(self) -> Matching | None:
+        """As without it."""
+        return self.strategy.matching
 
     def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
         """Make drafter and verifier for a run."""

@@ -15,6 +15,7 @@ from transformers import PreTrainedModel
 from otspec.decode.harness import Generation, run
 from otspec.decode.methods.catalogue import method_of, strategy_of
 from otspec.decode.models.fingerprint import fingerprint
+from otspec.decode.models.matching import Matching, matching_of
 from otspec.decode.strategy import Strategy
 from otspec.decode.tuning.identity import differences, machine
 from otspec.errors import DataError, ProblemError
@@ -76,9 +77,9 @@ class Tuned:
         plain: dict[str, Any] = {"branching": []}
         return {**(plain if self.method == "vanilla" else self.settings), **self.sampling}
 
-    def strategy(self, draft: PreTrainedModel) -> Strategy:
-        """The strategy that decodes so."""
-        return strategy_of(self.method, draft, self.settings)
+    def strategy(self, draft: PreTrainedModel, matching: Matching | None = None) -> Strategy:
+        """The strategy that decodes so; where the draft model has another tokenizer, with what is in common."""
+        return strategy_of(self.method, draft, self.settings, matching)
 
     def generate(
         self, target: PreTrainedModel, draft: PreTrainedModel, input_ids: torch.Tensor, **settings: Any
@@ -99,7 +100,8 @@ class Tuned:
             settings |= self.sampling
         if changed := self.changes(target, sampled or self.sampling):
             warnings.warn(f"these settings were tuned for something else: {', '.join(changed)}", stacklevel=2)
-        return run(target, self.strategy(draft), input_ids, **settings)
+        matching = matching_of(settings.get("tokenizer"), settings.get("draft_tokenizer"))
+        return run(target, self.strategy(draft, matching), input_ids, **settings)
 
     def check_models(self, target: PreTrainedModel, draft: PreTrainedModel | None) -> None:
         """Raise unless these are the models that were measured; without a draft model, the target alone.

@@ -14,7 +14,7 @@ from otspec.decode.harness import Generation, run, sampling_settings
 from otspec.decode.methods.catalogue import strategy_of
 from otspec.decode.models.context import positions, vocabulary
 from otspec.decode.models.loading import batch_of
-from otspec.decode.models.pairing import check_pair
+from otspec.decode.models.pairing import pair_up
 from otspec.decode.strategy import Strategy
 from otspec.decode.tuning.candidates import PLAIN, Candidate, Family, families
 from otspec.decode.tuning.costs import CostModel, Prediction
@@ -153,7 +153,7 @@ def tune(
     }
     _check(prompts, paths, seconds, max_new_tokens)
     sampling_settings({}, temperature, top_k, top_p)
-    check_pair(target, draft, tokenizer, draft_tokenizer)
+    matching = pair_up(target, draft, tokenizer, draft_tokenizer)
     depth = _depth_within(as_count("depth", depth), max_new_tokens)
     rows = [_within(prompt, target, draft, max_new_tokens) for prompt in prompts]
     tried = [one for one in families(paths, draft_top_k, sampling, vocabulary(target)) if one.stem < depth]
@@ -168,7 +168,7 @@ def tune(
         return run(target, strategy, tokenizer=tokenizer, draft_tokenizer=draft_tokenizer, **more)
 
     def strategy(candidate: Candidate) -> Strategy:
-        return strategy_of(candidate.method, draft, candidate.settings)
+        return strategy_of(candidate.method, draft, candidate.settings, matching)
 
     ways = [PLAIN, *(Candidate(family, depth) for family in tried)]
     for number, way in enumerate(ways):

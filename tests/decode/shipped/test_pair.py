@@ -9,7 +9,25 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
-from otspec.decode.shipped import FOLDER, FREQUENCIES, TRAINING, Pair, frequencies, held_out, load  # noqa: E402
+from transformers import LogitsProcessorList  # noqa: E402
+
+from otspec import ProblemError  # noqa: E402
+from otspec.decode import Budget  # noqa: E402
+from otspec.decode.drafters.selection import History, Level  # noqa: E402
+from otspec.decode.models.head import without_head  # noqa: E402
+from otspec.decode.sampling import Sampling  # noqa: E402
+from otspec.decode.shipped import (  # noqa: E402
+    FOLDER,
+    FREQUENCIES,
+    ROUTER,
+    SHORTLISTS,
+    TRAINING,
+    Pair,
+    frequencies,
+    held_out,
+    load,
+    shortlist,
+)
 
 RECORD = json.loads((FOLDER / TRAINING).read_text())
 
@@ -64,3 +82,28 @@ def test_the_target_writes_python_as_the_corpus_does(pair: Pair) -> None:
     # Text drawn uniformly from the vocabulary has about three characters a token too, but no indented lines.
     lines = text.splitlines()
     assert np.mean([line.startswith("    ") for line in lines if line.strip()]) > 0.5
+
+
+def test_shortlists_come_with_it(pair: Pair) -> None:
+    assert (FOLDER / ROUTER).stat().st_size <= 300_000
+    sampling, text = Sampling(LogitsProcessorList(), True), torch.tensor(held_out(48)[:12])
+    with torch.no_grad():
+        whole = pair.draft(text).logits.double().softmax(dim=-1)
+        twin, _ = without_head(pair.draft)
+        output = twin(text).logits
+        history = History(text[:, -1:], output[:, -2:-1])
+        found = {}
+        for name in SHORTLISTS:
+            head = shortlist(name).head(pair.draft, sampling, len(pair.tokenizer))
+            for number in (0, 3):
+                laws = head.laws(output[:, -1:], Level(number, lambda: history))[:, 0]
+                found[name, number] = (laws > 0).sum(dim=1).double().mean(), whole[:, -1][laws > 0].sum() / len(text)
+    # What the draft model draws is mostly on the shortlist, at the root on one of less than half of the tokens.
+    for name in SHORTLISTS:
+        assert found[name, 0][0] < 1024
+        assert found[name, 0][1] > 0.8
+        assert found[name, 3][0] < found[name, 0][0] / 2
+    assert shortlist("pa-fr", 100).budget == Budget(100, falling=1)
+    assert shortlist("dynaspec", 5).budget.most == 5
+    with pytest.raises(ProblemError, match="no shortlist 'fr'; known: pa-fr, dynaspec"):
+        shortlist("fr")

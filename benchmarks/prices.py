@@ -1,0 +1,59 @@
+"""What lossy verification rules accept, and what that costs: total variation, a token and a text.
+
+    python -m benchmarks.prices [--models 20] [--vocab 4] [--length 4] [--positions 20]
+
+Exactly, over all texts of small models; and a token at a time at a real vocabulary.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+
+from otspec.auditing.prices import LOSSY, price, token_price
+from otspec.paths import synthetic
+from otspec.reporting.console import console
+from otspec.reporting.tables import TextTable
+
+LARGE = 1000
+"""Tokens of the larger vocabulary."""
+
+
+def row(name: str, models: int, vocab: int, length: int, positions: int) -> tuple[str, ...]:
+    """One line of the table."""
+    prices = [price(LOSSY[name], synthetic("tiny", vocab, seed), length) for seed in range(models)]
+    large = []
+    for seed in range(positions):
+        model = synthetic("mixed", LARGE, seed)
+        p, q = np.asarray(model.target(())), np.asarray(model.draft(()))
+        output, acceptance, optimum = token_price(LOSSY[name], p, q)
+        large.append((acceptance, optimum, float(np.abs(output - p).sum()) / 2))
+    accepted, best, tv = np.mean(large, axis=0)
+    small = (f"{value:.3f}" for value in np.mean(prices, axis=0))
+    return (name, *small, f"{accepted:.3f}", f"{best:.3f}", f"{tv:.3f}")
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", type=int, default=20)
+    parser.add_argument("--vocab", type=int, default=4)
+    parser.add_argument("--length", type=int, default=4, help="tokens of a text")
+    parser.add_argument("--positions", type=int, default=20, help=f"with {LARGE} tokens")
+    given = parser.parse_args()
+    sizes = (given.models, given.vocab, given.length, given.positions)
+    rows = [row(name, *sizes) for name in LOSSY]
+    few = f"V = {given.vocab}"
+    header = (
+        *("rule", f"acceptance, {few}", "alpha*", "TV a token", f"TV of {given.length} tokens"),
+        *(f"acceptance, V = {LARGE}", "alpha*", "TV a token"),
+    )
+    note = (
+        "Means over models; all texts and all tuples of drafts enumerated. V = 1000: the first position of each model."
+    )
+    console.print(TextTable("Lossy rules and their price", header, rows, note).on_screen(console.width))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,194 @@
+"""What a rule for drafted paths is audited on: a small model, its drafts, and the texts that it is judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from otspec.auditing.instances import HOSTILE, ORDINARY, Kind
+from otspec.errors import ProblemError
+from otspec.laws import FloatArray, as_law
+from otspec.paths import Model, Tree, tree_bound
+from otspec.paths.enumeration import number_of_trees, prefixes, trees_of
+from otspec.paths.shape import Shape
+from otspec.paths.tree import Prefix, check_model
+from otspec.paths.upper_bound import MAX_PREFIXES
+
+MAX_TEXTS = 20_000
+"""Texts of a model, L + 1 tokens each, whose law is written down."""
+
+MAX_TREES = 1_000
+"""Drafted trees of a model that are listed; a rule is called for each."""
+
+FEW_TEXTS = 81
+"""Our own models are as small as that, where two tokens allow it: each text needs draws of its own."""
+
+
+@dataclass(frozen=True, eq=False)
+class PathCase:
+    """A model, checked, with its drafts."""
+
+    name: str
+    model: Model
+    """What is drafted from, and verified against."""
+    shape: Shape
+    vocab: int
+    told: Callable[[Prefix], FloatArray] | None
+    """The draft laws that the rule is told of, if others."""
+
+    @property
+    def n(self) -> int:
+        """Number of paths K."""
+        return len(self.shape.paths_of_slots)
+
+    @property
+    def length(self) -> int:
+        """Drafted tokens of a path, L."""
+        return self.shape.depth
+
+    @cached_property
+    def p(self) -> FloatArray:
+        """Law of the texts of L + 1 tokens, shape (V**(L + 1),), in lexicographic order."""
+        return self._joint(self.model.target, self.length + 1)
+
+    @cached_property
+    def q(self) -> FloatArray:
+        """Law of one drafted path, shape (V**L,)."""
+        return self._joint(self.model.draft, self.length)
+
+    @cached_property
+    def shown(self) -> FloatArray:
+        """The same as the rule is told."""
+        return self.q if self.told is None else self._joint(self.told, self.length)
+
+    @cached_property
+    def weighed(self) -> FloatArray:
+        """Draft law of the texts, the token after the path the target's, shape (V**(L + 1),)."""
+        after = [self.model.target(path) for path in prefixes(self.vocab, self.length) if len(path) == self.length]
+        return (self.q[:, None] * np.array(after)).ravel()
+
+    @cached_property
+    def bound(self) -> float | None:
+        """What a lossless rule can accept, tokens on the mean; None where the program is too large."""
+        if sum(self.vocab**level for level in range(self.length + 1)) > MAX_PREFIXES:
+            return None
+        return min(tree_bound(self.model, self.shape.branching), float(self.length))
+
+    @property
+    def enumerable(self) -> bool:
+        """Whether its drafted trees are few."""
+        return number_of_trees(self.vocab, self.shape, exchangeable=False) <= MAX_TREES
+
+    def trees(self) -> Iterator[tuple[float, Tree]]:
+        """Every tree that can be drafted, in every order, with its probability, as the rule sees it."""
+        for chance, tree in trees_of(self.model, self.shape, exchangeable=False):
+            yield chance, self._as_told(tree)
+
+    def drawn(self, rng: np.random.Generator) -> Tree:
+        """Draft a tree, as the rule sees it."""
+        above: list[Prefix] = [()]
+        for parent in self.shape.parent[1:].tolist():
+            before = above[parent]
+            above.append((*before, int(np.searchsorted(self._below(before), rng.random(), side="right"))))
+        return self._tree(tuple(above[self.shape.offsets[-2] :]))
+
+    def text(self, tokens: Sequence[int], rng: np.random.Generator) -> int:
+        """The number of a text that begins with these tokens and goes on by the target."""
+        text = list(tokens)
+        while len(text) <= self.length:
+            law = np.cumsum(self.model.target(tuple(text)))
+            text.append(int(np.searchsorted(law, rng.random() * law[-1], side="right")))
+        return int(np.ravel_multi_index(text, (self.vocab,) * len(text)))
+
+    def _joint(self, law: Callable[[Prefix], FloatArray], length: int) -> FloatArray:
+        joint = np.ones(1)
+        for level in range(length):
+            below = [law(prefix) for prefix in prefixes(self.vocab, level) if len(prefix) == level]
+            joint = (joint[:, None] * np.array(below)).ravel()
+        return joint
+
+    @cached_property
+    def _below(self) -> Callable[[Prefix], FloatArray]:
+        @lru_cache(maxsize=4096)
+        def below(prefix: Prefix) -> FloatArray:
+            """Cumulative draft law; its last entry above any uniform, at the last token that can be drafted."""
+            law = self.model.draft(prefix)
+            cumulative = np.cumsum(law)
+            cumulative[int(np.flatnonzero(law)[-1]) :] = 1.0
+            return cumulative
+
+        return below
+
+    @cached_property
+    def _tree(self) -> Callable[[tuple[Prefix, ...]], Tree]:
+        @lru_cache(maxsize=4096)
+        def tree(leaves: tuple[Prefix, ...]) -> Tree:
+            return self._as_told(self.model.tree(leaves, self.shape.branching))
+
+        return tree
+
+    def _as_told(self, tree: Tree) -> Tree:
+        if self.told is None:
+            return tree
+        told = np.array([self.told(tree.prefix(node)) for node in range(tree.inner)])
+        return Tree.with_laws(tree, tree.target, told)
+
+
+def case_of(name: str, model: Model, shape: Shape, shown: Callable[[FloatArray], Any] | None) -> PathCase:
+    """Check a model, and set its drafts up.
+
+    Raises
+    ------
+    ProblemError
+        If a law is none, or there are too many texts.
+    """
+    check_model(model)
+    vocab = as_law("target()", model.target(())).size
+    if vocab ** (shape.depth + 1) > MAX_TEXTS:
+        raise ProblemError(
+            f"{vocab} tokens and L = {shape.depth} make {vocab ** (shape.depth + 1):,} texts of L + 1 tokens, and an "
+            f"audit counts at most {MAX_TEXTS:,}; take fewer"
+        )
+    target, draft = (_checked(name, law, vocab) for name, law in (("target", model.target), ("draft", model.draft)))
+    told = None if shown is None else _checked("shown", lambda prefix: shown(draft(prefix).copy()), vocab)
+    return PathCase(name, Model(target, draft), shape, vocab, told)
+
+
+def _checked(role: str, law: Callable[[Prefix], Any], vocab: int) -> Callable[[Prefix], FloatArray]:
+    """A law that is asked for once at each prefix, and checked."""
+
+    @cache
+    def checked(prefix: Prefix) -> FloatArray:
+        try:
+            values = law(prefix)
+        except ProblemError:
+            raise
+        except Exception as error:
+            raise ProblemError(f"{role}{prefix} raises {type(error).__name__}: {error}") from error
+        found = as_law(f"{role}{prefix}", values)
+        if found.size != vocab:
+            raise ProblemError(f"{role}{prefix} has {found.size} tokens, target() has {vocab}")
+        return found
+
+    return checked
+
+
+def own_models(seed: int, length: int, kinds: Iterable[str]) -> Iterator[tuple[str, Model]]:
+    """Models whose laws after every prefix are of one kind of `otspec.auditing.instances`, over 2 and 3 tokens."""
+    every = ORDINARY | HOSTILE
+    sizes = [2, 3] if 3 ** (length + 1) <= FEW_TEXTS else [2]
+    for kind in kinds:
+        for vocab in sizes:
+            yield f"{kind}, V = {vocab}", _model(every[kind], vocab, (seed, list(every).index(kind), vocab))
+
+
+def _model(kind: Kind, vocab: int, seed: tuple[int, ...]) -> Model:
+    @cache
+    def pair(prefix: Prefix) -> tuple[FloatArray, FloatArray]:
+        return kind(np.random.default_rng((*seed, len(prefix), *prefix)), vocab)
+
+    return Model(lambda prefix: pair(prefix)[0], lambda prefix: pair(prefix)[1])

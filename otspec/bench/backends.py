@@ -1,0 +1,129 @@
+"""Cells measured by the workers of loky or of a Dask cluster: whole cells are tasks, given out by joblib."""
+
+from __future__ import annotations
+
+import multiprocessing
+import platform
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from otspec.bench.code import package_digest
+from otspec.bench.driver import Benchmark, Todo, Worker, records_of, single_threaded, todo_of
+from otspec.bench.records import Record, RunFolder
+from otspec.bench.worker import Questions
+from otspec.errors import ProblemError
+from otspec.extras import require
+from otspec.reporting.machine import versions
+
+BACKENDS = ("loky", "dask")
+
+
+def run_on(
+    backend: str,
+    benchmark: Benchmark,
+    folder: RunFolder,
+    progress: Callable[[int], None] = lambda steps: None,
+    address: str | None = None,
+) -> None:
+    """Measure as `otspec.bench.run` does, on other workers, and keep the records of a cell when it is done.
+
+    Each worker has measuring processes of its own: the time of a cell and what becomes of a solver that hangs, or kills
+    its process, are the same as here.  A cell whose worker dies is lost, and measured again: by another worker of Dask,
+    or, with loky, by the same command.
+
+    Parameters
+    ----------
+    backend : str
+        A name of `BACKENDS`.
+    benchmark, folder, progress
+        As of `otspec.bench.run`.
+    address : str, optional
+        Of a Dask scheduler; without one, a cluster of `jobs` workers on this machine.  Its workers must be allowed to
+        start processes: distributed.worker.daemon is false in their configuration.
+
+    Raises
+    ------
+    ProblemError
+        If there is no such backend, a worker has other code or versions, or the workers were lost.
+    MissingExtra
+        If joblib or Dask is not installed.
+    """
+    if backend not in BACKENDS:
+        raise ProblemError(f"no backend {backend!r}; known: local, {', '.join(BACKENDS)}")
+    if address is not None and backend != "dask":
+        raise ProblemError(f"{backend} runs on this machine and has no address; leave it out, or use dask")
+    joblib: Any = require("joblib")
+    held = folder.by_cell()
+    tasks = []
+    for cell, share in benchmark.shares.items():
+        todo = todo_of(benchmark, held.get(cell, ()), cell)
+        progress(len(share) - len(todo.positions))
+        if todo.positions:
+            tasks.append(joblib.delayed(measure_cell)(benchmark.questions, todo, _environment()))
+    with ExitStack() as stack:
+        if backend == "dask":
+            stack.enter_context(_dask(address, benchmark.jobs))
+        # A cluster has as many workers as it has.
+        stack.enter_context(joblib.parallel_config(backend, n_jobs=benchmark.jobs if backend == "loky" else -1))
+        parallel = joblib.Parallel(return_as="generator_unordered", batch_size=1)
+        try:
+            for todo, records in parallel(tasks):
+                for record in records:
+                    folder.append(record)
+                progress(len(todo.positions))
+        except RuntimeError as error:  # joblib's are such when a worker was killed
+            raise ProblemError(
+                f"{backend} has ended: {error}; what has been measured is kept, and the same command goes on"
+            ) from error
+
+
+def measure_cell(questions: Questions, todo: Todo, environment: Mapping[str, Any]) -> tuple[Todo, list[Record]]:
+    """A task: what is left of one cell, in a process of its own.
+
+    Raises
+    ------
+    ProblemError
+        If the code and versions of this worker are not those that were asked for.
+    """
+    for name, here in _environment().items():
+        if here != environment[name]:
+            raise ProblemError(
+                f"a worker on {platform.node()} has other {name}: {here}, and this run {environment[name]}; install "
+                "the same everywhere"
+            )
+    if multiprocessing.get_start_method() not in multiprocessing.get_all_start_methods():
+        # A worker of loky names a method that only loky knows, and the processes that it starts fall over the name.
+        multiprocessing.set_start_method("spawn", force=True)
+    with single_threaded(), Worker(questions) as worker:
+        return todo, list(records_of(worker, todo, threading.Event()))
+
+
+def _environment() -> dict[str, Any]:
+    """What has to be the same on all workers."""
+    found = versions("numpy", "scipy", "numba", "highspy", "igraph", "networkx", "cvxpy")
+    return {"code": package_digest(), "Python": platform.python_version(), "versions": found}
+
+
+@contextmanager
+def _dask(address: str | None, jobs: int) -> Iterator[None]:
+    """A client of a scheduler, or of a cluster of our own."""
+    distributed: Any = require("distributed")
+    if address is not None:
+        try:
+            client = distributed.Client(address)
+        except (OSError, ValueError) as error:
+            raise ProblemError(
+                f"no Dask scheduler answers at {address}: {error}; start one, or leave --address out"
+            ) from error
+        with client:
+            yield
+        return
+    dask: Any = require("dask")
+    with (
+        dask.config.set({"distributed.worker.daemon": False}),
+        distributed.LocalCluster(n_workers=jobs, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster),
+    ):
+        yield

@@ -1,0 +1,50 @@
+"""`otspec compare`: two folders of results, paired."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from otspec.cli import options
+from otspec.reporting.console import console
+
+_FOLDER = "A folder that `otspec bench`, `otspec bench decode` or `otspec merge` wrote"
+SHOWN = 5
+"""Cells of one run alone that are named on the screen."""
+
+
+def compare(
+    first: Annotated[Path, typer.Argument(metavar="A", help=f"{_FOLDER}.")],
+    second: Annotated[Path, typer.Argument(metavar="B", help="Another of the same command.")],
+    json_file: Annotated[Path | None, options.out_file("--json", help="Also write all figures.")] = None,
+    markdown: Annotated[Path | None, options.out_file("--markdown", help="Also write the table.")] = None,
+) -> None:
+    """Compare two runs on what both measured: ratios B/A of time, and of acceptance or block efficiency.
+
+    Pairs are of the same cell and position, or the same cell, prompt and repeat; ratios have 95 % intervals over them.
+    What differs between the runs (machine, versions, settings) is named on stderr.
+    """
+    from otspec.bench.comparison import compare as compared
+    from otspec.bench.stored import read_run
+
+    found = compared(read_run(first), read_run(second))
+    table = found.table()
+    console.print(table.on_screen(console.width))
+    notes = [
+        f"they differ in {'the machine: ' if one.of_machine else ''}{one.name}: A {one.one}, B {one.other}"
+        for one in found.differences
+    ]
+    for name, cells in zip("AB", found.unpaired, strict=True):
+        if cells:
+            more = f" and {len(cells) - SHOWN} more" if len(cells) > SHOWN else ""
+            notes.append(f"only {name} has finished {', '.join(cells[:SHOWN])}{more}")
+    for note in notes:
+        typer.secho(f"note: {note}", fg="yellow", err=True)
+    if json_file is not None:
+        json_file.write_text(json.dumps(found.record(), indent=2) + "\n", encoding="utf-8")
+    if markdown is not None:
+        lines = "".join(f"- {note}\n" for note in notes)
+        markdown.write_text(table.markdown() + (f"\n{lines}" if lines else ""), encoding="utf-8")

@@ -1,0 +1,48 @@
+"""`otspec merge`: folders of one run, measured in parts, joined into one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from otspec.cli.reports import pictures, report
+from otspec.extras import require
+from otspec.reporting.console import console
+
+
+def merge(
+    parts: Annotated[list[Path], typer.Argument(help="Folders that `otspec bench` or `otspec bench decode` wrote.")],
+    out: Annotated[Path, typer.Option(help="Folder for all of it; what it holds of the same run stays.")],
+) -> None:
+    """Join folders of one run, such as the shards of an array job, into one with its report.
+
+    The order of the folders does not matter, a record that several have counts once, and the same command again adds
+    what has come since: shards that were killed, and run again, lose nothing.  Folders that differ in data, settings,
+    seed, code or versions are refused; those of different machines are joined, and every record says which one.
+    """
+    for module in ("pyarrow", "matplotlib"):
+        require(module)  # before the work, not after it
+    from otspec.bench.merging import merge as merged_of
+    from otspec.bench.records import RunFolder
+
+    merged = merged_of(parts, out)
+    merged.folder.close()
+    report(merged.folder)
+    for path, rows in merged.rows.items():
+        console.print(f"{path}: {rows:,} records", highlight=False, soft_wrap=True)
+    for name, values in merged.machines.items():
+        told = " and ".join(map(str, values))
+        typer.secho(
+            f"note: measured on different machines: {name} is {told}; compare times of one machine only",
+            fg="yellow",
+            err=True,
+        )
+    if absent := merged.absent:
+        typer.secho(f"note: no folder is of shard {', '.join(absent)}", fg="yellow", err=True)
+    doubled = f", {merged.doubled:,} of them in several folders" if merged.doubled else ""
+    console.print(f"{len(merged.folder.records):,} records{doubled}", highlight=False)
+    shown = pictures(merged.folder) if isinstance(merged.folder, RunFolder) else ["report.png"]
+    files = ["report.md", *shown, "results.jsonl"]
+    console.print(f"Wrote {out}/{', '.join(files)}", soft_wrap=True)

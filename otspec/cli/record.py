@@ -1,0 +1,85 @@
+"""`otspec record`: logits of a pair of models along the target's own text, as a file of positions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from otspec.cli import options
+from otspec.cli.prompts import FORMAT, read_prompts
+from otspec.cli.sampling import Device, Draft, Dtype, Target, Temperature
+from otspec.errors import DataError
+from otspec.reporting.console import console, progress_as_ours, progress_bar
+
+
+def record(
+    out: Annotated[Path, options.out_file(help="The .safetensors file to write.")],
+    target: Target = "shipped",
+    draft: Draft = "shipped",
+    prompts: Annotated[Path | None, typer.Option(help=FORMAT, show_default="held-out text of the shipped pair")] = None,
+    positions: Annotated[int, options.count("--positions", help="How many, spread over the prompts.")] = 256,
+    top_k: Annotated[
+        int | None,
+        options.count(
+            help="Keep the draft model's k likeliest tokens and the mass of the rest: enough for drafts of top-k k or "
+            "fewer at temperature 1, and for nothing else.",
+            show_default="all tokens",
+        ),
+    ] = None,
+    store: Annotated[
+        str, typer.Option(help="float16, bfloat16 or float32; the file says how far that is off.")
+    ] = "float16",
+    max_new_tokens: Annotated[int, options.count(help="Tokens of a text after its prompt, at most.")] = 32,
+    temperature: Temperature = 1.0,
+    seed: Annotated[int, options.seed(help="Of the texts and the places in them.")] = 0,
+    batch: Annotated[int, options.count(help="Texts of a prompt that are written together.")] = 8,
+    device: Device = None,
+    dtype: Dtype = None,
+) -> None:
+    """Record once, study anywhere: --data and `otspec solve` read the file without any model.
+
+    The target goes on with each prompt, and at a random place of that text both models' next-token logits are kept.
+    Its header says where they are from: models and fingerprints, prompts, seed, versions, and the error of storing.
+    A run that is killed goes on from OUT.part when the same command is given again.
+    """
+    if out.suffix != ".safetensors":
+        raise DataError(f"{out} would not be read back; give --out a name that ends in .safetensors")
+    if out.exists():
+        raise DataError(f"{out} is there already; delete it, or give --out another name")
+    texts = None if prompts is None else read_prompts(prompts)
+    if texts is None and target != "shipped":
+        raise DataError(f"no prompts for {target}; pass --prompts FILE")
+    from otspec.decode.models.loading import encode, load_models
+    from otspec.decode.recording import Recording
+    from otspec.decode.recording import record as recorded
+    from otspec.decode.shipped import held_out
+
+    progress_as_ours()
+    models = load_models(target, draft, device, dtype)
+    recording = Recording(
+        models,
+        (target, draft),
+        held_out() if texts is None else encode(models.tokenizer, texts),
+        positions,
+        max_new_tokens,
+        temperature,
+        seed,
+        store,
+        top_k,
+        batch,
+    )
+    with progress_bar() as bar:
+        task = bar.add_task("recording", total=positions)
+        about = recorded(recording, out, lambda rows: bar.advance(task, rows))
+    error = about["error_of_storing"]
+    whole = "all tokens" if top_k is None else f"the {top_k} likeliest drafts and the mass of the rest"
+    console.print(
+        f"{out}: {positions} positions of {whole}, V = {about['vocab']}; one draft is accepted with probability "
+        f"{about['acceptance']:.4f}; as {store} a law of the target is off by at most {error['target_l1_max']:.1e} "
+        f"(L1), of the draft model by {error['draft_l1_max']:.1e}, that acceptance at a position by "
+        f"{error['acceptance_max']:.1e}",
+        highlight=False,
+        soft_wrap=True,
+    )

@@ -1,0 +1,125 @@
+"""Reports on folders of measurements, made from what the folders hold alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from otspec.cli.measuring import about, tell
+
+if TYPE_CHECKING:
+    from otspec.bench.records import RecordFolder, RunFolder
+
+
+def report(folder: RecordFolder) -> None:
+    """Tables and pictures of all that a folder holds, this run's cells and earlier ones."""
+    from otspec.bench.records import RunFolder
+
+    if isinstance(folder, RunFolder):
+        _report_solvers(folder)
+    else:
+        _report_decoding(folder)
+
+
+def pictures(folder: RecordFolder) -> list[str]:
+    """Those that are there, by data: the settings side by side, then the lines against k and n."""
+    names = [f"{kind}{suffix}.png" for suffix in _suffixes(folder.identity).values() for kind in ("report", "lines")]
+    return [name for name in names if (folder.path / name).is_file()]
+
+
+def _report_solvers(folder: RunFolder) -> None:
+    from otspec.bench.cells import Sampling
+    from otspec.bench.plot import plot, plot_lines
+    from otspec.bench.report import failures_table, overview_table, published_table, results_table
+    from otspec.bench.summary import optima, summaries_of
+
+    everything = summaries_of(folder)
+    if not everything:
+        return
+    identity, known = folder.identity, optima(folder.records)
+    sampling = Sampling(identity["scheme"], identity["temperature"], identity["top_p"])
+    settings = [sampling.scheme, f"temperature {sampling.temperature:g}"]
+    settings += [] if sampling.top_p is None else [f"top-p {sampling.top_p:g}"]
+    as_published = sampling == Sampling()
+    written, shown = [], []
+    for data, suffix in _suffixes(identity).items():
+        summaries = [summary for summary in everything if summary.cell.data == data]
+        if not summaries:
+            continue
+        here = {key: best for key, best in known.items() if key[0] == data}
+        title = data if as_published else f"{data}, {', '.join(settings)}"
+        plot(summaries, here, data if as_published else title, folder.path / f"report{suffix}.png")
+        plot_lines(summaries, title, folder.path / f"lines{suffix}.png")
+        overview = overview_table(summaries, here, title)
+        published = published_table(summaries, data) if as_published else None
+        details = (results_table(summaries, title), failures_table(summaries), published)
+        written += [overview, *details]
+        shown += [*details, overview]  # the end of a long output is what a screen shows
+    machine = f"{_told(identity['processor'])}, {_told(identity['jobs'])} worker(s)"
+    title = "Multi-draft optimal transport: solvers at various (k, n)"
+    paragraphs = about(folder, machine)
+    budgets = _told(sorted({record["budget_s"] for record in folder.records}))
+    paragraphs.append(f"Drafts: {', '.join(settings)}. Seed {identity['seed']}; {budgets} s per cell.")
+    tell(folder, title, paragraphs, pictures(folder), written, shown)
+
+
+def _report_decoding(folder: RecordFolder) -> None:
+    from otspec.bench.decoding_plot import plot_decoding
+    from otspec.bench.decoding_report import (
+        choice_table,
+        decoding_table,
+        efficiency_table,
+        failed_table,
+        speed_up_table,
+        task_tables,
+    )
+    from otspec.bench.decoding_summary import REFERENCE, by_task, summarise
+    from otspec.bench.drafters import compared, drafters_table, plot_drafters
+
+    identity = folder.identity
+    rule = next((run.get("reference", REFERENCE) for run in folder.runs[-1:]), REFERENCE)
+    summaries = summarise(folder.records, rule)
+    if not summaries:
+        return
+    cut = [f"{name} {identity[name]}" for name in ("top_k", "top_p") if identity[name] is not None]
+    plot_decoding(summaries, ", ".join([*cut, f"{identity['max_new_tokens']} new tokens"]), folder.path / "report.png")
+    written, shown = [], []
+    tasks = by_task(folder.records)
+    for temperature in dict.fromkeys(one.cell.temperature for one in summaries):
+        mine = [one for one in summaries if one.cell.temperature == temperature]
+        title = ", ".join([f"temperature {temperature:g}", *cut])
+        fast = speed_up_table(mine, f"Speed-up: {title}")
+        efficient = efficiency_table(mine, f"Block efficiency: {title}")
+        drafters = drafters_table(mine, folder.records, f"Drafters: {title}")
+        written += [fast, efficient, drafters, decoding_table(mine, f"Decoding: {title}", rule)]
+        shown += [efficient, fast, drafters]
+        per_task = {
+            task: [one for one in found if one.cell.temperature == temperature] for task, found in tasks.items()
+        }
+        for table in task_tables(per_task, mine, title):
+            written.append(table)
+            shown.append(table)
+    others = [choice_table(folder.records), failed_table(summaries)]
+    where = [_told(identity[name]) for name in ("processor", "device", "threads")]
+    title = "Multi-draft decoding: rules and methods to compare with"
+    paragraphs = about(folder, f"{', '.join(where)} thread(s)")
+    drawn = ["report.png"]
+    if compared(summaries):
+        plot_drafters(summaries, folder.path / "drafters.png")
+        drawn.append("drafters.png")
+    tell(folder, title, paragraphs, drawn, [*written, *others], [others[1], *shown])
+
+
+def _suffixes(identity: Mapping[str, Any]) -> dict[str, str]:
+    """What the names of pictures end in, by data: nothing where there is one source."""
+    sources = identity["data"]
+    if len(sources) == 1:
+        return dict.fromkeys(sources, "")
+    return {data: f"_{at}_{re.sub(r'[^a-zA-Z0-9.-]+', '_', data)}" for at, data in enumerate(sources, 1)}
+
+
+def _told(value: Any) -> str:
+    """A field of an identity in words; of a merged run it is a list."""
+    values = value if isinstance(value, list) else [value]
+    return " or ".join(f"{one:g}" if isinstance(one, float) else str(one) for one in values)

@@ -1,0 +1,87 @@
+"""`otspec router`: a router of shortlists for a draft model, trained on text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from otspec.cli import options
+from otspec.cli.sampling import Device, Draft, Dtype
+from otspec.errors import DataError
+from otspec.reporting.console import console, progress_bar
+
+TEXT = 256
+"""Tokens of a text, or as many as the draft model knows positions for."""
+
+
+def router(
+    files: Annotated[list[Path], typer.Argument(help="Text files, UTF-8, such as will be decoded.")],
+    out: Annotated[Path, options.out_file("--out", help="The .safetensors file to write.")],
+    draft: Draft = "shipped",
+    clusters: Annotated[int, options.count(help="M, of tokens.")] = 64,
+    most: Annotated[
+        int | None, options.count(help="Clusters of a shortlist, at first.", show_default="a quarter of them")
+    ] = None,
+    width: Annotated[int, options.count(help="Of the router's hidden layer.")] = 128,
+    likeliest: Annotated[int, options.count(help="L, tokens that a position is learnt by.")] = 8,
+    epochs: Annotated[int, options.count(help="How often each position is learnt from.")] = 6,
+    tokens: Annotated[int, options.count(help="Of the files that are learnt from, at most.")] = 100_000,
+    seed: Annotated[int, options.seed(help="Of the clusters, the router, and the choice of texts.")] = 0,
+    device: Device = None,
+    dtype: Dtype = None,
+) -> None:
+    """Cluster a draft model's tokens, and train a router that chooses clusters by the context (DynaSpec).
+
+    `draft_shortlist=Router.load(FILE)` of otspec.generate drafts by it.
+    """
+    written = [_text(file) for file in files]  # before anything is loaded
+    from otspec.decode import Budget, train_router
+    from otspec.decode.models.context import positions
+    from otspec.decode.models.loading import load_draft
+
+    model, tokenizer = load_draft(draft, device, dtype)
+    rows = [list(tokenizer(text, add_special_tokens=False, verbose=False).input_ids) for text in written]
+    texts = _some(rows, int(min(TEXT, positions(model))), tokens, seed)
+    budget = None if most is None else Budget(most, falling=2, least=max(most // 4, 1))
+    with progress_bar() as bar:
+        task = bar.add_task("reading with the draft model", total=epochs)
+
+        def report(epoch: int, loss: float) -> None:
+            bar.update(task, description=f"loss {loss:.3f}", completed=epoch)
+
+        made = train_router(
+            model,
+            texts,
+            clusters=clusters,
+            budget=budget,
+            width=width,
+            likeliest=likeliest,
+            epochs=epochs,
+            seed=seed,
+            report=report,
+        )
+    made.save(out)
+    told = f"{made.count} clusters, at most {made.budget.most} on a shortlist"
+    learnt = f"learnt from {made.about['positions']} tokens"
+    console.print(f"Wrote {out}: {told}, {learnt}", highlight=False, soft_wrap=True)
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{file} cannot be read: {error}") from error
+
+
+def _some(rows: Sequence[Sequence[int]], length: int, tokens: int, seed: int) -> list[list[int]]:
+    """Texts of so many tokens, drawn without replacement, until there are enough."""
+    import numpy as np
+
+    cut = [list(row[start : start + length]) for row in rows for start in range(0, len(row), length)]
+    if not cut:
+        raise DataError("the files are empty; there is nothing to learn from")
+    order = np.random.default_rng(seed).permutation(len(cut))
+    return [cut[index] for index in order[: max(tokens // length, 1)]]

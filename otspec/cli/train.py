@@ -1,0 +1,136 @@
+"""`otspec train`: a draft model that learns from its target."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from otspec.cli import options
+from otspec.cli.names import LOSSES, TRAINED, listed
+from otspec.cli.prompts import FORMAT, read_prompts
+from otspec.cli.sampling import Device, Draft, Dtype, Target
+from otspec.errors import DataError, ProblemError
+from otspec.reporting.console import console, progress_as_ours, progress_bar
+
+if TYPE_CHECKING:
+    from otspec.decode.training import Point
+
+HELD_OUT = 64
+"""Texts that the curve is measured on."""
+
+
+def train(
+    kind: Annotated[str, typer.Argument(help=f"{listed(TRAINED)}.", metavar="KIND")],
+    out: Annotated[
+        Path, typer.Option(help="Folder for the draft model, for --draft; the same command again goes on with it.")
+    ],
+    target: Target = "shipped",
+    draft: Draft = "shipped",
+    prompts: Annotated[
+        Path | None,
+        typer.Option(
+            help=f"What the target goes on with to write the texts that are learnt from. {FORMAT}",
+            show_default="the token that begins a text",
+        ),
+    ] = None,
+    texts: Annotated[int, options.count(help="How many of them.")] = 1024,
+    length: Annotated[int, options.count(help="Tokens of each.", least=2)] = 256,
+    steps: Annotated[int, options.count(help="Steps of training.")] = 600,
+    batch: Annotated[int, options.count(help="Texts of a step.")] = 16,
+    rate: Annotated[float, typer.Option(help="Learning rate; 2e-5 to 5e-5 for billions of parameters.")] = 1e-3,
+    loss: Annotated[str, typer.Option(help=f"{listed(LOSSES)}: what is made small.")] = "kl",
+    seed: Annotated[int, options.seed(help="Of the texts and of training.")] = 0,
+    every: Annotated[int, options.count(help="Steps between two points of the curve.")] = 50,
+    device: Device = None,
+    dtype: Dtype = None,
+) -> None:
+    """Train a draft model on text that its target writes at temperature 1, with the target's laws as labels.
+
+    Leaves the model, its curve and what is known of it in the folder.  A run that is killed goes on where it stopped.
+    """
+    if kind not in TRAINED:
+        raise ProblemError(f"no kind {kind!r}; known: {', '.join(TRAINED)}")
+    if loss not in LOSSES:
+        raise ProblemError(f"no loss {loss!r}; known: {', '.join(LOSSES)}")
+    if not (math.isfinite(rate) and rate > 0):
+        raise ProblemError(f"the learning rate is {rate}; pass a number above 0")
+    said = None if prompts is None else read_prompts(prompts)
+    if (out / "training.json").exists():
+        raise DataError(f"{out} holds a trained draft model already; remove it, or give another folder")
+    progress_as_ours()
+    import torch
+
+    from otspec.decode.models.fingerprint import fingerprint
+    from otspec.decode.models.loading import encode, load_models
+    from otspec.decode.training import KINDS, Course, Lessons, own_texts
+    from otspec.decode.training import train as learn
+    from otspec.decode.training.loop import save
+
+    models = load_models(target, draft, device, dtype)
+    assert models.draft is not None
+    begin = models.tokenizer.bos_token_id
+    if said is None and begin is None:
+        raise DataError(f"no token begins a text of {target}; pass --prompts FILE")
+    starts = [[begin]] if said is None else encode(models.tokenizer, said)
+    chosen, course = KINDS[kind], Course(steps, rate, loss=loss, seed=seed)
+    layers = chosen.layers(models.target)
+    out.mkdir(parents=True, exist_ok=True)
+    started = time.perf_counter()
+    with progress_bar() as bar:
+        task = bar.add_task("writing texts", total=texts + HELD_OUT)
+        written = own_texts(
+            models.target,
+            starts,
+            texts + HELD_OUT,
+            length,
+            seed=seed,
+            path=out / "texts.safetensors",
+            progress=lambda count: bar.update(task, completed=count),
+        )
+    lessons = Lessons(models.target, written[:texts], layers, batch, seed)
+    held_out = Lessons(models.target, written[texts:], layers, batch)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = chosen.begin(models.target, models.draft)
+    curve: list[Point] = []
+    kept = out / "curve.jsonl"
+    with progress_bar() as bar, kept.open("a" if (out / CHECKPOINT).exists() else "w", encoding="utf-8") as file:
+        task = bar.add_task("training", total=steps)
+
+        def report(point: Point) -> None:
+            curve.append(point)
+            bar.update(task, completed=point.step)
+            console.print(
+                f"step {point.step}: loss {point.loss:.4f}, acceptance {point.acceptance:.4f}", highlight=False
+            )
+            file.write(json.dumps(_finite(asdict(point))) + "\n")
+            file.flush()
+
+        learn(chosen, model, lessons, held_out, course, report, every, out / CHECKPOINT)
+    record = {
+        "kind": kind,
+        "target": [target, fingerprint(models.target)],
+        "draft": [draft, fingerprint(models.draft)],
+        "parameters": sum(weights.numel() for weights in model.parameters()),
+        "texts": {"count": texts, "length": length, "prompts": None if prompts is None else prompts.name},
+        "batch": batch,
+        **asdict(course),
+        "seconds": round(time.perf_counter() - started, 1),
+        "last": _finite(asdict(curve[-1])),
+    }
+    save(model, models.draft_tokenizer, out, record)
+    (out / CHECKPOINT).unlink()
+    console.print(f"Wrote {out}: otspec decode --target {target} --draft {out}", highlight=False, soft_wrap=True)
+
+
+CHECKPOINT = "checkpoint.pt"
+
+
+def _finite(record: dict[str, float]) -> dict[str, float | None]:
+    return {name: value if math.isfinite(value) else None for name, value in record.items()}

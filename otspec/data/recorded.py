@@ -1,0 +1,245 @@
+"""Files of recorded positions: written row by row, and read where only the likeliest tokens were kept."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+
+from otspec.data.files import file_identity
+from otspec.data.formats import read, safetensors_about
+from otspec.data.position import Position, check_index
+from otspec.errors import DataError, ProblemError
+from otspec.problem import Problem
+
+RECORDED_FORMAT, TOP_FORMAT = "recorded positions", "recorded positions, likeliest tokens"
+"""What the header of a file says that it holds."""
+WIDTHS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I32": 4}
+"""Bytes of an entry."""
+ROOM = 4096
+"""Bytes of the header for what is only known at the end."""
+TOP_ARRAYS = ("tokens", "target_top", "draft_top", "target_rest", "draft_rest")
+
+
+class Tensor(NamedTuple):
+    """A tensor of a file."""
+
+    kind: str
+    """Its type, a key of `WIDTHS`."""
+    shape: tuple[int, ...]
+    """The first dimension is of the rows."""
+
+    @property
+    def row(self) -> int:
+        """Bytes of a row."""
+        return WIDTHS[self.kind] * math.prod(self.shape[1:])
+
+
+class PositionFile:
+    """A safetensors file that is filled row by row, in any order, by a process that may be killed at any time.
+
+    Until `finish` there are PATH.part, which holds the rows, and PATH.state, which says what has been done.
+
+    Parameters
+    ----------
+    path : Path
+        Of the file to be.
+    layout : mapping of str to Tensor
+    about : mapping
+        What makes a recording this one and no other.
+
+    Raises
+    ------
+    DataError
+        If what is there belongs to another recording; the message names the field.
+    """
+
+    state: dict[str, Any]
+    """What `keep` was last told, by this process or an earlier one; empty before."""
+
+    def __init__(self, path: Path, layout: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
+        self._path, self._layout = path, layout
+        self._part, self._state = (path.with_name(f"{path.name}.{end}") for end in ("part", "state"))
+        self._about = json.loads(json.dumps(about))
+        first = 0
+        self._first: dict[str, int] = {}
+        for name, tensor in sorted(layout.items(), key=lambda item: -WIDTHS[item[1].kind]):  # so that all are aligned
+            self._first[name] = first
+            first += tensor.shape[0] * tensor.row
+        self._size = -(-(len(self._header(self._about)) + ROOM) // 8) * 8  # of the header
+        self.state = {}
+        if self._state.is_file() and self._part.is_file():
+            self.state = self._earlier()
+        self._file: IO[bytes] = self._part.open("r+b" if self.state else "w+b")
+        self._file.truncate(8 + self._size + first)
+
+    def __enter__(self) -> PositionFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def _earlier(self) -> dict[str, Any]:
+        try:
+            held = json.loads(self._state.read_text(encoding="utf-8"))
+            about, state = dict(held["about"]), dict(held["state"])
+        except (ValueError, TypeError, KeyError) as error:
+            raise DataError(f"{self._state} is damaged ({error}); delete it and {self._part} to start anew") from error
+        for name in sorted({*about, *self._about}):
+            if about.get(name) != self._about.get(name):
+                raise DataError(
+                    f"{self._part} belongs to another recording: its {name} is {about.get(name)}, yours "
+                    f"{self._about.get(name)}; delete it to start anew"
+                )
+        return state
+
+    def write(self, name: str, row: int, values: bytes) -> None:
+        """Put a row of a tensor in its place."""
+        tensor = self._layout[name]
+        assert len(values) == tensor.row
+        self._file.seek(8 + self._size + self._first[name] + row * tensor.row)
+        self._file.write(values)
+
+    def keep(self, state: Mapping[str, Any]) -> None:
+        """Note what has been done, once its rows are on the disk."""
+        self._flush()
+        self.state = dict(state)
+        scratch = self._state.with_name(f"{self._state.name}.new")
+        scratch.write_text(json.dumps({"about": self._about, "state": self.state}), encoding="utf-8")
+        os.replace(scratch, self._state)
+
+    def finish(self, about: Mapping[str, Any]) -> None:
+        """Write the header, with all that is known now, and give the file its name."""
+        header = self._header(about)
+        assert len(header) <= self._size
+        self._file.seek(0)
+        self._file.write(struct.pack("<Q", self._size) + header.ljust(self._size))
+        self._flush()
+        self._file.close()
+        os.replace(self._part, self._path)
+        self._state.unlink(missing_ok=True)
+
+    def _flush(self) -> None:
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def _header(self, about: Mapping[str, Any]) -> bytes:
+        entries: dict[str, Any] = {"__metadata__": {"otspec": json.dumps(dict(about))}}
+        for name, tensor in self._layout.items():
+            first = self._first[name]
+            span = [first, first + tensor.shape[0] * tensor.row]
+            entries[name] = {"dtype": tensor.kind, "shape": list(tensor.shape), "data_offsets": span}
+        return json.dumps(entries).encode()
+
+
+@dataclass(frozen=True, eq=False)
+class TopPosition(Position):
+    """A position of which only the draft model's likeliest tokens are known, and the mass of all others.
+
+    The target's mass elsewhere stands on one token outside; the draft model's is left out, or one token of it would
+    count among the likeliest.  A problem whose drafts are among the known tokens is the same as that of the
+    whole laws: tokens that cannot be drafted matter by their mass alone.
+    """
+
+    kept: int
+    """Tokens that are known."""
+
+    def problem(self, n: int, **settings: Any) -> Problem:
+        """n i.i.d. drafts among the known tokens; the settings are those of `Problem.from_logits`.
+
+        Raises
+        ------
+        ProblemError
+            If drafts may be other tokens, or the laws are asked for at another temperature or truncation than recorded.
+        """
+        if not 1 <= (settings.get("top_k") or self.kept + 1) <= self.kept:
+            raise ProblemError(
+                f"top_k is {settings.get('top_k')}, and the file keeps the {self.kept} likeliest drafts of a position; "
+                f"draft from {self.kept} or fewer, or record whole laws"
+            )
+        given = {name: value for name, value in settings.items() if value is not None}
+        for name in ("temperature", "draft_temperature"):
+            if given.get(name, 1.0) != 1.0:
+                raise ProblemError(
+                    f"{name} is {given[name]}, and the mass of the tokens that the file lacks is known at 1 only; "
+                    "record whole laws"
+                )
+        for name in ("target_top_k", "target_top_p"):
+            if name in given:
+                raise ProblemError(
+                    f"{name} is {given[name]}, and the file lacks tokens of the target; record whole laws"
+                )
+        return super().problem(n, **settings)
+
+
+def is_top_file(path: object) -> bool:
+    """Whether a file holds the likeliest tokens alone; one that is missing or damaged does not."""
+    if not isinstance(path, str | Path) or Path(path).suffix.lower() != ".safetensors" or not Path(path).is_file():
+        return False
+    try:
+        return safetensors_about(Path(path)).get("format") == TOP_FORMAT
+    except DataError:
+        return False
+
+
+class TopSource:
+    """Positions of a file that `otspec record --top-k` wrote.
+
+    Parameters
+    ----------
+    path : Path
+
+    Raises
+    ------
+    DataError
+        If it is damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.name = path, path.name
+        self._arrays = {name: array for name, array in read(path, TOP_ARRAYS).items() if array is not None}
+        self.about = safetensors_about(path)
+        if lacking := [name for name in TOP_ARRAYS if name not in self._arrays]:
+            raise DataError(f"{path} lacks {', '.join(lacking)}; record it anew")
+        self.vocab = int(self.about["vocab"])
+        self.kept = self._arrays["tokens"].shape[1]
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """Name, size and digest of the file."""
+        return file_identity(self.path)
+
+    def __len__(self) -> int:
+        return self._arrays["tokens"].shape[0]
+
+    def position(self, index: int) -> TopPosition:
+        """The position of that index.
+
+        Raises
+        ------
+        DataError
+            If the index is not in 0 .. len - 1, or the row holds no law.
+        """
+        index = check_index(index, self)
+        tokens = np.asarray(self._arrays["tokens"].values[index]).astype(np.int64)
+        if tokens.size != np.unique(tokens).size or not ((tokens >= 0) & (tokens < self.vocab)).all():
+            raise DataError(f"{self.path}: tokens[{index}] are not {self.kept} different ones of {self.vocab}")
+        outside = int(np.setdiff1d(np.arange(self.kept + 1), tokens)[0])
+        both = []
+        for name in ("target", "draft"):
+            logs = np.full(self.vocab, -np.inf)
+            logs[tokens] = self._arrays[f"{name}_top"].row(index)
+            rest = float(self._arrays[f"{name}_rest"].row(index))
+            if not 0 <= rest <= 1 or np.isnan(logs).any() or np.isposinf(logs).any():
+                raise DataError(f"{self.path}: {name}_rest[{index}] is {rest}, or {name}_top[{index}] holds no logits")
+            if name == "target":
+                logs[outside] = math.log(rest) if rest else -np.inf
+            both.append(logs)
+        return TopPosition(both[0], both[1], self.kept)

@@ -1,0 +1,44 @@
+"""Drafting with models that the target tells something: what all of them have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch.nn.utils.rnn import pad_sequence
+
+from otspec.decode.drafters.model import ModelDrafter
+from otspec.errors import ProblemError
+
+
+class WatchingDrafter(ModelDrafter):
+    """A `ModelDrafter` whose model was trained with hidden states of the target: `otspec.decode.drafters.Watching`."""
+
+    @property
+    def layers(self) -> Sequence[int]:
+        """Of the target."""
+        layers: Sequence[int] = self.model.config.features
+        return layers
+
+    def watch(self, features: Sequence[torch.Tensor]) -> None:
+        """Remember what the target thinks.
+
+        Raises
+        ------
+        ProblemError
+            If its hidden states are not those that the model was trained with.
+        """
+        width = features[0].shape[-1]
+        if width != self.model.config.feature_width:
+            raise ProblemError(
+                f"the target's hidden states have width {width}, and the draft model was trained with "
+                f"{self.model.config.feature_width}; it belongs to another target"
+            )
+        self._seen = features
+
+    def _before(self) -> torch.Tensor:
+        """Of each token of a prompt but the last: the features of the token before it, padded on the right.
+
+        The first token has none before it, which is 0.
+        """
+        return pad_sequence([torch.cat((torch.zeros_like(one[:1]), one[:-1])) for one in self._seen], True)

@@ -1,0 +1,70 @@
+"""Suffix decoding: what followed the ending of the text most often is drafted [oliaro2024suffix]."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from otspec.decode.drafters.suffix import SuffixDrafter
+from otspec.decode.sampling import Sampling
+from otspec.decode.strategy import Prepared
+from otspec.extras import require
+from otspec.laws import as_count
+from otspec.paths import Match
+
+
+@dataclass(frozen=True)
+class Suffix:
+    """Drafts by counts of `arctic-inference`; tokens sampled from the target are kept while they agree with one.
+
+    How many tokens are drafted it says itself: no more than the ending that it found before has, and none of an
+    estimated probability below 0.1.
+
+    Parameters
+    ----------
+    depth : int
+        L, tokens of a path at most.
+    paths : int
+        With 1 a path, with more a tree of K L tokens at most.
+    memory : SuffixDecodingCache, optional
+        What remembers the texts of earlier runs; by default those of a batch learn from each other, and no others.
+        One run at a time may use it.
+
+    Raises
+    ------
+    ProblemError
+        If depth or paths is no count.
+    MissingExtra
+        If `arctic-inference` is not installed.
+    """
+
+    depth: int = 8
+    paths: int = 1
+    memory: Any = None
+
+    def __post_init__(self) -> None:
+        for name in ("depth", "paths"):
+            as_count(name, getattr(self, name))
+        require("arctic_inference.suffix_decoding")
+
+    @property
+    def lossless(self) -> bool:
+        """Yes."""
+        return True
+
+    @property
+    def draft(self) -> None:
+        """There is no draft model."""
+
+    @property
+    def matching(self) -> None:
+        """Nor tokens of one."""
+
+    def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
+        """A drafter of fixed drafts."""
+        memory = self.memory
+        if memory is None:
+            memory = require("arctic_inference.suffix_decoding").SuffixDecodingCache()
+        return Prepared(SuffixDrafter(self.paths, self.depth, memory), Match())

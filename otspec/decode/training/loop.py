@@ -1,0 +1,146 @@
+"""One loop for all draft models that learn from a target."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn.utils import clip_grad_norm_
+from transformers import PreTrainedModel
+
+from otspec.decode.training.kinds import Kind
+from otspec.decode.training.lessons import Lessons
+from otspec.decode.training.losses import LOSSES, tvd
+from otspec.errors import DataError
+
+
+@dataclass(frozen=True)
+class Course:
+    """How long and how fast a draft model learns: AdamW, warm-up and cosine as in [berdozsteering, A.3]."""
+
+    steps: int = 600
+    rate: float = 1e-3
+    """At its height; it begins and ends at a tenth.  2e-5 to 5e-5 for models of billions of parameters."""
+    warm_up: float = 0.1
+    """Share of the steps."""
+    clip: float = 0.5
+    """Of the norm of the gradient."""
+    loss: str = "kl"
+    """A name of `LOSSES`."""
+    seed: int = 0
+
+    def rate_at(self, step: int) -> float:
+        """The learning rate of a step."""
+        rising = max(round(self.warm_up * self.steps), 1)
+        if step < rising:
+            height = step / rising
+        else:
+            height = 0.5 + 0.5 * math.cos(math.pi * (step - rising) / max(self.steps - rising, 1))
+        return self.rate * (0.1 + 0.9 * height)
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point of the curve."""
+
+    step: int
+    loss: float
+    """Mean over the steps since the last point; NaN before the first."""
+    acceptance: float
+    """Of one draft at temperature 1 on texts that are not trained on: 1 less `tvd`."""
+
+
+def train(
+    kind: Kind,
+    model: PreTrainedModel,
+    lessons: Lessons,
+    held_out: Lessons,
+    course: Course,
+    report: Callable[[Point], None] = lambda point: None,
+    every: int = 50,
+    checkpoint: Path | None = None,
+) -> PreTrainedModel:
+    """Train a draft model, which `kind.begin` has made, in place.
+
+    Parameters
+    ----------
+    kind : Kind
+    model : PreTrainedModel
+    lessons, held_out : Lessons
+        What it learns from, and what the curve is measured on, all of it.
+    course : Course
+    report : callable
+        Gets a point of the curve before the first step, every so many steps, and at the end.
+    every : int
+    checkpoint : Path, optional
+        Written at every point; if it is there, the run goes on from it.
+
+    Raises
+    ------
+    DataError
+        If the checkpoint belongs to another course.
+    """
+    learning = [weights for weights in model.parameters() if weights.requires_grad]
+    optimiser = torch.optim.AdamW(learning, lr=course.rate, betas=(0.9, 0.999))
+    first = 0
+    if checkpoint is not None and checkpoint.exists():
+        state = torch.load(checkpoint, map_location=model.device)
+        if state["course"] != asdict(course):
+            raise DataError(f"{checkpoint} is of {state['course']}, not of {asdict(course)}; remove it to start anew")
+        model.load_state_dict(state["model"])
+        optimiser.load_state_dict(state["optimiser"])
+        first = state["step"]
+    else:
+        report(Point(0, math.nan, measure(kind, model, held_out)))
+    losses: list[float] = []
+    for step, rows in islice(enumerate(lessons.order()), first, course.steps):
+        lesson = lessons.lesson(rows)
+        model.train()
+        for group in optimiser.param_groups:
+            group["lr"] = course.rate_at(step)
+        answers = kind.answers(model, lesson, _generator(course, step))
+        loss = LOSSES[course.loss](lesson.logits.expand_as(answers), answers)
+        loss.backward()
+        clip_grad_norm_(learning, course.clip)
+        optimiser.step()
+        optimiser.zero_grad()
+        losses.append(loss.item())
+        if (step + 1) % every == 0 or step + 1 == course.steps:
+            model.eval()
+            report(Point(step + 1, sum(losses) / len(losses), measure(kind, model, held_out)))
+            losses = []
+            if checkpoint is not None:
+                state = {"course": asdict(course), "step": step + 1, "model": model.state_dict()}
+                part = checkpoint.with_name(checkpoint.name + ".part")
+                torch.save({**state, "optimiser": optimiser.state_dict()}, part)
+                part.replace(checkpoint)
+    return model.eval()
+
+
+@torch.no_grad()
+def measure(kind: Kind, model: PreTrainedModel, held_out: Lessons) -> float:
+    """Acceptance of one draft over all held-out texts, and over all passes where a kind makes several."""
+    found = []
+    for rows in torch.arange(len(held_out.texts)).split(held_out.batch):
+        lesson = held_out.lesson(rows.tolist())
+        answers = kind.answers(model, lesson, torch.Generator().manual_seed(int(rows[0])))
+        found += [1 - tvd(lesson.logits.expand_as(answers), answers).item()] * len(rows)
+    return sum(found) / len(found)
+
+
+def save(model: PreTrainedModel, tokenizer: Any, out: Path, record: dict[str, object]) -> None:
+    """Leave the model with its tokenizer as `from_pretrained` wants them, and what is known of it in training.json."""
+    model.save_pretrained(out)
+    tokenizer.save_pretrained(out)
+    (out / "training.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+
+
+def _generator(course: Course, step: int) -> torch.Generator:
+    """Random numbers of one step, whatever steps came before it in this process."""
+    return torch.Generator().manual_seed(course.seed * 1_000_003 + step)

@@ -1,0 +1,175 @@
+"""Rival rules: what they are in our words, and which of their claims numbers contradict."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from otspec.auditing.museum import ReleasedHierarchical
+from otspec.laws import FloatArray
+from otspec.paths import Block, Hierarchical, Model, PathVerifier, path_law
+from otspec.paths.tree import Prefix
+from otspec.plans.race import Race
+from otspec.problem import Problem
+from otspec.proofs_check.claim import Claim, Verdict
+from otspec.proofs_check.instances import law, pair
+from otspec.schemes import IID
+
+PATHS = "docs/paths.md"
+HSD = "zhou2026hierarchical, eqs. (16) to (20)"
+
+
+def _model(target: FloatArray, draft: FloatArray) -> Model:
+    """Laws by prefix, in rows: shorter prefixes first, then in lexicographic order."""
+
+    def row(prefix: Prefix) -> int:
+        number = 0
+        for token in prefix:
+            number = number * target.shape[1] + 1 + token
+        return number
+
+    return Model(lambda prefix: target[row(prefix)], lambda prefix: draft[row(prefix)])
+
+
+def _one_path(rng: np.random.Generator) -> dict[str, Any]:
+    vocab, length = ((2, 2), (2, 3), (3, 2))[rng.integers(3)]
+    inner = sum(vocab**level for level in range(length))
+    target = np.array([law(rng, vocab) for _ in range(inner + vocab**length)])
+    return {"target": target, "draft": np.array([law(rng, vocab) for _ in range(inner)]), "length": length}
+
+
+def _accepted(rule: PathVerifier, target: FloatArray, draft: FloatArray, length: int) -> float:
+    return path_law(rule, _model(target, draft), 1, length).mean_accepted
+
+
+def _same(target: FloatArray, draft: FloatArray, length: int) -> float:
+    """Minus the largest difference of the two laws of the verdict, over all drafted paths."""
+    model = _model(target, draft)
+    worst = 0.0
+    for path in np.ndindex(*(target.shape[1],) * length):
+        if all(model.draft(path[:level])[token] > 0 for level, token in enumerate(path)):
+            tree = model.tree([path])
+            worst = max(worst, float(np.abs(Hierarchical().stop_law(tree) - Block().stop_law(tree)).max()))
+    return -worst
+
+
+def _more(target: FloatArray, draft: FloatArray, length: int) -> float:
+    """What it accepts beyond block verification, less a billionth of a token."""
+    ours, block = (_accepted(rule, target, draft, length) for rule in (Hierarchical(), Block()))
+    return ours - block - 1e-9
+
+
+def _lossless(target: FloatArray, draft: FloatArray, length: int) -> float:
+    return -path_law(ReleasedHierarchical(), _model(target, draft), 1, length).deviation
+
+
+def _joint(rng: np.random.Generator) -> dict[str, Any]:
+    drawn = pair(rng)
+    return {**drawn, "target": rng.uniform(0.0, 1.0), "draft": rng.uniform(0.0, 1.0)}
+
+
+def _is_probability(p: FloatArray, q: FloatArray, target: float, draft: float) -> float:
+    """1 - h, where h is made of the joint probabilities of a prefix, and the laws of the token after it."""
+    short = float(np.maximum(target * p - draft * q, 0.0).sum())
+    over, gain = short - (target - draft), max(target - draft, 0.0)
+    return over - (short + gain)
+
+
+def _drafts(rng: np.random.Generator) -> dict[str, Any]:
+    vocab = int(rng.integers(2, 5))
+    return {"p": law(rng, vocab), "q": law(rng, vocab), "n": int(rng.integers(1, 4))}
+
+
+def _race(p: FloatArray, q: FloatArray, n: int) -> float:
+    """Minus the error of the output law, and of the acceptance, by enumeration of the drafts."""
+    plan = Race(Problem(p, IID(q, n)), 1.0)
+    output, hits = np.zeros(p.size), 0.0
+    for drafts, chance in zip(*IID(q, n).support(), strict=True):
+        given = plan.conditional(drafts)
+        output += chance * given
+        hits += chance * float(given[np.unique(drafts)].sum())
+    return -max(float(np.abs(output - plan.problem.p).sum()), abs(hits - plan.acceptance))
+
+
+def _distance(p: FloatArray, q: FloatArray) -> float:
+    return float(np.abs(p - q).sum()) / 2
+
+
+def _coupled(p: FloatArray, q: FloatArray) -> float:
+    return Race(Problem(p, IID(q, 1)), 1.0).acceptance
+
+
+UP_AND_DOWN = {
+    "target": np.full((7, 2), 0.5),
+    "draft": np.array([[0.25, 0.75], [1.0, 0.0], [0.5, 0.5]]),
+    "length": 2,
+}
+"""The path (0, 0) is twice too rare at first, and just as frequent as it should be in the end."""
+
+CLAIMS = (
+    Claim(
+        "own-hierarchical-is-block",
+        "Hierarchical speculative decoding with capped branch resampling is block verification: the law of where it "
+        "stops, and of the token that it adds, is the same for every drafted path.",
+        f"otspec, {PATHS}, on {HSD}; sun2024block",
+        _one_path,
+        _same,
+        cost=40,
+        remark="Proved: r over the largest r so far is block verification's weight.",
+    ),
+    Claim(
+        "own-hierarchical-more",
+        "Hierarchical speculative decoding accepts more tokens in expectation than block verification.",
+        f"{HSD}, and the experiments after them",
+        _one_path,
+        _more,
+        cost=40,
+        expected=Verdict.FAILS,
+        counterexample=UP_AND_DOWN,
+        remedy="It accepts just as many (own-hierarchical-is-block): block verification is optimal for one path.",
+    ),
+    Claim(
+        "own-hierarchical-released",
+        "The rule of the authors' code is lossless: it accepts the whole path with probability min(1, r), and else "
+        "goes back as the capped rule does.",
+        "otspec, otspec/auditing/museum.py, on the code that zhou2026hierarchical publishes",
+        _one_path,
+        _lossless,
+        cost=40,
+        expected=Verdict.FAILS,
+        counterexample=UP_AND_DOWN,
+        remedy="min(1, r*) in place of min(1, r).  On the counterexample the text begins with (0, 0) in 3 of 8 cases, "
+        "not in 2.",
+    ),
+    Claim(
+        "own-spectr-gbv-one-draft",
+        "The acceptance probability h of SpecTr-GBV is a probability where one sequence is drafted.",
+        "lin2026spectrgbv, eq. (2) with K = 1, as a review of it on OpenReview writes it out",
+        _joint,
+        _is_probability,
+        tol=0.0,
+        expected=Verdict.FAILS,
+        counterexample={"p": np.array([0.5, 0.5]), "q": np.array([1.0, 0.0]), "target": 0.5, "draft": 0.4},
+        remedy="min(1, h): that of greedy block verification, the sum of [p - q]+ over that of [q - p]+ of joint "
+        "probabilities, which is above 1 exactly if the prefix is too rare.",
+        remark="h times its denominator is compared, since the denominator may be 0.",
+    ),
+    Claim(
+        "own-list-matching",
+        "List matching is lossless for i.i.d. drafts, and accepts what its integrals say.",
+        "otspec, otspec/plans/race.py; rowan2025list, prop. 1",
+        _drafts,
+        _race,
+        cost=60,
+    ),
+    Claim(
+        "own-list-matching-one-draft",
+        "With one draft list matching accepts (1 - d)/(1 + d) at least, d being the total variation of p and q.",
+        "rowan2025list, sec. 1",
+        pair,
+        lambda p, q: _coupled(p, q) - (1.0 - _distance(p, q)) / (1.0 + _distance(p, q)),
+        cost=20,
+        tightness=lambda p, q: (1.0 - _distance(p, q)) / (1.0 + _distance(p, q)) / _coupled(p, q),
+    ),
+)

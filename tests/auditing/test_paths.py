@@ -1,0 +1,255 @@
+"""`otspec.audit_paths`: verifiers of several tokens and paths pass, what is broken in them is found, in every form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import otspec
+from otspec import AuditVerdict, ProblemError
+from otspec.auditing.paths.cases import case_of
+from otspec.auditing.paths.forms import PathForm, detect
+from otspec.auditing.paths.rules import chains
+from otspec.paths import Block, Model, Nested, Tree, synthetic, tree_law
+from otspec.paths.enumeration import number_of_trees, trees_of
+from otspec.paths.shape import Shape
+from tests.bad_calls import check_bad_calls
+from tests.oracles import Floats, Ints
+
+MODELS = [synthetic("tiny", 2, seed) for seed in range(2)]
+COARSE = 0.3
+"""A resolution that takes some 400 draws a model."""
+
+
+class NoBlock(Block):
+    """Adds the next token from the target where it ought to come from the residual law."""
+
+    def stop_law(self, tree: Tree) -> Floats:
+        stops = super().stop_law(tree).sum(axis=1, keepdims=True)
+        return stops * tree.target
+
+    def verify(self, tree: Tree, rng: Any) -> Any:
+        verdict = super().verify(tree, rng)
+        return verdict._replace(token=int(rng.choice(tree.target.shape[1], p=tree.target[verdict.node])))
+
+
+def as_tree_law(tree: Tree) -> Floats:
+    return Block().stop_law(tree)
+
+
+def as_tree(tree: Tree, rng: np.random.Generator) -> Any:
+    return Block().verify(tree, rng)
+
+
+def without_rounding(*arrays: Any) -> bytes:
+    """A law that is checked is scaled to sum to 1 once more."""
+    return b"".join(np.round(array, 9).tobytes() for array in arrays)
+
+
+def by_tokens(tree: Tree, law: Floats) -> dict[tuple[int, ...], float]:
+    return {(*tree.prefix(node), token): float(law[node, token]) for node, token in np.ndindex(*law.shape)}
+
+
+@pytest.mark.parametrize(("rule", "count"), [(Block(), 1), (as_tree_law, 2), (Nested(sigma=0.0), 2)], ids=str)
+def test_sound_rules_pass_exactly(rule: Any, count: int) -> None:
+    models = MODELS if count > 1 else None
+    audit = otspec.audit_paths(rule, count, 2, models=models)
+    assert audit.verdict is AuditVerdict.LOSSLESS
+    assert audit.outcome.method == "exact"
+    assert len(audit.instances) == (2 if count > 1 else 34)
+    assert max(one.tv for one in audit.instances) <= 1e-12
+    for one in audit.instances:
+        assert one.bound is not None  # type: ignore[attr-defined]
+        assert one.excess <= 1e-7  # HiGHS keeps its constraints to that
+    assert "drafted tokens on the mean; a lossless rule accepts at most" in str(audit)
+
+
+@pytest.mark.parametrize("rule", [Block(), as_tree], ids=["verifier", "tree"])
+def test_sound_rules_pass_by_draws(rule: Any) -> None:
+    audit = otspec.audit_paths(rule, 2, 2, models=MODELS, method="sampled", resolution=COARSE)
+    assert audit.verdict is AuditVerdict.LOSSLESS
+    assert audit.outcome.method == "sampled"
+    assert audit.outcome.draws < 20_000
+
+
+@pytest.mark.parametrize("method", ["exact", "sampled"])
+def test_a_token_of_the_wrong_law_is_found(method: str) -> None:
+    audit = otspec.audit_paths(NoBlock(), 1, 2, models=MODELS, method=method)
+    assert audit.verdict is AuditVerdict.NOT_LOSSLESS
+    assert audit.tv is not None
+    assert audit.tv > 0.03
+    again = otspec.audit_paths(NoBlock(), 1, 2, models=MODELS, method=method)
+    assert audit.as_dict() == again.as_dict()
+
+
+def test_the_distance_and_the_length_are_those_of_enumeration() -> None:
+    audit = otspec.audit_paths(NoBlock(), branching=(1, 2), models=MODELS)
+    for one, model in zip(audit.instances, MODELS, strict=True):
+        law = tree_law(NoBlock(), model, (1, 2))
+        assert one.tv == pytest.approx(law.deviation / 2, abs=1e-12)
+        assert one.accepted == pytest.approx(law.mean_accepted, abs=1e-12)  # type: ignore[attr-defined]
+    assert audit.drafts == "a tree of branching (1, 2)"
+
+
+def test_accepting_more_than_any_lossless_rule_is_a_finding_by_itself() -> None:
+    def all_of_it(target: Floats, draft: Floats, paths: Ints) -> dict[tuple[int, ...], float]:
+        return {(*paths[0].tolist(), token): chance for token, chance in enumerate(target[0, -1].tolist())}
+
+    audit = otspec.audit_paths(all_of_it, 1, 2, models=MODELS)
+    assert audit.verdict is AuditVerdict.NOT_LOSSLESS
+    assert any("accepts more than any lossless rule can: on 2 of 2" in finding.message for finding in audit.findings)
+
+
+def test_a_rule_of_chains_sees_what_engines_hold() -> None:
+    case = case_of("tiny", MODELS[0], Shape.paths(2, 2), None)
+    for _, tree in case.trees():
+        target, draft, paths = chains(tree)
+        assert target.shape == (2, 3, 2)
+        assert draft.shape == (2, 2, 2)
+        for path, (p, q) in zip(paths.tolist(), zip(target, draft, strict=True), strict=True):
+            for level in range(3):
+                np.testing.assert_allclose(p[level], MODELS[0].target(tuple(path[:level])))
+                if level < 2:
+                    np.testing.assert_allclose(q[level], MODELS[0].draft(tuple(path[:level])))
+
+
+def test_chains_and_trees_say_the_same() -> None:
+    seen: dict[bytes, Tree] = {}
+    for model in MODELS:
+        for _, tree in trees_of(model, Shape.paths(2, 2), exchangeable=False):
+            seen[without_rounding(*chains(tree))] = tree
+
+    def rule(target: Floats, draft: Floats, paths: Ints) -> dict[tuple[int, ...], float]:
+        tree = seen[without_rounding(target, draft, paths)]
+        return by_tokens(tree, NoBlock().stop_law(tree))
+
+    one, other = (otspec.audit_paths(form, models=MODELS) for form in (rule, NoBlock()))
+    for mine, its in zip(one.instances, other.instances, strict=True):
+        assert mine.tv == pytest.approx(its.tv, abs=1e-12)
+        assert mine.membership == pytest.approx(its.membership, abs=1e-12)
+
+
+def test_a_draft_law_that_the_rule_is_not_told_of() -> None:
+    def colder(q: Floats) -> Floats:
+        sharp: Floats = q**2
+        return sharp / sharp.sum()
+
+    audit = otspec.audit_paths(Block(), 1, 2, models=MODELS, shown=colder)
+    assert audit.verdict is AuditVerdict.NOT_LOSSLESS
+
+
+@dataclass
+class Remembers:
+    """Verifies well, with noise that is drawn once a text."""
+
+    def start(self, rng: np.random.Generator) -> None:
+        self.seed = int(rng.integers(1 << 30))
+
+    def __call__(self, tree: Tree, rng: np.random.Generator) -> Any:
+        return Block().verify(tree, np.random.default_rng(self.seed))
+
+
+def test_noise_that_is_used_twice_is_seen_by_pairs() -> None:
+    far = [Model(lambda prefix: np.array([0.5, 0.5]), lambda prefix: np.array([0.98, 0.02]))]
+    audit = otspec.audit_paths(Remembers(), 1, 2, models=far)
+    assert audit.verdict is AuditVerdict.NOT_LOSSLESS
+    assert [test.rejected for test in audit.outcome.tests if test.name == "pairs"] == [True]
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (lambda target, draft, paths, rng: [9], "puts out token 9; token ids run from 0 to 1"),
+        (lambda target, draft, paths, rng: [0, 0, 0, 0], "puts out 4 tokens; a path of 2 gives 1 to 3"),
+        (lambda target, draft, paths, rng: [1 - paths[0, 0], 0], "was not drafted"),
+        (lambda target, draft, paths, rng: 3, "which is not a sequence of token ids"),
+        (lambda target, draft, paths: {(0,): 0.5}, "sums to 0.5"),
+        (lambda target, draft, paths: [0.5, 0.5], "not a dictionary from tuples of tokens"),
+        (lambda target, draft, paths: {(0,): "all"}, "which is not a number"),
+        (lambda tree, rng: (99, 0), "accepts node 99 of a tree"),
+        (lambda tree, rng: (0, 1, 0), "says that it accepted 1 tokens, and node 0 has 0"),
+        (lambda tree, rng: "no", "returns 'no', not (node, token)"),
+        (lambda tree: np.zeros(3), "not a law of shape"),
+        (lambda tree: np.full_like(tree.target, np.nan), "not finite"),
+        (lambda tree: tree.target - 1.0, "below 0"),
+        (lambda tree: 1 / 0, "raises ZeroDivisionError"),
+    ],
+)
+def test_an_output_that_is_none_is_no_lossless_one(rule: Any, message: str) -> None:
+    audit = otspec.audit_paths(rule, 1, 2, models=MODELS)
+    assert audit.verdict is AuditVerdict.NOT_LOSSLESS
+    assert message in audit.findings[0].message
+    assert audit.worst is not None
+    assert audit.worst.drafts is not None
+
+
+def test_forms_are_told_by_their_arguments() -> None:
+    assert detect(Block()) is PathForm.VERIFIER
+    assert detect(lambda tree, rng=None: None) is PathForm.TREE
+    assert detect(lambda tree, rng: None) is PathForm.TREE
+    assert detect(lambda tree: None) is PathForm.TREE_LAW
+    assert detect(lambda p, q, paths, rng: None) is PathForm.CHAINS
+    assert detect(lambda p, q, paths, more=1: None) is PathForm.CHAINS_LAW
+    with pytest.raises(ProblemError, match="cannot tell the form of a rule of \\(p, q\\)"):
+        detect(lambda p, q: None)
+
+
+def test_time_that_is_up() -> None:
+    audit = otspec.audit_paths(Block(), 1, 2, models=MODELS, max_seconds=1e-9)
+    assert audit.verdict is AuditVerdict.INCONCLUSIVE
+    assert "were up after 0 of 2 models" in audit.reason
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"models": []}, "models is empty"),
+        ({"models": [3]}, "pass otspec.paths.Model"),
+        ({"models": 3}, "models is 3; pass a list"),
+        ({"method": "guess"}, "method is 'guess'; known: auto, exact, sampled"),
+        ({"form": "plan"}, "form is 'plan'; known: verifier, tree"),
+        ({"rule": 3}, "the rule is 3; pass a callable, or a verifier"),
+        ({"rule": as_tree, "method": "exact"}, "cannot be enumerated here"),
+        ({"length": 30}, "texts of L + 1 tokens, and an audit counts at most 20,000"),
+        ({"shown": lambda q: q / 2, "models": MODELS}, "sums to 0.5"),
+    ],
+)
+def test_wrong_arguments_are_one_clear_error(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ProblemError) as caught:
+        otspec.audit_paths(**{"rule": Block(), "count": 1, **arguments})
+    assert message in str(caught.value)
+
+
+GOOD: dict[str, list[Any]] = {
+    "rule": [Block(), as_tree, as_tree_law],
+    "count": [1],
+    "length": [1, 2],
+    "branching": [None, (1, 2)],
+    "seed": [0],
+    "form": [None],
+    "shown": [None, lambda q: q],
+    "models": [MODELS[:1]],
+    "method": ["auto", "sampled"],
+    "pairs": [True, False],
+    "budget": [500],
+    "alpha": [0.01],
+    "confidence": [0.9],
+    "resolution": [0.3],
+    "tol": [1e-9],
+    "max_seconds": [None, 600.0],
+    "progress": [lambda done, most: None],
+}
+
+
+def test_bad_calls() -> None:
+    check_bad_calls(otspec.audit_paths, GOOD, 60, seed=0)
+
+
+@pytest.mark.parametrize("branching", [(2,), (2, 1), (1, 2), (2, 2)])
+@pytest.mark.parametrize("exchangeable", [False, True])
+def test_trees_are_counted_as_they_are_listed(branching: tuple[int, ...], exchangeable: bool) -> None:
+    shape = Shape(branching)
+    assert number_of_trees(2, shape, exchangeable) == len(list(trees_of(MODELS[0], shape, exchangeable)))

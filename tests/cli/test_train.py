@@ -1,0 +1,71 @@
+"""`otspec train` as a user types it, on a tiny random pair."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("tokenizers")
+pytest.importorskip("safetensors")
+
+from otspec.cli.names import LOSSES, TRAINED  # noqa: E402
+from otspec.decode import training  # noqa: E402
+from otspec.decode.models.loading import load_models  # noqa: E402
+from otspec.decode.models.steered import SteeredLlama  # noqa: E402
+from tests.cli.test_commands import otspec_command  # noqa: E402
+
+SHORT = ("--texts", "4", "--length", "8", "--batch", "2", "--steps", "4", "--every", "2")
+
+
+def test_names_are_those_of_the_package() -> None:
+    assert tuple(training.KINDS) == TRAINED
+    assert tuple(training.LOSSES) == LOSSES
+
+
+def test_what_it_leaves_drafts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], saved: tuple[str, ...], tmp_path: Path
+) -> None:
+    out, prompts = tmp_path / "sd2", tmp_path / "prompts.txt"
+    prompts.write_text("def f(x):\nimport os\n")
+    command = ("train", "sd2", *saved, "--out", str(out), "--prompts", str(prompts), *SHORT)
+    assert otspec_command(monkeypatch, *command) == 0
+    assert "step 4: loss" in capsys.readouterr().out
+    curve = [json.loads(line) for line in (out / "curve.jsonl").read_text().splitlines()]
+    assert [point["step"] for point in curve] == [0, 2, 4]
+    assert curve[0]["loss"] is None
+    record = json.loads((out / "training.json").read_text())
+    assert record["last"] == curve[-1]
+    assert record["kind"] == "sd2"
+    assert not (out / "checkpoint.pt").exists()
+    assert type(load_models(saved[1], str(out), "cpu").draft) is SteeredLlama
+    decode = ("decode", "--target", saved[1], "--draft", str(out), "--prompt", "def g(", "--max-new-tokens", "8")
+    assert otspec_command(monkeypatch, *decode) == 0
+    assert "lossless" in capsys.readouterr().out
+    assert otspec_command(monkeypatch, *command) == 2
+    assert "holds a trained draft model already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (("sd3",), "no kind 'sd3'; known: distilled, sd2"),
+        (("sd2", "--loss", "l2"), "no loss 'l2'; known: kl, tvd"),
+        (("sd2", "--rate", "0"), "the learning rate is 0.0; pass a number above 0"),
+        (("sd2",), "no token begins a text of"),
+    ],
+)
+def test_bad_requests(
+    more: tuple[str, ...],
+    why: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    saved: tuple[str, ...],
+    tmp_path: Path,
+) -> None:
+    assert otspec_command(monkeypatch, "train", *more, *saved, "--out", str(tmp_path / "new"), *SHORT) == 2
+    assert why in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()

@@ -1,0 +1,283 @@
+"""Drafts of a model with another tokenizer: their laws, what its cache holds, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from transformers import (  # noqa: E402
+    LogitsProcessorList,
+    SuppressTokensLogitsProcessor,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+)
+
+import otspec  # noqa: E402
+from otspec import ProblemError  # noqa: E402
+from otspec.decode import MultiDraft, multi_draft, run  # noqa: E402
+from otspec.decode.drafters.draft_laws import DRAFT_LAWS  # noqa: E402
+from otspec.decode.drafters.foreign import ForeignDrafter  # noqa: E402
+from otspec.decode.drafters.retokenised import Retokenised  # noqa: E402
+from otspec.decode.drafters.several import SeveralDrafters  # noqa: E402
+from otspec.decode.models.matching import Matching, matching_of  # noqa: E402
+from otspec.decode.sampling import Sampling  # noqa: E402
+from otspec.laws import law_from_logits  # noqa: E402
+from otspec.paths.shape import Shape  # noqa: E402
+from otspec.vocab import affinity_from_matrix, embed, rdk, tli  # noqa: E402
+from tests.decode.models import Words, greedy_text, logits_after, tiny  # noqa: E402
+from tests.decode.tokenizers_of import byte_level  # noqa: E402
+from tests.oracles import Floats  # noqa: E402
+
+TOKENIZER, DRAFT_TOKENIZER = byte_level(420, ("<s>", "</s>")), byte_level(330, ("<a>", "<e>", "<pad>"), "llama3")
+VOCAB, OWN = 420, 330
+PROMPTS = ["def tokens(vo", "é ≠ ", "from tests.decode import 中"]
+
+
+@pytest.fixture(autouse=True)
+def _no_gradients() -> Any:
+    with torch.no_grad():
+        yield
+
+
+def _matching() -> Matching:
+    found = matching_of(TOKENIZER, DRAFT_TOKENIZER)
+    assert found is not None
+    return found
+
+
+def _texts() -> list[list[int]]:
+    return [TOKENIZER(prompt).input_ids for prompt in PROMPTS]
+
+
+def _sampling(*more: Any, top_k: int = 5) -> Sampling:
+    return Sampling(LogitsProcessorList([*more, TemperatureLogitsWarper(0.7), TopKLogitsWarper(top_k)]), do_sample=True)
+
+
+def _drafter(shape: Shape, law: str = "iid", sampling: Any = None, positions: int = 128, **settings: Any) -> Any:
+    model = tiny(OWN, positions=positions)
+    strategy = MultiDraft(model, branching=shape.branching, law=law, matching=_matching(), **settings)
+    made = strategy.prepare(VOCAB, sampling or _sampling(), torch.Generator().manual_seed(0)).drafter
+    assert isinstance(made, ForeignDrafter | SeveralDrafters)
+    return made
+
+
+def _law(text: list[int], drafted: list[int], kernel: Any = None, positions: int = 128) -> Floats:
+    """The law of the next draft: everything read from the start, whole laws cut down on the host."""
+    matching = _matching()
+    read = matching.reading(all_tokens=kernel is not None)[drafted].tolist()
+    logits = logits_after(tiny(OWN, positions=positions), [*Retokenised(matching).extend(text), *read])
+    known = np.full(OWN, -1)
+    known[matching.own] = matching.tokens
+    inside = tli(law_from_logits("logits", logits), known >= 0)
+    with np.errstate(divide="ignore"):
+        q = law_from_logits("logits", np.log(embed(inside, known, VOCAB)), 0.7, 5, None)
+    return q if kernel is None else rdk(q, kernel)
+
+
+def _kernel(rng: Any) -> Any:
+    """Rows for tokens that the draft model knows and for others, moving mass to either."""
+    values = rng.random((VOCAB, VOCAB)) * (rng.random((VOCAB, VOCAB)) < 0.01)
+    values[np.arange(VOCAB), (np.arange(VOCAB) + 37) % VOCAB] += 0.1
+    return affinity_from_matrix(sparse.csr_array(values / values.sum(axis=1, keepdims=True)))
+
+
+SHAPES = {"hub_pairs": Shape((2, 1, 2)), "independent": Shape((2, 1, 1))}
+
+
+@pytest.mark.parametrize(
+    ("law", "redistributed"), [*((law, False) for law in DRAFT_LAWS), ("iid", True), ("greedy", True)]
+)
+def test_laws_at_every_node_step_after_step(law: str, redistributed: bool) -> None:
+    """Of texts of different lengths that grow by drafts and by what is none, and leave the batch."""
+    rng = np.random.default_rng(0)
+    kernel = _kernel(rng) if redistributed else None
+    shape = SHAPES.get(law, Shape((2, 2, 1)))
+    drafter, texts = _drafter(shape, law, draft_kernel=kernel), _texts()
+    unknown = np.setdiff1d(np.arange(VOCAB), _matching().tokens)
+    assert unknown.size > 10
+    drafted_unknown = 0
+    drafter.start(texts)
+    for depth in (3, 1, 2):
+        drafts, row = drafter.draft(texts, depth), 0
+        for text, tree in zip(texts, drafts.trees, strict=True):
+            assert tree.length == depth
+            for node in range(tree.inner):
+                expected = _law(text, tree.token[tree.line(node)].tolist(), kernel)
+                np.testing.assert_allclose(drafts.laws[row], expected, atol=1e-6)
+                np.testing.assert_allclose(drafts.laws[row], expected, atol=1e-10)
+                assert (expected[tree.token[tree.parent == node]] > 0).all()
+                row += 1
+            drafted_unknown += np.isin(tree.token[1:], unknown).sum()
+        assert row == len(drafts.laws)
+        accepted = [tree.line(int(rng.integers(tree.size))) for tree in drafts.trees]
+        slots = [tree.slot[nodes].tolist() for tree, nodes in zip(drafts.trees, accepted, strict=True)]
+        going = list(range(len(texts)))[: 2 if len(texts) == 3 and rng.random() < 0.5 else None]
+        drafter.settle(slots, going)
+        texts = [[*texts[r], *drafts.trees[r].token[accepted[r]].tolist(), int(rng.integers(VOCAB))] for r in going]
+    assert (drafted_unknown > 0) == redistributed
+
+
+def test_what_was_read_is_read_once() -> None:
+    """Of a text that grows by words, no more than its last one is read again."""
+    drafter, matching = _drafter(Shape((1, 1))), _matching()
+    words = ["from tests", ".decode", " import", " toke", "nizers_of", "\n", "    ", "def", " é", " f(x):"]
+    text, read, most = TOKENIZER("a text that is longer than a word or two").input_ids, 0, 0
+    drafter.start([text])
+    for word in words:
+        text = [*text, *TOKENIZER(word, add_special_tokens=False).input_ids]
+        drafter.draft([text], 2)
+        new = drafter.context.passes[read].rows
+        read = len(drafter.context.passes)
+        drafter.settle([[]], [0])
+        tokens = Retokenised(matching)
+        own = tokens.extend(text)
+        most = max(most, new)
+        assert drafter.context.length.tolist() == [len(own)]
+    assert most < 15 < len(Retokenised(matching).extend(text))
+
+
+def test_a_step_without_drafts_is_caught_up_with() -> None:
+    drafter, texts = _drafter(Shape((2, 1))), _texts()
+    drafter.start(texts)
+    drafter.settle([[] for _ in texts], [0, 2])
+    texts = [[*texts[0], 300, 301, 302], [*texts[2], 270, 1, 12]]
+    laws = drafter.draft(texts, 1).laws
+    for law, text in zip(laws, texts, strict=True):
+        np.testing.assert_allclose(law, _law(text, []), atol=1e-10)
+
+
+def test_depth_ends_where_the_positions_of_the_draft_model_do() -> None:
+    texts = _texts()
+    longest = max(len(Retokenised(_matching()).extend(text)) for text in texts)
+    for spare, depth in ((2, 3), (1, 2), (0, 1), (-1, 0)):
+        drafter = _drafter(Shape((2, 1, 1)), positions=longest + spare)
+        if spare < 0:
+            with pytest.raises(ProblemError, match=f"a prompt has {longest} tokens of the draft model's, which reads"):
+                drafter.start(texts)
+            continue
+        drafter.start(texts)
+        assert drafter.depth(np.array([1])) == 3
+        assert [tree.length for tree in drafter.draft(texts, 3).trees] == [depth] * 3
+
+
+def test_a_text_that_outgrows_the_draft_model_and_those_that_go_on_without_it() -> None:
+    texts = _texts()
+    drafter = _drafter(Shape((2, 1)), positions=40)
+    drafter.start(texts)
+    drafter.draft(texts, 2)
+    drafter.settle([[] for _ in texts], range(3))
+    texts = [[*text, 290, *([291, 12] * (20 * (number == 1)))] for number, text in enumerate(texts)]
+    drafts = drafter.draft(texts, 2)
+    assert ([tree.length for tree in drafts.trees], drafts.laws.shape) == ([0, 0, 0], (0, VOCAB))
+    drafter.settle([[], [], []], [0, 2])
+    texts = [[*texts[0], 290, 13], [*texts[2], 14]]
+    laws = drafter.draft(texts, 1).laws
+    for law, text in zip(laws, texts, strict=True):
+        np.testing.assert_allclose(law, _law(text, [], positions=40), atol=1e-10)
+
+
+def test_processors_find_tokens_by_the_targets_ids() -> None:
+    matching = _matching()
+    kept = matching.tokens[[5, 77, 200, 260]]
+    sampling = Sampling(LogitsProcessorList([SuppressTokensLogitsProcessor([int(kept[1]), 0])]), True)
+    unknown = int(np.setdiff1d(np.arange(VOCAB), matching.tokens)[0])
+    drafter = _drafter(Shape((3, 1)), sampling=sampling, draft_tokens=[*kept.tolist(), unknown])
+    texts = _texts()
+    drafter.start(texts)
+    drafts = drafter.draft(texts, 1)
+    assert drafts.support == 4
+    for law, text in zip(drafts.laws.numpy(), texts, strict=True):
+        assert np.flatnonzero(law).tolist() == sorted(kept[[0, 2, 3]].tolist())
+        own = matching.own[np.searchsorted(matching.tokens, kept[[0, 2, 3]])]
+        logits = logits_after(tiny(OWN, positions=128), Retokenised(matching).extend(text))[own]
+        np.testing.assert_allclose(law[kept[[0, 2, 3]]], law_from_logits("logits", logits), atol=1e-10)
+    with pytest.raises(ProblemError, match="none of the 1 tokens that may be drafted is a token of the draft model"):
+        _drafter(Shape((1,)), draft_tokens=[unknown])
+    with pytest.raises(ProblemError, match="all 1 tokens that may be drafted are suppressed"):
+        _drafter(Shape((1,)), sampling=sampling, draft_tokens=[int(kept[1]), unknown])
+
+
+def _generate(**settings: Any) -> Any:
+    ids = TOKENIZER(PROMPTS, padding=True, padding_side="left", return_tensors="pt")
+    both = {"tokenizer": TOKENIZER, "draft_tokenizer": DRAFT_TOKENIZER}
+    common: dict[str, Any] = {**ids, "max_new_tokens": 20, **both, **settings}
+    return otspec.generate(tiny(VOCAB), tiny(OWN, seed=1, positions=128), **common)
+
+
+TOKENIZER.pad_token = "</s>"
+
+
+WAYS: dict[str, dict[str, Any]] = {
+    "tree": {"branching": (2, 2, 1)},
+    "token-wise": {"solver": "interval", "paths": 2},
+    "redistributed": {"draft_kernel": _kernel(np.random.default_rng(1))},
+    "greedy siblings": {"law": "greedy", "branching": (3, 1)},
+    "stop string": {"stop_strings": ["e"], "paths": 2},
+}
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_greedy_texts_are_those_of_the_target(name: str) -> None:
+    settings = WAYS[name]
+    stop = settings.get("stop_strings")
+    found = _generate(temperature=0, **settings).new_tokens
+    for text, new in zip(_texts(), found, strict=True):
+        whole = greedy_text(tiny(VOCAB), text, 20)[len(text) :]
+        assert new == whole[: len(new)]
+        assert len(new) == 20 or (stop and stop[0] in TOKENIZER.decode(new[-1:]))
+
+
+def test_ways_to_ask_for_it() -> None:
+    target, draft = tiny(VOCAB), tiny(OWN, seed=1, positions=128)
+    ids = TOKENIZER(PROMPTS[0], return_tensors="pt").input_ids
+    both: dict[str, Any] = {"tokenizer": TOKENIZER, "draft_tokenizer": DRAFT_TOKENIZER}
+    function = otspec.generate(target, draft, ids, depth=3, max_new_tokens=12, seed=3, **both)
+    custom = multi_draft(draft, depth=3, seed=3, **both)
+    assert (
+        target.generate(ids, custom_generate=custom, do_sample=True, top_k=0, max_new_tokens=12).tolist()
+        == function.sequences.tolist()
+    )
+    strategy = MultiDraft(draft, depth=3, matching=_matching())
+    assert run(target, strategy, ids, max_new_tokens=12, seed=3).new_tokens == function.new_tokens
+    assert run(target, strategy, ids, max_new_tokens=12, seed=3, **both).new_tokens == function.new_tokens
+    with pytest.raises(ProblemError, match=r"the tokenizers differ in .* matching=matching_of"):
+        run(target, MultiDraft(draft, depth=3), ids, max_new_tokens=12, **both)
+    several = otspec.generate(target, [draft, tiny(OWN, seed=2)], ids, law="independent", max_new_tokens=12, **both)
+    assert len(several.new_tokens[0]) == 12
+
+
+def test_pairs_that_cannot_be() -> None:
+    target, draft = tiny(VOCAB), tiny(OWN, seed=1, positions=128)
+    ids = TOKENIZER(PROMPTS[0], return_tensors="pt").input_ids
+    for ask in (
+        lambda **more: otspec.generate(target, draft, ids, max_new_tokens=4, **more),
+        lambda **more: target.generate(ids, custom_generate=multi_draft(draft, **more), max_new_tokens=4),
+    ):
+        with pytest.raises(
+            ProblemError, match="420 tokens and the draft model 330; pass tokenizer= and draft_tokenizer="
+        ):
+            ask()
+        with pytest.raises(ProblemError, match="420 tokens and the draft model 330"):
+            ask(tokenizer=TOKENIZER)
+        with pytest.raises(ProblemError, match="the draft_tokenizer, Words, is no fast tokenizer"):
+            ask(tokenizer=TOKENIZER, draft_tokenizer=Words())
+    both: dict[str, Any] = {"tokenizer": TOKENIZER, "draft_tokenizer": DRAFT_TOKENIZER}
+    with pytest.raises(ProblemError, match="2 of the target's 420 tokens are tokens of the draft model"):
+        otspec.generate(target, tiny(2), ids, max_new_tokens=4, **both)
+
+
+def test_the_example_of_the_manual_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "vocab.md").read_text()
+    (snippet,) = (one for one in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "shipped.foreign" in one)
+    capsys.readouterr()
+    with torch.enable_grad():
+        exec(compile(snippet, "docs/vocab.md", "exec", dont_inherit=True), {})
+    assert capsys.readouterr().out == "1024 0.5\n"

@@ -1,0 +1,238 @@
+"""Draft models that the target steers: the same bits without steering, and the law that is verified with it."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel  # noqa: E402
+
+import otspec  # noqa: E402
+from otspec.decode.drafters.draft_laws import draft_law  # noqa: E402
+from otspec.decode.drafters.steered import SteeredDrafter  # noqa: E402
+from otspec.decode.methods.multi_draft import WATCHING  # noqa: E402
+from otspec.decode.models.llama import LlamaReader  # noqa: E402
+from otspec.decode.models.reader import TransformersReader  # noqa: E402
+from otspec.decode.models.steered import PLACES, SteeredLlama, to_one_size  # noqa: E402
+from otspec.decode.sampling import Sampling  # noqa: E402
+from otspec.errors import ProblemError  # noqa: E402
+from otspec.paths.shape import Shape  # noqa: E402
+from tests.decode.models import law_after, pair  # noqa: E402
+
+LAYERS, WIDTH = (0, 1, 2), 16
+"""Of the tiny target."""
+TEXTS = ([3, 1, 4, 1, 5], [2, 7], [6])
+
+
+@pytest.fixture(autouse=True)
+def _no_gradients() -> Any:
+    with torch.no_grad():
+        yield
+
+
+def _steered(draft: Any, place: str = "up", strength: float = 0.5) -> Any:
+    """A draft model with steering that was never trained, and does a lot."""
+    model = SteeredLlama.of(draft, LAYERS, WIDTH, place)
+    generator = torch.Generator().manual_seed(0)
+    for layer in model.steering.layers:
+        noise = torch.randn(layer.weight.shape, generator=generator, dtype=layer.weight.dtype)
+        layer.weight += strength * noise
+    return model
+
+
+def all_features(target: Any, text: list[int]) -> Any:
+    """The target's hidden states at every token of a text, shape (tokens, layers, width)."""
+    if not text:
+        return torch.zeros(0, len(LAYERS), WIDTH, dtype=torch.float64)
+    states = target(torch.tensor([text]), output_hidden_states=True).hidden_states
+    return torch.stack([states[layer][0] for layer in LAYERS], dim=1)
+
+
+def test_without_training_it_is_the_draft_model_to_the_last_bit() -> None:
+    target, draft = pair()
+    model = SteeredLlama.of(draft, LAYERS, WIDTH)
+    ids = torch.tensor([TEXTS[0]])
+    features = all_features(target, TEXTS[0])[None]
+    assert torch.equal(model(ids, shifts=model.shifts(features)).logits, draft(ids).logits)
+    assert torch.equal(model(ids).logits, draft(ids).logits)
+    settings: dict[str, Any] = {"paths": 2, "depth": 3, "max_new_tokens": 12, "seed": 5}
+    plain, steered = (otspec.generate(target, one, ids, **settings) for one in (draft, model))
+    assert torch.equal(plain.sequences, steered.sequences)
+    assert plain.metrics.accepted == steered.metrics.accepted
+    assert torch.equal(model.steering.hml(features.flatten(-2)), features.sum(dim=-2))
+
+
+def test_hidden_states_are_scaled_to_one_size() -> None:
+    features = torch.tensor([[3.0, -4.0], [0.0, 0.0], [1e-30, 0.0]])
+    found = to_one_size(features)
+    torch.testing.assert_close(found[0], features[0] / 12.5**0.5)
+    assert found[1].tolist() == [0.0, 0.0]
+    assert found.isfinite().all()
+    _, draft = pair()
+    model = _steered(draft)
+    given = torch.randn(2, 3, len(LAYERS), WIDTH, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    torch.testing.assert_close(model.shifts(100 * given), model.shifts(given), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_it_is_saved_and_loaded_by_transformers(place: str, tmp_path: Path) -> None:
+    target, draft = pair()
+    model = _steered(draft, place)
+    model.save_pretrained(tmp_path)
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float64)
+    assert type(loaded) is SteeredLlama
+    ids = torch.tensor([TEXTS[0]])
+    shifts = model.shifts(all_features(target, TEXTS[0])[None])
+    steered = model(ids, shifts=shifts).logits
+    assert torch.equal(loaded(ids, shifts=shifts).logits, steered)
+    assert not torch.allclose(steered, draft(ids).logits)
+    assert torch.equal(model(ids).logits, draft(ids).logits)  # nothing is left behind
+
+
+def test_the_lean_reader_gives_the_same_bits() -> None:
+    target, draft = (model.float() for model in pair(seed=3))
+    model = _steered(draft)
+    assert LlamaReader.takes(model)
+    assert not LlamaReader.takes(_steered(draft, "after"))
+    ids = torch.tensor([[3, 1, 4, 1, 5], [2, 7, 1, 0, 6]])
+    shifts = model.shifts(torch.stack([all_features(target, row.tolist()) for row in ids]))
+    found = []
+    for kind in (LlamaReader, TransformersReader):
+        reader = kind(model, (1, 2))
+        reader.shifts = shifts[:, :, :3]
+        reader.begin(ids[:, :3], torch.ones(2, 3, dtype=torch.bool), torch.arange(3).expand(2, -1))
+        reader.shifts = shifts[:, :, 3:4]
+        mask = torch.zeros(1, 1, 2, 5)
+        mask[..., 0, 4] = torch.finfo(torch.float32).min
+        found.append((reader.read(ids[:, 3:], torch.tensor([[3, 4]]).expand(2, -1), mask, 3, 2), reader.features))
+    (lean, lean_features), (plain, plain_features) = found
+    assert torch.equal(lean, plain)
+    assert torch.equal(lean_features, plain_features)
+    pair(seed=3)[0].double()
+
+
+@pytest.mark.parametrize("lengths", [(0, 0, 0), (2, 1, 0), (1, 3, 2)])
+def test_laws_are_those_of_a_pass_whose_tokens_are_steered_as_of_their_time(lengths: tuple[int, ...]) -> None:
+    """After a prompt, and again after a step that accepted some drafts and added a token."""
+    target, draft = pair()
+    model = _steered(draft)
+    shape = Shape((2, 1, 1))
+    sampling = Sampling(target._get_logits_processor(target.generation_config, device="cpu", model_kwargs={}), True)
+    drafter = SteeredDrafter(model, shape, draft_law("iid"), sampling, 8, torch.Generator().manual_seed(1))
+    texts = [list(text) for text in TEXTS]
+    nothing = torch.zeros(1, len(LAYERS), WIDTH, dtype=torch.float64)
+
+    def before(text: list[int]) -> Any:
+        """Steering of each token that is read: of the one before it, in a prompt."""
+        return torch.cat((nothing, all_features(target, text)))[: len(text)]
+
+    drafter.watch([all_features(target, text)[:-1] for text in texts])
+    drafter.start(texts)
+    steering = [before(text[:-1]) for text in texts]
+
+    def check() -> Any:
+        drafts, row = drafter.draft(texts, 3), 0
+        for text, tree, past in zip(texts, drafts.trees, steering, strict=True):
+            now = torch.cat((nothing, all_features(target, text)))[len(text) - 1]
+            for node in range(tree.inner):
+                whole = [*text, *tree.token[tree.line(node)].tolist()]
+                each = torch.cat((past, now.expand(len(whole) - len(past), -1, -1)))
+                logits = model(torch.tensor([whole]), shifts=model.shifts(each[None])).logits[0, -1]
+                torch.testing.assert_close(drafts.laws[row], logits.softmax(-1), rtol=1e-9, atol=1e-12)
+                row += 1
+        assert row == len(drafts.laws)
+        return drafts
+
+    drafts = check()
+    slots, seen = [], []
+    for number, (tree, length) in enumerate(zip(drafts.trees, lengths, strict=True)):
+        accepted = tree.node[0, 1 : 1 + length]
+        slots.append(tree.slot[accepted].tolist())
+        old = texts[number]
+        now = torch.cat((nothing, all_features(target, old)))[len(old) - 1]
+        read = [*old, *tree.token[accepted].tolist()]
+        # What the draft model has read of it keeps its steering; a draft of the last level was never read.
+        kept = len(old) + min(length, shape.depth - 1)
+        steering[number] = torch.cat((steering[number], now.expand(kept - len(steering[number]), -1, -1)))
+        seen.append(all_features(target, read)[len(old) - 1 :])
+        texts[number] = [*read, 3]
+    drafter.settle(slots, range(3))
+    drafter.watch(seen)
+    check()
+
+
+def test_the_loop_tells_what_the_target_thinks_of_prompts_and_of_all_that_became_text() -> None:
+    target, draft = pair()
+    model, told = _steered(draft), []
+
+    class Noting(SteeredDrafter):
+        def watch(self, features: Any) -> None:
+            told.append([one.clone() for one in features])
+            super().watch(features)
+
+    ids = torch.tensor([[0, 3, 1, 4], [2, 7, 1, 5]])
+    mask = torch.tensor([[0, 1, 1, 1], [1, 1, 1, 1]])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(cast(Any, WATCHING), SteeredLlama, Noting)
+        found = otspec.generate(target, model, ids, attention_mask=mask, paths=2, depth=2, max_new_tokens=9, seed=0)
+    for row in range(2):
+        text = found.sequences[row][mask[row].sum().item() * -1 - 9 :].tolist()
+        parts = [one[row] for one in told if len(one) == 2]  # until one of them has ended
+        heard = torch.cat(parts)
+        torch.testing.assert_close(heard, all_features(target, text)[: len(heard)])
+        assert len(heard) > mask[row].sum()
+
+
+@pytest.mark.parametrize("settings", [{}, {"temperature": 0.6, "top_k": 3}])
+@pytest.mark.parametrize("rule", ["nested", "block", "interval"])
+def test_texts_have_the_targets_law(rule: str, settings: dict[str, Any]) -> None:
+    target, draft = pair(4, seed=1)
+    check_law(target, _steered(draft), rule, settings)
+
+
+def check_law(target: Any, model: Any, rule: str, settings: dict[str, Any]) -> None:
+    """Counts of texts of three tokens against their probabilities."""
+    prompt, runs = [1, 2, 0], 600
+    shape: dict[str, Any] = {"depth": 2} if rule == "block" else {"paths": 2, "depth": 2}
+    found = otspec.generate(
+        target, model, torch.tensor([prompt] * runs), solver=rule, max_new_tokens=3, seed=11, **shape, **settings
+    )
+    law = {
+        text: np.prod([law_after(target, [*prompt, *text[:at]], **settings)[text[at]] for at in range(3)])
+        for text in itertools.product(range(4), repeat=3)
+    }
+    texts = [tuple(row[3:].tolist()) for row in found.sequences]
+    possible = [text for text in law if law[text] > 0]
+    assert set(texts) <= set(possible)
+    common = [text for text in possible if runs * law[text] >= 5]
+    counts = [texts.count(text) for text in common]
+    expected = [runs * law[text] for text in common]
+    rest = runs - sum(expected)
+    if rest > 1e-6:
+        counts, expected = [*counts, runs - sum(counts)], [*expected, rest]
+    assert chisquare(counts, expected).pvalue > 1e-4
+    assert sum(found.metrics.accepted) > 0
+
+
+def test_bad_models_are_refused_by_name() -> None:
+    target, draft = pair()
+    ids = torch.tensor([TEXTS[0]])
+    with pytest.raises(ProblemError, match="width 16, and the draft model was trained with 8"):
+        otspec.generate(target, SteeredLlama.of(draft, LAYERS, 8), ids, max_new_tokens=4)
+    with pytest.raises(ProblemError, match="hidden states after 9 layers are wanted, and LlamaForCausalLM has 2"):
+        otspec.generate(target, SteeredLlama.of(draft, (0, 1, 9), WIDTH), ids, max_new_tokens=4)
+    with pytest.raises(ProblemError, match="drafts without others beside it"):
+        otspec.generate(target, [draft, _steered(draft)], ids, law="independent", max_new_tokens=4)
+    with pytest.raises(ProblemError, match="place is 'gate'; known: up, after"):
+        SteeredLlama.of(draft, LAYERS, WIDTH, "gate")
+    other = GPT2LMHeadModel(GPT2Config(vocab_size=8, n_embd=8, n_layer=1, n_head=1))
+    with pytest.raises(ProblemError, match="is a GPT2LMHeadModel"):
+        SteeredLlama.of(other, LAYERS, WIDTH)

@@ -1,0 +1,220 @@
+"""Draft models that learn from a target: texts, lessons, losses, and the loop."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import rel_entr, softmax
+from scipy.stats import chisquare
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("safetensors")
+
+from otspec.decode.models.fed import FedLlama  # noqa: E402
+from otspec.decode.models.steered import SteeredLlama  # noqa: E402
+from otspec.decode.training import KINDS, LOSSES, Course, Lessons, own_texts, train  # noqa: E402
+from otspec.decode.training.kinds import (  # noqa: E402
+    LONGEST,
+    PASSES,
+    _blocked_offsets,
+    _random_offsets,
+    steering_of,
+    three_layers,
+)
+from otspec.decode.training.lessons import Lesson  # noqa: E402
+from otspec.errors import DataError, ProblemError  # noqa: E402
+from tests.decode.models import law_after, pair, tiny  # noqa: E402
+
+COURSE = Course(steps=6, rate=1e-2)
+
+
+def _lessons(target: Any, layers: Any = (), count: int = 8, memory: int = 1 << 30) -> Lessons:
+    texts = np.random.default_rng(0).integers(0, 8, (count, 7))
+    return Lessons(target, texts, layers, batch=4, memory=memory)
+
+
+def test_texts_begin_with_their_prompts_and_have_the_targets_law() -> None:
+    target = tiny(4, seed=1)
+    texts = own_texts(target, [[1, 2], [3]], 600, 3, batch=600)
+    assert texts.shape == (600, 3)
+    assert np.array_equal(texts[::2, :2], np.tile([1, 2], (300, 1)))
+    assert np.array_equal(texts[1::2, 0], np.full(300, 3))
+    expected = 300 * law_after(target, [1, 2])
+    assert chisquare(np.bincount(texts[::2, 2], minlength=4), expected).pvalue > 1e-4
+
+
+def test_texts_that_were_cut_off_are_gone_on_with(tmp_path: Path) -> None:
+    target, path = tiny(), tmp_path / "texts.safetensors"
+    whole = own_texts(target, [[1]], 6, 5, batch=2)
+
+    def stop(texts: int) -> None:
+        if texts == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        own_texts(target, [[1]], 6, 5, batch=2, path=path, progress=stop)
+    told: list[int] = []
+    assert np.array_equal(own_texts(target, [[1]], 6, 5, batch=2, path=path, progress=told.append), whole)
+    assert told == [6]
+    with pytest.raises(DataError, match="texts whose seed is 0, not 1"):
+        own_texts(target, [[1]], 6, 5, seed=1, batch=2, path=path)
+    with pytest.raises(DataError, match="texts whose prompts is"):
+        own_texts(target, [[2]], 6, 5, batch=2, path=path)
+
+
+@pytest.mark.parametrize(
+    ("prompts", "length", "why"),
+    [([], 5, "a prompt is empty"), ([[]], 5, "a prompt is empty"), ([[1]], 66, "at most 1 . 64 positions")],
+)
+def test_bad_requests_for_texts(prompts: list[list[int]], length: int, why: str) -> None:
+    with pytest.raises(ProblemError, match=why):
+        own_texts(tiny(), prompts, 2, length)
+
+
+def test_lessons_are_what_the_target_says_whether_kept_or_not() -> None:
+    target = tiny()
+    kept, anew = _lessons(target, (0, 1, 2)), _lessons(target, (0, 1, 2), memory=0)
+    found = target(anew.texts[:, :-1], output_hidden_states=True)
+    rows = next(anew.order())
+    assert rows == next(kept.order())
+    for lessons, tolerance in ((anew, 1e-6), (kept, 2e-3), (kept, 2e-3)):
+        lesson = lessons.lesson(rows)
+        assert torch.equal(lesson.tokens, anew.texts[rows])
+        assert lesson.logits.dtype == torch.float32
+        torch.testing.assert_close(lesson.logits.double(), found.logits[rows], rtol=tolerance, atol=tolerance)
+        features = torch.stack([found.hidden_states[layer][rows] for layer in (0, 1, 2)], dim=2)
+        torch.testing.assert_close(lesson.features.double(), features, rtol=tolerance, atol=tolerance)
+    assert not anew._kept
+    assert set(kept._kept) == set(rows)
+
+
+def test_every_epoch_has_every_text_once_in_another_order() -> None:
+    order = _lessons(tiny()).order()
+    epochs = [next(order) + next(order) for _ in range(2)]
+    assert [sorted(epoch) for epoch in epochs] == [list(range(8))] * 2
+    assert epochs[0] != epochs[1]
+
+
+def test_losses_have_their_values_by_hand() -> None:
+    rng = np.random.default_rng(0)
+    p, q = rng.normal(size=(2, 3, 5, 7))
+    laws = softmax(p, axis=-1), softmax(q, axis=-1)
+    given = torch.from_numpy(p), torch.from_numpy(q)
+    assert LOSSES["kl"](*given).item() == pytest.approx(rel_entr(*laws).sum(-1).mean(), rel=1e-5)
+    assert LOSSES["tvd"](*given).item() == pytest.approx(0.5 * np.abs(laws[0] - laws[1]).sum(-1).mean(), rel=1e-5)
+
+
+def test_the_rate_rises_and_falls_between_a_tenth_and_its_height() -> None:
+    course = Course(steps=100, rate=2.0, warm_up=0.2)
+    rates = [course.rate_at(step) for step in range(100)]
+    assert rates[0] == pytest.approx(0.2)
+    assert rates[20] == max(rates) == pytest.approx(2.0)
+    assert rates[60] == pytest.approx(2 * (0.1 + 0.9 / 2))
+    assert 0.2 < rates[99] < 0.203
+    assert rates[:21] == sorted(rates[:21])
+    assert rates[20:] == sorted(rates[20:], reverse=True)
+
+
+def test_steering_is_that_of_the_token_so_many_earlier() -> None:
+    features = torch.arange(2 * 6 * 3 * 2.0).reshape(2, 6, 3, 2) + 1
+    offsets = torch.randint(1, LONGEST + 1, (2, 6), generator=torch.Generator().manual_seed(0))
+    found = steering_of(features, offsets)
+    for row in range(2):
+        for at in range(6):
+            source = at - int(offsets[row, at])
+            assert torch.equal(found[row, at], features[row, source] if source >= 0 else torch.zeros(3, 2))
+
+
+def test_offsets_are_random_or_as_in_decoding() -> None:
+    lesson = Lesson(torch.zeros(200, 20, dtype=torch.long), torch.empty(0), torch.empty(0))
+    generator = torch.Generator().manual_seed(0)
+    drawn = _random_offsets(lesson, generator)
+    assert drawn.shape == (200, 19)
+    assert chisquare(torch.bincount(drawn.flatten())[1:].numpy()).pvalue > 1e-4
+    blocked = _blocked_offsets(lesson, generator)
+    assert set(blocked[:, 0].tolist()) == set(range(1, LONGEST + 1))
+    assert torch.equal(blocked[:, 1:], blocked[:, :-1] % LONGEST + 1)
+
+
+@pytest.mark.parametrize(("layers", "looked_at"), [(2, (1, 1, 1)), (5, (2, 2, 3)), (6, (3, 3, 4)), (24, (3, 12, 22))])
+def test_three_layers_of_the_target_are_looked_at(layers: int, looked_at: tuple[int, ...]) -> None:
+    assert three_layers(tiny(layers=layers)) == looked_at
+
+
+def _begun(name: str) -> tuple[Any, Any, Lessons]:
+    target, draft = pair(noise=1.0)
+    kind = KINDS[name]
+    return kind, kind.begin(target, draft.float()), _lessons(target, kind.layers(target))
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_what_is_learnt_makes_the_loss_small(name: str, loss: str) -> None:
+    kind, model, lessons = _begun(name)
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    points: list[Any] = []
+    course = Course(steps=40, rate=1e-2, loss=loss)
+    train(kind, model, lessons, lessons, course, points.append, every=20)
+    assert [point.step for point in points] == [0, 20, 40]
+    assert math.isnan(points[0].loss)
+    assert points[2].loss < points[1].loss
+    assert points[2].acceptance > points[0].acceptance + 0.02
+    changed = {key for key, value in model.state_dict().items() if not torch.equal(value, before[key])}
+    steering = {key for key in before if key.startswith("steering.")}
+    assert (changed == steering) if name == "sd2-frozen" else changed == set(before)
+    assert isinstance(model, SteeredLlama) == name.startswith("sd2")
+
+
+def test_a_run_that_was_killed_ends_with_the_same_weights(tmp_path: Path) -> None:
+    kind, whole, lessons = _begun("sd2")
+    train(kind, whole, lessons, lessons, COURSE, every=2)
+    checkpoint = tmp_path / "checkpoint.pt"
+
+    def stop_at(step: int) -> Callable[[Any], None]:
+        def report(point: Any) -> None:
+            if point.step == step:
+                raise KeyboardInterrupt
+
+        return report
+
+    for stop in (4, 6):  # the point of step 4 is reported before it is kept: the second run begins at step 2
+        _, model, _ = _begun("sd2")
+        with pytest.raises(KeyboardInterrupt):
+            train(kind, model, lessons, lessons, COURSE, stop_at(stop), every=2, checkpoint=checkpoint)
+    steps: list[int] = []
+    _, model, _ = _begun("sd2")
+    train(kind, model, lessons, lessons, COURSE, lambda point: steps.append(point.step), every=2, checkpoint=checkpoint)
+    assert steps == [6]
+    for name, weights in whole.state_dict().items():
+        assert torch.equal(model.state_dict()[name], weights)
+    with pytest.raises(DataError, match="remove it to start anew"):
+        train(kind, model, lessons, lessons, replace(COURSE, seed=1), checkpoint=checkpoint)
+
+
+def test_a_fed_model_is_asked_as_it_is_in_decoding() -> None:
+    """Of every pass: the logits of a text whose last tokens were drafted, read one after the other."""
+    target, draft = pair()
+    model = FedLlama.of(draft, three_layers(target), 16)
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for weights in (model.seen.weight, model.own.weight):
+            weights += 0.4 * torch.randn(weights.shape, generator=generator, dtype=weights.dtype)
+        lesson = _lessons(target, three_layers(target)).lesson([0, 1])
+        found = KINDS["eagle"].answers(model, lesson, generator)
+        assert found.shape == (PASSES, 2, 6, 8)
+        known = model.added_of(steering_of(lesson.features, torch.ones(2, 6, dtype=torch.long)))
+        for row in range(2):
+            for number in range(PASSES):
+                for at in range(number + 1, 6):
+                    added = known[row : row + 1, : at - number + 1]
+                    for last in range(at - number, at + 1):
+                        said = model(lesson.tokens[row : row + 1, : last + 1], added=added, output_hidden_states=True)
+                        added = torch.cat((added, model.own(said.hidden_states[-1][:, -1:])), dim=1)
+                    torch.testing.assert_close(found[number, row, at], said.logits[0, -1], rtol=1e-6, atol=1e-6)
