@@ -249,7 +249,7 @@ def _push_law(logits: FloatArray, rng: np.random.Generator) -> FloatArray:
     if kind == 0:
         return np.where(np.arange(size) == rng.integers(size), 0.0, -rng.uniform(1.0, DEEPEST))
     if kind == 1:
-        return -rng.permutation(size) * rng.uniform(0.0, DEEPEST / size)
+        return -rng.permutation(size).astype(np.float64) * rng.uniform(0.0, DEEPEST / size)
     if kind == 2:
         return np.where(rng.random(size) < 0.5, logits, -DEEPEST)
     return np.round(logits / 2)
@@ -264,8 +264,7 @@ def _push_point(values: FloatArray, rng: np.random.Generator) -> FloatArray:
         return np.where(rng.random(values.shape) < 0.5, values, 0.0)
     if kind == 2:
         return np.full_like(values, rng.choice(values.ravel()))
-    scaled: FloatArray = values * 10.0 ** rng.uniform(-2.0, 1.0)
-    return scaled
+    return values * 10.0 ** rng.uniform(-2.0, 1.0)
 
 
 def _step_law(logits: FloatArray, rng: np.random.Generator) -> FloatArray:

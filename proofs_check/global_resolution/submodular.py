@@ -144,7 +144,7 @@ def _distinct_lattice(
     low, high = int((1 << np.flatnonzero(least)).sum()), int((1 << np.flatnonzero(most)).sum())
     masks = np.arange(values.size)
     between = (masks & low == low) & (masks | high == high)
-    order = np.argsort(-q, kind="stable") if by_draft else _falling(q, p)
+    order = np.argsort(q, kind="stable") if by_draft else _falling(q, p)
     free = order[(most > least)[order]]
     return -float(values[low | prefixes(free)].min() - values[between].min())
 
@@ -259,7 +259,7 @@ CLAIMS = (
         _distinct_lattice,
         search=Descent(laws=("p", "q")),
         cost=2,
-        mutations=(Mutation("By decreasing q.", lambda **instance: _distinct_lattice(**instance, by_draft=True)),),
+        mutations=(Mutation("By increasing q.", lambda **instance: _distinct_lattice(**instance, by_draft=True)),),
     ),
     Claim(
         "gr-table-5-distinct-step-2",

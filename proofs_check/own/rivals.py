@@ -12,8 +12,9 @@ from otspec.paths import Block, Hierarchical, Model, PathVerifier, path_law
 from otspec.paths.tree import Prefix
 from otspec.plans.race import Race
 from otspec.problem import Problem
-from otspec.proofs_check.claim import Claim, Verdict
+from otspec.proofs_check.claim import Claim, Mutation, Verdict
 from otspec.proofs_check.instances import law, pair
+from otspec.proofs_check.oracles import iid_optimum
 from otspec.schemes import IID
 
 PATHS = "docs/paths.md"
@@ -54,6 +55,13 @@ def _same(target: FloatArray, draft: FloatArray, length: int) -> float:
     return -worst
 
 
+def _released_same(target: FloatArray, draft: FloatArray, length: int) -> float:
+    """Margin of: the released rule accepts as many tokens as block verification."""
+    rules = ReleasedHierarchical(), Block()
+    released, block = (_accepted(rule, target, draft, length) for rule in rules)
+    return -abs(released - block)
+
+
 def _more(target: FloatArray, draft: FloatArray, length: int) -> float:
     """What it accepts beyond block verification, less a billionth of a token."""
     ours, block = (_accepted(rule, target, draft, length) for rule in (Hierarchical(), Block()))
@@ -92,6 +100,10 @@ def _race(p: FloatArray, q: FloatArray, n: int) -> float:
     return -max(float(np.abs(output - plan.problem.p).sum()), abs(hits - plan.acceptance))
 
 
+def _optimal(p: FloatArray, q: FloatArray, n: int) -> float:
+    return Race(Problem(p, IID(q, n)), 1.0).acceptance - iid_optimum(p, q, n)
+
+
 def _distance(p: FloatArray, q: FloatArray) -> float:
     return float(np.abs(p - q).sum()) / 2
 
@@ -117,6 +129,7 @@ CLAIMS = (
         _same,
         cost=40,
         remark="Proved: r over the largest r so far is block verification's weight.",
+        mutations=(Mutation("So is the rule of the authors' code.", _released_same),),
     ),
     Claim(
         "own-hierarchical-more",
@@ -162,6 +175,7 @@ CLAIMS = (
         _drafts,
         _race,
         cost=60,
+        mutations=(Mutation("It accepts alpha*.", _optimal),),
     ),
     Claim(
         "own-list-matching-one-draft",
@@ -171,5 +185,11 @@ CLAIMS = (
         lambda p, q: _coupled(p, q) - (1.0 - _distance(p, q)) / (1.0 + _distance(p, q)),
         cost=20,
         tightness=lambda p, q: (1.0 - _distance(p, q)) / (1.0 + _distance(p, q)) / _coupled(p, q),
+        mutations=(
+            Mutation(
+                "1.05 times that.",
+                lambda p, q: _coupled(p, q) - 1.05 * (1.0 - _distance(p, q)) / (1.0 + _distance(p, q)),
+            ),
+        ),
     ),
 )
