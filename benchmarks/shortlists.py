@@ -447,7 +447,7 @@ def large(width: int, dtype: torch.dtype, turns: int) -> list[Record]:
     for size in (32_768, 27_344, 8_192):
         calls["the first rows, a view (PA-FR)", size] = partial(_product, partial(head.rows, slice(size)), output)
         chosen = rng.permutation(clusters)[: round(clusters * size / vocab)].tolist()
-        calls["clusters (DynaSpec)", size] = partial(routed.logits, chosen, output)
+        calls["clusters (DynaSpec)", size] = partial(routed.logits_of, chosen, output)
         tokens = torch.from_numpy(rng.permutation(vocab)[:size])
         calls["tokens one by one, gathered", size] = partial(_product, partial(head.rows, tokens), output)
     seconds: dict[tuple[str, int], list[float]] = {name: [] for name in calls}
