@@ -132,7 +132,7 @@ class DecodingBenchmark:
     @property
     def granted_s(self) -> float:
         """Decoding time granted to the shard's part of a cell: with all parts, that of the cell."""
-        return self.budget_s * len(self.texts) / (self.repeats * min(self.first, len(self.prompts)))
+        return self.budget_s * (len(self.texts) / (self.repeats * min(self.first, len(self.prompts))))
 
     def measurements(self, cells: Sequence[DecodingCell]) -> Iterator[tuple[int, int, DecodingCell]]:
         """Repeat, prompt and cell: every cell on one prompt, in an order of its own, before the next prompt."""

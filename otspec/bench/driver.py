@@ -82,7 +82,7 @@ class Benchmark:
 
     def granted_s(self, cell: Cell) -> float:
         """Solving time granted to the shard's part of a cell: with all parts, that of the cell."""
-        return self.budget_s * len(self.shares[cell]) / self.positions
+        return self.budget_s * (len(self.shares[cell]) / self.positions)
 
     @property
     def questions(self) -> Questions:

@@ -278,7 +278,7 @@ def wrong_call(rng: random.Random) -> tuple[str, ...]:
     commands = [name for name in WRONG if _possible(name)]
     command = rng.choice(commands)
     words = list(GOOD[command])
-    for option in rng.sample(sorted(WRONG[command]), rng.randint(1, 3)):
+    for option in rng.sample(sorted(WRONG[command]), rng.randint(1, min(3, len(WRONG[command])))):
         value = rng.choice(WRONG[command][option])
         if option.isupper():
             words[0] = value
