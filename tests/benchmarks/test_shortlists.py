@@ -53,8 +53,9 @@ def test_what_is_measured_and_how_it_is_told(tmp_path: Path) -> None:
     best, rate = (summary.mean((script.ORACLE, 4), figure)[0] for figure in ("best", "rate"))
     assert rate <= best
     assert best == pytest.approx(np.sort(p, axis=1)[:, -512:].sum(axis=1).mean(), abs=1e-4)
-    found, oracle = script.tables(summary)
+    found, gains, oracle = script.tables(summary)
     assert len(found.rows) == 1 + len(script.FAMILIES) * len(script.SHARES) + 1
+    assert len(gains.rows) == 10
     assert len(oracle.rows) == len(script.SHARES)
     script.draw(summary, tmp_path / "shortlists.png")
     assert (tmp_path / "shortlists.png").stat().st_size > 10_000
