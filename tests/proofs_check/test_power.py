@@ -67,8 +67,8 @@ def test_a_mutation_is_tried_on_the_draws_of_its_claim() -> None:
     challenge(TRUE, Mutation("", watch), 7, seed=4)
     drawn, seen = seen, []
     check(replace(TRUE, margin=watch), 7, seed=4)
-    np.testing.assert_equal(drawn, seen)
     assert len(drawn) == 7
+    np.testing.assert_equal(drawn, seen[:7])  # `check` ends with the worst of them once more
 
 
 @pytest.mark.parametrize("margin", [0.0, -5e-12, math.nan], ids=["equality", "rounding", "no number"])
