@@ -53,7 +53,9 @@ def by_tokens(tree: Tree, law: Floats) -> dict[tuple[int, ...], float]:
     return {(*tree.prefix(node), token): float(law[node, token]) for node, token in np.ndindex(*law.shape)}
 
 
-@pytest.mark.parametrize(("rule", "count"), [(Block(), 1), (as_tree_law, 2), (Nested(sigma=0.0), 2)], ids=["block", "tree", "nested"])
+@pytest.mark.parametrize(
+    ("rule", "count"), [(Block(), 1), (as_tree_law, 2), (Nested(sigma=0.0), 2)], ids=["block", "tree", "nested"]
+)
 def test_sound_rules_pass_exactly(rule: Any, count: int) -> None:
     models = MODELS if count > 1 else None
     audit = otspec.audit_paths(rule, count, 2, models=models)
