@@ -117,7 +117,7 @@ def decode(
     from otspec.decode.drafting import drafting as drafting_of
     from otspec.decode.methods.catalogue import decoder, lossless, method_of, warm_up
     from otspec.decode.metrics import Metrics
-    from otspec.decode.models.head import with_head_for
+    from otspec.decode.models.head import with_head_for, without_head
     from otspec.decode.models.loading import batch_of, encode, load_models
     from otspec.results import SolveError
 
@@ -165,6 +165,8 @@ def decode(
     by_phase = {"target": models.target, "draft": models.draft}
     if models.draft is not None and models.matching is None and (kept := settings.get("draft_tokens")) is not None:
         by_phase["draft"] = with_head_for(models.draft, torch.from_numpy(kept))
+    elif models.draft is not None and "draft_shortlist" in settings:
+        by_phase["draft"] = without_head(models.draft)[0]
     with ExitStack() as stack:
         lines = None if json_file is None else stack.enter_context(json_file.open("w", encoding="utf-8"))
         bar = stack.enter_context(progress_bar())
