@@ -8,8 +8,9 @@ Inside, from the outside in: `generation`, `harness` (one run), `loop` (one step
 brings both models' laws to the host in one copy, and `verifiers` says which rule of `otspec.paths` verifies; or the
 device does, and `on_device` brings what it accepts.
 `sampling` turns logits into laws, `text` says when a text ends, `metrics` what decoding took, and `replay` what its
-passes alone take.  `strategy` is what a method answers, and `methods` has them; `tuning` finds the fastest for a pair
-of models, and `shipped` is the pair that comes with the package.
+passes alone take.  `strategy` is what a method answers, and `methods` has them; `drafting` has drafters by name, and
+`training` what makes those that learn; `tuning` finds the fastest for a pair of models, `recording` keeps what they
+say, and `shipped` is the pair that comes with the package.
 """
 
 from otspec.extras import require
@@ -20,7 +21,6 @@ require("transformers")
 from otspec.decode.drafters.draft_laws import DRAFT_LAWS  # noqa: E402  after the packages that it needs
 from otspec.decode.drafters.router import Router  # noqa: E402
 from otspec.decode.drafters.shortlists import Budget, Frequent  # noqa: E402
-from otspec.decode.drafters.training import train_router  # noqa: E402
 from otspec.decode.generation import MultiDraftOutput, generate, multi_draft  # noqa: E402
 from otspec.decode.harness import Generation, run  # noqa: E402
 from otspec.decode.methods.multi_draft import MultiDraft  # noqa: E402
@@ -30,6 +30,7 @@ from otspec.decode.models.alignment import aligned_counts  # noqa: E402
 from otspec.decode.models.matching import matching_of  # noqa: E402
 from otspec.decode.replay import floor  # noqa: E402
 from otspec.decode.strategy import Strategy  # noqa: E402
+from otspec.decode.training.routers import train_router  # noqa: E402
 from otspec.decode.tuning import Tuned, Tuning, tune  # noqa: E402
 from otspec.decode.verifiers import BY_PLAN, JOINT  # noqa: E402
 

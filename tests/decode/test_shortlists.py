@@ -23,12 +23,12 @@ from otspec.decode.drafters.draft_laws import draft_law  # noqa: E402
 from otspec.decode.drafters.model import ModelDrafter  # noqa: E402
 from otspec.decode.drafters.router import Network  # noqa: E402
 from otspec.decode.drafters.selection import History, Level, Selection  # noqa: E402
-from otspec.decode.drafters.training import spherical_clusters  # noqa: E402
 from otspec.decode.models.context import Context  # noqa: E402
 from otspec.decode.models.fingerprint import fingerprint  # noqa: E402
 from otspec.decode.models.head import without_head  # noqa: E402
 from otspec.decode.models.llama import LlamaReader  # noqa: E402
 from otspec.decode.sampling import Sampling  # noqa: E402
+from otspec.decode.training.routers import spherical_clusters  # noqa: E402
 from otspec.errors import DataError  # noqa: E402
 from otspec.laws import law_from_logits  # noqa: E402
 from otspec.paths.shape import Shape  # noqa: E402

@@ -4,7 +4,7 @@
 the `draft_laws`, and `several` from several models; `foreign` from one with another tokenizer, `steered` and `fed`
 (`watching`) from models that the target tells something.
 `selection` says which tokens a model computes: all, the same few everywhere (`restricted`), or a shortlist for every
-slot, by frequency (`shortlists`) or by the context (`router`, which `training` makes).
+slot, by frequency (`shortlists`) or by the context (`router`).
 Without a model, `prompt_lookup` copies from the text, `suffix` counts what followed in it, `lookahead` keeps what the
 target guessed behind it, and `candidates` asks transformers' candidate generators.
 """

@@ -1,4 +1,4 @@
-"""Draft models that learn from a target: `otspec train`."""
+"""What learns: draft models from their target (`otspec train`), and `routers` of shortlists from a draft model."""
 
 from otspec.decode.training.kinds import KINDS, Kind
 from otspec.decode.training.lessons import Lessons
