@@ -1,11 +1,12 @@
 """The rules for tensors, audited on laws that are made to be difficult.
 
     python -m benchmarks.device_audit [--draws 1000000] [--slow 20000] [--only sorting,truncated]
+    python -m benchmarks.device_audit --device cuda --slow 1000000
 
 The instances are those of `otspec.audit`: random and hostile laws of 3 to 1000 tokens.  What the buckets hold must not
 matter, so that rule is audited twice: as it is, where tokens of small vocabularies hardly ever meet in one of 4096
-buckets, and with 8 in their place.  As it is, and in Triton's interpreter, a draw takes milliseconds: those audits have
---slow draws.
+buckets, and with 8 in their place.  On a CPU, as it is, and in Triton's interpreter, a draw takes milliseconds: those
+audits have --slow draws.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import typer
 from torch import Tensor
 
 import otspec
+from otspec.decode.models.loading import device_of
 from otspec.errors import ProblemError
 from otspec.extras import installed
 from otspec.reporting.console import console
@@ -34,7 +36,8 @@ COARSE = 3
 BIASED = otspec.AuditVerdict.NOT_LOSSLESS
 FINE = 1e-9
 """Resolution that no number of draws reaches."""
-Rows = Callable[[Tensor, Tensor, Tensor, torch.Generator], RowVerification]
+Rows = Callable[[Tensor, Tensor, Tensor, Tensor], RowVerification]
+"""Laws, drafts and uniforms in, all on one device."""
 
 
 class Entry(NamedTuple):
@@ -48,18 +51,18 @@ class Entry(NamedTuple):
 
 def by(name: str) -> Rows:
     """Rows of probabilities by one of the rules."""
-    return lambda p, q, drafts, generator: verify_rows(p, q, drafts, generator, by=name)
+    return lambda p, q, drafts, uniforms: verify_rows(p, q, drafts, uniforms, by=name)
 
 
-def logits(p: Tensor, q: Tensor, drafts: Tensor, generator: torch.Generator) -> RowVerification:
+def logits(p: Tensor, q: Tensor, drafts: Tensor, uniforms: Tensor) -> RowVerification:
     """The same laws as logits, of half their size at temperature 1/2."""
-    return verify_logits(0.5 * p.log(), 0.5 * q.log(), drafts, generator, temperature=0.5, by="buckets")
+    return verify_logits(0.5 * p.log(), 0.5 * q.log(), drafts, uniforms, temperature=0.5, by="buckets")
 
 
-def truncated(p: Tensor, q: Tensor, drafts: Tensor, generator: torch.Generator) -> RowVerification:
+def truncated(p: Tensor, q: Tensor, drafts: Tensor, uniforms: Tensor) -> RowVerification:
     """The draft law as a list of tokens, the likeliest first; those of q = 0 are padding."""
     kept = q.sort(dim=1, descending=True)
-    return verify_truncated(p, kept.indices, kept.values, drafts, generator)
+    return verify_truncated(p, kept.indices, kept.values, drafts, uniforms)
 
 
 ENTRIES = {
@@ -69,6 +72,7 @@ ENTRIES = {
     "coarse-logits": Entry(logits, bits=COARSE),
     "buckets": Entry(by("buckets"), slow=True),
     "coarse-triton": Entry(by("triton"), bits=COARSE, slow=True),
+    "triton": Entry(by("triton"), slow=True),
 }
 
 
@@ -77,15 +81,18 @@ def main(
     slow: Annotated[int, typer.Option(help="Draws from those that take milliseconds.")] = 20_000,
     only: Annotated[str, typer.Option(help="Some of the rules, with commas between them.")] = "",
     threads: Annotated[int, typer.Option(help="Threads of torch.")] = 1,
+    device: Annotated[str, typer.Option(help="Where the rules run; on a CPU Triton is interpreted.")] = "cpu",
 ) -> None:
     """Audit every rule for tensors."""
     torch.set_num_threads(threads)
-    os.environ["TRITON_INTERPRET"] = "1"
-    table = audited(asked(only), draws, slow)
+    place = device_of(device)
+    if place.type == "cpu":
+        os.environ["TRITON_INTERPRET"] = "1"
+    table = audited(asked(only), draws, slow, place)
     console.print(table.on_screen(console.width))
 
 
-def audited(names: Sequence[str], draws: int, slow: int) -> TextTable:
+def audited(names: Sequence[str], draws: int, slow: int, device: torch.device) -> TextTable:
     """A line for each rule."""
     rows = []
     for name in names:
@@ -93,7 +100,7 @@ def audited(names: Sequence[str], draws: int, slow: int) -> TextTable:
         if name.endswith("triton") and not installed("triton"):
             continue
         started = time.process_time()
-        audit = audit_of(entry, slow if entry.slow else draws)
+        audit = audit_of(entry, slow if entry.slow else draws, device)
         bound = max(one.tv_interval[1] for one in audit.instances)
         seconds = time.process_time() - started
         figures = (bound, audit.mean("membership"), audit.mean("optimum"))
@@ -114,12 +121,13 @@ def audited(names: Sequence[str], draws: int, slow: int) -> TextTable:
     return TextTable("Rules for tensors, audited", header, rows, note)
 
 
-def audit_of(entry: Entry, draws: int, instances: Sequence[tuple[Any, Any]] | None = None) -> Any:
-    """Audit one rule with so many draws; it ends earlier only if it finds a bias."""
+def audit_of(entry: Entry, draws: int, device: torch.device, instances: Sequence[tuple[Any, Any]] | None = None) -> Any:
+    """Audit one rule on a device with so many draws; it ends earlier only if it finds a bias."""
 
     def rule(p: Tensor, q: Tensor, drafts: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        found = entry.rows(p, q, drafts, generator)
-        return found.tokens, found.accepted
+        uniforms = torch.rand((len(drafts), drafts.shape[1] + 1, 3), dtype=torch.float64, generator=generator)
+        found = entry.rows(*(tensor.to(device) for tensor in (p, q, drafts, uniforms)))
+        return found.tokens.cpu(), found.accepted.cpu()
 
     with _bits(entry.bits):
         return otspec.audit(rule, n=DRAFTS, instances=instances, budget=draws, resolution=FINE)

@@ -22,4 +22,8 @@ def processor() -> str:
 def versions(*packages: str) -> dict[str, str]:
     """Versions of otspec and of those packages that are installed."""
     found = {name: metadata.version(name) for name in packages if installed(name)}
-    return {"otspec": metadata.version(DISTRIBUTION), **found}
+    try:
+        own = metadata.version(DISTRIBUTION)
+    except metadata.PackageNotFoundError:  # a checkout on the path, as on a machine where nothing can be installed
+        own = "not installed"
+    return {"otspec": own, **found}

@@ -14,6 +14,7 @@ from otspec.paths import (
     Block,
     Clocks,
     GreedyMultiPath,
+    Hierarchical,
     LayerVerification,
     Model,
     Nested,
@@ -43,6 +44,7 @@ VERIFIERS: Mapping[str, PathVerifier] = {
     "traversal": Traversal(),
     "layer": LayerVerification(remember=1000),
     "block": Block(),
+    "hierarchical": Hierarchical(),
     "clocks": Clocks(rates=lambda p, q: 0.1 + p),
 }
 """Every verifier of i.i.d. paths."""

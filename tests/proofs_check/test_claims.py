@@ -16,6 +16,8 @@ from tests.each import each
 CLAIMS = tuple(chain.from_iterable(source.claims for source in SOURCES))
 BY_NAME = {claim.id: claim for claim in CLAIMS}
 TRIALS = 60
+RARE = 240
+"""For claims that fail: the rarest counterexamples are met once in a hundred trials."""
 
 
 def test_every_claim_has_a_name_of_its_own() -> None:
@@ -47,7 +49,7 @@ def test_every_file_that_a_claim_names_is_there() -> None:
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
 def test_the_search_says_what_we_expect(claim: Claim) -> None:
-    evidence = check(claim, TRIALS, seed=1)
+    evidence = check(claim, RARE if claim.expected is Verdict.FAILS else TRIALS, seed=1)
     assert evidence.verdict is claim.expected, (evidence.worst, evidence.witness)
     assert evidence.as_expected, evidence.counterexample
 

@@ -12,7 +12,10 @@ from otspec.errors import ProblemError
 
 
 class WatchingDrafter(ModelDrafter):
-    """A `ModelDrafter` whose model was trained with hidden states of the target: `otspec.decode.drafters.Watching`."""
+    """A `ModelDrafter` whose model was trained with hidden states of the target.
+
+    It is an `otspec.decode.drafters.protocol.Watching`.
+    """
 
     @property
     def layers(self) -> Sequence[int]:

@@ -1,0 +1,63 @@
+"""Decoding on a GPU: the target's law, its own greedy texts, and one copy to the host in a step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from benchmarks.gpu.synchronisations import counted  # noqa: E402
+from otspec import generate  # noqa: E402
+from otspec.decode import MultiDraft, run  # noqa: E402
+from otspec.decode.models.loading import SHIPPED, load_models  # noqa: E402
+from otspec.decode.shipped import held_out  # noqa: E402
+from tests.decode.models import pair  # noqa: E402
+from tests.decode.test_lossless import SETTINGS, _exact, _models, _pooled  # noqa: E402
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+
+STRATEGIES: list[dict[str, Any]] = [
+    {"paths": 2, "depth": 2},
+    {"paths": 2, "depth": 2, "solver": "interval"},
+    {"paths": 1, "depth": 2, "solver": "block"},
+    {"branching": (2, 2), "draft_top_k": 2},
+    {"paths": 2, "depth": 2, "solver": "max_flow"},
+]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
+def test_texts_have_the_law_of_the_target(strategy: dict[str, Any]) -> None:
+    runs, length, vocab, prompt = 1000, 3, 3, [1, 2, 0]
+    settings = SETTINGS["temperature 0.6"]
+    exact = _exact(_models(settings, prompt), length, vocab)
+    target, draft = (model.cuda() for model in pair(vocab))
+    ids = torch.tensor([prompt], device="cuda").repeat(runs, 1)
+    texts = run(target, MultiDraft(draft, **strategy), ids, max_new_tokens=length, seed=1, **settings).new_tokens
+    counts = np.bincount(np.array(texts) @ vocab ** np.arange(length)[::-1], minlength=exact.size)
+    assert not counts[exact == 0].any()
+    assert chisquare(*_pooled(counts[exact > 0], exact[exact > 0] * runs)).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("verify_on", ["device", "host"])
+def test_greedy_texts_of_the_shipped_pair_are_the_targets_own(verify_on: str) -> None:
+    models = load_models(SHIPPED, SHIPPED, "cuda", "float32")
+    ids = torch.tensor(held_out(32)[:2], device="cuda")
+    found = generate(models.target, models.draft, ids, max_new_tokens=40, temperature=0, verify_on=verify_on)
+    own = models.target.generate(ids, max_new_tokens=40, min_new_tokens=40, do_sample=False)
+    assert found.new_tokens == own[:, 32:].tolist()
+
+
+def test_a_step_waits_for_the_device_twice_at_most() -> None:
+    models = load_models(SHIPPED, SHIPPED, "cuda", "float32")
+    ids = torch.tensor(held_out(32)[:4], device="cuda")
+    device = torch.device("cuda")
+    generate(models.target, models.draft, ids, max_new_tokens=8)
+    with counted(device) as count:
+        metrics = generate(models.target, models.draft, ids, max_new_tokens=24).metrics
+    waits = count.per_step(metrics.target_calls)
+    assert waits is None or waits <= 2, count.places

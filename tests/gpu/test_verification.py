@@ -1,0 +1,162 @@
+"""The rules for tensors on a GPU: the CPU's tokens for the same uniforms, no waiting, and the same as a CUDA graph.
+
+TRITON_INTERPRET=0 python -m pytest tests/gpu    # the other tests have Triton's kernels interpreted, on the CPU
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import otspec  # noqa: E402
+from otspec import AuditVerdict  # noqa: E402
+from otspec.verification.device import trees, verify_logits, verify_rows, verify_trees, verify_truncated  # noqa: E402
+from tests.each import each  # noqa: E402
+from tests.verification.test_device import KINDS, batch, tensors  # noqa: E402
+from tests.verification.test_trees import DISTINCT, SHAPES, drawn, outputs  # noqa: E402
+from tests.verification.test_trees import batch as batch_of_trees  # noqa: E402
+
+needs_kernels = pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") == "1", reason="TRITON_INTERPRET=1 was set")
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+
+DTYPES = (torch.float64, torch.float32, torch.bfloat16)
+WAYS = [
+    "sorting",
+    "buckets",
+    pytest.param("triton", marks=needs_kernels),
+]
+
+
+def given_in(name: str, dtype: Any, vocab: int, n: int, rows: int = 16) -> tuple[Any, ...]:
+    """Laws, drafts that they can draw in their own type, and uniforms."""
+    p, q, drafts, uniforms = tensors(*batch(KINDS[name], np.random.default_rng([vocab, n]), vocab, n, rows))
+    p, q = p.to(dtype), q.to(dtype)
+    return p, q, torch.where(q.gather(1, drafts) > 0, drafts, q.argmax(dim=1, keepdim=True)), uniforms
+
+
+def on_gpu(given: Any) -> Any:
+    return [tensor.cuda() for tensor in given]
+
+
+def rows_of(found: Any) -> list[tuple[int, int, bool]]:
+    return list(zip(*(part.tolist() for part in found), strict=True))
+
+
+@pytest.mark.parametrize("by", WAYS)
+@each(name=list(KINDS), dtype=DTYPES, size=((7, 2), (50, 1), (1100, 3), (5000, 8)))
+def test_rows_have_the_tokens_of_the_cpu(by: str, name: str, dtype: Any, size: tuple[int, int]) -> None:
+    given = given_in(name, dtype, *size)
+    expected = rows_of(verify_rows(*given, by="sorting" if by == "sorting" else "buckets"))
+    assert rows_of(verify_rows(*on_gpu(given), by=by)) == expected
+
+
+@pytest.mark.parametrize("by", WAYS)
+@each(temperature=(0.0, 0.6, 1.0))
+def test_logits_have_the_tokens_of_their_laws(by: str, temperature: float) -> None:
+    """But for roundings: the softmax is the GPU's, and its weights are added up in another order."""
+    p, q, drafts, uniforms = given_in("dirichlet", torch.float64, 300, 3, rows=64)
+    scores = [law.clamp(min=1e-30).log().float() for law in (p, q)]
+    drafts = scores[1].argmax(dim=1, keepdim=True).expand_as(drafts) if temperature == 0 else drafts
+    given = (*scores, drafts, uniforms)
+    expected = rows_of(verify_logits(*given, temperature=temperature, by="sorting" if by == "sorting" else "buckets"))
+    found = rows_of(verify_logits(*on_gpu(given), temperature=temperature, by=by))
+    assert sum(one != other for one, other in zip(found, expected, strict=True)) <= 1
+
+
+@each(dtype=DTYPES)
+def test_truncated_drafts_have_the_tokens_of_the_cpu(dtype: Any) -> None:
+    p, q, _, uniforms = given_in("model", dtype, 400, 3)
+    kept = q.double().topk(20, dim=1)
+    law = kept.values / kept.values.sum(dim=1, keepdim=True)
+    drafts = kept.indices.gather(1, torch.multinomial(law, 3, replacement=True))
+    given = p, kept.indices, law, drafts, uniforms
+    assert rows_of(verify_truncated(*on_gpu(given))) == rows_of(verify_truncated(*given))
+
+
+@pytest.mark.parametrize("rule", ["block", "interval"])
+@each(family=DISTINCT, branching=SHAPES, vocab=(2, 7))
+def test_trees_have_the_tokens_of_the_cpu(rule: str, family: str, branching: tuple[int, ...], vocab: int) -> None:
+    given = batch_of_trees(drawn(family, vocab, branching, 8))
+    expected = outputs(verify_trees(*given[:3], branching, given[3], rule=rule))
+    given = on_gpu(given)
+    assert outputs(verify_trees(*given[:3], branching, given[3], rule=rule)) == expected
+
+
+@each(family=DISTINCT, branching=((3, 1, 1), (2, 2)), vocab=(7, 5000))
+def test_labels_have_the_tokens_of_the_cpu(family: str, branching: tuple[int, ...], vocab: int) -> None:
+    """But for roundings: labels are sums of floats, which a GPU adds up in another order."""
+    given = batch_of_trees(drawn(family, vocab, branching, 16))
+    expected = outputs(verify_trees(*given[:3], branching, given[3]))
+    given = on_gpu(given)
+    found = outputs(verify_trees(*given[:3], branching, given[3]))
+    assert sum(one != other for one, other in zip(found, expected, strict=True)) <= 1
+
+
+CALLS: dict[str, Callable[..., Any]] = {
+    **{by: lambda *given, by=by: verify_rows(*given, by=by) for by in ("sorting", "buckets", "triton")},
+    "logits": lambda *given: verify_logits(*given, by="triton"),
+    "truncated": lambda p, q, drafts, uniforms: verify_truncated(
+        p, torch.arange(q.shape[1], device=q.device).expand_as(q), q, drafts, uniforms
+    ),
+}
+OF_KERNELS = ("triton", "logits")
+NAMED = [pytest.param(name, marks=needs_kernels) if name in OF_KERNELS else name for name in CALLS]
+
+
+@contextmanager
+def no_waiting() -> Iterator[None]:
+    """Whatever makes the host wait for the GPU is an error."""
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+def check_a_graph(call: Callable[[], Any], uniforms: Any) -> None:
+    """Called without waiting, and captured and replayed with other uniforms, it puts out what it does as called."""
+    first = [part.clone() for part in call()]
+    with no_waiting():
+        call()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = call()
+    graph.replay()
+    assert all(map(torch.equal, captured, first))
+    uniforms.uniform_()
+    expected = call()
+    graph.replay()
+    assert all(map(torch.equal, captured, expected))
+    assert not all(map(torch.equal, expected, first))
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_rows_wait_for_nothing_and_are_captured(name: str) -> None:
+    given = on_gpu(given_in("model", torch.float32, 3000, 4, rows=64))
+    check_a_graph(lambda: CALLS[name](*given), given[-1])
+
+
+@pytest.mark.parametrize("rule", trees.RULES)
+@each(vocab=(7, 5000))
+def test_trees_wait_for_nothing_and_are_captured(rule: str, vocab: int) -> None:
+    given = on_gpu(batch_of_trees(drawn("tiny", vocab, (3, 1, 1), 64)))
+    check_a_graph(lambda: verify_trees(*given[:3], (3, 1, 1), given[3], rule=rule), given[3])
+
+
+@pytest.mark.parametrize("by", WAYS)
+def test_the_audit_passes_it(by: str) -> None:
+    def rule(p: Any, q: Any, drafts: Any, generator: Any) -> tuple[Any, Any]:
+        uniforms = torch.rand((*drafts.shape[:1], 4, 3), dtype=torch.float64, generator=generator)
+        found = verify_rows(*on_gpu((p, q, drafts, uniforms)), by=by)
+        return found.tokens.cpu(), found.accepted.cpu()
+
+    audit = otspec.audit(rule, n=3, budget=150_000, resolution=0.06)
+    assert audit.verdict is AuditVerdict.LOSSLESS
+    assert audit.outcome.draws > 80_000
