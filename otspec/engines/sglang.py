@@ -8,16 +8,37 @@ never accepted, not even by a coin of 0.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
 from otspec.engines.loading import check_arguments
 from otspec.errors import ProblemError
 from otspec.extras import require
+from otspec.verification.device.by_kernels import BLOCK, EXACT, kernels_for, runs_on
+from otspec.verification.device.by_path_kernels import lanes
 from otspec.verification.device.fixed_point import at, first_above, running, to_units
 
 MODULE, FUNCTION = "sglang.kernels.ops.speculative.verify_sampling", "tree_speculative_sampling_target_only"
 HOOKS = "sglang.srt.plugins.hook_registry"
+
+
+class _Trees(NamedTuple):
+    """The arguments that decide what comes out."""
+
+    predicts: Tensor
+    accept_index: Tensor
+    accept_token_num: Tensor
+    candidates: Tensor
+    retrive_index: Tensor
+    retrive_next_token: Tensor
+    retrive_next_sibling: Tensor
+    uniform_samples: Tensor
+    uniform_samples_for_final_sampling: Tensor
+    target_probs: Tensor
+    threshold_single: float
+    threshold_acc: float
 
 
 def tree_speculative_sampling_target_only(
@@ -66,6 +87,74 @@ def tree_speculative_sampling_target_only(
     deterministic : bool
         Without effect: it always is.
     """
+    trees = _Trees(
+        predicts, accept_index, accept_token_num, candidates, retrive_index, retrive_next_token, retrive_next_sibling,
+        uniform_samples, uniform_samples_for_final_sampling, target_probs, threshold_single, threshold_acc,
+    )  # fmt: skip
+    in_place = predicts.is_contiguous() and accept_index.is_contiguous()
+    if in_place and runs_on(target_probs):
+        _walk_by_kernels(trees)
+    else:
+        _walk_by_torch(trees)
+
+
+def put_in_place() -> None:
+    """Register our function with SGLang's hooks, which put it wherever the other was imported.
+
+    Call it before the engine starts, in each of its processes: the entry point `otspec` in the group
+    `sglang.srt.plugins` does, if the environment has OTSPEC_SGLANG=1.
+
+    Raises
+    ------
+    MissingExtra
+        If SGLang is not installed.
+    ProblemError
+        If it has no such function on this machine, or one that takes other arguments than ours.
+    """
+    theirs = getattr(require(MODULE), FUNCTION)
+    if theirs is None:  # and the hooks would replace whatever else is None
+        raise ProblemError(f"SGLang has no {FUNCTION} on this machine; otspec takes its place on CUDA only")
+    check_arguments(f"{MODULE}.{FUNCTION}", theirs, tree_speculative_sampling_target_only)
+    hooks = require(HOOKS)
+    hooks.HookRegistry.register(f"{MODULE}.{FUNCTION}", tree_speculative_sampling_target_only, hooks.HookType.REPLACE)
+
+
+def _walk_by_kernels(trees: _Trees) -> None:
+    predicts, accept_index, number, candidates, index, child, sibling, coins, coin, target_probs, *thresholds = trees
+    kernels_for(target_probs)  # says what is missing
+    from otspec.engines import walk_kernels as kernels
+
+    (rows, nodes), vocab, device = candidates.shape, target_probs.shape[2], candidates.device
+    chunks = -(-vocab // BLOCK)
+    probs = target_probs.contiguous()
+    last, place, refusals, accepted = torch.empty((4, rows), dtype=torch.int64, device=device)
+    refused = torch.empty((rows, nodes), dtype=torch.int64, device=device)
+    kernels.walk[(rows,)](
+        probs, *(part.contiguous() for part in (candidates, index, child, sibling, coins)), *thresholds,
+        predicts, accept_index, accepted, last, place, refused, refusals, vocab, accept_index.shape[1] - 1,
+        NODES=nodes, **EXACT,
+    )  # fmt: skip
+    number.copy_(accepted)
+    given = (probs, last, refused, refusals)
+    rest, whole = torch.empty((2, rows, chunks), dtype=torch.float64, device=device)
+    kernels.sum_left[(rows, chunks)](*given, rest, whole, vocab, NODES=nodes, BLOCK=BLOCK, **EXACT)
+    left, total = rest.sum(dim=1), whole.sum(dim=1)
+    spent = ~(left > 0)  # every token was refused, by rounding
+    scale = 1.0 / torch.where(spent, total, left)
+    sums = torch.empty((rows, chunks), dtype=torch.int64, device=device)
+    drawn_from = (*given, scale, spent.view(torch.int8))
+    kernels.count_left[(rows, chunks)](*drawn_from, sums, vocab, NODES=nodes, BLOCK=BLOCK, **EXACT)
+    kernels.draw_left[(rows,)](
+        *drawn_from, sums, coin.contiguous(), place, predicts, vocab, chunks,
+        NODES=nodes, BLOCK=BLOCK, LANES=lanes(chunks), **EXACT,
+    )  # fmt: skip
+
+
+def _walk_by_torch(trees: _Trees) -> None:
+    (
+        predicts, accept_index, accept_token_num, candidates, retrive_index, retrive_next_token, retrive_next_sibling,
+        uniform_samples, uniform_samples_for_final_sampling, target_probs, threshold_single, threshold_acc,
+    ) = trees  # fmt: skip
     rows, nodes = candidates.shape
     deepest = accept_index.shape[1] - 1
     zero = torch.zeros((rows, 1), dtype=torch.int64, device=candidates.device)
@@ -101,27 +190,6 @@ def tree_speculative_sampling_target_only(
     drawn = (uniform_samples_for_final_sampling.double().unsqueeze(1) * total).to(torch.int64)
     token = first_above(sums, torch.minimum(drawn, total - 1)).clamp(max=left.shape[1] - 1)
     _put(predicts, place, token, torch.ones_like(place, dtype=torch.bool))
-
-
-def put_in_place() -> None:
-    """Register our function with SGLang's hooks, which put it wherever the other was imported.
-
-    Call it before the engine starts, in each of its processes: the entry point `otspec` in the group
-    `sglang.srt.plugins` does, if the environment has OTSPEC_SGLANG=1.
-
-    Raises
-    ------
-    MissingExtra
-        If SGLang is not installed.
-    ProblemError
-        If it has no such function on this machine, or one that takes other arguments than ours.
-    """
-    theirs = getattr(require(MODULE), FUNCTION)
-    if theirs is None:  # and the hooks would replace whatever else is None
-        raise ProblemError(f"SGLang has no {FUNCTION} on this machine; otspec takes its place on CUDA only")
-    check_arguments(f"{MODULE}.{FUNCTION}", theirs, tree_speculative_sampling_target_only)
-    hooks = require(HOOKS)
-    hooks.HookRegistry.register(f"{MODULE}.{FUNCTION}", tree_speculative_sampling_target_only, hooks.HookType.REPLACE)
 
 
 def _rows(laws: Tensor, node: Tensor) -> Tensor:

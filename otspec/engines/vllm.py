@@ -15,11 +15,10 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from otspec.engines.chains import verify_read
+from otspec.engines.chains import ChainLaws, verify_chains_in_rows
 from otspec.engines.loading import replacement
 from otspec.errors import ProblemError
 from otspec.extras import require
-from otspec.verification.device.entry import law_of_logits
 
 PLACEHOLDER = -1
 """In the output: no token.  Among the drafts: a token that was refused beforehand, such as by a grammar."""
@@ -157,23 +156,15 @@ def _random(
     tokens: Tensor, starts: Tensor, lengths: Tensor, draft_probs: Tensor | None, target_logits: Tensor, uniforms: Tensor
 ) -> tuple[Tensor, Tensor]:
     """How many tokens are accepted, and the one after them, for requests that are not greedy."""
-    heat = torch.ones((1, 1), dtype=torch.float64, device=target_logits.device)
-    last = (lengths - 1).clamp(min=0)
     counted = lengths
     if draft_probs is None:
         # Nothing was drawn for a token that was refused beforehand: the chain ends there.
         counted = (tokens != PLACEHOLDER).cumprod(dim=1).sum(dim=1)
-
-    def read(place: Tensor) -> tuple[Tensor, Tensor]:
-        row = (starts + torch.minimum(place, last)).clamp(max=target_logits.shape[0] - 1)
-        target = law_of_logits(target_logits[row], heat)
-        if draft_probs is not None:
-            return target, draft_probs[row].double()
-        drafted = tokens.gather(1, torch.minimum(place, last)[:, None])
-        known = (drafted >= 0) & (drafted < target.shape[1])
-        return target, torch.zeros_like(target).scatter_(1, drafted.clamp(0, target.shape[1] - 1), known.double())
-
-    found = verify_read(read, tokens, counted, uniforms)
+    place = torch.arange(tokens.shape[1] + 1, device=tokens.device)
+    last = (lengths - 1).clamp(min=0)[:, None]  # after a whole chain vLLM has drawn the token itself
+    row = (starts[:, None] + torch.minimum(place, last)).clamp(max=target_logits.shape[0] - 1)
+    laws = ChainLaws(target_logits, row, draft_probs, row[:, :-1], logits=True)
+    found = verify_chains_in_rows(laws, tokens, counted, uniforms)
     return found.accepted, found.token
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ pytest.importorskip("torch")
 import torch
 from torch import Tensor
 
+from otspec.engines import sglang
 from otspec.engines.sglang import tree_speculative_sampling_target_only
 from tests.each import each
 
@@ -90,6 +92,19 @@ def walk(trees: dict[str, Any], single: float, acc: float) -> tuple[Any, Any, An
 def test_the_walk_is_that_of_the_kernel(seed: int, thresholds: tuple[float, float]) -> None:
     trees, found = random_trees(np.random.default_rng(seed)), outputs()
     tree_speculative_sampling_target_only(*found, **trees, threshold_single=thresholds[0], threshold_acc=thresholds[1])
+    expected = walk(trees, *thresholds)
+    assert [output.tolist() for output in found] == list(expected)
+
+
+@pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") != "1", reason="Triton is not interpreted")
+@each(seed=range(4), thresholds=((1.0, 1.0), (0.3, 1.0), (1.0, 0.6)))
+def test_the_kernels_walk_likewise(seed: int, thresholds: tuple[float, float]) -> None:
+    pytest.importorskip("triton")
+    trees, found = random_trees(np.random.default_rng(seed)), outputs()
+    given = {"threshold_single": thresholds[0], "threshold_acc": thresholds[1]}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sglang, "runs_on", lambda values: True)
+        tree_speculative_sampling_target_only(*found, **trees, **given)
     expected = walk(trees, *thresholds)
     assert [output.tolist() for output in found] == list(expected)
 

@@ -11,6 +11,7 @@ from otspec.laws import FloatArray, Seed
 from otspec.paths.block import Picked, PickVerifier
 from otspec.paths.tree import Tree
 from otspec.verification.device import grid
+from otspec.verification.device.by_path_kernels import rows_of
 from otspec.verification.device.layout import branching_layout
 from otspec.verification.device.nested import Grown, grow, spread_of
 from otspec.verification.device.sharing import group
@@ -36,7 +37,9 @@ class GridNested(PickVerifier):
         node, token = slots_of(tree)
         target, draft = torch.from_numpy(tree.target), torch.from_numpy(tree.draft)
         rows, inner = node[None], node.clamp(max=tree.inner - 1)[None]
-        laws = TreeLaws(target, rows, draft, inner, torch.ones(1, dtype=torch.bool))
+        right = [torch.ones(len(law), dtype=torch.bool) for law in (target, draft)]
+        p, q = (rows_of(law, law.sum(dim=1), one) for law, one in zip((target, draft), right, strict=True))
+        laws = TreeLaws(p, rows, q, inner, torch.ones(1, dtype=torch.bool))
         layout = branching_layout(tree.shape.branching, 1, token.device)
         found = grow(layout, laws, token[None], spread_of(self.sigma, self.parts, token.device))
         first = torch.from_numpy(tree.slot[: tree.inner])

@@ -247,21 +247,32 @@ def test_triton_flags_rows_that_are_not_sound(name: str) -> None:
 COMPILE = """
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
-from otspec.verification.device import bucket_kernels, kernels
+from otspec.verification.device import bucket_kernels, kernels, path_kernels
 from otspec.verification.device.by_kernels import BLOCK, EXACT, WARPS, of_buckets, to_search
+from otspec.verification.device.by_path_kernels import of_groups
 
 law = ["*bf16", "*fp64", "*i64", "*fp64", "*fp64"]
 shared = [*law, *law, "*i8"]
 fixed = {"LOGITS": True, "COUNT": 12289, "BITS": 12, "BLOCK": BLOCK}
 solve = of_buckets(4, 12290)
 pick = {**to_search(12290), "LANES": 4}
+reads = 2 * [*law, "*i8"]
+groups = {**of_groups(128_256), "BLOCK": BLOCK}
+paths = [*reads, "*fp64", *5 * ["*i64"], "*fp64"]
+path = {**groups, "LOGITS": False, "POINT": False, "FACTOR": True, "LEVELS": 8, "LANES": 128}
 for kernel, types, fixed, warps in (
     (kernels.add_to_buckets, [*shared, "*i64", "*i64", "i32"], fixed, 4),
     (kernels.draw_rest, [*shared, "*fp64", "*i64", "*i64", "*i8", "*i64", "i32"], fixed, 4),
     (bucket_kernels.solve, 3 * ["*i64"] + 3 * ["*fp64"] + 11 * ["*i64"], solve, WARPS),
     (bucket_kernels.pick, ["*i64"] + 6 * ["*fp64"] + 7 * ["*i64"] + ["*i8", "i32"], pick, 4),
+    (path_kernels.sum_law, ["*bf16", "*fp64", "i32"], {"BLOCK": BLOCK}, 4),
+    (path_kernels.add_to_groups, [*reads, *4 * ["*i64"], "i32"], groups, 4),
+    (path_kernels.weigh, [*paths, "i32"], path, 4),
+    (path_kernels.sum_rest_along, [*paths, "*i64", "*i64", "i32"], path, 4),
+    (path_kernels.settle, [*paths, "*i64", "*i64", "*fp64", "*i64", "*i64", "i32", "i32"], path, 4),
 ):
     rest = iter(types)
+    fixed = {name: value for name, value in fixed.items() if name in kernel.arg_names}
     signature = {name: "constexpr" if name in fixed else next(rest) for name in kernel.arg_names}
     assert next(rest, None) is None
     options = EXACT | {"num_warps": warps}
@@ -277,7 +288,10 @@ def test_the_kernels_compile_for_a_gpu(tmp_path: Path) -> None:
     environment.pop("TRITON_INTERPRET", None)
     ran = subprocess.run([sys.executable, "-c", COMPILE], env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
-    assert [line.split()[0] for line in ran.stdout.splitlines()] == ["add_to_buckets", "draw_rest", "solve", "pick"]
+    assert [line.split()[0] for line in ran.stdout.splitlines()] == [
+        *("add_to_buckets", "draw_rest", "solve", "pick"),
+        *("sum_law", "add_to_groups", "weigh", "sum_rest_along", "settle"),
+    ]
 
 
 def test_triton_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:

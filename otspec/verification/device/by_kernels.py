@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from otspec.errors import ProblemError
-from otspec.extras import require
+from otspec.extras import installed, require
 from otspec.verification.device.buckets import BITS, FINEST, GROUP, LADDER, OCTAVES, count
 from otspec.verification.device.fixed_point import at, before, first_above, running
 
@@ -37,6 +37,19 @@ class Reading(NamedTuple):
     """1 / total."""
 
 
+class Rows(NamedTuple):
+    """Rows of one law, and which of them can be read."""
+
+    read: Reading
+    sound: Tensor
+    """Shape (R,): rows that are laws.  Kernels take others to be even."""
+
+
+def runs_on(values: Tensor) -> bool:
+    """Whether Triton's kernels are the way where these values are."""
+    return values.device.type == "cuda" and installed("triton")
+
+
 def read_law(law: Tensor, total: Tensor) -> Reading:
     """Rows of probabilities, given their totals in float64."""
     nothing = torch.zeros_like(total)
@@ -51,7 +64,7 @@ def read_logits(logits: Tensor, temperature: Tensor) -> Reading:
     rows, vocab = logits.shape
     chunks = -(-vocab // BLOCK)
     sums = torch.empty((rows, chunks), dtype=torch.float64, device=logits.device)
-    _kernels(logits).sum_weights[(rows, chunks)](logits, high, temperature, sums, vocab, BLOCK=BLOCK, **EXACT)
+    kernels_for(logits).sum_weights[(rows, chunks)](logits, high, temperature, sums, vocab, BLOCK=BLOCK, **EXACT)
     return Reading(logits, high, top.indices, temperature, torch.where(temperature > 0, 1.0 / sums.sum(dim=1), 1.0))
 
 
@@ -72,7 +85,7 @@ def verify_by_kernels(
     logits : bool
         Whether values are logits.
     """
-    kernels = _kernels(target.values)
+    kernels = kernels_for(target.values)
     if drafts.shape[0] > GROUP:
         columns = (*target, *draft, sound, drafts, uniforms)
         groups = zip(*(tensor.split(GROUP) for tensor in columns), strict=True)
@@ -171,7 +184,7 @@ def _bucket_kernels() -> Any:
     return bucket_kernels
 
 
-def _kernels(values: Tensor):  # type: ignore[no-untyped-def]  # a module
+def kernels_for(values: Tensor):  # type: ignore[no-untyped-def]  # a module
     """The module of the kernels.
 
     Raises

@@ -12,7 +12,7 @@ from otspec.errors import ProblemError
 from otspec.laws import HALF_PRECISION, as_law
 from otspec.tolerances import FLOAT32_MASS_TOL, MASS_TOL
 from otspec.verification.device.buckets import verify_by_buckets
-from otspec.verification.device.by_kernels import Reading, read_law, read_logits, verify_by_kernels
+from otspec.verification.device.by_kernels import Reading, read_law, read_logits, runs_on, verify_by_kernels
 from otspec.verification.device.sorted_rows import verify_by_sorting
 from otspec.verification.device.truncated import verify_truncated_rows
 
@@ -42,7 +42,7 @@ class RowVerification(NamedTuple):
 
 
 def verify_rows(
-    p: Tensor, q: Tensor, drafts: Tensor, rng: torch.Generator | Tensor, *, by: str = "sorting", check: bool = False
+    p: Tensor, q: Tensor, drafts: Tensor, rng: torch.Generator | Tensor, *, by: str | None = None, check: bool = False
 ) -> RowVerification:
     """Verify i.i.d. drafts of B positions where they are, without waiting for the device.
 
@@ -58,9 +58,10 @@ def verify_rows(
         n independent draws from each q.
     rng : torch.Generator or Tensor of float64, shape (B, n + 1, 3)
         A generator on the device of the laws, or uniform numbers in [0, 1), independent of the drafts.
-    by : str
+    by : str, optional
         ``"sorting"``, the `interval` rule; ``"buckets"``, a rule without a sort that accepts up to 1.2e-4 less; or
-        ``"triton"``, the rule by buckets with its passes over the vocabulary in Triton.
+        ``"triton"``, the rule by buckets in Triton.  By default the last where the laws are on a GPU and Triton is
+        installed, else the first.
     check : bool
         Whether to wait for the device, and to raise an error that names the first row that is not sound.
 
@@ -75,7 +76,7 @@ def verify_rows(
     """
     _check_shapes(p, q, drafts)
     uniforms = _uniforms(rng, p, drafts)
-    _check_way(by)
+    by = _way(by, p)
     if by == KERNELS:
         totals = [law.sum(dim=1, dtype=torch.float64) for law in (p, q)]
         sound = _is_total(p.dtype, totals[0]) & _is_total(q.dtype, totals[1])
@@ -105,7 +106,7 @@ def verify_logits(
     rng: torch.Generator | Tensor,
     *,
     temperature: float | Tensor = 1.0,
-    by: str = "sorting",
+    by: str | None = None,
     check: bool = False,
 ) -> RowVerification:
     """`verify_rows` for logits, whose softmax is taken in float64.
@@ -118,7 +119,8 @@ def verify_logits(
     rng : torch.Generator or Tensor of float64, shape (B, n + 1, 3)
     temperature : float or Tensor, shape (B,)
         Divides the logits of both.  0 means greedy: all mass on the largest logit, the first one at a tie.
-    by : str
+    by : str, optional
+        As in `verify_rows`.
     check : bool
 
     Returns
@@ -142,6 +144,7 @@ def verify_logits(
         heat = torch.full((1, 1), temperature, dtype=torch.float64, device=target_logits.device)
     else:
         raise ProblemError(f"temperature is {temperature}; it must be finite and >= 0 (0 means greedy)")
+    by = _way(by, target_logits)
     if by == KERNELS and not check:
         heat = heat.expand(target_logits.shape[0], 1)[:, 0].contiguous()
         uniforms = _uniforms(rng, target_logits, drafts)
@@ -272,9 +275,12 @@ def _uniforms(rng: Any, p: Tensor, drafts: Tensor) -> Tensor:
     return dealt(rng, (*drafts.shape[:1], drafts.shape[1] + 1, 3), p.device, "rows")
 
 
-def _check_way(by: str) -> None:
+def _way(by: str | None, law: Tensor) -> str:
+    if by is None:
+        return KERNELS if runs_on(law) else "sorting"
     if by not in WAYS:
         raise ProblemError(f"by is {by!r}; known: {', '.join(WAYS)}")
+    return by
 
 
 def _is_law(law: Tensor, given: torch.dtype) -> Tensor:

@@ -81,6 +81,8 @@ def branch(labels: Labels, children: Tensor, most: int) -> Labels:
     children : Tensor of int64, shape (R,)
         How many there are, `most` at most.
     """
+    if most == 1:
+        return labels
     masses = labels.ends - before(labels.ends, _index(labels.ends))
     wins, _ = chances(masses, labels.density)
     steps = torch.arange(1, BINS + 1, dtype=torch.float64, device=masses.device) / BINS

@@ -38,6 +38,8 @@ class Level(NamedTuple):
     """S where a tree has fewer."""
     above: Tensor
     """At which place of the level above the parent stands."""
+    most: int
+    """So many children at most has each of them, as far as the host knows."""
 
 
 class Layout(NamedTuple):
@@ -82,7 +84,7 @@ def branching_layout(branching: Sequence[int], rows: int, device: torch.device) 
     for level, each in enumerate((*branching, 0)):
         place = torch.arange(width, device=device)
         step = branching[level - 1] if level else 1
-        levels.append(Level(everywhere(start + place), everywhere(place // step)))
+        levels.append(Level(everywhere(start + place), everywhere(place // step), each))
         parents.append(above + place // step)
         depths.append(torch.full_like(place, level))
         children.append(torch.full_like(place, each))
@@ -129,13 +131,13 @@ def linked_layout(links: Links) -> Layout:
     sizes = sizes.scatter_add(1, key, torch.ones_like(key))
     starts = sizes.cumsum(dim=1) - sizes
     rank = torch.empty_like(order).scatter(1, order, index) - at(starts, key)
-    levels = [Level(torch.zeros_like(first[:, :1]), torch.zeros_like(first[:, :1]))]
+    levels = [Level(torch.zeros_like(first[:, :1]), torch.zeros_like(first[:, :1]), widest)]
     place = torch.arange(widest, device=first.device).expand(rows, -1)
     for level in range(1, deepest + 1):
         found = at(order, (starts[:, level : level + 1] + place).clamp(max=slots - 1))
         held = torch.where(place < sizes[:, level : level + 1], found, slots)
         above = take(rank, take(parent, held)).clamp(0, widest - 1 if level > 1 else 0)
-        levels.append(Level(held, above))
+        levels.append(Level(held, above, widest))
     fits = (sizes[:, deepest + 1 : slots] == 0).all(dim=1) & (sizes[:, 1:slots] <= widest).all(dim=1)
     return Layout(parent, depth, children, first, tuple(levels), 0, sound & fits)
 

@@ -8,12 +8,23 @@ import torch
 from torch import Tensor
 
 from otspec.verification.device.blocks import Accepted, verify_path
+from otspec.verification.device.by_path_kernels import group_by_kernels, verify_path_by_kernels
 from otspec.verification.device.fixed_point import at, before, first_above
 from otspec.verification.device.grid import Labels, branch, everything
 from otspec.verification.device.layout import NONE, Layout, take
 from otspec.verification.device.measures import Counts, power
-from otspec.verification.device.sharing import Sharing, group, group_count, grouped, owned, share
-from otspec.verification.device.tree_laws import TreeLaws
+from otspec.verification.device.sharing import (
+    SORTED,
+    Groups,
+    Sharing,
+    bucket,
+    group,
+    group_count,
+    grouped,
+    owned,
+    share,
+)
+from otspec.verification.device.tree_laws import TreeLaws, chances
 
 
 class Grown(NamedTuple):
@@ -25,6 +36,17 @@ class Grown(NamedTuple):
     """Shape (B, S, k + 1): what q of the groups of the next token is multiplied by, for the law of the winner's."""
 
 
+class Looked(NamedTuple):
+    """What sharing needs to know of the laws at R prefixes, and of their C drafted children."""
+
+    groups: Groups
+    p: Tensor
+    """Shape (C,): of each child's token."""
+    q: Tensor
+    group: Tensor
+    """Shape (C,)."""
+
+
 def spread_of(sigma: float, parts: int, device: torch.device) -> Tensor | None:
     """Look-ahead: what p of the parts of a token is multiplied by, lognormal with this deviation; None for none."""
     if sigma == 0:
@@ -34,11 +56,12 @@ def spread_of(sigma: float, parts: int, device: torch.device) -> Tensor | None:
     return spread / spread.mean()
 
 
-def grow(layout: Layout, laws: TreeLaws, tokens: Tensor, spread: Tensor | None) -> Grown:
+def grow(layout: Layout, laws: TreeLaws, tokens: Tensor, spread: Tensor | None, kernels: bool = False) -> Grown:
     """Share the labels of every slot among its children, level by level.
 
     Down to the first slot that has several children nothing competes, and all children own all labels evenly.
     """
+    look = look_by_kernels if kernels and laws.vocab > SORTED else look_by_torch
     rows, slots = tokens.shape
     device = tokens.device
     count = group_count(laws.vocab)
@@ -54,23 +77,21 @@ def grow(layout: Layout, laws: TreeLaws, tokens: Tensor, spread: Tensor | None) 
         children = take(layout.children, here)
         rivals = take(competes, here) | (children > 1)
         own = Labels(take(ends, here).flatten(0, 1), take(density, here).flatten(0, 1))
-        own = branch(own, children.flatten(), slots)
-        p, q = laws.target_at(here).flatten(0, 1), laws.draft_at(here).flatten(0, 1)
-        groups = grouped(p, q)
+        own = branch(own, children.flatten(), layout.levels[level].most)
+        # One row for each child from here on, but for what its parent has.
+        parent = (torch.arange(rows, device=device)[:, None] * width + above).flatten()
+        token = take(tokens, below).flatten()
+        groups, p, q, mine = look(laws, here, parent, token)
         last = level + 1 == layout.length
         found = share(groups, own, take(weight, here).flatten(), None if last else spread)
         factors = torch.where(rivals.flatten()[:, None], found.factor, 1.0)
         factor = _put(factor, here, factors.view(rows, width, -1))
 
-        # One row for each child from here on.
-        parent = (torch.arange(rows, device=device)[:, None] * width + above).flatten()
-        token = take(tokens, below).flatten()
-        mine = groups.of[parent, token]
         labels = owned(Sharing(*(part[parent] for part in found)), mine)
         compete = at(rivals, above)
         labels = torch.where(compete.flatten()[:, None], labels, own.ends[parent])
-        reached = take(weight, here).flatten()[parent] * p[parent, token]
-        proposal = q[parent, token] * factors[parent, mine]
+        reached = take(weight, here).flatten()[parent] * p
+        proposal = q * factors[parent, mine]
         reached = torch.where(reached < proposal, reached / proposal, 1.0)
         shape = (*below.shape, -1)
         ends = _put(ends, below, labels.view(shape))
@@ -78,6 +99,22 @@ def grow(layout: Layout, laws: TreeLaws, tokens: Tensor, spread: Tensor | None) 
         weight = _put(weight, below, reached.view(below.shape))
         competes = _put(competes, below, compete)
     return Grown(ends[:, :slots], factor[:, :slots])
+
+
+def look_by_torch(laws: TreeLaws, here: Tensor, parent: Tensor, token: Tensor) -> Looked:
+    """What some slots, shape (B, W), and their children, shape (C,), need to know of the laws."""
+    p, q = laws.target_at(here).flatten(0, 1), laws.draft_at(here).flatten(0, 1)
+    of = group(p, q)
+    return Looked(grouped(p, q, of), p[parent, token], q[parent, token], of[parent, token])
+
+
+def look_by_kernels(laws: TreeLaws, here: Tensor, parent: Tensor, token: Tensor) -> Looked:
+    """`look_by_torch` of large vocabularies."""
+    target_row, draft_row = (take(rows, here).flatten() for rows in (laws.target_row, laws.draft_row))
+    groups = group_by_kernels(laws.target, target_row, laws.draft, draft_row)
+    p = chances(laws.target, target_row[parent], token)
+    q = chances(laws.draft, draft_row[parent], token)
+    return Looked(groups, p, q, bucket(p, q))
 
 
 def pick(layout: Layout, grown: Grown, uniforms: Tensor) -> Tensor:
@@ -94,17 +131,20 @@ def pick(layout: Layout, grown: Grown, uniforms: Tensor) -> Tensor:
     total = grown.ends[:, :, -1]
     index = torch.arange(slots, device=total.device).expand(rows, -1)
     label = _label(grown.ends, (uniforms[..., 0] * total).to(torch.int64), total)
-    heir, several = torch.full_like(index, NONE), Counts(layout.children.clamp(min=1), slots)
+    heir = torch.full_like(index, NONE)
     for level in range(layout.length, 0, -1):
         there = layout.depth == level
         best = _over_children(layout, torch.where(there, label, -1.0))
         wins = there & (label == at(best, layout.parent))
         heir = torch.maximum(heir, _over_children(layout, torch.where(wins, index, NONE)))
+        parents, most = (layout.depth == level - 1) & (layout.children > 0), layout.levels[level - 1].most
+        if most == 1:
+            label = torch.where(parents, best, label)
+            continue
         # The largest of b numbers is below s with probability s**b: that is the parent's own number.
-        share = power(best.clamp(min=0) / grown.ends.shape[2], several)
+        share = power(best.clamp(min=0) / grown.ends.shape[2], Counts(layout.children.clamp(1, most), most))
         inside = _label(grown.ends, (share * total).to(torch.int64), total)
         fresh = inside.floor() + uniforms[..., 1]
-        parents = (layout.depth == level - 1) & (layout.children > 0)
         label = torch.where(parents, torch.where(layout.children > 1, fresh, best), label)
     return _follow(heir, layout.length)
 
@@ -115,7 +155,7 @@ def first_path(layout: Layout) -> Tensor:
 
 
 def pick_nested(
-    layout: Layout, laws: TreeLaws, tokens: Tensor, uniforms: Tensor, spread: Tensor | None
+    layout: Layout, laws: TreeLaws, tokens: Tensor, uniforms: Tensor, spread: Tensor | None, kernels: bool = False
 ) -> tuple[Tensor, Tensor]:
     """The slots of the picked path, shape (B, L), and the factors of the laws of its tokens, (B, S, k + 1).
 
@@ -128,13 +168,17 @@ def pick_nested(
         As `otspec.verification.device.trees.verify_trees` deals them.
     spread : Tensor, shape (parts,), optional
         Look-ahead.
+    kernels : bool
+        Whether Triton's kernels go over the laws of large vocabularies.
     """
-    grown = grow(layout, laws, tokens, spread)
+    grown = grow(layout, laws, tokens, spread, kernels)
     dealt = torch.nn.functional.pad(uniforms[:, : tokens.shape[1] - 1, :2], (0, 0, 1, 0))
     return pick(layout, grown, dealt), grown.factor
 
 
-def verify_line(laws: TreeLaws, factor: Tensor | None, tokens: Tensor, line: Tensor, uniforms: Tensor) -> Accepted:
+def verify_line(
+    laws: TreeLaws, factor: Tensor | None, tokens: Tensor, line: Tensor, uniforms: Tensor, kernels: bool = False
+) -> Accepted:
     """Block-verify one path of each tree.
 
     Parameters
@@ -147,8 +191,15 @@ def verify_line(laws: TreeLaws, factor: Tensor | None, tokens: Tensor, line: Ten
         The path's slots, `NONE` after its end.
     uniforms : Tensor of float64, shape (B, L + 1, 3)
         Of each level.
+    kernels : bool
+        Whether Triton's kernels do it; not of small vocabularies with factors.
     """
     path = torch.nn.functional.pad(line, (1, 0))
+    drafted = torch.where(line >= 0, take(tokens, line), NONE)
+    length = (line >= 0).sum(dim=1)
+    dealt = torch.cat((uniforms[:, :-1, 0], uniforms[:, -1:, 1]), dim=1)
+    if kernels and (factor is None or laws.vocab > SORTED):
+        return verify_path_by_kernels(laws.along(path.clamp(min=0), factor), drafted, length, dealt)
 
     def along(level: Tensor) -> tuple[Tensor, Tensor]:
         there = at(path, level[:, None])
@@ -158,9 +209,7 @@ def verify_line(laws: TreeLaws, factor: Tensor | None, tokens: Tensor, line: Ten
             return p, q
         return p, q * take(factor, slot)[:, 0].gather(1, group(laws.target_at(slot)[:, 0], q))
 
-    drafted = torch.where(line >= 0, take(tokens, line), NONE)
-    dealt = torch.cat((uniforms[:, :-1, 0], uniforms[:, -1:, 1]), dim=1)
-    return verify_path(along, drafted, (line >= 0).sum(dim=1), dealt)
+    return verify_path(along, drafted, length, dealt)
 
 
 def _follow(heir: Tensor, length: int) -> Tensor:

@@ -29,8 +29,6 @@ MANTISSA, BIAS = 52, 1023
 class Groups(NamedTuple):
     """Tokens of nearly equal p/q, in ascending order, and those that cannot be drafted as one more at the end."""
 
-    of: Tensor
-    """Shape (R, V): the group of each token."""
     target: Tensor
     """Shape (R, k): p of the groups, in units."""
     size: Tensor
@@ -64,25 +62,29 @@ def group_count(vocab: int) -> int:
 def group(p: Tensor, q: Tensor) -> Tensor:
     """The group of each token, shape (R, V), from laws of shape (R, V); `group_count(V)` where q = 0."""
     vocab = p.shape[1]
+    if vocab > SORTED:
+        return bucket(p, q)
+    order = torch.where(q > 0, p / q, torch.inf).sort(dim=1, stable=True).indices
+    ranks = torch.arange(vocab, device=p.device).expand_as(order)
+    return torch.where(q > 0, torch.empty_like(order).scatter(1, order, ranks), vocab)
+
+
+def bucket(p: Tensor, q: Tensor) -> Tensor:
+    """The group of some tokens of a large vocabulary, of any shape."""
+    count = group_count(SORTED + 1)
     ratio = torch.where(q > 0, p / q, torch.inf)
-    if vocab <= SORTED:
-        order = ratio.sort(dim=1, stable=True).indices
-        ranks = torch.arange(vocab, device=p.device).expand_as(order)
-        found = torch.empty_like(order).scatter(1, order, ranks)
-    else:
-        lowest = (BIAS - REACH) << DIGITS
-        found = ((ratio.view(torch.int64) >> (MANTISSA - DIGITS)) - lowest + 1).clamp(0, group_count(vocab) - 1)
-    return torch.where(q > 0, found, group_count(vocab))
+    lowest = (BIAS - REACH) << DIGITS
+    found = ((ratio.view(torch.int64) >> (MANTISSA - DIGITS)) - lowest + 1).clamp(0, count - 1)
+    return torch.where(q > 0, found, count)
 
 
-def grouped(p: Tensor, q: Tensor) -> Groups:
-    """Put the tokens of laws of shape (R, V) into groups."""
-    of = group(p, q)
+def grouped(p: Tensor, q: Tensor, of: Tensor) -> Groups:
+    """The groups of laws of shape (R, V), whose tokens are in these."""
     count = group_count(p.shape[1])
     target = torch.zeros((p.shape[0], count + 1), dtype=torch.int64, device=p.device)
     size = torch.zeros_like(target).scatter_add(1, of, torch.where(q > 0, to_units(q).clamp(min=1), 0))
     target = target.scatter_add(1, of, to_units(p))
-    return Groups(of, target[:, :-1], size[:, :-1])
+    return Groups(target[:, :-1], size[:, :-1])
 
 
 def share(groups: Groups, labels: Labels, weight: Tensor, spread: Tensor | None) -> Sharing:

@@ -7,18 +7,19 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from otspec.verification.device.by_kernels import Rows
+from otspec.verification.device.by_path_kernels import PathLaws
 from otspec.verification.device.layout import take
 
 
 class TreeLaws(NamedTuple):
     """Laws as they came, in rows, and which of them each slot has."""
 
-    target: Tensor
-    """Shape (R, V)."""
+    target: Rows
+    """Of R laws."""
     target_row: Tensor
-    """Shape (B, S)."""
-    draft: Tensor
-    """Shape (R', V)."""
+    """Shape (B, S); a row that there is."""
+    draft: Rows
     draft_row: Tensor
     """Shape (B, S); any row where a slot has no children."""
     sound: Tensor
@@ -27,7 +28,7 @@ class TreeLaws(NamedTuple):
     @property
     def vocab(self) -> int:
         """V."""
-        return self.target.shape[1]
+        return self.target.read.values.shape[1]
 
     def target_at(self, slots: Tensor) -> Tensor:
         """Target laws, shape (B, W, V), float64, over their totals, after the prefixes of some slots, (B, W)."""
@@ -37,7 +38,29 @@ class TreeLaws(NamedTuple):
         """The laws of their children, shape (B, W, V)."""
         return self._read(self.draft, take(self.draft_row, slots))
 
-    def _read(self, laws: Tensor, row: Tensor) -> Tensor:
-        found = laws[row].double()
-        found = torch.where(self.sound[:, None, None], found, 1.0 / laws.shape[1])
-        return found * (1.0 / found.sum(dim=2, keepdim=True))
+    def _read(self, laws: Rows, row: Tensor) -> Tensor:
+        found = laws.read.values[row].double() * laws.read.scale[row][:, :, None]
+        return torch.where(self.sound[:, None, None], found, 1.0 / self.vocab)
+
+    def along(self, path: Tensor, factor: Tensor | None) -> PathLaws:
+        """The laws of one path of each tree, for kernels.
+
+        Parameters
+        ----------
+        path : Tensor of int64, shape (B, L + 1)
+            Its slots from the root on; any beyond its end.
+        factor : Tensor, shape (B, S, k + 1), optional
+            What the draft laws are multiplied by, at each slot.
+        """
+        rows = take(self.target_row, path), take(self.draft_row, path[:, :-1])
+        if factor is None:
+            return PathLaws(self.target, rows[0], self.draft, rows[1])
+        trees, slots = self.target_row.shape
+        place = torch.arange(trees, device=path.device)[:, None] * slots + path[:, :-1]
+        return PathLaws(self.target, rows[0], self.draft, rows[1], factor=factor.flatten(0, 1), factor_row=place)
+
+
+def chances(laws: Rows, row: Tensor, token: Tensor) -> Tensor:
+    """Probabilities of tokens under some rows, as kernels have them; shapes (C,)."""
+    chance = laws.read.values[row, token].double() * laws.read.scale[row]
+    return torch.where(laws.sound[row], chance, 1.0 / laws.read.values.shape[1])

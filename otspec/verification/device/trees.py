@@ -11,6 +11,8 @@ from torch import Tensor
 
 from otspec.errors import ProblemError
 from otspec.laws import as_count, as_law
+from otspec.verification.device.by_kernels import Rows, runs_on
+from otspec.verification.device.by_path_kernels import rows_of, totals_of
 from otspec.verification.device.entry import DRIFT, dealt
 from otspec.verification.device.fixed_point import at
 from otspec.verification.device.layout import NONE, Layout, Links, branching_layout, linked_layout, take
@@ -52,6 +54,7 @@ def verify_trees(
     rows: tuple[Tensor, Tensor] | None = None,
     rule: str = "nested",
     sigma: float = 0.5,
+    kernels: bool | None = None,
     check: bool = False,
 ) -> TreeVerification:
     """Verify B drafted trees jointly where they are, without waiting for the device.
@@ -84,6 +87,9 @@ def verify_trees(
         children; or ``"interval"``, token by token.
     sigma : float
         Look-ahead of ``"nested"``, as in `otspec.paths.Nested`; 0 for none.
+    kernels : bool, optional
+        Whether Triton's kernels go over the laws, but for ``"interval"``; by default where the laws are on a GPU, and
+        Triton is installed.
     check : bool
         Whether to wait for the device, and to raise an error that names what is wrong with the first tree that is not
         sound.
@@ -107,22 +113,29 @@ def verify_trees(
     layout = _layout(topology, tokens)
     uniforms = dealt(rng, (tokens.shape[0], tokens.shape[1] + layout.length, 3), tokens.device, "trees")
     drafted = tokens.long()
-    sound = _find_sound(target, draft, target_row, draft_row, drafted, layout)
+    by_kernels = runs_on(target) if kernels is None else kernels
+    p, q = (_rows(laws, totals_of(laws) if by_kernels else _totals_of(laws)) for laws in (target, draft))
+    sound = _find_sound((p.sound, target_row), (q.sound, draft_row), draft, drafted, layout)
     if check:
         _check_trees(sound, target, draft, target_row, draft_row, drafted, layout)
-    if tokens.shape[0] > GROUP:
-        groups = zip(*(part.split(GROUP) for part in (target_row, draft_row, drafted, sound, uniforms)), strict=True)
-        layouts = _split(topology, drafted)
-        found = [
-            _verify(TreeLaws(target, one[0], draft, one[1], one[3]), layout, one[2], one[4], rule, sigma)
-            for one, layout in zip(groups, layouts, strict=True)
-        ]
-        return TreeVerification(*(torch.cat(parts) for parts in zip(*found, strict=True)))
-    return _verify(TreeLaws(target, target_row, draft, draft_row, sound), layout, drafted, uniforms, rule, sigma)
+    # Trees that are not sound may ask for rows that are not there.
+    rows = target_row.clamp(0, len(target) - 1), draft_row.clamp(0, len(draft) - 1)
+
+    def verify(
+        layout: Layout, tokens: Tensor, p_row: Tensor, q_row: Tensor, sound: Tensor, dealt: Tensor
+    ) -> TreeVerification:
+        return _verify(TreeLaws(p, p_row, q, q_row, sound), layout, tokens, dealt, rule, sigma, by_kernels)
+
+    given = (drafted, *rows, sound, uniforms)
+    if tokens.shape[0] <= GROUP:
+        return verify(layout, *given)
+    groups = zip(_split(topology, drafted), *(part.split(GROUP) for part in given), strict=True)
+    found = [verify(*group) for group in groups]
+    return TreeVerification(*(torch.cat(parts) for parts in zip(*found, strict=True)))
 
 
 def _verify(
-    laws: TreeLaws, layout: Layout, tokens: Tensor, uniforms: Tensor, rule: str, sigma: float
+    laws: TreeLaws, layout: Layout, tokens: Tensor, uniforms: Tensor, rule: str, sigma: float, kernels: bool
 ) -> TreeVerification:
     # Trees that are not sound are worked on as well, in place of a branch: as trees that nothing can go wrong with.
     sound = laws.sound[:, None]
@@ -134,8 +147,9 @@ def _verify(
         if rule == "block":
             line = first_path(layout)
         else:
-            line, factor = pick_nested(layout, laws, tokens, uniforms, spread_of(float(sigma), PARTS, tokens.device))
-        accepted, token = verify_line(laws, factor, tokens, line, uniforms[:, tokens.shape[1] - 1 :])
+            spread = spread_of(float(sigma), PARTS, tokens.device)
+            line, factor = pick_nested(layout, laws, tokens, uniforms, spread, kernels)
+        accepted, token = verify_line(laws, factor, tokens, line, uniforms[:, tokens.shape[1] - 1 :], kernels)
         level = torch.arange(layout.length, device=tokens.device)
         slots = torch.where(level < accepted[:, None], line, NONE)
     slots = torch.where(sound, slots, NONE)
@@ -227,23 +241,30 @@ def _as_rows(
 
 
 def _find_sound(
-    target: Tensor, draft: Tensor, target_row: Tensor, draft_row: Tensor, tokens: Tensor, layout: Layout
+    target: tuple[Tensor, Tensor], draft: tuple[Tensor, Tensor], laws: Tensor, tokens: Tensor, layout: Layout
 ) -> Tensor:
-    """Which trees can be verified, shape (B,): links, laws and tokens."""
+    """Which trees can be verified, shape (B,): links, laws and tokens.
+
+    Of the target's and the drafts' laws, which rows are laws, and the row of every slot.
+    """
     there, inner = layout.depth >= 0, layout.children > 0
-    right = _have(target_row, _are_laws(target)) | ~there
-    right = right & (_have(draft_row, _are_laws(draft)) | ~inner)
-    return layout.sound & (right & _could_be_drawn(draft, draft_row, tokens, layout)).all(dim=1)
+    right = (_have(*target) | ~there) & (_have(*draft) | ~inner)
+    return layout.sound & (right & _could_be_drawn(laws, draft[1], tokens, layout)).all(dim=1)
 
 
-def _have(row: Tensor, right: Tensor) -> Tensor:
+def _have(right: Tensor, row: Tensor) -> Tensor:
     """Whether slots have a row, and one that is right."""
     return (row >= 0) & (row < right.shape[0]) & right[row.clamp(0, right.shape[0] - 1)]
 
 
-def _are_laws(laws: Tensor) -> Tensor:
-    total = laws.sum(dim=1, dtype=torch.float64)
-    return (laws.amin(dim=1) >= 0) & ((total - 1).abs() <= DRIFT[laws.dtype])
+def _totals_of(laws: Tensor) -> Tensor:
+    """Sums of rows, float64, shape (R,); NaN where a row holds NaN or a negative number."""
+    return torch.where(laws.amin(dim=1) >= 0, laws.sum(dim=1, dtype=torch.float64), torch.nan)
+
+
+def _rows(laws: Tensor, total: Tensor) -> Rows:
+    """Laws with these totals, shape (R,): sound where that is 1, up to what laws of their type may be off."""
+    return rows_of(laws, total, (total - 1).abs() <= DRIFT[laws.dtype])
 
 
 def _could_be_drawn(draft: Tensor, draft_row: Tensor, tokens: Tensor, layout: Layout) -> Tensor:
@@ -276,7 +297,7 @@ def _check_trees(
             number = int(row[tree, slot])
             if not 0 <= number < len(laws):
                 raise ProblemError(f"slot {slot} of tree {tree} has row {number} of {len(laws)} of {name}")
-            if not _are_laws(laws[number : number + 1]).item():
+            if not _rows(laws[number : number + 1], _totals_of(laws[number : number + 1])).sound.item():
                 as_law(f"{name} at slot {slot} of tree {tree}", laws[number])
     drawn = _could_be_drawn(draft, draft_row, tokens, layout)[tree]
     slot = int((~drawn).int().argmax())

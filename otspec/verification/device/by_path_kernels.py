@@ -1,0 +1,115 @@
+"""Block verification of paths in Triton: two passes over their laws, and small kernels between and after them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from otspec.verification.device.blocks import Accepted
+from otspec.verification.device.by_kernels import BLOCK, EXACT, Rows, kernels_for, read_law
+from otspec.verification.device.sharing import BIAS, DIGITS, MANTISSA, REACH, Groups, group_count
+
+
+class PathLaws(NamedTuple):
+    """The laws of B paths of at most L tokens, as rows of tensors."""
+
+    target: Rows
+    target_row: Tensor
+    """Shape (B, L + 1), int64: the target's law after 0 to L tokens; any row beyond the end of a path."""
+    draft: Rows | None
+    """None if nothing was drawn: the law of a token is then all on it."""
+    draft_row: Tensor
+    """Shape (B, L), int64: the law of each token."""
+    logits: bool = False
+    """Whether the target's values are logits."""
+    factor: Tensor | None = None
+    """Shape (F, k + 1): what the draft laws are multiplied by, for the groups of tokens."""
+    factor_row: Tensor | None = None
+    """Shape (B, L), int64."""
+
+
+def totals_of(law: Tensor) -> Tensor:
+    """Sums of rows, float64, shape (R,), in one pass; NaN where a row holds NaN or a negative number."""
+    rows, vocab = law.shape
+    law = law.contiguous()
+    chunks = -(-vocab // BLOCK)
+    sums = torch.empty((rows, chunks), dtype=torch.float64, device=law.device)
+    _kernels(law).sum_law[(rows, chunks)](law, sums, vocab, BLOCK=BLOCK, **EXACT)
+    return sums.sum(dim=1)
+
+
+def rows_of(law: Tensor, total: Tensor, sound: Tensor) -> Rows:
+    """Rows of probabilities, given their totals; those that are not sound have none."""
+    return Rows(read_law(law, torch.where(sound, total, 1.0)), sound)
+
+
+def verify_path_by_kernels(laws: PathLaws, tokens: Tensor, length: Tensor, uniforms: Tensor) -> Accepted:
+    """`otspec.verification.device.blocks.verify_path` for laws in rows.
+
+    Parameters
+    ----------
+    laws : PathLaws
+    tokens : Tensor of int64, shape (B, L)
+    length : Tensor of int64, shape (B,)
+    uniforms : Tensor of float64, shape (B, L + 1)
+    """
+    paths, levels = tokens.shape
+    values, device = laws.target.read.values, tokens.device
+    kernels, vocab = _kernels(values), values.shape[1]
+    chunks = -(-vocab // BLOCK)
+    draft = laws.target if laws.draft is None else laws.draft  # in place of what is not read
+    factor, factor_row = laws.factor, laws.factor_row
+    if factor is None or factor_row is None:
+        factor, factor_row = uniforms, tokens
+    weights = torch.empty((paths, levels + 1), dtype=torch.float64, device=device)
+    rows = (part.contiguous() for part in (laws.target_row, laws.draft_row, factor_row, tokens, length))
+    given = (*_spread(laws.target), *_spread(draft), factor.contiguous(), *rows, weights)
+    fixed = {
+        "LOGITS": laws.logits, "POINT": laws.draft is None, "FACTOR": laws.factor is not None, **of_groups(vocab),
+        "LEVELS": levels, **EXACT,
+    }  # fmt: skip
+    kernels.weigh[(paths,)](*given, vocab, **fixed, LANES=lanes(levels))
+    rest, whole = torch.empty((2, paths, levels + 1, chunks), dtype=torch.int64, device=device)
+    kernels.sum_rest_along[(paths * (levels + 1), chunks)](*given, rest, whole, vocab, **fixed, BLOCK=BLOCK)
+    accepted, token = torch.empty((2, paths), dtype=torch.int64, device=device)
+    kernels.settle[(paths,)](
+        *given, rest, whole, uniforms.contiguous(), accepted, token, vocab, chunks, **fixed, BLOCK=BLOCK,
+        LANES=lanes(chunks),
+    )  # fmt: skip
+    return Accepted(accepted, token)
+
+
+def group_by_kernels(target: Rows, target_row: Tensor, draft: Rows, draft_row: Tensor) -> Groups:
+    """The groups of some pairs of rows, shape (R,), as `otspec.verification.device.sharing.grouped` has them."""
+    values = target.read.values
+    vocab = values.shape[1]
+    pairs, count = target_row.shape[0], group_count(vocab)
+    sums, sizes = torch.zeros((2, pairs, count + 1), dtype=torch.int64, device=values.device)
+    _kernels(values).add_to_groups[(pairs, -(-vocab // BLOCK))](
+        *_spread(target), *_spread(draft), target_row.contiguous(), draft_row.contiguous(), sums, sizes, vocab,
+        **of_groups(vocab), BLOCK=BLOCK, **EXACT,
+    )  # fmt: skip
+    return Groups(sums[:, :-1], sizes[:, :-1])
+
+
+def of_groups(vocab: int) -> dict[str, int]:
+    """What is fixed about groups when kernels are compiled."""
+    return {"GROUPS": group_count(vocab), "SHIFT": MANTISSA - DIGITS, "LOWEST": (BIAS - REACH) << DIGITS}
+
+
+def lanes(count: int) -> int:
+    """The least power of two, 2 or more, that is no less."""
+    return 1 << max(count - 1, 1).bit_length()
+
+
+def _spread(rows: Rows) -> tuple[Tensor, ...]:
+    return *rows.read, rows.sound.view(torch.int8)
+
+
+def _kernels(values: Tensor) -> Any:
+    kernels_for(values)  # says what is missing
+    from otspec.verification.device import path_kernels
+
+    return path_kernels

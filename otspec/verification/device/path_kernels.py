@@ -1,0 +1,196 @@
+"""Triton kernels of block verification: what a path needs of its laws, in two passes over them.
+
+Laws are rows of tensors, made where they are read (`kernels.law_of`); paths say which rows are theirs.  The law that a
+token has is its draft law, times a factor of the token's group where there are factors (`sharing.group`), or all on
+the token itself where nothing was drawn.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from otspec.verification.device.kernels import law_of, units_of
+
+
+@triton.jit
+def sum_law(values, sums, vocab, BLOCK: tl.constexpr):
+    """Total of each chunk of a row, shape (R, chunks), float64; NaN where a number is negative or none."""
+    row, chunk = tl.program_id(0), tl.program_id(1)
+    tokens = chunk * BLOCK + tl.arange(0, BLOCK)
+    law = tl.load(values + row.to(tl.int64) * vocab + tokens, mask=tokens < vocab, other=0.0).to(tl.float64)
+    wrong = tl.max(tl.where(law >= 0, 0, 1))
+    tl.store(sums + row * tl.num_programs(1) + chunk, tl.where(wrong > 0, float("nan"), tl.sum(law)))
+
+
+@triton.jit
+def group_of(p, q, GROUPS: tl.constexpr, SHIFT: tl.constexpr, LOWEST: tl.constexpr):
+    """`sharing.group` of large vocabularies, operation by operation."""
+    ratio = tl.where(q > 0, p / tl.where(q > 0, q, 1.0), 0.0)
+    found = (ratio.to(tl.int64, bitcast=True) >> SHIFT) - LOWEST + 1
+    return tl.where(q > 0, tl.minimum(tl.maximum(found, 0), GROUPS - 1), GROUPS)
+
+
+@triton.jit
+def add_to_groups(
+    p, p_high, p_first, p_heat, p_scale, p_sound,
+    q, q_high, q_first, q_heat, q_scale, q_sound,
+    p_rows, q_rows, target, size, vocab,
+    GROUPS: tl.constexpr, SHIFT: tl.constexpr, LOWEST: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Histograms of p and q over the groups, shape (R, GROUPS + 1), in units, for pairs of rows."""
+    pair = tl.program_id(0)
+    tokens = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    p_row, q_row = tl.load(p_rows + pair), tl.load(q_rows + pair)
+    here = law_of(p, p_high, p_first, p_heat, p_scale, p_sound, p_row, tokens, vocab, False)
+    there = law_of(q, q_high, q_first, q_heat, q_scale, q_sound, q_row, tokens, vocab, False)
+    slot = pair * (GROUPS + 1) + group_of(here, there, GROUPS, SHIFT, LOWEST)
+    mine = units_of(here)
+    tl.atomic_add(target + slot, mine, mask=mine > 0, sem="relaxed")
+    tl.atomic_add(size + slot, tl.maximum(units_of(there), 1), mask=there > 0, sem="relaxed")
+
+
+@triton.jit
+def given_law(
+    q, q_high, q_first, q_heat, q_scale, q_sound, q_row,
+    factor, place, here, drafted, tokens, vocab,
+    POINT: tl.constexpr, FACTOR: tl.constexpr, GROUPS: tl.constexpr, SHIFT: tl.constexpr, LOWEST: tl.constexpr,
+):  # fmt: skip
+    """The law that a token of the path has, at some tokens; `here` is the target's there."""
+    if POINT:
+        law = (tokens == drafted).to(tl.float64)
+    else:
+        law = law_of(q, q_high, q_first, q_heat, q_scale, q_sound, q_row, tokens, vocab, False)
+        if FACTOR:
+            law = law * tl.load(factor + place * (GROUPS + 1) + group_of(here, law, GROUPS, SHIFT, LOWEST))
+    return law
+
+
+@triton.jit
+def weigh(
+    p, p_high, p_first, p_heat, p_scale, p_sound,
+    q, q_high, q_first, q_heat, q_scale, q_sound,
+    factor, p_rows, q_rows, places, drafts, lengths, weights, vocab,
+    LOGITS: tl.constexpr, POINT: tl.constexpr, FACTOR: tl.constexpr, GROUPS: tl.constexpr, SHIFT: tl.constexpr,
+    LOWEST: tl.constexpr, LEVELS: tl.constexpr, LANES: tl.constexpr,
+):  # fmt: skip
+    """The weights of block verification after 0 to L tokens of each path, shape (B, L + 1)."""
+    path = tl.program_id(0)
+    lanes = tl.arange(0, LANES)
+    level = tl.minimum(lanes, LEVELS - 1)
+    drafted = tl.load(drafts + path * LEVELS + level)
+    known = tl.minimum(tl.maximum(drafted, 0), vocab - 1)
+    p_row = tl.load(p_rows + path * (LEVELS + 1) + level)
+    q_row = tl.load(q_rows + path * LEVELS + level)
+    here = law_of(p, p_high, p_first, p_heat, p_scale, p_sound, p_row, known, vocab, LOGITS)
+    there = given_law(
+        q, q_high, q_first, q_heat, q_scale, q_sound, q_row,
+        factor, tl.load(places + path * LEVELS + level), here, drafted, known, vocab,
+        POINT, FACTOR, GROUPS, SHIFT, LOWEST,
+    )  # fmt: skip
+    possible = (drafted == known) & (there > 0) & (lanes < tl.load(lengths + path))
+    weight = tl.full((), 1.0, tl.float64)
+    tl.store(weights + path * (LEVELS + 1), weight)
+    for i in range(LEVELS):
+        mine = lanes == i
+        above, below = tl.sum(tl.where(mine, here, 0.0)), tl.sum(tl.where(mine, there, 0.0))
+        known_here = tl.sum((mine & possible).to(tl.int32)) > 0
+        weight = tl.where(known_here, tl.minimum(weight * above / tl.where(known_here, below, 1.0), 1.0), 0.0)
+        tl.store(weights + path * (LEVELS + 1) + i + 1, weight)
+
+
+@triton.jit
+def rest_at(
+    p, p_high, p_first, p_heat, p_scale, p_sound,
+    q, q_high, q_first, q_heat, q_scale, q_sound,
+    factor, p_rows, q_rows, places, drafts, lengths, weights, path, level, tokens, vocab,
+    LOGITS: tl.constexpr, POINT: tl.constexpr, FACTOR: tl.constexpr, GROUPS: tl.constexpr, SHIFT: tl.constexpr,
+    LOWEST: tl.constexpr, LEVELS: tl.constexpr,
+):  # fmt: skip
+    """(w p - g)+ after so many tokens of a path, p after all of them; and p: at some tokens, in units."""
+    here = law_of(
+        p, p_high, p_first, p_heat, p_scale, p_sound, tl.load(p_rows + path * (LEVELS + 1) + level), tokens, vocab,
+        LOGITS,
+    )  # fmt: skip
+    ended = level >= tl.load(lengths + path)
+    last = path * LEVELS + tl.minimum(level, LEVELS - 1)
+    there = given_law(
+        q, q_high, q_first, q_heat, q_scale, q_sound, tl.load(q_rows + last),
+        factor, tl.load(places + last), here, tl.load(drafts + last), tokens, vocab,
+        POINT, FACTOR, GROUPS, SHIFT, LOWEST,
+    )  # fmt: skip
+    weight = tl.load(weights + path * (LEVELS + 1) + level)
+    rest = tl.where(ended, here, tl.maximum(weight * here - there, 0.0))
+    return units_of(rest), units_of(here)
+
+
+@triton.jit
+def sum_rest_along(
+    p, p_high, p_first, p_heat, p_scale, p_sound,
+    q, q_high, q_first, q_heat, q_scale, q_sound,
+    factor, p_rows, q_rows, places, drafts, lengths, weights, rest, whole, vocab,
+    LOGITS: tl.constexpr, POINT: tl.constexpr, FACTOR: tl.constexpr, GROUPS: tl.constexpr, SHIFT: tl.constexpr,
+    LOWEST: tl.constexpr, LEVELS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Sums of `rest_at` over each chunk of each level of a path, shape (B, L + 1, chunks); 0 beyond its end."""
+    place, chunk = tl.program_id(0), tl.program_id(1)
+    path, level = place // (LEVELS + 1), place % (LEVELS + 1)
+    at = place * tl.num_programs(1) + chunk
+    if level <= tl.load(lengths + path):
+        tokens = chunk * BLOCK + tl.arange(0, BLOCK)
+        left, mine = rest_at(
+            p, p_high, p_first, p_heat, p_scale, p_sound, q, q_high, q_first, q_heat, q_scale, q_sound,
+            factor, p_rows, q_rows, places, drafts, lengths, weights, path, level, tokens, vocab,
+            LOGITS, POINT, FACTOR, GROUPS, SHIFT, LOWEST, LEVELS,
+        )  # fmt: skip
+        tl.store(rest + at, tl.sum(left))
+        tl.store(whole + at, tl.sum(mine))
+    else:
+        nothing = tl.zeros((), dtype=tl.int64)
+        tl.store(rest + at, nothing)
+        tl.store(whole + at, nothing)
+
+
+@triton.jit
+def settle(
+    p, p_high, p_first, p_heat, p_scale, p_sound,
+    q, q_high, q_first, q_heat, q_scale, q_sound,
+    factor, p_rows, q_rows, places, drafts, lengths, weights, rest, whole, uniforms, accepted, token, vocab, chunks,
+    LOGITS: tl.constexpr, POINT: tl.constexpr, FACTOR: tl.constexpr, GROUPS: tl.constexpr, SHIFT: tl.constexpr,
+    LOWEST: tl.constexpr, LEVELS: tl.constexpr, BLOCK: tl.constexpr, LANES: tl.constexpr,
+):  # fmt: skip
+    """How many tokens of a path are accepted, and the token after them."""
+    path = tl.program_id(0)
+    lanes = tl.arange(0, LANES)
+    inside = lanes < chunks
+    length = tl.load(lengths + path)
+    level = tl.zeros((), dtype=tl.int64)
+    for i in range(1, LEVELS + 1):
+        sums = tl.load(rest + (path * (LEVELS + 1) + i) * chunks + lanes, mask=inside, other=0)
+        weight = tl.load(weights + path * (LEVELS + 1) + i)
+        missing = tl.sum(sums).to(tl.float64) / 4611686018427387904.0
+        refused = 1.0 - weight
+        stop = tl.where(refused > 0, missing / tl.where(refused > 0, missing + refused, 1.0), 1.0)
+        stop = tl.where(i == length, weight, tl.where(i > length, 0.0, stop))
+        level = tl.where(tl.load(uniforms + path * (LEVELS + 1) + i - 1) < stop, i, level)
+    tl.store(accepted + path, level)
+
+    at = (path * (LEVELS + 1) + level) * chunks + lanes
+    left, mine = tl.load(rest + at, mask=inside, other=0), tl.load(whole + at, mask=inside, other=0)
+    spent = tl.sum(left) == 0  # up to rounding: the draw is from p itself
+    sums = tl.where(spent, mine, left)
+    total = tl.sum(sums)
+    point = (tl.load(uniforms + path * (LEVELS + 1) + LEVELS) * total.to(tl.float64)).to(tl.int64)
+    point = tl.minimum(point, total - 1)
+    before = tl.cumsum(sums, 0) <= point
+    chunk = tl.minimum(tl.sum((before & inside).to(tl.int64)), chunks - 1)
+    point = point - tl.sum(tl.where(lanes < chunk, sums, 0))
+    start = chunk * BLOCK
+    left, mine = rest_at(
+        p, p_high, p_first, p_heat, p_scale, p_sound, q, q_high, q_first, q_heat, q_scale, q_sound,
+        factor, p_rows, q_rows, places, drafts, lengths, weights, path, level, start + tl.arange(0, BLOCK), vocab,
+        LOGITS, POINT, FACTOR, GROUPS, SHIFT, LOWEST, LEVELS,
+    )  # fmt: skip
+    sums = tl.cumsum(tl.where(spent, mine, left), 0)
+    drawn = tl.minimum(start + tl.sum((sums <= point).to(tl.int64)), vocab - 1)
+    tl.store(token + path, drawn)
