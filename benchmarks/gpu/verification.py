@@ -36,6 +36,8 @@ from otspec.reporting.tables import TextTable, markdown_report
 FULL = Shape(vocab=128_256, batches=(1, 8, 32, 64), copied=1 << 30)
 TINY = Shape(vocab=600, batches=(1, 2), copied=1 << 22)
 WARM, REPEATS = 3, 20
+SLOW, FEW = 0.05, 5
+"""Seconds of a call that is repeated less often."""
 RESULTS, REPORT = "results.jsonl", "report.md"
 
 
@@ -115,11 +117,12 @@ def measure(work: Work, device: torch.device) -> Figures:
         torch.cuda.reset_peak_memory_stats(device)
         work.call()
         peak = torch.cuda.max_memory_allocated(device) - before
-    spent = median(_seconds(work.call, device) for _ in range(REPEATS))
+    repeats = REPEATS if _seconds(work.call, device) < SLOW else min(FEW, REPEATS)
+    spent = median(_seconds(work.call, device) for _ in range(repeats))
     replay, why = _captured(work.call, device)
     return Figures(
         1e3 * spent,
-        None if replay is None else 1e3 * median(_seconds(replay, device) for _ in range(REPEATS)),
+        None if replay is None else 1e3 * median(_seconds(replay, device) for _ in range(repeats)),
         why,
         count.places.total() if count.told else None,
         peak,

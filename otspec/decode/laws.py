@@ -17,6 +17,7 @@ import torch
 
 from otspec.decode.drafters.draft_laws import inverse_arrivals
 from otspec.decode.drafters.protocol import Drafts
+from otspec.decode.sending import send
 from otspec.laws import FloatArray, IntArray, as_laws
 from otspec.paths import Tree
 from otspec.paths.topology import NONE, Topology
@@ -85,7 +86,7 @@ def merged_to_host(laws: torch.Tensor, drafts: Drafts, generator: torch.Generato
     top = drafts.laws.topk(k + 1, dim=-1)  # one more than foreseen, which shows whether that was all
     token, order = top.indices[:, :k].sort(dim=-1)
     draft, surplus = top.values[:, :k].gather(-1, order), top.values[:, k:]
-    places = (torch.from_numpy(drafts.nodes).to(laws.device)[:, None], token)
+    places = (send(drafts.nodes, laws.device)[:, None], token)
     target = laws[places]
     laws[places] = 0.0
     rest, drawn = _mass_and_token(laws, generator)

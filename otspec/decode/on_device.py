@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from otspec.decode.drafters.protocol import Drafts
+from otspec.decode.sending import send
 from otspec.decode.verifiers import Extension
 from otspec.errors import ProblemError
 from otspec.paths import Block, Match, Nested, PathVerifier, TokenWise
@@ -95,7 +96,7 @@ def verify_on_device(
     first_inner = np.cumsum([0, *(tree.inner for tree in drafts.trees[:-1])])
     inner = node[:, : shape.offsets[-2]]
     sent = [node + first[:, None], inner + first_inner[:, None], tokens]
-    target_row, draft_row, drafted = (torch.from_numpy(part).to(laws.device, non_blocking=True) for part in sent)
+    target_row, draft_row, drafted = (send(part, laws.device) for part in sent)
 
     uniforms = torch.rand(
         (*node.shape[:1], shape.slots + shape.depth, 3), dtype=torch.float64, device=laws.device, generator=generator

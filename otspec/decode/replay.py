@@ -41,7 +41,7 @@ def floors(models: Mapping[str, PreTrainedModel], passes: Mapping[str, Sequence[
             if one.batch < batch[phase]:  # a text ended
                 batch[phase] = one.batch
                 for block in reader.blocks:
-                    block.keep(torch.arange(one.batch))
+                    block.keep(torch.arange(one.batch, device=model.device))
             inputs = _inputs(one, model)
             wait_for(model.device)
             started = time.perf_counter()

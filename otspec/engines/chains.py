@@ -44,7 +44,7 @@ class ChainLaws(NamedTuple):
 
 
 def verify_chains(
-    target: Tensor, draft: Tensor, tokens: Tensor, uniforms: Tensor, kernels: bool | None = None
+    target: Tensor, draft: Tensor, tokens: Tensor, uniforms: Tensor, *, kernels: bool | None = None
 ) -> Chains:
     """Accept the longest prefix that block verification allows, and draw the token after it.
 
@@ -70,11 +70,11 @@ def verify_chains(
         place[: rows * length].view(rows, length),
     )
     whole = torch.full((rows,), length, dtype=torch.int64, device=tokens.device)
-    return verify_chains_in_rows(laws, tokens, whole, uniforms, kernels)
+    return verify_chains_in_rows(laws, tokens, whole, uniforms, kernels=kernels)
 
 
 def verify_chains_in_rows(
-    laws: ChainLaws, tokens: Tensor, lengths: Tensor, uniforms: Tensor, kernels: bool | None = None
+    laws: ChainLaws, tokens: Tensor, lengths: Tensor, uniforms: Tensor, *, kernels: bool | None = None
 ) -> Chains:
     """`verify_chains` for chains of several lengths, whose laws are rows.
 

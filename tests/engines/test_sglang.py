@@ -101,10 +101,11 @@ def test_the_walk_is_that_of_the_kernel(seed: int, thresholds: tuple[float, floa
 def test_the_kernels_walk_likewise(seed: int, thresholds: tuple[float, float]) -> None:
     pytest.importorskip("triton")
     trees, found = random_trees(np.random.default_rng(seed)), outputs()
-    given = {"threshold_single": thresholds[0], "threshold_acc": thresholds[1]}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sglang, "runs_on", lambda values: True)
-        tree_speculative_sampling_target_only(*found, **trees, **given)
+        tree_speculative_sampling_target_only(
+            *found, **trees, threshold_single=thresholds[0], threshold_acc=thresholds[1]
+        )
     expected = walk(trees, *thresholds)
     assert [output.tolist() for output in found] == list(expected)
 

@@ -84,8 +84,10 @@ def test_logits_in_rows_and_chains_of_several_lengths(drawn: bool, vocab: int) -
 def test_trees_are_verified_as_by_torch(rule: str, branching: tuple[int, ...], vocab: int) -> None:
     """Labels on large vocabularies, whose tokens are put into groups by the kernels; by torch otherwise."""
     target, draft, tokens, uniforms = batch(drawn("tiny", vocab, branching, 6))
-    given = (target.float(), draft.float(), tokens, branching, uniforms)
-    found, expected = (outputs(verify_trees(*given, rule=rule, kernels=way)) for way in (True, False))
+    p, q = target.float(), draft.float()
+    found, expected = (
+        outputs(verify_trees(p, q, tokens, branching, uniforms, rule=rule, kernels=way)) for way in (True, False)
+    )
     assert found == expected
 
 

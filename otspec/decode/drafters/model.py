@@ -14,6 +14,7 @@ from otspec.decode.drafters.protocol import Drafts
 from otspec.decode.drafters.selection import DraftHead, History, Level, Selection, WholeHead
 from otspec.decode.models.context import Context, Pass, positions, vocabulary
 from otspec.decode.sampling import Sampling
+from otspec.decode.sending import send
 from otspec.laws import IntArray
 from otspec.paths.shape import Shape
 from otspec.paths.topology import Topology
@@ -129,7 +130,7 @@ class ModelDrafter:
         inner = torch.cat(laws, dim=1).flatten(0, 1)
         if len(inner) > sum(tree.inner for tree in trees):  # slots of equal prefixes, of which one is left
             kept = [row * self._read_slots + tree.slot[: tree.inner] for row, tree in enumerate(trees)]
-            inner = inner[torch.from_numpy(np.concatenate(kept)).to(self.context.device)]
+            inner = inner[send(np.concatenate(kept), self.context.device)]
         return Drafts(trees, inner, self.head.support)
 
     def _feed(self, children: int) -> None:
@@ -164,15 +165,18 @@ class ModelDrafter:
         self._on_trial = [np.flatnonzero(row).tolist() for row in own]
         self._before_slots = columns.size
 
-        sees_text = None if own.all() else torch.from_numpy(own).to(device)[:, None]
+        sees_text = None if own.all() else send(own, device)[:, None]
         sees = None
         if columns.size > 1:
             sees = torch.ones(1, columns.size, columns.size, dtype=torch.bool, device=device).tril()
             sees = sees if sees_text is None else sees & sees_text
         logits = self.context.read(
-            torch.from_numpy(tokens).to(device), torch.from_numpy(position).to(device), sees, keep=1
+            send(tokens, device),
+            send(position, device),
+            sees,
+            keep=1,
         )
-        return logits, sees_text, torch.from_numpy(last[:, None]).to(device)
+        return logits, sees_text, send(last[:, None], device)
 
     def _unread(self, texts: Sequence[Sequence[int]]) -> list[list[int]]:
         """What the model has not read of each text, at least a token."""
@@ -249,4 +253,4 @@ def _ends(going: Sequence[torch.Tensor], texts: int, levels: int) -> list[int]:
 def _lineage(shape: Shape, level: int, device: torch.device) -> torch.Tensor:
     """Which slots each slot of a level attends to, itself and its ancestors, shape (1, width, slots so far - 1)."""
     start, stop = shape.offsets[level : level + 2]
-    return torch.from_numpy(shape.lineage[start:stop, 1:stop]).to(device).unsqueeze(0)
+    return send(shape.lineage[start:stop, 1:stop], device).unsqueeze(0)

@@ -37,17 +37,15 @@ class Block:
             self.entries = larger
 
     def move(self, rows: torch.Tensor, source: torch.Tensor, to: torch.Tensor) -> None:
-        """Copy columns of some texts to other columns of theirs; three arrays of one length, on the host.
+        """Copy columns of some texts to other columns of theirs; three tensors of one length, where the entries are.
 
         All are read before the first is written.
         """
-        device = self.entries.device
-        rows = rows.to(device)
-        self.entries[:, rows, :, to.to(device)] = self.entries[:, rows, :, source.to(device)]
+        self.entries[:, rows, :, to] = self.entries[:, rows, :, source]
 
     def keep(self, rows: torch.Tensor) -> None:
-        """Drop all texts but these."""
-        self.entries = self.entries.index_select(1, rows.to(self.entries.device))
+        """Drop all texts but these; a tensor where the entries are."""
+        self.entries = self.entries.index_select(1, rows)
 
 
 class InPlaceLayer(DynamicLayer):  # type: ignore[misc]  # transformers is untyped here

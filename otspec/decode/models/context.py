@@ -162,12 +162,14 @@ class Context:
         ]
         blocks = self.reader.blocks
         if moved:
-            columns = torch.tensor(moved).T
+            # One copy for all layers, which the device need not be waited for.
+            columns = torch.tensor(moved).T.to(self.device, non_blocking=True)
             for block in blocks:
                 block.move(*columns)
         if list(rows) != list(range(len(self.length))):
+            kept = torch.tensor(rows).to(self.device, non_blocking=True)
             for block in blocks:
-                block.keep(torch.tensor(rows))
+                block.keep(kept)
         self.length = self.length[list(rows)] + np.array([len(chosen[row]) for row in rows])
         self.trial = 0
         self._note_lengths()

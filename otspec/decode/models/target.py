@@ -9,6 +9,7 @@ import torch
 from transformers import PreTrainedModel
 
 from otspec.decode.models.context import Context
+from otspec.decode.sending import send
 from otspec.paths.topology import Topology
 
 
@@ -52,12 +53,12 @@ class Target:
             sees[row, : tree.size, : tree.size] = tree.lineage
             real[row, : tree.size] = True
         logits = self.context.read(
-            torch.from_numpy(tokens).to(device),
-            torch.from_numpy(self.context.length[:, None] + depth).to(device),
-            torch.from_numpy(sees).to(device) if width > 1 else None,
+            send(tokens, device),
+            send(self.context.length[:, None] + depth, device),
+            send(sees, device) if width > 1 else None,
             keep=width,
         )
-        return logits.flatten(0, 1)[torch.from_numpy(np.flatnonzero(real)).to(device)]
+        return logits.flatten(0, 1)[send(np.flatnonzero(real), device)]
 
     def settle(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Keep the roots and the accepted nodes of each tree, and drop the texts that do not go on."""

@@ -15,6 +15,8 @@ from otspec.extras import installed, require
 from otspec.verification.device.buckets import BITS, FINEST, GROUP, LADDER, OCTAVES, count
 from otspec.verification.device.fixed_point import at, before, first_above, running
 
+TRITON = installed("triton")
+"""Looked up once: graphs are compiled from what asks for it."""
 BLOCK = 1024
 """Tokens of one program."""
 TILE, POINTS, WARPS = 1024, 128, 16
@@ -47,7 +49,7 @@ class Rows(NamedTuple):
 
 def runs_on(values: Tensor) -> bool:
     """Whether Triton's kernels are the way where these values are."""
-    return values.device.type == "cuda" and installed("triton")
+    return values.device.type == "cuda" and TRITON
 
 
 def read_law(law: Tensor, total: Tensor) -> Reading:

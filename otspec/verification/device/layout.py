@@ -7,6 +7,7 @@ their own: independent drafts are told by their number.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -75,7 +76,13 @@ def take(values: Tensor, slots: Tensor) -> Tensor:
 
 def branching_layout(branching: Sequence[int], rows: int, device: torch.device) -> Layout:
     """Slots numbered level by level, the children of one slot side by side."""
+    # What is made while a graph is compiled or captured belongs to the graph.
+    if torch.compiler.is_compiling() or (device.type == "cuda" and torch.cuda.is_current_stream_capturing()):
+        return _branching_layout(tuple(branching), rows, device)
+    return _kept_layout(tuple(branching), rows, device)
 
+
+def _branching_layout(branching: tuple[int, ...], rows: int, device: torch.device) -> Layout:
     def everywhere(values: Tensor) -> Tensor:
         return values.expand(rows, -1)
 
@@ -94,6 +101,10 @@ def branching_layout(branching: Sequence[int], rows: int, device: torch.device) 
     stem = next((level for level, each in enumerate(branching) if each > 1), len(branching))
     sound = torch.ones(rows, dtype=torch.bool, device=device)
     return Layout(parent, depth, count, first, tuple(levels), stem, sound)
+
+
+_kept_layout = lru_cache(maxsize=32)(_branching_layout)
+"""Some sixty small tensors, which are the same at every step of decoding."""
 
 
 def linked_layout(links: Links) -> Layout:
