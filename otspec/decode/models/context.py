@@ -13,6 +13,7 @@ import torch
 from transformers import PreTrainedModel
 
 from otspec.decode.models.reader import Remembering, reader_of
+from otspec.decode.sending import send
 from otspec.errors import ProblemError
 from otspec.laws import IntArray
 
@@ -92,9 +93,8 @@ class Context:
     def _note_lengths(self) -> None:
         self.end = int(self.length.max())
         """Columns that are settled."""
-        lengths = torch.from_numpy(self.length)[:, None]
-        unequal = bool((self.length != self.end).any())
-        self._gaps = (torch.arange(self.end) >= lengths).to(self.device) if unequal else None
+        gaps = np.arange(self.end) >= self.length[:, None]
+        self._gaps = send(gaps, self.device) if gaps.any() else None
         """Columns that are settled for other texts only, shape (B, end)."""
 
     def _read_first(self, texts: Sequence[Sequence[int]]) -> None:
@@ -104,7 +104,7 @@ class Context:
         columns = np.arange(self.end)
         present = columns < self.length[:, None]
         position = np.where(present, columns, 0)
-        read, there, places = (torch.from_numpy(array).to(self.device) for array in (tokens, present, position))
+        read, there, places = (send(array, self.device) for array in (tokens, present, position))
         self.reader.begin(read, there, places)
 
     def read(self, tokens: torch.Tensor, position: torch.Tensor, sees: torch.Tensor | None, keep: int) -> torch.Tensor:
@@ -163,11 +163,11 @@ class Context:
         blocks = self.reader.blocks
         if moved:
             # One copy for all layers, which the device need not be waited for.
-            columns = torch.tensor(moved).T.to(self.device, non_blocking=True)
+            columns = send(np.array(moved).T, self.device)
             for block in blocks:
                 block.move(*columns)
         if list(rows) != list(range(len(self.length))):
-            kept = torch.tensor(rows).to(self.device, non_blocking=True)
+            kept = send(np.array(rows), self.device)
             for block in blocks:
                 block.keep(kept)
         self.length = self.length[list(rows)] + np.array([len(chosen[row]) for row in rows])

@@ -196,8 +196,9 @@ def kernels_for(values: Tensor):  # type: ignore[no-untyped-def]  # a module
     ProblemError
         If the tensors are on a device that it does not run on.
     """
-    triton = require("triton")
-    if values.device.type == "cpu" and not triton.knobs.runtime.interpret:
+    if not TRITON:
+        require("triton")
+    if values.device.type == "cpu" and not require("triton").knobs.runtime.interpret:
         raise ProblemError(
             "by is 'triton', and the laws are on the CPU; move them to a GPU, pass by='buckets', or set "
             "TRITON_INTERPRET=1 to try the kernels out"

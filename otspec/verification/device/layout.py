@@ -7,7 +7,6 @@ their own: independent drafts are told by their number.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -17,6 +16,11 @@ from otspec.verification.device.fixed_point import at
 
 NONE = -1
 """No such slot."""
+
+
+MOST_KEPT = 32
+_KEPT: dict[tuple[tuple[int, ...], int, torch.device], Layout] = {}
+"""Layouts of branchings: some sixty small tensors, which are the same at every step of decoding."""
 
 
 class Links(NamedTuple):
@@ -76,10 +80,16 @@ def take(values: Tensor, slots: Tensor) -> Tensor:
 
 def branching_layout(branching: Sequence[int], rows: int, device: torch.device) -> Layout:
     """Slots numbered level by level, the children of one slot side by side."""
+    key = tuple(branching), rows, device
+    if key in _KEPT:
+        return _KEPT[key]
+    layout = _branching_layout(*key)
     # What is made while a graph is compiled or captured belongs to the graph.
-    if torch.compiler.is_compiling() or (device.type == "cuda" and torch.cuda.is_current_stream_capturing()):
-        return _branching_layout(tuple(branching), rows, device)
-    return _kept_layout(tuple(branching), rows, device)
+    if not (torch.compiler.is_compiling() or (device.type == "cuda" and torch.cuda.is_current_stream_capturing())):
+        if len(_KEPT) >= MOST_KEPT:
+            _KEPT.clear()
+        _KEPT[key] = layout
+    return layout
 
 
 def _branching_layout(branching: tuple[int, ...], rows: int, device: torch.device) -> Layout:
@@ -101,10 +111,6 @@ def _branching_layout(branching: tuple[int, ...], rows: int, device: torch.devic
     stem = next((level for level, each in enumerate(branching) if each > 1), len(branching))
     sound = torch.ones(rows, dtype=torch.bool, device=device)
     return Layout(parent, depth, count, first, tuple(levels), stem, sound)
-
-
-_kept_layout = lru_cache(maxsize=32)(_branching_layout)
-"""Some sixty small tensors, which are the same at every step of decoding."""
 
 
 def linked_layout(links: Links) -> Layout:
