@@ -10,13 +10,14 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
+from otspec.decode.captured import DeviceRule
 from otspec.decode.drafters.draft_laws import draw
 from otspec.decode.drafters.protocol import Drafter, Drafts, Listening, Watching
 from otspec.decode.laws import local_trees, merged_to_host, to_host, widest
 from otspec.decode.metrics import Clock, Metrics
 from otspec.decode.models.context import Pass
 from otspec.decode.models.target import Target
-from otspec.decode.on_device import DeviceRule, can_be_stacked, verify_on_device
+from otspec.decode.on_device import can_be_stacked, verify_on_device
 from otspec.decode.sampling import Prefix, Sampling
 from otspec.decode.text import Ending, Text
 from otspec.decode.verifiers import Extension, merges, verify

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import torch
 
+from otspec.decode.captured import DeviceRule, Trees, verify_in_one
 from otspec.decode.drafters.protocol import Drafts
 from otspec.decode.sending import send
 from otspec.decode.verifiers import Extension
@@ -17,13 +16,6 @@ from otspec.verification.device import verify_trees
 
 PLACES = (None, "device", "host")
 """Where trees are verified; None is the device where that is no CPU."""
-
-
-class DeviceRule(NamedTuple):
-    """A rule of `verify_trees`."""
-
-    name: str
-    sigma: float = 0.0
 
 
 def device_rule(verifier: PathVerifier, device: torch.device, verify_on: str | None) -> DeviceRule | None:
@@ -103,7 +95,7 @@ def verify_on_device(
     )
     given = (laws, drafts.laws, drafted, shape.branching, uniforms)
     rows = (target_row, draft_row)
-    found = verify_trees(*given, rows=rows, rule=rule.name, sigma=rule.sigma)
+    found = verify_in_one(rule, Trees(laws, drafts.laws, drafted, uniforms, target_row, draft_row), shape.branching)
     came = torch.cat((found.slots, found.token[:, None], found.sound[:, None].long()), dim=1).cpu().numpy()
     if not came[:, -1].all():
         verify_trees(*given, rows=rows, rule=rule.name, sigma=rule.sigma, check=True)  # names what is wrong

@@ -13,9 +13,10 @@ pytest.importorskip("transformers")
 
 from otspec import ProblemError, generate  # noqa: E402
 from otspec.decode import MultiDraft, multi_draft, run  # noqa: E402
+from otspec.decode.captured import DeviceRule, Streak  # noqa: E402
 from otspec.decode.drafters.protocol import Drafts  # noqa: E402
 from otspec.decode.methods import PromptLookup  # noqa: E402
-from otspec.decode.on_device import DeviceRule, can_be_stacked, device_rule, verify_on_device  # noqa: E402
+from otspec.decode.on_device import can_be_stacked, device_rule, verify_on_device  # noqa: E402
 from otspec.paths import Block, Nested, TokenWise, Tree  # noqa: E402
 from otspec.paths.shape import Shape  # noqa: E402
 from otspec.paths.topology import Topology  # noqa: E402
@@ -156,3 +157,8 @@ def test_laws_that_are_none_are_named() -> None:
     laws[drafts.trees[0].size, 1] = torch.nan
     with pytest.raises(ProblemError, match=r"target at slot 0 of tree 1\[1\] is nan"):
         verify_on_device(DeviceRule("nested"), drafts, laws, torch.Generator())
+
+
+def test_shapes_that_come_once_are_no_streak() -> None:
+    streak = Streak()
+    assert [streak.goes_on(shape) for shape in "aaabcaa"] == [1, 2, 3, 1, 1, 1, 2]

@@ -14,11 +14,16 @@ pytest.importorskip("transformers")
 
 from benchmarks.gpu.synchronisations import counted  # noqa: E402
 from otspec import generate  # noqa: E402
-from otspec.decode import MultiDraft, run  # noqa: E402
+from otspec.decode import MultiDraft, captured, run  # noqa: E402
+from otspec.decode.drafters.protocol import Drafts  # noqa: E402
 from otspec.decode.models.loading import SHIPPED, load_models  # noqa: E402
+from otspec.decode.on_device import verify_on_device  # noqa: E402
 from otspec.decode.shipped import held_out  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
 from tests.decode.test_lossless import SETTINGS, _exact, _models, _pooled  # noqa: E402
+from tests.decode.test_on_device import together  # noqa: E402
+from tests.each import each  # noqa: E402
+from tests.verification.test_trees import drawn  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
 
@@ -42,6 +47,27 @@ def test_texts_have_the_law_of_the_target(strategy: dict[str, Any]) -> None:
     counts = np.bincount(np.array(texts) @ vocab ** np.arange(length)[::-1], minlength=exact.size)
     assert not counts[exact == 0].any()
     assert chisquare(*_pooled(counts[exact > 0], exact[exact > 0] * runs)).pvalue > 1e-4
+
+
+@each(rule=("nested", "block", "interval"), branching=((3, 1), (2, 2)), vocab=(3, 4200))
+def test_a_graph_puts_out_what_its_launches_do(rule: str, branching: tuple[int, ...], vocab: int) -> None:
+    """Step after step, with more and fewer rows of laws: equal prefixes share them."""
+    sizes, found = set(), []
+    for seed in range(5):
+        trees = drawn("tiny", vocab, branching, 4, seed=seed)
+        drafts, laws = together(trees)
+        sizes.add(len(laws))
+        drafts = Drafts(drafts.trees, drafts.laws.cuda())
+        both = []
+        for room in (captured.MOST_BYTES, 0):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(captured, "MOST_BYTES", room)
+                generator = torch.Generator("cuda").manual_seed(seed)
+                both.append(verify_on_device(captured.DeviceRule(rule), drafts, laws.cuda(), generator))
+        found.append(both)
+    assert len(sizes) > 1 or vocab > 3
+    assert all(one == other for one, other in found)
+    assert len(captured._GRAPHS) <= captured.MOST_GRAPHS
 
 
 @pytest.mark.parametrize("verify_on", ["device", "host"])
