@@ -104,6 +104,7 @@ def plot_drafters(summaries: Sequence[DecodingSummary], path: Path) -> None:
             shares = one.total.acceptance
             name = Path(one.cell.drafter).name or FULL
             place.plot(range(1, len(shares) + 1), shares, marker="o", label=name)
+        place.xaxis.get_major_locator().set_params(integer=True)
         place.set_title(title, fontsize=10)
         place.set_xlabel("depth")
         place.set_ylim(0, 1)

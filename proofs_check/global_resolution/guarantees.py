@@ -215,7 +215,7 @@ CLAIMS = (
         mutations=(
             *(
                 Mutation(f"{share} times as much of {name}.", _sharpened(Split.error, OUTPUT, term, share))
-                for term, (name, share) in enumerate((("s", 0.9), ("t", 0.9), ("eps_T", 0.8), ("gamma_T", 0.9)))
+                for term, (name, share) in enumerate((("s", 0.9), ("t", 0.9), ("eps_T", 0.7), ("gamma_T", 0.9)))
             ),
         ),
     ),

@@ -104,6 +104,14 @@ def _optimal(p: FloatArray, q: FloatArray, n: int) -> float:
     return Race(Problem(p, IID(q, n)), 1.0).acceptance - iid_optimum(p, q, n)
 
 
+SMALL = 1e-300
+"""In place of an acceptance of 0: laws without a common token, of which the bound says 0 too, are no case of it."""
+
+
+def _guaranteed(p: FloatArray, q: FloatArray) -> float:
+    return (1.0 - _distance(p, q)) / (1.0 + _distance(p, q))
+
+
 def _distance(p: FloatArray, q: FloatArray) -> float:
     return float(np.abs(p - q).sum()) / 2
 
@@ -182,13 +190,13 @@ CLAIMS = (
         "With one draft list matching accepts (1 - d)/(1 + d) at least, d being the total variation of p and q.",
         "rowan2025list, sec. 1",
         pair,
-        lambda p, q: _coupled(p, q) - (1.0 - _distance(p, q)) / (1.0 + _distance(p, q)),
+        lambda p, q: _coupled(p, q) - _guaranteed(p, q),
         cost=20,
-        tightness=lambda p, q: (1.0 - _distance(p, q)) / (1.0 + _distance(p, q)) / _coupled(p, q),
+        tightness=lambda p, q: _guaranteed(p, q) / max(_coupled(p, q), SMALL),
         mutations=(
             Mutation(
                 "1.05 times that.",
-                lambda p, q: _coupled(p, q) - 1.05 * (1.0 - _distance(p, q)) / (1.0 + _distance(p, q)),
+                lambda p, q: _coupled(p, q) - 1.05 * _guaranteed(p, q),
             ),
         ),
     ),
