@@ -103,7 +103,7 @@ def _system(edges: BoolArray, flow: FloatArray, unspent: FloatArray, slack: bool
 def _convex(slack: bool) -> Callable[..., float]:
     def margin(edges: BoolArray, flow: FloatArray, unspent: FloatArray, alpha: FloatArray, beta: FloatArray) -> float:
         value = _system(edges, flow, unspent, slack).value
-        scale = 1.0 + np.abs(alpha).max() * np.abs(flow).sum() + np.abs(beta).max() * np.abs(flow).sum()
+        scale = 1.0 + (np.abs(alpha).max() + np.abs(beta).max()) * (np.abs(flow).sum() + np.abs(unspent).sum())
         bend = (value(alpha) + value(beta)) / 2 - value((alpha + beta) / 2)
         return float(min(value(alpha), bend) / scale)
 

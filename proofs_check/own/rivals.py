@@ -45,13 +45,18 @@ def _accepted(rule: PathVerifier, target: FloatArray, draft: FloatArray, length:
 
 
 def _same(target: FloatArray, draft: FloatArray, length: int) -> float:
-    """Minus the largest difference of the two laws of the verdict, over all drafted paths."""
+    """Minus the largest difference of the two laws of the verdict, times how likely the path is, over all of them.
+
+    A path of probability 1e-14 has weights that rounding decides on.
+    """
     model = _model(target, draft)
     worst = 0.0
     for path in np.ndindex(*(target.shape[1],) * length):
-        if all(model.draft(path[:level])[token] > 0 for level, token in enumerate(path)):
+        chance = float(np.prod([model.draft(path[:level])[token] for level, token in enumerate(path)]))
+        if chance > 0:
             tree = model.tree([path])
-            worst = max(worst, float(np.abs(Hierarchical().stop_law(tree) - Block().stop_law(tree)).max()))
+            gap = float(np.abs(Hierarchical().stop_law(tree) - Block().stop_law(tree)).max())
+            worst = max(worst, chance * gap)
     return -worst
 
 

@@ -64,12 +64,18 @@ def _distance(z: FloatArray, eta: FloatArray) -> float:
     return float(np.abs(softmax(z + eta) - softmax(z)).sum())
 
 
+def _added(z: FloatArray, eta: FloatArray) -> FloatArray:
+    """The noise that is left of eta once it is added to logits in floats: of large logits, a multiple of their ulp."""
+    noise: FloatArray = (z + eta) - z
+    return noise
+
+
 def _theorem_5_2(z: FloatArray, eta: FloatArray, times: float = 1.0) -> float:
-    return float(times * np.abs(eta).sum() / 2 - _distance(z, eta))
+    return float(times * np.abs(_added(z, eta)).sum() / 2 - _distance(z, eta))
 
 
 def _by_range(z: FloatArray, eta: FloatArray, times: float = 1.0) -> float:
-    return float(times * 2 * np.tanh(np.ptp(eta) / 4) - _distance(z, eta))
+    return float(times * 2 * np.tanh(np.ptp(_added(z, eta)) / 4) - _distance(z, eta))
 
 
 def _jacobian(p: FloatArray) -> float:
@@ -137,7 +143,7 @@ CLAIMS = (
         _logits,
         _theorem_5_2,
         search=Descent(free=("z", "eta")),
-        tightness=lambda z, eta: 2 * _distance(z, eta) / max(np.abs(eta).sum(), 1e-6),
+        tightness=lambda z, eta: 2 * _distance(z, eta) / max(np.abs(_added(z, eta)).sum(), 1e-6),
         remark="Says something only where |eta|_1 < 4. Over a whole vocabulary the 1-norm of the noise is large: "
         "rdk-theorem-5.2-range needs its range alone.",
         mutations=(Mutation("0.95 |eta|_1 / 2.", lambda z, eta: _theorem_5_2(z, eta, times=0.95)),),
@@ -150,7 +156,7 @@ CLAIMS = (
         _by_range,
         variant_of="rdk-theorem-5.2",
         search=Descent(free=("z", "eta")),
-        tightness=lambda z, eta: _distance(z, eta) / max(2 * np.tanh(np.ptp(eta) / 4), 1e-6),
+        tightness=lambda z, eta: _distance(z, eta) / max(2 * np.tanh(np.ptp(_added(z, eta)) / 4), 1e-6),
         remark="The ratio q/p has mean 1 under p and values in [a, a e^R]; the sum of p (q/p - 1)+ is largest with the "
         "ends only, and then with a = e^(-R/2).",
         mutations=(Mutation("0.95 times that.", lambda z, eta: _by_range(z, eta, times=0.95)),),
