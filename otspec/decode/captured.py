@@ -5,6 +5,7 @@ A step of decoding waits for the host to launch what verifies it: labels are man
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import NamedTuple
 
 import torch
@@ -37,11 +38,11 @@ class Trees(NamedTuple):
     target_row: torch.Tensor
     draft_row: torch.Tensor
 
-    def verify(self, rule: DeviceRule, branching: tuple[int, ...]) -> TreeVerification:
+    def verify(self, rule: DeviceRule, branching: tuple[int, ...], check: bool = False) -> TreeVerification:
         """By one rule, launch by launch."""
         rows = self.target_row, self.draft_row
         given = (self.target, self.draft, self.tokens, branching, self.uniforms)
-        return verify_trees(*given, rows=rows, rule=rule.name, sigma=rule.sigma)
+        return verify_trees(*given, rows=rows, rule=rule.name, sigma=rule.sigma, check=check)
 
     def with_room(self) -> Trees:
         """Tensors of their own, with a row of laws for each slot."""
@@ -63,16 +64,16 @@ class Captured(NamedTuple):
     def of(cls, trees: Trees, rule: DeviceRule, branching: tuple[int, ...]) -> Captured:
         """Capture a rule on trees of one shape, which it has verified before."""
         own, graph = trees.with_room(), torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # others may go on with their own work
             found = own.verify(rule, branching)
         return cls(graph, own, found)
 
     def verify(self, trees: Trees) -> TreeVerification:
-        """Verify other trees of the shape; what comes out is overwritten by the next call."""
+        """Verify other trees of the shape."""
         for mine, theirs in zip(self.trees, trees, strict=True):
             mine[: len(theirs)].copy_(theirs)
         self.graph.replay()
-        return self.found
+        return TreeVerification(*(part.clone() for part in self.found))
 
 
 class Streak:
@@ -90,6 +91,8 @@ class Streak:
 
 _GRAPHS: dict[object, Captured] = {}
 _STREAK = Streak()
+_ONE_AT_A_TIME = Lock()
+"""Threads that decode with one shape share a graph, and what it reads and writes."""
 
 
 def verify_in_one(rule: DeviceRule, trees: Trees, branching: tuple[int, ...]) -> TreeVerification:
@@ -103,12 +106,13 @@ def verify_in_one(rule: DeviceRule, trees: Trees, branching: tuple[int, ...]) ->
         return trees.verify(rule, branching)
     kinds = tuple((law.dtype, law.shape[1]) for law in laws)
     key = (rule, branching, len(trees.tokens), kinds, trees.tokens.device)
-    often = _STREAK.goes_on(key)
-    if key not in _GRAPHS:
-        if often < IN_A_ROW:  # the kernels are compiled by then, which a capture must not do
-            return trees.verify(rule, branching)
-        while len(_GRAPHS) >= MOST_GRAPHS:
-            _GRAPHS.pop(next(iter(_GRAPHS)))
-        _GRAPHS[key] = Captured.of(trees, rule, branching)
-    _GRAPHS[key] = _GRAPHS.pop(key)  # the last one used
-    return _GRAPHS[key].verify(trees)
+    with _ONE_AT_A_TIME:
+        often = _STREAK.goes_on(key)
+        if key not in _GRAPHS:
+            if often < IN_A_ROW:  # the kernels are compiled by then, which a capture must not do
+                return trees.verify(rule, branching)
+            while len(_GRAPHS) >= MOST_GRAPHS:
+                _GRAPHS.pop(next(iter(_GRAPHS)))
+            _GRAPHS[key] = Captured.of(trees, rule, branching)
+        _GRAPHS[key] = _GRAPHS.pop(key)  # the last one used
+        return _GRAPHS[key].verify(trees)

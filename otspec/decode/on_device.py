@@ -12,7 +12,6 @@ from otspec.decode.verifiers import Extension
 from otspec.errors import ProblemError
 from otspec.paths import Block, Match, Nested, PathVerifier, TokenWise
 from otspec.schemes import IID
-from otspec.verification.device import verify_trees
 
 PLACES = (None, "device", "host")
 """Where trees are verified; None is the device where that is no CPU."""
@@ -93,12 +92,11 @@ def verify_on_device(
     uniforms = torch.rand(
         (*node.shape[:1], shape.slots + shape.depth, 3), dtype=torch.float64, device=laws.device, generator=generator
     )
-    given = (laws, drafts.laws, drafted, shape.branching, uniforms)
-    rows = (target_row, draft_row)
-    found = verify_in_one(rule, Trees(laws, drafts.laws, drafted, uniforms, target_row, draft_row), shape.branching)
+    trees = Trees(laws, drafts.laws, drafted, uniforms, target_row, draft_row)
+    found = verify_in_one(rule, trees, shape.branching)
     came = torch.cat((found.slots, found.token[:, None], found.sound[:, None].long()), dim=1).cpu().numpy()
     if not came[:, -1].all():
-        verify_trees(*given, rows=rows, rule=rule.name, sigma=rule.sigma, check=True)  # names what is wrong
+        trees.verify(rule, shape.branching, check=True)  # names what is wrong
     return [
         Extension(own[slots[slots >= 0]].tolist(), int(token))
         for own, slots, token in zip(node, came[:, :-2], came[:, -2], strict=True)

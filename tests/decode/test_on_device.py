@@ -13,7 +13,7 @@ pytest.importorskip("transformers")
 
 from otspec import ProblemError, generate  # noqa: E402
 from otspec.decode import MultiDraft, multi_draft, run  # noqa: E402
-from otspec.decode.captured import DeviceRule, Streak  # noqa: E402
+from otspec.decode.captured import Captured, DeviceRule, Streak, Trees  # noqa: E402
 from otspec.decode.drafters.protocol import Drafts  # noqa: E402
 from otspec.decode.methods import PromptLookup  # noqa: E402
 from otspec.decode.on_device import can_be_stacked, device_rule, verify_on_device  # noqa: E402
@@ -157,6 +157,44 @@ def test_laws_that_are_none_are_named() -> None:
     laws[drafts.trees[0].size, 1] = torch.nan
     with pytest.raises(ProblemError, match=r"target at slot 0 of tree 1\[1\] is nan"):
         verify_on_device(DeviceRule("nested"), drafts, laws, torch.Generator())
+
+
+@each(rule=("nested", "block"))
+def test_what_a_graph_reads_is_filled_anew_at_every_step(rule: str) -> None:
+    """A graph that is none: what it would replay is called, on the tensors that it would read and write."""
+    given = {seed: stacked(drawn("tiny", 3, (3, 1), 4, seed=seed)) for seed in range(5)}
+    own = given[0].with_room()
+    found = own.verify(DeviceRule(rule), (3, 1))
+
+    class Called:
+        def replay(self) -> None:
+            for mine, now in zip(found, own.verify(DeviceRule(rule), (3, 1)), strict=True):
+                mine.copy_(now)
+
+    graph: Any = Called()
+    captured = Captured(graph, own, found)
+    outputs = {seed: captured.verify(trees) for seed, trees in given.items()}
+    assert len({len(trees.target) for trees in given.values()}) > 1
+    for seed, trees in given.items():
+        assert all(map(torch.equal, outputs[seed], trees.verify(DeviceRule(rule), (3, 1))))
+
+
+def stacked(trees: list[Tree]) -> Trees:
+    """As a step has them: laws of the nodes that there are, and rows for slots."""
+    drafts, laws = together(trees)
+    tokens, nodes, inner = [], [], []
+    before = before_inner = 0
+    for tree in trees:
+        node = np.zeros(tree.shape.slots, dtype=np.int64)
+        node[tree.draw] = tree.node
+        tokens.append(tree.token[node])
+        nodes.append(before + node)
+        inner.append(before_inner + node[: tree.shape.offsets[-2]])
+        before, before_inner = before + tree.size, before_inner + tree.inner
+    sizes = len(trees), trees[0].shape.slots + trees[0].shape.depth, 3
+    uniforms = torch.rand(sizes, dtype=torch.float64, generator=torch.Generator().manual_seed(before))
+    drafted, rows, inner_rows = (torch.from_numpy(np.array(part)) for part in (tokens, nodes, inner))
+    return Trees(laws, drafts.laws, drafted, uniforms, rows, inner_rows)
 
 
 def test_shapes_that_come_once_are_no_streak() -> None:

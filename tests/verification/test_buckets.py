@@ -247,6 +247,7 @@ def test_triton_flags_rows_that_are_not_sound(name: str) -> None:
 COMPILE = """
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
+from otspec.engines import walk_kernels
 from otspec.verification.device import bucket_kernels, kernels, path_kernels
 from otspec.verification.device.by_kernels import BLOCK, EXACT, WARPS, of_buckets, to_search
 from otspec.verification.device.by_path_kernels import of_groups
@@ -259,6 +260,8 @@ pick = {**to_search(12290), "LANES": 4}
 reads = 2 * [*law, "*i8"]
 groups = {**of_groups(128_256), "BLOCK": BLOCK}
 paths = [*reads, "*fp64", *5 * ["*i64"], "*fp64"]
+left = ["*bf16", *3 * ["*i64"]]
+walked = {"NODES": 33, "BLOCK": BLOCK, "LANES": 128}
 path = {**groups, "LOGITS": False, "POINT": False, "FACTOR": True, "LEVELS": 8, "LANES": 128}
 for kernel, types, fixed, warps in (
     (kernels.add_to_buckets, [*shared, "*i64", "*i64", "i32"], fixed, 4),
@@ -269,6 +272,15 @@ for kernel, types, fixed, warps in (
     (path_kernels.add_to_groups, [*reads, *4 * ["*i64"], "i32"], groups, 4),
     (path_kernels.weigh, [*paths, "i32"], path, 4),
     (path_kernels.sum_rest_along, [*paths, "*i64", "*i64", "i32"], path, 4),
+    (
+        walk_kernels.walk,
+        ["*bf16", *4 * ["*i64"], "*fp32", "fp32", "fp32", "*i32", "*i32", *5 * ["*i64"], "i32", "i32"],
+        walked,
+        4,
+    ),
+    (walk_kernels.sum_left, [*left, "*fp64", "*fp64", "i32"], walked, 4),
+    (walk_kernels.count_left, [*left, "*fp64", "*i8", "*i64", "i32"], walked, 4),
+    (walk_kernels.draw_left, [*left, "*fp64", "*i8", "*i64", "*fp32", "*i64", "*i32", "i32", "i32"], walked, 4),
     (path_kernels.settle, [*paths, "*i64", "*i64", "*fp64", "*i64", "*i64", "i32", "i32"], path, 4),
 ):
     rest = iter(types)
@@ -290,7 +302,8 @@ def test_the_kernels_compile_for_a_gpu(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     assert [line.split()[0] for line in ran.stdout.splitlines()] == [
         *("add_to_buckets", "draw_rest", "solve", "pick"),
-        *("sum_law", "add_to_groups", "weigh", "sum_rest_along", "settle"),
+        *("sum_law", "add_to_groups", "weigh", "sum_rest_along"),
+        *("walk", "sum_left", "count_left", "draw_left", "settle"),
     ]
 
 

@@ -170,12 +170,7 @@ class ModelDrafter:
         if columns.size > 1:
             sees = torch.ones(1, columns.size, columns.size, dtype=torch.bool, device=device).tril()
             sees = sees if sees_text is None else sees & sees_text
-        logits = self.context.read(
-            send(tokens, device),
-            send(position, device),
-            sees,
-            keep=1,
-        )
+        logits = self.context.read(send(tokens, device), send(position, device), sees, keep=1)
         return logits, sees_text, send(last[:, None], device)
 
     def _unread(self, texts: Sequence[Sequence[int]]) -> list[list[int]]:
