@@ -21,7 +21,8 @@ from transformers import PreTrainedModel, StaticCache
 from benchmarks.reporting import show
 from otspec.decode import shipped
 from otspec.decode.models.context import positions
-from otspec.decode.models.reader import Reader, TransformersReader, reader_of
+from otspec.decode.models.reader import Reader, reader_of
+from otspec.decode.models.transformers_reader import TransformersReader
 from otspec.reporting.tables import TextTable
 
 ROWS = {"target": (1, 4), "draft": (1,)}

@@ -64,6 +64,9 @@ class Captured(NamedTuple):
     def of(cls, trees: Trees, rule: DeviceRule, branching: tuple[int, ...]) -> Captured:
         """Capture a rule on trees of one shape, which it has verified before."""
         own, graph = trees.with_room(), torch.cuda.CUDAGraph()
+        own.verify(
+            rule, branching
+        )  # what depends on the number of rows is compiled and kept, which a capture must not do
         with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # others may go on with their own work
             found = own.verify(rule, branching)
         return cls(graph, own, found)
@@ -109,7 +112,7 @@ def verify_in_one(rule: DeviceRule, trees: Trees, branching: tuple[int, ...]) ->
     with _ONE_AT_A_TIME:
         often = _STREAK.goes_on(key)
         if key not in _GRAPHS:
-            if often < IN_A_ROW:  # the kernels are compiled by then, which a capture must not do
+            if often < IN_A_ROW:
                 return trees.verify(rule, branching)
             while len(_GRAPHS) >= MOST_GRAPHS:
                 _GRAPHS.pop(next(iter(_GRAPHS)))

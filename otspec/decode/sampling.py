@@ -99,6 +99,13 @@ class Sampling:
         )
         return min(top_k, default=NUCLEUS if truncated else None)
 
+    @property
+    def known_by(self) -> object:
+        """What draft laws depend on beside the logits, to be compared; None where processors hold more than numbers."""
+        settings = [(type(one), tuple(sorted(vars(one).items()))) for one in self.blind]
+        plain = all(isinstance(value, float | int | str | None) for _, own in settings for _, value in own)
+        return (self.do_sample, *settings) if plain else None
+
     def leaves_some(self, kept: torch.Tensor, vocab: int) -> bool:
         """Whether a draft law over these tokens alone, shape (k,), has one left after what suppresses tokens."""
         scores = torch.full((1, vocab), -torch.inf, device=kept.device)

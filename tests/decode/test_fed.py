@@ -17,7 +17,7 @@ from otspec.decode.drafters.draft_laws import draft_law  # noqa: E402
 from otspec.decode.drafters.fed import FedDrafter  # noqa: E402
 from otspec.decode.models.fed import FedLlama  # noqa: E402
 from otspec.decode.models.llama import LlamaReader  # noqa: E402
-from otspec.decode.models.reader import TransformersReader  # noqa: E402
+from otspec.decode.models.transformers_reader import TransformersReader  # noqa: E402
 from otspec.decode.sampling import Sampling  # noqa: E402
 from otspec.errors import ProblemError  # noqa: E402
 from otspec.paths.shape import Shape  # noqa: E402

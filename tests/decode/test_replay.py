@@ -12,7 +12,7 @@ pytest.importorskip("transformers")
 
 import otspec  # noqa: E402
 from otspec.decode.models.context import Pass  # noqa: E402
-from otspec.decode.models.reader import TransformersReader  # noqa: E402
+from otspec.decode.models.transformers_reader import TransformersReader  # noqa: E402
 from otspec.decode.replay import floor, floors  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
 

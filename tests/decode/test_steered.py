@@ -20,8 +20,8 @@ from otspec.decode.drafters.draft_laws import draft_law  # noqa: E402
 from otspec.decode.drafters.steered import SteeredDrafter  # noqa: E402
 from otspec.decode.methods.multi_draft import WATCHING  # noqa: E402
 from otspec.decode.models.llama import LlamaReader  # noqa: E402
-from otspec.decode.models.reader import TransformersReader  # noqa: E402
 from otspec.decode.models.steered import PLACES, SteeredLlama, to_one_size  # noqa: E402
+from otspec.decode.models.transformers_reader import TransformersReader  # noqa: E402
 from otspec.decode.sampling import Sampling  # noqa: E402
 from otspec.errors import ProblemError  # noqa: E402
 from otspec.paths.shape import Shape  # noqa: E402

@@ -16,6 +16,7 @@ from benchmarks.gpu.synchronisations import counted  # noqa: E402
 from otspec import generate  # noqa: E402
 from otspec.decode import MultiDraft, captured, run  # noqa: E402
 from otspec.decode.drafters.protocol import Drafts  # noqa: E402
+from otspec.decode.models import static  # noqa: E402
 from otspec.decode.models.loading import SHIPPED, load_models  # noqa: E402
 from otspec.decode.on_device import verify_on_device  # noqa: E402
 from otspec.decode.shipped import held_out  # noqa: E402
@@ -68,6 +69,32 @@ def test_a_graph_puts_out_what_its_launches_do(rule: str, branching: tuple[int, 
     assert len(sizes) > 1 or vocab > 3
     assert all(one == other for one, other in found)
     assert len(captured._GRAPHS) <= captured.MOST_GRAPHS
+
+
+@each(
+    settings=(
+        {"paths": 2, "depth": 3},
+        {"paths": 1, "depth": 4, "solver": "block"},
+        {"branching": (2, 2), "draft_top_k": 3, "solver": "interval"},
+        {"paths": 2, "depth": 2, "law": "without_replacement"},
+    ),
+    batch=(1, 3),
+)
+def test_replayed_passes_write_the_texts_of_launched_ones(settings: dict[str, Any], batch: int) -> None:
+    """Time after time: launched at first, captured then, and replayed."""
+    target, draft = (copy.deepcopy(model).cuda() for model in pair(8, positions=128))
+    ids = torch.arange(3 * batch, device="cuda").view(batch, 3) % 8
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(static.SWITCH, "0")
+        expected = generate(target, draft, ids, max_new_tokens=60, seed=2, **settings).new_tokens
+    assert target not in static._FREE
+    for _ in range(3):
+        assert generate(target, draft, ids, max_new_tokens=60, seed=2, **settings).new_tokens == expected
+    for model, kinds in ((target, ("passes",)), (draft, ("runs",))):
+        (room,) = [one for one in static._FREE[model] if one.batch == batch]
+        assert not room.refused
+        for kind in kinds:
+            assert any(one._captured is not None for one in getattr(room, kind).values())
 
 
 @pytest.mark.parametrize("verify_on", ["device", "host"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,6 +19,41 @@ from otspec.decode.sending import send
 from otspec.laws import IntArray
 from otspec.paths.shape import Shape
 from otspec.paths.topology import Topology
+
+
+class Text(NamedTuple):
+    """What a draft model has not read of each text, padded on the left."""
+
+    tokens: torch.Tensor
+    """Shape (B, N)."""
+    position: torch.Tensor
+    """Shape (B, N)."""
+    root: torch.Tensor
+    """Position of each text's last token, shape (B, 1)."""
+    own: torch.Tensor | None = None
+    """Which of the columns hold text, shape (B, 1, N); None where all do."""
+
+    @property
+    def sees(self) -> torch.Tensor | None:
+        """What each token sees of the others, shape (B or 1, N, N); None for a single one, which sees itself."""
+        columns = self.tokens.shape[1]
+        if columns == 1:
+            return None
+        before = torch.ones(1, columns, columns, dtype=torch.bool, device=self.tokens.device).tril()
+        return before if self.own is None else before & self.own
+
+
+class Levels(NamedTuple):
+    """What was drafted."""
+
+    tokens: torch.Tensor
+    """Of all slots behind the root, shape (B, slots - 1)."""
+    laws: torch.Tensor
+    """Of all inner slots, shape (B, inner slots, V)."""
+    depth: int
+    """How many levels."""
+    going: Sequence[torch.Tensor]
+    """After each of the first levels, which texts go on, shape (B, 1); none where all do."""
 
 
 class ModelDrafter:
@@ -91,17 +127,56 @@ class ModelDrafter:
     def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
         """Draft; the tokens leave the device once, at the end, unless drafts may end early."""
         shape = self.shape.cut(depth)
-        logits, sees_text, root = self._read_text(texts)
+        text = self._text(texts)
+        found = self._in_one(shape, text) or self._levels(shape, text, texts, self.generator)
+        self._read_slots = shape.offsets[found.depth]
+        # A token that makes a path unlikely ends it, but stays: without it the others had another law.
+        ends = _ends(found.going, len(texts), found.depth)
+        shapes = [shape.cut(end) for end in ends]
+        tokens = found.tokens.cpu().numpy()
+        trees = [Topology.merge(own, row[: own.slots - 1]) for own, row in zip(shapes, tokens, strict=True)]
+        inner = found.laws.flatten(0, 1)
+        if len(inner) > sum(tree.inner for tree in trees):  # slots of equal prefixes, of which one is left
+            kept = [row * self._read_slots + tree.slot[: tree.inner] for row, tree in enumerate(trees)]
+            inner = inner[send(np.concatenate(kept), self.context.device)]
+        return Drafts(trees, inner, self.head.support)
+
+    def _in_one(self, shape: Shape, text: Text) -> Levels | None:
+        """All levels as one CUDA graph, where nothing has to be asked for in between; None where they are launched."""
+        if type(self) is not ModelDrafter or not isinstance(self.head, WholeHead) or self.confidence:
+            return None
+        known = self.head.sampling.known_by
+        if known is None:
+            return None
+
+        def steps(*given: Any) -> tuple[torch.Tensor, ...]:
+            *inputs, generator = given
+            found = self._levels(shape, Text(*inputs), (), generator)
+            return found.tokens, found.laws
+
+        columns = text.tokens.shape[1] + shape.offsets[shape.depth] - 1
+        key = shape.branching, self.law, known, self.vocab
+        inputs = [one for one in text if one is not None]
+        found = self.context.in_one(key, steps, inputs, columns, self.generator)
+        if found is None:
+            return None
+        tokens, laws = found
+        return Levels(tokens, laws, shape.depth, [])
+
+    def _levels(self, shape: Shape, text: Text, texts: Sequence[Sequence[int]], generator: torch.Generator) -> Levels:
+        """Draft level by level; the tokens leave the device once, at the end, unless drafts may end early."""
+        depth, root = shape.depth, text.root
+        logits = self.context.read(text.tokens, text.position, text.sees, keep=1)
         drawn: list[torch.Tensor] = []
         laws: list[torch.Tensor] = []
-        sure, going = torch.ones(len(texts), 1, device=self.context.device), list[torch.Tensor]()
+        sure, going = torch.ones(len(text.tokens), 1, device=self.context.device), list[torch.Tensor]()
         first: torch.Tensor | None = None  # of each slot, the first that has its prefix; None: all have one prefix
         slots = Level(0, partial(self._history_of_roots, texts))
         for level, children in enumerate(shape.branching, start=1):
             law = self.head.laws(logits, slots)
             # Columns of a batch round differently, and the law that is verified must be the one that was drawn from.
             laws.append(law if first is None else law.take_along_dim(first.unsqueeze(-1), dim=1))
-            drawn.append(self.law.draw(laws[-1], children, self.generator).flatten(1))
+            drawn.append(self.law.draw(laws[-1], children, generator).flatten(1))
             if level < depth:
                 width = drawn[-1].shape[1]
                 if self.confidence and width == 1:
@@ -118,20 +193,10 @@ class ModelDrafter:
                 logits = self.context.read(
                     read,
                     (root + level).expand(-1, width),
-                    self._sees(shape, level, sees_text),
+                    self._sees(shape, level, text.own),
                     keep=width,
                 )
-        self._read_slots = shape.offsets[len(drawn)]
-        # A token that makes a path unlikely ends it, but stays: without it the others had another law.
-        ends = _ends(going, len(texts), len(drawn))
-        shapes = [shape.cut(end) for end in ends]
-        tokens = torch.cat(drawn, dim=1).cpu().numpy()
-        trees = [Topology.merge(own, row[: own.slots - 1]) for own, row in zip(shapes, tokens, strict=True)]
-        inner = torch.cat(laws, dim=1).flatten(0, 1)
-        if len(inner) > sum(tree.inner for tree in trees):  # slots of equal prefixes, of which one is left
-            kept = [row * self._read_slots + tree.slot[: tree.inner] for row, tree in enumerate(trees)]
-            inner = inner[send(np.concatenate(kept), self.context.device)]
-        return Drafts(trees, inner, self.head.support)
+        return Levels(torch.cat(drawn, dim=1), torch.cat(laws, dim=1), len(drawn), going)
 
     def _feed(self, children: int) -> None:
         """Tell the model more of the children, so many each, of the slots that it has read last."""
@@ -147,12 +212,8 @@ class ModelDrafter:
             text = sees_text.expand(-1, slots.shape[1], -1)
         return torch.cat((text, slots.expand(len(text), -1, -1)), dim=2)
 
-    def _read_text(self, texts: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor]:
-        """Read what is new in each text, padded on the left.
-
-        Returns the logits after the texts, shape (B, 1, V), which of the columns read hold text, (B, 1, columns), None
-        where all do, and the positions of the last tokens, (B, 1).
-        """
+    def _text(self, texts: Sequence[Sequence[int]]) -> Text:
+        """What is new in each text, on the device."""
         device = self.context.device
         unread = self._unread(texts)
         size = np.array([len(more) for more in unread])
@@ -164,14 +225,8 @@ class ModelDrafter:
         position = np.maximum(last[:, None] - columns[::-1], 0)
         self._on_trial = [np.flatnonzero(row).tolist() for row in own]
         self._before_slots = columns.size
-
-        sees_text = None if own.all() else send(own, device)[:, None]
-        sees = None
-        if columns.size > 1:
-            sees = torch.ones(1, columns.size, columns.size, dtype=torch.bool, device=device).tril()
-            sees = sees if sees_text is None else sees & sees_text
-        logits = self.context.read(send(tokens, device), send(position, device), sees, keep=1)
-        return logits, sees_text, send(last[:, None], device)
+        read, place, root = (send(array, device) for array in (tokens, position, last[:, None]))
+        return Text(read, place, root, None if own.all() else send(own, device)[:, None])
 
     def _unread(self, texts: Sequence[Sequence[int]]) -> list[list[int]]:
         """What the model has not read of each text, at least a token."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 import torch
@@ -76,3 +78,81 @@ class InPlaceLayer(DynamicLayer):  # type: ignore[misc]  # transformers is untyp
     def get_seq_length(self) -> int:
         """Columns in use."""
         return self.used
+
+
+class FixedBlock(Block):
+    """A block that never moves, of so many columns and no more: for passes that are captured with their addresses.
+
+    Parameters
+    ----------
+    layers : int
+    columns : int
+    like : Tensor, shape (B, heads, any, size)
+        What one of the layers has written.
+    """
+
+    def __init__(self, layers: int, columns: int, like: torch.Tensor) -> None:
+        batch, heads, _, size = like.shape
+        with torch.inference_mode(False):  # others write to it later, in whatever mode
+            self.entries = like.new_zeros(layers, batch, heads, columns, size)
+
+    def reserve(self, columns: int) -> None:
+        """Nothing to do: who has a block of fixed size looks first."""
+        assert columns <= self.entries.shape[3]
+
+    def keep(self, rows: torch.Tensor) -> None:
+        """Move these texts to the front, and leave what is behind them."""
+        self.entries[:, : len(rows)] = self.entries.index_select(1, rows)
+
+
+class FixedLayer(DynamicLayer):  # type: ignore[misc]  # transformers is untyped here
+    """A layer of a transformers cache that writes to columns it is told, and shows all of them: a mask hides the rest.
+
+    Parameters
+    ----------
+    keys, values : Tensor, shape (B, heads, columns, size)
+        Views of blocks.
+    place : Place
+    """
+
+    def __init__(self, keys: torch.Tensor, values: torch.Tensor, place: Place) -> None:
+        super().__init__()
+        self.dtype, self.device, self.is_initialized = keys.dtype, keys.device, True
+        self.keys, self.values, self.place = keys, values, place
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Write, of the first texts; all columns of these."""
+        keys, values = self.keys[: len(key_states)], self.values[: len(value_states)]
+        keys.index_copy_(2, self.place.columns, key_states)
+        values.index_copy_(2, self.place.columns, value_states)
+        return keys, values
+
+
+class Place:
+    """Where the layers of a cache write next."""
+
+    columns: torch.Tensor
+    """Shape (N,), on the device."""
+
+
+def fixed_layers(
+    written: Sequence[tuple[torch.Tensor, torch.Tensor]], columns: int, place: Place
+) -> tuple[list[FixedBlock], list[FixedLayer]]:
+    """Layers of a fixed size, and their blocks: one for all keys and values of one shape.
+
+    Parameters
+    ----------
+    written : sequence of pairs of Tensors, shape (B, heads, any, size)
+        What layers of these shapes have written as keys and values.
+    columns : int
+    place : Place
+    """
+    kinds: dict[torch.Size, list[torch.Tensor]] = {}
+    for one in (states for pair in written for states in pair):
+        kinds.setdefault(one.shape, []).append(one)
+    blocks = {shape: FixedBlock(len(alike), columns, alike[0]) for shape, alike in kinds.items()}
+    free = {shape: map(block.entries.__getitem__, count()) for shape, block in blocks.items()}
+    layers = [FixedLayer(next(free[keys.shape]), next(free[values.shape]), place) for keys, values in written]
+    return list(blocks.values()), layers

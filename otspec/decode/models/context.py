@@ -5,14 +5,16 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
 from transformers import PreTrainedModel
 
+from otspec.decode.models.in_one import Run, Steps
 from otspec.decode.models.reader import Remembering, reader_of
+from otspec.decode.models.static import StaticReader
 from otspec.decode.sending import send
 from otspec.errors import ProblemError
 from otspec.laws import IntArray
@@ -81,6 +83,7 @@ class Context:
         """Columns of the cache that are not settled."""
         self.passes: list[Pass] = []
         """What was read after the prompts."""
+        self._run: Run | None = None
         self._note_lengths()
         if self.end:
             self._read_first(texts)
@@ -122,9 +125,55 @@ class Context:
         start = self.end + self.trial
         batch, rows = tokens.shape
         self.trial += rows
+        if self._run is not None:
+            assert isinstance(self.reader, StaticReader)
+            self._run.passes.append(Pass(batch, rows, start - self.end, keep, sees is not None))
+            return self.reader.read_at(self._run, tokens, position, sees, self.trial - rows)[:, -keep:]
         mask = self._mask(rows, sees)
         self.passes.append(Pass(batch, rows, start, keep, mask is not None, time.perf_counter()))
         return self.reader.read(tokens, position, mask, start, keep)
+
+    def in_one(
+        self, key: object, steps: Steps, inputs: Sequence[torch.Tensor], columns: int, generator: torch.Generator
+    ) -> tuple[torch.Tensor, ...] | None:
+        """Do passes, and what is between them, in one, as a CUDA graph; None where they are to be launched.
+
+        Parameters
+        ----------
+        key : object
+            What the steps depend on beside their inputs.
+        steps : callable
+            Takes the inputs and a generator, and calls `read`; what it gives are tensors, whose shapes depend on those
+            of the inputs alone.
+        inputs : sequence of Tensors
+            The first of shape (B, ...).
+        columns : int
+            That the passes add.
+        generator : torch.Generator
+        """
+        if not isinstance(self.reader, StaticReader) or self.trial:
+            return None
+
+        def within(run: Run) -> Steps:
+            def done(*given: Any) -> tuple[torch.Tensor, ...]:
+                self._run, self.trial = run, 0
+                run.passes.clear()
+                try:
+                    return steps(*given)
+                finally:
+                    self._run, self.trial = None, 0
+
+            return done
+
+        key = key, *((one.shape, one.dtype) for one in inputs)
+        found = self.reader.do(key, within, inputs, (self.length, self.end, columns), generator)
+        if found is None:
+            return None
+        run, outputs = found
+        now = time.perf_counter()
+        self.passes += [replace(one, start=self.end + one.start, moment=now) for one in run.passes]
+        self.trial = sum(one.rows for one in run.passes)
+        return outputs
 
     def given(self, columns: torch.Tensor) -> torch.Tensor:
         """What a model without a head gave at columns of each text, shape (B, n) to (B, n, d); 0 before the first."""

@@ -1,13 +1,13 @@
-"""A lean forward pass for Llamas on a CPU: at a few million parameters, transformers' costs as much as the arithmetic.
+"""A lean forward pass for Llamas: at a few million parameters, transformers' costs as much as the arithmetic.
 
-The same operations on the same numbers as in transformers, so the same bits: what is left out are modules, hooks,
-keywords, and copies of the cache.  Angles of positions are looked up, and a rotation by halves is a roll whose signs
-are in the sines.
+On a CPU the same operations on the same numbers as in transformers, so the same bits: what is left out are modules,
+hooks, keywords, and copies of the cache.  Angles of positions are looked up, and a rotation by halves is a roll whose
+signs are in the sines.  On a GPU it is half as many kernels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -17,7 +17,8 @@ from transformers import LlamaForCausalLM, MistralForCausalLM, PreTrainedModel, 
 
 from otspec.decode.models.cache import Block
 from otspec.decode.models.fed import FedLlama
-from otspec.decode.models.steered import SteeredLlama, SteeredMLP, Steering
+from otspec.decode.models.plain import is_plain
+from otspec.decode.models.steered import SteeredLlama
 
 ALIKE = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, SteeredLlama, FedLlama)
 """Classes that compute this, up to biases and to masks, which are ours."""
@@ -54,8 +55,13 @@ class Layer(NamedTuple):
         return cls(norms[0], query, key, value, out, norms[1], gate, up, down)
 
 
-class LlamaReader:
-    """A reader, as `otspec.decode.models.reader.Reader` describes it.
+Attend = Callable[[int, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+"""Takes the number of a layer, and query, key and value of every new token, shape (B, heads, N, size): what they find,
+shape (B, heads, N, size).  It keeps keys and values."""
+
+
+class Llama:
+    """The layers of a model and its head; who calls it keeps keys and values.
 
     Parameters
     ----------
@@ -66,26 +72,23 @@ class LlamaReader:
     """
 
     features: torch.Tensor
-    shifts: torch.Tensor | None = None
-    added: torch.Tensor | None = None
+    """As `otspec.decode.models.reader.Reader.features`, where layers are wanted."""
 
     def __init__(self, model: PreTrainedModel, layers: Sequence[int] = ()) -> None:
         config: Any = model.config
         self._layers = [Layer.of(layer) for layer in model.model.layers]
-        self._embedding, self._norm = model.model.embed_tokens.weight, model.model.norm.weight
+        self.embedding, self._norm = model.model.embed_tokens.weight, model.model.norm.weight
         self._head = None if isinstance(model.lm_head, nn.Identity) else model.lm_head.weight
         self._epsilon = float(config.rms_norm_eps)
-        self._heads, self._key_heads = config.num_attention_heads, config.num_key_value_heads
-        self._size = model.model.layers[0].self_attn.head_dim
+        self.heads, self.key_heads = config.num_attention_heads, config.num_key_value_heads
+        self.size: int = model.model.layers[0].self_attn.head_dim
         self._rotary = model.model.rotary_emb
         self._wanted = layers
-        self._block: Block | None = None
-        self._cosine = self._sine = torch.empty(0, self._size)
 
     @staticmethod
     def takes(model: PreTrainedModel) -> bool:
-        """Whether the model computes this and nothing else: no hooks, adapters or quantised layers, in float32."""
-        if type(model) not in ALIKE or model.dtype != torch.float32 or model.device.type != "cpu" or model.training:
+        """Whether the model computes this and nothing else: no hooks, adapters or quantised layers."""
+        if type(model) not in ALIKE or model.training:
             return False
         config: Any = model.config
         return (
@@ -93,8 +96,98 @@ class LlamaReader:
             and config.hidden_act == "silu"
             and config.rope_parameters["rope_type"] in FIXED_ANGLES
             and getattr(config, "place", "up") == "up"
-            and all(_is_plain(module) for module in model.modules())
+            and is_plain(model)
         )
+
+    @property
+    def count(self) -> int:
+        """Number of layers."""
+        return len(self._layers)
+
+    def angles(self, positions: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Cosines and signed sines of so many positions, shape (positions, size) both."""
+        cosine, sine = self._rotary(self.embedding, torch.arange(positions, device=self.embedding.device)[None])
+        sine[..., : self.size // 2].neg_()
+        return cosine[0], sine[0]
+
+    def read(
+        self,
+        tokens: torch.Tensor,
+        angles: tuple[torch.Tensor, torch.Tensor],
+        keep: int,
+        attend: Attend,
+        shifts: torch.Tensor | None = None,
+        added: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Logits of the last tokens of a block, shape (B, keep, V).
+
+        Parameters
+        ----------
+        tokens : Tensor of int, shape (B, N)
+        angles : pair of Tensors, shape (B, N, size)
+            Of their positions.
+        keep : int
+        attend : callable
+        shifts, added : Tensor, optional
+            As `otspec.decode.models.reader.Reader` has them.
+        """
+        batch, count = tokens.shape
+        half = self.size // 2
+        cosine, sine = (angle.unsqueeze(2) for angle in angles)
+        hidden = embedding(tokens, self.embedding)
+        if added is not None:
+            hidden = hidden + added
+        states = [hidden]
+        for number, layer in enumerate(self._layers):
+            normed = rms_norm(hidden, layer.before_attention.shape, layer.before_attention, self._epsilon)
+            query = linear(normed, *layer.query).view(batch, count, self.heads, self.size)
+            key = linear(normed, *layer.key).view(batch, count, self.key_heads, self.size)
+            value = linear(normed, *layer.value).view(batch, count, self.key_heads, self.size)
+            query = query * cosine + query.roll(half, -1) * sine
+            key = key * cosine + key.roll(half, -1) * sine
+            attended = attend(number, query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2))
+            hidden = hidden + linear(attended.transpose(1, 2).reshape(batch, count, -1), *layer.out)
+            normed = rms_norm(hidden, layer.before_mlp.shape, layer.before_mlp, self._epsilon)
+            up = linear(normed, *layer.up)
+            if shifts is not None:
+                up = up + shifts[number]
+            hidden = hidden + linear(silu(linear(normed, *layer.gate)) * up, *layer.down)
+            states.append(hidden)
+        if self._wanted:
+            states[-1] = rms_norm(hidden, self._norm.shape, self._norm, self._epsilon)
+            self.features = torch.stack([states[layer] for layer in self._wanted], dim=2)
+        last = rms_norm(hidden[:, -keep:], self._norm.shape, self._norm, self._epsilon)
+        return last if self._head is None else linear(last, self._head)
+
+
+class LlamaReader:
+    """A reader, as `otspec.decode.models.reader.Reader` describes it, on a CPU.
+
+    Parameters
+    ----------
+    model : PreTrainedModel
+        One that `takes` says yes to.
+    layers : sequence of int
+        After how many layers hidden states are to be kept.
+    """
+
+    shifts: torch.Tensor | None = None
+    added: torch.Tensor | None = None
+
+    def __init__(self, model: PreTrainedModel, layers: Sequence[int] = ()) -> None:
+        self._llama = Llama(model, layers)
+        self._block: Block | None = None
+        self._cosine = self._sine = torch.empty(0, self._llama.size)
+
+    @staticmethod
+    def takes(model: PreTrainedModel) -> bool:
+        """Whether this gives the model's own bits: in float32, on a CPU."""
+        return model.dtype == torch.float32 and model.device.type == "cpu" and Llama.takes(model)
+
+    @property
+    def features(self) -> torch.Tensor:
+        """As `Reader.features`."""
+        return self._llama.features
 
     def begin(
         self, tokens: torch.Tensor, present: torch.Tensor, position: torch.Tensor, *, keep: int = 1
@@ -118,42 +211,22 @@ class LlamaReader:
         causal: bool = False,
     ) -> torch.Tensor:
         batch, count = tokens.shape
-        stop, half = start + count, self._size // 2
-        entries = self._room(batch, stop)
-        cosine, sine = self._cosine[position].unsqueeze(2), self._sine[position].unsqueeze(2)
-        group = self._heads // self._key_heads
-        hidden = embedding(tokens, self._embedding)
-        if self.added is not None:
-            hidden = hidden + self.added
-        states = [hidden]
-        for number, layer in enumerate(self._layers):
-            normed = rms_norm(hidden, layer.before_attention.shape, layer.before_attention, self._epsilon)
-            query = linear(normed, *layer.query).view(batch, count, self._heads, self._size)
-            key = linear(normed, *layer.key).view(batch, count, self._key_heads, self._size)
-            value = linear(normed, *layer.value).view(batch, count, self._key_heads, self._size)
-            query = query * cosine + query.roll(half, -1) * sine
+        stop, heads, key_heads, size = start + count, self._llama.heads, self._llama.key_heads, self._llama.size
+        entries, group = self._room(batch, stop), heads // key_heads
+
+        def attend(number: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
             keys, values = entries[2 * number, :, :, :stop], entries[2 * number + 1, :, :, :stop]
-            keys[:, :, start:] = (key * cosine + key.roll(half, -1) * sine).transpose(1, 2)
-            values[:, :, start:] = value.transpose(1, 2)
-            query = query.transpose(1, 2)
+            keys[:, :, start:] = key
+            values[:, :, start:] = value
             if group > 1 and count == 1:  # heads of one key as so many queries
-                query = query.reshape(batch, self._key_heads, group, self._size)
+                query = query.reshape(batch, key_heads, group, size)
             elif group > 1:
                 keys, values = (states.repeat_interleave(group, dim=1) for states in (keys, values))
             attended = scaled_dot_product_attention(query, keys, values, attn_mask=mask, is_causal=causal)
-            attended = attended.reshape(batch, self._heads, count, self._size)
-            hidden = hidden + linear(attended.transpose(1, 2).reshape(batch, count, -1), *layer.out)
-            normed = rms_norm(hidden, layer.before_mlp.shape, layer.before_mlp, self._epsilon)
-            up = linear(normed, *layer.up)
-            if self.shifts is not None:
-                up = up + self.shifts[number]
-            hidden = hidden + linear(silu(linear(normed, *layer.gate)) * up, *layer.down)
-            states.append(hidden)
-        if self._wanted:
-            states[-1] = rms_norm(hidden, self._norm.shape, self._norm, self._epsilon)
-            self.features = torch.stack([states[layer] for layer in self._wanted], dim=2)
-        last = rms_norm(hidden[:, -keep:], self._norm.shape, self._norm, self._epsilon)
-        return last if self._head is None else linear(last, self._head)
+            return attended.reshape(batch, heads, count, size)
+
+        angles = self._cosine[position], self._sine[position]
+        return self._llama.read(tokens, angles, keep, attend, self.shifts, self.added)
 
     @property
     def blocks(self) -> Sequence[Block]:
@@ -162,22 +235,12 @@ class LlamaReader:
 
     def _room(self, batch: int, columns: int) -> torch.Tensor:
         """Entries of at least so many columns, and angles for as many positions."""
+        llama = self._llama
         if self._block is None:
-            first = self._embedding.new_empty(batch, self._key_heads, columns, self._size)
-            self._block = Block(2 * len(self._layers), first)
+            first = llama.embedding.new_empty(batch, llama.key_heads, columns, llama.size)
+            self._block = Block(2 * llama.count, first)
         self._block.reserve(columns)
         entries = self._block.entries
         if len(self._cosine) < entries.shape[3]:
-            positions = torch.arange(entries.shape[3])[None]
-            cosine, sine = self._rotary(self._embedding, positions)
-            sine[..., : self._size // 2].neg_()
-            self._cosine, self._sine = cosine[0], sine[0]
+            self._cosine, self._sine = llama.angles(entries.shape[3])
         return entries
-
-
-def _is_plain(module: nn.Module) -> bool:
-    """Whether nobody put in a hook, a forward of their own, or another kind of layer: an adapter, quantised weights."""
-    hooked = module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module)
-    known = (nn.Linear, nn.Embedding, nn.ModuleList, nn.SiLU, nn.Identity, SteeredLlama, SteeredMLP, Steering, FedLlama)
-    own = type(module).__module__.startswith(("transformers.models.", "transformers.activations"))
-    return not hooked and (own or type(module) in known)

@@ -1,4 +1,4 @@
-"""One pass of a model over new tokens: by transformers' own code, or by a leaner one that gives the same bits."""
+"""One pass of a model over new tokens: by transformers' own code, launched or replayed, or by a leaner one."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import Protocol
 
 import torch
 from torch import nn
-from transformers import Cache, PreTrainedModel
+from transformers import PreTrainedModel
 
-from otspec.decode.models.cache import Block, InPlaceLayer
+from otspec.decode.models.cache import Block
 from otspec.decode.models.llama import LlamaReader
+from otspec.decode.models.static import StaticReader
+from otspec.decode.models.transformers_reader import TransformersReader
 
 
 class Reader(Protocol):
@@ -53,57 +55,6 @@ class Reader(Protocol):
     """What is added in every layer of a `SteeredLlama` from now on, shape (layers, B, N or 1, added)."""
     added: torch.Tensor | None
     """What is added to the embeddings of a `FedLlama` in the next pass, shape (B, N, hidden)."""
-
-
-class TransformersReader:
-    """The model's own forward pass."""
-
-    shifts: torch.Tensor | None = None
-    added: torch.Tensor | None = None
-
-    def __init__(self, model: PreTrainedModel, layers: Sequence[int] = ()) -> None:
-        self.model = model
-        self.layers = layers
-        self.cache = Cache(layer_class_to_replicate=InPlaceLayer)
-
-    def begin(
-        self, tokens: torch.Tensor, present: torch.Tensor, position: torch.Tensor, *, keep: int = 1
-    ) -> torch.Tensor:
-        """Read texts from their starts; the model makes the causal mask itself."""
-        return self._forward(tokens, present.long(), position, keep)
-
-    def read(
-        self, tokens: torch.Tensor, position: torch.Tensor, mask: torch.Tensor | None, start: int, keep: int
-    ) -> torch.Tensor:
-        """As `Reader.read`; the model is always told a mask, lest it make one."""
-        for layer in self.cache.layers:
-            layer.used = start
-        if mask is None:
-            columns = start + tokens.shape[1]
-            mask = torch.zeros(1, 1, tokens.shape[1], columns, dtype=self.model.dtype, device=self.model.device)
-        return self._forward(tokens, mask, position, keep)
-
-    def _forward(self, tokens: torch.Tensor, mask: torch.Tensor, position: torch.Tensor, keep: int) -> torch.Tensor:
-        found = self.model(
-            input_ids=tokens,
-            attention_mask=mask,
-            position_ids=position,
-            past_key_values=self.cache,
-            use_cache=True,
-            logits_to_keep=keep,
-            **({"output_hidden_states": True} if self.layers else {}),
-            **({} if self.shifts is None else {"shifts": self.shifts}),
-            **({} if self.added is None else {"added": self.added}),
-        )
-        if self.layers:
-            self.features = torch.stack([found.hidden_states[layer] for layer in self.layers], dim=2)
-        logits: torch.Tensor = found.logits
-        return logits
-
-    @property
-    def blocks(self) -> Sequence[Block]:
-        """Two for every layer that has been written to; some models have layers that share."""
-        return [block for layer in self.cache.layers for block in layer.blocks]
 
 
 class Remembering:
@@ -179,9 +130,15 @@ class Remembering:
 
 
 def reader_of(model: PreTrainedModel, layers: Sequence[int] = ()) -> Reader:
-    """The leanest reader that gives the model's own logits to the last bit, and hidden states after these layers.
+    """The leanest reader that gives the model's logits, and hidden states after these layers.
 
-    Without a head, one that remembers.
+    On a CPU to the last bit; on a GPU passes are of other shapes, and round differently.  Without a head, one that
+    remembers.
     """
-    reader: Reader = LlamaReader(model, layers) if LlamaReader.takes(model) else TransformersReader(model, layers)
+    for kind in (LlamaReader, StaticReader):
+        if kind.takes(model):
+            reader: Reader = kind(model, layers)
+            break
+    else:
+        reader = TransformersReader(model, layers)
     return Remembering(reader) if isinstance(model.get_output_embeddings(), nn.Identity) else reader

@@ -1,0 +1,78 @@
+"""Several passes of a model, and all that is computed and drawn between them, captured as one CUDA graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from otspec.decode.sending import send
+from otspec.laws import IntArray
+
+Steps = Callable[..., tuple[torch.Tensor, ...]]
+"""Takes tensors and a generator, and asks the host for nothing."""
+
+
+class Run:
+    """Steps at inputs of one shape, where they find these, and the graph once there is one.
+
+    Parameters
+    ----------
+    inputs : sequence of Tensors
+        Of the shapes of all that will come.
+    batch : int
+    device : torch.device
+    """
+
+    def __init__(self, inputs: Sequence[torch.Tensor], batch: int, device: torch.device) -> None:
+        with torch.inference_mode(False):
+            self.inputs = [torch.zeros_like(one) for one in inputs]
+            self._place = torch.zeros(batch + 1, dtype=torch.long, device=device)
+        self.passes: list[Any] = []
+        """What was read by the steps, in order; `start` counts from the first column on trial."""
+        self._generator = torch.Generator(device)
+        self._captured: tuple[torch.cuda.CUDAGraph, tuple[torch.Tensor, ...]] | None = None
+        self._seen = False
+
+    @property
+    def length(self) -> torch.Tensor:
+        """Tokens read of each text, shape (B,)."""
+        return self._place[:-1]
+
+    @property
+    def end(self) -> torch.Tensor:
+        """Columns of the cache that are settled, shape (1,)."""
+        return self._place[-1:]
+
+    def fill(self, inputs: Sequence[torch.Tensor], length: IntArray, end: int) -> None:
+        """Tell the steps where they are."""
+        for mine, theirs in zip(self.inputs, inputs, strict=True):
+            mine.copy_(theirs)
+        self._place.copy_(send(np.append(length, end), self._place.device), non_blocking=True)
+
+    def do(self, steps: Steps, generator: torch.Generator, pool: Any) -> tuple[torch.Tensor, ...]:
+        """Launch by launch the first time, captured the second; the same numbers are drawn in all three ways.
+
+        Parameters
+        ----------
+        steps : callable
+        generator : torch.Generator
+            What they draw from, which is left as they leave it.
+        pool : object
+            Where graphs put what they need in between; None to launch always.
+        """
+        if self._captured is None:
+            if pool is None or not self._seen:
+                self._seen = True
+                return steps(*self.inputs, generator)
+            graph = torch.cuda.CUDAGraph()
+            graph.register_generator_state(self._generator)
+            with torch.no_grad(), torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+                self._captured = graph, steps(*self.inputs, self._generator)
+        graph, outputs = self._captured
+        self._generator.set_state(generator.get_state())
+        graph.replay()
+        generator.set_state(self._generator.get_state())
+        return tuple(one.clone() for one in outputs)

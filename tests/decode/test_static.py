@@ -1,0 +1,202 @@
+"""Passes over a cache of fixed size give the logits of ordinary ones; what a GPU replays is tested in tests/gpu."""
+
+from __future__ import annotations
+
+import copy
+import gc
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from otspec import generate  # noqa: E402
+from otspec.decode.models import static  # noqa: E402
+from otspec.decode.models.context import Context  # noqa: E402
+from otspec.decode.models.in_one import Run  # noqa: E402
+from otspec.decode.models.static import LEAST_COLUMNS, StaticReader, can_stand, filled_up  # noqa: E402
+from otspec.decode.models.transformers_reader import TransformersReader  # noqa: E402
+from tests.decode.models import pair, tiny  # noqa: E402
+from tests.each import each  # noqa: E402
+
+VOCAB = 8
+
+
+@pytest.fixture
+def everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take it on a CPU as well."""
+    monkeypatch.setattr(StaticReader, "takes", staticmethod(can_stand))
+
+
+def _room(context: Context) -> static.Room:
+    assert isinstance(context.reader, StaticReader)
+    return context.reader._held[0]
+
+
+def _context(model: Any, texts: list[list[int]], kind: Any, layers: tuple[int, ...] = ()) -> Context:
+    context = Context(model, [[] for _ in texts], layers)
+    context.reader = kind(model, layers)
+    context.length = np.array([len(text) for text in texts])
+    context._note_lengths()
+    if context.end:
+        context._read_first(texts)
+    return context
+
+
+@each(
+    attention=("sdpa", "eager"),
+    lean=(True, False),
+    lengths=((3, 1, 0, 5, 2), (0,), (LEAST_COLUMNS - 20,)),
+    layers=((), (0, 2)),
+)
+def test_logits_are_those_of_ordinary_passes(
+    attention: str, lean: bool, lengths: tuple[int, ...], layers: tuple[int, ...]
+) -> None:
+    """Trees of many sizes, texts of many lengths, some of which end; a cache that is outgrown."""
+    model, rng = tiny(VOCAB, attention=attention, positions=2 * LEAST_COLUMNS), np.random.default_rng(len(lengths))
+    if attention == "eager" or lean:  # the softmax of eager is in float32, where the least float64 is -inf
+        model = copy.deepcopy(model).float()
+    texts = [rng.integers(VOCAB, size=length).tolist() for length in lengths]
+    near = {"rtol": 1e-9, "atol": 1e-9} if model.dtype == torch.float64 else {"rtol": 1e-4, "atol": 1e-4}
+    with torch.no_grad():
+        contexts = [_context(model, texts, kind, layers) for kind in (StaticReader, TransformersReader)]
+        assert isinstance(contexts[0].reader, StaticReader)
+        assert (contexts[0].reader._llama is not None) == (lean and attention == "sdpa")
+        for count, keep in ((1, 1), (3, 3), (9, 9), (2, 1), (11, 11), (5, 2), (17, 17)):
+            batch = len(contexts[0].length)
+            tokens = torch.from_numpy(rng.integers(VOCAB, size=(batch, count)))
+            position = torch.from_numpy(contexts[0].length)[:, None] + torch.arange(count)
+            sees = torch.from_numpy(np.tril(rng.random((batch, count, count)) < 0.7) | np.eye(count, dtype=bool))
+            found = [one.read(tokens, position, sees if count > 1 else None, keep) for one in contexts]
+            torch.testing.assert_close(*found, **near)
+            if layers:
+                torch.testing.assert_close(*(one.reader.features for one in contexts), **near)
+            chosen = [sorted(rng.choice(count, rng.integers(count + 1), replace=False).tolist()) for _ in range(batch)]
+            rows = list(range(batch)) if count % 2 or batch == 1 else [row for row in range(batch) if row != 1]
+            for one in contexts:
+                one.settle(chosen, rows)
+
+
+@pytest.mark.usefixtures("everywhere")
+@each(settings=({"paths": 3, "depth": 3}, {"paths": 1, "depth": 4, "solver": "block"}, {"branching": (2, 2, 1)}))
+def test_greedy_texts_are_the_targets_own(settings: dict[str, Any]) -> None:
+    target, draft = pair(VOCAB, positions=128)
+    ids = torch.tensor([[1, 2, 3], [4, 5, 6], [7, 0, 1]])
+    own = target.generate(ids, max_new_tokens=30, min_new_tokens=30, do_sample=False)
+    assert generate(target, draft, ids, max_new_tokens=30, temperature=0, **settings).new_tokens == own[:, 3:].tolist()
+    assert static._FREE[target]
+
+
+@pytest.mark.usefixtures("everywhere")
+def test_a_text_takes_the_room_of_the_one_before() -> None:
+    model = copy.deepcopy(tiny(VOCAB))
+    rooms = []
+    for change in (None, None, "weights"):
+        if change:
+            model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.clone())
+        with torch.no_grad():
+            context = Context(model, [[1, 2], [3]])
+        rooms.append(_room(context))
+        del context
+        gc.collect()
+    assert rooms[0] is rooms[1]
+    assert rooms[2] is not rooms[0]
+    assert len(static._FREE[model]) <= static.MOST_ROOMS
+
+
+@pytest.mark.usefixtures("everywhere")
+def test_two_texts_at_a_time_have_a_room_each() -> None:
+    model = copy.deepcopy(tiny(VOCAB))
+    with torch.no_grad():
+        one, other = Context(model, [[1, 2]]), Context(model, [[1, 2]])
+    assert _room(one) is not _room(other)
+
+
+@pytest.mark.usefixtures("everywhere")
+def test_a_model_that_cannot_be_captured_is_launched(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Refused:
+        def __init__(self, *_: object, **__: object) -> None:
+            raise RuntimeError("operation not permitted when stream is capturing\nand more")
+
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Refused)
+    target, _ = pair(VOCAB, seed=3)
+    tokens, position = torch.tensor([[3]]), torch.tensor([[2]])
+    with torch.no_grad():
+        context = Context(target, [[1, 2]])
+        _room(context).pool = object()
+        first = context.read(tokens, position, None, 1)
+        context.settle([[]], [0])
+        with pytest.warns(UserWarning, match="cannot be captured as CUDA graphs, and are launched: operation not"):
+            again = context.read(tokens, position, None, 1)
+        context.settle([[]], [0])
+        last = context.read(tokens, position, None, 1)
+    assert torch.equal(first, again)
+    assert torch.equal(first, last)
+
+
+@pytest.mark.usefixtures("everywhere")
+def test_what_overflowed_in_one_text_does_not_reach_the_next() -> None:
+    model = copy.deepcopy(tiny(VOCAB))
+    with torch.no_grad():
+        context = Context(model, [[1, 2, 3, 4]])
+        _room(context).blocks[0].entries.fill_(torch.nan)
+        del context
+        gc.collect()
+        context = Context(model, [[1, 2]])
+        logits = context.read(torch.tensor([[3]]), torch.tensor([[2]]), None, 1)
+    assert logits.isfinite().all()
+
+
+def test_who_is_taken() -> None:
+    model = tiny(VOCAB)
+    assert can_stand(model)
+    assert not StaticReader.takes(model)  # there is no GPU
+    hooked = copy.deepcopy(model)
+    hooked.model.layers[0].register_forward_hook(lambda *_: None)
+    training = copy.deepcopy(model).train()
+    assert not can_stand(hooked)
+    assert not can_stand(training)
+    model(torch.tensor([[1]]), output_hidden_states=True)  # transformers' own hooks stay, and do nothing
+    assert can_stand(model)
+
+
+@pytest.mark.usefixtures("everywhere")
+@each(
+    settings=(
+        {"paths": 3, "depth": 3},
+        {"branching": (2, 2, 1), "draft_top_k": 4},
+        {"paths": 1, "depth": 4, "solver": "block"},
+        {"paths": 2, "depth": 2, "law": "without_replacement"},
+    ),
+    lengths=((3,), (1,), (3, 5, 2), (LEAST_COLUMNS - 8,)),
+)
+def test_drafting_in_one_is_drafting_level_by_level(settings: dict[str, Any], lengths: tuple[int, ...]) -> None:
+    """The same numbers drawn, so the same texts, whatever is settled in between; nothing is captured here."""
+    found = []
+    target, draft = (copy.deepcopy(model) for model in pair(VOCAB, positions=2 * LEAST_COLUMNS))
+    width = max(lengths)
+    ids = torch.from_numpy(np.random.default_rng(1).integers(VOCAB, size=(len(lengths), width)))
+    mask = torch.tensor([[0] * (width - length) + [1] * length for length in lengths])
+    for in_one in (True, False):
+        runs: list[Run] = []
+
+        class Counted(Run):
+            def do(self, *given: Any) -> Any:
+                runs.append(self)  # noqa: B023
+                return super().do(*given)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(static, "can_be_one", lambda _: in_one)  # noqa: B023
+            patch.setattr(static, "Run", Counted)
+            run = generate(target, draft, ids, attention_mask=mask, max_new_tokens=20, seed=4, **settings)
+        found.append((run.new_tokens, [(one.rows, one.start, one.keep) for one in run.passes["draft"]]))
+        assert bool(runs) == in_one
+    assert found[0] == found[1]
+
+
+def test_few_counts_of_rows() -> None:
+    counts = [filled_up(rows) for rows in range(1, 65)]
+    assert all(count >= rows for rows, count in enumerate(counts, start=1))
+    assert sorted(set(counts)) == [1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64]
