@@ -21,7 +21,7 @@ from otspec.paths import Nested, Tree, path_law, tree_law
 from otspec.paths.block import block_weights
 from otspec.paths.shape import Shape
 from otspec.verification.compiled import verify_one
-from otspec.verification.device import Links, TreeVerification, grid, majorant, sharing, trees, verify_trees
+from otspec.verification.device import Links, TreeVerification, grid, layout, majorant, sharing, trees, verify_trees
 from otspec.verification.device.layout import branching_layout, linked_layout
 from tests import laws
 from tests.each import each
@@ -205,6 +205,19 @@ def test_links_lay_out_what_a_branching_does(branching: tuple[int, ...]) -> None
         assert (one.slots == other.slots[:, :width]).all()
         assert (one.above == other.above[:, :width]).all(), level
         assert (other.slots[:, width:] == shape.slots + 2).all()
+
+
+def test_a_layout_that_a_graph_has_the_address_of_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu = torch.device("cpu")
+    kept = branching_layout((3, 1), 5, cpu)
+    with monkeypatch.context() as patch:
+        patch.setattr(layout, "_in_a_graph", lambda _: True)
+        assert branching_layout((3, 1), 5, cpu) is kept
+        own = branching_layout((3, 2), 5, cpu)
+    for rows in range(6, 7 + layout.MOST_KEPT):
+        branching_layout((2,), rows, cpu)
+    assert branching_layout((3, 1), 5, cpu) is kept
+    assert branching_layout((3, 2), 5, cpu) is not own  # what a graph makes belongs to it
 
 
 @each(rule=trees.RULES, branching=((3, 1, 1), (2, 2), (1, 2, 1)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -299,8 +299,11 @@ def _ends(going: Sequence[torch.Tensor], texts: int, levels: int) -> list[int]:
     return [levels if count == len(going) else count + 1 for count in gone]
 
 
-@lru_cache(maxsize=64)
+@cache
 def _lineage(shape: Shape, level: int, device: torch.device) -> torch.Tensor:
-    """Which slots each slot of a level attends to, itself and its ancestors, shape (1, width, slots so far - 1)."""
+    """Which slots each slot of a level attends to, itself and its ancestors, shape (1, width, slots so far - 1).
+
+    Kept for good: graphs have its address.
+    """
     start, stop = shape.offsets[level : level + 2]
     return send(shape.lineage[start:stop, 1:stop], device).unsqueeze(0)

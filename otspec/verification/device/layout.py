@@ -21,6 +21,8 @@ NONE = -1
 MOST_KEPT = 32
 _KEPT: dict[tuple[tuple[int, ...], int, torch.device], Layout] = {}
 """Layouts of branchings: some sixty small tensors, which are the same at every step of decoding."""
+_PINNED: dict[tuple[tuple[int, ...], int, torch.device], Layout] = {}
+"""Those that graphs have the addresses of, for good: nobody tells when a graph is gone, and they are small."""
 
 
 class Links(NamedTuple):
@@ -81,15 +83,23 @@ def take(values: Tensor, slots: Tensor) -> Tensor:
 def branching_layout(branching: Sequence[int], rows: int, device: torch.device) -> Layout:
     """Slots numbered level by level, the children of one slot side by side."""
     key = tuple(branching), rows, device
-    if key in _KEPT:
-        return _KEPT[key]
-    layout = _branching_layout(*key)
-    # What is made while a graph is compiled or captured belongs to the graph.
-    if not (torch.compiler.is_compiling() or (device.type == "cuda" and torch.cuda.is_current_stream_capturing())):
+    layout = _KEPT.get(key) or _PINNED.get(key)
+    if _in_a_graph(device):
+        # A graph that is captured reads what it finds here whenever it is replayed; what it makes itself, it keeps.
+        if layout is not None:
+            _PINNED[key] = layout
+        return layout or _branching_layout(*key)
+    if layout is None:
+        layout = _branching_layout(*key)
         if len(_KEPT) >= MOST_KEPT:
             _KEPT.clear()
         _KEPT[key] = layout
     return layout
+
+
+def _in_a_graph(device: torch.device) -> bool:
+    """Whether what is done now is compiled, or captured."""
+    return torch.compiler.is_compiling() or (device.type == "cuda" and torch.cuda.is_current_stream_capturing())
 
 
 def _branching_layout(branching: tuple[int, ...], rows: int, device: torch.device) -> Layout:
