@@ -16,14 +16,16 @@ from benchmarks.gpu.synchronisations import counted
 from benchmarks.random_pair import random_pair
 from benchmarks.reporting import Record
 from otspec.decode import floor, shipped
-from otspec.decode.methods.catalogue import Decode, decoder, method_of
+from otspec.decode.methods.catalogue import Decode, decoder
 from otspec.decode.models.context import vocabulary
 from otspec.decode.models.loading import SHIPPED, Models, load_models
 
-PATHS, DEPTH, PROMPT = 4, 8, 64
+SHAPES = ((1, 3), (1, 8), (4, 8))
+"""Paths and tokens of each: short, long, and many rows."""
+PROMPT = 64
 TRIAL = 10
 """New tokens of the two runs before the one that counts: the first compiles, the second says how fast it goes."""
-LEAST = 2 * DEPTH
+LEAST = 16
 """New tokens that a cell decodes even if that takes more than its share of the time."""
 MARGIN = 0.1
 """Share of the time that is kept for what the last cell takes beyond the end."""
@@ -40,6 +42,10 @@ class Cell(NamedTuple):
     """`shipped`, or names of a target's and a draft model's shape with a slash between them."""
     batch: int
     method: str
+    paths: int = 0
+    """K; 0 where the method chooses."""
+    depth: int = 0
+    """L; 0 where the method chooses."""
     draft_top_k: int | None = None
 
 
@@ -55,18 +61,20 @@ class Plan:
     new: int = 128
 
     def cells(self) -> list[Cell]:
-        """The most valuable first: plain decoding and the first two truncations of all pairs, batches ascending."""
+        """The most valuable first: plain decoding and drafts of the first truncation, batches ascending; the rest."""
         load = [(pair, batch) for batch in self.batches for pair in self.pairs]
-        plain = [Cell(*one, "vanilla") for one in load]
-        drafted = [[Cell(*one, "multi-draft", k) for k in self.top_ks] for one in load]
-        first = [cell for one, cells in zip(plain, drafted, strict=True) for cell in (one, *cells[:2])]
-        later = [cell for cells in drafted for cell in cells[2:]]
+
+        def drafted(one: tuple[str, int], top_ks: Sequence[int | None]) -> list[Cell]:
+            return [Cell(*one, "multi-draft", *shape, k) for k in top_ks for shape in SHAPES]
+
+        first = [cell for one in load for cell in (Cell(*one, "vanilla"), *drafted(one, self.top_ks[:1]))]
+        later = [cell for k in self.top_ks[1:] for one in load for cell in drafted(one, [k])]
         assisted = [Cell(pair, 1, "assisted") for pair in self.pairs if 1 in self.batches]
         return [*first, *assisted, *later]
 
 
-GPU = Plan(("8b/1b", SHIPPED), (1, 8, 32), (10, 100, 1000, None))
-TINY = Plan(("tiny/tiny", SHIPPED), (1, 2), (10, 100, None), vocab=600, new=20)
+GPU = Plan(("8b/1b", SHIPPED), (1, 8, 32), (None, 100, 10, 1000))
+TINY = Plan(("tiny/tiny", SHIPPED), (1, 2), (None, 100, 10), vocab=600, new=20)
 """The same at a size for a CPU."""
 
 
@@ -177,11 +185,8 @@ class Bench:
         }
 
     def _decoder(self, cell: Cell, models: Models) -> Decode:
-        known = {"paths": PATHS, "depth": DEPTH}
-        if cell.draft_top_k is not None:
-            known["draft_top_k"] = cell.draft_top_k
-        takes = method_of(cell.method, {}).takes
-        return decoder(cell.method, models, {name: value for name, value in known.items() if name in takes})
+        known = {name: getattr(cell, name) for name in ("paths", "depth", "draft_top_k") if getattr(cell, name)}
+        return decoder(cell.method, models, known)
 
     def _prompts(self, cell: Cell, models: Models) -> Mapping[str, torch.Tensor]:
         if cell.pair == SHIPPED:

@@ -7,13 +7,12 @@ from typing import Any
 
 import torch
 
-from benchmarks.gpu.cells import DEPTH, PATHS
 from benchmarks.reporting import Record
 from otspec.decode.metrics import PHASES
 from otspec.reporting.machine import processor, versions
 from otspec.reporting.tables import TextTable, markdown_report
 
-LABELS = ("pair", "batch", "method", "draft top-k")
+LABELS = ("pair", "batch", "method", "K x L", "draft top-k")
 
 
 def machine(device: torch.device, dtype: torch.dtype) -> dict[str, str]:
@@ -34,7 +33,7 @@ def report(records: Sequence[Record], about: dict[str, str], command: str) -> st
     measured = [one for one in records if "error" not in one]
     paragraphs = [
         f"`{command}` on " + ", ".join(f"{name} {value}" for name, value in about.items()) + ".",
-        f"K = {PATHS}, L = {DEPTH}, temperature 1, target laws whole, draft laws cut to their top k. Pairs with a "
+        "K paths of L tokens, temperature 1, target laws whole, draft laws cut to their top k. Pairs with a "
         "slash have random weights, which say nothing about block efficiency on real text.",
     ]
     return markdown_report([speeds(records), steps(measured), waits(measured)], (), paragraphs, "Decoding on a GPU")
@@ -98,5 +97,5 @@ def waits(measured: Sequence[Record]) -> TextTable | None:
 
 
 def _labels(one: dict[str, Any]) -> tuple[str, ...]:
-    drafts = (str(one["draft_top_k"] or "none")) if one["method"] == "multi-draft" else "-"
-    return one["pair"], str(one["batch"]), one["method"], drafts
+    drafts = (f"{one['paths']} x {one['depth']}", str(one["draft_top_k"] or "none")) if one["paths"] else ("-", "-")
+    return one["pair"], str(one["batch"]), one["method"], *drafts
