@@ -130,18 +130,6 @@ def lay_out(
 
 
 @triton.jit
-def worth_of(bins, wins, density, begin, end, all_wins, total, BINS: tl.constexpr, ROUNDS: tl.constexpr):
-    """`sharing._Line.worth` of places that begin and end somewhere on the line."""
-    lowest = search(bins, begin, BINS, ROUNDS, True)
-    highest = search(bins, tl.maximum(end - 1, 0), BINS, ROUNDS, True)
-    low, high = tl.load(density + lowest), tl.load(density + highest)
-    reached = interpolated(wins, bins, end, search(bins, end, BINS, ROUNDS, True))
-    rise = (reached - interpolated(wins, bins, begin, lowest)).to(tl.float64) / all_wins * total
-    mean = tl.maximum(rise / tl.maximum(end - begin, 1).to(tl.float64), tl.minimum(low, high))
-    return tl.where(lowest >= highest, low, tl.minimum(mean, tl.maximum(low, high)))
-
-
-@triton.jit
 def own(
     kept, ids, count, longs, group, amounts, found,
     GROUPS: tl.constexpr, PLACES: tl.constexpr, PARTS: tl.constexpr, LOOK: tl.constexpr, PART_LANES: tl.constexpr,
@@ -258,113 +246,153 @@ def to_bins(ends, whole, total):
 
 
 @triton.jit
-def share(
-    kept, worked, sums, ids, count, longs, floats, weight, rivals, factor, spread,
-    GROUPS: tl.constexpr, PLACES: tl.constexpr, PARTS: tl.constexpr, LOOK: tl.constexpr, BINS: tl.constexpr,
-    BIN_LANES: tl.constexpr, BIN_ROUNDS: tl.constexpr, HALVINGS: tl.constexpr, FLAT: tl.constexpr, TILE: tl.constexpr,
+def draw_line(
+    longs, floats, units,
+    BINS: tl.constexpr, BIN_LANES: tl.constexpr,
 ):  # fmt: skip
-    """`sharing.share`: what the children of one prefix own."""
-    each: tl.constexpr = PARTS if LOOK else 1
-    lanes = tl.arange(0, TILE)
-    sizes, targets = sums + SIZES * GROUPS, sums + TARGETS * GROUPS
-    ends, worth, rank = kept + ENDS * PLACES, kept + WORTH * PLACES, kept + RANK * PLACES
-    wanted, served = kept + WANTED * PLACES, kept + SERVED * PLACES
-    run, rise = worked + RUN * PLACES, worked + RISE * PLACES
-    left, right, best = worked + LEFT * PLACES, worked + RIGHT * PLACES, worked + BEST * PLACES
-    wished, offered = worked + WISHED * PLACES, worked + OFFERED * PLACES
-    nothing = tl.zeros([], tl.int64)
-
-    # The line: the prefix's labels end to end.
-    units = tl.load(sizes + count - 1)
+    """`sharing._Line.of`: a prefix's labels end to end, as long as its children together; all that wins there."""
     bins = tl.arange(0, BIN_LANES)
-    in_grid = bins < BINS
-    reached = tl.load(longs + OWN * BINS + bins, mask=in_grid, other=0)
-    whole = tl.max(reached)
-    earlier = tl.load(longs + OWN * BINS + bins - 1, mask=in_grid & (bins > 0), other=0)
-    binned = to_bins(reached, whole, units)
+    inside = bins < BINS
+    ends = tl.load(longs + OWN * BINS + bins, mask=inside, other=0)
+    earlier = tl.load(longs + OWN * BINS + bins - 1, mask=inside & (bins > 0), other=0)
+    whole = tl.max(ends)
+    binned = to_bins(ends, whole, units)
     masses = binned - tl.where(bins > 0, to_bins(earlier, whole, units), 0)
-    density = tl.load(floats + OWN_DENSITY * BINS + bins, mask=in_grid, other=0.0)
-    won, scaled = chances(masses, density, in_grid)
-    all_wins, total = tl.sum(won).to(tl.float64), units.to(tl.float64)
-    tl.store(longs + BINNED * BINS + bins, binned, mask=in_grid)
-    tl.store(longs + WINS * BINS + bins, tl.cumsum(won, 0), mask=in_grid)
-    tl.store(floats + LINE * BINS + bins, scaled / (all_wins / total), mask=in_grid)
+    density = tl.load(floats + OWN_DENSITY * BINS + bins, mask=inside, other=0.0)
+    wins, scaled = chances(masses, density, inside)
+    all_wins = tl.sum(wins).to(tl.float64)
+    tl.store(longs + BINNED * BINS + bins, binned, mask=inside)
+    tl.store(longs + WINS * BINS + bins, tl.cumsum(wins, 0), mask=inside)
+    tl.store(floats + LINE * BINS + bins, scaled / (all_wins / units.to(tl.float64)), mask=inside)
     tl.debug_barrier()
-    line, wins, densities = longs + BINNED * BINS, longs + WINS * BINS, floats + LINE * BINS
+    return all_wins
 
-    # The places: parts of groups whose proposal exceeds weight * p come first.
+
+@triton.jit
+def worth_of(longs, floats, begin, end, all_wins, total, BINS: tl.constexpr, ROUNDS: tl.constexpr):
+    """`sharing._Line.worth` of places that begin and end somewhere on the line."""
+    bins, wins, density = longs + BINNED * BINS, longs + WINS * BINS, floats + LINE * BINS
+    lowest = search(bins, begin, BINS, ROUNDS, True)
+    highest = search(bins, tl.maximum(end - 1, 0), BINS, ROUNDS, True)
+    low, high = tl.load(density + lowest), tl.load(density + highest)
+    reached = interpolated(wins, bins, end, search(bins, end, BINS, ROUNDS, True))
+    rise = (reached - interpolated(wins, bins, begin, lowest)).to(tl.float64) / all_wins * total
+    mean = tl.maximum(rise / tl.maximum(end - begin, 1).to(tl.float64), tl.minimum(low, high))
+    return tl.where(lowest >= highest, low, tl.minimum(mean, tl.maximum(low, high)))
+
+
+@triton.jit
+def cut_of(
+    sizes, targets, count, longs, floats, all_wins, total, weight,
+    BINS: tl.constexpr, ROUNDS: tl.constexpr, TILE: tl.constexpr,
+):  # fmt: skip
+    """How many groups come first: those whose proposal exceeds weight * p."""
+    lanes = tl.arange(0, TILE)
     cut = tl.zeros([], tl.int32)
-    places = count
-    if LOOK:
-        highest = tl.zeros([], tl.float64)
-        ran = nothing
-        for start in range(0, count, TILE):
-            groups = start + lanes
-            inside = groups < count
-            end = tl.load(sizes + groups, mask=inside, other=0)
-            begin = tl.load(sizes + groups - 1, mask=inside & (groups > 0), other=0)
-            mean = worth_of(line, wins, densities, begin, end, all_wins, total, BINS, BIN_ROUNDS)
-            measure = to_nearest((end - begin).to(tl.float64) * mean).to(tl.int64)
-            measure = tl.where(inside, measure, 0)
-            height = (ran + tl.cumsum(measure, 0)).to(tl.float64) / total
-            reached = tl.load(targets + groups, mask=inside, other=0).to(tl.float64) / 4611686018427387904.0
-            height = tl.where(inside, height - weight * reached, -float("inf"))
-            ran += tl.sum(measure)
-            most, at = tl.max(height, axis=0, return_indices=True)
-            cut = tl.where(most > highest, start + at + 1, cut)
-            highest = tl.maximum(highest, most)
-        cut = cut * PARTS
-        places = count * PARTS
-        early = tl.zeros([], tl.int32)
-        for start in range(0, places, TILE):
-            order = start + lanes
-            inside = order < places
-            item = tl.load(ids + ORDER * GROUPS + order, mask=inside, other=0)
-            comes_first = inside & (item < cut)
-            ahead = early + tl.cumsum(comes_first.to(tl.int32), 0) - comes_first.to(tl.int32)
-            early += tl.sum(comes_first.to(tl.int32))
-            place = tl.where(comes_first, ahead, cut + order - ahead)
-            group, part = item // PARTS, item % PARTS
-            size = tl.load(sizes + group) - before(sizes, group)
-            mass = tl.load(targets + group) - before(targets, group)
-            mass = to_nearest(mass.to(tl.float64) * tl.load(spread + part) / PARTS).to(tl.int64)
-            tl.store(rank + item, place.to(tl.int64), mask=inside)
-            tl.store(left + place, (size + part) // PARTS, mask=inside)
-            tl.store(right + place, mass, mask=inside)
-        tl.debug_barrier()
+    highest = tl.zeros([], tl.float64)
+    ran = tl.zeros([], tl.int64)
+    for start in range(0, count, TILE):
+        groups = start + lanes
+        inside = groups < count
+        end = tl.load(sizes + groups, mask=inside, other=0)
+        begin = tl.load(sizes + groups - 1, mask=inside & (groups > 0), other=0)
+        mean = worth_of(longs, floats, begin, end, all_wins, total, BINS, ROUNDS)
+        measure = tl.where(inside, to_nearest((end - begin).to(tl.float64) * mean).to(tl.int64), 0)
+        mass = tl.load(targets + groups, mask=inside, other=0).to(tl.float64) / 4611686018427387904.0
+        height = (ran + tl.cumsum(measure, 0)).to(tl.float64) / total - weight * mass
+        most, at = tl.max(tl.where(inside, height, -float("inf")), axis=0, return_indices=True)
+        cut = tl.where(most > highest, start + at + 1, cut)
+        highest = tl.maximum(highest, most)
+        ran += tl.sum(measure)
+    return cut
 
-    # The curve: measure over mass, from (0, 0), in units.
-    all_sizes, all_masses, all_measures = nothing, nothing, nothing
+
+@triton.jit
+def place_parts(
+    sizes, targets, order, count, cut, spread, rank, size, mass,
+    PARTS: tl.constexpr, TILE: tl.constexpr,
+):  # fmt: skip
+    """`sharing._places`: the rank of each part of the groups, and q and p in that order; CUT groups come first."""
+    lanes = tl.arange(0, TILE)
+    early = tl.zeros([], tl.int32)
+    for start in range(0, count * PARTS, TILE):
+        index = start + lanes
+        inside = index < count * PARTS
+        item = tl.load(order + index, mask=inside, other=0)
+        first = inside & (item < cut * PARTS)
+        ahead = early + tl.cumsum(first.to(tl.int32), 0) - first.to(tl.int32)
+        early += tl.sum(first.to(tl.int32))
+        place = tl.where(first, ahead, cut * PARTS + index - ahead)
+        group, part = item // PARTS, item % PARTS
+        q = tl.load(sizes + group) - before(sizes, group)
+        p = (tl.load(targets + group) - before(targets, group)).to(tl.float64) * tl.load(spread + part) / PARTS
+        tl.store(rank + item, place.to(tl.int64), mask=inside)
+        tl.store(size + place, (q + part) // PARTS, mask=inside)
+        tl.store(mass + place, to_nearest(p).to(tl.int64), mask=inside)
+    tl.debug_barrier()
+
+
+@triton.jit
+def draw_curve(
+    sizes, masses, places, longs, floats, all_wins, total, ends, worth, run, rise,
+    LOOK: tl.constexpr, BINS: tl.constexpr, ROUNDS: tl.constexpr, TILE: tl.constexpr,
+):  # fmt: skip
+    """Where places end, what they are worth, and measure over mass, from (0, 0); how many have no mass before them.
+
+    Sizes and masses are those of the places with look-ahead, and running sums without.
+    """
+    lanes = tl.arange(0, TILE)
+    nothing = tl.zeros([], tl.int64)
+    ended, ran, risen = nothing, nothing, nothing
     weightless = tl.zeros([], tl.int32)
     for start in range(0, places, TILE):
         index = start + lanes
         inside = index < places
+        end = tl.load(sizes + index, mask=inside, other=0)
+        mass = tl.load(masses + index, mask=inside, other=0)
         if LOOK:
-            size = tl.load(left + index, mask=inside, other=0)
-            mass = tl.load(right + index, mask=inside, other=0)
-            end = all_sizes + tl.cumsum(size, 0)
-            begin = end - size
-            ran = all_masses + tl.cumsum(mass, 0)
-            all_sizes += tl.sum(size)
-            all_masses += tl.sum(mass)
+            begin = ended + tl.cumsum(end, 0) - end
+            ended += tl.sum(end)
+            end += begin
+            sums = ran + tl.cumsum(mass, 0)
+            ran += tl.sum(mass)
         else:
-            end = tl.load(sizes + index, mask=inside, other=0)
             begin = tl.load(sizes + index - 1, mask=inside & (index > 0), other=0)
-            ran = tl.load(targets + index, mask=inside, other=0)
-        mean = worth_of(line, wins, densities, begin, end, all_wins, total, BINS, BIN_ROUNDS)
+            sums = mass
+        mean = worth_of(longs, floats, begin, end, all_wins, total, BINS, ROUNDS)
         measure = tl.where(inside, to_nearest((end - begin).to(tl.float64) * mean).to(tl.int64), 0)
-        weightless += tl.sum((inside & (ran == 0)).to(tl.int32))
+        weightless += tl.sum((inside & (sums == 0)).to(tl.int32))
         tl.store(ends + index, end, mask=inside)
         tl.store(worth + index, mean.to(tl.int64, bitcast=True), mask=inside)
-        tl.store(run + index + 1, ran, mask=inside)
-        tl.store(rise + index + 1, all_measures + tl.cumsum(measure, 0), mask=inside)
-        all_measures += tl.sum(measure)
+        tl.store(run + index + 1, sums, mask=inside)
+        tl.store(rise + index + 1, risen + tl.cumsum(measure, 0), mask=inside)
+        risen += tl.sum(measure)
     tl.store(run, nothing)
     tl.store(rise, nothing)
     tl.debug_barrier()
+    return weightless
 
-    # Its corners, `majorant.corners`: every point knows the corners around it, and every corner what is highest after.
-    low, high = tl.minimum(weightless, cut), tl.maximum(weightless, cut)
+
+@triton.jit
+def slope_between(run, rise, begin, end):
+    """Of chords, and what they run; 0 where one is upright."""
+    width = tl.load(run + end) - tl.load(run + begin)
+    height = (tl.load(rise + end) - tl.load(rise + begin)).to(tl.float64)
+    return tl.where(width > 0, height / tl.maximum(width, 1).to(tl.float64), 0.0), width
+
+
+@triton.jit
+def find_corners(
+    run, rise, left, right, best, places, one, other,
+    PLACES: tl.constexpr, HALVINGS: tl.constexpr, FLAT: tl.constexpr, TILE: tl.constexpr,
+):  # fmt: skip
+    """`majorant.corners`: of every point of a curve, the corners around it, or itself; two are known, and the ends.
+
+    Every corner is told the highest point above the segment that begins there, which at the next round parts it.
+    """
+    lanes = tl.arange(0, TILE)
+    none = tl.zeros([TILE], tl.int64)
+    low, high = tl.minimum(one, other), tl.maximum(one, other)
     for start in range(0, places + 1, TILE):
         index = start + lanes
         inside = index <= places
@@ -372,47 +400,48 @@ def share(
         end = tl.where(index <= low, low, tl.where(index <= high, high, places))
         tl.store(left + index, begin.to(tl.int64), mask=inside)
         tl.store(right + index, tl.where(index == 0, 0, end).to(tl.int64), mask=inside)
-        tl.store(best + index, nothing + tl.zeros_like(index), mask=inside)
-        tl.store(best + 2 * PLACES + index, nothing + tl.zeros_like(index), mask=inside)
+        tl.store(best + index, none, mask=inside)
+        tl.store(best + 2 * PLACES + index, none, mask=inside)
     tl.debug_barrier()
     for halving in range(HALVINGS + 1):
-        found, last = best + halving % 3 * PLACES, best + (halving + 2) % 3 * PLACES
+        last, now = best + (halving + 2) % 3 * PLACES, best + halving % 3 * PLACES
         following = best + (halving + 1) % 3 * PLACES
         for start in range(0, places + 1, TILE):
             index = (start + lanes).to(tl.int64)
             inside = index <= places
             begin = tl.load(left + index, mask=inside, other=0)
             end = tl.load(right + index, mask=inside, other=0)
-            corner = tl.load(last + begin)
-            parted = (corner > 0) & (index > begin)
-            corner = LOW_HALF - (corner & LOW_HALF)
+            found = tl.load(last + begin)
+            parted = (found > 0) & (index > begin)
+            corner = LOW_HALF - (found & LOW_HALF)
             begin = tl.where(parted & (index >= corner), corner, begin)
             end = tl.where(parted & (index <= corner), corner, end)
             tl.store(left + index, begin, mask=inside)
             tl.store(right + index, end, mask=inside)
-            low_run, low_rise = tl.load(run + begin), tl.load(rise + begin)
-            width = tl.load(run + end) - low_run
-            rises = (tl.load(rise + end) - low_rise).to(tl.float64)
-            slope = tl.where(width > 0, rises / tl.maximum(width, 1).to(tl.float64), 0.0)
-            height = (tl.load(rise + index, mask=inside, other=0) - low_rise).to(tl.float64)
-            height = height - slope * (tl.load(run + index, mask=inside, other=0) - low_run).to(tl.float64)
-            key = height.to(tl.float32).to(tl.int32, bitcast=True).to(tl.int64) << 32 | (LOW_HALF - index)
-            tl.atomic_max(found + begin, key, mask=inside & (width > 0) & (height > FLAT), sem="relaxed")
-            tl.store(following + index, nothing + tl.zeros_like(index), mask=inside)
+            tl.store(following + index, none, mask=inside)
+            slope, width = slope_between(run, rise, begin, end)
+            height = (tl.load(rise + index, mask=inside, other=0) - tl.load(rise + begin)).to(tl.float64)
+            along = (tl.load(run + index, mask=inside, other=0) - tl.load(run + begin)).to(tl.float64)
+            height = height - slope * along
+            key = (height.to(tl.float32).to(tl.int32, bitcast=True).to(tl.int64) << 32) + (LOW_HALF - index)
+            tl.atomic_max(now + begin, key, mask=inside & (width > 0) & (height > FLAT), sem="relaxed")
         tl.debug_barrier()
 
-    # What each is due under the majorant, and `sharing._matched`: who hands on to whom.
-    all_wished, all_offered = nothing, nothing
+
+@triton.jit
+def match(run, rise, left, right, wished, offered, wanted, served, places, TILE: tl.constexpr):
+    """What each place is due under the majorant, and `sharing._matched`: who hands on to whom."""
+    lanes = tl.arange(0, TILE)
+    nothing = tl.zeros([], tl.int64)
+    all_wished, all_offered, all_served, all_wanted = nothing, nothing, nothing, nothing
     for start in range(0, places, TILE):
         index = start + lanes
         inside = index < places
         begin = tl.load(left + index, mask=inside, other=0)
         end = tl.load(right + index + 1, mask=inside, other=0)
+        slope, width = slope_between(run, rise, begin, end)
         mass = tl.load(run + index + 1, mask=inside, other=0) - tl.load(run + index, mask=inside, other=0)
         measure = tl.load(rise + index + 1, mask=inside, other=0) - tl.load(rise + index, mask=inside, other=0)
-        width = tl.load(run + end) - tl.load(run + begin)
-        rises = (tl.load(rise + end) - tl.load(rise + begin)).to(tl.float64)
-        slope = tl.where(width > 0, rises / tl.maximum(width, 1).to(tl.float64), 0.0)
         due = tl.where(width > 0, to_nearest(slope * mass.to(tl.float64)).to(tl.int64), measure)
         wish, surplus = tl.maximum(due - measure, 0), tl.maximum(measure - due, 0)
         tl.store(wished + index, all_wished + tl.cumsum(wish, 0), mask=inside)
@@ -420,57 +449,102 @@ def share(
         all_wished += tl.sum(wish)
         all_offered += tl.sum(surplus)
     tl.debug_barrier()
-    ran = nothing
     for start in range(0, places, TILE):
         index = start + lanes
         inside = index < places
         begin = tl.load(left + index, mask=inside, other=0)
         wish_from, offer_from = before(wished, begin), before(offered, begin)
-        offers = tl.load(offered + index, mask=inside, other=0)
-        offers_before = tl.load(offered + index - 1, mask=inside & (index > 0), other=0)
-        wishes_before = tl.load(wished + index - 1, mask=inside & (index > 0), other=0)
-        met = tl.minimum(tl.load(wished + index, mask=inside, other=0) - wish_from, offers - offer_from)
-        earlier = tl.where(index > begin, tl.minimum(wishes_before - wish_from, offers_before - offer_from), 0)
-        serve = tl.where(offers > offers_before, met - earlier, 0)
-        tl.store(served + index, ran + tl.cumsum(serve, 0), mask=inside)
-        ran += tl.sum(serve)
+        wish_here = tl.load(wished + index, mask=inside, other=0)
+        wish_last = tl.load(wished + index - 1, mask=inside & (index > 0), other=0)
+        offer_here = tl.load(offered + index, mask=inside, other=0)
+        offer_last = tl.load(offered + index - 1, mask=inside & (index > 0), other=0)
+        met = tl.minimum(wish_here - wish_from, offer_here - offer_from)
+        earlier = tl.where(index > begin, tl.minimum(wish_last - wish_from, offer_last - offer_from), 0)
+        serve = tl.where(offer_here > offer_last, met - earlier, 0)
+        tl.store(served + index, all_served + tl.cumsum(serve, 0), mask=inside)
+        all_served += tl.sum(serve)
     tl.debug_barrier()
-    ran = nothing
     for start in range(0, places, TILE):
         index = start + lanes
         inside = index < places
         begin = tl.load(left + index, mask=inside, other=0)
         end = tl.load(right + index + 1, mask=inside, other=1)
-        wishes = tl.load(wished + index, mask=inside, other=0)
-        wish = wishes - tl.load(wished + index - 1, mask=inside & (index > 0), other=0)
+        wish_from = before(wished, begin)
+        wish_here = tl.load(wished + index, mask=inside, other=0) - wish_from
+        wish_last = tl.load(wished + index - 1, mask=inside & (index > 0), other=0) - wish_from
         supply = tl.load(served + end - 1) - before(served, begin)
-        wishes -= before(wished, begin)
-        want = tl.minimum(wishes, supply) - tl.minimum(wishes - wish, supply)
-        want = tl.where(inside, want, 0)
-        tl.store(wanted + index, ran + tl.cumsum(want, 0), mask=inside)
-        ran += tl.sum(want)
+        want = tl.where(inside, tl.minimum(wish_here, supply) - tl.minimum(wish_last, supply), 0)
+        tl.store(wanted + index, all_wanted + tl.cumsum(want, 0), mask=inside)
+        all_wanted += tl.sum(want)
+    tl.debug_barrier()
 
-    # What is left of q; a group without tokens has none.
+
+@triton.jit
+def put_factor(
+    sizes, member, count, rise, wanted, served, rank, factor,
+    GROUPS: tl.constexpr, PARTS: tl.constexpr, LOOK: tl.constexpr, TILE: tl.constexpr,
+):  # fmt: skip
+    """What q is multiplied by in every group: what all its parts hold in the end, over q; 0 where there is none."""
+    each: tl.constexpr = PARTS if LOOK else 1
+    lanes = tl.arange(0, TILE)
+    for start in range(0, GROUPS + 1, TILE):
+        tl.store(factor + start + lanes, tl.zeros([TILE], tl.float64), mask=start + lanes <= GROUPS)
+    tl.debug_barrier()
+    for start in range(0, count, TILE):
+        groups = start + lanes
+        inside = groups < count
+        held = tl.zeros([TILE], tl.int64)
+        for part in range(each):
+            place = groups.to(tl.int64)
+            if LOOK:
+                place = tl.load(rank + groups * PARTS + part, mask=inside, other=0)
+            later = inside & (place > 0)
+            held += tl.load(rise + place + 1, mask=inside, other=0) - tl.load(rise + place, mask=inside, other=0)
+            held += tl.load(wanted + place, mask=inside, other=0) - tl.load(served + place, mask=inside, other=0)
+            held -= tl.load(wanted + place - 1, mask=later, other=0) - tl.load(served + place - 1, mask=later, other=0)
+        size = tl.load(sizes + groups, mask=inside, other=1)
+        size -= tl.load(sizes + groups - 1, mask=inside & (groups > 0), other=0)
+        target = tl.load(member + groups, mask=inside, other=0)
+        tl.store(factor + target, held.to(tl.float64) / size.to(tl.float64), mask=inside)
+
+
+@triton.jit
+def share(
+    kept, worked, sums, ids, count, longs, floats, weight, rivals, factor, spread,
+    GROUPS: tl.constexpr, PLACES: tl.constexpr, PARTS: tl.constexpr, LOOK: tl.constexpr, BINS: tl.constexpr,
+    BIN_LANES: tl.constexpr, BIN_ROUNDS: tl.constexpr, HALVINGS: tl.constexpr, FLAT: tl.constexpr, TILE: tl.constexpr,
+):  # fmt: skip
+    """`sharing.share`: what the children of one prefix own."""
+    sizes, targets = sums + SIZES * GROUPS, sums + TARGETS * GROUPS
+    ends, worth, rank = kept + ENDS * PLACES, kept + WORTH * PLACES, kept + RANK * PLACES
+    wanted, served = kept + WANTED * PLACES, kept + SERVED * PLACES
+    run, rise = worked + RUN * PLACES, worked + RISE * PLACES
+    left, right, best = worked + LEFT * PLACES, worked + RIGHT * PLACES, worked + BEST * PLACES
+
+    units = tl.load(sizes + count - 1)
+    total = units.to(tl.float64)
+    all_wins = draw_line(longs, floats, units, BINS, BIN_LANES)
+    if LOOK:
+        cut = cut_of(sizes, targets, count, longs, floats, all_wins, total, weight, BINS, BIN_ROUNDS, TILE)
+        place_parts(sizes, targets, ids + ORDER * GROUPS, count, cut, spread, rank, left, right, PARTS, TILE)
+        places, first = count * PARTS, cut * PARTS
+        weightless = draw_curve(
+            left, right, places, longs, floats, all_wins, total, ends, worth, run, rise, True, BINS, BIN_ROUNDS, TILE
+        )
+    else:
+        places, first = count, 0
+        weightless = draw_curve(
+            sizes, targets, places, longs, floats, all_wins, total, ends, worth, run, rise, False, BINS, BIN_ROUNDS,
+            TILE,
+        )  # fmt: skip
+    find_corners(run, rise, left, right, best, places, weightless, first, PLACES, HALVINGS, FLAT, TILE)
+    match(
+        run, rise, left, right, worked + WISHED * PLACES, worked + OFFERED * PLACES, wanted, served, places, TILE
+    )  # fmt: skip
     if rivals > 0:
-        for start in range(0, GROUPS + 1, TILE):
-            tl.store(factor + start + lanes, tl.zeros([TILE], tl.float64), mask=start + lanes <= GROUPS)
-        tl.debug_barrier()
-        for start in range(0, count, TILE):
-            groups = start + lanes
-            inside = groups < count
-            held = tl.zeros([TILE], tl.int64)
-            for part in range(each):
-                place = groups.to(tl.int64)
-                if LOOK:
-                    place = tl.load(rank + groups * PARTS + part, mask=inside, other=0)
-                held += tl.load(rise + place + 1, mask=inside, other=0) - tl.load(rise + place, mask=inside, other=0)
-                held += tl.load(wanted + place, mask=inside, other=0) - tl.load(served + place, mask=inside, other=0)
-                later = inside & (place > 0)
-                held -= tl.load(wanted + place - 1, mask=later, other=0) - tl.load(served + place - 1, mask=later, other=0)
-            size = tl.load(sizes + groups, mask=inside, other=1)
-            size -= tl.load(sizes + groups - 1, mask=inside & (groups > 0), other=0)
-            member = tl.load(ids + MEMBER * GROUPS + groups, mask=inside, other=0)
-            tl.store(factor + member, held.to(tl.float64) / size.to(tl.float64), mask=inside)
+        put_factor(
+            sizes, ids + MEMBER * GROUPS, count, rise, wanted, served, rank, factor, GROUPS, PARTS, LOOK, TILE
+        )  # fmt: skip
 
 
 @triton.jit
