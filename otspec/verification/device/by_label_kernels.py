@@ -1,4 +1,4 @@
-"""Labels on a grid by Triton's kernels: one launch lays out all prefixes, one refines each level, one picks the path."""
+"""Labels on a grid by Triton's kernels: a launch lays out all prefixes, one refines each level, one picks the path."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from otspec.verification.device.grid import Grown, everything
 from otspec.verification.device.layout import Layout
 from otspec.verification.device.sharing import Looked
 
-TILE, WARPS = 2048, 16
+TILE, WARPS = 2048, 32
 """Places that a program looks at together, and its warps."""
 LAY_TILE, LAY_WARPS = 1024, 8
 """The same where groups are laid out, a program to a prefix, all prefixes at once."""
@@ -67,8 +67,9 @@ def grow_by_kernels(layout: Layout, looked: Looked, spread: Tensor | None) -> Gr
             level.slots.contiguous(), level.above.contiguous(), parent, children, looked.p, looked.q, looked.group,
             counts, sums, ids, kept[(number + 1) % 2], kept[number % 2], worked, longs, floats, weights, competes,
             factor, given, slots, width, width if first else layout.levels[number - 1].slots.shape[1],
-            **fixed, LOOKED=_looks(layout, number - 1, spread), LOOK=_looks(layout, number, spread),
-            FIRST=first, LAST=last, BITS=level.most.bit_length(), num_warps=WARPS, **EXACT,
+            **fixed, FLAT=majorant.FLAT * UNIT, LOOKED=_looks(layout, number - 1, spread),
+            LOOK=_looks(layout, number, spread), FIRST=first, LAST=last, BITS=level.most.bit_length(),
+            num_warps=WARPS, **EXACT,
         )  # fmt: skip
     return Grown(longs[:, :, kernels.LABELS.value], factor)
 
@@ -104,13 +105,13 @@ def of_layout(groups: int, parts: int) -> dict[str, int]:
     }  # fmt: skip
 
 
-def of_level(groups: int, parts: int) -> dict[str, int | float]:
+def of_level(groups: int, parts: int) -> dict[str, int]:
     """What is fixed when `label_kernels.refine` is compiled, but for what differs from level to level."""
     places = groups * parts + 1
     return {
         "GROUPS": groups, "PLACES": places, "PARTS": parts, "PART_LANES": lanes(parts), **of_grid(),
         "BIN_LANES": lanes(grid.BINS), "PLACE_ROUNDS": places.bit_length(), "HALVINGS": majorant.HALVINGS,
-        "FLAT": majorant.FLAT * UNIT, "TILE": min(TILE, lanes(places)),
+        "TILE": min(TILE, lanes(places)),
     }  # fmt: skip
 
 

@@ -97,6 +97,21 @@ def group_by_kernels(target: Rows, target_row: Tensor, draft: Rows, draft_row: T
     return Groups(sums[:, :-1], sizes[:, :-1])
 
 
+def look_up_by_kernels(
+    target: Rows, target_row: Tensor, draft: Rows, draft_row: Tensor, tokens: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """p and q of some tokens, shape (C,), under rows of their own, and their groups."""
+    values = target.read.values
+    vocab, count = values.shape[1], tokens.shape[0]
+    p, q = torch.empty((2, count), dtype=torch.float64, device=values.device)
+    groups = torch.empty(count, dtype=torch.int64, device=values.device)
+    _kernels(values).look_up_groups[(-(-count // BLOCK),)](
+        *_spread(target), *_spread(draft), target_row.contiguous(), draft_row.contiguous(), tokens.contiguous(),
+        p, q, groups, count, vocab, **of_groups(vocab), BLOCK=min(BLOCK, lanes(count)), **EXACT,
+    )  # fmt: skip
+    return p, q, groups
+
+
 def of_groups(vocab: int) -> dict[str, int]:
     """What is fixed about groups when kernels are compiled."""
     return {"GROUPS": group_count(vocab), "SHIFT": MANTISSA - DIGITS, "LOWEST": (BIAS - REACH) << DIGITS}

@@ -4,6 +4,8 @@ What does not depend on labels is done for all prefixes together: groups without
 groups are merged.  Numbers that are more than registers hold stay in memory, in cache, and programs go over them by
 tiles, carrying what ran up so far; where a pass reads what other lanes have written, there is a barrier before it.
 Every operation is that of torch, so that all numbers come out the same to the last bit.
+
+Planes are the arrays of one prefix: what it keeps for its children, what it works on, grids, densities, sums, numbers.
 """
 
 from __future__ import annotations
@@ -13,7 +15,6 @@ import triton.language as tl
 
 from otspec.verification.device.bucket_kernels import before, running_maximum, to_nearest
 
-# Planes of what a prefix keeps for its children, of what it works on, and of grids.
 ENDS, WANTED, SERVED, WORTH, RANK = (tl.constexpr(plane) for plane in range(5))
 KEPT = tl.constexpr(5)
 RUN, RISE, LEFT, RIGHT, BEST, WISHED, OFFERED = (tl.constexpr(plane) for plane in (0, 1, 2, 3, 4, 4, 5))
@@ -215,14 +216,14 @@ def branch(
     inside = bins < BINS
     ends = tl.load(longs + LABELS * BINS + bins, mask=inside, other=0)
     density = tl.load(floats + DENSITY * BINS + bins, mask=inside, other=0.0)
-    if BITS > 1:
+    if BITS > 1:  # noqa: SIM102  # known when it is compiled, unlike what follows
         if children > 1:
             masses = ends - tl.load(longs + LABELS * BINS + bins - 1, mask=inside & (bins > 0), other=0)
             wins, _ = chances(masses, density, inside)
             tl.store(longs + WINS * BINS + bins, tl.cumsum(wins, 0), mask=inside)
             tl.debug_barrier()
             whole = tl.max(ends)
-            steps = (bins + 1).to(tl.float64) / BINS
+            steps = tl.minimum((bins + 1).to(tl.float64) / BINS, 1.0)
             points = (powers(steps, children + tl.zeros_like(bins), BITS) * whole.to(tl.float64)).to(tl.int64)
             points = tl.minimum(points, whole)
             place = search(longs + LABELS * BINS, points, BINS, ROUNDS, True)
@@ -250,7 +251,10 @@ def draw_line(
     longs, floats, units,
     BINS: tl.constexpr, BIN_LANES: tl.constexpr,
 ):  # fmt: skip
-    """`sharing._Line.of`: a prefix's labels end to end, as long as its children together; all that wins there."""
+    """`sharing._Line.of`: a prefix's labels end to end, as long as its children together.
+
+    All that wins there comes out, and the bin that the line begins in.
+    """
     bins = tl.arange(0, BIN_LANES)
     inside = bins < BINS
     ends = tl.load(longs + OWN * BINS + bins, mask=inside, other=0)
@@ -265,25 +269,36 @@ def draw_line(
     tl.store(longs + WINS * BINS + bins, tl.cumsum(wins, 0), mask=inside)
     tl.store(floats + LINE * BINS + bins, scaled / (all_wins / units.to(tl.float64)), mask=inside)
     tl.debug_barrier()
-    return all_wins
+    return all_wins, tl.minimum(tl.sum((inside & (binned <= 0)).to(tl.int32)), BINS - 1)
 
 
 @triton.jit
-def worth_of(longs, floats, begin, end, all_wins, total, BINS: tl.constexpr, ROUNDS: tl.constexpr):
-    """`sharing._Line.worth` of places that begin and end somewhere on the line."""
+def worth_of(
+    longs, floats, begin, end, all_wins, total, place_before, reached_before,
+    BINS: tl.constexpr, ROUNDS: tl.constexpr, TILE: tl.constexpr,
+):  # fmt: skip
+    """`sharing._Line.worth` of a tile of places, end to end; and the bin and the wins where the last of them ends."""
     bins, wins, density = longs + BINNED * BINS, longs + WINS * BINS, floats + LINE * BINS
-    lowest = search(bins, begin, BINS, ROUNDS, True)
-    highest = search(bins, tl.maximum(end - 1, 0), BINS, ROUNDS, True)
+    lanes = tl.arange(0, TILE)
+    last = tl.maximum(lanes - 1, 0)
+    place = search(bins, end, BINS, ROUNDS, True)
+    reached = interpolated(wins, bins, end, place)
+    lowest = tl.where(lanes > 0, tl.gather(place, last, 0), place_before)
+    rise = reached - tl.where(lanes > 0, tl.gather(reached, last, 0), reached_before)
+    # A place may end where a bin does, and then ends in the first bin that does.
+    highest = place
+    at_ends = (place > 0) & (tl.load(bins + tl.maximum(place - 1, 0)) >= end)
+    if tl.max(at_ends.to(tl.int32)) > 0:
+        highest = search(bins, tl.maximum(end - 1, 0), BINS, ROUNDS, True)
     low, high = tl.load(density + lowest), tl.load(density + highest)
-    reached = interpolated(wins, bins, end, search(bins, end, BINS, ROUNDS, True))
-    rise = (reached - interpolated(wins, bins, begin, lowest)).to(tl.float64) / all_wins * total
-    mean = tl.maximum(rise / tl.maximum(end - begin, 1).to(tl.float64), tl.minimum(low, high))
-    return tl.where(lowest >= highest, low, tl.minimum(mean, tl.maximum(low, high)))
+    mean = rise.to(tl.float64) / all_wins * total / tl.maximum(end - begin, 1).to(tl.float64)
+    mean = tl.minimum(tl.maximum(mean, tl.minimum(low, high)), tl.maximum(low, high))
+    return tl.where(lowest >= highest, low, mean), tl.max(place), tl.max(reached)
 
 
 @triton.jit
 def cut_of(
-    sizes, targets, count, longs, floats, all_wins, total, weight,
+    sizes, targets, count, longs, floats, all_wins, total, begins, weight,
     BINS: tl.constexpr, ROUNDS: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
     """How many groups come first: those whose proposal exceeds weight * p."""
@@ -291,12 +306,15 @@ def cut_of(
     cut = tl.zeros([], tl.int32)
     highest = tl.zeros([], tl.float64)
     ran = tl.zeros([], tl.int64)
+    place, reached = begins, ran
     for start in range(0, count, TILE):
         groups = start + lanes
         inside = groups < count
         end = tl.load(sizes + groups, mask=inside, other=0)
         begin = tl.load(sizes + groups - 1, mask=inside & (groups > 0), other=0)
-        mean = worth_of(longs, floats, begin, end, all_wins, total, BINS, ROUNDS)
+        mean, place, reached = worth_of(
+            longs, floats, begin, end, all_wins, total, place, reached, BINS, ROUNDS, TILE
+        )  # fmt: skip
         measure = tl.where(inside, to_nearest((end - begin).to(tl.float64) * mean).to(tl.int64), 0)
         mass = tl.load(targets + groups, mask=inside, other=0).to(tl.float64) / 4611686018427387904.0
         height = (ran + tl.cumsum(measure, 0)).to(tl.float64) / total - weight * mass
@@ -334,7 +352,7 @@ def place_parts(
 
 @triton.jit
 def draw_curve(
-    sizes, masses, places, longs, floats, all_wins, total, ends, worth, run, rise,
+    sizes, masses, places, longs, floats, all_wins, total, begins, ends, worth, run, rise,
     LOOK: tl.constexpr, BINS: tl.constexpr, ROUNDS: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
     """Where places end, what they are worth, and measure over mass, from (0, 0); how many have no mass before them.
@@ -344,6 +362,7 @@ def draw_curve(
     lanes = tl.arange(0, TILE)
     nothing = tl.zeros([], tl.int64)
     ended, ran, risen = nothing, nothing, nothing
+    place, reached = begins, nothing
     weightless = tl.zeros([], tl.int32)
     for start in range(0, places, TILE):
         index = start + lanes
@@ -359,7 +378,9 @@ def draw_curve(
         else:
             begin = tl.load(sizes + index - 1, mask=inside & (index > 0), other=0)
             sums = mass
-        mean = worth_of(longs, floats, begin, end, all_wins, total, BINS, ROUNDS)
+        mean, place, reached = worth_of(
+            longs, floats, begin, end, all_wins, total, place, reached, BINS, ROUNDS, TILE
+        )  # fmt: skip
         measure = tl.where(inside, to_nearest((end - begin).to(tl.float64) * mean).to(tl.int64), 0)
         weightless += tl.sum((inside & (sums == 0)).to(tl.int32))
         tl.store(ends + index, end, mask=inside)
@@ -523,19 +544,20 @@ def share(
 
     units = tl.load(sizes + count - 1)
     total = units.to(tl.float64)
-    all_wins = draw_line(longs, floats, units, BINS, BIN_LANES)
+    all_wins, begins = draw_line(longs, floats, units, BINS, BIN_LANES)
     if LOOK:
-        cut = cut_of(sizes, targets, count, longs, floats, all_wins, total, weight, BINS, BIN_ROUNDS, TILE)
+        cut = cut_of(sizes, targets, count, longs, floats, all_wins, total, begins, weight, BINS, BIN_ROUNDS, TILE)
         place_parts(sizes, targets, ids + ORDER * GROUPS, count, cut, spread, rank, left, right, PARTS, TILE)
         places, first = count * PARTS, cut * PARTS
         weightless = draw_curve(
-            left, right, places, longs, floats, all_wins, total, ends, worth, run, rise, True, BINS, BIN_ROUNDS, TILE
-        )
+            left, right, places, longs, floats, all_wins, total, begins, ends, worth, run, rise, True, BINS, BIN_ROUNDS,
+            TILE,
+        )  # fmt: skip
     else:
         places, first = count, 0
         weightless = draw_curve(
-            sizes, targets, places, longs, floats, all_wins, total, ends, worth, run, rise, False, BINS, BIN_ROUNDS,
-            TILE,
+            sizes, targets, places, longs, floats, all_wins, total, begins, ends, worth, run, rise, False, BINS,
+            BIN_ROUNDS, TILE,
         )  # fmt: skip
     find_corners(run, rise, left, right, best, places, weightless, first, PLACES, HALVINGS, FLAT, TILE)
     match(
@@ -552,9 +574,9 @@ def refine(
     slots, above, parent_of, children_of, p_at, q_at, group_at, counts, sums, ids, kept_above, kept, worked, longs,
     floats, weights, competes, factor, spread, all_slots, width, width_above,
     GROUPS: tl.constexpr, PLACES: tl.constexpr, PARTS: tl.constexpr, PART_LANES: tl.constexpr,
-    LOOKED: tl.constexpr, LOOK: tl.constexpr, FIRST: tl.constexpr, LAST: tl.constexpr, BITS: tl.constexpr, BINS: tl.constexpr,
-    BIN_LANES: tl.constexpr, BIN_ROUNDS: tl.constexpr, PLACE_ROUNDS: tl.constexpr, HALVINGS: tl.constexpr,
-    FLAT: tl.constexpr, TILE: tl.constexpr,
+    LOOKED: tl.constexpr, LOOK: tl.constexpr, FIRST: tl.constexpr, LAST: tl.constexpr, BITS: tl.constexpr,
+    BINS: tl.constexpr, BIN_LANES: tl.constexpr, BIN_ROUNDS: tl.constexpr, PLACE_ROUNDS: tl.constexpr,
+    HALVINGS: tl.constexpr, FLAT: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
     """A level of `nested.grow`: every slot takes the labels that its parent leaves it, and shares them in turn.
 
@@ -578,14 +600,15 @@ def refine(
             if rivals > 0:
                 room = tree * width_above + tl.load(above + program)
                 own(
-                    kept_above + room * KEPT * PLACES, ids + parent * (ORDER + PARTS) * GROUPS, tl.load(counts + parent),
-                    theirs, group, worked, grids + LABELS * BINS,
+                    kept_above + room * KEPT * PLACES, ids + parent * (ORDER + PARTS) * GROUPS,
+                    tl.load(counts + parent), theirs, group, worked, grids + LABELS * BINS,
                     GROUPS, PLACES, PARTS, LOOKED, PART_LANES, BINS, BIN_LANES, PLACE_ROUNDS, TILE,
                 )  # fmt: skip
             else:
                 ends = tl.load(theirs + OWN * BINS + bins, mask=bins < BINS, other=0)
                 tl.store(grids + LABELS * BINS + bins, ends, mask=bins < BINS)
-            density = tl.load(floats + parent * DENSITIES * BINS + OWN_DENSITY * BINS + bins, mask=bins < BINS, other=0.0)
+            from_it = floats + parent * DENSITIES * BINS + OWN_DENSITY * BINS
+            density = tl.load(from_it + bins, mask=bins < BINS, other=0.0)
             tl.store(densities + DENSITY * BINS + bins, density, mask=bins < BINS)
             reached = tl.load(weights + parent) * tl.load(p_at + slot)
             proposal = tl.load(q_at + slot) * tl.load(factor + parent * (GROUPS + 1) + group)
@@ -595,7 +618,7 @@ def refine(
         tl.store(weights + slot, weight)
         rivals = tl.where(children > 1, 1, rivals)
         tl.store(competes + slot, rivals)
-        if not LAST:
+        if not LAST:  # noqa: SIM102  # as above
             if children > 0:
                 branch(grids, densities, children, BITS, BINS, BIN_LANES, BIN_ROUNDS)
                 share(
@@ -621,7 +644,8 @@ def label_of(ends, point, total, BINS: tl.constexpr, ROUNDS: tl.constexpr):
     start = tl.where(place > 0, tl.load(ends + tl.maximum(place - 1, 0)), 0)
     width = tl.maximum(tl.load(ends + place) - start, 1)
     fraction = (point - start).to(tl.float64) / width.to(tl.float64)
-    return place.to(tl.float64) + tl.minimum(fraction, 1.0 - 1.0 / 1099511627776)
+    most = tl.full([], 1.0 - 1.0 / 1099511627776, tl.float64)  # a bare number would be rounded to single precision
+    return place.to(tl.float64) + tl.minimum(fraction, most)
 
 
 @triton.jit

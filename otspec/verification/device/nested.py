@@ -7,7 +7,11 @@ from torch import Tensor
 
 from otspec.verification.device.blocks import Accepted, verify_path
 from otspec.verification.device.by_label_kernels import grow_by_kernels, pick_by_kernels
-from otspec.verification.device.by_path_kernels import group_by_kernels, verify_path_by_kernels
+from otspec.verification.device.by_path_kernels import (
+    group_by_kernels,
+    look_up_by_kernels,
+    verify_path_by_kernels,
+)
 from otspec.verification.device.fixed_point import at, before, first_above
 from otspec.verification.device.grid import Grown, Labels, branch, everything
 from otspec.verification.device.layout import NONE, Layout, take
@@ -16,14 +20,13 @@ from otspec.verification.device.sharing import (
     SORTED,
     Looked,
     Sharing,
-    bucket,
     group,
     group_count,
     grouped,
     owned,
     share,
 )
-from otspec.verification.device.tree_laws import TreeLaws, chances
+from otspec.verification.device.tree_laws import TreeLaws
 
 
 def spread_of(sigma: float, parts: int, device: torch.device) -> Tensor | None:
@@ -98,9 +101,7 @@ def _look_everywhere(layout: Layout, laws: TreeLaws, tokens: Tensor) -> Looked:
     target_row, draft_row = laws.target_row.flatten(), laws.draft_row.flatten()
     shared = (layout.children > 0) & (layout.depth >= layout.stem)
     groups = group_by_kernels(laws.target, target_row, laws.draft, draft_row, shared.flatten())
-    p = chances(laws.target, target_row[parent], token)
-    q = chances(laws.draft, draft_row[parent], token)
-    return Looked(groups, p, q, bucket(p, q))
+    return Looked(groups, *look_up_by_kernels(laws.target, target_row[parent], laws.draft, draft_row[parent], token))
 
 
 def pick(layout: Layout, grown: Grown, uniforms: Tensor) -> Tensor:

@@ -52,6 +52,25 @@ def add_to_groups(
 
 
 @triton.jit
+def look_up_groups(
+    p, p_high, p_first, p_heat, p_scale, p_sound,
+    q, q_high, q_first, q_heat, q_scale, q_sound,
+    p_rows, q_rows, drafts, p_at, q_at, group_at, count, vocab,
+    GROUPS: tl.constexpr, SHIFT: tl.constexpr, LOWEST: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Both laws and the group of some tokens, each of rows of its own, by the operations of `add_to_groups`."""
+    lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    asked = lanes < count
+    p_row, q_row = tl.load(p_rows + lanes, mask=asked, other=0), tl.load(q_rows + lanes, mask=asked, other=0)
+    tokens = tl.load(drafts + lanes, mask=asked, other=0)
+    here = law_of(p, p_high, p_first, p_heat, p_scale, p_sound, p_row, tokens, vocab, False)
+    there = law_of(q, q_high, q_first, q_heat, q_scale, q_sound, q_row, tokens, vocab, False)
+    tl.store(p_at + lanes, here, mask=asked)
+    tl.store(q_at + lanes, there, mask=asked)
+    tl.store(group_at + lanes, group_of(here, there, GROUPS, SHIFT, LOWEST), mask=asked)
+
+
+@triton.jit
 def given_law(
     q, q_high, q_first, q_heat, q_scale, q_sound, q_row,
     factor, place, here, drafted, tokens, vocab,
