@@ -20,8 +20,10 @@ import otspec  # noqa: E402
 from otspec import AuditVerdict  # noqa: E402
 from otspec.engines.chains import verify_chains  # noqa: E402
 from otspec.verification.device import trees, verify_logits, verify_rows, verify_trees, verify_truncated  # noqa: E402
+from otspec.verification.device.layout import branching_layout  # noqa: E402
 from tests.each import each  # noqa: E402
 from tests.verification.test_device import KINDS, batch, tensors  # noqa: E402
+from tests.verification.test_label_kernels import check_labels  # noqa: E402
 from tests.verification.test_trees import DISTINCT, SHAPES, drawn, outputs  # noqa: E402
 from tests.verification.test_trees import batch as batch_of_trees  # noqa: E402
 
@@ -109,9 +111,17 @@ def test_trees_have_the_tokens_of_the_cpu(rule: str, family: str, branching: tup
     assert outputs(verified(there, branching, rule=rule)) == expected
 
 
+@needs_kernels
+@each(family=DISTINCT, branching=((4, 1, 1), (1, 2, 1), (2, 2)), sigma=(0.0, 0.5), vocab=(7, 5000))
+def test_labels_are_those_of_the_cpu(family: str, branching: tuple[int, ...], sigma: float, vocab: int) -> None:
+    """By kernels, and to the last bit: of laws that are divided by the same totals all sums are integers."""
+    given = batch_of_trees(drawn(family, vocab, branching, 8))
+    check_labels(branching_layout(branching, 8, given[2].device), given, sigma, "cuda")
+
+
 @each(family=DISTINCT, branching=((3, 1, 1), (2, 2)), vocab=(7, 5000))
 def test_labels_have_the_tokens_of_the_cpu(family: str, branching: tuple[int, ...], vocab: int) -> None:
-    """But for roundings: labels are sums of floats, which a GPU adds up in another order."""
+    """But for roundings: the totals of laws are sums of floats, which a GPU adds up in another order."""
     given: Any = batch_of_trees(drawn(family, vocab, branching, 16))
     expected = outputs(verified(given, branching))
     there = on_gpu(given)

@@ -12,8 +12,9 @@ from otspec.paths.block import Picked, PickVerifier
 from otspec.paths.tree import Tree
 from otspec.verification.device import grid
 from otspec.verification.device.by_path_kernels import rows_of
+from otspec.verification.device.grid import Grown
 from otspec.verification.device.layout import branching_layout
-from otspec.verification.device.nested import Grown, grow, spread_of
+from otspec.verification.device.nested import grow, spread_of
 from otspec.verification.device.sharing import group
 from otspec.verification.device.tree_laws import TreeLaws
 
@@ -31,6 +32,7 @@ class GridNested(PickVerifier):
 
     sigma: float = 0.0
     parts: int = 4
+    kernels: bool = False
 
     def grown(self, tree: Tree) -> tuple[Grown, FloatArray]:
         """What the slots own, and the proposal laws at the inner nodes, shape (inner, V)."""
@@ -41,7 +43,7 @@ class GridNested(PickVerifier):
         p, q = (rows_of(law, law.sum(dim=1), one) for law, one in zip((target, draft), right, strict=True))
         laws = TreeLaws(p, rows, q, inner, torch.ones(1, dtype=torch.bool))
         layout = branching_layout(tree.shape.branching, 1, token.device)
-        found = grow(layout, laws, token[None], spread_of(self.sigma, self.parts, token.device))
+        found = grow(layout, laws, token[None], spread_of(self.sigma, self.parts, token.device), self.kernels)
         first = torch.from_numpy(tree.slot[: tree.inner])
         groups = group(target[: tree.inner], draft)
         return found, (draft * found.factor[0, first].gather(1, groups)).numpy()

@@ -248,7 +248,7 @@ COMPILE = """
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
 from otspec.engines import walk_kernels
-from otspec.verification.device import bucket_kernels, kernels, path_kernels
+from otspec.verification.device import bucket_kernels, by_label_kernels, kernels, label_kernels, path_kernels
 from otspec.verification.device.by_kernels import BLOCK, EXACT, WARPS, of_buckets, to_search
 from otspec.verification.device.by_path_kernels import of_groups
 
@@ -262,6 +262,15 @@ groups = {**of_groups(128_256), "BLOCK": BLOCK}
 paths = [*reads, "*fp64", *5 * ["*i64"], "*fp64"]
 left = ["*bf16", *3 * ["*i64"]]
 walked = {"NODES": 33, "BLOCK": BLOCK, "LANES": 128}
+count = groups["GROUPS"]
+laid = by_label_kernels.of_layout(count, 4) | {"LOOK": True}
+refined = by_label_kernels.of_level(count, 4) | {"FLAT": 2048.0}
+first = refined | {"FIRST": True, "LAST": False, "LOOKED": False, "LOOK": True, "BITS": 3}
+middle = refined | {"FIRST": False, "LAST": False, "LOOKED": True, "LOOK": False, "BITS": 1}
+last = refined | {"FIRST": False, "LAST": True, "LOOKED": False, "LOOK": False, "BITS": 1}
+picked = by_label_kernels.of_grid() | {"LENGTH": 8, "BITS": 3, "LANES": 64}
+level = [*4 * ["*i64"], "*fp64", "*fp64", "*i64", "*i32", "*i64", "*i32", *4 * ["*i64"]]
+level += ["*fp64", "*fp64", "*i64", "*fp64", "*fp64", *3 * ["i32"]]
 path = {**groups, "LOGITS": False, "POINT": False, "FACTOR": True, "LEVELS": 8, "LANES": 128}
 for kernel, types, fixed, warps in (
     (kernels.add_to_buckets, [*shared, "*i64", "*i64", "i32"], fixed, 4),
@@ -269,7 +278,13 @@ for kernel, types, fixed, warps in (
     (bucket_kernels.solve, 3 * ["*i64"] + 3 * ["*fp64"] + 11 * ["*i64"], solve, WARPS),
     (bucket_kernels.pick, ["*i64"] + 6 * ["*fp64"] + 7 * ["*i64"] + ["*i8", "i32"], pick, 4),
     (path_kernels.sum_law, ["*bf16", "*fp64", "i32"], {"BLOCK": BLOCK}, 4),
-    (path_kernels.add_to_groups, [*reads, *4 * ["*i64"], "i32"], groups, 4),
+    (path_kernels.add_to_groups, [*reads, "*i64", "*i64", "*i8", "*i64", "*i64", "i32"], groups, 4),
+    (
+        path_kernels.look_up_groups,
+        [*reads, *3 * ["*i64"], "*fp64", "*fp64", "*i64", "i32", "i32"],
+        groups | {"BLOCK": 64},
+        4,
+    ),
     (path_kernels.weigh, [*paths, "i32"], path, 4),
     (path_kernels.sum_rest_along, [*paths, "*i64", "*i64", "i32"], path, 4),
     (
@@ -282,6 +297,14 @@ for kernel, types, fixed, warps in (
     (walk_kernels.count_left, [*left, "*fp64", "*i8", "*i64", "i32"], walked, 4),
     (walk_kernels.draw_left, [*left, "*fp64", "*i8", "*i64", "*fp32", "*i64", "*i32", "i32", "i32"], walked, 4),
     (path_kernels.settle, [*paths, "*i64", "*i64", "*fp64", "*i64", "*i64", "i32", "i32"], path, 4),
+    (
+        label_kernels.lay_out,
+        ["*i64", "*i64", "i32", "*i64", "*i32", "*i64", "*i32", "*fp64"],
+        laid,
+        by_label_kernels.LAY_WARPS,
+    ),
+    *((label_kernels.refine, level, each, by_label_kernels.WARPS) for each in (first, middle, last)),
+    (label_kernels.pick_path, [*4 * ["*i64"], "*fp64", *3 * ["*i64"], "i32", "i32", "i32"], picked, 4),
 ):
     rest = iter(types)
     fixed = {name: value for name, value in fixed.items() if name in kernel.arg_names}
@@ -302,8 +325,9 @@ def test_the_kernels_compile_for_a_gpu(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     assert [line.split()[0] for line in ran.stdout.splitlines()] == [
         *("add_to_buckets", "draw_rest", "solve", "pick"),
-        *("sum_law", "add_to_groups", "weigh", "sum_rest_along"),
+        *("sum_law", "add_to_groups", "look_up_groups", "weigh", "sum_rest_along"),
         *("walk", "sum_left", "count_left", "draw_left", "settle"),
+        *("lay_out", "refine", "refine", "refine", "pick_path"),
     ]
 
 

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 
 from otspec.engines.chains import ChainLaws, Chains, verify_chains, verify_chains_in_rows  # noqa: E402
-from otspec.verification.device import verify_trees  # noqa: E402
+from otspec.verification.device import grid, majorant, verify_trees  # noqa: E402
 from tests import laws  # noqa: E402
 from tests.each import each  # noqa: E402
 from tests.verification.test_device import points, tensors, tiny_tails  # noqa: E402
@@ -80,10 +80,18 @@ def test_logits_in_rows_and_chains_of_several_lengths(drawn: bool, vocab: int) -
     assert sum(accepted for accepted, _, _ in found) > 1
 
 
-@each(rule=("block", "nested"), branching=((2, 1), (2, 1, 1), (1, 2)), vocab=(40, 4200))
+@pytest.fixture
+def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Labels on few bins, for the interpreter's sake; test_label_kernels.py has them on fine grids."""
+    monkeypatch.setattr(grid, "BINS", 8)
+    monkeypatch.setattr(majorant, "HALVINGS", 1)
+
+
+@pytest.mark.usefixtures("coarse")
+@each(rule=("block", "nested"), branching=((2, 1), (1, 2)), vocab=(40, 4200))
 def test_trees_are_verified_as_by_torch(rule: str, branching: tuple[int, ...], vocab: int) -> None:
     """Labels on large vocabularies, whose tokens are put into groups by the kernels; by torch otherwise."""
-    target, draft, tokens, uniforms = batch(drawn("tiny", vocab, branching, 6))
+    target, draft, tokens, uniforms = batch(drawn("tiny", vocab, branching, 3))
     p, q = target.float(), draft.float()
     found, expected = (
         outputs(verify_trees(p, q, tokens, branching, uniforms, rule=rule, kernels=way)) for way in (True, False)
@@ -91,6 +99,7 @@ def test_trees_are_verified_as_by_torch(rule: str, branching: tuple[int, ...], v
     assert found == expected
 
 
+@pytest.mark.usefixtures("coarse")
 @each(rule=("block", "nested"))
 def test_trees_that_are_not_sound_are_flagged_and_leave_the_others_alone(rule: str) -> None:
     target, draft, tokens, uniforms = batch(drawn("tiny", 4200, (2, 1), 4))

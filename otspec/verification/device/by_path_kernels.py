@@ -81,17 +81,35 @@ def verify_path_by_kernels(laws: PathLaws, tokens: Tensor, length: Tensor, unifo
     return Accepted(accepted, token)
 
 
-def group_by_kernels(target: Rows, target_row: Tensor, draft: Rows, draft_row: Tensor) -> Groups:
-    """The groups of some pairs of rows, shape (R,), as `otspec.verification.device.sharing.grouped` has them."""
+def group_by_kernels(target: Rows, target_row: Tensor, draft: Rows, draft_row: Tensor, asked: Tensor) -> Groups:
+    """The groups of pairs of rows, shape (R,), as `otspec.verification.device.sharing.grouped` has them.
+
+    Pairs that are not asked for, of R, have none.
+    """
     values = target.read.values
     vocab = values.shape[1]
     pairs, count = target_row.shape[0], group_count(vocab)
     sums, sizes = torch.zeros((2, pairs, count + 1), dtype=torch.int64, device=values.device)
     _kernels(values).add_to_groups[(pairs, -(-vocab // BLOCK))](
-        *_spread(target), *_spread(draft), target_row.contiguous(), draft_row.contiguous(), sums, sizes, vocab,
-        **of_groups(vocab), BLOCK=BLOCK, **EXACT,
+        *_spread(target), *_spread(draft), target_row.contiguous(), draft_row.contiguous(), asked.to(torch.int8),
+        sums, sizes, vocab, **of_groups(vocab), BLOCK=BLOCK, **EXACT,
     )  # fmt: skip
     return Groups(sums[:, :-1], sizes[:, :-1])
+
+
+def look_up_by_kernels(
+    target: Rows, target_row: Tensor, draft: Rows, draft_row: Tensor, tokens: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """p and q of some tokens, shape (C,), under rows of their own, and their groups."""
+    values = target.read.values
+    vocab, count = values.shape[1], tokens.shape[0]
+    p, q = torch.empty((2, count), dtype=torch.float64, device=values.device)
+    groups = torch.empty(count, dtype=torch.int64, device=values.device)
+    _kernels(values).look_up_groups[(-(-count // BLOCK),)](
+        *_spread(target), *_spread(draft), target_row.contiguous(), draft_row.contiguous(), tokens.contiguous(),
+        p, q, groups, count, vocab, **of_groups(vocab), BLOCK=min(BLOCK, lanes(count)), **EXACT,
+    )  # fmt: skip
+    return p, q, groups
 
 
 def of_groups(vocab: int) -> dict[str, int]:
@@ -105,7 +123,7 @@ def lanes(count: int) -> int:
 
 
 def _spread(rows: Rows) -> tuple[Tensor, ...]:
-    return *rows.read, rows.sound.view(torch.int8)
+    return *rows.read, rows.sound.to(torch.int8)
 
 
 def _kernels(values: Tensor) -> Any:

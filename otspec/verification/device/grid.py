@@ -29,6 +29,15 @@ class Labels(NamedTuple):
     """How likely a label of each bin is to win, relative to others, ascending."""
 
 
+class Grown(NamedTuple):
+    """What the slots of B trees own."""
+
+    ends: Tensor
+    """Shape (B, S, BINS): the labels of each slot's prefix, as `Labels` has them."""
+    factor: Tensor
+    """Shape (B, S, k + 1): what q of the groups of the next token is multiplied by, for the law of the winner's."""
+
+
 def everything(shape: tuple[int, ...], device: torch.device) -> Labels:
     """All labels, and none likelier to win than another; shapes (*shape, BINS)."""
     ends = torch.arange(1, BINS + 1, device=device) * (int(UNIT) // BINS)

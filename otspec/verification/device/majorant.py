@@ -16,6 +16,7 @@ ROUNDS = 64
 found, by 4 or more, so that nothing higher than 2**-32 can be left."""
 HALVINGS = 8
 """Rounds in which all segments are halved.  Six are enough for laws of models; what is left only costs acceptance."""
+LOW_HALF = 2**32 - 1
 FLAT = 2.0**-51
 """A vertex that is no higher above a chord is rounding."""
 
@@ -72,8 +73,8 @@ def segment(curve: Curve, left: Tensor, right: Tensor, goes_right: Callable[[Ten
 def corners(run: Tensor, rise: Tensor, corner: Tensor) -> Tensor:
     """Where the least concave majorant turns, by halving all its segments at once, shape (R, k).
 
-    Of every segment the point that is highest above it is a corner, until there is none.  Each round halves what is not
-    yet found, more or less.
+    Of every segment the point that is highest above it is a corner, until there is none; the first one of those whose
+    heights agree to 24 digits, which may be next to a corner.  Each round halves what is not yet found, more or less.
 
     Parameters
     ----------
@@ -89,9 +90,12 @@ def corners(run: Tensor, rise: Tensor, corner: Tensor) -> Tensor:
         width = at(run, right) - at(run, left)
         slope = torch.where(width > 0, (at(rise, right) - at(rise, left)).double() / width.double(), 0.0)
         height = (rise - at(rise, left)).double() - slope * (run - at(run, left)).double()
-        height = torch.where(width > 0, height, 0.0)
-        highest = torch.zeros_like(height).scatter_reduce(1, left, height, "amax")
-        found = (height > FLAT * UNIT) & (height == at(highest, left))
+        high = (width > 0) & (height > FLAT * UNIT)
+        # The height in single precision, and who comes first: one number tells the highest point, and at a tie one.
+        key = (height.float().view(torch.int32).long() << 32) + (LOW_HALF - index)
+        key = torch.where(high, key, 0)
+        highest = torch.zeros_like(key).scatter_reduce(1, left, key, "amax")
+        found = high & (key == at(highest, left))
         if run.device.type == "cpu" and not torch.compiler.is_compiling() and not found.any():
             break
         corner = corner | found

@@ -2,49 +2,31 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
 from otspec.verification.device.blocks import Accepted, verify_path
-from otspec.verification.device.by_path_kernels import group_by_kernels, verify_path_by_kernels
+from otspec.verification.device.by_label_kernels import grow_by_kernels, pick_by_kernels
+from otspec.verification.device.by_path_kernels import (
+    group_by_kernels,
+    look_up_by_kernels,
+    verify_path_by_kernels,
+)
 from otspec.verification.device.fixed_point import at, before, first_above
-from otspec.verification.device.grid import Labels, branch, everything
+from otspec.verification.device.grid import Grown, Labels, branch, everything
 from otspec.verification.device.layout import NONE, Layout, take
 from otspec.verification.device.measures import Counts, power
 from otspec.verification.device.sharing import (
     SORTED,
-    Groups,
+    Looked,
     Sharing,
-    bucket,
     group,
     group_count,
     grouped,
     owned,
     share,
 )
-from otspec.verification.device.tree_laws import TreeLaws, chances
-
-
-class Grown(NamedTuple):
-    """What the slots of B trees own."""
-
-    ends: Tensor
-    """Shape (B, S, BINS): the labels of each slot's prefix, as `Labels` has them."""
-    factor: Tensor
-    """Shape (B, S, k + 1): what q of the groups of the next token is multiplied by, for the law of the winner's."""
-
-
-class Looked(NamedTuple):
-    """What sharing needs to know of the laws at R prefixes, and of their C drafted children."""
-
-    groups: Groups
-    p: Tensor
-    """Shape (C,): of each child's token."""
-    q: Tensor
-    group: Tensor
-    """Shape (C,)."""
+from otspec.verification.device.tree_laws import TreeLaws
 
 
 def spread_of(sigma: float, parts: int, device: torch.device) -> Tensor | None:
@@ -61,7 +43,8 @@ def grow(layout: Layout, laws: TreeLaws, tokens: Tensor, spread: Tensor | None, 
 
     Down to the first slot that has several children nothing competes, and all children own all labels evenly.
     """
-    look = look_by_kernels if kernels and laws.vocab > SORTED else look_by_torch
+    if kernels:
+        return grow_by_kernels(layout, _look_everywhere(layout, laws, tokens), spread)
     rows, slots = tokens.shape
     device = tokens.device
     count = group_count(laws.vocab)
@@ -101,20 +84,24 @@ def grow(layout: Layout, laws: TreeLaws, tokens: Tensor, spread: Tensor | None, 
     return Grown(ends[:, :slots], factor[:, :slots])
 
 
-def look_by_torch(laws: TreeLaws, here: Tensor, parent: Tensor, token: Tensor) -> Looked:
+def look(laws: TreeLaws, here: Tensor, parent: Tensor, token: Tensor) -> Looked:
     """What some slots, shape (B, W), and their children, shape (C,), need to know of the laws."""
     p, q = laws.target_at(here).flatten(0, 1), laws.draft_at(here).flatten(0, 1)
     of = group(p, q)
     return Looked(grouped(p, q, of), p[parent, token], q[parent, token], of[parent, token])
 
 
-def look_by_kernels(laws: TreeLaws, here: Tensor, parent: Tensor, token: Tensor) -> Looked:
-    """`look_by_torch` of large vocabularies."""
-    target_row, draft_row = (take(rows, here).flatten() for rows in (laws.target_row, laws.draft_row))
-    groups = group_by_kernels(laws.target, target_row, laws.draft, draft_row)
-    p = chances(laws.target, target_row[parent], token)
-    q = chances(laws.draft, draft_row[parent], token)
-    return Looked(groups, p, q, bucket(p, q))
+def _look_everywhere(layout: Layout, laws: TreeLaws, tokens: Tensor) -> Looked:
+    """`look`, of all slots at once, as prefixes and as children: by kernels where vocabularies are large."""
+    rows, slots = tokens.shape
+    first = torch.arange(rows, device=tokens.device)[:, None] * slots
+    parent, token = (first + layout.parent).flatten(), tokens.flatten()
+    if laws.vocab <= SORTED:
+        return look(laws, torch.arange(slots, device=tokens.device).expand(rows, -1), parent, token)
+    target_row, draft_row = laws.target_row.flatten(), laws.draft_row.flatten()
+    shared = (layout.children > 0) & (layout.depth >= layout.stem)
+    groups = group_by_kernels(laws.target, target_row, laws.draft, draft_row, shared.flatten())
+    return Looked(groups, *look_up_by_kernels(laws.target, target_row[parent], laws.draft, draft_row[parent], token))
 
 
 def pick(layout: Layout, grown: Grown, uniforms: Tensor) -> Tensor:
@@ -169,9 +156,11 @@ def pick_nested(
     spread : Tensor, shape (parts,), optional
         Look-ahead.
     kernels : bool
-        Whether Triton's kernels go over the laws of large vocabularies.
+        Whether Triton's kernels do it.
     """
     grown = grow(layout, laws, tokens, spread, kernels)
+    if kernels:
+        return pick_by_kernels(layout, grown, uniforms), grown.factor
     dealt = torch.nn.functional.pad(uniforms[:, : tokens.shape[1] - 1, :2], (0, 0, 1, 0))
     return pick(layout, grown, dealt), grown.factor
 

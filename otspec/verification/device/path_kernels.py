@@ -35,19 +35,39 @@ def group_of(p, q, GROUPS: tl.constexpr, SHIFT: tl.constexpr, LOWEST: tl.constex
 def add_to_groups(
     p, p_high, p_first, p_heat, p_scale, p_sound,
     q, q_high, q_first, q_heat, q_scale, q_sound,
-    p_rows, q_rows, target, size, vocab,
+    p_rows, q_rows, asked, target, size, vocab,
     GROUPS: tl.constexpr, SHIFT: tl.constexpr, LOWEST: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Histograms of p and q over the groups, shape (R, GROUPS + 1), in units, for pairs of rows."""
+    """Histograms of p and q over the groups, shape (R, GROUPS + 1), in units, for the pairs of rows that are asked."""
     pair = tl.program_id(0)
-    tokens = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    p_row, q_row = tl.load(p_rows + pair), tl.load(q_rows + pair)
+    if tl.load(asked + pair) != 0:
+        tokens = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+        p_row, q_row = tl.load(p_rows + pair), tl.load(q_rows + pair)
+        here = law_of(p, p_high, p_first, p_heat, p_scale, p_sound, p_row, tokens, vocab, False)
+        there = law_of(q, q_high, q_first, q_heat, q_scale, q_sound, q_row, tokens, vocab, False)
+        slot = pair.to(tl.int64) * (GROUPS + 1) + group_of(here, there, GROUPS, SHIFT, LOWEST)
+        mine = units_of(here)
+        tl.atomic_add(target + slot, mine, mask=mine > 0, sem="relaxed")
+        tl.atomic_add(size + slot, tl.maximum(units_of(there), 1), mask=there > 0, sem="relaxed")
+
+
+@triton.jit
+def look_up_groups(
+    p, p_high, p_first, p_heat, p_scale, p_sound,
+    q, q_high, q_first, q_heat, q_scale, q_sound,
+    p_rows, q_rows, drafts, p_at, q_at, group_at, count, vocab,
+    GROUPS: tl.constexpr, SHIFT: tl.constexpr, LOWEST: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Both laws and the group of some tokens, each of rows of its own, by the operations of `add_to_groups`."""
+    lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    asked = lanes < count
+    p_row, q_row = tl.load(p_rows + lanes, mask=asked, other=0), tl.load(q_rows + lanes, mask=asked, other=0)
+    tokens = tl.load(drafts + lanes, mask=asked, other=0)
     here = law_of(p, p_high, p_first, p_heat, p_scale, p_sound, p_row, tokens, vocab, False)
     there = law_of(q, q_high, q_first, q_heat, q_scale, q_sound, q_row, tokens, vocab, False)
-    slot = pair * (GROUPS + 1) + group_of(here, there, GROUPS, SHIFT, LOWEST)
-    mine = units_of(here)
-    tl.atomic_add(target + slot, mine, mask=mine > 0, sem="relaxed")
-    tl.atomic_add(size + slot, tl.maximum(units_of(there), 1), mask=there > 0, sem="relaxed")
+    tl.store(p_at + lanes, here, mask=asked)
+    tl.store(q_at + lanes, there, mask=asked)
+    tl.store(group_at + lanes, group_of(here, there, GROUPS, SHIFT, LOWEST), mask=asked)
 
 
 @triton.jit

@@ -35,6 +35,17 @@ class Groups(NamedTuple):
     """Shape (R, k): q of the groups, in units; 0 where there is no such token."""
 
 
+class Looked(NamedTuple):
+    """What sharing needs to know of the laws at R prefixes, and of their C drafted children."""
+
+    groups: Groups
+    p: Tensor
+    """Shape (C,): of each child's token."""
+    q: Tensor
+    group: Tensor
+    """Shape (C,)."""
+
+
 class Sharing(NamedTuple):
     """What the children of R prefixes own; m places, which ascend."""
 
@@ -217,7 +228,8 @@ def _places(
     part = torch.arange(parts, device=weight.device)
     target = groups.target[:, :, None].double() * spread / parts
     size = (groups.size[:, :, None] + part) // parts
-    ratio = torch.where(groups.size > 0, groups.target.double() / groups.size.double(), torch.inf)
+    # Groups ascend up to rounding, and here without: so do all their first parts, all their second parts, ...
+    ratio = torch.where(groups.size > 0, groups.target.double() / groups.size.double(), 0.0).cummax(dim=1).values
     # The bits of positive numbers ascend with them; one more in front puts the first groups before the others.
     key = (ratio[:, :, None] * spread).view(torch.int64) >> 1
     key = key + ((torch.arange(count, device=weight.device) >= cut).to(torch.int64) << 62)[:, :, None]

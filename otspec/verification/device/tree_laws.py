@@ -58,9 +58,3 @@ class TreeLaws(NamedTuple):
         trees, slots = self.target_row.shape
         place = torch.arange(trees, device=path.device)[:, None] * slots + path[:, :-1]
         return PathLaws(self.target, rows[0], self.draft, rows[1], factor=factor.flatten(0, 1), factor_row=place)
-
-
-def chances(laws: Rows, row: Tensor, token: Tensor) -> Tensor:
-    """Probabilities of tokens under some rows, as kernels have them; shapes (C,)."""
-    chance = laws.read.values[row, token].double() * laws.read.scale[row]
-    return torch.where(laws.sound[row], chance, 1.0 / laws.read.values.shape[1])

@@ -88,8 +88,8 @@ def verify_trees(
     sigma : float
         Look-ahead of ``"nested"``, as in `otspec.paths.Nested`; 0 for none.
     kernels : bool, optional
-        Whether Triton's kernels go over the laws, but for ``"interval"``; by default where the laws are on a GPU, and
-        Triton is installed.
+        Whether Triton's kernels go over the laws and share labels, but for ``"interval"``; by default where the laws
+        are on a GPU, and Triton is installed.
     check : bool
         Whether to wait for the device, and to raise an error that names what is wrong with the first tree that is not
         sound.

@@ -1,0 +1,131 @@
+"""Labels on a grid by Triton's kernels: a launch lays out all prefixes, one refines each level, one picks the path."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from otspec.verification.device import grid, majorant
+from otspec.verification.device.by_kernels import EXACT
+from otspec.verification.device.by_path_kernels import lanes
+from otspec.verification.device.fixed_point import UNIT
+from otspec.verification.device.grid import Grown, everything
+from otspec.verification.device.layout import Layout
+from otspec.verification.device.sharing import Looked
+
+TILE, WARPS = 2048, 32
+"""Places that a program looks at together, and its warps."""
+LAY_TILE, LAY_WARPS = 1024, 8
+"""The same where groups are laid out, a program to a prefix, all prefixes at once."""
+
+
+def grow_by_kernels(layout: Layout, looked: Looked, spread: Tensor | None) -> Grown:
+    """`otspec.verification.device.nested.grow`, from what it needs to know of the laws, to the last bit.
+
+    Parameters
+    ----------
+    layout : Layout
+    looked : Looked
+        Of all slots, B * S: as prefixes, whose groups are read if they have children, and as children of their parents.
+    spread : Tensor, shape (parts,), optional
+    """
+    kernels = _label_kernels()
+    rows, slots = layout.parent.shape
+    target, size = looked.groups
+    device, groups = target.device, target.shape[1]
+    parts = 1 if spread is None else spread.shape[0]
+    given = target if spread is None else spread  # in place of what is not read
+    children = layout.children.contiguous()
+
+    counts = torch.zeros(rows * slots, dtype=torch.int32, device=device)
+    sums = torch.empty((rows * slots, kernels.SUMS.value, groups), dtype=torch.int64, device=device)
+    ids = torch.empty((rows * slots, kernels.ORDER.value + parts, groups), dtype=torch.int32, device=device)
+    kernels.lay_out[(rows * slots,)](
+        target, size, target.stride(0), children, counts, sums, ids, given, **of_layout(groups, parts),
+        LOOK=spread is not None, num_warps=LAY_WARPS, **EXACT,
+    )  # fmt: skip
+
+    whole = everything((rows, slots), device)
+    longs = torch.empty((rows, slots, kernels.GRIDS.value, grid.BINS), dtype=torch.int64, device=device)
+    floats = torch.empty((rows, slots, kernels.DENSITIES.value, grid.BINS), dtype=torch.float64, device=device)
+    longs[:, :, kernels.LABELS.value] = whole.ends
+    floats[:, :, kernels.DENSITY.value] = whole.density
+    factor = torch.ones((rows, slots, groups + 1), dtype=torch.float64, device=device)
+    weights = torch.empty((rows, slots), dtype=torch.float64, device=device)
+    competes = torch.empty((rows, slots), dtype=torch.int64, device=device)
+    fixed = of_level(groups, parts)
+    widest = max((level.slots.shape[1] for level in layout.levels), default=1)
+    kept = torch.empty((2, rows * widest, kernels.KEPT.value, fixed["PLACES"]), dtype=torch.int64, device=device)
+    worked = torch.empty((rows * widest, kernels.WORKED.value, fixed["PLACES"]), dtype=torch.int64, device=device)
+    parent = layout.parent.contiguous()
+    for number in range(layout.stem, layout.length + 1 if layout.stem < layout.length else 0):
+        level, first, last = layout.levels[number], number == layout.stem, number == layout.length
+        width = level.slots.shape[1]
+        kernels.refine[(rows * width,)](
+            level.slots.contiguous(), level.above.contiguous(), parent, children, looked.p, looked.q, looked.group,
+            counts, sums, ids, kept[(number + 1) % 2], kept[number % 2], worked, longs, floats, weights, competes,
+            factor, given, slots, width, width if first else layout.levels[number - 1].slots.shape[1],
+            **fixed, FLAT=majorant.FLAT * UNIT, LOOKED=_looks(layout, number - 1, spread),
+            LOOK=_looks(layout, number, spread), FIRST=first, LAST=last, BITS=level.most.bit_length(),
+            num_warps=WARPS, **EXACT,
+        )  # fmt: skip
+    return Grown(longs[:, :, kernels.LABELS.value], factor)
+
+
+def pick_by_kernels(layout: Layout, grown: Grown, uniforms: Tensor) -> Tensor:
+    """`otspec.verification.device.nested.pick`.
+
+    Parameters
+    ----------
+    layout : Layout
+    grown : Grown
+        As kernels have it.
+    uniforms : Tensor of float64, shape (B, n, 3), n at least S - 1
+        Row s - 1 is for slot s.
+    """
+    rows, slots = layout.parent.shape
+    device = uniforms.device
+    best, heirs = torch.empty((2, rows, slots), dtype=torch.int64, device=device)
+    path = torch.empty((rows, layout.length), dtype=torch.int64, device=device)
+    _label_kernels().pick_path[(rows,)](
+        layout.parent.contiguous(), layout.depth.contiguous(), layout.children.contiguous(), grown.ends,
+        uniforms.contiguous(), best, heirs, path, slots, uniforms.shape[1], grown.ends.stride(1), LENGTH=layout.length,
+        BITS=max(level.most for level in layout.levels).bit_length(), LANES=lanes(slots), **of_grid(), **EXACT,
+    )  # fmt: skip
+    return path
+
+
+def of_layout(groups: int, parts: int) -> dict[str, int]:
+    """What is fixed when `label_kernels.lay_out` is compiled, but for whether it looks ahead."""
+    tile = min(LAY_TILE, lanes(groups))
+    return {
+        "GROUPS": groups, "PARTS": parts, "TILE": tile, "STEPS": tile.bit_length() - 1, "ROUNDS": groups.bit_length(),
+    }  # fmt: skip
+
+
+def of_level(groups: int, parts: int) -> dict[str, int]:
+    """What is fixed when `label_kernels.refine` is compiled, but for what differs from level to level."""
+    places = groups * parts + 1
+    return {
+        "GROUPS": groups, "PLACES": places, "PARTS": parts, "PART_LANES": lanes(parts), **of_grid(),
+        "BIN_LANES": lanes(grid.BINS), "PLACE_ROUNDS": places.bit_length(), "HALVINGS": majorant.HALVINGS,
+        "TILE": min(TILE, lanes(places)),
+    }  # fmt: skip
+
+
+def of_grid() -> dict[str, int]:
+    """Of grids."""
+    return {"BINS": grid.BINS, "BIN_ROUNDS": grid.BINS.bit_length()}
+
+
+def _looks(layout: Layout, level: int, spread: Tensor | None) -> bool:
+    """Whether the slots of a level look ahead: those of the last one that has children do not."""
+    return spread is not None and level + 1 < layout.length
+
+
+def _label_kernels() -> Any:
+    from otspec.verification.device import label_kernels
+
+    return label_kernels
