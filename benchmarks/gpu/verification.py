@@ -51,6 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("report_verification"), help="folder for the results")
     parser.add_argument("--device", default="cuda", help="cpu is for --tiny")
     parser.add_argument("--tiny", action="store_true", help="a tiny vocabulary, and batches of 1 and 2")
+    parser.add_argument("--only", default="", help="rows whose rule or implementation has this in its name")
     given = parser.parse_args(arguments)
     try:
         device = _device(given.device, given.tiny)
@@ -61,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given.out.mkdir(parents=True, exist_ok=True)
     records = []
     with (given.out / RESULTS).open("w") as results:
-        for record in run(TINY if given.tiny else FULL, device):
+        for record in run(TINY if given.tiny else FULL, device, given.only):
             records.append(record)
             results.write(json.dumps(about | record) + "\n")
             results.flush()
@@ -72,11 +73,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def run(shape: Shape, device: torch.device) -> Iterator[Record]:
-    """A record for every rule and batch: figures, or why there are none."""
+def run(shape: Shape, device: torch.device, only: str = "") -> Iterator[Record]:
+    """A record for every rule and batch that has this in its name: figures, or why there are none."""
     speed = bandwidth(device, shape.copied)
     for batch in shape.batches:
         for work in works(shape, batch, device):
+            if only not in f"{work.what} {work.by}":
+                continue
             record: Record = {"what": work.what, "by": work.by, "batch": batch, "bytes": work.bytes}
             try:
                 record |= measure(work, device)._asdict()
