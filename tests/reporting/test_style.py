@@ -57,7 +57,7 @@ def contrast(one: str, other: str) -> float:
 @pytest.mark.parametrize("vision", VISIONS)
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
 def test_no_two_colours_look_alike(vision: str, theme: Theme) -> None:
-    seen = {hue: lab(VISIONS[vision] @ linear(colour(hue, theme))) for hue in (*HUES, INK, GREY)}
+    seen = {hue: lab(np.asarray(VISIONS[vision]) @ linear(colour(hue, theme))) for hue in (*HUES, INK, GREY)}
     apart = {pair: float(np.linalg.norm(seen[pair[0]] - seen[pair[1]])) for pair in itertools.combinations(seen, 2)}
     nearest = min(apart, key=apart.__getitem__)
     assert apart[nearest] > 10, (nearest, apart[nearest])  # 2 is a just noticeable difference
