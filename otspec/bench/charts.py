@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from otspec.bench.panels import Panel, panels_of, written
 from otspec.bench.report import labels_of, milliseconds
 from otspec.bench.summary import Summary
-from otspec.reporting.charts import SERIES, TOLD, Axes, Group, Row, ends_of, lines, number
-from otspec.reporting.page import told
+from otspec.reporting.charts import SERIES, TOLD, Axes, Group, Row, ends_of, lines, number, told
 from otspec.reporting.style import Look, looks
 
 

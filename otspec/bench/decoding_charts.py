@@ -9,8 +9,7 @@ from otspec.bench.decoding_summary import BASELINES, DecodingSummary
 from otspec.bench.drafters import compared, drafter_of
 from otspec.bench.intervals import Estimate
 from otspec.decode.metrics import Metrics
-from otspec.reporting.charts import SERIES, TOLD, Axes, Chart, Group, Row, bars, dots, lines, number
-from otspec.reporting.page import told
+from otspec.reporting.charts import SERIES, TOLD, Axes, Chart, Group, Row, bars, dots, lines, number, told
 from otspec.reporting.style import Look, looks
 
 

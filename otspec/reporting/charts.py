@@ -135,6 +135,12 @@ def bars(title: str, rows: Sequence[Row], parts: Mapping[str, Look], x: str) -> 
     return _chart(alt, title, data, [shown], STEP * len(order))
 
 
+def told(title: str, **figures: Any) -> dict[str, str]:
+    """What a hover shows: a title, and figures by their names, underscores as spaces, those that are None left out."""
+    shown = {name.replace("_", " "): str(value) for name, value in figures.items() if value is not None}
+    return {"title": title, **shown}
+
+
 def number(value: float) -> float | None:
     """A number for JSON, which has none for NaN."""
     return None if math.isnan(value) else float(value)

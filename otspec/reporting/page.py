@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from otspec.extras import WAYS_OUT, missing, require
 from otspec.reporting import charts
@@ -123,9 +122,3 @@ def _marked(cell: str, series: Mapping[str, Look]) -> Look | None:
 
 def _bare(label: str) -> str:
     return label.partition(" (")[0]
-
-
-def told(title: str, **figures: Any) -> dict[str, str]:
-    """What a hover shows: a title, and figures by their names, underscores as spaces, those that are None left out."""
-    shown = {name.replace("_", " "): str(value) for name, value in figures.items() if value is not None}
-    return {"title": title, **shown}

@@ -16,6 +16,7 @@ from otspec.data import open_source
 from otspec.extras import installed
 from otspec.reporting.page import lacking
 from otspec.solver import REGISTRY
+from tests.pages import Reader
 
 
 def otspec_command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -128,6 +129,10 @@ def test_bench_measures_reports_and_resumes(
         "run.json",
     }
     assert "| (5, 2) | max_flow |" in (out / "report.md").read_text()
+    if not lacking():
+        lines = [line for line in (out / "report.md").read_text().splitlines() if line.startswith("| ")]
+        rows = [line[2:-2].split(" | ") for line in lines if not line.startswith("| ---")]
+        assert [row for table in Reader((out / "report.html").read_text()).tables for row in table] == rows
     log = (out / "results.jsonl").read_text()
     capsys.readouterr()
     assert otspec_command(monkeypatch, *arguments) == 0
