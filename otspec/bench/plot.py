@@ -106,8 +106,9 @@ def plot_lines(summaries: Sequence[Summary], profile: str, path: Path) -> bool:
         rows[0, 0].set_ylabel("ms per token (median, quartiles)")
         rows[1, 0].set_ylabel("acceptance (mean ± standard error)")
         rows[2, 0].set_ylabel("acceptance minus alpha*, same positions")
+        parted = "; " if len(panels) > 2 else "\n"  # one line where there is room for it
         figure.suptitle(
-            f"Time and acceptance on {profile}; an arrow marks a lower bound, hollow is over some positions only"
+            f"Time and acceptance on {profile}{parted}an arrow marks a lower bound, hollow is over some positions only"
         )
         label_lines(rows[0, -1], **BESIDE)
     return True
