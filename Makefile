@@ -1,5 +1,5 @@
-# make demo: install into .venv, measure the solvers at various (k, n) and decoding with the shipped pair, leave tables and
-#            pictures in report/ and report/decode/.
+# make demo: install into .venv, measure the solvers at various (k, n) and decoding with the shipped pair, leave tables,
+#            pictures and a page of both (report.html) in report/ and report/decode/.
 # make test: install into .venv, lint, type-check and test.
 
 PYTHON ?= python3

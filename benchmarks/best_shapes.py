@@ -40,7 +40,8 @@ from otspec.paths import (
 )
 from otspec.paths.protocol import PickRule
 from otspec.reporting.means import standard_error
-from otspec.reporting.plotting import pyplot
+from otspec.reporting.plotting import label_lines, line, picture
+from otspec.reporting.style import looks
 from otspec.reporting.tables import TextTable
 
 RULES: dict[str, PathVerifier] = {
@@ -157,40 +158,38 @@ def table(records: Sequence[dict[str, Any]]) -> TextTable:
 
 def plot(records: Sequence[dict[str, Any]], path: Path) -> None:
     """Rates over budgets, each at its best shape, a panel for each kind of laws; the shapes of nested beside."""
-    plt = pyplot()
     laws = list(dict.fromkeys(one["laws"] for one in records))
-    figure, panels = plt.subplots(1, len(laws), figsize=(4.2 * len(laws), 3.9), layout="constrained", squeeze=False)
-    colours = dict(zip(RULES, plt.get_cmap("tab10").colors, strict=False))
-    for axes, name in zip(panels[0], laws, strict=True):
-        for place, rule in enumerate(RULES):
-            mine = [one for one in records if (one["laws"], one["verifier"]) == (name, rule)]
-            if mine:
-                axes.errorbar(
-                    [one["budget"] * 1.03 ** (place - 2) for one in mine],  # beside each other
-                    [one["rate"] for one in mine],
-                    [one["rate_error"] for one in mine],
-                    marker="o",
-                    markersize=4,
-                    capsize=2,
-                    color=colours[rule],
-                    label=rule,
-                )
-            if rule == "nested":
-                for one in mine:
-                    above = (one["budget"], one["rate"])
-                    axes.annotate(
-                        spelled(one["branching"]), above, (0, 9), textcoords="offset points", ha="center", fontsize=7
+    with picture(path, 4.2 * len(laws), 3.9) as figure:
+        panels = figure.subplots(1, len(laws), squeeze=False)
+        for axes, name in zip(panels[0], laws, strict=True):
+            for place, (rule, look) in enumerate(looks(RULES).items()):
+                mine = [one for one in records if (one["laws"], one["verifier"]) == (name, rule)]
+                if mine:
+                    axes.errorbar(
+                        [one["budget"] * 1.03 ** (place - 2) for one in mine],  # beside each other
+                        [one["rate"] for one in mine],
+                        [one["rate_error"] for one in mine],
+                        label=rule,
+                        **line(look),
                     )
-        axes.set_xscale("log", base=2)
-        axes.set_xticks(sorted({one["budget"] for one in records}), sorted({one["budget"] for one in records}))
-        axes.set_xlabel("drafted tokens at most")
-        axes.set_title(name, fontsize=10)
-        axes.margins(x=0.16, y=0.14)
-        axes.grid(alpha=0.3)
-    panels[0][0].set_ylabel("tokens in the time of a target pass")
-    panels[0][0].legend(fontsize=8)
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+                if rule == "nested":
+                    for one in mine:
+                        above = (one["budget"], one["rate"])
+                        axes.annotate(
+                            spelled(one["branching"]),
+                            above,
+                            (0, 9),
+                            textcoords="offset points",
+                            ha="center",
+                            fontsize=7,
+                        )
+            axes.set_xscale("log", base=2)
+            axes.set_xticks(sorted({one["budget"] for one in records}), sorted({one["budget"] for one in records}))
+            axes.set_xlabel("drafted tokens at most")
+            axes.set_title(name)
+            axes.margins(x=0.16, y=0.14)
+        panels[0][0].set_ylabel("tokens in the time of a target pass")
+        label_lines(panels[0][-1])
 
 
 def main() -> None:

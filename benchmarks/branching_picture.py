@@ -11,7 +11,8 @@ import numpy as np
 from otspec.laws import FloatArray
 from otspec.paths.labels import branch, label_of, owned_by, whole
 from otspec.paths.sharing import PLAIN, refine
-from otspec.reporting.plotting import pyplot
+from otspec.reporting.plotting import picture
+from otspec.reporting.style import HUES, LIGHT
 
 BRANCHING = (2, 2)
 TARGET = (np.array([0.2, 0.45, 0.35]), np.array([0.3, 0.3, 0.4]))
@@ -68,52 +69,54 @@ def node(points: int = 6000) -> Node:
 
 def draw(path: Path) -> None:
     """The winner's density at the node, carried from t to s; who owns s; and the winner's density at the children."""
-    plt = pyplot()
     found, b = node(), BRANCHING[1]
-    colours = plt.get_cmap("tab10").colors
-    figure = plt.figure(figsize=(10, 7), layout="constrained")
-    grid = figure.add_gridspec(3, 3, height_ratios=(3, 2.2, 1.4), width_ratios=(1.2, 3, 2.4))
-    above, power, key, worth, owners, children = map(
-        figure.add_subplot, (grid[0, 0], grid[0, 1], grid[0, 2], grid[1, 1], grid[2, 1], grid[1:, 2])
-    )
-    above.plot(found.winner_above, found.s, color="0.3")
-    above.set_xlim(found.winner_above.max() * 1.1, 0)
-    above.set_xlabel("w(t): the winner")
-    above.set_ylabel("t: the node's own coordinate")
-    power.plot(found.s, found.s**b, color="0.3")
-    power.set_title(f"t = $s^b$, b = {b}: from the largest child to the node", fontsize=10)
-    for s in found.places[1:-1]:
-        power.plot([s, s, 0], [0, s**b, s**b], color="0.6", linewidth=0.8, linestyle="--")
-    worth.plot(found.s, found.winner, color="0.3")
-    worth.set_ylabel(r"$b\,s^{b-1}\,w(s^b)$: the winner")
-    base = np.zeros(found.s.size)
-    for token, share in enumerate(found.shares):
-        q, g = DRAFT[1][token], found.proposal[token]
-        worth.fill_between(
-            found.s, found.winner * base, found.winner * (base + share), color=colours[token], alpha=0.6, linewidth=0
+    colours = list(HUES.values())
+    with picture(path, 10, 7) as figure:
+        grid = figure.add_gridspec(3, 3, height_ratios=(3, 2.2, 1.4), width_ratios=(1.2, 3, 2.4))
+        above, power, key, worth, owners, children = map(
+            figure.add_subplot, (grid[0, 0], grid[0, 1], grid[0, 2], grid[1, 1], grid[2, 1], grid[1:, 2])
         )
-        owners.fill_between(found.s, base, base + share, color=colours[token], alpha=0.85, linewidth=0)
-        base = base + share
-        children.plot(
-            np.cumsum(share) / share.sum(),
-            found.winner / (share * found.winner).sum() * share.sum(),
-            color=colours[token],
-            label=f"y = {token}: p {TARGET[1][token]:.2f}, q {q:.2f}, g {g:.2f}",
-        )
-    owners.set_ylabel("owners of s")
-    owners.set_xlabel("s: a child's label among what the node owns")
-    children.set_xlabel(r"$t_y = T_y(s)$: each child's own coordinate")
-    children.set_title(r"$w_y(t_y)$: the winner below each child", fontsize=10)
-    key.axis("off")
-    key.legend(*children.get_legend_handles_labels(), loc="center", frameon=False)
-    for axis in (power, worth, owners, children):
-        axis.set_xlim(0, 1)
-    for axis in (above, power, owners):
-        axis.set_ylim(0, 1)
-    for axis in (worth, children):
-        axis.set_ylim(0)
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+        above.plot(found.winner_above, found.s, color=LIGHT.ink)
+        above.set_xlim(found.winner_above.max() * 1.1, 0)
+        above.set_xlabel("w(t): the winner")
+        above.set_ylabel("t: the node's own coordinate")
+        power.plot(found.s, found.s**b, color=LIGHT.ink)
+        power.set_title(f"t = $s^b$, b = {b}: from the largest child to the node")
+        for s in found.places[1:-1]:
+            power.plot([s, s, 0], [0, s**b, s**b], color=LIGHT.grey, linewidth=0.8, linestyle="--")
+        worth.plot(found.s, found.winner, color=LIGHT.ink)
+        worth.set_ylabel(r"$b\,s^{b-1}\,w(s^b)$: the winner")
+        base = np.zeros(found.s.size)
+        for token, share in enumerate(found.shares):
+            q, g = DRAFT[1][token], found.proposal[token]
+            worth.fill_between(
+                found.s,
+                found.winner * base,
+                found.winner * (base + share),
+                color=colours[token],
+                alpha=0.6,
+                linewidth=0,
+            )
+            owners.fill_between(found.s, base, base + share, color=colours[token], alpha=0.85, linewidth=0)
+            base = base + share
+            children.plot(
+                np.cumsum(share) / share.sum(),
+                found.winner / (share * found.winner).sum() * share.sum(),
+                color=colours[token],
+                label=f"y = {token}: p {TARGET[1][token]:.2f}, q {q:.2f}, g {g:.2f}",
+            )
+        owners.set_ylabel("owners of s")
+        owners.set_xlabel("s: a child's label among what the node owns")
+        children.set_xlabel(r"$t_y = T_y(s)$: each child's own coordinate")
+        children.set_title(r"$w_y(t_y)$: the winner below each child")
+        key.axis("off")
+        key.legend(*children.get_legend_handles_labels(), loc="center", frameon=False)
+        for axis in (power, worth, owners, children):
+            axis.set_xlim(0, 1)
+        for axis in (above, power, owners):
+            axis.set_ylim(0, 1)
+        for axis in (worth, children):
+            axis.set_ylim(0)
 
 
 def main() -> None:

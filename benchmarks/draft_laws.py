@@ -26,7 +26,8 @@ from otspec.data import Source
 from otspec.laws import FloatArray
 from otspec.problem import Problem
 from otspec.reporting.console import numbers, progress_bar
-from otspec.reporting.plotting import pyplot
+from otspec.reporting.plotting import draw_means, line, picture
+from otspec.reporting.style import looks
 from otspec.reporting.tables import TextTable
 from otspec.schemes import IID, DraftScheme, Greedy, HubPairs, Systematic, TopK, WithoutReplacement
 
@@ -94,7 +95,7 @@ def _acceptance(p: FloatArray, q: FloatArray, n: int, law: str, rule: str) -> fl
 
 def table(name: str, records: list[Record]) -> TextTable:
     """Mean acceptance, draft law and rule down, (k, n) across."""
-    means = _means(records)
+    means = {key: float(np.mean(values)) for key, values in _samples(records).items()}
     rows: list[tuple[str, ...]] = []
     for law, rule in SERIES:
         cells = (means.get((k, n, law, rule)) for k in KS for n in NS)
@@ -106,36 +107,32 @@ def table(name: str, records: list[Record]) -> TextTable:
     )
 
 
-def _means(records: list[Record]) -> dict[tuple[int, int, str, str], float]:
+def _samples(records: list[Record]) -> dict[tuple[int, int, str, str], list[float]]:
     groups: dict[tuple[int, int, str, str], list[float]] = {}
     for record in records:
         groups.setdefault((record["k"], record["n"], record["law"], record["rule"]), []).append(record["acceptance"])
-    return {key: float(np.mean(values)) for key, values in groups.items()}
+    return groups
 
 
 def draw(records: dict[str, list[Record]], path: Path) -> None:
     """A panel per profile and k: over n, a colour per draft law, its optimum solid, published rules dashed."""
-    plt = pyplot()
-    figure, panels = plt.subplots(
-        len(records), len(KS), figsize=(4 * len(KS) + 2, 3.6 * len(records)), layout="constrained", squeeze=False
-    )
-    for row, (name, mine) in zip(panels, records.items(), strict=True):
-        means = _means(mine)
-        for axes, k in zip(row, KS, strict=True):
-            for law, rule in SERIES:
-                known = [n for n in NS if (k, n, law, rule) in means]
-                style = f"C{list(LAWS).index(law)}" + ("o-" if rule == "optimum" else f"{MARKERS[rule]}--")
-                values = [means[k, n, law, rule] for n in known]
-                axes.plot(known, values, style, markersize=5, label=f"{law}: {rule}")
-            axes.set_title(f"{name}, k = {k}", fontsize=10)
-            axes.set_xticks(NS)
-            axes.grid(alpha=0.3)
-        row[0].set_ylabel("acceptance (mean)")
-    for axes in panels[-1]:
-        axes.set_xlabel("drafts n")
-    panels[0][-1].legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+    styles = looks(LAWS)
+    with picture(path, 4 * len(KS) + 2, 3.6 * len(records)) as figure:
+        panels = figure.subplots(len(records), len(KS), squeeze=False)
+        for row, (name, mine) in zip(panels, records.items(), strict=True):
+            samples = _samples(mine)
+            for axes, k in zip(row, KS, strict=True):
+                for law, rule in SERIES:
+                    known = [n for n in NS if (k, n, law, rule) in samples]
+                    style = line(styles[law]) | {"marker": "o", "label": f"{law}: {rule}"}
+                    style |= {} if rule == "optimum" else {"marker": MARKERS[rule], "linestyle": "--"}
+                    draw_means(axes, known, [samples[k, n, law, rule] for n in known], **style)
+                axes.set_title(f"{name}, k = {k}")
+                axes.set_xticks(NS)
+            row[0].set_ylabel("acceptance (mean, standard error)")
+        for axes in panels[-1]:
+            axes.set_xlabel("drafts n")
+        panels[0][-1].legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
 def main() -> None:

@@ -34,7 +34,8 @@ from otspec.kernels.interval.lottery import (
 from otspec.kernels.interval.ratio_sort import sort_by_ratio
 from otspec.kernels.majorant import concave_blocks
 from otspec.laws import FloatArray, IntArray
-from otspec.reporting.plotting import pyplot
+from otspec.reporting.plotting import ordered, picture
+from otspec.reporting.style import LIGHT
 from otspec.schemes import IID
 from otspec.solving import warm_up
 
@@ -182,39 +183,37 @@ def rivals(source: Source, positions: int, budget: float) -> Table:
 
 def growth(source: Source, positions: int, path: Path) -> None:
     """Draw time against the vocabulary and against n, beside the argsort."""
-    plt = pyplot()
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-    rng = np.random.default_rng(0)
-    by_size: dict[str, list[float]] = {"argsort of p/q": [], "solve, n = 2": [], "solve, n = 10": []}
-    for vocab in GROWTH_V:
+    with picture(path, 9, 3.6) as figure:
+        (left, right) = figure.subplots(1, 2)
+        rng = np.random.default_rng(0)
+        by_size: dict[str, list[float]] = {"argsort of p/q": [], "solve, n = 2": [], "solve, n = 10": []}
+        for vocab in GROWTH_V:
+            rows = []
+            for index in range(positions):
+                p, q = laws_of(source.position(index), compact=False)
+                kept = rng.permutation(p.size)[:vocab]
+                few, many = (Bench(p[kept] / p[kept].sum(), q[kept] / q[kept].sum(), n) for n in (2, 10))
+                rows.append([seconds(call) * 1e3 for call in (few.argsort, few.solve, many.solve)])
+            for name, value in zip(by_size, np.median(rows, axis=0), strict=True):
+                by_size[name].append(float(value))
+        sorting = {"color": LIGHT.grey, "linestyle": "--"}
+        styles = [sorting, *({**one, "marker": "o"} for one in ordered(2))]
+        for (name, values), style in zip(by_size.items(), styles, strict=True):
+            left.loglog(GROWTH_V, values, label=name, **style)
+        left.set_xlabel("tokens V")
+        left.set_ylabel("ms (median over positions)")
+        left.legend()
         rows = []
         for index in range(positions):
-            p, q = laws_of(source.position(index), compact=False)
-            kept = rng.permutation(p.size)[:vocab]
-            few, many = (Bench(p[kept] / p[kept].sum(), q[kept] / q[kept].sum(), n) for n in (2, 10))
-            rows.append([seconds(call) * 1e3 for call in (few.argsort, few.solve, many.solve)])
-        for name, value in zip(by_size, np.median(rows, axis=0), strict=True):
-            by_size[name].append(float(value))
-    for (name, values), style in zip(by_size.items(), ("k--", "C0o-", "C1s-"), strict=True):
-        left.loglog(GROWTH_V, values, style, label=name, markersize=4)
-    left.set_xlabel("tokens V")
-    left.set_ylabel("ms (median over positions)")
-    left.legend(fontsize=8)
-    rows = []
-    for index in range(positions):
-        benches = [Bench(*laws_of(source.position(index), compact=False), n) for n in GROWTH_N]
-        rows.append([seconds(call) * 1e3 for call in (benches[0].argsort, *(bench.solve for bench in benches))])
-    argsort, *values = np.median(rows, axis=0)
-    right.axhline(argsort, color="k", linestyle="--", label="argsort of p/q")
-    right.plot(GROWTH_N, values, "C0o-", markersize=4, label=f"solve, V = {source.vocab}")
-    right.set_xscale("log", base=2)
-    right.set_ylim(0)
-    right.set_xlabel("drafts n")
-    right.legend(fontsize=8)
-    for axes in (left, right):
-        axes.grid(alpha=0.3)
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+            benches = [Bench(*laws_of(source.position(index), compact=False), n) for n in GROWTH_N]
+            rows.append([seconds(call) * 1e3 for call in (benches[0].argsort, *(bench.solve for bench in benches))])
+        argsort, *values = np.median(rows, axis=0)
+        right.axhline(argsort, label="argsort of p/q", **sorting)
+        right.plot(GROWTH_N, values, marker="o", label=f"solve, V = {source.vocab}")
+        right.set_xscale("log", base=2)
+        right.set_ylim(0)
+        right.set_xlabel("drafts n")
+        right.legend()
 
 
 def main() -> None:

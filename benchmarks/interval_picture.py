@@ -12,7 +12,8 @@ from otspec.kernels.interval.picking import stake_in
 from otspec.laws import FloatArray
 from otspec.plans import Pick
 from otspec.plans.place_rule import PlaceRule
-from otspec.reporting.plotting import pyplot
+from otspec.reporting.plotting import picture
+from otspec.reporting.style import HUES, LIGHT
 from otspec.schemes import IID
 
 TARGET = np.array([0.06, 0.10, 0.09, 0.17, 0.30, 0.28])
@@ -33,7 +34,6 @@ def owners(rule: PlaceRule) -> FloatArray:
 
 def draw(path: Path) -> None:
     """Places with their owners below, what they are worth above."""
-    plt = pyplot()
     plan = otspec.solve(otspec.Problem(TARGET, IID(DRAFT, N)), "interval").plan
     assert isinstance(plan, Pick)
     assert isinstance(plan.rule, PlaceRule)
@@ -41,45 +41,58 @@ def draw(path: Path) -> None:
     size, order = places.size, places.order
     ends = np.append(0.0, np.cumsum(size))
     shares = owners(plan.rule)
-    colours = plt.get_cmap("tab10").colors
-    figure, (worth, strip) = plt.subplots(
-        2, 1, figsize=(8.5, 6), sharex=True, height_ratios=(3, 2), layout="constrained"
-    )
-    u = np.linspace(0, 1, 300)
-    worth.plot(u, N * u ** (N - 1), color="0.6", label=r"$n u^{n-1}$")
-    for j, token in enumerate(order):
-        span = ends[j : j + 2]
-        density = (span[1] ** N - span[0] ** N) / size[j]
-        label = {"label": "density of the place"} if j == 0 else {}
-        worth.plot(span, [density] * 2, color="k", linewidth=1.5, **label)
-        label = {"label": "g/q of its token"} if j == 0 else {}
-        worth.plot(span, [plan.proposal[token] / size[j]] * 2, color=colours[token], linewidth=4, alpha=0.8, **label)
-        base = 0.0
-        for rank in [j, *(other for other in range(order.size) if other != j)]:
-            share = shares[j, rank]
-            strip.bar(span[0], share, size[j], base, align="edge", color=colours[order[rank]], edgecolor="w", lw=0.6)
-            base += share
-        strip.text(span.mean(), 1.03, f"token {token}", ha="center", va="bottom", fontsize=9)
-        if places.release[j] > 0:
-            strip.plot(span, [shares[j, j]] * 2, color="k", linewidth=0.8, linestyle=":")
-    for h in range(places.held.size):
-        members = [rank for rank in range(order.size) if stake_in(places, h, rank) > 0]
-        worth.plot(
-            [ends[members[0]], ends[members[-1] + 1]], [places.pivot[h]] * 2, "k--", lw=1, label="pivot of the lottery"
-        )
-    for cut in ends[places.block]:
-        for axes in (worth, strip):
-            axes.axvline(cut, color="0.3", linewidth=1.2)
-    worth.set_ylabel("mean of $n u^{n-1}$")
-    worth.set_xlim(0, 1)
-    worth.set_ylim(0)
-    worth.legend(fontsize=9, loc="upper left")
-    strip.set_ylim(0, 1.15)
-    strip.set_yticks([0, 0.5, 1])
-    strip.set_ylabel("owners of the place")
-    strip.set_xlabel("u: places in ascending order of p/q, sizes q; upright lines part the blocks")
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+    colours = list(HUES.values())
+    with picture(path, 8.5, 6) as figure:
+        (worth, strip) = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+        u = np.linspace(0, 1, 300)
+        worth.plot(u, N * u ** (N - 1), color=LIGHT.grey, label=r"$n u^{n-1}$")
+        for j, token in enumerate(order):
+            span = ends[j : j + 2]
+            density = (span[1] ** N - span[0] ** N) / size[j]
+            label = {"label": "density of the place"} if j == 0 else {}
+            worth.plot(span, [density] * 2, color=LIGHT.ink, linewidth=1.5, **label)
+            label = {"label": "g/q of its token"} if j == 0 else {}
+            worth.plot(
+                span, [plan.proposal[token] / size[j]] * 2, color=colours[token], linewidth=4, alpha=0.8, **label
+            )
+            base = 0.0
+            for rank in [j, *(other for other in range(order.size) if other != j)]:
+                share = shares[j, rank]
+                strip.bar(
+                    span[0],
+                    share,
+                    size[j],
+                    base,
+                    align="edge",
+                    color=colours[order[rank]],
+                    edgecolor=LIGHT.paper,
+                    lw=0.6,
+                )
+                base += share
+            strip.text(span.mean(), 1.03, f"token {token}", ha="center", va="bottom")
+            if places.release[j] > 0:
+                strip.plot(span, [shares[j, j]] * 2, color=LIGHT.ink, linewidth=0.8, linestyle=":")
+        for h in range(places.held.size):
+            members = [rank for rank in range(order.size) if stake_in(places, h, rank) > 0]
+            worth.plot(
+                [ends[members[0]], ends[members[-1] + 1]],
+                [places.pivot[h]] * 2,
+                color=LIGHT.ink,
+                linestyle="--",
+                lw=1,
+                label="pivot of the lottery",
+            )
+        for cut in ends[places.block]:
+            for axes in (worth, strip):
+                axes.axvline(cut, color=LIGHT.ink, linewidth=1.2)
+        worth.set_ylabel("mean of $n u^{n-1}$")
+        worth.set_xlim(0, 1)
+        worth.set_ylim(0)
+        worth.legend(fontsize=9, loc="upper left")
+        strip.set_ylim(0, 1.15)
+        strip.set_yticks([0, 0.5, 1])
+        strip.set_ylabel("owners of the place")
+        strip.set_xlabel("u: places in ascending order of p/q, sizes q; upright lines part the blocks")
 
 
 def main() -> None:

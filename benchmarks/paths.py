@@ -48,7 +48,8 @@ from otspec.paths import (
 )
 from otspec.paths.walking import Line, length_along, target_line
 from otspec.reporting.means import standard_error
-from otspec.reporting.plotting import pyplot
+from otspec.reporting.plotting import fill, line, picture
+from otspec.reporting.style import looks
 
 BASELINE = "token-wise interval"
 CELLS = (
@@ -214,43 +215,39 @@ def show(records: list[dict[str, Any]], value: Callable[[dict[str, Any]], str], 
 
 def plot(lengths: list[dict[str, Any]], times: list[dict[str, Any]], path: Path) -> None:
     """Accepted lengths by cell, and the growth of the time."""
-    plt = pyplot()
-    figure = plt.figure(figsize=(10, 7), layout="constrained")
-    grid = figure.add_gridspec(2, 3, height_ratios=(3, 2))
-    top = figure.add_subplot(grid[0, :])
-    names = list(dict.fromkeys(record["verifier"] for record in lengths))
-    cells = list(dict.fromkeys(Cell(*(record[key] for key in Cell._fields)) for record in lengths))
-    colours = dict(zip(names, plt.get_cmap("tab10").colors, strict=False))
-    width = 0.8 / len(names)
-    for place, name in enumerate(names):
-        mine = [record for record in lengths if record["verifier"] == name]
-        top.bar(
-            np.arange(len(cells)) + (place - (len(names) - 1) / 2) * width,
-            [record["accepted"] for record in mine],
-            width,
-            yerr=[record["error"] for record in mine],
-            color=colours[name],
-            label=name,
-            error_kw={"linewidth": 0.7},
-        )
-    top.set_xticks(range(len(cells)), [f"{c.laws}\nV {c.vocab}\nL {c.length}, K {c.paths}" for c in cells], fontsize=8)
-    top.set_ylabel("mean accepted length")
-    top.legend(fontsize=8, ncols=len(names), loc="lower center", bbox_to_anchor=(0.5, 1.0), columnspacing=1.0)
-    for place, (axis, field) in enumerate((("V", "vocab"), ("K", "paths"), ("L", "length"))):
-        axes = figure.add_subplot(grid[1, place])
-        for name in names:
-            mine = [record for record in times if record["axis"] == axis and record["verifier"] == name]
-            if mine:
-                axes.plot([r[field] for r in mine], [r["ms"] for r in mine], "o-", color=colours[name], markersize=3)
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        fixed = {"V": "L = 8, K = 4", "K": "V = 1000, L = 8", "L": "V = 1000, K = 4"}[axis]
-        axes.set_xlabel(f"{axis}  ({fixed})")
-        axes.grid(alpha=0.3)
-        if place == 0:
-            axes.set_ylabel("ms per verified step")
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+    with picture(path, 10, 7) as figure:
+        grid = figure.add_gridspec(2, 3, height_ratios=(3, 2))
+        top = figure.add_subplot(grid[0, :])
+        names = list(dict.fromkeys(record["verifier"] for record in lengths))
+        cells = list(dict.fromkeys(Cell(*(record[key] for key in Cell._fields)) for record in lengths))
+        styles = looks(names)
+        width = 0.8 / len(names)
+        for place, name in enumerate(names):
+            mine = [record for record in lengths if record["verifier"] == name]
+            top.bar(
+                np.arange(len(cells)) + (place - (len(names) - 1) / 2) * width,
+                [record["accepted"] for record in mine],
+                width,
+                yerr=[record["error"] for record in mine],
+                label=name,
+                error_kw={"linewidth": 0.7},
+                **fill(styles[name]),
+            )
+        top.set_xticks(range(len(cells)), [f"{c.laws}\nV {c.vocab}\nL {c.length}, K {c.paths}" for c in cells])
+        top.set_ylabel("mean accepted length")
+        top.legend(ncols=min(len(names), 5), loc="lower center", bbox_to_anchor=(0.5, 1.0), columnspacing=1.0)
+        for place, (axis, field) in enumerate((("V", "vocab"), ("K", "paths"), ("L", "length"))):
+            axes = figure.add_subplot(grid[1, place])
+            for name in names:
+                mine = [record for record in times if record["axis"] == axis and record["verifier"] == name]
+                if mine:
+                    axes.plot([r[field] for r in mine], [r["ms"] for r in mine], **line(styles[name]))
+            axes.set_xscale("log")
+            axes.set_yscale("log")
+            fixed = {"V": "L = 8, K = 4", "K": "V = 1000, L = 8", "L": "V = 1000, K = 4"}[axis]
+            axes.set_xlabel(f"{axis}  ({fixed})")
+            if place == 0:
+                axes.set_ylabel("ms per verified step")
 
 
 def main() -> None:

@@ -11,7 +11,8 @@ from otspec.laws import FloatArray
 from otspec.paths.labels import Label, label_of, owned_by, whole
 from otspec.paths.sharing import PLAIN, refine
 from otspec.paths.tree import Prefix
-from otspec.reporting.plotting import pyplot
+from otspec.reporting.plotting import picture
+from otspec.reporting.style import HUES, LIGHT
 
 K = 3
 TARGET: dict[Prefix, list[float]] = {(): [0.15, 0.35, 0.5], (0,): [0.6, 0.4], (1,): [0.3, 0.7], (2,): [0.75, 0.25]}
@@ -41,41 +42,37 @@ def density(q: float, label: Label, u: FloatArray) -> FloatArray:
 
 def draw(path: Path) -> None:
     """The law of the largest label above, who owns the labels below, level by level."""
-    plt = pyplot()
     found = owners()
-    colours = plt.get_cmap("tab10").colors
+    colours = list(HUES.values())
     u = (np.arange(4000) + 0.5) / 4000
-    figure, (worth, first, second) = plt.subplots(
-        3, 1, figsize=(8.5, 7), sharex=True, height_ratios=(2, 2, 2), layout="constrained"
-    )
-    worth.plot(u, K * u ** (K - 1), color="0.3")
-    worth.set_ylabel(r"$K u^{K-1}$: largest label")
-    worth.set_ylim(0)
-    for axes, length in ((first, 1), (second, 2)):
-        base = np.zeros(u.size)
-        for prefix, (q, g, label) in found.items():
-            if len(prefix) == length:
-                share = density(q, label, u)
-                shade = 0.85 if length == 1 else (0.95, 0.5)[prefix[1]]
-                name = "".join(map(str, prefix))
-                axes.fill_between(
-                    u,
-                    base,
-                    base + share,
-                    color=colours[prefix[0]],
-                    alpha=shade,
-                    linewidth=0,
-                    label=f"{name}: q {q:.3f}, g {g:.3f}",
-                )
-                base = base + share
-        axes.set_ylim(0, 1)
-        axes.set_yticks([0, 0.5, 1])
-        axes.set_ylabel(f"owners, level {length}")
-        axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
-    second.set_xlim(0, 1)
-    second.set_xlabel("label u")
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+    with picture(path, 8.5, 7) as figure:
+        (worth, first, second) = figure.subplots(3, 1, sharex=True, height_ratios=(2, 2, 2))
+        worth.plot(u, K * u ** (K - 1), color=LIGHT.ink)
+        worth.set_ylabel(r"$K u^{K-1}$: largest label")
+        worth.set_ylim(0)
+        for axes, length in ((first, 1), (second, 2)):
+            base = np.zeros(u.size)
+            for prefix, (q, g, label) in found.items():
+                if len(prefix) == length:
+                    share = density(q, label, u)
+                    shade = 0.85 if length == 1 else (0.95, 0.5)[prefix[1]]
+                    name = "".join(map(str, prefix))
+                    axes.fill_between(
+                        u,
+                        base,
+                        base + share,
+                        color=colours[prefix[0]],
+                        alpha=shade,
+                        linewidth=0,
+                        label=f"{name}: q {q:.3f}, g {g:.3f}",
+                    )
+                    base = base + share
+            axes.set_ylim(0, 1)
+            axes.set_yticks([0, 0.5, 1])
+            axes.set_ylabel(f"owners, level {length}")
+            axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+        second.set_xlim(0, 1)
+        second.set_xlabel("label u")
 
 
 def main() -> None:

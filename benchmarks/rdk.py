@@ -14,6 +14,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -22,7 +23,8 @@ from scipy.special import softmax
 from benchmarks.reporting import Record, finish
 from otspec.laws import FloatArray, IntArray, likeliest
 from otspec.reporting.console import progress_bar
-from otspec.reporting.plotting import pyplot
+from otspec.reporting.plotting import draw_means, line, picture
+from otspec.reporting.style import LIGHT, looks
 from otspec.reporting.tables import TextTable
 from otspec.vocab import affinity_from_factor, frequency_prune, rdk, rdk_linear, tli
 
@@ -162,7 +164,12 @@ def sensitivity(vocab: int, seeds: int) -> Iterator[Record]:
 
 def mean(records: Sequence[Record], figure: str, **where: object) -> float:
     """Mean of a figure over the records with these entries."""
-    return float(np.mean([r[figure] for r in records if all(r[name] == value for name, value in where.items())]))
+    return float(np.mean(values(records, figure, **where)))
+
+
+def values(records: Sequence[Record], figure: str, **where: object) -> list[float]:
+    """A figure of the records with these entries."""
+    return [r[figure] for r in records if all(r[name] == value for name, value in where.items())]
 
 
 def acceptance_table(records: Sequence[Record], world: str, pruning: str) -> TextTable:
@@ -214,78 +221,65 @@ def paper_table(records: Sequence[Record]) -> TextTable:
 
 def draw_target(p: FloatArray, path: Path) -> None:
     """Figure 5: the target by rank, and its cumulative mass."""
-    plt = pyplot()
-    figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
-    ranked = np.sort(p)[::-1]
-    axes.loglog(np.arange(1, p.size + 1), ranked, label="target")
-    axes.axhline(1 / p.size, color="0.5", linewidth=1, label="uniform")
-    axes.axvline(p.size / 4, color="k", linestyle="--", linewidth=1, label=f"25 % of the tokens: {quarter(p):.1%}")
-    axes.set_xlabel("rank of the token")
-    axes.set_ylabel("probability")
-    axes.legend(fontsize=8)
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+    with picture(path, 6, 3.6) as figure:
+        axes = figure.subplots()
+        ranked = np.sort(p)[::-1]
+        axes.loglog(np.arange(1, p.size + 1), ranked, label="target")
+        axes.axhline(1 / p.size, color=LIGHT.grey, linewidth=1, label="uniform")
+        axes.axvline(
+            p.size / 4, color=LIGHT.ink, linestyle="--", linewidth=1, label=f"25 % of the tokens: {quarter(p):.1%}"
+        )
+        axes.set_xlabel("rank of the token")
+        axes.set_ylabel("probability")
+        axes.legend()
 
 
 def draw_laws(world: World, pruning: str, path: Path) -> None:
     """Figure 6: the draft laws over the target's tokens by rank."""
-    plt = pyplot()
     p = world.target
     kept = kept_tokens(world, pruning, PAPER_KEPT)
     order = np.argsort(-p)
     rank = np.arange(1, p.size + 1)
-    figure, axes = plt.subplots(figsize=(6.5, 4), layout="constrained")
-    axes.loglog(rank, p[order], color="C0", label="target")
-    styles = {
-        "masked only": {"color": "C1", "marker": "o", "markersize": 2.5, "linestyle": "none"},
-        "TLI": {"color": "C2", "marker": "x", "markersize": 2.5, "linestyle": "none"},
-        "RDK, eq. (3)": {"color": "C3", "marker": ".", "markersize": 1.5, "linestyle": "none"},
-        "RDK, probabilities, tau = 1": {"color": "C4", "linewidth": 2},
-    }
-    for scheme, law in drafts(world, kept):
-        if scheme in styles:
-            some = law[order] > 0
-            axes.loglog(rank[some], law[order][some], label=scheme, rasterized=True, **styles[scheme])
-    axes.set_ylim(1e-14, 1)
-    axes.set_xlabel("rank of the token in the target")
-    axes.set_ylabel("probability")
-    axes.legend(fontsize=8, loc="lower left")
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+    with picture(path, 6.5, 4) as figure:
+        axes = figure.subplots()
+        axes.loglog(rank, p[order], color=LIGHT.ink, label="target")
+        points: dict[str, dict[str, Any]] = {
+            "masked only": {"marker": "o", "markersize": 2.5, "linestyle": "none"},
+            "TLI": {"marker": "x", "markersize": 2.5, "linestyle": "none"},
+            "RDK, eq. (3)": {"marker": ".", "markersize": 1.5, "linestyle": "none"},
+            "RDK, probabilities, tau = 1": {"linewidth": 2},
+        }
+        styles = {name: {"color": look.colour(), **points[name]} for name, look in looks(points).items()}
+        for scheme, law in drafts(world, kept):
+            if scheme in styles:
+                some = law[order] > 0
+                axes.loglog(rank[some], law[order][some], label=scheme, rasterized=True, **styles[scheme])
+        axes.set_ylim(1e-14, 1)
+        axes.set_xlabel("rank of the token in the target")
+        axes.set_ylabel("probability")
+        axes.legend(loc="lower left")
 
 
 def draw_curves(records: Sequence[Record], path: Path) -> None:
     """Figure 7: acceptance over the share of tokens that are pruned, a panel for each world and pruning."""
-    plt = pyplot()
-    figure, panels = plt.subplots(2, 2, figsize=(12, 7), layout="constrained", sharex=True, sharey=True)
-    styles = {
-        "masked only": ("C1", "o", "-"),
-        "TLI": ("C2", "x", "-"),
-        "RDK, eq. (3)": ("C3", "", "--"),
-        "RDK, probabilities, tau = 1": ("C4", "s", "-"),
-        **{
-            f"RDK, logits, tau = {tau:g}": ("C0", "", line)
-            for tau, line in zip(TAUS, ("-", "--", "-.", ":"), strict=True)
-        },
-        "uniform": ("0.4", "", ":"),
-    }
-    for axes, (world, pruning) in zip(panels.flat, [(w, p) for w in WORLDS for p in PRUNINGS], strict=True):
-        chosen = [r for r in records if (r["world"], r["pruning"]) == (world, pruning)]
-        for scheme, (colour, marker, line) in styles.items():
-            heights = [mean(chosen, "acceptance", scheme=scheme, share=share) for share in SHARES]
-            axes.plot(SHARES, heights, color=colour, marker=marker, markersize=4, linestyle=line, label=scheme)
-        axes.axhline(PLATEAU, color="k", linewidth=0.8, label="26.7 %")
-        axes.set_xscale("log")
-        axes.set_title(f"{world} contexts, pruned by {pruning}", fontsize=10)
-        axes.grid(alpha=0.3)
-    panels[0, 0].invert_xaxis()
-    for axes in panels[1]:
-        axes.set_xlabel("share of the vocabulary that is kept")
-    for axes in panels[:, 0]:
-        axes.set_ylabel("acceptance (mean)")
-    panels[0, 1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+    with picture(path, 12, 7) as figure:
+        panels = figure.subplots(2, 2, sharex=True, sharey=True)
+        logits = [f"RDK, logits, tau = {tau:g}" for tau in TAUS]
+        schemes = ["masked only", "TLI", "RDK, eq. (3)", "RDK, probabilities, tau = 1", *logits, "uniform"]
+        for axes, (world, pruning) in zip(panels.flat, [(w, p) for w in WORLDS for p in PRUNINGS], strict=True):
+            chosen = [r for r in records if (r["world"], r["pruning"]) == (world, pruning)]
+            for scheme, look in looks(schemes).items():
+                samples = [values(chosen, "acceptance", scheme=scheme, share=share) for share in SHARES]
+                draw_means(axes, SHARES, samples, label=scheme, **line(look))
+            axes.axhline(PLATEAU, color=LIGHT.grey, linewidth=0.8, label="26.7 %")
+            axes.set_xscale("log")
+            axes.set_title(f"{world} contexts, pruned by {pruning}")
+        panels[0, 0].invert_xaxis()
+        for axes in panels[1]:
+            axes.set_xlabel("share of the vocabulary that is kept")
+        for axes in panels[:, 0]:
+            axes.set_ylabel("acceptance (mean, standard error)")
+        panels[0, 1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
 def main() -> None:

@@ -28,7 +28,8 @@ from otspec.decode.shipped import held_out
 from otspec.laws import FloatArray, IntArray
 from otspec.reporting.console import progress_bar
 from otspec.reporting.means import standard_error
-from otspec.reporting.plotting import pyplot
+from otspec.reporting.plotting import draw_means, line, picture
+from otspec.reporting.style import HUES, LIGHT, looks
 from otspec.reporting.tables import TextTable
 from otspec.vocab import (
     Affinity,
@@ -280,54 +281,56 @@ def fits_table(records: Sequence[Record]) -> TextTable:
 
 def draw_statistics(recording: Recording, path: Path) -> Record:
     """Figures 1 to 4 and 8; returns what Figure 1 says in a number."""
-    plt = pyplot()
-    figure, panels = plt.subplots(3, 4, figsize=(16, 10.5), layout="constrained")
-    occurrences = np.sort(np.bincount(recording.texts.ravel(), minlength=recording.vocab))[::-1]
-    share = np.cumsum(occurrences) / occurrences.sum()
-    enough = int(np.searchsorted(share, 0.95)) + 1
-    axes = panels[0, 0]
-    rank = np.arange(1, recording.vocab + 1)
-    axes.loglog(rank[occurrences > 0], occurrences[occurrences > 0] / occurrences.sum())
-    axes.axvline(enough, color="k", linestyle="--", linewidth=1, label=f"{enough} of {recording.vocab} tokens: 95 %")
-    axes.set(title="1: token frequencies", xlabel="rank of the token", ylabel="share of the text")
-    axes.legend(fontsize=8)
+    with picture(path, 16, 10.5) as figure:
+        panels = figure.subplots(3, 4)
+        occurrences = np.sort(np.bincount(recording.texts.ravel(), minlength=recording.vocab))[::-1]
+        share = np.cumsum(occurrences) / occurrences.sum()
+        enough = int(np.searchsorted(share, 0.95)) + 1
+        axes = panels[0, 0]
+        rank = np.arange(1, recording.vocab + 1)
+        axes.loglog(rank[occurrences > 0], occurrences[occurrences > 0] / occurrences.sum())
+        axes.axvline(
+            enough, color=LIGHT.ink, linestyle="--", linewidth=1, label=f"{enough} of {recording.vocab} tokens: 95 %"
+        )
+        axes.set(title="1: token frequencies", xlabel="rank of the token", ylabel="share of the text")
+        axes.legend()
 
-    logits = recording.target[0]
-    law, freedom = fitted_t(logits)
-    fitted = {
-        f"t law, {freedom:.3g} degrees of freedom": law,
-        "normal law": stats.norm(logits.mean(), logits.std()),
-    }
-    axes = panels[0, 1]
-    axes.hist(logits, bins=60, density=True, color="0.8")
-    places = np.linspace(logits.min(), logits.max(), 400)
-    for colour, (name, law) in zip(("C3", "C0"), fitted.items(), strict=True):
-        axes.plot(places, law.pdf(places), color=colour, label=name)
-    axes.set(title="3, 8: logits of one position", xlabel="logit, less the largest", ylabel="density")
-    axes.legend(fontsize=8)
-    for axes, number, (name, law) in zip(panels[0, 2:], (3, 8), fitted.items(), strict=True):
-        draw_quantiles(axes, logits, law, f"{number}: Q-Q with a {name.partition(',')[0]}")
+        logits = recording.target[0]
+        law, freedom = fitted_t(logits)
+        fitted = {
+            f"t law, {freedom:.3g} degrees of freedom": law,
+            "normal law": stats.norm(logits.mean(), logits.std()),
+        }
+        axes = panels[0, 1]
+        axes.hist(logits, bins=60, density=True, color=LIGHT.faint)
+        places = np.linspace(logits.min(), logits.max(), 400)
+        for colour, (name, law) in zip((HUES["vermillion"], HUES["blue"]), fitted.items(), strict=True):
+            axes.plot(places, law.pdf(places), color=colour, label=name)
+        axes.set(title="3, 8: logits of one position", xlabel="logit, less the largest", ylabel="density")
+        axes.legend()
+        for axes, number, (name, law) in zip(panels[0, 2:], (3, 8), fitted.items(), strict=True):
+            draw_quantiles(axes, logits, law, f"{number}: Q-Q with a {name.partition(',')[0]}")
 
-    top = np.sort(recording.target, axis=1)[:, -2:]
-    laws = softmax(recording.target, axis=1)
-    shown = (
-        ("2: mean logit, less the largest", recording.target.mean(axis=1)),
-        ("2: deviation of the logits", recording.target.std(axis=1)),
-        ("2: smallest logit, less the largest", recording.target.min(axis=1)),
-        ("2: largest logit, less the second", top[:, 1] - top[:, 0]),
-        ("4: mass of the likeliest quarter", np.array([quarter(law) for law in laws])),
-        ("4: deviation of the probabilities", laws.std(axis=1)),
-        ("4: log10 of the smallest probability", np.log10(laws.min(axis=1))),
-        ("4: largest probability", laws.max(axis=1)),
-    )
-    for axes, (title, values) in zip(panels[1:].flat, shown, strict=True):
-        axes.hist(values, bins=30, color="C0")
-        axes.axvline(np.median(values), color="k", linestyle="--", linewidth=1, label=f"median {np.median(values):.4g}")
-        axes.set(title=title, ylabel="positions")
-        axes.locator_params(axis="x", nbins=5)
-        axes.legend(fontsize=8)
-    figure.savefig(path, dpi=90)
-    plt.close(figure)
+        top = np.sort(recording.target, axis=1)[:, -2:]
+        laws = softmax(recording.target, axis=1)
+        shown = (
+            ("2: mean logit, less the largest", recording.target.mean(axis=1)),
+            ("2: deviation of the logits", recording.target.std(axis=1)),
+            ("2: smallest logit, less the largest", recording.target.min(axis=1)),
+            ("2: largest logit, less the second", top[:, 1] - top[:, 0]),
+            ("4: mass of the likeliest quarter", np.array([quarter(law) for law in laws])),
+            ("4: deviation of the probabilities", laws.std(axis=1)),
+            ("4: log10 of the smallest probability", np.log10(laws.min(axis=1))),
+            ("4: largest probability", laws.max(axis=1)),
+        )
+        for axes, (title, values) in zip(panels[1:].flat, shown, strict=True):
+            axes.hist(values, bins=30)
+            axes.axvline(
+                np.median(values), color=LIGHT.ink, linestyle="--", linewidth=1, label=f"median {np.median(values):.4g}"
+            )
+            axes.set(title=title, ylabel="positions")
+            axes.locator_params(axis="x", nbins=5)
+            axes.legend()
     return {
         "tokens_for_95_percent": enough,
         **{title: float(np.median(values)) for title, values in shown},
@@ -339,54 +342,45 @@ def draw_quantiles(axes: Any, values: FloatArray, law: Any, title: str) -> None:
     theory, found = law.ppf(plotting_positions(values.size)), np.sort(values)
     axes.plot(theory, found, ".", markersize=3, rasterized=True)
     ends = (found[0], found[-1])
-    axes.plot(ends, ends, color="C3", linewidth=1)
+    axes.plot(ends, ends, color=HUES["vermillion"], linewidth=1)
     axes.set(title=title, xlabel="quantile of the fitted law", ylabel="observed")
 
 
 def draw_acceptance(recording: Recording, curves: Curves, path: Path) -> None:
     """Figures 9 to 12."""
-    plt = pyplot()
-    figure, panels = plt.subplots(2, 2, figsize=(13, 10), layout="constrained")
-    p = softmax(recording.target[0])
-    law, freedom = fitted_t(p)
-    normal = stats.norm(p.mean(), p.std())
-    draw_quantiles(panels[0, 0], p, normal, "9: probabilities of one position, Q-Q with a normal law")
-    draw_quantiles(panels[0, 1], p, law, f"10: Q-Q with a t law, {freedom:.2g} degrees of freedom")
-    for axes in panels[0]:
-        axes.set(xscale="log", yscale="log")
+    with picture(path, 13, 10) as figure:
+        panels = figure.subplots(2, 2)
+        p = softmax(recording.target[0])
+        law, freedom = fitted_t(p)
+        normal = stats.norm(p.mean(), p.std())
+        draw_quantiles(panels[0, 0], p, normal, "9: probabilities of one position, Q-Q with a normal law")
+        draw_quantiles(panels[0, 1], p, law, f"10: Q-Q with a t law, {freedom:.2g} degrees of freedom")
+        for axes in panels[0]:
+            axes.set(xscale="log", yscale="log")
 
-    axes = panels[1, 0]
-    tokens = frequency_prune(np.bincount(recording.texts.ravel(), minlength=recording.vocab), BLOCK)
-    rows = affinity_from_factor(factor_of(recording.target), BLOCK_TAU, tokens=tokens).rows(0, BLOCK)[:, tokens]
-    shown = axes.imshow(
-        np.log10(np.maximum(rows, 1e-12)), cmap=plt.get_cmap("viridis", 9), vmin=-9, vmax=0, interpolation="nearest"
-    )
-    figure.colorbar(shown, ax=axes, label="log10 of M")
-    most = f"{BLOCK} most frequent tokens, covariances of logits, tau = {BLOCK_TAU:g}"
-    axes.set(title=f"11: block of M, {most}", xlabel="to token, by frequency", ylabel="from token")
+        axes = panels[1, 0]
+        tokens = frequency_prune(np.bincount(recording.texts.ravel(), minlength=recording.vocab), BLOCK)
+        rows = affinity_from_factor(factor_of(recording.target), BLOCK_TAU, tokens=tokens).rows(0, BLOCK)[:, tokens]
+        shown = axes.imshow(np.log10(np.maximum(rows, 1e-12)), cmap="viridis", vmin=-9, vmax=0, interpolation="nearest")
+        axes.grid(visible=False)
+        figure.colorbar(shown, ax=axes, label="log10 of M")
+        most = f"{BLOCK} most frequent tokens, covariances of logits, tau = {BLOCK_TAU:g}"
+        axes.set(title=f"11: block of M, {most}", xlabel="to token, by frequency", ylabel="from token")
 
-    axes = panels[1, 1]
-    styles = {
-        "masked only": ("C1", "o", "-"),
-        "TLI": ("C2", "x", "-"),
-        "RDK, eq. (3)": ("C3", "", "--"),
-        "RDK, logits": ("C0", "s", "-"),
-        "RDK, logits, a tenth": ("C0", "", "-."),
-        "RDK, probabilities": ("C4", "^", "-"),
-        "RDK, counts": ("C5", "v", "-"),
-        "uniform": ("0.4", "", ":"),
-    }
-    for scheme, (colour, marker, line) in styles.items():
-        heights = [curves.values(scheme, size).mean() for size in KEPT]
-        label = f"{scheme}, best tau" if curves.has_taus(scheme) else scheme
-        axes.plot(KEPT, heights, color=colour, marker=marker, markersize=4, linestyle=line, label=label)
-    axes.set_xscale("log", base=2)
-    axes.invert_xaxis()
-    axes.set(title="12: acceptance over pruning", xlabel="tokens kept", ylabel="acceptance (mean)", ylim=(0, None))
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize=8)
-    figure.savefig(path, dpi=80)
-    plt.close(figure)
+        axes = panels[1, 1]
+        schemes = ["masked only", "TLI", "RDK, eq. (3)", "RDK, logits", "RDK, logits, a tenth"]
+        for scheme, look in looks([*schemes, "RDK, probabilities", "RDK, counts", "uniform"]).items():
+            label = f"{scheme}, best tau" if curves.has_taus(scheme) else scheme
+            draw_means(axes, KEPT, [curves.values(scheme, size) for size in KEPT], label=label, **line(look))
+        axes.set_xscale("log", base=2)
+        axes.invert_xaxis()
+        axes.set(
+            title="12: acceptance over pruning",
+            xlabel="tokens kept",
+            ylabel="acceptance (mean, standard error)",
+            ylim=(0, None),
+        )
+        axes.legend()
 
 
 def main() -> None:

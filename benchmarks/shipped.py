@@ -22,7 +22,8 @@ from otspec.decode.shipped import FOLDER
 from otspec.laws import FloatArray
 from otspec.reporting.console import progress_bar
 from otspec.reporting.means import standard_error
-from otspec.reporting.plotting import pyplot
+from otspec.reporting.plotting import picture
+from otspec.reporting.style import HUES
 from otspec.reporting.tables import TextTable
 from otspec.schemes import IID, DraftScheme, Greedy, WithoutReplacement
 
@@ -77,23 +78,20 @@ def draw_curve(path: Path) -> None:
     """Losses and single-draft acceptance over the steps of the training run."""
     curve = [json.loads(line) for line in (FOLDER / "curve.jsonl").read_text().splitlines()]
     steps = [point["step"] for point in curve]
-    plt = pyplot()
-    figure, (losses, acceptance) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
-    for name, text in (
-        ("train_loss", "target, training text"),
-        ("target_loss", "target, held-out text"),
-        ("draft_loss", "draft, held-out text"),
-    ):
-        losses.plot(steps, [point[name] for point in curve], label=text)
-    losses.set_ylabel("nats per token")
-    losses.legend()
-    acceptance.plot(steps, [point["acceptance"] for point in curve], color="C3")
-    acceptance.set_ylabel("single-draft acceptance, held-out text")
-    for axes in (losses, acceptance):
-        axes.set_xlabel("step")
-        axes.grid(alpha=0.3)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    with picture(path, 10, 3.6) as figure:
+        (losses, acceptance) = figure.subplots(1, 2)
+        for name, text in (
+            ("train_loss", "target, training text"),
+            ("target_loss", "target, held-out text"),
+            ("draft_loss", "draft, held-out text"),
+        ):
+            losses.plot(steps, [point[name] for point in curve], label=text)
+        losses.set_ylabel("nats per token")
+        losses.legend()
+        acceptance.plot(steps, [point["acceptance"] for point in curve], color=HUES["green"])
+        acceptance.set_ylabel("single-draft acceptance, held-out text")
+        for axes in (losses, acceptance):
+            axes.set_xlabel("step")
 
 
 def main() -> None:

@@ -46,7 +46,8 @@ from otspec.paths.shape import Shape
 from otspec.paths.topology import Topology
 from otspec.reporting.console import progress_bar
 from otspec.reporting.means import standard_error
-from otspec.reporting.plotting import pyplot
+from otspec.reporting.plotting import line, picture
+from otspec.reporting.style import LIGHT, looks
 from otspec.reporting.tables import TextTable
 from otspec.vocab import Estimate, PairCounts, affinity_from_counts, frequency_prune
 
@@ -402,35 +403,32 @@ def _told(figure: tuple[float, float]) -> str:
 
 def draw(summary: Summary, path: Path) -> None:
     """Tokens a call over the size of the shortlist, and acceptance by position at the largest budgets."""
-    plt = pyplot()
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
-    positions = np.arange(1, DEPTH + 1)
-    for at, name in enumerate(FAMILIES):
-        keys = [(name, share) for share in SHARES]
-        found = np.array([summary.efficiency(key) for key in keys]).T
-        sizes = [summary.size(key) for key in keys]
-        left.errorbar(sizes, found[0], found[1], marker="o", capsize=3, color=f"C{at}", label=name)
-        rates = np.array([summary.rate(keys[0], place) for place in range(DEPTH)]).T
-        right.errorbar(positions + 0.03 * at, *rates, marker="o", capsize=3, color=f"C{at}", label=name)
-    whole, error = summary.efficiency((FULL, 1))
-    left.axhspan(whole - error, whole + error, color="0.85")
-    left.axhline(whole, color="0.4", label=FULL)
-    kernel = summary.efficiency((RDK, SHARES[0]))
-    left.errorbar(summary.size(("FR-Spec", SHARES[0])), *kernel, marker="s", color="C7", capsize=3, label=RDK)
-    left.set_xscale("log", base=2)
-    left.xaxis.set_major_formatter("{x:.0f}")
-    left.set_xlabel("mean shortlist, tokens")
-    left.set_ylabel(f"tokens a call, block verification, L = {DEPTH}")
-    rates = np.array([summary.rate((FULL, 1), place) for place in range(DEPTH)]).T
-    right.errorbar(positions - 0.03, *rates, marker="o", capsize=3, color="0.4", label=FULL)
-    right.set_xticks(positions)
-    right.set_xlabel("position of the draft")
-    right.set_ylabel(f"acceptance of a single draft, shortlists of 1/{SHARES[0]}")
-    for axes in (left, right):
-        axes.grid(alpha=0.3)
-    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2 + len(FAMILIES))
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    with picture(path, 11, 4) as figure:
+        (left, right) = figure.subplots(1, 2)
+        positions = np.arange(1, DEPTH + 1)
+        styles = looks((*FAMILIES, FULL, RDK))
+        for at, name in enumerate(FAMILIES):
+            keys = [(name, share) for share in SHARES]
+            found = np.array([summary.efficiency(key) for key in keys]).T
+            sizes = [summary.size(key) for key in keys]
+            left.errorbar(sizes, found[0], found[1], label=name, **line(styles[name]))
+            rates = np.array([summary.rate(keys[0], place) for place in range(DEPTH)]).T
+            right.errorbar(positions + 0.03 * at, *rates, label=name, **line(styles[name]))
+        whole, error = summary.efficiency((FULL, 1))
+        left.axhspan(whole - error, whole + error, color=LIGHT.faint)
+        left.axhline(whole, color=styles[FULL].colour(), label=FULL)
+        kernel = summary.efficiency((RDK, SHARES[0]))
+        left.errorbar(summary.size(("FR-Spec", SHARES[0])), *kernel, label=RDK, **line(styles[RDK]))
+        left.set_xscale("log", base=2)
+        left.xaxis.set_major_formatter("{x:.0f}")
+        left.set_xlabel("mean shortlist, tokens")
+        left.set_ylabel(f"tokens a call, block verification, L = {DEPTH}")
+        rates = np.array([summary.rate((FULL, 1), place) for place in range(DEPTH)]).T
+        right.errorbar(positions - 0.03, *rates, label=FULL, **line(styles[FULL]))
+        right.set_xticks(positions)
+        right.set_xlabel("position of the draft")
+        right.set_ylabel(f"acceptance of a single draft, shortlists of 1/{SHARES[0]}")
+        figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2 + len(FAMILIES))
 
 
 def large(width: int, dtype: torch.dtype, turns: int) -> list[Record]:

@@ -20,6 +20,7 @@ _EXTRAS = {
     "convex": ("cvxpy",),
     "bench": ("pyarrow",),
     "plot": ("matplotlib",),
+    "report": ("altair", "vl_convert", "jinja2"),
     "sweeps": ("joblib", "dask", "distributed"),
     "triton": ("triton",),
     "decode": ("torch", "transformers", "tokenizers", "safetensors"),

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.global_resolution.common import ANCHORS, KS, NS, acceptances, label, mean, worst_gap
+from benchmarks.global_resolution.common import ANCHORS, KS, NS, acceptances, accepted, label, mean, worst_gap
 from benchmarks.reporting import Record, measure_and_tell, options
-from otspec.reporting.plotting import pyplot
+from otspec.reporting.plotting import draw_means, label_lines, ordered, picture
+from otspec.reporting.style import LIGHT
 from otspec.reporting.tables import TextTable
 
 
@@ -32,24 +33,21 @@ def table(name: str, records: list[Record]) -> TextTable:
 
 def draw(records: dict[str, list[Record]], path: Path) -> None:
     """One panel per profile, acceptance over n, one line per k."""
-    plt = pyplot()
-    figure, panels = plt.subplots(
-        1, len(records), figsize=(4.6 * len(records), 4), layout="constrained", sharey=True, squeeze=False
-    )
-    for axes, (name, mine) in zip(panels[0], records.items(), strict=True):
-        for k in KS:
-            axes.plot(NS, [mean(mine, k=k, n=n) for n in NS], marker="o", markersize=3.5, label=label(k))
-        anchors = ANCHORS.get(name, {})
-        if anchors:
-            printed = {"color": "k", "marker": "x", "linestyle": "none", "zorder": 3}
-            axes.plot([n for _, n in anchors], list(anchors.values()), label="printed in the paper", **printed)
-        axes.set_title(name)
-        axes.set_xlabel("i.i.d. drafts n")
-        axes.grid(alpha=0.3)
-    panels[0][0].set_ylabel("optimal acceptance (mean)")
-    panels[0][0].legend(fontsize=8, loc="lower right")
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+    with picture(path, 4.6 * len(records), 4) as figure:
+        panels = figure.subplots(1, len(records), sharey=True, squeeze=False)
+        for axes, (name, mine) in zip(panels[0], records.items(), strict=True):
+            for k, style in zip(KS, ordered(len(KS)), strict=True):
+                samples = [accepted(mine, k=k, n=n) for n in NS]
+                draw_means(axes, NS, samples, marker="o", markersize=3.5, label=label(k), **style)
+            anchors = ANCHORS.get(name, {})
+            if anchors:
+                printed = {"color": LIGHT.ink, "marker": "x", "linestyle": "none", "zorder": 3}
+                axes.plot([n for _, n in anchors], list(anchors.values()), **printed)
+                axes.annotate("x: printed in the paper", (0.98, 0.02), xycoords="axes fraction", ha="right")
+            axes.set_title(name)
+            axes.set_xlabel("i.i.d. drafts n")
+        panels[0][0].set_ylabel("optimal acceptance (mean)")
+        label_lines(panels[0][-1], loc="lower right")
 
 
 def main() -> None:

@@ -90,8 +90,12 @@ LAWS = {"iid": _solved(IID, "interval"), "greedy": _solved(Greedy, "closed_form"
 
 def mean(records: Iterable[Record], **where: object) -> float:
     """Mean acceptance of the records with these entries."""
-    values = [r["acceptance"] for r in records if all(r[name] == value for name, value in where.items())]
-    return float(np.mean(values))
+    return float(np.mean(accepted(records, **where)))
+
+
+def accepted(records: Iterable[Record], **where: object) -> list[float]:
+    """Acceptances of the records with these entries."""
+    return [r["acceptance"] for r in records if all(r[name] == value for name, value in where.items())]
 
 
 def worst_gap(records: Iterable[Record]) -> float:

@@ -10,9 +10,10 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from benchmarks.global_resolution.common import KS, NS, acceptances, label, mean, worst_gap
+from benchmarks.global_resolution.common import KS, NS, acceptances, accepted, label, mean, worst_gap
 from benchmarks.reporting import Record, measure_and_tell, options
-from otspec.reporting.plotting import pyplot
+from otspec.reporting.plotting import draw_means, line, picture
+from otspec.reporting.style import looks
 from otspec.reporting.tables import TextTable
 
 LAWS = ("iid", "greedy")
@@ -35,24 +36,20 @@ def table(name: str, records: list[Record]) -> TextTable:
 
 
 def draw(records: dict[str, list[Record]], path: Path) -> None:
-    """One panel per profile and k: i.i.d. solid, greedy dashed."""
-    plt = pyplot()
-    figure, panels = plt.subplots(
-        len(records), len(KS), figsize=(2.5 * len(KS), 2.7 * len(records)), layout="constrained", squeeze=False
-    )
-    for row, (name, mine) in zip(panels, records.items(), strict=True):
-        for axes, k in zip(row, KS, strict=True):
-            for law, style in zip(LAWS, ("C0o-", "C1s--"), strict=True):
-                axes.plot(NS, [mean(mine, k=k, n=n, law=law) for n in NS], style, markersize=3, label=law)
-            axes.set_title(f"{name}, {label(k)}", fontsize=9)
-            axes.set_xticks((1, 4, 7, 10))
-            axes.grid(alpha=0.3)
-        row[0].set_ylabel("optimal acceptance")
-    for axes in panels[-1]:
-        axes.set_xlabel("drafts n")
-    panels[0][0].legend(fontsize=8, loc="lower right")
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+    """One panel per profile and k, a line for each draft law."""
+    with picture(path, 2.5 * len(KS), 2.7 * len(records)) as figure:
+        panels = figure.subplots(len(records), len(KS), squeeze=False)
+        for row, (name, mine) in zip(panels, records.items(), strict=True):
+            for axes, k in zip(row, KS, strict=True):
+                for law, look in looks(LAWS).items():
+                    samples = [accepted(mine, k=k, n=n, law=law) for n in NS]
+                    draw_means(axes, NS, samples, label=law, **line(look) | {"markersize": 3})
+                axes.set_title(f"{name}, {label(k)}")
+                axes.set_xticks((1, 4, 7, 10))
+            row[0].set_ylabel("optimal acceptance")
+        for axes in panels[-1]:
+            axes.set_xlabel("drafts n")
+        panels[0][0].legend(loc="lower right")
 
 
 def main() -> None:

@@ -15,13 +15,14 @@ from pathlib import Path
 import numpy as np
 
 import otspec
-from benchmarks.global_resolution.common import KS, NS, acceptances, label, mean
+from benchmarks.global_resolution.common import KS, NS, acceptances, accepted, label, mean
 from benchmarks.measuring import laws_of
 from benchmarks.reporting import Record, finish, options
 from otspec.data import Source
 from otspec.laws import IntArray
 from otspec.reporting.console import progress_bar
-from otspec.reporting.plotting import pyplot
+from otspec.reporting.plotting import draw_means, label_lines, line, ordered, picture
+from otspec.reporting.style import looks
 from otspec.reporting.tables import TextTable
 from otspec.solver import Stopped
 from otspec.solvers import GlobalResolution, Interval
@@ -116,43 +117,36 @@ def _failures(records: list[Record]) -> float:
 
 def draw_acceptance(name: str, records: list[Record], path: Path) -> None:
     """Figure 4: one panel per temperature, acceptance over n, one line per k."""
-    plt = pyplot()
-    figure, panels = plt.subplots(1, len(TEMPERATURES), figsize=(3 * len(TEMPERATURES), 3.3), layout="constrained")
-    for axes, t in zip(panels, TEMPERATURES, strict=True):
-        for k in KS:
-            axes.plot(NS, [mean(records, temperature=t, k=k, n=n) for n in NS], "o-", markersize=3, label=label(k))
-        axes.set_title(f"{name}, target temperature {t:g}", fontsize=9)
-        axes.set_xlabel("i.i.d. drafts n")
-        axes.grid(alpha=0.3)
-    panels[0].set_ylabel("optimal acceptance (mean)")
-    panels[0].legend(fontsize=8, loc="lower right")
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+    with picture(path, 3 * len(TEMPERATURES), 3.3) as figure:
+        panels = figure.subplots(1, len(TEMPERATURES))
+        for axes, t in zip(panels, TEMPERATURES, strict=True):
+            for k, style in zip(KS, ordered(len(KS)), strict=True):
+                samples = [accepted(records, temperature=t, k=k, n=n) for n in NS]
+                draw_means(axes, NS, samples, marker="o", markersize=3, label=label(k), **style)
+            axes.set_title(f"{name}, target temperature {t:g}")
+            axes.set_xlabel("i.i.d. drafts n")
+        panels[0].set_ylabel("optimal acceptance (mean)")
+        label_lines(panels[-1], loc="lower right")
 
 
 def draw_times(name: str, records: list[Record], path: Path) -> None:
     """Figure 5: one column per k, mean time above, share given up below, over the temperature, one line per n."""
-    plt = pyplot()
-    figure, panels = plt.subplots(
-        2, len(TIMED_KS), figsize=(3 * len(TIMED_KS), 5), layout="constrained", sharex=True, sharey="row"
-    )
-    for (upper, lower), k in zip(panels.T, TIMED_KS, strict=True):
-        for n in TIMED_NS:
-            cells = [_of(records, k, n, t) for t in WITH_ONE]
-            upper.plot(WITH_ONE, [np.mean([r["ms"] for r in c]) for c in cells], "o-", markersize=3, label=f"n = {n}")
-            lower.plot(WITH_ONE, [_failures(c) for c in cells], "o-", markersize=3)
-        exact = [np.mean([r["interval_ms"] for r in records if (r["k"], r["temperature"]) == (k, t)]) for t in WITH_ONE]
-        upper.plot(WITH_ONE, exact, "k--", label="interval, all n")
-        upper.set_title(f"{name}, {label(k)}", fontsize=9)
-        lower.set_xlabel("target temperature")
-        for axes in (upper, lower):
-            axes.grid(alpha=0.3)
-    panels[0][0].set_ylabel("ms per token (mean)")
-    panels[0][0].set_yscale("log")
-    panels[1][0].set_ylabel("share given up")
-    panels[0][0].legend(fontsize=8)
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+    with picture(path, 3 * len(TIMED_KS), 5) as figure:
+        panels = figure.subplots(2, len(TIMED_KS), sharex=True, sharey="row")
+        for (upper, lower), k in zip(panels.T, TIMED_KS, strict=True):
+            for n, shade in zip(TIMED_NS, ordered(len(TIMED_NS)), strict=True):
+                cells = [_of(records, k, n, t) for t in WITH_ONE]
+                style = {**shade, "marker": "o", "markersize": 3}
+                draw_means(upper, WITH_ONE, [[r["ms"] for r in c] for c in cells], label=f"n = {n}", **style)
+                draw_means(lower, WITH_ONE, [[not r["solved"] for r in c] for c in cells], **style)
+            exact = [[r["interval_ms"] for r in records if (r["k"], r["temperature"]) == (k, t)] for t in WITH_ONE]
+            draw_means(upper, WITH_ONE, exact, label="interval, all n", **line(looks(["interval"])["interval"]))
+            upper.set_title(f"{name}, {label(k)}")
+            lower.set_xlabel("target temperature")
+        panels[0][0].set_ylabel("ms per token (mean)")
+        panels[0][0].set_yscale("log")
+        panels[1][0].set_ylabel("share given up")
+        label_lines(panels[0][-1])
 
 
 def main() -> None:

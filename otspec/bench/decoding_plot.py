@@ -13,10 +13,8 @@ from otspec.bench.decoding_summary import DecodingSummary
 from otspec.bench.intervals import Estimate
 from otspec.decode.metrics import Metrics
 from otspec.laws import FloatArray
-from otspec.reporting.plotting import pyplot
-
-STYLES = ("-", "--", "-.", ":", (0, (1, 4)), (0, (8, 3)))
-MARKERS = ("o", "D")
+from otspec.reporting.plotting import fill, label_lines, line, picture
+from otspec.reporting.style import LIGHT, looks
 
 
 def plot_decoding(summaries: Sequence[DecodingSummary], title: str, path: Path) -> None:
@@ -24,19 +22,16 @@ def plot_decoding(summaries: Sequence[DecodingSummary], title: str, path: Path) 
 
     Times and speed-ups are those of the largest K, and of all methods without one.
     """
-    plt = pyplot()
     shown = [one for one in summaries if one.prompts]
     rows = [[one for one in shown if one.cell.temperature == at] for at in dict.fromkeys(_temperatures(shown))]
     heights = [max(5.0, 0.3 * len(_bars(row)) + 1.5) for row in rows]
-    figure = plt.figure(figsize=(16, sum(heights)), layout="constrained")
-    for part, row in zip(np.atleast_1d(figure.subfigures(len(rows), 1, height_ratios=heights)), rows, strict=True):
-        part.suptitle(f"Temperature {row[0].cell.temperature:g}; {title}")
-        efficiencies, times, speed_ups = part.subplots(1, 3, width_ratios=(1.1, 1, 1))
-        _draw_efficiencies(plt, efficiencies, row)
-        _draw_times(times, _bars(row))
-        _draw_speed_ups(speed_ups, _bars(row))
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    with picture(path, 16, sum(heights)) as figure:
+        for part, row in zip(np.atleast_1d(figure.subfigures(len(rows), 1, height_ratios=heights)), rows, strict=True):
+            part.suptitle(f"Temperature {row[0].cell.temperature:g}; {title}")
+            efficiencies, times, speed_ups = part.subplots(1, 3, width_ratios=(1.1, 1, 1))
+            _draw_efficiencies(efficiencies, row)
+            _draw_times(times, _bars(row))
+            _draw_speed_ups(speed_ups, _bars(row))
 
 
 def _temperatures(summaries: Sequence[DecodingSummary]) -> list[float]:
@@ -50,54 +45,56 @@ def _bars(summaries: Sequence[DecodingSummary]) -> list[DecodingSummary]:
     return sorted(shown, key=lambda one: sum(one.ms_per_token.values()))
 
 
-def _draw_efficiencies(plt: Any, axes: Any, summaries: Sequence[DecodingSummary]) -> None:
+def _draw_efficiencies(axes: Any, summaries: Sequence[DecodingSummary]) -> None:
     settings = shapes(summaries)
     depths = {depth for _, depth in settings}
     several = [mine for mine in by_rule(summaries) if mine[0].cell.paths > 1]
-    colours = plt.get_cmap("tab10" if len(several) <= 10 else "tab20")
+    few = [one for one in summaries if one.cell.paths < 2 and one.cell.depth]  # without drafts it is 1
+    styles = looks([*(label(mine[0]) for mine in several), *(_label(one, few) for one in few)])
     for number, mine in enumerate(several):
         shift = 0.3 * ((number + 0.5) / len(several) - 0.5)
+        name = label(mine[0])
+        style = line(styles[name]) | ({} if len(depths) == 1 else {"linestyle": "none"})
         axes.errorbar(
             [settings.index((one.cell.paths, one.cell.depth)) + shift for one in mine],
             [one.efficiency.value for one in mine],
             yerr=_bars_of([one.efficiency for one in mine]),
-            marker="o",
-            markersize=4,
-            capsize=2,
-            linestyle="-" if len(depths) == 1 else "none",
-            color=colours(number % 20),
-            label=label(mine[0]),
+            label=name,
+            **style,
         )
-    few = [one for one in summaries if one.cell.paths < 2 and one.cell.depth]  # without drafts it is 1
-    for number, one in enumerate(few):
-        style = STYLES[number % len(STYLES)]
-        axes.axhline(one.efficiency.value, color="0.55", linestyle=style, linewidth=1, label=_label(one, few))
+    for one in few:
+        look = styles[_label(one, few)]
+        low, high = (np.nan_to_num(end, nan=one.efficiency.value) for end in (one.efficiency.low, one.efficiency.high))
+        axes.axhspan(low, high, color=look.colour(), alpha=0.1, linewidth=0)
+        style = line(look) | {"marker": "", "linewidth": 1, "label": _label(one, few)}
+        axes.plot([-0.5, max(len(settings), 1) - 0.5], [one.efficiency.value] * 2, **style)
     axes.set_xticks(range(len(settings)), [f"K = {k}" + (f"\nL = {d}" if len(depths) > 1 else "") for k, d in settings])
     axes.set_ylabel("block efficiency: tokens per target call")
     axes.set_title("Block efficiency, 95 % intervals")
-    axes.grid(axis="y", alpha=0.3)
+    axes.grid(visible=False, axis="x")
     axes.set_xlim(-0.5, max(len(settings), 1) - 0.5)
     if several or few:
-        axes.legend(fontsize=8, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.08 if len(depths) == 1 else -0.13))
+        below = (0.5, -0.08 if len(depths) == 1 else -0.13)
+        label_lines(axes, ncols=2, loc="upper center", bbox_to_anchor=below)
 
 
 def _draw_times(axes: Any, bars: Sequence[DecodingSummary]) -> None:
     start = np.zeros(len(bars))
-    for phase in Metrics().seconds:
+    for phase, look in looks(Metrics().seconds).items():
         spent = np.array([one.ms_per_token[phase] for one in bars])
-        axes.barh(range(len(bars)), spent, left=start, label=phase)
+        axes.barh(range(len(bars)), spent, left=start, label=phase, **fill(look))
         start += spent
-    axes.set_yticks(range(len(bars)), [_label(one, bars) for one in bars], fontsize=8)
+    axes.set_yticks(range(len(bars)), [_label(one, bars) for one in bars])
     axes.set_ylim(len(bars) - 0.5, -0.5)
     axes.set_xlabel("milliseconds per token, prompts included")
     axes.set_title("Where the time goes" + _largest(bars))
-    axes.grid(axis="x", alpha=0.3)
-    axes.legend(fontsize=8)
+    axes.grid(visible=False, axis="y")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=5)
 
 
 def _draw_speed_ups(axes: Any, bars: Sequence[DecodingSummary]) -> None:
     """Speed-ups over transformers' own loop and over ours without drafts, cell by cell, as the times beside them."""
-    for name, marker, shift in zip(("generate", "vanilla"), MARKERS, (-0.12, 0.12), strict=True):
+    for (name, look), shift in zip(looks(("generate", "vanilla")).items(), (-0.12, 0.12), strict=True):
         found = [
             (at + shift, estimate)
             for at, one in enumerate(bars)
@@ -110,19 +107,15 @@ def _draw_speed_ups(axes: Any, bars: Sequence[DecodingSummary]) -> None:
                 [one.value for one in estimates],
                 places,
                 xerr=_bars_of(estimates),
-                marker=marker,
-                markersize=4,
-                capsize=2,
-                linestyle="none",
                 label=f"over {name}",
+                **line(look) | {"linestyle": "none"},
             )
-    axes.axvline(1, color="0.4", linewidth=1, label="no difference")
+    axes.axvline(1, color=LIGHT.grey, linewidth=1, linestyle="--", label="no difference")
     axes.set_ylim(len(bars) - 0.5, -0.5)
     axes.set_yticks(range(len(bars)), [])
     axes.set_xlabel("times as fast, 95 % intervals")
     axes.set_title("Speed-up" + _largest(bars))
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize=8)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=3)
 
 
 def _largest(bars: Sequence[DecodingSummary]) -> str:

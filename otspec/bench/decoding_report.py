@@ -31,7 +31,7 @@ def speed_up_table(summaries: Sequence[DecodingSummary], title: str) -> TextTabl
     baselines = sorted(found, key=lambda cell: BASELINES.index(cell.method))
     rows: list[tuple[str, ...]] = [
         (
-            _whole_label(one),
+            whole_label(one),
             f"{sum(one.ms_per_token.values()):.2f}",
             *(one.speed_ups[cell].shown(".2f") if cell in one.speed_ups else "-" for cell in baselines),
         )
@@ -55,7 +55,7 @@ def efficiency_table(summaries: Sequence[DecodingSummary], title: str) -> TextTa
     rows: list[tuple[str, ...]] = []
     for mine in by_rule(summaries):
         at = {(one.cell.paths, one.cell.depth): one for one in mine}
-        row = [at.get(setting) or _without_paths(mine, setting[1]) for setting in settings]
+        row = [at.get(setting) or without_paths(mine, setting[1]) for setting in settings]
         rows.append((label(mine[0]), *("-" if one is None else _efficiency(one) for one in row)))
     note = f"Tokens per target call. {INTERVALS}"
     temperatures = {one.cell.temperature for one in summaries}
@@ -111,7 +111,7 @@ def task_tables(
         TextTable(
             f"{name} by task: {title}",
             ("rule", *columns),
-            [(_whole_label(one), *(tell(at.get((task, one.cell))) for task in columns)) for one in shown],
+            [(whole_label(one), *(tell(at.get((task, one.cell))) for task in columns)) for one in shown],
             note,
             labels=1,
         )
@@ -122,7 +122,7 @@ def task_tables(
     ]
     phases = tuple(Metrics().seconds)
     spent: list[tuple[str, ...]] = [
-        (task, _whole_label(one), *(f"{ms:.2f}" for ms in one.ms_per_token.values()), str(one.prompts))
+        (task, whole_label(one), *(f"{ms:.2f}" for ms in one.ms_per_token.values()), str(one.prompts))
         for task, mine in columns.items()
         for one in mine
         if one.prompts
@@ -203,7 +203,7 @@ def label(one: DecodingSummary) -> str:
     return _noted(one, one.cell.name, one.cell.notes)
 
 
-def _whole_label(one: DecodingSummary) -> str:
+def whole_label(one: DecodingSummary) -> str:
     """What a cell is called where nothing else tells its K and L."""
     shape = [f"{letter} = {count}" for letter, count in (("K", one.cell.paths), ("L", one.cell.depth)) if count]
     return _noted(one, ", ".join([one.cell.name, *shape]), _beside_shape(one.cell))
@@ -214,7 +214,7 @@ def _noted(one: DecodingSummary, name: str, notes: Sequence[str]) -> str:
     return f"{name} ({', '.join(told)})" if told else name
 
 
-def _without_paths(mine: Sequence[DecodingSummary], depth: int) -> DecodingSummary | None:
+def without_paths(mine: Sequence[DecodingSummary], depth: int) -> DecodingSummary | None:
     """Of a rule that has one path or none: what stands in all columns of an L."""
     found = [one for one in mine if one.cell.paths < 2]
     if len(found) == 1:

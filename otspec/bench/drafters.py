@@ -13,7 +13,8 @@ from otspec.bench.decoding_cells import DecodingCell, decoding_cell_of
 from otspec.bench.decoding_summary import DecodingSummary
 from otspec.bench.intervals import by_prompt, quotient
 from otspec.bench.records import Record
-from otspec.reporting.plotting import pyplot
+from otspec.reporting.plotting import label_lines, line, picture
+from otspec.reporting.style import looks
 from otspec.reporting.tables import TextTable
 
 FULL = "as it is"
@@ -93,23 +94,25 @@ def _times(records: Sequence[Record], cell: DecodingCell) -> dict[tuple[int, int
 
 def plot_drafters(summaries: Sequence[DecodingSummary], path: Path) -> None:
     """Acceptance by depth, a panel for each temperature and rule and a line for each drafter."""
-    plt = pyplot()
     panels: dict[str, list[DecodingSummary]] = {}
     for one in compared(summaries):
         cell = one.cell
         panels.setdefault(f"{cell.name}, K = {cell.paths}, temperature {cell.temperature:g}", []).append(one)
-    figure, axes = plt.subplots(1, len(panels), figsize=(4.5 * len(panels), 4), sharey=True, squeeze=False)
-    for place, (title, mine) in zip(axes[0], panels.items(), strict=True):
-        for one in mine:
-            shares = one.total.acceptance
-            name = Path(one.cell.drafter).name or FULL
-            place.plot(range(1, len(shares) + 1), shares, marker="o", label=name)
-        place.xaxis.get_major_locator().set_params(integer=True)
-        place.set_title(title, fontsize=10)
-        place.set_xlabel("depth")
-        place.set_ylim(0, 1)
-    axes[0][0].set_ylabel("share of steps that accept so many drafts")
-    axes[0][0].legend()
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    styles = looks(drafter_of(one) for one in compared(summaries))
+    with picture(path, 4.5 * len(panels), 4) as figure:
+        axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+        for place, (title, mine) in zip(axes, panels.items(), strict=True):
+            for one in mine:
+                shares = one.total.acceptance
+                place.plot(range(1, len(shares) + 1), shares, label=drafter_of(one), **line(styles[drafter_of(one)]))
+            place.xaxis.get_major_locator().set_params(integer=True)
+            place.set_title(title)
+            place.set_xlabel("depth")
+            place.set_ylim(0, 1)
+            label_lines(place)
+        axes[0].set_ylabel("share of steps that accept so many drafts")
+
+
+def drafter_of(one: DecodingSummary) -> str:
+    """The drafter of a cell, a model by the name of its folder."""
+    return Path(one.cell.drafter).name or FULL

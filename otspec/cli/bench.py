@@ -13,7 +13,7 @@ from otspec.cli.arrays import DraftKey, Kind, TargetKey
 from otspec.cli.bench_decode import bench_decode
 from otspec.cli.measuring import ShardOption, asked, check_budget, conclude, resumed
 from otspec.cli.names import PROFILES, SCHEMES
-from otspec.cli.reports import pictures, report
+from otspec.cli.reports import report, written
 from otspec.errors import ProblemError
 from otspec.extras import require
 from otspec.reporting.console import console, numbers
@@ -63,9 +63,9 @@ def bench(
 ) -> None:
     """Measure solvers at every (k, n): time, acceptance, certificate and deviation, beside the paper's figures.
 
-    Leaves results.jsonl and results.parquet (a record per position), report.md and its pictures in the folder.  An
-    interrupted run goes on where it stopped; a solver of yours that was edited is measured anew.  `otspec bench decode`
-    measures them in decoding.
+    Leaves results.jsonl and results.parquet (a record per position), report.md with pictures and report.html, a page
+    of the same, in the folder.  An interrupted run goes on where it stopped; a solver of yours that was edited is
+    measured anew.  `otspec bench decode` measures them in decoding.
 
     Exit status 1: a solver solved nothing or crashed, or a position is no problem; stderr says which and why.
     """
@@ -103,8 +103,8 @@ def bench(
     folder.begin(asked(shard) | {"positions": positions, "cells": names})
     with resumed(folder, "measuring", benchmark.count, lambda: report(folder)) as progress:
         measure(benchmark, folder, progress)
-    written = ("report.md", *pictures(folder), "results.jsonl", "results.parquet")
-    conclude(folder, written, left_out, went_wrong(list(benchmark.shares), folder.records))
+    files = [*written(folder), "results.jsonl", "results.parquet"]
+    conclude(folder, files, left_out, went_wrong(list(benchmark.shares), folder.records))
 
 
 def _elsewhere(backend: str, address: str | None) -> Callable[[Benchmark, RunFolder, Callable[[int], None]], None]:

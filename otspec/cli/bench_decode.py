@@ -20,7 +20,7 @@ from otspec.cli.drafters import (
 )
 from otspec.cli.measuring import ShardOption, asked, check_budget, conclude, resumed
 from otspec.cli.prompts import FORMAT, TASKS, read_prompts, read_tasks
-from otspec.cli.reports import report
+from otspec.cli.reports import report, written
 from otspec.cli.sampling import Device, Draft, Dtype, MaxNewTokens, Target, TopK, TopP
 from otspec.errors import DataError
 from otspec.extras import require
@@ -127,9 +127,9 @@ def bench_decode(
 ) -> None:
     """Decode the same prompts in every way, in turn: speed-ups and block efficiency with 95 % intervals, and the time.
 
-    Leaves results.jsonl (a record per text), report.md and report.png in the folder.  An interrupted run goes on where
-    it stopped.  transformers' assisted generation is measured with the settings that are fastest on a few other
-    prompts, unless --assisted names them.
+    Leaves results.jsonl (a record per text), report.md with report.png and report.html, a page of the same, in the
+    folder.  An interrupted run goes on where it stopped.  transformers' assisted generation is measured with the
+    settings that are fastest on a few other prompts, unless --assisted names them.
     """
     require("matplotlib")
     check_budget(budget, "rule")
@@ -184,7 +184,7 @@ def bench_decode(
     folder.begin(asked(shard) | ({} if reference is None else {"reference": reference}))
     with resumed(folder, "decoding", benchmark.count, lambda: report(folder)) as progress:
         run(benchmark, folder, progress)
-    conclude(folder, ("report.md", "report.png", "results.jsonl"), left_out)
+    conclude(folder, [*written(folder), "results.jsonl"], left_out)
 
 
 def _words(text: str) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from otspec.cli.reports import pictures, report
+from otspec.cli.reports import report, written
 from otspec.extras import require
 from otspec.reporting.console import console
 
@@ -25,7 +25,6 @@ def merge(
     for module in ("pyarrow", "matplotlib"):
         require(module)  # before the work, not after it
     from otspec.bench.merging import merge as merged_of
-    from otspec.bench.records import RunFolder
 
     merged = merged_of(parts, out)
     merged.folder.close()
@@ -43,6 +42,5 @@ def merge(
         typer.secho(f"note: no folder is of shard {', '.join(absent)}", fg="yellow", err=True)
     doubled = f", {merged.doubled:,} of them in several folders" if merged.doubled else ""
     console.print(f"{len(merged.folder.records):,} records{doubled}", highlight=False)
-    shown = pictures(merged.folder) if isinstance(merged.folder, RunFolder) else ["report.png"]
-    files = ["report.md", *shown, "results.jsonl"]
+    files = [*written(merged.folder), "results.jsonl"]
     console.print(f"Wrote {out}/{', '.join(files)}", soft_wrap=True)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from otspec.cli.measuring import about, tell
+from otspec.reporting.console import console
 
 if TYPE_CHECKING:
     from otspec.bench.records import RecordFolder, RunFolder
+    from otspec.reporting.page import Section
+
+PAGE = "report.html"
 
 
 def report(folder: RecordFolder) -> None:
@@ -22,17 +26,31 @@ def report(folder: RecordFolder) -> None:
         _report_decoding(folder)
 
 
-def pictures(folder: RecordFolder) -> list[str]:
-    """Those that are there, by data: the settings side by side, then the lines against k and n."""
-    names = [f"{kind}{suffix}.png" for suffix in _suffixes(folder.identity).values() for kind in ("report", "lines")]
-    return [name for name in names if (folder.path / name).is_file()]
+def written(folder: RecordFolder) -> list[str]:
+    """The files of a report that are there: tables, the page with them, pictures."""
+    return [name for name in ("report.md", PAGE, *_pictures(folder)) if (folder.path / name).is_file()]
+
+
+def _pictures(folder: RecordFolder) -> list[str]:
+    """Those that there may be: by data the settings side by side, then the lines against k and n; or of decoding."""
+    from otspec.bench.records import RunFolder
+
+    if not isinstance(folder, RunFolder):
+        return ["report.png", "drafters.png"]
+    return [f"{kind}{suffix}.png" for suffix in _suffixes(folder.identity).values() for kind in ("report", "lines")]
+
+
+def _drawn(folder: RecordFolder) -> list[str]:
+    return [name for name in _pictures(folder) if (folder.path / name).is_file()]
 
 
 def _report_solvers(folder: RunFolder) -> None:
     from otspec.bench.cells import Sampling
+    from otspec.bench.charts import chart_groups, series_of
     from otspec.bench.plot import plot, plot_lines
     from otspec.bench.report import failures_table, overview_table, published_table, results_table
     from otspec.bench.summary import optima, summaries_of
+    from otspec.reporting.page import Section
 
     everything = summaries_of(folder)
     if not everything:
@@ -42,7 +60,7 @@ def _report_solvers(folder: RunFolder) -> None:
     settings = [sampling.scheme, f"temperature {sampling.temperature:g}"]
     settings += [] if sampling.top_p is None else [f"top-p {sampling.top_p:g}"]
     as_published = sampling == Sampling()
-    written, shown = [], []
+    printed, shown, parts = [], [], []
     for data, suffix in _suffixes(identity).items():
         summaries = [summary for summary in everything if summary.cell.data == data]
         if not summaries:
@@ -54,17 +72,28 @@ def _report_solvers(folder: RunFolder) -> None:
         overview = overview_table(summaries, here, title)
         published = published_table(summaries, data) if as_published else None
         details = (results_table(summaries, title), failures_table(summaries), published)
-        written += [overview, *details]
+        tables = [overview, *details]
+        printed += tables
+        parts.append((title, tables, summaries))
         shown += [*details, overview]  # the end of a long output is what a screen shows
     machine = f"{_told(identity['processor'])}, {_told(identity['jobs'])} worker(s)"
     title = "Multi-draft optimal transport: solvers at various (k, n)"
     paragraphs = about(folder, machine)
     budgets = _told(sorted({record["budget_s"] for record in folder.records}))
     paragraphs.append(f"Drafts: {', '.join(settings)}. Seed {identity['seed']}; {budgets} s per cell.")
-    tell(folder, title, paragraphs, pictures(folder), written, shown)
+    tell(folder, title, paragraphs, _drawn(folder), printed, shown)
+
+    def sections() -> list[Section]:
+        return [
+            Section(name, series_of(mine), chart_groups(mine), [table for table in tables if table is not None])
+            for name, tables, mine in parts
+        ]
+
+    _page(folder, title, paragraphs, sections)
 
 
 def _report_decoding(folder: RecordFolder) -> None:
+    from otspec.bench.decoding_charts import chart_groups, series_of
     from otspec.bench.decoding_plot import plot_decoding
     from otspec.bench.decoding_report import (
         choice_table,
@@ -76,6 +105,7 @@ def _report_decoding(folder: RecordFolder) -> None:
     )
     from otspec.bench.decoding_summary import REFERENCE, by_task, summarise
     from otspec.bench.drafters import compared, drafters_table, plot_drafters
+    from otspec.reporting.page import Section
 
     identity = folder.identity
     rule = next((run.get("reference", REFERENCE) for run in folder.runs[-1:]), REFERENCE)
@@ -84,7 +114,7 @@ def _report_decoding(folder: RecordFolder) -> None:
         return
     cut = [f"{name} {identity[name]}" for name in ("top_k", "top_p") if identity[name] is not None]
     plot_decoding(summaries, ", ".join([*cut, f"{identity['max_new_tokens']} new tokens"]), folder.path / "report.png")
-    written, shown = [], []
+    printed, shown, parts = [], [], []
     tasks = by_task(folder.records)
     for temperature in dict.fromkeys(one.cell.temperature for one in summaries):
         mine = [one for one in summaries if one.cell.temperature == temperature]
@@ -92,23 +122,50 @@ def _report_decoding(folder: RecordFolder) -> None:
         fast = speed_up_table(mine, f"Speed-up: {title}")
         efficient = efficiency_table(mine, f"Block efficiency: {title}")
         drafters = drafters_table(mine, folder.records, f"Drafters: {title}")
-        written += [fast, efficient, drafters, decoding_table(mine, f"Decoding: {title}", rule)]
+        tables = [fast, efficient, drafters, decoding_table(mine, f"Decoding: {title}", rule)]
         shown += [efficient, fast, drafters]
         per_task = {
             task: [one for one in found if one.cell.temperature == temperature] for task, found in tasks.items()
         }
-        for table in task_tables(per_task, mine, title):
-            written.append(table)
-            shown.append(table)
+        by_tasks = task_tables(per_task, mine, title)
+        tables += by_tasks
+        shown += by_tasks
+        printed += tables
+        parts.append((title, tables, mine))
     others = [choice_table(folder.records), failed_table(summaries)]
     where = [_told(identity[name]) for name in ("processor", "device", "threads")]
     title = "Multi-draft decoding: rules and methods to compare with"
     paragraphs = about(folder, f"{', '.join(where)} thread(s)")
-    drawn = ["report.png"]
     if compared(summaries):
         plot_drafters(summaries, folder.path / "drafters.png")
-        drawn.append("drafters.png")
-    tell(folder, title, paragraphs, drawn, [*written, *others], [others[1], *shown])
+    tell(folder, title, paragraphs, _drawn(folder), [*printed, *others], [others[1], *shown])
+
+    def sections() -> list[Section]:
+        found = [
+            Section(
+                name[0].upper() + name[1:],
+                series_of(mine),
+                chart_groups(mine),
+                [one for one in tables if one is not None],
+            )
+            for name, tables, mine in parts
+        ]
+        rest = [table for table in others if table is not None]
+        return [*found, Section("Beside these", {}, [], rest)] if rest else found
+
+    _page(folder, title, paragraphs, sections)
+
+
+def _page(folder: RecordFolder, title: str, paragraphs: Sequence[str], sections: Callable[[], list[Section]]) -> None:
+    """Write the page, or say what it takes; one of earlier records does not stay beside a newer report."""
+    from otspec.reporting.page import lacking, write_page
+
+    path = folder.path / PAGE
+    if reason := lacking():
+        path.unlink(missing_ok=True)
+        console.print(f"No {PAGE}: {reason}", soft_wrap=True)
+        return
+    write_page(path, title, paragraphs, sections())
 
 
 def _suffixes(identity: Mapping[str, Any]) -> dict[str, str]:

@@ -14,7 +14,9 @@ from otspec.cli import main
 from otspec.cli.solvers import examples, schemes_table
 from otspec.data import open_source
 from otspec.extras import installed
+from otspec.reporting.page import lacking
 from otspec.solver import REGISTRY
+from tests.pages import Reader
 
 
 def otspec_command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -119,6 +121,7 @@ def test_bench_measures_reports_and_resumes(
     assert {path.name for path in out.iterdir()} == {
         ".lock",
         "lines.png",
+        *([] if lacking() else ["report.html"]),
         "report.md",
         "report.png",
         "results.jsonl",
@@ -126,6 +129,10 @@ def test_bench_measures_reports_and_resumes(
         "run.json",
     }
     assert "| (5, 2) | max_flow |" in (out / "report.md").read_text()
+    if not lacking():
+        lines = [line for line in (out / "report.md").read_text().splitlines() if line.startswith("| ")]
+        rows = [line[2:-2].split(" | ") for line in lines if not line.startswith("| ---")]
+        assert [row for table in Reader((out / "report.html").read_text()).tables for row in table] == rows
     log = (out / "results.jsonl").read_text()
     capsys.readouterr()
     assert otspec_command(monkeypatch, *arguments) == 0
@@ -140,6 +147,15 @@ def test_bench_measures_reports_and_resumes(
     )
     assert len(after) == len(before)
     assert [one for one in after if one in before] == [one for one in before if one["solver"] == "slackness"]
+    (out / "report.html").write_text("of earlier records")
+    monkeypatch.setattr("otspec.reporting.page.missing", lambda packages: ("altair",))
+    capsys.readouterr()
+    assert otspec_command(monkeypatch, *arguments) == 0
+    told = capsys.readouterr().out
+    assert 'No report.html: altair is not installed: pip install "otspec-toolkit[report]"' in told
+    assert f"Wrote {out}/report.md, report.png, lines.png, results.jsonl, results.parquet" in told
+    assert not (out / "report.html").exists()
+    monkeypatch.undo()
     capsys.readouterr()
     assert otspec_command(monkeypatch, *arguments, "--seed", "1") == 2
     assert "holds another run: its seed is 0, yours 1" in " ".join(capsys.readouterr().err.split())

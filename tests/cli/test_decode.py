@@ -20,6 +20,7 @@ from otspec.decode.methods.catalogue import METHODS, lossless  # noqa: E402
 from otspec.decode.models.loading import load_models  # noqa: E402
 from otspec.decode.shipped import frequencies, held_out  # noqa: E402
 from otspec.extras import installed  # noqa: E402
+from otspec.reporting.page import lacking  # noqa: E402
 from tests.cli.test_commands import otspec_command  # noqa: E402
 from tests.decode.tokenizers_of import word_piece  # noqa: E402
 from tests.saved_pair import save, tokenizer  # noqa: E402
@@ -364,7 +365,9 @@ def test_bench_measures_reports_and_resumes(
     shown = capsys.readouterr().out
     assert "global_resolution/interval" in shown
     assert shown.count("Speed-up: temperature") == 2
-    assert {path.name for path in out.iterdir()} == {".lock", "report.md", "report.png", "results.jsonl", "run.json"}
+    page = [] if lacking() else ["report.html"]
+    files = {".lock", "report.md", *page, "report.png", "results.jsonl", "run.json"}
+    assert {path.name for path in out.iterdir()} == files
     report = (out / "report.md").read_text()
     assert report.count("| 2 | 2 | nested (drafts top-k 9) |") == 1
     assert report.count("| 2 | 2 | nested |") == 1  # at temperature 0

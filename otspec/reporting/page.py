@@ -1,0 +1,124 @@
+"""A report as one page: tables that sort, charts that answer a pointer; no file beside it, and no network.
+
+The tables are those of report.md, word by word.  A policy in the page's head forbids the browser to load anything.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from otspec.extras import WAYS_OUT, missing, require
+from otspec.reporting import charts
+from otspec.reporting.charts import Group
+from otspec.reporting.style import DARK, HUES, LIGHT, Look
+from otspec.reporting.tables import TextTable
+
+PACKAGES = ("altair", "vl_convert", "jinja2")
+"""What a page is made with: the extra `report`."""
+NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a page: charts of one set of series, and the tables beside them."""
+
+    title: str
+    series: Mapping[str, Look]
+    """What can be switched on and off, by its label in the charts."""
+    groups: Sequence[Group]
+    tables: Sequence[TextTable]
+    """The first stands before the charts."""
+
+
+def lacking() -> str | None:
+    """Why no page can be made, and the way out; None if one can."""
+    absent = missing(PACKAGES)
+    if not absent:
+        return None
+    return f"{', '.join(absent)} {'is' if len(absent) == 1 else 'are'} not installed: {WAYS_OUT[absent[0]]}"
+
+
+def write_page(path: Path, title: str, paragraphs: Sequence[str], sections: Sequence[Section]) -> None:
+    """Write a page, whole or not at all.
+
+    Parameters
+    ----------
+    path : Path
+    title : str
+    paragraphs : sequence of str
+        How the figures came about, as in report.md: words in backquotes are code, lines that begin with a dash items.
+    sections : sequence of Section
+
+    Raises
+    ------
+    MissingExtra
+        If a package of `PACKAGES` is not installed.
+    """
+    jinja = require("jinja2")
+    environment = jinja.Environment(
+        loader=jinja.PackageLoader("otspec.reporting", "page"),
+        autoescape=True,
+        undefined=jinja.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    drawn = [chart for section in sections for group in section.groups for chart in group.charts]
+    text = environment.get_template("page.html").render(
+        title=title,
+        paragraphs=[_blocks(paragraph) for paragraph in paragraphs],
+        sections=sections,
+        themes={"light": LIGHT._asdict(), "dark": DARK._asdict()},
+        hues=HUES,
+        data={
+            "charts": [chart.spec for chart in drawn],
+            "themes": {"light": charts.config(LIGHT), "dark": charts.config(DARK)},
+            "dark": charts.recoloured(),
+        },
+        library=_library() if drawn else "",
+        key=sort_key,
+        marked=_marked,
+    )
+    scratch = path.with_name(path.name + ".part")
+    scratch.write_text(text, encoding="utf-8")
+    os.replace(scratch, path)
+
+
+def sort_key(cell: str) -> str:
+    """What a figure is sorted by: the first number in it; nothing where there is none, which comes last."""
+    found = NUMBER.search(cell)
+    return found[0].replace(",", "") if found else ""
+
+
+@cache
+def _library() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script that can stand inside a page."""
+    release = ".".join(require("altair").VEGALITE_VERSION.split(".")[:2])
+    script = require("vl_convert").javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=release)
+    return re.sub(r"<(?=/script|!--|script)", r"\\x3c", script, flags=re.IGNORECASE)  # in strings; code has no such
+
+
+def _blocks(paragraph: str) -> list[tuple[str, list[list[tuple[bool, str]]]]]:
+    """Runs of lines as ("p" or "ul", lines); a line is pieces of text, each with whether it is code."""
+    found: list[tuple[str, list[list[tuple[bool, str]]]]] = []
+    for line in filter(None, paragraph.splitlines()):
+        kind = "ul" if line.startswith("- ") else "p"
+        if not found or found[-1][0] != kind:
+            found.append((kind, []))
+        pieces = line.removeprefix("- ").split("`")
+        found[-1][1].append([(at % 2 == 1, piece) for at, piece in enumerate(pieces) if piece])
+    return found
+
+
+def _marked(cell: str, series: Mapping[str, Look]) -> Look | None:
+    """The look of the series that a cell names, with its K and L, or with other notes in brackets."""
+    name = re.sub(r", [KL] = \d+", "", cell)
+    return series.get(name) or next((look for label, look in series.items() if _bare(label) == _bare(name)), None)
+
+
+def _bare(label: str) -> str:
+    return label.partition(" (")[0]

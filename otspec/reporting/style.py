@@ -1,0 +1,203 @@
+"""How our pictures look, whatever draws them: a solver, rule or method has one colour everywhere.
+
+`otspec.reporting.plotting` draws with it by matplotlib, `otspec.reporting.charts` for the page.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+from zlib import crc32
+
+HUES = {
+    "blue": "#0072B2",
+    "orange": "#E69F00",
+    "green": "#009E73",
+    "vermillion": "#D55E00",
+    "purple": "#CC79A7",
+    "sky": "#56B4E9",
+}
+"""The palette of Okabe and Ito, told apart by all kinds of colour vision, less its yellow, which vanishes on white."""
+
+
+class Theme(NamedTuple):
+    """What pictures are drawn on, and with, beside the hues."""
+
+    paper: str
+    ink: str
+    """Text, and what is drawn in black on white."""
+    grey: str
+    """What stands back: axes, baselines."""
+    faint: str
+    """Grids and borders."""
+
+
+LIGHT = Theme("#ffffff", "#22272e", "#6e7781", "#dfe3e8")
+DARK = Theme("#15181c", "#e6e8eb", "#bcb4ac", "#30363d")
+
+
+class Marker(NamedTuple):
+    """A marker by its names in matplotlib and Vega and as a character, and the hatch of a bar in its place."""
+
+    matplotlib: str
+    vega: str
+    glyph: str
+    hatch: str
+
+
+MARKERS = (
+    Marker("o", "circle", "●", ""),
+    Marker("s", "square", "■", "//"),
+    Marker("D", "diamond", "◆", ".."),
+    Marker("^", "triangle-up", "▲", "xx"),
+    Marker("v", "triangle-down", "▼", "\\\\"),
+    Marker("P", "cross", "✚", "++"),
+)
+DASHES = ((), (5.0, 2.0), (1.5, 1.5), (6.0, 1.5, 1.5, 1.5))
+"""Lengths drawn and left out, in widths of the line: nothing left out, dashes, dots, both."""
+
+_DOT, _SQUARE, _DIAMOND, _UP, _DOWN, _CROSS = range(len(MARKERS))
+INK, GREY = "ink", "grey"
+"""The two colours that a theme sets."""
+
+KNOWN: dict[str, tuple[str, int]] = {
+    # solvers
+    "interval": ("blue", _DOT),
+    "global resolution": ("orange", _DOT),
+    "max flow": ("vermillion", _DOT),
+    "slackness": ("sky", _DOT),
+    "kseq": ("green", _DOT),
+    "rrs": ("purple", _DOT),
+    "lp": (INK, _DOT),
+    "canonical": (GREY, _SQUARE),
+    "polymatroid": ("purple", _DIAMOND),
+    "luce": ("orange", _DIAMOND),
+    "release": ("sky", _DIAMOND),
+    "earliest deadline": ("green", _DIAMOND),
+    "closed form": ("blue", _DIAMOND),
+    "naive": (GREY, _UP),
+    "rsd": ("purple", _UP),
+    "spechub": ("sky", _UP),
+    "list matching": ("green", _UP),
+    # joint rules of several paths
+    "nested": ("vermillion", _SQUARE),
+    "block": ("orange", _SQUARE),
+    "traversal": ("sky", _SQUARE),
+    "pick then block": ("green", _SQUARE),
+    "greedy multi path": ("purple", _SQUARE),
+    "layer": (INK, _UP),
+    # other ways to decode
+    "vanilla": (GREY, _DOT),
+    "generate": (INK, _SQUARE),
+    "single": (GREY, _CROSS),
+    "assisted": (INK, _DIAMOND),
+    "assisted lookup": (INK, _CROSS),
+    "prompt lookup": (GREY, _DIAMOND),
+    "suffix": (GREY, _DOWN),
+    "lookahead": (INK, _DOWN),
+    "typical": ("purple", _DOWN),
+    # draft laws
+    "i.i.d.": ("blue", _DOT),
+    "iid": ("blue", _DOT),
+    "greedy": ("orange", _DOT),
+    "top n": ("vermillion", _DOT),
+    "systematic": ("green", _DOT),
+    "without replacement": ("purple", _DOT),
+    "hub pairs": ("sky", _DOT),
+    # drafters of a part of the vocabulary
+    "as it is": (INK, _DOT),
+    "whole head": (GREY, _DOT),
+    "uniform": (GREY, _DOWN),
+    "masked only": ("orange", _DOT),
+    "tli": ("green", _CROSS),
+    "rdk": ("blue", _SQUARE),
+    "rdk, eq. (3)": ("vermillion", _DOT),
+    "rdk, probabilities": ("purple", _UP),
+    "rdk, counts": ("sky", _DOWN),
+    "fr": ("blue", _DOT),
+    "fr spec": ("blue", _DOT),
+    "pa fr": ("orange", _DOT),
+    "dynaspec": ("green", _DOT),
+    # where the time goes
+    "prompt": (GREY, _DOT),
+    "draft": ("orange", _DOT),
+    "target": ("blue", _DOT),
+    "verification": ("vermillion", _DOT),
+    "rest": ("sky", _DOT),
+}
+"""Colour and marker by name, those that are drawn side by side apart.  Another name gets what its letters say."""
+
+
+class Look(NamedTuple):
+    """How a series is drawn."""
+
+    hue: str
+    """A key of `HUES`, or `INK` or `GREY`."""
+    marker: Marker
+    dash: tuple[float, ...] = ()
+
+    def colour(self, theme: Theme = LIGHT) -> str:
+        """The colour on the paper of a theme."""
+        return colour(self.hue, theme)
+
+
+def colour(hue: str, theme: Theme = LIGHT) -> str:
+    """A hue, or ink or grey, on the paper of a theme."""
+    return {**HUES, INK: theme.ink, GREY: theme.grey}[hue]
+
+
+def darker(shade: str, share: float = 0.35) -> str:
+    """A colour for letters: so much of it replaced by ink, as the light hues are too pale for thin strokes."""
+    mixed = ((1 - share) * one + share * other for one, other in zip(_rgb(shade), _rgb(LIGHT.ink), strict=True))
+    return "#" + "".join(f"{round(part):02x}" for part in mixed)
+
+
+def _rgb(shade: str) -> list[int]:
+    return [int(shade[at : at + 2], 16) for at in (1, 3, 5)]
+
+
+def hue_of(label: str) -> str:
+    """The one colour of what a label names, see `known_as`: a key of `HUES`, or `INK` or `GREY`."""
+    return _preferred(known_as(label))[0]
+
+
+def known_as(label: str) -> str:
+    """The name in a label, less settings, notes and fallbacks; its letters small, its words parted by spaces.
+
+    >>> known_as("max_flow:engine=igraph"), known_as("token-wise interval"), known_as("block (one path), K = 1, L = 8")
+    ('max flow', 'interval', 'block')
+    """
+    whole = label.replace("_", " ").replace("-", " ").strip().lower()
+    for cut in (whole, whole.partition(" (")[0], ", ".join(whole.split(", ")[:2])):
+        if cut in KNOWN:
+            return cut
+    name = whole.removeprefix("token wise ").partition(" (")[0].partition("/")[0].partition(", ")[0]
+    module, _, rest = name.partition(":")
+    return f"{module}:{rest.partition(':')[0]}" if "." in module and rest else module
+
+
+def looks(labels: Iterable[str]) -> dict[str, Look]:
+    """How the series of a picture are drawn, by label.
+
+    What has one name (a solver with several settings, say) has one colour, and differs in its dashes and markers.
+    """
+    found: dict[str, Look] = {}
+    names: Counter[str] = Counter()
+    taken: set[tuple[str, int]] = set()
+    for label in labels:
+        name = known_as(label)
+        hue, first = _preferred(name)
+        markers = [(first + step) % len(MARKERS) for step in range(len(MARKERS))]
+        marker = next((one for one in markers if (hue, one) not in taken), first)
+        taken.add((hue, marker))
+        found[label] = Look(hue, MARKERS[marker], DASHES[names[name] % len(DASHES)])
+        names[name] += 1
+    return found
+
+
+def _preferred(name: str) -> tuple[str, int]:
+    if name in KNOWN:
+        return KNOWN[name]
+    number = crc32(name.encode())  # the same in every process, as hash() is not
+    return list(HUES)[number % len(HUES)], number // len(HUES) % len(MARKERS)
