@@ -62,8 +62,8 @@ def generate(
     attention_mask : Tensor, shape (B, S), optional
         0 marks padding.
     paths, depth : int, optional
-        K independent paths of L tokens [sun2023spectr].  By default one of 3 tokens on a CPU, and elsewhere 4 of 8;
-        `otspec tune` finds what is fastest for two models on the machine at hand.
+        K independent paths of L tokens [sun2023spectr].  By default one of 3 tokens; `otspec tune` finds what is
+        fastest for two models on the machine at hand.
     solver : Rule, optional
         Who verifies.  By default nested labels with block verification (``"nested"``, see `docs/paths.md`; for one
         path that is ``"block"``); another

@@ -29,11 +29,11 @@ from otspec.errors import ProblemError
 from otspec.paths.shape import Shape
 from otspec.schemes import IID
 
-ON_CPU = (1, 3)
-"""K and L where nothing else is said: more rows take a CPU more time than their tokens save, for one text of models
-that fit its caches (docs/decoding.md has the figures).  `otspec tune` finds what is fastest for a pair at hand."""
-ELSEWHERE = (4, 8)
-"""On a device that reads some dozens of rows in the time of one."""
+PATHS, DEPTH = 1, 3
+"""K and L where nothing else is said: of all that docs/decoding.md has figures of, what is hardly ever slower than plain
+decoding, on a CPU or a GPU.  `otspec tune` finds what is fastest for a pair at hand."""
+SIBLINGS = 4
+"""Children of a node whose law draws several jointly."""
 
 WATCHING: Mapping[type[PreTrainedModel], type[ModelDrafter]] = {SteeredLlama: SteeredDrafter, FedLlama: FedDrafter}
 """Who drafts from models that look at the target."""
@@ -48,9 +48,9 @@ class MultiDraft:
     draft : PreTrainedModel
         Or several, whose paths are independent: as many of each, with ``law="independent"``.
     paths : int, optional
-        K, number of independent paths; by default 1 on a CPU and 4 elsewhere, or one for each of several draft models.
+        K, number of independent paths; by default 1, or one for each of several draft models.
     depth : int, optional
-        L, tokens of each; by default 3 on a CPU and 8 elsewhere.
+        L, tokens of each; by default 3.
     solver : Rule, optional
         Who verifies: `nested` (the default for i.i.d. drafts; `block`, which is the same, for one path), another joint
         rule of `otspec.decode.JOINT`, or token-wise any solver of the registry, or a chain of them such as
@@ -135,7 +135,7 @@ class MultiDraft:
         """Make drafter and verifier for a run."""
         law = draft_law(self.law)
         models = list(self.draft) if isinstance(self.draft, Sequence) else [self.draft]
-        shape = self._shape(law, len(models), generator.device) if self.branching is None else Shape.of(self.branching)
+        shape = self._shape(law, len(models)) if self.branching is None else Shape.of(self.branching)
         shape.check_room(vocab)
         if law.most is not None and max(shape.branching, default=0) > law.most:
             raise ProblemError(
@@ -174,14 +174,14 @@ class MultiDraft:
         drafter = SeveralDrafters(drafters) if law.several else drafters[0]
         return Prepared(drafter, verifier(self.solver, shape, law))
 
-    def _shape(self, law: DraftLaw, models: int, device: torch.device) -> Shape:
+    def _shape(self, law: DraftLaw, models: int) -> Shape:
         """K paths of L tokens; siblings that are drawn jointly are several."""
-        paths, depth = ON_CPU if device.type == "cpu" else ELSEWHERE
+        paths = PATHS
         if law.several:
             paths = max(models, 1)
         elif law.scheme is not IID:
-            paths = law.most or ELSEWHERE[0]
-        return Shape.paths(paths if self.paths is None else self.paths, depth if self.depth is None else self.depth)
+            paths = law.most or SIBLINGS
+        return Shape.paths(paths if self.paths is None else self.paths, DEPTH if self.depth is None else self.depth)
 
     def _share(self, shape: Shape, law: DraftLaw, models: int) -> Shape:
         """What each of the draft models drafts."""
