@@ -30,7 +30,7 @@ from otspec.paths.shape import Shape
 from otspec.schemes import IID
 
 PATHS, DEPTH = 1, 3
-"""K and L where nothing else is said: of all that docs/decoding.md has figures of, what is hardly ever slower than plain
+"""K and L where nothing else is said: of all that docs/decoding.md has figures of, what is rarely slower than plain
 decoding, on a CPU or a GPU.  `otspec tune` finds what is fastest for a pair at hand."""
 SIBLINGS = 4
 """Children of a node whose law draws several jointly."""
