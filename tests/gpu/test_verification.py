@@ -182,6 +182,15 @@ def test_trees_wait_for_nothing_and_are_captured(rule: str, vocab: int) -> None:
     check_a_graph(lambda: verified(given, (3, 1, 1), rule=rule), given[3])
 
 
+@needs_kernels
+@each(rule=("nested", "block"), vocab=(7, 5000))
+def test_trees_compile_to_one_graph_with_kernels(rule: str, vocab: int) -> None:
+    given: Any = on_gpu(batch_of_trees(drawn("tiny", vocab, (3, 1), 4)))
+    expected = verified(given, (3, 1), rule=rule)
+    compiled = torch.compile(lambda *tensors: verified(tensors, (3, 1), rule=rule), fullgraph=True, backend="aot_eager")
+    assert all(map(torch.equal, compiled(*given), expected))
+
+
 @pytest.mark.parametrize("by", WAYS)
 def test_the_audit_passes_it(by: str) -> None:
     def rule(p: Any, q: Any, drafts: Any, generator: Any) -> tuple[Any, Any]:

@@ -54,9 +54,10 @@ def grow_by_kernels(layout: Layout, looked: Looked, spread: Tensor | None) -> Gr
     floats[:, :, kernels.DENSITY.value] = whole.density
     factor = torch.ones((rows, slots, groups + 1), dtype=torch.float64, device=device)
     weights = torch.empty((rows, slots), dtype=torch.float64, device=device)
-    competes = torch.empty((rows, slots), dtype=torch.int64, device=device)
+    # Of a tree that is wider than its links say some slots are on no level: nothing is read of what they would keep.
+    competes = torch.zeros((rows, slots), dtype=torch.int64, device=device)
     fixed = of_level(groups, parts)
-    widest = max((level.slots.shape[1] for level in layout.levels), default=1)
+    widest = max(level.slots.shape[1] for level in layout.levels)
     kept = torch.empty((2, rows * widest, kernels.KEPT.value, fixed["PLACES"]), dtype=torch.int64, device=device)
     worked = torch.empty((rows * widest, kernels.WORKED.value, fixed["PLACES"]), dtype=torch.int64, device=device)
     parent = layout.parent.contiguous()

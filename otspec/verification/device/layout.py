@@ -104,7 +104,7 @@ def _in_a_graph(device: torch.device) -> bool:
 
 def _branching_layout(branching: tuple[int, ...], rows: int, device: torch.device) -> Layout:
     def everywhere(values: Tensor) -> Tensor:
-        return values.expand(rows, -1)
+        return values.expand(rows, -1).contiguous()  # once for all steps, where kernels would do it at each
 
     levels, parents, depths, firsts, children = [], [], [], [], []
     start, width, above = 0, 1, 0
