@@ -10,8 +10,8 @@ from typing import Any
 from otspec.bench.cells import every_solver
 from otspec.bench.records import Record
 from otspec.catalogue import available
-from otspec.decode.methods.catalogue import CHAIN, METHODS, method_of, rule
-from otspec.decode.verifiers import JOINT
+from otspec.decode.methods.catalogue import METHODS, method_of
+from otspec.paths.catalogue import CHAIN, JOINT, rule
 
 OURS = "multi-draft"
 """The method that rules belong to."""

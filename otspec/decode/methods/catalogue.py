@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from otspec.catalogue import get
 from otspec.decode.harness import Generation, run
 from otspec.decode.methods import (
     Lookahead,
@@ -28,14 +27,11 @@ from otspec.decode.models.loading import Models
 from otspec.decode.models.matching import Matching
 from otspec.decode.sampling import DraftSettings
 from otspec.decode.strategy import DraftModels, Strategy
-from otspec.decode.verifiers import BY_PLAN, JOINT, Rule
-from otspec.errors import ProblemError, UnknownSolver
+from otspec.errors import ProblemError
+from otspec.paths.catalogue import BY_PLAN, JOINT
 from otspec.problem import Problem
 from otspec.schemes import IID
 from otspec.solving import solve
-
-CHAIN = "/"
-"""Parts the solvers of a chain, in a list of rules that commas part."""
 
 Decode = Callable[..., Generation]
 """Called as ``decode(input_ids=..., attention_mask=..., max_new_tokens=..., temperature=..., seed=..., ...)``."""
@@ -175,25 +171,3 @@ def _may_deviate(solver: str) -> bool:
 def warm_up(decode: Decode, inputs: Mapping[str, Any], settings: Mapping[str, Any], most: int = 10) -> None:
     """Decode a little, `most` new tokens or fewer: what is timed next then pays for no import and no compilation."""
     decode(**inputs, **settings, max_new_tokens=min(most, 10))
-
-
-def rule(spelling: str, separator: str = ",") -> Rule:
-    """What verifies, from its spelling: a joint rule, a solver, or a chain of solvers.
-
-    Raises
-    ------
-    UnknownSolver
-        If there is neither a joint rule nor a solver of a name.
-    """
-    names = [name.strip() for name in spelling.split(separator)]
-    joint = (*JOINT, BY_PLAN)
-    if len(names) == 1 and names[0] in joint:
-        return names[0]
-    for name in names:
-        if name in joint:
-            raise UnknownSolver(f"{name} is a joint rule, which never fails: it has no place in a chain of solvers")
-        try:
-            get(name)
-        except UnknownSolver as error:
-            raise UnknownSolver(f"{error}; joint rules: {', '.join(joint)}") from error
-    return names[0] if len(names) == 1 else names
