@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from otspec.bench.records import MACHINE, Record, key_of, read_about, read_lines
 from otspec.errors import DataError
 
-KINDS = ("solvers", "decoding")
-"""What runs are of: `otspec bench` and `otspec bench decode`."""
+KINDS = ("solvers", "decoding", "paths")
+"""What runs are of: `otspec bench`, `otspec bench decode` and `otspec bench paths`."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,9 +11,11 @@ import typer
 from otspec.cli import options
 from otspec.cli.arrays import DraftKey, Kind, TargetKey
 from otspec.cli.bench_decode import bench_decode
+from otspec.cli.bench_paths import bench_paths
 from otspec.cli.measuring import ShardOption, asked, check_budget, conclude, resumed
 from otspec.cli.names import PROFILES, SCHEMES
 from otspec.cli.reports import pictures, report
+from otspec.cli.sources import by_name
 from otspec.errors import ProblemError
 from otspec.extras import require
 from otspec.reporting.console import console, numbers
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 app.command("decode")(bench_decode)
+app.command("paths")(bench_paths)
 
 
 @app.callback()
@@ -65,7 +68,7 @@ def bench(
 
     Leaves results.jsonl and results.parquet (a record per position), report.md and its pictures in the folder.  An
     interrupted run goes on where it stopped; a solver of yours that was edited is measured anew.  `otspec bench decode`
-    measures them in decoding.
+    measures them in decoding, `otspec bench paths` on recorded trees.
 
     Exit status 1: a solver solved nothing or crashed, or a position is no problem; stderr says which and why.
     """
@@ -80,6 +83,7 @@ def bench(
     from otspec.bench.records import RunFolder, cell_of
     from otspec.bench.shards import WHOLE, Shard
     from otspec.bench.summary import went_wrong
+    from otspec.data import open_source
 
     part = WHOLE if shard is None else Shard.of(shard)
     measure = run if (backend, address) == ("local", None) else _elsewhere(backend, address)
@@ -90,7 +94,9 @@ def bench(
     spellings = [name.strip() for name in solver.split(",")]
     if spellings == ["all"]:
         spellings, left_out = every_solver(probes)
-    sources = _open(data, seed, target_key=target_key, draft_key=draft_key, kind=kind)
+    sources: dict[str, Source] = by_name(
+        data, lambda name: open_source(name, seed, target_key=target_key, draft_key=draft_key, kind=kind)
+    )
     cells = grid(ks, ns, spellings, list(sources))
     again = _again(remeasure, spellings)
     benchmark = Benchmark(cells, sources, positions, seed, budget, jobs, sampling, part)
@@ -118,16 +124,6 @@ def _elsewhere(backend: str, address: str | None) -> Callable[[Benchmark, RunFol
     for package in {"loky": ("joblib",), "dask": ("joblib", "dask", "distributed")}[backend]:
         require(package)
     return lambda benchmark, folder, progress: run_on(backend, benchmark, folder, progress, address)
-
-
-def _open(data: str, seed: int, **arrays: str | None) -> dict[str, Source]:
-    """Sources of positions by name; of two files of one name, by their paths."""
-    from otspec.data import open_source
-
-    spellings = list(dict.fromkeys(word.strip() for word in data.split(",")))
-    found = {spelling: open_source(spelling, seed, **arrays) for spelling in spellings}
-    names = [source.name for source in found.values()]
-    return {spelling if names.count(one.name) > 1 else one.name: one for spelling, one in found.items()}
 
 
 def _again(remeasure: str, spellings: list[str]) -> list[str]:

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 from otspec.cli.measuring import about, tell
 
 if TYPE_CHECKING:
-    from otspec.bench.records import RecordFolder, RunFolder
+    from otspec.bench.records import PathsFolder, RecordFolder, RunFolder
 
 
 def report(folder: RecordFolder) -> None:
     """Tables and pictures of all that a folder holds, this run's cells and earlier ones."""
-    from otspec.bench.records import RunFolder
+    from otspec.bench.records import PathsFolder, RunFolder
 
     if isinstance(folder, RunFolder):
         _report_solvers(folder)
+    elif isinstance(folder, PathsFolder):
+        _report_paths(folder)
     else:
         _report_decoding(folder)
 
@@ -109,6 +111,29 @@ def _report_decoding(folder: RecordFolder) -> None:
         plot_drafters(summaries, folder.path / "drafters.png")
         drawn.append("drafters.png")
     tell(folder, title, paragraphs, drawn, [*written, *others], [others[1], *shown])
+
+
+def _report_paths(folder: PathsFolder) -> None:
+    from otspec.bench.paths_plot import plot_paths
+    from otspec.bench.paths_report import accepted_table, failed_table, reach_table
+    from otspec.bench.paths_summary import REFERENCE, summarise
+
+    reference = next((run.get("reference", REFERENCE) for run in folder.runs[-1:]), REFERENCE)
+    summaries = summarise(folder.records, reference)
+    if not summaries:
+        return
+    by_title = {
+        f"{data}: K = {mine[0].cell.paths}, L = {mine[0].cell.depth}": mine
+        for data in dict.fromkeys(one.cell.data for one in summaries)
+        for mine in [[one for one in summaries if one.cell.data == data]]
+    }
+    plot_paths(by_title, folder.path / "report.png")
+    accepted = [accepted_table(mine, f"Accepted tokens: {title}", reference) for title, mine in by_title.items()]
+    reached = [reach_table(mine, f"Reach: {title}") for title, mine in by_title.items()]
+    failed = failed_table(summaries)
+    paragraphs = about(folder, _told(folder.identity["processor"]))
+    title = "Rules on recorded trees"
+    tell(folder, title, paragraphs, ["report.png"], [*accepted, *reached, failed], [failed, *accepted])
 
 
 def _suffixes(identity: Mapping[str, Any]) -> dict[str, str]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 
 from otspec.catalogue import get
 from otspec.errors import ProblemError, UnknownSolver
@@ -13,6 +16,9 @@ from otspec.paths.pick_then_block import PickThenBlock
 from otspec.paths.protocol import PathVerifier
 from otspec.paths.token_wise import Solvers, TokenWise
 from otspec.paths.traversal import Traversal
+from otspec.problem import Problem
+from otspec.schemes import IID
+from otspec.solving import solve
 
 JOINT: dict[str, Callable[[], PathVerifier]] = {
     "nested": Nested,
@@ -54,6 +60,17 @@ def rule(spelling: str, separator: str = ",") -> Solvers:
         except UnknownSolver as error:
             raise UnknownSolver(f"{error}; joint rules: {', '.join(joint)}") from error
     return names[0] if len(names) == 1 else names
+
+
+def is_lossless(named: Any) -> bool:
+    """Whether what `rule` returns is lossless to rounding: solvers that promise less are tried on a small problem."""
+    chain = [named] if isinstance(named, str) else named or []
+    return not any(_may_deviate(name) for name in chain if name not in (*JOINT, BY_PLAN))
+
+
+def _may_deviate(solver: str) -> bool:
+    plan = solve(Problem(np.array([0.5, 0.3, 0.2]), IID(np.array([0.2, 0.2, 0.6]), 2)), solver, strict=False).plan
+    return plan is not None and plan.max_deviation > 0
 
 
 def verifier_of_paths(spelling: str) -> PathVerifier:

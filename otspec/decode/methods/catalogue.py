@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from otspec.decode.harness import Generation, run
 from otspec.decode.methods import (
     Lookahead,
@@ -28,10 +26,7 @@ from otspec.decode.models.matching import Matching
 from otspec.decode.sampling import DraftSettings
 from otspec.decode.strategy import DraftModels, Strategy
 from otspec.errors import ProblemError
-from otspec.paths.catalogue import BY_PLAN, JOINT
-from otspec.problem import Problem
-from otspec.schemes import IID
-from otspec.solving import solve
+from otspec.paths.catalogue import is_lossless
 
 Decode = Callable[..., Generation]
 """Called as ``decode(input_ids=..., attention_mask=..., max_new_tokens=..., temperature=..., seed=..., ...)``."""
@@ -158,14 +153,7 @@ def decoder(name: str, models: Models, settings: Mapping[str, Any]) -> Decode:
 
 def lossless(method: Method, settings: Mapping[str, Any]) -> bool:
     """Whether the text has the target's law to rounding: solvers that promise less are tried on a small problem."""
-    solver = settings.get("solver")
-    chain = [solver] if isinstance(solver, str) else solver or []
-    return method.lossless and not any(_may_deviate(name) for name in chain if name not in (*JOINT, BY_PLAN))
-
-
-def _may_deviate(solver: str) -> bool:
-    plan = solve(Problem(np.array([0.5, 0.3, 0.2]), IID(np.array([0.2, 0.2, 0.6]), 2)), solver, strict=False).plan
-    return plan is not None and plan.max_deviation > 0
+    return method.lossless and is_lossless(settings.get("solver"))
 
 
 def warm_up(decode: Decode, inputs: Mapping[str, Any], settings: Mapping[str, Any], most: int = 10) -> None:
