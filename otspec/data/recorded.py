@@ -13,7 +13,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from otspec.data.files import file_identity
+from otspec.data.files import file_identity, placed, reopened
 from otspec.data.formats import read, safetensors_about
 from otspec.data.position import Position, check_index
 from otspec.errors import DataError, ProblemError
@@ -210,6 +210,10 @@ class TopSource:
             raise DataError(f"{path} lacks {', '.join(lacking)}; record it anew")
         self.vocab = int(self.about["vocab"])
         self.kept = self._arrays["tokens"].shape[1]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As the path, like `FileSource`."""
+        return reopened, (type(self), *placed(self.path), {})
 
     @property
     def identity(self) -> Mapping[str, object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from otspec.data.files import FileSource
 from otspec.data.position import Source
@@ -15,6 +16,14 @@ RECORDED = {"shipped": Path(__file__).parent / "shipped.npz"}
 """Files of recorded positions that come with the package, by name; see `benchmarks.shipped_pair.record`."""
 NAMES = (*PROFILES, *RECORDED)
 """Every profile, synthetic or recorded."""
+
+
+class OwnSource(FileSource):
+    """A recorded profile, which lies wherever the package does."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As the name: another machine may have the package elsewhere."""
+        return open_source, (self.name,)
 
 
 def open_source(
@@ -51,7 +60,7 @@ def open_source(
     if isinstance(name, str) and name in PROFILES:
         return ProfileSource(PROFILES[name], seed)
     if isinstance(name, str) and name in RECORDED:
-        return FileSource(RECORDED[name], name=name)
+        return OwnSource(RECORDED[name], name=name)
     held = recorded_format(name)
     if held in OF_TREES:
         raise DataError(f"{name} holds {held}, not positions; otspec bench paths compares rules on them")
