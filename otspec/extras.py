@@ -21,6 +21,7 @@ _EXTRAS = {
     "bench": ("pyarrow",),
     "plot": ("matplotlib",),
     "sweeps": ("joblib", "dask", "distributed"),
+    "ray": ("ray",),
     "triton": ("triton",),
     "decode": ("torch", "transformers", "tokenizers", "safetensors"),
 }

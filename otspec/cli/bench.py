@@ -49,10 +49,11 @@ def bench(
     out: Annotated[Path, typer.Option(help="Folder for results; the same command again resumes it.")] = Path("report"),
     jobs: Annotated[int, typer.Option(help="Worker processes, one core each.", min=1, max=1024)] = 1,
     backend: Annotated[
-        str, typer.Option(help="Who measures: local processes, or whole cells by the workers of loky or dask.")
+        str, typer.Option(help="Who measures: local processes, or whole cells by the workers of loky, dask or ray.")
     ] = "local",
     address: Annotated[
-        str | None, typer.Option(help="Of a Dask scheduler.", show_default="a cluster of --jobs workers here")
+        str | None,
+        typer.Option(help="Of a Dask scheduler, or of a Ray cluster.", show_default="a cluster of --jobs workers here"),
     ] = None,
     budget: Annotated[
         float,
@@ -119,9 +120,9 @@ def _elsewhere(backend: str, address: str | None) -> Callable[[Benchmark, RunFol
 
     if backend not in BACKENDS:
         if backend == "local":
-            raise ProblemError("local processes have no address; leave --address out, or pass --backend dask")
+            raise ProblemError("local processes have no address; leave --address out, or pass --backend dask or ray")
         raise ProblemError(f"no backend {backend!r}; known: local, {', '.join(BACKENDS)}")
-    for package in {"loky": ("joblib",), "dask": ("joblib", "dask", "distributed")}[backend]:
+    for package in BACKENDS[backend]:
         require(package)
     return lambda benchmark, folder, progress: run_on(backend, benchmark, folder, progress, address)
 

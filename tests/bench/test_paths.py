@@ -16,7 +16,7 @@ from otspec.bench.paths_summary import summarise
 from otspec.bench.records import PathsFolder, Record
 from otspec.bench.shards import Shard
 from otspec.data import TreeSource
-from otspec.paths import LayerVerification, TokenWise, Tree, drafted_bound
+from otspec.paths import LayerVerification, PathVerifier, TokenWise, Tree, drafted_bound
 from otspec.paths.catalogue import JOINT, verifier_of_paths
 from tests.data.tree_files import drawn_trees, write_trees
 from tests.each import each
@@ -47,7 +47,7 @@ def tree_of(source: TreeSource, index: int) -> Tree:
     return Tree.of(one.paths, one.target, one.draft)
 
 
-REMEMBERING = {
+REMEMBERING: dict[str, PathVerifier] = {
     "layer": LayerVerification(remember=50),
     **{rule: TokenWise(rule, remember=50) for rule in ("interval", "kseq", "rrs")},
 }
