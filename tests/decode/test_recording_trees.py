@@ -17,6 +17,7 @@ pytest.importorskip("transformers")
 import otspec.decode.recording_trees as module  # noqa: E402
 from otspec import DataError, ProblemError  # noqa: E402
 from otspec.data import TreeSource, open_source  # noqa: E402
+from otspec.decode.drafters.model import ModelDrafter  # noqa: E402
 from otspec.decode.models.loading import Models  # noqa: E402
 from otspec.decode.recording import record  # noqa: E402
 from otspec.decode.recording_trees import TreeRecording  # noqa: E402
@@ -47,7 +48,7 @@ class Recorded:
         contexts: list[list[int]] = []
         laws: list[Any] = []
 
-        class Noting(module.ModelDrafter):
+        class Noting(ModelDrafter):
             def draft(self, texts: Any, depth: int) -> Any:
                 drafts = super().draft(texts, depth)
                 contexts.extend(list(text) for text in texts)
