@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,7 +13,6 @@ from otspec.data.recorded import Tensor
 from otspec.data.trees import TOP_TREES_FORMAT, TREES_FORMAT
 from otspec.decode.drafters.draft_laws import draft_law
 from otspec.decode.drafters.model import ModelDrafter
-from otspec.decode.drafters.protocol import Drafts
 from otspec.decode.methods.multi_draft import WATCHING
 from otspec.decode.models.self_check import check_reading
 from otspec.decode.models.target import Target
@@ -32,6 +30,7 @@ from otspec.decode.recording import (
 from otspec.decode.sampling import Sampling
 from otspec.errors import ProblemError
 from otspec.paths.shape import Shape
+from otspec.paths.topology import Topology
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,40 +120,53 @@ class TreeRecording(Recording):
             drafter.start(contexts)
             drafts = drafter.draft(contexts, self.depth)
             logits = Target(self.models.target, contexts).read(contexts, drafts.trees)
-        log = (logits.double() / self.temperature).log_softmax(-1).cpu()
-        draft = less_the_largest(drafts.laws.cpu().log(), kind)
-        return self._stored(drafts, log, draft, sampling, error)
+        laws = drafts.laws.split([tree.inner for tree in drafts.trees])
+        found: dict[str, list[torch.Tensor]] = {name: [] for name in self.layout}
+        for tree, said, drawn_from, root in zip(
+            drafts.trees, logits.split([tree.size for tree in drafts.trees]), laws, sampling.roots, strict=True
+        ):
+            for name, values in self._stored(tree, said, drawn_from, root.cpu(), error).items():
+                found[name].append(values)
+        error.draft_l1_max = max(error.draft_l1_max, sampling.off)
+        return found
 
     def _stored(
-        self, drafts: Drafts, log: torch.Tensor, draft: torch.Tensor, sampling: AsStored, error: StoringError
-    ) -> Stored:
-        """Rows of the file, from the target's log laws at all nodes of all trees and the draft logits at inner ones."""
-        sizes, inner = [tree.size for tree in drafts.trees], [tree.inner for tree in drafts.trees]
-        found: dict[str, Sequence[torch.Tensor]] = {
-            "paths": [torch.from_numpy(tree.token[tree.node[:, 1:]]).int() for tree in drafts.trees],
-            "nodes": [torch.from_numpy(tree.node).int() for tree in drafts.trees],
+        self, tree: Topology, logits: torch.Tensor, laws: torch.Tensor, root: torch.Tensor, error: StoringError
+    ) -> dict[str, torch.Tensor]:
+        """What the file holds of one tree.
+
+        Parameters
+        ----------
+        tree : Topology
+        logits : Tensor, shape (N, V)
+            The target's.
+        laws : Tensor, shape (inner, V)
+            What the drafts were drawn from.
+        root : Tensor, shape (V,)
+            The first of these before it was rounded.
+        error : StoringError
+            Counts the tree, but for the draft laws below the root.
+        """
+        log = (logits.double() / self.temperature).log_softmax(-1).cpu()
+        draft = less_the_largest(laws.cpu().log(), getattr(torch, self.stored))
+        drawn_from = law_of(draft)
+        found = {
+            "paths": torch.from_numpy(tree.token[tree.node[:, 1:]]).int(),
+            "nodes": torch.from_numpy(tree.node).int(),
         }
-        roots = _first_of(inner)
-        drawn_from, drawn_from_exact = law_of(draft), sampling.roots.cpu()
         if self.top_k is None:
             target = less_the_largest(log, draft.dtype)
-            exact, held, roots_of_target = log.exp(), law_of(target), _first_of(sizes)
-            of_roots = drawn_from_exact, drawn_from[roots]
-            found |= {"target_logits": target.split(sizes), "draft_logits": draft.split(inner)}
+            exact, held, roots = log.exp(), law_of(target), (root[None], drawn_from[:1])
+            found |= {"target_logits": target, "draft_logits": draft}
         else:
             tokens = drawn_from.topk(self.top_k, dim=1).indices  # all that can be drawn: the others have probability 0
-            likeliest = Likeliest.of(log[torch.from_numpy(drafts.nodes)], tokens, draft.dtype)
-            exact, held, roots_of_target = likeliest.exact, likeliest.held, roots
-            of_roots = _without_rest(drawn_from_exact, tokens[roots]), _without_rest(drawn_from[roots], tokens[roots])
-            found |= {
-                "tokens": tokens.int().split(inner),
-                "target_top": likeliest.top.split(inner),
-                "draft_top": draft.gather(1, tokens).split(inner),
-                "target_rest": likeliest.rest.split(inner),
-            }
-        error.add((exact[roots_of_target], of_roots[0]), (held[roots_of_target], of_roots[1]))
+            likeliest = Likeliest.of(log[: tree.inner], tokens, draft.dtype)
+            exact, held = likeliest.exact, likeliest.held
+            roots = (_without_rest(root[None], tokens[:1]), _without_rest(drawn_from[:1], tokens[:1]))
+            kept = {"target_top": likeliest.top, "draft_top": draft.gather(1, tokens), "target_rest": likeliest.rest}
+            found |= {"tokens": tokens.int(), **kept}
+        error.add((exact[:1], roots[0]), (held[:1], roots[1]))
         error.target_l1_max = max(error.target_l1_max, largest_l1(exact, held))
-        error.draft_l1_max = max(error.draft_l1_max, sampling.off)
         return found
 
 
@@ -195,11 +207,6 @@ class AsStored(Sampling):
         if not hasattr(self, "roots"):
             self.roots = exact[:, 0]
         return held
-
-
-def _first_of(counts: Sequence[int]) -> torch.Tensor:
-    """Where each of several groups of so many rows begins."""
-    return torch.tensor([0, *counts[:-1]]).cumsum(0)
 
 
 def _without_rest(laws: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
