@@ -22,10 +22,10 @@ from benchmarks.reporting import Record, finish
 from otspec.decode.drafters.draft_laws import draft_law
 from otspec.decode.drafters.protocol import Drafts
 from otspec.decode.laws import Merged, Rows, local_trees, merged_to_host
-from otspec.decode.methods.catalogue import CHAIN, rule
-from otspec.decode.verifiers import Rule, verifier, verify
+from otspec.decode.verifiers import verifier, verify
 from otspec.errors import ProblemError
 from otspec.paths import PathVerifier
+from otspec.paths.catalogue import CHAIN, Rule, rule
 from otspec.paths.shape import Shape
 from otspec.paths.topology import Topology
 from otspec.reporting.machine import processor

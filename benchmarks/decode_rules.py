@@ -21,12 +21,12 @@ from benchmarks.paths import accepted
 from benchmarks.reporting import Record, finish
 from otspec.decode import MultiDraft, run
 from otspec.decode.drafters.draft_laws import draft_law
-from otspec.decode.methods.catalogue import CHAIN, rule
 from otspec.decode.models.loading import Models, batch_of, load_models
 from otspec.decode.shipped import held_out
 from otspec.decode.verifiers import verifier
 from otspec.laws import FloatArray
 from otspec.paths import Nested, PathVerification, Tree
+from otspec.paths.catalogue import CHAIN, rule
 from otspec.paths.shape import Shape
 from otspec.reporting.console import progress_as_ours
 from otspec.reporting.tables import TextTable

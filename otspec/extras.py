@@ -22,6 +22,7 @@ _EXTRAS = {
     "plot": ("matplotlib",),
     "report": ("altair", "vl_convert", "jinja2"),
     "sweeps": ("joblib", "dask", "distributed"),
+    "ray": ("ray",),
     "triton": ("triton",),
     "decode": ("torch", "transformers", "tokenizers", "safetensors"),
 }

@@ -1,4 +1,4 @@
-"""Cells measured by the workers of loky or of a Dask cluster: whole cells are tasks, given out by joblib."""
+"""Cells measured by the workers of loky, Dask or Ray: whole cells are tasks, given out by joblib."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import multiprocessing
 import platform
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -17,7 +18,19 @@ from otspec.errors import ProblemError
 from otspec.extras import require
 from otspec.reporting.machine import versions
 
-BACKENDS = ("loky", "dask")
+BACKENDS: Mapping[str, tuple[str, ...]] = {
+    "loky": ("joblib",),
+    "dask": ("joblib", "dask", "distributed"),
+    "ray": ("joblib", "ray"),
+}
+"""Names of backends, and the packages that each needs."""
+WITH_ADDRESS = ("dask", "ray")
+"""Backends that may run elsewhere."""
+RESTARTS = 3
+"""How often Ray starts a worker again, and what it was measuring, before it gives up."""
+
+Result = tuple[Todo, list[Record]]
+"""What is left of a cell, and its records."""
 
 
 def run_on(
@@ -30,8 +43,8 @@ def run_on(
     """Measure as `otspec.bench.run` does, on other workers, and keep the records of a cell when it is done.
 
     Each worker has measuring processes of its own: the time of a cell and what becomes of a solver that hangs, or kills
-    its process, are the same as here.  A cell whose worker dies is lost, and measured again: by another worker of Dask,
-    or, with loky, by the same command.
+    its process, are the same as here.  A cell whose worker dies is lost, and measured again: by another worker of Dask
+    or Ray, or, with loky, by the same command.
 
     Parameters
     ----------
@@ -40,46 +53,69 @@ def run_on(
     benchmark, folder, progress
         As of `otspec.bench.run`.
     address : str, optional
-        Of a Dask scheduler; without one, a cluster of `jobs` workers on this machine.  Its workers must be allowed to
-        start processes: distributed.worker.daemon is false in their configuration.
+        Of a Dask scheduler, or a Ray cluster (``auto`` finds one on this machine); without one, a cluster of `jobs`
+        workers on this machine.  Workers of Dask must be allowed to start processes: distributed.worker.daemon is false
+        in their configuration.
 
     Raises
     ------
     ProblemError
         If there is no such backend, a worker has other code or versions, or the workers were lost.
     MissingExtra
-        If joblib or Dask is not installed.
+        If joblib, Dask or Ray is not installed.
     """
     if backend not in BACKENDS:
         raise ProblemError(f"no backend {backend!r}; known: local, {', '.join(BACKENDS)}")
-    if address is not None and backend != "dask":
-        raise ProblemError(f"{backend} runs on this machine and has no address; leave it out, or use dask")
+    if address is not None and backend not in WITH_ADDRESS:
+        raise ProblemError(
+            f"{backend} runs on this machine and has no address; leave it out, or use {' or '.join(WITH_ADDRESS)}"
+        )
+    for package in BACKENDS[backend]:
+        require(package)
     joblib: Any = require("joblib")
-    held = folder.by_cell()
-    tasks = []
-    for cell, share in benchmark.shares.items():
-        todo = todo_of(benchmark, held.get(cell, ()), cell)
-        progress(len(share) - len(todo.positions))
-        if todo.positions:
-            tasks.append(joblib.delayed(measure_cell)(benchmark.questions, todo, _environment()))
+    held, environment = folder.by_cell(), _environment()
+
+    def tasks() -> Iterator[Any]:
+        """Made as they are handed out: of a million cells, those under way."""
+        for cell, share in benchmark.shares.items():
+            todo = todo_of(benchmark, held.get(cell, ()), cell)
+            progress(len(share) - len(todo.positions))
+            if todo.positions:
+                yield joblib.delayed(measure_cell)(benchmark.questions, todo, environment)
+
     with ExitStack() as stack:
+        by: Any = backend
         if backend == "dask":
             stack.enter_context(_dask(address, benchmark.jobs))
+        elif backend == "ray":
+            by = stack.enter_context(_ray(address, benchmark.jobs))
         # A cluster has as many workers as it has.
-        stack.enter_context(joblib.parallel_config(backend, n_jobs=benchmark.jobs if backend == "loky" else -1))
+        stack.enter_context(joblib.parallel_config(by, n_jobs=benchmark.jobs if backend == "loky" else -1))
         parallel = joblib.Parallel(return_as="generator_unordered", batch_size=1)
-        try:
-            for todo, records in parallel(tasks):
-                for record in records:
-                    folder.append(record)
-                progress(len(todo.positions))
-        except RuntimeError as error:  # joblib's are such when a worker was killed
-            raise ProblemError(
-                f"{backend} has ended: {error}; what has been measured is kept, and the same command goes on"
-            ) from error
+        for todo, records in _results(backend, parallel(tasks())):
+            for record in records:
+                folder.append(record)
+            progress(len(todo.positions))
 
 
-def measure_cell(questions: Questions, todo: Todo, environment: Mapping[str, Any]) -> tuple[Todo, list[Record]]:
+def _results(backend: str, results: Iterator[Result]) -> Iterator[Result]:
+    """What workers hand back, as it comes, while there are workers."""
+    try:
+        yield from results
+    except _losses(backend) as error:
+        reason = str(error).strip().partition("\n")[0].rstrip(".")
+        raise ProblemError(
+            f"{backend} has ended: {reason}; what has been measured is kept, and the same command goes on"
+        ) from error
+
+
+def _losses(backend: str) -> tuple[type[BaseException], ...]:
+    """What is raised where workers, or what they are told by, are no more."""
+    lost: tuple[type[BaseException], ...] = (RuntimeError, CancelledError, OSError)  # joblib's, and Dask's
+    return (*lost, require("ray.exceptions").RayError) if backend == "ray" else lost
+
+
+def measure_cell(questions: Questions, todo: Todo, environment: Mapping[str, Any]) -> Result:
     """A task: what is left of one cell, in a process of its own.
 
     Raises
@@ -127,3 +163,28 @@ def _dask(address: str | None, jobs: int) -> Iterator[None]:
         distributed.Client(cluster),
     ):
         yield
+
+
+@contextmanager
+def _ray(address: str | None, jobs: int) -> Iterator[Any]:
+    """A backend of joblib on a Ray cluster, or on one of our own."""
+    ray: Any = require("ray")
+    backend: Any = require("ray.util.joblib.ray_backend").RayBackend
+
+    class Streaming(backend):  # type: ignore[misc]
+        """Ray's own backend hands back all results at the end; a driver that is killed would lose them."""
+
+        supports_return_generator = True
+
+    here = {"num_cpus": jobs, "include_dashboard": False} if address is None else {}
+    try:
+        ray.init(address or "local", log_to_driver=False, logging_level="ERROR", **here)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise ProblemError(
+            f"no Ray cluster answers at {address or 'this machine'}: {error}; start one with ray start --head, or "
+            "leave --address out"
+        ) from error
+    try:
+        yield Streaming(ray_remote_args={"max_restarts": RESTARTS, "max_task_retries": RESTARTS})
+    finally:
+        ray.shutdown()

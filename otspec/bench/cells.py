@@ -13,9 +13,17 @@ from otspec.data import Position
 from otspec.errors import MissingExtra, ProblemError
 from otspec.extras import WAYS_OUT, missing
 from otspec.laws import FloatArray
+from otspec.paths.catalogue import CHAIN, JOINT
 from otspec.problem import Problem
 from otspec.schemes import IID
 from otspec.schemes.catalogue import named_schemes
+
+SPELT = {
+    "global_resolution": f"global_resolution{CHAIN}kseq",
+    "polymatroid": "polymatroid:tol=1e-6",
+    "luce": "luce:tol=1e-6",
+}
+"""Solvers that would soon fail as they are: the one with a fallback as in its paper, the others with a wider gap."""
 
 
 @dataclass(frozen=True)
@@ -115,3 +123,12 @@ def every_solver(probes: Sequence[Problem] | None = None) -> tuple[list[str], li
     spellings = [spelling for spelling in spellings if any(get(spelling).supports(one) is None for one in wanted)]
     left_out = [spelling for spelling in spellings if missing(get(spelling).packages)]
     return [spelling for spelling in spellings if spelling not in left_out], left_out
+
+
+def every_rule() -> tuple[list[str], list[str]]:
+    """All joint rules of several paths and all solvers that are installed; and the solvers left out."""
+    spellings, left_out = every_solver()
+    names = [info.name for info in available()]
+    joint = [name for name in JOINT if name != "block"]
+    solvers = [SPELT.get(name, name) for name in names if name in spellings]
+    return [*joint, *solvers], [name for name in names if name in left_out]

@@ -17,10 +17,11 @@ from otspec.reporting.tables import TextTable
 if TYPE_CHECKING:
     from otspec.bench.cells import Cell
     from otspec.bench.decoding_cells import DecodingCell
+    from otspec.bench.paths import PathsCell
 
-FIGURES = {"solvers": "acceptance", "decoding": "block efficiency"}
+FIGURES = {"solvers": "acceptance", "decoding": "block efficiency", "paths": "accepted tokens"}
 """What is compared beside time."""
-UNITS = {"solvers": ("ms", "positions"), "decoding": ("ms/token", "prompts")}
+UNITS = {"solvers": ("ms", "positions"), "decoding": ("ms/token", "prompts"), "paths": ("ms", "prompts")}
 """Of time, and what is paired."""
 
 
@@ -44,7 +45,7 @@ class Quantity:
 class Compared:
     """One cell in both runs."""
 
-    cell: Cell | DecodingCell
+    cell: Cell | DecodingCell | PathsCell
     pairs: int
     """Positions or prompts that both have."""
     time: Quantity
@@ -121,7 +122,7 @@ def compare(first: StoredRun, second: StoredRun) -> Comparison:
         )
     names = str(first.path), str(second.path)
     apart = list(differences(first.identity, second.identity))
-    held = [_solvers(run) if run.kind == "solvers" else _decoding(run) for run in (first, second)]
+    held = [_HELD[run.kind](run) for run in (first, second)]
     for data in _other_data(first.identity, second.identity):
         held = [{cell: mine for cell, mine in one.items() if getattr(cell, "data", data) != data} for one in held]
     rows = []
@@ -139,7 +140,7 @@ def compare(first: StoredRun, second: StoredRun) -> Comparison:
 
 
 Place = tuple[int, int]
-"""What is paired, and how often it was measured: a position, or a prompt and a repeat."""
+"""What is paired, and which of several there: a position, or a prompt and a repeat, or a prompt and a tree."""
 Figures = tuple[float, float, float, float]
 """Milliseconds and what they are divided by, and a figure and what that is divided by."""
 Held = dict[Any, dict[Place, Figures]]
@@ -168,6 +169,21 @@ def _decoding(run: StoredRun) -> Held:
             ms, tokens = 1e3 * sum(record["seconds"].values()), record["tokens"]
             found.setdefault(decoding_cell_of(record), {})[place] = (ms, tokens, tokens, record["sequence_steps"])
     return found
+
+
+def _paths(run: StoredRun) -> Held:
+    """Trees that were verified."""
+    from otspec.bench.paths import paths_cell_of
+
+    found: Held = {}
+    for record in run.records:
+        if record["wall_s"] is not None and not record["message"]:
+            place, ms = (record["prompt"], record["position"]), 1e3 * record["wall_s"]
+            found.setdefault(paths_cell_of(record), {})[place] = (ms, 1.0, record["accepted"], 1.0)
+    return found
+
+
+_HELD: Mapping[str, Callable[[StoredRun], Held]] = {"solvers": _solvers, "decoding": _decoding, "paths": _paths}
 
 
 def _other_data(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
@@ -206,6 +222,8 @@ def _labels(cell: Any) -> tuple[str, str]:
     """What a cell is called in a table."""
     if hasattr(cell, "setting"):
         return f"{cell.data} {cell.setting}".strip(), cell.solver
+    if hasattr(cell, "data"):
+        return f"{cell.data}, K = {cell.paths}, L = {cell.depth}", cell.rule
     shape = [f"{letter} = {count}" for letter, count in (("K", cell.paths), ("L", cell.depth)) if count]
     notes = [note for note in cell.notes if note != "one path"]
     return ", ".join([f"T = {cell.temperature:g}", *shape]), ", ".join([cell.name, *notes])

@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from otspec.bench.cells import every_solver
 from otspec.bench.records import Record
-from otspec.catalogue import available
-from otspec.decode.methods.catalogue import CHAIN, METHODS, method_of, rule
-from otspec.decode.verifiers import JOINT
+from otspec.decode.methods.catalogue import METHODS, method_of
+from otspec.paths.catalogue import CHAIN, rule
 
 OURS = "multi-draft"
 """The method that rules belong to."""
@@ -23,12 +21,6 @@ CANDIDATES = (
     *((depth, "constant", 0.4) for depth in (8, 20)),
 )
 """Tokens of a draft, schedule and threshold of confidence; the last is what transformers has by default."""
-SPELT = {
-    "global_resolution": f"global_resolution{CHAIN}kseq",
-    "polymatroid": "polymatroid:tol=1e-6",
-    "luce": "luce:tol=1e-6",
-}
-"""Solvers that would soon fail as they are: the one with a fallback as in its paper, the others with a wider gap."""
 
 
 @dataclass(frozen=True)
@@ -113,15 +105,6 @@ FIELDS = tuple(field.name for field in fields(DecodingCell))
 def decoding_cell_of(record: Record) -> DecodingCell:
     """The cell that a record is of."""
     return DecodingCell(**{name: record[name] for name in FIELDS if name in record})  # older ones lack the latest
-
-
-def every_rule() -> tuple[list[str], list[str]]:
-    """All joint rules of several paths and all solvers that are installed; and the solvers left out."""
-    spellings, left_out = every_solver()
-    names = [info.name for info in available()]
-    joint = [name for name in JOINT if name != "block"]
-    solvers = [SPELT.get(name, name) for name in names if name in spellings]
-    return [*joint, *solvers], [name for name in names if name in left_out]
 
 
 def decoding_grid(

@@ -13,7 +13,7 @@ from otspec.bench.decoding_summary import DecodingSummary
 from otspec.bench.intervals import Estimate
 from otspec.decode.metrics import Metrics
 from otspec.laws import FloatArray
-from otspec.reporting.plotting import fill, label_lines, line, picture
+from otspec.reporting.plotting import error_bars, fill, label_lines, line, picture
 from otspec.reporting.style import LIGHT, looks
 
 
@@ -131,5 +131,4 @@ def _label(one: DecodingSummary, among: Sequence[DecodingSummary]) -> str:
 
 def _bars_of(estimates: Sequence[Estimate]) -> FloatArray:
     """Lengths of error bars below and above; none where there is no interval."""
-    lengths = [(one.value - one.low, one.high - one.value) for one in estimates]
-    return np.nan_to_num(np.array(lengths)).clip(min=0).T
+    return error_bars([(one.value, one.low, one.high) for one in estimates])

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.stats import DegenerateDataWarning, bootstrap
 
 from otspec.laws import FloatArray
+from otspec.reporting.means import standard_error
 
 LEVEL = 0.95
 RESAMPLES = 9999
@@ -48,6 +49,14 @@ def ratio(tokens: FloatArray, calls: FloatArray) -> Estimate:
         What is summed above and below, a prompt's share each.
     """
     return _estimate(_ratio, tokens, calls)
+
+
+def ratio_error(tokens: FloatArray, calls: FloatArray) -> float:
+    """Standard error of `ratio` across prompts, to first order; NaN for fewer than two."""
+    if tokens.size < 2:
+        return math.nan
+    off = tokens - tokens.sum() / calls.sum() * calls
+    return standard_error(off) / float(calls.mean())
 
 
 def difference(tokens: FloatArray, calls: FloatArray, their_tokens: FloatArray, their_calls: FloatArray) -> Estimate:

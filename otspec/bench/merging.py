@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from otspec.bench.records import KEY, MACHINE, Record, RecordFolder, RunFolder, key_of
+from otspec.bench.records import KEY, MACHINE, PathsFolder, Record, RecordFolder, RunFolder, key_of
 from otspec.bench.shards import Shard
 from otspec.bench.stored import StoredRun, differences, read_run
 from otspec.errors import DataError
@@ -88,7 +88,8 @@ def merge(paths: Sequence[Path], out: Path) -> Merged:
 
 
 def _opened(path: Path, identity: Mapping[str, Any]) -> RecordFolder:
-    return (RunFolder if identity["benchmark"] == "solvers" else RecordFolder)(path, identity)
+    kinds: dict[str, type[RecordFolder]] = {"solvers": RunFolder, "paths": PathsFolder}
+    return kinds.get(identity["benchmark"], RecordFolder)(path, identity)
 
 
 def _joined_identity(parts: Sequence[StoredRun]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from otspec.bench.cells import Cell
 from otspec.bench.lock import NAME as LOCK
@@ -43,6 +43,29 @@ or BUDGET where the time of its cell, `budget_s`, ended first (`wall_s` is then 
 make no problem, RAISED where the solver raised what it should not, or DIED where the measuring process did; the figures
 are null then.  `code` is the digest of a solver that does not come with this package, `machine` the processor that it
 ran on.
+"""
+
+PATHS_COLUMNS = {
+    "data": "string",
+    "rule": "string",
+    "paths": "int64",
+    "depth": "int64",
+    "position": "int64",
+    "prompt": "int64",
+    "lossless": "bool_",
+    "accepted": "float64",
+    "reach": "float64[]",
+    "wall_s": "float64",
+    "spent_s": "float64",
+    "message": "string",
+    "machine": "string",
+}
+"""Fields of a record of a rule on a recorded tree.
+
+`position` numbers the trees of a file.  `accepted` is the mean number of accepted tokens given the tree, over the
+random numbers of the rule, `reach` the probability that at least 1, ..., L are; both are null where `message` says why
+the rule failed, and `reach` of the bound, too.  `wall_s` is the time of one verification, `spent_s` all that the rule
+took.
 """
 
 KEY = (
@@ -165,8 +188,28 @@ class RecordFolder:
         _replace(self.path / "run.json", json.dumps({**self.identity, "runs": self.runs}, indent=2) + "\n")
 
 
-class RunFolder(RecordFolder):
+class TableFolder(RecordFolder):
+    """The folder of a run whose records are also kept as a table, results.parquet."""
+
+    columns: ClassVar[Mapping[str, str]]
+    """Fields of a record, and their types."""
+
+    def close(self) -> None:
+        """Write results.parquet, whole or not at all, and close the log."""
+        try:
+            pa: Any = require("pyarrow")
+            schema = pa.schema([(name, _arrow(pa, kind)) for name, kind in self.columns.items()])
+            scratch = self.path / "results.parquet.part"
+            require("pyarrow.parquet").write_table(pa.Table.from_pylist(self.records, schema=schema), scratch)
+            os.replace(scratch, self.path / "results.parquet")
+        finally:
+            super().close()
+
+
+class RunFolder(TableFolder):
     """The folder of a run whose records are of solvers' cells and positions."""
+
+    columns = COLUMNS
 
     def by_cell(self) -> dict[Cell, list[Record]]:
         """The records of every cell that has some, by position; small settings first, solvers by name."""
@@ -184,16 +227,11 @@ class RunFolder(RecordFolder):
         """What was asked for, in this run or earlier ones, each thing once."""
         return list(dict.fromkeys(Asked.of(run) for run in self.runs))
 
-    def close(self) -> None:
-        """Write results.parquet, whole or not at all, and close the log."""
-        try:
-            pa: Any = require("pyarrow")
-            schema = pa.schema([(name, getattr(pa, kind)()) for name, kind in COLUMNS.items()])
-            scratch = self.path / "results.parquet.part"
-            require("pyarrow.parquet").write_table(pa.Table.from_pylist(self.records, schema=schema), scratch)
-            os.replace(scratch, self.path / "results.parquet")
-        finally:
-            super().close()
+
+class PathsFolder(TableFolder):
+    """The folder of a run whose records are of rules and recorded trees."""
+
+    columns = PATHS_COLUMNS
 
 
 class Asked(NamedTuple):
@@ -213,6 +251,12 @@ class Asked(NamedTuple):
     def covers(self, cell: Cell) -> bool:
         """Whether a cell is of the grid."""
         return all(getattr(cell, name) in getattr(self, name) for name in self._fields[1:])
+
+
+def _arrow(pa: Any, kind: str) -> Any:
+    """A type of arrow's by its name; with brackets behind it, lists of that."""
+    one = getattr(pa, kind.removesuffix("[]"))()
+    return pa.list_(one) if kind.endswith("[]") else one
 
 
 def cell_of(record: Record) -> Cell:

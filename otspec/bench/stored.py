@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from otspec.bench.records import MACHINE, Record, key_of, read_about, read_lines
 from otspec.errors import DataError
 
-KINDS = ("solvers", "decoding")
-"""What runs are of: `otspec bench` and `otspec bench decode`."""
+KINDS = ("solvers", "decoding", "paths")
+"""What runs are of: `otspec bench`, `otspec bench decode` and `otspec bench paths`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ def read_run(path: Path) -> StoredRun:
         If there is no run, or a damaged one, or one of a version that did not say what it is.
     """
     if not (path / "run.json").is_file():
-        raise DataError(f"there is no run in {path}; name folders that `otspec bench` or `otspec bench decode` wrote")
+        raise DataError(f"there is no run in {path}; name folders that `otspec bench`, its decode or its paths wrote")
     identity, runs = read_about(path)
     if identity.get("benchmark") not in KINDS:
         raise DataError(f"{path} holds a run of another version of otspec; measure anew, in a new folder")

@@ -11,9 +11,11 @@ import typer
 from otspec.cli import options
 from otspec.cli.arrays import DraftKey, Kind, TargetKey
 from otspec.cli.bench_decode import bench_decode
+from otspec.cli.bench_paths import bench_paths
 from otspec.cli.measuring import ShardOption, asked, check_budget, conclude, resumed
 from otspec.cli.names import PROFILES, SCHEMES
 from otspec.cli.reports import report, written
+from otspec.cli.sources import by_name
 from otspec.errors import ProblemError
 from otspec.extras import require
 from otspec.reporting.console import console, numbers
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 app.command("decode")(bench_decode)
+app.command("paths")(bench_paths)
 
 
 @app.callback()
@@ -46,10 +49,11 @@ def bench(
     out: Annotated[Path, typer.Option(help="Folder for results; the same command again resumes it.")] = Path("report"),
     jobs: Annotated[int, typer.Option(help="Worker processes, one core each.", min=1, max=1024)] = 1,
     backend: Annotated[
-        str, typer.Option(help="Who measures: local processes, or whole cells by the workers of loky or dask.")
+        str, typer.Option(help="Who measures: local processes, or whole cells by the workers of loky, dask or ray.")
     ] = "local",
     address: Annotated[
-        str | None, typer.Option(help="Of a Dask scheduler.", show_default="a cluster of --jobs workers here")
+        str | None,
+        typer.Option(help="Of a Dask scheduler, or of a Ray cluster.", show_default="a cluster of --jobs workers here"),
     ] = None,
     budget: Annotated[
         float,
@@ -65,7 +69,7 @@ def bench(
 
     Leaves results.jsonl and results.parquet (a record per position), report.md with pictures and report.html, a page
     of the same, in the folder.  An interrupted run goes on where it stopped; a solver of yours that was edited is
-    measured anew.  `otspec bench decode` measures them in decoding.
+    measured anew.  `otspec bench decode` measures them in decoding, `otspec bench paths` on recorded trees.
 
     Exit status 1: a solver solved nothing or crashed, or a position is no problem; stderr says which and why.
     """
@@ -80,6 +84,7 @@ def bench(
     from otspec.bench.records import RunFolder, cell_of
     from otspec.bench.shards import WHOLE, Shard
     from otspec.bench.summary import went_wrong
+    from otspec.data import open_source
 
     part = WHOLE if shard is None else Shard.of(shard)
     measure = run if (backend, address) == ("local", None) else _elsewhere(backend, address)
@@ -90,7 +95,9 @@ def bench(
     spellings = [name.strip() for name in solver.split(",")]
     if spellings == ["all"]:
         spellings, left_out = every_solver(probes)
-    sources = _open(data, seed, target_key=target_key, draft_key=draft_key, kind=kind)
+    sources: dict[str, Source] = by_name(
+        data, lambda name: open_source(name, seed, target_key=target_key, draft_key=draft_key, kind=kind)
+    )
     cells = grid(ks, ns, spellings, list(sources))
     again = _again(remeasure, spellings)
     benchmark = Benchmark(cells, sources, positions, seed, budget, jobs, sampling, part)
@@ -113,21 +120,11 @@ def _elsewhere(backend: str, address: str | None) -> Callable[[Benchmark, RunFol
 
     if backend not in BACKENDS:
         if backend == "local":
-            raise ProblemError("local processes have no address; leave --address out, or pass --backend dask")
+            raise ProblemError("local processes have no address; leave --address out, or pass --backend dask or ray")
         raise ProblemError(f"no backend {backend!r}; known: local, {', '.join(BACKENDS)}")
-    for package in {"loky": ("joblib",), "dask": ("joblib", "dask", "distributed")}[backend]:
+    for package in BACKENDS[backend]:
         require(package)
     return lambda benchmark, folder, progress: run_on(backend, benchmark, folder, progress, address)
-
-
-def _open(data: str, seed: int, **arrays: str | None) -> dict[str, Source]:
-    """Sources of positions by name; of two files of one name, by their paths."""
-    from otspec.data import open_source
-
-    spellings = list(dict.fromkeys(word.strip() for word in data.split(",")))
-    found = {spelling: open_source(spelling, seed, **arrays) for spelling in spellings}
-    names = [source.name for source in found.values()]
-    return {spelling if names.count(one.name) > 1 else one.name: one for spelling, one in found.items()}
 
 
 def _again(remeasure: str, spellings: list[str]) -> list[str]:

@@ -146,8 +146,9 @@ def bench_decode(
     from otspec.bench.shards import WHOLE, Shard
 
     part = WHOLE if shard is None else Shard.of(shard)  # refused before torch is loaded
+    from otspec.bench.cells import every_rule
     from otspec.bench.decoding import DecodingBenchmark, run
-    from otspec.bench.decoding_cells import decoding_grid, every_rule
+    from otspec.bench.decoding_cells import decoding_grid
     from otspec.bench.records import RecordFolder
     from otspec.decode.drafting import Given, drafting
     from otspec.decode.models.loading import encode, load_models

@@ -11,7 +11,7 @@ import typer
 from otspec.cli import options
 from otspec.reporting.console import console
 
-_FOLDER = "A folder that `otspec bench`, `otspec bench decode` or `otspec merge` wrote"
+_FOLDER = "A folder that `otspec bench`, its decode or paths, or `otspec merge` wrote"
 SHOWN = 5
 """Cells of one run alone that are named on the screen."""
 
@@ -22,9 +22,9 @@ def compare(
     json_file: Annotated[Path | None, options.out_file("--json", help="Also write all figures.")] = None,
     markdown: Annotated[Path | None, options.out_file("--markdown", help="Also write the table.")] = None,
 ) -> None:
-    """Compare two runs on what both measured: ratios B/A of time, and of acceptance or block efficiency.
+    """Compare two runs on what both measured: ratios B/A of time, and of what is accepted.
 
-    Pairs are of the same cell and position, or the same cell, prompt and repeat; ratios have 95 % intervals over them.
+    Pairs are of the same cell and position, or the same cell, prompt and repeat or tree; ratios have 95 % intervals.
     What differs between the runs (machine, versions, settings) is named on stderr.
     """
     from otspec.bench.comparison import compare as compared

@@ -206,7 +206,7 @@ def _settings(
     drafts: Mapping[str, float],
 ) -> dict[str, Any]:
     """Those settings of a method that the user gave."""
-    from otspec.decode.methods.catalogue import rule
+    from otspec.paths.catalogue import rule
 
     settings = given(
         paths=paths,

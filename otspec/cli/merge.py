@@ -13,7 +13,7 @@ from otspec.reporting.console import console
 
 
 def merge(
-    parts: Annotated[list[Path], typer.Argument(help="Folders that `otspec bench` or `otspec bench decode` wrote.")],
+    parts: Annotated[list[Path], typer.Argument(help="Folders that `otspec bench`, its decode or its paths wrote.")],
     out: Annotated[Path, typer.Option(help="Folder for all of it; what it holds of the same run stays.")],
 ) -> None:
     """Join folders of one run, such as the shards of an array job, into one with its report.

@@ -1,4 +1,4 @@
-"""`otspec record`: logits of a pair of models along the target's own text, as a file of positions."""
+"""`otspec record`: laws of a pair of models along the target's own text, as a file of positions or drafted trees."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from otspec.cli import options
 from otspec.cli.prompts import FORMAT, read_prompts
-from otspec.cli.sampling import Device, Draft, Dtype, Target, Temperature
+from otspec.cli.sampling import Device, Draft, Dtype, Target
 from otspec.errors import DataError
 from otspec.reporting.console import console, progress_as_ours, progress_bar
 
@@ -19,12 +19,19 @@ def record(
     target: Target = "shipped",
     draft: Draft = "shipped",
     prompts: Annotated[Path | None, typer.Option(help=FORMAT, show_default="held-out text of the shipped pair")] = None,
-    positions: Annotated[int, options.count("--positions", help="How many, spread over the prompts.")] = 256,
+    positions: Annotated[
+        int, options.count("--positions", help="How many, spread over the prompts; of trees, how many trees.")
+    ] = 256,
+    paths: Annotated[
+        int | None,
+        options.count(help="Draft a tree of so many paths at each.", show_default="positions alone"),
+    ] = None,
+    depth: Annotated[int | None, options.count(help="Tokens of each path.", show_default="positions alone")] = None,
     top_k: Annotated[
         int | None,
         options.count(
             help="Keep the draft model's k likeliest tokens and the mass of the rest: enough for drafts of top-k k or "
-            "fewer at temperature 1, and for nothing else.",
+            "fewer at temperature 1, and for nothing else. Of trees: draft from the k likeliest, and keep these.",
             show_default="all tokens",
         ),
     ] = None,
@@ -32,7 +39,9 @@ def record(
         str, typer.Option(help="float16, bfloat16 or float32; the file says how far that is off.")
     ] = "float16",
     max_new_tokens: Annotated[int, options.count(help="Tokens of a text after its prompt, at most.")] = 32,
-    temperature: Temperature = 1.0,
+    temperature: Annotated[
+        float, options.temperature(help="Of the texts; of trees, of both models' laws as well.")
+    ] = 1.0,
     seed: Annotated[int, options.seed(help="Of the texts and the places in them.")] = 0,
     batch: Annotated[int, options.count(help="Texts of a prompt that are written together.")] = 8,
     device: Device = None,
@@ -41,24 +50,28 @@ def record(
     """Record once, study anywhere: --data and `otspec solve` read the file without any model.
 
     The target goes on with each prompt, and at a random place of that text both models' next-token logits are kept.
-    Its header says where they are from: models and fingerprints, prompts, seed, versions, and the error of storing.
-    A run that is killed goes on from OUT.part when the same command is given again.
+    With --paths and --depth a tree is drafted there, and both models' laws at its nodes are kept: see `otspec bench
+    paths`.  The header of the file says where they are from: models and fingerprints, prompts, seed, versions, and the
+    error of storing.  A run that is killed goes on from OUT.part when the same command is given again.
     """
     if out.suffix != ".safetensors":
         raise DataError(f"{out} would not be read back; give --out a name that ends in .safetensors")
     if out.exists():
         raise DataError(f"{out} is there already; delete it, or give --out another name")
+    if (paths is None) != (depth is None):
+        raise DataError("trees have both --paths and --depth; pass the other one too, or neither to record positions")
     texts = None if prompts is None else read_prompts(prompts)
     if texts is None and target != "shipped":
         raise DataError(f"no prompts for {target}; pass --prompts FILE")
     from otspec.decode.models.loading import encode, load_models
     from otspec.decode.recording import Recording
     from otspec.decode.recording import record as recorded
+    from otspec.decode.recording_trees import TreeRecording
     from otspec.decode.shipped import held_out
 
     progress_as_ours()
     models = load_models(target, draft, device, dtype)
-    recording = Recording(
+    given = (
         models,
         (target, draft),
         held_out() if texts is None else encode(models.tokenizer, texts),
@@ -70,13 +83,15 @@ def record(
         top_k,
         batch,
     )
+    recording = Recording(*given) if paths is None or depth is None else TreeRecording(*given, paths, depth)
     with progress_bar() as bar:
         task = bar.add_task("recording", total=positions)
         about = recorded(recording, out, lambda rows: bar.advance(task, rows))
     error = about["error_of_storing"]
     whole = "all tokens" if top_k is None else f"the {top_k} likeliest drafts and the mass of the rest"
+    what = "positions" if paths is None else f"trees of {paths} x {depth} tokens, laws"
     console.print(
-        f"{out}: {positions} positions of {whole}, V = {about['vocab']}; one draft is accepted with probability "
+        f"{out}: {positions} {what} of {whole}, V = {about['vocab']}; one draft is accepted with probability "
         f"{about['acceptance']:.4f}; as {store} a law of the target is off by at most {error['target_l1_max']:.1e} "
         f"(L1), of the draft model by {error['draft_l1_max']:.1e}, that acceptance at a position by "
         f"{error['acceptance_max']:.1e}",

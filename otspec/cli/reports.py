@@ -10,7 +10,7 @@ from otspec.cli.measuring import about, tell
 from otspec.reporting.console import console
 
 if TYPE_CHECKING:
-    from otspec.bench.records import RecordFolder, RunFolder
+    from otspec.bench.records import PathsFolder, RecordFolder, RunFolder
     from otspec.reporting.page import Section
 
 PAGE = "report.html"
@@ -18,10 +18,12 @@ PAGE = "report.html"
 
 def report(folder: RecordFolder) -> None:
     """Tables and pictures of all that a folder holds, this run's cells and earlier ones."""
-    from otspec.bench.records import RunFolder
+    from otspec.bench.records import PathsFolder, RunFolder
 
     if isinstance(folder, RunFolder):
         _report_solvers(folder)
+    elif isinstance(folder, PathsFolder):
+        _report_paths(folder)
     else:
         _report_decoding(folder)
 
@@ -33,8 +35,10 @@ def written(folder: RecordFolder) -> list[str]:
 
 def _pictures(folder: RecordFolder) -> list[str]:
     """Those that there may be: by data the settings side by side, then the lines against k and n; or of decoding."""
-    from otspec.bench.records import RunFolder
+    from otspec.bench.records import PathsFolder, RunFolder
 
+    if isinstance(folder, PathsFolder):
+        return ["report.png"]
     if not isinstance(folder, RunFolder):
         return ["report.png", "drafters.png"]
     return [f"{kind}{suffix}.png" for suffix in _suffixes(folder.identity).values() for kind in ("report", "lines")]
@@ -166,6 +170,32 @@ def _page(folder: RecordFolder, title: str, paragraphs: Sequence[str], sections:
         console.print(f"No {PAGE}: {reason}", soft_wrap=True)
         return
     write_page(path, title, paragraphs, sections())
+
+
+def _report_paths(folder: PathsFolder) -> None:
+    from otspec.bench.paths_plot import plot_paths
+    from otspec.bench.paths_report import accepted_table, failed_table, reach_table
+    from otspec.bench.paths_summary import REFERENCE, summarise
+    from otspec.reporting.page import Section
+
+    reference = next((run.get("reference", REFERENCE) for run in folder.runs[-1:]), REFERENCE)
+    summaries = summarise(folder.records, reference)
+    if not summaries:
+        return
+    by_title = {
+        f"{data}: K = {mine[0].cell.paths}, L = {mine[0].cell.depth}": mine
+        for data in dict.fromkeys(one.cell.data for one in summaries)
+        for mine in [[one for one in summaries if one.cell.data == data]]
+    }
+    plot_paths(by_title, folder.path / "report.png")
+    accepted = [accepted_table(mine, f"Accepted tokens: {title}", reference) for title, mine in by_title.items()]
+    reached = [reach_table(mine, f"Reach: {title}") for title, mine in by_title.items()]
+    failed = failed_table(summaries)
+    paragraphs = about(folder, _told(folder.identity["processor"]))
+    title = "Rules on recorded trees"
+    tables = [table for table in (*accepted, *reached, failed) if table is not None]
+    tell(folder, title, paragraphs, _drawn(folder), tables, [failed, *accepted])
+    _page(folder, title, paragraphs, lambda: [Section(title, {}, [], tables)])
 
 
 def _suffixes(identity: Mapping[str, Any]) -> dict[str, str]:

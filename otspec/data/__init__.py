@@ -1,10 +1,11 @@
-"""Positions to solve: calibrated synthetic ones, recorded ones of real models, and the user's own."""
+"""Positions to solve: calibrated synthetic ones, recorded ones of real models, and the user's own; recorded trees."""
 
 from otspec.data.files import FileSource, write_npz
 from otspec.data.position import Position, Source, check_positions
 from otspec.data.profiles import PROFILES, Profile, ProfileSource
 from otspec.data.recorded import TopSource
 from otspec.data.sources import NAMES, RECORDED, open_source
+from otspec.data.trees import RecordedTree, TreeSource
 
 __all__ = [
     "NAMES",
@@ -14,8 +15,10 @@ __all__ = [
     "Position",
     "Profile",
     "ProfileSource",
+    "RecordedTree",
     "Source",
     "TopSource",
+    "TreeSource",
     "check_positions",
     "open_source",
     "write_npz",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -84,6 +85,11 @@ class FileSource:
         self.vocab = self._target.shape[1]
         self.kind = kind or self._named_kind or self._seen_kind()
         self._asked = {} if target_key is None and kind is None else {"arrays": self._names, "kind": self.kind}
+        self._settings = {"name": self.name, "target_key": target_key, "draft_key": draft_key, "kind": kind}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As the path: what is sent to other processes with every task does not grow with the file."""
+        return reopened, (type(self), *placed(self.path), self._settings)
 
     @property
     def identity(self) -> Mapping[str, object]:
@@ -133,6 +139,27 @@ class FileSource:
                 f"kind={LOGITS!r} or kind={PROBS!r}"
             )
         return seen.pop()
+
+
+def placed(path: Path) -> tuple[Path, int]:
+    """Where a file is, for whoever works in another folder, and its bytes."""
+    return path.resolve(), path.stat().st_size
+
+
+def reopened(kind: Callable[..., Any], path: Path, size: int, settings: Mapping[str, Any]) -> Any:
+    """A source in another process than the one that opened it.
+
+    Raises
+    ------
+    DataError
+        If the file is not there, or of another size.
+    """
+    if not path.is_file() or path.stat().st_size != size:
+        raise DataError(
+            f"{path} is not a file of {size:,} bytes here, as where the run began; workers need the same files under "
+            "the same path"
+        )
+    return kind(path, **settings)
 
 
 def file_identity(*files: Path) -> dict[str, object]:

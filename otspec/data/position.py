@@ -44,8 +44,17 @@ class Source(Protocol):
         """One of them, 0 <= index < len."""
 
 
-def check_index(index: int, source: Source) -> int:
-    """Check the index of a position.
+class Numbered(Protocol):
+    """A numbered list of things."""
+
+    name: str
+
+    def __len__(self) -> int:
+        """How many there are."""
+
+
+def check_index(index: int, source: Numbered, what: str = "position") -> int:
+    """Check the index of a position, or of something else.
 
     Raises
     ------
@@ -53,7 +62,7 @@ def check_index(index: int, source: Source) -> int:
         If it is not an integer in 0 .. len - 1.
     """
     if isinstance(index, bool) or not isinstance(index, int | np.integer) or not 0 <= index < len(source):
-        raise DataError(f"position {index!r} of {source.name}: indices run from 0 to {len(source) - 1}")
+        raise DataError(f"{what} {index!r} of {source.name}: indices run from 0 to {len(source) - 1}")
     return int(index)
 
 

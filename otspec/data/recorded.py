@@ -13,7 +13,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from otspec.data.files import file_identity
+from otspec.data.files import file_identity, placed, reopened
 from otspec.data.formats import read, safetensors_about
 from otspec.data.position import Position, check_index
 from otspec.errors import DataError, ProblemError
@@ -101,9 +101,9 @@ class PositionFile:
         return state
 
     def write(self, name: str, row: int, values: bytes) -> None:
-        """Put a row of a tensor in its place."""
+        """Put a row of a tensor in its place; of a shorter one the rest is zero, and a hole where files have such."""
         tensor = self._layout[name]
-        assert len(values) == tensor.row
+        assert len(values) <= tensor.row
         self._file.seek(8 + self._size + self._first[name] + row * tensor.row)
         self._file.write(values)
 
@@ -179,14 +179,14 @@ class TopPosition(Position):
         return super().problem(n, **settings)
 
 
-def is_top_file(path: object) -> bool:
-    """Whether a file holds the likeliest tokens alone; one that is missing or damaged does not."""
+def recorded_format(path: object) -> str | None:
+    """What the header of a file of ours says that it holds; None of others, and of those missing or damaged."""
     if not isinstance(path, str | Path) or Path(path).suffix.lower() != ".safetensors" or not Path(path).is_file():
-        return False
+        return None
     try:
-        return safetensors_about(Path(path)).get("format") == TOP_FORMAT
+        return safetensors_about(Path(path)).get("format")
     except DataError:
-        return False
+        return None
 
 
 class TopSource:
@@ -210,6 +210,10 @@ class TopSource:
             raise DataError(f"{path} lacks {', '.join(lacking)}; record it anew")
         self.vocab = int(self.about["vocab"])
         self.kept = self._arrays["tokens"].shape[1]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As the path, like `FileSource`."""
+        return reopened, (type(self), *placed(self.path), {})
 
     @property
     def identity(self) -> Mapping[str, object]:

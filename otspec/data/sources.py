@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from otspec.data.files import FileSource
 from otspec.data.position import Source
 from otspec.data.profiles import PROFILES, ProfileSource
-from otspec.data.recorded import TopSource, is_top_file
+from otspec.data.recorded import TOP_FORMAT, TopSource, recorded_format
+from otspec.data.trees import ARRAYS as OF_TREES
 from otspec.errors import DataError
 
 RECORDED = {"shipped": Path(__file__).parent / "shipped.npz"}
 """Files of recorded positions that come with the package, by name; see `benchmarks.shipped_pair.record`."""
 NAMES = (*PROFILES, *RECORDED)
 """Every profile, synthetic or recorded."""
+
+
+class OwnSource(FileSource):
+    """A recorded profile, which lies wherever the package does."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As the name: another machine may have the package elsewhere."""
+        return open_source, (self.name,)
 
 
 def open_source(
@@ -50,7 +60,10 @@ def open_source(
     if isinstance(name, str) and name in PROFILES:
         return ProfileSource(PROFILES[name], seed)
     if isinstance(name, str) and name in RECORDED:
-        return FileSource(RECORDED[name], name=name)
-    if is_top_file(name) and target_key is None and draft_key is None and kind is None:
+        return OwnSource(RECORDED[name], name=name)
+    held = recorded_format(name)
+    if held in OF_TREES:
+        raise DataError(f"{name} holds {held}, not positions; otspec bench paths compares rules on them")
+    if held == TOP_FORMAT and target_key is None and draft_key is None and kind is None:
         return TopSource(Path(name))
     return FileSource(name, known=NAMES, target_key=target_key, draft_key=draft_key, kind=kind)

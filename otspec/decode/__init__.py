@@ -32,7 +32,7 @@ from otspec.decode.replay import floor  # noqa: E402
 from otspec.decode.strategy import Strategy  # noqa: E402
 from otspec.decode.training.routers import train_router  # noqa: E402
 from otspec.decode.tuning import Tuned, Tuning, tune  # noqa: E402
-from otspec.decode.verifiers import BY_PLAN, JOINT  # noqa: E402
+from otspec.paths.catalogue import BY_PLAN, JOINT  # noqa: E402
 
 __all__ = [
     "BY_PLAN",

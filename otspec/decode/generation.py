@@ -18,7 +18,7 @@ from otspec.decode.models.matching import matching_of
 from otspec.decode.models.pairing import pair_up
 from otspec.decode.sampling import DraftSettings
 from otspec.decode.strategy import listed
-from otspec.decode.verifiers import Rule
+from otspec.paths.catalogue import Rule
 
 
 def generate(

@@ -23,26 +23,11 @@ from otspec.paths import (
     TokenWise,
     Traversal,
 )
+from otspec.paths.catalogue import BY_PLAN, JOINT, Rule
 from otspec.paths.shape import Shape
-from otspec.paths.token_wise import Scheme, Solvers
+from otspec.paths.token_wise import Scheme
 from otspec.paths.topology import Topology
 from otspec.schemes import IID, DraftScheme
-
-JOINT: dict[str, Callable[[], PathVerifier]] = {
-    "nested": Nested,
-    "pick_then_block": PickThenBlock,
-    "greedy_multi_path": GreedyMultiPath,
-    "traversal": Traversal,
-    "layer": LayerVerification,
-    "block": Block,
-}
-"""Rules for i.i.d. drafts by name, all lossless; `block` looks at the first path only."""
-
-BY_PLAN = "pick_by_plan"
-"""The joint rule for siblings that are drawn jointly: a child by the plan of each node, then block verification."""
-
-Rule = PathVerifier | Solvers
-"""A verifier, the name of a joint rule, or what `otspec.solve` takes: a solver, or a chain of them."""
 
 
 def verifier(rule: Rule, shape: Shape, law: DraftLaw) -> PathVerifier:

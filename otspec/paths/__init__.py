@@ -5,14 +5,16 @@ by `labels`, how they are shared (`sharing`) and which of them is the largest (`
 `token_wise`, `traversal`, `layer` and `hierarchical` are the rules to compare with, `match` is for fixed drafts,
 `pick_by_plan` for trees whose siblings are drawn jointly, and `clocks` the reference of a joint rule for those;
 `enumeration` and `upper_bound` judge them on small models, `walking` and `causal_bound` by sampling on models of any
-size, such as `synthetic` makes. `reach` says how deep a rule gets on drafts of a shape, `best_shape` which shape to
-draft, and `dynamic` chooses it while drafting. The statements and their proofs are in `docs/paths.md`.
+size, such as `synthetic` makes, `drafted_bound` on recorded trees.  `catalogue` has the rules by name.  `reach` says
+how deep a rule gets on drafts of a shape, `best_shape` which shape to draft, and `dynamic` chooses it while drafting.
+The statements and their proofs are in `docs/paths.md`.
 """
 
 from otspec.paths.best_shape import Measured, best_shape, measure, shapes_within
 from otspec.paths.block import Block
 from otspec.paths.causal_bound import CausalBound, causal_bound, causal_tree_bound
 from otspec.paths.clocks import Clocks
+from otspec.paths.drafted_bound import drafted_bound
 from otspec.paths.dynamic import Confident, chosen_law
 from otspec.paths.enumeration import PathLaw, path_law, tree_law
 from otspec.paths.hierarchical import Hierarchical
@@ -62,6 +64,7 @@ __all__ = [
     "causal_bound",
     "causal_tree_bound",
     "chosen_law",
+    "drafted_bound",
     "measure",
     "path_law",
     "reach",

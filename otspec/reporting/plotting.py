@@ -104,6 +104,12 @@ def draw_means(axes: Any, x: Sequence[float], samples: Iterable[ArrayLike], **st
     axes.errorbar(x, [one.mean() for one in values], errors, **style)
 
 
+def error_bars(intervals: Sequence[tuple[float, float, float]]) -> FloatArray:
+    """Lengths of error bars below and above figures, shape (2, n), from (figure, low, high); 0 for NaN."""
+    lengths = [(value - low, high - value) for value, low, high in intervals]
+    return np.nan_to_num(np.array(lengths)).clip(min=0).T
+
+
 def open_ends(axes: Any, at: FloatArray, top: FloatArray, where: BoolArray, colour: str) -> None:
     """Arrows on what is a lower bound, on a logarithmic axis."""
     axes.plot(at[where], top[where] * 1.35, marker="$\\uparrow$", markersize=9, linestyle="none", color=colour)

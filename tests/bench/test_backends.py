@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator
+from concurrent.futures import CancelledError
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,11 @@ import pytest
 
 from otspec import ProblemError
 from otspec.bench import Benchmark, Cell
-from otspec.bench.backends import measure_cell, run_on
+from otspec.bench.backends import _results, measure_cell, run_on
 from otspec.bench.driver import todo_of
 from otspec.bench.records import Record, RunFolder
 from otspec.bench.shards import Shard
+from tests.bench.clusters import QUIET
 from tests.bench.fakes import SmallSource, moods
 
 pytest.importorskip("pyarrow")
@@ -69,27 +69,23 @@ def test_loky_leaves_what_local_processes_leave_and_goes_on_with_what_is_left(fo
     assert all(one["machine"] for one in folder.records)
 
 
-def test_dask_measures_again_what_a_killed_worker_had(folder: RunFolder) -> None:
+def test_dask_leaves_what_local_processes_leave(folder: RunFolder) -> None:
+    """Workers that are threads: test_kills has such as can be killed."""
     distributed = pytest.importorskip("distributed")
-    dask = pytest.importorskip("dask")
-    killed: list[int] = []
-    settings = {"distributed.worker.daemon": False}
-    with (
-        dask.config.set(settings),
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
-    ):
+    few = Benchmark(CELLS[:1], {"": SmallSource()}, 4, budget_s=4.0, jobs=2)
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+    ) as cluster:
+        run_on("dask", few, folder, address=cluster.scheduler_address)
+    assert [row[:3] for row in rows(folder.records)] == [row for row in expected() if row[0] == "max_flow"]
 
-        def kill(steps: int) -> None:
-            """Once the first cell is back: the worker that has the cell which hangs, and so a cell to lose."""
-            if folder.records and not killed:
-                with distributed.Client(cluster) as client:
-                    busy = [worker for worker, tasks in client.processing().items() if tasks]
-                    (process, *_) = client.run(os.getpid, workers=busy[:1]).values()
-                killed.append(process)
-                os.kill(process, signal.SIGKILL)
 
-        run_on("dask", asked(), folder, kill, cluster.scheduler_address)
-    assert killed
+@pytest.mark.slow
+def test_ray_leaves_what_local_processes_leave(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ray")
+    for name, value in QUIET.items():
+        monkeypatch.setenv(name, value)
+    run_on("ray", asked(), folder)
     assert [row[:3] for row in rows(folder.records)] == expected()
 
 
@@ -101,10 +97,29 @@ def test_a_worker_with_other_code_is_refused(folder: RunFolder) -> None:
 
 
 def test_what_there_is_not_is_refused(folder: RunFolder) -> None:
-    with pytest.raises(ProblemError, match="no backend 'slurm'; known: local, loky, dask"):
+    with pytest.raises(ProblemError, match="no backend 'slurm'; known: local, loky, dask, ray"):
         run_on("slurm", asked(), folder)
-    with pytest.raises(ProblemError, match="loky runs on this machine and has no address"):
+    with pytest.raises(
+        ProblemError, match="loky runs on this machine and has no address; leave it out, or use dask or"
+    ):
         run_on("loky", asked(), folder, address="tcp://x:1")
+
+
+@pytest.mark.parametrize("lost", [RuntimeError("gone\nat once"), CancelledError("gone."), OSError("gone")])
+def test_workers_that_are_lost_are_told_of_and_what_the_caller_raises_is_not(lost: BaseException) -> None:
+    def results() -> Iterator[Any]:
+        yield 1
+        raise lost
+
+    with pytest.raises(ProblemError, match=r"^dask has ended: gone; what has been measured is kept"):
+        list(_results("dask", results()))
+
+    def keep() -> None:
+        for _ in _results("dask", results()):
+            raise OSError("disk is full")
+
+    with pytest.raises(OSError, match="disk is full"):
+        keep()
 
 
 def test_nothing_is_left_of_a_cell_whose_time_is_spent() -> None:

@@ -16,8 +16,9 @@ pytest.importorskip("transformers")
 
 import otspec.bench.decoding as decoding
 from otspec import ProblemError, UnknownSolver
+from otspec.bench.cells import every_rule
 from otspec.bench.decoding import TRIALS, chosen, run
-from otspec.bench.decoding_cells import CANDIDATES, DecodingCell, decoding_cell_of, decoding_grid, every_rule
+from otspec.bench.decoding_cells import CANDIDATES, DecodingCell, decoding_cell_of, decoding_grid
 from otspec.bench.records import RecordFolder
 from otspec.decode.metrics import Metrics
 from tests.bench.decoding_fakes import ASSISTED, GENERATE, INTERVAL, NESTED, VANILLA, benchmark, record

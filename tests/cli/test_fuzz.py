@@ -11,6 +11,7 @@ import pytest
 
 from otspec.extras import installed
 from tests.cli.test_commands import otspec_command
+from tests.data.tree_files import drawn_trees, write_trees
 
 CALLS = 200
 HUGE = "9" * 25
@@ -42,6 +43,7 @@ GOOD: Mapping[str, Sequence[str]] = {
         "--first",
         "1",
     ),
+    "bench paths": ("--data", "trees.safetensors", "--first", "1", "--solver", "interval"),
     "merge": ("nowhere", "--out", "merged"),
     "compare": ("nowhere", "nowhere"),
     "record": ("--out", "x.safetensors"),
@@ -120,6 +122,17 @@ WRONG: Mapping[str, Mapping[str, Sequence[str]]] = {
         "--shard": SHARDS,
         "--assisted": ("", "5", "5/constant", "a/constant/0.4", "5/constant/much", "0/constant/0.4"),
     },
+    "bench paths": {
+        "--data": (*FILES, "good.npz", "llama3", "trees.safetensors,nowhere.npz"),
+        "--solver": (*SOLVERS, "pick_by_plan", "nested/interval"),
+        "--reference": NAMES,
+        "--first": COUNTS,
+        "--seed": SEEDS,
+        "--budget": ("0", "-1", "nan", "inf", "long", ""),
+        "--shard": SHARDS,
+        "--nope": ("1",),
+        "--out": ("other.txt", "full", "/dev/null/x"),
+    },
     "merge": {
         "PART": ("", "nowhere", ".", "full", "good.npz", "full/thesis.tex"),
         "--out": ("full", "other.txt", "/dev/null/x"),
@@ -132,6 +145,8 @@ WRONG: Mapping[str, Mapping[str, Sequence[str]]] = {
     "record": {
         "--out": (*OUTS, "x.npz", "binary.safetensors"),
         "--positions": COUNTS,
+        "--paths": COUNTS,
+        "--depth": COUNTS,
         "--top-k": COUNTS,
         "--max-new-tokens": COUNTS,
         "--batch": COUNTS,
@@ -254,6 +269,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     np.savez("one.npz", target_logits=logits[0])
     np.savez("holes.npz", target_probs=np.full((1, 6), np.nan), draft_probs=np.full((1, 6), 1 / 6))
     np.savez("apart.npz", target_logits=logits[0], draft_logits=logits[1, :, :5])
+    write_trees(Path("trees.safetensors"), drawn_trees(2))
     for name in ("text.npz", "other.txt"):
         Path(name).write_text("no positions")
     for name in ("binary.npz", "binary.safetensors"):
@@ -291,7 +307,7 @@ def wrong_call(rng: random.Random) -> tuple[str, ...]:
 
 def _possible(command: str) -> bool:
     needed = {"bench": ("pyarrow", "matplotlib"), "bench decode": ("matplotlib", "torch", "transformers")}
-    needed["merge"] = needed["bench"]
+    needed["merge"] = needed["bench paths"] = needed["bench"]
     for decoding in ("decode", "tune", "router", "record", "train"):
         needed[decoding] = ("torch", "transformers", "tokenizers")
     needed["affinity text"], needed["affinity logits"] = ("safetensors", "tokenizers"), ("safetensors",)

@@ -27,9 +27,10 @@ from otspec.decode.models.matching import Matching  # noqa: E402
 from otspec.decode.models.spelling import Spelling  # noqa: E402
 from otspec.decode.models.target import Target  # noqa: E402
 from otspec.decode.sampling import DraftSampling, Sampling  # noqa: E402
-from otspec.decode.verifiers import JOINT, Rule, merges, verifier  # noqa: E402
+from otspec.decode.verifiers import merges, verifier  # noqa: E402
 from otspec.laws import law_from_logits  # noqa: E402
 from otspec.paths import Model, Nested, PathVerifier, TokenWise, Tree  # noqa: E402
+from otspec.paths.catalogue import JOINT, Rule  # noqa: E402
 from otspec.paths.enumeration import branching_trees, drafted_trees, law_over, prefixes, trees_of  # noqa: E402
 from otspec.paths.shape import Shape  # noqa: E402
 from otspec.paths.topology import NONE, Topology  # noqa: E402

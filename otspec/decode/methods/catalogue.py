@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
-
-from otspec.catalogue import get
 from otspec.decode.harness import Generation, run
 from otspec.decode.methods import (
     Lookahead,
@@ -28,14 +25,8 @@ from otspec.decode.models.loading import Models
 from otspec.decode.models.matching import Matching
 from otspec.decode.sampling import DraftSettings
 from otspec.decode.strategy import DraftModels, Strategy
-from otspec.decode.verifiers import BY_PLAN, JOINT, Rule
-from otspec.errors import ProblemError, UnknownSolver
-from otspec.problem import Problem
-from otspec.schemes import IID
-from otspec.solving import solve
-
-CHAIN = "/"
-"""Parts the solvers of a chain, in a list of rules that commas part."""
+from otspec.errors import ProblemError
+from otspec.paths.catalogue import is_lossless
 
 Decode = Callable[..., Generation]
 """Called as ``decode(input_ids=..., attention_mask=..., max_new_tokens=..., temperature=..., seed=..., ...)``."""
@@ -162,38 +153,9 @@ def decoder(name: str, models: Models, settings: Mapping[str, Any]) -> Decode:
 
 def lossless(method: Method, settings: Mapping[str, Any]) -> bool:
     """Whether the text has the target's law to rounding: solvers that promise less are tried on a small problem."""
-    solver = settings.get("solver")
-    chain = [solver] if isinstance(solver, str) else solver or []
-    return method.lossless and not any(_may_deviate(name) for name in chain if name not in (*JOINT, BY_PLAN))
-
-
-def _may_deviate(solver: str) -> bool:
-    plan = solve(Problem(np.array([0.5, 0.3, 0.2]), IID(np.array([0.2, 0.2, 0.6]), 2)), solver, strict=False).plan
-    return plan is not None and plan.max_deviation > 0
+    return method.lossless and is_lossless(settings.get("solver"))
 
 
 def warm_up(decode: Decode, inputs: Mapping[str, Any], settings: Mapping[str, Any], most: int = 10) -> None:
     """Decode a little, `most` new tokens or fewer: what is timed next then pays for no import and no compilation."""
     decode(**inputs, **settings, max_new_tokens=min(most, 10))
-
-
-def rule(spelling: str, separator: str = ",") -> Rule:
-    """What verifies, from its spelling: a joint rule, a solver, or a chain of solvers.
-
-    Raises
-    ------
-    UnknownSolver
-        If there is neither a joint rule nor a solver of a name.
-    """
-    names = [name.strip() for name in spelling.split(separator)]
-    joint = (*JOINT, BY_PLAN)
-    if len(names) == 1 and names[0] in joint:
-        return names[0]
-    for name in names:
-        if name in joint:
-            raise UnknownSolver(f"{name} is a joint rule, which never fails: it has no place in a chain of solvers")
-        try:
-            get(name)
-        except UnknownSolver as error:
-            raise UnknownSolver(f"{error}; joint rules: {', '.join(joint)}") from error
-    return names[0] if len(names) == 1 else names

@@ -24,8 +24,9 @@ from otspec.decode.models.matching import Matching
 from otspec.decode.models.steered import SteeredLlama
 from otspec.decode.sampling import DraftSampling, Sampling
 from otspec.decode.strategy import Prepared, listed
-from otspec.decode.verifiers import Rule, verifier
+from otspec.decode.verifiers import verifier
 from otspec.errors import ProblemError
+from otspec.paths.catalogue import Rule
 from otspec.paths.shape import Shape
 from otspec.schemes import IID
 

@@ -1,0 +1,85 @@
+"""`otspec record --paths` and `otspec bench paths` as a user types them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from otspec.data import TreeSource
+from tests.cli.test_commands import otspec_command
+from tests.data.tree_files import drawn_trees, write_trees
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("matplotlib")
+
+
+def test_rules_are_compared_on_recorded_trees(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_trees(Path("t.safetensors"), drawn_trees(8), prompts=8)
+    write_trees(Path("u.safetensors"), drawn_trees(3, paths=3, depth=1))
+    paths = ("bench", "paths", "--data", "t.safetensors,u.safetensors", "--solver", "nested,block")
+    assert otspec_command(monkeypatch, *paths, "--out", "all") == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "t.safetensors: K = 2, L = 2" in shown
+    assert "bound on lossless rules" in shown
+    files = {".lock", "report.md", "report.png", "results.jsonl", "results.parquet", "run.json"}
+    assert {path.name for path in Path("all").iterdir()} == files
+    lines = [json.loads(line) for line in Path("all/results.jsonl").read_text().splitlines()]
+    assert len(lines) == (8 + 3) * 3
+    report = Path("all/report.md").read_text()
+    assert "over nested" in report  # the first, as interval is not among them
+    assert report.count("## Reach") == 2
+    log = Path("all/results.jsonl").read_text()
+    assert otspec_command(monkeypatch, *paths, "--out", "all") == 0
+    assert "Nothing was left to measure" in capsys.readouterr().out
+    assert Path("all/results.jsonl").read_text() == log
+
+    with monkeypatch.context() as patch:
+        patch.setattr("otspec.bench.paths_plot.plot_paths", lambda *_: None)
+        for part in ("1/2", "2/2"):
+            assert otspec_command(monkeypatch, *paths, "--shard", part, "--out", part[0]) == 0
+        assert otspec_command(monkeypatch, "merge", "2", "1", "--out", "both") == 0
+    merged = [json.loads(line) for line in Path("both/results.jsonl").read_text().splitlines()]
+    exact = [[(one["rule"], one["data"], one["position"], one["accepted"]) for one in of] for of in (lines, merged)]
+    assert sorted(exact[0]) == sorted(exact[1])
+    assert Path("both/results.parquet").is_file()
+    capsys.readouterr()
+    assert otspec_command(monkeypatch, "compare", "all", "both") == 0
+    compared = " ".join(capsys.readouterr().out.split())
+    assert "t.safetensors, K = 2, L = 2" in compared
+    assert "accepted tokens B/A" in compared
+
+    for words, message in (
+        ((*paths, "--out", "all", "--seed", "1"), "all holds another run: its seed is 0, yours 1"),
+        ((*paths, "--reference", "interval"), "'interval' is not among the rules of this run, nested, block"),
+        ((*paths[:3], "nowhere.safetensors"), "there is no file nowhere.safetensors"),
+        ((*paths[:3], "all/results.jsonl"), "holds no trees of ours; record trees with otspec record --paths K"),
+        ((*paths[:4], "--solver", "nestled"), "no solver 'nestled'"),
+        (("solve", "t.safetensors"), "t.safetensors holds recorded trees, not positions"),
+    ):
+        assert otspec_command(monkeypatch, *words) == 2, words
+        assert message in " ".join(capsys.readouterr().err.replace("│", " ").split()), words
+
+
+def test_trees_are_recorded(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    pytest.importorskip("torch")
+    from tests.saved_pair import save
+
+    target, draft = save(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    Path("prompts.txt").write_text("def f(x):\nimport os\n")
+    models = ("--target", str(target), "--draft", str(draft), "--prompts", "prompts.txt")
+    record = ("record", *models, "--positions", "4", "--max-new-tokens", "3")
+    assert otspec_command(monkeypatch, *record, "--paths", "2", "--depth", "3", "--out", "t.safetensors") == 0
+    assert "4 trees of 2 x 3 tokens, laws of all tokens, V = 300" in " ".join(capsys.readouterr().out.split())
+    source = TreeSource("t.safetensors")
+    assert (len(source), source.paths, source.depth, source.prompt(3)) == (4, 2, 3, 1)
+    assert source.about["target"][0] == str(target)
+    assert otspec_command(monkeypatch, *record, "--paths", "2", "--out", "u.safetensors") == 2
+    assert "trees have both --paths and --depth" in " ".join(capsys.readouterr().err.split())
