@@ -1,6 +1,6 @@
 """Who proposes tokens, and by which law.
 
-`protocol` says what a drafter answers; `model` drafts from a language model, the children of a node drawn by one of
+`protocol` says what a drafter answers; `model` drafts from a language model level by level (`levels`), the children of a node drawn by one of
 the `draft_laws`, and `several` from several models; `foreign` from one with another tokenizer, `steered` and `fed`
 (`watching`) from models that the target tells something.
 `selection` says which tokens a model computes: all, the same few everywhere (`restricted`), or a shortlist for every
