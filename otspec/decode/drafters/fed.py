@@ -55,6 +55,6 @@ class FedDrafter(WatchingDrafter, ModelDrafter):
     def _feed(self, children: int) -> None:
         """The model's own outputs stand in for what the target has not said yet."""
         outputs = self.context.reader.features[:, -self._width :, 0]
-        fed: torch.Tensor = self.model.own(outputs.repeat_interleave(children, dim=1))
+        fed: torch.Tensor = self.model.added_of_own(outputs.repeat_interleave(children, dim=1))
         self.context.reader.added = fed
         self._width *= children

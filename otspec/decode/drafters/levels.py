@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from functools import partial
 
@@ -11,7 +11,7 @@ import torch
 from transformers import PreTrainedModel
 
 from otspec.decode.drafters.draft_laws import DraftLaw
-from otspec.decode.drafters.protocol import Drafts
+from otspec.decode.drafters.protocol import Drafter, Drafts
 from otspec.decode.drafters.selection import DraftHead, History, Level, Selection, WholeHead
 from otspec.decode.models.context import vocabulary
 from otspec.decode.sampling import Sampling
@@ -20,7 +20,7 @@ from otspec.paths.shape import Shape
 from otspec.paths.topology import Topology
 
 
-class LevelDrafter(ABC):
+class LevelDrafter(Drafter):
     """Drafts all slots of a level of all texts at once.
 
     What is abstract says where the logits come from: `otspec.decode.drafters.model` has a model read the drafts.

@@ -73,6 +73,8 @@ class LlamaReader:
         config: Any = model.config
         self._layers = [Layer.of(layer) for layer in model.model.layers]
         self._embedding, self._norm = model.model.embed_tokens.weight, model.model.norm.weight
+        token = getattr(model, "token", None)  # of a `FedLlama` that drafts features
+        self._token: Linear | None = None if token is None else (token.weight, token.bias)
         self._head = None if isinstance(model.lm_head, nn.Identity) else model.lm_head.weight
         self._epsilon = float(config.rms_norm_eps)
         self._heads, self._key_heads = config.num_attention_heads, config.num_key_value_heads
@@ -123,6 +125,8 @@ class LlamaReader:
         cosine, sine = self._cosine[position].unsqueeze(2), self._sine[position].unsqueeze(2)
         group = self._heads // self._key_heads
         hidden = embedding(tokens, self._embedding)
+        if self._token is not None:
+            hidden = linear(hidden, *self._token)
         if self.added is not None:
             hidden = hidden + self.added
         states = [hidden]
