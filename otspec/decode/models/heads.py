@@ -128,7 +128,7 @@ class Heads(PreTrainedModel):  # type: ignore[misc]
         return CausalLMOutput(logits=self.step(self.begin(features.to(self.dtype)), input_ids, 0)[1])
 
 
-def about(target: PreTrainedModel, heads: int) -> dict[str, Any]:
+def _about(target: PreTrainedModel, heads: int) -> dict[str, Any]:
     """What a configuration says of a target, for so many heads."""
     config = target.config.get_text_config()
     return {
@@ -139,7 +139,7 @@ def about(target: PreTrainedModel, heads: int) -> dict[str, Any]:
     }
 
 
-def head_of(target: PreTrainedModel) -> Head:
+def _head_of(target: PreTrainedModel) -> Head:
     """The target's head, not copied.
 
     Raises
@@ -223,8 +223,8 @@ class MedusaHeads(Heads):
         ProblemError
             If the target's head cannot be copied, or a number is no count.
         """
-        head = head_of(target)
-        config = MedusaConfig(as_count("blocks", blocks), head.bias is not None, head.cap, **about(target, heads))
+        head = _head_of(target)
+        config = MedusaConfig(as_count("blocks", blocks), head.bias is not None, head.cap, **_about(target, heads))
         model = cls(config).to(target.device, target.dtype)
         with torch.no_grad():
             for one in model.each:
@@ -310,7 +310,7 @@ class MlpSpeculator(Heads):
         ProblemError
             If a number is no count.
         """
-        settings = about(target, heads)
+        settings = _about(target, heads)
         width = settings["feature_width"] if width is None else as_count("width", width)
         return cls(MlpConfig(width, tied, **settings)).to(target.device, target.dtype)
 

@@ -73,8 +73,10 @@ class Kind:
         if name not in LOSSES:
             raise ProblemError(f"no loss {name!r}; known: {', '.join(LOSSES)}")
         if name in OF_FEATURES and not self.drafts_features:
-            others = ", ".join(one for one in LOSSES if one not in OF_FEATURES)
-            raise ProblemError(f"loss {name!r} is of hidden states that a model drafts, and this drafts none: {others}")
+            others = " or ".join(one for one in LOSSES if one not in OF_FEATURES)
+            raise ProblemError(
+                f"loss {name!r} is of hidden states that a model drafts, and this kind drafts none; pass {others}"
+            )
 
 
 def three_layers(target: PreTrainedModel) -> tuple[int, int, int]:
