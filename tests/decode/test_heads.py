@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -312,3 +313,11 @@ def test_bad_requests_are_refused_by_name() -> None:
     with pytest.raises(ProblemError, match="begins as the head of its target, and LlamaForCausalLM has none"):
         MedusaHeads.of(hooked, 2)
     assert WATCHING[type(heads)] is WATCHING[MlpSpeculator] is HeadsDrafter
+
+
+def test_the_examples_of_the_document_run() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "drafters.md").read_text()
+    examples = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(examples) == 2
+    for example in examples:
+        exec(example, {})
