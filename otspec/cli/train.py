@@ -7,14 +7,14 @@ import math
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from otspec.cli import options
 from otspec.cli.names import LOSSES, TRAINED, listed
 from otspec.cli.prompts import FORMAT, read_prompts
-from otspec.cli.sampling import Device, Draft, Dtype, Target
+from otspec.cli.sampling import Device, Dtype, Target
 from otspec.errors import DataError, ProblemError
 from otspec.reporting.console import console, progress_as_ours, progress_bar
 
@@ -31,7 +31,13 @@ def train(
         Path, typer.Option(help="Folder for the draft model, for --draft; the same command again goes on with it.")
     ],
     target: Target = "shipped",
-    draft: Draft = "shipped",
+    draft: Annotated[
+        str | None,
+        typer.Option(
+            help="The draft model that learns, named likewise; eagle1, medusa and mlp are made of the target.",
+            show_default="shipped",
+        ),
+    ] = None,
     prompts: Annotated[
         Path | None,
         typer.Option(
@@ -44,7 +50,21 @@ def train(
     steps: Annotated[int, options.count(help="Steps of training.")] = 600,
     batch: Annotated[int, options.count(help="Texts of a step.")] = 16,
     rate: Annotated[float, typer.Option(help="Learning rate; 2e-5 to 5e-5 for billions of parameters.")] = 1e-3,
-    loss: Annotated[str, typer.Option(help=f"{listed(LOSSES)}: what is made small.")] = "kl",
+    loss: Annotated[
+        str | None,
+        typer.Option(
+            help=f"{listed(LOSSES)}: what is made small; eagle, of hidden states too, is for eagle1.",
+            show_default="kl, or eagle for eagle1",
+        ),
+    ] = None,
+    ahead: Annotated[
+        int | None,
+        options.count(
+            help="How many drafts in a row are learnt: heads of medusa and mlp, passes of eagle and eagle1 over their "
+            "own outputs.",
+            show_default="4 for medusa, 1 for eagle1, else 3",
+        ),
+    ] = None,
     seed: Annotated[int, options.seed(help="Of the texts and of training.")] = 0,
     every: Annotated[int, options.count(help="Steps between two points of the curve.")] = 50,
     device: Device = None,
@@ -56,7 +76,7 @@ def train(
     """
     if kind not in TRAINED:
         raise ProblemError(f"no kind {kind!r}; known: {', '.join(TRAINED)}")
-    if loss not in LOSSES:
+    if loss is not None and loss not in LOSSES:
         raise ProblemError(f"no loss {loss!r}; known: {', '.join(LOSSES)}")
     if not (math.isfinite(rate) and rate > 0):
         raise ProblemError(f"the learning rate is {rate}; pass a number above 0")
@@ -67,18 +87,24 @@ def train(
     import torch
 
     from otspec.decode.models.fingerprint import fingerprint
-    from otspec.decode.models.loading import encode, load_models
+    from otspec.decode.models.loading import SHIPPED, encode, load_models
     from otspec.decode.training import KINDS, Course, Lessons, own_texts
     from otspec.decode.training import train as learn
     from otspec.decode.training.loop import save
 
-    models = load_models(target, draft, device, dtype)
-    assert models.draft is not None
+    chosen = KINDS[kind]
+    course = Course(steps, rate, loss=loss or chosen.loss, seed=seed, ahead=ahead or chosen.ahead)
+    chosen.check_loss(str(course.loss))
+    if ahead is not None and chosen.ahead is None:
+        raise ProblemError(f"{kind} learns one draft at a time, whatever comes after it; leave out --ahead")
+    if draft is not None and chosen.of_target:
+        raise ProblemError(f"{kind} is made of its target, and no draft model learns; leave out --draft")
+    learner = None if chosen.of_target else draft or SHIPPED
+    models = load_models(target, learner, device, dtype)
     begin = models.tokenizer.bos_token_id
     if said is None and begin is None:
         raise DataError(f"no token begins a text of {target}; pass --prompts FILE")
     starts = [[begin]] if said is None else encode(models.tokenizer, said)
-    chosen, course = KINDS[kind], Course(steps, rate, loss=loss, seed=seed)
     layers = chosen.layers(models.target)
     out.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
@@ -93,11 +119,12 @@ def train(
             path=out / "texts.safetensors",
             progress=lambda count: bar.update(task, completed=count),
         )
+    before = None if models.draft is None else fingerprint(models.draft)  # training is in place
     lessons = Lessons(models.target, written[:texts], layers, batch, seed)
     held_out = Lessons(models.target, written[texts:], layers, batch)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model = chosen.begin(models.target, models.draft)
+        model = chosen.begin(models.target, models.draft, course.ahead or 1)
     curve: list[Point] = []
     kept = out / "curve.jsonl"
     with progress_bar() as bar, kept.open("a" if (out / CHECKPOINT).exists() else "w", encoding="utf-8") as file:
@@ -106,25 +133,27 @@ def train(
         def report(point: Point) -> None:
             curve.append(point)
             bar.update(task, completed=point.step)
+            each = ", ".join(f"{one:.4f}" for one in point.by_draft)
+            several = f" ({each})" if len(point.by_draft) > 1 else ""
             console.print(
-                f"step {point.step}: loss {point.loss:.4f}, acceptance {point.acceptance:.4f}", highlight=False
+                f"step {point.step}: loss {point.loss:.4f}, acceptance {point.acceptance:.4f}{several}", highlight=False
             )
-            file.write(json.dumps(_finite(asdict(point))) + "\n")
+            file.write(json.dumps(_finite(point)) + "\n")
             file.flush()
 
         learn(chosen, model, lessons, held_out, course, report, every, out / CHECKPOINT)
     record = {
         "kind": kind,
         "target": [target, fingerprint(models.target)],
-        "draft": [draft, fingerprint(models.draft)],
+        "draft": None if before is None else [learner, before],
         "parameters": sum(weights.numel() for weights in model.parameters()),
         "texts": {"count": texts, "length": length, "prompts": None if prompts is None else prompts.name},
         "batch": batch,
         **asdict(course),
         "seconds": round(time.perf_counter() - started, 1),
-        "last": _finite(asdict(curve[-1])),
+        "last": _finite(curve[-1]),
     }
-    save(model, models.draft_tokenizer, out, record)
+    save(model, models.tokenizer if models.draft is None else models.draft_tokenizer, out, record)
     (out / CHECKPOINT).unlink()
     console.print(f"Wrote {out}: otspec decode --target {target} --draft {out}", highlight=False, soft_wrap=True)
 
@@ -132,5 +161,6 @@ def train(
 CHECKPOINT = "checkpoint.pt"
 
 
-def _finite(record: dict[str, float]) -> dict[str, float | None]:
-    return {name: value if math.isfinite(value) else None for name, value in record.items()}
+def _finite(point: Point) -> dict[str, Any]:
+    """A point as JSON has it: no loss is known before the first step."""
+    return asdict(point) | {"loss": point.loss if math.isfinite(point.loss) else None}

@@ -14,6 +14,8 @@ pytest.importorskip("safetensors")
 
 from otspec.cli.names import LOSSES, TRAINED  # noqa: E402
 from otspec.decode import training  # noqa: E402
+from otspec.decode.models.fed import FedLlama  # noqa: E402
+from otspec.decode.models.heads import MedusaHeads, MlpSpeculator  # noqa: E402
 from otspec.decode.models.loading import load_models  # noqa: E402
 from otspec.decode.models.steered import SteeredLlama  # noqa: E402
 from tests.cli.test_commands import otspec_command  # noqa: E402
@@ -50,10 +52,46 @@ def test_what_it_leaves_drafts(
 
 
 @pytest.mark.parametrize(
+    ("kind", "more", "made"),
+    [
+        ("medusa", (), MedusaHeads),
+        ("mlp", ("--ahead", "2", "--loss", "tvd"), MlpSpeculator),
+        ("eagle1", ("--ahead", "2"), FedLlama),
+    ],
+)
+def test_what_is_made_of_the_target_needs_no_draft_model(
+    kind: str,
+    more: tuple[str, ...],
+    made: type,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    saved: tuple[str, ...],
+    tmp_path: Path,
+) -> None:
+    out, prompts, target = tmp_path / kind, tmp_path / "prompts.txt", saved[:2]
+    prompts.write_text("def f(x):\nimport os\n")
+    short = ("--texts", "4", "--length", "8", "--batch", "2", "--steps", "2", "--prompts", str(prompts))
+    assert otspec_command(monkeypatch, "train", kind, *target, "--out", str(out), *short, *more) == 0
+    record = json.loads((out / "training.json").read_text())
+    assert record["draft"] is None
+    asked = int(more[1]) if more else 4
+    assert record["ahead"] == asked
+    assert len(record["last"]["by_draft"]) == (training.KINDS[kind].measured if kind == "eagle1" else asked)
+    assert type(load_models(target[1], str(out), "cpu").draft) is made
+    capsys.readouterr()
+    decode = ("decode", *target, "--draft", str(out), "--prompt", "def g(", "--max-new-tokens", "8")
+    assert otspec_command(monkeypatch, *decode) == 0
+    assert "lossless" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
     ("more", "why"),
     [
         (("sd3",), "no kind 'sd3'; known: distilled, sd2"),
-        (("sd2", "--loss", "l2"), "no loss 'l2'; known: kl, tvd"),
+        (("sd2", "--loss", "l2"), "no loss 'l2'; known: kl, tvd, eagle"),
+        (("sd2", "--loss", "eagle"), "loss 'eagle' is of hidden states that a model drafts"),
+        (("sd2", "--ahead", "2"), "sd2 learns one draft at a time"),
+        (("medusa",), "medusa is made of its target, and no draft model learns; leave out --draft"),
         (("sd2", "--rate", "0"), "the learning rate is 0.0; pass a number above 0"),
         (("sd2",), "no token begins a text of"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +41,29 @@ def _fed(draft: Any, strength: float = 0.4) -> Any:
     return model
 
 
+def _drafting_features(target: Any, strength: float = 0.4) -> Any:
+    """A layer in the target's place, of random weights."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = FedLlama.of_target(target)
+        for weights in (model.seen.weight, model.token.weight):
+            weights += strength * torch.randn_like(weights)
+    return model
+
+
+def _features(model: Any, target: Any, text: list[int]) -> Any:
+    """What the model looks at of a target of two layers."""
+    return all_features(target, text)[:, model.config.features]
+
+
 def _read(model: Any, target: Any, text: list[int], drafted: list[int]) -> Any:
     """Logits after a text and what was drafted after it: one token after the other, all of them anew."""
-    features = torch.cat((torch.zeros(1, len(LAYERS), WIDTH, dtype=torch.float64), all_features(target, text[:-1])))
+    before = _features(model, target, text[:-1])
+    features = torch.cat((before.new_zeros(1, *before.shape[1:]), before))
     added = model.added_of(features)[None]
     for at in range(len(drafted) + 1):
         found = model(torch.tensor([[*text, *drafted[:at]]]), added=added, output_hidden_states=True)
-        added = torch.cat((added, model.own(found.hidden_states[-1][:, -1:])), dim=1)
+        added = torch.cat((added, model.added_of_own(found.hidden_states[-1][:, -1:])), dim=1)
     return found.logits[0, -1]
 
 
@@ -67,14 +84,29 @@ def test_without_training_it_is_the_draft_model_to_the_last_bit(tmp_path: Path) 
     assert again[0] == again[1]
 
 
-def test_the_lean_reader_gives_the_same_bits() -> None:
-    draft = pair(seed=3)[1].float()
-    model = _fed(draft)
+def test_a_layer_in_the_targets_place_has_its_embedding_and_head() -> None:
+    target = pair()[0]
+    model = FedLlama.of_target(target)
+    assert model.config.num_hidden_layers == 1
+    assert model.config.features == [2]
+    assert torch.equal(model.get_input_embeddings().weight, target.get_input_embeddings().weight)
+    assert torch.equal(model.lm_head.weight, target.lm_head.weight)
+    still = {name for name, weights in model.named_parameters() if not weights.requires_grad}
+    assert still == {"model.embed_tokens.weight", "lm_head.weight"}
+    # Its own outputs are fed as the target's hidden states are.
+    states = all_features(target, TEXTS[0])[:, 2:]
+    assert torch.equal(model.added_of_own(states[:, 0]), model.added_of(states))
+
+
+@pytest.mark.parametrize("kind", ["fed", "drafts features"])
+def test_the_lean_reader_gives_the_same_bits(kind: str) -> None:
+    target, draft = (copy.deepcopy(one).float() for one in pair(seed=3))
+    model = _fed(draft) if kind == "fed" else _drafting_features(target)
     assert LlamaReader.takes(model)
     ids, added = torch.tensor([[3, 1, 4], [2, 7, 1]]), torch.randn(2, 3, 16, generator=torch.Generator().manual_seed(0))
     found = []
-    for kind in (LlamaReader, TransformersReader):
-        reader = kind(model, (2,))
+    for reading in (LlamaReader, TransformersReader):
+        reader = reading(model, (model.config.num_hidden_layers,))
         reader.added = added
         reader.begin(ids, torch.ones(2, 3, dtype=torch.bool), torch.arange(3).expand(2, -1))
         reader.added = added[:, :1]
@@ -84,14 +116,15 @@ def test_the_lean_reader_gives_the_same_bits() -> None:
 
 @pytest.mark.parametrize("lengths", [(0, 0, 0), (2, 1, 0), (1, 3, 2)])
 @pytest.mark.parametrize("drafted", [True, False])
-def test_laws_are_those_of_a_text_that_is_read_anew(lengths: tuple[int, ...], drafted: bool) -> None:
+@pytest.mark.parametrize("kind", ["fed", "drafts features"])
+def test_laws_are_those_of_a_text_that_is_read_anew(kind: str, lengths: tuple[int, ...], drafted: bool) -> None:
     """After a prompt, and after a step that accepted some drafts and added a token; or after one without drafts."""
     target, draft = pair()
-    model, shape = _fed(draft), Shape((2, 1, 1))
+    model, shape = _fed(draft) if kind == "fed" else _drafting_features(target), Shape((2, 1, 1))
     sampling = Sampling(target._get_logits_processor(target.generation_config, device="cpu", model_kwargs={}), True)
     drafter = FedDrafter(model, shape, draft_law("iid"), sampling, 8, torch.Generator().manual_seed(1))
     texts = [list(text) for text in TEXTS]
-    drafter.watch([all_features(target, text[:-1]) for text in texts])
+    drafter.watch([_features(model, target, text[:-1]) for text in texts])
     drafter.start(texts)
 
     def check() -> Any:
@@ -116,7 +149,7 @@ def test_laws_are_those_of_a_text_that_is_read_anew(lengths: tuple[int, ...], dr
         if drafted:
             tree = drafts.trees[number]
             read += tree.token[tree.node[0, 1 : 1 + len(accepted)]].tolist()
-        seen.append(all_features(target, read)[len(text) - 1 :])
+        seen.append(_features(model, target, read)[len(text) - 1 :])
         texts[number] = [*read, 3]
     rows = [0, 2]
     drafter.settle(slots, rows)

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 import torch
 
+from otspec.decode.drafters.model import ModelDrafter
 from otspec.decode.drafters.protocol import Drafts
 from otspec.decode.drafters.watching import WatchingDrafter
 from otspec.decode.models.context import Context
 from otspec.decode.models.fed import FedLlama
 
 
-class FedDrafter(WatchingDrafter):
+class FedDrafter(WatchingDrafter, ModelDrafter):
     """Drafts from a `FedLlama`: with every token of the text it reads the target's features at the token before it.
 
     Accepted drafts are read anew, with the target's features in place of the model's own outputs.
@@ -54,6 +55,6 @@ class FedDrafter(WatchingDrafter):
     def _feed(self, children: int) -> None:
         """The model's own outputs stand in for what the target has not said yet."""
         outputs = self.context.reader.features[:, -self._width :, 0]
-        fed: torch.Tensor = self.model.own(outputs.repeat_interleave(children, dim=1))
+        fed: torch.Tensor = self.model.added_of_own(outputs.repeat_interleave(children, dim=1))
         self.context.reader.added = fed
         self._width *= children

@@ -12,7 +12,7 @@ from otspec.decode.drafters.model import ModelDrafter
 from otspec.decode.drafters.protocol import Drafts
 from otspec.decode.drafters.restricted import Restriction
 from otspec.decode.drafters.retokenised import Retokenised
-from otspec.decode.models.context import Context
+from otspec.decode.models.context import Context, positions
 from otspec.decode.models.matching import Matching
 from otspec.decode.sampling import Sampling
 from otspec.errors import ProblemError
@@ -81,9 +81,9 @@ class ForeignDrafter(ModelDrafter):
         """
         self._texts = [Retokenised(self.matching) for _ in texts]
         self._retokenise(texts)
-        if (longest := max(map(len, self._tokens))) > self._positions:
+        if (longest := max(map(len, self._tokens))) > positions(self.model):
             raise ProblemError(
-                f"a prompt has {longest} tokens of the draft model's, which reads {self._positions}; shorten it"
+                f"a prompt has {longest} tokens of the draft model's, which reads {positions(self.model)}; shorten it"
             )
         self._hold([tokens[:-1] for tokens in self._tokens])
         self.context = Context(self.model, self._held)
@@ -95,7 +95,7 @@ class ForeignDrafter(ModelDrafter):
     def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
         """Draft, as deep as the draft model's positions last."""
         self._retokenise(texts)
-        depth = int(min(depth, self._positions - max(map(len, self._tokens)) + 1))
+        depth = int(min(depth, positions(self.model) - max(map(len, self._tokens)) + 1))
         drafts = super().draft(texts, depth) if depth > 0 else Drafts.none(len(texts), self.vocab, self.context.device)
         self._trees = drafts.trees
         return drafts
@@ -105,7 +105,7 @@ class ForeignDrafter(ModelDrafter):
         if self.context.trial:
             self._hold(
                 [
-                    [*tokens, *self._reading[_tokens_at(tree, slots, self._read_slots)].tolist()]
+                    [*tokens, *self._reading[_tokens_at(tree, slots, self._drafted_slots)].tolist()]
                     for tokens, tree, slots in zip(self._tokens, self._trees, accepted, strict=True)
                 ]
             )

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from otspec.decode.drafters.model import ModelDrafter
-from otspec.decode.drafters.protocol import Drafts
+from otspec.decode.drafters.protocol import Drafter, Drafts
 from otspec.decode.laws import widest
 from otspec.decode.models.context import Pass
 from otspec.laws import IntArray
@@ -21,11 +20,11 @@ class SeveralDrafters:
 
     Parameters
     ----------
-    drafters : sequence of ModelDrafter
-        They draft independent paths, all the same number and length.
+    drafters : sequence of Drafter
+        Of models: they draft independent paths, all the same number and length.
     """
 
-    def __init__(self, drafters: Sequence[ModelDrafter]) -> None:
+    def __init__(self, drafters: Sequence[Drafter]) -> None:
         self.drafters = drafters
         self._tokens: list[IntArray] = []
         """Of each text: the token of every slot but the root."""

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
-
+from otspec.decode.drafters.model import ModelDrafter
 from otspec.decode.drafters.protocol import Drafts
 from otspec.decode.drafters.watching import WatchingDrafter
 from otspec.decode.models.context import Context
 from otspec.decode.models.steered import SteeredLlama
 
 
-class SteeredDrafter(WatchingDrafter):
+class SteeredDrafter(WatchingDrafter, ModelDrafter):
     """Drafts from a `SteeredLlama`: what one step reads is steered by the last token that the target has read.
 
     Keys and values stay as they were when they were made.  Each token of a prompt is steered by the one before it.
@@ -27,6 +26,5 @@ class SteeredDrafter(WatchingDrafter):
 
     def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
         """Draft, steered by the last token that the target has read of each text."""
-        last = torch.stack([one[-1] if len(one) else one.new_zeros(one.shape[1:]) for one in self._seen])
-        self.context.reader.shifts = self.model.shifts(last.unsqueeze(1))
+        self.context.reader.shifts = self.model.shifts(self._last().unsqueeze(1))
         return super().draft(texts, depth)

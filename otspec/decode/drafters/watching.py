@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
+from transformers import PreTrainedModel
 
-from otspec.decode.drafters.model import ModelDrafter
 from otspec.errors import ProblemError
 
 
-class WatchingDrafter(ModelDrafter):
-    """A `ModelDrafter` whose model was trained with hidden states of the target.
+class WatchingDrafter:
+    """What makes a drafter an `otspec.decode.drafters.protocol.Watching` if its model was trained for a target."""
 
-    It is an `otspec.decode.drafters.protocol.Watching`.
-    """
+    model: PreTrainedModel
+    _seen: Sequence[torch.Tensor]
 
     @property
     def layers(self) -> Sequence[int]:
@@ -45,3 +45,7 @@ class WatchingDrafter(ModelDrafter):
         The first token has none before it, which is 0.
         """
         return pad_sequence([torch.cat((torch.zeros_like(one[:1]), one[:-1])) for one in self._seen], True)
+
+    def _last(self) -> torch.Tensor:
+        """The features of the last token of each text that the target has read, 0 where it has read none."""
+        return torch.stack([one[-1] if len(one) else one.new_zeros(one.shape[1:]) for one in self._seen])

@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 
 from otspec.decode.harness import Generation
 from otspec.decode.methods.measured import measured
+from otspec.decode.models.heads import Heads
 from otspec.decode.models.pairing import check_devices, check_sizes
 from otspec.errors import ProblemError
 from otspec.laws import as_count
@@ -49,12 +50,18 @@ def assisted(
     Raises
     ------
     ProblemError
-        If the prompt is empty, or the models have different tokens, or there is no such schedule or threshold.
+        If the prompt is empty, or the models have different tokens, or there is no such schedule or threshold, or the
+        draft model is no language model.
     """
     if schedule not in SCHEDULES:
         raise ProblemError(f"no schedule {schedule!r}; known: {', '.join(SCHEDULES)}")
     if not 0 <= confidence <= 1:
         raise ProblemError(f"confidence is {confidence}; it is a probability in [0, 1]")
+    if isinstance(draft, Heads):
+        raise ProblemError(
+            f"transformers knows no {type(draft).__name__}, which drafts from what the target thinks; pass a causal "
+            "language model, or decode by multi-draft"
+        )
     check_sizes(target, draft)
     check_devices(target, draft)
     configuration = {

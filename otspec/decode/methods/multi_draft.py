@@ -13,6 +13,8 @@ from transformers import PreTrainedModel
 from otspec.decode.drafters.draft_laws import DraftLaw, draft_law
 from otspec.decode.drafters.fed import FedDrafter
 from otspec.decode.drafters.foreign import ForeignDrafter
+from otspec.decode.drafters.heads import HeadsDrafter
+from otspec.decode.drafters.levels import LevelDrafter
 from otspec.decode.drafters.model import ModelDrafter
 from otspec.decode.drafters.restricted import Restriction
 from otspec.decode.drafters.selection import Selection
@@ -20,6 +22,7 @@ from otspec.decode.drafters.several import SeveralDrafters
 from otspec.decode.drafters.steered import SteeredDrafter
 from otspec.decode.models.context import vocabulary
 from otspec.decode.models.fed import FedLlama
+from otspec.decode.models.heads import MedusaHeads, MlpSpeculator
 from otspec.decode.models.matching import Matching
 from otspec.decode.models.steered import SteeredLlama
 from otspec.decode.sampling import DraftSampling, Sampling
@@ -36,7 +39,12 @@ decoding, on a CPU or a GPU.  `otspec tune` finds what is fastest for a pair at 
 SIBLINGS = 4
 """Children of a node whose law draws several jointly."""
 
-WATCHING: Mapping[type[PreTrainedModel], type[ModelDrafter]] = {SteeredLlama: SteeredDrafter, FedLlama: FedDrafter}
+WATCHING: Mapping[type[PreTrainedModel], type[LevelDrafter]] = {
+    SteeredLlama: SteeredDrafter,
+    FedLlama: FedDrafter,
+    MedusaHeads: HeadsDrafter,
+    MlpSpeculator: HeadsDrafter,
+}
 """Who drafts from models that look at the target."""
 
 
@@ -157,7 +165,7 @@ class MultiDraft:
             alone = "others beside it" if law.several else "a tokenizer of its own"
             raise ProblemError(f"a draft model that looks at the target drafts without {alone}; pass another one")
         if self.matching is None:
-            drafters = [
+            drafters: list[LevelDrafter] = [
                 kind(model, own, law, drafts, vocab, generator, self._selection, self.draft_confidence or 0.0)
                 for kind, model in zip(kinds, models, strict=True)
             ]

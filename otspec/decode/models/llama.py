@@ -78,6 +78,8 @@ class Llama:
         config: Any = model.config
         self._layers = [Layer.of(layer) for layer in model.model.layers]
         self.embedding, self._norm = model.model.embed_tokens.weight, model.model.norm.weight
+        token = getattr(model, "token", None)  # of a `FedLlama` that drafts features
+        self._token: Linear | None = None if token is None else (token.weight, token.bias)
         self._head = None if isinstance(model.lm_head, nn.Identity) else model.lm_head.weight
         self._epsilon = float(config.rms_norm_eps)
         self.heads, self.key_heads = config.num_attention_heads, config.num_key_value_heads
@@ -135,6 +137,8 @@ class Llama:
         half = self.size // 2
         cosine, sine = (angle.unsqueeze(2) for angle in angles)
         hidden = embedding(tokens, self.embedding)
+        if self._token is not None:
+            hidden = linear(hidden, *self._token)
         if added is not None:
             hidden = hidden + added
         states = [hidden]

@@ -9,7 +9,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 import otspec.decode.models.fed
-import otspec.decode.models.steered  # noqa: F401  both make their models known to transformers
+import otspec.decode.models.heads
+import otspec.decode.models.steered  # noqa: F401  all make their models known to transformers
 from otspec.decode import shipped
 from otspec.decode.models.matching import Matching
 from otspec.decode.models.pairing import pair_up

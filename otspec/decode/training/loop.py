@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,8 @@ from torch.nn.utils import clip_grad_norm_
 from transformers import PreTrainedModel
 
 from otspec.decode.training.kinds import Kind
-from otspec.decode.training.lessons import Lessons
-from otspec.decode.training.losses import LOSSES, tvd
+from otspec.decode.training.lessons import Lesson, Lessons
+from otspec.decode.training.losses import LOSSES, Said, tvd
 from otspec.errors import DataError
 
 
@@ -31,9 +31,11 @@ class Course:
     """Share of the steps."""
     clip: float = 0.5
     """Of the norm of the gradient."""
-    loss: str = "kl"
-    """A name of `LOSSES`."""
+    loss: str | None = None
+    """A name of `LOSSES`; None: as the kind has it."""
     seed: int = 0
+    ahead: int | None = None
+    """How many drafts in a row it learns; None: as the kind has it."""
 
     def rate_at(self, step: int) -> float:
         """The learning rate of a step."""
@@ -53,7 +55,14 @@ class Point:
     loss: float
     """Mean over the steps since the last point; NaN before the first."""
     acceptance: float
-    """Of one draft at temperature 1 on texts that are not trained on: 1 less `tvd`."""
+    """Of one draft at temperature 1 on texts that are not trained on: 1 less `tvd`.  The mean over drafts in a row."""
+    by_draft: tuple[float, ...]
+    """The same for each of these, where those before it were accepted."""
+
+    @classmethod
+    def of(cls, step: int, loss: float, by_draft: Sequence[float]) -> Point:
+        """A point from what was measured."""
+        return cls(step, loss, sum(by_draft) / len(by_draft), tuple(by_draft))
 
 
 def train(
@@ -85,7 +94,11 @@ def train(
     ------
     DataError
         If the checkpoint belongs to another course.
+    ProblemError
+        If the kind cannot be trained by the course's loss.
     """
+    course = replace(course, loss=course.loss or kind.loss, ahead=course.ahead or kind.ahead)
+    kind.check_loss(str(course.loss))
     learning = [weights for weights in model.parameters() if weights.requires_grad]
     optimiser = torch.optim.AdamW(learning, lr=course.rate, betas=(0.9, 0.999))
     first = 0
@@ -97,15 +110,14 @@ def train(
         optimiser.load_state_dict(state["optimiser"])
         first = state["step"]
     else:
-        report(Point(0, math.nan, measure(kind, model, held_out)))
+        report(Point.of(0, math.nan, measure(kind, model, held_out)))
     losses: list[float] = []
     for step, rows in islice(enumerate(lessons.order()), first, course.steps):
         lesson = lessons.lesson(rows)
         model.train()
         for group in optimiser.param_groups:
             group["lr"] = course.rate_at(step)
-        answers = kind.answers(model, lesson, _generator(course, step))
-        loss = LOSSES[course.loss](lesson.logits.expand_as(answers), answers)
+        loss = loss_of(kind, course, kind.answers(model, lesson, _generator(course, step), course.ahead or 1), lesson)
         loss.backward()
         clip_grad_norm_(learning, course.clip)
         optimiser.step()
@@ -113,7 +125,7 @@ def train(
         losses.append(loss.item())
         if (step + 1) % every == 0 or step + 1 == course.steps:
             model.eval()
-            report(Point(step + 1, sum(losses) / len(losses), measure(kind, model, held_out)))
+            report(Point.of(step + 1, sum(losses) / len(losses), measure(kind, model, held_out)))
             losses = []
             if checkpoint is not None:
                 state = {"course": asdict(course), "step": step + 1, "model": model.state_dict()}
@@ -123,15 +135,29 @@ def train(
     return model.eval()
 
 
+def loss_of(kind: Kind, course: Course, answers: Sequence[Said], lesson: Lesson) -> torch.Tensor:
+    """The mean over drafts in a row, weighted as the kind weighs them."""
+    weights = [kind.decay**number for number in range(len(answers))]
+    loss = LOSSES[course.loss or kind.loss]
+    each = [weight * loss(_as_long(lesson, said), said) for weight, said in zip(weights, answers, strict=True)]
+    return torch.stack(each).sum() / sum(weights)
+
+
 @torch.no_grad()
-def measure(kind: Kind, model: PreTrainedModel, held_out: Lessons) -> float:
-    """Acceptance of one draft over all held-out texts, and over all passes where a kind makes several."""
+def measure(kind: Kind, model: PreTrainedModel, held_out: Lessons) -> list[float]:
+    """Acceptance of each of several drafts in a row, of one draft if the kind learns one, over all held-out texts."""
     found = []
     for rows in torch.arange(len(held_out.texts)).split(held_out.batch):
         lesson = held_out.lesson(rows.tolist())
-        answers = kind.answers(model, lesson, torch.Generator().manual_seed(int(rows[0])))
-        found += [1 - tvd(lesson.logits.expand_as(answers), answers).item()] * len(rows)
-    return sum(found) / len(found)
+        answers = kind.answers(model, lesson, torch.Generator().manual_seed(int(rows[0])), kind.measured)
+        found += [[1 - tvd(_as_long(lesson, said), said).item() for said in answers]] * len(rows)
+    return [sum(each) / len(each) for each in zip(*found, strict=True)]
+
+
+def _as_long(lesson: Lesson, said: Said) -> Said:
+    """What the target says at the last positions of a lesson, as many as a draft model was asked about."""
+    count = said.logits.shape[1]
+    return Said(lesson.logits[:, -count:], lesson.features[:, -count:, -1] if lesson.features.numel() else None)
 
 
 def save(model: PreTrainedModel, tokenizer: Any, out: Path, record: dict[str, object]) -> None:

@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 
 from otspec.decode.harness import Generation, run, sampling_settings
 from otspec.decode.methods.catalogue import strategy_of
+from otspec.decode.methods.multi_draft import WATCHING
 from otspec.decode.models.context import positions, vocabulary
 from otspec.decode.models.loading import batch_of
 from otspec.decode.models.pairing import pair_up
@@ -144,7 +145,8 @@ def tune(
     Raises
     ------
     ProblemError
-        If there are no prompts, a setting is out of its range, or as `otspec.generate` does.
+        If there are no prompts, a setting is out of its range, the draft model looks at the target, or as
+        `otspec.generate` does.
     """
     sampling = {
         name: value
@@ -152,6 +154,11 @@ def tune(
         if value is not None
     }
     _check(prompts, paths, seconds, max_new_tokens)
+    if type(draft) in WATCHING:
+        raise ProblemError(
+            f"a {type(draft).__name__} drafts from what the target thinks, and its passes cannot be timed without; "
+            "measure it with otspec bench decode --drafter, or tune another draft model"
+        )
     sampling_settings({}, temperature, top_k, top_p)
     matching = pair_up(target, draft, tokenizer, draft_tokenizer)
     depth = _depth_within(as_count("depth", depth), max_new_tokens)

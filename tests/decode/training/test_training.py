@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -17,9 +17,10 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("safetensors")
 
-from otspec.decode.models.fed import FedLlama  # noqa: E402
+from transformers import GPT2Config, GPT2LMHeadModel  # noqa: E402
+
 from otspec.decode.models.steered import SteeredLlama  # noqa: E402
-from otspec.decode.training import KINDS, LOSSES, Course, Lessons, own_texts, train  # noqa: E402
+from otspec.decode.training import KINDS, LOSSES, Course, Lessons, Said, own_texts, train  # noqa: E402
 from otspec.decode.training.kinds import (  # noqa: E402
     LONGEST,
     PASSES,
@@ -29,6 +30,8 @@ from otspec.decode.training.kinds import (  # noqa: E402
     three_layers,
 )
 from otspec.decode.training.lessons import Lesson  # noqa: E402
+from otspec.decode.training.loop import loss_of  # noqa: E402
+from otspec.decode.training.losses import OF_FEATURES  # noqa: E402
 from otspec.errors import DataError, ProblemError  # noqa: E402
 from tests.decode.models import law_after, pair, tiny  # noqa: E402
 
@@ -106,9 +109,27 @@ def test_losses_have_their_values_by_hand() -> None:
     rng = np.random.default_rng(0)
     p, q = rng.normal(size=(2, 3, 5, 7))
     laws = softmax(p, axis=-1), softmax(q, axis=-1)
-    given = torch.from_numpy(p), torch.from_numpy(q)
+    states = 2 * rng.normal(size=(2, 3, 5, 4))
+    given = [Said(torch.from_numpy(logits), torch.from_numpy(own)) for logits, own in zip((p, q), states, strict=True)]
     assert LOSSES["kl"](*given).item() == pytest.approx(rel_entr(*laws).sum(-1).mean(), rel=1e-5)
     assert LOSSES["tvd"](*given).item() == pytest.approx(0.5 * np.abs(laws[0] - laws[1]).sum(-1).mean(), rel=1e-5)
+    off = np.abs(states[0] - states[1])
+    assert (off < 1).any()
+    assert (off > 1).any()
+    smooth = np.where(off < 1, off**2 / 2, off - 0.5).mean()
+    cross = -(laws[0] * np.log(laws[1])).sum(-1).mean()
+    assert LOSSES["eagle"](*given).item() == pytest.approx(smooth + 0.1 * cross, rel=1e-5)
+
+
+def test_drafts_in_a_row_are_weighted_by_their_number() -> None:
+    target = tiny()
+    lesson = _lessons(target, (2,)).lesson([0, 1])
+    rng = np.random.default_rng(1)
+    said = [Said(torch.from_numpy(rng.normal(size=(2, 6 - number, 8)))) for number in range(3)]
+    each = [LOSSES["kl"](Said(lesson.logits[:, number:]), one).item() for number, one in enumerate(said)]
+    for name, weights in (("medusa", (1, 0.8, 0.64)), ("eagle", (1, 1, 1))):
+        found = loss_of(KINDS[name], COURSE, said, lesson).item()
+        assert found == pytest.approx(np.average(each, weights=weights), rel=1e-6)
 
 
 def test_the_rate_rises_and_falls_between_a_tenth_and_its_height() -> None:
@@ -151,11 +172,21 @@ def test_three_layers_of_the_target_are_looked_at(layers: int, looked_at: tuple[
 def _begun(name: str) -> tuple[Any, Any, Lessons]:
     target, draft = pair(noise=1.0)
     kind = KINDS[name]
-    return kind, kind.begin(target, draft.float()), _lessons(target, kind.layers(target))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = kind.begin(target, None if kind.of_target else draft.float(), kind.ahead or 1)
+    return kind, model.float(), _lessons(target, kind.layers(target))
 
 
-@pytest.mark.parametrize("name", KINDS)
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(
+    ("name", "loss"),
+    [
+        (name, loss)
+        for name, kind in KINDS.items()
+        for loss in LOSSES
+        if kind.drafts_features or loss not in OF_FEATURES
+    ],
+)
 def test_what_is_learnt_makes_the_loss_small(name: str, loss: str) -> None:
     kind, model, lessons = _begun(name)
     before = {key: value.clone() for key, value in model.state_dict().items()}
@@ -167,8 +198,14 @@ def test_what_is_learnt_makes_the_loss_small(name: str, loss: str) -> None:
     assert points[2].loss < points[1].loss
     assert points[2].acceptance > points[0].acceptance + 0.02
     changed = {key for key, value in model.state_dict().items() if not torch.equal(value, before[key])}
-    steering = {key for key in before if key.startswith("steering.")}
-    assert (changed == steering) if name == "sd2-frozen" else changed == set(before)
+    learning = set(before)
+    if name == "sd2-frozen":
+        learning = {key for key in before if key.startswith("steering.")}
+    elif name == "eagle1":
+        learning -= {"model.embed_tokens.weight", "lm_head.weight"}
+    assert changed == learning
+    assert len(points[2].by_draft) == (kind.measured if kind.measured > 1 else getattr(model.config, "heads", 1))
+    assert points[2].acceptance == pytest.approx(np.mean(points[2].by_draft))
     assert isinstance(model, SteeredLlama) == name.startswith("sd2")
 
 
@@ -198,17 +235,20 @@ def test_a_run_that_was_killed_ends_with_the_same_weights(tmp_path: Path) -> Non
         train(kind, model, lessons, lessons, replace(COURSE, seed=1), checkpoint=checkpoint)
 
 
-def test_a_fed_model_is_asked_as_it_is_in_decoding() -> None:
+@pytest.mark.parametrize("name", ["eagle", "eagle1"])
+def test_a_fed_model_is_asked_as_it_is_in_decoding(name: str) -> None:
     """Of every pass: the logits of a text whose last tokens were drafted, read one after the other."""
     target, draft = pair()
-    model = FedLlama.of(draft, three_layers(target), 16)
+    kind = KINDS[name]
     generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for weights in (model.seen.weight, model.own.weight):
-            weights += 0.4 * torch.randn(weights.shape, generator=generator, dtype=weights.dtype)
-        lesson = _lessons(target, three_layers(target)).lesson([0, 1])
-        found = KINDS["eagle"].answers(model, lesson, generator)
-        assert found.shape == (PASSES, 2, 6, 8)
+    with torch.no_grad(), torch.random.fork_rng():
+        torch.manual_seed(0)
+        model: Any = kind.begin(target, draft, 1).eval()
+        for part in (model.seen, model.own if name == "eagle" else model.token):
+            part.weight += 0.4 * torch.randn(part.weight.shape, generator=generator, dtype=part.weight.dtype)
+        lesson = _lessons(target, kind.layers(target)).lesson([0, 1])
+        found = kind.answers(model, lesson, generator, PASSES)
+        assert [one.logits.shape for one in found] == [(2, 6, 8)] * PASSES
         known = model.added_of(steering_of(lesson.features, torch.ones(2, 6, dtype=torch.long)))
         for row in range(2):
             for number in range(PASSES):
@@ -216,5 +256,38 @@ def test_a_fed_model_is_asked_as_it_is_in_decoding() -> None:
                     added = known[row : row + 1, : at - number + 1]
                     for last in range(at - number, at + 1):
                         said = model(lesson.tokens[row : row + 1, : last + 1], added=added, output_hidden_states=True)
-                        added = torch.cat((added, model.own(said.hidden_states[-1][:, -1:])), dim=1)
-                    torch.testing.assert_close(found[number, row, at], said.logits[0, -1], rtol=1e-6, atol=1e-6)
+                        added = torch.cat((added, model.added_of_own(said.hidden_states[-1][:, -1:])), dim=1)
+                    torch.testing.assert_close(found[number].logits[row, at], said.logits[0, -1], rtol=1e-6, atol=1e-6)
+                    output = cast(Any, found[number].features)[row, at]
+                    torch.testing.assert_close(output, said.hidden_states[-1][0, -1], rtol=1e-6, atol=1e-6)
+        # While it learns to draft hidden states, those that it is fed are off by a little.
+        again = kind.answers(model.train(), lesson, generator, 1)[0].logits
+        differ = (again - found[0].logits).abs().max()
+        assert (differ > 1e-4) if name == "eagle1" else (differ == 0)
+        assert differ < 2
+
+
+def test_more_passes_than_one_change_what_is_learnt() -> None:
+    learnt = []
+    for ahead in (1, 3):
+        kind, model, lessons = _begun("eagle1")
+        train(kind, model, lessons, lessons, replace(COURSE, ahead=ahead))
+        learnt.append(model.seen.weight)
+    assert not torch.equal(*learnt)
+
+
+def test_a_loss_of_hidden_states_needs_a_model_that_drafts_them() -> None:
+    kind, model, lessons = _begun("eagle")
+    with pytest.raises(ProblemError, match="loss 'eagle' is of hidden states that a model drafts"):
+        train(kind, model, lessons, lessons, replace(COURSE, loss="eagle"))
+    with pytest.raises(ProblemError, match="no loss 'l2'; known: kl, tvd, eagle"):
+        kind.check_loss("l2")
+
+
+def test_a_target_of_other_parts_has_no_layer_in_its_place() -> None:
+    other = GPT2LMHeadModel(GPT2Config(vocab_size=8, n_embd=8, n_layer=1, n_head=1)).eval()
+    with pytest.raises(ProblemError, match="the target is a GPT2LMHeadModel; what drafts hidden states in its place"):
+        KINDS["eagle1"].begin(other, None, 1)
+    for name in ("medusa", "mlp"):  # while heads go on from any
+        model: Any = KINDS[name].begin(other, None, 2)
+        assert (model.count, model.config.features, model.config.feature_width) == (2, [1], 8)

@@ -1,0 +1,204 @@
+"""Drafting a tree of tokens per text, level by level, without a look at them in between, whoever gives the logits."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+
+from otspec.decode.drafters.draft_laws import DraftLaw
+from otspec.decode.drafters.protocol import Drafter, Drafts
+from otspec.decode.drafters.selection import DraftHead, History, Level, Selection, WholeHead
+from otspec.decode.models.context import vocabulary
+from otspec.decode.sampling import Sampling
+from otspec.decode.sending import send
+from otspec.paths.shape import Shape
+from otspec.paths.topology import Topology
+
+
+class Levels(NamedTuple):
+    """What was drafted."""
+
+    tokens: torch.Tensor
+    """Of all slots behind the root, shape (B, slots - 1)."""
+    laws: torch.Tensor
+    """Of all inner slots, shape (B, inner slots, V)."""
+    depth: int
+    """How many levels."""
+    going: Sequence[torch.Tensor]
+    """After each of the first levels, which texts go on, shape (B, 1); none where all do."""
+
+
+class LevelDrafter(Drafter):
+    """Drafts all slots of a level of all texts at once.
+
+    What is abstract says where the logits come from: `otspec.decode.drafters.model` has a model read the drafts.
+
+    Parameters
+    ----------
+    model : PreTrainedModel
+    shape : Shape
+    law : DraftLaw
+        How the children of a node are drawn.
+    sampling : Sampling
+        What is done to the draft model's logits.
+    vocab : int
+        The target's number of tokens: draft logits are cut, or filled up with -inf, to it.  Tokens that the draft model
+        does not have it reads as its last one.
+    generator : torch.Generator
+        On the model's device.
+    selection : Selection, optional
+        The tokens that the model's head is computed for, where not all.
+    confidence : float
+        A path goes on for as long as the model's probabilities of its tokens, temperature and truncations left out,
+        have this product or more; above 0 the shape has one slot a level, or begins with such levels, and those behind
+        them are not cut.
+
+    Raises
+    ------
+    ProblemError
+        If the head cannot be computed for these alone, or sampling suppresses all of them.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        shape: Shape,
+        law: DraftLaw,
+        sampling: Sampling,
+        vocab: int,
+        generator: torch.Generator,
+        selection: Selection | None = None,
+        confidence: float = 0.0,
+    ) -> None:
+        self.head: DraftHead = (
+            WholeHead(model, sampling, vocab) if selection is None else selection.head(model, sampling, vocab)
+        )
+        self.model = self.head.model
+        self.vocab = vocab
+        self.shape = shape
+        self.law = law
+        self.generator = generator
+        self.confidence = confidence
+        self._own_vocab = vocabulary(model)
+        self._drafted_slots = 1
+        """Of the last tree: the root, and the slots of all levels but the deepest, which have children."""
+
+    def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
+        """Draft; the tokens leave the device once, at the end, unless drafts may end early."""
+        shape = self.shape.cut(depth)
+        found = self._drafted(shape, texts)
+        self._drafted_slots = shape.offsets[found.depth]
+        # A token that makes a path unlikely ends it, but stays: without it the others had another law.
+        ends = _ends(found.going, len(texts), found.depth)
+        shapes = [shape.cut(end) for end in ends]
+        tokens = found.tokens.cpu().numpy()
+        trees = [Topology.merge(own, row[: own.slots - 1]) for own, row in zip(shapes, tokens, strict=True)]
+        inner = found.laws.flatten(0, 1)
+        if len(inner) > sum(tree.inner for tree in trees):  # slots of equal prefixes, of which one is left
+            kept = [row * self._drafted_slots + tree.slot[: tree.inner] for row, tree in enumerate(trees)]
+            inner = inner[send(np.concatenate(kept), self.model.device)]
+        return Drafts(trees, inner, self.head.support)
+
+    def _drafted(self, shape: Shape, texts: Sequence[Sequence[int]]) -> Levels:
+        return self._levels(shape, self._after_texts(texts), texts, self.generator)
+
+    def _levels(
+        self, shape: Shape, logits: torch.Tensor, texts: Sequence[Sequence[int]], generator: torch.Generator
+    ) -> Levels:
+        """Draft level by level, from what the model gives after the texts."""
+        drawn: list[torch.Tensor] = []
+        laws: list[torch.Tensor] = []
+        sure, going = torch.ones(len(logits), 1, device=self.model.device), list[torch.Tensor]()
+        first: torch.Tensor | None = None  # of each slot, the first that has its prefix; None: all have one prefix
+        slots = Level(0, partial(self._history_of_roots, texts))
+        for level, children in enumerate(shape.branching, start=1):
+            law = self.head.laws(logits, slots)
+            # Columns of a batch round differently, and the law that is verified must be the one that was drawn from.
+            laws.append(law if first is None else law.take_along_dim(first.unsqueeze(-1), dim=1))
+            drawn.append(self.law.draw(laws[-1], children, generator).flatten(1))
+            if level < shape.depth:
+                width = drawn[-1].shape[1]
+                if self.confidence and width == 1:
+                    sure = sure * self._own_chances(logits, slots, drawn[-1])
+                    going.append(sure >= self.confidence)
+                    if not bool(going[-1].any()):
+                        break
+                if width > 1:
+                    above = torch.zeros_like(drawn[-1]) if first is None else first.repeat_interleave(children, dim=1)
+                    first = _first_of_prefix(drawn[-1], above)
+                read = self._as_read(drawn[-1].clamp(min=0))
+                slots = Level(level, partial(_history, read, logits, children))
+                logits = self._after_slots(read, shape, level)
+        return Levels(torch.cat(drawn, dim=1), torch.cat(laws, dim=1), len(drawn), going)
+
+    @abstractmethod
+    def _after_texts(self, texts: Sequence[Sequence[int]]) -> torch.Tensor:
+        """What the model gives after the texts, shape (B, 1, ...): logits, or what the head of a selection takes."""
+
+    @abstractmethod
+    def _after_slots(self, read: torch.Tensor, shape: Shape, level: int) -> torch.Tensor:
+        """What the model gives after the slots of a level, shape (B, W, ...).
+
+        Parameters
+        ----------
+        read : Tensor of int, shape (B, W)
+            Their tokens, as the model reads them.
+        shape : Shape
+        level : int
+            From 1 on.
+        """
+
+    def _history_of_roots(self, texts: Sequence[Sequence[int]]) -> History:
+        """What the roots go on from; asked for by selections, which are for models whose head can be taken off."""
+        raise NotImplementedError
+
+    def _as_read(self, tokens: torch.Tensor) -> torch.Tensor:
+        """The tokens that the model reads for drafted ones, shape as given."""
+        return tokens
+
+    def _readable(self, tokens: Sequence[int]) -> list[int]:
+        return [min(token, self._own_vocab - 1) for token in tokens]
+
+    def _own_chances(self, output: torch.Tensor, level: Level, tokens: torch.Tensor) -> torch.Tensor:
+        """The model's own probabilities of tokens, shape (B, 1), after what it gave, (B, 1, ...)."""
+        logits = self.head.logits(output, level).float()
+        return logits.softmax(dim=-1).gather(-1, tokens.clamp(min=0).unsqueeze(-1)).squeeze(-1)
+
+
+def _history(tokens: torch.Tensor, above: torch.Tensor, children: int) -> History:
+    """Of the children, `children` each, of slots after which the model gave `above`."""
+    return History(tokens, above.repeat_interleave(children, dim=1))
+
+
+def _first_of_prefix(tokens: torch.Tensor, above: torch.Tensor) -> torch.Tensor:
+    """The first slot of a level that has the prefix of each, shape (B, width), without a look from the host.
+
+    Parameters
+    ----------
+    tokens : Tensor of int, shape (B, width)
+        What was drawn.
+    above : Tensor of int, shape (B, width)
+        The first slot that has the prefix before it.
+    """
+    same = (tokens.unsqueeze(-1) == tokens.unsqueeze(-2)) & (above.unsqueeze(-1) == above.unsqueeze(-2))
+    return same.int().argmax(dim=-1)  # of several ones, the first
+
+
+def _ends(going: Sequence[torch.Tensor], texts: int, levels: int) -> list[int]:
+    """How deep each text was drafted: to the first level after which it did not go on, or to the last.
+
+    Parameters
+    ----------
+    going : sequence of Tensor of bool, shape (texts, 1)
+        After each of the first levels, which texts go on; one that does not never does again.
+    """
+    if not going:
+        return [levels] * texts
+    gone = torch.cat(list(going), dim=1).sum(dim=1).tolist()
+    return [levels if count == len(going) else count + 1 for count in gone]
