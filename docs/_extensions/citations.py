@@ -55,7 +55,7 @@ def add_entries(app: Sphinx, docname: str, source: list[str]) -> None:
         source[0] += "\n" + listed()
 
 
-def setup(app: Sphinx) -> dict[str, bool]:
+def setup(app: Sphinx) -> dict[str, bool | int]:
     app.connect("source-read", add_entries)
     app.add_transform(Cite)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
+    return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": 1}

@@ -17,6 +17,6 @@ def escape(app: Sphinx, what: str, name: str, obj: object, options: object, line
             lines[at] = OUTSIDE_CODE.sub(r"\\\1", line)
 
 
-def setup(app: Sphinx) -> dict[str, bool]:
+def setup(app: Sphinx) -> dict[str, bool | int]:
     app.connect("autodoc-process-docstring", escape, priority=400)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
+    return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": 1}

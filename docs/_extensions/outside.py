@@ -42,6 +42,6 @@ def read(app: Sphinx, docname: str, source: list[str]) -> None:
         source[0] = rebased(source[0], new, new)
 
 
-def setup(app: Sphinx) -> dict[str, bool]:
+def setup(app: Sphinx) -> dict[str, bool | int]:
     app.connect("source-read", read)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
+    return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": 1}
