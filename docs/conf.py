@@ -32,7 +32,7 @@ suppress_warnings = ["ref.python"]  # types such as (n,) in a docstring, where s
 
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
-nb_execution_timeout = 120
+nb_execution_timeout = 600  # a cell may have to compile solvers first
 nb_merge_streams = True
 
 autodoc_typehints = "none"  # the docstrings say what an argument is

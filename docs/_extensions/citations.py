@@ -18,14 +18,20 @@ if TYPE_CHECKING:
 
 BIBLIOGRAPHY = parse_file(str(Path(__file__).parents[2] / "references.bib"))
 KEYS = re.compile(rf"\b({'|'.join(map(re.escape, BIBLIOGRAPHY.entries))})\b")
+ADDRESS = re.compile(r"<(https?:\S+?)>|\\+url\s+(https?:\S+?)(?=[.,\\]*(?:\s|$))")
 PAGE = "references"
 
 
 def listed() -> str:
     """Every entry, by its key, as Markdown with an anchor that the links lead to."""
     formatted = Style().format_bibliography(BIBLIOGRAPHY)
-    told = {entry.key: entry.text.render(Backend()) for entry in formatted}
+    told = {entry.key: ADDRESS.sub(_link, entry.text.render(Backend())) for entry in formatted}
     return "\n\n".join(f"(ref-{key})=\n**{key}** — {told[key]}" for key in sorted(told))
+
+
+def _link(address: re.Match[str]) -> str:
+    """An address as a link, without the escapes of Markdown."""
+    return f"<{(address[1] or address[2]).replace(chr(92), '')}>"
 
 
 class Cite(SphinxTransform):
