@@ -1,10 +1,12 @@
 # make demo: install into .venv, measure the solvers at various (k, n) and decoding with the shipped pair, leave tables,
 #            pictures and a page of both (report.html) in report/ and report/decode/.
 # make test: install into .venv, lint, type-check and test.
+# make site: build the documentation into $(SITE), warnings as errors; open its index.html in a browser.
 
 PYTHON ?= python3
 VENV ?= .venv
 REPORT ?= report
+SITE ?= build/site
 SOLVERS ?= interval,global_resolution,global_resolution:tau=1e-4,max_flow,max_flow:engine=igraph,slackness,lp,canonical,kseq,rrs
 DEMO ?= --k 10,100 --n 2,3,4 --solver $(SOLVERS) --positions 30 --data llama3 --budget 10 --jobs 2
 DECODE ?= --first 6 --paths 2 --depth 3 --solver nested,interval --baselines generate,assisted,prompt-lookup,block --max-new-tokens 40 --budget 6
@@ -14,7 +16,7 @@ INSTALLED = $(VENV)/installed
 # Where it is set, every process of the tests would compile numpy, scipy and torch anew: three times the start-up.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint types tests clean
+.PHONY: demo test lint types tests site clean
 
 demo: $(INSTALLED)
 	$(BIN)/otspec bench $(DEMO) --out $(REPORT)
@@ -31,6 +33,9 @@ types: $(INSTALLED) otspec/solvers otspec/proofs_check
 
 tests: $(INSTALLED)
 	$(BIN)/python -m pytest -n auto
+
+site: $(INSTALLED)
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --doctree-dir build/doctrees docs $(SITE)
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "otspec needs Python >= 3.11: make PYTHON=python3.11")'

@@ -88,7 +88,14 @@ def _check_limits(spelling: str, solver: Solver) -> None:
 
 
 def available() -> tuple[SolverInfo, ...]:
-    """Every registered solver with what it supports, by name."""
+    """Every registered solver with what it supports, by name.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> [solver.name for solver in otspec.available()][:4]
+    ['canonical', 'closed_form', 'earliest_deadline', 'global_resolution']
+    """
     _register_all()
     return tuple(_describe(REGISTRY[name]()) for name in sorted(REGISTRY))
 

@@ -5,16 +5,55 @@
 
 
 class ProblemError(ValueError):
-    """The input describes no multi-draft problem: a law, a tuple of drafts or a setting is out of its range."""
+    """The input describes no multi-draft problem: a law, a tuple of drafts or a setting is out of its range.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> otspec.Problem([0.5, 0.4], otspec.IID([0.9, 0.1], n=2))
+    Traceback (most recent call last):
+        ...
+    otspec.errors.ProblemError: p sums to 0.9 (allowed: 1 +/- 1e-05). Top-k without renormalising? ...
+    """
 
 
 class DataError(ValueError):
-    """A file of positions, or a folder of results, is not what it has to be."""
+    """A file of positions, or a folder of results, is not what it has to be.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> otspec.data.open_source("nowhere.npz")
+    Traceback (most recent call last):
+        ...
+    otspec.errors.DataError: there is no file nowhere.npz, and no profile has that name ...
+    """
 
 
 class UnknownSolver(LookupError):
-    """No solver of that name, or no such setting of it."""
+    """No solver of that name, or no such setting of it.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> otspec.solve(otspec.Problem([0.5, 0.5], otspec.IID([0.9, 0.1], n=2)), "simplex")
+    Traceback (most recent call last):
+        ...
+    otspec.errors.UnknownSolver: no solver 'simplex'; known: canonical, closed_form, ...
+    """
 
 
 class MissingExtra(ImportError):
-    """An optional package is needed here and is not installed."""
+    """An optional package is needed here and is not installed.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> problem = otspec.Problem([0.5, 0.5], otspec.IID([0.9, 0.1], n=2))
+    >>> try:
+    ...     result = otspec.solve(problem, "lp")  # needs highspy, of the extra "solvers"
+    ... except otspec.MissingExtra:
+    ...     result = otspec.solve(problem, "max_flow")
+    >>> result.status.name
+    'OPTIMAL'
+    """

@@ -29,6 +29,24 @@ class Problem:
     ------
     ProblemError
         If p is not a law, or the scheme is for another number of tokens.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import otspec
+    >>> problem = otspec.Problem([0.5, 0.3, 0.2], otspec.IID([0.2, 0.3, 0.5], n=2))
+    >>> problem
+    <Problem: 3 tokens, <IID: n = 2 of 3 tokens, V = 3; draw with sample(rng)>; solve it with otspec.solve>
+
+    Any set of tokens gives a bound on every lossless rule:
+
+    >>> print(f"{problem.bound([2]):.2f} {problem.bound([1, 2]):.2f}")
+    0.95 0.86
+
+    From logits, drafts truncated to the likeliest two tokens:
+
+    >>> otspec.Problem.from_logits([2.0, 1.0, 0.0], [1.0, 1.5, 0.5], n=3, top_k=2).scheme
+    <IID: n = 3 of 2 tokens, V = 3; draw with sample(rng)>
     """
 
     p: FloatArray

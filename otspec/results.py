@@ -11,7 +11,20 @@ from otspec.plans import Plan
 
 
 class Status(Enum):
-    """How a solve ended; the value says what the status means."""
+    """How a solve ended; the value says what the status means.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> for status in otspec.Status:
+    ...     print(f"{status.name}: {status.value}")
+    OPTIMAL: gap and deviation within tol
+    FEASIBLE: lossless plan, optimality not certified
+    LOSSY: output law off the target by no more than the plan's rule promises
+    LIMIT: stopped by a size, step or time limit
+    UNSUPPORTED: the solver does not take such a problem
+    NUMERICAL: non-finite values, or a plan further from lossless than its rule promises
+    """
 
     OPTIMAL = "gap and deviation within tol"
     FEASIBLE = "lossless plan, optimality not certified"
@@ -37,7 +50,16 @@ class Stats:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result:
-    """The answer of `otspec.solve`."""
+    """The answer of `otspec.solve`.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> problem = otspec.Problem([0.5, 0.3, 0.2], otspec.IID([0.2, 0.3, 0.5], n=2))
+    >>> result = otspec.solve(problem, "max_flow:max_cells=1", strict=False)
+    >>> result.status.name, result.success, result.plan is None
+    ('LIMIT', False, True)
+    """
 
     status: Status
     success: bool
@@ -73,7 +95,15 @@ class Result:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Solved(Result):
-    """A result that has a plan."""
+    """A result that has a plan.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> solved = otspec.solve(otspec.Problem([0.5, 0.5], otspec.IID([0.9, 0.1], n=2)))  # has a plan
+    >>> print(f"{solved.plan.acceptance:.2f}")
+    0.69
+    """
 
     plan: Plan
 
@@ -85,6 +115,16 @@ class SolveError(RuntimeError):
     ----------
     result : Result
         What the solver did return, with its status, message and figures.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> problem = otspec.Problem([0.5, 0.3, 0.2], otspec.IID([0.2, 0.3, 0.5], n=2))
+    >>> try:
+    ...     otspec.solve(problem, "max_flow:max_cells=1")
+    ... except otspec.SolveError as error:
+    ...     error.result.status.name
+    'LIMIT'
     """
 
     def __init__(self, result: Result) -> None:

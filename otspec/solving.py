@@ -80,6 +80,23 @@ def solve(problem: Problem, solver: Chosen = None, strict: bool = True) -> Resul
         If strict and no solver succeeds; the error holds the result.
     MissingExtra
         If a solver that is tried needs a package that is not installed.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> problem = otspec.Problem([0.5, 0.3, 0.2], otspec.IID([0.2, 0.3, 0.5], n=2))
+    >>> result = otspec.solve(problem)  # by interval, the solver of choice for i.i.d. drafts
+    >>> result.status.name
+    'OPTIMAL'
+    >>> print(f"{result.plan.acceptance:.3f} of at most {result.plan.bound:.3f}")
+    0.860 of at most 0.860
+
+    Another solver by name, and a chain of which the first that succeeds is returned:
+
+    >>> print(f"{otspec.solve(problem, 'kseq').plan.acceptance:.3f}")
+    0.791
+    >>> otspec.solve(problem, ["lp:max_cells=1", "interval"]).stats.solver
+    'interval'
     """
     if not isinstance(problem, Problem):
         raise ProblemError(
@@ -149,6 +166,11 @@ def warm_up(solver: str | Solver | None = None, n: int = 2) -> None:
     Without a solver, do so by the solver of choice of every kind of drafts, and by `otspec.verify` and
     `otspec.solve_batch` on float32 and float64.  The machine code is kept on disk: a minute or two after an
     installation, some tenths of a second in every process thereafter.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> otspec.warm_up("interval")  # what is timed next is solving alone
     """
     p, q = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.2, 0.6])
     if solver is not None:

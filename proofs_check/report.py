@@ -121,7 +121,7 @@ def markdown(sources: Sequence[Source], found: Findings, trials: int, seed: int)
     parts = [
         "# Claims, checked by numbers",
         f"{summary(found)} Made by `otspec claims --trials {trials} --seed {seed}`.",
-        "\n".join(_contents(source, evidence) for source, evidence in shown),
+        _contents(shown),
         HOW_TO_READ,
     ]
     for source, evidence in shown:
@@ -137,15 +137,23 @@ def markdown(sources: Sequence[Source], found: Findings, trials: int, seed: int)
     return "\n\n".join(parts) + "\n"
 
 
-def _contents(source: Source, evidence: Sequence[Evidence]) -> str:
-    """A line of the table of contents."""
-    said, variants = _apart(evidence)
-    line = f"- [{source.title}](#{_anchor(f'## {source.title}')})"
-    line += f": {_many(said, 'claim')}, {_counted(said)}" if said else ""
-    if variants:
-        words = f"{_many(variants, 'variant')}"
-        line += f"; [{words}](#{_anchor(_variants_heading(source))}), {_counted(variants)}"
-    return line
+def _contents(shown: Sequence[tuple[Source, Sequence[Evidence]]]) -> str:
+    """A table of contents: for each source what it says, and apart from that our variants."""
+    verdicts = ("hold", "hidden assumption", "fail")
+    rows = []
+    for source, evidence in shown:
+        said, variants = _apart(evidence)
+        ours = f"[{len(variants)}](#{_anchor(_variants_heading(source))})" if variants else "0"
+        title = f"[{source.title}](#{_anchor(source.title)})"
+        rows.append((title, str(len(said)), *_verdicts(said), ours, *_verdicts(variants)))
+    said, variants = _apart([e for _, evidence in shown for e in evidence])
+    rows.append(("together", str(len(said)), *_verdicts(said), str(len(variants)), *_verdicts(variants)))
+    return markdown_table(("source", "claims", *verdicts, "our variants", *verdicts), rows, labels=1)
+
+
+def _verdicts(evidence: Sequence[Evidence]) -> tuple[str, ...]:
+    count = Counter(e.verdict for e in evidence)
+    return tuple(str(count[verdict]) for verdict in (Verdict.HOLDS, Verdict.HIDDEN, Verdict.FAILS))
 
 
 def _variants_heading(source: Source) -> str:

@@ -27,6 +27,13 @@ class Interval(SolverBase):
     ----------
     tol : float
         Largest gap and deviation, both probabilities, of a plan that counts as optimal.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> problem = otspec.Problem([0.5, 0.3, 0.2], otspec.IID([0.2, 0.3, 0.5], n=2))
+    >>> print(f"{otspec.solve(problem, otspec.solvers.Interval()).plan.acceptance:.3f}")
+    0.860
     """
 
     tol: float = TOL

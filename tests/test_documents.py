@@ -17,7 +17,7 @@ from tests.each import each
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
-    (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md"), *ROOT.glob("otspec/decode/shipped/*.md"))
+    (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("otspec/decode/shipped/*.md"))
 )
 CODE = sorted(
     path

@@ -121,6 +121,17 @@ def audit(
         If the rule is a string that names no solver.
     MissingExtra
         If the rule takes torch tensors, or is a solver whose package is missing.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> otspec.audit("kseq", scheme="iid", n=2).verdict.value
+    'lossless'
+
+    The same rule, given drafts without replacement that it takes for independent ones:
+
+    >>> otspec.audit("kseq:allow_biased=true", scheme="without_replacement", n=2).verdict.value
+    'not lossless'
     """
     settings = Settings(
         as_count("n", n), seed, alpha, confidence, resolution, tol, as_count("budget", budget), max_seconds

@@ -67,7 +67,14 @@ class Settings:
 
 
 class AuditVerdict(StrEnum):
-    """What the audit says of a rule."""
+    """What the audit says of a rule.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> [verdict.value for verdict in otspec.AuditVerdict]
+    ['lossless', 'not lossless', 'inconclusive']
+    """
 
     LOSSLESS = "lossless"
     """The output law is p: up to rounding if enumerated, up to the resolution and with the confidence if sampled."""
@@ -179,7 +186,15 @@ class Outcome:
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """The result of `otspec.audit`; `print` shows it whole."""
+    """The result of `otspec.audit`; `print` shows it whole.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> audit = otspec.audit("rrs", scheme="iid", n=2)
+    >>> print(str(audit).splitlines()[0].split(":")[0])
+    LOSSLESS
+    """
 
     outcome: Outcome
     settings: Settings

@@ -54,6 +54,13 @@ def open_source(
         asked for, which has none.
     MissingExtra
         If the file takes torch to read, and torch is missing.
+
+    Examples
+    --------
+    >>> from otspec.data import open_source
+    >>> source = open_source("shipped")  # or llama3, gemma2, or a file of yours
+    >>> source.position(0).problem(n=3, top_k=100)
+    <Problem: 2048 tokens, <IID: n = 3 of 100 tokens, V = 2048; draw with sample(rng)>; solve it with otspec.solve>
     """
     if isinstance(name, str) and name in NAMES and any(asked is not None for asked in (target_key, draft_key, kind)):
         raise DataError(f"{name} is a profile, which has no target_key, draft_key or kind; these are for files")

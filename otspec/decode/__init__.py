@@ -1,7 +1,7 @@
 """Lossless multi-draft decoding of transformers models, with any solver plugged in.
 
-`generate` is the function to call, ``custom_generate=multi_draft(draft)`` the same for transformers' own `generate`;
-`run` decodes with any `Strategy`, those of ``methods` among them.  Needs torch and transformers.
+`generate` is the function to call, `custom_generate=multi_draft(draft)` the same for transformers' own `generate`;
+`run` decodes with any `Strategy`, those of `methods` among them.  Needs torch and transformers.
 
 Inside, from the outside in: `generation`, `harness` (one run), `loop` (one step), and what a step is made of:
 `drafters` propose trees of tokens, `models` has the target's pass over them and what each model has read, `laws`

@@ -119,7 +119,18 @@ def residual_law(tree: Tree, path: int, proposal: FloatArray, weight: FloatArray
 
 @dataclass(frozen=True)
 class Block(PickVerifier):
-    """Block verification of the first path, optimal for a single one [sun2024block]."""
+    """Block verification of the first path, optimal for a single one [sun2024block].
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from otspec.paths import Block, synthetic
+    >>> model = synthetic("mixed", vocab=50)
+    >>> tree = model.tree(model.sample(1, 3, np.random.default_rng(0)))
+    >>> law = Block().stop_law(tree)  # where it stops, exactly
+    >>> print(f"{law.sum():.6f}")
+    1.000000
+    """
 
     @property
     def exchangeable(self) -> bool:

@@ -49,6 +49,13 @@ def path_law(verifier: PathVerifier, model: Model, count: int, length: int) -> P
     ------
     ProblemError
         If there are more than `MAX_TREES` of them, or the arguments are no verifier, model and numbers.
+
+    Examples
+    --------
+    >>> from otspec.paths import TokenWise, path_law, synthetic
+    >>> law = path_law(TokenWise("interval"), synthetic("tiny", vocab=2), 2, 2)
+    >>> law.deviation < 1e-9  # of its texts from those of the target: lossless
+    True
     """
     if not isinstance(verifier, PathVerifier):
         raise ProblemError(f"the verifier is {verifier!r}; pass one such as otspec.paths.Nested()")

@@ -90,6 +90,17 @@ class Nested(LabelVerifier):
     ------
     ProblemError
         If a setting is out of its range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from otspec.paths import Nested, synthetic
+    >>> rng = np.random.default_rng(0)
+    >>> model = synthetic("mixed", vocab=50)
+    >>> tree = model.tree(model.sample(4, 3, rng))  # four paths of three tokens
+    >>> result = Nested().verify(tree, rng)
+    >>> 0 <= result.accepted <= 3, 0 <= result.token < 50
+    (True, True)
     """
 
     sigma: float = 0.5

@@ -52,6 +52,13 @@ def synthetic(regime: str | Regime, vocab: int, seed: int = 0, remember: int = 1
     ------
     ProblemError
         If there is no such regime, or vocab, seed or remember is no integer, or too small.
+
+    Examples
+    --------
+    >>> from otspec.paths import synthetic
+    >>> model = synthetic("mixed", vocab=50)
+    >>> model.target(()).shape, model.draft((7, 3)).shape  # laws of the next token, after any prefix
+    ((50,), (50,))
     """
     if isinstance(regime, str):
         if regime not in REGIMES:

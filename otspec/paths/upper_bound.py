@@ -38,6 +38,15 @@ def bound(model: Model, count: int, length: int) -> float:
     ------
     ProblemError
         If there are more than `MAX_PREFIXES` prefixes of at most L tokens.
+
+    Examples
+    --------
+    >>> from otspec.paths import Nested, bound, path_law, synthetic
+    >>> model = synthetic("tiny", vocab=2)
+    >>> accepted = path_law(Nested(sigma=0), model, 2, 2).accepted  # two paths of two tokens
+    >>> length = sum(chance for prefix, chance in accepted.items() if prefix)
+    >>> bool(length <= bound(model, 2, 2) + 1e-9)
+    True
     """
     check_model(model)
     return tree_bound(model, Shape.paths(count, length).branching)

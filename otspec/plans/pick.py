@@ -176,6 +176,14 @@ def canonical_decomposition(coupling: Coupling) -> Pick:
     ------
     ProblemError
         If the plan is no coupling.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> problem = otspec.Problem([0.5, 0.3, 0.2], otspec.IID([0.2, 0.3, 0.5], n=2))
+    >>> pick = otspec.canonical_decomposition(otspec.solve(problem, "max_flow").plan)
+    >>> print(f"{pick.acceptance:.3f} {pick.proposal.sum():.3f}")  # proposal: the law of the picked draft
+    0.860 1.000
     """
     if not isinstance(coupling, Coupling):
         raise ProblemError(

@@ -121,6 +121,17 @@ def load(path: str | PathLike[str]) -> Plan:
     ------
     DataError
         If there is no such file, it is damaged, or it holds no plan of a format that is read here.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import otspec
+    >>> plan = otspec.solve(otspec.Problem([0.5, 0.3, 0.2], otspec.IID([0.2, 0.3, 0.5], n=2))).plan
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     plan.save(f"{folder}/plan.npz")
+    ...     back = otspec.plans.load(f"{folder}/plan.npz")
+    >>> back.acceptance == plan.acceptance
+    True
     """
     try:
         content = io.BytesIO(Path(path).read_bytes())

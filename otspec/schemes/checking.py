@@ -63,6 +63,12 @@ def check_scheme(scheme: DraftScheme, draws: int = 20_000, seed: int = 0) -> Sch
     ------
     ProblemError
         At the first inconsistency, with the method and what it says; or if the scheme is too large to enumerate.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> bool(otspec.check_scheme(otspec.Systematic([0.2, 0.3, 0.5], n=2)))
+    True
     """
     if not isinstance(scheme, DraftScheme):
         raise ProblemError(f"scheme is a {type(scheme).__name__}; derive it from otspec.schemes.DraftScheme")

@@ -24,6 +24,13 @@ class Greedy(FixedPlusOne):
     ------
     ProblemError
         If q is not a law, n is not a positive integer, or fewer than n tokens have a probability above 0.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> scheme = otspec.Greedy([0.2, 0.3, 0.5], n=2)  # token 2, and one of the others
+    >>> print(f"{scheme.prob([2, 0]):.2f} {scheme.prob([2, 1]):.2f}")
+    0.40 0.60
     """
 
     def __init__(self, q: ArrayLike, n: int) -> None:

@@ -29,6 +29,15 @@ class HubPairs(DraftScheme):
     ------
     ProblemError
         If q is not a law.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> scheme = otspec.HubPairs([0.2, 0.3, 0.5])
+    >>> scheme.n
+    2
+    >>> print(f"{sum(scheme.prob(pair) for pair in ([0, 2], [2, 0], [1, 2], [2, 1])):.2f}")  # token 2 is the hub
+    1.00
     """
 
     q: FloatArray

@@ -41,6 +41,20 @@ class IID(DraftScheme):
     ------
     ProblemError
         If q is not a law or n is not a positive integer.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> scheme = otspec.IID([0.2, 0.3, 0.5], n=2)
+    >>> print(f"{scheme.prob([2, 2]):.2f}")
+    0.25
+    >>> [len(scheme.sample(0)), len(scheme.sample(0, size=5))]
+    [2, 5]
+
+    P(some draft lies in the set), for no token, for token 2, for tokens 2 and 1, and for all:
+
+    >>> print(scheme.hit_chain([2, 1, 0]).round(2))
+    [0.   0.75 0.96 1.  ]
     """
 
     q: FloatArray

@@ -42,6 +42,13 @@ class Independent(DraftScheme):
     ------
     ProblemError
         If qs is not (n, V) with n >= 1, or a row is not a law.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> scheme = otspec.Independent([[0.2, 0.3, 0.5], [0.6, 0.4, 0.0]])  # two drafters, a draft of each
+    >>> print(f"{scheme.prob([2, 0]):.2f} {scheme.prob([0, 2]):.2f}")
+    0.30 0.00
     """
 
     qs: FloatArray

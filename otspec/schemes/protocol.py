@@ -37,6 +37,17 @@ class DraftScheme(Protocol):
     A new scheme subclasses this protocol, writes the abstract methods, and overrides the others where it knows
     something faster or more precise.  Its *hit function* f(A) = P(some draft lies in the token set A) decides the
     optimum; `hit_chain` is f along the prefixes of an order.
+
+    Examples
+    --------
+    Whatever the scheme, these say what it drafts:
+
+    >>> import otspec
+    >>> schemes = otspec.IID([0.5, 0.5], 2), otspec.TopK([0.5, 0.3, 0.2], 2)
+    >>> [(scheme.n, scheme.vocab, scheme.reachable().tolist()) for scheme in schemes]
+    [(2, 2, [0, 1]), (2, 3, [0, 1])]
+
+    A scheme of your own is a subclass; `otspec.check_scheme` says whether its methods agree.
     """
 
     n: int

@@ -184,6 +184,15 @@ class Systematic(CircularArcs):
     ------
     ProblemError
         If q is not a law, n is out of range, or fewer than n tokens have a probability above 0.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> scheme = otspec.Systematic([0.2, 0.3, 0.5], n=2)
+    >>> len(set(scheme.sample(0).tolist()))  # n different tokens
+    2
+    >>> print(scheme.inclusion())  # token 2 is always drafted: its arc covers the circle
+    [0.4 0.6 1. ]
     """
 
     def __init__(self, q: ArrayLike, n: int) -> None:

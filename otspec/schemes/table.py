@@ -42,6 +42,13 @@ class Table(DraftScheme):
     ------
     ProblemError
         If a token is out of range, a tuple appears twice, the lengths differ, or the probabilities are not a law.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> scheme = otspec.Table([[0, 1], [2, 2]], [0.25, 0.75], vocab=3)  # two tuples of drafts, and how likely each is
+    >>> print(f"{scheme.prob([2, 2]):.2f} {scheme.prob([1, 0]):.2f}")
+    0.75 0.00
     """
 
     drafts: IntArray

@@ -25,6 +25,12 @@ class TopK(FixedPlusOne):
     ------
     ProblemError
         If q is not a law, n is not a positive integer, or fewer than n tokens have a probability above 0.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> print(otspec.TopK([0.2, 0.3, 0.5], n=2).sample(0))
+    [2 1]
     """
 
     def __init__(self, q: ArrayLike, n: int) -> None:

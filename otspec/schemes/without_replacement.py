@@ -37,6 +37,13 @@ class WithoutReplacement(DraftScheme):
     ------
     ProblemError
         If q is not a law, n is not a positive integer, or fewer than n tokens have q > 0: they cannot all differ then.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> scheme = otspec.WithoutReplacement([0.2, 0.3, 0.5], n=2)
+    >>> print(f"{scheme.prob([2, 0]):.2f} {scheme.prob([2, 2]):.2f}")  # 0.5 * 0.2 / (1 - 0.5), and no repeats
+    0.20 0.00
     """
 
     q: FloatArray

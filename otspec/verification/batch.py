@@ -24,7 +24,17 @@ from otspec.verification.floats import as_floats
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Batch:
-    """The optimal plans of B positions, kept as arrays; ``batch[b]``, or ``batch.plan(b)``, is one of them."""
+    """The optimal plans of B positions, kept as arrays; ``batch[b]``, or ``batch.plan(b)``, is one of them.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> batch = otspec.solve_batch([[0.5, 0.5], [0.9, 0.1]], [[0.9, 0.1], [0.9, 0.1]], n=2)
+    >>> len(batch)
+    2
+    >>> print(f"{batch[0].acceptance:.2f}")  # a plan, as otspec.solve gives one
+    0.69
+    """
 
     P: Any
     """Shape (B, V): target laws, as given."""
@@ -138,6 +148,15 @@ def solve_batch(P: Any, Q: Any, n: int) -> Batch:
     ------
     ProblemError
         If a row is not a law, the shapes differ, or n is not a positive integer.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import otspec
+    >>> P = np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]])
+    >>> Q = np.array([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]])
+    >>> print(otspec.solve_batch(P, Q, n=2).acceptance.round(3))
+    [0.86 1.  ]
     """
     n = as_count("n", n)
     P, Q = as_floats("P", P), as_floats("Q", Q)

@@ -54,6 +54,17 @@ def verify_logits(
     ProblemError
         If the logits or a setting are out of range (see `otspec.laws.law_from_logits`), the shapes differ, or a draft
         is not a token or has probability 0 under these settings.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import otspec
+    >>> target, draft = np.array([2.0, 1.0, 0.0]), np.array([0.0, 1.0, 2.0])
+    >>> q = np.exp(draft / 0.8) / np.exp(draft / 0.8).sum()
+    >>> rng = np.random.default_rng(0)
+    >>> verified = otspec.verify_logits(target, draft, rng.choice(3, size=2, p=q), rng, temperature=0.8)
+    >>> verified.token in (0, 1, 2)
+    True
     """
     p, q = laws_from_logits(
         target_logits, draft_logits, temperature, top_k, top_p, draft_temperature, target_top_k, target_top_p

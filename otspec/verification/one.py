@@ -17,7 +17,15 @@ if TYPE_CHECKING:
 
 
 class Verification(NamedTuple):
-    """What comes out of the verification of one position."""
+    """What comes out of the verification of one position.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> verified = otspec.verify([0.9, 0.1], [0.9, 0.1], [0, 0], rng=0)  # p = q: a draft is always accepted
+    >>> verified.token, verified.draft >= 0
+    (0, True)
+    """
 
     token: int
     """The output."""
@@ -55,6 +63,16 @@ def verify(p: Any, q: Any, drafts: Any, rng: Any) -> Any:
     ------
     ProblemError
         If p or q is not a law, their shapes differ, or a draft is not a token or has q = 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import otspec
+    >>> p, q = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.3, 0.5])
+    >>> rng = np.random.default_rng(0)
+    >>> outputs = [otspec.verify(p, q, rng.choice(3, size=2, p=q), rng).token for _ in range(10_000)]
+    >>> bool(np.abs(np.bincount(outputs) / 10_000 - p).max() < 0.03)  # the output has the target's law
+    True
     """
     if hasattr(p, "detach") and getattr(p, "ndim", 1) == 2:
         from otspec.verification.device import verify_rows  # torch is optional, and takes a second to import

@@ -27,6 +27,12 @@ def acceptance_rate(p: Any, q: Any) -> FloatArray:
     ------
     ProblemError
         If one is not a law, or they are for different numbers of tokens.
+
+    Examples
+    --------
+    >>> from otspec.vocab import acceptance_rate
+    >>> print(f"{acceptance_rate([0.5, 0.3, 0.2], [0.2, 0.3, 0.5]):.2f}")  # sum of min(p, q)
+    0.70
     """
     p, q = pair(p, q)
     return np.minimum(p, q).sum(axis=-1)
@@ -51,6 +57,12 @@ def drafter_kernel(p: Any, q: Any) -> FloatArray:
     ------
     ProblemError
         As in `acceptance_rate`.
+
+    Examples
+    --------
+    >>> from otspec.vocab import drafter_kernel
+    >>> print(drafter_kernel([0.5, 0.3, 0.2], [0.2, 0.3, 0.5]).round(2))  # what q has too much of
+    [0.  0.  0.3]
     """
     p, q = pair(p, q)
     return np.maximum(q - p, 0.0)

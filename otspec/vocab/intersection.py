@@ -32,6 +32,12 @@ def tli(q: Any, target: Any) -> FloatArray:
     ------
     ProblemError
         If q is not a law or has no mass on the target's tokens, or `target` is not a set of tokens.
+
+    Examples
+    --------
+    >>> from otspec.vocab import tli
+    >>> print(tli([0.5, 0.25, 0.25], [0, 2]).round(3))  # the target knows tokens 0 and 2
+    [0.667 0.    0.333]
     """
     laws = as_laws("q", q)
     mask = as_mask("target", target, laws.shape[-1])
@@ -80,6 +86,12 @@ def embed(q: Any, ids: Any, vocab: int) -> FloatArray:
     ------
     ProblemError
         If q is not a law or has mass on a token without an id, or the ids are not m different ids below V.
+
+    Examples
+    --------
+    >>> from otspec.vocab import embed
+    >>> print(embed([0.25, 0.75], [3, 1], 5))  # the drafter's two tokens are 3 and 1 of the target's five
+    [0.   0.75 0.   0.25 0.  ]
     """
     laws, vocab = as_laws("q", q), as_count("vocab", vocab)
     known = as_array("ids", ids)

@@ -31,6 +31,12 @@ def frequency_prune(frequencies: Any, size: int) -> IntArray:
     ------
     ProblemError
         If the frequencies are not (V,), finite and >= 0, or size is not in 1 .. V.
+
+    Examples
+    --------
+    >>> from otspec.vocab import frequency_prune
+    >>> print(frequency_prune([3, 9, 1, 5], 2))  # ids of the two most frequent tokens
+    [1 3]
     """
     counts, size = as_float64("frequencies", frequencies), as_count("size", size)
     if counts.ndim != 1 or counts.size == 0:

@@ -138,7 +138,7 @@ CLAIMS = (
         "own-interval-blocks",
         "g follows the least concave majorant of the points (P_j, C_j^n): above them, on them where blocks end, in "
         "each block a multiple of p, with slopes that fall.",
-        f"{SOURCE}, step 2",
+        f"{SOURCE}, Definition 2",
         iid,
         _blocks,
         cost=8,
@@ -148,7 +148,7 @@ CLAIMS = (
         "own-interval-majorised",
         "In each block g/q ascends, and the lowest tokens never have less of g than their places weigh: g/q is "
         "majorised by n u^(n-1).",
-        f"{SOURCE}, 'the stakes exist'; hardy1929simple",
+        f"{SOURCE}, Lemma 3; hardy1929simple",
         iid,
         _majorised,
         cost=8,
@@ -158,7 +158,7 @@ CLAIMS = (
         "own-interval-lotteries",
         "No token stakes more than its place, or another share of it than drafts enter lotteries with; and at the "
         "lotteries' mean densities every token owns its g.",
-        f"{SOURCE}, step 3",
+        f"{SOURCE}, Definition 3",
         lambda rng: iid(rng, largest=7),
         _lotteries,
         cost=10,
@@ -171,7 +171,7 @@ CLAIMS = (
     Claim(
         "own-interval-pick",
         "The draft that shows the largest point has the law g.",
-        f"{SOURCE}, step 4",
+        f"{SOURCE}, Lemma 2",
         _small,
         _pick_law,
         cost=40,
@@ -181,7 +181,7 @@ CLAIMS = (
     Claim(
         "own-interval-lossless",
         "The output of interval has the law p.",
-        f"{SOURCE}, step 5",
+        f"{SOURCE}, Theorem 1",
         _small,
         _lossless,
         cost=40,

@@ -47,6 +47,14 @@ class Luce(SolverBase):
     ------
     ValueError
         If a setting is out of range.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> problem = otspec.Problem([0.5, 0.3, 0.2], otspec.Independent([[0.2, 0.3, 0.5], [0.6, 0.4, 0.0]]))
+    >>> plan = otspec.solve(problem, otspec.solvers.Luce(tol=1e-6)).plan
+    >>> plan.gap <= 1e-6, plan.deviation < 1e-9
+    (True, True)
     """
 
     tol: float = TOL

@@ -19,6 +19,13 @@ class MaxFlow(FlowSolver):
     """Maximum flow from tokens to draft sets [thomas2025global, section 5.2].
 
     The settings are those of `otspec.solvers.max_flow.engines.FlowSolver`.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> problem = otspec.Problem([0.5, 0.3, 0.2], otspec.Table([[0, 1], [2, 2]], [0.25, 0.75], vocab=3))
+    >>> print(f"{otspec.solve(problem, otspec.solvers.MaxFlow()).plan.acceptance:.3f}")
+    0.450
     """
 
     variants: ClassVar[tuple[str, ...]] = tuple(f"max_flow:engine={engine}" for engine in ENGINES if engine != "numba")

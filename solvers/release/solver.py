@@ -38,6 +38,13 @@ class Release(SolverBase):
         Priority orders to try where release probabilities are not enough.
     max_seconds : float
         Time to spend on that.  Past either limit the plan so far is returned, FEASIBLE if its gap exceeds tol.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> problem = otspec.Problem([0.5, 0.3, 0.2], otspec.WithoutReplacement([0.2, 0.3, 0.5], n=2))
+    >>> otspec.solve(problem, otspec.solvers.Release()).plan.gap <= 1e-4
+    True
     """
 
     tol: float = 1e-4

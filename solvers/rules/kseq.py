@@ -37,6 +37,14 @@ class KSeq(SequentialRuleSolver):
         As for `otspec.solvers.rules.base.SequentialRuleSolver`.
     gamma : float
         At least 1, or 0 to solve for the best.  n is always lossless; one that is not is refused unless `allow_biased`.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> problem = otspec.Problem([0.5, 0.3, 0.2], otspec.IID([0.2, 0.3, 0.5], n=2))
+    >>> result = otspec.solve(problem, "kseq")  # lossless, and not optimal
+    >>> print(f"{result.plan.acceptance:.3f}, at most {result.plan.bound:.3f}")
+    0.791, at most 0.860
     """
 
     gamma: float = 0.0

@@ -95,6 +95,13 @@ def audit_paths(
     ------
     ProblemError
         If an argument is out of range, or the form of the rule cannot be told.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> from otspec.paths import Block
+    >>> otspec.audit_paths(Block(), count=1, length=2).verdict.value
+    'lossless'
     """
     shape = Shape.paths(count, length) if branching is None else as_shape(branching)
     paths = len(shape.paths_of_slots)

@@ -33,7 +33,16 @@ class PathFigures(Figures):
 
 @dataclass(frozen=True, eq=False)
 class PathAudit(Audit):
-    """The result of `otspec.audit_paths`; `print` shows it whole."""
+    """The result of `otspec.audit_paths`; `print` shows it whole.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> from otspec.paths import Traversal
+    >>> audit = otspec.audit_paths(Traversal(), count=2, length=2)
+    >>> print(str(audit).splitlines()[0].split(":")[0])
+    LOSSLESS
+    """
 
     branching: tuple[int, ...]
     """How many children each drafted token of a level has; (K, 1, ..., 1) for K paths."""

@@ -1,0 +1,22 @@
+"""Docstrings are written for a reader of the code: a star as in H*, or a bar as in |T|, is no markup there."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+OUTSIDE_CODE = re.compile(r"(?<![\\*`])([*|])(?=[^`]*(?:`[^`]*`[^`]*)*$)")
+
+
+def escape(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    for at, line in enumerate(lines):
+        if ">>>" not in line:
+            lines[at] = OUTSIDE_CODE.sub(r"\\\1", line)
+
+
+def setup(app: Sphinx) -> dict[str, bool | int]:
+    app.connect("autodoc-process-docstring", escape, priority=400)
+    return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": 1}

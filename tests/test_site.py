@@ -1,0 +1,151 @@
+"""The documentation site: its sources, and what a browser sees of it where OTSPEC_SITE names a built one."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import os
+import re
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+import otspec
+from otspec.proofs_check import CLAIMS
+from tests.each import each
+
+ROOT = Path(__file__).parents[1]
+THEORY = {name: (ROOT / "docs" / f"{name}.md").read_text() for name in ("interval", "paths")}
+STATEMENT = re.compile(r"^> \*\*(Definition|Theorem|Lemma|Corollary) (\d+)\b", re.MULTILINE)
+
+built = pytest.mark.skipif(
+    not os.environ.get("OTSPEC_SITE"), reason="OTSPEC_SITE names no built site; .ci/run builds one with make site"
+)
+SITE = Path(os.environ.get("OTSPEC_SITE", ""))
+
+
+def test_the_api_has_every_public_name() -> None:
+    page = (ROOT / "docs" / "api" / "otspec.md").read_text()
+    described = set(re.findall(r"auto\w+:: otspec\.(\w+)", page))
+    modules = {name for name in otspec.__all__ if inspect.ismodule(getattr(otspec, name))}
+    assert described == set(otspec.__all__) - modules - {"Verdict"}  # the former name of Verification
+    assert modules <= {path.stem for path in (ROOT / "docs" / "api").glob("*.md")}
+
+
+@each(name=list(THEORY))
+def test_statements_are_numbered_in_order(name: str) -> None:
+    numbers: dict[str, list[int]] = {}
+    for kind, number in STATEMENT.findall(THEORY[name]):
+        numbers.setdefault(kind, []).append(int(number))
+    assert {"Definition", "Lemma", "Theorem"} <= set(numbers)
+    for kind, found in numbers.items():
+        assert found == list(range(1, len(found) + 1)), kind
+
+
+@each(name=list(THEORY))
+def test_every_theorem_has_a_proof_and_says_what_checks_it(name: str) -> None:
+    statements = re.split(r"(?=^> \*\*(?:Definition|Theorem|Lemma|Corollary) \d+)", THEORY[name], flags=re.MULTILINE)[
+        1:
+    ]
+    theorems = [text for text in statements if not text.startswith("> **Definition")]
+    for text in theorems:
+        title = text.splitlines()[0]
+        assert re.search(r"^\*Proof", text, re.MULTILINE), title
+        (checked,) = re.findall(r"^\*Checked by\* (.*?)\.$", text, re.MULTILINE | re.DOTALL)
+        named = re.findall(r"`([^`]+)`", checked)
+        claims, files = [n for n in named if "/" not in n], [n for n in named if "/" in n]
+        assert files, title
+        assert not [path for path in files if not (ROOT / path.partition("::")[0]).exists()], title
+        assert not [claim for claim in claims if claim not in CLAIMS], title
+
+
+class Page(HTMLParser):
+    """What a built page refers to."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.loaded: list[str] = []
+        self.anchors: set[str] = set()
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = {name: value for name, value in attrs if value is not None}
+        if "id" in found:
+            self.anchors.add(found["id"])
+        if tag == "a" and "href" in found:
+            self.links.append(found["href"])
+        elif tag in ("script", "img") and "src" in found:
+            self.loaded.append(found["src"])
+        elif tag == "link" and found.get("rel") in ("stylesheet", "icon", "preload"):
+            self.loaded.append(found.get("href", ""))
+
+
+@built
+def test_links_of_the_site_lead_somewhere_and_nothing_comes_from_a_network() -> None:
+    pages = {path: Page(path) for path in SITE.glob("**/*.html")}
+    assert len(pages) > 40
+    wrong = []
+    for path, page in pages.items():
+        for source in page.loaded:
+            if re.match(r"[a-z]+:|//", source) or not (path.parent / source.partition("?")[0]).exists():
+                wrong += [] if source.startswith("data:") else [f"{path}: loads {source}"]
+        for link in page.links:
+            target, _, anchor = link.partition("#")
+            if re.match(r"[a-z]+:", link) or link in ("", "#") or target.endswith((".png", ".bib")):
+                continue
+            led = (path.parent / target).resolve() if target else path
+            if led not in pages:
+                wrong += [] if led.exists() else [f"{path}: {link}"]
+            elif anchor and anchor not in pages[led].anchors:
+                wrong.append(f"{path}: {link}")
+    assert not wrong
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    """The site, served on this machine."""
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(SITE)))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
+    *("--disable-background-networking", "--disable-component-update"),
+    *("--enable-logging=stderr", "--v=0", "--virtual-time-budget=20000", "--dump-dom"),
+)
+
+
+@built
+@pytest.mark.skipif(not shutil.which("chromium"), reason="chromium is not installed")
+@pytest.mark.parametrize("page", ["index.html", "interval.html", "paths.html"])
+def test_a_browser_shows_the_page_with_its_math_and_has_no_complaint(page: str, address: str, tmp_path: Path) -> None:
+    shown = subprocess.run(
+        ["chromium", *FLAGS, f"--user-data-dir={tmp_path / 'profile'}", f"{address}/{page}"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    complaints = [line for line in shown.stderr.splitlines() if "CONSOLE" in line]
+    assert not complaints, json.dumps(complaints)
+    assert "<mjx-container" in shown.stdout
+    assert "data-mjx-error" not in shown.stdout
+    assert "\\(" not in re.sub(r"<(script|pre|code)\b.*?</\1>", "", shown.stdout, flags=re.DOTALL)
