@@ -264,10 +264,8 @@ left = ["*bf16", *3 * ["*i64"]]
 walked = {"NODES": 33, "BLOCK": BLOCK, "LANES": 128}
 count = groups["GROUPS"]
 laid = by_label_kernels.of_layout(count, 4) | {"LOOK": True}
-refined = by_label_kernels.of_level(count, 4) | {"FLAT": 2048.0}
-first = refined | {"FIRST": True, "LAST": False, "LOOKED": False, "LOOK": True, "BITS": 3}
-middle = refined | {"FIRST": False, "LAST": False, "LOOKED": True, "LOOK": False, "BITS": 1}
-last = refined | {"FIRST": False, "LAST": True, "LOOKED": False, "LOOK": False, "BITS": 1}
+refined = by_label_kernels.of_level(count, 4) | {"FLAT": 2048.0, "FIRST": False, "LAST": False, "BITS": 3}
+refined |= {"LOOKED": True, "LOOK": True}
 picked = by_label_kernels.of_grid() | {"LENGTH": 8, "BITS": 3, "LANES": 64}
 level = [*4 * ["*i64"], "*fp64", "*fp64", "*i64", "*i32", "*i64", "*i32", *4 * ["*i64"]]
 level += ["*fp64", "*fp64", "*i64", "*fp64", "*fp64", *3 * ["i32"]]
@@ -303,7 +301,7 @@ for kernel, types, fixed, warps in (
         laid,
         by_label_kernels.LAY_WARPS,
     ),
-    *((label_kernels.refine, level, each, by_label_kernels.WARPS) for each in (first, middle, last)),
+    (label_kernels.refine, level, refined, by_label_kernels.WARPS),
     (label_kernels.pick_path, [*4 * ["*i64"], "*fp64", *3 * ["*i64"], "i32", "i32", "i32"], picked, 4),
 ):
     rest = iter(types)
@@ -327,7 +325,7 @@ def test_the_kernels_compile_for_a_gpu(tmp_path: Path) -> None:
         *("add_to_buckets", "draw_rest", "solve", "pick"),
         *("sum_law", "add_to_groups", "look_up_groups", "weigh", "sum_rest_along"),
         *("walk", "sum_left", "count_left", "draw_left", "settle"),
-        *("lay_out", "refine", "refine", "refine", "pick_path"),
+        *("lay_out", "refine", "pick_path"),
     ]
 
 

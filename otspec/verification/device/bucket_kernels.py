@@ -144,8 +144,8 @@ def solve(
     # The vertices of the majorant: the highest point above a line of each slope, the first one at a tie.
     slopes = tl.arange(0, SLOPE_LANES)
     slope = slope_of(slopes, OCTAVES, FINEST)
-    best = tl.full([SLOPE_LANES], 0.0, tl.float64)  # the height of the first point, (0, 0)
-    vertex = tl.zeros([SLOPE_LANES], tl.int32)
+    best = tl.full([SLOPE_LANES, POINTS], 0.0, tl.float64)  # the height of the first point, (0, 0)
+    firsts = tl.zeros([SLOPE_LANES, POINTS], tl.int32)
     for start in range(0, COLUMNS, POINTS):
         ranks = start + tl.arange(0, POINTS)
         inside = ranks < COLUMNS
@@ -153,9 +153,10 @@ def solve(
         run = tl.load(masses + ranks, mask=inside, other=0).to(tl.float64) / total
         height = power(fill, N, BITS_OF_N)[None, :] - slope[:, None] * run[None, :]
         height = tl.where(inside[None, :], height, -float("inf"))
-        most, place = tl.max(height, axis=1, return_indices=True)
-        vertex = tl.where(most > best, start + place + 1, vertex)
-        best = tl.maximum(best, most)
+        firsts = tl.where(height > best, ranks[None, :] + 1, firsts)
+        best = tl.maximum(best, height)
+    highest = best == tl.max(best, axis=1)[:, None]
+    vertex = tl.min(tl.where(highest, firsts, COLUMNS), axis=1)
     vertex = running_maximum(vertex, slopes, SLOPE_ROUNDS)
     tl.store(vertices + slopes, vertex.to(tl.int64), mask=slopes < SLOPES)
     tl.debug_barrier()

@@ -19,7 +19,7 @@ TRITON = installed("triton")
 """Looked up once: graphs are compiled from what asks for it."""
 BLOCK = 1024
 """Tokens of one program."""
-TILE, POINTS, WARPS = 1024, 128, 16
+TILE, POINTS, WARPS = 2048, 128, 32
 """Buckets that a program looks at together, points that it holds against all slopes together, and its warps."""
 EXACT = {"enable_fp_fusion": False}
 """Every product is rounded before it is added, as in torch: the same tokens come out to the last bit."""
