@@ -24,7 +24,7 @@ SHAPES = ((1, 3), (1, 8), (4, 8))
 """Paths and tokens of each: short, long, and many rows."""
 PROMPT = 64
 TRIAL = 10
-"""New tokens of the two runs before the one that counts: the first compiles, the second says how fast it goes."""
+"""New tokens of the first three runs: kernels are compiled, graphs captured, and the pace is taken."""
 LEAST = 16
 """New tokens that a cell decodes even if that takes more than its share of the time."""
 MARGIN = 0.1
@@ -137,8 +137,8 @@ class Bench:
         ----------
         cell : Cell
         budget : float
-            Seconds, half of them for decoding and the rest for what comes before and after; never less than `LEAST`
-            new tokens are decoded, nor more than planned.
+            Seconds, half of them for decoding the text twice, of which the second counts, and the rest for what comes
+            before and after; never less than `LEAST` new tokens are decoded, nor more than planned.
         stop : float
             When all has to be over, by the clock.
 
@@ -159,10 +159,12 @@ class Bench:
         took, left = self.clock() - started, stop - self.clock()
         if took * (1 + 2 * LEAST / TRIAL) > left:  # the second trial, the run itself, and its floor
             raise TooSlowError(f"{TRIAL} tokens took {took:.1f} s, and {max(left, 0):.1f} s were left")
+        decoded(TRIAL)
         with counted(self.device) as count:
             trial = decoded(TRIAL).metrics
         per_token = trial.wall / TRIAL
-        new = max(LEAST, min(self.plan.new, int(budget / 2 / per_token)))
+        new = max(LEAST, min(self.plan.new, int(budget / 4 / per_token)))
+        decoded(new)
         with _peak(self.device, models) as peak:
             generation = decoded(new)
         metrics = generation.metrics
