@@ -1,6 +1,6 @@
-"""Verification of trees on a GPU as a CUDA graph: thousands of launches become one.
+"""Verification of trees on a GPU as a CUDA graph: a hundred launches and more become one.
 
-A step of decoding waits for the host to launch what verifies it: labels are many small operations, whatever the batch.
+A step of decoding waits for the host to launch what verifies it, whatever the batch.
 """
 
 from __future__ import annotations
