@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from threading import Lock
 from typing import Any, NamedTuple
 from weakref import ReferenceType, WeakKeyDictionary, finalize, ref
 
@@ -366,11 +367,13 @@ class StaticReader:
 
     def _room(self, key: object, written: Written, columns: int) -> Room:
         """A room that is free and has so many columns, or a new one."""
-        free, batch = _FREE.setdefault(self._plain.model, []), len(written[0][0])
-        for room in sorted(free, key=lambda room: room.columns):
-            if (room.key, room.batch) == (key, batch) and room.columns >= columns:
-                free.remove(room)
-                return room
+        batch = len(written[0][0])
+        with _ONE_AT_A_TIME:
+            free = _FREE.setdefault(self._plain.model, [])
+            for room in sorted(free, key=lambda room: room.columns):
+                if (room.key, room.batch) == (key, batch) and room.columns >= columns:
+                    free.remove(room)
+                    return room
         room = Room(key, written, max(LEAST_COLUMNS, 1 << (columns - 1).bit_length()))
         if self._llama is not None:
             with torch.inference_mode(False):
@@ -407,6 +410,8 @@ def _state(model: PreTrainedModel) -> object:
 
 
 _FREE: WeakKeyDictionary[PreTrainedModel, list[Room]] = WeakKeyDictionary()
+_ONE_AT_A_TIME = Lock()
+"""Threads that decode with one model do not take one room."""
 
 
 def _give_back(model: ReferenceType[PreTrainedModel], held: list[Room]) -> None:
