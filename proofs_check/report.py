@@ -15,12 +15,12 @@ from otspec.proofs_check.evidence import Evidence, from_plain, plain
 from otspec.reporting.tables import TextTable, markdown_table
 
 HOW_TO_READ = """\
-A *margin* is the right minus the left side of an inequality, or minus the error of an equality; it is negative where a
-claim is contradicted, and rounding is allowed for. What *holds* held on every instance tried, random ones and those
-that a search made as bad as it could: that is evidence, not proof. What *fails* has a counterexample below, in few
-digits, that meets every stated hypothesis. *Tightness* is the largest ratio seen of left to right side: 1 means that a
-bound is attained. A *variant* is a statement of ours about a source, sharper, mended or otherwise altered: nobody but
-us claims it, and it counts apart, whether it holds or fails."""
+The *margin* of an inequality is its right side minus its left side; of an equality, minus the error. A negative margin,
+beyond what rounding explains, contradicts the claim. A claim *holds* if it held on every instance tried, random ones
+and the worst that a search could find: that is evidence, not proof. A claim that *fails* has a short counterexample
+below, which meets every stated hypothesis. *Tightness* is the largest ratio of left to right side that was seen: 1
+means that the bound is attained. A *variant* is our own statement about a source, sharper, mended or altered in another
+way. Nobody but us claims it, so variants are counted apart."""
 
 Findings = Mapping[str, Evidence]
 """Evidence by the claim's id."""

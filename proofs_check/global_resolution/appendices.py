@@ -178,7 +178,7 @@ CLAIMS = (
         search=Descent(laws=("target", "output")),
         tightness=_multi_step_ratio,
         hypotheses="Every context is within d, those too where global resolution gives up.",
-        remark="d = 15 tau takes a repaired stop (gr-algorithm-1-stop). Vacuous once L d >= 2: gr-theorem-R.1-coupled "
+        remark="d = 15 tau needs a repaired stop (gr-algorithm-1-stop). Vacuous once L d >= 2: gr-theorem-R.1-coupled "
         "is not.",
         mutations=(Mutation("0.9 L d.", lambda **instance: 0.9 - _multi_step_ratio(**instance)),),
     ),

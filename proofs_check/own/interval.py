@@ -156,7 +156,7 @@ CLAIMS = (
     ),
     Claim(
         "own-interval-lotteries",
-        "No token stakes more than its place, or another share of it than drafts enter lotteries with; and at the "
+        "No token stakes more than its place, and drafts enter lotteries with just the share that is staked; at the "
         "lotteries' mean densities every token owns its g.",
         f"{SOURCE}, Definition 3",
         lambda rng: iid(rng, largest=7),
@@ -191,7 +191,7 @@ CLAIMS = (
     Claim(
         "own-interval-optimal",
         "interval accepts with probability alpha*.",
-        SOURCE,
+        f"{SOURCE}, Theorem 2",
         _small,
         _optimal,
         tol=ROUNDING,

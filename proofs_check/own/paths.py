@@ -239,7 +239,7 @@ CLAIMS = (
         search=InTurn(tuple(VERIFIERS), _paths),
         tol=1e-7,
         cost=20,
-        remark="(b) on the prefixes of one length, those first that gain most; HiGHS solves the program, to 1e-7.",
+        remark="(b) is checked on prefixes of one length, by falling gain; HiGHS solves the program, to 1e-7.",
         mutations=(Mutation("(b) with K - 1 in place of K.", lambda **instance: _within(**instance, fewer=1)),),
     ),
     Claim(
