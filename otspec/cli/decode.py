@@ -31,6 +31,7 @@ from otspec.cli.sampling import (
     DraftTopP,
     Dtype,
     MaxNewTokens,
+    Pace,
     Target,
     Temperature,
     TopK,
@@ -90,6 +91,7 @@ def decode(
     draft_top_k: DraftTopK = None,
     draft_top_p: DraftTopP = None,
     draft_confidence: DraftConfidence = None,
+    pace: Pace = None,
     max_new_tokens: MaxNewTokens = 64,
     stop: Annotated[list[str] | None, typer.Option(help="End the text after this string; may be repeated.")] = None,
     batch: Annotated[int, options.count(help="Prompts decoded together.")] = 1,
@@ -127,7 +129,7 @@ def decode(
         draft_top_p=draft_top_p,
         draft_confidence=draft_confidence,
     )
-    said = settings = _settings(paths, depth, solver, branching, law, drafts)
+    said = settings = _settings(paths, depth, solver, branching, law, pace, drafts)
     asked = asked_of_drafters(
         [] if drafter is None else [drafter],
         drafter_tokens=drafter_tokens,
@@ -203,6 +205,7 @@ def _settings(
     solver: str | None,
     branching: str | None,
     law: str | None,
+    pace: str | None,
     drafts: Mapping[str, float],
 ) -> dict[str, Any]:
     """Those settings of a method that the user gave."""
@@ -214,6 +217,7 @@ def _settings(
         solver=None if solver is None else rule(solver),
         branching=None if branching is None else numbers("--branching", branching, repeated=True),
         law=law,
+        pace=pace,
         **drafts,
     )
     if "branching" in settings and {"paths", "depth"} & settings.keys():

@@ -96,6 +96,16 @@ def test_grid_of_several_truncations_of_the_drafts() -> None:
     assert whole.settings["draft_top_k"] == 0
 
 
+def test_grid_of_several_paces() -> None:
+    """Of the methods that have one; greedy decoding has it too."""
+    cells = decoding_grid([2], [8], ["nested"], ["block"], [1.0, 0.0], [{"pace": None}, {"pace": "goodput"}])
+    warm = [VANILLA, DecodingCell("block", paths=1, depth=8), NESTED, replace(NESTED, pace="goodput")]
+    assert cells == [*warm, *(replace(cell, temperature=0.0) for cell in warm)]
+    assert "pace" not in cells[2].settings
+    assert cells[3].settings == {**cells[2].settings, "pace": "goodput"}
+    assert cells[3].notes == ["depth by goodput"]
+
+
 def test_drafts_are_truncated_and_the_target_is_not(tmp_path: Path) -> None:
     cells = [replace(NESTED, depth=2, draft_top_k=k) for k in (None, 1, 3)]
     asked = benchmark(cells, max_new_tokens=12)

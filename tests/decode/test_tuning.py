@@ -19,8 +19,9 @@ import otspec  # noqa: E402
 from otspec import DataError, ProblemError  # noqa: E402
 from otspec.decode import Tuned, Tuning, tune  # noqa: E402
 from otspec.decode.models.context import Context  # noqa: E402
+from otspec.decode.pacing.costs import PassTimes  # noqa: E402
 from otspec.decode.tuning.candidates import LOOKUP, PLAIN, Candidate, Family, families  # noqa: E402
-from otspec.decode.tuning.costs import CostModel, PassTimes, Trial  # noqa: E402
+from otspec.decode.tuning.costs import CostModel, Trial  # noqa: E402
 from otspec.decode.tuning.race import Raced, SpeedUp, race, winner  # noqa: E402
 from otspec.decode.tuning.report import tables  # noqa: E402
 from otspec.paths import Block, Nested  # noqa: E402

@@ -7,23 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from otspec.decode.pacing.costs import PassTimes
 from otspec.decode.tuning.candidates import PLAIN, Candidate, Family
-
-
-@dataclass(frozen=True)
-class PassTimes:
-    """Seconds of a model's pass by its number of rows, that is of tokens read; between the measured ones on a line."""
-
-    rows: tuple[int, ...]
-    """Ascending."""
-    seconds: tuple[float, ...]
-
-    def __call__(self, rows: float) -> float:
-        """Seconds of a pass; beyond the last measured one, on the line of the last two."""
-        if rows > self.rows[-1] and len(self.rows) > 1:
-            slope = (self.seconds[-1] - self.seconds[-2]) / (self.rows[-1] - self.rows[-2])
-            return self.seconds[-1] + max(slope, 0.0) * (rows - self.rows[-1])
-        return float(np.interp(rows, self.rows, self.seconds))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,127 @@
+"""What a step takes: from times of passes that are given, or from times of past steps."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from dataclasses import dataclass
+from statistics import median_low
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from scipy.optimize import nnls
+
+from otspec.laws import FloatArray
+
+KEPT = 9
+"""How many last times of steps of one kind are kept."""
+TIMES = 2
+"""How often each of a few depths is tried before costs are trusted: the first step of a kind allocates, and on some
+devices compiles."""
+
+
+@dataclass(frozen=True)
+class PassTimes:
+    """Seconds of a model's pass by its number of rows, that is of tokens read; between the measured ones on a line."""
+
+    rows: tuple[int, ...]
+    """Ascending."""
+    seconds: tuple[float, ...]
+
+    def __call__(self, rows: float) -> float:
+        """Seconds of a pass; beyond the last measured one, on the line of the last two."""
+        if rows > self.rows[-1] and len(self.rows) > 1:
+            slope = (self.seconds[-1] - self.seconds[-2]) / (self.rows[-1] - self.rows[-2])
+            return self.seconds[-1] + max(slope, 0.0) * (rows - self.rows[-1])
+        return float(np.interp(rows, self.rows, self.seconds))
+
+
+class Step(NamedTuple):
+    """A step that is considered, or was done."""
+
+    texts: int
+    widths: tuple[int, ...]
+    """Drafted tokens of each level, for one text; those that begin alike are not merged yet."""
+
+    @property
+    def rows(self) -> int:
+        """What the target reads: the last token of each text, and all that was drafted."""
+        return self.texts * (1 + sum(self.widths))
+
+
+class Costs(Protocol):
+    """A cost model."""
+
+    def __call__(self, step: Step) -> float:
+        """Seconds that a step takes, above 0."""
+
+
+@dataclass(frozen=True)
+class PassCosts:
+    """The passes of a step, and a rest: always the same for the same step, so that runs can be repeated.
+
+    A step of L levels is a draft pass over the last token of each text, one over each level but the last, and the
+    target's pass over all rows; without drafts it is the target's pass.
+
+    Parameters
+    ----------
+    target, draft : PassTimes
+        By the rows of all texts together.
+    rest : float
+        Seconds of what else is done in a step.
+    rest_of_level : float
+        And for each of its levels.
+    """
+
+    target: PassTimes
+    draft: PassTimes
+    rest: float = 0.0
+    rest_of_level: float = 0.0
+
+    def __call__(self, step: Step) -> float:
+        """Seconds that a step takes."""
+        read = (1, *step.widths[:-1]) if step.widths else ()
+        passes = sum(self.draft(step.texts * width) for width in read)
+        return self.target(step.rows) + passes + self.rest + self.rest_of_level * len(step.widths)
+
+
+class MeasuredCosts:
+    """Learnt from the seconds of past steps: whatever they were spent on, and on whatever machine.
+
+    A step takes a fixed time, more if it drafts at all, more for each level, and more for each row of the target, none
+    of them below 0: fitted by least squares of relative errors to the medians of the last `KEPT` times of each kind of
+    step.
+    """
+
+    def __init__(self) -> None:
+        self._times: defaultdict[Step, deque[float]] = defaultdict(lambda: deque(maxlen=KEPT))
+        self._tried: defaultdict[int, int] = defaultdict(int)
+        self._fit: FloatArray | None = None
+
+    def note(self, step: Step, seconds: float) -> None:
+        """Take the time of a step."""
+        self._times[step].append(seconds)
+        self._fit = None
+
+    def wanted(self, deepest: int) -> int | None:
+        """A depth to try now: the deepest, none and 1, `TIMES` each; None once all have been.
+
+        Others lie on the lines between them until they are chosen.
+        """
+        missing = [depth for depth in dict.fromkeys((deepest, 0, min(1, deepest))) if self._tried[depth] < TIMES]
+        wanted = min(missing, key=self._tried.__getitem__, default=None if self._times else deepest)
+        if wanted is not None:
+            self._tried[wanted] += 1
+        return wanted
+
+    def __call__(self, step: Step) -> float:
+        """Seconds that a step takes."""
+        if self._fit is None:
+            seconds = np.array([median_low(times) for times in self._times.values()])
+            weights = np.sqrt([len(times) for times in self._times.values()]) / seconds
+            terms = np.array([_terms(one) for one in self._times])
+            self._fit = nnls(terms * weights[:, None], seconds * weights)[0]
+        return float(_terms(step) @ self._fit)
+
+
+def _terms(step: Step) -> FloatArray:
+    return np.array([1.0, bool(step.widths), len(step.widths), step.rows])
