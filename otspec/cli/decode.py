@@ -142,6 +142,7 @@ def decode(
         method, said = tuned.method, dict(tuned.settings)
         settings = said
     chosen = method_of(method, settings, batch)
+    paced_by = _costs_in(pace)
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
     progress_as_ours()
     drafting = (draft or ["shipped"]) if chosen.drafts else []
@@ -157,6 +158,9 @@ def decode(
         known = Given(models, target, ", ".join(drafting), drafter_tokens, counts, router, affinity)
         named = drafting_of(drafter, known)
         models, said, settings = named.models, {**said, **named.said}, {**settings, **named.settings}
+    if paced_by is not None:
+        paced_by.check_models(models.target, models.draft)
+        settings = {**settings, "pace": paced_by.pace}
     run = decoder(method, models, settings)
     rows = encode(models.tokenizer, texts)
     more = {**sampling, "max_new_tokens": max_new_tokens, **({"stop_strings": stop} if stop else {})}
@@ -233,6 +237,14 @@ def _tuned(path: Path, method: str, settings: Mapping[str, Any]) -> Tuned:
         others = ", ".join(f"--{name.replace('_', '-')}" for name in settings) or "--method"
         raise ProblemError(f"--settings says how to decode; leave out {others}")
     return Tuned.load(path)
+
+
+def _costs_in(pace: str | None) -> Tuned | None:
+    """The file that a pace names, if it is one."""
+    from otspec.decode import Tuned
+
+    file = None if pace is None else Path(pace)
+    return Tuned.load(file) if file is not None and (file.suffix == ".json" or file.is_file()) else None
 
 
 def _show(prompts: Sequence[str], texts: Sequence[str]) -> None:

@@ -36,7 +36,9 @@ DraftConfidence = Annotated[
 Pace = Annotated[
     str | None,
     typer.Option(
-        help="goodput: choose the depth before every step, L at most, by what was accepted and how long steps took."
+        help="goodput: choose the depth before every step, L at most, by what was accepted and how long steps took; "
+        "a file that `otspec tune` wrote: by the costs in it, so that a seed repeats the text.",
+        show_default="the same depth always",
     ),
 ]
 MaxNewTokens = Annotated[int, options.count(help="Of every text.")]

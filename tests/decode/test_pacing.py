@@ -332,6 +332,9 @@ def test_what_is_refused() -> None:
         generate(target, draft, PROMPTS, pace="goodput", branching=[], max_new_tokens=2)
     with pytest.raises(ProblemError, match="costs gives steps of depth"):
         generate(target, draft, PROMPTS, pace=Goodput(lambda step: math.nan), max_new_tokens=4)
+    for rows, seconds in (((), ()), ((1, 2), (1.0,)), ((2, 1), (1.0, 1.0)), ((1,), (-1.0,)), ((1,), (math.nan,))):
+        with pytest.raises(ProblemError, match="passes"):
+            PassTimes(rows, seconds)
     for name, value in (("chance", 1.0), ("chance", math.nan), ("weight", 0.0), ("memory", 1), ("costs", 3)):
         with pytest.raises(ProblemError, match=f"{name} is {value}"):
             Goodput(**{name: value})  # type: ignore[arg-type]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict, deque
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median_low
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.optimize import nnls
 
-from otspec.laws import FloatArray
+from otspec.errors import ProblemError
+from otspec.laws import FloatArray, as_float
 
 KEPT = 9
 """How many last times of steps of one kind are kept."""
@@ -21,11 +25,24 @@ devices compiles."""
 
 @dataclass(frozen=True)
 class PassTimes:
-    """Seconds of a model's pass by its number of rows, that is of tokens read; between the measured ones on a line."""
+    """Seconds of a model's pass by its number of rows, that is of tokens read; between the measured ones on a line.
+
+    Raises
+    ------
+    ProblemError
+        If there are none, not as many of both, rows that do not ascend, or seconds that are none.
+    """
 
     rows: tuple[int, ...]
     """Ascending."""
     seconds: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        rows, seconds = self.rows, self.seconds
+        if not rows or len(rows) != len(seconds) or not all(one < two for one, two in pairwise(rows)):
+            raise ProblemError(f"passes of {rows} rows take {seconds} seconds; pass as many of both, rows ascending")
+        if not all(0 <= as_float(one) < math.inf for one in seconds):
+            raise ProblemError(f"passes take {seconds} seconds; all are finite, and none is below 0")
 
     def __call__(self, rows: float) -> float:
         """Seconds of a pass; beyond the last measured one, on the line of the last two."""
@@ -70,12 +87,30 @@ class PassCosts:
         Seconds of what else is done in a step.
     rest_of_level : float
         And for each of its levels.
+
+    Raises
+    ------
+    ProblemError
+        If a rest is below 0, or none.
     """
 
     target: PassTimes
     draft: PassTimes
     rest: float = 0.0
     rest_of_level: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("rest", "rest_of_level"):
+            if not 0 <= as_float(getattr(self, name)) < math.inf:
+                raise ProblemError(f"{name} is {getattr(self, name)}; it is a number of seconds, none below 0")
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> PassCosts:
+        """What `dataclasses.asdict` made a mapping of, perhaps by way of JSON."""
+        times = {
+            name: PassTimes(tuple(record[name]["rows"]), tuple(record[name]["seconds"])) for name in ("target", "draft")
+        }
+        return cls(**{**record, **times})
 
     def __call__(self, step: Step) -> float:
         """Seconds that a step takes."""
