@@ -18,8 +18,8 @@ import otspec.bench.decoding as decoding
 from otspec import ProblemError, UnknownSolver
 from otspec.bench.cells import every_rule
 from otspec.bench.decoding import TRIALS, chosen, run
-from otspec.bench.decoding_cells import CANDIDATES, DecodingCell, decoding_cell_of, decoding_grid
-from otspec.bench.records import RecordFolder
+from otspec.bench.decoding_cells import CANDIDATES, FIELDS, DecodingCell, decoding_cell_of, decoding_grid
+from otspec.bench.records import KEY, RecordFolder
 from otspec.decode.metrics import Metrics
 from tests.bench.decoding_fakes import ASSISTED, GENERATE, INTERVAL, NESTED, VANILLA, benchmark, record
 
@@ -94,6 +94,10 @@ def test_grid_of_several_truncations_of_the_drafts() -> None:
     assert cells[1].settings == {"depth": 8, "draft_top_k": 10}
     whole = decoding_grid([2], [8], ["nested"], [], truncations=[{"draft_top_k": 0}])[1]
     assert whole.settings["draft_top_k"] == 0
+
+
+def test_records_of_two_cells_do_not_stand_for_each_other() -> None:
+    assert set(FIELDS) <= set(KEY)
 
 
 def test_grid_of_several_paces() -> None:
@@ -264,7 +268,7 @@ RUN_AND_WAIT = """
 import sys
 from pathlib import Path
 from otspec.bench.decoding import run
-from otspec.bench.records import RecordFolder
+from otspec.bench.records import KEY, RecordFolder
 from tests.bench.test_decoding import whole_run
 
 asked = whole_run()
