@@ -268,7 +268,7 @@ RUN_AND_WAIT = """
 import sys
 from pathlib import Path
 from otspec.bench.decoding import run
-from otspec.bench.records import KEY, RecordFolder
+from otspec.bench.records import RecordFolder
 from tests.bench.test_decoding import whole_run
 
 asked = whole_run()

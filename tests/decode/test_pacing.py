@@ -69,19 +69,15 @@ def _simulated(chances: list[float], costs: PassCosts, seed: int) -> float:
 def test_near_the_best_fixed_depth_and_above_all_where_texts_change(costs: PassCosts) -> None:
     easy, hard = 0.9, 0.3
     best = {}
-    for chances in ([easy], [hard], [easy, hard]):
+    for chances in ([easy], [0.5], [hard], [0.05], [easy, hard]):
         fixed = [_per_second(chances, depth, costs) for depth in range(DEEPEST + 1)]
         best[tuple(chances)] = int(np.argmax(fixed))
-        found = np.mean([_simulated(chances, costs, seed) for seed in range(2)])
+        found = _simulated(chances, costs, seed=0)
         if len(chances) == 1:
             assert 0.95 * max(fixed) <= found <= 1.02 * max(fixed), chances
         else:
             assert found >= 1.08 * max(fixed)
     assert best[(easy,)] > best[(hard,)] + 2  # so there is something to choose
-
-
-def test_where_nothing_is_accepted_little_is_drafted() -> None:
-    assert _simulated([0.02], DEAR, 0) >= 0.93 / DEAR(Step(1, ()))
 
 
 def test_what_is_not_drafted_is_tried_now_and_then() -> None:
@@ -113,20 +109,28 @@ def test_a_batch_counts_the_tokens_of_all_its_texts() -> None:
     assert pacer.depth(DEEPEST) <= 1 < together
 
 
-def test_estimates_are_ratios_of_counts_that_fade() -> None:
-    steps = [(3, 3), (3, 1), (0, 0), (1, 1), (3, 0), (2, 2)]
+def test_estimates_are_ratios_of_counts() -> None:
+    """Of two texts, the second of which leaves: late ones count more, and those of all steps fill up."""
+    first, second = [(3, 3), (3, 1), (0, 0), (1, 1), (3, 0), (2, 2)], [(3, 0), (3, 2)]
     chance, weight, memory = 0.6, 1.5, 4.0
-    estimates = Acceptance(1, 4, chance, weight, memory)
-    for asked, accepted in steps:
-        estimates.note(asked, [accepted])
+    estimates = Acceptance(2, 4, chance, weight, memory)
+    for step, (asked, accepted) in enumerate(first):
+        estimates.note(asked, [accepted, *(other for _, other in second[step : step + 1])])
+        if step == 1:
+            estimates.keep([0])
     expected, reach, tokens = chance, 1.0, [1.0]
     for level in range(4):
-        ages = range(len(steps))[::-1]
-        tried = [asked > level and accepted >= level for asked, accepted in steps]
-        got = [accepted > level for _, accepted in steps]
-        tries, successes = (np.dot(which, 0.75 ** np.array(ages)) for which in (tried, got))
+        tried, got = (
+            [[asked > level and accepted >= level + more for asked, accepted in text] for text in (first, second)]
+            for more in (0, 1)
+        )
+        tries, successes = (
+            sum(chosen * (31 / 32) ** (5 - step) for text in which for step, chosen in enumerate(text))
+            for which in (tried, got)
+        )
         expected = (successes + weight * expected) / (tries + weight)
-        reach *= expected
+        tries, successes = (np.dot(which[0], 0.75 ** np.arange(len(first))[::-1]) for which in (tried, got))
+        reach *= (successes + weight * expected) / (tries + weight)
         tokens.append(tokens[-1] + reach)
     np.testing.assert_allclose(estimates.tokens(), tokens)
 
@@ -156,6 +160,21 @@ def test_costs_are_learnt_from_the_times_of_steps() -> None:
             step = Step(texts, (1,) * depth)
             costs.note(step, truth(step) * (rng.choice([1.0, 1.0, 1.0, 30.0])))
     assert costs(Step(8, (1,) * 5)) == pytest.approx(truth(Step(8, (1,) * 5)), rel=0.02)
+
+
+def test_what_was_timed_on_a_busy_machine_is_timed_anew() -> None:
+    """Drafts looked dear at first; and later the whole machine gets slower, which changes nothing."""
+    costs, chosen, clock = MeasuredCosts(), [], [0.0]
+    pacer = _pacer(Goodput(costs), now=lambda: clock[0])
+    for step in range(800):
+        depth = pacer.depth(DEEPEST)
+        busy = 10.0 if depth and step < 40 else 3.0 if step > 600 else 1.0
+        clock[0] += busy * CHEAP(Step(1, (1,) * depth))
+        chosen.append(depth)
+        pacer.learn(depth, [depth], [0])
+    assert np.mean(chosen[10:40]) < 2
+    assert np.mean(chosen[400:600]) > DEEPEST - 1
+    assert np.mean(chosen[600:]) > DEEPEST - 1
 
 
 def test_steps_are_timed_from_one_to_the_next() -> None:
@@ -299,7 +318,7 @@ def test_what_is_measured_serves_the_next_text() -> None:
     costs = MeasuredCosts()
     strategy = MultiDraft(draft, pace=Goodput(costs))
     run(target, strategy, PROMPTS[:1], max_new_tokens=40, seed=0)
-    assert costs.wanted(DEEPEST) is None
+    assert None in {costs.wanted(DEEPEST) for _ in range(2)}
     seconds = [costs(Step(1, (1,) * depth)) for depth in range(DEEPEST + 1)]
     assert all(0 < one <= next_ for one, next_ in itertools.pairwise(seconds))
     by_name = MultiDraft(draft, pace="goodput")

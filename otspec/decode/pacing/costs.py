@@ -7,6 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import mul
 from statistics import median_low
 from typing import Any, NamedTuple, Protocol
 
@@ -14,13 +15,18 @@ import numpy as np
 from scipy.optimize import nnls
 
 from otspec.errors import ProblemError
-from otspec.laws import FloatArray, as_float
+from otspec.laws import as_float
 
 KEPT = 9
 """How many last times of steps of one kind are kept."""
 TIMES = 2
 """How often each of a few depths is tried before costs are trusted: the first step of a kind allocates, and on some
 devices compiles."""
+APART = 16
+"""One step in so many is of a depth that is due and not chosen: what is not timed anew would stay as it was when the
+machine had other things to do."""
+RECENT = 15
+"""Steps that tell how fast the machine is at present."""
 
 
 @dataclass(frozen=True)
@@ -124,39 +130,56 @@ class MeasuredCosts:
 
     A step takes a fixed time, more if it drafts at all, more for each level, and more for each row of the target, none
     of them below 0: fitted by least squares of relative errors to the medians of the last `KEPT` times of each kind of
-    step.
+    step.  Times are taken relative to the machine's speed when they were measured, which is the median of the last
+    `RECENT` steps' times over those that the fit says: so steps of different moments can be compared.
     """
 
     def __init__(self) -> None:
         self._times: defaultdict[Step, deque[float]] = defaultdict(lambda: deque(maxlen=KEPT))
         self._tried: defaultdict[int, int] = defaultdict(int)
-        self._fit: FloatArray | None = None
+        self._asked = 0
+        self._begun = False
+        """Whether each of the first depths has been tried."""
+        self._ratios: deque[float] = deque(maxlen=RECENT)
+        self._slowness = 1.0
+        self._fit: list[float] | None = None
 
     def note(self, step: Step, seconds: float) -> None:
         """Take the time of a step."""
-        self._times[step].append(seconds)
+        if self._begun:
+            self._ratios.append(seconds / self._relative(step))
+            self._slowness = median_low(self._ratios)
+        self._times[step].append(seconds / self._slowness)
         self._fit = None
 
     def wanted(self, deepest: int) -> int | None:
-        """A depth to try now: the deepest, none and 1, `TIMES` each; None once all have been.
+        """A depth to try now: the deepest, none and 1, `TIMES` each at first, and in turn later; or None.
 
         Others lie on the lines between them until they are chosen.
         """
-        missing = [depth for depth in dict.fromkeys((deepest, 0, min(1, deepest))) if self._tried[depth] < TIMES]
-        wanted = min(missing, key=self._tried.__getitem__, default=None if self._times else deepest)
-        if wanted is not None:
-            self._tried[wanted] += 1
-        return wanted
+        self._asked += 1
+        depths = dict.fromkeys((deepest, 0, min(1, deepest)))
+        least = min(depths, key=self._tried.__getitem__)
+        self._begun = bool(self._times) and self._tried[least] >= TIMES
+        if self._begun and self._asked % APART:
+            return None
+        self._tried[least] += 1
+        return least
 
     def __call__(self, step: Step) -> float:
         """Seconds that a step takes."""
+        return self._relative(step) * self._slowness
+
+    def _relative(self, step: Step) -> float:
+        """The same on a machine of the speed of the first steps."""
         if self._fit is None:
             seconds = np.array([median_low(times) for times in self._times.values()])
             weights = np.sqrt([len(times) for times in self._times.values()]) / seconds
             terms = np.array([_terms(one) for one in self._times])
-            self._fit = nnls(terms * weights[:, None], seconds * weights)[0]
-        return float(_terms(step) @ self._fit)
+            self._fit = nnls(terms * weights[:, None], seconds * weights)[0].tolist()
+        return sum(map(mul, _terms(step), self._fit))
 
 
-def _terms(step: Step) -> FloatArray:
-    return np.array([1.0, bool(step.widths), len(step.widths), step.rows])
+def _terms(step: Step) -> tuple[float, ...]:
+    """What the seconds of a step are a sum of, with weights to be found."""
+    return 1.0, bool(step.widths), len(step.widths), step.rows
