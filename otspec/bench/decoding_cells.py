@@ -44,6 +44,8 @@ class DecodingCell:
     draft_temperature: float | None = None
     draft_confidence: float | None = None
     """Where paths end early."""
+    pace: str | None = None
+    """How each step chooses its depth; None where all are alike."""
     schedule: str | None = None
     """Of transformers' assisted generation, as `confidence`; None before both are chosen."""
     confidence: float | None = None
@@ -69,6 +71,8 @@ class DecodingCell:
             told.append(f"drafts at temperature {self.draft_temperature:g}")
         if self.draft_confidence:
             told.append(f"drafts end below {self.draft_confidence:g}")
+        if self.pace is not None:
+            told.append(f"depth by {self.pace}")
         if self.schedule is not None:
             told.append(self.schedule)
         if self.confidence:
@@ -113,7 +117,7 @@ def decoding_grid(
     rules: Sequence[str],
     baselines: Sequence[str],
     temperatures: Sequence[float] = (1.0,),
-    truncations: Sequence[Mapping[str, float]] = ({},),
+    truncations: Sequence[Mapping[str, Any]] = ({},),
     assisted: tuple[int, str, float] | None = None,
     drafters: Sequence[str] = ("",),
 ) -> list[DecodingCell]:
@@ -144,14 +148,14 @@ def decoding_grid(
         by = drafters if "draft_tokens" in takes else ("",)
         for count, depth, cut, drafter in itertools.product(counts, levels, truncations, by):
             settings = {setting: value for setting, value in _of(cut, temperature).items() if setting in takes}
-            cell = DecodingCell(name, spelling, count, depth, temperature, drafter, **settings)  # type: ignore[arg-type]
+            cell = DecodingCell(name, spelling, count, depth, temperature, drafter, **settings)
             cells.append(cell.settled(assisted) if cell.open and assisted is not None else cell)
     return list(dict.fromkeys(cells))
 
 
-def _of(cut: Mapping[str, float], temperature: float) -> Mapping[str, float]:
+def _of(cut: Mapping[str, Any], temperature: float) -> Mapping[str, Any]:
     """What a truncation of the drafts comes to where the text has a temperature."""
     if cut.get("draft_temperature", temperature):
         return cut
     certain = {"draft_temperature": 0.0} if temperature else {}
-    return certain | {name: value for name, value in cut.items() if name == "draft_confidence"}
+    return certain | {name: value for name, value in cut.items() if name in ("draft_confidence", "pace")}

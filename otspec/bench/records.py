@@ -71,7 +71,7 @@ took.
 KEY = (
     *("data", "k", "n", "solver", "position"),
     *("method", "rule", "paths", "depth", "temperature", "drafter", "draft_top_k", "draft_top_p", "draft_temperature"),
-    *("schedule", "confidence", "trial", "prompt", "repeat"),
+    *("draft_confidence", "pace", "schedule", "confidence", "trial", "prompt", "repeat"),
 )
 """What a record may be a record of; what differs in none of these is the same measurement, and the later one stands."""
 

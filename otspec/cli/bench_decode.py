@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -40,6 +40,8 @@ PRESETS: Mapping[str, Mapping[str, str]] = {
 
 FULL = "full"
 """The draft model with its whole vocabulary, among names of drafters."""
+FIXED = "fixed"
+"""All steps drafting alike, among paces."""
 
 
 def _preset(context: typer.Context, name: str | None) -> str | None:
@@ -113,6 +115,14 @@ def bench_decode(
             "product, a list; 0: draft whole paths."
         ),
     ] = None,
+    pace: Annotated[
+        str | None,
+        typer.Option(
+            help="How deep steps draft, a list: fixed is all L tokens, goodput as many, 0 to L, as promise the most a "
+            "second.",
+            show_default=FIXED,
+        ),
+    ] = None,
     max_new_tokens: MaxNewTokens = 64,
     seed: Annotated[int, options.seed(help="Of the first text; the next has seed + 1.")] = 0,
     budget: Annotated[
@@ -141,7 +151,7 @@ def bench_decode(
         raise DataError(f"no prompts for {target}; pass --prompts FILE")
     counts, depths = numbers("--paths", paths), numbers("--depth", depth)
     temperatures = options.numbers_of("--temperature", temperature, options.checked_temperature)
-    truncations = _truncations(draft_top_k, draft_top_p, draft_temperature, draft_confidence)
+    truncations = _truncations(draft_top_k, draft_top_p, draft_temperature, draft_confidence, pace)
     settled = None if assisted is None else _assisted(assisted)
     from otspec.bench.shards import WHOLE, Shard
 
@@ -204,10 +214,10 @@ def _assisted(text: str) -> tuple[int, str, float]:
 
 
 def _truncations(
-    top_k: str | None, top_p: str | None, temperature: str | None, confidence: str | None
-) -> list[dict[str, float]]:
+    top_k: str | None, top_p: str | None, temperature: str | None, confidence: str | None, pace: str | None
+) -> list[dict[str, Any]]:
     """Every combination of what was asked for of the drafts."""
-    values: dict[str, Sequence[float]] = {}
+    values: dict[str, Sequence[Any]] = {}
     if top_k is not None:
         values["draft_top_k"] = numbers("--draft-top-k", top_k, {"V": 0, "0": 0})
     if top_p is not None:
@@ -218,7 +228,15 @@ def _truncations(
         )
     if confidence is not None:
         values["draft_confidence"] = options.numbers_of("--draft-confidence", confidence, _checked_confidence)
+    if pace is not None:
+        values["pace"] = [_checked_pace(word) for word in _words(pace)]
     return [dict(zip(values, one, strict=True)) for one in itertools.product(*values.values())]
+
+
+def _checked_pace(word: str) -> str | None:
+    if word not in (FIXED, "goodput"):
+        raise typer.BadParameter(f"{word!r} is no pace; write {FIXED}, goodput or both", param_hint="--pace")
+    return None if word == FIXED else word
 
 
 def _checked_confidence(value: float) -> float:

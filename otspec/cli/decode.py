@@ -31,6 +31,7 @@ from otspec.cli.sampling import (
     DraftTopP,
     Dtype,
     MaxNewTokens,
+    Pace,
     Target,
     Temperature,
     TopK,
@@ -58,10 +59,8 @@ def decode(
     prompts: Annotated[Path | None, typer.Option(help=FORMAT)] = None,
     prompt: Annotated[list[str] | None, typer.Option(help="A prompt; may be repeated.")] = None,
     method: Annotated[str, typer.Option(help=f"{listed(METHODS)}.")] = "multi-draft",
-    paths: Annotated[
-        int | None, options.count(help="K, independent drafted paths.", show_default="1 on a CPU, else 4")
-    ] = None,
-    depth: Annotated[int | None, options.count(help="L, tokens of a path.", show_default="3 on a CPU, else 8")] = None,
+    paths: Annotated[int | None, options.count(help="K, independent drafted paths.", show_default="1")] = None,
+    depth: Annotated[int | None, options.count(help="L, tokens of a path.", show_default="3")] = None,
     solver: Annotated[
         str | None,
         typer.Option(
@@ -90,6 +89,7 @@ def decode(
     draft_top_k: DraftTopK = None,
     draft_top_p: DraftTopP = None,
     draft_confidence: DraftConfidence = None,
+    pace: Pace = None,
     max_new_tokens: MaxNewTokens = 64,
     stop: Annotated[list[str] | None, typer.Option(help="End the text after this string; may be repeated.")] = None,
     batch: Annotated[int, options.count(help="Prompts decoded together.")] = 1,
@@ -127,7 +127,7 @@ def decode(
         draft_top_p=draft_top_p,
         draft_confidence=draft_confidence,
     )
-    said = settings = _settings(paths, depth, solver, branching, law, drafts)
+    said = settings = _settings(paths, depth, solver, branching, law, pace, drafts)
     asked = asked_of_drafters(
         [] if drafter is None else [drafter],
         drafter_tokens=drafter_tokens,
@@ -140,6 +140,7 @@ def decode(
         method, said = tuned.method, dict(tuned.settings)
         settings = said
     chosen = method_of(method, settings, batch)
+    paced_by = _costs_in(pace)
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
     progress_as_ours()
     drafting = (draft or ["shipped"]) if chosen.drafts else []
@@ -155,6 +156,9 @@ def decode(
         known = Given(models, target, ", ".join(drafting), drafter_tokens, counts, router, affinity)
         named = drafting_of(drafter, known)
         models, said, settings = named.models, {**said, **named.said}, {**settings, **named.settings}
+    if paced_by is not None:
+        paced_by.check_models(models.target, models.draft)
+        settings = {**settings, "pace": paced_by.pace}
     run = decoder(method, models, settings)
     rows = encode(models.tokenizer, texts)
     more = {**sampling, "max_new_tokens": max_new_tokens, **({"stop_strings": stop} if stop else {})}
@@ -203,6 +207,7 @@ def _settings(
     solver: str | None,
     branching: str | None,
     law: str | None,
+    pace: str | None,
     drafts: Mapping[str, float],
 ) -> dict[str, Any]:
     """Those settings of a method that the user gave."""
@@ -214,6 +219,7 @@ def _settings(
         solver=None if solver is None else rule(solver),
         branching=None if branching is None else numbers("--branching", branching, repeated=True),
         law=law,
+        pace=pace,
         **drafts,
     )
     if "branching" in settings and {"paths", "depth"} & settings.keys():
@@ -229,6 +235,14 @@ def _tuned(path: Path, method: str, settings: Mapping[str, Any]) -> Tuned:
         others = ", ".join(f"--{name.replace('_', '-')}" for name in settings) or "--method"
         raise ProblemError(f"--settings says how to decode; leave out {others}")
     return Tuned.load(path)
+
+
+def _costs_in(pace: str | None) -> Tuned | None:
+    """The file that a pace names, if it is one."""
+    from otspec.decode import Tuned
+
+    file = None if pace is None else Path(pace)
+    return Tuned.load(file) if file is not None and (file.suffix == ".json" or file.is_file()) else None
 
 
 def _show(prompts: Sequence[str], texts: Sequence[str]) -> None:

@@ -33,6 +33,14 @@ DraftConfidence = Annotated[
         help="End a path after the token at which the draft model's probabilities of its tokens have a smaller product."
     ),
 ]
+Pace = Annotated[
+    str | None,
+    typer.Option(
+        help="goodput: choose the depth before every step, L at most, by what was accepted and how long steps took; "
+        "a file that `otspec tune` wrote: by the costs in it, so that a seed repeats the text.",
+        show_default="the same depth always",
+    ),
+]
 MaxNewTokens = Annotated[int, options.count(help="Of every text.")]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, ...; a GPU if there is one.")]
 Dtype = Annotated[

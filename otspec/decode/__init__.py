@@ -9,8 +9,8 @@ brings both models' laws to the host in one copy, and `verifiers` says which rul
 device does, and `on_device` brings what it accepts.
 `sampling` turns logits into laws, `text` says when a text ends, `metrics` what decoding took, and `replay` what its
 passes alone take.  `strategy` is what a method answers, and `methods` has them; `drafting` has drafters by name, and
-`training` what makes those that learn; `tuning` finds the fastest for a pair of models, `recording` keeps what they
-say, and `shipped` is the pair that comes with the package.
+`training` what makes those that learn; `pacing` says how deep each step drafts, `tuning` finds the fastest for a pair
+of models, `recording` keeps what they say, and `shipped` is the pair that comes with the package.
 """
 
 from otspec.extras import require
@@ -28,6 +28,8 @@ from otspec.decode.metrics import Metrics  # noqa: E402
 from otspec.decode.models.after import model_after  # noqa: E402
 from otspec.decode.models.alignment import aligned_counts  # noqa: E402
 from otspec.decode.models.matching import matching_of  # noqa: E402
+from otspec.decode.pacing.costs import MeasuredCosts, PassCosts, PassTimes  # noqa: E402
+from otspec.decode.pacing.goodput import Goodput  # noqa: E402
 from otspec.decode.replay import floor  # noqa: E402
 from otspec.decode.strategy import Strategy  # noqa: E402
 from otspec.decode.training.routers import train_router  # noqa: E402
@@ -41,9 +43,13 @@ __all__ = [
     "Budget",
     "Frequent",
     "Generation",
+    "Goodput",
+    "MeasuredCosts",
     "Metrics",
     "MultiDraft",
     "MultiDraftOutput",
+    "PassCosts",
+    "PassTimes",
     "Router",
     "Strategy",
     "Tuned",

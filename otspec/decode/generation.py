@@ -16,6 +16,7 @@ from otspec.decode.methods.multi_draft import MultiDraft
 from otspec.decode.metrics import Metrics
 from otspec.decode.models.matching import matching_of
 from otspec.decode.models.pairing import pair_up
+from otspec.decode.pacing.goodput import Goodput
 from otspec.decode.sampling import DraftSettings
 from otspec.decode.strategy import listed
 from otspec.paths.catalogue import Rule
@@ -42,6 +43,7 @@ def generate(
     draft_kernel: Any = None,
     draft_shortlist: Any = None,
     draft_confidence: float | None = None,
+    pace: str | Goodput | None = None,
     seed: int | None = None,
     streamer: Streamer | None = None,
     tokenizer: Any = None,
@@ -96,6 +98,10 @@ def generate(
         A path ends after the first token at which the product of the draft model's probabilities of its tokens,
         without temperature and truncations, falls below this; the text keeps its law.  For one path, or the stem of a
         `branching`, which is then all there is of the tree.
+    pace : str or Goodput, optional
+        ``"goodput"``: before each step the depth is chosen, 0 included and L at most (by default 8), that promises the
+        most tokens a second, from what was accepted and how long steps took so far; the text keeps its law.  An
+        `otspec.decode.Goodput` has settings of its own, such as costs, without which a seed does not repeat a run.
     seed : int, optional
         Makes the run repeatable; by default torch's global generator gives one.
     streamer : optional
@@ -141,6 +147,7 @@ def generate(
             matching=matching_of(tokenizer, draft_tokenizer),
             draft_shortlist=draft_shortlist,
             draft_confidence=draft_confidence,
+            pace=pace,
         ),
         input_ids,
         attention_mask=attention_mask,
@@ -213,6 +220,7 @@ def multi_draft(
     tokenizer: Any = None,
     draft_tokenizer: Any = None,
     verify_on: str | None = None,
+    pace: str | Goodput | None = None,
     **drafts: Unpack[DraftSettings],
 ) -> CustomGenerate:
     """A decoding method for transformers: ``model.generate(..., custom_generate=multi_draft(draft, depth=8))``.
@@ -232,13 +240,22 @@ def multi_draft(
     tokenizer, draft_tokenizer : PreTrainedTokenizerBase, optional
         Both, as in `otspec.generate`; needed where the two models' vocabularies differ in size.
     verify_on : str, optional
+    pace : str or Goodput, optional
     draft_temperature, draft_top_k, draft_top_p, draft_confidence : optional
     draft_tokens, draft_kernel, draft_shortlist : optional
         As in `otspec.generate`.
     """
     return CustomGenerate(
         MultiDraft(
-            draft, paths, depth, solver, branching, law, matching=matching_of(tokenizer, draft_tokenizer), **drafts
+            draft,
+            paths,
+            depth,
+            solver,
+            branching,
+            law,
+            matching=matching_of(tokenizer, draft_tokenizer),
+            pace=pace,
+            **drafts,
         ),
         seed,
         streamer,

@@ -18,8 +18,8 @@ import otspec.bench.decoding as decoding
 from otspec import ProblemError, UnknownSolver
 from otspec.bench.cells import every_rule
 from otspec.bench.decoding import TRIALS, chosen, run
-from otspec.bench.decoding_cells import CANDIDATES, DecodingCell, decoding_cell_of, decoding_grid
-from otspec.bench.records import RecordFolder
+from otspec.bench.decoding_cells import CANDIDATES, FIELDS, DecodingCell, decoding_cell_of, decoding_grid
+from otspec.bench.records import KEY, RecordFolder
 from otspec.decode.metrics import Metrics
 from tests.bench.decoding_fakes import ASSISTED, GENERATE, INTERVAL, NESTED, VANILLA, benchmark, record
 
@@ -94,6 +94,20 @@ def test_grid_of_several_truncations_of_the_drafts() -> None:
     assert cells[1].settings == {"depth": 8, "draft_top_k": 10}
     whole = decoding_grid([2], [8], ["nested"], [], truncations=[{"draft_top_k": 0}])[1]
     assert whole.settings["draft_top_k"] == 0
+
+
+def test_records_of_two_cells_do_not_stand_for_each_other() -> None:
+    assert set(FIELDS) <= set(KEY)
+
+
+def test_grid_of_several_paces() -> None:
+    """Of the methods that have one; greedy decoding has it too."""
+    cells = decoding_grid([2], [8], ["nested"], ["block"], [1.0, 0.0], [{"pace": None}, {"pace": "goodput"}])
+    warm = [VANILLA, DecodingCell("block", paths=1, depth=8), NESTED, replace(NESTED, pace="goodput")]
+    assert cells == [*warm, *(replace(cell, temperature=0.0) for cell in warm)]
+    assert "pace" not in cells[2].settings
+    assert cells[3].settings == {**cells[2].settings, "pace": "goodput"}
+    assert cells[3].notes == ["depth by goodput"]
 
 
 def test_drafts_are_truncated_and_the_target_is_not(tmp_path: Path) -> None:

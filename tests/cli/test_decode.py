@@ -167,6 +167,18 @@ def test_the_shipped_pair_has_every_drafter(name: str, monkeypatch: pytest.Monke
     assert line["new_tokens"] == again.new_tokens
 
 
+def test_steps_choose_their_depth(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], saved: tuple[str, ...], tmp_path: Path
+) -> None:
+    out = tmp_path / "out.jsonl"
+    arguments = (*saved, "--prompt", "import", "--pace", "goodput", "--depth", "2", "--json", str(out))
+    assert otspec_command(monkeypatch, "decode", *arguments) == 0
+    assert "multi-draft (depth 2, pace goodput), lossless" in capsys.readouterr().out
+    (line,) = lines_of(out)
+    assert line["pace"] == "goodput"
+    assert line["sequence_steps"] > line["offered"][0] >= line["offered"][1] > 0  # some steps draft nothing
+
+
 def test_what_may_deviate_is_called_lossy() -> None:
     multi_draft = METHODS["multi-draft"]
     for solver in (None, "nested", "interval", "kseq", ["max_flow", "interval"]):
@@ -260,6 +272,9 @@ BAD = [
     (("--prompt", "a", "--draft-top-p", "0"), "'--draft-top-p': 0; it is a probability in (0, 1]"),
     (("--prompt", "a", "--method", "assisted", "--draft-top-k", "3"), "assisted has no draft_top_k; it takes depth"),
     (("--prompt", "a", "--temperature", "-1"), "'--temperature': -1; a temperature is finite and >= 0"),
+    (("--prompt", "a", "--pace", "fast"), "pace is 'fast'; it is 'goodput'"),
+    (("--prompt", "a", "--pace", "goodput", "--draft-confidence", "0.4"), "both say where drafts end"),
+    (("--prompt", "a", "--pace", "goodput", "--method", "block"), "block has no pace; it takes depth"),
     (("--prompt", "a", "--json", "nowhere/x"), "'--json': there is no folder nowhere"),
     (("--prompt", "a", "--drafter", "oracle"), "no drafter 'oracle'; known: fr"),
     (
@@ -457,6 +472,7 @@ BAD_BENCH = [
     (("decode", "--temperature", "1,hot"), "--temperature: 'hot' is not a number; write a list such as 1,0.6"),
     (("decode", "--temperature", "1,-1"), "--temperature: -1; a temperature is finite and >= 0"),
     (("decode", "--draft-top-p", "2"), "--draft-top-p: 2; it is a probability in (0, 1]"),
+    (("decode", "--pace", "fixed,fast"), "--pace: 'fast' is no pace; write fixed, goodput or both"),
     (("decode", "--draft-top-k", "W"), "--draft-top-k: 'W' is not a positive number or V or 0"),
     (("--seed", "1", "decode"), "write it after decode"),
 ]

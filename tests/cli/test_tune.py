@@ -48,6 +48,11 @@ def test_tuning_writes_settings_that_decode_takes(
     told = capsys.readouterr()
     assert f"{tuned.method} (" in told.out if tuned.settings else "vanilla, lossless" in told.out
     assert "tuned for something else" not in told.err
+    paced = ("decode", *saved, "--prompt", "import", "--max-new-tokens", "6")
+    assert otspec_command(monkeypatch, *paced, "--pace", "settings.json") == 0
+    assert "multi-draft (pace settings.json), lossless" in capsys.readouterr().out
+    assert otspec_command(monkeypatch, *paced, "--pace", "none.json") == 2
+    assert "there is no file none.json" in " ".join(capsys.readouterr().err.split())
 
 
 def test_decoding_by_a_file(

@@ -19,8 +19,9 @@ import otspec  # noqa: E402
 from otspec import DataError, ProblemError  # noqa: E402
 from otspec.decode import Tuned, Tuning, tune  # noqa: E402
 from otspec.decode.models.context import Context  # noqa: E402
+from otspec.decode.pacing.costs import PassTimes  # noqa: E402
 from otspec.decode.tuning.candidates import LOOKUP, PLAIN, Candidate, Family, families  # noqa: E402
-from otspec.decode.tuning.costs import CostModel, PassTimes, Trial  # noqa: E402
+from otspec.decode.tuning.costs import CostModel, Trial  # noqa: E402
 from otspec.decode.tuning.race import Raced, SpeedUp, race, winner  # noqa: E402
 from otspec.decode.tuning.report import tables  # noqa: E402
 from otspec.paths import Block, Nested  # noqa: E402
@@ -281,6 +282,36 @@ def test_settings_are_read_as_they_were_written(tuned: Tuned, tmp_path: Path) ->
     assert again.for_generate == {**tuned.settings, "temperature": 0.8, "top_k": 30}
 
 
+def test_costs_of_steps_are_those_of_the_fastest_family() -> None:
+    costs = model().of_steps
+    assert (costs.target, costs.draft) == (model().target, model().draft)
+    assert costs.rest == pytest.approx(5.0 - 4.0)
+    # Rests of 7.5 - 1 - 4.3 at depth 1 and 13.5 - 4 - 5.1 at depth 3; a line from 1 at depth 0.
+    rests = {depth: model().predict(Candidate(Family(2, "nested"), depth)).rest for depth in (1, 3)}
+    assert costs.rest_of_level == pytest.approx((rests[1] - 1.0 + 3 * (rests[3] - 1.0)) / 10)
+    lookup = model(trials={LOOKUP: Trial({1: 5.0}, start=1.0, acceptance=(0.5,), nodes=(1.0,))}).of_steps
+    assert (lookup.rest, lookup.rest_of_level) == (1.0, 0.0)
+
+
+def test_a_pace_by_the_costs_of_a_file(tuned: Tuned, tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    tuned.save(path)
+    again = Tuned.load(path)
+    assert again.costs is not None
+    assert again.costs == tuned.costs
+    assert again.costs.target(1) == pytest.approx(1.0)
+    target, draft = pair(40, noise=0.1)
+    prompt = torch.tensor([[1, 2, 3]])
+    one, same = (otspec.generate(target, draft, prompt, pace=again.pace, max_new_tokens=30, seed=1) for _ in range(2))
+    assert one.new_tokens == same.new_tokens
+    assert one.metrics.offered == same.metrics.offered
+    old = json.loads(path.read_text())
+    del old["costs"]
+    path.write_text(json.dumps(old))
+    with pytest.raises(ProblemError, match="a version that kept no costs; tune again"):
+        Tuned.load(path).pace  # noqa: B018
+
+
 def test_settings_for_something_else_say_so(tuned: Tuned) -> None:
     target, draft = pair(40, noise=0.1)
     prompt = torch.tensor([[1, 2, 3]])
@@ -308,6 +339,9 @@ def test_files_that_are_no_settings(tuned: Tuned, tmp_path: Path) -> None:
         ({"settings": {"speed": 9}}, "multi-draft has no speed; it takes paths"),
         ({"sampling": {"heat": 1}}, "its sampling has heat"),
         ({"target": {"name": "a"}}, "fingerprint"),
+        ({"costs": {"target": 3}}, "is no file of tuned settings"),
+        ({"costs": good["costs"] | {"rest": -1.0}}, r"rest is -1.0; it is a number of seconds"),
+        ({"costs": good["costs"] | {"draft": {"rows": [2, 1], "seconds": [1, 1]}}}, "rows ascending"),
     ):
         path.write_text(json.dumps(good | change))
         with pytest.raises(DataError, match=message):

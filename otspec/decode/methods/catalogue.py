@@ -57,7 +57,7 @@ OF_DRAFTS = tuple(DraftSettings.__annotations__)
 METHODS: Mapping[str, Method] = {
     "multi-draft": Method(
         "drafted trees, verified jointly or node by node",
-        ("paths", "depth", "solver", "branching", "law", *OF_DRAFTS),
+        ("paths", "depth", "solver", "branching", "law", *OF_DRAFTS, "pace"),
         MultiDraft,
     ),
     "vanilla": Method("token by token from the target", (), lambda draft: Vanilla(), drafts=False),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from transformers import PreTrainedModel
 
@@ -16,6 +17,8 @@ from otspec.decode.drafters.foreign import ForeignDrafter
 from otspec.decode.drafters.heads import HeadsDrafter
 from otspec.decode.drafters.levels import LevelDrafter
 from otspec.decode.drafters.model import ModelDrafter
+from otspec.decode.drafters.paced import paced
+from otspec.decode.drafters.protocol import Drafter
 from otspec.decode.drafters.restricted import Restriction
 from otspec.decode.drafters.selection import Selection
 from otspec.decode.drafters.several import SeveralDrafters
@@ -25,6 +28,7 @@ from otspec.decode.models.fed import FedLlama
 from otspec.decode.models.heads import MedusaHeads, MlpSpeculator
 from otspec.decode.models.matching import Matching
 from otspec.decode.models.steered import SteeredLlama
+from otspec.decode.pacing.goodput import Goodput, Pacer
 from otspec.decode.sampling import DraftSampling, Sampling
 from otspec.decode.strategy import Prepared, listed
 from otspec.decode.verifiers import verifier
@@ -36,6 +40,10 @@ from otspec.schemes import IID
 PATHS, DEPTH = 1, 3
 """K and L where nothing else is said: of all that docs/decoding.md has figures of, what is rarely slower than plain
 decoding, on a CPU or a GPU.  `otspec tune` finds what is fastest for a pair at hand."""
+GOODPUT = "goodput"
+"""The pace by name."""
+PACED_DEPTH = 8
+"""The largest L where each step chooses its own, and nothing else is said."""
 SIBLINGS = 4
 """Children of a node whose law draws several jointly."""
 
@@ -83,6 +91,8 @@ class MultiDraft:
         `otspec.decode.Router`.
     draft_confidence : float, optional
         Where a path ends before it has L tokens: see `otspec.generate`.
+    pace : str or Goodput, optional
+        How deep each step drafts, L at most (by default 8): see `otspec.generate`.
 
     Raises
     ------
@@ -105,6 +115,7 @@ class MultiDraft:
     matching: Matching | None = None
     draft_shortlist: Selection | None = None
     draft_confidence: float | None = None
+    pace: str | Goodput | None = None
 
     def __post_init__(self) -> None:
         if self.draft_confidence is not None and not 0 <= self.draft_confidence <= 1:
@@ -117,7 +128,23 @@ class MultiDraft:
                 "that it may not have; leave out one of the two"
             )
         self._draft_sampling()
+        self._pace  # noqa: B018  checks
         self._selection  # noqa: B018  checks
+
+    @cached_property
+    def _pace(self) -> Goodput | None:
+        """One for all runs, so that what it measures in one serves the next."""
+        if self.pace is None:
+            return None
+        if self.draft_confidence:
+            raise ProblemError("pace and draft_confidence both say where drafts end; leave out one of the two")
+        if self.pace == GOODPUT:
+            return Goodput()
+        if not isinstance(self.pace, Goodput):
+            raise ProblemError(
+                f"pace is {self.pace!r}; it is {GOODPUT!r}, or an otspec.decode.Goodput with settings of its own"
+            )
+        return self.pace
 
     @cached_property
     def _selection(self) -> Selection | None:
@@ -180,7 +207,14 @@ class MultiDraft:
             kept = kept.matched(matching)
             settings = (own, law, drafts, vocab, generator, kept, matching, self.draft_confidence or 0.0)
             drafters = [ForeignDrafter(model, *settings) for model in models]
-        drafter = SeveralDrafters(drafters) if law.several else drafters[0]
+        drafter: Drafter = SeveralDrafters(drafters) if law.several else drafters[0]
+        if self._pace is not None:
+            if not shape.depth:
+                raise ProblemError(
+                    f"pace chooses how deep to draft, and branching is {shape.branching}, which has no levels; leave "
+                    "out one of the two"
+                )
+            drafter = paced(drafter, Pacer(self._pace, np.diff(shape.offsets)[1:].tolist()))
         return Prepared(drafter, verifier(self.solver, shape, law))
 
     def _shape(self, law: DraftLaw, models: int) -> Shape:
@@ -190,7 +224,8 @@ class MultiDraft:
             paths = max(models, 1)
         elif law.scheme is not IID:
             paths = law.most or SIBLINGS
-        return Shape.paths(paths if self.paths is None else self.paths, DEPTH if self.depth is None else self.depth)
+        depth = PACED_DEPTH if self.pace is not None else DEPTH
+        return Shape.paths(paths if self.paths is None else self.paths, depth if self.depth is None else self.depth)
 
     def _share(self, shape: Shape, law: DraftLaw, models: int) -> Shape:
         """What each of the draft models drafts."""

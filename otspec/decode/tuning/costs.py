@@ -7,23 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from otspec.decode.pacing.costs import PassCosts, PassTimes
 from otspec.decode.tuning.candidates import PLAIN, Candidate, Family
-
-
-@dataclass(frozen=True)
-class PassTimes:
-    """Seconds of a model's pass by its number of rows, that is of tokens read; between the measured ones on a line."""
-
-    rows: tuple[int, ...]
-    """Ascending."""
-    seconds: tuple[float, ...]
-
-    def __call__(self, rows: float) -> float:
-        """Seconds of a pass; beyond the last measured one, on the line of the last two."""
-        if rows > self.rows[-1] and len(self.rows) > 1:
-            slope = (self.seconds[-1] - self.seconds[-2]) / (self.rows[-1] - self.rows[-2])
-            return self.seconds[-1] + max(slope, 0.0) * (rows - self.rows[-1])
-        return float(np.interp(rows, self.rows, self.seconds))
 
 
 @dataclass(frozen=True)
@@ -110,6 +95,18 @@ class CostModel:
             start=trial.start,
             text=self.text,
         )
+
+    @property
+    def of_steps(self) -> PassCosts:
+        """What a step takes of the fastest family that the draft model drafts, where each chooses its depth."""
+        at_rest = max(self.predict(PLAIN).rest, 0.0)
+        drafted = next((one.candidate.family for one in self.best() if one.draft), None)
+        by_level = 0.0
+        if drafted is not None:
+            depths = np.array(sorted(self.trials[drafted].steps))
+            rests = np.array([self.predict(Candidate(drafted, depth)).rest for depth in depths])
+            by_level = max(float(depths @ (rests - at_rest) / (depths @ depths)), 0.0) if depths.any() else 0.0
+        return PassCosts(self.target, self.draft, at_rest, by_level)
 
     def _passes(self, trial: Trial, family: Family | None, depth: int) -> tuple[float, float]:
         """Seconds of the draft model's and of the target's passes in a step."""

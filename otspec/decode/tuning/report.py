@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from otspec.decode.pacing.costs import PassTimes
 from otspec.decode.tuning.candidates import PLAIN
-from otspec.decode.tuning.costs import PassTimes, Prediction
+from otspec.decode.tuning.costs import Prediction
 from otspec.decode.tuning.tuner import Tuning
 from otspec.reporting.tables import TextTable
 

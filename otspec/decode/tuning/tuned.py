@@ -16,6 +16,8 @@ from otspec.decode.harness import Generation, run
 from otspec.decode.methods.catalogue import method_of, strategy_of
 from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.models.matching import Matching, matching_of
+from otspec.decode.pacing.costs import PassCosts
+from otspec.decode.pacing.goodput import Goodput
 from otspec.decode.strategy import Strategy
 from otspec.decode.tuning.identity import differences, machine
 from otspec.errors import DataError, ProblemError
@@ -57,6 +59,21 @@ class Tuned:
     machine: Mapping[str, Any] = field(default_factory=dict)
     figures: Mapping[str, Any] = field(default_factory=dict)
     """Speed-up over plain decoding, predicted and measured, and times."""
+    costs: PassCosts | None = None
+    """What steps take, by their depth."""
+
+    @property
+    def pace(self) -> Goodput:
+        """A pace that goes by the costs that were measured, so that a seed repeats a run: `otspec.generate(pace=)`.
+
+        Raises
+        ------
+        ProblemError
+            If the file is of a version that kept none.
+        """
+        if self.costs is None:
+            raise ProblemError("these settings were tuned by a version that kept no costs; tune again")
+        return Goodput(self.costs)
 
     @property
     def for_generate(self) -> dict[str, Any]:
@@ -160,6 +177,7 @@ class Tuned:
         method_of(record["method"], record["settings"])
         if unknown := record["sampling"].keys() - set(SAMPLING):
             raise ProblemError(f"its sampling has {', '.join(sorted(unknown))}; there is {', '.join(SAMPLING)}")
+        costs = None if record.get("costs") is None else PassCosts.of(record["costs"])  # older files have none
         names = ("method", "settings", "why", "sampling", "machine", "figures")
         given = {name: record[name] for name in names}
-        return cls(**given, target=Mark(**record["target"]), draft=Mark(**record["draft"]))
+        return cls(**given, target=Mark(**record["target"]), draft=Mark(**record["draft"]), costs=costs)

@@ -246,7 +246,7 @@ def conclude(
             f"nothing is faster than plain decoding beyond doubt; the best, {best.candidate.name}, is "
             f"{best.speed_up} times as fast"
         )
-    return Tuned(candidate.method, candidate.settings, why, *marks, sampling, machine, figures)
+    return Tuned(candidate.method, candidate.settings, why, *marks, sampling, machine, figures, model.of_steps)
 
 
 def _check(prompts: Sequence[Sequence[int]], paths: Sequence[int], seconds: float, max_new_tokens: int) -> None:
