@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 KINDS = "Definition|Theorem|Lemma|Corollary"
-NAMED = re.compile(rf"(?:{KINDS}) \d+(?!\.?\d)")  # Theorem 3.1 is one of a paper
+NAMED = re.compile(rf"(?<!, )(?:{KINDS}) \d+(?!\.?\d)")  # Theorem 3.1 is one of a paper, and so is [key, Theorem 4]
 
 
 class Statements(SphinxTransform):
