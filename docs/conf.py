@@ -23,6 +23,7 @@ extensions = [
     "statements",
     "names",
     "outside",
+    "sources",
 ]
 exclude_patterns = ["_build"]
 

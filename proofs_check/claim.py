@@ -11,7 +11,15 @@ from otspec.proofs_check.search import RANDOM, Draw, Instance, Search
 
 
 class Verdict(StrEnum):
-    """What numbers say of a claim."""
+    """What numbers say of a claim.
+
+    Examples
+    --------
+    >>> from otspec.proofs_check import CLAIMS, Verdict
+    >>> failing = [claim for claim in CLAIMS.values() if claim.expected is Verdict.FAILS]
+    >>> all(claim.remedy for claim in failing)  # what is true instead
+    True
+    """
 
     HOLDS = "holds"
     """On all that was tried.  Evidence, not proof."""
@@ -23,7 +31,20 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Mutation:
-    """A claim said too strongly, and so false: a search that cannot refute it would not refute a false claim either."""
+    """A claim said too strongly, and so false: a search that cannot refute it would not refute a false claim either.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from otspec.proofs_check import Claim, Mutation, challenges
+    >>> from otspec.proofs_check.instances import pair
+    >>> def margin(p, q, factor=1.0):
+    ...     return np.minimum(p, q).sum() - factor * p @ q
+    >>> twice = Mutation("Twice as often.", lambda p, q: margin(p, q, factor=2.0))
+    >>> claim = Claim("luck", "Sampling is at least as good as luck.", "my notes", pair, margin, mutations=(twice,))
+    >>> [found.refuted for found in challenges(claim, trials=100)]
+    [True]
+    """
 
     statement: str
     """What is changed: half the constant, a term less, another index."""
@@ -123,7 +144,15 @@ class Claim:
 
 @dataclass(frozen=True)
 class Unchecked:
-    """A statement that this package does not check, and why."""
+    """A statement that this package does not check, and why.
+
+    Examples
+    --------
+    >>> from otspec.proofs_check import SOURCES
+    >>> left = [passage for source in SOURCES for passage in source.unchecked]
+    >>> print(f"{left[0].source}: {left[0].reason[:36]}...")
+    thomas2025global, section 5.1: Hardness is not a matter of numbers....
+    """
 
     statement: str
     source: str
@@ -132,7 +161,15 @@ class Unchecked:
 
 @dataclass(frozen=True)
 class Source:
-    """A paper, or another text, with its claims."""
+    """A paper, or another text, with its claims.
+
+    Examples
+    --------
+    >>> from otspec.proofs_check import SOURCES
+    >>> source = SOURCES[0]
+    >>> print(source.cite, len(source.claims) > 10, source.claims[0].id)
+    thomas2025global True gr-equation-2
+    """
 
     title: str
     cite: str

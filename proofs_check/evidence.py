@@ -18,7 +18,15 @@ from otspec.proofs_check.search import Instance
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the search for a contradiction found."""
+    """What the search for a contradiction found.
+
+    Examples
+    --------
+    >>> from otspec.proofs_check import CLAIMS, check
+    >>> evidence = check(CLAIMS["own-interval-lossless"], trials=20)
+    >>> evidence.as_expected, sorted(evidence.witness)  # the witness is the instance of the smallest margin
+    (True, ['n', 'p', 'q'])
+    """
 
     claim: Claim
     trials: int
@@ -119,7 +127,15 @@ def _rounded(value: Any, digits: int) -> Any:
 
 
 def plain(instance: Instance) -> dict[str, Any]:
-    """An instance as JSON can carry it."""
+    """An instance as JSON can carry it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from otspec.proofs_check import plain
+    >>> plain({"p": np.array([0.5, 0.5]), "n": np.int64(2)})
+    {'p': [0.5, 0.5], 'n': 2}
+    """
     return {
         name: value.tolist() if isinstance(value, np.ndarray | np.generic) else value
         for name, value in instance.items()
@@ -127,5 +143,15 @@ def plain(instance: Instance) -> dict[str, Any]:
 
 
 def from_plain(instance: Instance) -> dict[str, Any]:
-    """An instance from JSON: lists become arrays, so that ``claim.margin_of(from_plain(...))`` replays it."""
+    """An instance from JSON: lists become arrays, so that ``claim.margin_of(from_plain(...))`` replays it.
+
+    Examples
+    --------
+    >>> import json
+    >>> from otspec.proofs_check import CLAIMS, check, from_plain, plain
+    >>> evidence = check(CLAIMS["own-interval-lossless"], trials=20)
+    >>> told = json.dumps(plain(evidence.witness))
+    >>> evidence.claim.margin_of(from_plain(json.loads(told))) == evidence.worst
+    True
+    """
     return {name: np.array(value) if isinstance(value, list) else value for name, value in instance.items()}

@@ -20,7 +20,15 @@ CLEAR = 10.0
 
 @dataclass(frozen=True)
 class Challenge:
-    """What the search of a claim found against one of its mutations."""
+    """What the search of a claim found against one of its mutations.
+
+    Examples
+    --------
+    >>> from otspec.proofs_check import CLAIMS, challenges
+    >>> for found in challenges(CLAIMS["dynaspec-lemma-1"], trials=200):
+    ...     print(found.mutation.statement, found.refuted)
+    It is at most 0.95 p(S). True
+    """
 
     claim: Claim
     mutation: Mutation
@@ -46,7 +54,15 @@ def refutes(claim: Claim, margin: float) -> bool:
 
 
 def challenges(claim: Claim, trials: int, seed: int = 0, tick: Callable[[], None] = lambda: None) -> list[Challenge]:
-    """Look for instances that refute the mutations of a claim, each; and for how tight the claim is."""
+    """Look for instances that refute the mutations of a claim, each; and for how tight the claim is.
+
+    Examples
+    --------
+    >>> from otspec.proofs_check import CLAIMS, challenges
+    >>> found = challenges(CLAIMS["dynaspec-lemma-1"], trials=200)  # the claim, said too strongly in some ways
+    >>> all(challenge.refuted for challenge in found)  # so that the search would find a claim of its kind false, too
+    True
+    """
     if not claim.mutations:
         return []
     tightest = None if claim.tightness is None else check(claim, trials, seed, tick).tightest

@@ -61,7 +61,18 @@ RANDOM = Random()
 
 @dataclass(frozen=True)
 class Listed:
-    """Every instance of a list: a proof where the list is complete.  Its length does not depend on `trials`."""
+    """Every instance of a list: a proof where the list is complete.  Its length does not depend on `trials`.
+
+    Examples
+    --------
+    >>> from otspec.proofs_check import Claim, Listed, check
+    >>> every = Listed(lambda: [{"n": n} for n in range(1, 9)])
+    >>> def margin(n):
+    ...     return 2**n - n**2
+    >>> claim = Claim("powers", "2**n >= n**2.", "my notes", lambda rng: {"n": 1}, margin, search=every)
+    >>> check(claim, trials=1).witness  # all were tried; this one contradicts
+    {'n': 3}
+    """
 
     instances: Callable[[], Iterable[Instance]]
 
@@ -94,6 +105,17 @@ class Descent:
     Entries of the instance named in `laws` move in the space of laws along their last axis, by a softmax of free
     logarithms; those named in `free` move freely; of those named in `sets`, truth values, one at a time changes; whole
     numbers named in `counts` become what they are in another draw; all others keep the values of the draw.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from otspec.proofs_check import Claim, Descent, check
+    >>> from otspec.proofs_check.instances import pair
+    >>> def margin(p, q):
+    ...     return 0.99 - 0.5 * np.abs(p - q).sum()  # false of laws that are nearly disjoint
+    >>> claim = Claim("close", "No two laws are far apart.", "my notes", pair, margin, search=Descent(laws=("p", "q")))
+    >>> check(claim, trials=100).verdict.value
+    'fails'
     """
 
     laws: tuple[str, ...] = ()

@@ -33,6 +33,14 @@ class ClosedForm(SolverBase):
     ----------
     tol : float
         Largest gap and deviation, both probabilities, of a plan that counts as optimal.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> problem = otspec.Problem([0.5, 0.3, 0.2], otspec.Greedy([0.2, 0.3, 0.5], n=2))  # token 2 and another
+    >>> plan = otspec.solve(problem, otspec.solvers.ClosedForm()).plan
+    >>> print(f"{plan.acceptance:.3f}")
+    0.900
     """
 
     tol: float = TOL

@@ -25,6 +25,14 @@ class EarliestDeadline(SolverBase):
     ----------
     tol : float
         Largest gap and deviation, both probabilities, of a plan that counts as optimal.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> problem = otspec.Problem([0.5, 0.3, 0.2], otspec.Systematic([0.2, 0.3, 0.5], n=2))
+    >>> plan = otspec.solve(problem, otspec.solvers.EarliestDeadline()).plan
+    >>> print(f"{plan.acceptance:.3f} of at most {plan.bound:.3f}")
+    0.900 of at most 0.900
     """
 
     tol: float = TOL

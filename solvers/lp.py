@@ -43,6 +43,16 @@ class LP(SolverBase):
         Largest number of variables.
     time_limit_s : float
         Handed to HiGHS; the solve then ends with status LIMIT.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> problem = otspec.Problem([0.5, 0.3, 0.2], otspec.IID([0.2, 0.3, 0.5], n=2))
+    >>> for form in "relaxed", "full":
+    ...     plan = otspec.solve(problem, otspec.solvers.LP(form=form)).plan
+    ...     print(f"{form}: {plan.acceptance:.3f}")
+    relaxed: 0.860
+    full: 0.860
     """
 
     form: str = "relaxed"

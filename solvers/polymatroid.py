@@ -30,6 +30,14 @@ class Polymatroid(SolverBase):
         Orders to try.
     max_seconds : float
         Time to spend.  Past either limit the plan so far is returned, FEASIBLE if its gap exceeds tol.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> drafts = otspec.WithoutReplacement([0.1, 0.2, 0.3, 0.4], n=3)  # any draft law will do
+    >>> result = otspec.solve(otspec.Problem([0.4, 0.3, 0.2, 0.1], drafts), otspec.solvers.Polymatroid(tol=1e-6))
+    >>> result.plan.gap <= 1e-6, result.plan.deviation < 1e-9
+    (True, True)
     """
 
     tol: float = TOL

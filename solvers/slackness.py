@@ -33,6 +33,14 @@ class Slackness(FlowSolver):
     tokens [thomas2025global, Appendix D].  For three such laws, and for tables, it is the maximum flow itself.
 
     The settings are those of `otspec.solvers.max_flow.engines.FlowSolver`; max_cells limits both systems together.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> problem = otspec.Problem([0.5, 0.3, 0.2], otspec.IID([0.2, 0.3, 0.5], n=2))
+    >>> law = otspec.solvers.Slackness().conditional(problem, [0, 2])  # solves the one system that this pair needs
+    >>> print(law.round(3))
+    [1. 0. 0.]
     """
 
     def __call__(self, problem: Problem) -> Solution:

@@ -12,8 +12,10 @@ OUTSIDE_CODE = re.compile(r"(?<![\\*`])([*|])(?=[^`]*(?:`[^`]*`[^`]*)*$)")
 
 
 def escape(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    example = False
     for at, line in enumerate(lines):
-        if ">>>" not in line:
+        example = bool(line.strip()) and (example or ">>>" in line)
+        if not example:
             lines[at] = OUTSIDE_CODE.sub(r"\\\1", line)
 
 

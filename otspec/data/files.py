@@ -51,6 +51,17 @@ class FileSource:
         If the file is missing, of another format, damaged, or without such arrays.
     MissingExtra
         If it takes torch to read, and torch is missing.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from otspec.data import FileSource
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(f"{folder}/mine.npz", p=[[0.5, 0.3, 0.2]], q=[[0.2, 0.3, 0.5]])  # one position of three tokens
+    ...     source = FileSource(f"{folder}/mine.npz", target_key="p", draft_key="q")
+    ...     print(len(source), source.vocab, source.position(0).problem(n=2).p)
+    1 3 [0.5 0.3 0.2]
     """
 
     def __init__(
@@ -178,6 +189,17 @@ def write_npz(path: Path, positions: Iterable[Position]) -> None:
     ------
     DataError
         If there are none.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from otspec.data import FileSource, Position, write_npz
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_npz(Path(folder) / "one.npz", [Position(np.array([2.0, 0.0]), np.array([1.0, 0.5]))])
+    ...     print(FileSource(Path(folder) / "one.npz").position(0).draft_logits)
+    [1.  0.5]
     """
     logits = [
         (position.target_logits.astype(np.float32), position.draft_logits.astype(np.float32)) for position in positions

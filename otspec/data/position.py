@@ -15,7 +15,16 @@ from otspec.problem import Problem
 
 @dataclass(frozen=True, eq=False)
 class Position:
-    """The logits of both models for one next token."""
+    """The logits of both models for one next token.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from otspec.data import Position
+    >>> position = Position(target_logits=np.array([2.0, 1.0, 0.0]), draft_logits=np.array([1.0, 1.0, 0.0]))
+    >>> print(position.problem(n=2, temperature=0.5).p.round(3))
+    [0.867 0.117 0.016]
+    """
 
     target_logits: FloatArray
     """Shape (V,)."""
@@ -73,6 +82,12 @@ def check_positions(source: Source, positions: int) -> int:
     ------
     DataError
         If it has fewer, or none is wanted.
+
+    Examples
+    --------
+    >>> from otspec.data import check_positions, open_source
+    >>> check_positions(open_source("shipped"), 8)  # as many are there; more than there are is an error
+    8
     """
     if isinstance(positions, bool) or not isinstance(positions, int | np.integer) or not 1 <= positions <= len(source):
         raise DataError(f"positions is {positions!r}; {source.name} has 1 to {len(source)}")

@@ -32,7 +32,16 @@ LOG2_POSITIONS = 14
 
 @dataclass(frozen=True)
 class Profile:
-    """Parameters of the generator; medians are of the log-normal laws, spreads of their logarithms."""
+    """Parameters of the generator; medians are of the log-normal laws, spreads of their logarithms.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> from otspec.data import PROFILES, ProfileSource
+    >>> small = replace(PROFILES["llama3"], name="small", vocab=1000)  # as calibrated, but for the size
+    >>> ProfileSource(small).position(0).target_logits.shape
+    (1000,)
+    """
 
     name: str
     vocab: int
@@ -61,6 +70,13 @@ class ProfileSource:
     ------
     DataError
         If the seed is not an integer >= 0.
+
+    Examples
+    --------
+    >>> from otspec.data import PROFILES, ProfileSource
+    >>> source = ProfileSource(PROFILES["llama3"], seed=1)
+    >>> source.position(7).problem(n=3, top_k=100)
+    <Problem: 128256 tokens, <IID: n = 3 of 100 tokens, V = 128256; draw with sample(rng)>; solve it with otspec.solve>
     """
 
     def __init__(self, profile: Profile, seed: int = 0) -> None:

@@ -36,6 +36,21 @@ class RecordedTree:
     ``otspec.paths.Tree.of(one.paths, one.target, one.draft)`` is the tree that verifiers of paths take.  Tokens are
     positions in the laws.  Where a file keeps the likeliest drafts alone, the laws of a node are over these and, last,
     one token that stands for all others, which cannot be drafted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from otspec.data import RecordedTree
+    >>> from otspec.paths import Tree
+    >>> one = RecordedTree(
+    ...     paths=np.array([[0], [1]]),
+    ...     nodes=np.array([[0, 1], [0, 2]]),
+    ...     target_laws=np.array([[0.7, 0.3], [0.5, 0.5], [0.1, 0.9]]),
+    ...     draft_laws=np.array([[0.4, 0.6]]),
+    ...     tokens=np.array([[0, 1]] * 3),
+    ... )
+    >>> Tree.of(one.paths, one.target, one.draft).size
+    3
     """
 
     paths: IntArray

@@ -129,6 +129,16 @@ def generate(
         suppressed, or settings contradict each other.
     SolveError
         If a solver fails on a node and there is no other in its chain.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> from otspec.decode import shipped
+    >>> target, draft, tokenizer = shipped.load()
+    >>> prompt = tokenizer("except Key", return_tensors="pt")
+    >>> text = otspec.generate(target, draft, **prompt, paths=2, depth=3, temperature=0, max_new_tokens=7)
+    >>> print(tokenizer.decode(text.new_tokens[0]))
+    boardInterrupt
     """
     return run(
         target,
@@ -165,7 +175,18 @@ def generate(
 
 @dataclass
 class MultiDraftOutput(GenerateDecoderOnlyOutput):  # type: ignore[misc]  # transformers is untyped here
-    """What `generate` returns with ``return_dict_in_generate=True``: sequences, and the metrics of the run."""
+    """What `generate` returns with ``return_dict_in_generate=True``: sequences, and the metrics of the run.
+
+    Examples
+    --------
+    >>> from otspec.decode import multi_draft, shipped
+    >>> target, draft, tokenizer = shipped.load()
+    >>> prompt = tokenizer("import numpy as", return_tensors="pt")
+    >>> method = multi_draft(draft, depth=3, seed=1)
+    >>> out = target.generate(**prompt, custom_generate=method, return_dict_in_generate=True, max_new_tokens=8)
+    >>> out.metrics.tokens
+    8
+    """
 
     metrics: Metrics | None = None
 
@@ -244,6 +265,16 @@ def multi_draft(
     draft_temperature, draft_top_k, draft_top_p, draft_confidence : optional
     draft_tokens, draft_kernel, draft_shortlist : optional
         As in `otspec.generate`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from otspec.decode import multi_draft, shipped
+    >>> target, draft, tokenizer = shipped.load()
+    >>> prompt = tokenizer("import numpy as", return_tensors="pt")
+    >>> plain = target.generate(**prompt, max_new_tokens=8)
+    >>> torch.equal(plain, target.generate(**prompt, max_new_tokens=8, custom_generate=multi_draft(draft, depth=4)))
+    True
     """
     return CustomGenerate(
         MultiDraft(

@@ -34,7 +34,18 @@ PREPARED = ("past_key_values", "position_ids", "cache_position", "use_cache", "l
 
 @dataclass(frozen=True, eq=False)
 class Generation:
-    """What decoding gives."""
+    """What decoding gives.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> from otspec.decode import shipped
+    >>> target, draft, tokenizer = shipped.load()
+    >>> prompt = tokenizer("import numpy as", return_tensors="pt")
+    >>> text = otspec.generate(target, draft, **prompt, max_new_tokens=8, seed=1)
+    >>> text.sequences.shape[1] - prompt.input_ids.shape[1], len(text.new_tokens[0]), text.metrics.tokens
+    (8, 8, 8)
+    """
 
     sequences: torch.Tensor
     """Shape (B, S): the prompts as they came, then the new tokens; shorter texts are padded on the right."""
@@ -61,7 +72,18 @@ def run(
     verify_on: str | None = None,
     **settings: Any,
 ) -> Generation:
-    """Decode with a strategy; parameters as in `otspec.generate`."""
+    """Decode with a strategy; parameters as in `otspec.generate`.
+
+    Examples
+    --------
+    >>> from otspec.decode import run, shipped
+    >>> from otspec.decode.methods import PromptLookup
+    >>> target, draft, tokenizer = shipped.load()
+    >>> prompt = tokenizer("import numpy as", return_tensors="pt")
+    >>> text = run(target, PromptLookup(depth=4), **prompt, max_new_tokens=8, seed=1)  # no draft model
+    >>> text.metrics.tokens
+    8
+    """
     check_prompts(input_ids, attention_mask)
     for model in listed(strategy.draft):
         check_pair(target, model, tokenizer, draft_tokenizer, strategy.matching)

@@ -16,7 +16,17 @@ PHASES = ("prompt", "draft", "target", "verification")
 
 @dataclass
 class Metrics:
-    """Sums over the steps of a run; two runs are merged with ``+``."""
+    """Sums over the steps of a run; two runs are merged with ``+``.
+
+    Examples
+    --------
+    >>> from otspec.decode import Metrics
+    >>> metrics = Metrics()
+    >>> for accepted in 2, 0:  # of two steps
+    ...     metrics.step(levels=3, accepted=accepted, nodes=4)
+    >>> metrics.accepted, metrics.offered  # by depth
+    ([1, 1, 0], [2, 2, 2])
+    """
 
     tokens: int = 0
     """Tokens put out."""

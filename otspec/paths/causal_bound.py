@@ -31,7 +31,16 @@ SWEEPS = 2
 
 @dataclass(frozen=True)
 class CausalBound(Estimate):
-    """An estimate of an upper bound, which errs upwards if at all, and what it was found with."""
+    """An estimate of an upper bound, which errs upwards if at all, and what it was found with.
+
+    Examples
+    --------
+    >>> from functools import partial
+    >>> from otspec.paths import causal_bound, synthetic
+    >>> most = causal_bound(partial(synthetic, "mixed", 20), count=2, length=2, samples=50)
+    >>> print(f"{most.value:.1f} +- {most.error:.1f}, by {most.samples} texts, from windows of {most.window}")
+    1.9 +- 0.1, by 50 texts, from windows of 2
+    """
 
     window: int
     """w: the least q/p is looked for among the last w levels."""
@@ -84,6 +93,14 @@ def causal_bound(
     ------
     ProblemError
         If `models` is a single model, or the other arguments are not as above.
+
+    Examples
+    --------
+    >>> from functools import partial
+    >>> from otspec.paths import causal_bound, synthetic
+    >>> models = partial(synthetic, "close", 1000)  # 1000 tokens; a seed gives the models
+    >>> print(f"{causal_bound(models, count=1, length=3, samples=50).value:.1f} of 3 tokens, on average")
+    2.7 of 3 tokens, on average
     """
     return causal_tree_bound(models, Shape.paths(count, length).branching, samples, rng, windows)
 
@@ -101,6 +118,16 @@ def causal_tree_bound(
     ------
     ProblemError
         As `causal_bound`, and if `branching` is no sequence of integers >= 1.
+
+    Examples
+    --------
+    >>> from functools import partial
+    >>> from otspec.paths import causal_tree_bound, synthetic
+    >>> models = partial(synthetic, "mixed", 20)
+    >>> for branching in (1, 1), (2, 2):  # more drafts, more that may be accepted
+    ...     print(branching, f"{causal_tree_bound(models, branching, samples=50).value:.1f}")
+    (1, 1) 1.5
+    (2, 2) 2.0
     """
     if isinstance(models, Model):
         raise ProblemError(

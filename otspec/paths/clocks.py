@@ -110,6 +110,16 @@ class Clocks(PickVerifier):
     ------
     ProblemError
         If one cannot be called; on verification, if a rate is not finite and > 0, or a slot lacks children.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> from otspec.paths import Clocks, synthetic
+    >>> model = synthetic("tiny", vocab=4)
+    >>> tree = model.tree([[0], [2]])  # two distinct children of the root
+    >>> law = Clocks(otspec.WithoutReplacement).stop_law(tree)
+    >>> print(f"accepted with probability {law[1:].sum():.2f}")
+    accepted with probability 0.99
     """
 
     scheme: Scheme = IID

@@ -32,6 +32,15 @@ def drafted_bound(tree: Tree) -> float:
     ------
     ProblemError
         If it is none, or its paths share draws, or are drafted by laws of their own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from otspec.paths import drafted_bound, synthetic
+    >>> rng, model = np.random.default_rng(0), synthetic("mixed", vocab=50)
+    >>> trees = [model.tree(model.sample(4, 3, rng)) for _ in range(50)]
+    >>> print(f"no lossless rule accepts more than {np.mean([drafted_bound(tree) for tree in trees]):.1f} of 3")
+    no lossless rule accepts more than 2.8 of 3
     """
     check_tree(tree)
     if not tree.shape.independent_paths or tree.draft.ndim != 2:

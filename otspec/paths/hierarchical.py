@@ -33,6 +33,15 @@ class Hierarchical:
     This *is* block verification: its weight w_t = min(1, w_(t-1) p/q) is r over the largest r so far, and r* of the
     next token is w_t p/q.  So it accepts no more than `Block`, and its law is the same (docs/paths.md).  What the
     authors' code does is another rule, `otspec.auditing.museum.ReleasedHierarchical`, which is not lossless.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from otspec.paths import Block, Hierarchical, synthetic
+    >>> model = synthetic("mixed", vocab=50)
+    >>> tree = model.tree(model.sample(1, 4, rng=0))
+    >>> bool(np.allclose(Hierarchical().stop_law(tree), Block().stop_law(tree)))  # the same rule
+    True
     """
 
     @property

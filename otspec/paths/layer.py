@@ -67,6 +67,16 @@ class LayerVerification:
     ------
     ProblemError
         If `remember` is no integer >= 0; on verification, if the rule does not tell how it scores drafts.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> from otspec.paths import LayerVerification, synthetic, tree_law
+    >>> model = synthetic("tiny", vocab=3)
+    >>> problem = otspec.Problem(model.target(()), otspec.IID(model.draft(()), n=2))
+    >>> accepted = tree_law(LayerVerification("interval"), model, (2,)).mean_accepted
+    >>> print(f"{accepted:.3f} = {otspec.solve(problem).plan.acceptance:.3f}")  # of one level, it is the rule itself
+    0.651 = 0.651
     """
 
     solver: Solvers = "interval"

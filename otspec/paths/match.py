@@ -18,6 +18,14 @@ class Match:
     Lossless for any tree that was made without a look at what is drawn here, as each token is drawn from the target's
     law after its prefix.  It reads no draft laws, and paths may end at different depths.  After a prefix whose children
     are fixed, no lossless rule accepts more often: the output lies among them with their target probability.
+
+    Examples
+    --------
+    >>> from otspec.paths import Match, synthetic
+    >>> model = synthetic("tiny", vocab=4)
+    >>> law = Match().stop_law(model.tree([[0, 1], [2, 3]]))
+    >>> print(f"{law[1:].sum():.3f} = {model.target(())[[0, 2]].sum():.3f}")  # it draws a token that was drafted
+    0.279 = 0.279
     """
 
     @property

@@ -138,6 +138,15 @@ class GreedyMultiPath(LabelVerifier):
 
     Siblings rank by min(1, p/q); those of equal rank share their labels evenly.  In terms of labels: tokens own their
     places whole.
+
+    Examples
+    --------
+    >>> from otspec.paths import GreedyMultiPath, Nested, path_law, synthetic
+    >>> model = synthetic("tiny", vocab=3)
+    >>> for rule in GreedyMultiPath(), Nested():  # both lossless
+    ...     print(f"{path_law(rule, model, 2, 2).mean_accepted:.3f}")
+    1.026
+    1.027
     """
 
     @property

@@ -38,6 +38,16 @@ class PickByPlan(PickVerifier):
     ProblemError
         If the scheme cannot be called; on verification, if the plans pick no draft, or a node has fewer children than
         the scheme draws tokens.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> from otspec.paths import PickByPlan, synthetic
+    >>> rule = PickByPlan(lambda q: otspec.Systematic(q, n=2))
+    >>> model = synthetic("tiny", vocab=4)
+    >>> tree = model.tree(otspec.Systematic(model.draft(()), n=2).sample(0)[:, None])
+    >>> print(f"accepted with probability {rule.stop_law(tree)[1:].sum():.2f}")
+    accepted with probability 0.96
     """
 
     scheme: Callable[[FloatArray], DraftScheme]

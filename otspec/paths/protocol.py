@@ -12,7 +12,18 @@ from otspec.paths.tree import Tree
 
 
 class PathVerification(NamedTuple):
-    """What comes out of the verification of one tree: ``tree.prefix(node)``, then `token`."""
+    """What comes out of the verification of one tree: ``tree.prefix(node)``, then `token`.
+
+    Examples
+    --------
+    >>> from otspec.paths import Nested, synthetic
+    >>> model = synthetic("mixed", vocab=50)
+    >>> tree = model.tree(model.sample(4, 3, rng=0))
+    >>> verdict = Nested().verify(tree, rng=1)
+    >>> text = (*tree.prefix(verdict.node), verdict.token)
+    >>> len(text) == verdict.accepted + 1
+    True
+    """
 
     node: int
     """The last accepted node."""

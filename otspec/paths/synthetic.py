@@ -15,7 +15,16 @@ from otspec.paths.tree import Model, Prefix
 
 @dataclass(frozen=True)
 class Regime:
-    """How sharp the target is, and how far the draft: both drawn afresh, uniformly from the list, at every prefix."""
+    """How sharp the target is, and how far the draft: both drawn afresh, uniformly from the list, at every prefix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from otspec.paths import Regime, synthetic
+    >>> model = synthetic(Regime(scale=(3.0,), noise=(0.0,)), vocab=50)  # a draft without noise is the target
+    >>> bool(np.allclose(model.target((7,)), model.draft((7,))))
+    True
+    """
 
     scale: tuple[float, ...]
     """Standard deviations of the target's logits."""
@@ -99,6 +108,14 @@ def scattered(source: Source, seed: int = 0, top_k: int | None = None, remember:
     ------
     ProblemError
         If the source is none, or seed, top_k or remember is no integer, or too small.
+
+    Examples
+    --------
+    >>> from otspec.data import open_source
+    >>> from otspec.paths import scattered
+    >>> model = scattered(open_source("shipped"), top_k=50)  # recorded laws, in a tree of any size
+    >>> int((model.draft((3, 1)) > 0).sum())
+    50
     """
     if not all(hasattr(source, member) for member in ("position", "__len__")):
         raise ProblemError(f"the source is {source!r}; pass what otspec.data.open_source returns")

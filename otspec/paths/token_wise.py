@@ -49,6 +49,16 @@ class TokenWise:
     ------
     ProblemError
         If `remember` is no integer >= 0, or the scheme cannot be called.
+
+    Examples
+    --------
+    >>> from otspec.paths import TokenWise, path_law, synthetic
+    >>> model = synthetic("tiny", vocab=2)
+    >>> for solver in "single", "kseq", "interval":
+    ...     print(f"{solver}: {path_law(TokenWise(solver), model, 2, 2).mean_accepted:.3f}")
+    single: 1.538
+    kseq: 1.583
+    interval: 1.720
     """
 
     solver: Solvers = "interval"

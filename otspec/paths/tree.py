@@ -24,7 +24,16 @@ OF_TOPOLOGY = tuple(field.name for field in fields(Topology))
 
 @dataclass(frozen=True, eq=False)
 class Tree(Topology):
-    """A topology with the laws after its prefixes; its tokens are positions in these laws."""
+    """A topology with the laws after its prefixes; its tokens are positions in these laws.
+
+    Examples
+    --------
+    >>> from otspec.paths import Tree
+    >>> uniform = [1 / 3, 1 / 3, 1 / 3]
+    >>> tree = Tree.of([[0, 1], [0, 2]], target=lambda prefix: uniform, draft=lambda prefix: uniform)
+    >>> [tree.prefix(node) for node in range(tree.size)]  # what the paths share is there once
+    [(), (0,), (0, 1), (0, 2)]
+    """
 
     target: FloatArray
     """Shape (N, V): target law after each prefix."""
@@ -160,7 +169,18 @@ def slots_of(paths: IntArray, branching: Sequence[int] | None) -> tuple[Shape, I
 
 @dataclass(frozen=True)
 class Model:
-    """A target and a draft language model, as callables."""
+    """A target and a draft language model, as callables.
+
+    Examples
+    --------
+    >>> from otspec.paths import Model
+    >>> def target(prefix):
+    ...     return [0.8, 0.2] if prefix[-1:] == (0,) else [0.4, 0.6]
+    >>> model = Model(target, draft=lambda prefix: [0.5, 0.5])
+    >>> tree = model.tree(model.sample(count=2, length=3, rng=1))
+    >>> [tree.prefix(node) for node in range(tree.size)]
+    [(), (1,), (1, 1), (1, 0), (1, 1, 0), (1, 0, 0)]
+    """
 
     target: Law
     draft: Law

@@ -25,7 +25,16 @@ SEEDS = 2**62
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over independent samples."""
+    """A mean over independent samples.
+
+    Examples
+    --------
+    >>> from otspec.paths import Nested, accepted_length, synthetic
+    >>> found = accepted_length(Nested(), synthetic("mixed", vocab=50), (2, 1), samples=20)
+    >>> low, high = found.interval(0.9)
+    >>> low < found.value < high
+    True
+    """
 
     value: float
     error: float
@@ -81,6 +90,15 @@ def accepted_length(
     ------
     ProblemError
         If the rule knows no law along a path, or the other arguments are not as above.
+
+    Examples
+    --------
+    >>> from otspec.paths import GreedyMultiPath, Nested, accepted_length, synthetic
+    >>> model = synthetic("mixed", vocab=50)
+    >>> for rule in GreedyMultiPath(), Nested():
+    ...     print(f"{accepted_length(rule, model, (4, 1, 1), samples=50).value:.1f}")
+    2.1
+    2.5
     """
     if not isinstance(rule, PickRule):
         raise ProblemError(

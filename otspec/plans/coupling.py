@@ -20,6 +20,14 @@ class Coupling(Figures):
     What `values` leaves of a set's probability is distributed in proportion to what `values` leaves of p.  If no row
     carries more than the set's mass and no column more than p, the output law is p, whatever the values: a solver that
     stops short of its optimum, or rounds, loses acceptance, but the output law stays p.  `Coupling.fit` ensures it.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> problem = otspec.Problem([0.5, 0.3, 0.2], otspec.IID([0.2, 0.3, 0.5], n=2))
+    >>> plan = otspec.solve(problem, "max_flow").plan
+    >>> print(f"{type(plan).__name__}: {plan.values.sum():.3f} = {plan.acceptance:.3f}")  # what the table accepts
+    Coupling: 0.860 = 0.860
     """
 
     problem: Problem

@@ -11,7 +11,18 @@ from otspec.problem import Problem
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Match(Figures):
-    """Draw the output from p, whatever the drafts, and see whether it is one of them."""
+    """Draw the output from p, whatever the drafts, and see whether it is one of them.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> problem = otspec.Problem([0.5, 0.3, 0.2], otspec.IID([0.2, 0.3, 0.5], n=2))
+    >>> plan = otspec.solve(problem, "naive").plan
+    >>> print(type(plan).__name__, plan.inclusion.round(2))  # P(each token is drafted)
+    Match [0.36 0.51 0.75]
+    >>> print(f"{plan.acceptance:.3f}")
+    0.483
+    """
 
     problem: Problem
     inclusion: FloatArray

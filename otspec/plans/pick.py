@@ -53,6 +53,16 @@ class Pick(Figures):
 
     The picked token x is accepted with probability min(1, p(x)/g(x)); otherwise the output is drawn from (p - g)+,
     normalised.  The output law is p for every rule whose g is exact, optimal or not.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> problem = otspec.Problem([0.5, 0.3, 0.2], otspec.IID([0.2, 0.3, 0.5], n=2))
+    >>> plan = otspec.solve(problem, "interval").plan
+    >>> print(type(plan).__name__, plan.proposal.round(3))  # the law of the picked draft
+    Pick [0.36  0.384 0.256]
+    >>> print(f"a picked draft is accepted with probability {plan.acceptance:.3f}")
+    a picked draft is accepted with probability 0.860
     """
 
     problem: Problem
@@ -145,7 +155,17 @@ def _are_chances(weights: FloatArray) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class PickTable:
-    """A pick rule as a table over draft sets: the importance weights beta of [khisti2025multi]."""
+    """A pick rule as a table over draft sets: the importance weights beta of [khisti2025multi].
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import otspec
+    >>> problem = otspec.Problem([0.5, 0.3, 0.2], otspec.IID([0.2, 0.3, 0.5], n=2))
+    >>> rule = otspec.canonical_decomposition(otspec.solve(problem, "max_flow").plan).rule
+    >>> print(rule.weights(np.array([0, 2])).round(3))  # of these two drafts the first is picked
+    [1. 0.]
+    """
 
     sets: DraftSets
     cell_weights: FloatArray

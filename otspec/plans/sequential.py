@@ -40,7 +40,16 @@ class SequentialRule(Protocol):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sequential(Figures):
-    """Test the drafts in turn; put out the first that passes, else a draw from the residual law."""
+    """Test the drafts in turn; put out the first that passes, else a draw from the residual law.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> problem = otspec.Problem([0.5, 0.3, 0.2], otspec.IID([0.2, 0.3, 0.5], n=2))
+    >>> plan = otspec.solve(problem, "single").plan
+    >>> print(f"{plan.acceptance:.3f}, and {plan.membership:.3f} with what the residual hits")
+    0.700, and 0.760 with what the residual hits
+    """
 
     problem: Problem
     rule: SequentialRule
@@ -134,6 +143,14 @@ class BiasedPlan(Sequential):
     """A sequential rule on drafts of another law than its own: its figures are enumerated, and the output may be off.
 
     A biased rule can accept more often than the optimum allows, so its gap may be negative.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> problem = otspec.Problem([0.1, 0.4, 0.5], otspec.WithoutReplacement([0.6, 0.2, 0.2], n=2))
+    >>> plan = otspec.solve(problem, otspec.solvers.RRS(allow_biased=True)).plan  # a rule for i.i.d. drafts
+    >>> print(f"{type(plan).__name__}: the output is off by {plan.deviation:.3f}")
+    BiasedPlan: the output is off by 0.100
     """
 
     promised: float = 2.0
@@ -158,6 +175,15 @@ class FixedTests:
     """A sequential rule for independent drafts whose tests do not depend on the drafts before.
 
     Its figures are summed up from the tests as they are, so they hold for any tests and any residual law.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import otspec
+    >>> problem = otspec.Problem([0.5, 0.3, 0.2], otspec.IID([0.2, 0.3, 0.5], n=2))
+    >>> rule = otspec.solve(problem, "rrs").plan.rule
+    >>> list(rule.tests(np.array([2, 1])))
+    [(2, 0.4), (1, 0.0)]
     """
 
     laws: tuple[FloatArray, ...]

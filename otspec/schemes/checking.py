@@ -27,7 +27,15 @@ SLOPES = (0.3, 1.0, 3.0)
 
 
 class SchemeCheck(NamedTuple):
-    """What `check_scheme` found in order."""
+    """What `check_scheme` found in order.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> found = otspec.check_scheme(otspec.Table([[0, 1], [2, 2]], [0.25, 0.75], vocab=3))
+    >>> print(f"{found.tuples} tuples compared, {found.draws} drawn, untold: {found.unknown}")
+    2 tuples compared, 20000 drawn, untold: ('prefix_order',)
+    """
 
     tuples: int
     """Tuples of drafts that were compared."""

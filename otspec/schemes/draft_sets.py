@@ -48,6 +48,19 @@ class DraftSets:
 
     A *cell* is a pair (set, token of that set): a variable of the relaxed transport program.  Cells are numbered set
     by set, tokens ascending.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> sets = otspec.IID([0.2, 0.3, 0.5], n=2).draft_sets()
+    >>> for start, stop, mass in zip(sets.indptr[:-1], sets.indptr[1:], sets.mass):
+    ...     print(sets.cells[start:stop].tolist(), f"{mass:.2f}")
+    [0] 0.04
+    [0, 1] 0.12
+    [0, 2] 0.20
+    [1] 0.09
+    [1, 2] 0.30
+    [2] 0.25
     """
 
     tokens: IntArray

@@ -24,6 +24,14 @@ class FixedPlusOne(DraftScheme):
         Tokens always drafted, in the order of drafting.
     last : ndarray, shape (V,)
         Law of the last draft, 0 on the fixed tokens.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> from otspec.schemes import FixedPlusOne
+    >>> drafts = otspec.Greedy([0.2, 0.3, 0.5], n=2)
+    >>> print(isinstance(drafts, FixedPlusOne), drafts.fixed, drafts.last)
+    True [2] [0.4 0.6 0. ]
     """
 
     fixed: IntArray

@@ -12,7 +12,21 @@ from otspec.schemes.draft_sets import DraftSets
 
 
 class Support(NamedTuple):
-    """Every tuple of drafts that can occur, in the order of drawing, with its probability."""
+    """Every tuple of drafts that can occur, in the order of drawing, with its probability.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> support = otspec.WithoutReplacement([0.2, 0.3, 0.5], n=2).support()
+    >>> for drafts, probability in zip(*support):
+    ...     print(drafts, f"{probability:.3f}")
+    [0 1] 0.075
+    [0 2] 0.125
+    [1 0] 0.086
+    [1 2] 0.214
+    [2 0] 0.200
+    [2 1] 0.300
+    """
 
     drafts: IntArray
     """Shape (m, n)."""

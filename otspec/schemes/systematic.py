@@ -48,6 +48,14 @@ class CircularArcs(DraftScheme):
         Where their arcs end, in ticks from the start of the first: ascending by 1 to `TURN` up to a multiple of it.
     vocab : int
         Number of tokens V.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> from otspec.schemes import CircularArcs
+    >>> drafts = otspec.Systematic([0.2, 0.3, 0.5], n=2)
+    >>> isinstance(drafts, CircularArcs), drafts.always.tolist(), drafts.turns  # token 2 always, and one that is drawn
+    (True, [2], 1)
     """
 
     always: IntArray

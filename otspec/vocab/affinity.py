@@ -39,6 +39,15 @@ def affinity(covariance: Any, tau: float = 1.0, *, tokens: Any = None) -> Affini
     ProblemError
         If the covariance is not such an array or rules out a whole row, the ids are not k different tokens, or tau is
         not > 0.
+
+    Examples
+    --------
+    >>> from otspec.vocab import affinity
+    >>> covariance = [[1.0, 0.5], [0.5, 1.0]]
+    >>> for tau in 0.1, 10.0:  # sharp, and flat
+    ...     print(affinity(covariance, tau).rows(0, 1).round(2))
+    [[0.99 0.01]]
+    [[0.51 0.49]]
     """
     tau = as_temperature(tau)
     matrix = as_matrix("covariance", covariance, masks=True)
@@ -70,6 +79,15 @@ def affinity_from_factor(factor: Any, tau: float = 1.0, *, tokens: Any = None) -
     ------
     ProblemError
         If the factor is not such an array, the ids are not different tokens, or tau is not > 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from otspec.vocab import affinity, affinity_from_factor
+    >>> factor = np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 2.0]])
+    >>> some = affinity_from_factor(factor, tokens=[2])  # F F^T is never held
+    >>> print(some.rows(0, 1).round(3), affinity(factor @ factor.T).rows(2, 3).round(3))
+    [[0.017 0.047 0.936]] [[0.017 0.047 0.936]]
     """
     tau = as_temperature(tau)
     if is_sparse(factor):
@@ -98,6 +116,13 @@ def affinity_from_counts(counts: Any, tau: float = 1.0, *, tokens: Any = None) -
     ProblemError
         If the counts are not such an array, negative, or 0 in a whole row, the ids are not k different tokens, or tau
         is not > 0.
+
+    Examples
+    --------
+    >>> from otspec.vocab import affinity_from_counts
+    >>> print(affinity_from_counts([[6, 2], [1, 3]]).rows(0, 2))
+    [[0.75 0.25]
+     [0.25 0.75]]
     """
     tau = as_temperature(tau)
     matrix = as_matrix("counts", counts)
@@ -140,6 +165,13 @@ def affinity_from_matrix(matrix: Any, *, tokens: Any = None) -> Affinity:
     ------
     ProblemError
         If it is not row-stochastic, or the ids are not k different tokens.
+
+    Examples
+    --------
+    >>> from otspec.vocab import affinity_from_matrix, rdk
+    >>> swap = affinity_from_matrix([[0.0, 1.0], [1.0, 0.0]])
+    >>> print(rdk([0.9, 0.1], swap))
+    [0.1 0.9]
     """
     given = as_matrix("affinity", matrix).copy()
     ids = row_tokens("affinity", given.shape, tokens)

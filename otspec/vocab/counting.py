@@ -43,6 +43,16 @@ class PairCounts:
     ------
     ProblemError
         If a number is not an integer >= 1, or the tokens are not different ids below V.
+
+    Examples
+    --------
+    >>> from otspec.vocab import PairCounts
+    >>> pairs = PairCounts(vocab=3, window=1)
+    >>> pairs.add([0, 1, 0, 2])
+    >>> print(pairs.matrix().toarray())
+    [[2 2 1]
+     [2 1 0]
+     [1 0 1]]
     """
 
     kind = "counts"

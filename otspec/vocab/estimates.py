@@ -22,7 +22,19 @@ FORMAT = "an affinity of otspec"
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Counts of pairs of tokens, or their covariances, sparse; an `Affinity` at any temperature."""
+    """Counts of pairs of tokens, or their covariances, sparse; an `Affinity` at any temperature.
+
+    Examples
+    --------
+    >>> from otspec.vocab import Estimate, PairCounts
+    >>> pairs = PairCounts(vocab=4, window=1)
+    >>> pairs.add([0, 1, 0, 2])
+    >>> estimate = Estimate.of(pairs, tau=1.0, about={"source": "a text of four tokens"})
+    >>> print(estimate.tokens, estimate.level)  # token 3 was not seen, and has no row
+    [0 1 2] [2. 1. 1. 0.]
+    >>> print(estimate.affinity().rows(0, 1).round(2))  # where token 0's mass goes
+    [[0.4 0.4 0.2 0. ]]
+    """
 
     kind: str
     """``"counts"`` or ``"covariance"``."""
@@ -121,6 +133,18 @@ def load_estimate(path: Path | str) -> Estimate:
         If there is no such file, or it is damaged or holds something else.
     MissingExtra
         If safetensors is not installed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from otspec.vocab import Estimate, PairCounts, load_estimate
+    >>> pairs = PairCounts(vocab=3, window=1)
+    >>> pairs.add([0, 1, 0, 2])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Estimate.of(pairs, tau=1.0, about={"source": "four tokens"}).save(f"{folder}/affinity.safetensors")
+    ...     back = load_estimate(f"{folder}/affinity.safetensors")
+    >>> print(back.kind, back.about)
+    counts {'source': 'four tokens', 'window': 1, 'seen': 4}
     """
     arrays, about = read_tensors(Path(path), FORMAT)
     try:
@@ -155,5 +179,17 @@ def load_affinity(path: Path | str, tau: float | None = None) -> Affinity:
         If tau is not > 0.
     MissingExtra
         If safetensors is not installed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from otspec.vocab import Estimate, PairCounts, load_affinity
+    >>> pairs = PairCounts(vocab=3, window=1)
+    >>> pairs.add([0, 1, 0, 2])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Estimate.of(pairs, tau=1.0, about={}).save(f"{folder}/affinity.safetensors")
+    ...     matrix = load_affinity(f"{folder}/affinity.safetensors")
+    >>> print(matrix.redistribute([0.0, 1.0, 0.0]))
+    [0.66666667 0.33333333 0.        ]
     """
     return load_estimate(path).affinity(tau)

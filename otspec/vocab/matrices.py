@@ -19,7 +19,18 @@ BLOCK_CELLS = 1 << 22
 
 
 class Affinity(ABC):
-    """A row-stochastic matrix M over V tokens, with rows for some or all of them [timor2025out, Assumption 4.1]."""
+    """A row-stochastic matrix M over V tokens, with rows for some or all of them [timor2025out, Assumption 4.1].
+
+    Examples
+    --------
+    >>> from otspec.vocab import affinity_from_counts
+    >>> matrix = affinity_from_counts([[8, 1, 1], [2, 0, 6]], tokens=[0, 2])  # token 1 is not the drafter's
+    >>> print(matrix.rows(0, 2))
+    [[0.8  0.1  0.1 ]
+     [0.25 0.   0.75]]
+    >>> print(matrix.redistribute([0.5, 0.0, 0.5]))
+    [0.525 0.05  0.425]
+    """
 
     tokens: IntArray
     """Ids of the tokens that have a row, shape (k,)."""

@@ -34,6 +34,19 @@ class Moments:
     ------
     ProblemError
         If the tokens are not different ids below V, or the rows would take more than that.
+
+    Examples
+    --------
+    >>> from otspec.vocab import Moments
+    >>> found = Moments(vocab=3)
+    >>> for chunk in [[1.0, 0.0, 2.0], [3.0, 0.0, 2.0]], [[2.0, 0.0, 5.0]]:
+    ...     found.add(chunk)
+    >>> print(found.mean)
+    [2. 0. 3.]
+    >>> print(found.covariance())
+    [[1. 0. 0.]
+     [0. 0. 0.]
+     [0. 0. 3.]]
     """
 
     kind = "covariance"

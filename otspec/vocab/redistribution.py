@@ -34,6 +34,13 @@ def rdk(q: Any, affinity: Any) -> FloatArray:
     ------
     ProblemError
         If q is not a law, or M is not row-stochastic, for another vocabulary, or has no row for any token of q.
+
+    Examples
+    --------
+    >>> from otspec.vocab import rdk
+    >>> matrix = [[0.5, 0.5, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]  # half of token 0's mass goes to token 1
+    >>> print(rdk([0.6, 0.1, 0.3], matrix))
+    [0.3 0.4 0.3]
     """
     matrix = affinity if isinstance(affinity, Affinity) else affinity_from_matrix(affinity)
     return matrix.redistribute(q)
@@ -61,6 +68,12 @@ def rdk_linear(p: Any, q: Any, size: int | None = None) -> FloatArray:
     ------
     ProblemError
         If one is not a law, they are for different numbers of tokens, or size is not a positive integer.
+
+    Examples
+    --------
+    >>> from otspec.vocab import rdk_linear
+    >>> print(rdk_linear([0.1, 0.2, 0.7], [0.6, 0.1, 0.3]).round(3))  # hardly another law than q
+    [0.59  0.112 0.298]
     """
     p, q = pair(p, q)
     count = p.shape[-1] if size is None else as_count("size", size)

@@ -54,6 +54,19 @@ def gather(
         If a chunk is not what it has to be.
     MissingExtra
         If safetensors is not installed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from otspec.vocab import PairCounts, gather
+    >>> texts, pairs = [[0, 1], [1, 2]], PairCounts(vocab=3, window=1)
+    >>> with tempfile.TemporaryDirectory() as folder:  # killed and called again, it goes on where it was
+    ...     gather(pairs, lambda first: texts[first:], Path(folder) / "state.safetensors", {"source": "two texts"})
+    >>> print(pairs.matrix().toarray())
+    [[1 1 0]
+     [1 2 1]
+     [0 1 1]]
     """
     every = as_count("every", every)
     done = _resume(into, state, about) if state.exists() else 0

@@ -28,6 +28,14 @@ class ListMatching(Rule):
     drafts and output, and what is accepted, are the same; the invariance, which is one of samples, is not kept.
 
     The settings are those of `otspec.solvers.rules.base.Rule`.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> problem = otspec.Problem([0.5, 0.3, 0.2], otspec.IID([0.2, 0.3, 0.5], n=2))
+    >>> plan = otspec.solve(problem, otspec.solvers.ListMatching()).plan
+    >>> print(f"{plan.acceptance:.3f} of at most {plan.bound:.3f}")
+    0.774 of at most 0.860
     """
 
     schemes: ClassVar[str] = "i.i.d. drafts"

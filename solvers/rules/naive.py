@@ -19,6 +19,16 @@ class Naive(Rule):
     Acceptance is the sum over tokens of p(x) P(x is drafted).  Most decoders with draft trees verify in this way.
 
     The settings are those of `otspec.solvers.rules.base.Rule`.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> problem = otspec.Problem([0.5, 0.3, 0.2], otspec.IID([0.2, 0.3, 0.5], n=2))
+    >>> plan = otspec.solve(problem, otspec.solvers.Naive()).plan
+    >>> print(f"{plan.acceptance:.3f} of at most {plan.bound:.3f}")
+    0.483 of at most 0.860
+    >>> print(plan.conditional([2, 2]))  # the output's law is p, whatever was drafted
+    [0.5 0.3 0.2]
     """
 
     def __call__(self, problem: Problem) -> Solution:

@@ -28,6 +28,14 @@ class RRS(SequentialRuleSolver):
     Drafts from distinct laws, as SpecInfer has them, are tested each against its own.
 
     The settings are those of `otspec.solvers.rules.base.SequentialRuleSolver`.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> problem = otspec.Problem([0.5, 0.3, 0.2], otspec.IID([0.2, 0.3, 0.5], n=2))
+    >>> plan = otspec.solve(problem, otspec.solvers.RRS()).plan
+    >>> print(f"{plan.acceptance:.3f} of at most {plan.bound:.3f}")
+    0.760 of at most 0.860
     """
 
     schemes: ClassVar[str] = "independent drafts"

@@ -36,6 +36,14 @@ class RSD(SequentialRuleSolver):
         As for `otspec.solvers.rules.base.SequentialRuleSolver`.
     max_histories : int
         How many tuples of rejected drafts are followed.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> problem = otspec.Problem([0.5, 0.3, 0.2], otspec.WithoutReplacement([0.2, 0.3, 0.5], n=2))
+    >>> plan = otspec.solve(problem, otspec.solvers.RSD()).plan
+    >>> print(f"{plan.acceptance:.3f} of at most {plan.bound:.3f}")
+    0.820 of at most 0.986
     """
 
     max_histories: int = 1_000_000

@@ -25,6 +25,14 @@ class Single(Rule):
     optimum at n = 1.
 
     The settings are those of `otspec.solvers.rules.base.Rule`.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> problem = otspec.Problem([0.5, 0.3, 0.2], otspec.IID([0.2, 0.3, 0.5], n=2))
+    >>> plan = otspec.solve(problem, otspec.solvers.Single()).plan
+    >>> print(f"{plan.acceptance:.3f} with the first of two drafts, of at most {plan.bound:.3f} with both")
+    0.700 with the first of two drafts, of at most 0.860 with both
     """
 
     def __call__(self, problem: Problem) -> Solution:

@@ -61,6 +61,13 @@ class Router:
     keeps the law of the text.  Suppressed tokens, and those that the target does not know, are in no cluster.
 
     Make one with `otspec.decode.train_router`, or `load` it.
+
+    Examples
+    --------
+    >>> from otspec.decode import Budget, shipped
+    >>> router = shipped.shortlist("dynaspec")
+    >>> router.count, router.within(Budget(16, falling=2, least=4)).budget.at(0)  # clusters, and those drafted from
+    (64, 16)
     """
 
     clusters: IntArray

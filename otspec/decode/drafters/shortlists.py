@@ -35,6 +35,13 @@ class Budget:
     ------
     ProblemError
         If these are not counts, or the least is more than the most.
+
+    Examples
+    --------
+    >>> from otspec.decode import Budget
+    >>> budget = Budget(most=100, falling=1, least=20)
+    >>> [budget.at(level) for level in range(6)]
+    [100, 100, 33, 25, 20, 20]
     """
 
     most: int
@@ -79,6 +86,15 @@ class Frequent:
     ------
     ProblemError
         If the order is not one of different tokens, or has fewer than the budget asks for.
+
+    Examples
+    --------
+    >>> from otspec.decode import Budget, Frequent, shipped
+    >>> from otspec.vocab import frequency_prune
+    >>> order = frequency_prune(shipped.frequencies(), size=512)  # of the tokens of the package's pair
+    >>> shortlist = Frequent(order, Budget(512, falling=1, least=64))  # for draft_shortlist of otspec.generate
+    >>> [shortlist.budget.at(level) for level in range(4)]
+    [512, 512, 170, 128]
     """
 
     order: IntArray

@@ -98,6 +98,15 @@ class MultiDraft:
     ------
     ProblemError
         If a setting of the drafts is out of its range.
+
+    Examples
+    --------
+    >>> from otspec.decode import MultiDraft, run, shipped
+    >>> target, draft, tokenizer = shipped.load()
+    >>> prompt = tokenizer("import numpy as", return_tensors="pt")
+    >>> strategy = MultiDraft(draft, paths=4, depth=2, solver="traversal")
+    >>> run(target, strategy, **prompt, max_new_tokens=8, seed=1).metrics.tokens
+    8
     """
 
     draft: PreTrainedModel | Sequence[PreTrainedModel]

@@ -43,6 +43,16 @@ def model_after(
     ProblemError
         If there is no text, the vocabularies differ, or a model cannot be asked about trees; when asked, if text and
         tokens are more than a model has positions for.
+
+    Examples
+    --------
+    >>> from otspec.decode import model_after, shipped
+    >>> from otspec.paths import Block
+    >>> target, draft, tokenizer = shipped.load()
+    >>> model = model_after(target, draft, tokenizer("import numpy as").input_ids)
+    >>> law = Block().stop_law(model.tree(model.sample(count=1, length=2, rng=0)))  # what a rule does with drafts here
+    >>> print(f"{law.sum():.6f}")
+    1.000000
     """
     if not tokens:
         raise ProblemError("the text is empty; pass one token at least, such as that which begins a text")

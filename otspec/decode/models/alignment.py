@@ -27,6 +27,14 @@ def aligned_counts(matching: Matching, texts: Iterable[str], about: Mapping[str,
     texts : iterable of str
     about : mapping, optional
         Where the texts come from, for the file.
+
+    Examples
+    --------
+    >>> from otspec.decode import aligned_counts, matching_of, shipped
+    >>> matching = matching_of(shipped.load().tokenizer, shipped.foreign().tokenizer)
+    >>> kernel = aligned_counts(matching, ["with open(path) as file: return file.read()"]).affinity()
+    >>> bool((kernel.tokens == matching.tokens).all())  # the rows are those of the tokens in common
+    True
     """
     known = np.full(max(matching.draft.bytes_of) + 1, -1)
     text_of_own = matching.own < known.size

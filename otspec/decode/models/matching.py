@@ -88,6 +88,13 @@ def matching_of(tokenizer: Any, draft_tokenizer: Any) -> Matching | None:
     ------
     ProblemError
         If they differ and the bytes of the tokens of one cannot be told, or hardly a token is in common.
+
+    Examples
+    --------
+    >>> from otspec.decode import matching_of, shipped
+    >>> matching = matching_of(shipped.load().tokenizer, shipped.foreign().tokenizer)
+    >>> print(f"{matching.tokens.size} tokens of {matching.vocab} in common")
+    1024 tokens of 2048 in common
     """
     if tokenizer is None or draft_tokenizer is None or tokenizer is draft_tokenizer:
         return None

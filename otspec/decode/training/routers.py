@@ -67,6 +67,14 @@ def train_router(
     ProblemError
         If a number is no count or more than there are tokens, there is no text, or the head cannot be computed apart
         from the rest.
+
+    Examples
+    --------
+    >>> from otspec.decode import shipped, train_router
+    >>> texts = shipped.held_out(tokens=32)[:4]
+    >>> router = train_router(shipped.load().draft, texts, clusters=8, width=8, epochs=1)
+    >>> router.count, router.budget.most
+    (8, 2)
     """
     for name, count in (("clusters", clusters), ("width", width), ("likeliest", likeliest), ("epochs", epochs)):
         as_count(name, count)

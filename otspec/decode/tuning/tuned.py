@@ -44,7 +44,17 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True)
 class Tuned:
-    """The fastest lossless way to decode that was found for a pair of models, and what it was found for."""
+    """The fastest lossless way to decode that was found for a pair of models, and what it was found for.
+
+    Examples
+    --------
+    >>> from otspec.decode import Tuned
+    >>> from otspec.decode.tuning.tuned import Mark
+    >>> marks = Mark("a-target", "0123abcd"), Mark("a-draft", "4567cdef")  # as `otspec tune` leaves them in its file
+    >>> tuned = Tuned("multi-draft", {"paths": 2, "depth": 5}, "the fastest of 12", *marks, {"temperature": 0.7})
+    >>> tuned.for_generate
+    {'paths': 2, 'depth': 5, 'temperature': 0.7}
+    """
 
     method: str
     """``"multi-draft"``, ``"prompt-lookup"``, or ``"vanilla"`` where drafts do not pay."""
