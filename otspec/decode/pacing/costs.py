@@ -37,6 +37,12 @@ class PassTimes:
     ------
     ProblemError
         If there are none, not as many of both, rows that do not ascend, or seconds that are none.
+
+    Examples
+    --------
+    >>> from otspec.decode import PassTimes
+    >>> PassTimes(rows=(1, 5), seconds=(0.25, 0.5))(3)
+    0.375
     """
 
     rows: tuple[int, ...]
@@ -98,6 +104,16 @@ class PassCosts:
     ------
     ProblemError
         If a rest is below 0, or none.
+
+    Examples
+    --------
+    Two drafted tokens of one text: two draft passes over a row, and the target's over three.
+
+    >>> from otspec.decode import PassCosts, PassTimes
+    >>> from otspec.decode.pacing.costs import Step
+    >>> costs = PassCosts(target=PassTimes((1, 3), (1.0, 1.5)), draft=PassTimes((1,), (0.25,)))
+    >>> costs(Step(texts=1, widths=(1, 1)))
+    2.0
     """
 
     target: PassTimes
@@ -132,6 +148,18 @@ class MeasuredCosts:
     of them below 0: fitted by least squares of relative errors to the medians of the last `KEPT` times of each kind of
     step.  Times are taken relative to the machine's speed when they were measured, which is the median of the last
     `RECENT` steps' times over those that the fit says: so steps of different moments can be compared.
+
+    Examples
+    --------
+    Steps of each depth are tried before costs are trusted; here a level takes a second, as does the step without any.
+
+    >>> from otspec.decode import MeasuredCosts
+    >>> from otspec.decode.pacing.costs import Step
+    >>> costs = MeasuredCosts()
+    >>> while (depth := costs.wanted(deepest=3)) is not None:
+    ...     costs.note(Step(texts=1, widths=(1,) * depth), seconds=1.0 + depth)
+    >>> round(costs(Step(texts=1, widths=(1, 1))), 6)
+    3.0
     """
 
     def __init__(self) -> None:

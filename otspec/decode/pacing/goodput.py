@@ -38,6 +38,17 @@ class Goodput:
     ------
     ProblemError
         If one is out of its range.
+
+    Examples
+    --------
+    Where the target takes a second and the draft model nothing, one drafts as deep as one may.
+
+    >>> from otspec.decode import Goodput, PassCosts, PassTimes
+    >>> from otspec.decode.pacing.goodput import Pacer
+    >>> pacer = Pacer(Goodput(PassCosts(PassTimes((1,), (1.0,)), PassTimes((1,), (0.0,)))), widths=(1, 1, 1))
+    >>> pacer.begin(texts=1)
+    >>> pacer.depth(deepest=3)
+    3
     """
 
     costs: Costs = field(default_factory=MeasuredCosts)
