@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +21,10 @@ from otspec.decode.models.loading import Models  # noqa: E402
 from otspec.decode.recording import Logits, Recording, record  # noqa: E402
 from otspec.schemes import WithoutReplacement  # noqa: E402
 from tests.cli.test_commands import otspec_command  # noqa: E402
+from tests.decode.killed import kill_after_three_chunks  # noqa: E402
 from tests.decode.models import logits_after, pair  # noqa: E402
 from tests.each import check_each, each  # noqa: E402
 
-ROOT = Path(__file__).parents[2]
 PROMPTS = [[1, 2], [3, 4, 5], [6]]
 
 
@@ -145,36 +143,9 @@ def test_what_the_likeliest_tokens_do_not_tell_is_refused(tmp_path: Path) -> Non
         open_source(path).position(7)
 
 
-RECORD_AND_WAIT = """
-import sys
-from pathlib import Path
-from otspec.decode.recording import record
-from tests.decode.test_recording import asked
-
-def after(rows):
-    after.chunks += 1
-    if after.chunks == 3:
-        print("held", flush=True)
-        sys.stdin.read()
-
-after.chunks = 0
-record(asked(), Path(sys.argv[1]), after)
-"""
-
-
 def test_a_recording_that_is_killed_goes_on_and_ends_as_if_nothing_had_been(tmp_path: Path) -> None:
     path, whole = tmp_path / "killed.safetensors", tmp_path / "whole.safetensors"
-    process = subprocess.Popen(
-        [sys.executable, "-c", RECORD_AND_WAIT, str(path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    )
-    with process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "held\n"
-        process.kill()
+    kill_after_three_chunks(__name__, path)
     assert not path.exists()
     with pytest.raises(DataError, match="belongs to another recording: its seed is 0, yours 1; delete it"):
         record(asked(seed=1), path)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,10 +23,10 @@ from otspec.laws import law_from_logits  # noqa: E402
 from otspec.paths import Model, Nested, Tree, drafted_bound, path_law  # noqa: E402
 from otspec.paths.catalogue import JOINT, verifier_of_paths  # noqa: E402
 from otspec.paths.enumeration import drafted_trees  # noqa: E402
+from tests.decode.killed import kill_after_three_chunks  # noqa: E402
 from tests.decode.models import law_after, logits_after, pair  # noqa: E402
 from tests.each import each  # noqa: E402
 
-ROOT = Path(__file__).parents[2]
 PROMPTS = [[1, 2], [3, 4, 5], [6]]
 
 
@@ -160,30 +158,9 @@ def test_the_mean_over_recorded_trees_is_that_over_all_drafts(tmp_path: Path, mo
     assert exact_bound >= path_law(Nested(), model, 2, 2).mean_accepted - 1e-9
 
 
-RECORD_AND_WAIT = """
-import sys
-from pathlib import Path
-from otspec.decode.recording import record
-from tests.decode.test_recording_trees import asked
-
-def after(rows):
-    after.chunks += 1
-    if after.chunks == 3:
-        print("held", flush=True)
-        sys.stdin.read()
-
-after.chunks = 0
-record(asked(), Path(sys.argv[1]), after)
-"""
-
-
 def test_a_recording_that_is_killed_goes_on_and_ends_as_if_nothing_had_been(tmp_path: Path) -> None:
     path, whole = tmp_path / "killed.safetensors", tmp_path / "whole.safetensors"
-    command = [sys.executable, "-c", RECORD_AND_WAIT, str(path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "held\n"
-        process.kill()
+    kill_after_three_chunks(__name__, path)
     assert not path.exists()
     with pytest.raises(DataError, match="belongs to another recording: its paths is 3, yours 2; delete it"):
         record(asked(paths=2), path)
