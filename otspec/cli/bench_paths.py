@@ -9,7 +9,7 @@ import typer
 
 from otspec.cli import options
 from otspec.cli.measuring import ShardOption, asked, check_budget, conclude, resumed
-from otspec.cli.reports import report
+from otspec.cli.reports import report, written
 from otspec.cli.sources import by_name
 from otspec.extras import require
 
@@ -37,8 +37,8 @@ def bench_paths(
 ) -> None:
     """Compare rules on the same recorded trees: accepted tokens, exact given each tree, beside a bound on all of them.
 
-    Leaves results.jsonl and results.parquet (a record per rule and tree), report.md and report.png in the folder.  An
-    interrupted run goes on where it stopped.  No model is needed.
+    Leaves results.jsonl and results.parquet (a record per rule and tree), report.md with report.png and
+    report.html, a page of the same, in the folder.  An interrupted run goes on where it stopped.  No model is needed.
     """
     for module in ("pyarrow", "matplotlib"):
         require(module)  # before the work, not after it
@@ -64,4 +64,4 @@ def bench_paths(
     folder.begin(asked(shard) | {"reference": reference})
     with resumed(folder, "measuring", benchmark.count, lambda: report(folder)) as progress:
         run(benchmark, folder, progress)
-    conclude(folder, ("report.md", "report.png", "results.jsonl", "results.parquet"), left_out)
+    conclude(folder, (*written(folder), "results.jsonl", "results.parquet"), left_out)
