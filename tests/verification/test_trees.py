@@ -211,7 +211,7 @@ def test_a_layout_that_a_graph_has_the_address_of_stays(monkeypatch: pytest.Monk
     cpu = torch.device("cpu")
     kept = branching_layout((3, 1), 5, cpu)
     with monkeypatch.context() as patch:
-        patch.setattr(layout, "_in_a_graph", lambda _: True)
+        patch.setattr(layout, "in_a_graph", lambda _: True)
         assert branching_layout((3, 1), 5, cpu) is kept
         own = branching_layout((3, 2), 5, cpu)
     for rows in range(6, 7 + layout.MOST_KEPT):

@@ -90,8 +90,16 @@ def slope_of(step, OCTAVES: tl.constexpr, FINEST: tl.constexpr):
 
 
 @triton.jit
+def larger(one, other):
+    """Of two numbers."""
+    return tl.maximum(one, other)
+
+
+@triton.jit
 def running_maximum(values, lanes, STEPS: tl.constexpr):
-    """Largest of all values up to each lane, none of which is negative."""
+    """Largest of all values up to each lane, none of which is negative; by a scan if no steps are given."""
+    if STEPS == 0:
+        values = tl.associative_scan(values, 0, larger)
     for step in tl.static_range(STEPS):
         earlier = tl.gather(values, tl.maximum(lanes - (1 << step), 0), 0)
         values = tl.maximum(values, tl.where(lanes >= (1 << step), earlier, 0))

@@ -11,14 +11,12 @@ from otspec.verification.device import grid, majorant
 from otspec.verification.device.by_kernels import EXACT
 from otspec.verification.device.by_path_kernels import lanes
 from otspec.verification.device.fixed_point import UNIT
-from otspec.verification.device.grid import Grown, everything
+from otspec.verification.device.grid import Grown
 from otspec.verification.device.layout import Layout
 from otspec.verification.device.sharing import Looked
 
-TILE, WARPS = 2048, 32
-"""Places that a program looks at together, and its warps."""
-LAY_TILE, LAY_WARPS = 1024, 8
-"""The same where groups are laid out, a program to a prefix, all prefixes at once."""
+WARPS, LAY_WARPS = 16, 4
+"""Of the programs that share labels, and of those that lay out groups, which are fewer than places."""
 
 
 def grow_by_kernels(layout: Layout, looked: Looked, spread: Tensor | None) -> Grown:
@@ -39,34 +37,30 @@ def grow_by_kernels(layout: Layout, looked: Looked, spread: Tensor | None) -> Gr
     given = target if spread is None else spread  # in place of what is not read
     children = layout.children.contiguous()
 
-    counts = torch.zeros(rows * slots, dtype=torch.int32, device=device)
     sums = torch.empty((rows * slots, kernels.SUMS.value, groups), dtype=torch.int64, device=device)
-    ids = torch.empty((rows * slots, kernels.ORDER.value + parts, groups), dtype=torch.int32, device=device)
-    kernels.lay_out[(rows * slots,)](
-        target, size, target.stride(0), children, counts, sums, ids, given, **of_layout(groups, parts),
-        LOOK=spread is not None, num_warps=LAY_WARPS, **EXACT,
-    )  # fmt: skip
-
-    whole = everything((rows, slots), device)
+    order = torch.empty((rows * slots, parts * groups), dtype=torch.int32, device=device)
     longs = torch.empty((rows, slots, kernels.GRIDS.value, grid.BINS), dtype=torch.int64, device=device)
     floats = torch.empty((rows, slots, kernels.DENSITIES.value, grid.BINS), dtype=torch.float64, device=device)
-    longs[:, :, kernels.LABELS.value] = whole.ends
-    floats[:, :, kernels.DENSITY.value] = whole.density
-    factor = torch.ones((rows, slots, groups + 1), dtype=torch.float64, device=device)
-    weights = torch.empty((rows, slots), dtype=torch.float64, device=device)
+    factor = torch.empty((rows, slots, groups + 1), dtype=torch.float64, device=device)
+    competes = torch.empty((rows, slots), dtype=torch.int64, device=device)
+    kernels.lay_out[(rows * slots,)](
+        target, size, target.stride(0), children, sums, order, longs, floats, factor, competes, given,
+        **of_layout(groups, parts, device), LOOK=spread is not None, num_warps=LAY_WARPS, **EXACT,
+    )  # fmt: skip
+
     # Of a tree that is wider than its links say some slots are on no level: nothing is read of what they would keep.
-    competes = torch.zeros((rows, slots), dtype=torch.int64, device=device)
-    fixed = of_level(groups, parts)
+    weights = torch.empty((rows, slots), dtype=torch.float64, device=device)
+    fixed = of_level(groups, parts, device)
     widest = max(level.slots.shape[1] for level in layout.levels)
-    kept = torch.empty((2, rows * widest, kernels.KEPT.value, fixed["PLACES"]), dtype=torch.int64, device=device)
-    worked = torch.empty((rows * widest, kernels.WORKED.value, fixed["PLACES"]), dtype=torch.int64, device=device)
+    kept = torch.empty((2, rows * widest, kernels.KEPT.value, fixed["LANES"]), dtype=torch.int64, device=device)
+    worked = torch.empty((rows * widest, kernels.WORKED.value, fixed["LANES"]), dtype=torch.int64, device=device)
     parent = layout.parent.contiguous()
     for number in range(layout.stem, layout.length + 1 if layout.stem < layout.length else 0):
         level, first, last = layout.levels[number], number == layout.stem, number == layout.length
         width = level.slots.shape[1]
         kernels.refine[(rows * width,)](
             level.slots.contiguous(), level.above.contiguous(), parent, children, looked.p, looked.q, looked.group,
-            counts, sums, ids, kept[(number + 1) % 2], kept[number % 2], worked, longs, floats, weights, competes,
+            sums, order, kept[(number + 1) % 2], kept[number % 2], worked, longs, floats, weights, competes,
             factor, given, slots, width, width if first else layout.levels[number - 1].slots.shape[1],
             **fixed, FLAT=majorant.FLAT * UNIT, LOOKED=_looks(layout, number - 1, spread),
             LOOK=_looks(layout, number, spread), FIRST=first, LAST=last, BITS=level.most.bit_length(),
@@ -98,22 +92,28 @@ def pick_by_kernels(layout: Layout, grown: Grown, uniforms: Tensor) -> Tensor:
     return path
 
 
-def of_layout(groups: int, parts: int) -> dict[str, int]:
+def of_layout(groups: int, parts: int, device: torch.device) -> dict[str, int]:
     """What is fixed when `label_kernels.lay_out` is compiled, but for whether it looks ahead."""
-    tile = min(LAY_TILE, lanes(groups))
     return {
-        "GROUPS": groups, "PARTS": parts, "TILE": tile, "STEPS": tile.bit_length() - 1, "ROUNDS": groups.bit_length(),
+        "GROUPS": groups, "PARTS": parts, "GROUP_LANES": lanes(groups + 1),
+        "STEPS": steps_of(lanes(groups + 1), device), "ROUNDS": groups.bit_length(), "BINS": grid.BINS,
+        "BIN_LANES": lanes(grid.BINS),
     }  # fmt: skip
 
 
-def of_level(groups: int, parts: int) -> dict[str, int]:
+def of_level(groups: int, parts: int, device: torch.device) -> dict[str, int]:
     """What is fixed when `label_kernels.refine` is compiled, but for what differs from level to level."""
-    places = groups * parts + 1
+    points = groups * parts + 1
     return {
-        "GROUPS": groups, "PLACES": places, "PARTS": parts, "PART_LANES": lanes(parts), **of_grid(),
-        "BIN_LANES": lanes(grid.BINS), "PLACE_ROUNDS": places.bit_length(), "HALVINGS": majorant.HALVINGS,
-        "TILE": min(TILE, lanes(places)),
+        "GROUPS": groups, "GROUP_LANES": lanes(groups + 1), "PARTS": parts, "LANES": lanes(points),
+        "STEPS": steps_of(lanes(points), device), "ROUNDS": points.bit_length(), "HALVINGS": majorant.HALVINGS,
+        "BIN_LANES": lanes(grid.BINS), **of_grid(),
     }  # fmt: skip
+
+
+def steps_of(count: int, device: torch.device) -> int:
+    """Of a running maximum of so many lanes: on a GPU Triton has a scan, which its interpreter does lane by lane."""
+    return 0 if device.type == "cuda" else count.bit_length() - 1
 
 
 def of_grid() -> dict[str, int]:

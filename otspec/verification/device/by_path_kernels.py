@@ -9,7 +9,10 @@ from torch import Tensor
 
 from otspec.verification.device.blocks import Accepted
 from otspec.verification.device.by_kernels import BLOCK, EXACT, Rows, kernels_for, read_law
-from otspec.verification.device.sharing import BIAS, DIGITS, MANTISSA, REACH, Groups, group_count
+from otspec.verification.device.sharing import RARE, RARE_OCTAVES, Groups, group_count, pieces
+
+GROUP_BLOCK, GROUP_WARPS = 2048, 8
+"""Tokens that a program puts into groups, and its warps."""
 
 
 class PathLaws(NamedTuple):
@@ -90,9 +93,9 @@ def group_by_kernels(target: Rows, target_row: Tensor, draft: Rows, draft_row: T
     vocab = values.shape[1]
     pairs, count = target_row.shape[0], group_count(vocab)
     sums, sizes = torch.zeros((2, pairs, count + 1), dtype=torch.int64, device=values.device)
-    _kernels(values).add_to_groups[(pairs, -(-vocab // BLOCK))](
-        *_spread(target), *_spread(draft), target_row.contiguous(), draft_row.contiguous(), asked.to(torch.int8),
-        sums, sizes, vocab, **of_groups(vocab), BLOCK=BLOCK, **EXACT,
+    _kernels(values).add_to_groups[(pairs, -(-vocab // GROUP_BLOCK))](
+        *_spread(target), *_spread(draft), target_row.contiguous(), draft_row.contiguous(), asked.view(torch.int8),
+        sums, sizes, vocab, **of_groups(vocab), BLOCK=GROUP_BLOCK, num_warps=GROUP_WARPS, **EXACT,
     )  # fmt: skip
     return Groups(sums[:, :-1], sizes[:, :-1])
 
@@ -112,9 +115,9 @@ def look_up_by_kernels(
     return p, q, groups
 
 
-def of_groups(vocab: int) -> dict[str, int]:
+def of_groups(vocab: int) -> dict[str, Any]:
     """What is fixed about groups when kernels are compiled."""
-    return {"GROUPS": group_count(vocab), "SHIFT": MANTISSA - DIGITS, "LOWEST": (BIAS - REACH) << DIGITS}
+    return {"GROUPS": group_count(vocab), "PIECES": sum(pieces(), ()), "RARE": RARE, "OCTAVES": RARE_OCTAVES}
 
 
 def lanes(count: int) -> int:
@@ -123,7 +126,7 @@ def lanes(count: int) -> int:
 
 
 def _spread(rows: Rows) -> tuple[Tensor, ...]:
-    return *rows.read, rows.sound.to(torch.int8)
+    return *rows.read, rows.sound.contiguous().view(torch.int8)
 
 
 def _kernels(values: Tensor) -> Any:

@@ -84,7 +84,7 @@ def branching_layout(branching: Sequence[int], rows: int, device: torch.device) 
     """Slots numbered level by level, the children of one slot side by side."""
     key = tuple(branching), rows, device
     layout = _KEPT.get(key) or _PINNED.get(key)
-    if _in_a_graph(device):
+    if in_a_graph(device):
         # A graph that is captured reads what it finds here whenever it is replayed; what it makes itself, it keeps.
         if layout is not None:
             _PINNED[key] = layout
@@ -97,7 +97,7 @@ def branching_layout(branching: Sequence[int], rows: int, device: torch.device) 
     return layout
 
 
-def _in_a_graph(device: torch.device) -> bool:
+def in_a_graph(device: torch.device) -> bool:
     """Whether what is done now is compiled, or captured."""
     return torch.compiler.is_compiling() or (device.type == "cuda" and torch.cuda.is_current_stream_capturing())
 

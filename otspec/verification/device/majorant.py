@@ -14,8 +14,8 @@ from otspec.verification.device.measures import Counts, mean_density
 ROUNDS = 64
 """Rounds of a search.  A dozen are enough for laws of models; two rounds divide height times width, of what is not yet
 found, by 4 or more, so that nothing higher than 2**-32 can be left."""
-HALVINGS = 8
-"""Rounds in which all segments are halved.  Six are enough for laws of models; what is left only costs acceptance."""
+HALVINGS = 6
+"""Rounds in which all segments are halved: enough for laws of models; what is left only costs acceptance."""
 LOW_HALF = 2**32 - 1
 FLAT = 2.0**-51
 """A vertex that is no higher above a chord is rounding."""
@@ -87,10 +87,11 @@ def corners(run: Tensor, rise: Tensor, corner: Tensor) -> Tensor:
     for _ in range(HALVINGS):
         left = torch.where(corner, index, 0).cummax(dim=1).values
         right = torch.where(corner, index, run.shape[1] - 1).flip(1).cummin(dim=1).values.flip(1)
-        width = at(run, right) - at(run, left)
-        slope = torch.where(width > 0, (at(rise, right) - at(rise, left)).double() / width.double(), 0.0)
-        height = (rise - at(rise, left)).double() - slope * (run - at(run, left)).double()
-        high = (width > 0) & (height > FLAT * UNIT)
+        width, climb = (at(part, right) - at(part, left) for part in (run, rise))
+        # Heights above a segment, times how far it runs: to compare them takes no quotient.
+        width, climb = width.double(), climb.double()
+        height = width * (rise - at(rise, left)).double() - climb * (run - at(run, left)).double()
+        high = height > FLAT * UNIT * width
         # The height in single precision, and who comes first: one number tells the highest point, and at a tie one.
         key = (height.float().view(torch.int32).long() << 32) + (LOW_HALF - index)
         key = torch.where(high, key, 0)

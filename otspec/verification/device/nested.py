@@ -14,7 +14,7 @@ from otspec.verification.device.by_path_kernels import (
 )
 from otspec.verification.device.fixed_point import at, before, first_above
 from otspec.verification.device.grid import Grown, Labels, branch, everything
-from otspec.verification.device.layout import NONE, Layout, take
+from otspec.verification.device.layout import NONE, Layout, in_a_graph, take
 from otspec.verification.device.measures import Counts, power
 from otspec.verification.device.sharing import (
     SORTED,
@@ -28,14 +28,23 @@ from otspec.verification.device.sharing import (
 )
 from otspec.verification.device.tree_laws import TreeLaws
 
+_SPREADS: dict[tuple[float, int, torch.device], Tensor] = {}
+"""Kept for good, as graphs that are captured have their addresses: some numbers for each deviation asked for."""
+
 
 def spread_of(sigma: float, parts: int, device: torch.device) -> Tensor | None:
     """Look-ahead: what p of the parts of a token is multiplied by, lognormal with this deviation; None for none."""
     if sigma == 0:
         return None
-    middle = (torch.arange(parts, dtype=torch.float64, device=device) + 0.5) / parts
-    spread = (sigma * torch.special.ndtri(middle)).exp()
-    return spread / spread.mean()
+    key = sigma, parts, device
+    found = _SPREADS.get(key)
+    if found is None:
+        middle = (torch.arange(parts, dtype=torch.float64, device=device) + 0.5) / parts
+        found = (sigma * torch.special.ndtri(middle)).exp()
+        found = found / found.mean()
+        if not in_a_graph(device):
+            _SPREADS[key] = found
+    return found
 
 
 def grow(layout: Layout, laws: TreeLaws, tokens: Tensor, spread: Tensor | None, kernels: bool = False) -> Grown:

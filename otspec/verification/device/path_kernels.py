@@ -24,11 +24,29 @@ def sum_law(values, sums, vocab, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def group_of(p, q, GROUPS: tl.constexpr, SHIFT: tl.constexpr, LOWEST: tl.constexpr):
-    """`sharing.group` of large vocabularies, operation by operation."""
+def bucket_of(high, PIECES: tl.constexpr):
+    """The bucket of p/q, from the upper half of its float64."""
+    found = tl.zeros_like(high)
+    for i in tl.static_range(0, len(PIECES), 3):
+        found += tl.minimum(tl.maximum((high >> PIECES[i]) - PIECES[i + 1], 0), PIECES[i + 2])
+    return found
+
+
+@triton.jit
+def ratio_of(p, q, RARE: tl.constexpr, OCTAVES: tl.constexpr):
+    """The upper half of the float64 p/q; of rare tokens, and whether they are, that of its octave."""
     ratio = tl.where(q > 0, p / tl.where(q > 0, q, 1.0), 0.0)
-    found = (ratio.to(tl.int64, bitcast=True) >> SHIFT) - LOWEST + 1
-    return tl.where(q > 0, tl.minimum(tl.maximum(found, 0), GROUPS - 1), GROUPS)
+    high = (ratio.to(tl.int64, bitcast=True) >> 32).to(tl.int32)
+    octave = tl.minimum(tl.maximum(high >> 20 << 20, (1023 - OCTAVES) << 20), (1023 + OCTAVES) << 20)
+    rare = (p < RARE) & (q < RARE)
+    return tl.where(rare, octave, high), rare
+
+
+@triton.jit
+def group_of(p, q, GROUPS: tl.constexpr, PIECES: tl.constexpr, RARE: tl.constexpr, OCTAVES: tl.constexpr):
+    """`sharing.group` of large vocabularies, operation by operation."""
+    high, _ = ratio_of(p, q, RARE, OCTAVES)
+    return tl.where(q > 0, bucket_of(high, PIECES), GROUPS).to(tl.int64)
 
 
 @triton.jit
@@ -36,19 +54,34 @@ def add_to_groups(
     p, p_high, p_first, p_heat, p_scale, p_sound,
     q, q_high, q_first, q_heat, q_scale, q_sound,
     p_rows, q_rows, asked, target, size, vocab,
-    GROUPS: tl.constexpr, SHIFT: tl.constexpr, LOWEST: tl.constexpr, BLOCK: tl.constexpr,
+    GROUPS: tl.constexpr, PIECES: tl.constexpr, RARE: tl.constexpr, OCTAVES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Histograms of p and q over the groups, shape (R, GROUPS + 1), in units, for the pairs of rows that are asked."""
+    """Histograms of p and q over the groups, shape (R, GROUPS + 1), in units, for the pairs of rows that are asked.
+
+    Atomic additions in memory take most of the time; rare tokens are added up here first, octave by octave.
+    """
     pair = tl.program_id(0)
     if tl.load(asked + pair) != 0:
         tokens = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
         p_row, q_row = tl.load(p_rows + pair), tl.load(q_rows + pair)
         here = law_of(p, p_high, p_first, p_heat, p_scale, p_sound, p_row, tokens, vocab, False)
         there = law_of(q, q_high, q_first, q_heat, q_scale, q_sound, q_row, tokens, vocab, False)
-        slot = pair.to(tl.int64) * (GROUPS + 1) + group_of(here, there, GROUPS, SHIFT, LOWEST)
-        mine = units_of(here)
-        tl.atomic_add(target + slot, mine, mask=mine > 0, sem="relaxed")
-        tl.atomic_add(size + slot, tl.maximum(units_of(there), 1), mask=there > 0, sem="relaxed")
+        high, rare = ratio_of(here, there, RARE, OCTAVES)
+        target += pair.to(tl.int64) * (GROUPS + 1)
+        size += pair.to(tl.int64) * (GROUPS + 1)
+        drafted = there > 0  # what is not is in the last group, and its p is not asked for
+        rare &= drafted
+        mine, theirs = units_of(here), tl.maximum(units_of(there), 1)
+        group = tl.where(drafted, bucket_of(high, PIECES), GROUPS)
+        tl.atomic_add(target + group, mine, mask=(mine > 0) & drafted & ~rare, sem="relaxed")
+        tl.atomic_add(size + group, theirs, mask=drafted & ~rare, sem="relaxed")
+        for power in tl.static_range(-OCTAVES, OCTAVES + 1):
+            octave = tl.full((), (1023 + power) << 20, tl.int32)
+            among = rare & (high == octave)
+            group = bucket_of(octave, PIECES)
+            all_mine, all_theirs = tl.sum(tl.where(among, mine, 0)), tl.sum(tl.where(among, theirs, 0))
+            tl.atomic_add(target + group, all_mine, mask=all_mine > 0, sem="relaxed")
+            tl.atomic_add(size + group, all_theirs, mask=all_theirs > 0, sem="relaxed")
 
 
 @triton.jit
@@ -56,7 +89,7 @@ def look_up_groups(
     p, p_high, p_first, p_heat, p_scale, p_sound,
     q, q_high, q_first, q_heat, q_scale, q_sound,
     p_rows, q_rows, drafts, p_at, q_at, group_at, count, vocab,
-    GROUPS: tl.constexpr, SHIFT: tl.constexpr, LOWEST: tl.constexpr, BLOCK: tl.constexpr,
+    GROUPS: tl.constexpr, PIECES: tl.constexpr, RARE: tl.constexpr, OCTAVES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Both laws and the group of some tokens, each of rows of its own, by the operations of `add_to_groups`."""
     lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -67,14 +100,15 @@ def look_up_groups(
     there = law_of(q, q_high, q_first, q_heat, q_scale, q_sound, q_row, tokens, vocab, False)
     tl.store(p_at + lanes, here, mask=asked)
     tl.store(q_at + lanes, there, mask=asked)
-    tl.store(group_at + lanes, group_of(here, there, GROUPS, SHIFT, LOWEST), mask=asked)
+    tl.store(group_at + lanes, group_of(here, there, GROUPS, PIECES, RARE, OCTAVES), mask=asked)
 
 
 @triton.jit
 def given_law(
     q, q_high, q_first, q_heat, q_scale, q_sound, q_row,
     factor, place, here, drafted, tokens, vocab,
-    POINT: tl.constexpr, FACTOR: tl.constexpr, GROUPS: tl.constexpr, SHIFT: tl.constexpr, LOWEST: tl.constexpr,
+    POINT: tl.constexpr, FACTOR: tl.constexpr, GROUPS: tl.constexpr, PIECES: tl.constexpr,
+    RARE: tl.constexpr, OCTAVES: tl.constexpr,
 ):  # fmt: skip
     """The law that a token of the path has, at some tokens; `here` is the target's there."""
     if POINT:
@@ -82,7 +116,7 @@ def given_law(
     else:
         law = law_of(q, q_high, q_first, q_heat, q_scale, q_sound, q_row, tokens, vocab, False)
         if FACTOR:
-            law = law * tl.load(factor + place * (GROUPS + 1) + group_of(here, law, GROUPS, SHIFT, LOWEST))
+            law = law * tl.load(factor + place * (GROUPS + 1) + group_of(here, law, GROUPS, PIECES, RARE, OCTAVES))
     return law
 
 
@@ -91,8 +125,8 @@ def weigh(
     p, p_high, p_first, p_heat, p_scale, p_sound,
     q, q_high, q_first, q_heat, q_scale, q_sound,
     factor, p_rows, q_rows, places, drafts, lengths, weights, vocab,
-    LOGITS: tl.constexpr, POINT: tl.constexpr, FACTOR: tl.constexpr, GROUPS: tl.constexpr, SHIFT: tl.constexpr,
-    LOWEST: tl.constexpr, LEVELS: tl.constexpr, LANES: tl.constexpr,
+    LOGITS: tl.constexpr, POINT: tl.constexpr, FACTOR: tl.constexpr, GROUPS: tl.constexpr,
+    PIECES: tl.constexpr, RARE: tl.constexpr, OCTAVES: tl.constexpr, LEVELS: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """The weights of block verification after 0 to L tokens of each path, shape (B, L + 1)."""
     path = tl.program_id(0)
@@ -106,7 +140,7 @@ def weigh(
     there = given_law(
         q, q_high, q_first, q_heat, q_scale, q_sound, q_row,
         factor, tl.load(places + path * LEVELS + level), here, drafted, known, vocab,
-        POINT, FACTOR, GROUPS, SHIFT, LOWEST,
+        POINT, FACTOR, GROUPS, PIECES, RARE, OCTAVES,
     )  # fmt: skip
     possible = (drafted == known) & (there > 0) & (lanes < tl.load(lengths + path))
     weight = tl.full((), 1.0, tl.float64)
@@ -124,8 +158,8 @@ def rest_at(
     p, p_high, p_first, p_heat, p_scale, p_sound,
     q, q_high, q_first, q_heat, q_scale, q_sound,
     factor, p_rows, q_rows, places, drafts, lengths, weights, path, level, tokens, vocab,
-    LOGITS: tl.constexpr, POINT: tl.constexpr, FACTOR: tl.constexpr, GROUPS: tl.constexpr, SHIFT: tl.constexpr,
-    LOWEST: tl.constexpr, LEVELS: tl.constexpr,
+    LOGITS: tl.constexpr, POINT: tl.constexpr, FACTOR: tl.constexpr, GROUPS: tl.constexpr,
+    PIECES: tl.constexpr, RARE: tl.constexpr, OCTAVES: tl.constexpr, LEVELS: tl.constexpr,
 ):  # fmt: skip
     """(w p - g)+ after so many tokens of a path, p after all of them; and p: at some tokens, in units."""
     here = law_of(
@@ -137,7 +171,7 @@ def rest_at(
     there = given_law(
         q, q_high, q_first, q_heat, q_scale, q_sound, tl.load(q_rows + last),
         factor, tl.load(places + last), here, tl.load(drafts + last), tokens, vocab,
-        POINT, FACTOR, GROUPS, SHIFT, LOWEST,
+        POINT, FACTOR, GROUPS, PIECES, RARE, OCTAVES,
     )  # fmt: skip
     weight = tl.load(weights + path * (LEVELS + 1) + level)
     rest = tl.where(ended, here, tl.maximum(weight * here - there, 0.0))
@@ -149,8 +183,8 @@ def sum_rest_along(
     p, p_high, p_first, p_heat, p_scale, p_sound,
     q, q_high, q_first, q_heat, q_scale, q_sound,
     factor, p_rows, q_rows, places, drafts, lengths, weights, rest, whole, vocab,
-    LOGITS: tl.constexpr, POINT: tl.constexpr, FACTOR: tl.constexpr, GROUPS: tl.constexpr, SHIFT: tl.constexpr,
-    LOWEST: tl.constexpr, LEVELS: tl.constexpr, BLOCK: tl.constexpr,
+    LOGITS: tl.constexpr, POINT: tl.constexpr, FACTOR: tl.constexpr, GROUPS: tl.constexpr,
+    PIECES: tl.constexpr, RARE: tl.constexpr, OCTAVES: tl.constexpr, LEVELS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Sums of `rest_at` over each chunk of each level of a path, shape (B, L + 1, chunks); 0 beyond its end."""
     place, chunk = tl.program_id(0), tl.program_id(1)
@@ -161,7 +195,7 @@ def sum_rest_along(
         left, mine = rest_at(
             p, p_high, p_first, p_heat, p_scale, p_sound, q, q_high, q_first, q_heat, q_scale, q_sound,
             factor, p_rows, q_rows, places, drafts, lengths, weights, path, level, tokens, vocab,
-            LOGITS, POINT, FACTOR, GROUPS, SHIFT, LOWEST, LEVELS,
+            LOGITS, POINT, FACTOR, GROUPS, PIECES, RARE, OCTAVES, LEVELS,
         )  # fmt: skip
         tl.store(rest + at, tl.sum(left))
         tl.store(whole + at, tl.sum(mine))
@@ -176,8 +210,8 @@ def settle(
     p, p_high, p_first, p_heat, p_scale, p_sound,
     q, q_high, q_first, q_heat, q_scale, q_sound,
     factor, p_rows, q_rows, places, drafts, lengths, weights, rest, whole, uniforms, accepted, token, vocab, chunks,
-    LOGITS: tl.constexpr, POINT: tl.constexpr, FACTOR: tl.constexpr, GROUPS: tl.constexpr, SHIFT: tl.constexpr,
-    LOWEST: tl.constexpr, LEVELS: tl.constexpr, BLOCK: tl.constexpr, LANES: tl.constexpr,
+    LOGITS: tl.constexpr, POINT: tl.constexpr, FACTOR: tl.constexpr, GROUPS: tl.constexpr,
+    PIECES: tl.constexpr, RARE: tl.constexpr, OCTAVES: tl.constexpr, LEVELS: tl.constexpr, BLOCK: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """How many tokens of a path are accepted, and the token after them."""
     path = tl.program_id(0)
@@ -209,7 +243,7 @@ def settle(
     left, mine = rest_at(
         p, p_high, p_first, p_heat, p_scale, p_sound, q, q_high, q_first, q_heat, q_scale, q_sound,
         factor, p_rows, q_rows, places, drafts, lengths, weights, path, level, start + tl.arange(0, BLOCK), vocab,
-        LOGITS, POINT, FACTOR, GROUPS, SHIFT, LOWEST, LEVELS,
+        LOGITS, POINT, FACTOR, GROUPS, PIECES, RARE, OCTAVES, LEVELS,
     )  # fmt: skip
     sums = tl.cumsum(tl.where(spent, mine, left), 0)
     drawn = tl.minimum(start + tl.sum((sums <= point).to(tl.int64)), vocab - 1)

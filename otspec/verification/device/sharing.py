@@ -17,13 +17,38 @@ from otspec.verification.device.fixed_point import UNIT, at, before, first_above
 from otspec.verification.device.grid import Labels, chances, interpolate
 from otspec.verification.device.majorant import corners
 
-SORTED = 4096
+SORTED = 500
 """Vocabularies up to this are sorted by p/q; larger ones are put into buckets, which are fewer."""
-DIGITS = 7
-"""Leading binary digits of the fraction of p/q that name a bucket: 128 of them for every octave."""
-REACH = 12
-"""Buckets tell ratios p/q apart between 2**-REACH and 2**REACH."""
-MANTISSA, BIAS = 52, 1023
+OCTAVES = ((-8, 3), (-3, 5), (-1, 7), (1, 5), (3, 3))
+"""Buckets by the leading binary digits of p/q: from what power of two on, and how many digits of the fraction.  The
+nearer p/q is to 1, the more they matter: of laws that nearly agree, all tokens are there."""
+REACH = 8
+"""Ratios p/q from 2**REACH on are in one bucket, as are those below the first octave."""
+RARE, RARE_OCTAVES = 2.0**-26, 2
+"""Tokens of less than this under both laws are told apart by octaves, up to so many from 1.  Of 128 000 tokens they have
+0.002 of the mass at most, and are most of the tokens: kernels add them up without a trip to memory for each."""
+HIGH, BIAS = 20, 1023
+"""Of the upper half of a float64: the digits of its fraction, and the exponent of 1."""
+
+
+class Piece(NamedTuple):
+    """Some octaves: buckets are what leading digits exceed the lowest ones by, from 0 up to a number of them."""
+
+    shift: int
+    """By so much the upper half of p/q is shifted to have these digits last."""
+    lowest: int
+    count: int
+
+
+def pieces() -> tuple[Piece, ...]:
+    """`OCTAVES` for a sum over all of them; the first has one bucket more, in place of the ratios below."""
+    ends = [low for low, _ in OCTAVES[1:]] + [REACH]
+    found = [
+        Piece(HIGH - digits, (BIAS + low) << digits, (end - low) << digits)
+        for (low, digits), end in zip(OCTAVES, ends, strict=True)
+    ]
+    first = found[0]
+    return first._replace(lowest=first.lowest - 1, count=first.count + 1), *found[1:]
 
 
 class Groups(NamedTuple):
@@ -67,7 +92,7 @@ class Sharing(NamedTuple):
 
 def group_count(vocab: int) -> int:
     """k."""
-    return vocab if vocab <= SORTED else (2 * REACH << DIGITS) + 2
+    return vocab if vocab <= SORTED else sum(piece.count for piece in pieces()) + 1
 
 
 def group(p: Tensor, q: Tensor) -> Tensor:
@@ -82,11 +107,13 @@ def group(p: Tensor, q: Tensor) -> Tensor:
 
 def bucket(p: Tensor, q: Tensor) -> Tensor:
     """The group of some tokens of a large vocabulary, of any shape."""
-    count = group_count(SORTED + 1)
-    ratio = torch.where(q > 0, p / q, torch.inf)
-    lowest = (BIAS - REACH) << DIGITS
-    found = ((ratio.view(torch.int64) >> (MANTISSA - DIGITS)) - lowest + 1).clamp(0, count - 1)
-    return torch.where(q > 0, found, count)
+    high = torch.where(q > 0, p / q, torch.inf).view(torch.int64) >> 32
+    octave = (high >> HIGH << HIGH).clamp((BIAS - RARE_OCTAVES) << HIGH, (BIAS + RARE_OCTAVES) << HIGH)
+    high = torch.where((p < RARE) & (q < RARE), octave, high)
+    found = torch.zeros_like(high)
+    for shift, lowest, count in pieces():
+        found += ((high >> shift) - lowest).clamp(0, count)
+    return torch.where(q > 0, found, group_count(SORTED + 1))
 
 
 def grouped(p: Tensor, q: Tensor, of: Tensor) -> Groups:
@@ -195,8 +222,9 @@ class _Line(NamedTuple):
         """Mean density of the winner's label on places of these sizes, laid end to end."""
         ends = running(size)
         last = self.bins.shape[1] - 1
-        lowest = first_above(self.bins, ends - size).clamp(max=last)
-        highest = first_above(self.bins, (ends - 1).clamp(min=0)).clamp(max=last)
+        lowest, place = (first_above(self.bins, points).clamp(max=last) for points in (ends - size, ends))
+        # A place may end where a bin does.
+        highest = torch.where(before(self.bins, place) >= ends, (place - 1).clamp(min=0), place)
         low, high = at(self.density, lowest), at(self.density, highest)
         reached = interpolate(self.wins, self.bins, ends)
         index = torch.arange(size.shape[1], device=size.device).expand_as(size)
