@@ -12,7 +12,8 @@ from otspec.errors import ProblemError
 from otspec.laws import HALF_PRECISION, as_law
 from otspec.tolerances import FLOAT32_MASS_TOL, MASS_TOL
 from otspec.verification.device.buckets import verify_by_buckets
-from otspec.verification.device.by_kernels import Reading, read_law, read_logits, runs_on, verify_by_kernels
+from otspec.verification.device.by_kernels import Reading, read_law, read_logits, runs_on
+from otspec.verification.device.by_token_kernels import verify_rows_by_kernels
 from otspec.verification.device.sorted_rows import verify_by_sorting
 from otspec.verification.device.truncated import verify_truncated_rows
 
@@ -218,12 +219,7 @@ def verify_truncated(
 def _run_kernels(
     target: Reading, draft: Reading, sound: Tensor, drafts: Tensor, uniforms: Tensor, *, logits: bool
 ) -> RowVerification:
-    drafts = drafts.long()
-    sound = sound & ((drafts >= 0) & (drafts < target.values.shape[1])).all(dim=1)
-    drafts = torch.where(sound.unsqueeze(1), drafts, 0)
-    tokens, accepted, drawable = verify_by_kernels(target, draft, sound, drafts, uniforms, logits)
-    sound = sound & drawable
-    return RowVerification(torch.where(sound, tokens, 0), torch.where(sound, accepted, -1), sound)
+    return RowVerification(*verify_rows_by_kernels(target, draft, sound, drafts.long(), uniforms, logits))
 
 
 def law_of_logits(logits: Tensor, temperature: Tensor) -> Tensor:

@@ -24,6 +24,17 @@ def sum_law(values, sums, vocab, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def settle_totals(sums, scales, sound, chunks, DRIFT: tl.constexpr, LANES: tl.constexpr):
+    """Whether each row is a law, by the totals of its chunks, and what its numbers are multiplied by to add up to 1."""
+    row = tl.program_id(0).to(tl.int64)
+    lanes = tl.arange(0, LANES)
+    total = tl.sum(tl.load(sums + row * chunks + lanes, mask=lanes < chunks, other=0.0))
+    right = tl.abs(total - 1.0) <= DRIFT
+    tl.store(scales + row, 1.0 / tl.where(right, total, 1.0))
+    tl.store(sound + row, right.to(tl.int8))
+
+
+@triton.jit
 def group_of(p, q, GROUPS: tl.constexpr, SHIFT: tl.constexpr, LOWEST: tl.constexpr):
     """`sharing.group` of large vocabularies, operation by operation."""
     ratio = tl.where(q > 0, p / tl.where(q > 0, q, 1.0), 0.0)
