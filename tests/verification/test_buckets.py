@@ -137,6 +137,15 @@ def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(by_bucket_kernels, name, 1 << 14)
 
 
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton on the CPU with few buckets, where it does not matter how many there are."""
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    monkeypatch.setattr(buckets, "BITS", 4)
+    for name in ("TILE", "POINTS"):
+        monkeypatch.setattr(by_bucket_kernels, name, 64)
+
+
 @needs_triton
 @pytest.mark.usefixtures("interpreted")
 @each(name=list(KINDS), dtype=(torch.float64, torch.float32, torch.bfloat16))
@@ -195,10 +204,9 @@ def test_what_one_chunk_leaves_to_the_next(name: str, monkeypatch: pytest.Monkey
 
 
 @needs_triton
-@pytest.mark.usefixtures("interpreted")
+@pytest.mark.usefixtures("few")
 def test_adversarial_rows_are_picked_from_as_in_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many tokens share few buckets here, so that most drafts enter a lottery: hundreds of picks for one solution."""
-    monkeypatch.setattr(buckets, "BITS", 4)
     for name in ("TILE", "POINTS"):
         monkeypatch.setattr(by_bucket_kernels, name, 32)  # of 50 buckets
     rng = np.random.default_rng(0)
@@ -225,7 +233,7 @@ def test_slopes_are_made_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @needs_triton
-@pytest.mark.usefixtures("interpreted")
+@pytest.mark.usefixtures("few")
 def test_triton_works_on_large_batches_in_waves(monkeypatch: pytest.MonkeyPatch) -> None:
     made = tensors(*batch(laws.model, np.random.default_rng(0), 30, 2, 3))
     together = pairs_of(verify_rows(*made, by="triton"))
@@ -234,7 +242,7 @@ def test_triton_works_on_large_batches_in_waves(monkeypatch: pytest.MonkeyPatch)
 
 
 @needs_triton
-@pytest.mark.usefixtures("interpreted")
+@pytest.mark.usefixtures("few")
 @each(temperature=(0.0, 0.6, 1.0))
 def test_triton_reads_logits(temperature: float) -> None:
     rng = np.random.default_rng(7)
@@ -249,7 +257,7 @@ def test_triton_reads_logits(temperature: float) -> None:
 
 
 @needs_triton
-@pytest.mark.usefixtures("interpreted")
+@pytest.mark.usefixtures("few")
 @each(name=list(MESSAGES))
 def test_triton_flags_rows_that_are_not_sound(name: str) -> None:
     found, right = verify_rows(*spoiled(name), by="triton"), verify_rows(*tensors(*SOUND), by="triton")

@@ -139,9 +139,12 @@ def verify_by_buckets(
     """
     most = drafts.shape[1] if most is None else most
     if p.shape[0] > GROUP:
-        given = (p, q, drafts, uniforms) if alive is None else (p, q, drafts, uniforms, alive)
-        groups = zip(*(tensor.split(GROUP) for tensor in given), strict=True)
-        found = [verify_by_buckets(*group, most=most) for group in groups]
+        parts = [slice(start, start + GROUP) for start in range(0, p.shape[0], GROUP)]
+        here = [None if alive is None else alive[part] for part in parts]
+        found = [
+            verify_by_buckets(p[part], q[part], drafts[part], uniforms[part], these, most)
+            for part, these in zip(parts, here, strict=True)
+        ]
         return torch.cat([tokens for tokens, _ in found]), torch.cat([accepted for _, accepted in found])
     n: int | Counts = drafts.shape[1]
     if alive is not None:

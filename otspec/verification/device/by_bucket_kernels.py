@@ -41,7 +41,7 @@ class Problems(NamedTuple):
 
     fields: Tensor
     """Shape (fields, M), int64: as `token_kernels` numbers them."""
-    count: Tensor
+    listed: Tensor
     """Shape (1,), int64: how many there are, M at most."""
     most: int
     """What no number of drafts exceeds."""
@@ -90,9 +90,9 @@ def fill(
     kernels = _kernels()
     held, stride = room.longs.shape[0], room.longs.stride(0)
     vocab = target.read.values.shape[1]
-    _run("clear", room, problems.most, problems.count, start, room.longs, room.tables)
+    _run("clear", room, problems.most, problems.listed, start, room.longs, room.tables)
     kernels_for(target.read.values).add_to_buckets[(held, -(-vocab // BLOCK))](
-        *spread(target), *spread(draft), *rows, problems.count, start,
+        *spread(target), *spread(draft), *rows, problems.listed, start,
         room.longs[:, kernels.TARGET.value], room.longs[:, kernels.SIZE.value], stride, vocab,
         LOGITS=logits, **taken_by("add_to_buckets", problems.most), BLOCK=BLOCK, **EXACT,
     )  # fmt: skip
@@ -113,8 +113,8 @@ def solve(room: Room, problems: Problems, drafts: Tensor, start: int, factor: Te
     factor : Tensor of float64, shape (M, buckets + 1)
         Where g/q of the buckets goes.
     """
-    sums = (problems.count, start, room.longs, room.tables)
-    numbers = (problems.count, start, room.longs, room.floats, room.tables)
+    sums = (problems.listed, start, room.longs, room.tables)
+    numbers = (problems.listed, start, room.longs, room.floats, room.tables)
     marks = room.heights, room.tops
     _run("add_up", room, problems.most, *sums)
     _run("find_heights", room, problems.most, drafts, *sums, *marks)

@@ -36,7 +36,7 @@ def totals_of(law: Tensor) -> Tensor:
 
 
 def checked_rows(law: Tensor, drift: float) -> Rows:
-    """Rows of probabilities; those are sound whose total is 1 up to a drift, and that hold no negative number or NaN."""
+    """Rows of probabilities; sound are those whose total is 1 up to a drift, without negative numbers and NaN."""
     law = law.contiguous()
     sums = _totals_of_chunks(law)
     rows, chunks = sums.shape

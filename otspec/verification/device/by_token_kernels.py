@@ -114,22 +114,22 @@ def walk_by_kernels(trees: Trees, sound: Tensor, uniforms: Tensor) -> TreesWalke
     room = Room.of(min(by_bucket_kernels.WAVE, count * max(stage.problems for stage in stages)), most, device)
     offset = 0
     for number, stage in enumerate(stages):
-        listed = count * stage.problems
+        held = count * stage.problems
         problems = Problems(
-            torch.empty((kernels.FIELDS.value, listed), dtype=torch.int64, device=device), counts[number:], most
+            torch.empty((kernels.FIELDS.value, held), dtype=torch.int64, device=device), counts[number:], most
         )
         kernels.enlist[(count,)](
             *trees.reads, read, layout.parent, layout.depth, heads, drafts, p_rows, q_rows, trees.tokens, uniforms, at,
-            refused, heirs, numbers, problems.fields, problems.count, listed, offset, stage.begin, stage.end, slots,
+            refused, heirs, numbers, problems.fields, problems.listed, held, offset, stage.begin, stage.end, slots,
             draws, vocab, LOGITS=trees.logits, LANES=lanes(slots), **EXACT,
         )  # fmt: skip
-        for start in range(0, listed, by_bucket_kernels.WAVE):
+        for start in range(0, held, by_bucket_kernels.WAVE):
             _solve_and_pick(trees, problems, room, start, uniforms, heads, heirs, factor[offset:])
         kernels.walk[(count,)](
             read, heads, drafts, heirs, trees.tokens, at, refused, line, taken, stage.begin, stage.end, slots,
             LENGTH=layout.length, num_warps=1, **EXACT,
         )  # fmt: skip
-        offset += listed
+        offset += held
 
     chunks = -(-vocab // BLOCK)
     left, whole = torch.empty((2, count, chunks), dtype=torch.int64, device=device)
@@ -222,8 +222,9 @@ def _solve_and_pick(
     slots = trees.tokens.shape[1]
     kernels.pick[(len(room.longs),)](
         *trees.reads, layout.parent, layout.depth, heads, trees.tokens, uniforms, heirs, problems.fields,
-        problems.count, start, room.longs, room.floats, room.tables, factor, problems.fields.shape[1], slots,
-        uniforms.shape[1], trees.vocab, LOGITS=trees.logits, **taken_by("pick", problems.most), LANES=lanes(slots), **EXACT,
+        problems.listed, start, room.longs, room.floats, room.tables, factor, problems.fields.shape[1], slots,
+        uniforms.shape[1], trees.vocab, LOGITS=trees.logits, **taken_by("pick", problems.most),
+        LANES=lanes(slots), **EXACT,
     )  # fmt: skip
 
 

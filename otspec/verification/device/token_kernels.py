@@ -26,7 +26,7 @@ def find_sound(
     laid, parent, depth, children, target_row, draft_row, tokens, sound, slots, p_count, q_count, vocab,
     LOGITS: tl.constexpr, LEAVES: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
-    """Whether each slot has its laws, those without children a target's only where LEAVES have, and a possible token."""
+    """Whether all slots have their laws, with LEAVES also those without children, and tokens that could be drawn."""
     tree = tl.program_id(0)
     base = tree.to(tl.int64) * slots
     wrong = tl.zeros([LANES], tl.int32)
@@ -96,7 +96,7 @@ def enlist(
     most, offset, begin, end, slots, draws, vocab,
     LOGITS: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
-    """List the heads of some levels, below where the walk stands, that have several drafts; judge drafts by themselves."""
+    """List the heads of some levels with several drafts, below where the walk stands; judge drafts by themselves."""
     tree = tl.program_id(0).to(tl.int64)
     if (tl.load(sound + tree) != 0) & (tl.load(refused + tree) == 0):
         base = tree * slots
@@ -245,7 +245,8 @@ def sum_left(
 def draw_left(
     p, p_high, p_first, p_heat, p_scale, p_sound,
     q, q_high, q_first, q_heat, q_scale, q_sound,
-    factor, sound, p_rows, q_rows, numbers, depth, at, refused, left, whole, uniforms, token, slots, draws, chunks, vocab,
+    factor, sound, p_rows, q_rows, numbers, depth, at, refused, left, whole, uniforms, token,
+    slots, draws, chunks, vocab,
     LOGITS: tl.constexpr, COUNT: tl.constexpr, BITS: tl.constexpr, LEAVES: tl.constexpr, BLOCK: tl.constexpr,
     LANES: tl.constexpr,
 ):  # fmt: skip

@@ -1,4 +1,4 @@
-"""One token at a time: drafts of the slots that agree with all that was put out so far, verified as those of one row."""
+"""One token at a time: the drafts of slots that agree with all that was put out so far, verified as those of a row."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def _way(rule: str, by: str | None, kernels: bool | None, tokens: Tensor) -> tup
     if by not in WAYS:
         raise ProblemError(f"by is {by!r}; known: {', '.join(WAYS)}")
     if kernels is not None and kernels != (by == KERNELS):
-        raise ProblemError(f"by is {by!r}, and kernels is {kernels}; 'interval' is by kernels as 'triton', so leave one")
+        raise ProblemError(f"by is {by!r}, and kernels is {kernels}; 'triton' alone is by kernels, so pass one of them")
     return by == KERNELS, by
 
 
