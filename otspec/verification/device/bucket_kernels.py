@@ -61,20 +61,62 @@ def pass_on(table, chunk, amount, CARRIES: tl.constexpr):
 
 
 @triton.jit
+def halved(values, keys, low, high, ABOVE: tl.constexpr):
+    """A round of a search for the first value that exceeds a key, or reaches it, somewhere from low to high."""
+    middle = (low + high) >> 1
+    there = low < high
+    value = tl.load(values + middle, mask=there, other=0)
+    beyond = ((value < keys) | ((value == keys) & ABOVE)) & there
+    return tl.where(beyond, middle + 1, low), tl.where(beyond, high, tl.minimum(middle, high))
+
+
+@triton.jit
+def bracket(
+    table, keys,
+    ENTRIES: tl.constexpr, TILE: tl.constexpr, CHUNKS: tl.constexpr, CHUNK_ROUNDS: tl.constexpr, ABOVE: tl.constexpr,
+):  # fmt: skip
+    """Where to search a running sum that is kept in chunks, from a first to a last entry, and for what within a chunk.
+
+    Both are `ENTRIES` if the total is not enough.
+    """
+    low = tl.zeros_like(keys).to(tl.int32)
+    high = low + CHUNKS
+    for _ in range(CHUNK_ROUNDS):
+        low, high = halved(table + 1, keys, low, high, ABOVE)
+    found = low < CHUNKS
+    start = low * TILE
+    last = tl.where(found, tl.minimum(start + TILE, ENTRIES) - 1, ENTRIES)
+    return tl.where(found, start, ENTRIES), last, keys - tl.load(table + tl.minimum(low, CHUNKS))
+
+
+@triton.jit
 def first(
     sums, table, keys,
-    ENTRIES: tl.constexpr, ROUNDS: tl.constexpr, TILE: tl.constexpr, ABOVE: tl.constexpr,
+    ENTRIES: tl.constexpr, ROUNDS: tl.constexpr, TILE: tl.constexpr, CHUNKS: tl.constexpr, CHUNK_ROUNDS: tl.constexpr,
+    ABOVE: tl.constexpr,
 ):  # fmt: skip
-    """`fixed_point.first_above`, or `first_reaching`, for a running sum that is kept in chunks: a binary search."""
-    low = tl.zeros_like(keys)
-    high = low + ENTRIES
+    """`fixed_point.first_above`, or `first_reaching`, for a running sum that is kept in chunks."""
+    low, high, within = bracket(table, keys, ENTRIES, TILE, CHUNKS, CHUNK_ROUNDS, ABOVE)
     for _ in range(ROUNDS):
-        middle = (low + high) >> 1
-        value = summed(sums, table, tl.minimum(middle, ENTRIES - 1), TILE)
-        beyond = ((value < keys) | ((value == keys) & ABOVE)) & (low < high)
-        high = tl.where(beyond, high, tl.minimum(middle, high))
-        low = tl.where(beyond, middle + 1, low)
+        low, high = halved(sums, within, low, high, ABOVE)
     return low
+
+
+@triton.jit
+def first_two(
+    sums, table, keys, other_sums, other_table, other_keys,
+    ENTRIES: tl.constexpr, ROUNDS: tl.constexpr, TILE: tl.constexpr, CHUNKS: tl.constexpr, CHUNK_ROUNDS: tl.constexpr,
+    ABOVE: tl.constexpr, OTHER_ABOVE: tl.constexpr,
+):  # fmt: skip
+    """`first` of two searches, whose rounds wait for memory together."""
+    low, high, within = bracket(table, keys, ENTRIES, TILE, CHUNKS, CHUNK_ROUNDS, ABOVE)
+    other_low, other_high, other_within = bracket(
+        other_table, other_keys, ENTRIES, TILE, CHUNKS, CHUNK_ROUNDS, OTHER_ABOVE
+    )  # fmt: skip
+    for _ in range(ROUNDS):
+        low, high = halved(sums, within, low, high, ABOVE)
+        other_low, other_high = halved(other_sums, other_within, other_low, other_high, OTHER_ABOVE)
+    return low, other_low
 
 
 @triton.jit
@@ -358,7 +400,8 @@ def grant(
 @triton.jit
 def stake(
     count, start, longs, floats, tables,
-    COLUMNS: tl.constexpr, ROUNDS: tl.constexpr, TILE: tl.constexpr, CARRIES: tl.constexpr,
+    COLUMNS: tl.constexpr, ROUNDS: tl.constexpr, TILE: tl.constexpr, CHUNKS: tl.constexpr, CHUNK_ROUNDS: tl.constexpr,
+    CARRIES: tl.constexpr,
 ):  # fmt: skip
     """`lotteries.hold`, with one giver to a lottery."""
     node, chunk = tl.program_id(0).to(tl.int64), tl.program_id(1)
@@ -377,9 +420,12 @@ def stake(
         mean = tl.load(density + ranks, mask=inside, other=0.0)
         start_at = tl.load(pivot + ranks, mask=inside, other=0.0)
         place = tl.load(units + ranks, mask=inside, other=0)
-        home = tl.minimum(first(served, serves, ends - want, COLUMNS, ROUNDS, TILE, True), COLUMNS - 1)
-        latest = first(served, serves, ends, COLUMNS, ROUNDS, TILE, False)
-        oldest = tl.minimum(first(wanted, wants, high - serve, COLUMNS, ROUNDS, TILE, True), COLUMNS - 1)
+        home, latest = first_two(
+            served, serves, ends - want, served, serves, ends, COLUMNS, ROUNDS, TILE, CHUNKS, CHUNK_ROUNDS, True, False
+        )  # fmt: skip
+        home = tl.minimum(home, COLUMNS - 1)
+        oldest = first(wanted, wants, high - serve, COLUMNS, ROUNDS, TILE, CHUNKS, CHUNK_ROUNDS, True)
+        oldest = tl.minimum(oldest, COLUMNS - 1)
 
         by_one = (want > 0) & (latest < COLUMNS) & (home == latest)
         alone = tl.where(by_one, stake_of(want, tl.load(pivot + home) - mean, place), 0)
@@ -398,7 +444,8 @@ def stake(
 @triton.jit
 def places_of(
     ranks, entering, drawing, asked, longs, floats, tables,
-    COLUMNS: tl.constexpr, ROUNDS: tl.constexpr, TILE: tl.constexpr, CARRIES: tl.constexpr,
+    COLUMNS: tl.constexpr, ROUNDS: tl.constexpr, TILE: tl.constexpr, CHUNKS: tl.constexpr, CHUNK_ROUNDS: tl.constexpr,
+    CARRIES: tl.constexpr,
 ):  # fmt: skip
     """`lotteries.show`: the places that drafts of some ranks show; `longs`, `floats`, `tables` are of one problem."""
     density, pivot, units = floats + DENSITY * COLUMNS, floats + PIVOT * COLUMNS, longs + UNITS * COLUMNS
@@ -413,15 +460,17 @@ def places_of(
     position = (entering * place.to(tl.float64)).to(tl.int64)
     gift = summed(given, gifts, ranks, TILE) - summed_before(given, gifts, ranks, TILE)
     low, high = summed_before(wanted, wants, ranks, TILE), summed(wanted, wants, ranks, TILE)
-    home = tl.minimum(first(served, serves, low, COLUMNS, ROUNDS, TILE, True), COLUMNS - 1)
+    total = summed(served, serves, COLUMNS - 1, TILE)
+    home, final = first_two(
+        served, serves, low, served, serves, tl.minimum(high, total), COLUMNS, ROUNDS, TILE, CHUNKS, CHUNK_ROUNDS,
+        True, False,
+    )  # fmt: skip
+    home, final = tl.minimum(home, COLUMNS - 1), tl.minimum(final, COLUMNS - 1)
     amount = tl.minimum(summed(served, serves, home, TILE), high) - low
     seeks = high > low
     put_in = tl.where(seeks, stake_of(amount, tl.load(pivot + home) - tl.load(density + ranks), place), 0)
-    total = summed(served, serves, COLUMNS - 1, TILE)
-    final = tl.minimum(high, total)
-    final = tl.minimum(first(served, serves, final, COLUMNS, ROUNDS, TILE, False), COLUMNS - 1)
     later = summed(heads, oldests, home, TILE) + position - put_in
-    later = first(heads, oldests, later, COLUMNS, ROUNDS, TILE, True)
+    later = first(heads, oldests, later, COLUMNS, ROUNDS, TILE, CHUNKS, CHUNK_ROUNDS, True)
     enters_later = seeks & (position >= put_in) & (later > home) & (later <= final) & (low < total)
     lottery = tl.where(enters_later, tl.minimum(later, COLUMNS - 1), home)
     lottery = tl.where(gift > 0, ranks, lottery)
@@ -429,8 +478,10 @@ def places_of(
 
     # What is drawn there.
     low, high = summed_before(served, serves, lottery, TILE), summed(served, serves, lottery, TILE)
-    oldest = tl.minimum(first(wanted, wants, low, COLUMNS, ROUNDS, TILE, True), COLUMNS - 1)
-    newest = tl.minimum(first(wanted, wants, high, COLUMNS, ROUNDS, TILE, False), COLUMNS - 1)
+    oldest, newest = first_two(
+        wanted, wants, low, wanted, wants, high, COLUMNS, ROUNDS, TILE, CHUNKS, CHUNK_ROUNDS, True, False
+    )  # fmt: skip
+    oldest, newest = tl.minimum(oldest, COLUMNS - 1), tl.minimum(newest, COLUMNS - 1)
     several = newest > oldest
     head = summed(heads, oldests, lottery, TILE) - summed_before(heads, oldests, lottery, TILE)
     so_far = summed(alone, alones, oldest, TILE)
@@ -441,7 +492,7 @@ def places_of(
     own = summed(given, gifts, lottery, TILE) - summed_before(given, gifts, lottery, TILE)
     held = head + between + tail + own
     position = tl.minimum((drawing * held.to(tl.float64)).to(tl.int64), held - 1)
-    inside = first(alone, alones, so_far + position - head, COLUMNS, ROUNDS, TILE, True)
+    inside = first(alone, alones, so_far + position - head, COLUMNS, ROUNDS, TILE, CHUNKS, CHUNK_ROUNDS, True)
     drawn = tl.where(position >= head + between + tail, lottery, newest)
     drawn = tl.where(position < head + between, tl.minimum(inside, COLUMNS - 1), drawn)
     drawn = tl.where(position < head, oldest, drawn)

@@ -17,6 +17,7 @@ WARPS = {"find_heights": 8}
 """Of programs that have more to do than others, which have 4."""
 _BUCKETS = ("COUNT", "BITS")
 _CHUNKS = ("COLUMNS", "TILE", "CARRIES")
+_SEARCHES = ("ROUNDS", "CHUNKS", "CHUNK_ROUNDS")
 _SLOPES = ("SLOPES", "SLOPE_LANES", "SLOPE_ROUNDS")
 _LADDER = ("OCTAVES", "FINEST")
 TAKES = {
@@ -26,9 +27,9 @@ TAKES = {
     "find_excess": (*_CHUNKS, *_LADDER, *_SLOPES, "BITS_OF_N", "CHUNKS"),
     "find_offers": (*_CHUNKS, "STEPS", "CHUNKS", "LEVEL", "SLOPE_LANES"),
     "grant": (*_CHUNKS, *_SLOPES, "CHUNKS"),
-    "stake": (*_CHUNKS, "ROUNDS"),
+    "stake": (*_CHUNKS, *_SEARCHES),
     "add_to_buckets": _BUCKETS,
-    "pick": (*_BUCKETS, *_CHUNKS, "ROUNDS"),
+    "pick": (*_BUCKETS, *_CHUNKS, *_SEARCHES),
     "sum_left": _BUCKETS,
 }
 """Of `of_buckets`, what kernels take: the steps here, and others that have to do with buckets."""
@@ -134,7 +135,8 @@ def of_buckets(most: int) -> dict[str, int]:
     tiles = {"TILE": TILE, "STEPS": TILE.bit_length() - 1, "POINTS": POINTS, "CHUNKS": chunks}
     tiles["CARRIES"] = 1 << chunks.bit_length()
     digits = {"BITS": buckets.BITS, "BITS_OF_N": most.bit_length()}
-    return {**digits, "COUNT": columns - 1, "COLUMNS": columns, "ROUNDS": columns.bit_length(), **slopes, **tiles}
+    tiles |= {"ROUNDS": (TILE - 1).bit_length(), "CHUNK_ROUNDS": chunks.bit_length()}
+    return {**digits, "COUNT": columns - 1, "COLUMNS": columns, **slopes, **tiles}
 
 
 def taken_by(step: str, most: int) -> dict[str, int]:

@@ -16,7 +16,7 @@ from otspec.verification.device.by_bucket_kernels import (
     solve,
     taken_by,
 )
-from otspec.verification.device.by_kernels import BLOCK, EXACT, Reading, Rows, kernels_for, spread
+from otspec.verification.device.by_kernels import BLOCK, EXACT, Rows, kernels_for, spread
 from otspec.verification.device.by_path_kernels import lanes
 from otspec.verification.device.layout import Layout, branching_layout
 
@@ -146,15 +146,14 @@ def walk_by_kernels(trees: Trees, sound: Tensor, uniforms: Tensor) -> TreesWalke
 
 
 def verify_rows_by_kernels(
-    target: Reading, draft: Reading, sound: Tensor, drafts: Tensor, uniforms: Tensor, logits: bool
+    target: Rows, draft: Rows, drafts: Tensor, uniforms: Tensor, logits: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Output token of each row, which draft it is, or -1, and whether the row was a problem; shapes (B,).
 
     Parameters
     ----------
-    target, draft : Reading
-    sound : Tensor of bool, shape (B,)
-        Rows that can be read.
+    target, draft : Rows
+        B of each.
     drafts : Tensor of int64, shape (B, n)
         Tokens.
     uniforms : Tensor of float64, shape (B, n + 1, 3)
@@ -165,7 +164,7 @@ def verify_rows_by_kernels(
     rows, n = drafts.shape
     row = torch.arange(rows, device=drafts.device)[:, None].expand(-1, n + 1).contiguous()
     trees = Trees(
-        branching_layout((n,), rows, drafts.device), Rows(target, sound), row, Rows(draft, sound), row,
+        branching_layout((n,), rows, drafts.device), target, row, draft, row,
         torch.nn.functional.pad(drafts, (1, 0)), logits, leaves=False,
     )  # fmt: skip
     right = find_sound(trees)

@@ -72,7 +72,17 @@ def add_to_buckets(
         tokens = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
         here = law_of(p, p_high, p_first, p_heat, p_scale, p_sound, p_row, tokens, vocab, LOGITS)
         there = law_of(q, q_high, q_first, q_heat, q_scale, q_sound, q_row, tokens, vocab, LOGITS)
-        slot = pair * stride + bucket_of(here, there, COUNT, BITS)
-        mine = units_of(here)
-        tl.atomic_add(target + slot, mine, mask=mine > 0, sem="relaxed")
-        tl.atomic_add(size + slot, tl.maximum(units_of(there), 1), mask=there > 0, sem="relaxed")
+        bucket = bucket_of(here, there, COUNT, BITS)
+        mine, theirs = units_of(here), tl.where(there > 0, tl.maximum(units_of(there), 1), 0)
+        # Most tokens may be in the first bucket, the last, or none: additions to one number wait for each other.
+        often = (bucket == 0) | (bucket >= COUNT - 1)
+        target += pair * stride
+        size += pair * stride
+        tl.atomic_add(target + bucket, mine, mask=(mine > 0) & ~often, sem="relaxed")
+        tl.atomic_add(size + bucket, theirs, mask=(theirs > 0) & ~often, sem="relaxed")
+        for number in tl.static_range(3):
+            full = 0 if number == 0 else COUNT - 2 + number
+            held = bucket == full
+            amount, length = tl.sum(tl.where(held, mine, 0)), tl.sum(tl.where(held, theirs, 0))
+            tl.atomic_add(target + full, amount, mask=amount > 0, sem="relaxed")
+            tl.atomic_add(size + full, length, mask=length > 0, sem="relaxed")

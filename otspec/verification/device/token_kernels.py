@@ -142,7 +142,7 @@ def pick(
     parent, depth, heads, tokens, uniforms, heirs, nodes, count, start, longs, floats, tables, factor,
     most, slots, draws, vocab,
     LOGITS: tl.constexpr, COUNT: tl.constexpr, BITS: tl.constexpr, COLUMNS: tl.constexpr, ROUNDS: tl.constexpr,
-    TILE: tl.constexpr, CARRIES: tl.constexpr, LANES: tl.constexpr,
+    TILE: tl.constexpr, CHUNKS: tl.constexpr, CHUNK_ROUNDS: tl.constexpr, CARRIES: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """The draft that is picked of each problem, and whether it is accepted."""
     node = tl.program_id(0).to(tl.int64)
@@ -165,7 +165,7 @@ def pick(
         places = places_of(
             ranks, tl.load(drawn, mask=asked, other=0.0), tl.load(drawn + 1, mask=asked, other=0.0), asked,
             longs + node * LONGS * COLUMNS, floats + node * FLOATS * COLUMNS, tables + node * TABLES * CARRIES,
-            COLUMNS, ROUNDS, TILE, CARRIES,
+            COLUMNS, ROUNDS, TILE, CHUNKS, CHUNK_ROUNDS, CARRIES,
         )  # fmt: skip
         fraction = tl.load(drawn + 2, mask=asked, other=0.0)
         fraction = tl.where(asked & (places == tl.max(places)), fraction, -1.0)
