@@ -138,8 +138,7 @@ def _bits(bits: int | None) -> Iterator[None]:
     if bits is None:
         yield
         return
-    device = "otspec.verification.device"
-    with patch(f"{device}.buckets.BITS", bits), patch(f"{device}.by_kernels.BITS", bits):
+    with patch("otspec.verification.device.buckets.BITS", bits):
         yield
 
 

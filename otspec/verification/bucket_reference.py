@@ -24,7 +24,11 @@ LADDER = [
 
 
 def verify(
-    p: Sequence[float], q: Sequence[float], drafts: Sequence[int], uniforms: Sequence[Sequence[float]]
+    p: Sequence[float],
+    q: Sequence[float],
+    drafts: Sequence[int],
+    uniforms: Sequence[Sequence[float]],
+    most: int | None = None,
 ) -> Verification:
     """Verify i.i.d. drafts of one position.
 
@@ -36,10 +40,13 @@ def verify(
         Each with q > 0.
     uniforms : sequence of shape (n + 1, 3)
         As `otspec.verification.reference.verify` uses them; the residual law is drawn from in the order of tokens.
+    most : int, optional
+        What there are buckets for, n or more; by default n.
     """
     target, draft, n = law(p), law(q), len(drafts)
-    bucket = [bucket_of(a / b, n) if b else None for a, b in zip(target, draft, strict=True)]
-    solution = solve(target, draft, n)
+    most = n if most is None else most
+    bucket = [bucket_of(a / b, most) if b else None for a, b in zip(target, draft, strict=True)]
+    solution = solve(target, draft, n, most)
     rank_of = {place.id: rank for rank, place in enumerate(solution.tokens)}
     factor = {place.id: place.g / place.q for place in solution.tokens}
     picked = pick(solution, [rank_of[bucket[token]] for token in drafts], uniforms)  # type: ignore[index]
@@ -62,12 +69,13 @@ def bucket_of(ratio: Fraction, n: int) -> int:
     return min(int((ratio / 2**octave - 1 + octave + 1) * STEPS), ((n - 1).bit_length() + 1) * STEPS)
 
 
-def solve(p: Sequence[Fraction], q: Sequence[Fraction], n: int) -> Solution:
+def solve(p: Sequence[Fraction], q: Sequence[Fraction], n: int, most: int | None = None) -> Solution:
     """The places of the buckets, their laws g, and their lotteries: one for each giver."""
+    most = n if most is None else most
     masses: dict[int, list[Fraction]] = defaultdict(lambda: [Fraction(0), Fraction(0)])
     for a, b in zip(p, q, strict=True):
         if b:
-            entry = masses[bucket_of(a / b, n)]
+            entry = masses[bucket_of(a / b, most)]
             entry[0] += a
             entry[1] += b
     places, low, run, points = [], Fraction(0), Fraction(0), [(Fraction(0), Fraction(0))]

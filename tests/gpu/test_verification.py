@@ -102,13 +102,36 @@ def test_chains_have_the_tokens_of_the_cpu(name: str, length: int, vocab: int) -
     assert rows_of(verify_chains(*on_gpu((*chain, tokens, dealt)), kernels=False)) == expected
 
 
-@pytest.mark.parametrize("rule", ["block", "interval"])
+def with_kernels(*names: str) -> list[Any]:
+    return [pytest.param(name, marks=needs_kernels) for name in names]
+
+
+TREE_WAYS: dict[str, dict[str, Any]] = {
+    "block": {"rule": "block"},
+    **{by: {"rule": "interval", "by": by} for by in ("sorting", "buckets", "triton")},
+}
+
+
+@pytest.mark.parametrize("way", ["block", "sorting", "buckets", *with_kernels("triton")])
 @each(family=DISTINCT, branching=SHAPES, vocab=(2, 7))
-def test_trees_have_the_tokens_of_the_cpu(rule: str, family: str, branching: tuple[int, ...], vocab: int) -> None:
+def test_trees_have_the_tokens_of_the_cpu(way: str, family: str, branching: tuple[int, ...], vocab: int) -> None:
     given: Any = batch_of_trees(drawn(family, vocab, branching, 8))
-    expected = outputs(verified(given, branching, rule=rule))
-    there = on_gpu(given)
-    assert outputs(verified(there, branching, rule=rule)) == expected
+    on_cpu = TREE_WAYS["buckets" if way == "triton" else way]
+    expected = outputs(verified(given, branching, **on_cpu))
+    assert outputs(verified(on_gpu(given), branching, **TREE_WAYS[way])) == expected
+
+
+@needs_kernels
+@each(family=("tiny", "zeros", "peaked"), branching=((4, 1, 1), (2, 2, 2), (3, 2)), dtype=DTYPES, vocab=(3, 5000))
+def test_every_slot_is_that_of_torch(family: str, branching: tuple[int, ...], dtype: Any, vocab: int) -> None:
+    """Token by token by buckets, on the same laws; of three tokens many slots have one text."""
+    target, draft, tokens, uniforms = on_gpu(batch_of_trees(drawn(family, vocab, branching, 16)))
+    given = (target.to(dtype), draft.to(dtype), tokens, uniforms)
+    found, expected = (verified(given, branching, **TREE_WAYS[way]) for way in ("triton", "buckets"))
+    assert found.sound.equal(expected.sound)
+    # Totals are added up in another order, which two-byte numbers and ties let decide.
+    assert (found.slots != expected.slots).any(dim=1).sum() <= 1
+    assert verified(given, branching, rule="interval").slots.equal(found.slots)
 
 
 @needs_kernels
@@ -176,14 +199,20 @@ def test_rows_wait_for_nothing_and_are_captured(name: str) -> None:
 
 
 @pytest.mark.parametrize("rule", trees.RULES)
+@each(vocab=(7, 5000), branching=((3, 1, 1), (4, 4, 4)))
+def test_trees_wait_for_nothing_and_are_captured(rule: str, vocab: int, branching: tuple[int, ...]) -> None:
+    given: Any = on_gpu(batch_of_trees(drawn("tiny", vocab, branching, 64 if branching[1] == 1 else 3)))
+    check_a_graph(lambda: verified(given, branching, rule=rule), given[3])
+
+
 @each(vocab=(7, 5000))
-def test_trees_wait_for_nothing_and_are_captured(rule: str, vocab: int) -> None:
+def test_sorted_trees_wait_for_nothing_and_are_captured(vocab: int) -> None:
     given: Any = on_gpu(batch_of_trees(drawn("tiny", vocab, (3, 1, 1), 64)))
-    check_a_graph(lambda: verified(given, (3, 1, 1), rule=rule), given[3])
+    check_a_graph(lambda: verified(given, (3, 1, 1), rule="interval", by="sorting"), given[3])
 
 
 @needs_kernels
-@each(rule=("nested", "block"), vocab=(7, 5000))
+@each(rule=trees.RULES, vocab=(7, 5000))
 def test_trees_compile_to_one_graph_with_kernels(rule: str, vocab: int) -> None:
     given: Any = on_gpu(batch_of_trees(drawn("tiny", vocab, (3, 1), 4)))
     expected = verified(given, (3, 1), rule=rule)

@@ -21,8 +21,9 @@ import otspec
 from otspec import IID, Problem, ProblemError
 from otspec.extras import installed
 from otspec.verification import bucket_reference
-from otspec.verification.device import buckets, by_kernels, verify_logits, verify_rows
+from otspec.verification.device import buckets, by_bucket_kernels, verify_logits, verify_rows
 from otspec.verification.device.buckets import AIMS, BITS, LADDER, acceptance, bucket_of, count, slopes_of
+from otspec.verification.device.measures import Counts
 from tests import laws
 from tests.each import each
 from tests.oracles import Floats
@@ -133,7 +134,16 @@ def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     for name in ("TILE", "POINTS"):
-        monkeypatch.setattr(by_kernels, name, 1 << 14)
+        monkeypatch.setattr(by_bucket_kernels, name, 1 << 14)
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton on the CPU with few buckets, where it does not matter how many there are."""
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    monkeypatch.setattr(buckets, "BITS", 4)
+    for name in ("TILE", "POINTS"):
+        monkeypatch.setattr(by_bucket_kernels, name, 64)
 
 
 @needs_triton
@@ -149,42 +159,56 @@ def test_triton_puts_out_the_tokens_of_torch(name: str, dtype: torch.dtype) -> N
     )
 
 
-def check_the_problem_of_the_buckets(name: str, n: int, vocab: int = 300) -> None:
-    """Every number of the solution in Triton is that of torch."""
-    p, q = tensors(*batch(KINDS[name], np.random.default_rng([vocab, n]), vocab, n, 2)[:2])
-    bucket = bucket_of(p, q, n)
-    masses = buckets.histogram(p, q, bucket, n)
-    expected, found = buckets.solve_buckets(*masses, n), by_kernels.solve_by_kernel(*masses, n)
-    assert torch.equal(found.factor, expected.factor)
-    places = expected.lotteries
-    for mine, theirs in (("density", places.density), ("pivot", places.pivot), ("units", places.size)):
-        assert torch.equal(getattr(found, mine), theirs), mine
-    for mine in ("wanted", "served", "given", "alone", "heads"):
-        assert torch.equal(getattr(found, mine), getattr(places, mine)), mine
+def check_the_problems_of_the_buckets(name: str, counts: tuple[int, ...], vocab: int = 300) -> None:
+    """Every number of the solutions in Triton is that of torch; the first problem of the list is of an earlier wave."""
+    from otspec.verification.device import bucket_kernels
+
+    rows, most = len(counts), max(counts)
+    p, q = tensors(*batch(KINDS[name], np.random.default_rng([vocab, *counts]), vocab, most, rows)[:2])
+    masses = buckets.histogram(p, q, bucket_of(p, q, most), most)
+    expected = buckets.solve_buckets(*masses, Counts(torch.tensor(counts)[:, None], most))
+
+    listed = torch.tensor([0, *counts])
+    problems = by_bucket_kernels.Problems(listed[None], torch.tensor([rows + 1]), most)
+    room = by_bucket_kernels.Room.of(rows + 1, most, p.device)  # with room for one that is not listed
+    room.tables.zero_()
+    for plane, mass in zip((bucket_kernels.TARGET, bucket_kernels.SIZE), masses, strict=True):
+        room.longs[:rows, plane.value] = mass
+    factor = torch.full((rows + 2, count(most) + 1), torch.nan, dtype=torch.float64)
+    by_bucket_kernels.solve(room, problems, listed, 1, factor)
+    assert torch.equal(factor[1:-1], expected.factor)
+    assert factor[[0, -1]].isnan().all()
+    places, columns = expected.lotteries, count(most) + 1
+    for mine, theirs in (("DENSITY", places.density), ("PIVOT", places.pivot)):
+        assert torch.equal(room.floats[:rows, getattr(bucket_kernels, mine).value], theirs), mine
+    assert torch.equal(room.longs[:rows, bucket_kernels.UNITS.value], places.size)
+    chunk = torch.arange(columns) // by_bucket_kernels.TILE
+    for name in ("wanted", "served", "given", "alone", "heads"):
+        plane = getattr(bucket_kernels, name.upper()).value
+        found = room.longs[:rows, plane] + room.tables[:rows, plane][:, chunk]
+        assert torch.equal(found, getattr(places, name)), name
 
 
 @needs_triton
 @pytest.mark.usefixtures("interpreted")
-@each(name=list(KINDS), n=(1, 3, 6))
-def test_triton_solves_the_buckets_as_torch_does(name: str, n: int) -> None:
-    check_the_problem_of_the_buckets(name, n)
+@each(name=list(KINDS), counts=((1, 3), (6, 2), (4,)))
+def test_triton_solves_the_buckets_as_torch_does(name: str, counts: tuple[int, ...]) -> None:
+    check_the_problems_of_the_buckets(name, counts)
 
 
 @needs_triton
 @each(name=("model", "tiny tails"))
-def test_what_one_tile_leaves_to_the_next(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_one_chunk_leaves_to_the_next(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_INTERPRET", "1")
-    check_the_problem_of_the_buckets(name, 3, vocab=2000)
+    check_the_problems_of_the_buckets(name, (3, 2), vocab=2000)
 
 
 @needs_triton
-@pytest.mark.usefixtures("interpreted")
+@pytest.mark.usefixtures("few")
 def test_adversarial_rows_are_picked_from_as_in_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many tokens share few buckets here, so that most drafts enter a lottery: hundreds of picks for one solution."""
-    for module in (buckets, by_kernels):
-        monkeypatch.setattr(module, "BITS", 4)
     for name in ("TILE", "POINTS"):
-        monkeypatch.setattr(by_kernels, name, 32)  # of 50 buckets
+        monkeypatch.setattr(by_bucket_kernels, name, 32)  # of 50 buckets
     rng = np.random.default_rng(0)
     p, q = straddling(3, "everywhere", vocab=600)
     rows = 60
@@ -209,16 +233,16 @@ def test_slopes_are_made_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @needs_triton
-@pytest.mark.usefixtures("interpreted")
-def test_triton_works_on_large_batches_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("few")
+def test_triton_works_on_large_batches_in_waves(monkeypatch: pytest.MonkeyPatch) -> None:
     made = tensors(*batch(laws.model, np.random.default_rng(0), 30, 2, 3))
     together = pairs_of(verify_rows(*made, by="triton"))
-    monkeypatch.setattr("otspec.verification.device.by_kernels.GROUP", 2)
+    monkeypatch.setattr(by_bucket_kernels, "WAVE", 2)
     assert pairs_of(verify_rows(*made, by="triton")) == together
 
 
 @needs_triton
-@pytest.mark.usefixtures("interpreted")
+@pytest.mark.usefixtures("few")
 @each(temperature=(0.0, 0.6, 1.0))
 def test_triton_reads_logits(temperature: float) -> None:
     rng = np.random.default_rng(7)
@@ -233,7 +257,7 @@ def test_triton_reads_logits(temperature: float) -> None:
 
 
 @needs_triton
-@pytest.mark.usefixtures("interpreted")
+@pytest.mark.usefixtures("few")
 @each(name=list(MESSAGES))
 def test_triton_flags_rows_that_are_not_sound(name: str) -> None:
     found, right = verify_rows(*spoiled(name), by="triton"), verify_rows(*tensors(*SOUND), by="triton")
@@ -248,16 +272,17 @@ COMPILE = """
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
 from otspec.engines import walk_kernels
-from otspec.verification.device import bucket_kernels, by_label_kernels, kernels, label_kernels, path_kernels
-from otspec.verification.device.by_kernels import BLOCK, EXACT, WARPS, of_buckets, to_search
+from otspec.verification.device import (
+    bucket_kernels, by_bucket_kernels, by_label_kernels, kernels, label_kernels, path_kernels, token_kernels
+)
+from otspec.verification.device.by_kernels import BLOCK, EXACT
 from otspec.verification.device.by_path_kernels import of_groups
 
-law = ["*bf16", "*fp64", "*i64", "*fp64", "*fp64"]
-shared = [*law, *law, "*i8"]
-fixed = {"LOGITS": True, "COUNT": 12289, "BITS": 12, "BLOCK": BLOCK}
-solve = of_buckets(4, 12290)
-pick = {**to_search(12290), "LANES": 4}
-reads = 2 * [*law, "*i8"]
+reads = 2 * [*["*bf16", "*fp64", "*i64", "*fp64", "*fp64"], "*i8"]
+laws = 2 * [*["*bf16", "*fp64", "*fp64", "*fp64", "*fp64"], "*i8"]
+bucketed = {**by_bucket_kernels.of_buckets(4), "LOGITS": False, "LEAVES": True, "APART": False, "BLOCK": BLOCK}
+planes = ["*i64", "i32", "*i64"]
+slots = {**bucketed, "LANES": 64, "LENGTH": 8}
 groups = {**of_groups(128_256), "BLOCK": BLOCK}
 paths = [*reads, "*fp64", *5 * ["*i64"], "*fp64"]
 left = ["*bf16", *3 * ["*i64"]]
@@ -270,12 +295,50 @@ picked = by_label_kernels.of_grid() | {"LENGTH": 8, "BITS": 3, "LANES": 64}
 level = [*4 * ["*i64"], "*fp64", "*fp64", "*i64", "*i32", "*i64", "*i32", *4 * ["*i64"]]
 level += ["*fp64", "*fp64", "*i64", "*fp64", "*fp64", *3 * ["i32"]]
 path = {**groups, "LOGITS": False, "POINT": False, "FACTOR": True, "LEVELS": 8, "LANES": 128}
+warps = by_bucket_kernels.WARPS
 for kernel, types, fixed, warps in (
-    (kernels.add_to_buckets, [*shared, "*i64", "*i64", "i32"], fixed, 4),
-    (kernels.draw_rest, [*shared, "*fp64", "*i64", "*i64", "*i8", "*i64", "i32"], fixed, 4),
-    (bucket_kernels.solve, 3 * ["*i64"] + 3 * ["*fp64"] + 11 * ["*i64"], solve, WARPS),
-    (bucket_kernels.pick, ["*i64"] + 6 * ["*fp64"] + 7 * ["*i64"] + ["*i8", "i32"], pick, 4),
+    (
+        kernels.add_to_buckets,
+        [*reads, *3 * ["*i64"], "i32", "*i64", "*i64", "i32", "i32"],
+        bucketed | {"LOGITS": True},
+        4,
+    ),
+    (bucket_kernels.clear, [*planes, "*i64"], bucketed, 4),
+    (bucket_kernels.add_up, [*planes, "*i64"], bucketed, 4),
+    (
+        bucket_kernels.find_heights,
+        ["*i64", *planes, "*i64", "*fp64", "*i64"],
+        bucketed,
+        warps["find_heights"],
+    ),
+    (bucket_kernels.find_excess, ["*i64", *planes, "*fp64", "*i64", "*fp64", "*i64", "*i64"], bucketed, 4),
+    (bucket_kernels.find_offers, [*planes, "*i64", "*i64"], bucketed, 4),
+    (bucket_kernels.grant, [*planes, "*fp64", "*i64", "*i64", "*fp64"], bucketed, 4),
+    (bucket_kernels.stake, [*planes, "*fp64", "*i64"], bucketed, 4),
+    (token_kernels.find_sound, [*laws, "*i8", *6 * ["*i64"], "*i8", *4 * ["i32"]], slots, 4),
+    (token_kernels.find_heads, [*10 * ["*i64"], "i32"], slots, 4),
+    (
+        token_kernels.enlist,
+        [*laws, "*i8", *7 * ["*i64"], "*fp64", *6 * ["*i64"], *7 * ["i32"]],
+        slots,
+        4,
+    ),
+    (
+        token_kernels.pick,
+        [*laws, *4 * ["*i64"], "*fp64", *3 * ["*i64"], "i32", "*i64", "*fp64", "*i64", "*fp64", *4 * ["i32"]],
+        slots,
+        4,
+    ),
+    (token_kernels.walk, ["*i8", *8 * ["*i64"], *3 * ["i32"]], slots, 1),
+    (token_kernels.sum_left, [*laws, "*fp64", "*i8", *7 * ["*i64"], "i32", "i32"], slots, 4),
+    (
+        token_kernels.draw_left,
+        [*laws, "*fp64", "*i8", *8 * ["*i64"], "*fp64", "*i64", *4 * ["i32"]],
+        slots | {"LANES": 128},
+        4,
+    ),
     (path_kernels.sum_law, ["*bf16", "*fp64", "i32"], {"BLOCK": BLOCK}, 4),
+    (path_kernels.settle_totals, ["*fp64", "*fp64", "*i8", "i32"], {"DRIFT": 1e-3, "LANES": 128}, 4),
     (path_kernels.add_to_groups, [*reads, "*i64", "*i64", "*i8", "*i64", "*i64", "i32"], groups, 4),
     (
         path_kernels.look_up_groups,
@@ -322,8 +385,9 @@ def test_the_kernels_compile_for_a_gpu(tmp_path: Path) -> None:
     ran = subprocess.run([sys.executable, "-c", COMPILE], env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     assert [line.split()[0] for line in ran.stdout.splitlines()] == [
-        *("add_to_buckets", "draw_rest", "solve", "pick"),
-        *("sum_law", "add_to_groups", "look_up_groups", "weigh", "sum_rest_along"),
+        *("add_to_buckets", "clear", "add_up", "find_heights", "find_excess", "find_offers", "grant", "stake"),
+        *("find_sound", "find_heads", "enlist", "pick", "walk", "sum_left", "draw_left"),
+        *("sum_law", "settle_totals", "add_to_groups", "look_up_groups", "weigh", "sum_rest_along"),
         *("walk", "sum_left", "count_left", "draw_left", "settle"),
         *("lay_out", "refine", "pick_path"),
     ]

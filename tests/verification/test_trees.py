@@ -20,8 +20,19 @@ from otspec.kernels.interval.lottery import memory
 from otspec.paths import Nested, Tree, path_law, tree_law
 from otspec.paths.block import block_weights
 from otspec.paths.shape import Shape
+from otspec.verification import bucket_reference
 from otspec.verification.compiled import verify_one
-from otspec.verification.device import Links, TreeVerification, grid, layout, majorant, sharing, trees, verify_trees
+from otspec.verification.device import (
+    Links,
+    TreeVerification,
+    buckets,
+    grid,
+    layout,
+    majorant,
+    sharing,
+    trees,
+    verify_trees,
+)
 from otspec.verification.device.layout import branching_layout, linked_layout
 from tests import laws
 from tests.each import each
@@ -89,6 +100,25 @@ def token_by_token(tree: Tree, uniforms: Floats) -> Output:
     return tuple(put_out), inverse(tree.target[node[alive[0]]], uniforms[-1, 1])
 
 
+def by_buckets(tree: Tree, uniforms: Floats) -> Output:
+    """The exact rule by buckets at every node, for the slots that agree with what was accepted."""
+    node, tokens = (part.numpy() for part in slots_of(tree))
+    most = max(np.diff(tree.shape.offsets))
+    alive = np.array([0])
+    put_out: list[int] = []
+    for level in range(tree.shape.depth):
+        drafts = np.flatnonzero(np.isin(tree.shape.parent, alive))
+        here = node[alive[0]]
+        dealt = np.concatenate((uniforms[drafts - 1], uniforms[tree.shape.slots - 1 + level, None])).tolist()
+        laws_here = tree.target[here].tolist(), tree.draft[here].tolist()
+        token, accepted = bucket_reference.verify(*laws_here, tokens[drafts].tolist(), dealt, int(most))
+        if accepted < 0:
+            return tuple(put_out), token
+        alive = drafts[tokens[drafts] == token]
+        put_out.append(token)
+    return tuple(put_out), inverse(tree.target[node[alive[0]]], uniforms[-1, 1])
+
+
 def first_path(tree: Tree, uniforms: Floats) -> Output:
     """Block verification of the path of first children, by the figures of `otspec.paths`."""
     nodes = tree.node[0]
@@ -103,18 +133,24 @@ def first_path(tree: Tree, uniforms: Floats) -> Output:
     return tuple(tokens[:accepted].tolist()), inverse(law, dealt[-1, 1])
 
 
-ON_THE_HOST: dict[str, Callable[[Tree, Floats], Output]] = {"interval": token_by_token, "block": first_path}
+ON_THE_HOST: dict[str, Callable[[Tree, Floats], Output]] = {
+    "interval": token_by_token,
+    "block": first_path,
+    "by buckets": by_buckets,
+}
+WAYS: dict[str, dict[str, Any]] = {rule: {"rule": rule} for rule in trees.RULES}
+WAYS["by buckets"] = {"rule": "interval", "by": "buckets"}
 DISTINCT = ("tiny", "zeros", "peaked", "point")
 """Families whose p/q have no ties but exact ones, and no laws so rare that another rule is used for them."""
 
 
-@pytest.mark.parametrize("rule", ON_THE_HOST)
+@pytest.mark.parametrize("way", ON_THE_HOST)
 @each(family=DISTINCT, branching=SHAPES, vocab=(2, 7))
-def test_trees_are_verified_as_on_the_host(rule: str, family: str, branching: tuple[int, ...], vocab: int) -> None:
+def test_trees_are_verified_as_on_the_host(way: str, family: str, branching: tuple[int, ...], vocab: int) -> None:
     found = drawn(family, vocab, branching, SEVERAL)
     given = batch(found)
-    expected = [ON_THE_HOST[rule](*row) for row in zip(found, given[3].numpy(), strict=True)]
-    assert outputs(verify_trees(*given[:3], branching, given[3], rule=rule)) == expected
+    expected = [ON_THE_HOST[way](*row) for row in zip(found, given[3].numpy(), strict=True)]
+    assert outputs(verify_trees(*given[:3], branching, given[3], **WAYS[way])) == expected
 
 
 @pytest.mark.parametrize("sigma", [0.0, 0.7])
@@ -238,8 +274,8 @@ RAGGED = Links(torch.tensor([[1, 3, -1, -1, -1]]), torch.tensor([[-1, 2, -1, 4, 
 """The root has two children; the first of them has two."""
 
 
-@each(rule=trees.RULES, sigma=(0.0, 0.5))
-def test_paths_of_different_lengths_have_the_law_of_the_target(rule: str, sigma: float) -> None:
+@each(way=WAYS, sigma=(0.0, 0.5))
+def test_paths_of_different_lengths_have_the_law_of_the_target(way: dict[str, Any], sigma: float) -> None:
     """Of many trees: the first two tokens that are put out, and then go on by the target's law, are target text."""
     small = model("tiny", 2, 4)
     draws, rng = 6000, np.random.default_rng(0)
@@ -255,9 +291,10 @@ def test_paths_of_different_lengths_have_the_law_of_the_target(rule: str, sigma:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trees, "GROUP", draws)
         patch.setattr(grid, "BINS", 16)
+        patch.setattr(buckets, "BITS", 4)
         found = verify_trees(
             target, draft, torch.from_numpy(tokens), links, torch.from_numpy(rng.random((draws, 7, 3))),
-            rows=(torch.from_numpy(rows),) * 2, rule=rule, sigma=sigma,
+            rows=(torch.from_numpy(rows),) * 2, sigma=sigma, **way,
         )  # fmt: skip
     assert found.sound.all()
     first = torch.where(found.accepted > 0, found.tokens[:, 0], found.token).numpy()
@@ -266,6 +303,29 @@ def test_paths_of_different_lengths_have_the_law_of_the_target(rule: str, sigma:
     second = np.where(found.accepted == 0, drawn_on, second)
     expected = (target[0][:, None] * target[1:3]).numpy().ravel()
     assert chisquare(np.bincount(2 * first + second, minlength=4), draws * expected).pvalue > 1e-4
+
+
+@each(by=("sorting", "buckets"))
+def test_the_draft_law_of_a_text_is_that_of_a_slot_with_children(by: str) -> None:
+    """Two slots have one text, and one of them a child: which of them it is does not matter, for it alone has a law."""
+    rng = np.random.default_rng(3)
+    draws = 200
+    target, draft = (torch.from_numpy(rng.dirichlet(np.ones(3), size=4)) for _ in range(2))
+    target[2] = target[1]
+    tokens = torch.tensor([0, 1, 1, 2]).expand(draws, -1)
+    uniforms = torch.from_numpy(rng.random((draws, 6, 3)))
+    target_row = torch.arange(4).expand(draws, -1)
+    found = []
+    for parent in (1, 2):
+        links = torch.full((2, 4), -1)
+        links[0, 0], links[0, parent], links[1, 1] = 1, 3, 2
+        draft_row = torch.full((4,), -1)
+        draft_row[0], draft_row[parent] = 0, 1
+        first_child, next_sibling = links[:, None].expand(-1, draws, -1)
+        topology, rows = Links(first_child, next_sibling, 2, 2), (target_row, draft_row.expand(draws, -1))
+        found.append(verify_trees(target, draft, tokens, topology, uniforms, rows=rows, rule="interval", by=by))
+    assert outputs(found[0]) == outputs(found[1])
+    assert set(found[0].accepted.tolist()) == {0, 1, 2}
 
 
 @each(
@@ -413,8 +473,8 @@ def test_a_row_that_there_is_not_is_named() -> None:
 TOPOLOGIES: dict[str, Any] = {"branching": PATHS, "links": None}
 
 
-@each(rule=trees.RULES, by=tuple(TOPOLOGIES), vocab=(6, 5000))
-def test_nothing_waits_for_the_device(rule: str, by: str, vocab: int) -> None:
+@each(way=WAYS, by=tuple(TOPOLOGIES), vocab=(6, 5000))
+def test_nothing_waits_for_the_device(way: dict[str, Any], by: str, vocab: int) -> None:
     """The meta device has shapes and no values: to read one of them, or to let it decide on a shape, is an error."""
     target, draft = (torch.empty((2, count, vocab), device="meta") for count in (10, 7))
     tokens = torch.empty((2, 10), dtype=torch.int32, device="meta")
@@ -423,22 +483,22 @@ def test_nothing_waits_for_the_device(rule: str, by: str, vocab: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(majorant, "HALVINGS", 2)
         patch.setattr(majorant, "ROUNDS", 2)
-        found = verify_trees(target, draft, tokens, topology, uniforms, rule=rule)
+        found = verify_trees(target, draft, tokens, topology, uniforms, **way)
     assert found.slots.shape == found.tokens.shape == (2, 3)
     assert found.token.shape == found.accepted.shape == found.sound.shape == (2,)
     with pytest.raises(RuntimeError, match="meta"):
         found.sound.all().item()
 
 
-@pytest.mark.parametrize("rule", trees.RULES)
-def test_one_graph_without_breaks(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_one_graph_without_breaks(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of few rounds of the same kind: all of them take minutes to trace."""
     monkeypatch.setattr(majorant, "HALVINGS", 2)
     monkeypatch.setattr(majorant, "ROUNDS", 2)
     given = batch(drawn("tiny", 4, (2, 1), 2))
 
     def verified(target: Tensor, draft: Tensor, tokens: Tensor, uniforms: Tensor) -> TreeVerification:
-        return verify_trees(target, draft, tokens, (2, 1), uniforms, rule=rule)
+        return verify_trees(target, draft, tokens, (2, 1), uniforms, **WAYS[way])
 
     compiled = torch.compile(verified, fullgraph=True, backend="aot_eager")
     assert outputs(compiled(*given)) == outputs(verified(*given))

@@ -1,14 +1,25 @@
-"""The problem of the buckets in Triton, a row to a program: `buckets.solve_buckets` and `lotteries`, to the last bit.
+"""The problem of the buckets in Triton: `buckets.solve_buckets` and `lotteries`, to the last bit.
 
-A row has some 12 000 buckets with ten numbers each, more than registers hold: the numbers stay in memory, in cache, and
-the program goes over them by tiles, carrying what ran up so far.  Where a pass reads what other lanes have written in
-the one before, there is a barrier between them.
+A problem has some 12 000 buckets with a dozen numbers each.  They are cut into chunks, a program to each, and the way
+to the solution into steps, a launch to each.  A running sum is kept within chunks, beside a table of what ran up before
+each chunk: programs add the sum of their own to the entries of all later chunks, and sums of integers do not depend on
+who comes first.  How many problems there are, the host does not know: programs beyond return at once.
+
+Planes are the arrays of one problem.  A running sum has the number of its table.
 """
 
 from __future__ import annotations
 
 import triton
 import triton.language as tl
+
+HELD, MASSES, RAN, SERVED, WISHED, WANTED, GIVEN, ALONE, HEADS = (tl.constexpr(plane) for plane in range(9))
+SIZE, TARGET, UNITS = (tl.constexpr(plane) for plane in range(9, 12))
+LONGS = tl.constexpr(12)
+DENSITY, PIVOT = (tl.constexpr(plane) for plane in range(2))
+FLOATS = tl.constexpr(2)
+IDLE = tl.constexpr(9)
+TABLES = tl.constexpr(10)
 
 
 @triton.jit
@@ -24,14 +35,98 @@ def before(sums, index):
 
 
 @triton.jit
-def first(sums, keys, ENTRIES: tl.constexpr, ROUNDS: tl.constexpr, ABOVE: tl.constexpr):
-    """`fixed_point.first_above`, or `first_reaching`: a binary search in memory."""
-    low = tl.zeros_like(keys)
-    high = low + ENTRIES
+def summed(sums, table, index, TILE: tl.constexpr):
+    """A running sum that is kept in chunks."""
+    return tl.load(sums + index) + tl.load(table + index // TILE)
+
+
+@triton.jit
+def summed_before(sums, table, index, TILE: tl.constexpr):
+    """`fixed_point.before`, for such a sum."""
+    return tl.where(index > 0, summed(sums, table, tl.maximum(index - 1, 0), TILE), 0)
+
+
+@triton.jit
+def amount_of(sums, ranks, inside, TILE: tl.constexpr):
+    """What such a sum adds up, of the ranks of one chunk."""
+    earlier = tl.load(sums + ranks - 1, mask=inside & (ranks % TILE > 0), other=0)
+    return tl.load(sums + ranks, mask=inside, other=0) - earlier
+
+
+@triton.jit
+def pass_on(table, chunk, amount, CARRIES: tl.constexpr):
+    """Add to what has run up before all later chunks; the entry after that of the last chunk is the total."""
+    chunks = tl.arange(0, CARRIES)
+    tl.atomic_add(table + chunks, tl.zeros([CARRIES], tl.int64) + amount, mask=chunks > chunk, sem="relaxed")
+
+
+@triton.jit
+def halved(values, keys, low, high, ABOVE: tl.constexpr):
+    """A round of a search for the first value that exceeds a key, or reaches it, somewhere from low to high."""
+    middle = (low + high) >> 1
+    there = low < high
+    value = tl.load(values + middle, mask=there, other=0)
+    beyond = ((value < keys) | ((value == keys) & ABOVE)) & there
+    return tl.where(beyond, middle + 1, low), tl.where(beyond, high, tl.minimum(middle, high))
+
+
+@triton.jit
+def bracket(
+    table, keys,
+    ENTRIES: tl.constexpr, TILE: tl.constexpr, CHUNKS: tl.constexpr, CHUNK_ROUNDS: tl.constexpr, ABOVE: tl.constexpr,
+):  # fmt: skip
+    """Where to search a running sum that is kept in chunks, from a first to a last entry, and for what within a chunk.
+
+    Both are `ENTRIES` if the total is not enough.
+    """
+    low = tl.zeros_like(keys).to(tl.int32)
+    high = low + CHUNKS
+    for _ in range(CHUNK_ROUNDS):
+        low, high = halved(table + 1, keys, low, high, ABOVE)
+    found = low < CHUNKS
+    start = low * TILE
+    last = tl.where(found, tl.minimum(start + TILE, ENTRIES) - 1, ENTRIES)
+    return tl.where(found, start, ENTRIES), last, keys - tl.load(table + tl.minimum(low, CHUNKS))
+
+
+@triton.jit
+def first(
+    sums, table, keys,
+    ENTRIES: tl.constexpr, ROUNDS: tl.constexpr, TILE: tl.constexpr, CHUNKS: tl.constexpr, CHUNK_ROUNDS: tl.constexpr,
+    ABOVE: tl.constexpr,
+):  # fmt: skip
+    """`fixed_point.first_above`, or `first_reaching`, for a running sum that is kept in chunks."""
+    low, high, within = bracket(table, keys, ENTRIES, TILE, CHUNKS, CHUNK_ROUNDS, ABOVE)
+    for _ in range(ROUNDS):
+        low, high = halved(sums, within, low, high, ABOVE)
+    return low
+
+
+@triton.jit
+def first_two(
+    sums, table, keys, other_sums, other_table, other_keys,
+    ENTRIES: tl.constexpr, ROUNDS: tl.constexpr, TILE: tl.constexpr, CHUNKS: tl.constexpr, CHUNK_ROUNDS: tl.constexpr,
+    ABOVE: tl.constexpr, OTHER_ABOVE: tl.constexpr,
+):  # fmt: skip
+    """`first` of two searches, whose rounds wait for memory together."""
+    low, high, within = bracket(table, keys, ENTRIES, TILE, CHUNKS, CHUNK_ROUNDS, ABOVE)
+    other_low, other_high, other_within = bracket(
+        other_table, other_keys, ENTRIES, TILE, CHUNKS, CHUNK_ROUNDS, OTHER_ABOVE
+    )  # fmt: skip
+    for _ in range(ROUNDS):
+        low, high = halved(sums, within, low, high, ABOVE)
+        other_low, other_high = halved(other_sums, other_within, other_low, other_high, OTHER_ABOVE)
+    return low, other_low
+
+
+@triton.jit
+def segment_of(vertices, ranks, SLOPES: tl.constexpr, ROUNDS: tl.constexpr):
+    """How many vertices are not beyond each rank."""
+    low = tl.zeros_like(ranks)
+    high = low + SLOPES
     for _ in range(ROUNDS):
         middle = (low + high) >> 1
-        value = tl.load(sums + tl.minimum(middle, ENTRIES - 1))
-        beyond = ((value < keys) | ((value == keys) & ABOVE)) & (low < high)
+        beyond = (tl.load(vertices + tl.minimum(middle, SLOPES - 1)) <= ranks) & (low < high)
         high = tl.where(beyond, high, tl.minimum(middle, high))
         low = tl.where(beyond, middle + 1, low)
     return low
@@ -55,27 +150,28 @@ def stake_of(amount, gap, size):
 
 
 @triton.jit
-def mean_density(low, high, N: tl.constexpr, BITS_OF_N: tl.constexpr):
-    """`measures.mean_density`."""
+def mean_density(low, high, n, BITS_OF_N: tl.constexpr):
+    """`measures.mean_density`, of a number of points that has so many binary digits at most."""
     density = tl.full(low.shape, 1.0, tl.float64)
     low_m, high_m = low, high
-    for i in tl.static_range(1, BITS_OF_N):
-        density = density * (high_m + low_m)
-        low_m, high_m = low_m * low_m, high_m * high_m
-        if (N >> (BITS_OF_N - 1 - i)) & 1:
-            density = density * high + low_m
-            low_m, high_m = low_m * low, high_m * high
+    for i in tl.static_range(BITS_OF_N):
+        rest = n >> (BITS_OF_N - 1 - i)
+        begun, one = rest > 1, (rest > 1) & (rest % 2 == 1)
+        density = tl.where(begun, density * (high_m + low_m), density)
+        low_m, high_m = tl.where(begun, low_m * low_m, low_m), tl.where(begun, high_m * high_m, high_m)
+        density = tl.where(one, density * high + low_m, density)
+        low_m, high_m = tl.where(one, low_m * low, low_m), tl.where(one, high_m * high, high_m)
     return density
 
 
 @triton.jit
-def power(base, N: tl.constexpr, BITS_OF_N: tl.constexpr):
-    """`measures.power`."""
+def power(base, n, BITS_OF_N: tl.constexpr):
+    """`measures.power`, likewise."""
     result = base
-    for i in tl.static_range(1, BITS_OF_N):
-        result = result * result
-        if (N >> (BITS_OF_N - 1 - i)) & 1:
-            result = result * base
+    for i in tl.static_range(BITS_OF_N):
+        rest = n >> (BITS_OF_N - 1 - i)
+        result = tl.where(rest > 1, result * result, result)
+        result = tl.where((rest > 1) & (rest % 2 == 1), result * base, result)
     return result
 
 
@@ -107,227 +203,305 @@ def running_maximum(values, lanes, STEPS: tl.constexpr):
 
 
 @triton.jit
-def solve(
-    target, size, vertices, factor, density, pivot, units, held, masses, excess, wants, serves,
-    wanted, served, given, alone, heads,
-    N: tl.constexpr, BITS_OF_N: tl.constexpr, COLUMNS: tl.constexpr, ROUNDS: tl.constexpr,
-    OCTAVES: tl.constexpr, FINEST: tl.constexpr, SLOPES: tl.constexpr, SLOPE_LANES: tl.constexpr,
-    SLOPE_ROUNDS: tl.constexpr, TILE: tl.constexpr, STEPS: tl.constexpr, POINTS: tl.constexpr,
+def clear(
+    count, start, longs, tables,
+    COLUMNS: tl.constexpr, TILE: tl.constexpr, CARRIES: tl.constexpr,
 ):  # fmt: skip
-    """g/q of every bucket, and the lotteries, from the masses of a row's buckets in units; arrays (B, COLUMNS)."""
-    row = tl.program_id(0).to(tl.int64)
-    target += row * COLUMNS
-    size += row * COLUMNS
-    vertices += row * SLOPES
-    factor += row * COLUMNS
-    density += row * COLUMNS
-    pivot += row * COLUMNS
-    units += row * COLUMNS
-    held += row * COLUMNS
-    masses += row * COLUMNS
-    excess += row * COLUMNS
-    wants += row * COLUMNS
-    serves += row * COLUMNS
-    wanted += row * COLUMNS
-    served += row * COLUMNS
-    given += row * COLUMNS
-    alone += row * COLUMNS
-    heads += row * COLUMNS
-    lanes = tl.arange(0, TILE)
-
-    all_held = tl.zeros([], tl.int64)
-    all_masses = tl.zeros([], tl.int64)
-    for start in range(0, COLUMNS, TILE):
-        ranks = start + lanes
+    """Nothing is in the buckets, and nothing has run up."""
+    node, chunk = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    if node < tl.load(count) - start:
+        longs += node * LONGS * COLUMNS
+        ranks = chunk * TILE + tl.arange(0, TILE)
         inside = ranks < COLUMNS
-        mine = tl.load(size + ranks, mask=inside, other=0)
-        tl.store(held + ranks, all_held + tl.cumsum(mine, 0), mask=inside)
-        all_held += tl.sum(mine)
-        mine = tl.load(target + ranks, mask=inside, other=0)
-        tl.store(masses + ranks, all_masses + tl.cumsum(mine, 0), mask=inside)
-        all_masses += tl.sum(mine)
-    tl.debug_barrier()
-    whole, total = all_held.to(tl.float64), all_masses.to(tl.float64)
-
-    # The vertices of the majorant: the highest point above a line of each slope, the first one at a tie.
-    slopes = tl.arange(0, SLOPE_LANES)
-    slope = slope_of(slopes, OCTAVES, FINEST)
-    best = tl.full([SLOPE_LANES, POINTS], 0.0, tl.float64)  # the height of the first point, (0, 0)
-    firsts = tl.zeros([SLOPE_LANES, POINTS], tl.int32)
-    for start in range(0, COLUMNS, POINTS):
-        ranks = start + tl.arange(0, POINTS)
-        inside = ranks < COLUMNS
-        fill = tl.load(held + ranks, mask=inside, other=0).to(tl.float64) / whole
-        run = tl.load(masses + ranks, mask=inside, other=0).to(tl.float64) / total
-        height = power(fill, N, BITS_OF_N)[None, :] - slope[:, None] * run[None, :]
-        height = tl.where(inside[None, :], height, -float("inf"))
-        firsts = tl.where(height > best, ranks[None, :] + 1, firsts)
-        best = tl.maximum(best, height)
-    highest = best == tl.max(best, axis=1)[:, None]
-    vertex = tl.min(tl.where(highest, firsts, COLUMNS), axis=1)
-    vertex = running_maximum(vertex, slopes, SLOPE_ROUNDS)
-    tl.store(vertices + slopes, vertex.to(tl.int64), mask=slopes < SLOPES)
-    tl.debug_barrier()
-
-    # Surplus, and what of it nobody before has asked for.
-    ran = tl.zeros([], tl.int64)
-    most_idle = tl.zeros([], tl.int64)
-    all_served = tl.zeros([], tl.int64)
-    all_wished = tl.zeros([], tl.int64)
-    for start in range(0, COLUMNS, TILE):
-        ranks = start + lanes
-        inside = ranks < COLUMNS
-        segment = first(vertices, ranks.to(tl.int64), SLOPES, SLOPE_ROUNDS, True)
-        low = tl.load(held + ranks - 1, mask=inside & (ranks > 0), other=0).to(tl.float64) / whole
-        high = tl.load(held + ranks, mask=inside, other=0).to(tl.float64) / whole
-        share = tl.load(size + ranks, mask=inside, other=0).to(tl.float64) / whole
-        mean = mean_density(low, high, N, BITS_OF_N)
-        aim = slope_of(tl.where(segment > OCTAVES + FINEST, segment - 1, segment), OCTAVES, FINEST)
-        goal = aim * (tl.load(target + ranks, mask=inside, other=0).to(tl.float64) / total)
-        more = tl.where(inside, to_units(share * mean) - to_units(goal), 0)
-        ran_here = ran + tl.cumsum(more, 0)
-        ran += tl.sum(more)
-        idle = running_maximum(
-            tl.where((segment <= OCTAVES + FINEST) & inside, tl.maximum(ran_here, 0), 0), lanes, STEPS
-        )
-        idle = tl.maximum(idle, most_idle)
-        idle_before = tl.where(lanes > 0, tl.gather(idle, tl.maximum(lanes - 1, 0), 0), most_idle)
-        most_idle = tl.max(idle)
-        serve = tl.maximum(more, 0) - (idle - idle_before)
-        serve = tl.where(inside, serve, 0)
-        wish = tl.maximum(-more, 0)
-        tl.store(excess + ranks, more, mask=inside)
-        tl.store(density + ranks, mean, mask=inside)
-        tl.store(units + ranks, to_units(share), mask=inside)
-        tl.store(pivot + ranks, tl.where(share > 0, goal / tl.where(share > 0, share, 1.0), 0.0), mask=inside)
-        tl.store(serves + ranks, serve, mask=inside)
-        tl.store(served + ranks, all_served + tl.cumsum(serve, 0), mask=inside)
-        tl.store(wanted + ranks, all_wished + tl.cumsum(wish, 0), mask=inside)  # wishes, for the time being
-        all_served += tl.sum(serve)
-        all_wished += tl.sum(wish)
-    tl.debug_barrier()
-
-    # What each gets of its wishes: what is served in its segment, first come, first served.
-    for start in range(0, COLUMNS, TILE):
-        ranks = start + lanes
-        inside = ranks < COLUMNS
-        segment = first(vertices, ranks.to(tl.int64), SLOPES, SLOPE_ROUNDS, True)
-        begin = tl.where(segment > 0, tl.load(vertices + tl.maximum(segment - 1, 0)), 0)
-        end = tl.where(segment < SLOPES, tl.load(vertices + tl.minimum(segment, SLOPES - 1)), COLUMNS) - 1
-        more = tl.load(excess + ranks, mask=inside, other=0)
-        wished = tl.load(wanted + ranks, mask=inside, other=0) - before(wanted, begin)
-        limit = tl.load(served + end) - before(served, begin)
-        want = tl.minimum(wished, limit) - tl.minimum(wished - tl.maximum(-more, 0), limit)
-        want = tl.where(inside, want, 0)
-        tl.store(wants + ranks, want, mask=inside)
-        share = tl.load(size + ranks, mask=inside, other=0).to(tl.float64) / whole
-        mean = tl.load(density + ranks, mask=inside, other=0.0)
-        law = to_units(share * mean) + want - tl.load(serves + ranks, mask=inside, other=0)
-        per_q = law.to(tl.float64) / 4611686018427387904.0 / tl.where(share > 0, share, 1.0)
-        tl.store(factor + ranks, tl.where(share > 0, per_q, 0.0), mask=inside)
-    tl.debug_barrier()
-    all_wanted = tl.zeros([], tl.int64)
-    for start in range(0, COLUMNS, TILE):
-        ranks = start + lanes
-        inside = ranks < COLUMNS
-        want = tl.load(wants + ranks, mask=inside, other=0)
-        tl.store(wanted + ranks, all_wanted + tl.cumsum(want, 0), mask=inside)
-        all_wanted += tl.sum(want)
-    tl.debug_barrier()
-
-    # The stakes: `lotteries.hold`, with one giver to a lottery.
-    all_given = tl.zeros([], tl.int64)
-    all_alone = tl.zeros([], tl.int64)
-    all_heads = tl.zeros([], tl.int64)
-    for start in range(0, COLUMNS, TILE):
-        ranks = start + lanes
-        inside = ranks < COLUMNS
-        want = tl.load(wants + ranks, mask=inside, other=0)
-        serve = tl.load(serves + ranks, mask=inside, other=0)
-        ends = tl.load(wanted + ranks, mask=inside, other=0)
-        high = tl.load(served + ranks, mask=inside, other=0)
-        mean = tl.load(density + ranks, mask=inside, other=0.0)
-        start_at = tl.load(pivot + ranks, mask=inside, other=0.0)
-        place = tl.load(units + ranks, mask=inside, other=0)
-        home = tl.minimum(first(served, ends - want, COLUMNS, ROUNDS, True), COLUMNS - 1)
-        latest = first(served, ends, COLUMNS, ROUNDS, False)
-        by_one = (want > 0) & (latest < COLUMNS) & (home == latest)
-        stake = tl.where(by_one, stake_of(want, tl.load(pivot + home) - mean, place), 0)
-        tl.store(alone + ranks, all_alone + tl.cumsum(stake, 0), mask=inside)
-        all_alone += tl.sum(stake)
-        stake = stake_of(serve, mean - start_at, place)
-        tl.store(given + ranks, all_given + tl.cumsum(stake, 0), mask=inside)
-        all_given += tl.sum(stake)
-        oldest = tl.minimum(first(wanted, high - serve, COLUMNS, ROUNDS, True), COLUMNS - 1)
-        amount = tl.minimum(tl.load(wanted + oldest), high) - (high - serve)
-        stake = stake_of(amount, start_at - tl.load(density + oldest), tl.load(units + oldest))
-        stake = tl.where(serve > 0, stake, 0)
-        tl.store(heads + ranks, all_heads + tl.cumsum(stake, 0), mask=inside)
-        all_heads += tl.sum(stake)
+        tl.store(longs + SIZE * COLUMNS + ranks, tl.zeros([TILE], tl.int64), mask=inside)
+        tl.store(longs + TARGET * COLUMNS + ranks, tl.zeros([TILE], tl.int64), mask=inside)
+        if chunk == 0:
+            for table in range(TABLES):
+                entries = tables + (node * TABLES + table) * CARRIES + tl.arange(0, CARRIES)
+                tl.store(entries, tl.zeros([CARRIES], tl.int64))
 
 
 @triton.jit
-def pick(
-    ranks_of, p_at, q_at, uniforms, factor, density, pivot, units, wanted, served, given, alone, heads,
-    picked, accepted, n,
-    COLUMNS: tl.constexpr, ROUNDS: tl.constexpr, LANES: tl.constexpr,
+def add_up(
+    count, start, longs, tables,
+    COLUMNS: tl.constexpr, TILE: tl.constexpr, CARRIES: tl.constexpr,
 ):  # fmt: skip
-    """The draft that is picked, and whether it is accepted: `lotteries.show`, `highest`, and the last uniform."""
-    row = tl.program_id(0).to(tl.int64)
-    factor += row * COLUMNS
-    density += row * COLUMNS
-    pivot += row * COLUMNS
-    units += row * COLUMNS
-    wanted += row * COLUMNS
-    served += row * COLUMNS
-    given += row * COLUMNS
-    alone += row * COLUMNS
-    heads += row * COLUMNS
-    uniforms += row * 3 * (n + 1)
-    lanes = tl.arange(0, LANES)
-    asked = lanes < n
-    ranks = tl.load(ranks_of + row * n + lanes, mask=asked, other=0)
+    """What the buckets of each chunk hold."""
+    node, chunk = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    if node < tl.load(count) - start:
+        longs += node * LONGS * COLUMNS
+        tables += node * TABLES * CARRIES
+        ranks = chunk * TILE + tl.arange(0, TILE)
+        inside = ranks < COLUMNS
+        sizes = tl.load(longs + SIZE * COLUMNS + ranks, mask=inside, other=0)
+        pass_on(tables + HELD * CARRIES, chunk, tl.sum(sizes), CARRIES)
+        masses = tl.load(longs + TARGET * COLUMNS + ranks, mask=inside, other=0)
+        pass_on(tables + MASSES * CARRIES, chunk, tl.sum(masses), CARRIES)
+
+
+@triton.jit
+def find_heights(
+    counts, count, start, longs, tables, heights, tops,
+    BITS_OF_N: tl.constexpr, COLUMNS: tl.constexpr, TILE: tl.constexpr, CHUNKS: tl.constexpr, CARRIES: tl.constexpr,
+    OCTAVES: tl.constexpr, FINEST: tl.constexpr, SLOPE_LANES: tl.constexpr, POINTS: tl.constexpr,
+):  # fmt: skip
+    """The running sums, and the point of each chunk that is highest above a line of each slope, the first at a tie."""
+    node, chunk = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    if node < tl.load(count) - start:
+        n = tl.load(counts + start + node)
+        longs += node * LONGS * COLUMNS
+        tables += node * TABLES * CARRIES
+        held, masses = longs + HELD * COLUMNS, longs + MASSES * COLUMNS
+        ranks = chunk * TILE + tl.arange(0, TILE)
+        inside = ranks < COLUMNS
+        sizes = tl.load(longs + SIZE * COLUMNS + ranks, mask=inside, other=0)
+        tl.store(held + ranks, tl.load(tables + HELD * CARRIES + chunk) + tl.cumsum(sizes, 0), mask=inside)
+        mine = tl.load(longs + TARGET * COLUMNS + ranks, mask=inside, other=0)
+        tl.store(masses + ranks, tl.load(tables + MASSES * CARRIES + chunk) + tl.cumsum(mine, 0), mask=inside)
+        whole = tl.load(tables + HELD * CARRIES + CHUNKS).to(tl.float64)
+        total = tl.load(tables + MASSES * CARRIES + CHUNKS).to(tl.float64)
+        tl.debug_barrier()
+
+        slopes = tl.arange(0, SLOPE_LANES)
+        slope = slope_of(slopes, OCTAVES, FINEST)
+        best = tl.full([SLOPE_LANES, POINTS], 0.0, tl.float64)  # the height of the first point, (0, 0)
+        firsts = tl.zeros([SLOPE_LANES, POINTS], tl.int32)
+        for begin in range(0, TILE, POINTS):
+            places = chunk * TILE + begin + tl.arange(0, POINTS)
+            there = places < COLUMNS
+            fill = tl.load(held + places, mask=there, other=0).to(tl.float64) / whole
+            run = tl.load(masses + places, mask=there, other=0).to(tl.float64) / total
+            height = power(fill, n, BITS_OF_N)[None, :] - slope[:, None] * run[None, :]
+            height = tl.where(there[None, :], height, -float("inf"))
+            firsts = tl.where(height > best, places[None, :] + 1, firsts)
+            best = tl.maximum(best, height)
+        highest = tl.max(best, axis=1)
+        top = tl.min(tl.where(best == highest[:, None], firsts, COLUMNS), axis=1)
+        mark = (node * CHUNKS + chunk) * SLOPE_LANES + slopes
+        tl.store(heights + mark, highest)
+        tl.store(tops + mark, top.to(tl.int64))
+
+
+@triton.jit
+def find_excess(
+    counts, count, start, longs, floats, tables, heights, tops, vertices,
+    BITS_OF_N: tl.constexpr, COLUMNS: tl.constexpr, TILE: tl.constexpr, CHUNKS: tl.constexpr, CARRIES: tl.constexpr,
+    OCTAVES: tl.constexpr, FINEST: tl.constexpr, SLOPES: tl.constexpr, SLOPE_LANES: tl.constexpr,
+    SLOPE_ROUNDS: tl.constexpr,
+):  # fmt: skip
+    """The vertices of the majorant, and by how much the measures of buckets exceed what g is to be there."""
+    node, chunk = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    if node < tl.load(count) - start:
+        n = tl.load(counts + start + node)
+        longs += node * LONGS * COLUMNS
+        floats += node * FLOATS * COLUMNS
+        tables += node * TABLES * CARRIES
+        slopes, chunks = tl.arange(0, SLOPE_LANES), tl.arange(0, CARRIES)
+        marks = (node * CHUNKS + chunks[None, :]) * SLOPE_LANES + slopes[:, None]
+        here = (chunks < CHUNKS)[None, :] & (slopes < SLOPE_LANES)[:, None]
+        high = tl.load(heights + marks, mask=here, other=-1.0)
+        top = tl.load(tops + marks, mask=here, other=COLUMNS)
+        vertex = tl.min(tl.where(high == tl.max(high, axis=1)[:, None], top, COLUMNS), axis=1)
+        earlier = slopes[None, :] <= slopes[:, None]
+        vertex = tl.max(tl.where(earlier, vertex[None, :], 0), axis=1)
+        vertices += (node * CHUNKS + chunk) * SLOPE_LANES  # every chunk has its own copy
+        tl.store(vertices + slopes, vertex)
+        tl.debug_barrier()
+
+        lanes = tl.arange(0, TILE)
+        ranks = chunk * TILE + lanes
+        inside = ranks < COLUMNS
+        whole = tl.load(tables + HELD * CARRIES + CHUNKS).to(tl.float64)
+        total = tl.load(tables + MASSES * CARRIES + CHUNKS).to(tl.float64)
+        held = longs + HELD * COLUMNS
+        segment = segment_of(vertices, ranks, SLOPES, SLOPE_ROUNDS)
+        low = tl.load(held + ranks - 1, mask=inside & (ranks > 0), other=0).to(tl.float64) / whole
+        high = tl.load(held + ranks, mask=inside, other=0).to(tl.float64) / whole
+        share = tl.load(longs + SIZE * COLUMNS + ranks, mask=inside, other=0).to(tl.float64) / whole
+        mean = mean_density(low, high, n, BITS_OF_N)
+        aim = slope_of(tl.where(segment > OCTAVES + FINEST, segment - 1, segment), OCTAVES, FINEST)
+        mine = tl.load(longs + TARGET * COLUMNS + ranks, mask=inside, other=0)
+        goal = aim * (mine.to(tl.float64) / total)
+        more = tl.where(inside, to_units(share * mean) - to_units(goal), 0)
+        ran = tl.cumsum(more, 0)
+        pivot = tl.where(share > 0, goal / tl.where(share > 0, share, 1.0), 0.0)
+        tl.store(floats + DENSITY * COLUMNS + ranks, mean, mask=inside)
+        tl.store(floats + PIVOT * COLUMNS + ranks, pivot, mask=inside)
+        tl.store(longs + UNITS * COLUMNS + ranks, to_units(share), mask=inside)
+        tl.store(longs + RAN * COLUMNS + ranks, ran, mask=inside)
+        pass_on(tables + RAN * CARRIES, chunk, tl.sum(more), CARRIES)
+        # A chunk that begins beyond the vertex of slope 1 has no such rank, and nobody asks for its entry.
+        level = (segment <= OCTAVES + FINEST) & inside
+        first_here = tl.sum(tl.where(lanes == 0, ran, 0))
+        tl.store(tables + IDLE * CARRIES + chunk, tl.max(tl.where(level, ran, first_here)))
+
+
+@triton.jit
+def find_offers(
+    count, start, longs, tables, vertices,
+    COLUMNS: tl.constexpr, TILE: tl.constexpr, STEPS: tl.constexpr, CHUNKS: tl.constexpr, CARRIES: tl.constexpr,
+    LEVEL: tl.constexpr, SLOPE_LANES: tl.constexpr,
+):  # fmt: skip
+    """Surplus without what of it nobody before has asked for; and what seekers wish."""
+    node, chunk = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    if node < tl.load(count) - start:
+        longs += node * LONGS * COLUMNS
+        tables += node * TABLES * CARRIES
+        end = tl.load(vertices + (node * CHUNKS + chunk) * SLOPE_LANES + LEVEL)
+        chunks = tl.arange(0, CARRIES)
+        past = (chunks < chunk) & (chunks * TILE < end)
+        reached = tl.load(tables + RAN * CARRIES + chunks, mask=past, other=0)
+        reached += tl.load(tables + IDLE * CARRIES + chunks, mask=past, other=0)
+        most_idle = tl.max(tl.maximum(reached, 0))
+
+        lanes = tl.arange(0, TILE)
+        ranks = chunk * TILE + lanes
+        inside = ranks < COLUMNS
+        more = amount_of(longs + RAN * COLUMNS, ranks, inside, TILE)
+        ran = tl.load(longs + RAN * COLUMNS + ranks, mask=inside, other=0) + tl.load(tables + RAN * CARRIES + chunk)
+        idle = running_maximum(tl.where((ranks < end) & inside, tl.maximum(ran, 0), 0), lanes, STEPS)
+        idle = tl.maximum(idle, most_idle)
+        idle_before = tl.where(lanes > 0, tl.gather(idle, tl.maximum(lanes - 1, 0), 0), most_idle)
+        serve = tl.where(inside, tl.maximum(more, 0) - (idle - idle_before), 0)
+        wish = tl.maximum(-more, 0)
+        tl.store(longs + SERVED * COLUMNS + ranks, tl.cumsum(serve, 0), mask=inside)
+        tl.store(longs + WISHED * COLUMNS + ranks, tl.cumsum(wish, 0), mask=inside)
+        pass_on(tables + SERVED * CARRIES, chunk, tl.sum(serve), CARRIES)
+        pass_on(tables + WISHED * CARRIES, chunk, tl.sum(wish), CARRIES)
+
+
+@triton.jit
+def grant(
+    count, start, longs, floats, tables, vertices, factor,
+    COLUMNS: tl.constexpr, TILE: tl.constexpr, CHUNKS: tl.constexpr, CARRIES: tl.constexpr,
+    SLOPES: tl.constexpr, SLOPE_LANES: tl.constexpr, SLOPE_ROUNDS: tl.constexpr,
+):  # fmt: skip
+    """What seekers get: what is served in their segment, first come, first served.  Hence g/q of every bucket."""
+    node, chunk = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    if node < tl.load(count) - start:
+        longs += node * LONGS * COLUMNS
+        tables += node * TABLES * CARRIES
+        vertices += (node * CHUNKS + chunk) * SLOPE_LANES
+        served, serves = longs + SERVED * COLUMNS, tables + SERVED * CARRIES
+        wished, wishes = longs + WISHED * COLUMNS, tables + WISHED * CARRIES
+        ranks = chunk * TILE + tl.arange(0, TILE)
+        inside = ranks < COLUMNS
+        segment = segment_of(vertices, ranks, SLOPES, SLOPE_ROUNDS)
+        begin = tl.where(segment > 0, tl.load(vertices + tl.maximum(segment - 1, 0)), 0)
+        begin = tl.minimum(begin, COLUMNS - 1)  # of lanes beyond
+        end = tl.where(segment < SLOPES, tl.load(vertices + tl.minimum(segment, SLOPES - 1)), COLUMNS) - 1
+        wish = amount_of(wished, ranks, inside, TILE)
+        last = tl.load(wished + ranks, mask=inside, other=0) + tl.load(wishes + chunk)
+        last -= summed_before(wished, wishes, begin, TILE)
+        limit = summed(served, serves, end, TILE) - summed_before(served, serves, begin, TILE)
+        want = tl.where(inside, tl.minimum(last, limit) - tl.minimum(last - wish, limit), 0)
+        tl.store(longs + WANTED * COLUMNS + ranks, tl.cumsum(want, 0), mask=inside)
+        pass_on(tables + WANTED * CARRIES, chunk, tl.sum(want), CARRIES)
+        whole = tl.load(tables + HELD * CARRIES + CHUNKS).to(tl.float64)
+        share = tl.load(longs + SIZE * COLUMNS + ranks, mask=inside, other=0).to(tl.float64) / whole
+        mean = tl.load(floats + node * FLOATS * COLUMNS + DENSITY * COLUMNS + ranks, mask=inside, other=0.0)
+        law = to_units(share * mean) + want - amount_of(served, ranks, inside, TILE)
+        per_q = law.to(tl.float64) / 4611686018427387904.0 / tl.where(share > 0, share, 1.0)
+        tl.store(factor + (start + node) * COLUMNS + ranks, tl.where(share > 0, per_q, 0.0), mask=inside)
+
+
+@triton.jit
+def stake(
+    count, start, longs, floats, tables,
+    COLUMNS: tl.constexpr, ROUNDS: tl.constexpr, TILE: tl.constexpr, CHUNKS: tl.constexpr, CHUNK_ROUNDS: tl.constexpr,
+    CARRIES: tl.constexpr,
+):  # fmt: skip
+    """`lotteries.hold`, with one giver to a lottery."""
+    node, chunk = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    if node < tl.load(count) - start:
+        longs += node * LONGS * COLUMNS
+        floats += node * FLOATS * COLUMNS
+        tables += node * TABLES * CARRIES
+        served, serves = longs + SERVED * COLUMNS, tables + SERVED * CARRIES
+        wanted, wants = longs + WANTED * COLUMNS, tables + WANTED * CARRIES
+        density, pivot, units = floats + DENSITY * COLUMNS, floats + PIVOT * COLUMNS, longs + UNITS * COLUMNS
+        ranks = chunk * TILE + tl.arange(0, TILE)
+        inside = ranks < COLUMNS
+        want, serve = amount_of(wanted, ranks, inside, TILE), amount_of(served, ranks, inside, TILE)
+        ends = tl.load(wanted + ranks, mask=inside, other=0) + tl.load(wants + chunk)
+        high = tl.load(served + ranks, mask=inside, other=0) + tl.load(serves + chunk)
+        mean = tl.load(density + ranks, mask=inside, other=0.0)
+        start_at = tl.load(pivot + ranks, mask=inside, other=0.0)
+        place = tl.load(units + ranks, mask=inside, other=0)
+        home, latest = first_two(
+            served, serves, ends - want, served, serves, ends, COLUMNS, ROUNDS, TILE, CHUNKS, CHUNK_ROUNDS, True, False
+        )  # fmt: skip
+        home = tl.minimum(home, COLUMNS - 1)
+        oldest = first(wanted, wants, high - serve, COLUMNS, ROUNDS, TILE, CHUNKS, CHUNK_ROUNDS, True)
+        oldest = tl.minimum(oldest, COLUMNS - 1)
+
+        by_one = (want > 0) & (latest < COLUMNS) & (home == latest)
+        alone = tl.where(by_one, stake_of(want, tl.load(pivot + home) - mean, place), 0)
+        tl.store(longs + ALONE * COLUMNS + ranks, tl.cumsum(alone, 0), mask=inside)
+        pass_on(tables + ALONE * CARRIES, chunk, tl.sum(alone), CARRIES)
+        given = stake_of(serve, mean - start_at, place)
+        tl.store(longs + GIVEN * COLUMNS + ranks, tl.cumsum(given, 0), mask=inside)
+        pass_on(tables + GIVEN * CARRIES, chunk, tl.sum(given), CARRIES)
+        amount = tl.minimum(summed(wanted, wants, oldest, TILE), high) - (high - serve)
+        head = stake_of(amount, start_at - tl.load(density + oldest), tl.load(units + oldest))
+        head = tl.where(serve > 0, head, 0)
+        tl.store(longs + HEADS * COLUMNS + ranks, tl.cumsum(head, 0), mask=inside)
+        pass_on(tables + HEADS * CARRIES, chunk, tl.sum(head), CARRIES)
+
+
+@triton.jit
+def places_of(
+    ranks, entering, drawing, asked, longs, floats, tables,
+    COLUMNS: tl.constexpr, ROUNDS: tl.constexpr, TILE: tl.constexpr, CHUNKS: tl.constexpr, CHUNK_ROUNDS: tl.constexpr,
+    CARRIES: tl.constexpr,
+):  # fmt: skip
+    """`lotteries.show`: the places that drafts of some ranks show; `longs`, `floats`, `tables` are of one problem."""
+    density, pivot, units = floats + DENSITY * COLUMNS, floats + PIVOT * COLUMNS, longs + UNITS * COLUMNS
+    wanted, wants = longs + WANTED * COLUMNS, tables + WANTED * CARRIES
+    served, serves = longs + SERVED * COLUMNS, tables + SERVED * CARRIES
+    given, gifts = longs + GIVEN * COLUMNS, tables + GIVEN * CARRIES
+    alone, alones = longs + ALONE * COLUMNS, tables + ALONE * CARRIES
+    heads, oldests = longs + HEADS * COLUMNS, tables + HEADS * CARRIES
 
     # Which lottery each enters, if any.
     place = tl.load(units + ranks)
-    position = (tl.load(uniforms + 3 * lanes, mask=asked, other=0.0) * place.to(tl.float64)).to(tl.int64)
-    gift = tl.load(given + ranks) - before(given, ranks)
-    low, high = before(wanted, ranks), tl.load(wanted + ranks)
-    home = tl.minimum(first(served, low, COLUMNS, ROUNDS, True), COLUMNS - 1)
-    amount = tl.minimum(tl.load(served + home), high) - low
+    position = (entering * place.to(tl.float64)).to(tl.int64)
+    gift = summed(given, gifts, ranks, TILE) - summed_before(given, gifts, ranks, TILE)
+    low, high = summed_before(wanted, wants, ranks, TILE), summed(wanted, wants, ranks, TILE)
+    total = summed(served, serves, COLUMNS - 1, TILE)
+    home, final = first_two(
+        served, serves, low, served, serves, tl.minimum(high, total), COLUMNS, ROUNDS, TILE, CHUNKS, CHUNK_ROUNDS,
+        True, False,
+    )  # fmt: skip
+    home, final = tl.minimum(home, COLUMNS - 1), tl.minimum(final, COLUMNS - 1)
+    amount = tl.minimum(summed(served, serves, home, TILE), high) - low
     seeks = high > low
-    stake = tl.where(seeks, stake_of(amount, tl.load(pivot + home) - tl.load(density + ranks), place), 0)
-    total = tl.load(served + COLUMNS - 1)
-    final = tl.minimum(first(served, tl.minimum(high, total), COLUMNS, ROUNDS, False), COLUMNS - 1)
-    later = first(heads, tl.load(heads + home) + position - stake, COLUMNS, ROUNDS, True)
-    enters_later = seeks & (position >= stake) & (later > home) & (later <= final) & (low < total)
+    put_in = tl.where(seeks, stake_of(amount, tl.load(pivot + home) - tl.load(density + ranks), place), 0)
+    later = summed(heads, oldests, home, TILE) + position - put_in
+    later = first(heads, oldests, later, COLUMNS, ROUNDS, TILE, CHUNKS, CHUNK_ROUNDS, True)
+    enters_later = seeks & (position >= put_in) & (later > home) & (later <= final) & (low < total)
     lottery = tl.where(enters_later, tl.minimum(later, COLUMNS - 1), home)
     lottery = tl.where(gift > 0, ranks, lottery)
-    enters = (position < tl.where(gift > 0, gift, stake)) | enters_later
+    enters = (position < tl.where(gift > 0, gift, put_in)) | enters_later
 
     # What is drawn there.
-    low, high = before(served, lottery), tl.load(served + lottery)
-    oldest = tl.minimum(first(wanted, low, COLUMNS, ROUNDS, True), COLUMNS - 1)
-    newest = tl.minimum(first(wanted, high, COLUMNS, ROUNDS, False), COLUMNS - 1)
+    low, high = summed_before(served, serves, lottery, TILE), summed(served, serves, lottery, TILE)
+    oldest, newest = first_two(
+        wanted, wants, low, wanted, wants, high, COLUMNS, ROUNDS, TILE, CHUNKS, CHUNK_ROUNDS, True, False
+    )  # fmt: skip
+    oldest, newest = tl.minimum(oldest, COLUMNS - 1), tl.minimum(newest, COLUMNS - 1)
     several = newest > oldest
-    head = tl.load(heads + lottery) - before(heads, lottery)
-    between = tl.where(several, before(alone, newest) - tl.load(alone + oldest), 0)
+    head = summed(heads, oldests, lottery, TILE) - summed_before(heads, oldests, lottery, TILE)
+    so_far = summed(alone, alones, oldest, TILE)
+    between = tl.where(several, summed_before(alone, alones, newest, TILE) - so_far, 0)
     gap = tl.load(pivot + lottery) - tl.load(density + newest)
-    tail = tl.where(several, stake_of(high - before(wanted, newest), gap, tl.load(units + newest)), 0)
-    held = head + between + tail + (tl.load(given + lottery) - before(given, lottery))
-    coin = tl.load(uniforms + 3 * lanes + 1, mask=asked, other=0.0)
-    position = tl.minimum((coin * held.to(tl.float64)).to(tl.int64), held - 1)
-    inside = first(alone, tl.load(alone + oldest) + position - head, COLUMNS, ROUNDS, True)
-    inside = tl.minimum(inside, COLUMNS - 1)
+    tail = stake_of(high - summed_before(wanted, wants, newest, TILE), gap, tl.load(units + newest))
+    tail = tl.where(several, tail, 0)
+    own = summed(given, gifts, lottery, TILE) - summed_before(given, gifts, lottery, TILE)
+    held = head + between + tail + own
+    position = tl.minimum((drawing * held.to(tl.float64)).to(tl.int64), held - 1)
+    inside = first(alone, alones, so_far + position - head, COLUMNS, ROUNDS, TILE, CHUNKS, CHUNK_ROUNDS, True)
     drawn = tl.where(position >= head + between + tail, lottery, newest)
-    drawn = tl.where(position < head + between, inside, drawn)
+    drawn = tl.where(position < head + between, tl.minimum(inside, COLUMNS - 1), drawn)
     drawn = tl.where(position < head, oldest, drawn)
-
-    places = tl.where(asked, tl.where(enters, drawn, ranks), -1)
-    fraction = tl.load(uniforms + 3 * lanes + 2, mask=asked, other=0.0)
-    fraction = tl.where(asked & (places == tl.max(places)), fraction, -1.0)
-    highest = tl.argmax(fraction, 0)
-    rank = tl.load(ranks_of + row * n + highest)
-    proposal = tl.load(factor + rank) * tl.load(q_at + row * n + highest)
-    tl.store(picked + row, highest.to(tl.int64))
-    tl.store(accepted + row, (tl.load(uniforms + 3 * n) * proposal < tl.load(p_at + row * n + highest)).to(tl.int8))
+    return tl.where(asked, tl.where(enters, drawn, ranks), -1)

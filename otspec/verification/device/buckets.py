@@ -21,7 +21,7 @@ from torch import Tensor
 from otspec.verification.device.fixed_point import UNIT, at, before, first_above, from_zero, running, to_units
 from otspec.verification.device.lotteries import Lotteries, highest, hold, show
 from otspec.verification.device.majorant import Curve
-from otspec.verification.device.measures import mean_density, power
+from otspec.verification.device.measures import Counts, mean_density, power
 
 BITS = 12
 """Leading bits of the fraction of p/q: 4096 buckets for p/q in [0, 1), and as many for every octave above."""
@@ -85,7 +85,7 @@ def histogram(p: Tensor, q: Tensor, bucket: Tensor, n: int) -> tuple[Tensor, Ten
     return target, size
 
 
-def solve_buckets(target: Tensor, size: Tensor, n: int) -> Buckets:
+def solve_buckets(target: Tensor, size: Tensor, n: int | Counts) -> Buckets:
     """The law of the picked bucket, and the lotteries that give it, from the masses of the buckets in units."""
     fill, run = from_zero(running(size)), from_zero(running(target))
     share = size.double() / size.sum(dim=1, keepdim=True).double()
@@ -117,7 +117,9 @@ def solve_buckets(target: Tensor, size: Tensor, n: int) -> Buckets:
     return Buckets(factor, hold(to_units(share), density, pivot, ranks, ranks + 1, wants, serves))
 
 
-def verify_by_buckets(p: Tensor, q: Tensor, drafts: Tensor, uniforms: Tensor) -> tuple[Tensor, Tensor]:
+def verify_by_buckets(
+    p: Tensor, q: Tensor, drafts: Tensor, uniforms: Tensor, alive: Tensor | None = None, most: int | None = None
+) -> tuple[Tensor, Tensor]:
     """Output token of each row, and which draft it is, or -1; shapes (B,).
 
     Parameters
@@ -129,15 +131,29 @@ def verify_by_buckets(p: Tensor, q: Tensor, drafts: Tensor, uniforms: Tensor) ->
     uniforms : Tensor of float64, shape (B, n + 1, 3)
         Row m is for draft m: which lottery it enters, if any; what it draws there; where in its place the point lies.
         The first two of the last row accept the picked draft, or draw from the residual law, in the order of tokens.
+    alive : Tensor of bool, shape (B, n), optional
+        Which of the drafts there are; the others are any tokens, and are not looked at.  By default all.  In a row that
+        has none, a draft may be said to be accepted.
+    most : int, optional
+        What there are buckets for, n or more; by default n.
     """
+    most = drafts.shape[1] if most is None else most
     if p.shape[0] > GROUP:
-        groups = zip(*(tensor.split(GROUP) for tensor in (p, q, drafts, uniforms)), strict=True)
-        found = [verify_by_buckets(*group) for group in groups]
+        parts = [slice(start, start + GROUP) for start in range(0, p.shape[0], GROUP)]
+        here = [None if alive is None else alive[part] for part in parts]
+        found = [
+            verify_by_buckets(p[part], q[part], drafts[part], uniforms[part], these, most)
+            for part, these in zip(parts, here, strict=True)
+        ]
         return torch.cat([tokens for tokens, _ in found]), torch.cat([accepted for _, accepted in found])
-    n = drafts.shape[1]
-    bucket = bucket_of(p, q, n)
-    solved = solve_buckets(*histogram(p, q, bucket, n), n)
+    n: int | Counts = drafts.shape[1]
+    if alive is not None:
+        n = Counts(alive.sum(dim=1, keepdim=True).clamp(min=1), drafts.shape[1])
+    bucket = bucket_of(p, q, most)
+    solved = solve_buckets(*histogram(p, q, bucket, most), n)
     places = show(solved.lotteries, at(bucket, drafts), uniforms[:, :-1, :2])
+    if alive is not None:
+        places = torch.where(alive, places, -1)
     picked = highest(places, uniforms[:, :-1, 2])
     token = at(drafts, picked)
     proposal = at(solved.factor, at(bucket, token)) * at(q, token)

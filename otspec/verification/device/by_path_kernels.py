@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from otspec.verification.device.blocks import Accepted
-from otspec.verification.device.by_kernels import BLOCK, EXACT, Rows, kernels_for, read_law
+from otspec.verification.device.by_kernels import BLOCK, EXACT, Rows, kernels_for, read_law, read_scaled
 from otspec.verification.device.sharing import RARE, RARE_OCTAVES, Groups, group_count, pieces
 
 GROUP_BLOCK, GROUP_WARPS = 2048, 8
@@ -35,12 +35,26 @@ class PathLaws(NamedTuple):
 
 def totals_of(law: Tensor) -> Tensor:
     """Sums of rows, float64, shape (R,), in one pass; NaN where a row holds NaN or a negative number."""
-    rows, vocab = law.shape
+    return _totals_of_chunks(law.contiguous()).sum(dim=1)
+
+
+def checked_rows(law: Tensor, drift: float) -> Rows:
+    """Rows of probabilities; sound are those whose total is 1 up to a drift, without negative numbers and NaN."""
     law = law.contiguous()
+    sums = _totals_of_chunks(law)
+    rows, chunks = sums.shape
+    scale = torch.empty(rows, dtype=torch.float64, device=law.device)
+    sound = torch.empty(rows, dtype=torch.int8, device=law.device)
+    _kernels(law).settle_totals[(rows,)](sums, scale, sound, chunks, DRIFT=drift, LANES=lanes(chunks), **EXACT)
+    return Rows(read_scaled(law, scale), sound.view(torch.bool))
+
+
+def _totals_of_chunks(law: Tensor) -> Tensor:
+    rows, vocab = law.shape
     chunks = -(-vocab // BLOCK)
     sums = torch.empty((rows, chunks), dtype=torch.float64, device=law.device)
     _kernels(law).sum_law[(rows, chunks)](law, sums, vocab, BLOCK=BLOCK, **EXACT)
-    return sums.sum(dim=1)
+    return sums
 
 
 def rows_of(law: Tensor, total: Tensor, sound: Tensor) -> Rows:

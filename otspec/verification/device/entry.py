@@ -12,7 +12,9 @@ from otspec.errors import ProblemError
 from otspec.laws import HALF_PRECISION, as_law
 from otspec.tolerances import FLOAT32_MASS_TOL, MASS_TOL
 from otspec.verification.device.buckets import verify_by_buckets
-from otspec.verification.device.by_kernels import Reading, read_law, read_logits, runs_on, verify_by_kernels
+from otspec.verification.device.by_kernels import Rows, read_logits, runs_on
+from otspec.verification.device.by_path_kernels import checked_rows
+from otspec.verification.device.by_token_kernels import verify_rows_by_kernels
 from otspec.verification.device.sorted_rows import verify_by_sorting
 from otspec.verification.device.truncated import verify_truncated_rows
 
@@ -78,11 +80,8 @@ def verify_rows(
     uniforms = _uniforms(rng, p, drafts)
     by = _way(by, p)
     if by == KERNELS:
-        totals = [law.sum(dim=1, dtype=torch.float64) for law in (p, q)]
-        sound = _is_total(p.dtype, totals[0]) & _is_total(q.dtype, totals[1])
-        sound = sound & (p.amin(dim=1) >= 0) & (q.amin(dim=1) >= 0)
-        target, draft = (read_law(law, total) for law, total in zip((p, q), totals, strict=True))
-        found = _run_kernels(target, draft, sound, drafts, uniforms, logits=False)
+        target, draft = (checked_rows(law, DRIFT[law.dtype]) for law in (p, q))
+        found = _run_kernels(target, draft, drafts, uniforms, logits=False)
         if check:
             _check_rows(found.sound, p, q, drafts)
         return found
@@ -150,7 +149,7 @@ def verify_logits(
         uniforms = _uniforms(rng, target_logits, drafts)
         target, draft = (read_logits(logits, heat) for logits in (target_logits, draft_logits))
         sound = (target.high.abs() < torch.inf) & (draft.high.abs() < torch.inf) & (heat >= 0) & (heat < torch.inf)
-        return _run_kernels(target, draft, sound, drafts, uniforms, logits=True)
+        return _run_kernels(Rows(target, sound), Rows(draft, sound), drafts, uniforms, logits=True)
     return verify_rows(
         law_of_logits(target_logits, heat), law_of_logits(draft_logits, heat), drafts, rng, by=by, check=check
     )
@@ -215,15 +214,8 @@ def verify_truncated(
     return RowVerification(torch.where(sound, tokens, 0), torch.where(sound, accepted, -1), sound)
 
 
-def _run_kernels(
-    target: Reading, draft: Reading, sound: Tensor, drafts: Tensor, uniforms: Tensor, *, logits: bool
-) -> RowVerification:
-    drafts = drafts.long()
-    sound = sound & ((drafts >= 0) & (drafts < target.values.shape[1])).all(dim=1)
-    drafts = torch.where(sound.unsqueeze(1), drafts, 0)
-    tokens, accepted, drawable = verify_by_kernels(target, draft, sound, drafts, uniforms, logits)
-    sound = sound & drawable
-    return RowVerification(torch.where(sound, tokens, 0), torch.where(sound, accepted, -1), sound)
+def _run_kernels(target: Rows, draft: Rows, drafts: Tensor, uniforms: Tensor, *, logits: bool) -> RowVerification:
+    return RowVerification(*verify_rows_by_kernels(target, draft, drafts.long(), uniforms, logits))
 
 
 def law_of_logits(logits: Tensor, temperature: Tensor) -> Tensor:

@@ -59,88 +59,30 @@ def sum_weights(values, high, heat, sums, vocab, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def look_up(
-    p, p_high, p_first, p_heat, p_scale,
-    q, q_high, q_first, q_heat, q_scale,
-    sound, drafts, p_at, q_at, bucket_at, n, vocab,
-    LOGITS: tl.constexpr, COUNT: tl.constexpr, BITS: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """Both laws and the bucket of every draft of a row, by the operations of the kernels below."""
-    row = tl.program_id(0)
-    lanes = tl.arange(0, BLOCK)
-    asked = lanes < n
-    tokens = tl.load(drafts + row * n + lanes, mask=asked, other=0)
-    here = law_of(p, p_high, p_first, p_heat, p_scale, sound, row, tokens, vocab, LOGITS)
-    there = law_of(q, q_high, q_first, q_heat, q_scale, sound, row, tokens, vocab, LOGITS)
-    tl.store(p_at + row * n + lanes, here, mask=asked)
-    tl.store(q_at + row * n + lanes, there, mask=asked)
-    tl.store(bucket_at + row * n + lanes, bucket_of(here, there, COUNT, BITS), mask=asked)
-
-
-@triton.jit
 def add_to_buckets(
-    p, p_high, p_first, p_heat, p_scale,
-    q, q_high, q_first, q_heat, q_scale,
-    sound, target, size, vocab,
+    p, p_high, p_first, p_heat, p_scale, p_sound,
+    q, q_high, q_first, q_heat, q_scale, q_sound,
+    p_rows, q_rows, count, start, target, size, stride, vocab,
     LOGITS: tl.constexpr, COUNT: tl.constexpr, BITS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Histograms of p and q over the buckets, shape (B, COUNT + 1), in units."""
-    row = tl.program_id(0)
-    tokens = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    here = law_of(p, p_high, p_first, p_heat, p_scale, sound, row, tokens, vocab, LOGITS)
-    there = law_of(q, q_high, q_first, q_heat, q_scale, sound, row, tokens, vocab, LOGITS)
-    slot = row * (COUNT + 1) + bucket_of(here, there, COUNT, BITS)
-    mine = units_of(here)
-    tl.atomic_add(target + slot, mine, mask=mine > 0, sem="relaxed")
-    tl.atomic_add(size + slot, tl.maximum(units_of(there), 1), mask=there > 0, sem="relaxed")
-
-
-@triton.jit
-def rest_of(
-    p, p_high, p_first, p_heat, p_scale,
-    q, q_high, q_first, q_heat, q_scale,
-    sound, factor, row, tokens, vocab,
-    LOGITS: tl.constexpr, COUNT: tl.constexpr, BITS: tl.constexpr,
-):  # fmt: skip
-    """(p - g)+ and p of some tokens of a row, in units."""
-    here = law_of(p, p_high, p_first, p_heat, p_scale, sound, row, tokens, vocab, LOGITS)
-    there = law_of(q, q_high, q_first, q_heat, q_scale, sound, row, tokens, vocab, LOGITS)
-    proposal = tl.load(factor + row * (COUNT + 1) + bucket_of(here, there, COUNT, BITS)) * there
-    return units_of(tl.maximum(here - proposal, 0.0)), units_of(here)
-
-
-@triton.jit
-def sum_rest(
-    p, p_high, p_first, p_heat, p_scale,
-    q, q_high, q_first, q_heat, q_scale,
-    sound, factor, rest, whole, vocab,
-    LOGITS: tl.constexpr, COUNT: tl.constexpr, BITS: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """(p - g)+ and p of each chunk of a row, shape (B, chunks), in units."""
-    row, chunk = tl.program_id(0), tl.program_id(1)
-    tokens = chunk * BLOCK + tl.arange(0, BLOCK)
-    left, mine = rest_of(
-        p, p_high, p_first, p_heat, p_scale, q, q_high, q_first, q_heat, q_scale,
-        sound, factor, row, tokens, vocab, LOGITS, COUNT, BITS,
-    )  # fmt: skip
-    tl.store(rest + row * tl.num_programs(1) + chunk, tl.sum(left))
-    tl.store(whole + row * tl.num_programs(1) + chunk, tl.sum(mine))
-
-
-@triton.jit
-def draw_rest(
-    p, p_high, p_first, p_heat, p_scale,
-    q, q_high, q_first, q_heat, q_scale,
-    sound, factor, chunks, positions, spent, drawn, vocab,
-    LOGITS: tl.constexpr, COUNT: tl.constexpr, BITS: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """The first token of a chunk at which the running sum of (p - g)+, or of p if that is spent, exceeds a number."""
-    row = tl.program_id(0)
-    start = tl.load(chunks + row) * BLOCK
-    left, mine = rest_of(
-        p, p_high, p_first, p_heat, p_scale, q, q_high, q_first, q_heat, q_scale,
-        sound, factor, row, start + tl.arange(0, BLOCK), vocab, LOGITS, COUNT, BITS,
-    )  # fmt: skip
-    sums = tl.cumsum(tl.where(tl.load(spent + row) != 0, mine, left), 0)
-    before = tl.sum((sums <= tl.load(positions + row)).to(tl.int64))
-    tl.store(drawn + row, tl.minimum(start + before, vocab - 1))
+    """Histograms of p and q over the buckets, COUNT + 1 of them, in units, for pairs of rows; `stride` apart."""
+    pair = tl.program_id(0).to(tl.int64)
+    if pair < tl.load(count) - start:
+        p_row, q_row = tl.load(p_rows + start + pair), tl.load(q_rows + start + pair)
+        tokens = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+        here = law_of(p, p_high, p_first, p_heat, p_scale, p_sound, p_row, tokens, vocab, LOGITS)
+        there = law_of(q, q_high, q_first, q_heat, q_scale, q_sound, q_row, tokens, vocab, LOGITS)
+        bucket = bucket_of(here, there, COUNT, BITS)
+        mine, theirs = units_of(here), tl.where(there > 0, tl.maximum(units_of(there), 1), 0)
+        # Most tokens may be in the first bucket, the last, or none: additions to one number wait for each other.
+        often = (bucket == 0) | (bucket >= COUNT - 1)
+        target += pair * stride
+        size += pair * stride
+        tl.atomic_add(target + bucket, mine, mask=(mine > 0) & ~often, sem="relaxed")
+        tl.atomic_add(size + bucket, theirs, mask=(theirs > 0) & ~often, sem="relaxed")
+        for number in tl.static_range(3):
+            full = 0 if number == 0 else COUNT - 2 + number
+            held = bucket == full
+            amount, length = tl.sum(tl.where(held, mine, 0)), tl.sum(tl.where(held, theirs, 0))
+            tl.atomic_add(target + full, amount, mask=amount > 0, sem="relaxed")
+            tl.atomic_add(size + full, length, mask=length > 0, sem="relaxed")

@@ -24,6 +24,17 @@ def sum_law(values, sums, vocab, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def settle_totals(sums, scales, sound, chunks, DRIFT: tl.constexpr, LANES: tl.constexpr):
+    """Whether each row is a law, by the totals of its chunks, and what its numbers are multiplied by to add up to 1."""
+    row = tl.program_id(0).to(tl.int64)
+    lanes = tl.arange(0, LANES)
+    total = tl.sum(tl.load(sums + row * chunks + lanes, mask=lanes < chunks, other=0.0))
+    right = tl.abs(total - 1.0) <= DRIFT
+    tl.store(scales + row, 1.0 / tl.where(right, total, 1.0))
+    tl.store(sound + row, right.to(tl.int8))
+
+
+@triton.jit
 def bucket_of(high, PIECES: tl.constexpr):
     """The bucket of p/q, from the upper half of its float64."""
     found = tl.zeros_like(high)
@@ -211,7 +222,8 @@ def settle(
     q, q_high, q_first, q_heat, q_scale, q_sound,
     factor, p_rows, q_rows, places, drafts, lengths, weights, rest, whole, uniforms, accepted, token, vocab, chunks,
     LOGITS: tl.constexpr, POINT: tl.constexpr, FACTOR: tl.constexpr, GROUPS: tl.constexpr,
-    PIECES: tl.constexpr, RARE: tl.constexpr, OCTAVES: tl.constexpr, LEVELS: tl.constexpr, BLOCK: tl.constexpr, LANES: tl.constexpr,
+    PIECES: tl.constexpr, RARE: tl.constexpr, OCTAVES: tl.constexpr, LEVELS: tl.constexpr, BLOCK: tl.constexpr,
+    LANES: tl.constexpr,
 ):  # fmt: skip
     """How many tokens of a path are accepted, and the token after them."""
     path = tl.program_id(0)

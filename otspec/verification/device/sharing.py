@@ -25,8 +25,8 @@ nearer p/q is to 1, the more they matter: of laws that nearly agree, all tokens 
 REACH = 8
 """Ratios p/q from 2**REACH on are in one bucket, as are those below the first octave."""
 RARE, RARE_OCTAVES = 2.0**-26, 2
-"""Tokens of less than this under both laws are told apart by octaves, up to so many from 1.  Of 128 000 tokens they have
-0.002 of the mass at most, and are most of the tokens: kernels add them up without a trip to memory for each."""
+"""Tokens of less than this under both laws are told apart by octaves, up to so many from 1.  Of 128 000 tokens they
+have 0.002 of the mass at most, and are most of the tokens: kernels add them up without a trip to memory for each."""
 HIGH, BIAS = 20, 1023
 """Of the upper half of a float64: the digits of its fraction, and the exponent of 1."""
 
@@ -37,7 +37,7 @@ class Piece(NamedTuple):
     shift: int
     """By so much the upper half of p/q is shifted to have these digits last."""
     lowest: int
-    count: int
+    buckets: int
 
 
 def pieces() -> tuple[Piece, ...]:
@@ -48,7 +48,7 @@ def pieces() -> tuple[Piece, ...]:
         for (low, digits), end in zip(OCTAVES, ends, strict=True)
     ]
     first = found[0]
-    return first._replace(lowest=first.lowest - 1, count=first.count + 1), *found[1:]
+    return first._replace(lowest=first.lowest - 1, buckets=first.buckets + 1), *found[1:]
 
 
 class Groups(NamedTuple):
@@ -92,7 +92,7 @@ class Sharing(NamedTuple):
 
 def group_count(vocab: int) -> int:
     """k."""
-    return vocab if vocab <= SORTED else sum(piece.count for piece in pieces()) + 1
+    return vocab if vocab <= SORTED else sum(piece.buckets for piece in pieces()) + 1
 
 
 def group(p: Tensor, q: Tensor) -> Tensor:
@@ -111,8 +111,8 @@ def bucket(p: Tensor, q: Tensor) -> Tensor:
     octave = (high >> HIGH << HIGH).clamp((BIAS - RARE_OCTAVES) << HIGH, (BIAS + RARE_OCTAVES) << HIGH)
     high = torch.where((p < RARE) & (q < RARE), octave, high)
     found = torch.zeros_like(high)
-    for shift, lowest, count in pieces():
-        found += ((high >> shift) - lowest).clamp(0, count)
+    for shift, lowest, buckets in pieces():
+        found += ((high >> shift) - lowest).clamp(0, buckets)
     return torch.where(q > 0, found, group_count(SORTED + 1))
 
 

@@ -12,8 +12,9 @@ from torch import Tensor
 from otspec.errors import ProblemError
 from otspec.laws import as_count, as_law
 from otspec.verification.device.by_kernels import Rows, runs_on
-from otspec.verification.device.by_path_kernels import rows_of, totals_of
-from otspec.verification.device.entry import DRIFT, dealt
+from otspec.verification.device.by_path_kernels import checked_rows, rows_of
+from otspec.verification.device.by_token_kernels import Trees, find_sound, walk_by_kernels
+from otspec.verification.device.entry import DRIFT, KERNELS, WAYS, dealt
 from otspec.verification.device.fixed_point import at
 from otspec.verification.device.layout import NONE, Layout, Links, branching_layout, linked_layout, take
 from otspec.verification.device.nested import first_path, pick_nested, spread_of, verify_line
@@ -54,6 +55,7 @@ def verify_trees(
     rows: tuple[Tensor, Tensor] | None = None,
     rule: str = "nested",
     sigma: float = 0.5,
+    by: str | None = None,
     kernels: bool | None = None,
     check: bool = False,
 ) -> TreeVerification:
@@ -87,9 +89,11 @@ def verify_trees(
         children; or ``"interval"``, token by token.
     sigma : float
         Look-ahead of ``"nested"``, as in `otspec.paths.Nested`; 0 for none.
+    by : str, optional
+        How ``"interval"`` verifies the drafts of one text, as in `verify_rows`: ``"sorting"``, ``"buckets"``, or
+        ``"triton"``.  By default the last with `kernels`, and the first without.
     kernels : bool, optional
-        Whether Triton's kernels go over the laws and share labels, but for ``"interval"``; by default where the laws
-        are on a GPU, and Triton is installed.
+        Whether Triton's kernels go over the laws; by default where the laws are on a GPU, and Triton is installed.
     check : bool
         Whether to wait for the device, and to raise an error that names what is wrong with the first tree that is not
         sound.
@@ -108,25 +112,31 @@ def verify_trees(
         raise ProblemError(f"rule is {rule!r}; known: {', '.join(RULES)}")
     if isinstance(sigma, bool) or not isinstance(sigma, int | float) or not 0 <= sigma <= MOST_SIGMA:
         raise ProblemError(f"sigma is {sigma!r}; it is between 0 (no look-ahead) and {MOST_SIGMA}")
+    by_kernels, by = _way(rule, by, kernels, tokens)
     _check_tokens(tokens)
     target, draft, target_row, draft_row = _as_rows(target, draft, tokens, rows)
     layout = _layout(topology, tokens)
     uniforms = dealt(rng, (tokens.shape[0], tokens.shape[1] + layout.length, 3), tokens.device, "trees")
     drafted = tokens.long()
-    by_kernels = runs_on(target) if kernels is None else kernels
-    p, q = (_rows(laws, totals_of(laws) if by_kernels else _totals_of(laws)) for laws in (target, draft))
-    sound = _find_sound((p.sound, target_row), (q.sound, draft_row), draft, drafted, layout)
+    p, q = (checked_rows(law, DRIFT[law.dtype]) if by_kernels else _rows(law) for law in (target, draft))
+    if by_kernels:
+        sound = find_sound(Trees(layout, p, target_row, q, draft_row, drafted))
+    else:
+        sound = _find_sound((p.sound, target_row), (q.sound, draft_row), draft, drafted, layout)
     if check:
         _check_trees(sound, target, draft, target_row, draft_row, drafted, layout)
-    # Trees that are not sound may ask for rows that are not there.
-    rows = target_row.clamp(0, len(target) - 1), draft_row.clamp(0, len(draft) - 1)
 
     def verify(
         layout: Layout, tokens: Tensor, p_row: Tensor, q_row: Tensor, sound: Tensor, dealt: Tensor
     ) -> TreeVerification:
-        return _verify(TreeLaws(p, p_row, q, q_row, sound), layout, tokens, dealt, rule, sigma, by_kernels)
+        if by == KERNELS:
+            return _walk(Trees(layout, p, p_row, q, q_row, tokens), sound, dealt)
+        # Trees that are not sound may ask for rows that are not there.
+        rows = p_row.clamp(0, len(target) - 1), q_row.clamp(0, len(draft) - 1)
+        laws = TreeLaws(p, rows[0], q, rows[1], sound)
+        return _verify(laws, layout, tokens, dealt, rule, sigma, by, by_kernels)
 
-    given = (drafted, *rows, sound, uniforms)
+    given = (drafted, target_row, draft_row, sound, uniforms)
     if tokens.shape[0] <= GROUP:
         return verify(layout, *given)
     groups = zip(_split(topology, drafted), *(part.split(GROUP) for part in given), strict=True)
@@ -134,14 +144,40 @@ def verify_trees(
     return TreeVerification(*(torch.cat(parts) for parts in zip(*found, strict=True)))
 
 
+def _way(rule: str, by: str | None, kernels: bool | None, tokens: Tensor) -> tuple[bool, str]:
+    """Whether kernels go over the laws, and how the drafts of one text are verified."""
+    if by is None:
+        by_kernels = isinstance(tokens, Tensor) and runs_on(tokens) if kernels is None else kernels
+        return by_kernels, KERNELS if by_kernels and rule == "interval" else "sorting"
+    if rule != "interval":
+        raise ProblemError(f"by is {by!r}, and the rule {rule!r}; only 'interval' has several ways, so leave it out")
+    if by not in WAYS:
+        raise ProblemError(f"by is {by!r}; known: {', '.join(WAYS)}")
+    if kernels is not None and kernels != (by == KERNELS):
+        raise ProblemError(f"by is {by!r}, and kernels is {kernels}; 'triton' alone is by kernels, so pass one of them")
+    return by == KERNELS, by
+
+
+def _walk(trees: Trees, sound: Tensor, uniforms: Tensor) -> TreeVerification:
+    found = walk_by_kernels(trees, sound, uniforms)
+    return TreeVerification(found.slots, found.tokens, (found.slots >= 0).sum(dim=1), found.token, sound)
+
+
 def _verify(
-    laws: TreeLaws, layout: Layout, tokens: Tensor, uniforms: Tensor, rule: str, sigma: float, kernels: bool
+    laws: TreeLaws,
+    layout: Layout,
+    tokens: Tensor,
+    uniforms: Tensor,
+    rule: str,
+    sigma: float,
+    by: str,
+    kernels: bool,
 ) -> TreeVerification:
     # Trees that are not sound are worked on as well, in place of a branch: as trees that nothing can go wrong with.
     sound = laws.sound[:, None]
     tokens = torch.where(sound & (layout.depth > 0), tokens, 0)
     if rule == "interval":
-        slots, token = verify_token_wise(layout, laws, tokens, uniforms)
+        slots, token = verify_token_wise(layout, laws, tokens, uniforms, by)
     else:
         factor = None
         if rule == "block":
@@ -262,8 +298,9 @@ def _totals_of(laws: Tensor) -> Tensor:
     return torch.where(laws.amin(dim=1) >= 0, laws.sum(dim=1, dtype=torch.float64), torch.nan)
 
 
-def _rows(laws: Tensor, total: Tensor) -> Rows:
-    """Laws with these totals, shape (R,): sound where that is 1, up to what laws of their type may be off."""
+def _rows(laws: Tensor) -> Rows:
+    """Laws and their totals, shape (R,): sound where that is 1, up to what laws of their type may be off."""
+    total = _totals_of(laws)
     return rows_of(laws, total, (total - 1).abs() <= DRIFT[laws.dtype])
 
 
@@ -297,7 +334,7 @@ def _check_trees(
             number = int(row[tree, slot])
             if not 0 <= number < len(laws):
                 raise ProblemError(f"slot {slot} of tree {tree} has row {number} of {len(laws)} of {name}")
-            if not _rows(laws[number : number + 1], _totals_of(laws[number : number + 1])).sound.item():
+            if not _rows(laws[number : number + 1]).sound.item():
                 as_law(f"{name} at slot {slot} of tree {tree}", laws[number])
     drawn = _could_be_drawn(draft, draft_row, tokens, layout)[tree]
     slot = int((~drawn).int().argmax())
