@@ -172,7 +172,7 @@ def test_buckets_and_coarse_majorants_lose_acceptance_and_nothing_else(branching
     best = tree_law(Nested(sigma=0), small, branching).mean_accepted
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sharing, "SORTED", 0)
-        patch.setattr(sharing, "DIGITS", 1)
+        patch.setattr(sharing, "PIECES", sharing.pieces_of([(-12, 1)], 12))
         coarse = tree_law(GridNested(), small, branching)
         patch.setattr(majorant, "HALVINGS", 0)
         coarsest = tree_law(GridNested(0.5), small, branching)

@@ -9,8 +9,10 @@ from torch import Tensor
 
 from otspec.verification.device.blocks import Accepted
 from otspec.verification.device.by_kernels import BLOCK, EXACT, Rows, kernels_for, read_law, read_scaled
-from otspec.verification.device.sharing import RARE, RARE_OCTAVES, Groups, group_count, pieces
+from otspec.verification.device.sharing import PIECES, RARE, RARE_OCTAVES, Groups, group_count
 
+FLAT = tuple(number for piece in PIECES for number in piece)
+"""As kernels take them."""
 GROUP_BLOCK, GROUP_WARPS = 2048, 8
 """Tokens that a program puts into groups, and its warps."""
 
@@ -131,7 +133,7 @@ def look_up_by_kernels(
 
 def of_groups(vocab: int) -> dict[str, Any]:
     """What is fixed about groups when kernels are compiled."""
-    return {"GROUPS": group_count(vocab), "PIECES": sum(pieces(), ()), "RARE": RARE, "OCTAVES": RARE_OCTAVES}
+    return {"GROUPS": group_count(vocab), "PIECES": FLAT, "RARE": RARE, "OCTAVES": RARE_OCTAVES}
 
 
 def lanes(count: int) -> int:

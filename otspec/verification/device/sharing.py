@@ -8,6 +8,7 @@ also in which bins.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -40,15 +41,16 @@ class Piece(NamedTuple):
     buckets: int
 
 
-def pieces() -> tuple[Piece, ...]:
+def pieces_of(octaves: Sequence[tuple[int, int]], reach: int) -> tuple[Piece, ...]:
     """`OCTAVES` for a sum over all of them; the first has one bucket more, in place of the ratios below."""
-    ends = [low for low, _ in OCTAVES[1:]] + [REACH]
-    found = [
-        Piece(HIGH - digits, (BIAS + low) << digits, (end - low) << digits)
-        for (low, digits), end in zip(OCTAVES, ends, strict=True)
-    ]
-    first = found[0]
-    return first._replace(lowest=first.lowest - 1, buckets=first.buckets + 1), *found[1:]
+    found = []
+    for (low, digits), end in zip(octaves, (*(low for low, _ in octaves[1:]), reach), strict=True):
+        below = 0 if found else 1
+        found.append(Piece(HIGH - digits, ((BIAS + low) << digits) - below, ((end - low) << digits) + below))
+    return tuple(found)
+
+
+PIECES = pieces_of(OCTAVES, REACH)
 
 
 class Groups(NamedTuple):
@@ -92,7 +94,7 @@ class Sharing(NamedTuple):
 
 def group_count(vocab: int) -> int:
     """k."""
-    return vocab if vocab <= SORTED else sum(piece.buckets for piece in pieces()) + 1
+    return vocab if vocab <= SORTED else sum(piece.buckets for piece in PIECES) + 1
 
 
 def group(p: Tensor, q: Tensor) -> Tensor:
@@ -111,7 +113,7 @@ def bucket(p: Tensor, q: Tensor) -> Tensor:
     octave = (high >> HIGH << HIGH).clamp((BIAS - RARE_OCTAVES) << HIGH, (BIAS + RARE_OCTAVES) << HIGH)
     high = torch.where((p < RARE) & (q < RARE), octave, high)
     found = torch.zeros_like(high)
-    for shift, lowest, buckets in pieces():
+    for shift, lowest, buckets in PIECES:
         found += ((high >> shift) - lowest).clamp(0, buckets)
     return torch.where(q > 0, found, group_count(SORTED + 1))
 
