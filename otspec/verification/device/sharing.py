@@ -43,7 +43,7 @@ class Piece(NamedTuple):
 
 def pieces_of(octaves: Sequence[tuple[int, int]], reach: int) -> tuple[Piece, ...]:
     """`OCTAVES` for a sum over all of them; the first has one bucket more, in place of the ratios below."""
-    found = []
+    found: list[Piece] = []
     for (low, digits), end in zip(octaves, (*(low for low, _ in octaves[1:]), reach), strict=True):
         below = 0 if found else 1
         found.append(Piece(HIGH - digits, ((BIAS + low) << digits) - below, ((end - low) << digits) + below))
