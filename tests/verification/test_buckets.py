@@ -21,7 +21,7 @@ import otspec
 from otspec import IID, Problem, ProblemError
 from otspec.extras import installed
 from otspec.verification import bucket_reference
-from otspec.verification.device import buckets, by_bucket_kernels, verify_logits, verify_rows
+from otspec.verification.device import buckets, by_bucket_kernels, by_token_kernels, verify_logits, verify_rows
 from otspec.verification.device.buckets import AIMS, BITS, LADDER, acceptance, bucket_of, count, slopes_of
 from otspec.verification.device.measures import Counts
 from tests import laws
@@ -234,10 +234,12 @@ def test_slopes_are_made_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needs_triton
 @pytest.mark.usefixtures("few")
-def test_triton_works_on_large_batches_in_waves(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = tensors(*batch(laws.model, np.random.default_rng(0), 30, 2, 3))
+def test_triton_works_on_large_batches_in_waves_and_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = tensors(*batch(laws.model, np.random.default_rng(0), 30, 2, 5))
     together = pairs_of(verify_rows(*made, by="triton"))
     monkeypatch.setattr(by_bucket_kernels, "WAVE", 2)
+    assert pairs_of(verify_rows(*made, by="triton")) == together
+    monkeypatch.setattr(by_token_kernels, "GROUP", 3)
     assert pairs_of(verify_rows(*made, by="triton")) == together
 
 

@@ -7,7 +7,8 @@ sums are in fixed point (`fixed_point`), so that every run and every rank gets t
 Trees have a `layout`.  They are verified token by token (`token_wise`), or a path of theirs as a block (`blocks`): the
 first one, or one that is picked by labels (`nested`), which prefixes share (`sharing`) on a grid (`grid`).
 
-Where Triton is the way, `by_kernels` does rows, `by_path_kernels` block verification, and `by_label_kernels` labels.
+Where Triton is the way, `by_token_kernels` does rows, and trees token by token, by the problems of `by_bucket_kernels`;
+`by_path_kernels` does block verification, and `by_label_kernels` labels.
 """
 
 from otspec.extras import require

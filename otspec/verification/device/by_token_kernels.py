@@ -16,13 +16,15 @@ from otspec.verification.device.by_bucket_kernels import (
     solve,
     taken_by,
 )
-from otspec.verification.device.by_kernels import BLOCK, EXACT, Rows, kernels_for, spread
+from otspec.verification.device.by_kernels import BLOCK, EXACT, Reading, Rows, kernels_for, spread
 from otspec.verification.device.by_path_kernels import lanes
 from otspec.verification.device.layout import Layout, branching_layout
 
 STAGE = 16
 """Problems of one tree that are solved before the walk goes on.  Those that it does not come to are solved in vain, and
 those that wait for it are solved one after the other."""
+GROUP = 1024
+"""Rows that are worked on together: g/q of the buckets of each is a hundred kilobytes."""
 TOGETHER = 256
 """Slots that one program looks at together."""
 
@@ -162,15 +164,25 @@ def verify_rows_by_kernels(
         Whether values are logits.
     """
     rows, n = drafts.shape
+    if rows > GROUP:
+        columns = (*target.read, target.sound, *draft.read, draft.sound, drafts, uniforms)
+        found = [
+            verify_rows_by_kernels(
+                Rows(Reading(*part[:5]), part[5]), Rows(Reading(*part[6:11]), part[11]), part[12], part[13], logits
+            )
+            for part in zip(*(column.split(GROUP) for column in columns), strict=True)
+        ]
+        tokens, accepted, right = (torch.cat(parts) for parts in zip(*found, strict=True))
+        return tokens, accepted, right
     row = torch.arange(rows, device=drafts.device)[:, None].expand(-1, n + 1).contiguous()
     trees = Trees(
         branching_layout((n,), rows, drafts.device), target, row, draft, row,
         torch.nn.functional.pad(drafts, (1, 0)), logits, leaves=False,
     )  # fmt: skip
     right = find_sound(trees)
-    found = walk_by_kernels(trees, right, uniforms)
-    slot = found.slots[:, 0]
-    return torch.where(slot > 0, found.tokens[:, 0], found.token), torch.where(slot > 0, slot - 1, -1), right
+    walked = walk_by_kernels(trees, right, uniforms)
+    slot = walked.slots[:, 0]
+    return torch.where(slot > 0, walked.tokens[:, 0], walked.token), torch.where(slot > 0, slot - 1, -1), right
 
 
 class Stage(NamedTuple):
