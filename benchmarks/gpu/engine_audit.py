@@ -1,6 +1,6 @@
 """What engines verify drafts by, and our functions in its place, audited for the law of what they put out.
 
-    python -m benchmarks.gpu.engine_audit [--draws 200000] [--chains 20000] [--only flashinfer,vllm]
+    python -m benchmarks.gpu.engine_audit [--draws 200000] [--chains 20000] [--seconds 10] [--only vllm]
     python -m benchmarks.gpu.engine_audit --device cpu --draws 20000 --chains 500     # ours alone
 
 Single tokens are audited by `otspec.audit` in batches: one sampled draft for flashinfer and vLLM, the three likeliest
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from types import SimpleNamespace
 from typing import Annotated, Any, NamedTuple
 
@@ -27,7 +27,7 @@ from otspec.decode.models.loading import device_of
 from otspec.engines import flashinfer, sglang, vllm
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray
-from otspec.reporting.console import console
+from otspec.reporting.console import console, errors
 from otspec.reporting.tables import TextTable
 
 FOUR = 4
@@ -133,57 +133,63 @@ class Line(NamedTuple):
     audit: Any
     seconds: float
 
-
-def audits(engine: str, name: str, verify: Verify, device: torch.device, draws: int, chains: int) -> list[Line]:
-    """All audits of one function; 0 draws, or chains, for none of those."""
-    lines = []
-
-    def add(what: str, made: Callable[[], Any]) -> None:
-        started = time.perf_counter()
-        lines.append(Line(name, what, made(), time.perf_counter() - started))
-
-    if draws and engine in AFTER:
-        rule = one_sampled(engine, verify, device)
-        add("one sampled token", lambda: otspec.audit(rule, n=1, budget=draws, resolution=FINE))
-    if draws and engine not in AFTER:
-        rule = several_likeliest(verify, device)
-        add(
-            f"the {LIKELIEST} likeliest tokens",
-            lambda: otspec.audit(rule, scheme="top_k", n=LIKELIEST, budget=draws, resolution=FINE),
-        )
-    if chains and engine in AFTER:
-        walk = chain(engine, verify, device)
-        add(f"chains of {LENGTH} tokens", lambda: otspec.audit_paths(walk, 1, LENGTH, budget=chains, resolution=FINE))
-    return lines
-
-
-def table(lines: Sequence[Line]) -> TextTable:
-    """A line for each audit."""
-    rows = []
-    for one in lines:
-        audit = one.audit
+    def cells(self) -> tuple[str, ...]:
+        """For a table."""
+        audit, spent = self.audit, f"{self.seconds:.1f}"
         if not audit.instances:  # nothing was put out
-            rows.append((one.what, one.by, audit.reason, *["-"] * 4, f"{one.seconds:.1f}"))
-            continue
+            return self.what, self.by, audit.reason, *["-"] * 4, spent
         scale = LENGTH if isinstance(audit, otspec.PathAudit) else 1
-        biased = audit.verdict is otspec.AuditVerdict.NOT_LOSSLESS
-        rows.append(
-            (
-                one.what,
-                one.by,
-                "biased" if biased else "no evidence of bias",
-                f"{audit.outcome.draws:,}",
-                f"{max(found.tv_interval[1] for found in audit.instances):.4f}",
-                *(f"{scale * audit.mean(figure):.4f}" for figure in ("membership", "optimum")),
-                f"{one.seconds:.1f}",
-            )
+        return (
+            self.what,
+            self.by,
+            "biased" if audit.verdict is otspec.AuditVerdict.NOT_LOSSLESS else "no evidence of bias",
+            f"{audit.outcome.draws:,}",
+            f"{max(found.tv_interval[1] for found in audit.instances):.4f}",
+            *(f"{scale * audit.mean(figure):.4f}" for figure in ("membership", "optimum")),
+            spent,
         )
+
+
+class Size(NamedTuple):
+    """How much is drawn, at most."""
+
+    draws: int
+    chains: int
+    seconds: float | None = None
+    """Of each audit."""
+
+
+def audits(engine: str, name: str, verify: Verify, device: torch.device, size: Size) -> Iterator[Line]:
+    """All audits of one function; 0 draws, or chains, for none of those."""
+    settings: dict[str, Any] = {"resolution": FINE, "max_seconds": size.seconds}
+    made: dict[str, Callable[[], Any]] = {}
+    if engine in AFTER:
+        one, walk = one_sampled(engine, verify, device), chain(engine, verify, device)
+        if size.draws:
+            made["one sampled token"] = lambda: otspec.audit(one, n=1, budget=size.draws, **settings)
+        if size.chains:
+            made[f"chains of {LENGTH} tokens"] = lambda: otspec.audit_paths(
+                walk, 1, LENGTH, budget=size.chains, **settings
+            )
+    elif size.draws:
+        several = several_likeliest(verify, device)
+        made[f"the {LIKELIEST} likeliest tokens"] = lambda: otspec.audit(
+            several, scheme="top_k", n=LIKELIEST, budget=size.draws, **settings
+        )
+    for what, call in made.items():
+        started = time.perf_counter()
+        audit = call()
+        yield Line(name, what, audit, time.perf_counter() - started)
+
+
+def table(lines: Iterable[Line]) -> TextTable:
+    """A line for each audit."""
     header = ("drafts", "by", "found", "draws", "TV at most", "accepted", "at most", "s")
     note = (
         "Total variation to the target, the worst of all instances, with confidence 0.99. Accepted: of one position, "
         "that the output is a draft; of chains, tokens on the mean; beside it what a lossless rule can reach."
     )
-    return TextTable("Functions of engines, audited", header, rows, note, labels=2)
+    return TextTable("Functions of engines, audited", header, [one.cells() for one in lines], note, labels=2)
 
 
 def asked(only: str) -> list[str]:
@@ -197,26 +203,34 @@ def asked(only: str) -> list[str]:
 def main(
     draws: Annotated[int, typer.Option(help="Single positions of each function, at most.")] = 200_000,
     chains: Annotated[int, typer.Option(help="Chains of each function, at most.")] = 20_000,
+    seconds: Annotated[float | None, typer.Option(help="Of each audit, at most.")] = None,
     only: Annotated[str, typer.Option(help="Some of the engines, with commas between them.")] = "",
     device: Annotated[str, typer.Option(help="Where they run; the engines' own need a GPU.")] = "cuda",
     ours: Annotated[bool, typer.Option(help="Audit ours in their places, too.")] = True,
 ) -> None:
     """Audit what verifies drafts in engines."""
-    place = device_of(device)
+    place, size = device_of(device), Size(draws, chains, seconds)
     torch.manual_seed(0)
     lines: list[Line] = []
     for engine in asked(only):
         if there(engine, place):
             try:
-                lines += audits(engine, engine, own(engine), place, draws, chains)
+                lines += told(audits(engine, engine, own(engine), place, size))
             except Exception as error:  # on a machine that nobody watches the next is worth a try
-                console.print(f"{engine}: {type(error).__name__}: {error}", markup=False, highlight=False)
+                errors.print(f"{engine}: {type(error).__name__}: {error}", markup=False, highlight=False)
         if ours:
-            lines += audits(engine, f"otspec, as {engine}", OURS[engine], place, draws, chains)
+            lines += told(audits(engine, f"otspec, as {engine}", OURS[engine], place, size))
     if not lines:
-        console.print("Nothing was audited: the engines' own functions need a GPU, and the engine on the path")
+        errors.print("Nothing was audited: the engines' own functions need a GPU, and the engine on the path")
         sys.exit(1)
     console.print(table(lines).on_screen(console.width))
+
+
+def told(lines: Iterable[Line]) -> Iterator[Line]:
+    """The same; each is said as soon as it is there."""
+    for one in lines:
+        errors.print(", ".join(one.cells()), markup=False, highlight=False, soft_wrap=True)
+        yield one
 
 
 if __name__ == "__main__":

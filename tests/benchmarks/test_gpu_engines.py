@@ -12,7 +12,7 @@ pytest.importorskip("transformers")
 
 import otspec  # noqa: E402
 from benchmarks.gpu import accepted, engine_audit, engines, work  # noqa: E402
-from benchmarks.gpu.engine_audit import LENGTH, OURS  # noqa: E402
+from benchmarks.gpu.engine_audit import LENGTH, OURS, Size  # noqa: E402
 from benchmarks.gpu.work import Shape, Work, works  # noqa: E402
 from otspec import extras  # noqa: E402
 from otspec.engines import flashinfer  # noqa: E402
@@ -44,7 +44,7 @@ def test_no_engine_runs_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = SimpleNamespace(type="cuda")
     assert [engine for engine in engines.ENGINES if engines.there(engine, cuda)] == ["vllm"]  # type: ignore[arg-type]
     assert engines.versions(CPU) == {}
-    monkeypatch.setattr(engines.metadata, "version", lambda name: f"1.2 of {name}")
+    monkeypatch.setattr("importlib.metadata.version", lambda name: f"1.2 of {name}")
     assert engines.versions(cuda) == {"vllm": "1.2 of vllm"}  # type: ignore[arg-type]
 
 
@@ -122,7 +122,10 @@ def test_a_count_is_that_of_the_rows_and_a_failure_is_told(monkeypatch: pytest.M
         raise RuntimeError("no kernel image\nSee the documentation")
 
     counts = torch.tensor([0, 2, 4, 6])
-    given = [Work("chains", "ours", lambda: counts, 8, lambda found: found), Work("chains", "theirs", fails, 8, len)]
+    given = [
+        Work("chains", "ours", lambda: counts, 8, lambda found: found),
+        Work("chains", "theirs", fails, 8, lambda found: found),
+    ]
     monkeypatch.setattr(accepted, "works", lambda *given_to: given)
     ours, theirs = accepted.accepted(SMALL, CPU, 2)
     assert ours == {
@@ -139,7 +142,7 @@ def test_a_count_is_that_of_the_rows_and_a_failure_is_told(monkeypatch: pytest.M
 @each(engine=list(OURS))
 def test_our_functions_pass_the_audits_of_engines(engine: str) -> None:
     torch.manual_seed(0)
-    lines = engine_audit.audits(engine, "ours", OURS[engine], CPU, 10_000, 60)
+    lines = list(engine_audit.audits(engine, "ours", OURS[engine], CPU, Size(10_000, 60)))
     assert [one.what for one in lines] == (
         ["the 3 likeliest tokens"] if engine == "sglang" else ["one sampled token", f"chains of {LENGTH} tokens"]
     )
@@ -155,7 +158,7 @@ def test_a_function_that_is_not_lossless_is_found_out() -> None:
         out, number, emitted = flashinfer.chain_speculative_sampling(q, ids, p)
         return torch.cat((ids, out[:, -1:]), dim=1).to(torch.int32), number, emitted
 
-    (line,) = engine_audit.audits("flashinfer", "theirs", accepts_all, CPU, 10_000, 0)
+    (line,) = engine_audit.audits("flashinfer", "theirs", accepts_all, CPU, Size(10_000, 0))
     assert line.audit.verdict is otspec.AuditVerdict.NOT_LOSSLESS
     assert engine_audit.table([line]).rows[0][2] == "biased"
 
@@ -164,7 +167,7 @@ def test_a_function_that_raises_is_told_from_one_that_is_biased() -> None:
     def raises(*given: Any) -> None:
         raise RuntimeError("no kernel image")
 
-    (line,) = engine_audit.audits("vllm", "theirs", raises, CPU, 2_000, 0)
+    (line,) = engine_audit.audits("vllm", "theirs", raises, CPU, Size(2_000, 0))
     assert "no kernel image" in engine_audit.table([line]).rows[0][2]
 
 
@@ -176,9 +179,10 @@ def test_an_unknown_engine_is_refused() -> None:
 
 def test_the_command_audits_ours_where_there_is_no_gpu(capsys: pytest.CaptureFixture[str]) -> None:
     engine_audit.main(draws=2_000, chains=0, only="flashinfer", device="cpu", ours=True)
-    told = capsys.readouterr().out
-    assert "otspec, as flashinfer" in told
-    assert "no evidence of bias" in told
+    told = capsys.readouterr()
+    for text in (told.out, told.err):
+        assert "otspec, as flashinfer" in text
+        assert "no evidence of bias" in text
     with pytest.raises(SystemExit):
         engine_audit.main(draws=2_000, chains=0, only="flashinfer", device="cpu", ours=False)
-    assert "Nothing was audited" in capsys.readouterr().out
+    assert "Nothing was audited" in capsys.readouterr().err
