@@ -136,7 +136,7 @@ class Line(NamedTuple):
     def cells(self) -> tuple[str, ...]:
         """For a table."""
         audit, spent = self.audit, f"{self.seconds:.1f}"
-        if not audit.instances:  # nothing was put out
+        if not audit.instances:  # nothing was put out, or not in time
             return self.what, self.by, audit.reason, *["-"] * 4, spent
         scale = LENGTH if isinstance(audit, otspec.PathAudit) else 1
         return (
@@ -161,25 +161,29 @@ class Size(NamedTuple):
 
 def audits(engine: str, name: str, verify: Verify, device: torch.device, size: Size) -> Iterator[Line]:
     """All audits of one function; 0 draws, or chains, for none of those."""
+    sampled = engine in AFTER
+    rule = one_sampled(engine, verify, device) if sampled else several_likeliest(verify, device)
+    _compile(rule)
     settings: dict[str, Any] = {"resolution": FINE, "max_seconds": size.seconds}
+    drafts: dict[str, Any] = {"scheme": "iid", "n": 1} if sampled else {"scheme": "top_k", "n": LIKELIEST}
     made: dict[str, Callable[[], Any]] = {}
-    if engine in AFTER:
-        one, walk = one_sampled(engine, verify, device), chain(engine, verify, device)
-        if size.draws:
-            made["one sampled token"] = lambda: otspec.audit(one, n=1, budget=size.draws, **settings)
-        if size.chains:
-            made[f"chains of {LENGTH} tokens"] = lambda: otspec.audit_paths(
-                walk, 1, LENGTH, budget=size.chains, **settings
-            )
-    elif size.draws:
-        several = several_likeliest(verify, device)
-        made[f"the {LIKELIEST} likeliest tokens"] = lambda: otspec.audit(
-            several, scheme="top_k", n=LIKELIEST, budget=size.draws, **settings
-        )
+    if size.draws:
+        what = "one sampled token" if sampled else f"the {LIKELIEST} likeliest tokens"
+        made[what] = lambda: otspec.audit(rule, budget=size.draws, **drafts, **settings)
+    if size.chains and sampled:
+        walk = chain(engine, verify, device)
+        what = f"chains of {LENGTH} tokens"
+        made[what] = lambda: otspec.audit_paths(walk, 1, LENGTH, budget=size.chains, **settings)
     for what, call in made.items():
         started = time.perf_counter()
         audit = call()
         yield Line(name, what, audit, time.perf_counter() - started)
+
+
+def _compile(rule: Callable[..., Any]) -> None:
+    """Call a rule once: what engines compile then is no part of the seconds of an audit."""
+    law = torch.full((1, FOUR), 1 / FOUR, dtype=torch.float64)
+    rule(law, law, torch.zeros((1, 1), dtype=torch.int64), torch.Generator())
 
 
 def table(lines: Iterable[Line]) -> TextTable:
