@@ -29,6 +29,7 @@ from otspec.decode import (  # noqa: E402
 )
 from otspec.decode.drafters.paced import SelectedDrafter, SelectedWatching  # noqa: E402
 from otspec.decode.methods import PromptLookup  # noqa: E402
+from otspec.decode.models.fed import FedLlama  # noqa: E402
 from otspec.decode.models.heads import MedusaHeads  # noqa: E402
 from otspec.decode.models.steered import SteeredLlama  # noqa: E402
 from otspec.decode.pacing.costs import MeasuredCosts, Step  # noqa: E402
@@ -320,7 +321,7 @@ def test_signs_are_of_the_text_before() -> None:
 # In the loop.
 
 
-@pytest.mark.parametrize("kind", ["plain", "heads", "steered", "nothing", "without_replacement", "foreign menu"])
+@pytest.mark.parametrize("kind", ["plain", "heads", "steered", "fed", "nothing", "without_replacement", "foreign menu"])
 def test_greedy_decoding(kind: str) -> None:
     target, draft = pair(40)
     settings: dict[str, Any] = {"pace": Goodput(DEAR, selector=drawn())}
@@ -328,6 +329,8 @@ def test_greedy_decoding(kind: str) -> None:
         draft = MedusaHeads.of(target, 3)
     elif kind == "steered":
         draft = SteeredLlama.of(draft, three_layers(target), 16)
+    elif kind == "fed":
+        draft = FedLlama.of(draft, three_layers(target), 16)
     elif kind == "nothing":
         settings["pace"] = Goodput(DEAR, selector=drawn(scale=0.0, menu=[(1,)]))
         settings["pace"].selector.weights[:] = 0.0
@@ -341,6 +344,41 @@ def test_greedy_decoding(kind: str) -> None:
     if kind == "nothing":  # after a while it drafts to see
         assert 0 < sum(text.metrics.offered) < 6
     assert generate(target, draft, PROMPTS, **settings, max_new_tokens=24, seed=1).metrics.tokens == 48
+
+
+def test_a_shape_that_is_chosen_by_the_first_law() -> None:
+    """Of a batch, none included: the law told is that of the text, those of the tree are those of its nodes."""
+    from transformers import LogitsProcessorList
+
+    from otspec.decode.drafters.draft_laws import draft_law
+    from otspec.decode.drafters.model import ModelDrafter
+    from otspec.decode.sampling import Sampling
+
+    draft = pair(8)[1]
+    sampling = Sampling(LogitsProcessorList(), True)
+    drafter = ModelDrafter(draft, Shape((1,)), draft_law("iid"), sampling, 8, torch.Generator().manual_seed(0))
+    texts, told = [[1, 2, 3], [4]], list[Any]()
+    drafter.start(texts)
+    for chosen in ((2, 1), (), (1, 2), (), (), (3,)):
+
+        def choose(law: Any, chosen: tuple[int, ...] = chosen) -> Shape:
+            told.append(law)
+            return Shape(chosen)
+
+        drafts = drafter.draft_by(texts, choose)
+        rows = iter(drafts.laws)
+        for at, (text, tree) in enumerate(zip(texts, drafts.trees, strict=True)):
+            np.testing.assert_allclose(told[-1][at], law_after(draft, text), atol=1e-12)
+            assert tree.shape.branching == chosen
+            for node in range(tree.inner):
+                expected = law_after(draft, [*text, *tree.token[tree.line(node)].tolist()])
+                np.testing.assert_allclose(next(rows), expected, atol=1e-12)
+        assert next(rows, None) is None
+        lines = [tree.line(tree.size - 1) for tree in drafts.trees]
+        drafter.settle([tree.slot[line].tolist() for tree, line in zip(drafts.trees, lines, strict=True)], [0, 1])
+        texts = [
+            [*text, *tree.token[line].tolist(), 5] for text, tree, line in zip(texts, drafts.trees, lines, strict=True)
+        ]
 
 
 def test_who_chooses_by_the_first_law() -> None:

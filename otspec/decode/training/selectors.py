@@ -93,6 +93,15 @@ def train_selector(
     ------
     ProblemError
         If there are no prompts, the models have different tokens, or a number is out of its range.
+
+    Examples
+    --------
+    >>> from otspec.decode import shipped, train_selector
+    >>> target, draft, _ = shipped.load()
+    >>> small = {"max_new_tokens": 12, "positions": 30}  # some dozens of prompts and thousands of places are better
+    >>> selector = train_selector(target, draft, shipped.held_out(8)[:6], menu=[(1, 1, 1), (2, 1)], **small)
+    >>> len(selector.branchings), selector.about["texts"]
+    (5, 6)
     """
     shapes = menu_of(menu)
     longest = max(shape.depth for shape in shapes)
