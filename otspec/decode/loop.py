@@ -198,7 +198,7 @@ def _shared(drafts: Drafts, laws: torch.Tensor | None, extensions: Sequence[Exte
     drafts : Drafts
         Each node's drawn from one law.
     laws : Tensor, shape (N, V), optional
-        The target's at all nodes; None where both are point masses, which are the same or have nothing in common.
+        The target's at all nodes; None where they are point masses: then it is 1 where a draft was accepted, else 0.
     extensions : sequence of Extension
     """
     lines = [[0, *extension.nodes] for extension in extensions]

@@ -192,13 +192,14 @@ class MultiDraft:
         menu = self._menu or self._cuts(law, len(models))
         for one in menu:
             self._check(one, law, vocab)
+            self._share(one, law, len(models))
         if self.solver == BY_PLAN and len({one.branching[:1] for one in menu}) > 1:
             raise ProblemError(
                 f"{BY_PLAN} needs as many children in all shapes, and the menu has {[one.branching for one in menu]}"
             )
         shape = max(menu, key=lambda one: one.depth)
         drafts = self._draft_sampling().of(sampling)
-        own, *_ = [self._share(one, law, len(models)) for one in (shape, *menu)]
+        own = self._share(shape, law, len(models))
         if self.draft_confidence and (law.several or own.branching[:1] not in ((), (1,))):
             raise ProblemError(
                 f"draft_confidence ends one path of one draft model, and {own.branching[0]} are drafted side by side "
