@@ -9,7 +9,7 @@ brings both models' laws to the host in one copy, and `verifiers` says which rul
 device does, and `on_device` brings what it accepts.
 `sampling` turns logits into laws, `text` says when a text ends, `metrics` what decoding took, and `replay` what its
 passes alone take.  `strategy` is what a method answers, and `methods` has them; `drafting` has drafters by name, and
-`training` what makes those that learn; `pacing` says how deep each step drafts, `tuning` finds the fastest for a pair
+`training` what makes those that learn; `pacing` says what each step drafts, `tuning` finds the fastest for a pair
 of models, `recording` keeps what they say, and `shipped` is the pair that comes with the package.
 """
 
@@ -30,9 +30,11 @@ from otspec.decode.models.alignment import aligned_counts  # noqa: E402
 from otspec.decode.models.matching import matching_of  # noqa: E402
 from otspec.decode.pacing.costs import MeasuredCosts, PassCosts, PassTimes  # noqa: E402
 from otspec.decode.pacing.goodput import Goodput  # noqa: E402
+from otspec.decode.pacing.selector import Selector  # noqa: E402
 from otspec.decode.replay import floor  # noqa: E402
 from otspec.decode.strategy import Strategy  # noqa: E402
 from otspec.decode.training.routers import train_router  # noqa: E402
+from otspec.decode.training.selectors import train_selector  # noqa: E402
 from otspec.decode.tuning import Tuned, Tuning, tune  # noqa: E402
 from otspec.paths.catalogue import BY_PLAN, JOINT  # noqa: E402
 
@@ -51,6 +53,7 @@ __all__ = [
     "PassCosts",
     "PassTimes",
     "Router",
+    "Selector",
     "Strategy",
     "Tuned",
     "Tuning",
@@ -62,5 +65,6 @@ __all__ = [
     "multi_draft",
     "run",
     "train_router",
+    "train_selector",
     "tune",
 ]

@@ -14,11 +14,15 @@ from otspec.verification.device import TreeVerification, verify_trees
 
 MOST_BYTES = 1 << 29
 """Laws that a graph keeps room for, at most; beyond, the device has more to do than the host."""
-MOST_GRAPHS = 2
-"""Kept at a time: the last ones used, whatever the models."""
-IN_A_ROW = 3
+MOST_GRAPHS = 12
+"""Kept at a time: the last ones used, whatever the models; as many as a pace has shapes to choose among."""
+MOST_BYTES_OF_ALL = 1 << 30
+"""Laws that the graphs keep room for together, if there are several."""
+OFTEN = 3
 """Steps of one shape before it is captured, which takes as long as several steps: the last trees of a text are smaller
 than the others, and each of another shape."""
+MOST_COUNTED = 64
+"""Shapes whose steps are counted: the last that came."""
 
 
 class DeviceRule(NamedTuple):
@@ -79,23 +83,29 @@ class Captured(NamedTuple):
         return TreeVerification(*(part.clone() for part in self.found))
 
 
-class Streak:
-    """How often the same came last."""
+class Counted:
+    """How often each of the last shapes came."""
 
-    last: object = None
-    length = 0
+    def __init__(self) -> None:
+        self._times: dict[object, int] = {}
 
-    def goes_on(self, one: object) -> int:
-        """One more has come; how many of its like in a row."""
-        self.length = self.length + 1 if one == self.last else 1
-        self.last = one
-        return self.length
+    def again(self, one: object) -> int:
+        """One more has come; how many of its like there were."""
+        times = self._times.pop(one, 0) + 1
+        while len(self._times) >= MOST_COUNTED:
+            self._times.pop(next(iter(self._times)))
+        self._times[one] = times
+        return times
 
 
 _GRAPHS: dict[object, Captured] = {}
-_STREAK = Streak()
+_COUNTED = Counted()
 _ONE_AT_A_TIME = Lock()
 """Threads that decode with one shape share a graph, and what it reads and writes."""
+
+
+def _bytes_of_all() -> int:
+    return sum(law.nbytes for kept in _GRAPHS.values() for law in (kept.trees.target, kept.trees.draft))
 
 
 def verify_in_one(rule: DeviceRule, trees: Trees, branching: tuple[int, ...]) -> TreeVerification:
@@ -110,11 +120,11 @@ def verify_in_one(rule: DeviceRule, trees: Trees, branching: tuple[int, ...]) ->
     kinds = tuple((law.dtype, law.shape[1]) for law in laws)
     key = (rule, branching, len(trees.tokens), kinds, trees.tokens.device)
     with _ONE_AT_A_TIME:
-        often = _STREAK.goes_on(key)
+        often = _COUNTED.again(key)
         if key not in _GRAPHS:
-            if often < IN_A_ROW:
+            if often < OFTEN:
                 return trees.verify(rule, branching)
-            while len(_GRAPHS) >= MOST_GRAPHS:
+            while _GRAPHS and (len(_GRAPHS) >= MOST_GRAPHS or _bytes_of_all() + size > MOST_BYTES_OF_ALL):
                 _GRAPHS.pop(next(iter(_GRAPHS)))
             _GRAPHS[key] = Captured.of(trees, rule, branching)
         _GRAPHS[key] = _GRAPHS.pop(key)  # the last one used

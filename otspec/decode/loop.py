@@ -12,13 +12,14 @@ from transformers import PreTrainedModel
 
 from otspec.decode.captured import DeviceRule
 from otspec.decode.drafters.draft_laws import draw
-from otspec.decode.drafters.protocol import Drafter, Drafts, Listening, Watching
+from otspec.decode.drafters.protocol import Comparing, Drafter, Drafts, Listening, Watching
 from otspec.decode.laws import local_trees, merged_to_host, to_host, widest
 from otspec.decode.metrics import Clock, Metrics
 from otspec.decode.models.context import Pass
 from otspec.decode.models.target import Target
 from otspec.decode.on_device import can_be_stacked, verify_on_device
 from otspec.decode.sampling import Prefix, Sampling
+from otspec.decode.sending import send
 from otspec.decode.text import Ending, Text
 from otspec.decode.verifiers import Extension, merges, verify
 from otspec.errors import ProblemError
@@ -108,6 +109,8 @@ class Decoder:
                     for tree, extension in zip(drafts.trees, extensions, strict=True)
                 ]
                 with clock.on_device("draft"):
+                    if isinstance(self.drafter, Comparing):
+                        self.drafter.compare(_shared(drafts, None if greedy else laws, extensions))
                     self.drafter.settle(slots, rows)
                     if isinstance(self.drafter, Watching):
                         self.drafter.watch(target.features)
@@ -184,6 +187,31 @@ def _matched(trees: Sequence[Topology], tokens: Sequence[int]) -> list[Extension
             nodes.append(node)
         found.append(Extension(nodes, tokens[start + (nodes[-1] if nodes else 0)]))
         start += tree.size
+    return found
+
+
+def _shared(drafts: Drafts, laws: torch.Tensor | None, extensions: Sequence[Extension]) -> list[list[float]]:
+    """What target and draft laws have in common, sum min(p, q), along what each text accepted, where both are known.
+
+    Parameters
+    ----------
+    drafts : Drafts
+        Each node's drawn from one law.
+    laws : Tensor, shape (N, V), optional
+        The target's at all nodes; None where they are point masses: then it is 1 where a draft was accepted, else 0.
+    extensions : sequence of Extension
+    """
+    lines = [[0, *extension.nodes] for extension in extensions]
+    if not len(drafts.laws):
+        return [[] for _ in lines]
+    if laws is None:
+        inner = [[node for node in line if node < tree.inner] for line, tree in zip(lines, drafts.trees, strict=True)]
+        return [[float(at + 1 < len(line)) for at in range(len(own))] for line, own in zip(lines, inner, strict=True)]
+    alike = torch.minimum(laws[send(drafts.nodes, laws.device)], drafts.laws).sum(dim=-1).tolist()
+    start, found = 0, []
+    for line, tree in zip(lines, drafts.trees, strict=True):
+        found.append([alike[start + node] for node in line if node < tree.inner])
+        start += tree.inner
     return found
 
 

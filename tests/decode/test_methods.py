@@ -237,4 +237,4 @@ def test_prompt_lookup_of_transformers() -> None:
 def test_settings_of_prompt_lookup() -> None:
     for name in ("depth", "ngram"):
         with pytest.raises(ProblemError, match=f"{name} is 0; pass an integer >= 1"):
-            PromptLookup(**{name: 0})
+            PromptLookup(**{name: 0})  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ pytest.importorskip("transformers")
 
 from otspec import ProblemError, generate  # noqa: E402
 from otspec.decode import MultiDraft, multi_draft, run  # noqa: E402
-from otspec.decode.captured import Captured, DeviceRule, Streak, Trees  # noqa: E402
+from otspec.decode.captured import MOST_COUNTED, Captured, Counted, DeviceRule, Trees  # noqa: E402
 from otspec.decode.drafters.protocol import Drafts  # noqa: E402
 from otspec.decode.methods import PromptLookup  # noqa: E402
 from otspec.decode.on_device import can_be_stacked, device_rule, verify_on_device  # noqa: E402
@@ -197,6 +197,9 @@ def stacked(trees: list[Tree]) -> Trees:
     return Trees(laws, drafts.laws, drafted, uniforms, rows, inner_rows)
 
 
-def test_shapes_that_come_once_are_no_streak() -> None:
-    streak = Streak()
-    assert [streak.goes_on(shape) for shape in "aaabcaa"] == [1, 2, 3, 1, 1, 1, 2]
+def test_shapes_are_counted_while_they_come() -> None:
+    counted = Counted()
+    assert [counted.again(shape) for shape in "aabcab"] == [1, 2, 1, 1, 3, 2]
+    for number in range(MOST_COUNTED):
+        counted.again(number)
+    assert [counted.again(shape) for shape in (number, "a")] == [2, 1]

@@ -20,10 +20,12 @@ from otspec import ProblemError  # noqa: E402
 from otspec.decode import Goodput, MeasuredCosts, MultiDraft, PassCosts, PassTimes, generate, run  # noqa: E402
 from otspec.decode.drafters.paced import PacedDrafter, PacedWatching  # noqa: E402
 from otspec.decode.models.heads import MedusaHeads  # noqa: E402
-from otspec.decode.pacing.acceptance import Acceptance  # noqa: E402
+from otspec.decode.pacing.acceptance import PRIOR, Acceptance  # noqa: E402
 from otspec.decode.pacing.costs import TIMES, Step  # noqa: E402
 from otspec.decode.pacing.goodput import PATIENCE, Pacer  # noqa: E402
+from otspec.decode.pacing.menu import NONE, cuts  # noqa: E402
 from otspec.paths import Block, Model, PathVerifier, TokenWise  # noqa: E402
+from otspec.paths.shape import Shape  # noqa: E402
 from tests.decode.models import law_after, pair  # noqa: E402
 
 DEEPEST = 8
@@ -39,10 +41,18 @@ def _no_gradients() -> Any:
         yield
 
 
-def _pacer(rule: Goodput, widths: tuple[int, ...] = (1,) * DEEPEST, texts: int = 1, **settings: Any) -> Pacer:
-    pacer = Pacer(rule, widths, **settings)
+PATH = Shape((1,) * DEEPEST)
+
+
+def _pacer(rule: Goodput, shape: Shape = PATH, texts: int = 1, **settings: Any) -> Pacer:
+    pacer = Pacer(rule, cuts(shape), **settings)
     pacer.begin(texts)
     return pacer
+
+
+def _learn(pacer: Pacer, depth: int, accepted: list[int], rows: list[int]) -> None:
+    """A step that drafted paths of that length to all texts."""
+    pacer.learn(PATH.cut(depth), [depth] * len(accepted), accepted, rows)
 
 
 def _per_second(chances: list[float], depth: int, costs: PassCosts) -> float:
@@ -56,12 +66,12 @@ def _simulated(chances: list[float], costs: PassCosts, seed: int) -> float:
     rng, pacer = np.random.default_rng(seed), _pacer(Goodput(costs))
     tokens, seconds = 0, 0.0
     for step in range(STEPS):
-        depth = pacer.depth(DEEPEST)
+        depth = pacer.choose(DEEPEST).depth
         refused = rng.random(depth) >= chances[step // PHASE % len(chances)]
         accepted = int(refused.argmax()) if refused.any() else depth
         tokens += accepted + 1
         seconds += costs(Step(1, (1,) * depth))
-        pacer.learn(depth, [accepted], [0])
+        _learn(pacer, depth, [accepted], [0])
     return tokens / seconds
 
 
@@ -84,16 +94,16 @@ def test_what_is_not_drafted_is_tried_now_and_then() -> None:
     never = PassCosts(PassTimes((1,), (1.0,)), PassTimes((1,), (9.0,)))
     pacer, depths = _pacer(Goodput(never)), []
     for _ in range(3 * (PATIENCE + 1)):
-        depths.append(pacer.depth(DEEPEST))
-        pacer.learn(depths[-1], [0], [0])
+        depths.append(pacer.choose(DEEPEST).depth)
+        _learn(pacer, depths[-1], [0], [0])
     assert depths == ([0] * PATIENCE + [1]) * 3
-    assert _pacer(Goodput(never)).depth(0) == 0
+    assert _pacer(Goodput(never)).choose(0).depth == 0
 
 
 def test_the_more_texts_the_shorter_the_drafts() -> None:
     """Rows are free up to some number of them, and then they are what a pass takes."""
     costs = PassCosts(PassTimes((1, 16, 512), (1.0, 1.0, 32.0)), PassTimes((1, 64, 512), (0.1, 0.1, 0.8)))
-    depths = [_pacer(Goodput(costs), texts=texts).depth(DEEPEST) for texts in (1, 4, 8, 16, 64)]
+    depths = [_pacer(Goodput(costs, chance=0.7), texts=texts).choose(DEEPEST).depth for texts in (1, 4, 8, 16, 64)]
     assert depths == sorted(depths, reverse=True)
     assert depths[0] > depths[1] > depths[2] > depths[-1] == 0
 
@@ -102,37 +112,70 @@ def test_a_batch_counts_the_tokens_of_all_its_texts() -> None:
     """One text of two is good and leaves: then the other decides alone."""
     pacer = _pacer(Goodput(DEAR), texts=2)
     for _ in range(30):
-        pacer.depth(DEEPEST)
-        pacer.learn(DEEPEST, [DEEPEST, 0], [0, 1])
-    together = pacer.depth(DEEPEST)
-    pacer.learn(DEEPEST, [DEEPEST, 0], [1])
-    assert pacer.depth(DEEPEST) <= 1 < together
+        pacer.choose(DEEPEST)
+        _learn(pacer, DEEPEST, [DEEPEST, 0], [0, 1])
+    together = pacer.choose(DEEPEST).depth
+    _learn(pacer, DEEPEST, [DEEPEST, 0], [1])
+    assert pacer.choose(DEEPEST).depth <= 1 < together
 
 
 def test_estimates_are_ratios_of_counts() -> None:
-    """Of two texts, the second of which leaves: late ones count more, and those of all steps fill up."""
-    first, second = [(3, 3), (3, 1), (0, 0), (1, 1), (3, 0), (2, 2)], [(3, 0), (3, 2)]
+    """Of two texts, the second of which leaves: written out for a menu of one path, and of two paths behind a token."""
     chance, weight, memory = 0.6, 1.5, 4.0
-    estimates = Acceptance(2, 4, chance, weight, memory)
-    for step, (asked, accepted) in enumerate(first):
-        estimates.note(asked, [accepted, *(other for _, other in second[step : step + 1])])
-        if step == 1:
+    menu = [Shape((1, 1, 1)), Shape((1, 2))]
+    known = [(1,), (1, 1), (1, 2), (1, 1, 1)]
+    steps = [
+        (0, (3, 0), (3, 0)),
+        (0, (3, 2), (1, 2)),
+        (1, (2,), (0,)),
+        (0, (0,), (0,)),
+        (1, (2,), (2,)),
+        (0, (3,), (3,)),
+        (1, (2,), (1,)),
+    ]
+    estimates = Acceptance(2, menu, chance, weight, memory)
+    tried, accepted = dict.fromkeys(known, 0.0), dict.fromkeys(known, 0.0)
+    refused, expected = [0.0, 0.0], [0.0, 0.0]
+
+    def chances() -> dict[tuple[int, ...], float]:
+        found, refusal = {}, 1 - chance
+        for depth in (1, 2, 3):
+            level = {each: 2**0.5 if each == (1, 2) else 1.0 for each in known if len(each) == depth}  # worth of paths
+            total = PRIOR * refusal
+            for each, worth in level.items():
+                if tried[each]:
+                    total += tried[each] * (1 - accepted[each] / tried[each]) ** (1 / worth)
+            refusal = total / (PRIOR + sum(tried[each] for each in level))
+            for each, worth in level.items():
+                found[each] = (PRIOR * (1 - refusal**worth) + accepted[each]) / (PRIOR + tried[each])
+        return found
+
+    for number, offered, got in steps:
+        before, shape = chances(), menu[number]
+        estimates.note(shape, offered, got)
+        for branching in known:
+            tried[branching] *= 31 / 32
+            accepted[branching] *= 31 / 32
+        for text, (asked, many) in enumerate(zip(offered, got, strict=True)):
+            refused[text] *= 0.75
+            expected[text] *= 0.75
+            for depth in range(1, asked + 1):
+                if many >= depth - 1:
+                    branching = shape.branching[:depth]
+                    tried[branching] += 1
+                    accepted[branching] += many >= depth
+                    expected[text] += 1 - before[branching]
+                    refused[text] += many < depth
+        if len(got) == 2 and number == 0 and offered == (3, 2):
             estimates.keep([0])
-    expected, reach, tokens = chance, 1.0, [1.0]
-    for level in range(4):
-        tried, got = (
-            [[asked > level and accepted >= level + more for asked, accepted in text] for text in (first, second)]
-            for more in (0, 1)
-        )
-        tries, successes = (
-            sum(chosen * (31 / 32) ** (5 - step) for text in which for step, chosen in enumerate(text))
-            for which in (tried, got)
-        )
-        expected = (successes + weight * expected) / (tries + weight)
-        tries, successes = (np.dot(which[0], 0.75 ** np.arange(len(first))[::-1]) for which in (tried, got))
-        reach *= (successes + weight * expected) / (tries + weight)
-        tokens.append(tokens[-1] + reach)
-    np.testing.assert_allclose(estimates.tokens(), tokens)
+    often, own = (refused[0] + weight) / (expected[0] + weight), chances()
+    assert own[1, 2] > own[1, 1]
+    for shape in (NONE, *cuts(menu[0]), *cuts(menu[1])):
+        reach, tokens = 1.0, 1.0
+        for depth in range(1, shape.depth + 1):
+            reach *= 1 - min(often * (1 - own[shape.branching[:depth]]), 1)
+            tokens += reach
+        np.testing.assert_allclose(estimates.tokens([shape]), tokens)
 
 
 def test_costs_are_passes_and_a_rest() -> None:
@@ -148,9 +191,10 @@ def test_costs_are_learnt_from_the_times_of_steps() -> None:
 
     costs, rng = MeasuredCosts(), np.random.default_rng(0)
     wanted = []
-    while (depth := costs.wanted(DEEPEST)) is not None:
-        wanted.append(depth)
-        step = Step(1, (1,) * depth)
+    choices = [NONE, *cuts(PATH)]
+    while (shape := costs.wanted(choices)) is not None:
+        wanted.append(shape.depth)
+        step = Step.of(1, shape)
         costs.note(step, truth(step) * (50.0 if len(wanted) <= 3 else 1.0))  # the first of each kind is slow
     assert wanted == [DEEPEST, 0, 1] * TIMES
     for depth in range(DEEPEST + 1):
@@ -167,11 +211,11 @@ def test_what_was_timed_on_a_busy_machine_is_timed_anew() -> None:
     costs, chosen, clock = MeasuredCosts(), [], [0.0]
     pacer = _pacer(Goodput(costs), now=lambda: clock[0])
     for step in range(800):
-        depth = pacer.depth(DEEPEST)
+        depth = pacer.choose(DEEPEST).depth
         busy = 10.0 if depth and step < 40 else 3.0 if step > 600 else 1.0
         clock[0] += busy * CHEAP(Step(1, (1,) * depth))
         chosen.append(depth)
-        pacer.learn(depth, [depth], [0])
+        _learn(pacer, depth, [depth], [0])
     assert np.mean(chosen[10:40]) < 2
     assert np.mean(chosen[400:600]) > DEEPEST - 1
     assert np.mean(chosen[600:]) > DEEPEST - 1
@@ -181,7 +225,7 @@ def test_steps_are_timed_from_one_to_the_next() -> None:
     costs, clock = MeasuredCosts(), itertools.count(step=0.25)
     pacer = _pacer(Goodput(costs), now=lambda: next(clock))
     for _ in range(8):
-        pacer.learn(pacer.depth(2), [0], [0])
+        _learn(pacer, pacer.choose(2).depth, [0], [0])
     assert costs(Step(1, (1, 1))) == pytest.approx(0.25)
 
 
@@ -220,7 +264,7 @@ def _law_of_texts(verifier: PathVerifier, looks_ahead: bool) -> tuple[Any, Count
             law[text[:LENGTH]] += chance
             return
         pacer = copy.deepcopy(pacer)
-        depth = pacer.depth(2)
+        depth = pacer.choose(2).depth
         depths[depth] += 1
         if (text, depth) not in known:
             ends: dict[tuple[int, ...], float] = {}
@@ -232,10 +276,10 @@ def _law_of_texts(verifier: PathVerifier, looks_ahead: bool) -> tuple[Any, Count
             known[text, depth] = ends
         for tokens, part in known[text, depth].items():
             after = copy.deepcopy(pacer)
-            after.learn(depth, [len(tokens) - 1], [0])
+            _learn(after, depth, [len(tokens) - 1], [0])
             go_on((*text, *tokens), after, chance * part)
 
-    go_on((), _pacer(HASTY, (1, 1)), 1.0)
+    go_on((), _pacer(HASTY, Shape((1, 1))), 1.0)
     return law, depths
 
 
@@ -318,7 +362,7 @@ def test_what_is_measured_serves_the_next_text() -> None:
     costs = MeasuredCosts()
     strategy = MultiDraft(draft, pace=Goodput(costs))
     run(target, strategy, PROMPTS[:1], max_new_tokens=40, seed=0)
-    assert None in {costs.wanted(DEEPEST) for _ in range(2)}
+    assert None in {costs.wanted([NONE, *cuts(PATH)]) for _ in range(2)}
     seconds = [costs(Step(1, (1,) * depth)) for depth in range(DEEPEST + 1)]
     assert all(0 < one <= next_ for one, next_ in itertools.pairwise(seconds))
     by_name = MultiDraft(draft, pace="goodput")
@@ -347,9 +391,9 @@ def test_what_is_refused() -> None:
             MultiDraft(draft, pace=pace)  # type: ignore[arg-type]
     with pytest.raises(ProblemError, match="pace and draft_confidence both say where drafts end"):
         MultiDraft(draft, pace="goodput", draft_confidence=0.5)
-    with pytest.raises(ProblemError, match="pace chooses how deep to draft, and branching is"):
+    with pytest.raises(ProblemError, match="pace chooses how much to draft, and branching is"):
         generate(target, draft, PROMPTS, pace="goodput", branching=[], max_new_tokens=2)
-    with pytest.raises(ProblemError, match="costs gives steps of depth"):
+    with pytest.raises(ProblemError, match=r"costs gives .* seconds by branching"):
         generate(target, draft, PROMPTS, pace=Goodput(lambda step: math.nan), max_new_tokens=4)
     for rows, seconds in (((), ()), ((1, 2), (1.0,)), ((2, 1), (1.0, 1.0)), ((1,), (-1.0,)), ((1,), (math.nan,))):
         with pytest.raises(ProblemError, match="passes"):

@@ -14,19 +14,29 @@ pytest.importorskip("transformers")
 
 from benchmarks.gpu.synchronisations import counted  # noqa: E402
 from otspec import generate  # noqa: E402
-from otspec.decode import MultiDraft, captured, run  # noqa: E402
+from otspec.decode import Goodput, MultiDraft, captured, run  # noqa: E402
 from otspec.decode.drafters.protocol import Drafts  # noqa: E402
 from otspec.decode.models import static  # noqa: E402
 from otspec.decode.models.loading import SHIPPED, load_models  # noqa: E402
 from otspec.decode.on_device import verify_on_device  # noqa: E402
+from otspec.decode.pacing.costs import Step  # noqa: E402
 from otspec.decode.shipped import held_out  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
 from tests.decode.test_lossless import SETTINGS, _exact, _models, _pooled  # noqa: E402
 from tests.decode.test_on_device import together  # noqa: E402
+from tests.decode.test_selector import drawn as selector  # noqa: E402
 from tests.each import each  # noqa: E402
 from tests.verification.test_trees import drawn  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+
+MENU = [(1, 1), (2, 1), (1, 2)]
+
+
+def costs(step: Step) -> float:
+    """Seconds, given, so that a seed repeats a text: a batch is not dearer."""
+    return 1.0 + 0.3 * len(step.widths) + 0.1 * max(step.widths, default=0)
+
 
 STRATEGIES: list[dict[str, Any]] = [
     {"paths": 2, "depth": 2},
@@ -34,6 +44,8 @@ STRATEGIES: list[dict[str, Any]] = [
     {"paths": 1, "depth": 2, "solver": "block"},
     {"branching": (2, 2), "draft_top_k": 2},
     {"paths": 2, "depth": 2, "solver": "max_flow"},
+    {"menu": MENU, "pace": Goodput(costs, weight=0.3, memory=1.5)},
+    {"pace": Goodput(costs, weight=0.3, memory=1.5, selector=selector(MENU))},
 ]
 
 
@@ -77,6 +89,7 @@ def test_a_graph_puts_out_what_its_launches_do(rule: str, branching: tuple[int, 
         {"paths": 1, "depth": 4, "solver": "block"},
         {"branching": (2, 2), "draft_top_k": 3, "solver": "interval"},
         {"paths": 2, "depth": 2, "law": "without_replacement"},
+        {"menu": MENU, "pace": Goodput(costs, weight=0.3, memory=1.5)},
     ),
     batch=(1, 3),
 )

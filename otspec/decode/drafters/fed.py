@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import torch
 
 from otspec.decode.drafters.model import ModelDrafter
-from otspec.decode.drafters.protocol import Drafts
 from otspec.decode.drafters.watching import WatchingDrafter
 from otspec.decode.models.context import Context
 from otspec.decode.models.fed import FedLlama
@@ -35,8 +34,8 @@ class FedDrafter(WatchingDrafter, ModelDrafter):
         added = self.model.added_of(self._before())
         self.context = Context(self.model, [self._readable(text[:-1]) for text in texts], layers, added=added)
 
-    def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
-        """Draft; what has not been read of a text is fed the target's features of the tokens before."""
+    def _begin_step(self, texts: Sequence[Sequence[int]]) -> None:
+        """What has not been read of a text is fed the target's features of the tokens before."""
         unread = [len(text) - length for text, length in zip(texts, self.context.length.tolist(), strict=True)]
         columns = max(unread)
         padded = self._seen[0].new_zeros(len(texts), columns, *self._seen[0].shape[1:])
@@ -45,7 +44,6 @@ class FedDrafter(WatchingDrafter, ModelDrafter):
             padded[row, columns - len(known) :] = known
         self.context.reader.added = self.model.added_of(padded)
         self._width = 1
-        return super().draft(texts, depth)
 
     def settle(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Keep what was read of the text, and none of the drafts."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from transformers import PreTrainedModel
@@ -89,16 +89,30 @@ class ForeignDrafter(ModelDrafter):
         self.context = Context(self.model, self._held)
 
     def depth(self, lengths: IntArray) -> int:
-        """As deep as the shape; `draft` knows how long the texts are in the draft model's tokens."""
+        """As deep as the shape; drafting tells how long the texts are in the draft model's tokens."""
         return self.shape.depth
 
-    def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
+    def draft_as(self, texts: Sequence[Sequence[int]], shape: Shape) -> Drafts:
         """Draft, as deep as the draft model's positions last."""
-        self._retokenise(texts)
-        depth = int(min(depth, positions(self.model) - max(map(len, self._tokens)) + 1))
-        drafts = super().draft(texts, depth) if depth > 0 else Drafts.none(len(texts), self.vocab, self.context.device)
+        shape = shape.cut(self._room(texts))
+        drafts = super().draft_as(texts, shape) if shape.depth else self._none(len(texts))
         self._trees = drafts.trees
         return drafts
+
+    def draft_by(self, texts: Sequence[Sequence[int]], choose: Callable[[torch.Tensor], Shape]) -> Drafts:
+        """The same, of a shape that is chosen when the first law is known."""
+        room = self._room(texts)
+        drafts = super().draft_by(texts, lambda law: choose(law).cut(room)) if room else self._none(len(texts))
+        self._trees = drafts.trees
+        return drafts
+
+    def _room(self, texts: Sequence[Sequence[int]]) -> int:
+        """How many tokens the draft model has positions for behind the texts, which are told it."""
+        self._retokenise(texts)
+        return int(max(positions(self.model) - max(map(len, self._tokens)) + 1, 0))
+
+    def _none(self, texts: int) -> Drafts:
+        return Drafts.none(texts, self.vocab, self.context.device)
 
     def settle(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Keep what was read of the text and of its accepted tokens."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -90,12 +90,32 @@ class LevelDrafter(Drafter):
         """Of the last tree: the root, and the slots of all levels but the deepest, which have children."""
 
     def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
+        """Draft the first levels of the shape."""
+        return self.draft_as(texts, self.shape.cut(depth))
+
+    def draft_as(self, texts: Sequence[Sequence[int]], shape: Shape) -> Drafts:
         """Draft; the tokens leave the device once, at the end, unless drafts may end early."""
-        shape = self.shape.cut(depth)
-        found = self._drafted(shape, texts)
+        self._begin_step(texts)
+        return self._as_drafts(self._drafted(shape, texts), shape, len(texts))
+
+    def draft_by(self, texts: Sequence[Sequence[int]], choose: Callable[[torch.Tensor], Shape]) -> Drafts:
+        """Draft, the shape being chosen when the first law is known."""
+        self._begin_step(texts)
+        logits = self._after_texts(texts)
+        shape = choose(self.head.laws(logits, Level(0, partial(self._history_of_roots, texts)))[:, 0])
+        if not shape.depth:
+            self._drafted_slots = 1
+            return Drafts.none(len(texts), self.vocab, self.model.device)
+        return self._as_drafts(self._levels(shape, logits, texts, self.generator), shape, len(texts))
+
+    def _begin_step(self, texts: Sequence[Sequence[int]]) -> None:
+        """Tell the model what else it is to know of the texts before it reads on."""
+
+    def _as_drafts(self, found: Levels, shape: Shape, texts: int) -> Drafts:
+        """Trees of what was drafted, with the laws of their inner nodes."""
         self._drafted_slots = shape.offsets[found.depth]
         # A token that makes a path unlikely ends it, but stays: without it the others had another law.
-        ends = _ends(found.going, len(texts), found.depth)
+        ends = _ends(found.going, texts, found.depth)
         shapes = [shape.cut(end) for end in ends]
         tokens = found.tokens.cpu().numpy()
         trees = [Topology.merge(own, row[: own.slots - 1]) for own, row in zip(shapes, tokens, strict=True)]

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from otspec.decode.drafters.protocol import Drafter, Drafts
+from otspec.decode.drafters.levels import LevelDrafter
+from otspec.decode.drafters.protocol import Drafts
 from otspec.decode.laws import widest
 from otspec.decode.models.context import Pass
 from otspec.laws import IntArray
@@ -20,11 +21,11 @@ class SeveralDrafters:
 
     Parameters
     ----------
-    drafters : sequence of Drafter
+    drafters : sequence of LevelDrafter
         Of models: they draft independent paths, all the same number and length.
     """
 
-    def __init__(self, drafters: Sequence[Drafter]) -> None:
+    def __init__(self, drafters: Sequence[LevelDrafter]) -> None:
         self.drafters = drafters
         self._tokens: list[IntArray] = []
         """Of each text: the token of every slot but the root."""
@@ -47,7 +48,15 @@ class SeveralDrafters:
 
     def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
         """Draft with each; a node then has as many laws as models drafted below it."""
-        each = [drafter.draft(texts, depth) for drafter in self.drafters]
+        return self._joined([drafter.draft(texts, depth) for drafter in self.drafters])
+
+    def draft_as(self, texts: Sequence[Sequence[int]], shape: Shape) -> Drafts:
+        """Draft so many paths of that length, as many with each."""
+        share = Shape.paths(shape.branching[0] // len(self.drafters), shape.depth)
+        return self._joined([drafter.draft_as(texts, share) for drafter in self.drafters])
+
+    def _joined(self, each: Sequence[Drafts]) -> Drafts:
+        """All in one tree for each text."""
         start = np.cumsum([0, *(len(drafts.laws) for drafts in each)])
         next_row = start[:-1].copy()
         self._trees = list(zip(*(drafts.trees for drafts in each), strict=True))

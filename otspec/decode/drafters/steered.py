@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from otspec.decode.drafters.model import ModelDrafter
-from otspec.decode.drafters.protocol import Drafts
 from otspec.decode.drafters.watching import WatchingDrafter
 from otspec.decode.models.context import Context
 from otspec.decode.models.steered import SteeredLlama
@@ -24,7 +23,6 @@ class SteeredDrafter(WatchingDrafter, ModelDrafter):
         shifts = self.model.shifts(self._before())
         self.context = Context(self.model, [self._readable(text[:-1]) for text in texts], shifts=shifts)
 
-    def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
-        """Draft, steered by the last token that the target has read of each text."""
+    def _begin_step(self, texts: Sequence[Sequence[int]]) -> None:
+        """Steer by the last token that the target has read of each text."""
         self.context.reader.shifts = self.model.shifts(self._last().unsqueeze(1))
-        return super().draft(texts, depth)

@@ -57,7 +57,7 @@ OF_DRAFTS = tuple(DraftSettings.__annotations__)
 METHODS: Mapping[str, Method] = {
     "multi-draft": Method(
         "drafted trees, verified jointly or node by node",
-        ("paths", "depth", "solver", "branching", "law", *OF_DRAFTS, "pace"),
+        ("paths", "depth", "solver", "branching", "law", *OF_DRAFTS, "pace", "menu"),
         MultiDraft,
     ),
     "vanilla": Method("token by token from the target", (), lambda draft: Vanilla(), drafts=False),
@@ -66,7 +66,7 @@ METHODS: Mapping[str, Method] = {
     "block": Method("block verification of one path", ("depth", *OF_DRAFTS), block),
     "prompt-lookup": Method(
         "drafts copied from the text",
-        ("paths", "depth"),
+        ("paths", "depth", "pace", "menu"),
         lambda draft, **settings: PromptLookup(**settings),
         drafts=False,
     ),

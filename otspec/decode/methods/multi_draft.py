@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import torch
 from transformers import PreTrainedModel
 
@@ -25,23 +24,23 @@ from otspec.decode.drafters.several import SeveralDrafters
 from otspec.decode.drafters.steered import SteeredDrafter
 from otspec.decode.models.context import vocabulary
 from otspec.decode.models.fed import FedLlama
+from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.models.heads import MedusaHeads, MlpSpeculator
 from otspec.decode.models.matching import Matching
 from otspec.decode.models.steered import SteeredLlama
-from otspec.decode.pacing.goodput import Goodput, Pacer
+from otspec.decode.pacing.goodput import GOODPUT, Goodput, Pacer, pace_of
+from otspec.decode.pacing.menu import cuts, menu_of
 from otspec.decode.sampling import DraftSampling, Sampling
 from otspec.decode.strategy import Prepared, listed
 from otspec.decode.verifiers import verifier
 from otspec.errors import ProblemError
-from otspec.paths.catalogue import Rule
+from otspec.paths.catalogue import BY_PLAN, Rule
 from otspec.paths.shape import Shape
 from otspec.schemes import IID
 
 PATHS, DEPTH = 1, 3
 """K and L where nothing else is said: of all that docs/decoding.md has figures of, what is rarely slower than plain
 decoding, on a CPU or a GPU.  `otspec tune` finds what is fastest for a pair at hand."""
-GOODPUT = "goodput"
-"""The pace by name."""
 PACED_DEPTH = 8
 """The largest L where each step chooses its own, and nothing else is said."""
 SIBLINGS = 4
@@ -92,7 +91,10 @@ class MultiDraft:
     draft_confidence : float, optional
         Where a path ends before it has L tokens: see `otspec.generate`.
     pace : str or Goodput, optional
-        How deep each step drafts, L at most (by default 8): see `otspec.generate`.
+        What each step drafts: see `otspec.generate`.
+    menu : sequence of sequences of int, optional
+        With a pace, the branchings that it chooses among; by default the first levels of the one shape, and L is 8, or
+        those that the pace's selector was made for.
 
     Raises
     ------
@@ -125,6 +127,7 @@ class MultiDraft:
     draft_shortlist: Selection | None = None
     draft_confidence: float | None = None
     pace: str | Goodput | None = None
+    menu: Sequence[Sequence[int]] | None = None
 
     def __post_init__(self) -> None:
         if self.draft_confidence is not None and not 0 <= self.draft_confidence <= 1:
@@ -138,22 +141,28 @@ class MultiDraft:
             )
         self._draft_sampling()
         self._pace  # noqa: B018  checks
+        self._menu  # noqa: B018  checks
         self._selection  # noqa: B018  checks
 
     @cached_property
     def _pace(self) -> Goodput | None:
         """One for all runs, so that what it measures in one serves the next."""
-        if self.pace is None:
-            return None
-        if self.draft_confidence:
+        if self.pace is not None and self.draft_confidence:
             raise ProblemError("pace and draft_confidence both say where drafts end; leave out one of the two")
-        if self.pace == GOODPUT:
-            return Goodput()
-        if not isinstance(self.pace, Goodput):
-            raise ProblemError(
-                f"pace is {self.pace!r}; it is {GOODPUT!r}, or an otspec.decode.Goodput with settings of its own"
-            )
-        return self.pace
+        return pace_of(self.pace)
+
+    @cached_property
+    def _menu(self) -> list[Shape] | None:
+        """The shapes to choose among, where they are not the first levels of one."""
+        one = [name for name in ("paths", "depth", "branching") if getattr(self, name) is not None]
+        if self.menu is None:
+            selector = None if self._pace is None else self._pace.selector
+            return None if selector is None or one else selector.shapes
+        if self._pace is None:
+            raise ProblemError(f"menu is what a pace chooses among; pass pace={GOODPUT!r}, or branching for one shape")
+        if one:
+            raise ProblemError(f"menu and {one[0]} both say what is drafted; leave out one of the two")
+        return menu_of(self.menu)
 
     @cached_property
     def _selection(self) -> Selection | None:
@@ -180,15 +189,15 @@ class MultiDraft:
         """Make drafter and verifier for a run."""
         law = draft_law(self.law)
         models = list(self.draft) if isinstance(self.draft, Sequence) else [self.draft]
-        shape = self._shape(law, len(models)) if self.branching is None else Shape.of(self.branching)
-        shape.check_room(vocab)
-        if law.most is not None and max(shape.branching, default=0) > law.most:
+        menu = self._menu or self._cuts(law, len(models))
+        for one in menu:
+            self._check(one, law, vocab)
+            self._share(one, law, len(models))
+        if self.solver == BY_PLAN and len({one.branching[:1] for one in menu}) > 1:
             raise ProblemError(
-                f"{self.law} draws at most {law.most} children of a node, and branching is {shape.branching}; "
-                f"pass branching=({law.most}, ...), or another law"
+                f"{BY_PLAN} needs as many children in all shapes, and the menu has {[one.branching for one in menu]}"
             )
-        if law.scheme is not IID and not law.several and max(shape.branching) > vocab:
-            raise ProblemError(f"{max(shape.branching)} different children of one node, and {vocab} tokens in all")
+        shape = max(menu, key=lambda one: one.depth)
         drafts = self._draft_sampling().of(sampling)
         own = self._share(shape, law, len(models))
         if self.draft_confidence and (law.several or own.branching[:1] not in ((), (1,))):
@@ -218,13 +227,42 @@ class MultiDraft:
             drafters = [ForeignDrafter(model, *settings) for model in models]
         drafter: Drafter = SeveralDrafters(drafters) if law.several else drafters[0]
         if self._pace is not None:
-            if not shape.depth:
+            drafter = paced(drafter, self._pacer(menu, models))
+        return Prepared(drafter, verifier(self.solver, _widest(menu), law))
+
+    def _pacer(self, menu: list[Shape], models: Sequence[PreTrainedModel]) -> Pacer:
+        """Chooses among these."""
+        assert self._pace is not None
+        if not menu[-1].depth:
+            raise ProblemError(
+                f"pace chooses how much to draft, and branching is {menu[-1].branching}, which has no levels; leave "
+                "out one of the two"
+            )
+        if self._pace.selector is not None:
+            if len(models) > 1:
                 raise ProblemError(
-                    f"pace chooses how deep to draft, and branching is {shape.branching}, which has no levels; leave "
-                    "out one of the two"
+                    f"a selector looks at the law of one draft model, and here are {len(models)}; pass one, or a pace "
+                    "without a selector"
                 )
-            drafter = paced(drafter, Pacer(self._pace, np.diff(shape.offsets)[1:].tolist()))
-        return Prepared(drafter, verifier(self.solver, shape, law))
+            self._pace.selector.check_draft(fingerprint(models[0]))
+        return Pacer(self._pace, menu)
+
+    def _check(self, shape: Shape, law: DraftLaw, vocab: int) -> None:
+        """Raise unless trees of that shape can be drafted."""
+        shape.check_room(vocab)
+        widest = max(shape.branching, default=0)
+        if law.most is not None and widest > law.most:
+            raise ProblemError(
+                f"{self.law} draws at most {law.most} children of a node, and branching is {shape.branching}; "
+                f"pass branching=({law.most}, ...), or another law"
+            )
+        if law.scheme is not IID and not law.several and widest > vocab:
+            raise ProblemError(f"{widest} different children of one node, and {vocab} tokens in all")
+
+    def _cuts(self, law: DraftLaw, models: int) -> list[Shape]:
+        """The one shape; with a pace, all of its first levels."""
+        shape = self._shape(law, models) if self.branching is None else Shape.of(self.branching)
+        return [shape] if self._pace is None or not shape.depth else cuts(shape)
 
     def _shape(self, law: DraftLaw, models: int) -> Shape:
         """K paths of L tokens; siblings that are drawn jointly are several."""
@@ -251,3 +289,8 @@ class MultiDraft:
                 f"pass paths={models or 1}, or a multiple of it"
             )
         return Shape.paths(paths // models, shape.depth)
+
+
+def _widest(menu: Sequence[Shape]) -> Shape:
+    """Of several shapes one that branches, if there is one: what verifies that verifies all."""
+    return max(menu, key=lambda shape: max(shape.branching, default=0))

@@ -34,8 +34,8 @@ LEAST_COLUMNS = 256
 """Of a cache; a longer one is twice as long, or four times, ..."""
 MOST_ROWS = 2048
 """Of a pass that is captured, over all texts: its logits are kept, half a gigabyte in half precision at V = 128k."""
-MOST_PASSES = 16
-"""Captured for one cache at a time: the last ones used."""
+MOST_PASSES = 32
+"""Captured for one cache at a time: the last ones used; a pace has a dozen shapes, each after one new token or two."""
 MOST_ROOMS = 2
 """Caches that are kept for the next text, of each model, with their graphs: these take a while to capture."""
 

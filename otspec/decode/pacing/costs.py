@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from operator import mul
 from statistics import median_low
 from typing import Any, NamedTuple, Protocol
@@ -16,14 +16,15 @@ from scipy.optimize import nnls
 
 from otspec.errors import ProblemError
 from otspec.laws import as_float
+from otspec.paths.shape import Shape
 
 KEPT = 9
 """How many last times of steps of one kind are kept."""
 TIMES = 2
-"""How often each of a few depths is tried before costs are trusted: the first step of a kind allocates, and on some
+"""How often each of a few shapes is tried before costs are trusted: the first step of a kind allocates, and on some
 devices compiles."""
 APART = 16
-"""One step in so many is of a depth that is due and not chosen: what is not timed anew would stay as it was when the
+"""One step in so many is of a shape that is due and not chosen: what is not timed anew would stay as it was when the
 machine had other things to do."""
 RECENT = 15
 """Steps that tell how fast the machine is at present."""
@@ -70,6 +71,11 @@ class Step(NamedTuple):
     texts: int
     widths: tuple[int, ...]
     """Drafted tokens of each level, for one text; those that begin alike are not merged yet."""
+
+    @classmethod
+    def of(cls, texts: int, shape: Shape) -> Step:
+        """A step that drafts trees of that shape."""
+        return cls(texts, tuple(accumulate(shape.branching, mul)))
 
     @property
     def rows(self) -> int:
@@ -144,30 +150,32 @@ class PassCosts:
 class MeasuredCosts:
     """Learnt from the seconds of past steps: whatever they were spent on, and on whatever machine.
 
-    A step takes a fixed time, more if it drafts at all, more for each level, and more for each row of the target, none
-    of them below 0: fitted by least squares of relative errors to the medians of the last `KEPT` times of each kind of
-    step.  Times are taken relative to the machine's speed when they were measured, which is the median of the last
-    `RECENT` steps' times over those that the fit says: so steps of different moments can be compared.
+    A step takes a fixed time, more if it drafts at all, more if several paths, more for each level, and more for each
+    row of the target, none of them below 0: fitted by least squares of relative errors to the medians of the last
+    `KEPT` times of each kind of step.  Times are taken relative to the machine's speed when they were measured, which
+    is the median of the last `RECENT` steps' times over those that the fit says: so steps of different moments can be
+    compared.
 
     Examples
     --------
-    Steps of each depth are tried before costs are trusted; here a level takes a second, as does the step without any.
+    Some steps are tried before costs are trusted; here a level takes a second, as does the step without any.
 
     >>> from otspec.decode import MeasuredCosts
     >>> from otspec.decode.pacing.costs import Step
+    >>> from otspec.paths.shape import Shape
     >>> costs = MeasuredCosts()
-    >>> while (depth := costs.wanted(deepest=3)) is not None:
-    ...     costs.note(Step(texts=1, widths=(1,) * depth), seconds=1.0 + depth)
+    >>> while (shape := costs.wanted([Shape((1,) * depth) for depth in range(4)])) is not None:
+    ...     costs.note(Step.of(1, shape), seconds=1.0 + shape.depth)
     >>> round(costs(Step(texts=1, widths=(1, 1))), 6)
     3.0
     """
 
     def __init__(self) -> None:
         self._times: defaultdict[Step, deque[float]] = defaultdict(lambda: deque(maxlen=KEPT))
-        self._tried: defaultdict[int, int] = defaultdict(int)
+        self._tried: defaultdict[Shape, int] = defaultdict(int)
         self._asked = 0
         self._begun = False
-        """Whether each of the first depths has been tried."""
+        """Whether each of the first shapes has been tried."""
         self._ratios: deque[float] = deque(maxlen=RECENT)
         self._slowness = 1.0
         self._fit: list[float] | None = None
@@ -180,14 +188,21 @@ class MeasuredCosts:
         self._times[step].append(seconds / self._slowness)
         self._fit = None
 
-    def wanted(self, deepest: int) -> int | None:
-        """A depth to try now: the deepest, none and 1, `TIMES` each at first, and in turn later; or None.
+    def wanted(self, choices: Sequence[Shape]) -> Shape | None:
+        """A shape to try now: the largest, none and the least, `TIMES` each at first, and in turn later; or None.
 
-        Others lie on the lines between them until they are chosen.
+        The largest and the least of those that branch, and of those that do not.  Others lie on the lines between them
+        until they are chosen.
         """
         self._asked += 1
-        depths = dict.fromkeys((deepest, 0, min(1, deepest)))
-        least = min(depths, key=self._tried.__getitem__)
+        wanted = list[Shape]()
+        for branches in (False, True):
+            alike = sorted(
+                (shape for shape in choices if shape.depth and (max(shape.branching) > 1) == branches),
+                key=lambda shape: (shape.slots, shape.depth),
+            )
+            wanted += [*alike[-1:], *([] if branches else [Shape(())]), *alike[:1]]
+        least = min(dict.fromkeys(wanted), key=self._tried.__getitem__)
         self._begun = bool(self._times) and self._tried[least] >= TIMES
         if self._begun and self._asked % APART:
             return None
@@ -210,4 +225,4 @@ class MeasuredCosts:
 
 def _terms(step: Step) -> tuple[float, ...]:
     """What the seconds of a step are a sum of, with weights to be found."""
-    return 1.0, bool(step.widths), len(step.widths), step.rows
+    return 1.0, bool(step.widths), max(step.widths, default=1) > 1, len(step.widths), step.rows

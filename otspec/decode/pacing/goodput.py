@@ -1,4 +1,4 @@
-"""The depth of the greatest goodput: expected tokens of a step over its expected seconds [liu2024optimizing]."""
+"""The shape of the greatest goodput: expected tokens of a step over its expected seconds [liu2024optimizing]."""
 
 from __future__ import annotations
 
@@ -6,21 +6,42 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from typing import Protocol
 
 import numpy as np
+import torch
 
 from otspec.decode.pacing.acceptance import Acceptance
-from otspec.decode.pacing.costs import Costs, MeasuredCosts, Step
+from otspec.decode.pacing.costs import Costs, MeasuredCosts, PassCosts, Step
+from otspec.decode.pacing.menu import NONE
+from otspec.decode.pacing.selector import Selector
 from otspec.errors import ProblemError
-from otspec.laws import as_float
+from otspec.laws import FloatArray, as_float
+from otspec.paths.shape import Shape
 
+GOODPUT = "goodput"
+"""The pace by name."""
 PATIENCE = 16
-"""After so many steps without a draft one token is drafted: what is not drafted is not learnt about."""
+"""After so many steps without a draft the least is drafted: what is not drafted is not learnt about."""
+
+
+class Forecast(Protocol):
+    """What steps are expected to give, from what happened before."""
+
+    def tokens(self, shapes: Sequence[Shape]) -> FloatArray:
+        """Tokens that a step of each shape is expected to give to all texts together."""
+
+    def note(self, shape: Shape, offered: Sequence[int], accepted: Sequence[int]) -> None:
+        """Take a step: how many tokens of this shape's paths were drafted in each text, and how many accepted."""
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Go on with these texts."""
 
 
 @dataclass(frozen=True, eq=False)
 class Goodput:
-    """How to choose the depth of every step; what is measured is kept from text to text.
+    """How to choose the shape of every step; what is measured is kept from text to text.
 
     Parameters
     ----------
@@ -30,9 +51,12 @@ class Goodput:
     chance : float
         The acceptance of a drafted token that is expected of a text before anything is known of it.
     weight : float
-        For how many tokens that expectation counts.
+        For how many tokens that expectation counts, and for how many refusals that a text is like all others.
     memory : float
         After about how many steps a text's own past is forgotten.
+    selector : Selector, optional
+        Foretells what steps give in place of past acceptances, from what both models say of the text: see `otspec
+        selector`.
 
     Raises
     ------
@@ -45,16 +69,19 @@ class Goodput:
 
     >>> from otspec.decode import Goodput, PassCosts, PassTimes
     >>> from otspec.decode.pacing.goodput import Pacer
-    >>> pacer = Pacer(Goodput(PassCosts(PassTimes((1,), (1.0,)), PassTimes((1,), (0.0,)))), widths=(1, 1, 1))
+    >>> from otspec.paths.shape import Shape
+    >>> menu = [Shape((1,)), Shape((1, 1)), Shape((1, 1, 1))]
+    >>> pacer = Pacer(Goodput(PassCosts(PassTimes((1,), (1.0,)), PassTimes((1,), (0.0,)))), menu)
     >>> pacer.begin(texts=1)
-    >>> pacer.depth(deepest=3)
-    3
+    >>> pacer.choose(deepest=3).branching
+    (1, 1, 1)
     """
 
     costs: Costs = field(default_factory=MeasuredCosts)
-    chance: float = 0.7
-    weight: float = 2.0
-    memory: float = 20.0
+    chance: float = 0.65
+    weight: float = 12.0
+    memory: float = 30.0
+    selector: Selector | None = None
 
     def __post_init__(self) -> None:
         if not callable(self.costs):
@@ -63,63 +90,130 @@ class Goodput:
                 "otspec.decode.PassCosts, or leave it out to have steps timed"
             )
         if not 0 < as_float(self.chance) < 1:
-            raise ProblemError(f"chance is {self.chance}; it is a probability between 0 and 1, such as 0.7")
+            raise ProblemError(f"chance is {self.chance}; it is a probability between 0 and 1, such as 0.65")
         if not 0 < as_float(self.weight) < math.inf:
-            raise ProblemError(f"weight is {self.weight}; it is a number of tokens above 0, such as 2")
+            raise ProblemError(f"weight is {self.weight}; it is a number of tokens above 0, such as 12")
         if not 1 < as_float(self.memory) < math.inf:
-            raise ProblemError(f"memory is {self.memory}; it is a number of steps above 1, such as 20")
+            raise ProblemError(f"memory is {self.memory}; it is a number of steps above 1, such as 30")
+        if self.selector is not None and not isinstance(self.selector, Selector):
+            raise ProblemError(
+                f"selector is {self.selector!r}; pass an otspec.decode.Selector, such as Selector.load(FILE) gives"
+            )
+
+
+def pace_of(pace: str | Goodput | None) -> Goodput | None:
+    """The pace that is meant, by its name or as it is.
+
+    Raises
+    ------
+    ProblemError
+        If it is none.
+    """
+    if pace == GOODPUT:
+        return Goodput()
+    if pace is not None and not isinstance(pace, Goodput):
+        raise ProblemError(f"pace is {pace!r}; it is {GOODPUT!r}, or an otspec.decode.Goodput with settings of its own")
+    return pace
 
 
 class Pacer:
-    """Chooses the depth of each step of one run.
+    """Chooses the shape of each step of one run.
 
     Parameters
     ----------
     rule : Goodput
-    widths : sequence of int
-        Drafted tokens of each level of the deepest step, for one text.
+    menu : sequence of Shape
+        What may be drafted; to draft nothing is chosen too.
     now : callable
         A clock, in seconds.
     """
 
-    def __init__(self, rule: Goodput, widths: Sequence[int], now: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, rule: Goodput, menu: Sequence[Shape], now: Callable[[], float] = time.perf_counter) -> None:
         self.rule = rule
-        self.widths = tuple(widths)
+        self.menu = list(menu)
         self._now = now
+        self._choices = cache(self._of)
+        self._seconds = cache(self._taken) if isinstance(rule.costs, PassCosts) else self._taken  # others may change
+        if rule.selector is not None:
+            rule.selector.check_menu(self.menu)
 
     def begin(self, texts: int) -> None:
         """Begin so many texts."""
         rule = self.rule
-        self._acceptance = Acceptance(texts, len(self.widths), rule.chance, rule.weight, rule.memory)
+        self._seen = None if rule.selector is None else rule.selector.begin(texts)
+        self._forecast: Forecast = self._seen or Acceptance(texts, self.menu, rule.chance, rule.weight, rule.memory)
         self._texts = texts
         self._idle = 0
         """Steps since the last draft."""
         self._done: Step | None = None
         self._began = 0.0
 
-    def depth(self, deepest: int) -> int:
-        """How deep to draft in the step that begins now; at most so deep."""
+    @property
+    def wants_law(self) -> bool:
+        """Whether it chooses by the first draft law too."""
+        return self.rule.selector is not None
+
+    def choose(self, deepest: int, law: torch.Tensor | None = None) -> Shape:
+        """What to draft in the step that begins now; at most so deep.
+
+        Parameters
+        ----------
+        deepest : int
+        law : Tensor, shape (B, V), optional
+            The draft model's law after each text.
+        """
+        choices = self._choices(deepest)
         costs, now = self.rule.costs, self._now()
         wanted = None
         if isinstance(costs, MeasuredCosts):
             if self._done is not None:
                 costs.note(self._done, now - self._began)
-            wanted = costs.wanted(deepest)
+            wanted = costs.wanted(choices)
         self._began = now
+        if self._seen is not None and law is not None:
+            self._seen.look(law)
         if wanted is not None:
             return wanted
         if self._idle >= PATIENCE:
-            return min(1, deepest)
-        tokens = self._acceptance.tokens()[: deepest + 1]
-        seconds = [costs(Step(self._texts, self.widths[:depth])) for depth in range(deepest + 1)]
-        if not all(0 < one < math.inf for one in seconds):
-            raise ProblemError(f"costs gives steps of depth 0, 1, ... {seconds} seconds; all have to be above 0")
-        return int(np.argmax(tokens / seconds))  # the least of several
+            return min(choices[1:] or choices, key=lambda shape: shape.slots)
+        tokens = self._forecast.tokens(choices)
+        return choices[int(np.argmax(tokens / self._seconds(self._texts, deepest)))]  # the first of several
 
-    def learn(self, drafted: int, accepted: Sequence[int], rows: Sequence[int]) -> None:
-        """End the step: how deep it did draft, how many tokens of each text were accepted, and which texts go on."""
-        self._done = Step(self._texts, self.widths[:drafted])
-        self._idle = 0 if drafted else self._idle + 1
-        self._acceptance.note(drafted, accepted)
-        self._acceptance.keep(rows)
+    def _of(self, deepest: int) -> list[Shape]:
+        """None, and the shapes of the menu down to a depth."""
+        return list(dict.fromkeys((NONE, *(shape.cut(deepest) for shape in self.menu))))
+
+    def _taken(self, texts: int, deepest: int) -> FloatArray:
+        """Seconds of a step of each of these."""
+        choices = self._choices(deepest)
+        seconds = np.array([self.rule.costs(Step.of(texts, shape)) for shape in choices])
+        if not all(0 < one < math.inf for one in seconds):
+            told = dict(zip((one.branching for one in choices), seconds.tolist(), strict=True))
+            raise ProblemError(f"costs gives {told} seconds by branching; all have to be above 0")
+        return seconds
+
+    def compare(self, shared: Sequence[Sequence[float]]) -> None:
+        """Take what both models' laws had in common along what was accepted, for each text."""
+        if self._seen is not None:
+            self._seen.compare(shared)
+
+    def learn(self, shape: Shape, offered: Sequence[int], accepted: Sequence[int], rows: Sequence[int]) -> None:
+        """End the step.
+
+        Parameters
+        ----------
+        shape : Shape
+            What was drafted.
+        offered : sequence of int
+            The longest path that each text got: as deep as the shape, or less.
+        accepted : sequence of int
+            How many tokens of each text were.
+        rows : sequence of int
+            Which texts go on.
+        """
+        shape = shape.cut(max(offered, default=0))
+        self._done = Step.of(self._texts, shape)
+        self._idle = 0 if shape.depth else self._idle + 1
+        self._forecast.note(shape, offered, accepted)
+        self._forecast.keep(rows)
         self._texts = len(rows)

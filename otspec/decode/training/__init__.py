@@ -1,4 +1,4 @@
-"""What learns: draft models from their target (`otspec train`), and `routers` of shortlists from a draft model."""
+"""What learns: draft models from their target (`otspec train`), `routers` of shortlists, and `selectors` of shapes."""
 
 from otspec.decode.training.kinds import KINDS, Kind
 from otspec.decode.training.lessons import Lessons
