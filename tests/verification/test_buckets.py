@@ -170,7 +170,7 @@ def check_the_problems_of_the_buckets(name: str, counts: tuple[int, ...], vocab:
 
     listed = torch.tensor([0, *counts])
     problems = by_bucket_kernels.Problems(listed[None], torch.tensor([rows + 1]), most)
-    room = by_bucket_kernels.Room.of(rows + 1, most, p.device)  # with room for one that is not listed
+    room = by_bucket_kernels.room_for(rows + 1, most, p.device)  # with room for one that is not listed
     room.tables.zero_()
     for plane, mass in zip((bucket_kernels.TARGET, bucket_kernels.SIZE), masses, strict=True):
         room.longs[:rows, plane.value] = mass
