@@ -5,8 +5,9 @@
 
 Batches of 1, 8, 32 and 64 at V = 128 256: rows of K = 4 drafts, chains of L = 8 tokens, and trees of K paths and L
 levels, drafted from a model and against the target alone.  Every line has its floor: the laws that are read, once,
-over the bandwidth of the device, which is measured first.  flashinfer, SGLang and vLLM are measured where they are
-installed.
+over the bandwidth of the device, which is measured first.  Then, at the largest batch, how many drafted tokens each
+accepts, on new laws and drafts in each of --rounds.  flashinfer, SGLang and vLLM are measured where
+they are on the path.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from benchmarks.gpu import accepted, engines
 from benchmarks.gpu.report import machine
 from benchmarks.gpu.synchronisations import counted
 from benchmarks.gpu.work import Shape, Work, works
@@ -38,7 +40,7 @@ TINY = Shape(vocab=600, batches=(1, 2), copied=1 << 22)
 WARM, REPEATS = 3, 20
 SLOW, FEW = 0.05, 5
 """Seconds of a call that is repeated less often."""
-RESULTS, REPORT = "results.jsonl", "report.md"
+RESULTS, ACCEPTED, REPORT = "results.jsonl", "accepted.jsonl", "report.md"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,34 +53,57 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("report_verification"), help="folder for the results")
     parser.add_argument("--device", default="cuda", help="cpu is for --tiny")
     parser.add_argument("--tiny", action="store_true", help="a tiny vocabulary, and batches of 1 and 2")
-    parser.add_argument("--only", default="", help="rows whose rule or implementation has this in its name")
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        help="rows whose rule or implementation has this in its name; can be repeated",
+    )
+    parser.add_argument("--rounds", type=int, default=20, help="batches that acceptance is the mean of; 0 for none")
     given = parser.parse_args(arguments)
     try:
         device = _device(given.device, given.tiny)
+        if given.rounds < 0:
+            raise ProblemError(f"--rounds is {given.rounds}; it has to be 0 or more")
     except ProblemError as error:
         errors.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)
         return 2
-    about = machine(device, torch.float32)
+    about = machine(device, torch.float32) | engines.versions(device)
+    shape = TINY if given.tiny else FULL
     given.out.mkdir(parents=True, exist_ok=True)
-    records = []
-    with (given.out / RESULTS).open("w") as results:
-        for record in run(TINY if given.tiny else FULL, device, given.only):
-            records.append(record)
-            results.write(json.dumps(about | record) + "\n")
-            results.flush()
+    records = _written(run(shape, device, given.only), about, given.out / RESULTS)
+    counts = accepted.accepted(shape, device, given.rounds, lambda name: _asked(name, given.only))
+    _written(counts, about, given.out / ACCEPTED)
     heading = ", ".join(f"{name} {value}" for name, value in about.items())
-    (given.out / REPORT).write_text(markdown_report([table(records)], (), [heading], "Verification on a device"))
-    show(table(records))
-    console.print(f"Wrote {given.out / RESULTS}, {given.out / REPORT}")
+    tables = [table(records), *([accepted.table(counts)] if counts else [])]
+    (given.out / REPORT).write_text(markdown_report(tables, (), [heading], "Verification on a device"))
+    for one in tables:
+        show(one)
+    console.print(f"Wrote {given.out / RESULTS}, {given.out / ACCEPTED}, {given.out / REPORT}")
     return 0
 
 
-def run(shape: Shape, device: torch.device, only: str = "") -> Iterator[Record]:
-    """A record for every rule and batch that has this in its name: figures, or why there are none."""
+def _written(records: Iterable[Record], about: Record, path: Path) -> list[Record]:
+    """All records; each is on disk as soon as it is there."""
+    kept = []
+    with path.open("w") as lines:
+        for record in records:
+            kept.append(record)
+            lines.write(json.dumps(about | record) + "\n")
+            lines.flush()
+    return kept
+
+
+def _asked(name: str, only: Sequence[str]) -> bool:
+    return not only or any(part in name for part in only)
+
+
+def run(shape: Shape, device: torch.device, only: Sequence[str] = ()) -> Iterator[Record]:
+    """A record for every rule and batch that has one of these in its name: figures, or why there are none."""
     speed = bandwidth(device, shape.copied)
     for batch in shape.batches:
         for work in works(shape, batch, device):
-            if only not in f"{work.what} {work.by}":
+            if not _asked(f"{work.what} {work.by}", only):
                 continue
             record: Record = {"what": work.what, "by": work.by, "batch": batch, "bytes": work.bytes}
             try:

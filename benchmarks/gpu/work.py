@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from benchmarks.gpu.engines import own, there
 from otspec.engines import flashinfer, sglang, vllm
-from otspec.extras import installed, require
 from otspec.verification.device import verify_logits, verify_rows, verify_trees, verify_truncated
 from otspec.verification.device.trees import RULES
 
@@ -35,11 +35,13 @@ class Work(NamedTuple):
     call: Callable[[], object]
     bytes: int
     """Of the laws that have to be read."""
+    accepted: Callable[[Any], Tensor] | None = None
+    """What it returned, to how many drafted tokens each row accepted; None for single positions."""
 
 
-def works(shape: Shape, batch: int, device: torch.device) -> Iterator[Work]:
-    """All calls of one batch, the laws of one kind at a time."""
-    generator = torch.Generator(device).manual_seed(batch)
+def works(shape: Shape, batch: int, device: torch.device, seed: int = 0) -> Iterator[Work]:
+    """All calls of one batch, the laws of one kind at a time; other seeds, other laws and drafts."""
+    generator = torch.Generator(device).manual_seed(1000 * seed + batch)
     yield from _rows(shape.vocab, batch, device, generator)
     yield from _chains(shape.vocab, batch, device, generator)
     yield from _sampled_trees(shape.vocab, batch, device, generator)
@@ -85,12 +87,9 @@ def _chains(vocab: int, batch: int, device: torch.device, generator: torch.Gener
     size = p.nbytes + q.nbytes
     what = f"chains, L = {DEPTH}"
 
-    def chains(function: Any) -> Callable[[], object]:
-        return lambda: function(q, ids, p)
-
-    yield Work(what, "otspec, as flashinfer", chains(flashinfer.chain_speculative_sampling), size)
-    if _beside("flashinfer", device):
-        yield Work(what, "flashinfer", chains(require("flashinfer.sampling").chain_speculative_sampling), size)
+    yield Work(what, "otspec, as flashinfer", lambda: flashinfer.chain_speculative_sampling(q, ids, p), size, _emitted)
+    if there("flashinfer", device):
+        yield Work(what, "flashinfer", lambda: own("flashinfer")(q, ids, p), size, _emitted)
 
     scores = target.view(batch, DEPTH + 1, vocab)[:, :DEPTH].reshape(-1, vocab)
     given = (
@@ -104,10 +103,9 @@ def _chains(vocab: int, batch: int, device: torch.device, generator: torch.Gener
         SimpleNamespace(temperature=torch.ones(batch, device=device), all_greedy=False, all_random=True, generators={}),
     )
     size = scores.nbytes + q.nbytes
-    yield Work(what, "otspec, as vLLM", lambda: vllm.rejection_sample(*given), size)
-    if _beside("vllm", device):
-        theirs = require(vllm.MODULE).rejection_sample
-        yield Work(what, "vLLM", lambda: theirs(*given), size)
+    yield Work(what, "otspec, as vLLM", lambda: vllm.rejection_sample(*given), size, _before_the_last)
+    if there("vllm", device):
+        yield Work(what, "vLLM", lambda: own("vllm")(*given), size, _before_the_last)
 
 
 def _sampled_trees(vocab: int, batch: int, device: torch.device, generator: torch.Generator) -> Iterator[Work]:
@@ -129,13 +127,15 @@ def _sampled_trees(vocab: int, batch: int, device: torch.device, generator: torc
             rule,
             lambda rule=rule: verify_trees(p, q, tokens, branching, uniforms, rule=rule),  # type: ignore[misc]
             p.nbytes + q.nbytes,
+            lambda found: found.accepted,
         )
 
 
 def _trees(vocab: int, batch: int, device: torch.device, generator: torch.Generator) -> Iterator[Work]:
-    """K paths of L levels from one root, against the target alone."""
+    """K paths of L levels from one root, the draft model's likeliest tokens, against the target alone."""
     nodes = PATHS * DEPTH + 1
-    laws = _laws(batch * nodes, vocab, device, generator)[0].softmax(dim=1).view(batch, nodes, vocab)
+    target, draft = _laws(batch * nodes, vocab, device, generator)
+    laws = target.softmax(dim=1).view(batch, nodes, vocab)
     node = torch.arange(nodes, device=device)
     # Path after path: node 1 + k L + l is the token of level l on path k.
     level = (node - 1) % DEPTH
@@ -143,7 +143,9 @@ def _trees(vocab: int, batch: int, device: torch.device, generator: torch.Genera
     child[0] = 1
     sibling = torch.where((level == 0) & (node > 0) & (node + DEPTH < nodes), node + DEPTH, -1)
     flat = torch.arange(batch * nodes, device=device).view(batch, nodes)
-    tokens = torch.randint(vocab, (batch, nodes), device=device, generator=generator)
+    # The likeliest K after the root, and the likeliest after each node.
+    tokens = draft.argmax(dim=1).view(batch, nodes).roll(1, dims=1)
+    tokens[:, 1::DEPTH] = draft.view(batch, nodes, vocab)[:, 0].topk(PATHS, dim=1).indices
     given: dict[str, Any] = {
         "predicts": torch.full((batch * nodes,), -1, dtype=torch.int32, device=device),
         "accept_index": torch.full((batch, DEPTH + 1), -1, dtype=torch.int32, device=device),
@@ -160,13 +162,30 @@ def _trees(vocab: int, batch: int, device: torch.device, generator: torch.Genera
     what = f"trees, K = {PATHS}, L = {DEPTH}, target only"
     # Read whole: the law where the walk ends; of the others, the drafted tokens alone.
     size = batch * vocab * laws.element_size()
+
+    def number(_: object) -> Tensor:
+        return given["accept_token_num"]
+
     ours = sglang.tree_speculative_sampling_target_only
-    yield Work(what, "otspec, as SGLang", lambda: ours(**given), size)
-    if _beside("sglang", device):
-        theirs = getattr(require(sglang.MODULE), sglang.FUNCTION)
-        yield Work(what, "SGLang", lambda: theirs(**given), size)
+    yield Work(what, "otspec, as SGLang", lambda: ours(**given), size, number)
+    if there("sglang", device):
+        # Theirs marks in draft_probs what it refuses.  The engine hands it new zeros each time.
+        yield Work(what, "SGLang, zeros at hand", lambda: own("sglang")(**given), size)
+        zeros = given["draft_probs"]
+        yield Work(
+            what,
+            "SGLang",
+            lambda: own("sglang")(**given | {"draft_probs": torch.zeros_like(zeros)}),
+            size,
+            number,
+        )
 
 
-def _beside(engine: str, device: torch.device) -> bool:
-    """Whether an engine's own kernel can be measured."""
-    return device.type == "cuda" and installed(engine)
+def _emitted(found: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+    """The drafted tokens that flashinfer's function puts out; the second count is of tokens tested by themselves."""
+    return found[2]
+
+
+def _before_the_last(tokens: Tensor) -> Tensor:
+    """How many of the tokens that vLLM's function puts out were drafted."""
+    return (tokens != vllm.PLACEHOLDER).sum(dim=1) - 1

@@ -117,7 +117,7 @@ def branch(
             steps = tl.minimum((bins + 1).to(tl.float64) / BINS, 1.0)
             points = (powers(steps, children + tl.zeros_like(bins), BITS) * whole.to(tl.float64)).to(tl.int64)
             points = tl.minimum(points, whole)
-            place = search(longs + LABELS * BINS, points, BINS, ROUNDS, True)
+            place = search(longs + LABELS * BINS, points, BINS, ROUNDS)
             reached = interpolated(longs + WINS * BINS, longs + LABELS * BINS, points, place)
             tl.store(longs + BINNED * BINS + bins, reached, mask=inside)
             tl.debug_barrier()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from otspec.verification.device.bucket_kernels import before, running_maximum, to_nearest
+from otspec.verification.device.bucket_kernels import before, halved, running_maximum, to_nearest
 
 ENDS, WANTED, SERVED, WORTH, RANK = (tl.constexpr(plane) for plane in range(5))
 KEPT = tl.constexpr(5)
@@ -27,17 +27,13 @@ SUMS = tl.constexpr(3)
 
 
 @triton.jit
-def search(sums, keys, entries, ROUNDS: tl.constexpr, ABOVE: tl.constexpr):
-    """`fixed_point.first_above`, or `first_reaching`, but for the last entry if there is none: in memory."""
+def search(sums, keys, ENTRIES: tl.constexpr, ROUNDS: tl.constexpr):
+    """`fixed_point.first_above`, but for the last entry if there is none: in memory."""
     low = tl.zeros_like(keys).to(tl.int32)
-    high = low + entries
+    high = low + ENTRIES
     for _ in range(ROUNDS):
-        middle = (low + high) >> 1
-        value = tl.load(sums + tl.minimum(middle, entries - 1))
-        beyond = ((value < keys) | ((value == keys) & ABOVE)) & (low < high)
-        high = tl.where(beyond, high, tl.minimum(middle, high))
-        low = tl.where(beyond, middle + 1, low)
-    return tl.minimum(low, entries - 1)
+        low, high = halved(sums, keys, low, high, True)
+    return tl.minimum(low, ENTRIES - 1)
 
 
 @triton.jit
@@ -109,7 +105,7 @@ def own(
     tl.debug_barrier()
     bins = tl.arange(0, BIN_LANES)
     points = tl.load(longs + BINNED * BINS + bins, mask=bins < BINS, other=0)
-    reached = interpolated(amounts, ends, points, search(ends, points, places, ROUNDS, True))
+    reached = interpolated(amounts, ends, points, search(ends, points, places, ROUNDS))
     last = tl.sum(tl.where(bins == BINS - 1, reached, 0))
     # A token that owns less than a unit shares all labels evenly: it is drafted with a chance of 2**-62.
     tl.store(found + bins, tl.where(last > 0, reached, points), mask=bins < BINS)
@@ -139,7 +135,7 @@ def draw_line(longs, floats, units, BINS: tl.constexpr, BIN_LANES: tl.constexpr)
 def worth_of(longs, floats, begin, end, all_wins, total, BINS: tl.constexpr, ROUNDS: tl.constexpr):
     """`sharing._Line.worth` of places that lie end to end."""
     bins, wins, density = longs + BINNED * BINS, longs + WINS * BINS, floats + LINE * BINS
-    lowest, place = search(bins, begin, BINS, ROUNDS, True), search(bins, end, BINS, ROUNDS, True)
+    lowest, place = search(bins, begin, BINS, ROUNDS), search(bins, end, BINS, ROUNDS)
     highest = tl.where(before(bins, place) >= end, tl.maximum(place - 1, 0), place)
     rise = interpolated(wins, bins, end, place) - interpolated(wins, bins, begin, lowest)
     low, high = tl.load(density + lowest), tl.load(density + highest)
