@@ -12,7 +12,7 @@ from torch import Tensor
 from benchmarks import device_audit
 from otspec import AuditVerdict, ProblemError
 from otspec.extras import installed
-from otspec.verification.device import RowVerification, buckets, verify_rows
+from otspec.verification.device import RowVerification, buckets, by_bucket_kernels, verify_rows
 
 CPU = torch.device("cpu")
 
@@ -28,6 +28,8 @@ def test_every_rule_is_audited() -> None:
 
 def test_slow_rules_are_audited_with_fewer_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_INTERPRET", "1")
+    for name in ("TILE", "POINTS"):
+        monkeypatch.setattr(by_bucket_kernels, name, 32)  # of 26 coarse buckets
     entries = device_audit.ENTRIES
     # A row of 12 000 buckets takes Triton's interpreter a second: that rule is for a GPU.
     slow = ["buckets", *(["coarse-triton"] if installed("triton") else [])]

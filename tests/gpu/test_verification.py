@@ -201,7 +201,7 @@ def test_rows_wait_for_nothing_and_are_captured(name: str) -> None:
 @pytest.mark.parametrize("rule", trees.RULES)
 @each(vocab=(7, 5000), branching=((3, 1, 1), (4, 4, 4)))
 def test_trees_wait_for_nothing_and_are_captured(rule: str, vocab: int, branching: tuple[int, ...]) -> None:
-    given: Any = on_gpu(batch_of_trees(drawn("tiny", vocab, branching, 64 if branching[1] == 1 else 3)))
+    given: Any = on_gpu(batch_of_trees(drawn("tiny", vocab, branching, 64 if branching[1] == 1 else 16)))
     check_a_graph(lambda: verified(given, branching, rule=rule), given[3])
 
 

@@ -170,7 +170,7 @@ def check_the_problems_of_the_buckets(name: str, counts: tuple[int, ...], vocab:
 
     listed = torch.tensor([0, *counts])
     problems = by_bucket_kernels.Problems(listed[None], torch.tensor([rows + 1]), most)
-    room = by_bucket_kernels.Room.of(rows + 1, most, p.device)  # with room for one that is not listed
+    room = by_bucket_kernels.room_for(rows + 1, most, p.device)  # with room for one that is not listed
     room.tables.zero_()
     for plane, mass in zip((bucket_kernels.TARGET, bucket_kernels.SIZE), masses, strict=True):
         room.longs[:rows, plane.value] = mass
@@ -271,6 +271,7 @@ def test_triton_flags_rows_that_are_not_sound(name: str) -> None:
 
 
 COMPILE = """
+import torch
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
 from otspec.engines import walk_kernels
@@ -290,11 +291,12 @@ paths = [*reads, "*fp64", *5 * ["*i64"], "*fp64"]
 left = ["*bf16", *3 * ["*i64"]]
 walked = {"NODES": 33, "BLOCK": BLOCK, "LANES": 128}
 count = groups["GROUPS"]
-laid = by_label_kernels.of_layout(count, 4) | {"LOOK": True}
-refined = by_label_kernels.of_level(count, 4) | {"FLAT": 2048.0, "FIRST": False, "LAST": False, "BITS": 3}
+gpu = torch.device("cuda")
+laid = by_label_kernels.of_layout(count, 4, gpu) | {"LOOK": True}
+refined = by_label_kernels.of_level(count, 4, gpu) | {"FLAT": 2048.0, "FIRST": False, "LAST": False, "BITS": 3}
 refined |= {"LOOKED": True, "LOOK": True}
 picked = by_label_kernels.of_grid() | {"LENGTH": 8, "BITS": 3, "LANES": 64}
-level = [*4 * ["*i64"], "*fp64", "*fp64", "*i64", "*i32", "*i64", "*i32", *4 * ["*i64"]]
+level = [*4 * ["*i64"], "*fp64", "*fp64", "*i64", "*i64", "*i32", *4 * ["*i64"]]
 level += ["*fp64", "*fp64", "*i64", "*fp64", "*fp64", *3 * ["i32"]]
 path = {**groups, "LOGITS": False, "POINT": False, "FACTOR": True, "LEVELS": 8, "LANES": 128}
 warps = by_bucket_kernels.WARPS
@@ -362,7 +364,7 @@ for kernel, types, fixed, warps in (
     (path_kernels.settle, [*paths, "*i64", "*i64", "*fp64", "*i64", "*i64", "i32", "i32"], path, 4),
     (
         label_kernels.lay_out,
-        ["*i64", "*i64", "i32", "*i64", "*i32", "*i64", "*i32", "*fp64"],
+        ["*i64", "*i64", "i32", "*i64", "*i64", "*i32", "*i64", "*fp64", "*fp64", "*i64", "*fp64"],
         laid,
         by_label_kernels.LAY_WARPS,
     ),

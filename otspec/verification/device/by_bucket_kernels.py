@@ -58,17 +58,17 @@ class Room(NamedTuple):
     tops: Tensor
     vertices: Tensor
 
-    @classmethod
-    def of(cls, problems: int, most: int, device: torch.device) -> Room:
-        """For so many problems at a time, of so many drafts at most."""
-        kernels, fixed = _kernels(), of_buckets(most)
-        columns, carries, chunks = fixed["COLUMNS"], fixed["CARRIES"], fixed["CHUNKS"]
-        longs = torch.empty((problems, kernels.LONGS.value, columns), dtype=torch.int64, device=device)
-        floats = torch.empty((problems, kernels.FLOATS.value, columns), dtype=torch.float64, device=device)
-        tables = torch.empty((problems, kernels.TABLES.value, carries), dtype=torch.int64, device=device)
-        heights = torch.empty((problems, chunks, fixed["SLOPE_LANES"]), dtype=torch.float64, device=device)
-        tops, vertices = torch.empty((2, *heights.shape), dtype=torch.int64, device=device)
-        return cls(longs, floats, tables, heights, tops, vertices)
+
+def room_for(problems: int, most: int, device: torch.device) -> Room:
+    """For so many problems at a time, of so many drafts at most."""
+    kernels, fixed = _kernels(), of_buckets(most)
+    columns, carries, chunks = fixed["COLUMNS"], fixed["CARRIES"], fixed["CHUNKS"]
+    longs = torch.empty((problems, kernels.LONGS.value, columns), dtype=torch.int64, device=device)
+    floats = torch.empty((problems, kernels.FLOATS.value, columns), dtype=torch.float64, device=device)
+    tables = torch.empty((problems, kernels.TABLES.value, carries), dtype=torch.int64, device=device)
+    heights = torch.empty((problems, chunks, fixed["SLOPE_LANES"]), dtype=torch.float64, device=device)
+    tops, vertices = torch.empty((2, *heights.shape), dtype=torch.int64, device=device)
+    return Room(longs, floats, tables, heights, tops, vertices)
 
 
 def fill(

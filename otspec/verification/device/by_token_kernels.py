@@ -13,6 +13,7 @@ from otspec.verification.device.by_bucket_kernels import (
     Problems,
     Room,
     fill,
+    room_for,
     solve,
     taken_by,
 )
@@ -113,7 +114,7 @@ def walk_by_kernels(trees: Trees, sound: Tensor, uniforms: Tensor) -> TreesWalke
     most = max(level.slots.shape[1] for level in layout.levels)
     total = count * sum(stage.problems for stage in stages)
     factor = torch.empty((total, buckets.count(most) + 1), dtype=torch.float64, device=device)
-    room = Room.of(min(by_bucket_kernels.WAVE, count * max(stage.problems for stage in stages)), most, device)
+    room = room_for(min(by_bucket_kernels.WAVE, count * max(stage.problems for stage in stages)), most, device)
     offset = 0
     for number, stage in enumerate(stages):
         held = count * stage.problems
