@@ -1,0 +1,77 @@
+"""Table 1 of [berdozsteering] on the shipped target, and one table of all that drafts.
+
+    python -m benchmarks.drafters learn --out report/drafters [--device cuda --jobs 14]
+    python -m benchmarks.drafters pace --out report/drafters
+    python -m benchmarks.drafters times --out report/drafters
+    python -m benchmarks.drafters report --out report/drafters
+
+`learn` trains every drafter with three seeds, several at once in processes of their own, and decodes the held-out prompts
+with each: minutes on a GPU, a day on two cores.  `pace` times a training step of each kind alone.  `times` decodes in
+turns, one text at a time, which is what speed-ups are of; any machine will do.  Each goes on where it was stopped, and
+`report` tells of what there is.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from benchmarks.drafters import learning, measuring
+from benchmarks.drafters.plan import TINY, WHOLE, Plan
+from benchmarks.drafters.running import run
+from otspec.reporting.console import console
+
+app = typer.Typer(add_completion=False, help=__doc__, rich_markup_mode=None)
+
+Out = Annotated[Path, typer.Option(help="Folder for everything.")]
+Device = Annotated[str, typer.Option(help="cpu or cuda.")]
+Tiny = Annotated[bool, typer.Option("--tiny", help="All of it at a size for a look.")]
+Texts = Annotated[int | None, typer.Option(help="To learn from.", show_default=str(WHOLE.texts))]
+Steps = Annotated[int | None, typer.Option(help="Of training.", show_default=str(WHOLE.steps))]
+
+
+@app.command()
+def learn(
+    out: Out,
+    device: Device = "cpu",
+    jobs: Annotated[int, typer.Option(min=1, help="Processes at once.")] = 1,
+    corpus: Annotated[Path | None, typer.Option(help="Python files; the standard library by default.")] = None,
+    texts: Texts = None,
+    steps: Steps = None,
+    only: Annotated[str, typer.Option(help="Learners whose names contain this.")] = "",
+    tiny: Tiny = False,
+) -> None:
+    """Train, and decode the held-out prompts."""
+    plan = _plan(tiny, texts, steps)
+    plan = replace(plan, learners=[learner for learner in plan.learners if only in learner.name])
+    out.mkdir(parents=True, exist_ok=True)
+    run(plan, out, device, jobs, corpus)
+    records = measuring.gathered(out, plan)
+    (out / "results.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+
+
+@app.command()
+def pace(out: Out, device: Device = "cpu", texts: Texts = None, tiny: Tiny = False) -> None:
+    """Time a training step of each kind alone; the texts and draft models of `learn` have to be there."""
+    plan = _plan(tiny, texts, None)
+    learning.as_worker()
+    with (out / "pace.jsonl").open("w") as file, tempfile.TemporaryDirectory() as folder:
+        for learner in plan.learners:
+            if learner.learns:
+                record = learning.pace(learner, plan, out, device, Path(folder), steps=4 if tiny else 60)
+                file.write(json.dumps(record) + "\n")
+                console.print(f"{learner.name}: {1e3 * record['seconds']:.1f} ms a step", highlight=False)
+
+
+def _plan(tiny: bool, texts: int | None, steps: int | None) -> Plan:
+    plan = TINY if tiny else WHOLE
+    return replace(plan, texts=texts or plan.texts, steps=steps or plan.steps)
+
+
+if __name__ == "__main__":
+    app()
