@@ -5,10 +5,10 @@
     python -m benchmarks.drafters times --out report/drafters
     python -m benchmarks.drafters report --out report/drafters
 
-`learn` trains every drafter with three seeds, several at once in processes of their own, and decodes the held-out prompts
-with each: minutes on a GPU, a day on two cores.  `pace` times a training step of each kind alone.  `times` decodes in
-turns, one text at a time, which is what speed-ups are of; any machine will do.  Each goes on where it was stopped, and
-`report` tells of what there is.
+`learn` trains every drafter with three seeds, several at once in processes of their own, and decodes the held-out
+prompts with each: minutes on a GPU, days on two cores.  `pace` times a training step of each kind alone.  `times`
+decodes in turns, one text at a time, which is what speed-ups are of; any machine will do.  Each goes on where it was
+stopped, and `report` tells of what there is.
 """
 
 from __future__ import annotations
@@ -21,10 +21,13 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.drafters import learning, measuring
+from benchmarks.drafters import learning, measuring, pictures, tables
+from benchmarks.drafters import times as speeds
 from benchmarks.drafters.plan import TINY, WHOLE, Plan
 from benchmarks.drafters.running import run
+from benchmarks.reporting import Record, show
 from otspec.reporting.console import console
+from otspec.reporting.tables import markdown_report
 
 app = typer.Typer(add_completion=False, help=__doc__, rich_markup_mode=None)
 
@@ -32,6 +35,7 @@ Out = Annotated[Path, typer.Option(help="Folder for everything.")]
 Device = Annotated[str, typer.Option(help="cpu or cuda.")]
 Tiny = Annotated[bool, typer.Option("--tiny", help="All of it at a size for a look.")]
 Texts = Annotated[int | None, typer.Option(help="To learn from.", show_default=str(WHOLE.texts))]
+Only = Annotated[str, typer.Option(help="Learners whose names have one of these in them, a list.")]
 Steps = Annotated[int | None, typer.Option(help="Of training.", show_default=str(WHOLE.steps))]
 
 
@@ -43,29 +47,65 @@ def learn(
     corpus: Annotated[Path | None, typer.Option(help="Python files; the standard library by default.")] = None,
     texts: Texts = None,
     steps: Steps = None,
-    only: Annotated[str, typer.Option(help="Learners whose names contain this.")] = "",
+    only: Only = "",
     tiny: Tiny = False,
 ) -> None:
     """Train, and decode the held-out prompts."""
     plan = _plan(tiny, texts, steps)
-    plan = replace(plan, learners=[learner for learner in plan.learners if only in learner.name])
+    chosen = _chosen(plan, only)
     out.mkdir(parents=True, exist_ok=True)
-    run(plan, out, device, jobs, corpus)
+    run(chosen, out, device, jobs, corpus)
     records = measuring.gathered(out, plan)
     (out / "results.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
 
 
 @app.command()
-def pace(out: Out, device: Device = "cpu", texts: Texts = None, tiny: Tiny = False) -> None:
+def pace(out: Out, device: Device = "cpu", texts: Texts = None, only: Only = "", tiny: Tiny = False) -> None:
     """Time a training step of each kind alone; the texts and draft models of `learn` have to be there."""
     plan = _plan(tiny, texts, None)
     learning.as_worker()
-    with (out / "pace.jsonl").open("w") as file, tempfile.TemporaryDirectory() as folder:
-        for learner in plan.learners:
-            if learner.learns:
+    there = {one["pace"] for one in _paces(out)}
+    with (out / PACES).open("a") as file, tempfile.TemporaryDirectory() as folder:
+        for learner in _chosen(plan, only).learners:
+            if learner.learns and learner.name not in there:
                 record = learning.pace(learner, plan, out, device, Path(folder), steps=4 if tiny else 60)
                 file.write(json.dumps(record) + "\n")
+                file.flush()
                 console.print(f"{learner.name}: {1e3 * record['seconds']:.1f} ms a step", highlight=False)
+
+
+@app.command()
+def times(
+    out: Out,
+    first: Annotated[int, typer.Option(min=2, help="Prompts.")] = 24,
+    new: Annotated[int, typer.Option(min=1, help="New tokens of each.")] = 64,
+    tiny: Tiny = False,
+) -> None:
+    """Decode one text at a time with every drafter of the first seed, in turns, by `otspec bench decode` on the CPU."""
+    speeds.measure(_plan(tiny, None, None), out, first, new)
+
+
+@app.command()
+def report(out: Out, texts: Texts = None, steps: Steps = None, tiny: Tiny = False) -> None:
+    """Write report.md and drafters.png of what there is."""
+    plan = _plan(tiny, texts, steps)
+    records = measuring.gathered(out, plan)
+    found = [tables.table_1(plan, records, out), tables.table(plan, records, out, _paces(out))]
+    pictures.draw(plan, records, out, out / "drafters.png")
+    (out / "report.md").write_text(markdown_report(found, ["drafters.png"], [], "Drafters"))
+    show(*found)
+
+
+PACES = "pace.jsonl"
+
+
+def _paces(out: Path) -> list[Record]:
+    path = out / PACES
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def _chosen(plan: Plan, only: str) -> Plan:
+    return replace(plan, learners=[one for one in plan.learners if any(word in one.name for word in only.split(","))])
 
 
 def _plan(tiny: bool, texts: int | None, steps: int | None) -> Plan:

@@ -13,7 +13,7 @@ from benchmarks.drafters.plan import PLAIN, TARGET, Learner, Plan
 from benchmarks.drafters.pretrained import pretrain
 from benchmarks.reporting import Record
 from otspec.decode.models.loading import SHIPPED, Models, load_models
-from otspec.decode.training import KINDS, Course, own_texts, train_into
+from otspec.decode.training import Course, own_texts, train_into
 from otspec.decode.training.folder import RECORD
 from otspec.laws import IntArray
 
@@ -26,11 +26,13 @@ def as_worker() -> None:
 
 
 def write(plan: Plan, seed: int, out: Path, device: str) -> IntArray:
-    """A part of the texts, or all of it that there is on disk."""
-    models = load_models(SHIPPED, None, device, "float32")
+    """A part of the texts, as far as it is not there yet; a GPU writes in the precision that weights have on disk."""
+    models = load_models(SHIPPED, None, device)
     count = -(-(plan.texts + plan.held_out) // plan.seeds)
     path = out / f"texts-{seed}.safetensors"
-    return own_texts(models.target, [[models.tokenizer.bos_token_id]], count, plan.length, seed=seed, path=path)
+    found = own_texts(models.target, [[models.tokenizer.bos_token_id]], count, plan.length, seed=seed, path=path)
+    torch.cuda.empty_cache()  # a cache that grew token by token is left in pieces, which other processes need
+    return found
 
 
 def texts(plan: Plan, out: Path, device: str) -> tuple[IntArray, IntArray]:
@@ -82,23 +84,20 @@ def learn(learner: Learner, seed: int, plan: Plan, out: Path, device: str) -> No
 def pace(learner: Learner, plan: Plan, out: Path, device: str, folder: Path, steps: int = 60) -> Record:
     """Seconds of a step where nothing else runs, after the first half of the steps; `folder` is for what is left."""
     models = models_of(learner, out, device)
+    learnt, aside = texts(plan, out, device)
     marks: list[float] = []
     train_into(
         folder / learner.name,
         learner.kind,
         models,
         (SHIPPED, learner.start),
-        *(some[: plan.batch * steps] for some in texts(plan, out, device)),
+        learnt[: plan.batch * steps],
+        aside[: plan.batch],
         Course(steps, loss=learner.loss),
         batch=plan.batch,
         every=steps // 2,
         report=lambda point: marks.append(time.perf_counter()),
         memory=0,
     )
-    share = 2 / steps  # a point is measured after the steps: what that takes is in it, and small
+    share = 2 / steps  # what measuring the last point takes is in it, and small
     return {"pace": learner.name, "kind": learner.kind, "seconds": (marks[-1] - marks[-2]) * share, "batch": plan.batch}
-
-
-def kinds() -> list[str]:
-    """All that can be trained."""
-    return list(KINDS)

@@ -15,6 +15,7 @@ from benchmarks.reporting import Record
 from otspec.decode import shipped
 from otspec.decode.methods.catalogue import decoder
 from otspec.decode.models.loading import SHIPPED, Models, batch_of, load_models
+from otspec.decode.training.folder import RECORD
 from otspec.decode.training.kinds import LONGEST, steering_of, three_layers
 from otspec.decode.training.lessons import Lessons
 
@@ -117,6 +118,11 @@ def gathered(out: Path, plan: Plan) -> list[Record]:
     files = [out / f"{learner.name}-{seed}" / RECORDS for learner, seed in plan.jobs()]
     files += [out / f"{method}-{seed}.jsonl" for method in FREE for seed in range(plan.seeds)]
     return [json.loads(line) for file in files if file.exists() for line in file.read_text().splitlines()]
+
+
+def done(folder: Path) -> bool:
+    """Whether a draft model is whole."""
+    return (folder / RECORD).exists()
 
 
 def beginnings(plan: Plan) -> list[str]:

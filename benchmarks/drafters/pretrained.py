@@ -21,8 +21,7 @@ from otspec.decode.training.folder import RECORD
 def pretrain(
     out: Path, shape: Shape, tokenizer: PreTrainedTokenizerFast, corpus: Path | None, steps: int, device: torch.device
 ) -> dict[str, Any]:
-    """Train a draft model on the text of the shipped pair, by its recipe, and leave it in a folder, which is whole or
-    not there.
+    """Train a draft model on the text of the shipped pair, by its recipe; the folder is whole or not there.
 
     Parameters
     ----------
@@ -46,7 +45,7 @@ def pretrain(
     for step, rows in enumerate(islice(stream, recipe.steps)):
         tokens = rows.to(device)
         loss = cross_entropy(logits_of(model, tokens).flatten(0, 1), tokens[:, 1:].flatten())
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimiser.step(recipe.rate_at(step))
         losses.append(loss.detach())
     last = torch.stack(losses[-100:]).mean().item()

@@ -135,4 +135,3 @@ def train(
             report=report,
         )
     console.print(f"Wrote {out}: otspec decode --target {target} --draft {out}", highlight=False, soft_wrap=True)
-
