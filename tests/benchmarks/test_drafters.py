@@ -88,11 +88,11 @@ def test_a_draft_model_is_pretrained_on_text_alone(tmp_path: Path) -> None:
     out, shape = tmp_path / "plain", Shape(width=16, layers=2, heads=2, inner=16)
     short, longer = (
         pretrain(out.with_name(f"plain-{steps}"), shape, tokenizer, corpus, steps, torch.device("cpu"))
-        for steps in (1, 60)
+        for steps in (1, 30)
     )
     assert short["loss"] == pytest.approx(math.log(len(tokenizer)), rel=0.05)  # it begins with no idea
-    assert longer["loss"] < short["loss"] - 0.5  # and learns that there is one line; the loss is a mean over all steps
-    assert load_models("shipped", str(tmp_path / "plain-60"), "cpu").draft is not None
+    assert longer["loss"] < short["loss"] - 0.2  # and learns that there is one line; the loss is a mean over all steps
+    assert load_models("shipped", str(tmp_path / "plain-30"), "cpu").draft is not None
     assert not list(tmp_path.glob("*.part"))
 
 
