@@ -19,7 +19,7 @@ pytest.importorskip("matplotlib")
 
 from benchmarks.drafters import learning, measuring, tables, times  # noqa: E402
 from benchmarks.drafters.pictures import draw  # noqa: E402
-from benchmarks.drafters.plan import TINY, WHOLE, Learner  # noqa: E402
+from benchmarks.drafters.plan import TINY, WAYS, WHOLE, Learner  # noqa: E402
 from benchmarks.drafters.pretrained import pretrain  # noqa: E402
 from benchmarks.shipped_pair.recipe import Shape  # noqa: E402
 from otspec.decode import shipped  # noqa: E402
@@ -46,7 +46,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_run_leaves_what_it_measured(run: Path) -> None:
     records = measuring.gathered(run, SMALL)
     whole = [one for one in records if "tokens" in one and "window" not in one]
-    assert len(whole) == 2 * len(tables.WAYS)
+    assert len(whole) == 2 * len(WAYS)
     assert all(one["tokens"] == SMALL.prompts * SMALL.new for one in whole)
     windows = [one for one in records if "window" in one]
     assert [one["window"] for one in windows] == [[SMALL.prompt, SMALL.prompt + 3]] * 2
@@ -68,7 +68,7 @@ def test_what_is_there_is_not_done_again(run: Path, monkeypatch: pytest.MonkeyPa
 
 def test_steering_that_was_not_trained_is_worth_nothing_at_any_offset(run: Path) -> None:
     target, draft, tokenizer = shipped.load()
-    steered = SteeredLlama.of(draft, three_layers(target), 128)
+    steered: Any = SteeredLlama.of(draft, three_layers(target), 128)
     found = measuring.by_offset(Models(target, tokenizer, steered, tokenizer), SMALL, run, "cpu")
     held_out = Lessons(target, learning.texts(SMALL, run, "cpu")[1], (), 3)
     np.testing.assert_allclose(found, measure(KINDS["distilled"], draft, held_out) * 8, rtol=1e-5)
