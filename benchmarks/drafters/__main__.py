@@ -1,14 +1,15 @@
 """Table 1 of [berdozsteering] on the shipped target, and one table of all that drafts.
 
-    python -m benchmarks.drafters learn --out report/drafters [--device cuda --jobs 14]
+    python -m benchmarks.drafters learn --out report/drafters [--device cuda --jobs 3]
+    python -m benchmarks.drafters decode --out report/drafters
     python -m benchmarks.drafters pace --out report/drafters
     python -m benchmarks.drafters times --out report/drafters
     python -m benchmarks.drafters report --out report/drafters
 
-`learn` trains every drafter with three seeds, several at once in processes of their own, and decodes the held-out
-prompts with each: minutes on a GPU, days on two cores.  `pace` times a training step of each kind alone.  `times`
-decodes in turns, one text at a time, which is what speed-ups are of; any machine will do.  Each goes on where it was
-stopped, and `report` tells of what there is.
+`learn` trains every drafter with three seeds, some at once in processes of their own: minutes on a GPU, days on two
+cores.  `decode` decodes the held-out prompts with each, all at once.  `pace` times a training step of each kind alone.
+`times` decodes in turns, one text at a time, which is what speed-ups are of.  Each goes on where it was stopped, and
+`report` tells of what there is.
 """
 
 from __future__ import annotations
@@ -21,10 +22,9 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.drafters import learning, measuring, pictures, tables
+from benchmarks.drafters import learning, measuring, pictures, running, tables
 from benchmarks.drafters import times as speeds
 from benchmarks.drafters.plan import TINY, WHOLE, Plan
-from benchmarks.drafters.running import run
 from benchmarks.reporting import Record, show
 from otspec.reporting.console import console
 from otspec.reporting.tables import markdown_report
@@ -35,6 +35,7 @@ Out = Annotated[Path, typer.Option(help="Folder for everything.")]
 Device = Annotated[str, typer.Option(help="cpu or cuda.")]
 Tiny = Annotated[bool, typer.Option("--tiny", help="All of it at a size for a look.")]
 Texts = Annotated[int | None, typer.Option(help="To learn from.", show_default=str(WHOLE.texts))]
+Jobs = Annotated[int, typer.Option(min=1, help="Processes at once.")]
 Only = Annotated[str, typer.Option(help="Learners whose names have one of these in them, a list.")]
 Steps = Annotated[int | None, typer.Option(help="Of training.", show_default=str(WHOLE.steps))]
 
@@ -43,20 +44,24 @@ Steps = Annotated[int | None, typer.Option(help="Of training.", show_default=str
 def learn(
     out: Out,
     device: Device = "cpu",
-    jobs: Annotated[int, typer.Option(min=1, help="Processes at once.")] = 1,
+    jobs: Jobs = 1,
     corpus: Annotated[Path | None, typer.Option(help="Python files; the standard library by default.")] = None,
     texts: Texts = None,
     steps: Steps = None,
     only: Only = "",
     tiny: Tiny = False,
 ) -> None:
-    """Train, and decode the held-out prompts."""
-    plan = _plan(tiny, texts, steps)
-    chosen = _chosen(plan, only)
+    """Train."""
     out.mkdir(parents=True, exist_ok=True)
-    run(chosen, out, device, jobs, corpus)
-    records = measuring.gathered(out, plan)
-    (out / "results.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    running.learn(_chosen(_plan(tiny, texts, steps), only), out, device, jobs, corpus)
+
+
+@app.command()
+def decode(
+    out: Out, device: Device = "cpu", jobs: Jobs = 1, texts: Texts = None, only: Only = "", tiny: Tiny = False
+) -> None:
+    """Decode the held-out prompts with all that is trained, in batches."""
+    running.decode(_chosen(_plan(tiny, texts, None), only), out, device, jobs)
 
 
 @app.command()
@@ -105,7 +110,9 @@ def _paces(out: Path) -> list[Record]:
 
 
 def _chosen(plan: Plan, only: str) -> Plan:
-    return replace(plan, learners=[one for one in plan.learners if any(word in one.name for word in only.split(","))])
+    """The plan for some learners, in the order in which they are named."""
+    found = [one for word in only.split(",") for one in plan.learners if word in one.name]
+    return replace(plan, learners=tuple(dict.fromkeys(found)))
 
 
 def _plan(tiny: bool, texts: int | None, steps: int | None) -> Plan:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from functools import cache
+from itertools import islice
 from pathlib import Path
 
-import numpy as np
 import torch
 from transformers.utils import logging
 
@@ -13,8 +14,9 @@ from benchmarks.drafters.plan import PLAIN, TARGET, Learner, Plan
 from benchmarks.drafters.pretrained import pretrain
 from benchmarks.reporting import Record
 from otspec.decode.models.loading import SHIPPED, Models, load_models
-from otspec.decode.training import Course, own_texts, train_into
+from otspec.decode.training import Course, Lessons, own_texts, train_into
 from otspec.decode.training.folder import RECORD
+from otspec.decode.training.kinds import last_layer, three_layers
 from otspec.laws import IntArray
 
 
@@ -25,20 +27,22 @@ def as_worker() -> None:
     logging.disable_progress_bar()
 
 
-def write(plan: Plan, seed: int, out: Path, device: str) -> IntArray:
-    """A part of the texts, as far as it is not there yet; a GPU writes in the precision that weights have on disk."""
-    models = load_models(SHIPPED, None, device)
-    count = -(-(plan.texts + plan.held_out) // plan.seeds)
-    path = out / f"texts-{seed}.safetensors"
-    found = own_texts(models.target, [[models.tokenizer.bos_token_id]], count, plan.length, seed=seed, path=path)
-    torch.cuda.empty_cache()  # a cache that grew token by token is left in pieces, which other processes need
-    return found
-
-
 def texts(plan: Plan, out: Path, device: str) -> tuple[IntArray, IntArray]:
-    """To learn from, and held out."""
-    whole = np.concatenate([write(plan, seed, out, device) for seed in range(plan.seeds)])
+    """To learn from, and held out; written as far as they are not there yet, in the precision that a GPU is given."""
+    models = load_models(SHIPPED, None, device)
+    count, path = plan.texts + plan.held_out, out / "texts.safetensors"
+    begin = [[models.tokenizer.bos_token_id]]
+    whole = own_texts(models.target, begin, count, plan.length, batch=plan.at_once, path=path)
+    torch.cuda.empty_cache()  # a cache that grew token by token is left in pieces, which other processes need
     return whole[plan.held_out :], whole[: plan.held_out]
+
+
+@cache
+def lessons(plan: Plan, out: Path, device: str, layers: tuple[int, ...]) -> tuple[Lessons, Lessons]:
+    """To learn from, and held out: what the target says of them is kept from one training of a process to the next."""
+    target = load_models(SHIPPED, None, device, "float32").target
+    learnt, aside = (Lessons(target, some, layers, plan.batch) for some in texts(plan, out, device))
+    return learnt, aside
 
 
 def begin(start: str, plan: Plan, out: Path, device: str, corpus: Path | None) -> None:
@@ -68,36 +72,34 @@ def learn(learner: Learner, seed: int, plan: Plan, out: Path, device: str) -> No
     if not learner.learns or (folder / RECORD).exists():
         return
     models = models_of(learner, out, device)
-    train_into(
-        folder,
-        learner.kind,
-        models,
-        (SHIPPED, learner.start),
-        *texts(plan, out, device),
-        Course(plan.steps, learner.rate or plan.rate, loss=learner.loss, seed=seed),
-        batch=plan.batch,
-        every=plan.every,
-        memory=0 if models.target.device.type == "cuda" else 4 << 30,  # there the target is faster than the bus
-    )
+    learnt, aside = lessons(plan, out, device, _layers(learner, models))
+    course = Course(plan.steps, learner.rate or plan.rate, loss=learner.loss, seed=seed)
+    names = (SHIPPED, learner.start)
+    train_into(folder, learner.kind, models, names, learnt.again(seed), aside, course, every=plan.every)
+
+
+def _layers(learner: Learner, models: Models) -> tuple[int, ...]:
+    """Of the target; the same for all that begin with a draft model, whether or not they look at them."""
+    return last_layer(models.target) if models.draft is None else three_layers(models.target)
 
 
 def pace(learner: Learner, plan: Plan, out: Path, device: str, folder: Path, steps: int = 60) -> Record:
     """Seconds of a step where nothing else runs, after the first half of the steps; `folder` is for what is left."""
     models = models_of(learner, out, device)
-    learnt, aside = texts(plan, out, device)
+    learnt, aside = lessons(plan, out, device, _layers(learner, models))
+    for rows in islice(learnt.order(), steps):  # the target has spoken before the clock runs
+        learnt.lesson(rows)
     marks: list[float] = []
     train_into(
         folder / learner.name,
         learner.kind,
         models,
         (SHIPPED, learner.start),
-        learnt[: plan.batch * steps],
-        aside[: plan.batch],
+        learnt,
+        aside,
         Course(steps, loss=learner.loss),
-        batch=plan.batch,
         every=steps // 2,
         report=lambda point: marks.append(time.perf_counter()),
-        memory=0,
     )
     share = 2 / steps  # what measuring the last point takes is in it, and small
     return {"pace": learner.name, "kind": learner.kind, "seconds": (marks[-1] - marks[-2]) * share, "batch": plan.batch}

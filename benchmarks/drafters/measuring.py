@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.drafters.learning import texts
+from benchmarks.drafters.learning import lessons
 from benchmarks.drafters.plan import FREE, PLAIN, WAYS, Learner, Plan, Way
 from benchmarks.reporting import Record
 from otspec.decode import shipped
@@ -17,9 +17,13 @@ from otspec.decode.methods.catalogue import decoder
 from otspec.decode.models.loading import SHIPPED, Models, batch_of, load_models
 from otspec.decode.training.folder import RECORD
 from otspec.decode.training.kinds import LONGEST, steering_of, three_layers
-from otspec.decode.training.lessons import Lessons
 
 RECORDS = "records.jsonl"
+
+
+def ready(learner: Learner, seed: int, out: Path) -> bool:
+    """Whether it can be decoded with."""
+    return (learner.start == SHIPPED and not learner.learns) or done(learner.folder(out, seed))
 
 
 def measure(learner: Learner, seed: int, plan: Plan, out: Path, device: str) -> None:
@@ -90,7 +94,7 @@ def _prompts(plan: Plan, models: Models) -> torch.Tensor:
 def by_offset(models: Models, plan: Plan, out: Path, device: str) -> list[float]:
     """Acceptance of one draft that is steered by what the target thought 1, ..., 8 tokens before, on held-out texts."""
     model: Any = models.draft
-    held_out = Lessons(models.target, texts(plan, out, device)[1], three_layers(models.target), plan.batch, memory=0)
+    held_out = lessons(plan, out, device, three_layers(models.target))[1]
     sums = torch.zeros(LONGEST, dtype=torch.float64)
     count = 0
     for rows in torch.arange(len(held_out.texts)).split(plan.batch):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -64,16 +64,18 @@ FREE = ("prompt-lookup", "lookahead")
 class Plan:
     """How much."""
 
-    learners: Sequence[Learner]
+    learners: tuple[Learner, ...]
     seeds: int = 3
-    texts: int = 36_736
-    """That the target writes to learn from, as many again for every seed and so many in all."""
+    texts: int = 10_112
+    """That the target writes to learn from."""
+    at_once: int = 2048
+    """As many as a GPU writes together; with another number they are other texts."""
     length: int = 256
     held_out: int = 128
     """More of them, which the curves are measured on."""
-    steps: int = 2000
+    steps: int = 1000
     batch: int = 32
-    rate: float = 1e-3
+    rate: float = 2e-3
     every: int = 250
     pretraining: int = 2000
     """Steps of a plain draft model on text."""
@@ -81,13 +83,12 @@ class Plan:
     prompt: int = 64
     new: int = 128
     """Tokens of each prompt, and new ones."""
-    windows: Sequence[int] = (32, 32, 32, 32)
+    windows: tuple[int, ...] = (32, 32, 32, 32)
     """New tokens of the parts in which acceptance by position is measured, one after the other."""
 
     def jobs(self) -> list[tuple[Learner, int]]:
-        """Every learner with every seed, one seed after the other, and of a seed those first that take longest."""
-        found = [(learner, seed) for learner in self.learners for seed in range(self.seeds)]
-        return sorted(found, key=lambda job: (job[1], job[0].kind != "eagle"))
+        """Every learner with every seed."""
+        return [(learner, seed) for learner in self.learners for seed in range(self.seeds)]
 
 
 FIRST = (Learner("shipped", PRETRAINED), Learner("shipped", "distilled", "tvd"), Learner("shipped", "sd2", "tvd"))
@@ -104,6 +105,7 @@ TINY = replace(
     learners=(*FIRST, Learner("plain", PRETRAINED), Learner("plain", "eagle"), Learner(TARGET, "medusa")),
     seeds=2,
     texts=8,
+    at_once=12,
     length=24,
     held_out=4,
     steps=2,

@@ -6,35 +6,48 @@ import multiprocessing
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks.drafters import learning, measuring
-from benchmarks.drafters.plan import FREE, Learner, Plan
+from benchmarks.drafters.plan import FREE, Plan
 from otspec.reporting.console import console
 
 
-def run(plan: Plan, out: Path, device: str, jobs: int, corpus: Path | None) -> None:
-    """Do what the folder does not hold yet: texts and draft models to begin with, then all that depends on these."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=learning.as_worker) as pool:
-        submit = partial(_submit, pool)
-        first = [submit(f"texts {seed}", learning.write, plan, seed, out, device) for seed in range(plan.seeds)]
-        first += [submit(one, learning.begin, one, plan, out, device, corpus) for one in measuring.beginnings(plan)]
+def learn(plan: Plan, out: Path, device: str, jobs: int, corpus: Path | None) -> None:
+    """Train what the folder does not hold yet, after the texts and the draft models that it begins with."""
+    with _processes(jobs) as pool:
+        first = [_submit(pool, "texts", learning.texts, plan, out, device)]
+        first += [_submit(pool, f"process {number}", learning.as_worker) for number in range(1, jobs)]  # begin at once
+        first += [
+            _submit(pool, one, learning.begin, one, plan, out, device, corpus) for one in measuring.beginnings(plan)
+        ]
         _finish(first)
-        later = [submit(f"{one.name} {seed}", _both, one, seed, plan, out, device) for one, seed in plan.jobs()]
-        later += [
-            submit(f"{method} {seed}", measuring.measure_free, method, seed, plan, out, device)
+        _finish(
+            [
+                _submit(pool, f"{one.name} {seed}", learning.learn, one, seed, plan, out, device)
+                for one, seed in plan.jobs()
+            ]
+        )
+
+
+def decode(plan: Plan, out: Path, device: str, jobs: int) -> None:
+    """Decode with all that is trained."""
+    with _processes(jobs) as pool:
+        ready = [(one, seed) for one, seed in plan.jobs() if measuring.ready(one, seed, out)]
+        found = [
+            _submit(pool, f"{one.name} {seed}", measuring.measure, one, seed, plan, out, device) for one, seed in ready
+        ]
+        found += [
+            _submit(pool, f"{method} {seed}", measuring.measure_free, method, seed, plan, out, device)
             for method in FREE
             for seed in range(plan.seeds)
         ]
-        _finish(later)
+        _finish(found)
 
 
-def _both(learner: Learner, seed: int, plan: Plan, out: Path, device: str) -> None:
-    learning.learn(learner, seed, plan, out, device)
-    measuring.measure(learner, seed, plan, out, device)
+def _processes(jobs: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), learning.as_worker)
 
 
 def _timed(label: str, work: Callable[..., Any], *arguments: Any) -> str:

@@ -82,7 +82,7 @@ def train(
         raise DataError(f"{out} holds a trained draft model already; remove it, or give another folder")
     progress_as_ours()
     from otspec.decode.models.loading import SHIPPED, encode, load_models
-    from otspec.decode.training import KINDS, Course, own_texts, train_into
+    from otspec.decode.training import KINDS, Course, Lessons, own_texts, train_into
 
     chosen = KINDS[kind]
     course = Course(steps, rate, loss=loss or chosen.loss, seed=seed, ahead=ahead or chosen.ahead)
@@ -110,6 +110,7 @@ def train(
             progress=lambda count: bar.update(task, completed=count),
         )
     about = {"texts": {"count": texts, "length": length, "prompts": None if prompts is None else prompts.name}}
+    layers = chosen.layers(models.target)
     with progress_bar() as bar:
         task = bar.add_task("training", total=steps)
 
@@ -126,10 +127,9 @@ def train(
             kind,
             models,
             (target, learner),
-            written[:texts],
-            written[texts:],
+            Lessons(models.target, written[:texts], layers, batch, seed),
+            Lessons(models.target, written[texts:], layers, batch),
             course,
-            batch=batch,
             every=every,
             said=about,
             report=report,

@@ -30,7 +30,9 @@ from otspec.decode.training.kinds import three_layers  # noqa: E402
 from otspec.decode.training.loop import measure  # noqa: E402
 
 AS_IT_IS, STEERED = Learner("shipped", "pretrained"), Learner("shipped", "sd2", "tvd")
-SMALL = replace(TINY, learners=(AS_IT_IS, STEERED), seeds=1, texts=4, held_out=3, length=12, new=6, windows=(3,))
+SMALL = replace(
+    TINY, learners=(AS_IT_IS, STEERED), seeds=1, texts=4, held_out=3, at_once=7, length=12, new=6, windows=(3,)
+)
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +72,8 @@ def test_steering_that_was_not_trained_is_worth_nothing_at_any_offset(run: Path)
     target, draft, tokenizer = shipped.load()
     steered: Any = SteeredLlama.of(draft, three_layers(target), 128)
     found = measuring.by_offset(Models(target, tokenizer, steered, tokenizer), SMALL, run, "cpu")
-    held_out = Lessons(target, learning.texts(SMALL, run, "cpu")[1], (), 3)
-    np.testing.assert_allclose(found, measure(KINDS["distilled"], draft, held_out) * 8, rtol=1e-5)
+    held_out = Lessons(target, learning.texts(SMALL, run, "cpu")[1], (), 3, memory=0)  # in single precision
+    np.testing.assert_allclose(found, measure(KINDS["distilled"], draft, held_out) * 8, rtol=1e-3)
     with torch.no_grad():
         for layer in steered.steering.layers:
             layer.weight.normal_(generator=torch.Generator().manual_seed(0))

@@ -15,9 +15,8 @@ import torch
 from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.models.loading import Models
 from otspec.decode.training.kinds import KINDS
-from otspec.decode.training.lessons import MEMORY, Lessons
+from otspec.decode.training.lessons import Lessons
 from otspec.decode.training.loop import Course, Point, save, train
-from otspec.laws import IntArray
 
 RECORD, CURVE, CHECKPOINT = "training.json", "curve.jsonl", "checkpoint.pt"
 """What is known of it, once it is trained; a point a line; where a run that was killed goes on."""
@@ -28,15 +27,13 @@ def train_into(
     name: str,
     models: Models,
     names: tuple[str, str | None],
-    texts: IntArray,
-    held_out: IntArray,
+    lessons: Lessons,
+    held_out: Lessons,
     course: Course,
     *,
-    batch: int = 16,
     every: int = 50,
     said: Mapping[str, object] | None = None,
     report: Callable[[Point], None] = lambda point: None,
-    memory: int = MEMORY,
 ) -> dict[str, Any]:
     """Train a draft model of some kind and leave it in a folder; a run that was killed goes on where it stopped.
 
@@ -51,17 +48,15 @@ def train_into(
         apart.
     names : pair of str
         What the user calls the two.
-    texts, held_out : ndarray of int, shape (texts, N + 1)
-        What is learnt from, and what the curve is measured on.
+    lessons, held_out : Lessons
+        What is learnt from, and what the curve is measured on, with the layers at least that the kind looks at.
     course : Course
-    batch, every : int
-        Texts of a step, and steps between two points of the curve.
+    every : int
+        Steps between two points of the curve.
     said : mapping, optional
         What else belongs into the record.
     report : callable
         Gets the points of the curve.
-    memory : int
-        As of `Lessons`.
 
     Returns
     -------
@@ -74,9 +69,6 @@ def train_into(
     out.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
     before = None if models.draft is None else fingerprint(models.draft)  # training is in place
-    layers = kind.layers(models.target)
-    lessons = Lessons(models.target, texts, layers, batch, course.seed, memory)
-    aside = Lessons(models.target, held_out, layers, batch)
     with torch.random.fork_rng():
         torch.manual_seed(course.seed)
         model = kind.begin(models.target, models.draft, course.ahead or 1)
@@ -90,13 +82,13 @@ def train_into(
             file.flush()
             report(point)
 
-        train(kind, model, lessons, aside, course, told, every, checkpoint)
+        train(kind, model, lessons, held_out, course, told, every, checkpoint)
     record = {
         "kind": name,
         "target": [names[0], fingerprint(models.target)],
         "draft": None if before is None else [names[1], before],
         "parameters": sum(weights.numel() for weights in model.parameters()),
-        "batch": batch,
+        "batch": lessons.batch,
         **asdict(course),
         "seconds": round(time.perf_counter() - started, 1),
         "last": _finite(curve[-1]),

@@ -18,7 +18,7 @@ from otspec.errors import DataError, ProblemError
 from otspec.extras import require
 from otspec.laws import IntArray
 
-AT_ONCE = {"cpu": 64, "cuda": 1024}
+AT_ONCE = {"cpu": 64, "cuda": 2048}
 """Texts that are written at once, by device: a GPU takes hardly longer for many than for few."""
 
 
