@@ -2,31 +2,27 @@
 
     python -m benchmarks.drafters learn --out report/drafters [--device cuda --jobs 3]
     python -m benchmarks.drafters decode --out report/drafters
-    python -m benchmarks.drafters pace --out report/drafters
     python -m benchmarks.drafters times --out report/drafters
     python -m benchmarks.drafters report --out report/drafters
 
 `learn` trains every drafter with three seeds, some at once in processes of their own: minutes on a GPU, days on two
-cores.  `decode` decodes the held-out prompts with each, all at once.  `pace` times a training step of each kind alone.
-`times` decodes in turns, one text at a time, which is what speed-ups are of.  Each goes on where it was stopped, and
-`report` tells of what there is.
+cores.  `decode` decodes the held-out prompts with each, all at once.  `times` decodes in turns, one text at a time,
+which is what speed-ups are of.  Each goes on where it was stopped, and `report` tells of what there is.
 """
 
 from __future__ import annotations
 
 import json
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from benchmarks.drafters import learning, measuring, pictures, running, tables
+from benchmarks.drafters import measuring, pictures, running, tables
 from benchmarks.drafters import times as speeds
 from benchmarks.drafters.plan import TINY, WHOLE, Plan
-from benchmarks.reporting import Record, show
-from otspec.reporting.console import console
+from benchmarks.reporting import show
 from otspec.reporting.tables import markdown_report
 
 app = typer.Typer(add_completion=False, help=__doc__, rich_markup_mode=None)
@@ -65,21 +61,6 @@ def decode(
 
 
 @app.command()
-def pace(out: Out, device: Device = "cpu", texts: Texts = None, only: Only = "", tiny: Tiny = False) -> None:
-    """Time a training step of each kind alone; the texts and draft models of `learn` have to be there."""
-    plan = _plan(tiny, texts, None)
-    learning.as_worker()
-    there = {one["pace"] for one in _paces(out)}
-    with (out / PACES).open("a") as file, tempfile.TemporaryDirectory() as folder:
-        for learner in _chosen(plan, only).learners:
-            if learner.learns and learner.name not in there:
-                record = learning.pace(learner, plan, out, device, Path(folder), steps=4 if tiny else 60)
-                file.write(json.dumps(record) + "\n")
-                file.flush()
-                console.print(f"{learner.name}: {1e3 * record['seconds']:.1f} ms a step", highlight=False)
-
-
-@app.command()
 def times(
     out: Out,
     first: Annotated[int, typer.Option(min=2, help="Prompts.")] = 24,
@@ -92,21 +73,14 @@ def times(
 
 @app.command()
 def report(out: Out, texts: Texts = None, steps: Steps = None, tiny: Tiny = False) -> None:
-    """Write report.md and drafters.png of what there is."""
+    """Write report.md, drafters.png and results.jsonl of what there is."""
     plan = _plan(tiny, texts, steps)
     records = measuring.gathered(out, plan)
-    found = [tables.table_1(plan, records, out), tables.table(plan, records, out, _paces(out))]
+    found = [tables.table_1(plan, records, out), tables.table(plan, records, out)]
+    (out / "results.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     pictures.draw(plan, records, out, out / "drafters.png")
     (out / "report.md").write_text(markdown_report(found, ["drafters.png"], [], "Drafters"))
     show(*found)
-
-
-PACES = "pace.jsonl"
-
-
-def _paces(out: Path) -> list[Record]:
-    path = out / PACES
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def _chosen(plan: Plan, only: str) -> Plan:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from functools import cache
-from itertools import islice
 from pathlib import Path
 
 import torch
@@ -12,7 +10,6 @@ from transformers.utils import logging
 
 from benchmarks.drafters.plan import PLAIN, TARGET, Learner, Plan
 from benchmarks.drafters.pretrained import pretrain
-from benchmarks.reporting import Record
 from otspec.decode.models.loading import SHIPPED, Models, load_models
 from otspec.decode.training import Course, Lessons, own_texts, train_into
 from otspec.decode.training.folder import RECORD
@@ -73,7 +70,7 @@ def learn(learner: Learner, seed: int, plan: Plan, out: Path, device: str) -> No
         return
     models = models_of(learner, out, device)
     learnt, aside = lessons(plan, out, device, _layers(learner, models))
-    course = Course(plan.steps, learner.rate or plan.rate, loss=learner.loss, seed=seed)
+    course = Course(plan.steps, plan.rate, loss=learner.loss, seed=seed)
     names = (SHIPPED, learner.start)
     train_into(folder, learner.kind, models, names, learnt.again(seed), aside, course, every=plan.every)
 
@@ -81,25 +78,3 @@ def learn(learner: Learner, seed: int, plan: Plan, out: Path, device: str) -> No
 def _layers(learner: Learner, models: Models) -> tuple[int, ...]:
     """Of the target; the same for all that begin with a draft model, whether or not they look at them."""
     return last_layer(models.target) if models.draft is None else three_layers(models.target)
-
-
-def pace(learner: Learner, plan: Plan, out: Path, device: str, folder: Path, steps: int = 60) -> Record:
-    """Seconds of a step where nothing else runs, after the first half of the steps; `folder` is for what is left."""
-    models = models_of(learner, out, device)
-    learnt, aside = lessons(plan, out, device, _layers(learner, models))
-    for rows in islice(learnt.order(), steps):  # the target has spoken before the clock runs
-        learnt.lesson(rows)
-    marks: list[float] = []
-    train_into(
-        folder / learner.name,
-        learner.kind,
-        models,
-        (SHIPPED, learner.start),
-        learnt,
-        aside,
-        Course(steps, loss=learner.loss),
-        every=steps // 2,
-        report=lambda point: marks.append(time.perf_counter()),
-    )
-    share = 2 / steps  # what measuring the last point takes is in it, and small
-    return {"pace": learner.name, "kind": learner.kind, "seconds": (marks[-1] - marks[-2]) * share, "batch": plan.batch}

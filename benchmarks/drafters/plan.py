@@ -27,8 +27,6 @@ class Learner(NamedTuple):
     """A name of `otspec.decode.training.KINDS`, or `PRETRAINED`."""
     loss: str | None = None
     """Where it is not that of the kind."""
-    rate: float | None = None
-    """Where it is not that of the plan."""
 
     @property
     def name(self) -> str:

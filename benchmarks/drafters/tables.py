@@ -76,9 +76,9 @@ def curves(plan: Plan, out: Path, learner: Learner) -> list[list[dict[str, Any]]
     return [[json.loads(line) for line in file.read_text().splitlines()] for file in files if file.exists()]
 
 
-def training(out: Path, learner: Learner) -> dict[str, Any]:
-    """What is known of the first seed's training; nothing where there was none."""
-    path = learner.folder(out, 0) / RECORD
+def training(out: Path, learner: Learner, seed: int) -> dict[str, Any]:
+    """What is known of a training; nothing where there was none."""
+    path = learner.folder(out, seed) / RECORD
     found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     return found
 
@@ -120,10 +120,9 @@ def table_1(plan: Plan, records: Sequence[Record], out: Path) -> TextTable:
     return TextTable("Pretrained, distilled, steered, fed", header, rows, note)
 
 
-def table(plan: Plan, records: Sequence[Record], out: Path, paces: Sequence[Record]) -> TextTable:
+def table(plan: Plan, records: Sequence[Record], out: Path) -> TextTable:
     """One row for everything that drafts."""
     times = measured(out)
-    seconds = {one["pace"]: one["seconds"] for one in paces}
     rows = []
     names = [(learner.name, learner) for learner in plan.learners]
     for name, learner in [*names, *((name, None) for name in FREE_NAMES)]:
@@ -131,31 +130,31 @@ def table(plan: Plan, records: Sequence[Record], out: Path, paces: Sequence[Reco
         if not mine:
             continue
         shares = reach(records, name, CHAIN)
-        minutes = plan.steps * seconds[name] / 60 if name in seconds else None
+        learnt = [training(out, learner, seed) for seed in range(plan.seeds)] if learner else []
         rows.append(
             (
                 *((learner.start, learner.kind) if learner else ("free", name)),
                 f"{mine[0]['parameters']:,}".replace(",", " "),
-                "-" if (each := per_draft(times, name)) is None else f"{each:.2f}",
                 " ".join(f"{shares[depth - 1]:.2f}" for depth in SHOWN if depth <= len(shares)),
                 spread(taus(records, name, CHAIN), 2),
                 spread(taus(records, name, TREE) if learner else [], 2),
                 spread(taus(records, name, GREEDY), 2),
+                "-" if (each := per_draft(times, name)) is None else f"{each:.2f}",
                 *(shown(speed(times, name, over, 1)) for over in ("vanilla", "generate")),
                 shown(speed(times, name, "vanilla", 0)),
-                "-" if minutes is None else f"{minutes:.1f}",
+                spread([one["seconds"] / 60 for one in learnt if one], 1),
             )
         )
     header = (
-        *("begins as", "drafter", "parameters", "ms a draft"),
+        *("begins as", "drafter", "parameters"),
         f"reach {', '.join(map(str, SHOWN))}",
-        *("tau, block", f"tau, nested, K = {TREE.paths}", "tau, T = 0"),
+        *("tau, block", f"tau, nested, K = {TREE.paths}", "tau, T = 0", "ms a draft"),
         *("over vanilla", "over generate", "over vanilla, T = 0", "minutes"),
     )
     note = (
         f"L = {CHAIN.depth} and T = 1 where nothing else is said. Reach: the share of a text's steps that accept so "
         "many drafts. Ms a draft, and speed-ups: one text at a time on a CPU, all in turns. Minutes: of training, "
-        "where nothing else runs."
+        "beside what trained with it."
     )
     return TextTable("All drafters", header, rows, note)
 
