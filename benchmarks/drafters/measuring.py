@@ -41,9 +41,9 @@ def measure(learner: Learner, seed: int, plan: Plan, out: Path, device: str) -> 
     _leave(folder / RECORDS, records)
 
 
-def measure_free(method: str, seed: int, plan: Plan, out: Path, device: str) -> None:
-    """The same for a method without a draft model."""
-    path = out / f"{method}-{seed}.jsonl"
+def measure_free(method: str, plan: Plan, out: Path, device: str) -> None:
+    """The same for a method without a draft model, of the first seed."""
+    path, seed = out / f"{method}.jsonl", 0
     if path.exists():
         return
     models = load_models(SHIPPED, None, device, "float32")
@@ -60,11 +60,12 @@ def _figures(
     learner: Learner, models: Models, seed: int, plan: Plan, out: Path, device: str
 ) -> Iterator[dict[str, Any]]:
     prompts = _prompts(plan, models)
-    for way in WAYS:
+    first = seed == 0
+    for way in WAYS if first else WAYS[:2]:  # trees, and figures by position, are of the first seed
         metrics = _of(way, models, prompts, plan.new, seed).metrics
         yield {**way._asdict(), **metrics.record()}
     at = plan.prompt
-    for new in plan.windows:
+    for new in plan.windows if first else ():
         found = _of(WAYS[0], models, prompts, new, seed)
         yield {**WAYS[0]._asdict(), "window": [at, at + new], **found.metrics.record()}
         prompts, at = found.sequences, at + new
@@ -120,7 +121,7 @@ def _leave(path: Path, records: list[Record]) -> None:
 def gathered(out: Path, plan: Plan) -> list[Record]:
     """The records of a run."""
     files = [out / f"{learner.name}-{seed}" / RECORDS for learner, seed in plan.jobs()]
-    files += [out / f"{method}-{seed}.jsonl" for method in FREE for seed in range(plan.seeds)]
+    files += [out / f"{method}.jsonl" for method in FREE]
     return [json.loads(line) for file in files if file.exists() for line in file.read_text().splitlines()]
 
 

@@ -38,11 +38,7 @@ def decode(plan: Plan, out: Path, device: str, jobs: int) -> None:
         found = [
             _submit(pool, f"{one.name} {seed}", measuring.measure, one, seed, plan, out, device) for one, seed in ready
         ]
-        found += [
-            _submit(pool, f"{method} {seed}", measuring.measure_free, method, seed, plan, out, device)
-            for method in FREE
-            for seed in range(plan.seeds)
-        ]
+        found += [_submit(pool, method, measuring.measure_free, method, plan, out, device) for method in FREE]
         _finish(found)
 
 
