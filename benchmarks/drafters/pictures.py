@@ -24,7 +24,7 @@ def draw(plan: Plan, records: Sequence[Record], out: Path, path: Path) -> None:
     with picture(path, 11, 7.5) as figure:
         grid = figure.subplots(2, 2)
         _accepted(grid[0, 0], there, records, styles)
-        _depths(grid[0, 1], [one for one in there if one.start == "plain"], records, styles)
+        _depths(grid[0, 1], [one for one in there if one.start in ("shipped", "target")], records, styles)
         _positions(grid[1, 0], [one for one in there if one.start == "plain"], records, styles)
         _offsets(grid[1, 1], plan, there, records, out, styles)
 
@@ -56,7 +56,7 @@ def _depths(axes: Any, mine: Sequence[Learner], records: Sequence[Record], style
     for one in mine:
         shares = reach(records, one.name, CHAIN)
         axes.plot(range(1, len(shares) + 1), shares, label=one.kind, **line(styles[one.kind]))
-    axes.set_title("Share of steps that accept so many drafts (plain, 1 layer)")
+    axes.set_title("Share of steps that accept so many drafts (shipped, of the target)")
     axes.set_xlabel("drafts")
     axes.set_ylim(bottom=0)
     label_lines(axes)
