@@ -78,7 +78,7 @@ def report(out: Out, texts: Texts = None, steps: Steps = None, tiny: Tiny = Fals
     records = measuring.gathered(out, plan)
     found = [tables.table_1(plan, records, out), tables.table(plan, records, out)]
     (out / "results.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
-    pictures.draw(plan, records, out, out / "drafters.png")
+    pictures.draw(plan, records, out / "drafters.png")
     (out / "report.md").write_text(markdown_report(found, ["drafters.png"], [], "Drafters"))
     show(*found)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from transformers import LlamaForCausalLM
 
 from benchmarks.drafters.learning import lessons
 from benchmarks.drafters.plan import FREE, PLAIN, WAYS, Learner, Plan, Way
@@ -15,6 +16,7 @@ from benchmarks.reporting import Record
 from otspec.decode import shipped
 from otspec.decode.methods.catalogue import decoder
 from otspec.decode.models.loading import SHIPPED, Models, batch_of, load_models
+from otspec.decode.training import KINDS, loop
 from otspec.decode.training.folder import RECORD
 from otspec.decode.training.kinds import LONGEST, steering_of, three_layers
 
@@ -69,6 +71,8 @@ def _figures(
         found = _of(WAYS[0], models, prompts, new, seed)
         yield {**WAYS[0]._asdict(), "window": [at, at + new], **found.metrics.record()}
         prompts, at = found.sequences, at + new
+    if type(models.draft) is LlamaForCausalLM:
+        yield {"held_out": held_out(models, plan, out, device)}
     if learner.kind.startswith("sd2"):
         yield {"by_offset": by_offset(models, plan, out, device)}
 
@@ -91,15 +95,22 @@ def _prompts(plan: Plan, models: Models) -> torch.Tensor:
     return batch_of(shipped.held_out(plan.prompt)[: plan.prompts], models.target.device)["input_ids"]
 
 
+def held_out(models: Models, plan: Plan, out: Path, device: str) -> float:
+    """Acceptance of one draft that looks at nothing of the target, on the same held-out texts for all."""
+    assert models.draft is not None
+    aside = lessons(plan, out, device, three_layers(models.target))[1]
+    return loop.measure(KINDS["distilled"], models.draft, aside)[0]
+
+
 @torch.no_grad()
 def by_offset(models: Models, plan: Plan, out: Path, device: str) -> list[float]:
     """Acceptance of one draft that is steered by what the target thought 1, ..., 8 tokens before, on held-out texts."""
     model: Any = models.draft
-    held_out = lessons(plan, out, device, three_layers(models.target))[1]
+    aside = lessons(plan, out, device, three_layers(models.target))[1]
     sums = torch.zeros(LONGEST, dtype=torch.float64)
     count = 0
-    for rows in torch.arange(len(held_out.texts)).split(plan.batch):
-        lesson = held_out.lesson(rows.tolist())
+    for rows in torch.arange(len(aside.texts)).split(plan.batch):
+        lesson = aside.lesson(rows.tolist())
         p = lesson.logits.softmax(-1)
         for offset in range(1, LONGEST + 1):
             offsets = torch.full_like(lesson.tokens[:, :-1], offset)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.drafters.plan import Learner, Plan
-from benchmarks.drafters.tables import CHAIN, GREEDY, by_offset, by_window, curves, of_way, reach, taus
+from benchmarks.drafters.tables import CHAIN, GREEDY, by_offset, by_window, held_out, of_way, reach, taus
 from benchmarks.reporting import Record
 from otspec.reporting.plotting import fill, label_lines, line, picture
 from otspec.reporting.style import GREY, Look, colour, looks
@@ -17,7 +17,7 @@ from otspec.reporting.style import GREY, Look, colour, looks
 BEGUN = {"shipped": "shipped draft", "plain": "plain, 1 layer", "deep": "plain, 4 layers", "target": "of the target"}
 
 
-def draw(plan: Plan, records: Sequence[Record], out: Path, path: Path) -> None:
+def draw(plan: Plan, records: Sequence[Record], path: Path) -> None:
     """Four panels."""
     there = [one for one in plan.learners if of_way(records, one.name, CHAIN)]
     styles = looks(dict.fromkeys(one.kind for one in there))
@@ -26,7 +26,7 @@ def draw(plan: Plan, records: Sequence[Record], out: Path, path: Path) -> None:
         _accepted(grid[0, 0], there, records, styles)
         _depths(grid[0, 1], [one for one in there if one.start in ("shipped", "target")], records, styles)
         _positions(grid[1, 0], [one for one in there if one.start == "plain"], records, styles)
-        _offsets(grid[1, 1], plan, there, records, out, styles)
+        _offsets(grid[1, 1], there, records)
 
 
 def _accepted(axes: Any, there: Sequence[Learner], records: Sequence[Record], styles: dict[str, Look]) -> None:
@@ -73,20 +73,16 @@ def _positions(axes: Any, mine: Sequence[Learner], records: Sequence[Record], st
     label_lines(axes)
 
 
-def _offsets(
-    axes: Any, plan: Plan, there: Sequence[Learner], records: Sequence[Record], out: Path, styles: dict[str, Look]
-) -> None:
+def _offsets(axes: Any, there: Sequence[Learner], records: Sequence[Record]) -> None:
     """What steering adds to distillation, by how old it is."""
     steered = [one for one in there if one.kind == "sd2"]
     shades = looks(one.start for one in steered)
     for one in steered:
-        base = next((other for other in there if other[:2] == (one.start, "distilled")), None)
-        found = by_offset(records, one.name)
-        if base is None or not found:
-            continue
-        without = float(np.mean([points[-1]["acceptance"] for points in curves(plan, out, base)]))
-        gains = [each - without for each in found]
-        axes.plot(range(1, len(gains) + 1), gains, label=BEGUN[one.start], **line(shades[one.start]))
+        base = next((other.name for other in there if other[:2] == (one.start, "distilled")), "")
+        without = held_out(records, base)
+        if without is not None:
+            gains = [each - without for each in by_offset(records, one.name)]
+            axes.plot(range(1, len(gains) + 1), gains, label=BEGUN[one.start], **line(shades[one.start]))
     axes.axhline(0, color=colour(GREY), linewidth=0.8)
     axes.set_title("Held-out acceptance of steered drafts less that of distilled ones")
     axes.set_xlabel("tokens since the target was heard")

@@ -62,6 +62,12 @@ def by_offset(records: Iterable[Record], name: str) -> list[float]:
     return [float(one) for one in np.mean(found, axis=0)] if found else []
 
 
+def held_out(records: Iterable[Record], name: str) -> float | None:
+    """Held-out acceptance of a draft model that looks at nothing of the target, the mean over seeds."""
+    found = [one["held_out"] for one in records if one["name"] == name and "held_out" in one]
+    return float(np.mean(found)) if found else None
+
+
 def welch(one: Sequence[float], other: Sequence[float]) -> tuple[str, str]:
     """Welch's t and p that both have one mean, as in [berdozsteering, A.5]; positive where the first is larger."""
     if min(len(one), len(other)) < 2 or np.ptp(one) == np.ptp(other) == 0:
