@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
-import time
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -84,13 +81,8 @@ def train(
     if (out / "training.json").exists():
         raise DataError(f"{out} holds a trained draft model already; remove it, or give another folder")
     progress_as_ours()
-    import torch
-
-    from otspec.decode.models.fingerprint import fingerprint
     from otspec.decode.models.loading import SHIPPED, encode, load_models
-    from otspec.decode.training import KINDS, Course, Lessons, own_texts
-    from otspec.decode.training import train as learn
-    from otspec.decode.training.loop import save
+    from otspec.decode.training import KINDS, Course, Lessons, own_texts, train_into
 
     chosen = KINDS[kind]
     course = Course(steps, rate, loss=loss or chosen.loss, seed=seed, ahead=ahead or chosen.ahead)
@@ -100,14 +92,12 @@ def train(
     if draft is not None and chosen.of_target:
         raise ProblemError(f"{kind} is made of its target, and no draft model learns; leave out --draft")
     learner = None if chosen.of_target else draft or SHIPPED
-    models = load_models(target, learner, device, dtype)
+    models = load_models(target, learner, device, dtype or "float32")  # half precision loses what a step changes
     begin = models.tokenizer.bos_token_id
     if said is None and begin is None:
         raise DataError(f"no token begins a text of {target}; pass --prompts FILE")
     starts = [[begin]] if said is None else encode(models.tokenizer, said)
-    layers = chosen.layers(models.target)
     out.mkdir(parents=True, exist_ok=True)
-    started = time.perf_counter()
     with progress_bar() as bar:
         task = bar.add_task("writing texts", total=texts + HELD_OUT)
         written = own_texts(
@@ -119,48 +109,29 @@ def train(
             path=out / "texts.safetensors",
             progress=lambda count: bar.update(task, completed=count),
         )
-    before = None if models.draft is None else fingerprint(models.draft)  # training is in place
-    lessons = Lessons(models.target, written[:texts], layers, batch, seed)
-    held_out = Lessons(models.target, written[texts:], layers, batch)
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        model = chosen.begin(models.target, models.draft, course.ahead or 1)
-    curve: list[Point] = []
-    kept = out / "curve.jsonl"
-    with progress_bar() as bar, kept.open("a" if (out / CHECKPOINT).exists() else "w", encoding="utf-8") as file:
+    about = {"texts": {"count": texts, "length": length, "prompts": None if prompts is None else prompts.name}}
+    layers = chosen.layers(models.target)
+    with progress_bar() as bar:
         task = bar.add_task("training", total=steps)
 
         def report(point: Point) -> None:
-            curve.append(point)
             bar.update(task, completed=point.step)
             each = ", ".join(f"{one:.4f}" for one in point.by_draft)
             several = f" ({each})" if len(point.by_draft) > 1 else ""
             console.print(
                 f"step {point.step}: loss {point.loss:.4f}, acceptance {point.acceptance:.4f}{several}", highlight=False
             )
-            file.write(json.dumps(_finite(point)) + "\n")
-            file.flush()
 
-        learn(chosen, model, lessons, held_out, course, report, every, out / CHECKPOINT)
-    record = {
-        "kind": kind,
-        "target": [target, fingerprint(models.target)],
-        "draft": None if before is None else [learner, before],
-        "parameters": sum(weights.numel() for weights in model.parameters()),
-        "texts": {"count": texts, "length": length, "prompts": None if prompts is None else prompts.name},
-        "batch": batch,
-        **asdict(course),
-        "seconds": round(time.perf_counter() - started, 1),
-        "last": _finite(curve[-1]),
-    }
-    save(model, models.tokenizer if models.draft is None else models.draft_tokenizer, out, record)
-    (out / CHECKPOINT).unlink()
+        train_into(
+            out,
+            kind,
+            models,
+            (target, learner),
+            Lessons(models.target, written[:texts], layers, batch, seed),
+            Lessons(models.target, written[texts:], layers, batch),
+            course,
+            every=every,
+            said=about,
+            report=report,
+        )
     console.print(f"Wrote {out}: otspec decode --target {target} --draft {out}", highlight=False, soft_wrap=True)
-
-
-CHECKPOINT = "checkpoint.pt"
-
-
-def _finite(point: Point) -> dict[str, Any]:
-    """A point as JSON has it: no loss is known before the first step."""
-    return asdict(point) | {"loss": point.loss if math.isfinite(point.loss) else None}

@@ -119,6 +119,14 @@ KNOWN: dict[str, tuple[str, int]] = {
     "fr spec": ("blue", _DOT),
     "pa fr": ("orange", _DOT),
     "dynaspec": ("green", _DOT),
+    # draft models that learn from their target
+    "pretrained": (INK, _DOT),
+    "distilled": ("sky", _SQUARE),
+    "sd2": ("vermillion", _DIAMOND),
+    "eagle": ("green", _UP),
+    "eagle1": ("blue", _DOWN),
+    "mlp": ("orange", _CROSS),
+    "medusa": ("purple", _SQUARE),
     # where the time goes
     "prompt": (GREY, _DOT),
     "draft": ("orange", _DOT),

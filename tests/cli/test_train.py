@@ -18,6 +18,7 @@ from otspec.decode.models.fed import FedLlama  # noqa: E402
 from otspec.decode.models.heads import MedusaHeads, MlpSpeculator  # noqa: E402
 from otspec.decode.models.loading import load_models  # noqa: E402
 from otspec.decode.models.steered import SteeredLlama  # noqa: E402
+from otspec.errors import DataError  # noqa: E402
 from tests.cli.test_commands import otspec_command  # noqa: E402
 
 SHORT = ("--texts", "4", "--length", "8", "--batch", "2", "--steps", "4", "--every", "2")
@@ -82,6 +83,28 @@ def test_what_is_made_of_the_target_needs_no_draft_model(
     decode = ("decode", *target, "--draft", str(out), "--prompt", "def g(", "--max-new-tokens", "8")
     assert otspec_command(monkeypatch, *decode) == 0
     assert "lossless" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("more", "wanted"), [((), "float32"), (("--dtype", "float64"), "float64")])
+def test_it_learns_in_single_precision_where_nothing_is_said(
+    more: tuple[str, ...],
+    wanted: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    saved: tuple[str, ...],
+    tmp_path: Path,
+) -> None:
+    """On a GPU, too, where models are else held as they were saved: half precision loses what a step changes."""
+    asked = []
+
+    def loading(*arguments: object) -> None:
+        asked.append(arguments[-1])
+        raise DataError("no more is looked at")
+
+    monkeypatch.setattr("otspec.decode.models.loading.load_models", loading)
+    assert otspec_command(monkeypatch, "train", "sd2", *saved, "--out", str(tmp_path / "new"), *SHORT, *more) == 2
+    assert "no more is looked at" in capsys.readouterr().err
+    assert asked == [wanted]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from scipy.stats import chisquare
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel  # noqa: E402
+from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM  # noqa: E402
 
 import otspec  # noqa: E402
 from otspec.decode.drafters.draft_laws import draft_law  # noqa: E402
@@ -141,10 +141,11 @@ def test_laws_are_those_of_a_pass_whose_tokens_are_steered_as_of_their_time(leng
     def check() -> Any:
         drafts, row = drafter.draft(texts, 3), 0
         for text, tree, past in zip(texts, drafts.trees, steering, strict=True):
-            now = torch.cat((nothing, all_features(target, text)))[len(text) - 1]
+            known = before(text)
             for node in range(tree.inner):
                 whole = [*text, *tree.token[tree.line(node)].tolist()]
-                each = torch.cat((past, now.expand(len(whole) - len(past), -1, -1)))
+                drafted = known[-1:].expand(len(whole) - len(text), -1, -1)
+                each = torch.cat((past, known[len(past) :], drafted))
                 logits = model(torch.tensor([whole]), shifts=model.shifts(each[None])).logits[0, -1]
                 torch.testing.assert_close(drafts.laws[row], logits.softmax(-1), rtol=1e-9, atol=1e-12)
                 row += 1
@@ -159,7 +160,8 @@ def test_laws_are_those_of_a_pass_whose_tokens_are_steered_as_of_their_time(leng
         old = texts[number]
         now = torch.cat((nothing, all_features(target, old)))[len(old) - 1]
         read = [*old, *tree.token[accepted].tolist()]
-        # What the draft model has read of it keeps its steering; a draft of the last level was never read.
+        # What the draft model has read of it keeps its steering; a draft of the last level was never read, and is
+        # steered by the token before it, as in training.
         kept = len(old) + min(length, shape.depth - 1)
         steering[number] = torch.cat((steering[number], now.expand(kept - len(steering[number]), -1, -1)))
         seen.append(all_features(target, read)[len(old) - 1 :])
@@ -167,6 +169,21 @@ def test_laws_are_those_of_a_pass_whose_tokens_are_steered_as_of_their_time(leng
     drafter.settle(slots, range(3))
     drafter.watch(seen)
     check()
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_steering_reaches_later_tokens_through_keys_and_values_of_later_layers_alone(layers: int) -> None:
+    """In a draft model of one layer they are made of embeddings, which nothing steers."""
+    shape = {"hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 2, "num_key_value_heads": 2}
+    config = LlamaConfig(vocab_size=11, num_hidden_layers=layers, **shape)
+    torch.manual_seed(0)
+    model = _steered(LlamaForCausalLM(config).double().eval())
+    ids = torch.tensor([TEXTS[0]])
+    features = torch.zeros(1, ids.shape[1], len(LAYERS), WIDTH, dtype=torch.float64)
+    features[0, 2] = 1.0
+    without, steered = (model(ids, shifts=model.shifts(one)).logits[0] for one in (0 * features, features))
+    moved = (without != steered).any(dim=-1).tolist()
+    assert moved == [False, False, True, *[layers > 1] * 2]
 
 
 def test_the_loop_tells_what_the_target_thinks_of_prompts_and_of_all_that_became_text() -> None:

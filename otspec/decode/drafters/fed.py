@@ -19,14 +19,6 @@ class FedDrafter(WatchingDrafter, ModelDrafter):
     """
 
     model: FedLlama
-    _left: Sequence[torch.Tensor] | None = None
-    """Features from before the last step where that drafted nothing: their tokens have not been read yet."""
-
-    def watch(self, features: Sequence[torch.Tensor]) -> None:
-        """Remember what the target thinks until it has been read."""
-        super().watch(features)
-        if self._left is not None:
-            self._seen = [torch.cat(both) for both in zip(self._left, features, strict=True)]
 
     def start(self, texts: Sequence[Sequence[int]]) -> None:
         """Read the prompts but for their last tokens."""
@@ -37,12 +29,7 @@ class FedDrafter(WatchingDrafter, ModelDrafter):
     def _begin_step(self, texts: Sequence[Sequence[int]]) -> None:
         """What has not been read of a text is fed the target's features of the tokens before."""
         unread = [len(text) - length for text, length in zip(texts, self.context.length.tolist(), strict=True)]
-        columns = max(unread)
-        padded = self._seen[0].new_zeros(len(texts), columns, *self._seen[0].shape[1:])
-        for row, (one, count) in enumerate(zip(self._seen, unread, strict=True)):
-            known = one[-count:]  # a text of one token has no token before it
-            padded[row, columns - len(known) :] = known
-        self.context.reader.added = self.model.added_of(padded)
+        self.context.reader.added = self.model.added_of(self._before_unread(unread))
         self._width = 1
 
     def settle(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:

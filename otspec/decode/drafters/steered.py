@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
+
 from otspec.decode.drafters.model import ModelDrafter
 from otspec.decode.drafters.watching import WatchingDrafter
 from otspec.decode.models.context import Context
@@ -11,12 +13,16 @@ from otspec.decode.models.steered import SteeredLlama
 
 
 class SteeredDrafter(WatchingDrafter, ModelDrafter):
-    """Drafts from a `SteeredLlama`: what one step reads is steered by the last token that the target has read.
+    """Drafts from a `SteeredLlama`: what one step drafts is steered by the last token that the target has read.
 
-    Keys and values stay as they were when they were made.  Each token of a prompt is steered by the one before it.
+    Keys and values stay as they were when they were made.  Each token of a prompt is steered by the one before it, and
+    so is each that became text before the draft model has read it: in training, too, no token is steered by what the
+    target thinks at that token itself.
     """
 
     model: SteeredLlama
+    _shifts: torch.Tensor
+    """For the drafts of a step, shape (layers, B, 1, added)."""
 
     def start(self, texts: Sequence[Sequence[int]]) -> None:
         """Read the prompts but for their last tokens, each token steered by the one before it."""
@@ -24,5 +30,15 @@ class SteeredDrafter(WatchingDrafter, ModelDrafter):
         self.context = Context(self.model, [self._readable(text[:-1]) for text in texts], shifts=shifts)
 
     def _begin_step(self, texts: Sequence[Sequence[int]]) -> None:
-        """Steer by the last token that the target has read of each text."""
-        self.context.reader.shifts = self.model.shifts(self._last().unsqueeze(1))
+        """Steer by the last token that the target has read of each text, and what is unread by the tokens before."""
+        unread = [len(text) - length for text, length in zip(texts, self.context.length.tolist(), strict=True)]
+        shifts = self.model.shifts(self._before_unread(unread))
+        self.context.reader.shifts, self._shifts = shifts, shifts[:, :, -1:]
+
+    def settle(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
+        """Keep what was read, and what the target thought of the rest where nothing was."""
+        self._left = None if self.context.trial else [self._seen[row] for row in rows]
+        super().settle(accepted, rows)
+
+    def _feed(self, children: int) -> None:
+        self.context.reader.shifts = self._shifts

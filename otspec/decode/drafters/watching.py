@@ -16,6 +16,8 @@ class WatchingDrafter:
 
     model: PreTrainedModel
     _seen: Sequence[torch.Tensor]
+    _left: Sequence[torch.Tensor] | None = None
+    """Features from before the last step where that drafted nothing: their tokens have not been read yet."""
 
     @property
     def layers(self) -> Sequence[int]:
@@ -24,7 +26,7 @@ class WatchingDrafter:
         return layers
 
     def watch(self, features: Sequence[torch.Tensor]) -> None:
-        """Remember what the target thinks.
+        """Remember what the target thinks, until it has been read.
 
         Raises
         ------
@@ -37,6 +39,8 @@ class WatchingDrafter:
                 f"the target's hidden states have width {width}, and the draft model was trained with "
                 f"{self.model.config.feature_width}; it belongs to another target"
             )
+        if self._left is not None:
+            features = [torch.cat(both) for both in zip(self._left, features, strict=True)]
         self._seen = features
 
     def _before(self) -> torch.Tensor:
@@ -45,6 +49,15 @@ class WatchingDrafter:
         The first token has none before it, which is 0.
         """
         return pad_sequence([torch.cat((torch.zeros_like(one[:1]), one[:-1])) for one in self._seen], True)
+
+    def _before_unread(self, counts: Sequence[int]) -> torch.Tensor:
+        """Of the last so many tokens of each text: the features of the token before it, padded on the left with 0."""
+        columns = max(counts)
+        padded = self._seen[0].new_zeros(len(counts), columns, *self._seen[0].shape[1:])
+        for row, (one, count) in enumerate(zip(self._seen, counts, strict=True)):
+            known = one[-count:]  # a text of one token has no token before it
+            padded[row, columns - len(known) :] = known
+        return padded
 
     def _last(self) -> torch.Tensor:
         """The features of the last token of each text that the target has read, 0 where it has read none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from itertools import count
 from typing import NamedTuple
 
@@ -13,7 +14,9 @@ from otspec.decode.models.context import vocabulary
 from otspec.laws import IntArray
 
 MEMORY = 4 << 30
-"""Bytes of logits and hidden states that are kept rather than computed anew in every epoch."""
+"""Bytes of logits and hidden states that are kept rather than computed anew in every epoch, on a CPU; of a GPU's own
+memory it is a share of what is free."""
+SHARE = 0.4
 
 
 class Lesson(NamedTuple):
@@ -39,8 +42,9 @@ class Lessons:
     batch : int
         Texts of a lesson; a rest is left to the next epoch.
     seed : int
-    memory : int
-        Bytes to keep what the target has said once, in half precision; beyond, it is asked in every epoch.
+    memory : int, optional
+        Bytes to keep what the target has said once, in half precision and where the target is; beyond, it is asked in
+        every epoch.  By default `MEMORY`, or `SHARE` of what is free on a GPU.
     """
 
     def __init__(
@@ -50,7 +54,7 @@ class Lessons:
         layers: Sequence[int],
         batch: int,
         seed: int = 0,
-        memory: int = MEMORY,
+        memory: int | None = None,
     ) -> None:
         self.target = target
         self.texts = torch.from_numpy(texts)
@@ -58,8 +62,15 @@ class Lessons:
         self.batch = batch
         self.seed = seed
         width = vocabulary(target) + len(self.layers) * target.config.get_text_config().hidden_size
-        self._keeps = 2 * texts.shape[0] * (texts.shape[1] - 1) * width <= memory
+        most = _free(target.device) if memory is None else memory
+        self._keeps = 2 * texts.shape[0] * (texts.shape[1] - 1) * width <= most
         self._kept: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def again(self, seed: int) -> Lessons:
+        """The same texts in another order; what the target has said of them is kept once for both."""
+        twin = copy(self)
+        twin.seed = seed
+        return twin
 
     def order(self) -> Iterator[list[int]]:
         """The texts of each lesson, without end."""
@@ -77,9 +88,9 @@ class Lessons:
             said = self._said(self.texts[missing].to(self.target.device))
             if len(missing) == len(rows) and not self._keeps:
                 return Lesson(tokens, *(one.float() for one in said))
-            self._kept.update(zip(missing, zip(*(one.half().cpu() for one in said), strict=True), strict=True))
+            self._kept.update(zip(missing, zip(*(one.half() for one in said), strict=True), strict=True))
         kept = zip(*(self._kept[row] for row in rows), strict=True)
-        logits, features = (torch.stack(one).to(self.target.device).float() for one in kept)
+        logits, features = (torch.stack(one).float() for one in kept)
         return Lesson(tokens, logits, features)
 
     @torch.no_grad()
@@ -88,3 +99,7 @@ class Lessons:
         states = [found.hidden_states[layer] for layer in self.layers]
         none = found.logits.new_empty((*found.logits.shape[:2], 0, 0))
         return found.logits, torch.stack(states, dim=2) if states else none
+
+
+def _free(device: torch.device) -> float:
+    return SHARE * torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else MEMORY

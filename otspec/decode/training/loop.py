@@ -100,7 +100,7 @@ def train(
     course = replace(course, loss=course.loss or kind.loss, ahead=course.ahead or kind.ahead)
     kind.check_loss(str(course.loss))
     learning = [weights for weights in model.parameters() if weights.requires_grad]
-    optimiser = torch.optim.AdamW(learning, lr=course.rate, betas=(0.9, 0.999))
+    optimiser = torch.optim.AdamW(learning, lr=course.rate, betas=(0.9, 0.999), fused=model.device.type == "cuda")
     first = 0
     if checkpoint is not None and checkpoint.exists():
         state = torch.load(checkpoint, map_location=model.device)
@@ -111,7 +111,7 @@ def train(
         first = state["step"]
     else:
         report(Point.of(0, math.nan, measure(kind, model, held_out)))
-    losses: list[float] = []
+    losses: list[torch.Tensor] = []
     for step, rows in islice(enumerate(lessons.order()), first, course.steps):
         lesson = lessons.lesson(rows)
         model.train()
@@ -122,10 +122,10 @@ def train(
         clip_grad_norm_(learning, course.clip)
         optimiser.step()
         optimiser.zero_grad()
-        losses.append(loss.item())
+        losses.append(loss.detach())  # nobody waits for it
         if (step + 1) % every == 0 or step + 1 == course.steps:
             model.eval()
-            report(Point.of(step + 1, sum(losses) / len(losses), measure(kind, model, held_out)))
+            report(Point.of(step + 1, torch.stack(losses).mean().item(), measure(kind, model, held_out)))
             losses = []
             if checkpoint is not None:
                 state = {"course": asdict(course), "step": step + 1, "model": model.state_dict()}

@@ -18,6 +18,9 @@ from otspec.errors import DataError, ProblemError
 from otspec.extras import require
 from otspec.laws import IntArray
 
+AT_ONCE = {"cpu": 64, "cuda": 2048}
+"""Texts that are written at once, by device: a GPU takes hardly longer for many than for few."""
+
 
 def own_texts(
     target: PreTrainedModel,
@@ -26,7 +29,7 @@ def own_texts(
     length: int,
     *,
     seed: int = 0,
-    batch: int = 64,
+    batch: int | None = None,
     path: Path | None = None,
     progress: Callable[[int], None] = lambda texts: None,
 ) -> IntArray:
@@ -39,7 +42,9 @@ def own_texts(
         A single beginning-of-text token makes texts that resemble what the target was trained on.
     count, length : int
         How many texts, and tokens of each, prompt included; a longer prompt is cut at its start.
-    seed, batch : int
+    seed : int
+    batch : int, optional
+        Texts that are written at once, by default `AT_ONCE`; with other numbers, other texts.
     path : Path, optional
         A .safetensors file that is written after every batch; an earlier one of the same request is gone on with.
     progress : callable
@@ -60,6 +65,7 @@ def own_texts(
         raise ProblemError("a prompt is empty, or there is none; pass one token at least, as that which begins a text")
     if not 2 <= length <= positions(target) + 1:  # the last token is written, not read
         raise ProblemError(f"texts of {length} tokens; pass at least 2, and at most 1 + {positions(target)} positions")
+    batch = batch or AT_ONCE.get(target.device.type, AT_ONCE["cpu"])
     asked = {"target": fingerprint(target), "seed": str(seed), "batch": str(batch), "length": str(length)}
     asked["prompts"] = hashlib.sha256(json.dumps([list(map(int, one)) for one in prompts]).encode()).hexdigest()[:16]
     found = _found(path, asked)

@@ -98,6 +98,18 @@ def test_lessons_are_what_the_target_says_whether_kept_or_not() -> None:
     assert set(kept._kept) == set(rows)
 
 
+def test_the_same_texts_in_another_order_share_what_the_target_said() -> None:
+    first = _lessons(tiny(), (0, 1, 2))
+    again = first.again(first.seed + 1)
+    orders = [next(one.order()) for one in (first, again)]
+    assert orders[0] != orders[1]
+    assert again.again(first.seed).seed == first.seed
+    kept = first.lesson(orders[0])
+    again.target = None  # nobody is asked again
+    found = torch.stack([one for one, _ in map(again._kept.__getitem__, orders[0])])
+    assert torch.equal(found.float(), kept.logits)
+
+
 def test_every_epoch_has_every_text_once_in_another_order() -> None:
     order = _lessons(tiny()).order()
     epochs = [next(order) + next(order) for _ in range(2)]

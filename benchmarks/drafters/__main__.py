@@ -1,0 +1,98 @@
+"""Table 1 of [berdozsteering] on the shipped target, and one table of all that drafts.
+
+    python -m benchmarks.drafters learn --out report/drafters [--device cuda --jobs 3]
+    python -m benchmarks.drafters decode --out report/drafters
+    python -m benchmarks.drafters times --out report/drafters
+    python -m benchmarks.drafters report --out report/drafters
+
+`learn` trains every drafter with three seeds, some at once in processes of their own: minutes on a GPU, days on two
+cores.  `decode` decodes the held-out prompts with each, all at once.  `times` decodes in turns, one text at a time,
+which is what speed-ups are of.  Each goes on where it was stopped, and `report` tells of what there is.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from benchmarks.drafters import measuring, pictures, running, tables
+from benchmarks.drafters import times as speeds
+from benchmarks.drafters.plan import TINY, WHOLE, Plan
+from benchmarks.reporting import show
+from otspec.reporting.tables import markdown_report
+
+app = typer.Typer(add_completion=False, help=__doc__, rich_markup_mode=None)
+
+Out = Annotated[Path, typer.Option(help="Folder for everything.")]
+Device = Annotated[str, typer.Option(help="cpu or cuda.")]
+Tiny = Annotated[bool, typer.Option("--tiny", help="All of it at a size for a look.")]
+Texts = Annotated[int | None, typer.Option(help="To learn from.", show_default=str(WHOLE.texts))]
+Jobs = Annotated[int, typer.Option(min=1, help="Processes at once.")]
+Only = Annotated[str, typer.Option(help="Learners whose names have one of these in them, a list.")]
+Steps = Annotated[int | None, typer.Option(help="Of training.", show_default=str(WHOLE.steps))]
+
+
+@app.command()
+def learn(
+    out: Out,
+    device: Device = "cpu",
+    jobs: Jobs = 1,
+    corpus: Annotated[Path | None, typer.Option(help="Python files; the standard library by default.")] = None,
+    texts: Texts = None,
+    steps: Steps = None,
+    only: Only = "",
+    tiny: Tiny = False,
+) -> None:
+    """Train."""
+    out.mkdir(parents=True, exist_ok=True)
+    running.learn(_chosen(_plan(tiny, texts, steps), only), out, device, jobs, corpus)
+
+
+@app.command()
+def decode(
+    out: Out, device: Device = "cpu", jobs: Jobs = 1, texts: Texts = None, only: Only = "", tiny: Tiny = False
+) -> None:
+    """Decode the held-out prompts with all that is trained, in batches."""
+    running.decode(_chosen(_plan(tiny, texts, None), only), out, device, jobs)
+
+
+@app.command()
+def times(
+    out: Out,
+    first: Annotated[int, typer.Option(min=2, help="Prompts.")] = 24,
+    new: Annotated[int, typer.Option(min=1, help="New tokens of each.")] = 64,
+    tiny: Tiny = False,
+) -> None:
+    """Decode one text at a time with every drafter of the first seed, in turns, by `otspec bench decode` on the CPU."""
+    speeds.measure(_plan(tiny, None, None), out, first, new)
+
+
+@app.command()
+def report(out: Out, texts: Texts = None, steps: Steps = None, tiny: Tiny = False) -> None:
+    """Write report.md, drafters.png and results.jsonl of what there is."""
+    plan = _plan(tiny, texts, steps)
+    records = measuring.gathered(out, plan)
+    found = [tables.table_1(plan, records, out), tables.table(plan, records, out)]
+    (out / "results.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    pictures.draw(plan, records, out / "drafters.png")
+    (out / "report.md").write_text(markdown_report(found, ["drafters.png"], [], "Drafters"))
+    show(*found)
+
+
+def _chosen(plan: Plan, only: str) -> Plan:
+    """The plan for some learners, in the order in which they are named."""
+    found = [one for word in only.split(",") for one in plan.learners if word in one.name]
+    return replace(plan, learners=tuple(dict.fromkeys(found)))
+
+
+def _plan(tiny: bool, texts: int | None, steps: int | None) -> Plan:
+    plan = TINY if tiny else WHOLE
+    return replace(plan, texts=texts or plan.texts, steps=steps or plan.steps)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,104 @@
+"""A draft model trained into a folder: its weights, its curve, and what is known of it."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from otspec.decode.models.fingerprint import fingerprint
+from otspec.decode.models.loading import Models
+from otspec.decode.training.kinds import KINDS
+from otspec.decode.training.lessons import Lessons
+from otspec.decode.training.loop import Course, Point, save, train
+
+RECORD, CURVE, CHECKPOINT = "training.json", "curve.jsonl", "checkpoint.pt"
+"""What is known of it, once it is trained; a point a line; where a run that was killed goes on."""
+
+
+def train_into(
+    out: Path,
+    name: str,
+    models: Models,
+    names: tuple[str, str | None],
+    lessons: Lessons,
+    held_out: Lessons,
+    course: Course,
+    *,
+    every: int = 50,
+    said: Mapping[str, object] | None = None,
+    report: Callable[[Point], None] = lambda point: None,
+) -> dict[str, Any]:
+    """Train a draft model of some kind and leave it in a folder; a run that was killed goes on where it stopped.
+
+    Parameters
+    ----------
+    out : Path
+        Made if it is not there.
+    name : str
+        A name of `KINDS`.
+    models : Models
+        Target and draft model, which learns in place; in float32, as weights change by less than half precision tells
+        apart.
+    names : pair of str
+        What the user calls the two.
+    lessons, held_out : Lessons
+        What is learnt from, and what the curve is measured on, with the layers at least that the kind looks at.
+    course : Course
+    every : int
+        Steps between two points of the curve.
+    said : mapping, optional
+        What else belongs into the record.
+    report : callable
+        Gets the points of the curve.
+
+    Returns
+    -------
+    dict
+        What is in training.json.
+    """
+    kind = KINDS[name]
+    course = replace(course, loss=course.loss or kind.loss, ahead=course.ahead or kind.ahead)
+    kind.check_loss(str(course.loss))
+    out.mkdir(parents=True, exist_ok=True)
+    started = time.perf_counter()
+    before = None if models.draft is None else fingerprint(models.draft)  # training is in place
+    with torch.random.fork_rng():
+        torch.manual_seed(course.seed)
+        model = kind.begin(models.target, models.draft, course.ahead or 1)
+    curve: list[Point] = []
+    checkpoint = out / CHECKPOINT
+    with (out / CURVE).open("a" if checkpoint.exists() else "w", encoding="utf-8") as file:
+
+        def told(point: Point) -> None:
+            curve.append(point)
+            file.write(json.dumps(_finite(point)) + "\n")
+            file.flush()
+            report(point)
+
+        train(kind, model, lessons, held_out, course, told, every, checkpoint)
+    record = {
+        "kind": name,
+        "target": [names[0], fingerprint(models.target)],
+        "draft": None if before is None else [names[1], before],
+        "parameters": sum(weights.numel() for weights in model.parameters()),
+        "batch": lessons.batch,
+        **asdict(course),
+        "seconds": round(time.perf_counter() - started, 1),
+        "last": _finite(curve[-1]),
+        **(said or {}),
+    }
+    save(model, models.tokenizer if models.draft is None else models.draft_tokenizer, out, record)
+    checkpoint.unlink()
+    return record
+
+
+def _finite(point: Point) -> dict[str, Any]:
+    """A point as JSON has it: no loss is known before the first step."""
+    return asdict(point) | {"loss": point.loss if math.isfinite(point.loss) else None}

@@ -1,0 +1,162 @@
+"""The table of drafters: trainings that go on where they stopped, and figures against sums made by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("tokenizers")
+pytest.importorskip("safetensors")
+pytest.importorskip("matplotlib")
+
+from benchmarks.drafters import learning, measuring, tables, times  # noqa: E402
+from benchmarks.drafters.pictures import draw  # noqa: E402
+from benchmarks.drafters.plan import TINY, WAYS, WHOLE, Learner  # noqa: E402
+from benchmarks.drafters.pretrained import pretrain  # noqa: E402
+from benchmarks.shipped_pair.recipe import Shape  # noqa: E402
+from otspec.decode import shipped  # noqa: E402
+from otspec.decode.models.loading import Models, load_models  # noqa: E402
+from otspec.decode.models.steered import SteeredLlama  # noqa: E402
+from otspec.decode.training import KINDS, Lessons  # noqa: E402
+from otspec.decode.training.kinds import three_layers  # noqa: E402
+from otspec.decode.training.loop import measure  # noqa: E402
+
+AS_IT_IS, STEERED = Learner("shipped", "pretrained"), Learner("shipped", "sd2", "tvd")
+SMALL = replace(
+    TINY, learners=(AS_IT_IS, STEERED), seeds=1, texts=4, held_out=3, at_once=7, length=12, new=6, windows=(3,)
+)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of one seed."""
+    out = tmp_path_factory.mktemp("drafters")
+    for learner, seed in SMALL.jobs():
+        learning.learn(learner, seed, SMALL, out, "cpu")
+        measuring.measure(learner, seed, SMALL, out, "cpu")
+    return out
+
+
+def test_a_run_leaves_what_it_measured(run: Path) -> None:
+    records = measuring.gathered(run, SMALL)
+    whole = [one for one in records if "tokens" in one and "window" not in one]
+    assert len(whole) == 2 * len(WAYS)
+    assert all(one["tokens"] == SMALL.prompts * SMALL.new for one in whole)
+    windows = [one for one in records if "window" in one]
+    assert [one["window"] for one in windows] == [[SMALL.prompt, SMALL.prompt + 3]] * 2
+    assert [len(one["by_offset"]) for one in records if "by_offset" in one] == [8]
+
+
+def test_what_is_there_is_not_done_again(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("nothing is left to load")
+
+    for module in (learning, measuring):
+        monkeypatch.setattr(module, "load_models", never)
+    for learner, seed in SMALL.jobs():
+        learning.learn(learner, seed, SMALL, run, "cpu")
+        measuring.measure(learner, seed, SMALL, run, "cpu")
+    with pytest.raises(AssertionError, match="nothing is left"):
+        learning.learn(STEERED, 1, SMALL, run, "cpu")
+
+
+def test_steering_that_was_not_trained_is_worth_nothing_at_any_offset(run: Path) -> None:
+    target, draft, tokenizer = shipped.load()
+    steered: Any = SteeredLlama.of(draft, three_layers(target), 128)
+    found = measuring.by_offset(Models(target, tokenizer, steered, tokenizer), SMALL, run, "cpu")
+    aside = Lessons(target, learning.texts(SMALL, run, "cpu")[1], (), 3, memory=0)  # in single precision
+    [plain] = measure(KINDS["distilled"], draft, aside)
+    np.testing.assert_allclose(found, [plain] * 8, rtol=1e-3)
+    assert tables.held_out(measuring.gathered(run, SMALL), AS_IT_IS.name) == pytest.approx(plain, rel=1e-3)
+    with torch.no_grad():
+        for layer in steered.steering.layers:
+            layer.weight.normal_(generator=torch.Generator().manual_seed(0))
+    moved = measuring.by_offset(Models(target, tokenizer, steered, tokenizer), SMALL, run, "cpu")
+    assert len(set(moved)) == 8  # each looks at other states
+
+
+def test_a_draft_model_is_pretrained_on_text_alone(tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    for name in "ab":
+        (corpus / f"{name}.py").write_text("import os\n" * 4000)
+    tokenizer = shipped.load().tokenizer
+    out, shape = tmp_path / "plain", Shape(width=16, layers=2, heads=2, inner=16)
+    short, longer = (
+        pretrain(out.with_name(f"plain-{steps}"), shape, tokenizer, corpus, steps, torch.device("cpu"))
+        for steps in (1, 30)
+    )
+    assert short["loss"] == pytest.approx(math.log(len(tokenizer)), rel=0.05)  # it begins with no idea
+    assert longer["loss"] < short["loss"] - 0.2  # and learns that there is one line; the loss is a mean over all steps
+    assert load_models("shipped", str(tmp_path / "plain-30"), "cpu").draft is not None
+    assert not list(tmp_path.glob("*.part"))
+
+
+def _record(name: str, seed: int, accepted: list[int], **more: Any) -> dict[str, Any]:
+    steps = 10
+    sums = {"accepted": accepted, "sequence_steps": steps, "tokens": steps + sum(accepted)}
+    return {"name": name, "seed": seed, "parameters": 1, **tables.CHAIN._asdict(), **sums, **more}
+
+
+def test_figures_are_those_of_sums_made_by_hand() -> None:
+    records = [_record("x", 1, [5, 3]), _record("x", 0, [9, 1]), _record("x", 0, [0, 0], temperature=0.0)]
+    records += [_record("x", 0, [4, 0], window=[8, 16]), _record("x", 1, [8, 2], window=[8, 16]), _record("y", 0, [1])]
+    assert tables.taus(records, "x", tables.CHAIN) == [2.0, 1.8]
+    assert tables.taus(records, "x", tables.GREEDY) == [1.0]
+    assert tables.reach(records, "x", tables.CHAIN) == [0.7, 0.2]
+    assert tables.by_window(records, "x") == {12.0: 0.7}
+    assert tables.spread([1.0, 2.0, None], 2) == "1.50 ± 0.71"
+    t, p = tables.welch([1.0, 2.0, 3.0], [5.0, 6.0, 10.0])
+    assert t == f"{-5 / math.sqrt(1 / 3 + 7 / 3):.1f}"
+    assert 0.05 < float(p) < 0.1  # 2.4 degrees of freedom
+    assert tables.welch([1.0, 1.0], [1.0, 1.0]) == ("-", "-")
+
+
+def test_speeds_are_ratios_over_the_same_prompts(tmp_path: Path) -> None:
+    folder = tmp_path / times.FOLDER
+    folder.mkdir()
+
+    def line(method: str, drafter: str, prompt: int, tokens: int, seconds: float) -> str:
+        about = {"trial": False, "method": method, "drafter": drafter, "prompt": prompt, "temperature": 1.0}
+        spent = {"draft": seconds / 2, "rest": seconds / 2}
+        return json.dumps({**about, "tokens": tokens, "seconds": spent, "offered": [4, 1]}) + "\n"
+
+    lines = [line("vanilla", "", prompt, 10, 1.0) for prompt in range(3)]
+    lines += [line("multi-draft", "/a/shipped-sd2-tvd-0", prompt, 10, 0.5) for prompt in range(2)]
+    lines += [line("multi-draft", "", 0, 10, 2.0)]
+    (folder / "results.jsonl").write_text("".join(lines))
+    found = times.measured(tmp_path)
+    assert {one["name"] for one in found} == {"vanilla", "shipped-sd2-tvd", times.AS_IT_IS}
+    assert times.speed(found, "shipped-sd2-tvd", "vanilla", 1) == (2.0, 2.0, 2.0)
+    assert times.speed(found, times.AS_IT_IS, "vanilla", 1) is None  # one prompt says nothing of others
+    assert times.per_draft(found, "shipped-sd2-tvd") == pytest.approx(1e3 * 0.5 / 10)
+    assert times.per_draft(found, "nobody") is None
+
+
+def test_reports_have_a_row_for_each_and_pictures_are_drawn(run: Path, tmp_path: Path) -> None:
+    records = measuring.gathered(run, SMALL)
+    first = tables.table_1(SMALL, records, run)
+    assert [row[:2] for row in first.rows] == [("shipped", "pretrained"), ("shipped", "sd2")]
+    every = tables.table(SMALL, records, run)
+    assert [row[-1] for row in every.rows] == ["-", "0.0"]  # what learns nothing takes no time to tell of
+    assert all(len(row) == len(table.header) for table in (first, every) for row in table.rows)
+    draw(SMALL, records, tmp_path / "drafters.png")
+    assert (tmp_path / "drafters.png").stat().st_size > 10_000
+
+
+def test_the_command_times_all_that_is_trained(run: Path) -> None:
+    words = times.command(WHOLE, run, 3, 8)
+    assert words[words.index("--drafter") + 1] == f"full,{(run / 'shipped-sd2-tvd-0').resolve()}"
+
+
+def test_names_tell_learners_apart() -> None:
+    assert len({one.name for one in WHOLE.learners}) == len(WHOLE.learners)
+    assert {one.kind for one in WHOLE.learners if one.learns} <= set(KINDS)
