@@ -38,18 +38,18 @@ def costs(step: Step) -> float:
     return 1.0 + 0.3 * len(step.widths) + 0.1 * max(step.widths, default=0)
 
 
-STRATEGIES: list[dict[str, Any]] = [
-    {"paths": 2, "depth": 2},
-    {"paths": 2, "depth": 2, "solver": "interval"},
-    {"paths": 1, "depth": 2, "solver": "block"},
-    {"branching": (2, 2), "draft_top_k": 2},
-    {"paths": 2, "depth": 2, "solver": "max_flow"},
-    {"menu": MENU, "pace": Goodput(costs, weight=0.3, memory=1.5)},
-    {"pace": Goodput(costs, weight=0.3, memory=1.5, selector=selector(MENU))},
-]
+STRATEGIES: dict[str, dict[str, Any]] = {
+    "nested": {"paths": 2, "depth": 2},
+    "interval": {"paths": 2, "depth": 2, "solver": "interval"},
+    "block": {"paths": 1, "depth": 2, "solver": "block"},
+    "truncated": {"branching": (2, 2), "draft_top_k": 2},
+    "max_flow": {"paths": 2, "depth": 2, "solver": "max_flow"},
+    "menu": {"menu": MENU, "pace": Goodput(costs, weight=0.3, memory=1.5)},
+    "selector": {"pace": Goodput(costs, weight=0.3, memory=1.5, selector=selector(MENU))},
+}
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
+@pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)
 def test_texts_have_the_law_of_the_target(strategy: dict[str, Any]) -> None:
     runs, length, vocab, prompt = 1000, 3, 3, [1, 2, 0]
     settings = SETTINGS["temperature 0.6"]
