@@ -69,7 +69,7 @@ def read_logits(logits: Tensor, temperature: Tensor) -> Reading:
 
 def spread(rows: Rows) -> tuple[Tensor, ...]:
     """What kernels take to read rows of one law."""
-    return *rows.read, rows.sound.view(torch.int8)
+    return *rows.read, rows.sound.contiguous().view(torch.int8)
 
 
 def kernels_for(values: Tensor):  # type: ignore[no-untyped-def]  # a module

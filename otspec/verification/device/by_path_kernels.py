@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from otspec.verification.device.blocks import Accepted
-from otspec.verification.device.by_kernels import BLOCK, EXACT, Rows, kernels_for, read_law, read_scaled
+from otspec.verification.device.by_kernels import BLOCK, EXACT, Rows, kernels_for, read_law, read_scaled, spread
 from otspec.verification.device.sharing import PIECES, RARE, RARE_OCTAVES, Groups, group_count
 
 FLAT = tuple(number for piece in PIECES for number in piece)
@@ -84,7 +84,7 @@ def verify_path_by_kernels(laws: PathLaws, tokens: Tensor, length: Tensor, unifo
         factor, factor_row = uniforms, tokens
     weights = torch.empty((paths, levels + 1), dtype=torch.float64, device=device)
     rows = (part.contiguous() for part in (laws.target_row, laws.draft_row, factor_row, tokens, length))
-    given = (*_spread(laws.target), *_spread(draft), factor.contiguous(), *rows, weights)
+    given = (*spread(laws.target), *spread(draft), factor.contiguous(), *rows, weights)
     fixed = {
         "LOGITS": laws.logits, "POINT": laws.draft is None, "FACTOR": laws.factor is not None, **of_groups(vocab),
         "LEVELS": levels, **EXACT,
@@ -110,7 +110,7 @@ def group_by_kernels(target: Rows, target_row: Tensor, draft: Rows, draft_row: T
     pairs, count = target_row.shape[0], group_count(vocab)
     sums, sizes = torch.zeros((2, pairs, count + 1), dtype=torch.int64, device=values.device)
     _kernels(values).add_to_groups[(pairs, -(-vocab // GROUP_BLOCK))](
-        *_spread(target), *_spread(draft), target_row.contiguous(), draft_row.contiguous(), asked.view(torch.int8),
+        *spread(target), *spread(draft), target_row.contiguous(), draft_row.contiguous(), asked.view(torch.int8),
         sums, sizes, vocab, **of_groups(vocab), BLOCK=GROUP_BLOCK, num_warps=GROUP_WARPS, **EXACT,
     )  # fmt: skip
     return Groups(sums[:, :-1], sizes[:, :-1])
@@ -125,7 +125,7 @@ def look_up_by_kernels(
     p, q = torch.empty((2, count), dtype=torch.float64, device=values.device)
     groups = torch.empty(count, dtype=torch.int64, device=values.device)
     _kernels(values).look_up_groups[(-(-count // BLOCK),)](
-        *_spread(target), *_spread(draft), target_row.contiguous(), draft_row.contiguous(), tokens.contiguous(),
+        *spread(target), *spread(draft), target_row.contiguous(), draft_row.contiguous(), tokens.contiguous(),
         p, q, groups, count, vocab, **of_groups(vocab), BLOCK=min(BLOCK, lanes(count)), **EXACT,
     )  # fmt: skip
     return p, q, groups
@@ -139,10 +139,6 @@ def of_groups(vocab: int) -> dict[str, Any]:
 def lanes(count: int) -> int:
     """The least power of two, 2 or more, that is no less."""
     return 1 << max(count - 1, 1).bit_length()
-
-
-def _spread(rows: Rows) -> tuple[Tensor, ...]:
-    return *rows.read, rows.sound.contiguous().view(torch.int8)
 
 
 def _kernels(values: Tensor) -> Any:

@@ -215,10 +215,9 @@ def find_corners(
         high_above = (height > FLAT * width) & (index <= places)
         # The segment, the height in single precision, and who comes first: 11 + 31 + 11 bits for 2048 lanes.
         key = height.to(tl.float32).to(tl.int32, bitcast=True).to(tl.int64) * LANES + (LANES - 1 - index)
-        key = (begin.to(tl.int64) * LANES << 31) + tl.where(high_above, key, 0)
-        highest = tl.gather(running_maximum(key, index, STEPS), tl.maximum(end - 1, 0), 0) - (
-            begin.to(tl.int64) * LANES << 31
-        )
+        segment = begin.to(tl.int64) * LANES << 31
+        ran_up = running_maximum(segment + tl.where(high_above, key, 0), index, STEPS)
+        highest = tl.gather(ran_up, tl.maximum(end - 1, 0), 0) - segment
         parted = (highest > 0) & (index > begin)
         corner = LANES - 1 - (highest % LANES).to(tl.int32)
         begin, end = (
