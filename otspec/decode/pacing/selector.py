@@ -12,7 +12,8 @@ import numpy as np
 import torch
 
 from otspec.decode.pacing.menu import Branching, menu_of, prefixes
-from otspec.errors import DataError, ProblemError
+from otspec.decode.saved import read_saved
+from otspec.errors import ProblemError
 from otspec.laws import FloatArray
 from otspec.paths.shape import Shape
 
@@ -134,17 +135,14 @@ class Selector:
         DataError
             If there is no such file, or it is none of these.
         """
-        if not Path(path).is_file():
-            raise DataError(f"there is no file {path}; `otspec selector --out {path}` writes it")
-        try:
-            record = json.loads(Path(path).read_text(encoding="utf-8"))
-            if record["format"] != FORMAT:
-                raise ProblemError(f"its format is {record['format']!r}, and this version reads {FORMAT}")
-            arrays = {name: np.array(record[name], dtype=np.float64) for name in ("weights", "mean", "scale")}
-            return cls([tuple(one) for one in record["menu"]], **arrays, about=dict(record["about"]))
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
-            raise DataError(f"{path} is no selector: {reason}; write one by `otspec selector`") from error
+        return read_saved(path, "selector", "otspec selector", cls._of)
+
+    @classmethod
+    def _of(cls, record: Any) -> Selector:
+        if record["format"] != FORMAT:
+            raise ProblemError(f"its format is {record['format']!r}, and this version reads {FORMAT}")
+        arrays = {name: np.array(record[name], dtype=np.float64) for name in ("weights", "mean", "scale")}
+        return cls([tuple(one) for one in record["menu"]], **arrays, about=dict(record["about"]))
 
 
 class Seen:

@@ -18,9 +18,10 @@ from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.models.matching import Matching, matching_of
 from otspec.decode.pacing.costs import PassCosts
 from otspec.decode.pacing.goodput import Goodput
+from otspec.decode.saved import read_saved
 from otspec.decode.strategy import Strategy
 from otspec.decode.tuning.identity import differences, machine
-from otspec.errors import DataError, ProblemError
+from otspec.errors import ProblemError
 
 FORMAT = 1
 """Of the file; a later one may have other fields."""
@@ -165,13 +166,7 @@ class Tuned:
         DataError
             If there is no such file, or it is none of these.
         """
-        if not Path(path).is_file():
-            raise DataError(f"there is no file {path}; `otspec tune --out {path}` writes it")
-        try:
-            return cls._of(json.loads(Path(path).read_text(encoding="utf-8")))
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
-            raise DataError(f"{path} is no file of tuned settings: {reason}; write one by `otspec tune`") from error
+        return read_saved(path, "file of tuned settings", "otspec tune", cls._of)
 
     @classmethod
     def _of(cls, record: Any) -> Tuned:
