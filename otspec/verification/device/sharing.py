@@ -20,16 +20,19 @@ from otspec.verification.device.majorant import corners
 
 SORTED = 500
 """Vocabularies up to this are sorted by p/q; larger ones are put into buckets, which are fewer."""
-OCTAVES = ((-8, 3), (-3, 5), (-1, 7), (1, 5), (3, 3))
+OCTAVES = ((-8, 1), (-3, 3), (-1, 5), (1, 3), (3, 1))
 """Buckets by the leading binary digits of p/q: from what power of two on, and how many digits of the fraction.  The
 nearer p/q is to 1, the more they matter: of laws that nearly agree, all tokens are there."""
 REACH = 8
 """Ratios p/q from 2**REACH on are in one bucket, as are those below the first octave."""
-RARE, RARE_OCTAVES = 2.0**-26, 2
-"""Tokens of less than this under both laws are told apart by octaves, up to so many from 1.  Of 128 000 tokens they
-have 0.002 of the mass at most, and are most of the tokens: kernels add them up without a trip to memory for each."""
 HIGH, BIAS = 20, 1023
 """Of the upper half of a float64: the digits of its fraction, and the exponent of 1."""
+RARE = 2.0**-22
+"""Tokens of less than this under both laws are told apart by whether p < q alone, and are with those of p/q = 3/4 and
+3/2.  They are most tokens of a large vocabulary, and have little of its mass: kernels add them up without a trip to
+memory for each."""
+LESS, MORE = ((2 * exponent + 1) << (HIGH - 1) for exponent in (BIAS - 1, BIAS))
+"""The upper halves of 3/4 and 3/2."""
 
 
 class Piece(NamedTuple):
@@ -110,8 +113,7 @@ def group(p: Tensor, q: Tensor) -> Tensor:
 def bucket(p: Tensor, q: Tensor) -> Tensor:
     """The group of some tokens of a large vocabulary, of any shape."""
     high = torch.where(q > 0, p / q, torch.inf).view(torch.int64) >> 32
-    octave = (high >> HIGH << HIGH).clamp((BIAS - RARE_OCTAVES) << HIGH, (BIAS + RARE_OCTAVES) << HIGH)
-    high = torch.where((p < RARE) & (q < RARE), octave, high)
+    high = torch.where((p < RARE) & (q < RARE), torch.where(p < q, LESS, MORE), high)
     found = torch.zeros_like(high)
     for shift, lowest, buckets in PIECES:
         found += ((high >> shift) - lowest).clamp(0, buckets)
