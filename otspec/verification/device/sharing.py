@@ -144,7 +144,7 @@ def share(groups: Groups, labels: Labels, weight: Tensor, spread: Tensor | None)
     """
     total = groups.size.sum(dim=1, keepdim=True)
     whole = labels.ends[:, -1:]
-    bins = (labels.ends.double() / whole.double() * total.double()).to(torch.int64)
+    bins = (labels.ends.double() * (total.double() / whole.double())).to(torch.int64)
     bins = torch.where(labels.ends == whole, total, torch.minimum(bins, total))
     line = _Line.of(bins, labels.density)
     rank, target, size, cut = _places(groups, line, weight, spread)
@@ -222,6 +222,10 @@ class _Line(NamedTuple):
         mean = wins[:, -1:].double() / bins[:, -1:].double()
         return cls(bins, wins, scaled / mean)
 
+    def reached(self, points: Tensor) -> Tensor:
+        """The winner's chances up to some points, of `wins`."""
+        return interpolate(self.wins, self.bins, points)
+
     def worth(self, size: Tensor) -> Tensor:
         """Mean density of the winner's label on places of these sizes, laid end to end."""
         ends = running(size)
@@ -230,7 +234,7 @@ class _Line(NamedTuple):
         # A place may end where a bin does.
         highest = torch.where(before(self.bins, place) >= ends, (place - 1).clamp(min=0), place)
         low, high = at(self.density, lowest), at(self.density, highest)
-        reached = interpolate(self.wins, self.bins, ends)
+        reached = self.reached(ends)
         index = torch.arange(size.shape[1], device=size.device).expand_as(size)
         rise = (reached - before(reached, index)).double() / self.wins[:, -1:].double() * self.bins[:, -1:].double()
         # A place across bins lies between them; the quotient says where, as well as its digits last.
@@ -251,9 +255,8 @@ def _places(
     if spread is None:
         ranks = torch.arange(count, device=weight.device)[None, :, None].expand(rows, -1, -1)
         return ranks, groups.target, groups.size, torch.zeros_like(ranks[:, :1, 0])
-    measure = (groups.size.double() * line.worth(groups.size)).round().to(torch.int64)
-    total = groups.size.sum(dim=1, keepdim=True).double()
-    height = _from_none(measure).double() / total - weight[:, None] * (_from_none(groups.target).double() / UNIT)
+    won = line.reached(running(groups.size)).double() / line.wins[:, -1:].double()
+    height = torch.nn.functional.pad(won - weight[:, None] * (running(groups.target).double() / UNIT), (1, 0))
     cut = height.argmax(dim=1, keepdim=True)
 
     parts = spread.shape[0]
