@@ -13,7 +13,7 @@ from otspec.verification.device.sharing import LESS, MORE, PIECES, RARE, Groups,
 
 FLAT = tuple(number for piece in PIECES for number in piece)
 """As kernels take them."""
-GROUP_WARPS, GROUP_TILES = 8, 16
+GROUP_WARPS, GROUP_TILES = 8, 32
 GROUP_BLOCK = 32 * GROUP_WARPS
 """Of programs that put tokens into groups: warps, how often each reads some, and how many.  One token to a thread: of
 several it would add up some by rows and some by columns, and make all numbers twice."""

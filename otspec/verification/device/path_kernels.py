@@ -35,12 +35,18 @@ def settle_totals(sums, scales, sound, chunks, DRIFT: tl.constexpr, LANES: tl.co
 
 
 @triton.jit
-def bucket_of(high, PIECES: tl.constexpr):
-    """The bucket of p/q, from the upper half of its float64."""
-    found = tl.zeros_like(high)
+def bucket_of(digits, PIECES: tl.constexpr):
+    """The bucket of p/q, from its float32."""
+    found = tl.zeros_like(digits)
     for i in tl.static_range(0, len(PIECES), 3):
-        found += tl.minimum(tl.maximum((high >> PIECES[i]) - PIECES[i + 1], 0), PIECES[i + 2])
+        found += tl.minimum(tl.maximum((digits >> PIECES[i]) - PIECES[i + 1], 0), PIECES[i + 2])
     return found
+
+
+@triton.jit
+def quotient(p, q, known):
+    """The digits of p/q, where it is known: those of 1 elsewhere."""
+    return tl.div_rn(tl.where(known, p, 1.0), tl.where(known, q, 1.0)).to(tl.int32, bitcast=True)
 
 
 @triton.jit
@@ -49,30 +55,30 @@ def group_of(
     GROUPS: tl.constexpr, PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr,
 ):  # fmt: skip
     """`sharing.group` of large vocabularies, operation by operation."""
-    ratio = tl.where(q > 0, p / tl.where(q > 0, q, 1.0), 0.0)
-    high = (ratio.to(tl.int64, bitcast=True) >> 32).to(tl.int32)
-    high = tl.where((p < RARE) & (q < RARE), tl.where(p < q, LESS, MORE), high)
-    return tl.where(q > 0, bucket_of(high, PIECES), GROUPS).to(tl.int64)
+    mine, theirs = p.to(tl.float32), q.to(tl.float32)
+    rare = (mine < RARE) & (theirs < RARE)
+    digits = tl.where(rare, tl.where(mine < theirs, LESS, MORE), quotient(mine, theirs, (q > 0) & ~rare))
+    return tl.where(q > 0, bucket_of(digits, PIECES), GROUPS).to(tl.int64)
 
 
 @triton.jit
 def read_row(values, scale, sound, row, vocab):
-    """What `scaled` takes of a row of probabilities: to read it for every tile would take as long as their numbers."""
+    """What `scaled` takes of a row of probabilities, which it would take long to read for every tile."""
     read = tl.load(sound + row) != 0
-    even = tl.where(read, 0.0, 1.0 / vocab).to(tl.float64)
-    return values + row.to(tl.int64) * vocab, tl.where(read, vocab, 0), tl.load(scale + row), even
+    other = tl.where(read, 0.0, 1.0 / vocab).to(values.dtype.element_ty)
+    return values + row.to(tl.int64) * vocab, tl.where(read, vocab, 0), other, tl.load(scale + row)
 
 
 @triton.jit
-def scaled(values, end, scale, even, tokens):
-    """`law_of`, of probabilities; beyond the vocabulary of a row that is not sound it goes on."""
-    return tl.load(values + tokens, mask=tokens < end, other=0.0).to(tl.float64) * scale + even
+def scaled(values, end, other, scale, tokens):
+    """`law_of`, of probabilities; that of a row which is not sound goes on beyond the vocabulary."""
+    return tl.load(values + tokens, mask=tokens < end, other=other).to(tl.float64) * scale
 
 
 @triton.jit
-def put_rare(sums, high, amount, PIECES: tl.constexpr):
+def put_rare(sums, digits, amount, PIECES: tl.constexpr):
     """Add what rare tokens add up to into the group of all that are on one side of 1."""
-    group = bucket_of(tl.full((), high, tl.int32), PIECES)
+    group = bucket_of(tl.full((), digits, tl.int32), PIECES)
     tl.atomic_add(sums + group, amount, mask=amount > 0, sem="relaxed")
 
 
@@ -90,25 +96,25 @@ def add_to_groups(
     """
     pair = tl.program_id(0)
     if tl.load(asked + pair) != 0:
-        p, p_end, p_times, p_even = read_row(p, p_scale, p_sound, tl.load(p_rows + pair), vocab)
-        q, q_end, q_times, q_even = read_row(q, q_scale, q_sound, tl.load(q_rows + pair), vocab)
+        p, p_end, p_other, p_times = read_row(p, p_scale, p_sound, tl.load(p_rows + pair), vocab)
+        q, q_end, q_other, q_times = read_row(q, q_scale, q_sound, tl.load(q_rows + pair), vocab)
         target += pair.to(tl.int64) * (GROUPS + 1)
         size += pair.to(tl.int64) * (GROUPS + 1)
         tokens = tl.program_id(1) * BLOCK * TILES + tl.arange(0, BLOCK)
         none = tl.zeros([BLOCK], tl.int64)
         all_mine, all_theirs, more_mine, more_theirs = none, none, none, none
         for _ in range(TILES):
-            here = scaled(p, p_end, p_times, p_even, tokens)
-            there = scaled(q, q_end, q_times, q_even, tokens)
-            mine, theirs = units_of(here), tl.maximum(units_of(there), 1)
+            here = scaled(p, p_end, p_other, p_times, tokens)
+            there = scaled(q, q_end, q_other, q_times, tokens)
+            mine, theirs = units_of(here), units_of(there) | 1
             drafted = there > 0  # what is not is in the last group, and its p is not asked for
-            rare = (here < RARE) & (there < RARE)
-            known = drafted & ~rare
-            ratio = tl.where(known, here, 1.0) / tl.where(known, there, 1.0)
-            group = bucket_of((ratio.to(tl.int64, bitcast=True) >> 32).to(tl.int32), PIECES)
+            here, there = here.to(tl.float32), there.to(tl.float32)
+            small = (here < RARE) & (there < RARE)
+            known = drafted & ~small
+            group = bucket_of(quotient(here, there, known), PIECES)
             tl.atomic_add(target + group, mine, mask=(mine > 0) & known, sem="relaxed")
             tl.atomic_add(size + group, theirs, mask=known, sem="relaxed")
-            rare &= drafted
+            rare = drafted & small
             more = rare & (here >= there)
             all_mine += tl.where(rare, mine, 0)
             all_theirs += tl.where(rare, theirs, 0)

@@ -25,21 +25,21 @@ OCTAVES = ((-8, 1), (-3, 3), (-1, 5), (1, 3), (3, 1))
 nearer p/q is to 1, the more they matter: of laws that nearly agree, all tokens are there."""
 REACH = 8
 """Ratios p/q from 2**REACH on are in one bucket, as are those below the first octave."""
-HIGH, BIAS = 20, 1023
-"""Of the upper half of a float64: the digits of its fraction, and the exponent of 1."""
+DIGITS, BIAS = 23, 127
+"""Of a float32: the digits of its fraction, and the exponent of 1.  Single precision is enough for ratios."""
 RARE = 2.0**-22
 """Tokens of less than this under both laws are told apart by whether p < q alone, and are with those of p/q = 3/4 and
 3/2.  They are most tokens of a large vocabulary, and have little of its mass: kernels add them up without a trip to
 memory for each."""
-LESS, MORE = ((2 * exponent + 1) << (HIGH - 1) for exponent in (BIAS - 1, BIAS))
-"""The upper halves of 3/4 and 3/2."""
+LESS, MORE = ((2 * exponent + 1) << (DIGITS - 1) for exponent in (BIAS - 1, BIAS))
+"""The digits of 3/4 and 3/2."""
 
 
 class Piece(NamedTuple):
     """Some octaves: buckets are what leading digits exceed the lowest ones by, from 0 up to a number of them."""
 
     shift: int
-    """By so much the upper half of p/q is shifted to have these digits last."""
+    """By so much p/q is shifted to have these digits last."""
     lowest: int
     buckets: int
 
@@ -49,7 +49,7 @@ def pieces_of(octaves: Sequence[tuple[int, int]], reach: int) -> tuple[Piece, ..
     found: list[Piece] = []
     for (low, digits), end in zip(octaves, (*(low for low, _ in octaves[1:]), reach), strict=True):
         below = 0 if found else 1
-        found.append(Piece(HIGH - digits, ((BIAS + low) << digits) - below, ((end - low) << digits) + below))
+        found.append(Piece(DIGITS - digits, ((BIAS + low) << digits) - below, ((end - low) << digits) + below))
     return tuple(found)
 
 
@@ -112,11 +112,12 @@ def group(p: Tensor, q: Tensor) -> Tensor:
 
 def bucket(p: Tensor, q: Tensor) -> Tensor:
     """The group of some tokens of a large vocabulary, of any shape."""
-    high = torch.where(q > 0, p / q, torch.inf).view(torch.int64) >> 32
-    high = torch.where((p < RARE) & (q < RARE), torch.where(p < q, LESS, MORE), high)
-    found = torch.zeros_like(high)
+    mine, theirs = p.float(), q.float()
+    digits = torch.where(q > 0, mine / theirs, torch.inf).view(torch.int32)
+    digits = torch.where((mine < RARE) & (theirs < RARE), torch.where(mine < theirs, LESS, MORE), digits)
+    found = torch.zeros_like(digits, dtype=torch.int64)
     for shift, lowest, buckets in PIECES:
-        found += ((high >> shift) - lowest).clamp(0, buckets)
+        found += ((digits >> shift) - lowest).clamp(0, buckets)
     return torch.where(q > 0, found, group_count(SORTED + 1))
 
 
@@ -124,7 +125,7 @@ def grouped(p: Tensor, q: Tensor, of: Tensor) -> Groups:
     """The groups of laws of shape (R, V), whose tokens are in these."""
     count = group_count(p.shape[1])
     target = torch.zeros((p.shape[0], count + 1), dtype=torch.int64, device=p.device)
-    size = torch.zeros_like(target).scatter_add(1, of, torch.where(q > 0, to_units(q).clamp(min=1), 0))
+    size = torch.zeros_like(target).scatter_add(1, of, torch.where(q > 0, to_units(q) | 1, 0))
     target = target.scatter_add(1, of, to_units(p))
     return Groups(target[:, :-1], size[:, :-1])
 
