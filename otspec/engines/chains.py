@@ -13,7 +13,7 @@ from torch import Tensor
 
 from otspec.verification.device.blocks import verify_path
 from otspec.verification.device.by_kernels import Rows, read_logits, runs_on
-from otspec.verification.device.by_path_kernels import PathLaws, rows_of, totals_of, verify_path_by_kernels
+from otspec.verification.device.by_path_kernels import Dealt, PathLaws, rows_of, totals_of, verify_path_by_kernels
 from otspec.verification.device.entry import law_of_logits
 
 
@@ -101,7 +101,7 @@ def _verify_by_kernels(laws: ChainLaws, tokens: Tensor, lengths: Tensor, uniform
     if draft is not None:
         sound = sound & (draft.sound[laws.draft_row] | (place[:-1] >= lengths[:, None])).all(dim=1)
     paths = PathLaws(target, laws.target_row, draft, laws.draft_row, laws.logits)
-    found = verify_path_by_kernels(paths, tokens, lengths, uniforms)
+    found = verify_path_by_kernels(paths, tokens, lengths, Dealt.in_rows(uniforms))
     return Chains(torch.where(sound, found.length, 0), torch.where(sound, found.token, 0), sound)
 
 

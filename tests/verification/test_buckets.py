@@ -276,7 +276,8 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
 from otspec.engines import walk_kernels
 from otspec.verification.device import (
-    bucket_kernels, by_bucket_kernels, by_label_kernels, kernels, label_kernels, path_kernels, token_kernels
+    bucket_kernels, by_bucket_kernels, by_label_kernels, by_path_kernels, kernels, label_kernels, line_kernels,
+    path_kernels, token_kernels,
 )
 from otspec.verification.device.by_kernels import BLOCK, EXACT
 from otspec.verification.device.by_path_kernels import of_groups
@@ -343,10 +344,15 @@ for kernel, types, fixed, warps in (
     ),
     (path_kernels.sum_law, ["*bf16", "*fp64", "i32"], {"BLOCK": BLOCK}, 4),
     (path_kernels.settle_totals, ["*fp64", "*fp64", "*i8", "i32"], {"DRIFT": 1e-3, "LANES": 128}, 4),
-    (path_kernels.add_to_groups, [*reads, "*i64", "*i64", "*i8", "*i64", "*i64", "i32"], groups, 4),
+    (
+        path_kernels.add_to_groups,
+        [*reads, *4 * ["*i64"], "i32", "*i64", "*i64", "i32"],
+        groups | {"BLOCK": by_path_kernels.GROUP_BLOCK, "TILES": by_path_kernels.GROUP_TILES},
+        by_path_kernels.GROUP_WARPS,
+    ),
     (
         path_kernels.look_up_groups,
-        [*reads, *3 * ["*i64"], "*fp64", "*fp64", "*i64", "i32", "i32"],
+        [*reads, *4 * ["*i64"], "*fp64", "*fp64", "*i64", *3 * ["i32"]],
         groups | {"BLOCK": 64},
         4,
     ),
@@ -361,7 +367,9 @@ for kernel, types, fixed, warps in (
     (walk_kernels.sum_left, [*left, "*fp64", "*fp64", "i32"], walked, 4),
     (walk_kernels.count_left, [*left, "*fp64", "*i8", "*i64", "i32"], walked, 4),
     (walk_kernels.draw_left, [*left, "*fp64", "*i8", "*i64", "*fp32", "*i64", "*i32", "i32", "i32"], walked, 4),
-    (path_kernels.settle, [*paths, "*i64", "*i64", "*fp64", "*i64", "*i64", "i32", "i32"], path, 4),
+    (path_kernels.settle, [*paths, "*i64", "*i64", "*fp64", "*i64", "*i64", *5 * ["i32"]], path, 4),
+    (line_kernels.lay_line, [*10 * ["*i64"], "i32"], {"LENGTH": 8}, 4),
+    (line_kernels.put_out, [*4 * ["*i64"], "*i8", *4 * ["*i64"]], {"LENGTH": 8, "LANES": 8}, 4),
     (
         label_kernels.lay_out,
         ["*i64", "*i64", "i32", "*i64", "*i64", "*i32", "*i64", "*fp64", "*fp64", "*i64", "*fp64"],
@@ -369,7 +377,7 @@ for kernel, types, fixed, warps in (
         by_label_kernels.LAY_WARPS,
     ),
     (label_kernels.refine, level, refined, by_label_kernels.WARPS),
-    (label_kernels.pick_path, [*4 * ["*i64"], "*fp64", *3 * ["*i64"], "i32", "i32", "i32"], picked, 4),
+    (label_kernels.pick_path, [*4 * ["*i64"], "*fp64", *2 * ["*i64"], "i32", "i32", "i32"], picked, 4),
 ):
     rest = iter(types)
     fixed = {name: value for name, value in fixed.items() if name in kernel.arg_names}
@@ -392,7 +400,7 @@ def test_the_kernels_compile_for_a_gpu(tmp_path: Path) -> None:
         *("add_to_buckets", "clear", "add_up", "find_heights", "find_excess", "find_offers", "grant", "stake"),
         *("find_sound", "find_heads", "enlist", "pick", "walk", "sum_left", "draw_left"),
         *("sum_law", "settle_totals", "add_to_groups", "look_up_groups", "weigh", "sum_rest_along"),
-        *("walk", "sum_left", "count_left", "draw_left", "settle"),
+        *("walk", "sum_left", "count_left", "draw_left", "settle", "lay_line", "put_out"),
         *("lay_out", "refine", "pick_path"),
     ]
 

@@ -14,7 +14,7 @@ from otspec.paths import tree_law  # noqa: E402
 from otspec.verification.device import Links, grid, majorant, verify_trees  # noqa: E402
 from otspec.verification.device.by_path_kernels import rows_of  # noqa: E402
 from otspec.verification.device.layout import Layout, Level, branching_layout, linked_layout  # noqa: E402
-from otspec.verification.device.nested import grow, pick, pick_nested, spread_of  # noqa: E402
+from otspec.verification.device.nested import follow, grow, pick, pick_nested, spread_of  # noqa: E402
 from otspec.verification.device.tree_laws import TreeLaws  # noqa: E402
 from tests.each import each  # noqa: E402
 from tests.paths.models import model  # noqa: E402
@@ -61,7 +61,7 @@ def check_labels(layout: Layout, given: Any, sigma: float, device: str = "cpu") 
     spread = spread_of(sigma, 3, tokens.device)
     expected = grow(layout, laws_of(given), tokens, spread)
     dealt = torch.nn.functional.pad(uniforms[:, : tokens.shape[1] - 1, :2], (0, 0, 1, 0))
-    path = pick(layout, expected, dealt)
+    path = follow(pick(layout, expected, dealt), layout.length)
 
     levels = tuple(Level(level.slots.to(device), level.above.to(device), level.most) for level in layout.levels)
     tensors = {name: part.to(device) for name, part in layout._asdict().items() if isinstance(part, torch.Tensor)}
@@ -72,7 +72,7 @@ def check_labels(layout: Layout, given: Any, sigma: float, device: str = "cpu") 
     inner = layout.children > 0
     assert torch.equal(found.factor.cpu()[inner], expected.factor[inner])
     picked, _ = pick_nested(there, laws, tokens.to(device), uniforms.to(device), spread, kernels=True)
-    assert torch.equal(picked.cpu(), path)
+    assert torch.equal(follow(picked.cpu(), layout.length), path)
 
 
 @pytest.mark.usefixtures("coarse")

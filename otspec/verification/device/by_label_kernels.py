@@ -83,13 +83,12 @@ def pick_by_kernels(layout: Layout, grown: Grown, uniforms: Tensor) -> Tensor:
     rows, slots = layout.parent.shape
     device = uniforms.device
     best, heirs = torch.empty((2, rows, slots), dtype=torch.int64, device=device)
-    path = torch.empty((rows, layout.length), dtype=torch.int64, device=device)
     _label_kernels().pick_path[(rows,)](
         layout.parent.contiguous(), layout.depth.contiguous(), layout.children.contiguous(), grown.ends,
-        uniforms.contiguous(), best, heirs, path, slots, uniforms.shape[1], grown.ends.stride(1), LENGTH=layout.length,
+        uniforms.contiguous(), best, heirs, slots, uniforms.shape[1], grown.ends.stride(1), LENGTH=layout.length,
         BITS=max(level.most for level in layout.levels).bit_length(), LANES=lanes(slots), **of_grid(), **EXACT,
     )  # fmt: skip
-    return path
+    return heirs
 
 
 def of_layout(groups: int, parts: int, device: torch.device) -> dict[str, int]:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from otspec.verification.device.blocks import Accepted
 from otspec.verification.device.by_kernels import BLOCK, EXACT, Rows, kernels_for, read_law, read_scaled, spread
+from otspec.verification.device.layout import Layout
 from otspec.verification.device.sharing import LESS, MORE, PIECES, RARE, Groups, group_count
 
 FLAT = tuple(number for piece in PIECES for number in piece)
@@ -35,6 +36,25 @@ class PathLaws(NamedTuple):
     """Shape (F, k + 1): what the draft laws are multiplied by, for the groups of tokens."""
     factor_row: Tensor | None = None
     """Shape (B, L), int64."""
+
+
+class Dealt(NamedTuple):
+    """Uniform numbers of B paths: where those of its levels are, and that of the token after them."""
+
+    uniforms: Tensor
+    """Float64, from that of the first level of the first path on."""
+    stride: int
+    """From path to path."""
+    step: int
+    """From level to level."""
+    last: int
+    """From the first of a path to that of the token."""
+
+    @classmethod
+    def in_rows(cls, uniforms: Tensor) -> Dealt:
+        """Of shape (B, L + 1)."""
+        count = uniforms.shape[1]
+        return cls(uniforms.contiguous(), count, 1, count - 1)
 
 
 def totals_of(law: Tensor) -> Tensor:
@@ -66,7 +86,7 @@ def rows_of(law: Tensor, total: Tensor, sound: Tensor) -> Rows:
     return Rows(read_law(law, torch.where(sound, total, 1.0)), sound)
 
 
-def verify_path_by_kernels(laws: PathLaws, tokens: Tensor, length: Tensor, uniforms: Tensor) -> Accepted:
+def verify_path_by_kernels(laws: PathLaws, tokens: Tensor, length: Tensor, dealt: Dealt) -> Accepted:
     """`otspec.verification.device.blocks.verify_path` for laws in rows.
 
     Parameters
@@ -74,7 +94,7 @@ def verify_path_by_kernels(laws: PathLaws, tokens: Tensor, length: Tensor, unifo
     laws : PathLaws
     tokens : Tensor of int64, shape (B, L)
     length : Tensor of int64, shape (B,)
-    uniforms : Tensor of float64, shape (B, L + 1)
+    dealt : Dealt
     """
     paths, levels = tokens.shape
     values, device = laws.target.read.values, tokens.device
@@ -83,7 +103,7 @@ def verify_path_by_kernels(laws: PathLaws, tokens: Tensor, length: Tensor, unifo
     draft = laws.target if laws.draft is None else laws.draft  # in place of what is not read
     factor, factor_row = laws.factor, laws.factor_row
     if factor is None or factor_row is None:
-        factor, factor_row = uniforms, tokens
+        factor, factor_row = dealt.uniforms, tokens
     weights = torch.empty((paths, levels + 1), dtype=torch.float64, device=device)
     rows = (part.contiguous() for part in (laws.target_row, laws.draft_row, factor_row, tokens, length))
     given = (*spread(laws.target), *spread(draft), factor.contiguous(), *rows, weights)
@@ -96,39 +116,40 @@ def verify_path_by_kernels(laws: PathLaws, tokens: Tensor, length: Tensor, unifo
     kernels.sum_rest_along[(paths * (levels + 1), chunks)](*given, rest, whole, vocab, **fixed, BLOCK=BLOCK)
     accepted, token = torch.empty((2, paths), dtype=torch.int64, device=device)
     kernels.settle[(paths,)](
-        *given, rest, whole, uniforms.contiguous(), accepted, token, vocab, chunks, **fixed, BLOCK=BLOCK,
+        *given, rest, whole, dealt.uniforms, accepted, token, vocab, chunks, *dealt[1:], **fixed, BLOCK=BLOCK,
         LANES=lanes(chunks),
     )  # fmt: skip
     return Accepted(accepted, token)
 
 
-def group_by_kernels(target: Rows, target_row: Tensor, draft: Rows, draft_row: Tensor, asked: Tensor) -> Groups:
-    """The groups of pairs of rows, shape (R,), as `otspec.verification.device.sharing.grouped` has them.
+def group_by_kernels(target: Rows, target_row: Tensor, draft: Rows, draft_row: Tensor, layout: Layout) -> Groups:
+    """The groups of all slots, B * S, as `otspec.verification.device.sharing.grouped` has them.
 
-    Pairs that are not asked for, of R, have none.
+    Slots that share no labels have none.
     """
     values = target.read.values
     vocab = values.shape[1]
-    pairs, count = target_row.shape[0], group_count(vocab)
+    pairs, count = target_row.numel(), group_count(vocab)
     sums, sizes = torch.zeros((2, pairs, count + 1), dtype=torch.int64, device=values.device)
     _kernels(values).add_to_groups[(pairs, -(-vocab // (GROUP_BLOCK * GROUP_TILES)))](
-        *spread(target), *spread(draft), target_row.contiguous(), draft_row.contiguous(), asked.view(torch.int8),
-        sums, sizes, vocab, **of_groups(vocab), BLOCK=GROUP_BLOCK, TILES=GROUP_TILES, num_warps=GROUP_WARPS, **EXACT,
+        *spread(target), *spread(draft), target_row, draft_row, layout.children.contiguous(), layout.depth.contiguous(),
+        layout.stem, sums, sizes, vocab, **of_groups(vocab), BLOCK=GROUP_BLOCK, TILES=GROUP_TILES,
+        num_warps=GROUP_WARPS, **EXACT,
     )  # fmt: skip
     return Groups(sums[:, :-1], sizes[:, :-1])
 
 
 def look_up_by_kernels(
-    target: Rows, target_row: Tensor, draft: Rows, draft_row: Tensor, tokens: Tensor
+    target: Rows, target_row: Tensor, draft: Rows, draft_row: Tensor, layout: Layout, tokens: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """p and q of some tokens, shape (C,), under rows of their own, and their groups."""
+    """p and q of the tokens of all slots, shape (B * S,), under the rows of their parents, and their groups."""
     values = target.read.values
-    vocab, count = values.shape[1], tokens.shape[0]
+    vocab, count = values.shape[1], tokens.numel()
     p, q = torch.empty((2, count), dtype=torch.float64, device=values.device)
     groups = torch.empty(count, dtype=torch.int64, device=values.device)
     _kernels(values).look_up_groups[(-(-count // BLOCK),)](
-        *spread(target), *spread(draft), target_row.contiguous(), draft_row.contiguous(), tokens.contiguous(),
-        p, q, groups, count, vocab, **of_groups(vocab), BLOCK=min(BLOCK, lanes(count)), **EXACT,
+        *spread(target), *spread(draft), target_row, draft_row, layout.parent.contiguous(), tokens.contiguous(),
+        p, q, groups, count, tokens.shape[1], vocab, **of_groups(vocab), BLOCK=min(BLOCK, lanes(count)), **EXACT,
     )  # fmt: skip
     return p, q, groups
 

@@ -209,7 +209,7 @@ def label_of(ends, point, total, BINS: tl.constexpr, ROUNDS: tl.constexpr):
 
 @triton.jit
 def pick_path(
-    parent_of, depths, children_of, labels, uniforms, best, heirs, path, slots, columns, stride,
+    parent_of, depths, children_of, labels, uniforms, best, heirs, slots, columns, stride,
     LENGTH: tl.constexpr, BITS: tl.constexpr, BINS: tl.constexpr, BIN_ROUNDS: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """`nested.pick`, a tree to a program."""
@@ -245,8 +245,3 @@ def pick_path(
             fresh = label_of(ends, (share * total.to(tl.float64)).to(tl.int64), total, BINS, BIN_ROUNDS)
             highest = tl.where(children > 1, tl.floor(fresh) + fraction, highest)
         label = tl.where(above, highest, label)
-    tl.debug_barrier()
-    node = tl.zeros([], tl.int64)
-    for level in range(LENGTH):
-        node = tl.where(node >= 0, tl.load(heirs + tree * slots + tl.maximum(node, 0)), -1)
-        tl.store(path + tree * LENGTH + level, node)

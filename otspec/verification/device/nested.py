@@ -7,11 +7,7 @@ from torch import Tensor
 
 from otspec.verification.device.blocks import Accepted, verify_path
 from otspec.verification.device.by_label_kernels import grow_by_kernels, pick_by_kernels
-from otspec.verification.device.by_path_kernels import (
-    group_by_kernels,
-    look_up_by_kernels,
-    verify_path_by_kernels,
-)
+from otspec.verification.device.by_path_kernels import group_by_kernels, look_up_by_kernels
 from otspec.verification.device.fixed_point import at, before, first_above
 from otspec.verification.device.grid import Grown, Labels, branch, everything
 from otspec.verification.device.layout import NONE, Layout, in_a_graph, take
@@ -103,18 +99,15 @@ def look(laws: TreeLaws, here: Tensor, parent: Tensor, token: Tensor) -> Looked:
 def _look_everywhere(layout: Layout, laws: TreeLaws, tokens: Tensor) -> Looked:
     """`look`, of all slots at once, as prefixes and as children: by kernels where vocabularies are large."""
     rows, slots = tokens.shape
-    first = torch.arange(rows, device=tokens.device)[:, None] * slots
-    parent, token = (first + layout.parent).flatten(), tokens.flatten()
-    if laws.vocab <= SORTED:
-        return look(laws, torch.arange(slots, device=tokens.device).expand(rows, -1), parent, token)
-    target_row, draft_row = laws.target_row.flatten(), laws.draft_row.flatten()
-    shared = (layout.children > 0) & (layout.depth >= layout.stem)
-    groups = group_by_kernels(laws.target, target_row, laws.draft, draft_row, shared.flatten())
-    return Looked(groups, *look_up_by_kernels(laws.target, target_row[parent], laws.draft, draft_row[parent], token))
+    if laws.vocab > SORTED:
+        of_laws = laws.target, laws.target_row, laws.draft, laws.draft_row, layout
+        return Looked(group_by_kernels(*of_laws), *look_up_by_kernels(*of_laws, tokens))
+    parent = (torch.arange(rows, device=tokens.device)[:, None] * slots + layout.parent).flatten()
+    return look(laws, torch.arange(slots, device=tokens.device).expand(rows, -1), parent, tokens.flatten())
 
 
 def pick(layout: Layout, grown: Grown, uniforms: Tensor) -> Tensor:
-    """The slots of the path of the largest label, from level 1 on, `NONE` after its end; shape (B, L).
+    """The path of the largest label: of each slot the child that has it, `NONE` where no label is; shape (B, S).
 
     Parameters
     ----------
@@ -142,18 +135,13 @@ def pick(layout: Layout, grown: Grown, uniforms: Tensor) -> Tensor:
         inside = _label(grown.ends, (share * total).to(torch.int64), total)
         fresh = inside.floor() + uniforms[..., 1]
         label = torch.where(parents, torch.where(layout.children > 1, fresh, best), label)
-    return _follow(heir, layout.length)
-
-
-def first_path(layout: Layout) -> Tensor:
-    """The slots of the path of first children, from level 1 on, `NONE` after its end; shape (B, L)."""
-    return _follow(layout.first, layout.length)
+    return heir
 
 
 def pick_nested(
     layout: Layout, laws: TreeLaws, tokens: Tensor, uniforms: Tensor, spread: Tensor | None, kernels: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """The slots of the picked path, shape (B, L), and the factors of the laws of its tokens, (B, S, k + 1).
+    """The picked path, as `pick` has it, and the factors of the laws of its tokens, (B, S, k + 1).
 
     Parameters
     ----------
@@ -174,9 +162,7 @@ def pick_nested(
     return pick(layout, grown, dealt), grown.factor
 
 
-def verify_line(
-    laws: TreeLaws, factor: Tensor | None, tokens: Tensor, line: Tensor, uniforms: Tensor, kernels: bool = False
-) -> Accepted:
+def verify_line(laws: TreeLaws, factor: Tensor | None, tokens: Tensor, line: Tensor, uniforms: Tensor) -> Accepted:
     """Block-verify one path of each tree.
 
     Parameters
@@ -189,15 +175,11 @@ def verify_line(
         The path's slots, `NONE` after its end.
     uniforms : Tensor of float64, shape (B, L + 1, 3)
         Of each level.
-    kernels : bool
-        Whether Triton's kernels do it; not of small vocabularies with factors.
     """
     path = torch.nn.functional.pad(line, (1, 0))
     drafted = torch.where(line >= 0, take(tokens, line), NONE)
     length = (line >= 0).sum(dim=1)
     dealt = torch.cat((uniforms[:, :-1, 0], uniforms[:, -1:, 1]), dim=1)
-    if kernels and (factor is None or laws.vocab > SORTED):
-        return verify_path_by_kernels(laws.along(path.clamp(min=0), factor), drafted, length, dealt)
 
     def along(level: Tensor) -> tuple[Tensor, Tensor]:
         there = at(path, level[:, None])
@@ -210,8 +192,8 @@ def verify_line(
     return verify_path(along, drafted, length, dealt)
 
 
-def _follow(heir: Tensor, length: int) -> Tensor:
-    """From the root on to the heir of the heir, shape (B, length)."""
+def follow(heir: Tensor, length: int) -> Tensor:
+    """The slots from the root on to the heir of the heir, from level 1 on, `NONE` after the end; shape (B, length)."""
     line, node = [], torch.zeros_like(heir[:, :1])
     for _ in range(length):
         node = torch.where(node >= 0, at(heir, node.clamp(min=0)), NONE)

@@ -86,16 +86,16 @@ def put_rare(sums, digits, amount, PIECES: tl.constexpr):
 def add_to_groups(
     p, p_high, p_first, p_heat, p_scale, p_sound,
     q, q_high, q_first, q_heat, q_scale, q_sound,
-    p_rows, q_rows, asked, target, size, vocab,
+    p_rows, q_rows, children, depths, stem, target, size, vocab,
     GROUPS: tl.constexpr, PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr,
     BLOCK: tl.constexpr, TILES: tl.constexpr,
 ):  # fmt: skip
-    """Histograms of p and q over the groups, shape (R, GROUPS + 1), in units, for the pairs of rows that are asked.
+    """Histograms of p and q over the groups, shape (R, GROUPS + 1), in units, of slots that share labels.
 
     Atomic additions in memory are slow.  Most tokens are rare: lanes add up those of their tiles, and programs theirs.
     """
     pair = tl.program_id(0)
-    if tl.load(asked + pair) != 0:
+    if (tl.load(children + pair) > 0) & (tl.load(depths + pair) >= stem):
         p, p_end, p_other, p_times = read_row(p, p_scale, p_sound, tl.load(p_rows + pair), vocab)
         q, q_end, q_other, q_times = read_row(q, q_scale, q_sound, tl.load(q_rows + pair), vocab)
         target += pair.to(tl.int64) * (GROUPS + 1)
@@ -131,13 +131,15 @@ def add_to_groups(
 def look_up_groups(
     p, p_high, p_first, p_heat, p_scale, p_sound,
     q, q_high, q_first, q_heat, q_scale, q_sound,
-    p_rows, q_rows, drafts, p_at, q_at, group_at, count, vocab,
-    GROUPS: tl.constexpr, PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr, BLOCK: tl.constexpr,
+    p_rows, q_rows, parents, drafts, p_at, q_at, group_at, count, slots, vocab,
+    GROUPS: tl.constexpr, PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Both laws and the group of some tokens, each of rows of its own, by the operations of `add_to_groups`."""
+    """Both laws and the group of the tokens of all slots, after their parents, by the operations of `add_to_groups`."""
     lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     asked = lanes < count
-    p_row, q_row = tl.load(p_rows + lanes, mask=asked, other=0), tl.load(q_rows + lanes, mask=asked, other=0)
+    parent = lanes // slots * slots + tl.load(parents + lanes, mask=asked, other=0)
+    p_row, q_row = tl.load(p_rows + parent, mask=asked, other=0), tl.load(q_rows + parent, mask=asked, other=0)
     tokens = tl.load(drafts + lanes, mask=asked, other=0)
     here = law_of(p, p_high, p_first, p_heat, p_scale, p_sound, p_row, tokens, vocab, False)
     there = law_of(q, q_high, q_first, q_heat, q_scale, q_sound, q_row, tokens, vocab, False)
@@ -169,7 +171,8 @@ def weigh(
     q, q_high, q_first, q_heat, q_scale, q_sound,
     factor, p_rows, q_rows, places, drafts, lengths, weights, vocab,
     LOGITS: tl.constexpr, POINT: tl.constexpr, FACTOR: tl.constexpr, GROUPS: tl.constexpr,
-    PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr, LEVELS: tl.constexpr, LANES: tl.constexpr,
+    PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr, LEVELS: tl.constexpr,
+    LANES: tl.constexpr,
 ):  # fmt: skip
     """The weights of block verification after 0 to L tokens of each path, shape (B, L + 1)."""
     path = tl.program_id(0)
@@ -227,7 +230,8 @@ def sum_rest_along(
     q, q_high, q_first, q_heat, q_scale, q_sound,
     factor, p_rows, q_rows, places, drafts, lengths, weights, rest, whole, vocab,
     LOGITS: tl.constexpr, POINT: tl.constexpr, FACTOR: tl.constexpr, GROUPS: tl.constexpr,
-    PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr, LEVELS: tl.constexpr, BLOCK: tl.constexpr,
+    PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr, LEVELS: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Sums of `rest_at` over each chunk of each level of a path, shape (B, L + 1, chunks); 0 beyond its end."""
     place, chunk = tl.program_id(0), tl.program_id(1)
@@ -253,12 +257,17 @@ def settle(
     p, p_high, p_first, p_heat, p_scale, p_sound,
     q, q_high, q_first, q_heat, q_scale, q_sound,
     factor, p_rows, q_rows, places, drafts, lengths, weights, rest, whole, uniforms, accepted, token, vocab, chunks,
+    stride, step, last,
     LOGITS: tl.constexpr, POINT: tl.constexpr, FACTOR: tl.constexpr, GROUPS: tl.constexpr,
-    PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr, LEVELS: tl.constexpr, BLOCK: tl.constexpr,
-    LANES: tl.constexpr,
+    PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr, LEVELS: tl.constexpr,
+    BLOCK: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
-    """How many tokens of a path are accepted, and the token after them."""
+    """How many tokens of a path are accepted, and the token after them.
+
+    Paths have their uniforms `stride` apart, levels `step`, and the token after them the one at `last`.
+    """
     path = tl.program_id(0)
+    uniforms += path * stride
     lanes = tl.arange(0, LANES)
     inside = lanes < chunks
     length = tl.load(lengths + path)
@@ -270,7 +279,7 @@ def settle(
         refused = 1.0 - weight
         stop = tl.where(refused > 0, missing / tl.where(refused > 0, missing + refused, 1.0), 1.0)
         stop = tl.where(i == length, weight, tl.where(i > length, 0.0, stop))
-        level = tl.where(tl.load(uniforms + path * (LEVELS + 1) + i - 1) < stop, i, level)
+        level = tl.where(tl.load(uniforms + (i - 1) * step) < stop, i, level)
     tl.store(accepted + path, level)
 
     at = (path * (LEVELS + 1) + level) * chunks + lanes
@@ -278,7 +287,7 @@ def settle(
     spent = tl.sum(left) == 0  # up to rounding: the draw is from p itself
     sums = tl.where(spent, mine, left)
     total = tl.sum(sums)
-    point = (tl.load(uniforms + path * (LEVELS + 1) + LEVELS) * total.to(tl.float64)).to(tl.int64)
+    point = (tl.load(uniforms + last) * total.to(tl.float64)).to(tl.int64)
     point = tl.minimum(point, total - 1)
     before = tl.cumsum(sums, 0) <= point
     chunk = tl.minimum(tl.sum((before & inside).to(tl.int64)), chunks - 1)

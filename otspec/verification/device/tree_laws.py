@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from otspec.verification.device.by_kernels import Rows
-from otspec.verification.device.by_path_kernels import PathLaws
 from otspec.verification.device.layout import take
 
 
@@ -41,20 +40,3 @@ class TreeLaws(NamedTuple):
     def _read(self, laws: Rows, row: Tensor) -> Tensor:
         found = laws.read.values[row].double() * laws.read.scale[row][:, :, None]
         return torch.where(self.sound[:, None, None], found, 1.0 / self.vocab)
-
-    def along(self, path: Tensor, factor: Tensor | None) -> PathLaws:
-        """The laws of one path of each tree, for kernels.
-
-        Parameters
-        ----------
-        path : Tensor of int64, shape (B, L + 1)
-            Its slots from the root on; any beyond its end.
-        factor : Tensor, shape (B, S, k + 1), optional
-            What the draft laws are multiplied by, at each slot.
-        """
-        rows = take(self.target_row, path), take(self.draft_row, path[:, :-1])
-        if factor is None:
-            return PathLaws(self.target, rows[0], self.draft, rows[1])
-        trees, slots = self.target_row.shape
-        place = torch.arange(trees, device=path.device)[:, None] * slots + path[:, :-1]
-        return PathLaws(self.target, rows[0], self.draft, rows[1], factor=factor.flatten(0, 1), factor_row=place)

@@ -12,12 +12,14 @@ from torch import Tensor
 from otspec.errors import ProblemError
 from otspec.laws import as_count, as_law
 from otspec.verification.device.by_kernels import Rows, runs_on
+from otspec.verification.device.by_line_kernels import verify_line_by_kernels
 from otspec.verification.device.by_path_kernels import checked_rows, rows_of
 from otspec.verification.device.by_token_kernels import Trees, find_sound, walk_by_kernels
 from otspec.verification.device.entry import DRIFT, KERNELS, WAYS, dealt
 from otspec.verification.device.fixed_point import at
 from otspec.verification.device.layout import NONE, Layout, Links, branching_layout, linked_layout, take
-from otspec.verification.device.nested import first_path, pick_nested, spread_of, verify_line
+from otspec.verification.device.nested import follow, pick_nested, spread_of, verify_line
+from otspec.verification.device.sharing import SORTED
 from otspec.verification.device.token_wise import verify_token_wise
 from otspec.verification.device.tree_laws import TreeLaws
 
@@ -181,11 +183,14 @@ def _verify(
     else:
         factor = None
         if rule == "block":
-            line = first_path(layout)
+            heirs = layout.first
         else:
             spread = spread_of(float(sigma), PARTS, tokens.device)
-            line, factor = pick_nested(layout, laws, tokens, uniforms, spread, kernels)
-        accepted, token = verify_line(laws, factor, tokens, line, uniforms[:, tokens.shape[1] - 1 :], kernels)
+            heirs, factor = pick_nested(layout, laws, tokens, uniforms, spread, kernels)
+        if kernels and (factor is None or laws.vocab > SORTED):
+            return TreeVerification(*verify_line_by_kernels(laws, factor, tokens, heirs, uniforms), laws.sound)
+        line = follow(heirs, layout.length)
+        accepted, token = verify_line(laws, factor, tokens, line, uniforms[:, tokens.shape[1] - 1 :])
         level = torch.arange(layout.length, device=tokens.device)
         slots = torch.where(level < accepted[:, None], line, NONE)
     slots = torch.where(sound, slots, NONE)
