@@ -107,7 +107,7 @@ def test_replayed_passes_write_the_texts_of_launched_ones(settings: dict[str, An
         (room,) = [one for one in static._FREE[model] if one.batch == batch]
         assert not room.refused
         for kind in kinds:
-            assert any(one._captured is not None for one in getattr(room, kind).values())
+            assert any(one.replayed.captured for one in getattr(room, kind).values())
 
 
 @pytest.mark.parametrize("verify_on", ["device", "host"])
