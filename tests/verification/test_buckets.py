@@ -276,7 +276,8 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
 from otspec.engines import walk_kernels
 from otspec.verification.device import (
-    bucket_kernels, by_bucket_kernels, by_label_kernels, kernels, label_kernels, path_kernels, token_kernels
+    bucket_kernels, by_bucket_kernels, by_label_kernels, kernels, label_kernels, lottery_kernels, path_kernels,
+    token_kernels,
 )
 from otspec.verification.device.by_kernels import BLOCK, EXACT
 from otspec.verification.device.by_path_kernels import of_groups
@@ -318,7 +319,7 @@ for kernel, types, fixed, warps in (
     (bucket_kernels.find_excess, ["*i64", *planes, "*fp64", "*i64", "*fp64", "*i64", "*i64"], bucketed, 4),
     (bucket_kernels.find_offers, [*planes, "*i64", "*i64"], bucketed, 4),
     (bucket_kernels.grant, [*planes, "*fp64", "*i64", "*i64", "*fp64"], bucketed, 4),
-    (bucket_kernels.stake, [*planes, "*fp64", "*i64"], bucketed, 4),
+    (lottery_kernels.stake, [*planes, "*fp64", "*i64"], bucketed, 4),
     (token_kernels.find_sound, [*laws, "*i8", *6 * ["*i64"], "*i8", *4 * ["i32"]], slots, 4),
     (token_kernels.find_heads, [*10 * ["*i64"], "i32"], slots, 4),
     (
