@@ -94,7 +94,9 @@ def _bench(device: str, tiny: bool, minutes: float, out: Path, chosen: Mapping[s
 
 
 def _progress(record: Record) -> str:
-    labels = " ".join(str(record[name]) for name in ("pair", "batch", "method", "draft_top_k"))
+    labels = " ".join(str(record[name]) for name in ("pair", "batch", "method"))
+    labels += f" {record['paths']} x {record['depth']}" if record["paths"] else ""
+    labels += f", drafts of top-k {record['draft_top_k']}" if record["draft_top_k"] else ""
     return f"{labels}: {record['error'] if 'error' in record else format(record['tokens_per_s'], '.1f') + ' tokens/s'}"
 
 
