@@ -98,9 +98,12 @@ def test_a_cell_that_fails_is_a_row_that_says_so(small: Bench, monkeypatch: pyte
         counts = {"block_efficiency": 1.0, "offered": [], "peak_bytes": None, "floor": {}, "seconds": {}}
         return speeds | counts | {"target_calls": 1, "synchronisations": None, "synchronised_at": {}}
 
+    collected: list[None] = []
+    monkeypatch.setattr("benchmarks.gpu.cells.gc.collect", lambda: collected.append(None))
     monkeypatch.setattr(Bench, "measure", fails)
     records = list(small.run(1.0))
     assert len(records) == len(SMALL.cells())
+    assert len(collected) == sum("error" in one for one in records) > 0
     told = report(records, {}, "command")
     assert (
         "| tiny/tiny | 1 | vanilla | - | - | out of memory: CUDA out of memory. Tried to allocate 2 GiB. | - |" in told
