@@ -35,6 +35,7 @@ def small() -> Bench:
 def test_every_cell_is_measured_and_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("benchmarks.gpu.__main__.TINY", SMALL)
     monkeypatch.setattr("benchmarks.gpu.cells.TRIAL", 4)
+    monkeypatch.setattr("benchmarks.gpu.cells.SHAPES", ((1, 3), (4, 8)))
     assert main(["--tiny", "--device", "cpu", "--out", str(tmp_path)]) == 0
     records = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
     assert [Cell(**{name: one[name] for name in Cell._fields}) for one in records] == SMALL.cells()
