@@ -9,12 +9,14 @@ from torch import Tensor
 
 from otspec.verification.device.blocks import Accepted
 from otspec.verification.device.by_kernels import BLOCK, EXACT, Rows, kernels_for, read_law, read_scaled, spread
-from otspec.verification.device.sharing import PIECES, RARE, RARE_OCTAVES, Groups, group_count
+from otspec.verification.device.sharing import LESS, MORE, PIECES, RARE, Groups, group_count
 
 FLAT = tuple(number for piece in PIECES for number in piece)
 """As kernels take them."""
-GROUP_BLOCK, GROUP_WARPS = 2048, 8
-"""Tokens that a program puts into groups, and its warps."""
+GROUP_WARPS, GROUP_TILES = 8, 32
+GROUP_BLOCK = 32 * GROUP_WARPS
+"""Of programs that put tokens into groups: warps, how often each reads some, and how many.  One token to a thread: of
+several it would add up some by rows and some by columns, and make all numbers twice."""
 
 
 class PathLaws(NamedTuple):
@@ -109,9 +111,9 @@ def group_by_kernels(target: Rows, target_row: Tensor, draft: Rows, draft_row: T
     vocab = values.shape[1]
     pairs, count = target_row.shape[0], group_count(vocab)
     sums, sizes = torch.zeros((2, pairs, count + 1), dtype=torch.int64, device=values.device)
-    _kernels(values).add_to_groups[(pairs, -(-vocab // GROUP_BLOCK))](
+    _kernels(values).add_to_groups[(pairs, -(-vocab // (GROUP_BLOCK * GROUP_TILES)))](
         *spread(target), *spread(draft), target_row.contiguous(), draft_row.contiguous(), asked.view(torch.int8),
-        sums, sizes, vocab, **of_groups(vocab), BLOCK=GROUP_BLOCK, num_warps=GROUP_WARPS, **EXACT,
+        sums, sizes, vocab, **of_groups(vocab), BLOCK=GROUP_BLOCK, TILES=GROUP_TILES, num_warps=GROUP_WARPS, **EXACT,
     )  # fmt: skip
     return Groups(sums[:, :-1], sizes[:, :-1])
 
@@ -133,7 +135,7 @@ def look_up_by_kernels(
 
 def of_groups(vocab: int) -> dict[str, Any]:
     """What is fixed about groups when kernels are compiled."""
-    return {"GROUPS": group_count(vocab), "PIECES": FLAT, "RARE": RARE, "OCTAVES": RARE_OCTAVES}
+    return {"GROUPS": group_count(vocab), "PIECES": FLAT, "RARE": RARE, "LESS": LESS, "MORE": MORE}
 
 
 def lanes(count: int) -> int:

@@ -18,8 +18,8 @@ def law_of(
     """Probabilities of some tokens of a row, float64: even ones where the row is not sound, 0 beyond the vocabulary."""
     inside = tokens < vocab
     read = tl.load(sound + row) != 0
-    law = tl.load(values + row.to(tl.int64) * vocab + tokens, mask=inside, other=0.0).to(tl.float64)
-    law = tl.where(read, law, 0.0)
+    known = tokens < tl.where(read, vocab, 0)
+    law = tl.load(values + row.to(tl.int64) * vocab + tokens, mask=known, other=0.0).to(tl.float64)
     if LOGITS:
         warm = tl.load(heat + row)
         weight = tl.exp((law - tl.where(read, tl.load(high + row), 0.0)) / tl.where(warm > 0, warm, 1.0))
@@ -30,8 +30,8 @@ def law_of(
 
 @triton.jit
 def units_of(mass):
-    """`fixed_point.to_units`."""
-    return tl.floor(mass * 4611686018427387904.0 + 0.5).to(tl.int64)
+    """`fixed_point.to_units`: what is not negative is rounded down when it is converted."""
+    return (mass * 4611686018427387904.0 + 0.5).to(tl.int64)
 
 
 @triton.jit

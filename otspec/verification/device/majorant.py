@@ -14,7 +14,7 @@ from otspec.verification.device.measures import Counts, mean_density
 ROUNDS = 64
 """Rounds of a search.  A dozen are enough for laws of models; two rounds divide height times width, of what is not yet
 found, by 4 or more, so that nothing higher than 2**-32 can be left."""
-HALVINGS = 6
+HALVINGS = 4
 """Rounds in which all segments are halved: enough for laws of models; what is left only costs acceptance."""
 LOW_HALF = 2**32 - 1
 FLAT = 2.0**-51

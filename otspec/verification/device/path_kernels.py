@@ -35,29 +35,51 @@ def settle_totals(sums, scales, sound, chunks, DRIFT: tl.constexpr, LANES: tl.co
 
 
 @triton.jit
-def bucket_of(high, PIECES: tl.constexpr):
-    """The bucket of p/q, from the upper half of its float64."""
-    found = tl.zeros_like(high)
+def bucket_of(digits, PIECES: tl.constexpr):
+    """The bucket of p/q, from its float32."""
+    found = tl.zeros_like(digits)
     for i in tl.static_range(0, len(PIECES), 3):
-        found += tl.minimum(tl.maximum((high >> PIECES[i]) - PIECES[i + 1], 0), PIECES[i + 2])
+        found += tl.minimum(tl.maximum((digits >> PIECES[i]) - PIECES[i + 1], 0), PIECES[i + 2])
     return found
 
 
 @triton.jit
-def ratio_of(p, q, RARE: tl.constexpr, OCTAVES: tl.constexpr):
-    """The upper half of the float64 p/q; of rare tokens, and whether they are, that of its octave."""
-    ratio = tl.where(q > 0, p / tl.where(q > 0, q, 1.0), 0.0)
-    high = (ratio.to(tl.int64, bitcast=True) >> 32).to(tl.int32)
-    octave = tl.minimum(tl.maximum(high >> 20 << 20, (1023 - OCTAVES) << 20), (1023 + OCTAVES) << 20)
-    rare = (p < RARE) & (q < RARE)
-    return tl.where(rare, octave, high), rare
+def quotient(p, q, known):
+    """The digits of p/q, where it is known: those of 1 elsewhere."""
+    return tl.div_rn(tl.where(known, p, 1.0), tl.where(known, q, 1.0)).to(tl.int32, bitcast=True)
 
 
 @triton.jit
-def group_of(p, q, GROUPS: tl.constexpr, PIECES: tl.constexpr, RARE: tl.constexpr, OCTAVES: tl.constexpr):
+def group_of(
+    p, q,
+    GROUPS: tl.constexpr, PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr,
+):  # fmt: skip
     """`sharing.group` of large vocabularies, operation by operation."""
-    high, _ = ratio_of(p, q, RARE, OCTAVES)
-    return tl.where(q > 0, bucket_of(high, PIECES), GROUPS).to(tl.int64)
+    mine, theirs = p.to(tl.float32), q.to(tl.float32)
+    rare = (mine < RARE) & (theirs < RARE)
+    digits = tl.where(rare, tl.where(mine < theirs, LESS, MORE), quotient(mine, theirs, (q > 0) & ~rare))
+    return tl.where(q > 0, bucket_of(digits, PIECES), GROUPS).to(tl.int64)
+
+
+@triton.jit
+def read_row(values, scale, sound, row, vocab):
+    """What `scaled` takes of a row of probabilities, which it would take long to read for every tile."""
+    read = tl.load(sound + row) != 0
+    other = tl.where(read, 0.0, 1.0 / vocab).to(values.dtype.element_ty)
+    return values + row.to(tl.int64) * vocab, tl.where(read, vocab, 0), other, tl.load(scale + row)
+
+
+@triton.jit
+def scaled(values, end, other, scale, tokens):
+    """`law_of`, of probabilities; that of a row which is not sound goes on beyond the vocabulary."""
+    return tl.load(values + tokens, mask=tokens < end, other=other).to(tl.float64) * scale
+
+
+@triton.jit
+def put_rare(sums, digits, amount, PIECES: tl.constexpr):
+    """Add what rare tokens add up to into the group of all that are on one side of 1."""
+    group = bucket_of(tl.full((), digits, tl.int32), PIECES)
+    tl.atomic_add(sums + group, amount, mask=amount > 0, sem="relaxed")
 
 
 @triton.jit
@@ -65,34 +87,44 @@ def add_to_groups(
     p, p_high, p_first, p_heat, p_scale, p_sound,
     q, q_high, q_first, q_heat, q_scale, q_sound,
     p_rows, q_rows, asked, target, size, vocab,
-    GROUPS: tl.constexpr, PIECES: tl.constexpr, RARE: tl.constexpr, OCTAVES: tl.constexpr, BLOCK: tl.constexpr,
+    GROUPS: tl.constexpr, PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr,
+    BLOCK: tl.constexpr, TILES: tl.constexpr,
 ):  # fmt: skip
     """Histograms of p and q over the groups, shape (R, GROUPS + 1), in units, for the pairs of rows that are asked.
 
-    Atomic additions in memory take most of the time; rare tokens are added up here first, octave by octave.
+    Atomic additions in memory are slow.  Most tokens are rare: lanes add up those of their tiles, and programs theirs.
     """
     pair = tl.program_id(0)
     if tl.load(asked + pair) != 0:
-        tokens = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-        p_row, q_row = tl.load(p_rows + pair), tl.load(q_rows + pair)
-        here = law_of(p, p_high, p_first, p_heat, p_scale, p_sound, p_row, tokens, vocab, False)
-        there = law_of(q, q_high, q_first, q_heat, q_scale, q_sound, q_row, tokens, vocab, False)
-        high, rare = ratio_of(here, there, RARE, OCTAVES)
+        p, p_end, p_other, p_times = read_row(p, p_scale, p_sound, tl.load(p_rows + pair), vocab)
+        q, q_end, q_other, q_times = read_row(q, q_scale, q_sound, tl.load(q_rows + pair), vocab)
         target += pair.to(tl.int64) * (GROUPS + 1)
         size += pair.to(tl.int64) * (GROUPS + 1)
-        drafted = there > 0  # what is not is in the last group, and its p is not asked for
-        rare &= drafted
-        mine, theirs = units_of(here), tl.maximum(units_of(there), 1)
-        group = tl.where(drafted, bucket_of(high, PIECES), GROUPS)
-        tl.atomic_add(target + group, mine, mask=(mine > 0) & drafted & ~rare, sem="relaxed")
-        tl.atomic_add(size + group, theirs, mask=drafted & ~rare, sem="relaxed")
-        for power in tl.static_range(-OCTAVES, OCTAVES + 1):
-            octave = tl.full((), (1023 + power) << 20, tl.int32)
-            among = rare & (high == octave)
-            group = bucket_of(octave, PIECES)
-            all_mine, all_theirs = tl.sum(tl.where(among, mine, 0)), tl.sum(tl.where(among, theirs, 0))
-            tl.atomic_add(target + group, all_mine, mask=all_mine > 0, sem="relaxed")
-            tl.atomic_add(size + group, all_theirs, mask=all_theirs > 0, sem="relaxed")
+        tokens = tl.program_id(1) * BLOCK * TILES + tl.arange(0, BLOCK)
+        none = tl.zeros([BLOCK], tl.int64)
+        all_mine, all_theirs, more_mine, more_theirs = none, none, none, none
+        for _ in range(TILES):
+            here = scaled(p, p_end, p_other, p_times, tokens)
+            there = scaled(q, q_end, q_other, q_times, tokens)
+            mine, theirs = units_of(here), units_of(there) | 1
+            drafted = there > 0  # what is not is in the last group, and its p is not asked for
+            here, there = here.to(tl.float32), there.to(tl.float32)
+            small = (here < RARE) & (there < RARE)
+            known = drafted & ~small
+            group = bucket_of(quotient(here, there, known), PIECES)
+            tl.atomic_add(target + group, mine, mask=(mine > 0) & known, sem="relaxed")
+            tl.atomic_add(size + group, theirs, mask=known, sem="relaxed")
+            rare = drafted & small
+            more = rare & (here >= there)
+            all_mine += tl.where(rare, mine, 0)
+            all_theirs += tl.where(rare, theirs, 0)
+            more_mine += tl.where(more, mine, 0)
+            more_theirs += tl.where(more, theirs, 0)
+            tokens += BLOCK
+        put_rare(target, MORE, tl.sum(more_mine), PIECES)
+        put_rare(target, LESS, tl.sum(all_mine - more_mine), PIECES)
+        put_rare(size, MORE, tl.sum(more_theirs), PIECES)
+        put_rare(size, LESS, tl.sum(all_theirs - more_theirs), PIECES)
 
 
 @triton.jit
@@ -100,7 +132,7 @@ def look_up_groups(
     p, p_high, p_first, p_heat, p_scale, p_sound,
     q, q_high, q_first, q_heat, q_scale, q_sound,
     p_rows, q_rows, drafts, p_at, q_at, group_at, count, vocab,
-    GROUPS: tl.constexpr, PIECES: tl.constexpr, RARE: tl.constexpr, OCTAVES: tl.constexpr, BLOCK: tl.constexpr,
+    GROUPS: tl.constexpr, PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Both laws and the group of some tokens, each of rows of its own, by the operations of `add_to_groups`."""
     lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -111,7 +143,7 @@ def look_up_groups(
     there = law_of(q, q_high, q_first, q_heat, q_scale, q_sound, q_row, tokens, vocab, False)
     tl.store(p_at + lanes, here, mask=asked)
     tl.store(q_at + lanes, there, mask=asked)
-    tl.store(group_at + lanes, group_of(here, there, GROUPS, PIECES, RARE, OCTAVES), mask=asked)
+    tl.store(group_at + lanes, group_of(here, there, GROUPS, PIECES, RARE, LESS, MORE), mask=asked)
 
 
 @triton.jit
@@ -119,7 +151,7 @@ def given_law(
     q, q_high, q_first, q_heat, q_scale, q_sound, q_row,
     factor, place, here, drafted, tokens, vocab,
     POINT: tl.constexpr, FACTOR: tl.constexpr, GROUPS: tl.constexpr, PIECES: tl.constexpr,
-    RARE: tl.constexpr, OCTAVES: tl.constexpr,
+    RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr,
 ):  # fmt: skip
     """The law that a token of the path has, at some tokens; `here` is the target's there."""
     if POINT:
@@ -127,7 +159,7 @@ def given_law(
     else:
         law = law_of(q, q_high, q_first, q_heat, q_scale, q_sound, q_row, tokens, vocab, False)
         if FACTOR:
-            law = law * tl.load(factor + place * (GROUPS + 1) + group_of(here, law, GROUPS, PIECES, RARE, OCTAVES))
+            law = law * tl.load(factor + place * (GROUPS + 1) + group_of(here, law, GROUPS, PIECES, RARE, LESS, MORE))
     return law
 
 
@@ -137,7 +169,7 @@ def weigh(
     q, q_high, q_first, q_heat, q_scale, q_sound,
     factor, p_rows, q_rows, places, drafts, lengths, weights, vocab,
     LOGITS: tl.constexpr, POINT: tl.constexpr, FACTOR: tl.constexpr, GROUPS: tl.constexpr,
-    PIECES: tl.constexpr, RARE: tl.constexpr, OCTAVES: tl.constexpr, LEVELS: tl.constexpr, LANES: tl.constexpr,
+    PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr, LEVELS: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """The weights of block verification after 0 to L tokens of each path, shape (B, L + 1)."""
     path = tl.program_id(0)
@@ -151,7 +183,7 @@ def weigh(
     there = given_law(
         q, q_high, q_first, q_heat, q_scale, q_sound, q_row,
         factor, tl.load(places + path * LEVELS + level), here, drafted, known, vocab,
-        POINT, FACTOR, GROUPS, PIECES, RARE, OCTAVES,
+        POINT, FACTOR, GROUPS, PIECES, RARE, LESS, MORE,
     )  # fmt: skip
     possible = (drafted == known) & (there > 0) & (lanes < tl.load(lengths + path))
     weight = tl.full((), 1.0, tl.float64)
@@ -170,7 +202,7 @@ def rest_at(
     q, q_high, q_first, q_heat, q_scale, q_sound,
     factor, p_rows, q_rows, places, drafts, lengths, weights, path, level, tokens, vocab,
     LOGITS: tl.constexpr, POINT: tl.constexpr, FACTOR: tl.constexpr, GROUPS: tl.constexpr,
-    PIECES: tl.constexpr, RARE: tl.constexpr, OCTAVES: tl.constexpr, LEVELS: tl.constexpr,
+    PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr, LEVELS: tl.constexpr,
 ):  # fmt: skip
     """(w p - g)+ after so many tokens of a path, p after all of them; and p: at some tokens, in units."""
     here = law_of(
@@ -182,7 +214,7 @@ def rest_at(
     there = given_law(
         q, q_high, q_first, q_heat, q_scale, q_sound, tl.load(q_rows + last),
         factor, tl.load(places + last), here, tl.load(drafts + last), tokens, vocab,
-        POINT, FACTOR, GROUPS, PIECES, RARE, OCTAVES,
+        POINT, FACTOR, GROUPS, PIECES, RARE, LESS, MORE,
     )  # fmt: skip
     weight = tl.load(weights + path * (LEVELS + 1) + level)
     rest = tl.where(ended, here, tl.maximum(weight * here - there, 0.0))
@@ -195,7 +227,7 @@ def sum_rest_along(
     q, q_high, q_first, q_heat, q_scale, q_sound,
     factor, p_rows, q_rows, places, drafts, lengths, weights, rest, whole, vocab,
     LOGITS: tl.constexpr, POINT: tl.constexpr, FACTOR: tl.constexpr, GROUPS: tl.constexpr,
-    PIECES: tl.constexpr, RARE: tl.constexpr, OCTAVES: tl.constexpr, LEVELS: tl.constexpr, BLOCK: tl.constexpr,
+    PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr, LEVELS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Sums of `rest_at` over each chunk of each level of a path, shape (B, L + 1, chunks); 0 beyond its end."""
     place, chunk = tl.program_id(0), tl.program_id(1)
@@ -206,7 +238,7 @@ def sum_rest_along(
         left, mine = rest_at(
             p, p_high, p_first, p_heat, p_scale, p_sound, q, q_high, q_first, q_heat, q_scale, q_sound,
             factor, p_rows, q_rows, places, drafts, lengths, weights, path, level, tokens, vocab,
-            LOGITS, POINT, FACTOR, GROUPS, PIECES, RARE, OCTAVES, LEVELS,
+            LOGITS, POINT, FACTOR, GROUPS, PIECES, RARE, LESS, MORE, LEVELS,
         )  # fmt: skip
         tl.store(rest + at, tl.sum(left))
         tl.store(whole + at, tl.sum(mine))
@@ -222,7 +254,7 @@ def settle(
     q, q_high, q_first, q_heat, q_scale, q_sound,
     factor, p_rows, q_rows, places, drafts, lengths, weights, rest, whole, uniforms, accepted, token, vocab, chunks,
     LOGITS: tl.constexpr, POINT: tl.constexpr, FACTOR: tl.constexpr, GROUPS: tl.constexpr,
-    PIECES: tl.constexpr, RARE: tl.constexpr, OCTAVES: tl.constexpr, LEVELS: tl.constexpr, BLOCK: tl.constexpr,
+    PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr, LEVELS: tl.constexpr, BLOCK: tl.constexpr,
     LANES: tl.constexpr,
 ):  # fmt: skip
     """How many tokens of a path are accepted, and the token after them."""
@@ -255,7 +287,7 @@ def settle(
     left, mine = rest_at(
         p, p_high, p_first, p_heat, p_scale, p_sound, q, q_high, q_first, q_heat, q_scale, q_sound,
         factor, p_rows, q_rows, places, drafts, lengths, weights, path, level, start + tl.arange(0, BLOCK), vocab,
-        LOGITS, POINT, FACTOR, GROUPS, PIECES, RARE, OCTAVES, LEVELS,
+        LOGITS, POINT, FACTOR, GROUPS, PIECES, RARE, LESS, MORE, LEVELS,
     )  # fmt: skip
     sums = tl.cumsum(tl.where(spent, mine, left), 0)
     drawn = tl.minimum(start + tl.sum((sums <= point).to(tl.int64)), vocab - 1)

@@ -20,23 +20,26 @@ from otspec.verification.device.majorant import corners
 
 SORTED = 500
 """Vocabularies up to this are sorted by p/q; larger ones are put into buckets, which are fewer."""
-OCTAVES = ((-8, 3), (-3, 5), (-1, 7), (1, 5), (3, 3))
+OCTAVES = ((-8, 1), (-3, 3), (-1, 5), (1, 3), (3, 1))
 """Buckets by the leading binary digits of p/q: from what power of two on, and how many digits of the fraction.  The
 nearer p/q is to 1, the more they matter: of laws that nearly agree, all tokens are there."""
 REACH = 8
 """Ratios p/q from 2**REACH on are in one bucket, as are those below the first octave."""
-RARE, RARE_OCTAVES = 2.0**-26, 2
-"""Tokens of less than this under both laws are told apart by octaves, up to so many from 1.  Of 128 000 tokens they
-have 0.002 of the mass at most, and are most of the tokens: kernels add them up without a trip to memory for each."""
-HIGH, BIAS = 20, 1023
-"""Of the upper half of a float64: the digits of its fraction, and the exponent of 1."""
+DIGITS, BIAS = 23, 127
+"""Of a float32: the digits of its fraction, and the exponent of 1.  Single precision is enough for ratios."""
+RARE = 2.0**-22
+"""Tokens of less than this under both laws are told apart by whether p < q alone, and are with those of p/q = 3/4 and
+3/2.  They are most tokens of a large vocabulary, and have little of its mass: kernels add them up without a trip to
+memory for each."""
+LESS, MORE = ((2 * exponent + 1) << (DIGITS - 1) for exponent in (BIAS - 1, BIAS))
+"""The digits of 3/4 and 3/2."""
 
 
 class Piece(NamedTuple):
     """Some octaves: buckets are what leading digits exceed the lowest ones by, from 0 up to a number of them."""
 
     shift: int
-    """By so much the upper half of p/q is shifted to have these digits last."""
+    """By so much p/q is shifted to have these digits last."""
     lowest: int
     buckets: int
 
@@ -46,7 +49,7 @@ def pieces_of(octaves: Sequence[tuple[int, int]], reach: int) -> tuple[Piece, ..
     found: list[Piece] = []
     for (low, digits), end in zip(octaves, (*(low for low, _ in octaves[1:]), reach), strict=True):
         below = 0 if found else 1
-        found.append(Piece(HIGH - digits, ((BIAS + low) << digits) - below, ((end - low) << digits) + below))
+        found.append(Piece(DIGITS - digits, ((BIAS + low) << digits) - below, ((end - low) << digits) + below))
     return tuple(found)
 
 
@@ -109,12 +112,12 @@ def group(p: Tensor, q: Tensor) -> Tensor:
 
 def bucket(p: Tensor, q: Tensor) -> Tensor:
     """The group of some tokens of a large vocabulary, of any shape."""
-    high = torch.where(q > 0, p / q, torch.inf).view(torch.int64) >> 32
-    octave = (high >> HIGH << HIGH).clamp((BIAS - RARE_OCTAVES) << HIGH, (BIAS + RARE_OCTAVES) << HIGH)
-    high = torch.where((p < RARE) & (q < RARE), octave, high)
-    found = torch.zeros_like(high)
+    mine, theirs = p.float(), q.float()
+    digits = torch.where(q > 0, mine / theirs, torch.inf).view(torch.int32)
+    digits = torch.where((mine < RARE) & (theirs < RARE), torch.where(mine < theirs, LESS, MORE), digits)
+    found = torch.zeros_like(digits, dtype=torch.int64)
     for shift, lowest, buckets in PIECES:
-        found += ((high >> shift) - lowest).clamp(0, buckets)
+        found += ((digits >> shift) - lowest).clamp(0, buckets)
     return torch.where(q > 0, found, group_count(SORTED + 1))
 
 
@@ -122,7 +125,7 @@ def grouped(p: Tensor, q: Tensor, of: Tensor) -> Groups:
     """The groups of laws of shape (R, V), whose tokens are in these."""
     count = group_count(p.shape[1])
     target = torch.zeros((p.shape[0], count + 1), dtype=torch.int64, device=p.device)
-    size = torch.zeros_like(target).scatter_add(1, of, torch.where(q > 0, to_units(q).clamp(min=1), 0))
+    size = torch.zeros_like(target).scatter_add(1, of, torch.where(q > 0, to_units(q) | 1, 0))
     target = target.scatter_add(1, of, to_units(p))
     return Groups(target[:, :-1], size[:, :-1])
 
@@ -142,7 +145,7 @@ def share(groups: Groups, labels: Labels, weight: Tensor, spread: Tensor | None)
     """
     total = groups.size.sum(dim=1, keepdim=True)
     whole = labels.ends[:, -1:]
-    bins = (labels.ends.double() / whole.double() * total.double()).to(torch.int64)
+    bins = (labels.ends.double() * (total.double() / whole.double())).to(torch.int64)
     bins = torch.where(labels.ends == whole, total, torch.minimum(bins, total))
     line = _Line.of(bins, labels.density)
     rank, target, size, cut = _places(groups, line, weight, spread)
@@ -220,6 +223,10 @@ class _Line(NamedTuple):
         mean = wins[:, -1:].double() / bins[:, -1:].double()
         return cls(bins, wins, scaled / mean)
 
+    def reached(self, points: Tensor) -> Tensor:
+        """The winner's chances up to some points, of `wins`."""
+        return interpolate(self.wins, self.bins, points)
+
     def worth(self, size: Tensor) -> Tensor:
         """Mean density of the winner's label on places of these sizes, laid end to end."""
         ends = running(size)
@@ -228,7 +235,7 @@ class _Line(NamedTuple):
         # A place may end where a bin does.
         highest = torch.where(before(self.bins, place) >= ends, (place - 1).clamp(min=0), place)
         low, high = at(self.density, lowest), at(self.density, highest)
-        reached = interpolate(self.wins, self.bins, ends)
+        reached = self.reached(ends)
         index = torch.arange(size.shape[1], device=size.device).expand_as(size)
         rise = (reached - before(reached, index)).double() / self.wins[:, -1:].double() * self.bins[:, -1:].double()
         # A place across bins lies between them; the quotient says where, as well as its digits last.
@@ -249,9 +256,8 @@ def _places(
     if spread is None:
         ranks = torch.arange(count, device=weight.device)[None, :, None].expand(rows, -1, -1)
         return ranks, groups.target, groups.size, torch.zeros_like(ranks[:, :1, 0])
-    measure = (groups.size.double() * line.worth(groups.size)).round().to(torch.int64)
-    total = groups.size.sum(dim=1, keepdim=True).double()
-    height = _from_none(measure).double() / total - weight[:, None] * (_from_none(groups.target).double() / UNIT)
+    won = line.reached(running(groups.size)).double() / line.wins[:, -1:].double()
+    height = torch.nn.functional.pad(won - weight[:, None] * (running(groups.target).double() / UNIT), (1, 0))
     cut = height.argmax(dim=1, keepdim=True)
 
     parts = spread.shape[0]

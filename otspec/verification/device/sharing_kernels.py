@@ -55,10 +55,19 @@ def chances(masses, density, inside):
 
 
 @triton.jit
-def to_bins(ends, whole, total):
-    """Where bins end along the places of a prefix, in units."""
-    found = (ends.to(tl.float64) / whole.to(tl.float64) * total.to(tl.float64)).to(tl.int64)
-    return tl.where(ends == whole, total, tl.minimum(found, total))
+def add_both(one, other, more, another):
+    """Two sums."""
+    return one + more, other + another
+
+
+@triton.jit
+def two_sums(one, other, STEPS: tl.constexpr):
+    """Running sums of two amounts: by one scan, as `running_maximum` has it, or each by its own."""
+    if STEPS == 0:
+        one, other = tl.associative_scan((one, other), 0, add_both)
+    else:
+        one, other = tl.cumsum(one, 0), tl.cumsum(other, 0)
+    return one, other
 
 
 @triton.jit
@@ -117,10 +126,10 @@ def draw_line(longs, floats, units, BINS: tl.constexpr, BIN_LANES: tl.constexpr)
     bins = tl.arange(0, BIN_LANES)
     inside = bins < BINS
     ends = tl.load(longs + OWN * BINS + bins, mask=inside, other=0)
-    earlier = tl.load(longs + OWN * BINS + bins - 1, mask=inside & (bins > 0), other=0)
     whole = tl.max(ends)
-    binned = to_bins(ends, whole, units)
-    masses = binned - tl.where(bins > 0, to_bins(earlier, whole, units), 0)
+    binned = (ends.to(tl.float64) * (units.to(tl.float64) / whole.to(tl.float64))).to(tl.int64)
+    binned = tl.where(ends == whole, units, tl.minimum(binned, units))
+    masses = binned - tl.where(bins > 0, tl.gather(binned, tl.maximum(bins - 1, 0), 0), 0)
     density = tl.load(floats + OWN_DENSITY * BINS + bins, mask=inside, other=0.0)
     wins, scaled = chances(masses, density, inside)
     all_wins = tl.sum(wins).to(tl.float64)
@@ -132,33 +141,41 @@ def draw_line(longs, floats, units, BINS: tl.constexpr, BIN_LANES: tl.constexpr)
 
 
 @triton.jit
-def worth_of(longs, floats, begin, end, all_wins, total, BINS: tl.constexpr, ROUNDS: tl.constexpr):
-    """`sharing._Line.worth` of places that lie end to end."""
+def worth_of(
+    longs, floats, size, end, lanes, inside, all_wins, total,
+    LANES: tl.constexpr, BINS: tl.constexpr, ROUNDS: tl.constexpr,
+):  # fmt: skip
+    """`sharing._Line.worth` of places that lie end to end.
+
+    Each begins where the one before it ends; the first at 0, which is looked up by the last lane, as it has no place.
+    """
     bins, wins, density = longs + BINNED * BINS, longs + WINS * BINS, floats + LINE * BINS
-    lowest, place = search(bins, begin, BINS, ROUNDS), search(bins, end, BINS, ROUNDS)
+    points = tl.where(inside, end, 0)
+    place = search(bins, points, BINS, ROUNDS)
+    reached = interpolated(wins, bins, points, place)
     highest = tl.where(before(bins, place) >= end, tl.maximum(place - 1, 0), place)
-    rise = interpolated(wins, bins, end, place) - interpolated(wins, bins, begin, lowest)
+    earlier = (lanes + LANES - 1) % LANES
+    lowest, rise = tl.gather(place, earlier, 0), reached - tl.gather(reached, earlier, 0)
     low, high = tl.load(density + lowest), tl.load(density + highest)
-    mean = rise.to(tl.float64) / all_wins * total / tl.maximum(end - begin, 1).to(tl.float64)
+    mean = rise.to(tl.float64) / all_wins * total / tl.maximum(size, 1).to(tl.float64)
     mean = tl.minimum(tl.maximum(mean, tl.minimum(low, high)), tl.maximum(low, high))
     return tl.where(lowest >= highest, low, mean)
 
 
 @triton.jit
 def cut_of(
-    sizes, targets, longs, floats, all_wins, total, weight,
+    sizes, targets, longs, all_wins, weight,
     GROUPS: tl.constexpr, GROUP_LANES: tl.constexpr, BINS: tl.constexpr, ROUNDS: tl.constexpr,
 ):  # fmt: skip
     """How many groups come first: those whose proposal exceeds weight * p."""
     groups = tl.arange(0, GROUP_LANES)
     inside = groups < GROUPS
     end = tl.load(sizes + groups, mask=inside, other=0)
-    begin = tl.load(sizes + groups - 1, mask=inside & (groups > 0), other=0)
-    mean = worth_of(longs, floats, begin, end, all_wins, total, BINS, ROUNDS)
-    measure = tl.where(inside, to_nearest((end - begin).to(tl.float64) * mean).to(tl.int64), 0)
+    bins = longs + BINNED * BINS
+    won = interpolated(longs + WINS * BINS, bins, end, search(bins, end, BINS, ROUNDS)).to(tl.float64) / all_wins
     mass = tl.load(targets + groups, mask=inside, other=0).to(tl.float64) / 4611686018427387904.0
-    height = tl.cumsum(measure, 0).to(tl.float64) / total - weight * mass
-    most, at = tl.max(tl.where(inside, height, -float("inf")), axis=0, return_indices=True)
+    height = tl.where(inside, won - weight * mass, -float("inf"))
+    most, at = tl.max(height, axis=0, return_indices=True)
     return tl.where(most > 0, at + 1, 0)
 
 
@@ -246,19 +263,19 @@ def share(
     total = units.to(tl.float64)
     all_wins = draw_line(longs, floats, units, BINS, BIN_LANES)
     if LOOK:
-        cut = cut_of(sizes, targets, longs, floats, all_wins, total, weight, GROUPS, GROUP_LANES, BINS, BIN_ROUNDS)
+        cut = cut_of(sizes, targets, longs, all_wins, weight, GROUPS, GROUP_LANES, BINS, BIN_ROUNDS)
         size, mass = worked + SIZE * LANES, worked + MASS * LANES
         place_parts(sizes, targets, order, cut, spread, rank, size, mass, GROUPS, PARTS, LANES)
         first = cut * PARTS
         size, mass = tl.load(size + lanes, mask=inside, other=0), tl.load(mass + lanes, mask=inside, other=0)
-        end, sums_of_p = tl.cumsum(size, 0), tl.cumsum(mass, 0)
+        end, sums_of_p = two_sums(size, mass, STEPS)
     else:
         first = 0
         end = tl.load(sizes + lanes, mask=inside, other=0)
         sums_of_p = tl.load(targets + lanes, mask=inside, other=0)
         size = end - tl.load(sizes + lanes - 1, mask=inside & (lanes > 0), other=0)
         mass = sums_of_p - tl.load(targets + lanes - 1, mask=inside & (lanes > 0), other=0)
-    worth = worth_of(longs, floats, end - size, end, all_wins, total, BINS, BIN_ROUNDS)
+    worth = worth_of(longs, floats, size, end, lanes, inside, all_wins, total, LANES, BINS, BIN_ROUNDS)
     measure = tl.where(inside, to_nearest(size.to(tl.float64) * worth).to(tl.int64), 0)
     weightless = tl.sum(
         (inside & (sums_of_p == 0)).to(tl.int32)
@@ -277,17 +294,20 @@ def share(
     slope, width = slope_between(run, rise, start, stop)
     due = tl.where(width > 0, to_nearest(slope * mass.to(tl.float64)).to(tl.int64), measure)
     wish, surplus = tl.where(inside, tl.maximum(due - measure, 0), 0), tl.where(inside, tl.maximum(measure - due, 0), 0)
-    wished, offered = tl.cumsum(wish, 0), tl.cumsum(surplus, 0)
+    wished, offered = two_sums(wish, surplus, STEPS)
     wished -= tl.gather(wished - wish, start, 0)
     offered -= tl.gather(offered - surplus, start, 0)
     earlier = tl.where(lanes > start, tl.minimum(wished - wish, offered - surplus), 0)
     serve = tl.where(surplus > 0, tl.minimum(wished, offered) - earlier, 0)
     served = tl.cumsum(serve, 0)
-    supply = tl.gather(served, tl.maximum(stop - 1, 0), 0) - tl.gather(served - serve, start, 0)
-    want = tl.where(inside, tl.minimum(wished, supply) - tl.minimum(wished - wish, supply), 0)
-    tl.store(kept + WANTED * LANES + lanes, tl.cumsum(want, 0), mask=inside)
+    so_far = tl.gather(served - serve, start, 0)
+    supply = tl.gather(served, tl.maximum(stop - 1, 0), 0) - so_far
+    # All that is served in a block is wanted there: what is wanted before the block is what is served before it.
+    met = tl.minimum(wished, supply)
+    tl.store(kept + WANTED * LANES + lanes, so_far + met, mask=inside)
     tl.store(kept + SERVED * LANES + lanes, served, mask=inside)
     if rivals > 0:
+        want = met - tl.minimum(wished - wish, supply)
         tl.store(held + lanes, measure + want - serve, mask=inside)
         tl.debug_barrier()
         put_factor(sizes, held, rank, factor, GROUPS, GROUP_LANES, PARTS, LOOK)
