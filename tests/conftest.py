@@ -1,10 +1,12 @@
-"""Flow engines as a fixture, the option that forbids to skip one, and what was skipped by reason."""
+"""Flow engines as a fixture, the option that forbids to skip one, what was skipped by reason, and torch's threads."""
 
 from __future__ import annotations
 
 import importlib
 import os
+import sys
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 
@@ -57,3 +59,14 @@ def engine(request: pytest.FixtureRequest) -> str:
     if reason := not_installed(PACKAGES[name]):
         pytest.skip(reason)
     return name
+
+
+@pytest.fixture(autouse=True)
+def one_thread_each() -> Iterator[None]:
+    """No test leaves torch with more threads than the tests began with: the tests after it would take twice as long."""
+    yield
+    if (torch := sys.modules.get("torch")) is not None:
+        left, asked = torch.get_num_threads(), int(os.environ["OMP_NUM_THREADS"])
+        if left > asked:
+            torch.set_num_threads(asked)
+            pytest.fail(f"torch is left with {left} threads")

@@ -4,8 +4,9 @@
     python -m benchmarks.gpu --tiny --device cpu              # all of it at tiny shapes, to see that it works
 
 Llama shapes of 8B and 1B with random weights in bfloat16, V = 128256, and the shipped pair; batches of 1, 8 and 32;
-drafts of top-k 10, 100, 1000 and whole; vanilla and assisted decoding beside them.  `results.jsonl` gets a line for
-each cell as it is measured, and report.md is written anew: a run that is cut short leaves what it has.
+drafts of top-k 10, 100, 1000 and whole; vanilla and assisted decoding beside them.  Some of that is asked for by
+--pairs, --batches and --top-ks.  `results.jsonl` gets a line for each cell as it is measured, and report.md is written
+anew: a run that is cut short leaves what it has.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -39,15 +41,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=10.0, help="after which no cell is begun")
     parser.add_argument("--device", default="cuda", help="cpu is for --tiny")
     parser.add_argument("--tiny", action="store_true", help="tiny shapes in float32")
+    parser.add_argument("--pairs", type=_names, help="of those that are planned, with commas between them")
+    parser.add_argument("--batches", type=_whole_numbers, help="likewise")
+    parser.add_argument("--top-ks", type=_whole_numbers, help="likewise; 0 for whole drafts")
     given = parser.parse_args(arguments)
     try:
-        bench = _bench(given.device, given.tiny, given.minutes, given.out)
+        chosen = {"pairs": given.pairs, "batches": given.batches, "top_ks": given.top_ks}
+        bench = _bench(given.device, given.tiny, given.minutes, given.out, chosen)
     except ProblemError as error:
         errors.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)
         return 2
     about = machine(bench.device, bench.dtype)
     command = "python -m benchmarks.gpu" + (" --tiny" if given.tiny else "") + f" --device {given.device}"
     command += f" --minutes {given.minutes:g}"
+    command += "".join(
+        f" --{name.replace('_', '-')} {','.join(map(str, kept))}" for name, kept in chosen.items() if kept
+    )
     given.out.mkdir(parents=True, exist_ok=True)
     records: list[Record] = []
     with (given.out / RESULTS).open("w") as results:
@@ -62,7 +71,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _bench(device: str, tiny: bool, minutes: float, out: Path) -> Bench:
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
+
+
+def _whole_numbers(text: str) -> list[int]:
+    return [int(name) for name in _names(text)]
+
+
+def _bench(device: str, tiny: bool, minutes: float, out: Path, chosen: Mapping[str, Sequence[Any] | None]) -> Bench:
     if not minutes > 0:
         raise ProblemError(f"--minutes is {minutes:g}; it has to be above 0")
     if (out / RESULTS).exists():
@@ -72,11 +89,14 @@ def _bench(device: str, tiny: bool, minutes: float, out: Path) -> Bench:
     place = device_of(device)
     if place.type == "cpu" and not tiny:
         raise ProblemError("models of 8B and 1B are not for a CPU; pass --tiny as well, or --device cuda")
-    return Bench(TINY, place, torch.float32) if tiny else Bench(GPU, place, torch.bfloat16)
+    plan, dtype = (TINY, torch.float32) if tiny else (GPU, torch.bfloat16)
+    return Bench(plan.only(chosen), place, dtype)
 
 
 def _progress(record: Record) -> str:
-    labels = " ".join(str(record[name]) for name in ("pair", "batch", "method", "draft_top_k"))
+    labels = " ".join(str(record[name]) for name in ("pair", "batch", "method"))
+    labels += f" {record['paths']} x {record['depth']}" if record["paths"] else ""
+    labels += f", drafts of top-k {record['draft_top_k']}" if record["draft_top_k"] else ""
     return f"{labels}: {record['error'] if 'error' in record else format(record['tokens_per_s'], '.1f') + ' tokens/s'}"
 
 

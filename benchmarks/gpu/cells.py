@@ -6,7 +6,7 @@ import gc
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -19,14 +19,18 @@ from otspec.decode import floor, shipped
 from otspec.decode.methods.catalogue import Decode, decoder
 from otspec.decode.models.context import vocabulary
 from otspec.decode.models.loading import SHIPPED, Models, load_models
+from otspec.errors import ProblemError
 
-SHAPES = ((1, 3), (1, 8), (4, 8))
-"""Paths and tokens of each: short, long, and many rows."""
+SHAPES = ((1, 3), (2, 4), (1, 8), (4, 8))
+"""Paths and tokens of each: short, two paths, long, and many rows."""
 PROMPT = 64
 TRIAL = 10
 """New tokens of the first three runs: kernels are compiled, graphs captured, and the pace is taken."""
-LEAST = 16
-"""New tokens that a cell decodes even if that takes more than its share of the time."""
+LEAST = 48
+"""New tokens that a cell decodes even if that takes more than its share of the time: a shorter text is over soon after
+its graphs are captured."""
+BEFORE, TIMED = 2, 3
+"""Runs of the text itself: what comes for the second time is captured; of those that are timed, the median counts."""
 MARGIN = 0.1
 """Share of the time that is kept for what the last cell takes beyond the end."""
 
@@ -59,6 +63,25 @@ class Plan:
     """Of the drafts, the most valuable first; the target's law is whole."""
     vocab: int = 128_256
     new: int = 128
+
+    def only(self, chosen: Mapping[str, Sequence[Any] | None]) -> Plan:
+        """Those of its pairs, batches and truncations, 0 for none, that are named, in its order; None for all.
+
+        Raises
+        ------
+        ProblemError
+            If one is not planned.
+        """
+        kept: dict[str, Any] = {}
+        for name, asked in chosen.items():
+            planned = getattr(self, name)
+            if asked is None:
+                continue
+            if unknown := [one for one in asked if (one or None) not in planned]:
+                told = ", ".join(str(one or 0) for one in planned)
+                raise ProblemError(f"{unknown[0]} is none of the {name} that are planned: {told}")
+            kept[name] = tuple(one for one in planned if (one or 0) in asked)
+        return replace(self, **kept)
 
     def cells(self) -> list[Cell]:
         """The most valuable first: plain decoding and drafts of the first truncation, batches ascending; the rest."""
@@ -137,8 +160,8 @@ class Bench:
         ----------
         cell : Cell
         budget : float
-            Seconds, half of them for decoding the text twice, of which the second counts, and the rest for what comes
-            before and after; never less than `LEAST` new tokens are decoded, nor more than planned.
+            Seconds, half of them for the runs of the text, and the rest for what comes before and after; never less
+            than `LEAST` new tokens are decoded, nor more than planned.
         stop : float
             When all has to be over, by the clock.
 
@@ -154,19 +177,26 @@ class Bench:
         def decoded(new: int) -> Any:
             return decode(**inputs, **settings, max_new_tokens=new)
 
+        def speed(generation: Any) -> float:
+            metrics = generation.metrics
+            return float(metrics.tokens / (metrics.wall - metrics.seconds["prompt"]))
+
+        decoded(TRIAL)  # takes as long as it takes to compile
         started = self.clock()
         decoded(TRIAL)
         took, left = self.clock() - started, stop - self.clock()
-        if took * (1 + 2 * LEAST / TRIAL) > left:  # the second trial, the run itself, and its floor
+        least, runs = min(LEAST, self.plan.new), BEFORE + TIMED
+        if took * (1 + runs * least / TRIAL) > left:  # one trial more, and the runs
             raise TooSlowError(f"{TRIAL} tokens took {took:.1f} s, and {max(left, 0):.1f} s were left")
-        decoded(TRIAL)
         with counted(self.device) as count:
-            trial = decoded(TRIAL).metrics
-        per_token = trial.wall / TRIAL
-        new = max(LEAST, min(self.plan.new, int(budget / 4 / per_token)))
-        decoded(new)
+            trial = decoded(TRIAL)
+        per_step = cell.batch / speed(trial)  # seconds in which each text grows by a token
+        new = max(least, min(self.plan.new, int(budget / (2 * runs) / per_step)))
+        for _ in range(BEFORE):
+            decoded(new)
         with _peak(self.device, models) as peak:
-            generation = decoded(new)
+            timed = sorted((decoded(new) for _ in range(TIMED)), key=speed)
+        generation = timed[TIMED // 2]
         metrics = generation.metrics
         by_phase = {"draft": models.draft, "target": models.target}
         floors = {
@@ -178,10 +208,11 @@ class Bench:
             "new": new,
             "vocab": vocabulary(models.target),
             "block_efficiency": metrics.block_efficiency,
-            "tokens_per_s": metrics.tokens / (metrics.wall - metrics.seconds["prompt"]),
+            "tokens_per_s": speed(generation),
+            "tokens_per_s_least_and_most": [speed(timed[0]), speed(timed[-1])],
             "floor": floors,
             "peak_bytes": peak.get("bytes"),
-            "synchronisations": count.per_step(trial.target_calls),
+            "synchronisations": count.per_step(trial.metrics.target_calls),
             "synchronised_at": count.places,
             **metrics.record(),
         }

@@ -4,8 +4,9 @@
     python -m benchmarks.gpu.engine_audit --device cpu --draws 20000 --chains 500     # ours alone
 
 Single tokens are audited by `otspec.audit` in batches: one sampled draft for flashinfer and vLLM, the three likeliest
-tokens for SGLang.  Chains of three tokens are audited by `otspec.audit_paths`, one by one.  Laws are handed over as
-float32, filled up with tokens of probability 0 to a multiple of four, for which an engine compiles its kernel once.
+tokens for SGLang, which are siblings there.  Chains of three tokens are audited by `otspec.audit_paths`, one by one;
+SGLang is not told what law they are drawn from.  Laws are handed over as float32, filled up with tokens of probability
+0 to a multiple of four, for which an engine compiles its kernel once.
 """
 
 from __future__ import annotations
@@ -61,11 +62,46 @@ def _after_vllm(verify: Verify, p: Tensor, q: Tensor, tokens: Tensor) -> Tensor:
     return verify(drafts, [length] * batch, length, ends, q.flatten(0, 1), logits, bonus, sampling)
 
 
+def _after_sglang(verify: Verify, p: Tensor, q: Tensor, tokens: Tensor) -> Tensor:
+    """The same of SGLang, which is not told q."""
+    del q
+    node = torch.arange(tokens.shape[1] + 1, device=p.device)
+    after = torch.where(node < tokens.shape[1], node + 1, -1)
+    return _walked(verify, p, tokens, after, torch.full_like(after, -1))[0]
+
+
+def _walked(verify: Verify, laws: Tensor, tokens: Tensor, child: Tensor, sibling: Tensor) -> tuple[Tensor, Tensor]:
+    """What SGLang's function puts out after each node of trees, shape (B, N), -1 off the walk; the first child it took.
+
+    Parameters
+    ----------
+    verify : callable
+    laws : Tensor, shape (B, N, V)
+    tokens : Tensor, shape (B, N - 1)
+        Of all nodes but the root.
+    child, sibling : Tensor, shape (N,)
+        The first child and the next sibling of each node, or -1.
+    """
+    batch, nodes = laws.shape[:2]
+    places = torch.arange(batch * nodes, device=laws.device).view(batch, nodes)
+    predicts = torch.full((batch * nodes,), -1, dtype=torch.int32, device=laws.device)
+    index = torch.full((batch, nodes), -1, dtype=torch.int32, device=laws.device)
+    number = torch.zeros(batch, dtype=torch.int32, device=laws.device)
+    links = (one.expand(batch, -1).contiguous() for one in (child, sibling))
+    coins, last = torch.rand((batch, nodes), device=laws.device), torch.rand(batch, device=laws.device)
+    candidates = torch.nn.functional.pad(tokens, (1, 0))
+    verify(predicts, index, number, candidates, places, *links, coins, last, laws, torch.zeros_like(laws))
+    return predicts.view(batch, nodes), torch.where(number > 0, index[:, 1] - places[:, 0], -1)
+
+
 AFTER: dict[str, Callable[[Verify, Tensor, Tensor, Tensor], Tensor]] = {
     "flashinfer": _after_flashinfer,
     "vllm": _after_vllm,
+    "sglang": _after_sglang,
 }
 """What engines put out for sampled chains."""
+SAMPLED = ("flashinfer", "vllm")
+"""Engines that verify against the law that drafts are drawn from."""
 OURS: dict[str, Verify] = {
     "flashinfer": flashinfer.chain_speculative_sampling,
     "vllm": vllm.rejection_sample,
@@ -93,22 +129,12 @@ def several_likeliest(verify: Verify, device: torch.device) -> Callable[..., tup
 
     def rule(p: Tensor, q: Tensor, drafts: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         del q, generator
-        batch, n = drafts.shape
+        n = drafts.shape[1]
         laws = _filled(p).float().to(device).unsqueeze(1).repeat(1, n + 1, 1)
         node = torch.arange(n + 1, device=device)
-        places = torch.arange(batch * (n + 1), device=device).view(batch, n + 1)
-        child = torch.where(node == 0, 1, -1).expand(batch, -1).contiguous()
-        sibling = torch.where((node > 0) & (node < n), node + 1, -1).expand(batch, -1).contiguous()
-        predicts = torch.full((batch * (n + 1),), -1, dtype=torch.int32, device=device)
-        index = torch.full((batch, 2), -1, dtype=torch.int32, device=device)
-        number = torch.zeros(batch, dtype=torch.int32, device=device)
-        coins, last = torch.rand((batch, n + 1), device=device), torch.rand(batch, device=device)
-        tokens = torch.nn.functional.pad(drafts.to(device), (1, 0))
-        verify(
-            predicts, index, number, tokens, places, child, sibling, coins, last, laws, torch.zeros_like(laws)
-        )  # fmt: skip
-        accepted = torch.where(number > 0, index[:, 1] - places[:, 0] - 1, -1)
-        return predicts.view(batch, n + 1)[:, 0].long().cpu(), accepted.cpu()
+        child, sibling = torch.where(node == 0, 1, -1), torch.where((node > 0) & (node < n), node + 1, -1)
+        out, taken = _walked(verify, laws, drafts.to(device), child, sibling)
+        return out[:, 0].long().cpu(), torch.where(taken > 0, taken - 1, -1).cpu()
 
     return rule
 
@@ -161,7 +187,7 @@ class Size(NamedTuple):
 
 def audits(engine: str, name: str, verify: Verify, device: torch.device, size: Size) -> Iterator[Line]:
     """All audits of one function; 0 draws, or chains, for none of those."""
-    sampled = engine in AFTER
+    sampled = engine in SAMPLED
     rule = one_sampled(engine, verify, device) if sampled else several_likeliest(verify, device)
     _compile(rule)
     settings: dict[str, Any] = {"resolution": FINE, "max_seconds": size.seconds}
@@ -170,7 +196,7 @@ def audits(engine: str, name: str, verify: Verify, device: torch.device, size: S
     if size.draws:
         what = "one sampled token" if sampled else f"the {LIKELIEST} likeliest tokens"
         made[what] = lambda: otspec.audit(rule, budget=size.draws, **drafts, **settings)
-    if size.chains and sampled:
+    if size.chains:
         walk = chain(engine, verify, device)
         what = f"chains of {LENGTH} tokens"
         made[what] = lambda: otspec.audit_paths(walk, 1, LENGTH, budget=size.chains, **settings)

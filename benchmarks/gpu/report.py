@@ -51,7 +51,7 @@ def speeds(records: Sequence[Record]) -> TextTable:
         rows.append(
             (
                 *_labels(one),
-                f"{one['tokens_per_s']:.1f}",
+                f"{one['tokens_per_s']:.1f} [{', '.join(f'{run:.1f}' for run in one['tokens_per_s_least_and_most'])}]",
                 f"{one['tokens_per_s'] / beside['tokens_per_s']:.2f}" if beside else "-",
                 f"{one['block_efficiency']:.2f}",
                 f"{one['accepted'][0] / one['offered'][0]:.2f}" if one["offered"] else "-",
@@ -59,7 +59,10 @@ def speeds(records: Sequence[Record]) -> TextTable:
             )
         )
     header = (*LABELS, "tokens/s", "over vanilla", "block eff.", "accepted 1", "peak, GB")
-    note = "Tokens of all texts, prompts not timed. Accepted 1: share of a text's steps that accept a draft."
+    note = (
+        "Tokens of all texts, prompts not timed: median of three runs [least, most]. Accepted 1: share of a text's "
+        "steps that accept a draft."
+    )
     return TextTable("Speed", header, rows, note, labels=len(LABELS))
 
 

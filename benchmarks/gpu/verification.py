@@ -29,6 +29,7 @@ from benchmarks.gpu.report import machine
 from benchmarks.gpu.synchronisations import counted
 from benchmarks.gpu.work import Shape, Work, works
 from benchmarks.reporting import Record, show
+from otspec.decode.graphs import capture
 from otspec.decode.metrics import wait_for
 from otspec.decode.models.loading import device_of
 from otspec.errors import ProblemError
@@ -174,10 +175,8 @@ def _captured(call: Callable[[], object], device: torch.device) -> tuple[Callabl
     """A call as a CUDA graph, or why there is none."""
     if device.type != "cuda":
         return None, "no GPU"
-    graph = torch.cuda.CUDAGraph()
     try:
-        with torch.cuda.graph(graph):
-            call()
+        graph, _ = capture(lambda _: call())
     except Exception as error:
         torch.cuda.synchronize(device)
         return None, f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"

@@ -5,11 +5,13 @@ A step of decoding waits for the host to launch what verifies it, whatever the b
 
 from __future__ import annotations
 
+from functools import partial
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
+from otspec.decode.graphs import Replayed
 from otspec.verification.device import TreeVerification, verify_trees
 
 MOST_BYTES = 1 << 29
@@ -19,8 +21,8 @@ MOST_GRAPHS = 12
 MOST_BYTES_OF_ALL = 1 << 30
 """Laws that the graphs keep room for together, if there are several."""
 OFTEN = 3
-"""Steps of one shape before it is captured, which takes as long as several steps: the last trees of a text are smaller
-than the others, and each of another shape."""
+"""Steps of one shape until there is room for a graph of it, which the next one captures.  That takes as long as several
+steps: the last trees of a text are smaller than the others, and each of another shape."""
 MOST_COUNTED = 64
 """Shapes whose steps are counted: the last that came."""
 
@@ -57,30 +59,36 @@ class Trees(NamedTuple):
         return Trees(target, draft, *(part.clone() for part in self[2:]))
 
 
-class Captured(NamedTuple):
-    """A graph, what it reads and what it writes."""
+class Captured:
+    """One rule for trees of one shape, which are copied to where its graph reads them.
 
-    graph: torch.cuda.CUDAGraph
-    trees: Trees
-    found: TreeVerification
+    Parameters
+    ----------
+    rule : DeviceRule
+    trees : Trees
+        Some of the shape.
+    branching : tuple of int
+    pool : object
+        Where its graph puts what it needs in between.
+    """
 
-    @classmethod
-    def of(cls, trees: Trees, rule: DeviceRule, branching: tuple[int, ...]) -> Captured:
-        """Capture a rule on trees of one shape, which it has verified before."""
-        own, graph = trees.with_room(), torch.cuda.CUDAGraph()
-        own.verify(
-            rule, branching
-        )  # what depends on the number of rows is compiled and kept, which a capture must not do
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # others may go on with their own work
-            found = own.verify(rule, branching)
-        return cls(graph, own, found)
+    def __init__(self, rule: DeviceRule, trees: Trees, branching: tuple[int, ...], pool: Any) -> None:
+        self._own = trees.with_room()
+        self._verify = partial(self._own.verify, rule, branching)
+        self._pool = pool
+        self._replayed: Replayed[TreeVerification] = Replayed()
+
+    @property
+    def nbytes(self) -> int:
+        """Of the laws that it keeps room for."""
+        return self._own.target.nbytes + self._own.draft.nbytes
 
     def verify(self, trees: Trees) -> TreeVerification:
-        """Verify other trees of the shape."""
-        for mine, theirs in zip(self.trees, trees, strict=True):
+        """Verify others of the shape."""
+        for mine, theirs in zip(self._own, trees, strict=True):
             mine[: len(theirs)].copy_(theirs)
-        self.graph.replay()
-        return TreeVerification(*(part.clone() for part in self.found))
+        found = self._replayed.run(lambda _: self._verify(), self._pool)
+        return TreeVerification(*(part.clone() for part in found))
 
 
 class Counted:
@@ -105,7 +113,7 @@ _ONE_AT_A_TIME = Lock()
 
 
 def _bytes_of_all() -> int:
-    return sum(law.nbytes for kept in _GRAPHS.values() for law in (kept.trees.target, kept.trees.draft))
+    return sum(kept.nbytes for kept in _GRAPHS.values())
 
 
 def verify_in_one(rule: DeviceRule, trees: Trees, branching: tuple[int, ...]) -> TreeVerification:
@@ -126,6 +134,6 @@ def verify_in_one(rule: DeviceRule, trees: Trees, branching: tuple[int, ...]) ->
                 return trees.verify(rule, branching)
             while _GRAPHS and (len(_GRAPHS) >= MOST_GRAPHS or _bytes_of_all() + size > MOST_BYTES_OF_ALL):
                 _GRAPHS.pop(next(iter(_GRAPHS)))
-            _GRAPHS[key] = Captured.of(trees, rule, branching)
+            _GRAPHS[key] = Captured(rule, trees, branching, torch.cuda.graph_pool_handle())
         _GRAPHS[key] = _GRAPHS.pop(key)  # the last one used
         return _GRAPHS[key].verify(trees)

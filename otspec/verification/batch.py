@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numba
@@ -126,6 +128,16 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_Forked.note)
 
 
+@cache
+def _start_threads() -> None:
+    """Have numba start its threads, once, from a thread that ends.
+
+    Who starts them has their number from then on, for all that runs on OpenMP: torch would take it for its own.
+    """
+    with ThreadPoolExecutor(1) as starter:
+        starter.submit(numba.get_num_threads).result()
+
+
 def solve_batch(P: Any, Q: Any, n: int) -> Batch:
     """Solve B positions with n i.i.d. drafts each, on numba's threads.
 
@@ -164,6 +176,7 @@ def solve_batch(P: Any, Q: Any, n: int) -> Batch:
         raise ProblemError(f"P has shape {P.shape} and Q {Q.shape}; both need one shape (B, V)")
     count, vocab = P.shape
     room = Places(*(np.empty((count, rows.size), dtype=rows.dtype) for rows in room_for(vocab)))
+    _start_threads()
     work = Workspace(*(np.empty((numba.get_num_threads(), *rows.shape), dtype=rows.dtype) for rows in workspace(vocab)))
     sizes = np.empty((count, 3), dtype=np.int64)
     figures = np.empty((2, count))

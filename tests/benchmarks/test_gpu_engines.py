@@ -143,9 +143,8 @@ def test_a_count_is_that_of_the_rows_and_a_failure_is_told(monkeypatch: pytest.M
 def test_our_functions_pass_the_audits_of_engines(engine: str) -> None:
     torch.manual_seed(0)
     lines = list(engine_audit.audits(engine, "ours", OURS[engine], CPU, Size(10_000, 60)))
-    assert [one.what for one in lines] == (
-        ["the 3 likeliest tokens"] if engine == "sglang" else ["one sampled token", f"chains of {LENGTH} tokens"]
-    )
+    single = "the 3 likeliest tokens" if engine == "sglang" else "one sampled token"
+    assert [one.what for one in lines] == [single, f"chains of {LENGTH} tokens"]
     for one in lines:
         assert one.audit.verdict is not otspec.AuditVerdict.NOT_LOSSLESS, one.audit
     first = lines[0].audit

@@ -1,6 +1,8 @@
-"""A tiny random pair that commands are told of."""
+"""A tiny random pair, and prompts, that commands are told of."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
@@ -12,3 +14,11 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
 
     target, draft = save(tmp_path_factory.mktemp("pair"))
     return ("--target", str(target), "--draft", str(draft))
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> Path:
+    """A file of three."""
+    path = tmp_path / "prompts.txt"
+    path.write_text("def f(x):\n\nimport os\nclass A:\n")
+    return path

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from otspec import ProblemError, generate  # noqa: E402
-from otspec.decode import MultiDraft, multi_draft, run  # noqa: E402
+from otspec.decode import MultiDraft, graphs, multi_draft, run  # noqa: E402
 from otspec.decode.captured import MOST_COUNTED, Captured, Counted, DeviceRule, Trees  # noqa: E402
 from otspec.decode.drafters.protocol import Drafts  # noqa: E402
 from otspec.decode.methods import PromptLookup  # noqa: E402
@@ -21,10 +21,11 @@ from otspec.paths import Block, Nested, TokenWise, Tree  # noqa: E402
 from otspec.paths.shape import Shape  # noqa: E402
 from otspec.paths.topology import Topology  # noqa: E402
 from otspec.verification.device import grid  # noqa: E402
+from tests.decode.graph_stand_in import called_again  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
 from tests.decode.test_lossless import SETTINGS, _exact, _models, _pooled  # noqa: E402
 from tests.each import each  # noqa: E402
-from tests.verification.test_trees import drawn, first_path, token_by_token  # noqa: E402
+from tests.verification.trees import drawn, first_path, token_by_token  # noqa: E402
 
 PROMPTS = torch.tensor([[1, 2, 0], [2, 0, 1]])
 ON_THE_HOST = {"interval": token_by_token, "block": first_path}
@@ -160,20 +161,12 @@ def test_laws_that_are_none_are_named() -> None:
 
 
 @each(rule=("nested", "block"))
-def test_what_a_graph_reads_is_filled_anew_at_every_step(rule: str) -> None:
-    """A graph that is none: what it would replay is called, on the tensors that it would read and write."""
+def test_what_a_graph_reads_is_filled_anew_at_every_step(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graphs, "capture", called_again)
     given = {seed: stacked(drawn("tiny", 3, (3, 1), 4, seed=seed)) for seed in range(5)}
-    own = given[0].with_room()
-    found = own.verify(DeviceRule(rule), (3, 1))
-
-    class Called:
-        def replay(self) -> None:
-            for mine, now in zip(found, own.verify(DeviceRule(rule), (3, 1)), strict=True):
-                mine.copy_(now)
-
-    graph: Any = Called()
-    captured = Captured(graph, own, found)
+    captured = Captured(DeviceRule(rule), given[0], (3, 1), object())
     outputs = {seed: captured.verify(trees) for seed, trees in given.items()}
+    assert captured._replayed.captured
     assert len({len(trees.target) for trees in given.values()}) > 1
     for seed, trees in given.items():
         assert all(map(torch.equal, outputs[seed], trees.verify(DeviceRule(rule), (3, 1))))

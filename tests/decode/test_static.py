@@ -13,11 +13,13 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from otspec import generate  # noqa: E402
+from otspec.decode import graphs  # noqa: E402
 from otspec.decode.models import static  # noqa: E402
 from otspec.decode.models.context import Context  # noqa: E402
 from otspec.decode.models.in_one import Run  # noqa: E402
 from otspec.decode.models.static import LEAST_COLUMNS, StaticReader, can_stand, filled_up  # noqa: E402
 from otspec.decode.models.transformers_reader import TransformersReader  # noqa: E402
+from tests.decode.graph_stand_in import called_again  # noqa: E402
 from tests.decode.models import pair, tiny  # noqa: E402
 from tests.each import each  # noqa: E402
 
@@ -134,6 +136,39 @@ def test_a_model_that_cannot_be_captured_is_launched(monkeypatch: pytest.MonkeyP
         last = context.read(tokens, position, None, 1)
     assert torch.equal(first, again)
     assert torch.equal(first, last)
+
+
+@pytest.mark.usefixtures("everywhere")
+@each(
+    settings=({"paths": 2, "depth": 3}, {"branching": (2, 2), "draft_top_k": 4}, {"paths": 1, "depth": 4}),
+    batch=(1, 3),
+)
+def test_replayed_passes_write_the_texts_of_launched_ones(settings: dict[str, Any], batch: int) -> None:
+    """With a stand-in for graphs: what is filled anew, drawn and copied between replays is the same on a GPU."""
+    target, draft = (copy.deepcopy(model) for model in pair(VOCAB, positions=LEAST_COLUMNS))
+    ids = torch.arange(3 * batch).view(batch, 3) % VOCAB
+
+    rooms: list[static.Room] = []
+
+    class WithPool(static.Room):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            self.pool = object()
+            rooms.append(self)
+
+    def text() -> list[list[int]]:
+        return generate(target, draft, ids, max_new_tokens=20, seed=2, **settings).new_tokens
+
+    expected = text()
+    static._FREE.pop(target), static._FREE.pop(draft)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(static, "Room", WithPool)
+        patch.setattr(static, "can_be_one", lambda _: True)
+        patch.setattr(graphs, "capture", called_again)
+        assert text() == expected
+    assert not any(room.refused for room in rooms)
+    for kind in ("passes", "runs"):
+        assert any(one.replayed.captured for room in rooms for one in getattr(room, kind).values())
 
 
 @pytest.mark.usefixtures("everywhere")

@@ -26,7 +26,7 @@ from tests.decode.test_lossless import SETTINGS, _exact, _models, _pooled  # noq
 from tests.decode.test_on_device import together  # noqa: E402
 from tests.decode.test_selector import drawn as selector  # noqa: E402
 from tests.each import each  # noqa: E402
-from tests.verification.test_trees import drawn  # noqa: E402
+from tests.verification.trees import drawn  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
 
@@ -107,7 +107,7 @@ def test_replayed_passes_write_the_texts_of_launched_ones(settings: dict[str, An
         (room,) = [one for one in static._FREE[model] if one.batch == batch]
         assert not room.refused
         for kind in kinds:
-            assert any(one._captured is not None for one in getattr(room, kind).values())
+            assert any(one.replayed.captured for one in getattr(room, kind).values())
 
 
 @pytest.mark.parametrize("verify_on", ["device", "host"])

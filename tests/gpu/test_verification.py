@@ -24,8 +24,8 @@ from otspec.verification.device.layout import branching_layout  # noqa: E402
 from tests.each import each  # noqa: E402
 from tests.verification.test_device import KINDS, batch, tensors  # noqa: E402
 from tests.verification.test_label_kernels import check_labels  # noqa: E402
-from tests.verification.test_trees import DISTINCT, SHAPES, drawn, outputs  # noqa: E402
-from tests.verification.test_trees import batch as batch_of_trees  # noqa: E402
+from tests.verification.trees import DISTINCT, SHAPES, drawn, outputs  # noqa: E402
+from tests.verification.trees import batch as batch_of_trees  # noqa: E402
 
 needs_kernels = pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") == "1", reason="TRITON_INTERPRET=1 was set")
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")

@@ -47,7 +47,9 @@ def test_empty_batch() -> None:
 
 
 FORKS = """
+import ctypes
 import os
+import sys
 import numba
 import numpy as np
 import otspec
@@ -59,14 +61,18 @@ child = os.fork()
 if child == 0:
     there = otspec.solve_batch(P, Q, 2)
     os._exit(0 if np.array_equal(here.proposal, there.proposal) else 3)
-print(layer, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+threads = ctypes.CDLL("libgomp.so.1").omp_get_max_threads() if layer == "omp" and sys.platform == "linux" else 1
+print(layer, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), numba.get_num_threads(), threads)
 """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_a_forked_process_solves_batches_too() -> None:
-    ran = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, check=True)
-    assert ran.stdout.split()[1] == "0", ran.stdout + ran.stderr
+def test_a_forked_process_solves_batches_too_and_openmp_keeps_its_number_of_threads() -> None:
+    environment = {**os.environ, "NUMBA_NUM_THREADS": "3", "OMP_NUM_THREADS": "1"}
+    ran = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, check=True, env=environment)
+    _, child, own, others = ran.stdout.split()
+    assert child == "0", ran.stdout + ran.stderr
+    assert (own, others) == ("3", "1")
 
 
 def test_a_batch_is_a_sequence_of_plans_and_samples() -> None:

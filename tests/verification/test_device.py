@@ -19,7 +19,7 @@ from otspec.kernels.interval.lottery import memory
 from otspec.laws import law_from_logits
 from otspec.verification import reference
 from otspec.verification.compiled import verify_one
-from otspec.verification.device import RowVerification, buckets, verify_logits, verify_rows, verify_truncated
+from otspec.verification.device import RowVerification, buckets, majorant, verify_logits, verify_rows, verify_truncated
 from tests import laws
 from tests.each import each
 from tests.laws import Kind, Rng
@@ -302,7 +302,9 @@ def test_nothing_waits_for_the_device(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_one_graph_without_breaks(name: str) -> None:
+def test_one_graph_without_breaks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a dozen rounds of one kind, which are enough here: 64 take long to trace."""
+    monkeypatch.setattr(majorant, "ROUNDS", 12)
     given = tensors(*batch(laws.model, np.random.default_rng(2), 20, 2, 3))
     compiled = torch.compile(CALLS[name], fullgraph=True, backend="aot_eager")
     assert pairs_of(compiled(*given)) == pairs_of(CALLS[name](*given))

@@ -19,7 +19,7 @@ from otspec.verification.device.tree_laws import TreeLaws  # noqa: E402
 from tests.each import each  # noqa: E402
 from tests.paths.models import model  # noqa: E402
 from tests.verification.grid_nested import GridNested  # noqa: E402
-from tests.verification.test_trees import RAGGED, batch, drawn  # noqa: E402
+from tests.verification.trees import RAGGED, batch, drawn  # noqa: E402
 
 pytestmark = pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") != "1", reason="Triton is not interpreted")
 

@@ -16,7 +16,7 @@ from otspec.verification.device import grid, majorant, verify_trees  # noqa: E40
 from tests import laws  # noqa: E402
 from tests.each import each  # noqa: E402
 from tests.verification.test_device import points, tensors, tiny_tails  # noqa: E402
-from tests.verification.test_trees import batch, drawn, outputs  # noqa: E402
+from tests.verification.trees import batch, drawn, outputs  # noqa: E402
 
 pytestmark = pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") != "1", reason="Triton is not interpreted")
 

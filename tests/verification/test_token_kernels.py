@@ -26,7 +26,7 @@ from otspec.verification.device.by_path_kernels import checked_rows  # noqa: E40
 from otspec.verification.device.by_token_kernels import Stage, Trees, stages_of  # noqa: E402
 from otspec.verification.device.layout import branching_layout, linked_layout  # noqa: E402
 from tests.each import each  # noqa: E402
-from tests.verification.test_trees import batch, drawn  # noqa: E402
+from tests.verification.trees import batch, drawn  # noqa: E402
 
 pytestmark = pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") != "1", reason="Triton is not interpreted")
 

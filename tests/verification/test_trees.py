@@ -1,4 +1,4 @@
-"""Trees of tensors: the outputs of the rules on the host, the exact law of the labels on a grid, and the contract."""
+"""Trees of tensors: the outputs of the rules on the host, the exact law of the labels on a grid, topologies."""
 
 from __future__ import annotations
 
@@ -12,19 +12,11 @@ pytest.importorskip("torch")
 
 import torch
 from scipy.stats import chisquare
-from torch import Tensor
 
-import otspec
-from otspec import AuditVerdict, ProblemError
-from otspec.kernels.interval.lottery import memory
 from otspec.paths import Nested, Tree, path_law, tree_law
-from otspec.paths.block import block_weights
 from otspec.paths.shape import Shape
-from otspec.verification import bucket_reference
-from otspec.verification.compiled import verify_one
 from otspec.verification.device import (
     Links,
-    TreeVerification,
     buckets,
     grid,
     layout,
@@ -34,114 +26,33 @@ from otspec.verification.device import (
     verify_trees,
 )
 from otspec.verification.device.layout import branching_layout, linked_layout
-from tests import laws
 from tests.each import each
 from tests.oracles import Floats
 from tests.paths.models import FAMILIES, model
 from tests.verification.grid_nested import GridNested, slots_of
-
-SHAPES = [(1,), (3,), (1, 1, 1), (3, 1, 1), (2, 2), (1, 2, 2), (2, 1, 3)]
-SEVERAL = 12
-"""Trees of one batch."""
-SAME = 1e-13
-"""The deviation that sums of a thousand bins leave."""
-
-Batch = tuple[Tensor, Tensor, Tensor, Tensor]
-"""Target and draft laws, tokens and uniforms."""
-
-
-def drawn(family: str, vocab: int, branching: tuple[int, ...], rows: int, seed: int = 0) -> list[Tree]:
-    rng = np.random.default_rng([seed, vocab, *branching])
-    return [model(family, vocab, seed + row).drawn(branching, rng) for row in range(rows)]
-
-
-def batch(found: list[Tree], seed: int = 0) -> Batch:
-    """Laws slot by slot, and uniforms."""
-    nodes, tokens = zip(*(slots_of(tree) for tree in found), strict=True)
-    shape = found[0].shape
-    inner = shape.offsets[-2]
-    target = torch.stack([torch.from_numpy(tree.target)[node] for tree, node in zip(found, nodes, strict=True)])
-    draft = [torch.from_numpy(tree.draft)[node[:inner]] for tree, node in zip(found, nodes, strict=True)]
-    uniforms = np.random.default_rng(seed).random((len(found), shape.slots + shape.depth, 3))
-    return target, torch.stack(draft), torch.stack(tokens), torch.from_numpy(uniforms)
-
-
-Output = tuple[tuple[int, ...], int]
-
-
-def outputs(found: TreeVerification) -> list[Output]:
-    """The accepted tokens and the one after them, tree by tree; the fields agree with each other."""
-    assert found.sound.all()
-    assert ((found.slots >= 0) == (found.tokens >= 0)).all()
-    assert (found.accepted == (found.tokens >= 0).sum(dim=1)).all()
-    rows = zip(found.tokens.tolist(), found.accepted.tolist(), found.token.tolist(), strict=True)
-    return [(tuple(tokens[:accepted]), token) for tokens, accepted, token in rows]
-
-
-def inverse(law: Floats, uniform: float) -> int:
-    return int(np.searchsorted(np.cumsum(law), uniform * law.sum(), side="right"))
-
-
-def token_by_token(tree: Tree, uniforms: Floats) -> Output:
-    """The compiled rule at every node, for the slots that agree with the output."""
-    mine = memory.of(tree.target.shape[1])
-    node, tokens = (part.numpy() for part in slots_of(tree))
-    alive = np.array([0])
-    put_out: list[int] = []
-    for level in range(tree.shape.depth):
-        drafts = np.flatnonzero(np.isin(tree.shape.parent, alive))
-        here = node[alive[0]]
-        dealt = np.concatenate((uniforms[drafts - 1], uniforms[tree.shape.slots - 1 + level, None]))
-        token, _ = verify_one(tree.target[here], tree.draft[here], tokens[drafts], dealt, mine.work, mine.room)
-        alive = drafts[tokens[drafts] == token]
-        if not alive.size:
-            return tuple(put_out), token
-        put_out.append(token)
-    return tuple(put_out), inverse(tree.target[node[alive[0]]], uniforms[-1, 1])
-
-
-def by_buckets(tree: Tree, uniforms: Floats) -> Output:
-    """The exact rule by buckets at every node, for the slots that agree with what was accepted."""
-    node, tokens = (part.numpy() for part in slots_of(tree))
-    most = max(np.diff(tree.shape.offsets))
-    alive = np.array([0])
-    put_out: list[int] = []
-    for level in range(tree.shape.depth):
-        drafts = np.flatnonzero(np.isin(tree.shape.parent, alive))
-        here = node[alive[0]]
-        dealt = np.concatenate((uniforms[drafts - 1], uniforms[tree.shape.slots - 1 + level, None])).tolist()
-        laws_here = tree.target[here].tolist(), tree.draft[here].tolist()
-        token, accepted = bucket_reference.verify(*laws_here, tokens[drafts].tolist(), dealt, int(most))
-        if accepted < 0:
-            return tuple(put_out), token
-        alive = drafts[tokens[drafts] == token]
-        put_out.append(token)
-    return tuple(put_out), inverse(tree.target[node[alive[0]]], uniforms[-1, 1])
-
-
-def first_path(tree: Tree, uniforms: Floats) -> Output:
-    """Block verification of the path of first children, by the figures of `otspec.paths`."""
-    nodes = tree.node[0]
-    tokens, p, q = tree.token[nodes[1:]], tree.target[nodes], tree.draft[nodes[:-1]]
-    weight, stop = block_weights(p, q, tokens)
-    dealt = uniforms[tree.shape.slots - 1 :]
-    accepted = max((i for i in range(1, tokens.size + 1) if dealt[i - 1, 0] < stop[i]), default=0)
-    law = p[accepted]
-    if accepted < tokens.size:
-        rest = np.maximum(weight[accepted] * p[accepted] - q[accepted], 0)
-        law = rest if rest.sum() > 0 else law
-    return tuple(tokens[:accepted].tolist()), inverse(law, dealt[-1, 1])
-
+from tests.verification.trees import (
+    DISTINCT,
+    RAGGED,
+    SEVERAL,
+    SHAPES,
+    WAYS,
+    Output,
+    batch,
+    by_buckets,
+    drawn,
+    first_path,
+    links_of,
+    outputs,
+    token_by_token,
+)
 
 ON_THE_HOST: dict[str, Callable[[Tree, Floats], Output]] = {
     "interval": token_by_token,
     "block": first_path,
     "by buckets": by_buckets,
 }
-WAYS: dict[str, dict[str, Any]] = {rule: {"rule": rule} for rule in trees.RULES}
-WAYS["by buckets"] = {"rule": "interval", "by": "buckets"}
-DISTINCT = ("tiny", "zeros", "peaked", "point")
-"""Families whose p/q have no ties but exact ones, and no laws so rare that another rule is used for them."""
+SAME = 1e-13
+"""The deviation that sums of a thousand bins leave."""
 
 
 @pytest.mark.parametrize("way", ON_THE_HOST)
@@ -217,16 +128,6 @@ def test_draws_have_the_law_that_is_computed(sigma: float, branching: tuple[int,
     assert chisquare(observed[kept], expected[kept] / expected[kept].sum() * draws).pvalue > 1e-4
 
 
-def links_of(shape: Shape, rows: int) -> Links:
-    """The links of a branching, and slots at the end that hang nowhere."""
-    first, sibling = np.full(shape.slots + 2, -1), np.full(shape.slots + 2, -1)
-    for slot in range(shape.slots - 1, 0, -1):
-        parent = shape.parent[slot]
-        sibling[slot], first[parent] = first[parent], slot
-    children, siblings = (torch.from_numpy(link).expand(rows, -1).to(torch.int32) for link in (first, sibling))
-    return Links(children, siblings, shape.depth, shape.offsets[-1] - shape.offsets[-2])
-
-
 @each(branching=SHAPES)
 def test_links_lay_out_what_a_branching_does(branching: tuple[int, ...]) -> None:
     shape = Shape.of(branching)
@@ -268,10 +169,6 @@ def test_links_give_the_tokens_of_a_branching(rule: str, branching: tuple[int, .
     found = verify_trees(wider, draft, padded, links_of(Shape.of(branching), len(tokens)), dealt, rule=rule)
     assert outputs(found) == outputs(right)
     assert found.slots.shape == (SEVERAL, length)
-
-
-RAGGED = Links(torch.tensor([[1, 3, -1, -1, -1]]), torch.tensor([[-1, 2, -1, 4, -1]]))
-"""The root has two children; the first of them has two."""
 
 
 @each(way=WAYS, sigma=(0.0, 0.5))
@@ -326,200 +223,3 @@ def test_the_draft_law_of_a_text_is_that_of_a_slot_with_children(by: str) -> Non
         found.append(verify_trees(target, draft, tokens, topology, uniforms, rows=rows, rule="interval", by=by))
     assert outputs(found[0]) == outputs(found[1])
     assert set(found[0].accepted.tolist()) == {0, 1, 2}
-
-
-@each(
-    links=(
-        Links(torch.tensor([[1, 0, -1]]), torch.tensor([[-1, 2, -1]])),  # back to the root
-        Links(torch.tensor([[1, 2, -1]]), torch.tensor([[-1, 2, -1]])),  # two ways to one slot
-        Links(torch.tensor([[1, -1, -1]]), torch.tensor([[-1, 3, -1]])),  # beyond the last
-        Links(torch.tensor([[1, 2, -1]]), torch.tensor([[-1, -1, -1]]), depth=1),  # deeper than said
-        Links(torch.tensor([[1, -1, -1]]), torch.tensor([[-1, 2, -1]]), width=1),  # wider than said
-        Links(torch.tensor([[-1, -1, -1]]), torch.tensor([[1, 2, -1]])),  # a brother of the root
-    )
-)
-def test_links_that_are_no_tree_are_flagged(links: Links) -> None:
-    even, tokens = torch.full((1, 3, 2), 0.5, dtype=torch.float64), torch.zeros((1, 3), dtype=torch.long)
-    for rule in trees.RULES:
-        found = verify_trees(even, even, tokens, links, torch.Generator(), rule=rule)
-        assert (found.sound.item(), found.accepted.item(), found.token.item()) == (False, 0, 0)
-    with pytest.raises(ProblemError, match="the links of tree 0 are none of a tree"):
-        verify_trees(even, even, tokens, links, torch.Generator(), check=True)
-
-
-def test_a_slot_that_hangs_below_nothing_is_not_in_the_tree() -> None:
-    links = Links(torch.tensor([[1, -1, 3, -1]]), torch.tensor([[-1, -1, -1, -1]]))
-    layout = linked_layout(links)
-    assert layout.sound.all()
-    assert layout.depth.tolist() == [[0, 1, -1, -1]]
-
-
-PATHS = (3, 1, 1)
-
-
-@each(dtype=(torch.float32, torch.bfloat16, torch.float16), rule=trees.RULES)
-def test_laws_are_read_in_the_type_of_a_model(dtype: torch.dtype, rule: str) -> None:
-    target, draft, tokens, uniforms = batch(drawn("tiny", 6, PATHS, SEVERAL))
-    given = target.to(dtype), draft.to(dtype)
-    wide = [law.double() / law.double().sum(dim=-1, keepdim=True) for law in given]
-    expected = outputs(verify_trees(wide[0], wide[1], tokens, PATHS, uniforms, rule=rule))
-    assert outputs(verify_trees(*given, tokens.int(), PATHS, uniforms, rule=rule)) == expected
-
-
-@each(rule=trees.RULES)
-def test_a_tree_does_not_depend_on_those_beside_it(rule: str) -> None:
-    given = batch(drawn("tiny", 5, PATHS, 5))
-    together = outputs(verify_trees(*given[:3], PATHS, given[3], rule=rule))
-    for b, output in enumerate(together):
-        target, draft, tokens, uniforms = (part[b : b + 1] for part in given)
-        assert outputs(verify_trees(target, draft, tokens, PATHS, uniforms, rule=rule)) == [output]
-    links = links_of(Shape.of(PATHS), 5)
-    links = Links(links.first_child[:, :-2], links.next_sibling[:, :-2], links.depth, links.width)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trees, "GROUP", 2)
-        assert outputs(verify_trees(*given[:3], PATHS, given[3], rule=rule)) == together
-        assert outputs(verify_trees(*given[:3], links, given[3], rule=rule)) == together
-
-
-def spoil(what: str, target: Tensor, draft: Tensor, tokens: Tensor) -> None:
-    """Make tree 2 of a batch unsound."""
-    if what == "nan":
-        target[2, 4, 1] = torch.nan
-    elif what == "negative":
-        draft[2, 1, 0] -= 1.0
-    elif what == "total":
-        target[2, 9] *= 0.9
-    elif what == "token":
-        tokens[2, 5] = 6
-    elif what == "undrafted":
-        token = tokens[2, 3]
-        draft[2, 0, token] = 0
-        draft[2, 0] /= draft[2, 0].sum()
-
-
-MESSAGES = {
-    "nan": r"target at slot 4 of tree 2\[1\] is nan",
-    "negative": r"draft at slot 1 of tree 2\[0\] is -",
-    "total": "target at slot 9 of tree 2 sums to 0.9",
-    "token": "tree 2 has token 6 at slot 5",
-    "undrafted": "tree 2 has token . at slot [123], which the draft law of its parent, over 6 tokens, cannot draw",
-}
-
-
-@each(what=tuple(MESSAGES), rule=trees.RULES)
-def test_a_tree_that_is_not_sound_is_flagged_and_leaves_the_others_alone(what: str, rule: str) -> None:
-    given = batch(drawn("tiny", 6, PATHS, 4))
-    right = verify_trees(*given[:3], PATHS, given[3], rule=rule)
-    spoil(what, *given[:3])
-    found = verify_trees(*given[:3], PATHS, given[3], rule=rule)
-    assert found.sound.tolist() == [True, True, False, True]
-    assert (found.accepted[2].item(), found.token[2].item()) == (0, 0)
-    assert (found.slots[2] == -1).all()
-    for b in (0, 1, 3):
-        assert found.tokens[b].tolist() == right.tokens[b].tolist()
-        assert found.token[b] == right.token[b]
-    with pytest.raises(ProblemError, match=MESSAGES[what]):
-        verify_trees(*given[:3], PATHS, given[3], rule=rule, check=True)
-
-
-TARGET, DRAFT, TOKENS, UNIFORMS = batch(drawn("tiny", 6, PATHS, 4))
-
-
-def call(**changes: Any) -> Callable[[], object]:
-    """`verify_trees` on sound trees, one argument replaced."""
-    given = {"target": TARGET, "draft": DRAFT, "tokens": TOKENS, "topology": PATHS, "rng": UNIFORMS, **changes}
-    return lambda: verify_trees(**given)
-
-
-@each(
-    case={
-        "rule": (call(rule="traversal"), "rule is 'traversal'; known: nested, block, interval"),
-        "sigma": (call(sigma=-1), "sigma is -1; it is between 0"),
-        "slots": (call(topology=(2, 1, 1)), r"tokens are for 10 slots, and branching \(2, 1, 1\) has 7"),
-        "topology": (call(topology=()), r"the topology is \(\); pass the number of children"),
-        "branching": (call(topology=(3, 0, 1)), "branching is 0; pass an integer >= 1"),
-        "vocabulary": (call(draft=DRAFT[:, :, 1:]), "they need laws over the same tokens"),
-        "laws": (call(target=TARGET[:, 1:]), r"they need \(B, S, V\) and \(B, I, V\)"),
-        "array": (call(target=TARGET.numpy()), "target is ndarray; pass a tensor of floats"),
-        "tokens": (call(tokens=TOKENS.double()), "token ids are integers"),
-        "root": (call(tokens=TOKENS[:, :1]), "S >= 2"),
-        "uniforms": (call(rng=UNIFORMS[:, 1:]), r"need torch.float64 of shape \(4, 13, 3\)"),
-        "generator": (call(rng=np.random.default_rng(0)), "take a torch.Generator"),
-        "links": (
-            call(topology=Links(TOKENS[:, 1:], TOKENS)),
-            r"first_child is .* \(4, 9\); pass integers of the shape",
-        ),
-        "depth": (call(topology=Links(TOKENS, TOKENS, depth=0)), "depth is 0; pass an integer >= 1"),
-        "rows": (
-            call(target=TARGET[0], draft=DRAFT[0], rows=(TOKENS[:, 1:], TOKENS)),
-            r"the rows of target are torch.int64 of shape \(4, 9\)",
-        ),
-        "device": (call(target=TARGET.to("meta")), "target is on meta, and tokens on cpu; move them to one"),
-    }
-)
-def test_what_is_wrong_is_named(case: tuple[Callable[[], object], str]) -> None:
-    wrong, message = case
-    with pytest.raises(ProblemError, match=message):
-        wrong()
-
-
-def test_a_row_that_there_is_not_is_named() -> None:
-    rows = torch.zeros_like(TOKENS), torch.zeros_like(TOKENS[:, :7])
-    rows[1][1, 2] = 99
-    with pytest.raises(ProblemError, match="slot 2 of tree 1 has row 99 of 1 of draft"):
-        verify_trees(TARGET[0, :1], torch.full((1, 6), 1 / 6), TOKENS, PATHS, UNIFORMS, rows=rows, check=True)
-
-
-TOPOLOGIES: dict[str, Any] = {"branching": PATHS, "links": None}
-
-
-@each(way=WAYS, by=tuple(TOPOLOGIES), vocab=(6, 5000))
-def test_nothing_waits_for_the_device(way: dict[str, Any], by: str, vocab: int) -> None:
-    """The meta device has shapes and no values: to read one of them, or to let it decide on a shape, is an error."""
-    target, draft = (torch.empty((2, count, vocab), device="meta") for count in (10, 7))
-    tokens = torch.empty((2, 10), dtype=torch.int32, device="meta")
-    uniforms = torch.empty((2, 13, 3), dtype=torch.float64, device="meta")
-    topology = TOPOLOGIES[by] or Links(tokens, tokens, depth=3, width=3)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(majorant, "HALVINGS", 2)
-        patch.setattr(majorant, "ROUNDS", 2)
-        found = verify_trees(target, draft, tokens, topology, uniforms, **way)
-    assert found.slots.shape == found.tokens.shape == (2, 3)
-    assert found.token.shape == found.accepted.shape == found.sound.shape == (2,)
-    with pytest.raises(RuntimeError, match="meta"):
-        found.sound.all().item()
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_one_graph_without_breaks(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of few rounds of the same kind: all of them take minutes to trace."""
-    monkeypatch.setattr(majorant, "HALVINGS", 2)
-    monkeypatch.setattr(majorant, "ROUNDS", 2)
-    given = batch(drawn("tiny", 4, (2, 1), 2))
-
-    def verified(target: Tensor, draft: Tensor, tokens: Tensor, uniforms: Tensor) -> TreeVerification:
-        return verify_trees(target, draft, tokens, (2, 1), uniforms, **WAYS[way])
-
-    compiled = torch.compile(verified, fullgraph=True, backend="aot_eager")
-    assert outputs(compiled(*given)) == outputs(verified(*given))
-
-
-@pytest.mark.parametrize("rule", ["nested", "interval"])
-def test_the_audit_passes_trees_of_one_level(rule: str) -> None:
-    """They are single positions: the first token is a draft, or one that is put out in their place."""
-
-    def first_token(p: Tensor, q: Tensor, drafts: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        rows = len(p), drafts.shape[1]
-        tokens = torch.nn.functional.pad(drafts, (1, 0))
-        target = torch.cat((p[:, None], torch.full((*rows, p.shape[1]), 1 / p.shape[1])), dim=1)
-        found = verify_trees(target.double(), q[:, None], tokens, rows[1:], generator, rule=rule)
-        picked = found.accepted > 0
-        return torch.where(picked, found.tokens[:, 0], found.token), torch.where(picked, found.slots[:, 0] - 1, -1)
-
-    rng = np.random.default_rng(0)
-    instances = [kind(rng, 6) for kind in (laws.zeros(laws.model, 0.3, 0.8), laws.model)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(grid, "BINS", 16)
-        audit = otspec.audit(first_token, n=3, instances=instances, resolution=0.1)
-    assert audit.verdict is AuditVerdict.LOSSLESS
-    assert audit.outcome.draws > 2000

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from otspec.decode.graphs import Replayed
 from otspec.decode.sending import send
 from otspec.laws import IntArray
 
@@ -32,9 +33,7 @@ class Run:
             self._place = torch.zeros(batch + 1, dtype=torch.long, device=device)
         self.passes: list[Any] = []
         """What was read by the steps, in order; `start` counts from the first column on trial."""
-        self._generator = torch.Generator(device)
-        self._captured: tuple[torch.cuda.CUDAGraph, tuple[torch.Tensor, ...]] | None = None
-        self._seen = False
+        self.replayed: Replayed[tuple[torch.Tensor, ...]] = Replayed()
 
     @property
     def length(self) -> torch.Tensor:
@@ -53,7 +52,7 @@ class Run:
         self._place.copy_(send(np.append(length, end), self._place.device), non_blocking=True)
 
     def do(self, steps: Steps, generator: torch.Generator, pool: Any) -> tuple[torch.Tensor, ...]:
-        """Launch by launch the first time, captured the second; the same numbers are drawn in all three ways.
+        """Launch by launch the first time, captured the second.
 
         Parameters
         ----------
@@ -63,16 +62,5 @@ class Run:
         pool : object
             Where graphs put what they need in between; None to launch always.
         """
-        if self._captured is None:
-            if pool is None or not self._seen:
-                self._seen = True
-                return steps(*self.inputs, generator)
-            graph = torch.cuda.CUDAGraph()
-            graph.register_generator_state(self._generator)
-            with torch.no_grad(), torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
-                self._captured = graph, steps(*self.inputs, self._generator)
-        graph, outputs = self._captured
-        self._generator.set_state(generator.get_state())
-        graph.replay()
-        generator.set_state(self._generator.get_state())
+        outputs = self.replayed.run(lambda drawn_from: steps(*self.inputs, drawn_from), pool, generator)
         return tuple(one.clone() for one in outputs)

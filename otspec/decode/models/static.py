@@ -19,6 +19,7 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import Cache, PreTrainedModel
 
+from otspec.decode.graphs import Replayed
 from otspec.decode.models.cache import SPARE, FixedBlock, Place, fixed_layers
 from otspec.decode.models.fed import FedLlama
 from otspec.decode.models.in_one import Run, Steps
@@ -76,8 +77,7 @@ class FixedPass:
             self._start = torch.zeros(2, dtype=torch.long, device=like.device)
             self._sees = like.new_zeros(batch, 1, rows, columns) if masked else like.new_zeros(1, 1, 1, columns)
         self._masked = masked
-        self._seen = False
-        self._captured: tuple[torch.cuda.CUDAGraph, Outputs] | None = None
+        self.replayed: Replayed[Outputs] = Replayed()
 
     def fill(self, tokens: torch.Tensor, position: torch.Tensor, mask: torch.Tensor | None, start: int) -> None:
         """Tell it what to read; rows and texts that fill it up read whatever was there, and see all of it.
@@ -106,7 +106,7 @@ class FixedPass:
         return mask if self._masked else mask.expand(len(self.tokens), -1, self.tokens.shape[1], -1)
 
     def run(self, forward: Callable[[FixedPass], Outputs], pool: Any) -> Outputs:
-        """Launch by launch the first time, when kernels may still be chosen and compiled; captured the second.
+        """Launch by launch the first time, captured the second.
 
         Parameters
         ----------
@@ -114,16 +114,7 @@ class FixedPass:
         pool : object
             Where graphs put what they need in between; None to launch always.
         """
-        if self._captured is None:
-            if pool is None or not self._seen:
-                self._seen = True
-                return forward(self)
-            graph = torch.cuda.CUDAGraph()
-            with torch.no_grad(), torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
-                self._captured = graph, forward(self)
-        graph, outputs = self._captured
-        graph.replay()
-        return outputs
+        return self.replayed.run(lambda _: forward(self), pool)
 
 
 class Room:

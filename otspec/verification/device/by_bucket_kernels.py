@@ -147,7 +147,10 @@ def taken_by(step: str, most: int) -> dict[str, int]:
 
 def _run(step: str, room: Room, most: int, *given: Any) -> None:
     """A program to each chunk of each problem."""
-    getattr(_kernels(), step)[(room.longs.shape[0], of_buckets(most)["CHUNKS"])](
+    from otspec.verification.device import lottery_kernels
+
+    kernels = lottery_kernels if step == "stake" else _kernels()
+    getattr(kernels, step)[(room.longs.shape[0], of_buckets(most)["CHUNKS"])](
         *given, **taken_by(step, most), num_warps=WARPS.get(step, 4), **EXACT
     )
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from otspec.verification.device.bucket_kernels import FLOATS, LONGS, TABLES, places_of
+from otspec.verification.device.bucket_kernels import FLOATS, LONGS, TABLES
 from otspec.verification.device.kernels import bucket_of, law_of, units_of
+from otspec.verification.device.lottery_kernels import places_of
 
 TREE, SLOT, DRAFTS, P_ROW, Q_ROW = (tl.constexpr(field) for field in range(5))
 FIELDS = tl.constexpr(5)

@@ -40,7 +40,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_run_leaves_a_pair_that_loads_and_is_what_its_record_says(tmp_path: Path, corpus: Path) -> None:
-    main(tmp_path, steps=4, polish=2, own=2, batch=2, every=2, corpus=corpus)
+    main(tmp_path, steps=4, polish=2, own=2, batch=2, every=2, corpus=corpus, threads=1)
     record = json.loads((tmp_path / "training.json").read_text())
     assert record["corpus"]["held_out_files"] == ["traceback.py"]
     assert record["corpus"]["trained"]["files"] == 2
@@ -61,7 +61,7 @@ def test_same_seed_same_weights_even_when_interrupted(tmp_path: Path, corpus: Pa
     texts = [source.text for source in read_corpus(corpus)]
     tokenizer = train_tokenizer(texts)
     files = [tokens_of(tokenizer, text) for text in texts]
-    held_out = windows(files[:1], context=256, bos=tokenizer.bos_token_id)[:2]
+    held_out = windows(files[:1], context=32, bos=tokenizer.bos_token_id)[:2]
     checkpoint = tmp_path / "checkpoint.pt"
 
     def weights(
@@ -71,7 +71,7 @@ def test_same_seed_same_weights_even_when_interrupted(tmp_path: Path, corpus: Pa
             if point["step"] == stop:
                 raise KeyboardInterrupt
 
-        recipe = Recipe(steps=2, polish=polish, own=own, batch=2, seed=seed)
+        recipe = Recipe(steps=2, polish=polish, own=own, batch=2, context=32, seed=seed)
         models = train(files, held_out, tokenizer, recipe, report, every=1, checkpoint=checkpoint)
         target, draft = ([value.detach().numpy() for value in model.parameters()] for model in models)
         return target, draft
