@@ -15,7 +15,7 @@ from otspec.verification.device.grid import Grown
 from otspec.verification.device.layout import Layout
 from otspec.verification.device.sharing import Looked
 
-WARPS, LAY_WARPS = 16, 4
+WARPS, LAY_WARPS = 8, 4
 """Of the programs that share labels, and of those that lay out groups, which are fewer than places."""
 
 
