@@ -85,8 +85,12 @@ def report(out: Out, texts: Texts = None, steps: Steps = None, tiny: Tiny = Fals
 
 def _chosen(plan: Plan, only: str) -> Plan:
     """The plan for some learners, in the order in which they are named."""
-    found = [one for word in only.split(",") for one in plan.learners if word in one.name]
-    return replace(plan, learners=tuple(dict.fromkeys(found)))
+    words = only.split(",")
+    kept = {
+        field: tuple(dict.fromkeys(one for word in words for one in getattr(plan, field) if word in one.name))
+        for field in ("learners", "ablations")
+    }
+    return replace(plan, **kept)
 
 
 def _plan(tiny: bool, texts: int | None, steps: int | None) -> Plan:

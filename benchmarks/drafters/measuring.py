@@ -62,8 +62,8 @@ def _figures(
     learner: Learner, models: Models, seed: int, plan: Plan, out: Path, device: str
 ) -> Iterator[dict[str, Any]]:
     prompts = _prompts(plan, models)
-    first = seed == 0
-    for way in WAYS if first else WAYS[:2]:  # trees, and figures by position, are of the first seed
+    first = seed == 0 and learner not in plan.ablations  # trees, and figures by position, are of the first seed
+    for way in WAYS if first else WAYS[:2]:
         metrics = _of(way, models, prompts, plan.new, seed).metrics
         yield {**way._asdict(), **metrics.record()}
     at = plan.prompt
@@ -143,4 +143,4 @@ def done(folder: Path) -> bool:
 
 def beginnings(plan: Plan) -> list[str]:
     """The draft models that have to be pretrained."""
-    return [start for start in PLAIN if any(learner.start == start for learner in plan.learners)]
+    return [start for start in PLAIN if any(learner.start == start for learner, _ in plan.jobs())]

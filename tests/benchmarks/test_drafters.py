@@ -30,8 +30,18 @@ from otspec.decode.training.kinds import three_layers  # noqa: E402
 from otspec.decode.training.loop import measure  # noqa: E402
 
 AS_IT_IS, STEERED = Learner("shipped", "pretrained"), Learner("shipped", "sd2", "tvd")
+FROZEN = Learner("shipped", "sd2-frozen", "tvd")
 SMALL = replace(
-    TINY, learners=(AS_IT_IS, STEERED), seeds=1, texts=4, held_out=3, at_once=7, length=12, new=6, windows=(3,)
+    TINY,
+    learners=(AS_IT_IS, STEERED),
+    ablations=(FROZEN,),
+    seeds=1,
+    texts=4,
+    held_out=3,
+    at_once=7,
+    length=12,
+    new=6,
+    windows=(3,),
 )
 
 
@@ -48,11 +58,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_run_leaves_what_it_measured(run: Path) -> None:
     records = measuring.gathered(run, SMALL)
     whole = [one for one in records if "tokens" in one and "window" not in one]
-    assert len(whole) == 2 * len(WAYS)
+    assert len(whole) == 2 * len(WAYS) + 2
     assert all(one["tokens"] == SMALL.prompts * SMALL.new for one in whole)
     windows = [one for one in records if "window" in one]
     assert [one["window"] for one in windows] == [[SMALL.prompt, SMALL.prompt + 3]] * 2
-    assert [len(one["by_offset"]) for one in records if "by_offset" in one] == [8]
+    assert [len(one["by_offset"]) for one in records if "by_offset" in one] == [8, 8]
 
 
 def test_what_is_there_is_not_done_again(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,5 +168,6 @@ def test_the_command_times_all_that_is_trained(run: Path) -> None:
 
 
 def test_names_tell_learners_apart() -> None:
-    assert len({one.name for one in WHOLE.learners}) == len(WHOLE.learners)
-    assert {one.kind for one in WHOLE.learners if one.learns} <= set(KINDS)
+    every = (*WHOLE.learners, *WHOLE.ablations)
+    assert len({one.name for one in every}) == len(every)
+    assert {one.kind for one in every if one.learns} <= set(KINDS)
