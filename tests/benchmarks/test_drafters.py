@@ -157,9 +157,33 @@ def test_reports_have_a_row_for_each_and_pictures_are_drawn(run: Path, tmp_path:
     assert [row[:2] for row in first.rows] == [("shipped", "pretrained"), ("shipped", "sd2")]
     every = tables.table(SMALL, records, run)
     assert [row[-1] for row in every.rows] == ["-", "0.0"]  # what learns nothing takes no time to tell of
-    assert all(len(row) == len(table.header) for table in (first, every) for row in table.rows)
+    ablations = tables.ablations(SMALL, records, run)
+    assert [row[:3] for row in ablations.rows] == [("shipped", "sd2", "tvd"), ("shipped", "sd2-frozen", "tvd")]
+    assert all(len(row) == len(table.header) for table in (first, ablations, every) for row in table.rows)
     draw(SMALL, records, tmp_path / "drafters.png")
     assert (tmp_path / "drafters.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_suffix_trees_are_decoded_with_where_they_are_installed(there: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "installed", lambda package: there and package == "arctic_inference")
+    assert measuring.free() == (["prompt-lookup", "suffix", "lookahead"] if there else ["prompt-lookup", "lookahead"])
+
+
+def test_suffix_trees_of_the_prompts_learn_from_one_text_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+    decoded = measuring._decoded
+
+    def seen(method: str, settings: dict[str, Any], models: Any, prompts: Any, *rest: Any) -> Any:
+        sizes.append(len(prompts))
+        assert settings == {"depth": 8}
+        return decoded("vanilla", {}, models, prompts, *rest)  # suffix trees are not installed everywhere
+
+    monkeypatch.setattr(measuring, "_decoded", seen)
+    measuring.measure_free("suffix", SMALL, tmp_path, "cpu")
+    assert sizes == [1] * 2 * SMALL.prompts  # at two temperatures
+    records = [json.loads(line) for line in (tmp_path / "suffix.jsonl").read_text().splitlines()]
+    assert [one["tokens"] for one in records] == [SMALL.prompts * SMALL.new] * 2
 
 
 def test_the_command_times_all_that_is_trained(run: Path) -> None:
