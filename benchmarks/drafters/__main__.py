@@ -21,7 +21,7 @@ import typer
 
 from benchmarks.drafters import measuring, pictures, running, tables
 from benchmarks.drafters import times as speeds
-from benchmarks.drafters.plan import TINY, WHOLE, Plan
+from benchmarks.drafters.plan import TINY, WHOLE, Learner, Plan
 from benchmarks.reporting import show
 from otspec.reporting.tables import markdown_report
 
@@ -76,7 +76,7 @@ def report(out: Out, texts: Texts = None, steps: Steps = None, tiny: Tiny = Fals
     """Write report.md, drafters.png and results.jsonl of what there is."""
     plan = _plan(tiny, texts, steps)
     records = measuring.gathered(out, plan)
-    found = [tables.table_1(plan, records, out), tables.table(plan, records, out)]
+    found = [one(plan, records, out) for one in (tables.table_1, tables.ablations, tables.table)]
     (out / "results.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     pictures.draw(plan, records, out / "drafters.png")
     (out / "report.md").write_text(markdown_report(found, ["drafters.png"], [], "Drafters"))
@@ -85,8 +85,11 @@ def report(out: Out, texts: Texts = None, steps: Steps = None, tiny: Tiny = Fals
 
 def _chosen(plan: Plan, only: str) -> Plan:
     """The plan for some learners, in the order in which they are named."""
-    found = [one for word in only.split(",") for one in plan.learners if word in one.name]
-    return replace(plan, learners=tuple(dict.fromkeys(found)))
+
+    def named(some: tuple[Learner, ...]) -> tuple[Learner, ...]:
+        return tuple(dict.fromkeys(one for word in only.split(",") for one in some if word in one.name))
+
+    return replace(plan, learners=named(plan.learners), ablations=named(plan.ablations))
 
 
 def _plan(tiny: bool, texts: int | None, steps: int | None) -> Plan:

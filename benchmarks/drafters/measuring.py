@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +16,16 @@ from benchmarks.drafters.learning import lessons
 from benchmarks.drafters.plan import FREE, PLAIN, WAYS, Learner, Plan, Way
 from benchmarks.reporting import Record
 from otspec.decode import shipped
-from otspec.decode.methods.catalogue import decoder
+from otspec.decode.methods.catalogue import METHODS, decoder
 from otspec.decode.models.loading import SHIPPED, Models, batch_of, load_models
 from otspec.decode.training import KINDS, loop
 from otspec.decode.training.folder import RECORD
 from otspec.decode.training.kinds import LONGEST, steering_of, three_layers
+from otspec.extras import installed
 
 RECORDS = "records.jsonl"
+SUFFIX = "suffix"
+"""The method that is there only if its package is."""
 
 
 def ready(learner: Learner, seed: int, out: Path) -> bool:
@@ -43,16 +48,28 @@ def measure(learner: Learner, seed: int, plan: Plan, out: Path, device: str) -> 
     _leave(folder / RECORDS, records)
 
 
+def free() -> list[str]:
+    """Methods without a draft model that there are here."""
+    return [method for method in FREE if method != SUFFIX or installed("arctic_inference")]
+
+
 def measure_free(method: str, plan: Plan, out: Path, device: str) -> None:
     """The same for a method without a draft model, of the first seed."""
     path, seed = out / f"{method}.jsonl", 0
     if path.exists():
         return
     models = load_models(SHIPPED, None, device, "float32")
-    settings = {"depth": WAYS[0].depth} if method == "prompt-lookup" else {}
+    settings = {"depth": WAYS[0].depth} if "depth" in METHODS[method].takes else {}
+    prompts = _prompts(plan, models)
+    # Suffix trees of a batch learn from each other's texts, which no other drafter here does.
+    groups = prompts.split(1) if method == SUFFIX else [prompts]
     found = []
     for temperature in (1.0, 0.0):
-        metrics = _decoded(method, settings, models, _prompts(plan, models), plan.new, temperature, seed).metrics
+        each = (
+            _decoded(method, settings, models, some, plan.new, temperature, seed + number).metrics
+            for number, some in enumerate(groups)
+        )
+        metrics = reduce(add, each)
         way = Way("", settings.get("depth", 0) and 1, settings.get("depth", 0), temperature)
         found.append({"name": method, "seed": seed, "parameters": 0, **way._asdict(), **metrics.record()})
     _leave(path, found)
@@ -62,8 +79,8 @@ def _figures(
     learner: Learner, models: Models, seed: int, plan: Plan, out: Path, device: str
 ) -> Iterator[dict[str, Any]]:
     prompts = _prompts(plan, models)
-    first = seed == 0
-    for way in WAYS if first else WAYS[:2]:  # trees, and figures by position, are of the first seed
+    first = seed == 0 and learner not in plan.ablations  # trees, and figures by position, are of the first seed
+    for way in WAYS if first else WAYS[:2]:
         metrics = _of(way, models, prompts, plan.new, seed).metrics
         yield {**way._asdict(), **metrics.record()}
     at = plan.prompt
@@ -143,4 +160,4 @@ def done(folder: Path) -> bool:
 
 def beginnings(plan: Plan) -> list[str]:
     """The draft models that have to be pretrained."""
-    return [start for start in PLAIN if any(learner.start == start for learner in plan.learners)]
+    return [start for start in PLAIN if any(learner.start == start for learner, _ in plan.jobs())]

@@ -14,7 +14,7 @@ from benchmarks.reporting import Record
 from otspec.reporting.plotting import fill, label_lines, line, picture
 from otspec.reporting.style import GREY, Look, colour, looks
 
-BEGUN = {"shipped": "shipped draft", "plain": "plain, 1 layer", "deep": "plain, 4 layers", "target": "of the target"}
+BEGUN = {"shipped": "shipped draft", "plain": "plain, 1 layer", "deep": "deep, 4 layers", "target": "of the target"}
 
 
 def draw(plan: Plan, records: Sequence[Record], path: Path) -> None:
@@ -47,9 +47,9 @@ def _accepted(axes: Any, there: Sequence[Learner], records: Sequence[Record], st
         at += 0.7
     axes.set_xticks(ticks, [BEGUN[start] for start in starts])
     axes.set_title("Accepted drafts a step (pale: temperature 0)")
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.25 * axes.get_ylim()[1])  # room for the legend
     axes.grid(axis="x", visible=False)
-    axes.legend(ncols=2)
+    axes.legend(ncols=4, loc="upper left")
 
 
 def _depths(axes: Any, mine: Sequence[Learner], records: Sequence[Record], styles: dict[str, Look]) -> None:

@@ -54,8 +54,8 @@ class Way(NamedTuple):
 
 WAYS = (Way("block", 1, 8, 1.0), Way("block", 1, 8, 0.0), Way("nested", 4, 8, 1.0))
 """The first two are those of the paper."""
-FREE = ("prompt-lookup", "lookahead")
-"""Methods without a draft model that are decoded with beside these; `times` has more."""
+FREE = ("prompt-lookup", "suffix", "lookahead")
+"""Methods without a draft model that are decoded with beside these, as far as they are installed."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,8 @@ class Plan:
     """How much."""
 
     learners: tuple[Learner, ...]
+    ablations: tuple[Learner, ...] = ()
+    """Learnt and decoded with as the others, by the first two ways, and told of in a table of their own."""
     seeds: int = 3
     texts: int = 10_112
     """That the target writes to learn from."""
@@ -85,8 +87,9 @@ class Plan:
     """New tokens of the parts in which acceptance by position is measured, one after the other."""
 
     def jobs(self) -> list[tuple[Learner, int]]:
-        """Every learner with every seed."""
-        return [(learner, seed) for learner in self.learners for seed in range(self.seeds)]
+        """Every learner with every seed; all with the first seed come first, as a run may be cut short."""
+        every = (*self.learners, *self.ablations)
+        return [(learner, seed) for seed in range(self.seeds) for learner in every]
 
 
 FIRST = (Learner("shipped", PRETRAINED), Learner("shipped", "distilled", "tvd"), Learner("shipped", "sd2", "tvd"))
@@ -97,10 +100,16 @@ LEARNERS = (
     *(Learner("deep", kind) for kind in (PRETRAINED, "distilled", "sd2", "eagle")),
     *(Learner(TARGET, kind) for kind in ("eagle1", "mlp", "medusa")),
 )
-WHOLE = Plan(LEARNERS)
+ABLATIONS = (
+    *(Learner("plain", kind) for kind in ("sd2-frozen", "sd2-blocked", "sd2-after")),
+    Learner("plain", "sd2", "tvd"),
+)
+"""Of [berdozsteering, A.4], and its other loss."""
+WHOLE = Plan(LEARNERS, ABLATIONS)
 TINY = replace(
     WHOLE,
     learners=(*FIRST, Learner("plain", PRETRAINED), Learner("plain", "eagle"), Learner(TARGET, "medusa")),
+    ablations=ABLATIONS[:1],
     seeds=2,
     texts=8,
     at_once=12,

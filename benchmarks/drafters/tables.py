@@ -10,21 +10,22 @@ from typing import Any
 import numpy as np
 from scipy.stats import ttest_ind
 
-from benchmarks.drafters.plan import PRETRAINED, WAYS, Learner, Plan, Way
+from benchmarks.drafters.plan import FREE, PRETRAINED, WAYS, Learner, Plan, Way
 from benchmarks.drafters.times import measured, per_draft, speed
 from benchmarks.reporting import Record
+from otspec.decode.training import KINDS
 from otspec.decode.training.folder import CURVE, RECORD
+from otspec.decode.training.kinds import LONGEST
 from otspec.reporting.tables import TextTable
 
 CHAIN, GREEDY, TREE = WAYS
 SHOWN = (1, 2, 4, 8)
 """Depths whose share of steps is told."""
-FREE_NAMES = ("prompt-lookup", "suffix", "lookahead")
 
 
 def of_way(records: Iterable[Record], name: str, way: Way) -> list[Record]:
     """A drafter's records of whole texts, one a seed."""
-    wanted = way._asdict() if name not in FREE_NAMES else {"temperature": way.temperature}
+    wanted = way._asdict() if name not in FREE else {"temperature": way.temperature}
     mine = [one for one in records if one["name"] == name and "tokens" in one and "window" not in one]
     found = [one for one in mine if all(one[key] == value for key, value in wanted.items())]
     return sorted(found, key=lambda one: int(one["seed"]))
@@ -126,12 +127,42 @@ def table_1(plan: Plan, records: Sequence[Record], out: Path) -> TextTable:
     return TextTable("Pretrained, distilled, steered, fed", header, rows, note)
 
 
+def ablations(plan: Plan, records: Sequence[Record], out: Path) -> TextTable:
+    """Figure 6 of the paper: steering, what is left of it without g, and what it is when one thing is changed."""
+    starts = {one.start for one in plan.ablations}
+    whole = [one for one in plan.learners if one.start in starts and one.kind in ("distilled", "sd2")]
+    steered = {one.start: taus(records, one.name, CHAIN) for one in whole if one.kind == "sd2"}
+    rows: list[tuple[str, ...]] = []
+    for learner in (*whole, *plan.ablations):
+        mine = taus(records, learner.name, CHAIN)
+        if not mine:
+            continue
+        beside = steered.get(learner.start, [])
+        rows.append(
+            (
+                learner.start,
+                learner.kind,
+                learner.loss or KINDS[learner.kind].loss,
+                spread([one[-1]["acceptance"] for one in curves(plan, out, learner)], 4),
+                spread(mine, 3),
+                spread(taus(records, learner.name, GREEDY), 3),
+                *(welch(mine, beside) if mine != beside else ("-", "-")),
+            )
+        )
+    header = ("begins as", "drafter", "loss", "held-out", "tau, T = 1", "tau, T = 0", "t to sd2", "p")
+    note = (
+        f"L = {CHAIN.depth}, one path; distilled is the one without g. Held-out: acceptance of one draft, steered by "
+        f"what the target thought 1 to {LONGEST} tokens before. t, p: Welch's test of tau at T = 1 against sd2."
+    )
+    return TextTable("Ablations of steering", header, rows, note)
+
+
 def table(plan: Plan, records: Sequence[Record], out: Path) -> TextTable:
     """One row for everything that drafts."""
     times = measured(out)
     rows = []
     names = [(learner.name, learner) for learner in plan.learners]
-    for name, learner in [*names, *((name, None) for name in FREE_NAMES)]:
+    for name, learner in [*names, *((name, None) for name in FREE)]:
         mine = of_way(records, name, CHAIN)
         if not mine:
             continue

@@ -12,11 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import bootstrap
 
-from benchmarks.drafters.measuring import done
-from benchmarks.drafters.plan import FREE, WAYS, Plan
+from benchmarks.drafters.measuring import done, free
+from benchmarks.drafters.plan import WAYS, Plan
 from benchmarks.reporting import Record
 from otspec.decode.models.loading import SHIPPED
-from otspec.extras import installed
 from otspec.laws import FloatArray
 
 FOLDER = "times"
@@ -40,7 +39,6 @@ def command(plan: Plan, out: Path, first: int, new: int) -> list[str]:
     """What measures everything that is in the folder, of the first seed."""
     folders = [one.folder(out, 0) for one in plan.learners if one.learns or one.start != SHIPPED]
     drafters = ["full", *(str(folder.resolve()) for folder in folders if done(folder))]
-    free = [*FREE, *(["suffix"] if installed("arctic_inference") else [])]
     way = WAYS[0]
     options = {
         "--drafter": ",".join(drafters),
@@ -48,7 +46,7 @@ def command(plan: Plan, out: Path, first: int, new: int) -> list[str]:
         "--depth": str(way.depth),
         "--solver": "nested",
         "--reference": "nested",
-        "--baselines": ",".join(("generate", *free)),
+        "--baselines": ",".join(("generate", *free())),
         "--temperature": "1,0",
         "--first": str(first),
         "--max-new-tokens": str(new),

@@ -30,8 +30,18 @@ from otspec.decode.training.kinds import three_layers  # noqa: E402
 from otspec.decode.training.loop import measure  # noqa: E402
 
 AS_IT_IS, STEERED = Learner("shipped", "pretrained"), Learner("shipped", "sd2", "tvd")
+FROZEN = Learner("shipped", "sd2-frozen", "tvd")
 SMALL = replace(
-    TINY, learners=(AS_IT_IS, STEERED), seeds=1, texts=4, held_out=3, at_once=7, length=12, new=6, windows=(3,)
+    TINY,
+    learners=(AS_IT_IS, STEERED),
+    ablations=(FROZEN,),
+    seeds=1,
+    texts=4,
+    held_out=3,
+    at_once=7,
+    length=12,
+    new=6,
+    windows=(3,),
 )
 
 
@@ -48,11 +58,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_run_leaves_what_it_measured(run: Path) -> None:
     records = measuring.gathered(run, SMALL)
     whole = [one for one in records if "tokens" in one and "window" not in one]
-    assert len(whole) == 2 * len(WAYS)
+    assert len(whole) == 2 * len(WAYS) + 2
     assert all(one["tokens"] == SMALL.prompts * SMALL.new for one in whole)
     windows = [one for one in records if "window" in one]
     assert [one["window"] for one in windows] == [[SMALL.prompt, SMALL.prompt + 3]] * 2
-    assert [len(one["by_offset"]) for one in records if "by_offset" in one] == [8]
+    assert [len(one["by_offset"]) for one in records if "by_offset" in one] == [8, 8]
 
 
 def test_what_is_there_is_not_done_again(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,9 +157,33 @@ def test_reports_have_a_row_for_each_and_pictures_are_drawn(run: Path, tmp_path:
     assert [row[:2] for row in first.rows] == [("shipped", "pretrained"), ("shipped", "sd2")]
     every = tables.table(SMALL, records, run)
     assert [row[-1] for row in every.rows] == ["-", "0.0"]  # what learns nothing takes no time to tell of
-    assert all(len(row) == len(table.header) for table in (first, every) for row in table.rows)
+    ablations = tables.ablations(SMALL, records, run)
+    assert [row[:3] for row in ablations.rows] == [("shipped", "sd2", "tvd"), ("shipped", "sd2-frozen", "tvd")]
+    assert all(len(row) == len(table.header) for table in (first, ablations, every) for row in table.rows)
     draw(SMALL, records, tmp_path / "drafters.png")
     assert (tmp_path / "drafters.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_suffix_trees_are_decoded_with_where_they_are_installed(there: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "installed", lambda package: there and package == "arctic_inference")
+    assert measuring.free() == (["prompt-lookup", "suffix", "lookahead"] if there else ["prompt-lookup", "lookahead"])
+
+
+def test_suffix_trees_of_the_prompts_learn_from_one_text_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+    decoded = measuring._decoded
+
+    def seen(method: str, settings: dict[str, Any], models: Any, prompts: Any, *rest: Any) -> Any:
+        sizes.append(len(prompts))
+        assert settings == {"depth": 8}
+        return decoded("vanilla", {}, models, prompts, *rest)  # suffix trees are not installed everywhere
+
+    monkeypatch.setattr(measuring, "_decoded", seen)
+    measuring.measure_free("suffix", SMALL, tmp_path, "cpu")
+    assert sizes == [1] * 2 * SMALL.prompts  # at two temperatures
+    records = [json.loads(line) for line in (tmp_path / "suffix.jsonl").read_text().splitlines()]
+    assert [one["tokens"] for one in records] == [SMALL.prompts * SMALL.new] * 2
 
 
 def test_the_command_times_all_that_is_trained(run: Path) -> None:
@@ -158,5 +192,6 @@ def test_the_command_times_all_that_is_trained(run: Path) -> None:
 
 
 def test_names_tell_learners_apart() -> None:
-    assert len({one.name for one in WHOLE.learners}) == len(WHOLE.learners)
-    assert {one.kind for one in WHOLE.learners if one.learns} <= set(KINDS)
+    every = (*WHOLE.learners, *WHOLE.ablations)
+    assert len({one.name for one in every}) == len(every)
+    assert {one.kind for one in every if one.learns} <= set(KINDS)
