@@ -109,6 +109,17 @@ def _routed(given: Given) -> Drafting:
     return Drafting(given.models, {"draft_shortlist": router}, said)
 
 
+def _fed(given: Given) -> Drafting:
+    """The shipped draft model that hears at every token what the shipped target has in mind."""
+    if given.target != SHIPPED:
+        raise DataError(
+            f"no draft model that hears {given.target} comes with the package; `otspec train eagle` trains one, which "
+            "is passed as --draft FOLDER"
+        )
+    draft = shipped.fed(given.models.target.dtype)
+    return Drafting(with_draft(given.models, draft, given.models.tokenizer), {}, {"drafter": "fed"})
+
+
 def _foreign(given: Given) -> Drafting:
     """TLI: the shipped target's draft model with another tokenizer, on the tokens in common."""
     if given.target != SHIPPED:
@@ -146,6 +157,7 @@ DRAFTERS: Mapping[str, Callable[[Given], Drafting]] = {
     "fr": _frequent,
     "pa-fr": _fewer_by_depth,
     "dynaspec": _routed,
+    "fed": _fed,
     "tli": _foreign,
     "rdk": _redistributed,
 }

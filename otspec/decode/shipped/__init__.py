@@ -4,8 +4,9 @@ Target and draft are Llamas with one byte-pair tokenizer, trained on the sources
 
     target, draft, tokenizer = otspec.decode.shipped.load()
 
-`FOLDER` has them as `from_pretrained` wants them, in ``target`` and ``draft``, and in ``foreign`` another draft model,
-which has a tokenizer of its own: `foreign` loads it.
+`FOLDER` has them as `from_pretrained` wants them, in ``target`` and ``draft``; in ``fed`` the draft model that was
+trained further, with the target's hidden states to go by, and in ``foreign`` another one, which has a tokenizer of its
+own: `fed` and `foreign` load them.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent
 """Where the package has its pair: folders ``target`` and ``draft``, each with the tokenizer."""
+FED = "fed"
+"""Beside them: the draft model fed by the target."""
 FOREIGN = "foreign"
-"""Beside them: a draft model with another tokenizer, and `AFFINITY`."""
+"""And a draft model with another tokenizer, and `AFFINITY`."""
 AFFINITY = "affinity.safetensors"
 """Where the mass of its tokens goes, for `draft_kernel`."""
 TRAINING, HELD_OUT_ROWS, FREQUENCIES = "training.json", "held_out.npz", "frequencies.npz"
@@ -120,6 +123,20 @@ def load(dtype: torch.dtype | None = None, folder: Path = FOLDER) -> Pair:
     """
     target, draft = (_model(folder / name, dtype) for name in ("target", "draft"))
     return Pair(target, draft, _tokenizer(folder / "target"))
+
+
+def fed(dtype: torch.dtype | None = None, folder: Path = FOLDER) -> PreTrainedModel:
+    """The pair's draft model, fed by the target's hidden states; with the pair's tokenizer, and as `load` otherwise.
+
+    Raises
+    ------
+    MissingExtra
+        If torch or transformers is not installed.
+    """
+    import otspec.decode.models.fed  # noqa: F401  # makes its class known to transformers
+
+    found: PreTrainedModel = _model(folder / FED, dtype)
+    return found
 
 
 def foreign(dtype: torch.dtype | None = None, folder: Path = FOLDER) -> ForeignDraft:

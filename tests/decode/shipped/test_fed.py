@@ -1,0 +1,52 @@
+"""The draft model of the package that hears what the target has in mind."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+import otspec  # noqa: E402
+from otspec.decode.drafting import Given, drafting  # noqa: E402
+from otspec.decode.models.fingerprint import fingerprint  # noqa: E402
+from otspec.decode.models.loading import load_models  # noqa: E402
+from otspec.decode.shipped import FED, FOLDER, TRAINING, fed, held_out, load  # noqa: E402
+from otspec.errors import DataError  # noqa: E402
+
+PLACE = FOLDER / FED
+
+
+def test_it_is_small_and_was_trained_on_this_pair() -> None:
+    pair, record = load(), json.loads((PLACE / TRAINING).read_text())
+    assert sum(file.stat().st_size for file in PLACE.iterdir()) <= 2.3e6
+    assert sum(value.numel() for value in fed().parameters()) == record["parameters"]
+    assert record["kind"] == "eagle"
+    assert [record["target"][1], record["draft"][1]] == [fingerprint(pair.target), fingerprint(pair.draft)]
+
+
+def test_more_of_its_drafts_are_accepted() -> None:
+    models = load_models("shipped", "shipped")
+    by_name = drafting("fed", Given(models, "shipped", "shipped"))
+    texts, made = {}, {}
+    for name, draft in (("as it is", models.draft), (FED, by_name.models.draft)):
+        found = [
+            otspec.generate(
+                models.target, draft, torch.tensor([prompt]), paths=1, depth=5, solver="block", temperature=0,
+                max_new_tokens=48, seed=0,
+            )
+            for prompt in held_out(64)[:3]
+        ]  # fmt: skip
+        texts[name] = [one.sequences.tolist() for one in found]
+        made[name] = sum(one.metrics.block_efficiency for one in found)
+    assert texts[FED] == texts["as it is"]
+    assert made[FED] > 1.15 * made["as it is"]
+
+
+def test_it_is_for_the_target_that_it_heard() -> None:
+    models = load_models("shipped", "shipped")
+    with pytest.raises(
+        DataError, match="no draft model that hears my-model comes with the package; `otspec train eagle`"
+    ):
+        drafting("fed", Given(models, "my-model", "shipped"))
