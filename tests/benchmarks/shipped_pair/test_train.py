@@ -40,7 +40,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_run_leaves_a_pair_that_loads_and_is_what_its_record_says(tmp_path: Path, corpus: Path) -> None:
-    main(tmp_path, steps=4, polish=2, own=2, batch=2, every=2, corpus=corpus, threads=1)
+    main(tmp_path, steps=4, polish=2, own=2, batch=2, every=2, corpus=corpus, threads=1, layers=6)
     record = json.loads((tmp_path / "training.json").read_text())
     assert record["corpus"]["held_out_files"] == ["traceback.py"]
     assert record["corpus"]["trained"]["files"] == 2
