@@ -1,6 +1,6 @@
 """Choosing a shape for every step by the clock: tokens a second beside fixed shapes, over sets of prompts.
 
-    python -m benchmarks.selector_clock [--texts 8] [--new 96] [--clock wall] [--selector FILE] [--out FILE]
+    python -m benchmarks.selector_clock [--texts 6] [--repeats 2] [--clock wall] [--selector FILE] [--out FILE]
 
 The nine sets of `benchmarks.selector`, and its selector; but models, verifier and pacers do all that they do in
 decoding, and what they take is timed from the first step to the last.  What is accepted is not left to chance: every
@@ -8,9 +8,10 @@ way to choose is led along the same text, which the target has written, and acce
 says, exactly in law (`benchmarks.selector` says how).  The tokens that are accepted are drafted in place of the first
 path's, all others are drawn.  So ways differ by what they choose and by what that takes, and by nothing else.
 
-Ways take turns on each text.  Costs are those of whole steps of this machine, timed before on other prompts, as `otspec
-tune` does; ways that learn them as they go begin without.  Of the fixed shapes those are timed that these costs let
-expect to be within `NEAR` of the best of some set.  Intervals are of ratios of sums over texts, 95 %, by bootstrap.
+Ways take turns on each text, and of repeats the least counts: what else a machine does makes them longer.  Costs are
+those of whole steps of this machine, timed before on other prompts, as `otspec tune` does; ways that learn them as they
+go begin without.  Of the fixed shapes those are timed that these costs let expect to be within `NEAR` of the best of
+some set.  Intervals are of ratios of sums over texts, 95 %, by bootstrap.
 
 ``--clock cpu`` counts the process's own time on one thread: for a machine that has other things to do.
 """
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -54,7 +56,7 @@ from otspec.paths.shape import Shape
 from otspec.reporting.tables import TextTable
 
 CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "cpu": time.process_time}
-NEAR = 0.06
+NEAR = 0.04
 """Of the best of a set: fixed shapes that are expected to be slower than that everywhere are left out."""
 FEWEST = 5
 """Texts that an interval is made of."""
@@ -225,10 +227,10 @@ def prepare(texts: Sequence[Simulated]) -> None:
             text.accepted(at, shape)
 
 
-def compare(sets: Sequence[Set], chosen: Mapping[str, Choosing]) -> Iterator[dict[str, Any]]:
-    """A record for each text and each way, which take turns; the first of each round is another one every time."""
+def compare(sets: Sequence[Set], chosen: Mapping[str, Choosing], repeats: int) -> Iterator[dict[str, Any]]:
+    """Records for each text and each way, which take turns; the first of each round is another one every time."""
     names, turn = list(chosen), 0
-    for number in range(max(len(one.texts) for one in sets)):
+    for number in [*range(max(len(one.texts) for one in sets))] * repeats:
         for one in sets:
             for text in one.texts[number : number + 1]:
                 for name in names[turn:] + names[:turn]:
@@ -239,7 +241,7 @@ def compare(sets: Sequence[Set], chosen: Mapping[str, Choosing]) -> Iterator[dic
 
 
 class Times:
-    """Seconds a token of every text, by set and way.
+    """Seconds a token of every text, by set and way, the least of its repeats.
 
     Parameters
     ----------
@@ -250,9 +252,13 @@ class Times:
     def __init__(self, records: Sequence[dict[str, Any]], clock: str) -> None:
         self.ways = list(dict.fromkeys(sorted((one["way"] for one in records), key=lambda way: way[0] != "(")))
         self.sets = list(dict.fromkeys(one["set"] for one in records))
+        least = dict[tuple[str, int, str], float]()
+        for one in records:
+            key = one["set"], one["text"], one["way"]
+            least[key] = min(least.get(key, math.inf), one[clock] / one["tokens"])
         self._of: dict[tuple[str, str], list[float]] = {}
-        for one in sorted(records, key=lambda one: one["text"]):
-            self._of.setdefault((one["set"], one["way"]), []).append(one[clock] / one["tokens"])
+        for (kind, _, way), seconds in sorted(least.items()):
+            self._of.setdefault((kind, way), []).append(seconds)
         self.fixed = [way for way in self.ways if way.startswith("(")]
 
     def of(self, way: str, kind: str | None = None) -> FloatArray:
@@ -308,7 +314,8 @@ def tables(records: Sequence[dict[str, Any]], clock: str) -> list[TextTable]:
 def main() -> None:
     """Record, learn, time, and show it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--texts", type=int, default=8, help="of each set")
+    parser.add_argument("--texts", type=int, default=6, help="of each set")
+    parser.add_argument("--repeats", type=int, default=2, help="of each text by each way, of which the least counts")
     parser.add_argument("--learn", type=int, default=16, help="other prompts of each kind, for selector and costs")
     parser.add_argument("--new", type=int, default=96, help="tokens of a text")
     parser.add_argument("--positions", type=int, default=4000, help="that the selector learns from")
@@ -339,7 +346,7 @@ def main() -> None:
     fixed = contenders(sets, costs)
     for choosing in ways(costs, selector, fixed).values():  # what is compiled and allocated is not timed
         along(sets[0].texts[0], sets[0].temperature, *choosing(sets[0].temperature))
-    show(*tables(list(appended(compare(sets, ways(costs, selector, fixed)), given.out)), given.clock))
+    show(*tables(list(appended(compare(sets, ways(costs, selector, fixed), given.repeats), given.out)), given.clock))
 
 
 if __name__ == "__main__":

@@ -80,7 +80,8 @@ def test_what_is_shown() -> None:
         "chosen": {"a": 1.0, "b": 2.5},
     }
     records = [
-        {"set": kind, "text": number, "way": way, "tokens": 10, "wall": 10 * each, "cpu": 1.0}
+        {"set": kind, "text": number, "way": way, "tokens": 10, "wall": 10 * each * slow, "cpu": 1.0}
+        for slow in (1, 7, 1.5)  # the least of the repeats counts
         for way, kinds in seconds.items()
         for kind, each in kinds.items()
         for number in range(3)

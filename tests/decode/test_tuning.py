@@ -20,7 +20,7 @@ import otspec  # noqa: E402
 from otspec import DataError, ProblemError  # noqa: E402
 from otspec.decode import Tuned, Tuning, tune  # noqa: E402
 from otspec.decode.models.context import Context  # noqa: E402
-from otspec.decode.pacing.costs import PassTimes  # noqa: E402
+from otspec.decode.pacing.costs import PassTimes, Step, StepCosts  # noqa: E402
 from otspec.decode.tuning.candidates import LOOKUP, PLAIN, Candidate, Family, families  # noqa: E402
 from otspec.decode.tuning.costs import CostModel, Trial  # noqa: E402
 from otspec.decode.tuning.race import Raced, SpeedUp, race, winner  # noqa: E402
@@ -303,6 +303,27 @@ def test_no_shape_is_timed_more_often_than_others() -> None:
     for _ in range(30):
         tried[costs.wanted(shapes)] += 1
     assert tried == dict.fromkeys(shapes, 10)
+    for whole, seconds in ((True, 3.0), (False, 1.0)):  # where prefixes were merged, a step says little
+        costs.note(Step.of(1, shapes[2]), seconds, whole)
+    assert costs.kept() == StepCosts(((2, 2),), (3.0,))
+
+
+def test_merged_prefixes_are_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two paths that are drawn with certainty are one."""
+    told = list[tuple[Step, bool]]()
+    note = InTurn.note
+
+    def noted(own: InTurn, step: Step, seconds: float, whole: bool = True) -> None:
+        told.append((step, whole))
+        note(own, step, seconds, whole)
+
+    monkeypatch.setattr(InTurn, "note", noted)
+    on_own_clock(monkeypatch, 0.25, seconds=100.0, menu=[(1, 1), (2, 1)], temperature=0)
+    assert {step.widths: whole for step, whole in told if len(step.widths) != 1} == {
+        (): True,
+        (1, 1): True,
+        (2, 2): False,
+    }
 
 
 def test_a_pace_by_the_costs_of_a_file(tuned: Tuned, tmp_path: Path) -> None:

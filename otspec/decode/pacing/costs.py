@@ -254,8 +254,8 @@ class MeasuredCosts:
         self._own: dict[Step, float] = {}
         """What the times of each kind of step say."""
 
-    def note(self, step: Step, seconds: float) -> None:
-        """Take the time of a step."""
+    def note(self, step: Step, seconds: float, whole: bool = True) -> None:
+        """Take the time of a step, and whether all that it drafted was distinct."""
         if self._begun:
             self._ratios.append(seconds / self._relative(step))
             self._slowness = median_low(self._ratios)

@@ -157,6 +157,8 @@ class Pacer:
         self._idle = 0
         """Steps since the last draft."""
         self._done: Step | None = None
+        self._whole = True
+        """Whether all that it drafted was distinct."""
         self._began = 0.0
 
     @property
@@ -189,7 +191,7 @@ class Pacer:
         """Tell the costs of the step before, which ends now; a shape that they want to be tried."""
         now = costs.now()
         if self._done is not None:
-            costs.note(self._done, now - self._began)
+            costs.note(self._done, now - self._began, self._whole)
         self._began = now
         return costs.wanted(choices.shapes)
 
@@ -223,7 +225,14 @@ class Pacer:
         if self._seen is not None:
             self._seen.compare(shared)
 
-    def learn(self, shape: Shape, offered: Sequence[int], accepted: Sequence[int], rows: Sequence[int]) -> None:
+    def learn(
+        self,
+        shape: Shape,
+        offered: Sequence[int],
+        accepted: Sequence[int],
+        rows: Sequence[int],
+        whole: bool = True,
+    ) -> None:
         """End the step.
 
         Parameters
@@ -236,7 +245,10 @@ class Pacer:
             How many tokens of each text were.
         rows : sequence of int
             Which texts go on.
+        whole : bool
+            Whether no two drafted prefixes were the same.
         """
+        self._whole = whole
         shape = shape.cut(max(offered, default=0))
         if self._measured is not None:
             self._done = Step.of(self._texts, shape, self.wants_law)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from otspec.decode.pacing.costs import MeasuredCosts, StepCosts
+from otspec.decode.pacing.costs import MeasuredCosts, Step, StepCosts
 from otspec.decode.pacing.goodput import Goodput
 from otspec.decode.strategy import Strategy
 from otspec.decode.tuning.passes import Now
@@ -21,6 +21,11 @@ class InTurn(MeasuredCosts):
 
     def __init__(self, now: Now) -> None:
         super().__init__(now, ALL_OF_THEM)
+
+    def note(self, step: Step, seconds: float, whole: bool = True) -> None:
+        """Take the time of a step, but where prefixes were merged: shapes that branch are chosen where they part."""
+        if whole:
+            super().note(step, seconds)
 
     def wanted(self, choices: Sequence[Shape]) -> Shape:
         """The shape that was tried least often."""
