@@ -1,6 +1,6 @@
 """Choosing a shape for every step by the clock: tokens a second beside fixed shapes, over sets of prompts.
 
-    python -m benchmarks.selector_clock [--texts 6] [--repeats 2] [--clock wall] [--selector FILE] [--out FILE]
+    python -m benchmarks.selector_clock [--texts 4] [--repeats 2] [--clock wall] [--selector FILE] [--out FILE]
 
 The nine sets of `benchmarks.selector`, and its selector; but models, verifier and pacers do all that they do in
 decoding, and what they take is timed from the first step to the last.  What is accepted is not left to chance: every
@@ -183,8 +183,7 @@ def ways(costs: Mapping[float, StepCosts], selector: Selector, fixed: Sequence[S
         "one path by the selector": by(DEPTHS, selector=selector),
         "menu by acceptance": by(MENU),
         "menu by the selector": by(MENU, selector=selector),
-        "menu by acceptance, costs learnt": by(MENU, learnt=True),
-        "menu by the selector, costs learnt": by(MENU, learnt=True, selector=selector),
+        "one path by acceptance, costs learnt": by(DEPTHS, learnt=True),
     }
 
 
@@ -314,7 +313,7 @@ def tables(records: Sequence[dict[str, Any]], clock: str) -> list[TextTable]:
 def main() -> None:
     """Record, learn, time, and show it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--texts", type=int, default=6, help="of each set")
+    parser.add_argument("--texts", type=int, default=4, help="of each set")
     parser.add_argument("--repeats", type=int, default=2, help="of each text by each way, of which the least counts")
     parser.add_argument("--learn", type=int, default=16, help="other prompts of each kind, for selector and costs")
     parser.add_argument("--new", type=int, default=96, help="tokens of a text")
