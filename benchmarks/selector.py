@@ -1,6 +1,6 @@
 """What choosing a shape for every step is worth: tokens a second beside every fixed shape, over sets of prompts.
 
-    python -m benchmarks.selector [--prompts 16] [--new 96] [--seed 0] [--selector FILE] [--out FILE]
+    python -m benchmarks.selector [--prompts 32] [--new 96] [--seed 0] [--selector FILE] [--out FILE]
 
 On the shipped pair, in seconds that are given by a cost model, so that the machine does not matter.  The target writes
 texts after prompts of unseen code, code that both models were trained on, and prose, at three temperatures: nine sets.
@@ -124,7 +124,7 @@ class Simulated:
         while at < len(self.text.tokens) - ROOM:
             shape = way.choose(self.text.draft[at - 1])
             accepted = self.accepted(at, shape)
-            seconds += costs(Step.of(1, shape)) + way.beside(shape, costs)
+            seconds += costs(Step.of(1, shape, way.looks))
             known = range(at, at + min(accepted + 1, shape.depth))
             way.learn(shape, accepted, [self.shared[place] for place in known])
             at, steps = at + accepted + 1, steps + 1
@@ -138,16 +138,15 @@ _LONGEST = sorted((shape.branching for shape in MENU), key=len, reverse=True)
 class Way:
     """A way to choose, of one text: always the same shape."""
 
+    looks = False
+    """Whether a draft pass comes before the choice, and so is spent where nothing is drafted."""
+
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
 
     def choose(self, law: FloatArray) -> Shape:
         """What to draft where the draft model's law is this."""
         return self.shape
-
-    def beside(self, shape: Shape, costs: Costs) -> float:
-        """Seconds that choosing takes besides the step."""
-        return 0.0
 
     def learn(self, shape: Shape, accepted: int, shared: Sequence[float]) -> None:
         """What became of it."""
@@ -159,17 +158,11 @@ class Paced(Way):
     def __init__(self, rule: Goodput, menu: Sequence[Shape]) -> None:
         self.pacer = Pacer(rule, menu)
         self.pacer.begin(1)
+        self.looks = self.pacer.wants_law
 
     def choose(self, law: FloatArray) -> Shape:
         """As in decoding."""
         return self.pacer.choose(ROOM, torch.from_numpy(law)[None])
-
-    def beside(self, shape: Shape, costs: Costs) -> float:
-        """The draft pass after which a selector chose to draft nothing."""
-        if shape.depth or not self.pacer.wants_law:
-            return 0.0
-        assert isinstance(costs, PassCosts)
-        return costs.draft(1)
 
     def learn(self, shape: Shape, accepted: int, shared: Sequence[float]) -> None:
         """As in decoding."""

@@ -51,6 +51,14 @@ Menu = Annotated[
         show_default="one shape down to every depth",
     ),
 ]
+MenuOf = Annotated[
+    str | None,
+    typer.Option(
+        "--menu",
+        help="What is to be chosen among: branchings, / between them, as in 1,1,1/2,1,1,1/1,1,4,1.",
+        show_default="twelve usual ones",
+    ),
+]
 SelectorFile = Annotated[
     Path | None,
     typer.Option(

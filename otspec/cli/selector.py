@@ -9,7 +9,7 @@ import typer
 
 from otspec.cli import options
 from otspec.cli.prompts import FORMAT, read_prompts
-from otspec.cli.sampling import Device, Draft, Dtype, Target, menu_in
+from otspec.cli.sampling import Device, Draft, Dtype, MenuOf, Target, menu_in
 from otspec.errors import DataError
 from otspec.reporting.console import console, progress_as_ours, progress_bar
 
@@ -19,13 +19,7 @@ def selector(
     target: Target = "shipped",
     draft: Draft = "shipped",
     prompts: Annotated[Path | None, typer.Option(help=FORMAT, show_default="held-out text of the shipped pair")] = None,
-    menu: Annotated[
-        str | None,
-        typer.Option(
-            help="What is to be chosen among: branchings, / between them, as in 1,1,1/2,1,1,1/1,1,4,1.",
-            show_default="twelve usual ones",
-        ),
-    ] = None,
+    menu: MenuOf = None,
     temperature: Annotated[str, typer.Option(help="Of the texts, a list; above 0.")] = "1",
     max_new_tokens: Annotated[int, options.count(help="Of every text.")] = 96,
     positions: Annotated[int, options.count(help="Places of the texts that are learnt from, about.")] = 4000,

@@ -28,7 +28,7 @@ from otspec.decode.metrics import Metrics  # noqa: E402
 from otspec.decode.models.after import model_after  # noqa: E402
 from otspec.decode.models.alignment import aligned_counts  # noqa: E402
 from otspec.decode.models.matching import matching_of  # noqa: E402
-from otspec.decode.pacing.costs import MeasuredCosts, PassCosts, PassTimes  # noqa: E402
+from otspec.decode.pacing.costs import MeasuredCosts, PassCosts, PassTimes, StepCosts  # noqa: E402
 from otspec.decode.pacing.goodput import Goodput  # noqa: E402
 from otspec.decode.pacing.selector import Selector  # noqa: E402
 from otspec.decode.replay import floor  # noqa: E402
@@ -54,6 +54,7 @@ __all__ = [
     "PassTimes",
     "Router",
     "Selector",
+    "StepCosts",
     "Strategy",
     "Tuned",
     "Tuning",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from otspec.decode.metrics import Clock, Metrics
 from otspec.decode.models.context import Pass
 from otspec.decode.models.target import Target
 from otspec.decode.on_device import can_be_stacked, verify_on_device
+from otspec.decode.pacing.kernels import in_common
 from otspec.decode.sampling import Prefix, Sampling
 from otspec.decode.sending import send
 from otspec.decode.text import Ending, Text
@@ -204,15 +205,20 @@ def _shared(drafts: Drafts, laws: torch.Tensor | None, extensions: Sequence[Exte
     lines = [[0, *extension.nodes] for extension in extensions]
     if not len(drafts.laws):
         return [[] for _ in lines]
+    known = [[node for node in line if node < tree.inner] for line, tree in zip(lines, drafts.trees, strict=True)]
     if laws is None:
-        inner = [[node for node in line if node < tree.inner] for line, tree in zip(lines, drafts.trees, strict=True)]
-        return [[float(at + 1 < len(line)) for at in range(len(own))] for line, own in zip(lines, inner, strict=True)]
-    alike = torch.minimum(laws[send(drafts.nodes, laws.device)], drafts.laws).sum(dim=-1).tolist()
-    start, found = 0, []
-    for line, tree in zip(lines, drafts.trees, strict=True):
-        found.append([alike[start + node] for node in line if node < tree.inner])
-        start += tree.inner
-    return found
+        return [[float(at + 1 < len(line)) for at in range(len(own))] for line, own in zip(lines, known, strict=True)]
+    places, node, row = list[tuple[int, int]](), 0, 0
+    for tree, own in zip(drafts.trees, known, strict=True):
+        places += [(node + at, row + at) for at in own]
+        node, row = node + tree.size, row + tree.inner
+    if laws.device.type == "cpu":
+        found: Any = in_common(laws.numpy(), drafts.laws.numpy(), np.array(places))
+    else:
+        nodes, rows = send(np.array(places).T, laws.device)
+        found = torch.minimum(laws[nodes], drafts.laws[rows]).sum(dim=-1)
+    alike = iter(found.tolist())
+    return [[next(alike) for _ in own] for own in known]
 
 
 def _tokens(chosen: torch.Tensor) -> list[int]:

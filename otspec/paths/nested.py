@@ -36,6 +36,8 @@ class LabelVerifier(PickVerifier):
 
     def pick(self, tree: Tree, rng: Seed) -> Picked:
         """The path that shows the largest label."""
+        if tree.count == 1:  # whose tokens have the draft laws: of several shapes, one path is common
+            return Picked(0, tree.draft[tree.node[0, :-1]])
         leaf, position = tree.node[:, -1], as_generator(rng, 1).random(tree.count)
         return Picked(*pick_largest(leaf, position, *_arrays(tree), self._sharings))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,3 +23,19 @@ def prompts(tmp_path: Path) -> Path:
     path = tmp_path / "prompts.txt"
     path.write_text("def f(x):\n\nimport os\nclass A:\n")
     return path
+
+
+@pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., str]:
+    """What `otspec` says of arguments that it refuses, in a folder with a source and an empty one."""
+    monkeypatch.chdir(tmp_path)
+    Path("a.py").write_text("import os\n")
+    Path("empty.py").touch()
+
+    def told(*arguments: str) -> str:
+        from tests.cli.test_commands import otspec_command
+
+        assert otspec_command(monkeypatch, *arguments) == 2
+        return " ".join(capsys.readouterr().err.split())
+
+    return told

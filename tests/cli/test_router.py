@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -48,18 +49,9 @@ def test_a_router_of_another_draft_model(
     ],
 )
 def test_what_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    saved: tuple[str, ...],
-    tmp_path: Path,
-    arguments: tuple[str, ...],
-    message: str,
+    refused: Callable[..., str], saved: tuple[str, ...], arguments: tuple[str, ...], message: str
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("a.py").write_text("import os\n")
-    Path("empty.py").write_text("")
     draft = () if "--draft" in arguments else ("--draft", saved[3])
     small = ("--width", "4", "--epochs", "1")
-    assert otspec_command(monkeypatch, "router", *arguments, *draft, *small, "--out", "router.safetensors") == 2
-    assert message in " ".join(capsys.readouterr().err.split())
+    assert message in refused("router", *arguments, *draft, *small, "--out", "router.safetensors")
     assert not Path("router.safetensors").exists()

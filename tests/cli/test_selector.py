@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -66,15 +67,7 @@ def test_decoding_by_a_selector(
     ids=str,
 )
 def test_what_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    saved: tuple[str, ...],
-    tmp_path: Path,
-    arguments: tuple[str, ...],
-    message: str,
+    refused: Callable[..., str], saved: tuple[str, ...], arguments: tuple[str, ...], message: str
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("prompts.txt").write_text("def f(x):\n")
-    more = ("--prompts", "prompts.txt") if arguments[0] == "selector" else ()
-    assert otspec_command(monkeypatch, *arguments, *saved, *more) == 2
-    assert message in " ".join(capsys.readouterr().err.split())
+    more = ("--prompts", "a.py") if arguments[0] == "selector" else ()
+    assert message in refused(*arguments, *saved, *more)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import itertools
+import json
 import math
 from collections import Counter
+from dataclasses import asdict
 from functools import cache, partial
 from typing import Any
 
@@ -17,13 +19,13 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from otspec import ProblemError  # noqa: E402
-from otspec.decode import Goodput, MeasuredCosts, MultiDraft, PassCosts, PassTimes, generate, run  # noqa: E402
+from otspec.decode import Goodput, MeasuredCosts, MultiDraft, PassCosts, PassTimes, StepCosts, generate, run  # noqa: E402
 from otspec.decode.drafters.paced import PacedDrafter, PacedWatching  # noqa: E402
 from otspec.decode.models.heads import MedusaHeads  # noqa: E402
 from otspec.decode.pacing.acceptance import PRIOR, Acceptance  # noqa: E402
 from otspec.decode.pacing.costs import TIMES, Step  # noqa: E402
 from otspec.decode.pacing.goodput import PATIENCE, Pacer  # noqa: E402
-from otspec.decode.pacing.menu import NONE, cuts  # noqa: E402
+from otspec.decode.pacing.menu import NONE, cuts, members  # noqa: E402
 from otspec.paths import Block, Model, PathVerifier, TokenWise  # noqa: E402
 from otspec.paths.shape import Shape  # noqa: E402
 from tests.decode.models import law_after, pair  # noqa: E402
@@ -44,8 +46,8 @@ def _no_gradients() -> Any:
 PATH = Shape((1,) * DEEPEST)
 
 
-def _pacer(rule: Goodput, shape: Shape = PATH, texts: int = 1, **settings: Any) -> Pacer:
-    pacer = Pacer(rule, cuts(shape), **settings)
+def _pacer(rule: Goodput, shape: Shape = PATH, texts: int = 1) -> Pacer:
+    pacer = Pacer(rule, cuts(shape))
     pacer.begin(texts)
     return pacer
 
@@ -175,7 +177,7 @@ def test_estimates_are_ratios_of_counts() -> None:
         for depth in range(1, shape.depth + 1):
             reach *= 1 - min(often * (1 - own[shape.branching[:depth]]), 1)
             tokens += reach
-        np.testing.assert_allclose(estimates.tokens([shape]), tokens)
+        np.testing.assert_allclose(1 + members([shape], known) @ estimates.reach(), [tokens])
 
 
 def test_costs_are_passes_and_a_rest() -> None:
@@ -183,6 +185,25 @@ def test_costs_are_passes_and_a_rest() -> None:
     assert costs(Step(1, ())) == pytest.approx(1.01)
     # Two texts, two paths behind a stem of one token: 12 rows, draft passes over 2, 2 and 4 rows.
     assert costs(Step(2, (1, 2, 2))) == pytest.approx(2.1 + (0.2 + 0.2 + 0.4) + 0.01 + 0.006)
+    assert costs(Step.of(1, NONE, looked=True)) == pytest.approx(1.01 + 0.1)
+    assert Step.of(1, PATH, looked=True) == Step.of(1, PATH)
+
+
+def test_costs_of_steps_that_were_timed() -> None:
+    """Those are as they were; others, and those of several texts, lie on the line through them."""
+
+    def truth(step: Step) -> float:
+        branches = max(step.widths, default=1) > 1
+        return 3.0 + 0.7 * bool(step.widths) + 0.9 * branches + 0.4 * len(step.widths) + 0.05 * step.rows
+
+    widths = [(), (1,), (1, 1, 1), (1,) * 8, (2, 2), (4, 4), (4, 4, 4, 4)]
+    costs = StepCosts(tuple(widths), tuple(truth(Step(1, each)) for each in widths), look=0.25)
+    for step in (Step(1, (1, 1)), Step(1, (2, 2, 2)), Step(3, (1,)), Step(2, ())):
+        assert costs(step) == pytest.approx(truth(step))
+    assert costs(Step(1, (), looked=True)) == pytest.approx(truth(Step(1, ())) + 0.25)
+    off = StepCosts(costs.widths, (*costs.seconds[:-1], 99.0))
+    assert off(Step(1, (4, 4, 4, 4))) == 99.0
+    assert StepCosts.of(json.loads(json.dumps(asdict(costs)))) == costs
 
 
 def test_costs_are_learnt_from_the_times_of_steps() -> None:
@@ -206,10 +227,21 @@ def test_costs_are_learnt_from_the_times_of_steps() -> None:
     assert costs(Step(8, (1,) * 5)) == pytest.approx(truth(Step(8, (1,) * 5)), rel=0.02)
 
 
+def test_what_was_measured_is_kept() -> None:
+    """The lower quartile of the times of every kind of step of one text; what disturbs makes steps longer."""
+    costs = MeasuredCosts()
+    for seconds in (1.0, 9.0, 1.25, 8.0, 1.5, 7.0, 6.0, 5.0):
+        costs.note(Step(1, (1,)), seconds)
+        costs.note(Step(1, ()), seconds / 2)
+        costs.note(Step(2, ()), seconds)
+    assert costs.kept(look=0.5) == StepCosts(((1,), ()), (1.5, 0.75), 0.5)
+    assert costs.timed == 16
+
+
 def test_what_was_timed_on_a_busy_machine_is_timed_anew() -> None:
     """Drafts looked dear at first; and later the whole machine gets slower, which changes nothing."""
-    costs, chosen, clock = MeasuredCosts(), [], [0.0]
-    pacer = _pacer(Goodput(costs), now=lambda: clock[0])
+    chosen, clock = list[int](), [0.0]
+    pacer = _pacer(Goodput(MeasuredCosts(now=lambda: clock[0])))
     for step in range(800):
         depth = pacer.choose(DEEPEST).depth
         busy = 10.0 if depth and step < 40 else 3.0 if step > 600 else 1.0
@@ -222,8 +254,9 @@ def test_what_was_timed_on_a_busy_machine_is_timed_anew() -> None:
 
 
 def test_steps_are_timed_from_one_to_the_next() -> None:
-    costs, clock = MeasuredCosts(), itertools.count(step=0.25)
-    pacer = _pacer(Goodput(costs), now=lambda: next(clock))
+    clock = itertools.count(step=0.25)
+    costs = MeasuredCosts(now=lambda: next(clock))
+    pacer = _pacer(Goodput(costs))
     for _ in range(8):
         _learn(pacer, pacer.choose(2).depth, [0], [0])
     assert costs(Step(1, (1, 1))) == pytest.approx(0.25)
@@ -398,6 +431,12 @@ def test_what_is_refused() -> None:
     for rows, seconds in (((), ()), ((1, 2), (1.0,)), ((2, 1), (1.0, 1.0)), ((1,), (-1.0,)), ((1,), (math.nan,))):
         with pytest.raises(ProblemError, match="passes"):
             PassTimes(rows, seconds)
+    for widths, seconds, look in (((), (), 0.0), (((),), (1.0, 2.0), 0.0)):
+        with pytest.raises(ProblemError, match="pass as many of both"):
+            StepCosts(widths, seconds, look)
+    for wrong, look in ((0.0, 0.0), (math.nan, 0.0), (1.0, -1.0)):
+        with pytest.raises(ProblemError, match="all are finite, and steps above 0"):
+            StepCosts(((),), (wrong,), look)
     for name, value in (("chance", 1.0), ("chance", math.nan), ("weight", 0.0), ("memory", 1), ("costs", 3)):
         with pytest.raises(ProblemError, match=f"{name} is {value}"):
             Goodput(**{name: value})  # type: ignore[arg-type]

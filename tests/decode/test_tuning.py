@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,14 @@ import otspec  # noqa: E402
 from otspec import DataError, ProblemError  # noqa: E402
 from otspec.decode import Tuned, Tuning, tune  # noqa: E402
 from otspec.decode.models.context import Context  # noqa: E402
-from otspec.decode.pacing.costs import PassTimes  # noqa: E402
+from otspec.decode.pacing.costs import PassTimes, Step, StepCosts  # noqa: E402
 from otspec.decode.tuning.candidates import LOOKUP, PLAIN, Candidate, Family, families  # noqa: E402
 from otspec.decode.tuning.costs import CostModel, Trial  # noqa: E402
 from otspec.decode.tuning.race import Raced, SpeedUp, race, winner  # noqa: E402
 from otspec.decode.tuning.report import tables  # noqa: E402
+from otspec.decode.tuning.steps import InTurn  # noqa: E402
 from otspec.paths import Block, Nested  # noqa: E402
+from otspec.paths.shape import Shape  # noqa: E402
 from tests.decode.models import pair, tiny  # noqa: E402
 from tests.paths.models import model as peaked  # noqa: E402
 
@@ -282,15 +285,45 @@ def test_settings_are_read_as_they_were_written(tuned: Tuned, tmp_path: Path) ->
     assert again.for_generate == {**tuned.settings, "temperature": 0.8, "top_k": 30}
 
 
-def test_costs_of_steps_are_those_of_the_fastest_family() -> None:
-    costs = model().of_steps
-    assert (costs.target, costs.draft) == (model().target, model().draft)
-    assert costs.rest == pytest.approx(5.0 - 4.0)
-    # Rests of 7.5 - 1 - 4.3 at depth 1 and 13.5 - 4 - 5.1 at depth 3; a line from 1 at depth 0.
-    rests = {depth: model().predict(Candidate(Family(2, "nested"), depth)).rest for depth in (1, 3)}
-    assert costs.rest_of_level == pytest.approx((rests[1] - 1.0 + 3 * (rests[3] - 1.0)) / 10)
-    lookup = model(trials={LOOKUP: Trial({1: 5.0}, start=1.0, acceptance=(0.5,), nodes=(1.0,))}).of_steps
-    assert (lookup.rest, lookup.rest_of_level) == (1.0, 0.0)
+def test_steps_of_every_shape_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass takes a second of the target, a quarter of the draft model; none of a menu is deeper than allowed."""
+    menu = [(1, 1), (2, 1, 1, 1, 1), (1, 2, 1)]
+    costs = on_own_clock(monkeypatch, 0.25, seconds=300.0, menu=menu, max_new_tokens=24).tuned.costs
+    assert costs is not None
+    assert costs.look == 0.25
+    known = dict(zip(costs.widths, costs.seconds, strict=True))
+    assert {(), (1, 1), (2, 2, 2), (1, 2, 2)} <= known.keys()
+    for widths, seconds in known.items():
+        assert seconds == pytest.approx(1.0 + 0.25 * len(widths))
+
+
+def test_no_shape_is_timed_more_often_than_others() -> None:
+    costs, tried = InTurn(lambda: 0.0), Counter[Shape]()
+    shapes = [Shape(()), Shape((1,)), Shape((2, 1))]
+    for _ in range(30):
+        tried[costs.wanted(shapes)] += 1
+    assert tried == dict.fromkeys(shapes, 10)
+    for whole, seconds in ((True, 3.0), (False, 1.0)):  # where prefixes were merged, a step says little
+        costs.note(Step.of(1, shapes[2]), seconds, whole)
+    assert costs.kept() == StepCosts(((2, 2),), (3.0,))
+
+
+def test_merged_prefixes_are_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two paths that are drawn with certainty are one."""
+    told = list[tuple[Step, bool]]()
+    note = InTurn.note
+
+    def noted(own: InTurn, step: Step, seconds: float, whole: bool = True) -> None:
+        told.append((step, whole))
+        note(own, step, seconds, whole)
+
+    monkeypatch.setattr(InTurn, "note", noted)
+    on_own_clock(monkeypatch, 0.25, seconds=100.0, menu=[(1, 1), (2, 1)], temperature=0)
+    assert {step.widths: whole for step, whole in told if len(step.widths) != 1} == {
+        (): True,
+        (1, 1): True,
+        (2, 2): False,
+    }
 
 
 def test_a_pace_by_the_costs_of_a_file(tuned: Tuned, tmp_path: Path) -> None:
@@ -299,7 +332,7 @@ def test_a_pace_by_the_costs_of_a_file(tuned: Tuned, tmp_path: Path) -> None:
     again = Tuned.load(path)
     assert again.costs is not None
     assert again.costs == tuned.costs
-    assert again.costs.target(1) == pytest.approx(1.0)
+    assert again.costs.widths[:2] == ((), (1,))
     target, draft = pair(40, noise=0.1)
     prompt = torch.tensor([[1, 2, 3]])
     one, same = (otspec.generate(target, draft, prompt, pace=again.pace, max_new_tokens=30, seed=1) for _ in range(2))
@@ -340,8 +373,8 @@ def test_files_that_are_no_settings(tuned: Tuned, tmp_path: Path) -> None:
         ({"sampling": {"heat": 1}}, "its sampling has heat"),
         ({"target": {"name": "a"}}, "fingerprint"),
         ({"costs": {"target": 3}}, "is no file of tuned settings"),
-        ({"costs": good["costs"] | {"rest": -1.0}}, r"rest is -1.0; it is a number of seconds"),
-        ({"costs": good["costs"] | {"draft": {"rows": [2, 1], "seconds": [1, 1]}}}, "rows ascending"),
+        ({"costs": good["costs"] | {"look": -1.0}}, r"a look -1.0; all are finite"),
+        ({"costs": good["costs"] | {"widths": [[1]]}}, "pass as many of both"),
     ):
         path.write_text(json.dumps(good | change))
         with pytest.raises(DataError, match=message):

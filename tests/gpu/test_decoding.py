@@ -22,9 +22,9 @@ from otspec.decode.on_device import verify_on_device  # noqa: E402
 from otspec.decode.pacing.costs import Step  # noqa: E402
 from otspec.decode.shipped import held_out  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
+from tests.decode.paces import drawn as selector  # noqa: E402
 from tests.decode.test_lossless import SETTINGS, _exact, _models, _pooled  # noqa: E402
 from tests.decode.test_on_device import together  # noqa: E402
-from tests.decode.test_selector import drawn as selector  # noqa: E402
 from tests.each import each  # noqa: E402
 from tests.verification.trees import drawn  # noqa: E402
 

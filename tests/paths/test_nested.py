@@ -236,6 +236,18 @@ def test_the_exact_law_of_the_pick_is_that_of_the_rule_at_any_depth() -> None:
         np.testing.assert_allclose(weights, np.full(3, 1 / 3), atol=EXACT, err_msg=str(at))
 
 
+@pytest.mark.parametrize("rule", [Nested(), Nested(sigma=0), GreedyMultiPath()], ids=repr)
+def test_one_path_has_its_draft_laws(rule: Nested | GreedyMultiPath) -> None:
+    """Which is taken for granted where it is picked, and follows from the labels."""
+    for family in FAMILIES:
+        laws = model(family, 5, 3)
+        tree = laws.tree(laws.sample(1, 4, 0))
+        picked = rule.pick(tree, 0)
+        weights, proposals = rule.picks(tree)
+        assert (picked.path, weights.tolist()) == (0, [1.0])
+        np.testing.assert_allclose(picked.proposal, proposals[0], atol=EXACT)
+
+
 def test_settings_out_of_range() -> None:
     for name, value in (("sigma", -0.1), ("sigma", np.nan), ("grain", -1.0), ("parts", 0)):
         with pytest.raises(ProblemError, match=f"{name} is {value}"):

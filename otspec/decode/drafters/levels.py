@@ -102,11 +102,12 @@ class LevelDrafter(Drafter):
         """Draft, the shape being chosen when the first law is known."""
         self._begin_step(texts)
         logits = self._after_texts(texts)
-        shape = choose(self.head.laws(logits, Level(0, partial(self._history_of_roots, texts)))[:, 0])
+        law = self.head.laws(logits, Level(0, partial(self._history_of_roots, texts)))
+        shape = choose(law[:, 0])
         if not shape.depth:
             self._drafted_slots = 1
             return Drafts.none(len(texts), self.vocab, self.model.device)
-        return self._as_drafts(self._levels(shape, logits, texts, self.generator), shape, len(texts))
+        return self._as_drafts(self._levels(shape, logits, texts, self.generator, law), shape, len(texts))
 
     def _begin_step(self, texts: Sequence[Sequence[int]]) -> None:
         """Tell the model what else it is to know of the texts before it reads on."""
@@ -129,16 +130,21 @@ class LevelDrafter(Drafter):
         return self._levels(shape, self._after_texts(texts), texts, self.generator)
 
     def _levels(
-        self, shape: Shape, logits: torch.Tensor, texts: Sequence[Sequence[int]], generator: torch.Generator
+        self,
+        shape: Shape,
+        logits: torch.Tensor,
+        texts: Sequence[Sequence[int]],
+        generator: torch.Generator,
+        of_texts: torch.Tensor | None = None,
     ) -> Levels:
-        """Draft level by level, from what the model gives after the texts."""
+        """Draft level by level, from what the model gives after the texts, and its laws there if they are known."""
         drawn: list[torch.Tensor] = []
         laws: list[torch.Tensor] = []
         sure, going = torch.ones(len(logits), 1, device=self.model.device), list[torch.Tensor]()
         first: torch.Tensor | None = None  # of each slot, the first that has its prefix; None: all have one prefix
         slots = Level(0, partial(self._history_of_roots, texts))
         for level, children in enumerate(shape.branching, start=1):
-            law = self.head.laws(logits, slots)
+            law = self.head.laws(logits, slots) if level > 1 or of_texts is None else of_texts
             # Columns of a batch round differently, and the law that is verified must be the one that was drawn from.
             laws.append(law if first is None else law.take_along_dim(first.unsqueeze(-1), dim=1))
             drawn.append(self.law.draw(laws[-1], children, generator).flatten(1))

@@ -29,6 +29,7 @@ class PacedDrafter:
         self._pacer = pacer
         self._shape = NONE
         self._offered: list[int] = []
+        self._whole = True
 
     @property
     def passes(self) -> Sequence[Pass]:
@@ -42,7 +43,7 @@ class PacedDrafter:
 
     def depth(self, lengths: IntArray) -> int:
         """The depth of what the pacer chooses, if the drafter goes so far; asked once a step, when it begins."""
-        self._offered = [0] * len(lengths)
+        self._offered, self._whole = [0] * len(lengths), True
         self._shape = self._pacer.choose(self._drafter.depth(lengths))
         return self._shape.depth
 
@@ -54,12 +55,13 @@ class PacedDrafter:
 
     def _noted(self, drafts: Drafts) -> Drafts:
         self._offered = [tree.length for tree in drafts.trees]
+        self._whole = all(tree.size == tree.shape.slots for tree in drafts.trees)
         return drafts
 
     def settle(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Keep what was accepted, and learn from it."""
         self._drafter.settle(accepted, rows)
-        self._pacer.learn(self._shape, self._offered, [len(slots) for slots in accepted], rows)
+        self._pacer.learn(self._shape, self._offered, [len(slots) for slots in accepted], rows, self._whole)
 
 
 class SelectedDrafter(PacedDrafter):
@@ -70,7 +72,7 @@ class SelectedDrafter(PacedDrafter):
         deepest = self._drafter.depth(lengths)
         if not deepest:
             return super().depth(lengths)
-        self._offered, self._shape = [0] * len(lengths), NONE
+        self._offered, self._whole, self._shape = [0] * len(lengths), True, NONE
         return deepest
 
     def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import groupby
 
 import numpy as np
 
-from otspec.decode.pacing.menu import Branching, prefixes
+from otspec.decode.pacing.menu import Branching, beginnings, prefixes
 from otspec.laws import FloatArray
 from otspec.paths.shape import Shape
 
@@ -43,16 +44,20 @@ class Acceptance:
     """
 
     def __init__(self, texts: int, menu: Sequence[Shape], chance: float, weight: float, memory: float) -> None:
-        self._known = prefixes(menu)
-        self._place = {branching: place for place, branching in enumerate(self._known)}
-        self._worth: FloatArray = np.array([_chances_of(branching) for branching in self._known])
-        self._ends = np.cumsum(np.bincount([len(branching) for branching in self._known])[1:]).tolist()
-        """Where the branchings of each depth end."""
-        self._tried: FloatArray = np.zeros(len(self._known))
-        self._accepted: FloatArray = np.zeros(len(self._known))
-        self._refused: FloatArray = np.zeros(texts)
-        self._expected: FloatArray = np.zeros(texts)
-        self._known_chances: FloatArray | None = None
+        self.branchings = prefixes(menu)
+        self._beginnings = beginnings(self.branchings)
+        self._place = {branching: place for place, branching in enumerate(self.branchings)}
+        worth = [_chances_of(branching) for branching in self.branchings]
+        self._levels = [
+            [(place, worth[place]) for place in level]
+            for _, level in groupby(range(len(worth)), key=lambda place: len(self.branchings[place]))
+        ]
+        """Places of the branchings of each depth, and what their siblings are worth."""
+        self._tried = [0.0] * len(worth)
+        self._accepted = [0.0] * len(worth)
+        self._refused = [0.0] * texts
+        self._expected = [0.0] * texts
+        self._refusals: list[float] | None = None
         """Since the last step."""
         self._chance = chance
         self._weight = weight
@@ -64,55 +69,51 @@ class Acceptance:
 
         A step without drafts is one too: what is known gets older.
         """
-        refusal = 1.0 - self._chances()
+        refusals = self._refusals_of_all()
         places = [self._place[shape.branching[:depth]] for depth in range(1, max(offered, default=0) + 1)]
-        self._refused *= self._kept
-        self._expected *= self._kept
-        self._tried *= self._kept_of_all
-        self._accepted *= self._kept_of_all
+        self._tried = [self._kept_of_all * tried for tried in self._tried]
+        self._accepted = [self._kept_of_all * accepted for accepted in self._accepted]
         for text, (asked, got) in enumerate(zip(offered, accepted, strict=True)):
             tried = places[: min(got + 1, asked)]
-            self._tried[tried] += 1.0
-            self._accepted[places[:got]] += 1.0
-            self._expected[text] += refusal[tried].sum()
-            self._refused[text] += got < asked
-        self._known_chances = None
+            for place in tried:
+                self._tried[place] += 1.0
+            for place in places[:got]:
+                self._accepted[place] += 1.0
+            expected = sum(refusals[place] for place in tried)
+            self._expected[text] = self._kept * self._expected[text] + expected
+            self._refused[text] = self._kept * self._refused[text] + (got < asked)
+        self._refusals = None
 
     def keep(self, rows: Sequence[int]) -> None:
         """Go on with these texts."""
-        self._refused, self._expected = self._refused[list(rows)], self._expected[list(rows)]
+        self._refused, self._expected = ([each[row] for row in rows] for each in (self._refused, self._expected))
 
-    def tokens(self, shapes: Sequence[Shape]) -> FloatArray:
-        """Tokens that a step of each shape is expected to give to all texts together."""
-        often = (self._refused + self._weight) / (self._expected + self._weight)
-        own = 1.0 - np.minimum(often * (1.0 - self._chances())[:, None], 1.0)
-        reach: dict[Branching, FloatArray] = {(): np.ones(len(often))}
-        found = []
-        for shape in shapes:
-            given = float(len(often))
-            for depth in range(1, shape.depth + 1):
-                branching = shape.branching[:depth]
-                if branching not in reach:
-                    reach[branching] = reach[branching[:-1]] * own[self._place[branching]]
-                given += float(reach[branching].sum())
-            found.append(given)
-        return np.array(found)
+    def reach(self) -> FloatArray:
+        """In how many texts each branching is expected to be accepted, shape (branchings,)."""
+        often = np.array(self._refused) + self._weight
+        often /= np.array(self._expected) + self._weight
+        own = np.ones((len(often), len(self.branchings) + 1))
+        own[:, :-1] -= np.minimum(often[:, None] * self._refusals_of_all(), 1.0)
+        found: FloatArray = own[:, self._beginnings].prod(axis=-1).sum(axis=0)
+        return found
 
-    def _chances(self) -> FloatArray:
-        """Those of all texts, by branching."""
-        if self._known_chances is not None:
-            return self._known_chances
-        found: FloatArray = np.empty(len(self._known))
-        refused = self._tried - self._accepted
-        single, first = 1.0 - self._chance, 0
-        for last in self._ends:
-            level, tried = slice(first, last), self._tried[first:last]
-            worth, shown = self._worth[level], refused[level]
-            alike = np.divide(shown, tried, out=np.zeros(last - first), where=tried > 0) ** (1.0 / worth)
-            single = (PRIOR * single + float(tried @ alike)) / (PRIOR + float(tried.sum()))
-            found[level] = 1.0 - (PRIOR * single**worth + shown) / (PRIOR + tried)
-            first = last
-        self._known_chances = found
+    def _refusals_of_all(self) -> list[float]:
+        """How often all texts refuse, by branching: some dozens of numbers, too few for arrays to be worth it."""
+        if self._refusals is not None:
+            return self._refusals
+        found, tried = [0.0] * len(self._tried), self._tried
+        refused = [asked - got for asked, got in zip(tried, self._accepted, strict=True)]
+        single = 1.0 - self._chance
+        for level in self._levels:
+            alike, times = PRIOR * single, PRIOR
+            for place, worth in level:
+                if tried[place] > 0:
+                    alike += tried[place] * (refused[place] / tried[place]) ** (1.0 / worth)
+                    times += tried[place]
+            single = alike / times
+            for place, worth in level:
+                found[place] = (PRIOR * single**worth + refused[place]) / (PRIOR + tried[place])
+        self._refusals = found
         return found
 
 

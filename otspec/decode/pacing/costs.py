@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate, pairwise
 from operator import mul
 from statistics import median_low
@@ -15,15 +17,19 @@ import numpy as np
 from scipy.optimize import nnls
 
 from otspec.errors import ProblemError
-from otspec.laws import as_float
+from otspec.laws import FloatArray, as_float
 from otspec.paths.shape import Shape
 
-KEPT = 9
+KEPT = 21
 """How many last times of steps of one kind are kept."""
+LINE = 4
+"""For how many times of a step counts what steps of other kinds let expect."""
+SELDOM = 16
+"""What is measured is fitted anew after one step in so many of those before, and after so many at most."""
 TIMES = 2
 """How often each of a few shapes is tried before costs are trusted: the first step of a kind allocates, and on some
 devices compiles."""
-APART = 16
+APART = 32
 """One step in so many is of a shape that is due and not chosen: what is not timed anew would stay as it was when the
 machine had other things to do."""
 RECENT = 15
@@ -71,11 +77,13 @@ class Step(NamedTuple):
     texts: int
     widths: tuple[int, ...]
     """Drafted tokens of each level, for one text; those that begin alike are not merged yet."""
+    looked: bool = False
+    """Whether nothing was drafted, and the draft model asked for its law all the same."""
 
     @classmethod
-    def of(cls, texts: int, shape: Shape) -> Step:
-        """A step that drafts trees of that shape."""
-        return cls(texts, tuple(accumulate(shape.branching, mul)))
+    def of(cls, texts: int, shape: Shape, looked: bool = False) -> Step:
+        """A step that drafts trees of that shape, perhaps after a look at the first law."""
+        return cls(texts, tuple(accumulate(shape.branching, mul)), looked and not shape.depth)
 
     @property
     def rows(self) -> int:
@@ -132,29 +140,88 @@ class PassCosts:
             if not 0 <= as_float(getattr(self, name)) < math.inf:
                 raise ProblemError(f"{name} is {getattr(self, name)}; it is a number of seconds, none below 0")
 
+    def __call__(self, step: Step) -> float:
+        """Seconds that a step takes."""
+        read = (1, *step.widths[:-1]) if step.widths or step.looked else ()
+        passes = sum(self.draft(step.texts * width) for width in read)
+        return self.target(step.rows) + passes + self.rest + self.rest_of_level * len(step.widths)
+
+
+@dataclass(frozen=True)
+class StepCosts:
+    """Whole steps of one text that were timed once: always the same for the same step, so that runs can be repeated.
+
+    What was not timed, and what several texts take together, lies on a line through what was: a step takes a fixed
+    time, more if it drafts, more if several paths, more for each level, and more for each row of the target.
+
+    Parameters
+    ----------
+    widths : tuple of tuples of int
+        Of each step that was timed the drafted tokens of its levels, as `Step` has them.
+    seconds : tuple of float
+    look : float
+        Seconds of a draft pass after which nothing is drafted.
+
+    Raises
+    ------
+    ProblemError
+        If there are none, not as many of both, or seconds that are none.
+
+    Examples
+    --------
+    >>> from otspec.decode import StepCosts
+    >>> from otspec.decode.pacing.costs import Step
+    >>> costs = StepCosts(widths=((), (1,), (1, 1)), seconds=(1.0, 1.5, 1.75))
+    >>> costs(Step(texts=1, widths=(1,))), round(costs(Step(texts=1, widths=(1, 1, 1))), 6)
+    (1.5, 2.0)
+    """
+
+    widths: tuple[tuple[int, ...], ...]
+    seconds: tuple[float, ...]
+    look: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.widths or len(self.widths) != len(self.seconds):
+            raise ProblemError(f"steps of widths {self.widths} take {self.seconds} seconds; pass as many of both")
+        if not all(0 < as_float(one) < math.inf for one in self.seconds) or not 0 <= as_float(self.look) < math.inf:
+            raise ProblemError(
+                f"steps take {self.seconds} seconds, a look {self.look}; all are finite, and steps above 0"
+            )
+
     @classmethod
-    def of(cls, record: Mapping[str, Any]) -> PassCosts:
+    def of(cls, record: Mapping[str, Any]) -> StepCosts:
         """What `dataclasses.asdict` made a mapping of, perhaps by way of JSON."""
-        times = {
-            name: PassTimes(tuple(record[name]["rows"]), tuple(record[name]["seconds"])) for name in ("target", "draft")
-        }
-        return cls(**{**record, **times})
+        return cls(tuple(map(tuple, record["widths"])), tuple(record["seconds"]), record["look"])
 
     def __call__(self, step: Step) -> float:
         """Seconds that a step takes."""
-        read = (1, *step.widths[:-1]) if step.widths else ()
-        passes = sum(self.draft(step.texts * width) for width in read)
-        return self.target(step.rows) + passes + self.rest + self.rest_of_level * len(step.widths)
+        known = self._known.get(step.widths) if step.texts == 1 else None
+        return (_on_line(self._line, step) if known is None else known) + self.look * step.looked
+
+    @cached_property
+    def _known(self) -> Mapping[tuple[int, ...], float]:
+        return dict(zip(self.widths, self.seconds, strict=True))
+
+    @cached_property
+    def _line(self) -> list[float]:
+        return _line_through([Step(1, widths) for widths in self.widths], np.array(self.seconds))
 
 
 class MeasuredCosts:
     """Learnt from the seconds of past steps: whatever they were spent on, and on whatever machine.
 
-    A step takes a fixed time, more if it drafts at all, more if several paths, more for each level, and more for each
-    row of the target, none of them below 0: fitted by least squares of relative errors to the medians of the last
-    `KEPT` times of each kind of step.  Times are taken relative to the machine's speed when they were measured, which
-    is the median of the last `RECENT` steps' times over those that the fit says: so steps of different moments can be
-    compared.
+    A line as that of `StepCosts` is fitted by least squares of relative errors to the lower quartile of the last
+    `most` times of each kind of step: what else a machine does makes steps longer, and never shorter.  A kind that was
+    timed n times takes what its own times say, with the line counting as `LINE` more.  Times are taken relative to the
+    machine's speed when they were measured, which is the median of the last `RECENT` steps' times over those that are
+    expected: so steps of different moments can be compared.
+
+    Parameters
+    ----------
+    now : callable
+        A clock, in seconds.
+    most : int
+        How many last times of steps of one kind are kept.
 
     Examples
     --------
@@ -170,31 +237,43 @@ class MeasuredCosts:
     3.0
     """
 
-    def __init__(self) -> None:
-        self._times: defaultdict[Step, deque[float]] = defaultdict(lambda: deque(maxlen=KEPT))
+    def __init__(self, now: Callable[[], float] = time.perf_counter, most: int = KEPT) -> None:
+        self.now = now
+        self.revision = 0
+        """Another one where costs may have changed."""
+        self._times: defaultdict[Step, deque[float]] = defaultdict(lambda: deque(maxlen=most))
         self._tried: defaultdict[Shape, int] = defaultdict(int)
         self._asked = 0
         self._begun = False
         """Whether each of the first shapes has been tried."""
         self._ratios: deque[float] = deque(maxlen=RECENT)
         self._slowness = 1.0
-        self._fit: list[float] | None = None
+        self._noted, self._next = 0, 0
+        """Steps so far, and at how many of them it is fitted anew."""
+        self._line: list[float] = []
+        self._own: dict[Step, float] = {}
+        """What the times of each kind of step say."""
 
-    def note(self, step: Step, seconds: float) -> None:
-        """Take the time of a step."""
+    def note(self, step: Step, seconds: float, whole: bool = True) -> None:
+        """Take the time of a step, and whether all that it drafted was distinct."""
         if self._begun:
             self._ratios.append(seconds / self._relative(step))
             self._slowness = median_low(self._ratios)
         self._times[step].append(seconds / self._slowness)
-        self._fit = None
+        self._noted += 1
+        if self._noted >= self._next:
+            self._fit()
+            self._next = self._noted + 1 + min(self._noted // SELDOM, SELDOM)
 
     def wanted(self, choices: Sequence[Shape]) -> Shape | None:
         """A shape to try now: the largest, none and the least, `TIMES` each at first, and in turn later; or None.
 
-        The largest and the least of those that branch, and of those that do not.  Others lie on the lines between them
+        The largest and the least of those that branch, and of those that do not.  Others lie on the line between them
         until they are chosen.
         """
         self._asked += 1
+        if self._begun and self._asked % APART:
+            return None
         wanted = list[Shape]()
         for branches in (False, True):
             alike = sorted(
@@ -203,8 +282,9 @@ class MeasuredCosts:
             )
             wanted += [*alike[-1:], *([] if branches else [Shape(())]), *alike[:1]]
         least = min(dict.fromkeys(wanted), key=self._tried.__getitem__)
-        self._begun = bool(self._times) and self._tried[least] >= TIMES
-        if self._begun and self._asked % APART:
+        if not self._begun and self._times and self._tried[least] >= TIMES:
+            self._begun = True
+            self._fit()
             return None
         self._tried[least] += 1
         return least
@@ -213,16 +293,53 @@ class MeasuredCosts:
         """Seconds that a step takes."""
         return self._relative(step) * self._slowness
 
+    @property
+    def timed(self) -> int:
+        """How many steps of one text were."""
+        return sum(len(times) for step, times in self._times.items() if step.texts == 1)
+
+    def kept(self, look: float = 0.0) -> StepCosts:
+        """What was measured of one text so far, for good.
+
+        Parameters
+        ----------
+        look : float
+            Seconds of a draft pass after which nothing is drafted.
+        """
+        found = {step.widths: _undisturbed(times) for step, times in self._times.items() if step.texts == 1}
+        return StepCosts(tuple(found), tuple(found.values()), look)
+
     def _relative(self, step: Step) -> float:
         """The same on a machine of the speed of the first steps."""
-        if self._fit is None:
-            seconds = np.array([median_low(times) for times in self._times.values()])
-            weights = np.sqrt([len(times) for times in self._times.values()]) / seconds
-            terms = np.array([_terms(one) for one in self._times])
-            self._fit = nnls(terms * weights[:, None], seconds * weights)[0].tolist()
-        return sum(map(mul, _terms(step), self._fit))
+        expected = _on_line(self._line, step)
+        if (own := self._own.get(step)) is None:
+            return expected
+        return expected + (own - expected) * len(self._times[step]) / (len(self._times[step]) + LINE)
+
+    def _fit(self) -> None:
+        self._own = {step: _undisturbed(times) for step, times in self._times.items()}
+        often = np.array([len(times) for times in self._times.values()])
+        self._line = _line_through(list(self._own), np.array(list(self._own.values())), often)
+        self.revision += 1
+
+
+def _undisturbed(times: Collection[float]) -> float:
+    """The lower quartile, or the least of a few."""
+    return sorted(times)[len(times) // 4]
+
+
+def _line_through(steps: Sequence[Step], seconds: FloatArray, often: FloatArray | float = 1.0) -> list[float]:
+    """What each term of these steps takes, none below 0, by least squares of relative errors."""
+    weights = np.sqrt(often) / seconds
+    found: list[float] = nnls(np.array(list(map(_terms, steps))) * weights[:, None], seconds * weights)[0].tolist()
+    return found
+
+
+def _on_line(line: Sequence[float], step: Step) -> float:
+    return sum(map(mul, _terms(step), line))
 
 
 def _terms(step: Step) -> tuple[float, ...]:
     """What the seconds of a step are a sum of, with weights to be found."""
-    return 1.0, bool(step.widths), max(step.widths, default=1) > 1, len(step.widths), step.rows
+    branches = max(step.widths, default=1) > 1
+    return 1.0, bool(step.widths), branches, len(step.widths), step.rows, step.looked

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 
 from otspec.decode.pacing.acceptance import Acceptance
-from otspec.decode.pacing.costs import Costs, MeasuredCosts, PassCosts, Step
-from otspec.decode.pacing.menu import NONE
+from otspec.decode.pacing.costs import Costs, MeasuredCosts, PassCosts, Step, StepCosts
+from otspec.decode.pacing.kernels import best_of
+from otspec.decode.pacing.menu import NONE, members, prefixes
 from otspec.decode.pacing.selector import Selector
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray, as_float
@@ -29,8 +29,8 @@ PATIENCE = 16
 class Forecast(Protocol):
     """What steps are expected to give, from what happened before."""
 
-    def tokens(self, shapes: Sequence[Shape]) -> FloatArray:
-        """Tokens that a step of each shape is expected to give to all texts together."""
+    def reach(self) -> FloatArray:
+        """In how many texts each branching of the menu is expected to be accepted, the shortest first."""
 
     def note(self, shape: Shape, offered: Sequence[int], accepted: Sequence[int]) -> None:
         """Take a step: how many tokens of this shape's paths were drafted in each text, and how many accepted."""
@@ -116,6 +116,14 @@ def pace_of(pace: str | Goodput | None) -> Goodput | None:
     return pace
 
 
+class Choices(NamedTuple):
+    """What may be drafted down to some depth, none included."""
+
+    shapes: Sequence[Shape]
+    members: FloatArray
+    """Shape (shapes, branchings)."""
+
+
 class Pacer:
     """Chooses the shape of each step of one run.
 
@@ -124,16 +132,19 @@ class Pacer:
     rule : Goodput
     menu : sequence of Shape
         What may be drafted; to draft nothing is chosen too.
-    now : callable
-        A clock, in seconds.
     """
 
-    def __init__(self, rule: Goodput, menu: Sequence[Shape], now: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, rule: Goodput, menu: Sequence[Shape]) -> None:
         self.rule = rule
         self.menu = list(menu)
-        self._now = now
+        self._measured = rule.costs if isinstance(rule.costs, MeasuredCosts) else None
+        self._branchings = prefixes(self.menu) if rule.selector is None else rule.selector.branchings
         self._choices = cache(self._of)
-        self._seconds = cache(self._taken) if isinstance(rule.costs, PassCosts) else self._taken  # others may change
+        self._steps = cache(self._considered)
+        self._seconds: dict[tuple[int, int], FloatArray] = {}
+        """Of those that are known, by the number of texts and the depth."""
+        self._revision = 0
+        """Of the costs that these are."""
         if rule.selector is not None:
             rule.selector.check_menu(self.menu)
 
@@ -146,6 +157,8 @@ class Pacer:
         self._idle = 0
         """Steps since the last draft."""
         self._done: Step | None = None
+        self._whole = True
+        """Whether all that it drafted was distinct."""
         self._began = 0.0
 
     @property
@@ -162,34 +175,49 @@ class Pacer:
         law : Tensor, shape (B, V), optional
             The draft model's law after each text.
         """
-        choices = self._choices(deepest)
-        costs, now = self.rule.costs, self._now()
-        wanted = None
-        if isinstance(costs, MeasuredCosts):
-            if self._done is not None:
-                costs.note(self._done, now - self._began)
-            wanted = costs.wanted(choices)
-        self._began = now
+        choices, wanted = self._choices(deepest), None
+        if self._measured is not None:
+            wanted = self._timed(self._measured, choices)
         if self._seen is not None and law is not None:
             self._seen.look(law)
         if wanted is not None:
             return wanted
         if self._idle >= PATIENCE:
-            return min(choices[1:] or choices, key=lambda shape: shape.slots)
-        tokens = self._forecast.tokens(choices)
-        return choices[int(np.argmax(tokens / self._seconds(self._texts, deepest)))]  # the first of several
+            return min(choices.shapes[1:] or choices.shapes, key=lambda shape: shape.slots)
+        seconds = self._taken(self._texts, deepest)
+        return choices.shapes[best_of(self._texts, choices.members, self._forecast.reach(), seconds)]
 
-    def _of(self, deepest: int) -> list[Shape]:
+    def _timed(self, costs: MeasuredCosts, choices: Choices) -> Shape | None:
+        """Tell the costs of the step before, which ends now; a shape that they want to be tried."""
+        now = costs.now()
+        if self._done is not None:
+            costs.note(self._done, now - self._began, self._whole)
+        self._began = now
+        return costs.wanted(choices.shapes)
+
+    def _of(self, deepest: int) -> Choices:
         """None, and the shapes of the menu down to a depth."""
-        return list(dict.fromkeys((NONE, *(shape.cut(deepest) for shape in self.menu))))
+        shapes = list(dict.fromkeys((NONE, *(shape.cut(deepest) for shape in self.menu))))
+        return Choices(shapes, members(shapes, self._branchings))
+
+    def _considered(self, texts: int, deepest: int) -> list[Step]:
+        return [Step.of(texts, shape, self.wants_law) for shape in self._choices(deepest).shapes]
 
     def _taken(self, texts: int, deepest: int) -> FloatArray:
-        """Seconds of a step of each of these."""
-        choices = self._choices(deepest)
-        seconds = np.array([self.rule.costs(Step.of(texts, shape)) for shape in choices])
+        """Seconds of a step of each of these; what cannot have changed since the last step is not asked for anew."""
+        costs = self.rule.costs
+        if self._measured is not None and self._measured.revision != self._revision:
+            self._seconds.clear()
+            self._revision = self._measured.revision
+        if (known := self._seconds.get((texts, deepest))) is not None:
+            return known
+        seconds = np.array([costs(step) for step in self._steps(texts, deepest)])
         if not all(0 < one < math.inf for one in seconds):
-            told = dict(zip((one.branching for one in choices), seconds.tolist(), strict=True))
+            shapes = self._choices(deepest).shapes
+            told = dict(zip((one.branching for one in shapes), seconds.tolist(), strict=True))
             raise ProblemError(f"costs gives {told} seconds by branching; all have to be above 0")
+        if isinstance(costs, (PassCosts, StepCosts, MeasuredCosts)):  # others may change at any time
+            self._seconds[texts, deepest] = seconds
         return seconds
 
     def compare(self, shared: Sequence[Sequence[float]]) -> None:
@@ -197,7 +225,14 @@ class Pacer:
         if self._seen is not None:
             self._seen.compare(shared)
 
-    def learn(self, shape: Shape, offered: Sequence[int], accepted: Sequence[int], rows: Sequence[int]) -> None:
+    def learn(
+        self,
+        shape: Shape,
+        offered: Sequence[int],
+        accepted: Sequence[int],
+        rows: Sequence[int],
+        whole: bool = True,
+    ) -> None:
         """End the step.
 
         Parameters
@@ -210,9 +245,13 @@ class Pacer:
             How many tokens of each text were.
         rows : sequence of int
             Which texts go on.
+        whole : bool
+            Whether no two drafted prefixes were the same.
         """
+        self._whole = whole
         shape = shape.cut(max(offered, default=0))
-        self._done = Step.of(self._texts, shape)
+        if self._measured is not None:
+            self._done = Step.of(self._texts, shape, self.wants_law)
         self._idle = 0 if shape.depth else self._idle + 1
         self._forecast.note(shape, offered, accepted)
         self._forecast.keep(rows)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from otspec.errors import ProblemError
+from otspec.laws import FloatArray, IntArray
 from otspec.paths.shape import Shape
 
 Branching = tuple[int, ...]
@@ -50,3 +53,23 @@ def prefixes(menu: Iterable[Shape]) -> list[Branching]:
     """The branchings that the shapes begin with, the shortest first: acceptance to a depth depends on these alone."""
     every = dict.fromkeys(one.branching for shape in menu for one in cuts(shape))
     return sorted(every, key=len)
+
+
+def beginnings(branchings: Sequence[Branching]) -> IntArray:
+    """What each branching begins with, itself included: their places, shape (branchings, levels).
+
+    Where it has fewer levels than others, the place behind the last branching stands.
+    """
+    place = {branching: at for at, branching in enumerate(branchings)}
+    found = np.full((len(branchings), max(map(len, branchings))), len(branchings))
+    for at, branching in enumerate(branchings):
+        found[at, : len(branching)] = [place[branching[:depth]] for depth in range(1, len(branching) + 1)]
+    return found
+
+
+def members(shapes: Sequence[Shape], branchings: Sequence[Branching]) -> FloatArray:
+    """1 where a shape begins with a branching, and 0 elsewhere, shape (shapes, branchings).
+
+    Times the texts that are expected to accept each branching it is what each shape gives besides a token a text.
+    """
+    return np.array([[float(shape.branching[: len(one)] == one) for one in branchings] for shape in shapes])

@@ -11,19 +11,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from otspec.decode.pacing.menu import Branching, menu_of, prefixes
+from otspec.decode.pacing.kernels import reach_of, signs_of
+from otspec.decode.pacing.menu import Branching, beginnings, menu_of, prefixes
 from otspec.decode.saved import read_saved
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray
 from otspec.paths.shape import Shape
 
-FORMAT = 1
+FORMAT = 2
 """Of the file; a later one may have other fields."""
 MEMORIES = (8, 24)
 """After about how many tokens the two averages of what the models had in common forget."""
-SIGNS = ("shared, of late", "shared, for longer", "shared, last", "entropy", "largest")
+SIGNS = ("shared, of late", "shared, for longer", "shared, last", "collision entropy", "largest")
 """What is looked at: sum min(p, q) at the tokens before, in two averages and the last one; and of the draft model's law
-of the next token the entropy in nats and the largest probability."""
+of the next token -log sum q^2, an entropy that takes no logarithm a token, and the largest probability."""
 OF_TEXT = len(MEMORIES) + 1
 MOST_OFF = 3.0
 """Signs count as this many standard deviations off their mean at most: beyond, little was learnt."""
@@ -46,8 +47,8 @@ class Selector:
     >>> weights = np.zeros((3, 21))
     >>> weights[:, 0] = 0.8, 0.9, 0.5  # one token, the best of two, and two in a row, whatever the text
     >>> selector = Selector([(1, 1), (2,)], weights, np.zeros(5), np.ones(5))
-    >>> selector.begin(texts=1).tokens(selector.shapes).round(2).tolist()
-    [2.3, 1.9]
+    >>> dict(zip(selector.branchings, selector.begin(texts=1).reach().round(2).tolist()))
+    {(1,): 0.8, (2,): 0.9, (1, 1): 0.5}
     """
 
     menu: Sequence[Branching]
@@ -156,7 +157,7 @@ class Seen:
 
     def __init__(self, selector: Selector, texts: int) -> None:
         self._selector = selector
-        self._branchings = {branching: place for place, branching in enumerate(selector.branchings)}
+        self._beginnings = beginnings(selector.branchings)
         self._signs: FloatArray = np.tile(selector.mean, (texts, 1))
 
     def look(self, law: torch.Tensor) -> None:
@@ -166,39 +167,36 @@ class Seen:
     def compare(self, shared: Sequence[Sequence[float]]) -> None:
         """Take sum min(p, q) at tokens of each text, in order, where it is known."""
         for own, values in zip(self._signs, shared, strict=True):
+            signs = own[:OF_TEXT].tolist()
             for value in values:
-                own[:OF_TEXT] = remembered(own[:OF_TEXT], value)
+                signs = remembered(signs, value)
+            own[:OF_TEXT] = signs
 
-    def tokens(self, shapes: Sequence[Shape]) -> FloatArray:
-        """Tokens that a step of each shape is expected to give to all texts together."""
+    def reach(self) -> FloatArray:
+        """In how many texts each branching is expected to be accepted, shape (branchings,)."""
         chosen = self._selector
-        expanded = terms(standardised(self._signs, chosen.mean, chosen.scale))
-        foretold = (expanded @ chosen.weights.T).clip(0.0, 1.0)
-        reach: dict[Branching, FloatArray] = {(): np.ones(len(foretold))}
-        for branching, place in self._branchings.items():  # the shortest first
-            reach[branching] = np.minimum(reach[branching[:-1]], foretold[:, place])
-        sums = {branching: float(each.sum()) for branching, each in reach.items()}
-        return np.array([sum(sums[shape.branching[:depth]] for depth in range(shape.depth + 1)) for shape in shapes])
+        return reach_of(self._signs, chosen.mean, chosen.scale, MOST_OFF, chosen.weights, self._beginnings)
 
     def note(self, shape: Shape, offered: Sequence[int], accepted: Sequence[int]) -> None:
         """Nothing is learnt from single acceptances: what the laws have in common says more."""
 
     def keep(self, rows: Sequence[int]) -> None:
         """Go on with these texts."""
-        self._signs = self._signs[list(rows)]
+        if len(rows) < len(self._signs):
+            self._signs = self._signs[list(rows)]
 
 
 def signs_of_law(law: torch.Tensor) -> FloatArray:
-    """Entropy and largest probability of laws, shape (B, V) to (B, 2)."""
-    entropy = torch.special.entr(law).sum(dim=-1)
-    found: FloatArray = torch.stack((entropy, law.max(dim=-1).values), dim=-1).double().cpu().numpy()
-    return found
+    """Collision entropy in nats and largest probability of laws, shape (B, V) to (B, 2)."""
+    if law.device.type == "cpu":
+        return signs_of(law.numpy())
+    signs = torch.stack((-law.square().sum(dim=-1).log(), law.amax(dim=-1)), dim=-1)
+    return np.array(signs.tolist())
 
 
-def remembered(signs: FloatArray, shared: float) -> FloatArray:
-    """The signs of a text, shape (3,), after one more token."""
-    old = signs[:-1]
-    return np.append(old + (shared - old) / MEMORIES, shared)
+def remembered(signs: Sequence[float], shared: float) -> list[float]:
+    """The three signs of a text after one more token."""
+    return [*(old + (shared - old) / memory for old, memory in zip(signs[:-1], MEMORIES, strict=True)), shared]
 
 
 def standardised(signs: FloatArray, mean: FloatArray, scale: FloatArray) -> FloatArray:

@@ -47,7 +47,7 @@ class Places(NamedTuple):
 
     def signs(self, start: float) -> FloatArray:
         """All signs, shape (places, 5), where nothing is known of a text at first but what texts share on average."""
-        past = [np.full(OF_TEXT, start)]
+        past = [[start] * OF_TEXT]
         for value in self.shared:
             past.append(remembered(past[-1], value))
         return np.concatenate((np.array(past)[self.known], self.of_law), axis=1)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from otspec.decode.pacing.costs import PassCosts, PassTimes
+from otspec.decode.pacing.costs import PassTimes
 from otspec.decode.tuning.candidates import PLAIN, Candidate, Family
 
 
@@ -95,18 +95,6 @@ class CostModel:
             start=trial.start,
             text=self.text,
         )
-
-    @property
-    def of_steps(self) -> PassCosts:
-        """What a step takes of the fastest family that the draft model drafts, where each chooses its depth."""
-        at_rest = max(self.predict(PLAIN).rest, 0.0)
-        drafted = next((one.candidate.family for one in self.best() if one.draft), None)
-        by_level = 0.0
-        if drafted is not None:
-            depths = np.array(sorted(self.trials[drafted].steps))
-            rests = np.array([self.predict(Candidate(drafted, depth)).rest for depth in depths])
-            by_level = max(float(depths @ (rests - at_rest) / (depths @ depths)), 0.0) if depths.any() else 0.0
-        return PassCosts(self.target, self.draft, at_rest, by_level)
 
     def _passes(self, trial: Trial, family: Family | None, depth: int) -> tuple[float, float]:
         """Seconds of the draft model's and of the target's passes in a step."""

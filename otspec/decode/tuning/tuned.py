@@ -16,7 +16,7 @@ from otspec.decode.harness import Generation, run
 from otspec.decode.methods.catalogue import method_of, strategy_of
 from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.models.matching import Matching, matching_of
-from otspec.decode.pacing.costs import PassCosts
+from otspec.decode.pacing.costs import StepCosts
 from otspec.decode.pacing.goodput import Goodput
 from otspec.decode.saved import read_saved
 from otspec.decode.strategy import Strategy
@@ -70,8 +70,8 @@ class Tuned:
     machine: Mapping[str, Any] = field(default_factory=dict)
     figures: Mapping[str, Any] = field(default_factory=dict)
     """Speed-up over plain decoding, predicted and measured, and times."""
-    costs: PassCosts | None = None
-    """What steps take, by their depth."""
+    costs: StepCosts | None = None
+    """What steps take, by their shape."""
 
     @property
     def pace(self) -> Goodput:
@@ -182,7 +182,7 @@ class Tuned:
         method_of(record["method"], record["settings"])
         if unknown := record["sampling"].keys() - set(SAMPLING):
             raise ProblemError(f"its sampling has {', '.join(sorted(unknown))}; there is {', '.join(SAMPLING)}")
-        costs = None if record.get("costs") is None else PassCosts.of(record["costs"])  # older files have none
+        costs = None if record.get("costs") is None else StepCosts.of(record["costs"])  # older files have none
         names = ("method", "settings", "why", "sampling", "machine", "figures")
         given = {name: record[name] for name in names}
         return cls(**given, target=Mark(**record["target"]), draft=Mark(**record["draft"]), costs=costs)

@@ -16,12 +16,16 @@ from otspec.decode.methods.multi_draft import WATCHING
 from otspec.decode.models.context import positions, vocabulary
 from otspec.decode.models.loading import batch_of
 from otspec.decode.models.pairing import pair_up
+from otspec.decode.pacing.costs import StepCosts
+from otspec.decode.pacing.goodput import Goodput
+from otspec.decode.pacing.menu import USUAL, menu_of
 from otspec.decode.strategy import Strategy
 from otspec.decode.tuning.candidates import PLAIN, Candidate, Family, families
 from otspec.decode.tuning.costs import CostModel, Prediction
 from otspec.decode.tuning.identity import machine
 from otspec.decode.tuning.passes import Now, Passes, doubling, pass_times
 from otspec.decode.tuning.race import Raced, race, winner
+from otspec.decode.tuning.steps import step_costs
 from otspec.decode.tuning.trials import TrialRuns, trials
 from otspec.decode.tuning.tuned import Mark, Tuned
 from otspec.errors import ProblemError
@@ -36,8 +40,8 @@ FINALISTS = 3
 """Candidates that are raced."""
 FEWEST_TOKENS = 16
 """New tokens of a text, so that it has steps to time."""
-SHARES = (0.1, 0.45, 0.45)
-"""Of the seconds: passes, trials, race."""
+SHARES = (0.1, 0.2, 0.3, 0.4)
+"""Of the seconds: passes, steps of the menu, trials, race."""
 
 Progress = Callable[[str, float], None]
 """Is told what is being done, and the share of the time that is spent."""
@@ -96,6 +100,7 @@ def tune(
     paths: Sequence[int] = PATHS,
     depth: int = DEPTH,
     draft_top_k: Sequence[int] = DRAFT_TOP_K,
+    menu: Sequence[Sequence[int]] = USUAL,
     seconds: float = SECONDS,
     max_new_tokens: int = NEW_TOKENS,
     seed: int = 0,
@@ -127,6 +132,8 @@ def tune(
         The largest L.
     draft_top_k : sequence of int
         Truncations of the drafts to try, besides none.
+    menu : sequence of sequences of int
+        The branchings whose steps are timed, down to `depth`, for a pace that goes by `Tuned.pace`.
     seconds : float
         How long to measure.  Slow models take longer: everything is measured a few times.  What is compiled is not
         counted.
@@ -162,6 +169,7 @@ def tune(
     sampling_settings({}, temperature, top_k, top_p)
     matching = pair_up(target, draft, tokenizer, draft_tokenizer)
     depth = _depth_within(as_count("depth", depth), max_new_tokens)
+    shapes = list(dict.fromkeys(shape.cut(depth) for shape in menu_of(menu)))
     rows = [_within(prompt, target, draft, max_new_tokens) for prompt in prompts]
     tried = [one for one in families(paths, draft_top_k, sampling, vocabulary(target)) if one.stem < depth]
 
@@ -182,7 +190,7 @@ def tune(
         progress("warming up", 0.0)
         decode(strategy(way), rows[number % len(rows)], seed=seed, max_new_tokens=min(10, max_new_tokens))
 
-    began, (for_passes, for_trials, for_race) = now(), (share * seconds for share in SHARES)
+    began, (for_passes, for_steps, for_trials, for_race) = now(), (share * seconds for share in SHARES)
 
     def tell(stage: str) -> None:
         progress(stage, min((now() - began) / seconds, 1.0))
@@ -198,6 +206,14 @@ def tune(
         now,
         lambda: tell("timing passes"),
     )
+
+    def paced(pace: Goodput) -> Strategy:
+        chosen = {"pace": pace, "menu": [shape.branching for shape in shapes]}
+        return strategy_of("multi-draft", draft, chosen, matching)
+
+    steps = step_costs(
+        paced, decode, rows, seed, for_steps, draft_times(1), now, lambda: tell("timing steps of all shapes")
+    )
     runs: dict[Family | None, TrialRuns] = {way.family: TrialRuns(strategy(way), way.depth, now) for way in ways}
     decoded = trials(runs.values(), decode, rows, seed, for_trials, now, lambda: tell("trying every family"))
     shown = {family: one.trial() for family, one in runs.items()}
@@ -211,7 +227,8 @@ def tune(
         return (now() - started) / generation.metrics.tokens
 
     raced = race([one.candidate for one in model.best()[:FINALISTS]], timed, decoded, for_race, now)
-    tuned = conclude(model, raced, (Mark.of(names[0], target), Mark.of(names[1], draft)), sampling, machine(target))
+    marks = Mark.of(names[0], target), Mark.of(names[1], draft)
+    tuned = conclude(model, raced, marks, sampling, machine(target), steps)
     return Tuning(model, raced, tuned)
 
 
@@ -221,6 +238,7 @@ def conclude(
     marks: tuple[Mark, Mark],
     sampling: dict[str, Any],
     machine: dict[str, Any],
+    steps: StepCosts,
 ) -> Tuned:
     """The choice, from predictions and the race."""
     chosen = winner(raced)
@@ -246,7 +264,7 @@ def conclude(
             f"nothing is faster than plain decoding beyond doubt; the best, {best.candidate.name}, is "
             f"{best.speed_up} times as fast"
         )
-    return Tuned(candidate.method, candidate.settings, why, *marks, sampling, machine, figures, model.of_steps)
+    return Tuned(candidate.method, candidate.settings, why, *marks, sampling, machine, figures, steps)
 
 
 def _check(prompts: Sequence[Sequence[int]], paths: Sequence[int], seconds: float, max_new_tokens: int) -> None:

@@ -1,0 +1,74 @@
+"""What steps take by their shape: whole steps of decoding, every shape of a menu in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from otspec.decode.pacing.costs import MeasuredCosts, Step, StepCosts
+from otspec.decode.pacing.goodput import Goodput
+from otspec.decode.strategy import Strategy
+from otspec.decode.tuning.passes import Now
+from otspec.decode.tuning.trials import Decoding
+from otspec.errors import ProblemError
+from otspec.paths.shape import Shape
+
+ALL_OF_THEM = 1 << 20
+"""Times of a kind of step."""
+
+
+class InTurn(MeasuredCosts):
+    """Has the shapes drafted in turn, for as long as it is asked."""
+
+    def __init__(self, now: Now) -> None:
+        super().__init__(now, ALL_OF_THEM)
+
+    def note(self, step: Step, seconds: float, whole: bool = True) -> None:
+        """Take the time of a step, but where prefixes were merged: shapes that branch are chosen where they part."""
+        if whole:
+            super().note(step, seconds)
+
+    def wanted(self, choices: Sequence[Shape]) -> Shape:
+        """The shape that was tried least often."""
+        least = min(choices, key=self._tried.__getitem__)
+        self._tried[least] += 1
+        return least
+
+
+def step_costs(
+    strategy: Callable[[Goodput], Strategy],
+    decode: Decoding,
+    prompts: Sequence[Sequence[int]],
+    seed: int,
+    seconds: float,
+    look: float,
+    now: Now,
+    tell: Callable[[], None] = lambda: None,
+) -> StepCosts:
+    """Decode one prompt after the other while there is time, each shape as often as the others.
+
+    Parameters
+    ----------
+    strategy : callable
+        Decodes by a pace, from a menu.
+    decode : callable
+    prompts : sequence of lists of int
+    seed : int
+    seconds : float
+    look : float
+        Seconds of a draft pass after which nothing is drafted.
+    now, tell : callable
+
+    Raises
+    ------
+    ProblemError
+        If no text has a step after its first.
+    """
+    costs = InTurn(now)
+    paced, began, rounds = strategy(Goodput(costs)), now(), 0
+    while rounds == 0 or now() - began < seconds:
+        decode(paced, prompts[rounds % len(prompts)], seed=seed + rounds)
+        tell()
+        rounds += 1
+    if not costs.timed:
+        raise ProblemError("all texts ended within one step; pass other prompts to tune with, or more new tokens")
+    return costs.kept(look)
