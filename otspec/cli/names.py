@@ -11,7 +11,7 @@ FORMS = ("rng", "uniforms", "law", "torch", "torch_uniforms", "plan")
 
 METHODS = (
     *("multi-draft", "vanilla", "generate", "single", "block", "prompt-lookup", "suffix", "lookahead"),
-    *("typical", "assisted", "assisted-lookup"),
+    *("dynamic-tree", "typical", "assisted", "assisted-lookup"),
 )
 """Methods of decoding."""
 

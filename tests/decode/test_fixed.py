@@ -17,7 +17,7 @@ from otspec.decode import run  # noqa: E402
 from otspec.decode.drafters.prompt_lookup import LookupDrafter, continuations  # noqa: E402
 from otspec.decode.drafters.protocol import Drafts  # noqa: E402
 from otspec.decode.loop import _matched  # noqa: E402
-from otspec.decode.methods import Lookahead, PromptLookup  # noqa: E402
+from otspec.decode.methods import DynamicTree, Lookahead, PromptLookup  # noqa: E402
 from otspec.decode.models.target import Target  # noqa: E402
 from tests.decode.models import law_after, pair  # noqa: E402
 from tests.oracles import Floats  # noqa: E402
@@ -75,7 +75,9 @@ def test_the_text_has_the_law_of_the_target(name: str) -> None:
 
 @pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.parametrize(
-    "method", [PromptLookup(3, 2), PromptLookup(3, 2, 3), Lookahead(2, 1, 3)], ids=["one path", "three", "lookahead"]
+    "method",
+    [PromptLookup(3, 2), PromptLookup(3, 2, 3), Lookahead(2, 1, 3), DynamicTree(pair(VOCAB)[1], 2, 2)],
+    ids=["one path", "three", "lookahead", "dynamic"],
 )
 def test_texts_of_a_batch(name: str, method: Any) -> None:
     runs, length = 500, 3

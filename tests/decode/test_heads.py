@@ -318,6 +318,6 @@ def test_bad_requests_are_refused_by_name() -> None:
 def test_the_examples_of_the_document_run() -> None:
     page = (Path(__file__).parents[2] / "docs" / "drafters.md").read_text()
     examples = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    assert len(examples) == 2
+    assert len(examples) == 3
     for example in examples:
         exec(example, {})

@@ -75,7 +75,8 @@ def test_the_pick_is_that_of_all_labels_and_reads_no_other_laws(verifier: LabelV
                 picked = verifier.pick(tree, draw)
                 assert picked.path == path, at
                 proposals = [grown.places[node].proposal for node in tree.node[path, :-1]]
-                np.testing.assert_array_equal(picked.proposal, proposals, err_msg=str(at))
+                off = 1e-12 if tree.count == 1 else 0.0  # an only path has the draft laws, which labels add up to
+                np.testing.assert_allclose(picked.proposal, proposals, rtol=off, err_msg=str(at))
                 # What is not refined is not read: laws that are none change nothing.
                 unread = np.setdiff1d(np.arange(tree.inner), read)
                 target, draft = tree.target.copy(), tree.draft.copy()

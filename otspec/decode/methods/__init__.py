@@ -1,10 +1,10 @@
 """Methods of decoding: a drafter and a verifier each, for `otspec.decode.run(target, STRATEGY, input_ids, ...)`.
 
-`multi_draft` is ours: trees from a draft model, verified by any rule.  `prompt_lookup` copies drafts from the text,
-`suffix` counts what followed in it, `lookahead` keeps what the target guessed behind it, `candidates` asks
-transformers' candidate generators.  The others are there to compare with: `vanilla` has no drafts, `typical` is a lossy
-verifier; `speculative` and `block` below are `multi_draft` with one path.  `plain`, `assisted` and `assisted_lookup`
-are transformers' own methods, measured alike.
+`multi_draft` is ours: trees from a draft model, verified by any rule.  `dynamic_tree` takes a draft model's likeliest
+tokens, `prompt_lookup` copies drafts from the text, `suffix` counts what followed in it, `lookahead` keeps what the
+target guessed behind it, `candidates` asks transformers' candidate generators.  The others are there to compare with:
+`vanilla` has no drafts, `typical` is a lossy verifier; `speculative` and `block` below are `multi_draft` with one path.
+`plain`, `assisted` and `assisted_lookup` are transformers' own methods, measured alike.
 `catalogue` has all of them by name, for commands and benchmarks.
 """
 
@@ -16,6 +16,7 @@ from transformers import PreTrainedModel
 
 from otspec.decode.methods.assisted import assisted, assisted_lookup
 from otspec.decode.methods.candidates import Candidates
+from otspec.decode.methods.dynamic_tree import DynamicTree
 from otspec.decode.methods.lookahead import Lookahead
 from otspec.decode.methods.multi_draft import MultiDraft
 from otspec.decode.methods.plain import plain
@@ -60,6 +61,7 @@ def typical(
 
 __all__ = [
     "Candidates",
+    "DynamicTree",
     "Lookahead",
     "PromptLookup",
     "Suffix",

@@ -9,6 +9,7 @@ from typing import Any
 
 from otspec.decode.harness import Generation, run
 from otspec.decode.methods import (
+    DynamicTree,
     Lookahead,
     PromptLookup,
     Suffix,
@@ -81,6 +82,9 @@ METHODS: Mapping[str, Method] = {
         ("paths",),
         lambda draft, **settings: Lookahead(**settings),
         drafts=False,
+    ),
+    "dynamic-tree": Method(
+        "the tokens that the draft model finds likeliest, as a tree (EAGLE-2)", ("paths", "depth"), DynamicTree
     ),
     "typical": Method("typical acceptance, lossy", ("paths", "depth", *OF_DRAFTS), typical, lossless=False),
     "assisted": Method(

@@ -1,0 +1,83 @@
+"""Dynamic trees of a draft model's likeliest tokens [li2024eagle2]."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from transformers import PreTrainedModel
+
+from otspec.decode.drafters.dynamic import DYNAMIC
+from otspec.decode.drafters.model import ModelDrafter
+from otspec.decode.methods.multi_draft import WATCHING
+from otspec.decode.models.matching import Matching
+from otspec.decode.sampling import DraftSampling, Sampling
+from otspec.decode.strategy import DraftModels, Prepared
+from otspec.errors import ProblemError
+from otspec.laws import as_count
+from otspec.paths import Match
+
+
+@dataclass(frozen=True, eq=False)
+class DynamicTree:
+    """Drafts a model's likeliest tokens; tokens sampled from the target are kept while they agree with one.
+
+    Every level goes on from the K likeliest prefixes of the level above, each by its K likeliest tokens, and of all
+    that were looked at the K L likeliest are drafted.  Likely is by the draft model's own probabilities, at temperature
+    1, of a token and all drafted before it.  The tree follows from the text, so it is verified as fixed drafts are.
+
+    Parameters
+    ----------
+    draft : PreTrainedModel
+        Also one that the target steers or feeds.
+    paths : int
+        K.
+    depth : int
+        L, tokens of a path at most.
+    size : int, optional
+        Tokens of a tree at most; by default K L.
+    matching : None
+        A draft model with another tokenizer is refused.
+
+    Raises
+    ------
+    ProblemError
+        If a number is no count, there are several draft models, or the one has another tokenizer or does not read what
+        it drafts.
+    """
+
+    draft: DraftModels
+    paths: int = 4
+    depth: int = 8
+    size: int | None = None
+    matching: Matching | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("paths", "depth"):
+            as_count(name, getattr(self, name))
+        if self.size is not None:
+            as_count("size", self.size)
+        if not isinstance(self.draft, PreTrainedModel):
+            raise ProblemError("a dynamic tree is of one draft model; pass it alone, not in a list")
+        if self.matching is not None:
+            raise ProblemError(
+                "a dynamic tree is of a draft model with the target's tokenizer, and this one has another"
+            )
+        if WATCHING.get(type(self.draft), ModelDrafter) not in DYNAMIC:
+            raise ProblemError(
+                f"a dynamic tree is of a draft model that reads what it drafts, and {type(self.draft).__name__} drafts "
+                "by heads; pass another one, or use multi-draft"
+            )
+
+    @property
+    def lossless(self) -> bool:
+        """Yes."""
+        return True
+
+    def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
+        """A drafter of fixed drafts."""
+        assert isinstance(self.draft, PreTrainedModel)
+        drafter = DYNAMIC[WATCHING.get(type(self.draft), ModelDrafter)]  # type: ignore[index]
+        size = self.paths * self.depth if self.size is None else self.size
+        own = DraftSampling().of(sampling)
+        return Prepared(drafter(self.draft, self.paths, self.depth, size, own, vocab, generator), Match())

@@ -1,0 +1,144 @@
+"""Dynamic trees: the tokens that a draft model finds likeliest, by the laws of regular trees, and greedy text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from otspec import ProblemError  # noqa: E402
+from otspec.decode import run  # noqa: E402
+from otspec.decode.drafters.draft_laws import draft_law  # noqa: E402
+from otspec.decode.drafters.dynamic import DynamicDrafter, FedDynamic, SteeredDynamic  # noqa: E402
+from otspec.decode.drafters.fed import FedDrafter  # noqa: E402
+from otspec.decode.drafters.model import ModelDrafter  # noqa: E402
+from otspec.decode.drafters.steered import SteeredDrafter  # noqa: E402
+from otspec.decode.methods import DynamicTree  # noqa: E402
+from otspec.decode.models.heads import MedusaHeads  # noqa: E402
+from otspec.decode.models.matching import matching_of  # noqa: E402
+from otspec.decode.sampling import Sampling  # noqa: E402
+from otspec.decode.shipped import foreign, load  # noqa: E402
+from otspec.paths.shape import Shape  # noqa: E402
+from tests.decode.models import pair  # noqa: E402
+from tests.decode.test_fed import _fed  # noqa: E402
+from tests.decode.test_steered import TEXTS, _steered, all_features  # noqa: E402
+
+VOCAB, DEPTH = 8, 3
+Prefix = tuple[int, ...]
+KINDS: Mapping[str, tuple[Callable[[Any], Any], type[ModelDrafter], type[DynamicDrafter]]] = {
+    "plain": (lambda draft: draft, ModelDrafter, DynamicDrafter),
+    "steered": (_steered, SteeredDrafter, SteeredDynamic),
+    "fed": (_fed, FedDrafter, FedDynamic),
+}
+
+
+@pytest.fixture(autouse=True)
+def _no_gradients() -> Any:
+    with torch.no_grad():
+        yield
+
+
+def _sampling() -> Sampling:
+    target = pair(VOCAB)[0]
+    return Sampling(target._get_logits_processor(target.generation_config, device="cpu", model_kwargs={}), True)
+
+
+def _begun(drafter: Any, texts: list[list[int]]) -> Any:
+    if hasattr(drafter, "watch"):
+        drafter.watch([all_features(pair(VOCAB)[0], text)[:-1] for text in texts])
+    drafter.start(texts)
+    return drafter
+
+
+def _laws(kind: str, texts: list[list[int]], width: int) -> list[dict[Prefix, Any]]:
+    """Of each text, the model's law after every prefix of a tree in which each node has its likeliest tokens."""
+    make, regular, _ = KINDS[kind]
+    shape, generator = Shape((width,) * DEPTH), torch.Generator()
+    drafter = regular(make(pair(VOCAB)[1]), shape, draft_law("top_k"), _sampling(), VOCAB, generator)
+    drafts, row, found = _begun(drafter, texts).draft(texts, DEPTH), 0, []
+    for tree in drafts.trees:
+        lines = [tuple(tree.token[tree.line(node)].tolist()) for node in range(tree.inner)]
+        found.append({line: drafts.laws[row + at] for at, line in enumerate(lines)})
+        row += tree.inner
+    return found
+
+
+def _likeliest(laws: dict[Prefix, Any], width: int, size: int) -> set[Prefix]:
+    """What the published algorithm drafts, prefix by prefix."""
+    frontier: list[tuple[float, Prefix]] = [(0.0, ())]
+    looked: list[tuple[float, Prefix]] = []
+    for _ in range(DEPTH):
+        after = [
+            (chance + math.log(laws[prefix][token]), (*prefix, token))
+            for chance, prefix in frontier
+            for token in laws[prefix].argsort(descending=True)[:width].tolist()
+        ]
+        frontier = sorted(after, reverse=True)[:width]
+        looked += after
+    return {prefix for _, prefix in sorted(looked, reverse=True)[:size]}
+
+
+def _drafted(drafts: Any) -> list[set[Prefix]]:
+    return [{tuple(tree.token[tree.line(node)].tolist()) for node in range(1, tree.size)} for tree in drafts.trees]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("width", "size"), [(1, 9), (2, 4), (2, 99), (3, 7)])
+def test_the_likeliest_tokens_are_drafted(kind: str, width: int, size: int) -> None:
+    """At once, and after a step that accepted a path to a leaf, where nothing has been read, in a batch."""
+    make, _, dynamic = KINDS[kind]
+    texts = [list(text) for text in TEXTS]
+    drafter: Any = dynamic(make(pair(VOCAB)[1]), width, DEPTH, size, _sampling(), VOCAB, torch.Generator())
+    drafts = _begun(drafter, texts).draft(texts, DEPTH)
+    assert _drafted(drafts) == [_likeliest(laws, width, size) for laws in _laws(kind, texts, width)]
+    if kind == "steered":
+        return  # what it has read keeps its steering; a drafter that begins anew has read it otherwise
+    slots, seen, now = [], [], []
+    for number, (text, tree) in enumerate(zip(texts, drafts.trees, strict=True)):
+        node = int(tree.depth.argmax()) if number else 0
+        line = tree.line(node)
+        slots.append(tree.slot[line].tolist())
+        now.append([*text, *tree.token[line].tolist(), 3])
+        seen.append(all_features(pair(VOCAB)[0], now[-1][:-1])[len(text) - 1 :])
+    drafter.settle(slots, [0, 2])
+    texts = [now[0], now[2]]
+    if kind == "fed":
+        drafter.watch([seen[0], seen[2]])
+    assert _drafted(drafter.draft(texts, DEPTH)) == [
+        _likeliest(laws, width, size) for laws in _laws(kind, texts, width)
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_greedy_decoding_in_fewer_calls(kind: str) -> None:
+    target, draft = pair(40, noise=0.1)
+    prompts = torch.tensor([[1, 2, 3, 1, 2], [4, 5, 6, 4, 5]])
+    plain = target.generate(prompts, max_new_tokens=20, do_sample=False).tolist()
+    model = draft if kind == "plain" else KINDS[kind][0](draft)
+    calls = []
+    for paths in (1, 4):
+        generation = run(target, DynamicTree(model, paths, 4), prompts, max_new_tokens=20, temperature=0)
+        assert generation.sequences.tolist() == plain
+        assert len(generation.metrics.offered) <= 4
+        calls.append(generation.metrics.target_calls)
+    assert calls[1] <= calls[0] <= 40
+    assert kind != "plain" or calls[1] < calls[0]
+
+
+def test_what_is_refused() -> None:
+    target, draft = pair(VOCAB)
+    for name in ("depth", "paths", "size"):
+        with pytest.raises(ProblemError, match=f"{name} is 0"):
+            DynamicTree(draft, **{name: 0})  # type: ignore[arg-type]
+    with pytest.raises(ProblemError, match="a dynamic tree is of one draft model; pass it alone"):
+        DynamicTree([draft, draft])
+    with pytest.raises(ProblemError, match="MedusaHeads drafts by heads"):
+        DynamicTree(MedusaHeads.of(target, 2))
+    other = foreign()
+    with pytest.raises(ProblemError, match="with the target's tokenizer, and this one has another"):
+        DynamicTree(other.draft, matching=matching_of(load().tokenizer, other.tokenizer))
