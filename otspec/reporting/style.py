@@ -96,6 +96,7 @@ KNOWN: dict[str, tuple[str, int]] = {
     "prompt lookup": (GREY, _DIAMOND),
     "suffix": (GREY, _DOWN),
     "lookahead": (INK, _DOWN),
+    "dynamic tree": ("blue", _CROSS),
     "typical": ("purple", _DOWN),
     # draft laws
     "i.i.d.": ("blue", _DOT),
