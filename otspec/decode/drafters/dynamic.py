@@ -80,18 +80,12 @@ class DynamicDrafter(ModelDrafter):
         self._begin_step(texts)
         levels = [[part.cpu().numpy() for part in level] for level in self._looked_at(texts, depth)]
         trees = [_tree([[part[row] for part in level] for level in levels], self.size) for row in range(len(texts))]
-        self._read_at = [_slots(columns) for _, columns in trees]
-        return Drafts.fixed([paths for paths, _ in trees])
+        drafts = Drafts.fixed([paths for paths, _ in trees])
+        self._read_at = [_slots(columns, tree.shape) for (_, columns), tree in zip(trees, drafts.trees, strict=True)]
+        return drafts
 
-    def settle(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
-        """Keep what was read of the text and of its accepted tokens: the last of them may not have been read."""
-        chosen: list[list[int]] = [[] for _ in self.context.length]
-        if self.context.trial:
-            chosen = [
-                [*text, *(self._before_slots + read[slot] for slot in slots if slot in read)]
-                for text, read, slots in zip(self._on_trial, self._read_at, accepted, strict=True)
-            ]
-        self.context.settle(chosen, rows)
+    def _columns(self, row: int, slots: Sequence[int]) -> list[int]:
+        return [self._read_at[row][slot] for slot in slots if slot in self._read_at[row]]
 
     def _looked_at(self, texts: Sequence[Sequence[int]], depth: int) -> list[Looked]:
         output = self._after_texts(texts)
@@ -113,37 +107,16 @@ class DynamicDrafter(ModelDrafter):
                 itself = torch.eye(kept.shape[1], dtype=torch.bool, device=device).expand(rows, -1, -1)
                 sees = torch.cat((before, itself), dim=2)
                 self._feed_after(above)
-                output = self._after_tokens(token.gather(1, kept), level, sees)
+                output = self._after_level(self._as_read(token.gather(1, kept)), level, sees)
         return levels
-
-    def _after_tokens(self, tokens: torch.Tensor, level: int, sees: torch.Tensor) -> torch.Tensor:
-        """What the model gives after tokens, (B, W), which see their text and some of what was read of the tree."""
-        width = tokens.shape[1]
-        text = sees.new_ones(1, 1, self._before_slots) if self._text.own is None else self._text.own
-        places = (self._text.root + level).expand(-1, width)
-        seen = torch.cat((text.expand(len(sees), width, -1), sees), dim=2)
-        return self.context.read(self._as_read(tokens), places, seen, keep=width)
-
-    def _feed_after(self, parents: torch.Tensor) -> None:
-        """Tell the model more of the tokens that it reads next, after some of those that it has read last, (B, W)."""
 
 
 class SteeredDynamic(SteeredDrafter, DynamicDrafter):
     """The same from a model that the target steers."""
 
-    def _feed_after(self, parents: torch.Tensor) -> None:
-        self._feed(1)
-
 
 class FedDynamic(FedDrafter, DynamicDrafter):
     """The same from a model that is fed: each token is fed the model's own output at the token before it."""
-
-    def _feed_after(self, parents: torch.Tensor) -> None:
-        outputs = self.context.reader.features[:, -self._width :, 0]
-        self.context.reader.added = self.model.added_of_own(
-            outputs.gather(1, parents.unsqueeze(-1).expand(-1, -1, outputs.shape[-1]))
-        )
-        self._width = parents.shape[1]
 
 
 DYNAMIC: Mapping[type[ModelDrafter], type[DynamicDrafter]] = {
@@ -185,11 +158,11 @@ def _tree(levels: Sequence[Sequence[Any]], size: int) -> tuple[list[list[int]], 
     return [token[line].tolist() for line in lines], [column[line].tolist() for line in lines]
 
 
-def _slots(columns: Sequence[Sequence[int]]) -> dict[int, int]:
-    """What `columns` says, by the slots that `Drafts.fixed` gives the tokens of these paths."""
+def _slots(columns: Sequence[Sequence[int]], shape: Shape) -> dict[int, int]:
+    """What `columns` says, by the slots that these paths have in a tree of that shape."""
     return {
-        1 + at * len(columns) + number: column
-        for number, path in enumerate(columns)
-        for at, column in enumerate(path)
+        int(slot): column
+        for path, own in zip(shape.paths_of_slots, columns, strict=True)
+        for slot, column in zip(path[1:], own, strict=False)
         if column >= 0
     }

@@ -38,8 +38,11 @@ class FedDrafter(WatchingDrafter, ModelDrafter):
         super().settle([[] for _ in accepted], rows)
 
     def _feed(self, children: int) -> None:
+        self._feed_after(torch.arange(self._width, device=self.context.device).repeat_interleave(children)[None])
+
+    def _feed_after(self, parents: torch.Tensor) -> None:
         """The model's own outputs stand in for what the target has not said yet."""
         outputs = self.context.reader.features[:, -self._width :, 0]
-        fed: torch.Tensor = self.model.added_of_own(outputs.repeat_interleave(children, dim=1))
-        self.context.reader.added = fed
-        self._width *= children
+        after = parents.unsqueeze(-1).expand(len(outputs), -1, outputs.shape[-1])
+        self.context.reader.added = self.model.added_of_own(outputs.gather(1, after))
+        self._width = parents.shape[1]

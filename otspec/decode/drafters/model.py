@@ -114,23 +114,36 @@ class ModelDrafter(LevelDrafter):
     def _after_slots(self, read: torch.Tensor, shape: Shape, level: int) -> torch.Tensor:
         """Read the slots of a level, which attend to their text and to their ancestors."""
         self._feed(shape.branching[level - 1])
+        lone = self._text.own is None and shape.slots == shape.depth + 1  # a single path, which sees all
+        return self._after_level(read, level, None if lone else _lineage(shape, level, self.context.device))
+
+    def _after_level(self, read: torch.Tensor, level: int, lineage: torch.Tensor | None) -> torch.Tensor:
+        """Read tokens of a level, which attend to their text, and of what was read since to what the lineage says.
+
+        Parameters
+        ----------
+        read : Tensor of int, shape (B, W)
+        level : int
+            From 1 on.
+        lineage : Tensor of bool, shape (B or 1, W, tokens read since the text, these among them), optional
+            By default all of them, in texts of one length.
+        """
         width = read.shape[1]
         places = (self._text.root + level).expand(-1, width)
-        return self.context.read(read, places, self._sees(shape, level), keep=width)
+        return self.context.read(read, places, None if lineage is None else self._sees(lineage), keep=width)
 
     def _feed(self, children: int) -> None:
         """Tell the model more of the children, so many each, of the slots that it has read last."""
 
-    def _sees(self, shape: Shape, level: int) -> torch.Tensor | None:
+    def _feed_after(self, parents: torch.Tensor) -> None:
+        """The same of tokens that follow some of these slots, shape (B or 1, W)."""
+
+    def _sees(self, lineage: torch.Tensor) -> torch.Tensor:
         """Which columns on trial the slots of a level attend to: those of their text and of their ancestors."""
-        if self._text.own is None and shape.slots == shape.depth + 1:
-            return None  # a single path, which sees all
-        slots = _lineage(shape, level, self.context.device)
-        if self._text.own is None:
-            text = slots.new_ones(1, slots.shape[1], self._before_slots)
-        else:
-            text = self._text.own.expand(-1, slots.shape[1], -1)
-        return torch.cat((text, slots.expand(len(text), -1, -1)), dim=2)
+        own = self._text.own
+        text = lineage.new_ones(1, 1, self._before_slots) if own is None else own
+        batch, width = max(len(text), len(lineage)), lineage.shape[1]
+        return torch.cat((text.expand(batch, width, -1), lineage.expand(batch, -1, -1)), dim=2)
 
     def _unread(self, texts: Sequence[Sequence[int]]) -> list[list[int]]:
         """What the model has not read of each text, at least a token."""
@@ -141,10 +154,14 @@ class ModelDrafter(LevelDrafter):
         chosen: list[list[int]] = [[] for _ in self.context.length]
         if self.context.trial:
             chosen = [
-                [*text, *(self._before_slots + slot - 1 for slot in slots if slot < self._drafted_slots)]
-                for text, slots in zip(self._on_trial, accepted, strict=True)
+                [*text, *(self._before_slots + column for column in self._columns(row, slots))]
+                for row, (text, slots) in enumerate(zip(self._on_trial, accepted, strict=True))
             ]
         self.context.settle(chosen, rows)
+
+    def _columns(self, row: int, slots: Sequence[int]) -> list[int]:
+        """Which of the tokens read since the text are those of some slots; others have not been read."""
+        return [slot - 1 for slot in slots if slot < self._drafted_slots]
 
     def _history_of_roots(self, texts: Sequence[Sequence[int]]) -> History:
         """Of the texts, whose last tokens have just been read: the tokens before these are on trial too, or settled."""

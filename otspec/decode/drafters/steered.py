@@ -42,3 +42,6 @@ class SteeredDrafter(WatchingDrafter, ModelDrafter):
 
     def _feed(self, children: int) -> None:
         self.context.reader.shifts = self._shifts
+
+    def _feed_after(self, parents: torch.Tensor) -> None:
+        self.context.reader.shifts = self._shifts
