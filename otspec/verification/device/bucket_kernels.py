@@ -13,6 +13,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from otspec.verification.device.kernels import units_of
+
 HELD, MASSES, RAN, SERVED, WISHED, WANTED, GIVEN, ALONE, HEADS = (tl.constexpr(plane) for plane in range(9))
 SIZE, TARGET, UNITS = (tl.constexpr(plane) for plane in range(9, 12))
 LONGS = tl.constexpr(12)
@@ -20,12 +22,6 @@ DENSITY, PIVOT = (tl.constexpr(plane) for plane in range(2))
 FLOATS = tl.constexpr(2)
 IDLE = tl.constexpr(9)
 TABLES = tl.constexpr(10)
-
-
-@triton.jit
-def to_units(mass):
-    """`fixed_point.to_units`."""
-    return tl.floor(mass * 4611686018427387904.0 + 0.5).to(tl.int64)
 
 
 @triton.jit
@@ -265,12 +261,12 @@ def find_excess(
         aim = slope_of(tl.where(segment > OCTAVES + FINEST, segment - 1, segment), OCTAVES, FINEST)
         mine = tl.load(longs + TARGET * COLUMNS + ranks, mask=inside, other=0)
         goal = aim * (mine.to(tl.float64) / total)
-        more = tl.where(inside, to_units(share * mean) - to_units(goal), 0)
+        more = tl.where(inside, units_of(share * mean) - units_of(goal), 0)
         ran = tl.cumsum(more, 0)
         pivot = tl.where(share > 0, goal / tl.where(share > 0, share, 1.0), 0.0)
         tl.store(floats + DENSITY * COLUMNS + ranks, mean, mask=inside)
         tl.store(floats + PIVOT * COLUMNS + ranks, pivot, mask=inside)
-        tl.store(longs + UNITS * COLUMNS + ranks, to_units(share), mask=inside)
+        tl.store(longs + UNITS * COLUMNS + ranks, units_of(share), mask=inside)
         tl.store(longs + RAN * COLUMNS + ranks, ran, mask=inside)
         pass_on(tables + RAN * CARRIES, chunk, tl.sum(more), CARRIES)
         # A chunk that begins beyond the vertex of slope 1 has no such rank, and nobody asks for its entry.
@@ -343,6 +339,6 @@ def grant(
         whole = tl.load(tables + HELD * CARRIES + CHUNKS).to(tl.float64)
         share = tl.load(longs + SIZE * COLUMNS + ranks, mask=inside, other=0).to(tl.float64) / whole
         mean = tl.load(floats + node * FLOATS * COLUMNS + DENSITY * COLUMNS + ranks, mask=inside, other=0.0)
-        law = to_units(share * mean) + want - amount_of(served, ranks, inside, TILE)
+        law = units_of(share * mean) + want - amount_of(served, ranks, inside, TILE)
         per_q = law.to(tl.float64) / 4611686018427387904.0 / tl.where(share > 0, share, 1.0)
         tl.store(factor + (start + node) * COLUMNS + ranks, tl.where(share > 0, per_q, 0.0), mask=inside)
