@@ -312,7 +312,7 @@ refined |= {"LOOKED": True, "LOOK": True}
 picked = by_label_kernels.of_grid() | {"LENGTH": 8, "BITS": 3, "LANES": 64}
 level = [*4 * ["*i64"], "*fp64", "*fp64", "*i64", "*i64", "*i32", *4 * ["*i64"]]
 level += ["*fp64", "*fp64", "*i64", "*fp64", "*fp64", *3 * ["i32"]]
-path = {**groups, "LOGITS": False, "POINT": False, "FACTOR": True, "LEVELS": 8, "LANES": 128}
+path = {**groups, "LOGITS": False, "POINT": False, "FACTOR": True, "LEVELS": 8, "LANES": 128, "ROWS": 16, "COLUMNS": 8}
 warps = by_bucket_kernels.WARPS
 for kernel, types, fixed, warps in (
     (

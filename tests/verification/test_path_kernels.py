@@ -50,6 +50,25 @@ def test_chains_are_verified_as_by_torch(name: str, shape: tuple[int, int, int],
     assert triples(verify_chains(*given, kernels=True)) == triples(verify_chains(*given, kernels=False))
 
 
+@each(length=(15, 18))
+def test_long_chains_are_verified_as_by_torch(length: int) -> None:
+    """More levels than are settled at once, or as many; after a token that is none nothing is left of equal laws."""
+    p, q, tokens, uniforms = chains("same", 4, length, 5)
+    for row, end in enumerate((length - 1, 3, 0)):
+        tokens[row, end] = -1
+    found, expected = (triples(verify_chains(p, q, tokens, uniforms, kernels=way)) for way in (True, False))
+    assert found == expected
+    assert [accepted for accepted, _, _ in found] == [length - 1, 3, 0, length]
+
+
+def test_laws_of_many_chunks_are_verified_as_by_torch() -> None:
+    """More chunks than are added up at once."""
+    given = chains("model", 3, 2, 9000)
+    found, expected = (triples(verify_chains(*given, kernels=way)) for way in (True, False))
+    assert found == expected
+    assert {accepted for accepted, _, _ in found} == {0, 2}
+
+
 def test_rows_that_are_not_sound_and_tokens_that_are_none() -> None:
     p, q, tokens, uniforms = chains("model", 6, 3, 7)
     p[1, 2, 0], tokens[2, 1], q[3, 0, 0], p[4, 0] = torch.nan, -1, -0.1, 0.0

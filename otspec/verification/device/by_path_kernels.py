@@ -18,6 +18,8 @@ GROUP_WARPS, GROUP_TILES = 8, 32
 GROUP_BLOCK = 32 * GROUP_WARPS
 """Of programs that put tokens into groups: warps, how often each reads some, and how many.  One token to a thread: of
 several it would add up some by rows and some by columns, and make all numbers twice."""
+SETTLED = 16, 8
+"""So many levels of a path are settled at once, of which a program reads so many chunks at once: a thread has one."""
 
 
 class PathLaws(NamedTuple):
@@ -117,7 +119,7 @@ def verify_path_by_kernels(laws: PathLaws, tokens: Tensor, length: Tensor, dealt
     accepted, token = torch.empty((2, paths), dtype=torch.int64, device=device)
     kernels.settle[(paths,)](
         *given, rest, whole, dealt.uniforms, accepted, token, vocab, chunks, *dealt[1:], **fixed, BLOCK=BLOCK,
-        LANES=lanes(chunks),
+        LANES=lanes(chunks), ROWS=min(lanes(levels + 1), SETTLED[0]), COLUMNS=min(lanes(chunks), SETTLED[1]),
     )  # fmt: skip
     return Accepted(accepted, token)
 

@@ -200,26 +200,28 @@ def weigh(
 
 
 @triton.jit
+def step_of(p_rows, q_rows, places, drafts, weights, path, level, LEVELS: tl.constexpr):
+    """What `rest_at` has to know after so many tokens of a path; of the next one anything after all of them."""
+    last = path * LEVELS + tl.minimum(level, LEVELS - 1)
+    at = path * (LEVELS + 1) + level
+    p_row, weight = tl.load(p_rows + at), tl.load(weights + at)
+    return p_row, tl.load(q_rows + last), tl.load(places + last), tl.load(drafts + last), weight
+
+
+@triton.jit
 def rest_at(
     p, p_high, p_first, p_heat, p_scale, p_sound,
     q, q_high, q_first, q_heat, q_scale, q_sound,
-    factor, p_rows, q_rows, places, drafts, lengths, weights, path, level, tokens, vocab,
+    factor, p_row, q_row, place, drafted, weight, ended, tokens, vocab,
     LOGITS: tl.constexpr, POINT: tl.constexpr, FACTOR: tl.constexpr, GROUPS: tl.constexpr,
-    PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr, LEVELS: tl.constexpr,
+    PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr,
 ):  # fmt: skip
     """(w p - g)+ after so many tokens of a path, p after all of them; and p: at some tokens, in units."""
-    here = law_of(
-        p, p_high, p_first, p_heat, p_scale, p_sound, tl.load(p_rows + path * (LEVELS + 1) + level), tokens, vocab,
-        LOGITS,
-    )  # fmt: skip
-    ended = level >= tl.load(lengths + path)
-    last = path * LEVELS + tl.minimum(level, LEVELS - 1)
+    here = law_of(p, p_high, p_first, p_heat, p_scale, p_sound, p_row, tokens, vocab, LOGITS)
     there = given_law(
-        q, q_high, q_first, q_heat, q_scale, q_sound, tl.load(q_rows + last),
-        factor, tl.load(places + last), here, tl.load(drafts + last), tokens, vocab,
+        q, q_high, q_first, q_heat, q_scale, q_sound, q_row, factor, place, here, drafted, tokens, vocab,
         POINT, FACTOR, GROUPS, PIECES, RARE, LESS, MORE,
     )  # fmt: skip
-    weight = tl.load(weights + path * (LEVELS + 1) + level)
     rest = tl.where(ended, here, tl.maximum(weight * here - there, 0.0))
     return units_of(rest), units_of(here)
 
@@ -237,12 +239,14 @@ def sum_rest_along(
     place, chunk = tl.program_id(0), tl.program_id(1)
     path, level = place // (LEVELS + 1), place % (LEVELS + 1)
     at = place * tl.num_programs(1) + chunk
-    if level <= tl.load(lengths + path):
+    length = tl.load(lengths + path)
+    if level <= length:
+        p_row, q_row, factors, drafted, weight = step_of(p_rows, q_rows, places, drafts, weights, path, level, LEVELS)
         tokens = chunk * BLOCK + tl.arange(0, BLOCK)
         left, mine = rest_at(
             p, p_high, p_first, p_heat, p_scale, p_sound, q, q_high, q_first, q_heat, q_scale, q_sound,
-            factor, p_rows, q_rows, places, drafts, lengths, weights, path, level, tokens, vocab,
-            LOGITS, POINT, FACTOR, GROUPS, PIECES, RARE, LESS, MORE, LEVELS,
+            factor, p_row, q_row, factors, drafted, weight, level >= length, tokens, vocab,
+            LOGITS, POINT, FACTOR, GROUPS, PIECES, RARE, LESS, MORE,
         )  # fmt: skip
         tl.store(rest + at, tl.sum(left))
         tl.store(whole + at, tl.sum(mine))
@@ -253,6 +257,18 @@ def sum_rest_along(
 
 
 @triton.jit
+def later(level, left, other, other_left):
+    """Of two levels the later one, and what is left there."""
+    return tl.where(other > level, other, level), tl.where(other > level, other_left, left)
+
+
+@triton.jit
+def counted(count, most, other, other_most):
+    """How many there are, and the largest."""
+    return count + other, tl.maximum(most, other_most)
+
+
+@triton.jit
 def settle(
     p, p_high, p_first, p_heat, p_scale, p_sound,
     q, q_high, q_first, q_heat, q_scale, q_sound,
@@ -260,44 +276,59 @@ def settle(
     stride, step, last,
     LOGITS: tl.constexpr, POINT: tl.constexpr, FACTOR: tl.constexpr, GROUPS: tl.constexpr,
     PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr, LEVELS: tl.constexpr,
-    BLOCK: tl.constexpr, LANES: tl.constexpr,
+    BLOCK: tl.constexpr, LANES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """How many tokens of a path are accepted, and the token after them.
 
-    Paths have their uniforms `stride` apart, levels `step`, and the token after them the one at `last`.
+    Paths have their uniforms `stride` apart, levels `step`, and the token after them the one at `last`.  ROWS levels
+    are settled at once: it is trips to memory and reductions across warps that take long, not what is done with them.
     """
     path = tl.program_id(0)
     uniforms += path * stride
     lanes = tl.arange(0, LANES)
     inside = lanes < chunks
     length = tl.load(lengths + path)
-    level = tl.zeros((), dtype=tl.int64)
-    for i in range(1, LEVELS + 1):
-        sums = tl.load(rest + (path * (LEVELS + 1) + i) * chunks + lanes, mask=inside, other=0)
-        weight = tl.load(weights + path * (LEVELS + 1) + i)
-        missing = tl.sum(sums).to(tl.float64) / 4611686018427387904.0
+    uniform_after = tl.load(uniforms + last)
+    level, remains = tl.full((), -1, tl.int64), tl.zeros((), dtype=tl.int64)
+    for first in range(0, LEVELS + 1, ROWS):
+        i = first + tl.arange(0, ROWS)
+        there = i <= LEVELS
+        at = path * (LEVELS + 1) + i
+        weight = tl.load(weights + at, mask=there, other=1.0)
+        uniform = tl.load(uniforms + (i - 1) * step, mask=there & (i > 0), other=0.0)
+        sums = tl.zeros([ROWS, COLUMNS], dtype=tl.int64)
+        for chunk in tl.static_range(0, LANES, COLUMNS):
+            column = chunk + tl.arange(0, COLUMNS)
+            sums += tl.load(rest + at[:, None] * chunks + column, mask=there[:, None] & (column < chunks), other=0)
+        left = tl.sum(sums, 1)
+        missing = left.to(tl.float64) * 2.168404344971009e-19  # a power of two, 1 / units
         refused = 1.0 - weight
         stop = tl.where(refused > 0, missing / tl.where(refused > 0, missing + refused, 1.0), 1.0)
         stop = tl.where(i == length, weight, tl.where(i > length, 0.0, stop))
-        level = tl.where(tl.load(uniforms + (i - 1) * step) < stop, i, level)
+        stops = there & ((i == 0) | (uniform < stop))
+        found, left = tl.reduce((tl.where(stops, i, -1).to(tl.int64), left), 0, later)
+        level, remains = later(level, remains, found, left)
+    p_row, q_row, place, drafted, weight = step_of(p_rows, q_rows, places, drafts, weights, path, level, LEVELS)
     tl.store(accepted + path, level)
 
     at = (path * (LEVELS + 1) + level) * chunks + lanes
-    left, mine = tl.load(rest + at, mask=inside, other=0), tl.load(whole + at, mask=inside, other=0)
-    spent = tl.sum(left) == 0  # up to rounding: the draw is from p itself
-    sums = tl.where(spent, mine, left)
-    total = tl.sum(sums)
-    point = (tl.load(uniforms + last) * total.to(tl.float64)).to(tl.int64)
-    point = tl.minimum(point, total - 1)
-    before = tl.cumsum(sums, 0) <= point
-    chunk = tl.minimum(tl.sum((before & inside).to(tl.int64)), chunks - 1)
-    point = point - tl.sum(tl.where(lanes < chunk, sums, 0))
-    start = chunk * BLOCK
+    spent = remains == 0  # up to rounding: the draw is from p itself
+    if spent:
+        sums = tl.load(whole + at, mask=inside, other=0)
+        total = tl.sum(sums)
+    else:
+        sums = tl.load(rest + at, mask=inside, other=0)
+        total = remains
+    point = tl.minimum((uniform_after * total.to(tl.float64)).to(tl.int64), total - 1)
+    sums = tl.cumsum(sums, 0)
+    before = inside & (sums <= point)
+    chunk, passed = tl.reduce((before.to(tl.int64), tl.where(before, sums, 0)), 0, counted)
+    start = tl.minimum(chunk, chunks - 1) * BLOCK
     left, mine = rest_at(
         p, p_high, p_first, p_heat, p_scale, p_sound, q, q_high, q_first, q_heat, q_scale, q_sound,
-        factor, p_rows, q_rows, places, drafts, lengths, weights, path, level, start + tl.arange(0, BLOCK), vocab,
-        LOGITS, POINT, FACTOR, GROUPS, PIECES, RARE, LESS, MORE, LEVELS,
+        factor, p_row, q_row, place, drafted, weight, level >= length, start + tl.arange(0, BLOCK), vocab,
+        LOGITS, POINT, FACTOR, GROUPS, PIECES, RARE, LESS, MORE,
     )  # fmt: skip
     sums = tl.cumsum(tl.where(spent, mine, left), 0)
-    drawn = tl.minimum(start + tl.sum((sums <= point).to(tl.int64)), vocab - 1)
+    drawn = tl.minimum(start + tl.sum((sums <= point - passed).to(tl.int64)), vocab - 1)
     tl.store(token + path, drawn)
