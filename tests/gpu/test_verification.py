@@ -23,7 +23,12 @@ from otspec.verification.device import trees, verify_logits, verify_rows, verify
 from otspec.verification.device.layout import branching_layout  # noqa: E402
 from tests.each import each  # noqa: E402
 from tests.verification.test_device import KINDS, batch, tensors  # noqa: E402
-from tests.verification.test_label_kernels import check_labels  # noqa: E402
+from tests.verification.test_label_kernels import (  # noqa: E402
+    BRANCHINGS,
+    check_labels,
+    check_picks,
+    scattered_layouts,
+)
 from tests.verification.trees import DISTINCT, SHAPES, drawn, outputs  # noqa: E402
 from tests.verification.trees import batch as batch_of_trees  # noqa: E402
 
@@ -140,6 +145,17 @@ def test_labels_are_those_of_the_cpu(family: str, branching: tuple[int, ...], si
     """By kernels, and to the last bit: of laws that are divided by the same totals all sums are integers."""
     given = batch_of_trees(drawn(family, vocab, branching, 8))
     check_labels(branching_layout(branching, 8, given[2].device), given, sigma, "cuda")
+
+
+@needs_kernels
+@each(ties=(False, True))
+def test_lines_are_those_of_the_cpu(ties: bool) -> None:
+    """Of trees with few leaves and with many, of one branching and of their own."""
+    layouts = [
+        branching_layout(branching, 8, torch.device("cpu")) for branching in (*BRANCHINGS, (4, *7 * (1,)), 7 * (2,))
+    ]
+    for layout in (*layouts, *(layout for seed in range(12) for layout in scattered_layouts(seed))):
+        check_picks(layout, ties, "cuda")
 
 
 @each(family=DISTINCT, branching=((3, 1, 1), (2, 2)), vocab=(7, 5000))

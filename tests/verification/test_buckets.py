@@ -294,6 +294,7 @@ from otspec.verification.device import (
 )
 from otspec.verification.device.by_kernels import BLOCK, EXACT
 from otspec.verification.device.by_path_kernels import of_groups
+from otspec.verification.device.layout import branching_layout
 
 reads = 2 * [*["*bf16", "*fp64", "*i64", "*fp64", "*fp64"], "*i8"]
 laws = 2 * [*["*bf16", "*fp64", "*fp64", "*fp64", "*fp64"], "*i8"]
@@ -309,7 +310,9 @@ gpu = torch.device("cuda")
 laid = by_label_kernels.of_layout(count, 4, gpu) | {"LOOK": True}
 refined = by_label_kernels.of_level(count, 4, gpu) | {"FLAT": 2048.0, "FIRST": False, "LAST": False, "BITS": 3}
 refined |= {"LOOKED": True, "LOOK": True}
-picked = by_label_kernels.of_grid() | {"LENGTH": 8, "BITS": 3, "LANES": 64}
+several = by_label_kernels.of_climbing(branching_layout((4, 2, 1, 1), 1, torch.device("cpu")), 29)
+at_root = by_label_kernels.of_climbing(branching_layout((4, 1, 1, 1), 1, torch.device("cpu")), 17) | {"lowest": 1}
+line = 6 * ["*i64"]
 level = [*4 * ["*i64"], "*fp64", "*fp64", "*i64", "*i64", "*i32", *4 * ["*i64"]]
 level += ["*fp64", "*fp64", "*i64", "*fp64", "*fp64", *3 * ["i32"]]
 path = {**groups, "LOGITS": False, "POINT": False, "FACTOR": True, "LEVELS": 8, "LANES": 128, "ROWS": 16, "COLUMNS": 8}
@@ -381,7 +384,7 @@ for kernel, types, fixed, warps in (
     (walk_kernels.count_left, [*left, "*fp64", "*i8", "*i64", "i32"], walked, 4),
     (walk_kernels.draw_left, [*left, "*fp64", "*i8", "*i64", "*fp32", "*i64", "*i32", "i32", "i32"], walked, 4),
     (path_kernels.settle, [*paths, "*i64", "*i64", "*fp64", "*i64", "*i64", *5 * ["i32"]], path, 4),
-    (line_kernels.lay_line, [*10 * ["*i64"], "i32"], {"LENGTH": 8}, 4),
+    (line_kernels.lay_first, [*6 * ["*i64"], *line, "i32"], {"LENGTH": 8, "LEVELS": 16, "LANES": 64}, 4),
     (line_kernels.put_out, [*4 * ["*i64"], "*i8", *4 * ["*i64"]], {"LENGTH": 8, "LANES": 8}, 4),
     (
         label_kernels.lay_out,
@@ -390,7 +393,10 @@ for kernel, types, fixed, warps in (
         by_label_kernels.LAY_WARPS,
     ),
     (label_kernels.refine, level, refined, by_label_kernels.WARPS),
-    (label_kernels.pick_path, [*4 * ["*i64"], "*fp64", *2 * ["*i64"], "i32", "i32", "i32"], picked, 4),
+    *(
+        (label_kernels.pick_path, [*4 * ["*i64"], "*fp64", *6 * ["*i64"], *line, *4 * ["i32"], *more], fixed, 1)
+        for fixed, more in ((several, ["i32"]), (at_root, []))
+    ),
 ):
     rest = iter(types)
     fixed = {name: value for name, value in fixed.items() if name in kernel.arg_names}
@@ -413,8 +419,8 @@ def test_the_kernels_compile_for_a_gpu(tmp_path: Path) -> None:
         *("add_to_buckets", "clear", "add_up", "find_heights", "find_excess", "find_offers", "grant", "stake"),
         *("find_sound", "find_heads", "enlist", "pick", "walk", "sum_left", "draw_left"),
         *("sum_law", "settle_totals", "add_to_groups", "look_up_groups", "weigh", "sum_rest_along"),
-        *("walk", "sum_left", "count_left", "draw_left", "settle", "lay_line", "put_out"),
-        *("lay_out", "refine", "pick_path"),
+        *("walk", "sum_left", "count_left", "draw_left", "settle", "lay_first", "put_out"),
+        *("lay_out", "refine", "pick_path", "pick_path"),
     ]
 
 

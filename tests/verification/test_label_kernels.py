@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -12,7 +13,10 @@ pytest.importorskip("triton")
 
 from otspec.paths import tree_law  # noqa: E402
 from otspec.verification.device import Links, grid, majorant, verify_trees  # noqa: E402
+from otspec.verification.device.by_label_kernels import pick_by_kernels  # noqa: E402
+from otspec.verification.device.by_line_kernels import lay_first_by_kernels  # noqa: E402
 from otspec.verification.device.by_path_kernels import rows_of  # noqa: E402
+from otspec.verification.device.grid import Grown  # noqa: E402
 from otspec.verification.device.layout import Layout, Level, branching_layout, linked_layout  # noqa: E402
 from otspec.verification.device.nested import follow, grow, pick, pick_nested, spread_of  # noqa: E402
 from otspec.verification.device.tree_laws import TreeLaws  # noqa: E402
@@ -61,18 +65,23 @@ def check_labels(layout: Layout, given: Any, sigma: float, device: str = "cpu") 
     spread = spread_of(sigma, 3, tokens.device)
     expected = grow(layout, laws_of(given), tokens, spread)
     dealt = torch.nn.functional.pad(uniforms[:, : tokens.shape[1] - 1, :2], (0, 0, 1, 0))
-    path = follow(pick(layout, expected, dealt), layout.length)
+    path = laws_of(given).along(layout, tokens, follow(pick(layout, expected, dealt), layout.length))
 
-    levels = tuple(Level(level.slots.to(device), level.above.to(device), level.most) for level in layout.levels)
-    tensors = {name: part.to(device) for name, part in layout._asdict().items() if isinstance(part, torch.Tensor)}
-    there = layout._replace(levels=levels, **tensors)
+    there = layout_on(device, layout)
     laws, spread = laws_of(given, device), None if spread is None else spread.to(device)
     found = grow(there, laws, tokens.to(device), spread, kernels=True)
     assert torch.equal(found.ends.cpu(), expected.ends)
     inner = layout.children > 0
     assert torch.equal(found.factor.cpu()[inner], expected.factor[inner])
     picked, _ = pick_nested(there, laws, tokens.to(device), uniforms.to(device), spread, kernels=True)
-    assert torch.equal(follow(picked.cpu(), layout.length), path)
+    for name, mine, theirs in zip(path._fields, picked, path, strict=True):
+        assert torch.equal(mine.cpu(), theirs), name
+
+
+def layout_on(device: str, layout: Layout) -> Layout:
+    levels = tuple(Level(level.slots.to(device), level.above.to(device), level.most) for level in layout.levels)
+    tensors = {name: part.to(device) for name, part in layout._asdict().items() if isinstance(part, torch.Tensor)}
+    return layout._replace(levels=levels, **tensors)
 
 
 @pytest.mark.usefixtures("coarse")
@@ -96,6 +105,78 @@ def test_labels_of_trees_of_their_own() -> None:
 def test_labels_on_a_fine_grid_and_of_large_vocabularies() -> None:
     given = batch(drawn("tiny", 700, (2, 1), 1))
     check_labels(branching_layout((2, 1), 1, given[2].device), given, 0.5)
+
+
+BRANCHINGS = ((1, 1), (3,), (2, 1, 1), (1, 2, 1, 2), (2, 1, 3), (17, 1), (*(1 for _ in range(64)), 2, 2))
+"""The last one with more levels than there are bits to say which of them compete."""
+
+
+@pytest.mark.usefixtures("coarse")
+@each(branching=BRANCHINGS, ties=(False, True))
+def test_the_line_that_is_picked_is_that_of_torch(branching: tuple[int, ...], ties: bool) -> None:
+    check_picks(branching_layout(branching, 3, torch.device("cpu")), ties)
+
+
+@pytest.mark.usefixtures("coarse")
+@each(seed=range(3), ties=(False, True))
+def test_the_line_that_is_picked_in_trees_of_their_own_is_that_of_torch(seed: int, ties: bool) -> None:
+    for layout in scattered_layouts(seed):
+        check_picks(layout, ties)
+
+
+def test_the_line_that_is_picked_on_a_fine_grid_is_that_of_torch() -> None:
+    check_picks(branching_layout((4, 2), 2, torch.device("cpu")), ties=False)
+
+
+def scattered_layouts(seed: int) -> list[Layout]:
+    """Leaves at all levels, slots that hang nowhere, links that are none, bare roots, and a bound that is too low."""
+    links = scattered(np.random.default_rng(seed), 6, 5 + 5 * seed)
+    links.next_sibling[0, 0], links.first_child[1] = 1, -1
+    deepest = int(linked_layout(links).depth.max())
+    return [linked_layout(links._replace(depth=depth)) for depth in (None, deepest, max(deepest - 1, 1))]
+
+
+def scattered(rng: np.random.Generator, rows: int, slots: int) -> Links:
+    """Trees that each slot hangs in anywhere, or nowhere."""
+    first, sibling = np.full((2, rows, slots), -1)
+    for row in range(rows):
+        last: dict[int, int] = {}
+        for slot in range(1, slots):
+            parent = int(rng.integers(max(0, slot - int(rng.integers(1, slots))), slot))
+            if rng.random() < 0.15:
+                continue
+            if parent in last:
+                sibling[row, last[parent]] = slot
+            else:
+                first[row, parent] = slot
+            last[parent] = slot
+    return Links(torch.from_numpy(first), torch.from_numpy(sibling))
+
+
+def check_picks(layout: Layout, ties: bool, device: str = "cpu") -> None:
+    """What torch on the CPU and kernels on a device pick by the same labels, of which some slots have none."""
+    rows, slots = layout.parent.shape
+    rng = np.random.default_rng([rows, slots, ties])
+    shape = (rows, slots, grid.BINS)
+    masses = np.full(shape, 6) if ties else rng.integers(0, 2**50, shape) * (rng.random(shape) < 0.4)
+    masses[rng.random((rows, slots)) < 0.1] = 0
+    uniforms = rng.random((rows, slots + layout.length, 3))
+    uniforms = np.floor(2 * uniforms) / 2 if ties else uniforms
+    target_row, draft_row, tokens = torch.from_numpy(rng.integers(0, 100, (3, rows, slots)))
+    read = rows_of(torch.ones((100, 4)), torch.ones(100), torch.ones(100, dtype=torch.bool))
+    laws = TreeLaws(read, target_row, read, draft_row, layout.sound)
+    grown, dealt = Grown(torch.from_numpy(masses.cumsum(axis=2)), torch.empty(0)), torch.from_numpy(uniforms)
+
+    given = torch.nn.functional.pad(dealt[:, : slots - 1, :2], (0, 0, 1, 0))
+    there, rows_there = layout_on(device, layout), (target_row.to(device), draft_row.to(device))
+    laws_there = laws._replace(target_row=rows_there[0], draft_row=rows_there[1])
+    grown_there = grown._replace(ends=grown.ends.to(device))
+    picked = pick_by_kernels(there, laws_there, grown_there, tokens.to(device), dealt.to(device))
+    first = lay_first_by_kernels(there, laws_there, tokens.to(device))
+    for line, heirs in ((picked, pick(layout, grown, given)), (first, layout.first)):
+        expected = laws.along(layout, tokens, follow(heirs, layout.length))
+        for name, mine, theirs in zip(line._fields, line, expected, strict=True):
+            assert torch.equal(mine.cpu(), theirs), name
 
 
 @pytest.mark.usefixtures("coarse")

@@ -9,14 +9,18 @@ from torch import Tensor
 
 from otspec.verification.device import grid, majorant
 from otspec.verification.device.by_kernels import EXACT
+from otspec.verification.device.by_line_kernels import room_for
 from otspec.verification.device.by_path_kernels import lanes
 from otspec.verification.device.fixed_point import UNIT
 from otspec.verification.device.grid import Grown
 from otspec.verification.device.layout import Layout
 from otspec.verification.device.sharing import Looked
+from otspec.verification.device.tree_laws import Line, TreeLaws
 
 WARPS, LAY_WARPS = 8, 4
 """Of the programs that share labels, and of those that lay out groups, which are fewer than places."""
+MOST_PARTS = 8
+"""The bin of a label is searched for in so many parts of the grid at once: the numbers between more fill registers."""
 
 
 def grow_by_kernels(layout: Layout, looked: Looked, spread: Tensor | None) -> Grown:
@@ -69,26 +73,44 @@ def grow_by_kernels(layout: Layout, looked: Looked, spread: Tensor | None) -> Gr
     return Grown(longs[:, :, kernels.LABELS.value], factor)
 
 
-def pick_by_kernels(layout: Layout, grown: Grown, uniforms: Tensor) -> Tensor:
-    """`otspec.verification.device.nested.pick`.
+def pick_by_kernels(layout: Layout, laws: TreeLaws, grown: Grown, tokens: Tensor, uniforms: Tensor) -> Line:
+    """The line that `otspec.verification.device.nested.pick` picks.
 
     Parameters
     ----------
     layout : Layout
+    laws : TreeLaws
     grown : Grown
         As kernels have it.
+    tokens : Tensor of int64, shape (B, S)
     uniforms : Tensor of float64, shape (B, n, 3), n at least S - 1
         Row s - 1 is for slot s.
     """
-    rows, slots = layout.parent.shape
-    device = uniforms.device
-    best, heirs = torch.empty((2, rows, slots), dtype=torch.int64, device=device)
+    line, (rows, slots) = room_for(layout), tokens.shape
+    lowest = 1 + max([-1, *_several(layout)])
+    best, heirs, owners = torch.empty((3, rows, slots), dtype=torch.int64, device=tokens.device)
     _label_kernels().pick_path[(rows,)](
-        layout.parent.contiguous(), layout.depth.contiguous(), layout.children.contiguous(), grown.ends,
-        uniforms.contiguous(), best, heirs, slots, uniforms.shape[1], grown.ends.stride(1), LENGTH=layout.length,
-        BITS=max(level.most for level in layout.levels).bit_length(), LANES=lanes(slots), **of_grid(), **EXACT,
+        *(part.contiguous() for part in (layout.parent, layout.depth, layout.children)), grown.ends,
+        *(part.contiguous() for part in (uniforms, tokens, laws.target_row, laws.draft_row)), best, heirs, owners,
+        *line, slots, layout.leaves, uniforms.shape[1], grown.ends.stride(1), lowest, **of_climbing(layout, slots),
+        num_warps=climbing_warps(layout, slots), **EXACT,
     )  # fmt: skip
-    return heirs
+    return line
+
+
+def of_climbing(layout: Layout, slots: int) -> dict[str, Any]:
+    """What is fixed when `label_kernels.pick_path` is compiled."""
+    compete, strides = 0, [grid.BINS]
+    for level in _several(layout):
+        compete |= 1 << min(level, 62)
+    while strides[-1] > 1:
+        parts = next((each for each in range(MOST_PARTS, 1, -1) if strides[-1] % each == 0), strides[-1])
+        strides.append(strides[-1] // parts)
+    return {
+        "LENGTH": layout.length, "COMPETE": compete, "BITS": max(level.most for level in layout.levels).bit_length(),
+        "BINS": grid.BINS, "STRIDES": tuple(strides), "LANES": lanes(layout.leaves), "SLOT_LANES": lanes(slots),
+        "LEVELS": lanes(layout.length + 1),
+    }  # fmt: skip
 
 
 def of_layout(groups: int, parts: int, device: torch.device) -> dict[str, int]:
@@ -118,6 +140,16 @@ def steps_of(count: int, device: torch.device) -> int:
 def of_grid() -> dict[str, int]:
     """Of grids."""
     return {"BINS": grid.BINS, "BIN_ROUNDS": grid.BINS.bit_length()}
+
+
+def climbing_warps(layout: Layout, slots: int) -> int:
+    """One for 32 leaves, and 64 slots: within one warp nobody waits at barriers."""
+    return min(max(lanes(layout.leaves) // 32, lanes(slots) // 64, 1), WARPS)
+
+
+def _several(layout: Layout) -> list[int]:
+    """Levels with slots that have several children, as far as the host knows."""
+    return [number for number, level in enumerate(layout.levels[:-1]) if level.most > 1]
 
 
 def _looks(layout: Layout, level: int, spread: Tensor | None) -> bool:

@@ -9,6 +9,7 @@ import triton
 import triton.language as tl
 
 from otspec.verification.device.bucket_kernels import running_maximum
+from otspec.verification.device.line_kernels import lay_root, lay_slots
 from otspec.verification.device.sharing_kernels import (
     BINNED,
     DENSITIES,
@@ -189,59 +190,143 @@ def refine(
 
 
 @triton.jit
-def label_of(ends, point, total, BINS: tl.constexpr, ROUNDS: tl.constexpr):
-    """`nested._label`, for labels of slots whose grids start at `ends`, an array of pointers."""
-    point = tl.minimum(point, total - 1)
-    low = tl.zeros_like(point).to(tl.int32)
-    high = low + BINS
-    for _ in range(ROUNDS):
-        middle = (low + high) >> 1
-        beyond = (tl.load(ends + tl.minimum(middle, BINS - 1)) <= point) & (low < high)
-        high = tl.where(beyond, high, tl.minimum(middle, high))
-        low = tl.where(beyond, middle + 1, low)
-    place = tl.minimum(low, BINS - 1)
-    start = tl.where(place > 0, tl.load(ends + tl.maximum(place - 1, 0)), 0)
-    width = tl.maximum(tl.load(ends + place) - start, 1)
-    fraction = (point - start).to(tl.float64) / width.to(tl.float64)
+def nearer(place, ends, point, there, WIDTH: tl.constexpr, STRIDE: tl.constexpr):
+    """The place of a point that lies in the WIDTH bins from a place on, up to a stride."""
+    found = place
+    for reached in tl.static_range(STRIDE, WIDTH, STRIDE):
+        passed = tl.load(ends + place + (reached - 1), mask=there, other=9223372036854775807) <= point
+        found += tl.where(passed, STRIDE, 0)
+    return found
+
+
+@triton.jit
+def label_of(ends, total, drawn, there, STRIDES: tl.constexpr):
+    """`nested._label` of the part `drawn` of a total of labels, of slots whose grids start at `ends`, pointers.
+
+    To halve the grid again and again would be a trip to memory for every round.  Here it is one for every stride, from
+    the first, the whole grid, on to the next: what is on the way is asked for at once.
+    """
+    point = tl.minimum((drawn * total.to(tl.float64)).to(tl.int64), total - 1)
+    place = tl.zeros_like(point)
+    for i in tl.static_range(1, len(STRIDES)):
+        place = nearer(place, ends, point, there, STRIDES[i - 1], STRIDES[i])
+    before = tl.load(ends + place - 1, mask=there & (place > 0), other=0)
+    width = tl.maximum(tl.load(ends + place, mask=there, other=1) - before, 1)
+    fraction = (point - before).to(tl.float64) / width.to(tl.float64)
     most = tl.full([], 1.0 - 1.0 / 1099511627776, tl.float64)  # a bare number would be rounded to single precision
     return place.to(tl.float64) + tl.minimum(fraction, most)
 
 
 @triton.jit
+def climb(node, there, lanes, parent_of, owners):
+    """The parents of the nodes that lanes stand at, if they are to go on; their nodes keep who went."""
+    tl.store(owners + node, lanes, mask=there)
+    return tl.where(there, tl.load(parent_of + node), node)
+
+
+@triton.jit
+def higher(key, tag, other, other_tag):
+    """The larger key, the larger tag of equal ones."""
+    mine = (key > other) | ((key == other) & (tag > other_tag))
+    return tl.where(mine, key, other), tl.where(mine, tag, other_tag)
+
+
+@triton.jit
 def pick_path(
-    parent_of, depths, children_of, labels, uniforms, best, heirs, slots, columns, stride,
-    LENGTH: tl.constexpr, BITS: tl.constexpr, BINS: tl.constexpr, BIN_ROUNDS: tl.constexpr, LANES: tl.constexpr,
+    parent_of, depths, children_of, labels, uniforms, tokens, target_rows, draft_rows, best, heirs, owners,
+    line, drafted, lengths, along_target, along_draft, places, slots, leaves, columns, stride, lowest,
+    LENGTH: tl.constexpr, COMPETE: tl.constexpr, BITS: tl.constexpr, BINS: tl.constexpr, STRIDES: tl.constexpr,
+    LANES: tl.constexpr, SLOT_LANES: tl.constexpr, LEVELS: tl.constexpr,
 ):  # fmt: skip
-    """`nested.pick`, a tree to a program."""
+    """`nested.pick`, and the line that was picked; a tree to a program.
+
+    A lane starts at a leaf and climbs for as long as its label wins.  Only one comes to each slot, which keeps its
+    number; so the line is where the lane that wins at the root has been, and nobody walks down again.  Children compete
+    only where there may be several: bit d of COMPETE is for those of level d's slots, the highest one for all levels
+    beyond, and `lowest` is the lowest level whose slots compete: no constant, or the compiler would unroll their loop.
+    """
     tree = tl.program_id(0).to(tl.int64)
+    root = tree * slots
+    parent_of += root
+    depths += root
+    children_of += root
+    labels += root * stride
+    uniforms += tree * columns * 3
+    tokens += root
+    target_rows += root
+    draft_rows += root
+    best += root
+    heirs += root
+    owners += root
+    line += tree * LENGTH
+    drafted += tree * LENGTH
+    lengths += tree
+    along_target += tree * (LENGTH + 1)
+    along_draft += tree * LENGTH
+    places += tree * LENGTH
+
+    # What all slots have is read at once, so that parents are at hand when lanes climb.  A program waits where a number
+    # is used: what can be asked for is, before.
+    slot = tl.arange(0, SLOT_LANES)
+    inside = slot < slots
+    above = tl.load(parent_of + slot, mask=inside, other=0)
     lanes = tl.arange(0, LANES)
-    inside = lanes < slots
-    own = tree * slots + lanes
-    parent = tree * slots + tl.load(parent_of + own, mask=inside, other=0)
-    depth = tl.load(depths + own, mask=inside, other=-1)
-    children = tl.load(children_of + own, mask=inside, other=0)
-    ends = labels + tl.where(inside, own, tree * slots) * stride
-    total = tl.load(ends + BINS - 1)
-    dealt = uniforms + (tree * columns + lanes - 1) * 3
-    drawn = tl.load(dealt, mask=inside & (lanes > 0), other=0.0)
-    fraction = tl.load(dealt + 1, mask=inside & (lanes > 0), other=0.0)
-    label = label_of(ends, (drawn * total.to(tl.float64)).to(tl.int64), total, BINS, BIN_ROUNDS)
-    none = tl.full([LANES], -1, tl.int64)
-    tl.store(best + own, none, mask=inside)
-    tl.store(heirs + own, none, mask=inside)
-    tl.debug_barrier()
-    for step in range(LENGTH):
-        there = inside & (depth == LENGTH - step)
-        key = label.to(tl.int64, bitcast=True)
-        tl.atomic_max(best + parent, key, mask=there, sem="relaxed")
+    node = (slots - leaves + lanes).to(tl.int64)
+    starts = (lanes < leaves) & (node > 0)
+    node = tl.where(starts, node, 0)
+    own = labels + node * stride
+    depth, children = tl.load(depths + node), tl.load(children_of + node)
+    total = tl.load(own + BINS - 1)
+    drawn = tl.load(uniforms + (node - 1) * 3, mask=starts, other=0.0)
+    depth_of = tl.load(depths + slot, mask=inside, other=0)
+    children_here = tl.load(children_of + slot, mask=inside, other=0)
+    token = tl.load(tokens + slot, mask=inside, other=0)
+    target_row = tl.load(target_rows + slot, mask=inside, other=0)
+    root_target, root_draft = tl.load(target_rows), tl.load(draft_rows)
+    least = tl.full([], -9223372036854775807, tl.int64)
+    if lowest > 1:
+        tl.store(best + slot, least, mask=inside)
+        tl.store(heirs + slot, -1, mask=inside)
         tl.debug_barrier()
-        wins = there & (tl.load(best + parent) == key)
-        tl.atomic_max(heirs + parent, lanes.to(tl.int64), mask=wins, sem="relaxed")
-        highest = tl.load(best + own, mask=inside, other=0)
-        highest = tl.where(highest >= 0, highest, 0).to(tl.float64, bitcast=True)
-        above = (depth == LENGTH - 1 - step) & (children > 0)
-        if BITS > 1:
-            share = powers(highest / BINS, tl.maximum(children, 1), BITS)
-            fresh = label_of(ends, (share * total.to(tl.float64)).to(tl.int64), total, BINS, BIN_ROUNDS)
-            highest = tl.where(children > 1, tl.floor(fresh) + fraction, highest)
-        label = tl.where(above, highest, label)
+
+    starts = starts & (depth > 0) & ((depth == LENGTH) | ((depth < LENGTH) & (children == 0)))
+    depth = tl.where(starts, depth, 0)  # that of the leaf, and 0 once it has lost
+    for step in range(LENGTH - lowest):
+        node = climb(node, depth >= LENGTH - step, lanes, parent_of, owners)
+    draft_row = tl.load(draft_rows + above)
+    label = tl.zeros([LANES], tl.float64)
+    if lowest > 0:
+        label = label_of(own, total, drawn, starts, STRIDES)
+    for step in range(lowest - 1):
+        level = lowest - 1 - step
+        there = depth > level
+        parent = climb(node, there, lanes, parent_of, owners)
+        if ((tl.full([], COMPETE, tl.int64) >> tl.minimum(level, 62)) & 1) == 1:
+            key = label.to(tl.int64, bitcast=True)
+            tl.atomic_max(best + parent, key, mask=there, sem="relaxed")
+            ends = labels + parent * stride
+            rivals, total = tl.load(children_of + parent), tl.load(ends + BINS - 1)
+            fraction = tl.load(uniforms + (parent - 1) * 3 + 1, mask=there, other=0.0)
+            tl.debug_barrier()
+            wins = there & (tl.load(best + parent) == key)
+            tl.atomic_max(heirs + parent, node, mask=wins, sem="relaxed")
+            tl.debug_barrier()
+            wins = wins & (tl.load(heirs + parent) == node)
+            depth = tl.where(there & ~wins, 0, depth)
+            # The largest of b numbers is below s with probability s**b: that is the parent's own number.
+            wins = wins & (rivals > 1)
+            share = powers(tl.where(label >= 0, label, 0.0) / BINS, tl.maximum(rivals, 1), BITS)
+            fresh = label_of(ends, total, share, wins, STRIDES)
+            label = tl.where(wins, tl.floor(fresh) + fraction, label)
+        node = parent
+    there = depth > 0
+    tl.store(owners + node, lanes, mask=there)
+    lay_root(root_target, root_draft, root, line, drafted, lengths, along_target, along_draft, places, LENGTH, LEVELS)
+    tl.debug_barrier()
+    owner = tl.load(owners + slot, mask=(depth_of > 0) & (depth_of <= LENGTH), other=-2)
+    key = tl.where(there, label.to(tl.int64, bitcast=True), least)
+    _, tag = tl.reduce((key, tl.where(there, node * LANES + lanes, -1)), 0, higher)
+    lay_slots(
+        owner == tag % LANES, (children_here == 0) | (depth_of == LENGTH), depth_of, slot, token, target_row,
+        draft_row, root + above, line, drafted, lengths, along_target, along_draft, places,
+    )  # fmt: skip

@@ -64,6 +64,8 @@ class Layout(NamedTuple):
     """From the root, level 0, to the deepest one."""
     stem: int
     """So many levels, from the root on, have no slot with several children, in any tree."""
+    leaves: int
+    """Slots without children are among the last so many, but for the root and for slots that hang nowhere."""
     sound: Tensor
     """Shape (B,): whether the links are those of a tree."""
 
@@ -120,7 +122,7 @@ def _branching_layout(branching: tuple[int, ...], rows: int, device: torch.devic
     parent, depth, count, first = (everywhere(torch.cat(parts)) for parts in (parents, depths, children, firsts))
     stem = next((level for level, each in enumerate(branching) if each > 1), len(branching))
     sound = torch.ones(rows, dtype=torch.bool, device=device)
-    return Layout(parent, depth, count, first, tuple(levels), stem, sound)
+    return Layout(parent, depth, count, first, tuple(levels), stem, levels[-1].slots.shape[1], sound)
 
 
 def linked_layout(links: Links) -> Layout:
@@ -166,7 +168,7 @@ def linked_layout(links: Links) -> Layout:
         above = take(rank, take(parent, held)).clamp(0, widest - 1 if level > 1 else 0)
         levels.append(Level(held, above, widest))
     fits = (sizes[:, deepest + 1 : slots] == 0).all(dim=1) & (sizes[:, 1:slots] <= widest).all(dim=1)
-    return Layout(parent, depth, children, first, tuple(levels), 0, sound & fits)
+    return Layout(parent, depth, children, first, tuple(levels), 0, slots, sound & fits)
 
 
 def _come_later(link: Tensor, index: Tensor) -> Tensor:

@@ -7,27 +7,76 @@ import triton.language as tl
 
 
 @triton.jit
-def lay_line(
-    heirs, tokens, target_rows, draft_rows, line, drafted, along_target, along_draft, places, lengths, slots,
-    LENGTH: tl.constexpr,
+def lay_root(
+    target_row, draft_row, place, line, drafted, lengths, along_target, along_draft, places,
+    LENGTH: tl.constexpr, LEVELS: tl.constexpr,
 ):  # fmt: skip
-    """From the root on to the heir of the heir: slots and tokens, -1 after the end, and the rows of their laws."""
+    """A line that ends at the root: what any line has beyond its end."""
+    levels = tl.arange(0, LEVELS)
+    inside = levels < LENGTH
+    tl.store(line + levels, -1, mask=inside)
+    tl.store(drafted + levels, -1, mask=inside)
+    tl.store(along_draft + levels, draft_row, mask=inside)
+    tl.store(places + levels, place, mask=inside)
+    tl.store(along_target + levels, target_row, mask=levels <= LENGTH)
+    tl.store(lengths, 0)
+
+
+@triton.jit
+def lay_slots(
+    on, ends, depth, slot, token, target_row, draft_row, place,
+    line, drafted, lengths, along_target, along_draft, places,
+):  # fmt: skip
+    """The slots that are on the line, each at its level; `ends` tells the last one of them.
+
+    Their tokens have the draft law and the factors of their parents: `draft_row` and `place` are those.
+    """
+    tl.store(line + depth - 1, slot, mask=on)
+    tl.store(drafted + depth - 1, token, mask=on)
+    tl.store(along_draft + depth - 1, draft_row, mask=on)
+    tl.store(places + depth - 1, place, mask=on)
+    tl.store(along_target + depth, target_row, mask=on)
+    tl.store(lengths + depth * 0, depth, mask=on & ends)
+
+
+@triton.jit
+def lay_first(
+    firsts, parents, depths, tokens, target_rows, draft_rows,
+    line, drafted, lengths, along_target, along_draft, places, slots,
+    LENGTH: tl.constexpr, LEVELS: tl.constexpr, LANES: tl.constexpr,
+):  # fmt: skip
+    """The line from the root on to the first child of the first child, a tree to a program.
+
+    Lanes are slots.  All first children are read at once, so that they are at hand when the line is walked.
+    """
     tree = tl.program_id(0).to(tl.int64)
-    first = tree * slots
-    place = first
-    node, length = tl.zeros([], tl.int64), tl.zeros([], tl.int64)
-    tl.store(along_target + tree * (LENGTH + 1), tl.load(target_rows + place))
-    for level in range(LENGTH):
-        at = tree * LENGTH + level
-        tl.store(along_draft + at, tl.load(draft_rows + place))
-        tl.store(places + at, place)
-        node = tl.where(node >= 0, tl.load(heirs + place), -1)
-        place = first + tl.maximum(node, 0)
-        length += (node >= 0).to(tl.int64)
-        tl.store(line + at, node)
-        tl.store(drafted + at, tl.where(node >= 0, tl.load(tokens + place), -1))
-        tl.store(along_target + at + tree + 1, tl.load(target_rows + place))
-    tl.store(lengths + tree, length)
+    root = tree * slots
+    line += tree * LENGTH
+    drafted += tree * LENGTH
+    lengths += tree
+    along_target += tree * (LENGTH + 1)
+    along_draft += tree * LENGTH
+    places += tree * LENGTH
+    slot = tl.arange(0, LANES)
+    inside = slot < slots
+    first = tl.load(firsts + root + slot, mask=inside, other=-1)
+    depth = tl.load(depths + root + slot, mask=inside, other=0)
+    token = tl.load(tokens + root + slot, mask=inside, other=0)
+    target_row = tl.load(target_rows + root + slot, mask=inside, other=0)
+    place = root + tl.load(parents + root + slot, mask=inside, other=0)
+    root_target, root_draft = tl.load(target_rows + root), tl.load(draft_rows + root)
+    draft_row = tl.load(draft_rows + place)
+    lay_root(root_target, root_draft, root, line, drafted, lengths, along_target, along_draft, places, LENGTH, LEVELS)
+    node = tl.zeros([], tl.int64)
+    on = slot < 0
+    for _ in range(LENGTH):
+        node = tl.where(node >= 0, tl.load(firsts + root + tl.maximum(node, 0)), -1)
+        on = on | (slot == node)
+    tl.debug_barrier()
+    lay_slots(
+        on, (first < 0) | (depth == LENGTH), depth, slot, token, target_row, draft_row, place,
+        line, drafted, lengths, along_target, along_draft, places,
+    )  # fmt: skip
 
 
 @triton.jit

@@ -22,7 +22,7 @@ from otspec.verification.device.sharing import (
     owned,
     share,
 )
-from otspec.verification.device.tree_laws import TreeLaws
+from otspec.verification.device.tree_laws import Line, TreeLaws
 
 _SPREADS: dict[tuple[float, int, torch.device], Tensor] = {}
 """Kept for good, as graphs that are captured have their addresses: some numbers for each deviation asked for."""
@@ -140,8 +140,8 @@ def pick(layout: Layout, grown: Grown, uniforms: Tensor) -> Tensor:
 
 def pick_nested(
     layout: Layout, laws: TreeLaws, tokens: Tensor, uniforms: Tensor, spread: Tensor | None, kernels: bool = False
-) -> tuple[Tensor, Tensor]:
-    """The picked path, as `pick` has it, and the factors of the laws of its tokens, (B, S, k + 1).
+) -> tuple[Line, Tensor]:
+    """The path that `pick` picks, and the factors of the laws of its tokens, (B, S, k + 1).
 
     Parameters
     ----------
@@ -157,12 +157,12 @@ def pick_nested(
     """
     grown = grow(layout, laws, tokens, spread, kernels)
     if kernels:
-        return pick_by_kernels(layout, grown, uniforms), grown.factor
+        return pick_by_kernels(layout, laws, grown, tokens, uniforms), grown.factor
     dealt = torch.nn.functional.pad(uniforms[:, : tokens.shape[1] - 1, :2], (0, 0, 1, 0))
-    return pick(layout, grown, dealt), grown.factor
+    return laws.along(layout, tokens, follow(pick(layout, grown, dealt), layout.length)), grown.factor
 
 
-def verify_line(laws: TreeLaws, factor: Tensor | None, tokens: Tensor, line: Tensor, uniforms: Tensor) -> Accepted:
+def verify_line(laws: TreeLaws, factor: Tensor | None, line: Line, uniforms: Tensor) -> Accepted:
     """Block-verify one path of each tree.
 
     Parameters
@@ -170,15 +170,11 @@ def verify_line(laws: TreeLaws, factor: Tensor | None, tokens: Tensor, line: Ten
     laws : TreeLaws
     factor : Tensor, shape (B, S, k + 1), optional
         Of the law of the path's tokens; by default they have the draft laws.
-    tokens : Tensor of int64, shape (B, S)
-    line : Tensor of int64, shape (B, L)
-        The path's slots, `NONE` after its end.
+    line : Line
     uniforms : Tensor of float64, shape (B, L + 1, 3)
         Of each level.
     """
-    path = torch.nn.functional.pad(line, (1, 0))
-    drafted = torch.where(line >= 0, take(tokens, line), NONE)
-    length = (line >= 0).sum(dim=1)
+    path = torch.nn.functional.pad(line.slots, (1, 0))
     dealt = torch.cat((uniforms[:, :-1, 0], uniforms[:, -1:, 1]), dim=1)
 
     def along(level: Tensor) -> tuple[Tensor, Tensor]:
@@ -189,7 +185,7 @@ def verify_line(laws: TreeLaws, factor: Tensor | None, tokens: Tensor, line: Ten
             return p, q
         return p, q * take(factor, slot)[:, 0].gather(1, group(laws.target_at(slot)[:, 0], q))
 
-    return verify_path(along, drafted, length, dealt)
+    return verify_path(along, line.tokens, line.length, dealt)
 
 
 def follow(heir: Tensor, length: int) -> Tensor:

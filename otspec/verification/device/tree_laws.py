@@ -8,7 +8,24 @@ import torch
 from torch import Tensor
 
 from otspec.verification.device.by_kernels import Rows
-from otspec.verification.device.layout import take
+from otspec.verification.device.layout import NONE, Layout, take
+
+
+class Line(NamedTuple):
+    """One path of each of B trees, L tokens at most, and where its laws are: beyond its end they are the root's."""
+
+    slots: Tensor
+    """Shape (B, L), int64: from level 1 on, `NONE` after the end."""
+    tokens: Tensor
+    """Shape (B, L), int64: theirs, `NONE` after the end."""
+    length: Tensor
+    """Shape (B,), int64."""
+    target_row: Tensor
+    """Shape (B, L + 1), int64: of the target's laws after 0 to L tokens."""
+    draft_row: Tensor
+    """Shape (B, L), int64: of the laws that the tokens were drawn from."""
+    place: Tensor
+    """Shape (B, L), int64: the slots that have these laws, their parents, numbered through all trees."""
 
 
 class TreeLaws(NamedTuple):
@@ -28,6 +45,19 @@ class TreeLaws(NamedTuple):
     def vocab(self) -> int:
         """V."""
         return self.target.read.values.shape[1]
+
+    def along(self, layout: Layout, tokens: Tensor, slots: Tensor) -> Line:
+        """The line of some slots, shape (B, L), of tokens of shape (B, S)."""
+        there, parent = slots >= 0, take(layout.parent, slots)
+        first = torch.arange(len(slots), device=slots.device)[:, None] * tokens.shape[1]
+        return Line(
+            slots,
+            torch.where(there, take(tokens, slots), NONE),
+            there.sum(dim=1),
+            take(self.target_row, torch.nn.functional.pad(slots, (1, 0))),
+            take(self.draft_row, parent),
+            first + parent,
+        )
 
     def target_at(self, slots: Tensor) -> Tensor:
         """Target laws, shape (B, W, V), float64, over their totals, after the prefixes of some slots, (B, W)."""

@@ -12,7 +12,7 @@ from torch import Tensor
 from otspec.errors import ProblemError
 from otspec.laws import as_count, as_law
 from otspec.verification.device.by_kernels import Rows, runs_on
-from otspec.verification.device.by_line_kernels import verify_line_by_kernels
+from otspec.verification.device.by_line_kernels import lay_first_by_kernels, verify_line_by_kernels
 from otspec.verification.device.by_path_kernels import checked_rows, rows_of
 from otspec.verification.device.by_token_kernels import Trees, find_sound, walk_by_kernels
 from otspec.verification.device.entry import DRIFT, KERNELS, WAYS, dealt
@@ -182,17 +182,18 @@ def _verify(
         slots, token = verify_token_wise(layout, laws, tokens, uniforms, by)
     else:
         factor = None
-        if rule == "block":
-            heirs = layout.first
-        else:
+        if rule == "nested":
             spread = spread_of(float(sigma), PARTS, tokens.device)
-            heirs, factor = pick_nested(layout, laws, tokens, uniforms, spread, kernels)
+            line, factor = pick_nested(layout, laws, tokens, uniforms, spread, kernels)
+        elif kernels:
+            line = lay_first_by_kernels(layout, laws, tokens)
+        else:
+            line = laws.along(layout, tokens, follow(layout.first, layout.length))
         if kernels and (factor is None or laws.vocab > SORTED):
-            return TreeVerification(*verify_line_by_kernels(laws, factor, tokens, heirs, uniforms), laws.sound)
-        line = follow(heirs, layout.length)
-        accepted, token = verify_line(laws, factor, tokens, line, uniforms[:, tokens.shape[1] - 1 :])
+            return TreeVerification(*verify_line_by_kernels(laws, factor, line, uniforms), laws.sound)
+        accepted, token = verify_line(laws, factor, line, uniforms[:, tokens.shape[1] - 1 :])
         level = torch.arange(layout.length, device=tokens.device)
-        slots = torch.where(level < accepted[:, None], line, NONE)
+        slots = torch.where(level < accepted[:, None], line.slots, NONE)
     slots = torch.where(sound, slots, NONE)
     return TreeVerification(
         slots,
