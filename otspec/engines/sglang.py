@@ -16,8 +16,7 @@ from torch import Tensor
 from otspec.engines.loading import check_arguments
 from otspec.errors import ProblemError
 from otspec.extras import require
-from otspec.verification.device.by_kernels import BLOCK, EXACT, kernels_for, runs_on
-from otspec.verification.device.by_path_kernels import lanes
+from otspec.verification.device.by_kernels import BLOCK, EXACT, kernels_for, lanes, runs_on
 from otspec.verification.device.fixed_point import at, first_above, running, to_units
 
 MODULE, FUNCTION = "sglang.kernels.ops.speculative.verify_sampling", "tree_speculative_sampling_target_only"

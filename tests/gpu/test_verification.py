@@ -148,6 +148,13 @@ def test_labels_are_those_of_the_cpu(family: str, branching: tuple[int, ...], si
 
 
 @needs_kernels
+def test_labels_of_more_trees_than_a_gpu_has_room_for() -> None:
+    """Programs that come later read what those before them must have left alone."""
+    given = batch_of_trees(drawn("tiny", 600, (4, 1, 1, 1, 1, 1), 96))
+    check_labels(branching_layout((4, 1, 1, 1, 1, 1), 96, given[2].device), given, 0.5, "cuda")
+
+
+@needs_kernels
 @each(ties=(False, True))
 def test_lines_are_those_of_the_cpu(ties: bool) -> None:
     """Of trees with few leaves and with many, of one branching and of their own."""

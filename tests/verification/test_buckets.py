@@ -289,11 +289,11 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
 from otspec.engines import walk_kernels
 from otspec.verification.device import (
-    bucket_kernels, by_bucket_kernels, by_label_kernels, by_path_kernels, kernels, label_kernels, line_kernels,
-    lottery_kernels, path_kernels, token_kernels,
+    bucket_kernels, by_bucket_kernels, by_group_kernels, by_label_kernels, group_kernels, kernels, label_kernels,
+    line_kernels, lottery_kernels, path_kernels, token_kernels,
 )
 from otspec.verification.device.by_kernels import BLOCK, EXACT
-from otspec.verification.device.by_path_kernels import of_groups
+from otspec.verification.device.by_group_kernels import of_groups
 from otspec.verification.device.layout import branching_layout
 
 reads = 2 * [*["*bf16", "*fp64", "*i64", "*fp64", "*fp64"], "*i8"]
@@ -308,13 +308,13 @@ walked = {"NODES": 33, "BLOCK": BLOCK, "LANES": 128}
 count = groups["GROUPS"]
 gpu = torch.device("cuda")
 laid = by_label_kernels.of_layout(count, 4, gpu) | {"LOOK": True}
-refined = by_label_kernels.of_level(count, 4, gpu) | {"FLAT": 2048.0, "FIRST": False, "LAST": False, "BITS": 3}
-refined |= {"LOOKED": True, "LOOK": True}
+refined = by_label_kernels.of_level(count, 4, gpu) | by_label_kernels.of_points(4 * count)
+refined |= {"FIRST": False, "LAST": False, "BITS": 3, "LOOKED": True, "LOOK": True, "DEEP": 2}
 several = by_label_kernels.of_climbing(branching_layout((4, 2, 1, 1), 1, torch.device("cpu")), 29)
 at_root = by_label_kernels.of_climbing(branching_layout((4, 1, 1, 1), 1, torch.device("cpu")), 17) | {"lowest": 1}
 line = 6 * ["*i64"]
-level = [*4 * ["*i64"], "*fp64", "*fp64", "*i64", "*i64", "*i32", *4 * ["*i64"]]
-level += ["*fp64", "*fp64", "*i64", "*fp64", "*fp64", *3 * ["i32"]]
+level = [*5 * ["*i64"], "*fp64", "*fp64", "*i64", "*i64", "*i32", *4 * ["*i64"]]
+level += ["*fp64", "*fp64", "*i64", "*fp64", *5 * ["i32"]]
 path = {**groups, "LOGITS": False, "POINT": False, "FACTOR": True, "LEVELS": 8, "LANES": 128, "ROWS": 16, "COLUMNS": 8}
 warps = by_bucket_kernels.WARPS
 for kernel, types, fixed, warps in (
@@ -336,7 +336,7 @@ for kernel, types, fixed, warps in (
     (bucket_kernels.find_offers, [*planes, "*i64", "*i64"], bucketed, 4),
     (bucket_kernels.grant, [*planes, "*fp64", "*i64", "*i64", "*fp64"], bucketed, 4),
     (lottery_kernels.stake, [*planes, "*fp64", "*i64"], bucketed, 4),
-    (token_kernels.find_sound, [*laws, "*i8", *6 * ["*i64"], "*i8", *4 * ["i32"]], slots, 4),
+    (token_kernels.find_sound, [*laws, "*i8", *6 * ["*i64"], "*i8", *3 * ["*i64"], *4 * ["i32"]], slots, 4),
     (token_kernels.find_heads, [*10 * ["*i64"], "i32"], slots, 4),
     (
         token_kernels.enlist,
@@ -361,14 +361,20 @@ for kernel, types, fixed, warps in (
     (path_kernels.sum_law, ["*bf16", "*fp64", "i32"], {"BLOCK": BLOCK}, 4),
     (path_kernels.settle_totals, ["*fp64", "*fp64", "*i8", "i32"], {"DRIFT": 1e-3, "LANES": 128}, 4),
     (
-        path_kernels.add_to_groups,
-        [*reads, *4 * ["*i64"], "i32", "*i64", "*i64", "i32"],
-        groups | {"BLOCK": by_path_kernels.GROUP_BLOCK, "TILES": by_path_kernels.GROUP_TILES},
-        by_path_kernels.GROUP_WARPS,
+        group_kernels.add_to_groups,
+        ["*bf16", "*fp32", *6 * ["*i64"], *3 * ["i32"]],
+        groups | {"BLOCK": 32, "TILES": by_group_kernels.MOST_TILES, "TOGETHER": True},
+        1,
     ),
     (
-        path_kernels.look_up_groups,
-        [*reads, *4 * ["*i64"], "*fp64", "*fp64", "*i64", *3 * ["i32"]],
+        group_kernels.settle_groups,
+        [*6 * ["*i64"], "*fp64", "*i8", "*fp64", "*i8", "i32", "i32"],
+        groups | {"P_DRIFT": 1e-2, "Q_DRIFT": 1e-3, "LANES": 128},
+        4,
+    ),
+    (
+        group_kernels.look_up_groups,
+        [*reads, *4 * ["*i64"], "*fp64", "*fp64", "*i64", *5 * ["i32"]],
         groups | {"BLOCK": 64},
         4,
     ),
@@ -388,7 +394,7 @@ for kernel, types, fixed, warps in (
     (line_kernels.put_out, [*4 * ["*i64"], "*i8", *4 * ["*i64"]], {"LENGTH": 8, "LANES": 8}, 4),
     (
         label_kernels.lay_out,
-        ["*i64", "*i64", "i32", "*i64", "*i64", "*i32", "*i64", "*fp64", "*fp64", "*i64", "*fp64"],
+        ["*i64", "*i64", "i32", "*i64", "*i64", "*i32", "*i64", "*i64", "*fp64", "*i64", "*fp64"],
         laid,
         by_label_kernels.LAY_WARPS,
     ),
@@ -418,7 +424,7 @@ def test_the_kernels_compile_for_a_gpu(tmp_path: Path) -> None:
     assert [line.split()[0] for line in ran.stdout.splitlines()] == [
         *("add_to_buckets", "clear", "add_up", "find_heights", "find_excess", "find_offers", "grant", "stake"),
         *("find_sound", "find_heads", "enlist", "pick", "walk", "sum_left", "draw_left"),
-        *("sum_law", "settle_totals", "add_to_groups", "look_up_groups", "weigh", "sum_rest_along"),
+        *("sum_law", "settle_totals", "add_to_groups", "settle_groups", "look_up_groups", "weigh", "sum_rest_along"),
         *("walk", "sum_left", "count_left", "draw_left", "settle", "lay_first", "put_out"),
         *("lay_out", "refine", "pick_path", "pick_path"),
     ]

@@ -191,3 +191,10 @@ def test_a_slot_whose_parent_is_on_no_level_is_let_be() -> None:
     even, tokens = torch.full((1, 5, 2), 0.5, dtype=torch.float64), torch.zeros((1, 5), dtype=torch.long)
     found = verify_trees(even, even, tokens, links, torch.Generator(), kernels=True)
     assert (found.sound.item(), found.accepted.item(), found.token.item()) == (False, 0, 0)
+
+
+@pytest.mark.usefixtures("coarse")
+def test_levels_that_are_refined_together_leave_those_of_other_trees_alone() -> None:
+    """A program goes down several levels, while others have yet to read what the level above all of them has kept."""
+    given = batch(drawn("tiny", 5, (2, 1, 1, 1, 1), 3))
+    check_labels(branching_layout((2, 1, 1, 1, 1), 3, given[2].device), given, 0.5)

@@ -13,6 +13,9 @@ pytest.importorskip("triton")
 
 from otspec.engines.chains import ChainLaws, Chains, verify_chains, verify_chains_in_rows  # noqa: E402
 from otspec.verification.device import grid, majorant, verify_trees  # noqa: E402
+from otspec.verification.device.by_group_kernels import check_by_groups  # noqa: E402
+from otspec.verification.device.layout import branching_layout  # noqa: E402
+from otspec.verification.device.sharing import group, grouped  # noqa: E402
 from tests import laws  # noqa: E402
 from tests.each import each  # noqa: E402
 from tests.verification.test_device import points, tensors, tiny_tails  # noqa: E402
@@ -128,3 +131,56 @@ def test_trees_that_are_not_sound_are_flagged_and_leave_the_others_alone(rule: s
     assert found.sound.tolist() == [True, False, False, False]
     assert all(torch.equal(mine[0], theirs[0]) for mine, theirs in zip(found, right, strict=True))
     assert found.accepted[1:].tolist() == found.token[1:].tolist() == [0, 0, 0]
+
+
+@each(dtype=(torch.float64, torch.float32, torch.bfloat16), vocab=(700, 9000))
+def test_groups_and_totals_of_laws_are_those_of_torch(dtype: Any, vocab: int) -> None:
+    """Of laws as they came, with tails, zeros and points; a drift of the totals is left to what reads them."""
+    rng = np.random.default_rng(vocab)
+    logits = torch.from_numpy(np.stack([9 * rng.standard_normal(vocab), 60 * rng.standard_normal(vocab)]))
+    p, q = logits.softmax(dim=1), (logits + torch.from_numpy(rng.standard_normal((2, vocab)))).softmax(dim=1)
+    p[0, :40], q[0, 20:60] = 0, 0
+    point = torch.eye(vocab, dtype=p.dtype)[:1]
+    target, draft = torch.cat((p, point, point.roll(1, 1))).to(dtype), torch.cat((q, point, point)).to(dtype)
+    target, draft = 1.003 * target, 0.998 * draft
+    layout = branching_layout((1,), 4, target.device)
+    rows = torch.arange(4)[:, None].expand(4, 2).contiguous()
+    mine, theirs, found = check_by_groups(target, draft, rows, rows, layout, (0.02, 0.02))
+    expected = grouped(target, draft, group(target, draft))
+    inner = (layout.children > 0).flatten()
+    drawn = mine.sound & theirs.sound & (draft.double().sum(dim=1) > 0)
+    for counted, right in zip(found, expected, strict=True):
+        assert torch.equal(counted[inner][drawn], right[drawn])
+    for law, read in ((target, mine), (draft, theirs)):
+        total = law.double().sum(dim=1)
+        assert torch.equal(read.sound, (total - 1).abs() <= 0.02)
+        assert torch.allclose(read.read.scale[read.sound], 1 / total[read.sound], rtol=1e-11, atol=0)
+
+
+@each(wrong=(torch.nan, -1e-9, -0.5, torch.inf, -torch.inf, 4.0, 1e30))
+def test_laws_that_are_none_are_told_by_their_groups(wrong: float) -> None:
+    """Also where the units of the total run over and come round to those of a law."""
+    law = torch.full((3, 700), 1 / 700, dtype=torch.float32)
+    law[1, 99] = wrong
+    law[2, :17] = 1.0
+    rows = torch.arange(3)[:, None].expand(3, 2).contiguous()
+    layout = branching_layout((1,), 3, law.device)
+    for target, draft in ((law, law.flip(1)), (law.double(), law.double())):
+        with np.errstate(all="ignore"):  # what is made of such numbers, nobody reads
+            mine, theirs, groups = check_by_groups(target, draft, rows, rows, layout, (1e-3, 1e-3))
+        assert mine.sound.tolist() == theirs.sound.tolist() == [True, False, False]
+        assert (groups.size[2::2].sum(dim=1) == 2**62).all()  # a law, in place of one
+
+
+@pytest.mark.usefixtures("coarse")
+@each(rule=("block", "nested", "interval"))
+def test_rows_may_be_views(rule: str) -> None:
+    target, draft, tokens, uniforms = batch(drawn("tiny", 600, (2, 1), 3))
+    rows = tuple(torch.arange(3 * laws.shape[1]).view(3, -1) for laws in (target, draft))
+    laws = target.flatten(0, 1), draft.flatten(0, 1)
+    strided = tuple(row.t().contiguous().t() for row in rows)
+    found, expected = (
+        verify_trees(*laws, own, (2, 1), uniforms, rows=where, rule=rule, kernels=True)
+        for own, where in ((tokens.t().contiguous().t(), strided), (tokens, rows))
+    )
+    assert outputs(found) == outputs(expected)

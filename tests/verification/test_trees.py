@@ -26,6 +26,8 @@ from otspec.verification.device import (
     verify_trees,
 )
 from otspec.verification.device.layout import branching_layout, linked_layout
+from otspec.verification.device.nested import spread_of
+from otspec.verification.device.sharing import group, grouped, share
 from tests.each import each
 from tests.oracles import Floats
 from tests.paths.models import FAMILIES, model
@@ -223,3 +225,18 @@ def test_the_draft_law_of_a_text_is_that_of_a_slot_with_children(by: str) -> Non
         found.append(verify_trees(target, draft, tokens, topology, uniforms, rows=rows, rule="interval", by=by))
     assert outputs(found[0]) == outputs(found[1])
     assert set(found[0].accepted.tolist()) == {0, 1, 2}
+
+
+@each(dtype=(torch.float64, torch.float32, torch.bfloat16), temperature=(0.3, 4.0, 12.0))
+def test_the_law_of_a_picked_token_adds_up(dtype: Any, temperature: float) -> None:
+    """Of large vocabularies in groups, rare tokens among them, whatever the totals of the laws are off by."""
+    generator = torch.Generator().manual_seed(1)
+    logits = temperature * torch.randn((3, 20_000), generator=generator, dtype=torch.float64)
+    noise = torch.randn(logits.shape, generator=generator, dtype=torch.float64)
+    p, q = ((0.999 * one.softmax(dim=1)).to(dtype) for one in (logits, logits + noise))
+    groups = group(p, q)
+    whole = grid.Labels(*(part.contiguous() for part in grid.everything((3,), p.device)))
+    labels = grid.branch(whole, torch.full((3,), 4), 4)
+    shared = share(grouped(p, q, groups), labels, torch.ones(3, dtype=torch.float64), spread_of(0.5, 4, p.device))
+    law = q.double() / q.double().sum(dim=1, keepdim=True) * shared.factor.gather(1, groups)
+    assert (law.sum(dim=1) - 1).abs().max() < 1e-11

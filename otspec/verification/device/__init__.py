@@ -8,7 +8,7 @@ Trees have a `layout`.  They are verified token by token (`token_wise`), or a pa
 first one, or one that is picked by labels (`nested`), which prefixes share (`sharing`) on a grid (`grid`).
 
 Where Triton is the way, `by_token_kernels` does rows, and trees token by token, by the problems of `by_bucket_kernels`;
-`by_path_kernels` does block verification, and `by_label_kernels` labels.
+`by_path_kernels` does block verification, and `by_label_kernels` labels, of tokens in groups by `by_group_kernels`.
 """
 
 from otspec.extras import require

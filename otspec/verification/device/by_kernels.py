@@ -72,6 +72,11 @@ def spread(rows: Rows) -> tuple[Tensor, ...]:
     return *rows.read, rows.sound.contiguous().view(torch.int8)
 
 
+def lanes(count: int) -> int:
+    """The least power of two, 2 or more, that is no less."""
+    return 1 << max(count - 1, 1).bit_length()
+
+
 def kernels_for(values: Tensor):  # type: ignore[no-untyped-def]  # a module
     """The module of the kernels.
 

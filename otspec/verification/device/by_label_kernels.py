@@ -8,13 +8,11 @@ import torch
 from torch import Tensor
 
 from otspec.verification.device import grid, majorant
-from otspec.verification.device.by_kernels import EXACT
+from otspec.verification.device.by_kernels import EXACT, lanes
 from otspec.verification.device.by_line_kernels import room_for
-from otspec.verification.device.by_path_kernels import lanes
-from otspec.verification.device.fixed_point import UNIT
 from otspec.verification.device.grid import Grown
 from otspec.verification.device.layout import Layout
-from otspec.verification.device.sharing import Looked
+from otspec.verification.device.sharing import FIRST, Looked
 from otspec.verification.device.tree_laws import Line, TreeLaws
 
 WARPS, LAY_WARPS = 8, 4
@@ -43,12 +41,13 @@ def grow_by_kernels(layout: Layout, looked: Looked, spread: Tensor | None) -> Gr
 
     sums = torch.empty((rows * slots, kernels.SUMS.value, groups), dtype=torch.int64, device=device)
     order = torch.empty((rows * slots, parts * groups), dtype=torch.int32, device=device)
+    parted = torch.empty((rows * slots, kernels.PARTED.value, parts * groups), dtype=torch.int64, device=device)
     longs = torch.empty((rows, slots, kernels.GRIDS.value, grid.BINS), dtype=torch.int64, device=device)
-    floats = torch.empty((rows, slots, kernels.DENSITIES.value, grid.BINS), dtype=torch.float64, device=device)
+    floats = torch.empty((rows, slots, grid.BINS), dtype=torch.float64, device=device)
     factor = torch.empty((rows, slots, groups + 1), dtype=torch.float64, device=device)
     competes = torch.empty((rows, slots), dtype=torch.int64, device=device)
     kernels.lay_out[(rows * slots,)](
-        target, size, target.stride(0), children, sums, order, longs, floats, factor, competes, given,
+        target, size, target.stride(0), children, sums, order, parted, longs, factor, competes, given,
         **of_layout(groups, parts, device), LOOK=spread is not None, num_warps=LAY_WARPS, **EXACT,
     )  # fmt: skip
 
@@ -56,20 +55,22 @@ def grow_by_kernels(layout: Layout, looked: Looked, spread: Tensor | None) -> Gr
     weights = torch.empty((rows, slots), dtype=torch.float64, device=device)
     fixed = of_level(groups, parts, device)
     widest = max(level.slots.shape[1] for level in layout.levels)
-    kept = torch.empty((2, rows * widest, kernels.KEPT.value, fixed["LANES"]), dtype=torch.int64, device=device)
+    kept = torch.empty((3, rows * widest, kernels.KEPT.value, fixed["LANES"]), dtype=torch.int64, device=device)
     worked = torch.empty((rows * widest, kernels.WORKED.value, fixed["LANES"]), dtype=torch.int64, device=device)
     parent = layout.parent.contiguous()
-    for number in range(layout.stem, layout.length + 1 if layout.stem < layout.length else 0):
+    number, source = layout.stem if layout.stem < layout.length else layout.length + 1, 0
+    while number <= layout.length:
         level, first, last = layout.levels[number], number == layout.stem, number == layout.length
-        width = level.slots.shape[1]
+        width, deep = level.slots.shape[1], 1 if first or last else _alike(layout, number, spread)
         kernels.refine[(rows * width,)](
-            level.slots.contiguous(), level.above.contiguous(), parent, children, looked.p, looked.q, looked.group,
-            sums, order, kept[(number + 1) % 2], kept[number % 2], worked, longs, floats, weights, competes,
-            factor, given, slots, width, width if first else layout.levels[number - 1].slots.shape[1],
-            **fixed, FLAT=majorant.FLAT * UNIT, LOOKED=_looks(layout, number - 1, spread),
-            LOOK=_looks(layout, number, spread), FIRST=first, LAST=last, BITS=level.most.bit_length(),
-            num_warps=WARPS, **EXACT,
+            level.slots.contiguous(), level.above.contiguous(), layout.first.contiguous(), parent, children,
+            looked.p, looked.q, looked.group, sums, order, parted, kept, worked, longs, floats, weights, competes,
+            factor, slots, width, width if first else layout.levels[number - 1].slots.shape[1], source, rows * widest,
+            **fixed, **of_points(groups * (parts if _looks(layout, number, spread) else 1)),
+            LOOKED=_looks(layout, number - 1, spread), LOOK=_looks(layout, number, spread), FIRST=first, LAST=last,
+            DEEP=deep, BITS=level.most.bit_length(), num_warps=WARPS, **EXACT,
         )  # fmt: skip
+        number, source = number + deep, (source + 1 + (deep - 1) % 2) % 3
     return Grown(longs[:, :, kernels.LABELS.value], factor)
 
 
@@ -116,20 +117,35 @@ def of_climbing(layout: Layout, slots: int) -> dict[str, Any]:
 def of_layout(groups: int, parts: int, device: torch.device) -> dict[str, int]:
     """What is fixed when `label_kernels.lay_out` is compiled, but for whether it looks ahead."""
     return {
-        "GROUPS": groups, "PARTS": parts, "GROUP_LANES": lanes(groups + 1),
+        "GROUPS": groups, "PARTS": parts, "PART_LANES": part_lanes(parts), "GROUP_LANES": lanes(groups + 1),
         "STEPS": steps_of(lanes(groups + 1), device), "ROUNDS": groups.bit_length(), "BINS": grid.BINS,
         "BIN_LANES": lanes(grid.BINS),
     }  # fmt: skip
 
 
-def of_level(groups: int, parts: int, device: torch.device) -> dict[str, int]:
+def of_level(groups: int, parts: int, device: torch.device) -> dict[str, Any]:
     """What is fixed when `label_kernels.refine` is compiled, but for what differs from level to level."""
     points = groups * parts + 1
     return {
-        "GROUPS": groups, "GROUP_LANES": lanes(groups + 1), "PARTS": parts, "LANES": lanes(points),
-        "STEPS": steps_of(lanes(points), device), "ROUNDS": points.bit_length(), "HALVINGS": majorant.HALVINGS,
-        "BIN_LANES": lanes(grid.BINS), **of_grid(),
+        "GROUPS": groups, "GROUP_LANES": lanes(groups + 1), "FIRST_GROUPS": FIRST, "PARTS": parts,
+        "PART_LANES": part_lanes(parts), "LANES": lanes(points), "STEPS": steps_of(lanes(points), device),
+        "ROUNDS": points.bit_length(), "BIN_LANES": lanes(grid.BINS), "FAINT": grid.FAINT, **of_grid(),
     }  # fmt: skip
+
+
+def of_points(places: int) -> dict[str, Any]:
+    """Of the majorant over so many places."""
+    keys = lanes(places + 1)
+    shift, number = majorant.key_shifts(keys)
+    return {
+        "HALVINGS": majorant.HALVINGS, "NOISE": majorant.NOISE, "LEAST": majorant.LEAST, "LOWEST": majorant.LOWEST,
+        "KEYS": keys, "SHIFT": shift, "NUMBER": number,
+    }  # fmt: skip
+
+
+def part_lanes(parts: int) -> int:
+    """The least power of two that is no less."""
+    return 1 << (parts - 1).bit_length()
 
 
 def steps_of(count: int, device: torch.device) -> int:
@@ -140,6 +156,14 @@ def steps_of(count: int, device: torch.device) -> int:
 def of_grid() -> dict[str, int]:
     """Of grids."""
     return {"BINS": grid.BINS, "BIN_ROUNDS": grid.BINS.bit_length()}
+
+
+def _alike(layout: Layout, number: int, spread: Tensor | None) -> int:
+    """How many levels from one on have a child for each slot at most, and look ahead as those above them do."""
+    looks, end = _looks(layout, number - 1, spread), number
+    while end < layout.length and layout.levels[end].most == 1 and _looks(layout, end, spread) == looks:
+        end += 1
+    return max(end - number, 1)
 
 
 def climbing_warps(layout: Layout, slots: int) -> int:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from otspec.verification.device.by_kernels import EXACT
-from otspec.verification.device.by_path_kernels import Dealt, PathLaws, lanes, verify_path_by_kernels
+from otspec.verification.device.by_kernels import EXACT, lanes
+from otspec.verification.device.by_path_kernels import Dealt, PathLaws, verify_path_by_kernels
 from otspec.verification.device.layout import Layout
 from otspec.verification.device.tree_laws import Line, TreeLaws
 

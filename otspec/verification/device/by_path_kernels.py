@@ -8,16 +8,9 @@ import torch
 from torch import Tensor
 
 from otspec.verification.device.blocks import Accepted
-from otspec.verification.device.by_kernels import BLOCK, EXACT, Rows, kernels_for, read_law, read_scaled, spread
-from otspec.verification.device.layout import Layout
-from otspec.verification.device.sharing import LESS, MORE, PIECES, RARE, Groups, group_count
+from otspec.verification.device.by_group_kernels import of_groups
+from otspec.verification.device.by_kernels import BLOCK, EXACT, Rows, kernels_for, lanes, read_law, read_scaled, spread
 
-FLAT = tuple(number for piece in PIECES for number in piece)
-"""As kernels take them."""
-GROUP_WARPS, GROUP_TILES = 8, 32
-GROUP_BLOCK = 32 * GROUP_WARPS
-"""Of programs that put tokens into groups: warps, how often each reads some, and how many.  One token to a thread: of
-several it would add up some by rows and some by columns, and make all numbers twice."""
 SETTLED = 16, 8
 """So many levels of a path are settled at once, of which a program reads so many chunks at once: a thread has one."""
 
@@ -122,48 +115,6 @@ def verify_path_by_kernels(laws: PathLaws, tokens: Tensor, length: Tensor, dealt
         LANES=lanes(chunks), ROWS=min(lanes(levels + 1), SETTLED[0]), COLUMNS=min(lanes(chunks), SETTLED[1]),
     )  # fmt: skip
     return Accepted(accepted, token)
-
-
-def group_by_kernels(target: Rows, target_row: Tensor, draft: Rows, draft_row: Tensor, layout: Layout) -> Groups:
-    """The groups of all slots, B * S, as `otspec.verification.device.sharing.grouped` has them.
-
-    Slots that share no labels have none.
-    """
-    values = target.read.values
-    vocab = values.shape[1]
-    pairs, count = target_row.numel(), group_count(vocab)
-    sums, sizes = torch.zeros((2, pairs, count + 1), dtype=torch.int64, device=values.device)
-    _kernels(values).add_to_groups[(pairs, -(-vocab // (GROUP_BLOCK * GROUP_TILES)))](
-        *spread(target), *spread(draft), target_row, draft_row, layout.children.contiguous(), layout.depth.contiguous(),
-        layout.stem, sums, sizes, vocab, **of_groups(vocab), BLOCK=GROUP_BLOCK, TILES=GROUP_TILES,
-        num_warps=GROUP_WARPS, **EXACT,
-    )  # fmt: skip
-    return Groups(sums[:, :-1], sizes[:, :-1])
-
-
-def look_up_by_kernels(
-    target: Rows, target_row: Tensor, draft: Rows, draft_row: Tensor, layout: Layout, tokens: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """p and q of the tokens of all slots, shape (B * S,), under the rows of their parents, and their groups."""
-    values = target.read.values
-    vocab, count = values.shape[1], tokens.numel()
-    p, q = torch.empty((2, count), dtype=torch.float64, device=values.device)
-    groups = torch.empty(count, dtype=torch.int64, device=values.device)
-    _kernels(values).look_up_groups[(-(-count // BLOCK),)](
-        *spread(target), *spread(draft), target_row, draft_row, layout.parent.contiguous(), tokens.contiguous(),
-        p, q, groups, count, tokens.shape[1], vocab, **of_groups(vocab), BLOCK=min(BLOCK, lanes(count)), **EXACT,
-    )  # fmt: skip
-    return p, q, groups
-
-
-def of_groups(vocab: int) -> dict[str, Any]:
-    """What is fixed about groups when kernels are compiled."""
-    return {"GROUPS": group_count(vocab), "PIECES": FLAT, "RARE": RARE, "LESS": LESS, "MORE": MORE}
-
-
-def lanes(count: int) -> int:
-    """The least power of two, 2 or more, that is no less."""
-    return 1 << max(count - 1, 1).bit_length()
 
 
 def _kernels(values: Tensor) -> Any:

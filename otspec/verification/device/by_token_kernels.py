@@ -17,8 +17,7 @@ from otspec.verification.device.by_bucket_kernels import (
     solve,
     taken_by,
 )
-from otspec.verification.device.by_kernels import BLOCK, EXACT, Reading, Rows, kernels_for, spread
-from otspec.verification.device.by_path_kernels import lanes
+from otspec.verification.device.by_kernels import BLOCK, EXACT, Reading, Rows, kernels_for, lanes, spread
 from otspec.verification.device.layout import Layout, branching_layout
 
 STAGE = 16
@@ -69,17 +68,23 @@ class TreesWalked(NamedTuple):
     """Shape (B,): the token after them; 0 in trees that are not sound, and after a leaf that has no law."""
 
 
-def find_sound(trees: Trees) -> Tensor:
-    """Which trees can be verified, shape (B,): links, laws and tokens."""
+def find_sound(trees: Trees) -> tuple[Tensor, Trees]:
+    """Which trees can be verified, shape (B,): links, laws and tokens; and trees whose rows and tokens there are.
+
+    The latter are the same where they can be verified.  Others may be worked on as well, in place of a branch.
+    """
     count, slots = trees.tokens.shape
-    layout = trees.layout
-    sound = torch.empty(count, dtype=torch.int8, device=trees.tokens.device)
+    layout, device = trees.layout, trees.tokens.device
+    sound = torch.empty(count, dtype=torch.int8, device=device)
+    safe = torch.empty((3, count, slots), dtype=torch.int64, device=device)
     _kernels(trees).find_sound[(count,)](
-        *trees.reads, layout.sound.view(torch.int8), layout.parent, layout.depth, layout.children, trees.target_row,
-        trees.draft_row, trees.tokens, sound, slots, len(trees.target.sound), len(trees.draft.sound), trees.vocab,
-        LOGITS=trees.logits, LEAVES=trees.leaves, LANES=min(lanes(slots), TOGETHER), **EXACT,
+        *trees.reads, layout.sound.view(torch.int8), layout.parent, layout.depth, layout.children,
+        trees.target_row, trees.draft_row, trees.tokens, sound, *safe, slots, len(trees.target.sound),
+        len(trees.draft.sound), trees.vocab, LOGITS=trees.logits, LEAVES=trees.leaves,
+        LANES=min(lanes(slots), TOGETHER), **EXACT,
     )  # fmt: skip
-    return sound.view(torch.bool)
+    target_row, draft_row, tokens = safe
+    return sound.view(torch.bool), trees._replace(target_row=target_row, draft_row=draft_row, tokens=tokens)
 
 
 def walk_by_kernels(trees: Trees, sound: Tensor, uniforms: Tensor) -> TreesWalked:
@@ -180,7 +185,7 @@ def verify_rows_by_kernels(
         branching_layout((n,), rows, drafts.device), target, row, draft, row,
         torch.nn.functional.pad(drafts, (1, 0)), logits, leaves=False,
     )  # fmt: skip
-    right = find_sound(trees)
+    right, _ = find_sound(trees)
     walked = walk_by_kernels(trees, right, uniforms)
     slot = walked.slots[:, 0]
     return torch.where(slot > 0, walked.tokens[:, 0], walked.token), torch.where(slot > 0, slot - 1, -1), right

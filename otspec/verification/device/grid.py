@@ -15,9 +15,11 @@ from torch import Tensor
 from otspec.verification.device.fixed_point import UNIT, at, before, first_above, running
 from otspec.verification.device.measures import Counts, power
 
-BINS = 512
+BINS = 256
 """Bins of a grid.  Within one, the chance to win is taken to be even; for K labels it differs by K / BINS, relative
 to what it is at the top."""
+FAINT = 2.0**-50
+"""No label is taken to win less often than this, relative to the likeliest: its chances stay within reach of units."""
 
 
 class Labels(NamedTuple):
@@ -26,7 +28,7 @@ class Labels(NamedTuple):
     ends: Tensor
     """Running sum of the masses of the bins, int64, in any unit."""
     density: Tensor
-    """How likely a label of each bin is to win, relative to others, ascending."""
+    """How likely a label of each bin is to win, relative to others, ascending up to 1."""
 
 
 class Grown(NamedTuple):
@@ -68,14 +70,9 @@ def interpolate(sums: Tensor, ends: Tensor, points: Tensor) -> Tensor:
     return low + torch.where(inside >= width, rise, torch.minimum(part.clamp(min=0), rise))
 
 
-def chances(masses: Tensor, density: Tensor) -> tuple[Tensor, Tensor]:
-    """The law of the bin that a winner is in, as a running sum of units, and the densities it is made of, (R, BINS).
-
-    Densities are relative to the largest one; all are 1 where none is left, as below the reach of floats.
-    """
-    top = torch.where(masses > 0, density, 0.0).amax(dim=1, keepdim=True)
-    scaled = torch.where(top > 0, (density / top).clamp(max=1.0), 1.0)
-    return running((masses.double() * scaled).to(torch.int64)), scaled
+def chances(masses: Tensor, density: Tensor) -> Tensor:
+    """The law of the bin that a winner is in, as a running sum, shape (R, BINS)."""
+    return running((masses.double() * density).to(torch.int64))
 
 
 def branch(labels: Labels, children: Tensor, most: int) -> Labels:
@@ -93,13 +90,15 @@ def branch(labels: Labels, children: Tensor, most: int) -> Labels:
     if most == 1:
         return labels
     masses = labels.ends - before(labels.ends, _index(labels.ends))
-    wins, _ = chances(masses, labels.density)
+    wins = chances(masses, labels.density)
     steps = torch.arange(1, BINS + 1, dtype=torch.float64, device=masses.device) / BINS
     several = Counts(children.clamp(min=1)[:, None], most)
     points = (power(steps.expand_as(labels.density), several) * labels.ends[:, -1:].double()).to(torch.int64)
     points = torch.minimum(points, labels.ends[:, -1:])
     reached = interpolate(wins, labels.ends, points)
     own = (reached - before(reached, _index(reached))).double()
+    top = own.amax(dim=1, keepdim=True)
+    own = torch.where(top > 0, own / top, 1.0).clamp(min=FAINT)
     whole = everything(tuple(children.shape), children.device)
     alone = (children <= 1)[:, None]
     return Labels(torch.where(alone, labels.ends, whole.ends), torch.where(alone, labels.density, own))

@@ -12,21 +12,21 @@ from otspec.verification.device.bucket_kernels import running_maximum
 from otspec.verification.device.line_kernels import lay_root, lay_slots
 from otspec.verification.device.sharing_kernels import (
     BINNED,
-    DENSITIES,
-    DENSITY,
     GRIDS,
     KEPT,
     LABELS,
     OWN,
-    OWN_DENSITY,
+    PART_MASS,
+    PART_SIZE,
+    PARTED,
     RATIOS,
     SIZES,
     SUMS,
     TARGETS,
     WINS,
     WORKED,
-    chances,
     interpolated,
+    nearest,
     own,
     search,
     share,
@@ -47,10 +47,16 @@ def powers(base, count, BITS: tl.constexpr):
 
 
 @triton.jit
+def even_labels(bins, BINS: tl.constexpr):
+    """`grid.everything`, as running sums."""
+    return (bins + 1).to(tl.int64) * (4611686018427387904 // BINS)
+
+
+@triton.jit
 def lay_out(
-    target, size, stride, children, sums, order, longs, floats, factor, competes, spread,
-    GROUPS: tl.constexpr, PARTS: tl.constexpr, LOOK: tl.constexpr, GROUP_LANES: tl.constexpr, STEPS: tl.constexpr,
-    ROUNDS: tl.constexpr, BINS: tl.constexpr, BIN_LANES: tl.constexpr,
+    target, size, stride, children, sums, order, parted, longs, factor, competes, spread,
+    GROUPS: tl.constexpr, PARTS: tl.constexpr, PART_LANES: tl.constexpr, LOOK: tl.constexpr, GROUP_LANES: tl.constexpr,
+    STEPS: tl.constexpr, ROUNDS: tl.constexpr, BINS: tl.constexpr, BIN_LANES: tl.constexpr,
 ):  # fmt: skip
     """All labels for every slot, which keeps them unless it competes, and no factors.
 
@@ -58,10 +64,7 @@ def lay_out(
     """
     slot = tl.program_id(0).to(tl.int64)
     bins = tl.arange(0, BIN_LANES)
-    ends = (bins + 1).to(tl.int64) * (4611686018427387904 // BINS)
-    tl.store(longs + (slot * GRIDS + LABELS) * BINS + bins, ends, mask=bins < BINS)
-    even = tl.full([BIN_LANES], 1.0, tl.float64)
-    tl.store(floats + (slot * DENSITIES + DENSITY) * BINS + bins, even, mask=bins < BINS)
+    tl.store(longs + (slot * GRIDS + LABELS) * BINS + bins, even_labels(bins, BINS), mask=bins < BINS)
     tl.store(competes + slot, tl.zeros([], tl.int64))
     groups = tl.arange(0, GROUP_LANES)
     tl.store(factor + slot * (GROUPS + 1) + groups, tl.full([GROUP_LANES], 1.0, tl.float64), mask=groups <= GROUPS)
@@ -70,51 +73,56 @@ def lay_out(
         inside = groups < GROUPS
         mine = tl.load(size + slot * stride + groups, mask=inside, other=0)
         there = tl.load(target + slot * stride + groups, mask=inside, other=0)
-        ratio = there.to(tl.float64) / tl.maximum(mine, 1).to(tl.float64)
-        ratio = tl.where(mine > 0, ratio, 0.0).to(tl.int64, bitcast=True)
-        ratio = running_maximum(ratio, groups, STEPS)
         tl.store(sums + SIZES * GROUPS + groups, tl.cumsum(mine, 0), mask=inside)
         tl.store(sums + TARGETS * GROUPS + groups, tl.cumsum(there, 0), mask=inside)
         if LOOK:
-            # Parts ascend with their groups: searches find how many of each kind come first.
+            ratio = there.to(tl.float64) / tl.maximum(mine, 1).to(tl.float64)
+            ratio = tl.where(mine > 0, ratio, 0.0).to(tl.int64, bitcast=True)
+            ratio = running_maximum(ratio, groups, STEPS)
             tl.store(sums + RATIOS * GROUPS + groups, ratio, mask=inside)
             tl.debug_barrier()
+            # Parts ascend with their groups: searches find how many of each kind come first, of all kinds at once.
+            others = tl.arange(0, PART_LANES)
+            known = others < PARTS
+            times = tl.load(spread + others, mask=known, other=0.0)[:, None]
             for part in range(PARTS):
-                key = (ratio.to(tl.float64, bitcast=True) * tl.load(spread + part)).to(tl.int64, bitcast=True) >> 1
-                rank = tl.zeros([GROUP_LANES], tl.int32)
-                for other in range(PARTS):
-                    times = tl.load(spread + other)
-                    low = tl.zeros([GROUP_LANES], tl.int32)
-                    high = low + GROUPS
-                    for _ in range(ROUNDS):
-                        middle = (low + high) >> 1
-                        theirs = tl.load(sums + RATIOS * GROUPS + tl.minimum(middle, GROUPS - 1))
-                        theirs = (theirs.to(tl.float64, bitcast=True) * times).to(tl.int64, bitcast=True) >> 1
-                        tied = (middle < groups) | ((middle == groups) & (other < part))
-                        first = ((theirs < key) | ((theirs == key) & tied)) & (low < high)
-                        high = tl.where(first, high, tl.minimum(middle, high))
-                        low = tl.where(first, middle + 1, low)
-                    rank += low
+                factors = tl.load(spread + part)
+                key = (ratio.to(tl.float64, bitcast=True) * factors).to(tl.int64, bitcast=True)[None, :] >> 1
+                low = tl.zeros([PART_LANES, GROUP_LANES], tl.int32)
+                high = low + tl.where(known, GROUPS, 0)[:, None]
+                for _ in range(ROUNDS):
+                    middle = (low + high) >> 1
+                    theirs = tl.load(sums + RATIOS * GROUPS + tl.minimum(middle, GROUPS - 1))
+                    theirs = (theirs.to(tl.float64, bitcast=True) * times).to(tl.int64, bitcast=True) >> 1
+                    tied = (middle < groups[None, :]) | ((middle == groups[None, :]) & (others < part)[:, None])
+                    first = ((theirs < key) | ((theirs == key) & tied)) & (low < high)
+                    high = tl.where(first, high, tl.minimum(middle, high))
+                    low = tl.where(first, middle + 1, low)
+                rank = tl.sum(low, axis=0)
                 tl.store(order + slot * PARTS * GROUPS + rank, groups * PARTS + part, mask=inside)
+                sizes = parted + (slot * PARTED + PART_SIZE) * PARTS * GROUPS
+                tl.store(sizes + rank, (mine + part) // PARTS, mask=inside)
+                masses = parted + (slot * PARTED + PART_MASS) * PARTS * GROUPS
+                tl.store(masses + rank, nearest(there.to(tl.float64) * factors / PARTS), mask=inside)
 
 
 @triton.jit
 def branch(
-    longs, floats, children,
-    BITS: tl.constexpr, BINS: tl.constexpr, BIN_LANES: tl.constexpr, ROUNDS: tl.constexpr,
+    longs, densities, ends, density, children,
+    BITS: tl.constexpr, BINS: tl.constexpr, BIN_LANES: tl.constexpr, ROUNDS: tl.constexpr, FAINT: tl.constexpr,
 ):  # fmt: skip
     """`grid.branch`: the labels of any one of a slot's children; no slot of the level has several if BITS is 1."""
     bins = tl.arange(0, BIN_LANES)
     inside = bins < BINS
-    ends = tl.load(longs + LABELS * BINS + bins, mask=inside, other=0)
-    density = tl.load(floats + DENSITY * BINS + bins, mask=inside, other=0.0)
     if BITS > 1:  # noqa: SIM102  # known when it is compiled, unlike what follows
         if children > 1:
+            tl.store(longs + LABELS * BINS + bins, ends, mask=inside)  # those of the first slot are only in lanes
+            tl.debug_barrier()
             masses = ends - tl.load(longs + LABELS * BINS + bins - 1, mask=inside & (bins > 0), other=0)
-            wins, _ = chances(masses, density, inside)
+            wins = tl.where(inside, (masses.to(tl.float64) * density).to(tl.int64), 0)
             tl.store(longs + WINS * BINS + bins, tl.cumsum(wins, 0), mask=inside)
             tl.debug_barrier()
-            whole = tl.max(ends)
+            whole = tl.load(longs + LABELS * BINS + BINS - 1)
             steps = tl.minimum((bins + 1).to(tl.float64) / BINS, 1.0)
             points = (powers(steps, children + tl.zeros_like(bins), BITS) * whole.to(tl.float64)).to(tl.int64)
             points = tl.minimum(points, whole)
@@ -123,70 +131,129 @@ def branch(
             tl.store(longs + BINNED * BINS + bins, reached, mask=inside)
             tl.debug_barrier()
             earlier = tl.load(longs + BINNED * BINS + bins - 1, mask=inside & (bins > 0), other=0)
-            density = (reached - earlier).to(tl.float64)
-            ends = (bins + 1).to(tl.int64) * (4611686018427387904 // BINS)
+            density = tl.where(inside, reached - earlier, 0).to(tl.float64)
+            top = tl.max(density)
+            density = tl.maximum(tl.where(top > 0, density / tl.where(top > 0, top, 1.0), 1.0), FAINT)
+            ends = even_labels(bins, BINS)
             tl.debug_barrier()
     tl.store(longs + OWN * BINS + bins, ends, mask=inside)
-    tl.store(floats + OWN_DENSITY * BINS + bins, density, mask=inside)
-    tl.debug_barrier()
+    tl.store(densities + bins, density, mask=inside)
+    return ends, density
+
+
+@triton.jit
+def refine_slot(
+    slot, parent, weight_above, rivals, children_of, p_at, q_at, group_at, sums, order, parted, kept_above, kept,
+    worked, longs, floats, weights, competes, factor,
+    GROUPS: tl.constexpr, GROUP_LANES: tl.constexpr, FIRST_GROUPS: tl.constexpr, PARTS: tl.constexpr,
+    PART_LANES: tl.constexpr, LANES: tl.constexpr, STEPS: tl.constexpr, LOOKED: tl.constexpr, LOOK: tl.constexpr,
+    FIRST: tl.constexpr, LAST: tl.constexpr, BITS: tl.constexpr, BINS: tl.constexpr, BIN_LANES: tl.constexpr,
+    BIN_ROUNDS: tl.constexpr, ROUNDS: tl.constexpr, FAINT: tl.constexpr, HALVINGS: tl.constexpr, NOISE: tl.constexpr,
+    LEAST: tl.constexpr, LOWEST: tl.constexpr, KEYS: tl.constexpr, SHIFT: tl.constexpr, NUMBER: tl.constexpr,
+):  # fmt: skip
+    """A slot takes the labels that its parent leaves it, and shares them in turn; its weight, and whether it competes.
+
+    LOOK says whether it looks ahead, LOOKED whether its parent did.
+    """
+    children = tl.load(children_of + slot)
+    # What does not depend on the levels above comes first, and is there when it is asked for.
+    lanes, groups = tl.arange(0, LANES), tl.arange(0, GROUP_LANES)
+    inside = groups < tl.where(children > 0, GROUPS, 0)
+    sizes, targets = sums + (slot * SUMS + SIZES) * GROUPS, sums + (slot * SUMS + TARGETS) * GROUPS
+    end_of_group = tl.load(sizes + groups, mask=inside, other=0)
+    target = tl.load(targets + groups, mask=inside, other=0)
+    item = lanes
+    if not LAST:
+        if LOOK:
+            there = lanes < tl.where(children > 0, PARTS * GROUPS, 0)
+            item = tl.load(order + slot * PARTS * GROUPS + lanes, mask=there, other=0)
+            parted += slot * PARTED * PARTS * GROUPS
+            size = tl.load(parted + PART_SIZE * PARTS * GROUPS + lanes, mask=there, other=0)
+            mass = tl.load(parted + PART_MASS * PARTS * GROUPS + lanes, mask=there, other=0)
+        else:
+            there = lanes < tl.where(children > 0, GROUPS, 0)
+            later = there & (lanes > 0)
+            size = tl.load(sizes + lanes, mask=there, other=0) - tl.load(sizes + lanes - 1, mask=later, other=0)
+            mass = tl.load(targets + lanes, mask=there, other=0)
+            mass -= tl.load(targets + lanes - 1, mask=later, other=0)
+
+    weight = tl.full([], 1.0, tl.float64)
+    grids, densities = longs + slot * GRIDS * BINS, floats + slot * BINS
+    bins = tl.arange(0, BIN_LANES)
+    ends, density = even_labels(bins, BINS), tl.full([BIN_LANES], 1.0, tl.float64)
+    if not FIRST:
+        theirs = longs + parent * GRIDS * BINS
+        group = tl.load(group_at + slot)
+        density = tl.load(floats + parent * BINS + bins, mask=bins < BINS, other=0.0)
+        reached = weight_above * tl.load(p_at + slot)
+        proposal = tl.load(q_at + slot) * tl.load(factor + parent * (GROUPS + 1) + group)
+        weight = tl.where(reached < proposal, reached / tl.where(proposal > 0, proposal, 1.0), 1.0)
+        if rivals > 0:
+            ends = own(
+                kept_above, theirs, worked, group, grids + LABELS * BINS,
+                GROUPS, PARTS, PART_LANES, LOOKED, LANES, ROUNDS, BINS, BIN_LANES,
+            )  # fmt: skip
+        else:
+            ends = tl.load(theirs + OWN * BINS + bins, mask=bins < BINS, other=0)
+            tl.store(grids + LABELS * BINS + bins, ends, mask=bins < BINS)
+    rivals = tl.where(children > 1, 1, rivals)
+    tl.store(weights + slot, weight)
+    tl.store(competes + slot, rivals)
+    if not LAST:  # noqa: SIM102  # known when it is compiled, unlike what follows
+        if children > 0:
+            ends, density = branch(grids, densities, ends, density, children, BITS, BINS, BIN_LANES, BIN_ROUNDS, FAINT)
+            share(
+                kept, worked, size, mass, item, sizes, end_of_group, target,
+                grids, ends, densities, density, weight, rivals, factor + slot * (GROUPS + 1),
+                GROUPS, GROUP_LANES, FIRST_GROUPS, PARTS, LOOK, LANES, STEPS, BINS, BIN_LANES, BIN_ROUNDS,
+                HALVINGS, NOISE, LEAST, LOWEST, KEYS, SHIFT, NUMBER,
+            )  # fmt: skip
+    return weight, rivals
 
 
 @triton.jit
 def refine(
-    slots, above, parent_of, children_of, p_at, q_at, group_at, sums, order, kept_above, kept, worked, longs,
-    floats, weights, competes, factor, spread, all_slots, width, width_above,
-    GROUPS: tl.constexpr, GROUP_LANES: tl.constexpr, PARTS: tl.constexpr, LANES: tl.constexpr, STEPS: tl.constexpr,
-    LOOKED: tl.constexpr, LOOK: tl.constexpr, FIRST: tl.constexpr, LAST: tl.constexpr, BITS: tl.constexpr,
-    BINS: tl.constexpr, BIN_LANES: tl.constexpr, BIN_ROUNDS: tl.constexpr, ROUNDS: tl.constexpr,
-    HALVINGS: tl.constexpr, FLAT: tl.constexpr,
+    slots, above, first_of, parent_of, children_of, p_at, q_at, group_at, sums, order, parted, kept, worked, longs,
+    floats, weights, competes, factor, all_slots, width, width_above, source, rooms,
+    GROUPS: tl.constexpr, GROUP_LANES: tl.constexpr, FIRST_GROUPS: tl.constexpr, PARTS: tl.constexpr,
+    PART_LANES: tl.constexpr, LANES: tl.constexpr, STEPS: tl.constexpr, LOOKED: tl.constexpr, LOOK: tl.constexpr,
+    FIRST: tl.constexpr, LAST: tl.constexpr, DEEP: tl.constexpr, BITS: tl.constexpr, BINS: tl.constexpr,
+    BIN_LANES: tl.constexpr, BIN_ROUNDS: tl.constexpr, ROUNDS: tl.constexpr, FAINT: tl.constexpr,
+    HALVINGS: tl.constexpr, NOISE: tl.constexpr, LEAST: tl.constexpr, LOWEST: tl.constexpr, KEYS: tl.constexpr,
+    SHIFT: tl.constexpr, NUMBER: tl.constexpr,
 ):  # fmt: skip
-    """A level of `nested.grow`: every slot takes the labels that its parent leaves it, and shares them in turn.
+    """A level of `nested.grow`, a slot to a program; or DEEP levels, if none of their slots has several children.
 
-    LOOK says whether it looks ahead, LOOKED whether the level above did.
+    What slots keep for the level below is in one of three places, of as many rooms: not where the level above has it,
+    which others may still read, and from then on in the two others by turns.
     """
     program = tl.program_id(0).to(tl.int64)
     tree = program // width
     place = tl.load(slots + program)
+    worked += program * WORKED * LANES
     if place < all_slots:
-        slot = tree * all_slots + place
+        parent, room, held = tree * all_slots, program, source
         weight = tl.full([], 1.0, tl.float64)
         rivals = tl.zeros([], tl.int64)
-        grids, densities = longs + slot * GRIDS * BINS, floats + slot * DENSITIES * BINS
-        worked += program * WORKED * LANES
-        bins = tl.arange(0, BIN_LANES)
         if not FIRST:
-            parent = tree * all_slots + tl.load(parent_of + slot)
-            theirs = longs + parent * GRIDS * BINS
-            rivals = tl.load(competes + parent)
-            group = tl.load(group_at + slot)
-            if rivals > 0:
-                room = tree * width_above + tl.load(above + program)
-                own(
-                    kept_above + room * KEPT * LANES, theirs, worked, group, grids + LABELS * BINS,
-                    GROUPS, PARTS, LOOKED, LANES, ROUNDS, BINS, BIN_LANES,
+            parent += tl.load(parent_of + tree * all_slots + place)
+            room = tree * width_above + tl.load(above + program)
+            weight, rivals = tl.load(weights + parent), tl.load(competes + parent)
+        for step in range(DEEP):
+            if place >= 0:
+                slot = tree * all_slots + place
+                mine = (source + 1 + step % 2) % 3
+                weight, rivals = refine_slot(
+                    slot, parent, weight, rivals, children_of, p_at, q_at, group_at, sums, order, parted,
+                    kept + (held * rooms + room) * KEPT * LANES, kept + (mine * rooms + program) * KEPT * LANES,
+                    worked, longs, floats, weights, competes, factor,
+                    GROUPS, GROUP_LANES, FIRST_GROUPS, PARTS, PART_LANES, LANES, STEPS, LOOKED, LOOK, FIRST, LAST,
+                    BITS, BINS, BIN_LANES, BIN_ROUNDS, ROUNDS, FAINT, HALVINGS, NOISE, LEAST, LOWEST, KEYS, SHIFT,
+                    NUMBER,
                 )  # fmt: skip
-            else:
-                ends = tl.load(theirs + OWN * BINS + bins, mask=bins < BINS, other=0)
-                tl.store(grids + LABELS * BINS + bins, ends, mask=bins < BINS)
-            from_it = floats + parent * DENSITIES * BINS + OWN_DENSITY * BINS
-            density = tl.load(from_it + bins, mask=bins < BINS, other=0.0)
-            tl.store(densities + DENSITY * BINS + bins, density, mask=bins < BINS)
-            reached = tl.load(weights + parent) * tl.load(p_at + slot)
-            proposal = tl.load(q_at + slot) * tl.load(factor + parent * (GROUPS + 1) + group)
-            weight = tl.where(reached < proposal, reached / tl.where(proposal > 0, proposal, 1.0), 1.0)
-            tl.debug_barrier()
-        children = tl.load(children_of + slot)
-        tl.store(weights + slot, weight)
-        rivals = tl.where(children > 1, 1, rivals)
-        tl.store(competes + slot, rivals)
-        if not LAST:  # noqa: SIM102  # as above
-            if children > 0:
-                branch(grids, densities, children, BITS, BINS, BIN_LANES, BIN_ROUNDS)
-                share(
-                    kept + program * KEPT * LANES, worked, sums + slot * SUMS * GROUPS, order + slot * PARTS * GROUPS,
-                    grids, densities, weight, rivals, factor + slot * (GROUPS + 1), spread,
-                    GROUPS, GROUP_LANES, PARTS, LOOK, LANES, STEPS, BINS, BIN_LANES, BIN_ROUNDS, HALVINGS, FLAT,
-                )  # fmt: skip
+                parent, room, held = slot, program, mine
+                place = tl.load(first_of + slot)
+                tl.debug_barrier()
 
 
 @triton.jit

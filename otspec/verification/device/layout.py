@@ -6,8 +6,8 @@ their own: independent drafts are told by their number.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,9 +19,9 @@ NONE = -1
 
 
 MOST_KEPT = 32
-_KEPT: dict[tuple[tuple[int, ...], int, torch.device], Layout] = {}
-"""Layouts of branchings: some sixty small tensors, which are the same at every step of decoding."""
-_PINNED: dict[tuple[tuple[int, ...], int, torch.device], Layout] = {}
+_KEPT: dict[Hashable, Any] = {}
+"""Layouts of branchings, and rows: some sixty small tensors, which are the same at every step of decoding."""
+_PINNED: dict[Hashable, Any] = {}
 """Those that graphs have the addresses of, for good: nobody tells when a graph is gone, and they are small."""
 
 
@@ -84,19 +84,36 @@ def take(values: Tensor, slots: Tensor) -> Tensor:
 
 def branching_layout(branching: Sequence[int], rows: int, device: torch.device) -> Layout:
     """Slots numbered level by level, the children of one slot side by side."""
-    key = tuple(branching), rows, device
-    layout = _KEPT.get(key) or _PINNED.get(key)
+    shape = tuple(branching)
+    return _kept((shape, rows, device), device, lambda: _branching_layout(shape, rows, device))
+
+
+def rows_side_by_side(trees: int, slots: int, inner: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """The rows of laws of shapes (B, S, V) and (B, I, V), tree after tree; shape (B, S) both, `NONE` for no law."""
+
+    def made() -> tuple[Tensor, Tensor]:
+        target, draft = (torch.arange(trees * width, device=device).view(trees, width) for width in (slots, inner))
+        return target, torch.nn.functional.pad(draft, (0, slots - inner), value=NONE)
+
+    return _kept((trees, slots, inner, device), device, made)
+
+
+def _kept(key: Hashable, device: torch.device, make: Callable[[], Any]) -> Any:
+    """What is made once for many steps."""
+    found = _KEPT.get(key)
+    if found is None:
+        found = _PINNED.get(key)
     if in_a_graph(device):
         # A graph that is captured reads what it finds here whenever it is replayed; what it makes itself, it keeps.
-        if layout is not None:
-            _PINNED[key] = layout
-        return layout or _branching_layout(*key)
-    if layout is None:
-        layout = _branching_layout(*key)
+        if found is None:
+            return make()
+        _PINNED[key] = found
+    elif found is None:
+        found = make()
         if len(_KEPT) >= MOST_KEPT:
             _KEPT.clear()
-        _KEPT[key] = layout
-    return layout
+        _KEPT[key] = found
+    return found
 
 
 def in_a_graph(device: torch.device) -> bool:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from otspec.verification.device.fixed_point import UNIT, at
+from otspec.verification.device.fixed_point import at
 from otspec.verification.device.measures import Counts, mean_density
 
 ROUNDS = 64
@@ -16,9 +16,13 @@ ROUNDS = 64
 found, by 4 or more, so that nothing higher than 2**-32 can be left."""
 HALVINGS = 4
 """Rounds in which all segments are halved: enough for laws of models; what is left only costs acceptance."""
-LOW_HALF = 2**32 - 1
 FLAT = 2.0**-51
 """A vertex that is no higher above a chord is rounding."""
+NOISE, LEAST = 2.0**40, 2.0**33
+"""In single precision and in units: a point that is no higher above a segment, over what the segment runs and rises, is
+rounding, or its segment is too short to matter."""
+KEY_BITS, HEIGHT_BITS, LOWEST = 31, 30, (127 + 32) << 23
+"""Of numbers that tell points by their segments, their heights and who comes first; of heights, beyond the lowest."""
 
 
 class Curve(NamedTuple):
@@ -70,34 +74,53 @@ def segment(curve: Curve, left: Tensor, right: Tensor, goes_right: Callable[[Ten
     return left, right
 
 
-def corners(run: Tensor, rise: Tensor, corner: Tensor) -> Tensor:
-    """Where the least concave majorant turns, by halving all its segments at once, shape (R, k).
+def key_shifts(places: int) -> tuple[int, int]:
+    """By how many digits heights are cut, and segments moved up, for a key of so many places, a power of two."""
+    number = KEY_BITS - (HALVINGS + 1)  # three segments, and twice as many after each round
+    return HEIGHT_BITS - (number - (places.bit_length() - 1)), number
 
-    Of every segment the point that is highest above it is a corner, until there is none; the first one of those whose
-    heights agree to 24 digits, which may be next to a corner.  Each round halves what is not yet found, more or less.
+
+def corners(run: Tensor, rise: Tensor, one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+    """The corners of the least concave majorant around every point, by halving all its segments at once.
+
+    Of every segment the point that is highest above it is a corner, until there is none.  Each round halves what is not
+    yet found, more or less.  All this is in single precision, and heights are compared to three digits, of 2000 points
+    to two: the first of those that agree may be next to a corner, and the next round finds that.
 
     Parameters
     ----------
-    run, rise : Tensor of int64, shape (R, k)
+    run, rise : Tensor of float32, shape (R, k)
         Points, ascending in both coordinates, in units.
-    corner : Tensor of bool, shape (R, k)
-        Corners to start from, the ends among them.  A majorant is found between any two.
+    one, other : Tensor of int64, shape (R, 1)
+        Corners to start from, beside the ends.  A majorant is found between any two.
+
+    Returns
+    -------
+    tuple of two Tensors of int64, shape (R, k)
+        The corner before each point, and the one after it; a corner itself twice.
     """
-    index = torch.arange(run.shape[1], device=run.device).expand_as(run)
+    last = run.shape[1] - 1
+    index = torch.arange(last + 1, device=run.device).expand_as(run)
+    low, high = torch.minimum(one, other), torch.maximum(one, other)
+    begin = torch.where(index < low, 0, torch.where(index < high, low, torch.where(index < last, high, last)))
+    end = torch.where(index <= low, low, torch.where(index <= high, high, last))
+    end = torch.where(index == 0, 0, end)
+    segment = (index >= low).long() + (index >= high).long()
+    places = 1 << last.bit_length()
+    shift, number = key_shifts(places)
     for _ in range(HALVINGS):
-        left = torch.where(corner, index, 0).cummax(dim=1).values
-        right = torch.where(corner, index, run.shape[1] - 1).flip(1).cummin(dim=1).values.flip(1)
-        width, climb = (at(part, right) - at(part, left) for part in (run, rise))
+        width, climb = (at(part, end) - at(part, begin) for part in (run, rise))
         # Heights above a segment, times how far it runs: to compare them takes no quotient.
-        width, climb = width.double(), climb.double()
-        height = width * (rise - at(rise, left)).double() - climb * (run - at(run, left)).double()
-        high = height > FLAT * UNIT * width
-        # The height in single precision, and who comes first: one number tells the highest point, and at a tie one.
-        key = (height.float().view(torch.int32).long() << 32) + (LOW_HALF - index)
-        key = torch.where(high, key, 0)
-        highest = torch.zeros_like(key).scatter_reduce(1, left, key, "amax")
-        found = high & (key == at(highest, left))
-        if run.device.type == "cpu" and not torch.compiler.is_compiling() and not found.any():
-            break
-        corner = corner | found
-    return corner
+        height = width * (rise - at(rise, begin)) - climb * (run - at(run, begin))
+        high_above = height > (NOISE * (width + climb)).clamp(min=LEAST)
+        code = (height.view(torch.int32).long() - LOWEST) >> shift
+        key = torch.where(high_above, code * places + (places - 1 - index), 0)
+        # Segments ascend: a running maximum of numbers that begin with them has at a segment's last point its highest.
+        first = segment << number
+        highest = at((first + key).cummax(dim=1).values, (end - 1).clamp(min=0)) - first
+        parted = (highest > 0) & (index > begin) & (index < end)
+        corner = places - 1 - highest % places
+        segment = 2 * segment + (parted & (index >= corner)).long()
+        begin = torch.where(parted & (index >= corner), corner, begin)
+        end = torch.where(parted & (index <= corner), corner, end)
+    return begin, end

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from otspec.verification.device.blocks import Accepted, verify_path
+from otspec.verification.device.by_group_kernels import group_by_kernels, look_up_by_kernels
 from otspec.verification.device.by_label_kernels import grow_by_kernels, pick_by_kernels
-from otspec.verification.device.by_path_kernels import group_by_kernels, look_up_by_kernels
 from otspec.verification.device.fixed_point import at, before, first_above
 from otspec.verification.device.grid import Grown, Labels, branch, everything
 from otspec.verification.device.layout import NONE, Layout, in_a_graph, take
@@ -91,17 +91,22 @@ def grow(layout: Layout, laws: TreeLaws, tokens: Tensor, spread: Tensor | None, 
 
 def look(laws: TreeLaws, here: Tensor, parent: Tensor, token: Tensor) -> Looked:
     """What some slots, shape (B, W), and their children, shape (C,), need to know of the laws."""
-    p, q = laws.target_at(here).flatten(0, 1), laws.draft_at(here).flatten(0, 1)
+    p, q = (law.flatten(0, 1) for law in laws.as_they_came(here))
     of = group(p, q)
-    return Looked(grouped(p, q, of), p[parent, token], q[parent, token], of[parent, token])
+    mine, theirs = (
+        law[parent, token].double() * scale.flatten()[parent]
+        for law, scale in zip((p, q), laws.scales_at(here), strict=True)
+    )
+    return Looked(grouped(p, q, of), mine, theirs, of[parent, token])
 
 
 def _look_everywhere(layout: Layout, laws: TreeLaws, tokens: Tensor) -> Looked:
     """`look`, of all slots at once, as prefixes and as children: by kernels where vocabularies are large."""
     rows, slots = tokens.shape
     if laws.vocab > SORTED:
-        of_laws = laws.target, laws.target_row, laws.draft, laws.draft_row, layout
-        return Looked(group_by_kernels(*of_laws), *look_up_by_kernels(*of_laws, tokens))
+        where = laws.target_row, laws.draft_row, layout
+        groups = laws.groups or group_by_kernels(laws.target.read.values, laws.draft.read.values, *where)
+        return Looked(groups, *look_up_by_kernels(laws.target, laws.draft, *where, tokens))
     parent = (torch.arange(rows, device=tokens.device)[:, None] * slots + layout.parent).flatten()
     return look(laws, torch.arange(slots, device=tokens.device).expand(rows, -1), parent, tokens.flatten())
 
@@ -183,7 +188,7 @@ def verify_line(laws: TreeLaws, factor: Tensor | None, line: Line, uniforms: Ten
         p, q = laws.target_at(there)[:, 0], laws.draft_at(slot)[:, 0]
         if factor is None:
             return p, q
-        return p, q * take(factor, slot)[:, 0].gather(1, group(laws.target_at(slot)[:, 0], q))
+        return p, q * take(factor, slot)[:, 0].gather(1, group(*(law[:, 0] for law in laws.as_they_came(slot))))
 
     return verify_path(along, line.tokens, line.length, dealt)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from otspec.verification.device.group_kernels import group_of
 from otspec.verification.device.kernels import law_of, units_of
 
 
@@ -35,133 +36,20 @@ def settle_totals(sums, scales, sound, chunks, DRIFT: tl.constexpr, LANES: tl.co
 
 
 @triton.jit
-def bucket_of(digits, PIECES: tl.constexpr):
-    """The bucket of p/q, from its float32."""
-    found = tl.zeros_like(digits)
-    for i in tl.static_range(0, len(PIECES), 3):
-        found += tl.minimum(tl.maximum((digits >> PIECES[i]) - PIECES[i + 1], 0), PIECES[i + 2])
-    return found
-
-
-@triton.jit
-def quotient(p, q, known):
-    """The digits of p/q, where it is known: those of 1 elsewhere."""
-    return tl.div_rn(tl.where(known, p, 1.0), tl.where(known, q, 1.0)).to(tl.int32, bitcast=True)
-
-
-@triton.jit
-def group_of(
-    p, q,
-    GROUPS: tl.constexpr, PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr,
-):  # fmt: skip
-    """`sharing.group` of large vocabularies, operation by operation."""
-    mine, theirs = p.to(tl.float32), q.to(tl.float32)
-    rare = (mine < RARE) & (theirs < RARE)
-    digits = tl.where(rare, tl.where(mine < theirs, LESS, MORE), quotient(mine, theirs, (q > 0) & ~rare))
-    return tl.where(q > 0, bucket_of(digits, PIECES), GROUPS).to(tl.int64)
-
-
-@triton.jit
-def read_row(values, scale, sound, row, vocab):
-    """What `scaled` takes of a row of probabilities, which it would take long to read for every tile."""
-    read = tl.load(sound + row) != 0
-    other = tl.where(read, 0.0, 1.0 / vocab).to(values.dtype.element_ty)
-    return values + row.to(tl.int64) * vocab, tl.where(read, vocab, 0), other, tl.load(scale + row)
-
-
-@triton.jit
-def scaled(values, end, other, scale, tokens):
-    """`law_of`, of probabilities; that of a row which is not sound goes on beyond the vocabulary."""
-    return tl.load(values + tokens, mask=tokens < end, other=other).to(tl.float64) * scale
-
-
-@triton.jit
-def put_rare(sums, digits, amount, PIECES: tl.constexpr):
-    """Add what rare tokens add up to into the group of all that are on one side of 1."""
-    group = bucket_of(tl.full((), digits, tl.int32), PIECES)
-    tl.atomic_add(sums + group, amount, mask=amount > 0, sem="relaxed")
-
-
-@triton.jit
-def add_to_groups(
-    p, p_high, p_first, p_heat, p_scale, p_sound,
-    q, q_high, q_first, q_heat, q_scale, q_sound,
-    p_rows, q_rows, children, depths, stem, target, size, vocab,
-    GROUPS: tl.constexpr, PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr,
-    BLOCK: tl.constexpr, TILES: tl.constexpr,
-):  # fmt: skip
-    """Histograms of p and q over the groups, shape (R, GROUPS + 1), in units, of slots that share labels.
-
-    Atomic additions in memory are slow.  Most tokens are rare: lanes add up those of their tiles, and programs theirs.
-    """
-    pair = tl.program_id(0)
-    if (tl.load(children + pair) > 0) & (tl.load(depths + pair) >= stem):
-        p, p_end, p_other, p_times = read_row(p, p_scale, p_sound, tl.load(p_rows + pair), vocab)
-        q, q_end, q_other, q_times = read_row(q, q_scale, q_sound, tl.load(q_rows + pair), vocab)
-        target += pair.to(tl.int64) * (GROUPS + 1)
-        size += pair.to(tl.int64) * (GROUPS + 1)
-        tokens = tl.program_id(1) * BLOCK * TILES + tl.arange(0, BLOCK)
-        none = tl.zeros([BLOCK], tl.int64)
-        all_mine, all_theirs, more_mine, more_theirs = none, none, none, none
-        for _ in range(TILES):
-            here = scaled(p, p_end, p_other, p_times, tokens)
-            there = scaled(q, q_end, q_other, q_times, tokens)
-            mine, theirs = units_of(here), units_of(there) | 1
-            drafted = there > 0  # what is not is in the last group, and its p is not asked for
-            here, there = here.to(tl.float32), there.to(tl.float32)
-            small = (here < RARE) & (there < RARE)
-            known = drafted & ~small
-            group = bucket_of(quotient(here, there, known), PIECES)
-            tl.atomic_add(target + group, mine, mask=(mine > 0) & known, sem="relaxed")
-            tl.atomic_add(size + group, theirs, mask=known, sem="relaxed")
-            rare = drafted & small
-            more = rare & (here >= there)
-            all_mine += tl.where(rare, mine, 0)
-            all_theirs += tl.where(rare, theirs, 0)
-            more_mine += tl.where(more, mine, 0)
-            more_theirs += tl.where(more, theirs, 0)
-            tokens += BLOCK
-        put_rare(target, MORE, tl.sum(more_mine), PIECES)
-        put_rare(target, LESS, tl.sum(all_mine - more_mine), PIECES)
-        put_rare(size, MORE, tl.sum(more_theirs), PIECES)
-        put_rare(size, LESS, tl.sum(all_theirs - more_theirs), PIECES)
-
-
-@triton.jit
-def look_up_groups(
-    p, p_high, p_first, p_heat, p_scale, p_sound,
-    q, q_high, q_first, q_heat, q_scale, q_sound,
-    p_rows, q_rows, parents, drafts, p_at, q_at, group_at, count, slots, vocab,
-    GROUPS: tl.constexpr, PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr,
-    BLOCK: tl.constexpr,
-):  # fmt: skip
-    """Both laws and the group of the tokens of all slots, after their parents, by the operations of `add_to_groups`."""
-    lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    asked = lanes < count
-    parent = lanes // slots * slots + tl.load(parents + lanes, mask=asked, other=0)
-    p_row, q_row = tl.load(p_rows + parent, mask=asked, other=0), tl.load(q_rows + parent, mask=asked, other=0)
-    tokens = tl.load(drafts + lanes, mask=asked, other=0)
-    here = law_of(p, p_high, p_first, p_heat, p_scale, p_sound, p_row, tokens, vocab, False)
-    there = law_of(q, q_high, q_first, q_heat, q_scale, q_sound, q_row, tokens, vocab, False)
-    tl.store(p_at + lanes, here, mask=asked)
-    tl.store(q_at + lanes, there, mask=asked)
-    tl.store(group_at + lanes, group_of(here, there, GROUPS, PIECES, RARE, LESS, MORE), mask=asked)
-
-
-@triton.jit
 def given_law(
-    q, q_high, q_first, q_heat, q_scale, q_sound, q_row,
-    factor, place, here, drafted, tokens, vocab,
+    p, p_row, q, q_high, q_first, q_heat, q_scale, q_sound, q_row,
+    factor, place, drafted, tokens, vocab,
     POINT: tl.constexpr, FACTOR: tl.constexpr, GROUPS: tl.constexpr, PIECES: tl.constexpr,
     RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr,
 ):  # fmt: skip
-    """The law that a token of the path has, at some tokens; `here` is the target's there."""
+    """The law that a token of the path has, at some tokens."""
     if POINT:
         law = (tokens == drafted).to(tl.float64)
     else:
         law = law_of(q, q_high, q_first, q_heat, q_scale, q_sound, q_row, tokens, vocab, False)
         if FACTOR:
-            law = law * tl.load(factor + place * (GROUPS + 1) + group_of(here, law, GROUPS, PIECES, RARE, LESS, MORE))
+            group = group_of(p, p_row, q, q_row, tokens, vocab, GROUPS, PIECES, RARE, LESS, MORE)
+            law = law * tl.load(factor + place * (GROUPS + 1) + group)
     return law
 
 
@@ -184,8 +72,8 @@ def weigh(
     q_row = tl.load(q_rows + path * LEVELS + level)
     here = law_of(p, p_high, p_first, p_heat, p_scale, p_sound, p_row, known, vocab, LOGITS)
     there = given_law(
-        q, q_high, q_first, q_heat, q_scale, q_sound, q_row,
-        factor, tl.load(places + path * LEVELS + level), here, drafted, known, vocab,
+        p, p_row, q, q_high, q_first, q_heat, q_scale, q_sound, q_row,
+        factor, tl.load(places + path * LEVELS + level), drafted, known, vocab,
         POINT, FACTOR, GROUPS, PIECES, RARE, LESS, MORE,
     )  # fmt: skip
     possible = (drafted == known) & (there > 0) & (lanes < tl.load(lengths + path))
@@ -219,7 +107,7 @@ def rest_at(
     """(w p - g)+ after so many tokens of a path, p after all of them; and p: at some tokens, in units."""
     here = law_of(p, p_high, p_first, p_heat, p_scale, p_sound, p_row, tokens, vocab, LOGITS)
     there = given_law(
-        q, q_high, q_first, q_heat, q_scale, q_sound, q_row, factor, place, here, drafted, tokens, vocab,
+        p, p_row, q, q_high, q_first, q_heat, q_scale, q_sound, q_row, factor, place, drafted, tokens, vocab,
         POINT, FACTOR, GROUPS, PIECES, RARE, LESS, MORE,
     )  # fmt: skip
     rest = tl.where(ended, here, tl.maximum(weight * here - there, 0.0))

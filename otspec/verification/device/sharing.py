@@ -27,12 +27,19 @@ REACH = 8
 """Ratios p/q from 2**REACH on are in one bucket, as are those below the first octave."""
 DIGITS, BIAS = 23, 127
 """Of a float32: the digits of its fraction, and the exponent of 1.  Single precision is enough for ratios."""
-RARE = 2.0**-22
+RARE = 2.0**-20
 """Tokens of less than this under both laws are told apart by whether p < q alone, and are with those of p/q = 3/4 and
 3/2.  They are most tokens of a large vocabulary, and have little of its mass: kernels add them up without a trip to
 memory for each."""
 LESS, MORE = ((2 * exponent + 1) << (DIGITS - 1) for exponent in (BIAS - 1, BIAS))
 """The digits of 3/4 and 3/2."""
+STEP = 2.0**-52
+"""What rare tokens are rounded to before they are added up: they are less than 2**32 steps.  A quarter of a million of
+them are off by 2**-35 in the worst case, and by 2**-45 as a rule."""
+
+
+HEIGHTS, FIRST = 2.0**21, 512
+"""Which groups come first is told by 21 digits of a height, and then by the order of at most so many groups."""
 
 
 class Piece(NamedTuple):
@@ -60,9 +67,9 @@ class Groups(NamedTuple):
     """Tokens of nearly equal p/q, in ascending order, and those that cannot be drafted as one more at the end."""
 
     target: Tensor
-    """Shape (R, k): p of the groups, in units."""
+    """Shape (R, k): p of the groups, in units, before it is divided by its total."""
     size: Tensor
-    """Shape (R, k): q of the groups, in units; 0 where there is no such token."""
+    """Shape (R, k): q of the groups likewise; 0 where there is no such token."""
 
 
 class Looked(NamedTuple):
@@ -105,7 +112,7 @@ def group(p: Tensor, q: Tensor) -> Tensor:
     vocab = p.shape[1]
     if vocab > SORTED:
         return bucket(p, q)
-    order = torch.where(q > 0, p / q, torch.inf).sort(dim=1, stable=True).indices
+    order = torch.where(q > 0, p.double() / q.double(), torch.inf).sort(dim=1, stable=True).indices
     ranks = torch.arange(vocab, device=p.device).expand_as(order)
     return torch.where(q > 0, torch.empty_like(order).scatter(1, order, ranks), vocab)
 
@@ -114,20 +121,41 @@ def bucket(p: Tensor, q: Tensor) -> Tensor:
     """The group of some tokens of a large vocabulary, of any shape."""
     mine, theirs = p.float(), q.float()
     digits = torch.where(q > 0, mine / theirs, torch.inf).view(torch.int32)
-    digits = torch.where((mine < RARE) & (theirs < RARE), torch.where(mine < theirs, LESS, MORE), digits)
+    digits = torch.where(rare(p, q), torch.where(mine < theirs, LESS, MORE), digits)
     found = torch.zeros_like(digits, dtype=torch.int64)
     for shift, lowest, buckets in PIECES:
         found += ((digits >> shift) - lowest).clamp(0, buckets)
     return torch.where(q > 0, found, group_count(SORTED + 1))
 
 
+def nearest(units: Tensor) -> Tensor:
+    """Amounts that are not negative, float64, in whole units."""
+    return (units + 0.5).to(torch.int64)
+
+
+def rare(p: Tensor, q: Tensor) -> Tensor:
+    """Whether tokens are hardly ever drawn by either model."""
+    return (p.float() < RARE) & (q.float() < RARE)
+
+
 def grouped(p: Tensor, q: Tensor, of: Tensor) -> Groups:
-    """The groups of laws of shape (R, V), whose tokens are in these."""
+    """The groups of laws of shape (R, V), whose tokens are in these: laws as they came, whose totals may drift."""
     count = group_count(p.shape[1])
+    small = rare(p, q)
+    length = torch.where(small, _units(q, small), _units(q, small) | 1)
     target = torch.zeros((p.shape[0], count + 1), dtype=torch.int64, device=p.device)
-    size = torch.zeros_like(target).scatter_add(1, of, torch.where(q > 0, to_units(q) | 1, 0))
-    target = target.scatter_add(1, of, to_units(p))
+    size = torch.zeros_like(target).scatter_add(1, of, torch.where(q > 0, length, 0))
+    target = target.scatter_add(1, of, _units(p, small))
     return Groups(target[:, :-1], size[:, :-1])
+
+
+def _units(law: Tensor, small: Tensor) -> Tensor:
+    """Probabilities in units of 2**-62; rare ones that were no doubles only up to steps, in 32 bits, and quickly."""
+    if law.dtype == torch.float64:
+        return to_units(law)
+    mine = law.float()
+    few = (torch.where(small, mine, 0) / STEP + 0.5).to(torch.int64) * int(STEP * UNIT)
+    return torch.where(small, few, (mine * UNIT).to(torch.int64))
 
 
 def share(groups: Groups, labels: Labels, weight: Tensor, spread: Tensor | None) -> Sharing:
@@ -151,16 +179,15 @@ def share(groups: Groups, labels: Labels, weight: Tensor, spread: Tensor | None)
     rank, target, size, cut = _places(groups, line, weight, spread)
 
     worth = line.worth(size)
-    measure = (size.double() * worth).round().to(torch.int64)
-    index = torch.arange(size.shape[1] + 1, device=size.device).expand(size.shape[0], -1)
-    run, rise = _from_none(target), _from_none(measure)
-    weightless = (run == 0).sum(dim=1, keepdim=True) - 1  # places of p = 0 come first: they keep what they have
-    corner = corners(run, rise, (index == 0) | (index == size.shape[1]) | (index == weightless) | (index == cut))
-    start = torch.where(corner, index, 0).cummax(dim=1).values[:, :-1]
-    end = torch.where(corner, index, size.shape[1]).flip(1).cummin(dim=1).values.flip(1)[:, 1:]
+    measure = nearest(size.double() * worth)
+    sums = _from_none(target)
+    weightless = (sums == 0).sum(dim=1, keepdim=True) - 1  # places of p = 0 come first: they keep what they have
+    run, rise = sums.float(), _from_none(measure).float()  # what is due to a place is a matter of acceptance alone
+    begin, end = corners(run, rise, weightless, cut)
+    start, end = begin[:, :-1], end[:, 1:]
     due_run, due_rise = at(run, end) - at(run, start), at(rise, end) - at(rise, start)
-    slope = torch.where(due_run > 0, due_rise.double() / due_run.double(), 0.0)
-    due = torch.where(due_run > 0, (slope * target.double()).round().to(torch.int64), measure)
+    slope = torch.where(due_run > 0, due_rise / due_run, 0.0)
+    due = torch.where(due_run > 0, nearest(slope.double() * target.double()), measure)
 
     wants, serves = _matched((due - measure).clamp(min=0), (measure - due).clamp(min=0), start, end)
     held = (measure + wants - serves).gather(1, rank.flatten(1)).view(rank.shape).sum(dim=2)
@@ -196,7 +223,7 @@ def owned(sharing: Sharing, groups: Tensor) -> Tensor:
         gap = (sharing.worth - at(sharing.worth, place)).abs()
         swapped = torch.where((moved > 0) & (gap > 0), moved.double() / gap, 0.0)
         size = at(sharing.size, place)
-        swapped = torch.minimum(swapped, torch.minimum(sharing.size, size).double()).round().to(torch.int64)
+        swapped = nearest(torch.minimum(swapped, torch.minimum(sharing.size, size).double()))
         amount = amount + swapped
         kept = (size - swapped.sum(dim=1, keepdim=True)).clamp(min=0)
         amount = amount.scatter_add(1, place, kept)
@@ -214,14 +241,15 @@ class _Line(NamedTuple):
     wins: Tensor
     """Shape (R, BINS): running sum of the winner's chances."""
     density: Tensor
-    """Shape (R, BINS): the winner's density in each; 1 on average."""
+    """Shape (R, BINS): the winner's density in each, up to a factor."""
+    scale: Tensor
+    """Shape (R, 1): the factor that makes it 1 on average."""
 
     @classmethod
     def of(cls, bins: Tensor, density: Tensor) -> _Line:
         index = torch.arange(bins.shape[1], device=bins.device).expand_as(bins)
-        wins, scaled = chances(bins - before(bins, index), density)
-        mean = wins[:, -1:].double() / bins[:, -1:].double()
-        return cls(bins, wins, scaled / mean)
+        wins = chances(bins - before(bins, index), density)
+        return cls(bins, wins, density, bins[:, -1:].double() / wins[:, -1:].double())
 
     def reached(self, points: Tensor) -> Tensor:
         """The winner's chances up to some points, of `wins`."""
@@ -237,11 +265,11 @@ class _Line(NamedTuple):
         low, high = at(self.density, lowest), at(self.density, highest)
         reached = self.reached(ends)
         index = torch.arange(size.shape[1], device=size.device).expand_as(size)
-        rise = (reached - before(reached, index)).double() / self.wins[:, -1:].double() * self.bins[:, -1:].double()
+        rise = (reached - before(reached, index)).double()
         # A place across bins lies between them; the quotient says where, as well as its digits last.
         mean = torch.maximum(rise / size.clamp(min=1).double(), torch.minimum(low, high))
         mean = torch.minimum(mean, torch.maximum(low, high))
-        return torch.where(lowest >= highest, low, mean)
+        return torch.where(lowest >= highest, low, mean) * self.scale
 
 
 def _places(
@@ -256,9 +284,11 @@ def _places(
     if spread is None:
         ranks = torch.arange(count, device=weight.device)[None, :, None].expand(rows, -1, -1)
         return ranks, groups.target, groups.size, torch.zeros_like(ranks[:, :1, 0])
-    won = line.reached(running(groups.size)).double() / line.wins[:, -1:].double()
-    height = torch.nn.functional.pad(won - weight[:, None] * (running(groups.target).double() / UNIT), (1, 0))
-    cut = height.argmax(dim=1, keepdim=True)
+    won = line.reached(running(groups.size)).double() * line.scale
+    height = (won - weight[:, None] * running(groups.target).double()) * (HEIGHTS / UNIT)
+    key = height.clamp(min=0).to(torch.int64) * FIRST + (FIRST - 1 - torch.arange(count, device=weight.device))
+    most = key.amax(dim=1, keepdim=True)
+    cut = torch.where(most >= FIRST, FIRST - most % FIRST, 0)
 
     parts = spread.shape[0]
     part = torch.arange(parts, device=weight.device)
@@ -272,7 +302,7 @@ def _places(
     order = key.flatten(1).argsort(dim=1, stable=True)
     places = torch.arange(count * parts, device=weight.device).expand_as(order)
     ranks = torch.empty_like(order).scatter(1, order, places)
-    sorted_target = target.flatten(1).round().to(torch.int64).gather(1, order)
+    sorted_target = nearest(target).flatten(1).gather(1, order)
     return ranks.view(rows, count, parts), sorted_target, size.flatten(1).gather(1, order), cut * parts
 
 

@@ -24,10 +24,14 @@ FIELDS = tl.constexpr(5)
 def find_sound(
     p, p_high, p_first, p_heat, p_scale, p_sound,
     q, q_high, q_first, q_heat, q_scale, q_sound,
-    laid, parent, depth, children, target_row, draft_row, tokens, sound, slots, p_count, q_count, vocab,
+    laid, parent, depth, children, target_row, draft_row, tokens, sound, safe_target, safe_draft, safe_tokens, slots,
+    p_count, q_count, vocab,
     LOGITS: tl.constexpr, LEAVES: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
-    """Whether all slots have their laws, with LEAVES also those without children, and tokens that could be drawn."""
+    """Whether all slots have their laws, with LEAVES also those without children, and tokens that could be drawn.
+
+    Safe are rows and tokens that there are: what they were, in trees that are sound.
+    """
     tree = tl.program_id(0)
     base = tree.to(tl.int64) * slots
     wrong = tl.zeros([LANES], tl.int32)
@@ -39,9 +43,11 @@ def find_sound(
         asked = (level >= 0) & (inner | LEAVES)
         row = tl.load(target_row + base + lanes, mask=inside, other=0)
         known = (row >= 0) & (row < p_count)
+        tl.store(safe_target + base + lanes, tl.where(known, row, 0), mask=inside)
         wrong += (asked & ~(known & (tl.load(p_sound + tl.where(known, row, 0)) != 0))).to(tl.int32)
         row = tl.load(draft_row + base + lanes, mask=inside, other=0)
         known = (row >= 0) & (row < q_count)
+        tl.store(safe_draft + base + lanes, tl.where(known, row, 0), mask=inside)
         wrong += (inner & ~(known & (tl.load(q_sound + tl.where(known, row, 0)) != 0))).to(tl.int32)
         drafted = level > 0
         above = tl.load(parent + base + lanes, mask=drafted, other=0)
@@ -49,6 +55,7 @@ def find_sound(
         row = tl.where((row >= 0) & (row < q_count), row, 0)
         token = tl.load(tokens + base + lanes, mask=drafted, other=0)
         known = (token >= 0) & (token < vocab)
+        tl.store(safe_tokens + base + lanes, tl.where(drafted & known, token, 0), mask=inside)
         chance = law_of(
             q, q_high, q_first, q_heat, q_scale, q_sound, row, tl.where(known, token, 0), vocab, LOGITS
         )  # fmt: skip

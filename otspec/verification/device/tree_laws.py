@@ -9,6 +9,7 @@ from torch import Tensor
 
 from otspec.verification.device.by_kernels import Rows
 from otspec.verification.device.layout import NONE, Layout, take
+from otspec.verification.device.sharing import Groups
 
 
 class Line(NamedTuple):
@@ -40,6 +41,8 @@ class TreeLaws(NamedTuple):
     """Shape (B, S); any row where a slot has no children."""
     sound: Tensor
     """Shape (B,): trees whose laws can be read.  Those of others are taken to be even."""
+    groups: Groups | None = None
+    """Of all slots, B * S, where kernels have put their tokens into groups already."""
 
     @property
     def vocab(self) -> int:
@@ -61,12 +64,25 @@ class TreeLaws(NamedTuple):
 
     def target_at(self, slots: Tensor) -> Tensor:
         """Target laws, shape (B, W, V), float64, over their totals, after the prefixes of some slots, (B, W)."""
-        return self._read(self.target, take(self.target_row, slots))
+        row = take(self.target_row, slots)
+        return self._read(self.target.read.values[row].double() * self.target.read.scale[row][:, :, None])
 
     def draft_at(self, slots: Tensor) -> Tensor:
         """The laws of their children, shape (B, W, V)."""
-        return self._read(self.draft, take(self.draft_row, slots))
+        row = take(self.draft_row, slots)
+        return self._read(self.draft.read.values[row].double() * self.draft.read.scale[row][:, :, None])
 
-    def _read(self, laws: Rows, row: Tensor) -> Tensor:
-        found = laws.read.values[row].double() * laws.read.scale[row][:, :, None]
+    def as_they_came(self, slots: Tensor) -> tuple[Tensor, Tensor]:
+        """Both laws in their own types, not divided by anything."""
+        target, draft = take(self.target_row, slots), take(self.draft_row, slots)
+        return self._read(self.target.read.values[target]), self._read(self.draft.read.values[draft])
+
+    def scales_at(self, slots: Tensor) -> tuple[Tensor, Tensor]:
+        """What both are multiplied by to add up to 1, shape (B, W)."""
+        target, draft = take(self.target_row, slots), take(self.draft_row, slots)
+        sound = self.sound[:, None]
+        mine, theirs = self.target.read.scale[target], self.draft.read.scale[draft]
+        return torch.where(sound, mine, 1.0), torch.where(sound, theirs, 1.0)
+
+    def _read(self, found: Tensor) -> Tensor:
         return torch.where(self.sound[:, None, None], found, 1.0 / self.vocab)

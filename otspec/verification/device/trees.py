@@ -11,15 +11,24 @@ from torch import Tensor
 
 from otspec.errors import ProblemError
 from otspec.laws import as_count, as_law
+from otspec.verification.device.by_group_kernels import check_by_groups
 from otspec.verification.device.by_kernels import Rows, runs_on
 from otspec.verification.device.by_line_kernels import lay_first_by_kernels, verify_line_by_kernels
 from otspec.verification.device.by_path_kernels import checked_rows, rows_of
 from otspec.verification.device.by_token_kernels import Trees, find_sound, walk_by_kernels
 from otspec.verification.device.entry import DRIFT, KERNELS, WAYS, dealt
 from otspec.verification.device.fixed_point import at
-from otspec.verification.device.layout import NONE, Layout, Links, branching_layout, linked_layout, take
+from otspec.verification.device.layout import (
+    NONE,
+    Layout,
+    Links,
+    branching_layout,
+    linked_layout,
+    rows_side_by_side,
+    take,
+)
 from otspec.verification.device.nested import follow, pick_nested, spread_of, verify_line
-from otspec.verification.device.sharing import SORTED
+from otspec.verification.device.sharing import SORTED, Groups
 from otspec.verification.device.token_wise import verify_token_wise
 from otspec.verification.device.tree_laws import TreeLaws
 
@@ -119,30 +128,41 @@ def verify_trees(
     target, draft, target_row, draft_row = _as_rows(target, draft, tokens, rows)
     layout = _layout(topology, tokens)
     uniforms = dealt(rng, (tokens.shape[0], tokens.shape[1] + layout.length, 3), tokens.device, "trees")
-    drafted = tokens.long()
-    p, q = (checked_rows(law, DRIFT[law.dtype]) if by_kernels else _rows(law) for law in (target, draft))
+    drafted = tokens.long().contiguous()
+    groups = None
+    if by_kernels and rule == "nested" and target.shape[1] > SORTED and layout.stem < layout.length:
+        drifts = DRIFT[target.dtype], DRIFT[draft.dtype]
+        p, q, groups = check_by_groups(target, draft, target_row, draft_row, layout, drifts)
+    else:
+        p, q = (checked_rows(law, DRIFT[law.dtype]) if by_kernels else _rows(law) for law in (target, draft))
     if by_kernels:
-        sound = find_sound(Trees(layout, p, target_row, q, draft_row, drafted))
+        sound, safe = find_sound(Trees(layout, p, target_row, q, draft_row, drafted))
     else:
         sound = _find_sound((p.sound, target_row), (q.sound, draft_row), draft, drafted, layout)
     if check:
         _check_trees(sound, target, draft, target_row, draft_row, drafted, layout)
+    # Trees that are not sound are worked on as well, in place of a branch: as trees that nothing can go wrong with.
+    if by_kernels:
+        target_row, draft_row, drafted = safe.target_row, safe.draft_row, safe.tokens
+    else:
+        target_row, draft_row = target_row.clamp(0, len(target) - 1), draft_row.clamp(0, len(draft) - 1)
+        drafted = torch.where(sound[:, None] & (layout.depth > 0), drafted, 0)
 
     def verify(
-        layout: Layout, tokens: Tensor, p_row: Tensor, q_row: Tensor, sound: Tensor, dealt: Tensor
+        layout: Layout, tokens: Tensor, p_row: Tensor, q_row: Tensor, sound: Tensor, dealt: Tensor, *counts: Tensor
     ) -> TreeVerification:
         if by == KERNELS:
             return _walk(Trees(layout, p, p_row, q, q_row, tokens), sound, dealt)
-        # Trees that are not sound may ask for rows that are not there.
-        rows = p_row.clamp(0, len(target) - 1), q_row.clamp(0, len(draft) - 1)
-        laws = TreeLaws(p, rows[0], q, rows[1], sound)
+        laws = TreeLaws(p, p_row, q, q_row, sound, Groups(*counts) if counts else None)
         return _verify(laws, layout, tokens, dealt, rule, sigma, by, by_kernels)
 
     given = (drafted, target_row, draft_row, sound, uniforms)
+    slots = tokens.shape[1]
     if tokens.shape[0] <= GROUP:
-        return verify(layout, *given)
-    groups = zip(_split(topology, drafted), *(part.split(GROUP) for part in given), strict=True)
-    found = [verify(*group) for group in groups]
+        return verify(layout, *given, *(groups or ()))
+    counts = [part.split(GROUP * slots) for part in groups or ()]
+    parts = zip(_split(topology, drafted), *(part.split(GROUP) for part in given), *counts, strict=True)
+    found = [verify(*part) for part in parts]
     return TreeVerification(*(torch.cat(parts) for parts in zip(*found, strict=True)))
 
 
@@ -175,9 +195,6 @@ def _verify(
     by: str,
     kernels: bool,
 ) -> TreeVerification:
-    # Trees that are not sound are worked on as well, in place of a branch: as trees that nothing can go wrong with.
-    sound = laws.sound[:, None]
-    tokens = torch.where(sound & (layout.depth > 0), tokens, 0)
     if rule == "interval":
         slots, token = verify_token_wise(layout, laws, tokens, uniforms, by)
     else:
@@ -194,7 +211,7 @@ def _verify(
         accepted, token = verify_line(laws, factor, line, uniforms[:, tokens.shape[1] - 1 :])
         level = torch.arange(layout.length, device=tokens.device)
         slots = torch.where(level < accepted[:, None], line.slots, NONE)
-    slots = torch.where(sound, slots, NONE)
+    slots = torch.where(laws.sound[:, None], slots, NONE)
     return TreeVerification(
         slots,
         torch.where(slots >= 0, take(tokens, slots), NONE),
@@ -266,11 +283,16 @@ def _as_rows(
     if rows is None:
         if target.ndim != 3 or draft.ndim != 3 or target.shape[:2] != tokens.shape or draft.shape[0] != trees:
             raise ProblemError(f"{shapes}; for tokens {tuple(tokens.shape)} they need (B, S, V) and (B, I, V)")
-        given = [torch.arange(laws.shape[0] * laws.shape[1], device=laws.device) for laws in (target, draft)]
-        rows = given[0].view(target.shape[:2]), given[1].view(draft.shape[:2])
+        inner = draft.shape[1]
         target, draft = target.flatten(0, 1), draft.flatten(0, 1)
     if target.ndim != 2 or draft.ndim != 2 or target.shape[1] != draft.shape[1] or 0 in (*target.shape, *draft.shape):
         raise ProblemError(f"{shapes}; they need laws over the same tokens")
+    if rows is None:
+        if not 1 <= inner <= slots:
+            raise ProblemError(
+                f"{shapes}; the draft has a law for each of the first I slots, at least 1, at most {slots}"
+            )
+        return target, draft, *rows_side_by_side(trees, slots, inner, tokens.device)
     inner = rows[1].shape[-1]
     for name, row, width in (("target", rows[0], slots), ("draft", rows[1], inner)):
         if row.shape != (trees, width) or not 1 <= width <= slots or not _are_integers(row):
@@ -279,7 +301,8 @@ def _as_rows(
                 f"({trees}, {slots}) for the target, and for the draft as many or fewer for each tree"
             )
     # A slot without a draft law has row -1: if it has children, its tree is not sound.
-    return target, draft, rows[0].long(), torch.nn.functional.pad(rows[1].long(), (0, slots - inner), value=NONE)
+    padded = torch.nn.functional.pad(rows[1].long(), (0, slots - inner), value=NONE)
+    return target, draft, rows[0].long().contiguous(), padded.contiguous()
 
 
 def _find_sound(
