@@ -1,4 +1,4 @@
-"""Labels on a grid by Triton's kernels: a launch lays out all prefixes, one refines each level, one picks the path."""
+"""Labels on a grid by Triton's kernels: all prefixes are laid out, refined level by level, and the path is picked."""
 
 from __future__ import annotations
 

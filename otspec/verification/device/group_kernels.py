@@ -53,7 +53,7 @@ def row_of(rows, place, count):
 
 @triton.jit
 def steps_of(law, few):
-    """Those of probabilities that are few, in steps of 2**-52, of doubles in units; 0 for others."""
+    """Those of probabilities that are few, in steps of 2**-52 (`sharing.STEP`), of doubles in units; 0 for others."""
     if law.dtype == tl.float64:
         steps = units_of(tl.where(few, tl.abs(law), 0.0))  # the sign is that of 0
     else:

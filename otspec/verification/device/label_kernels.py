@@ -1,6 +1,7 @@
 """Labels on a grid in Triton: `grid.branch` and `nested`, a prefix to a program and a level to a launch.
 
 What does not depend on labels is done for all prefixes together: sums of the groups, and the order of their parts.
+Levels below each other whose prefixes have one child take one launch.
 """
 
 from __future__ import annotations

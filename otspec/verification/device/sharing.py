@@ -36,8 +36,6 @@ LESS, MORE = ((2 * exponent + 1) << (DIGITS - 1) for exponent in (BIAS - 1, BIAS
 STEP = 2.0**-52
 """What rare tokens are rounded to before they are added up: they are less than 2**32 steps.  A quarter of a million of
 them are off by 2**-35 in the worst case, and by 2**-45 as a rule."""
-
-
 HEIGHTS, FIRST = 2.0**21, 512
 """Which groups come first is told by 21 digits of a height, and then by the order of at most so many groups."""
 

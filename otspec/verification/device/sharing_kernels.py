@@ -4,7 +4,7 @@ A program has a lane for each place of its prefix, and one more for the point be
 each other, by searches and at corners, lies in memory, in cache; there is a barrier before it is read.  Every operation
 is that of torch, so that all numbers come out the same to the last bit.
 
-Planes are arrays of one prefix: what it keeps for its children, what it works on, grids, densities, sums of the groups.
+Planes are arrays of one prefix: what it keeps for its children, what it works on, grids, sums of the groups, parts.
 """
 
 from __future__ import annotations
