@@ -374,7 +374,7 @@ for kernel, types, fixed, warps in (
     ),
     (
         group_kernels.look_up_groups,
-        [*reads, *4 * ["*i64"], "*fp64", "*fp64", "*i64", *5 * ["i32"]],
+        [*reads, *4 * ["*i64"], "*fp64", "*fp64", "*i64", *3 * ["i32"]],
         groups | {"BLOCK": 64},
         4,
     ),

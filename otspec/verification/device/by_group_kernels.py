@@ -76,8 +76,7 @@ def look_up_by_kernels(
     groups = torch.empty(count, dtype=torch.int64, device=values.device)
     _kernels(values).look_up_groups[(-(-count // BLOCK),)](
         *spread(target), *spread(draft), target_row, draft_row, layout.parent.contiguous(), tokens.contiguous(),
-        p, q, groups, count, tokens.shape[1], len(values), len(draft.read.values), vocab, **of_groups(vocab),
-        BLOCK=min(BLOCK, lanes(count)), **EXACT,
+        p, q, groups, count, tokens.shape[1], vocab, **of_groups(vocab), BLOCK=min(BLOCK, lanes(count)), **EXACT,
     )  # fmt: skip
     return p, q, groups
 

@@ -62,13 +62,13 @@ def grow_by_kernels(layout: Layout, looked: Looked, spread: Tensor | None) -> Gr
     while number <= layout.length:
         level, first, last = layout.levels[number], number == layout.stem, number == layout.length
         width, deep = level.slots.shape[1], 1 if first or last else _alike(layout, number, spread)
+        looked_ahead, looks_ahead = _looks(layout, number - 1, spread), _looks(layout, number, spread)
         kernels.refine[(rows * width,)](
             level.slots.contiguous(), level.above.contiguous(), layout.first.contiguous(), parent, children,
             looked.p, looked.q, looked.group, sums, order, parted, kept, worked, longs, floats, weights, competes,
             factor, slots, width, width if first else layout.levels[number - 1].slots.shape[1], source, rows * widest,
-            **fixed, **of_points(groups * (parts if _looks(layout, number, spread) else 1)),
-            LOOKED=_looks(layout, number - 1, spread), LOOK=_looks(layout, number, spread), FIRST=first, LAST=last,
-            DEEP=deep, BITS=level.most.bit_length(), num_warps=WARPS, **EXACT,
+            **fixed, **of_points(groups * (parts if looks_ahead else 1)), LOOKED=looked_ahead, LOOK=looks_ahead,
+            FIRST=first, LAST=last, DEEP=deep, BITS=level.most.bit_length(), num_warps=WARPS, **EXACT,
         )  # fmt: skip
         number, source = number + deep, (source + 1 + (deep - 1) % 2) % 3
     return Grown(longs[:, :, kernels.LABELS.value], factor)
@@ -117,7 +117,7 @@ def of_climbing(layout: Layout, slots: int) -> dict[str, Any]:
 def of_layout(groups: int, parts: int, device: torch.device) -> dict[str, int]:
     """What is fixed when `label_kernels.lay_out` is compiled, but for whether it looks ahead."""
     return {
-        "GROUPS": groups, "PARTS": parts, "PART_LANES": part_lanes(parts), "GROUP_LANES": lanes(groups + 1),
+        "GROUPS": groups, "PARTS": parts, "PART_LANES": lanes(parts), "GROUP_LANES": lanes(groups + 1),
         "STEPS": steps_of(lanes(groups + 1), device), "ROUNDS": groups.bit_length(), "BINS": grid.BINS,
         "BIN_LANES": lanes(grid.BINS),
     }  # fmt: skip
@@ -128,7 +128,7 @@ def of_level(groups: int, parts: int, device: torch.device) -> dict[str, Any]:
     points = groups * parts + 1
     return {
         "GROUPS": groups, "GROUP_LANES": lanes(groups + 1), "FIRST_GROUPS": FIRST, "PARTS": parts,
-        "PART_LANES": part_lanes(parts), "LANES": lanes(points), "STEPS": steps_of(lanes(points), device),
+        "PART_LANES": lanes(parts), "LANES": lanes(points), "STEPS": steps_of(lanes(points), device),
         "ROUNDS": points.bit_length(), "BIN_LANES": lanes(grid.BINS), "FAINT": grid.FAINT, **of_grid(),
     }  # fmt: skip
 
@@ -141,11 +141,6 @@ def of_points(places: int) -> dict[str, Any]:
         "HALVINGS": majorant.HALVINGS, "NOISE": majorant.NOISE, "LEAST": majorant.LEAST, "LOWEST": majorant.LOWEST,
         "KEYS": keys, "SHIFT": shift, "NUMBER": number,
     }  # fmt: skip
-
-
-def part_lanes(parts: int) -> int:
-    """The least power of two that is no less."""
-    return 1 << (parts - 1).bit_length()
 
 
 def steps_of(count: int, device: torch.device) -> int:

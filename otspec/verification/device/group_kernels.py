@@ -219,7 +219,7 @@ def settle_groups(
 def look_up_groups(
     p, p_high, p_first, p_heat, p_scale, p_sound,
     q, q_high, q_first, q_heat, q_scale, q_sound,
-    p_rows, q_rows, parents, drafts, p_at, q_at, group_at, count, slots, p_count, q_count, vocab,
+    p_rows, q_rows, parents, drafts, p_at, q_at, group_at, count, slots, vocab,
     GROUPS: tl.constexpr, PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -227,8 +227,8 @@ def look_up_groups(
     lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     asked = lanes < count
     parent = lanes // slots * slots + tl.load(parents + lanes, mask=asked, other=0)
-    p_row, q_row = row_of(p_rows, parent, p_count), row_of(q_rows, parent, q_count)
-    tokens = tl.minimum(tl.maximum(tl.load(drafts + lanes, mask=asked, other=0), 0), vocab - 1)
+    p_row, q_row = tl.load(p_rows + parent, mask=asked, other=0), tl.load(q_rows + parent, mask=asked, other=0)
+    tokens = tl.load(drafts + lanes, mask=asked, other=0)
     here = law_of(p, p_high, p_first, p_heat, p_scale, p_sound, p_row, tokens, vocab, False)
     there = law_of(q, q_high, q_first, q_heat, q_scale, q_sound, q_row, tokens, vocab, False)
     tl.store(p_at + lanes, here, mask=asked)

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 from otspec.verification.device.bucket_kernels import running_maximum
-from otspec.verification.device.line_kernels import lay_root, lay_slots
+from otspec.verification.device.line_kernels import lay_root, lay_slots, line_of
 from otspec.verification.device.sharing_kernels import (
     BINNED,
     GRIDS,
@@ -26,6 +26,7 @@ from otspec.verification.device.sharing_kernels import (
     TARGETS,
     WINS,
     WORKED,
+    chances,
     interpolated,
     nearest,
     own,
@@ -120,8 +121,7 @@ def branch(
             tl.store(longs + LABELS * BINS + bins, ends, mask=inside)  # those of the first slot are only in lanes
             tl.debug_barrier()
             masses = ends - tl.load(longs + LABELS * BINS + bins - 1, mask=inside & (bins > 0), other=0)
-            wins = tl.where(inside, (masses.to(tl.float64) * density).to(tl.int64), 0)
-            tl.store(longs + WINS * BINS + bins, tl.cumsum(wins, 0), mask=inside)
+            tl.store(longs + WINS * BINS + bins, chances(masses, density, inside), mask=inside)
             tl.debug_barrier()
             whole = tl.load(longs + LABELS * BINS + BINS - 1)
             steps = tl.minimum((bins + 1).to(tl.float64) / BINS, 1.0)
@@ -326,12 +326,9 @@ def pick_path(
     best += root
     heirs += root
     owners += root
-    line += tree * LENGTH
-    drafted += tree * LENGTH
-    lengths += tree
-    along_target += tree * (LENGTH + 1)
-    along_draft += tree * LENGTH
-    places += tree * LENGTH
+    line, drafted, lengths, along_target, along_draft, places = line_of(
+        tree, line, drafted, lengths, along_target, along_draft, places, LENGTH
+    )
 
     # What all slots have is read at once, so that parents are at hand when lanes climb.  A program waits where a number
     # is used: what can be asked for is, before.

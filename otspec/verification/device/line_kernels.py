@@ -7,6 +7,13 @@ import triton.language as tl
 
 
 @triton.jit
+def line_of(tree, line, drafted, lengths, along_target, along_draft, places, LENGTH: tl.constexpr):
+    """Where the line of a tree is to be laid."""
+    at = tree * LENGTH
+    return line + at, drafted + at, lengths + tree, along_target + at + tree, along_draft + at, places + at
+
+
+@triton.jit
 def lay_root(
     target_row, draft_row, place, line, drafted, lengths, along_target, along_draft, places,
     LENGTH: tl.constexpr, LEVELS: tl.constexpr,
@@ -51,12 +58,9 @@ def lay_first(
     """
     tree = tl.program_id(0).to(tl.int64)
     root = tree * slots
-    line += tree * LENGTH
-    drafted += tree * LENGTH
-    lengths += tree
-    along_target += tree * (LENGTH + 1)
-    along_draft += tree * LENGTH
-    places += tree * LENGTH
+    line, drafted, lengths, along_target, along_draft, places = line_of(
+        tree, line, drafted, lengths, along_target, along_draft, places, LENGTH
+    )
     slot = tl.arange(0, LANES)
     inside = slot < slots
     first = tl.load(firsts + root + slot, mask=inside, other=-1)

@@ -53,6 +53,12 @@ def interpolated(sums, ends, points, place):
 
 
 @triton.jit
+def chances(masses, density, inside):
+    """`grid.chances`."""
+    return tl.cumsum(tl.where(inside, (masses.to(tl.float64) * density).to(tl.int64), 0), 0)
+
+
+@triton.jit
 def last_of(values, COUNT: tl.constexpr):
     """The last of so many values, in every lane: not by a reduction, which takes much longer."""
     return tl.gather(values, tl.zeros(values.shape, tl.int32) + (COUNT - 1), 0)
@@ -139,8 +145,7 @@ def draw_line(longs, ends, density, units, BINS: tl.constexpr, BIN_LANES: tl.con
     tl.debug_barrier()
     # From memory, so that all of it is near when it is searched.
     masses = binned - tl.load(longs + BINNED * BINS + bins - 1, mask=inside & (bins > 0), other=0)
-    wins = tl.cumsum(tl.where(inside, (masses.to(tl.float64) * density).to(tl.int64), 0), 0)
-    tl.store(longs + WINS * BINS + bins, wins, mask=inside)
+    tl.store(longs + WINS * BINS + bins, chances(masses, density, inside), mask=inside)
     tl.debug_barrier()
     return total / tl.load(longs + WINS * BINS + BINS - 1).to(tl.float64)
 

@@ -64,13 +64,11 @@ class TreeLaws(NamedTuple):
 
     def target_at(self, slots: Tensor) -> Tensor:
         """Target laws, shape (B, W, V), float64, over their totals, after the prefixes of some slots, (B, W)."""
-        row = take(self.target_row, slots)
-        return self._read(self.target.read.values[row].double() * self.target.read.scale[row][:, :, None])
+        return self._scaled(self.target, take(self.target_row, slots))
 
     def draft_at(self, slots: Tensor) -> Tensor:
         """The laws of their children, shape (B, W, V)."""
-        row = take(self.draft_row, slots)
-        return self._read(self.draft.read.values[row].double() * self.draft.read.scale[row][:, :, None])
+        return self._scaled(self.draft, take(self.draft_row, slots))
 
     def as_they_came(self, slots: Tensor) -> tuple[Tensor, Tensor]:
         """Both laws in their own types, not divided by anything."""
@@ -83,6 +81,9 @@ class TreeLaws(NamedTuple):
         sound = self.sound[:, None]
         mine, theirs = self.target.read.scale[target], self.draft.read.scale[draft]
         return torch.where(sound, mine, 1.0), torch.where(sound, theirs, 1.0)
+
+    def _scaled(self, laws: Rows, row: Tensor) -> Tensor:
+        return self._read(laws.read.values[row].double() * laws.read.scale[row][:, :, None])
 
     def _read(self, found: Tensor) -> Tensor:
         return torch.where(self.sound[:, None, None], found, 1.0 / self.vocab)

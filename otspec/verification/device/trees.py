@@ -135,18 +135,11 @@ def verify_trees(
         p, q, groups = check_by_groups(target, draft, target_row, draft_row, layout, drifts)
     else:
         p, q = (checked_rows(law, DRIFT[law.dtype]) if by_kernels else _rows(law) for law in (target, draft))
-    if by_kernels:
-        sound, safe = find_sound(Trees(layout, p, target_row, q, draft_row, drafted))
-    else:
-        sound = _find_sound((p.sound, target_row), (q.sound, draft_row), draft, drafted, layout)
+    # Trees that are not sound are worked on as well, in place of a branch: as trees that nothing can go wrong with.
+    trees = Trees(layout, p, target_row, q, draft_row, drafted)
+    sound, safe = find_sound(trees) if by_kernels else _find_sound(trees)
     if check:
         _check_trees(sound, target, draft, target_row, draft_row, drafted, layout)
-    # Trees that are not sound are worked on as well, in place of a branch: as trees that nothing can go wrong with.
-    if by_kernels:
-        target_row, draft_row, drafted = safe.target_row, safe.draft_row, safe.tokens
-    else:
-        target_row, draft_row = target_row.clamp(0, len(target) - 1), draft_row.clamp(0, len(draft) - 1)
-        drafted = torch.where(sound[:, None] & (layout.depth > 0), drafted, 0)
 
     def verify(
         layout: Layout, tokens: Tensor, p_row: Tensor, q_row: Tensor, sound: Tensor, dealt: Tensor, *counts: Tensor
@@ -156,12 +149,12 @@ def verify_trees(
         laws = TreeLaws(p, p_row, q, q_row, sound, Groups(*counts) if counts else None)
         return _verify(laws, layout, tokens, dealt, rule, sigma, by, by_kernels)
 
-    given = (drafted, target_row, draft_row, sound, uniforms)
+    given = (safe.tokens, safe.target_row, safe.draft_row, sound, uniforms)
     slots = tokens.shape[1]
     if tokens.shape[0] <= GROUP:
         return verify(layout, *given, *(groups or ()))
     counts = [part.split(GROUP * slots) for part in groups or ()]
-    parts = zip(_split(topology, drafted), *(part.split(GROUP) for part in given), *counts, strict=True)
+    parts = zip(_split(topology, safe.tokens), *(part.split(GROUP) for part in given), *counts, strict=True)
     found = [verify(*part) for part in parts]
     return TreeVerification(*(torch.cat(parts) for parts in zip(*found, strict=True)))
 
@@ -305,16 +298,18 @@ def _as_rows(
     return target, draft, rows[0].long().contiguous(), padded.contiguous()
 
 
-def _find_sound(
-    target: tuple[Tensor, Tensor], draft: tuple[Tensor, Tensor], laws: Tensor, tokens: Tensor, layout: Layout
-) -> Tensor:
-    """Which trees can be verified, shape (B,): links, laws and tokens.
-
-    Of the target's and the drafts' laws, which rows are laws, and the row of every slot.
-    """
+def _find_sound(trees: Trees) -> tuple[Tensor, Trees]:
+    """`find_sound`, without kernels."""
+    layout, target, draft = trees.layout, trees.target, trees.draft
     there, inner = layout.depth >= 0, layout.children > 0
-    right = (_have(*target) | ~there) & (_have(*draft) | ~inner)
-    return layout.sound & (right & _could_be_drawn(laws, draft[1], tokens, layout)).all(dim=1)
+    right = (_have(target.sound, trees.target_row) | ~there) & (_have(draft.sound, trees.draft_row) | ~inner)
+    drawn = _could_be_drawn(draft.read.values, trees.draft_row, trees.tokens, layout)
+    sound = layout.sound & (right & drawn).all(dim=1)
+    return sound, trees._replace(
+        target_row=trees.target_row.clamp(0, len(target.sound) - 1),
+        draft_row=trees.draft_row.clamp(0, len(draft.sound) - 1),
+        tokens=torch.where(sound[:, None] & (layout.depth > 0), trees.tokens, 0),
+    )
 
 
 def _have(right: Tensor, row: Tensor) -> Tensor:
