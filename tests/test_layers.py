@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 LAYERS = (
-    ("tolerances", "errors", "jit"),
+    ("tolerances", "errors", "jit", "deprecation"),
     ("laws", "extras"),
     ("reporting",),
     ("kernels", "vocab"),
