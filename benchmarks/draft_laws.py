@@ -1,14 +1,10 @@
 """What should be drafted, and what do the rules in use leave?  Acceptance of every draft law and published rule.
 
     python -m benchmarks.draft_laws [--positions 200] [--data llama3,gemma2] [--out report/draft_laws]
-    python -m benchmarks.draft_laws --distinct [--positions 256] [--data shipped]
 
 Every figure is a mean over the same positions, drafts truncated to the k likeliest tokens, laws on these and one token
 for the rest.  An optimum is what the best rule for that draft law accepts, certified by `otspec.optimum`; a published
 rule's figure is the exact probability that one of its tests accepts.
-
-With --distinct, drafts without replacement meet i.i.d. ones at equal numbers of distinct tokens: see
-`benchmarks.distinct_drafts`.
 """
 
 from __future__ import annotations
@@ -19,13 +15,12 @@ from pathlib import Path
 import numpy as np
 
 import otspec
-from benchmarks import distinct_drafts
 from benchmarks.measuring import laws_of
-from benchmarks.reporting import Record, asked_for, asking, finish, measure_and_tell
+from benchmarks.reporting import Record, asked_for, asking, measure_and_tell
 from otspec.data import Source
 from otspec.laws import FloatArray
 from otspec.problem import Problem
-from otspec.reporting.console import numbers, progress_bar
+from otspec.reporting.console import progress_bar
 from otspec.reporting.plotting import draw_means, line, picture
 from otspec.reporting.style import looks
 from otspec.reporting.tables import TextTable
@@ -139,18 +134,9 @@ def main() -> None:
     """Measure, print, draw."""
     parser = asking("Acceptance of every draft law and published rule.", None, None)
     parser.add_argument("--out", type=Path, default=Path("report/draft_laws"), help="folder for the results")
-    parser.add_argument("--distinct", action="store_true", help="compare at equal numbers of distinct tokens")
-    parser.add_argument("--k", default="10,100,1000,V", help="draft tokens kept, with --distinct")
     given = parser.parse_args()
-    data, positions = ("shipped", 256) if given.distinct else ("llama3,gemma2", 200)
-    asked = asked_for(given.data or data, given.positions or positions, given.out)
-    if not given.distinct:
-        measure_and_tell(asked, measure, table, draw, "draft_laws.png")
-        return
-    ks = numbers("--k", given.k, {"V": 0})
-    records = {source.name: list(distinct_drafts.measure(source, asked.positions, ks)) for source in asked.sources}
-    tables = [distinct_drafts.table(name, mine) for name, mine in records.items()]
-    finish(asked.out, [record for mine in records.values() for record in mine], tables, [])
+    asked = asked_for(given.data or "llama3,gemma2", given.positions or 200, given.out)
+    measure_and_tell(asked, measure, table, draw, "draft_laws.png")
 
 
 if __name__ == "__main__":

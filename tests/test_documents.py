@@ -89,9 +89,16 @@ def test_links_into_a_page_lead_to_a_heading(name: str) -> None:
 @each(name=list(TEXTS))
 def test_files_that_are_named_exist(name: str) -> None:
     folders = "docs|tests|benchmarks|otspec|solvers|proofs_check"
-    named = re.findall(rf"(?<![\w./-])((?:{folders})/[\w./-]+\.\w+)", TEXTS[name])
+    named = re.findall(rf"(?<![\w./:-])((?:{folders})/[\w./-]+\.\w+)", TEXTS[name])  # COMMIT:PATH is of the past
     dead = [path for path in named if Path(path).suffix in (".md", ".png", ".py") and not (ROOT / path).exists()]
     assert not dead
+
+
+def test_what_was_taken_out_is_gone() -> None:
+    """docs/tried.md names files by the commit that they are in: none of them is there any more."""
+    named = re.findall(r"\b[0-9a-f]{7}:([\w./-]+)", TEXTS["docs/tried.md"])
+    assert len(named) > 8
+    assert not [path for path in named if (ROOT / path).exists()]
 
 
 @each(name=list(TEXTS))

@@ -9,14 +9,10 @@ from typing import Any
 
 from otspec.bench.records import Record
 from otspec.decode.methods.catalogue import METHODS, method_of
-from otspec.decode.pacing.goodput import GOODPUT
-from otspec.decode.pacing.menu import USUAL
 from otspec.paths.catalogue import CHAIN, rule
 
 OURS = "multi-draft"
 """The method that rules belong to."""
-MENU = "menu"
-"""The pace that chooses a shape for every step, among those of `otspec.decode.pacing.menu.USUAL`."""
 TO_CHOOSE = "assisted"
 """The method whose settings are chosen by a short measurement of `CANDIDATES`."""
 CANDIDATES = (
@@ -49,8 +45,7 @@ class DecodingCell:
     draft_confidence: float | None = None
     """Where paths end early."""
     pace: str | None = None
-    """How each step chooses what it drafts, its depth (``"goodput"``) or a shape of the usual ones (`MENU`), of which
-    `paths` and `depth` are then the most; None where all are alike."""
+    """How each step chooses its depth (``"goodput"``), of which `depth` is then the most; None where all are alike."""
     schedule: str | None = None
     """Of transformers' assisted generation, as `confidence`; None before both are chosen."""
     confidence: float | None = None
@@ -77,7 +72,7 @@ class DecodingCell:
         if self.draft_confidence:
             told.append(f"drafts end below {self.draft_confidence:g}")
         if self.pace is not None:
-            told.append("shape by goodput" if self.pace == MENU else f"depth by {self.pace}")
+            told.append(f"depth by {self.pace}")
         if self.schedule is not None:
             told.append(self.schedule)
         if self.confidence:
@@ -90,8 +85,6 @@ class DecodingCell:
         given = {name: getattr(self, name, None) for name in METHODS[self.method].takes}
         if self.rule:
             given["solver"] = rule(self.rule, CHAIN)
-        if self.pace == MENU:
-            given |= {"paths": None, "depth": None, "pace": GOODPUT, "menu": USUAL}
         return {name: value for name, value in given.items() if value is not None}
 
     @property
@@ -155,10 +148,6 @@ def decoding_grid(
         by = drafters if "draft_tokens" in takes else ("",)
         for count, depth, cut, drafter in itertools.product(counts, levels, truncations, by):
             settings = {setting: value for setting, value in _of(cut, temperature).items() if setting in takes}
-            if settings.get("pace") == MENU:
-                if name != OURS:
-                    continue  # its shapes are of a draft model
-                count, depth = max(map(max, USUAL)), max(map(len, USUAL))
             cell = DecodingCell(name, spelling, count, depth, temperature, drafter, **settings)
             cells.append(cell.settled(assisted) if cell.open and assisted is not None else cell)
     return list(dict.fromkeys(cells))

@@ -18,7 +18,6 @@ from otspec.cli.merge import merge
 from otspec.cli.positions import positions
 from otspec.cli.record import record
 from otspec.cli.router import router
-from otspec.cli.selector import selector
 from otspec.cli.solve import solve
 from otspec.cli.solvers import solvers
 from otspec.cli.train import train
@@ -46,7 +45,6 @@ app.command()(decode)
 app.command()(tune)
 app.command()(train)
 app.command()(router)
-app.command()(selector)
 
 
 def _formerly(name: str, command: Callable[..., None]) -> None:

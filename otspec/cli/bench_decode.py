@@ -119,7 +119,7 @@ def bench_decode(
         str | None,
         typer.Option(
             help="What steps draft, a list: fixed is all L tokens, goodput as many, 0 to L, as promise the most a "
-            "second, menu whichever of twelve trees does, whatever --paths and --depth are.",
+            "second.",
             show_default=FIXED,
         ),
     ] = None,
@@ -234,8 +234,8 @@ def _truncations(
 
 
 def _checked_pace(word: str) -> str | None:
-    if word not in (FIXED, "goodput", "menu"):
-        raise typer.BadParameter(f"{word!r} is no pace; write a list of {FIXED}, goodput, menu", param_hint="--pace")
+    if word not in (FIXED, "goodput"):
+        raise typer.BadParameter(f"{word!r} is no pace; write a list of {FIXED}, goodput", param_hint="--pace")
     return None if word == FIXED else word
 
 

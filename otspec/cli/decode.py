@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,22 +31,19 @@ from otspec.cli.sampling import (
     DraftTopP,
     Dtype,
     MaxNewTokens,
-    Menu,
     Pace,
-    SelectorFile,
     Target,
     Temperature,
     TopK,
     TopP,
     given,
-    menu_in,
 )
 from otspec.errors import ProblemError
 from otspec.reporting.console import console, numbers, progress_as_ours, progress_bar
 from otspec.reporting.tables import TextTable
 
 if TYPE_CHECKING:
-    from otspec.decode import Goodput, Metrics, Tuned
+    from otspec.decode import Metrics, Tuned
 
 
 def decode(
@@ -94,8 +90,6 @@ def decode(
     draft_top_p: DraftTopP = None,
     draft_confidence: DraftConfidence = None,
     pace: Pace = None,
-    menu: Menu = None,
-    selector: SelectorFile = None,
     max_new_tokens: MaxNewTokens = 64,
     stop: Annotated[list[str] | None, typer.Option(help="End the text after this string; may be repeated.")] = None,
     batch: Annotated[int, options.count(help="Prompts decoded together.")] = 1,
@@ -133,7 +127,7 @@ def decode(
         draft_top_p=draft_top_p,
         draft_confidence=draft_confidence,
     )
-    said = settings = _settings(paths, depth, solver, branching, law, pace, menu, drafts)
+    said = settings = _settings(paths, depth, solver, branching, law, pace, drafts)
     asked = asked_of_drafters(
         [] if drafter is None else [drafter],
         drafter_tokens=drafter_tokens,
@@ -165,9 +159,6 @@ def decode(
     if paced_by is not None:
         paced_by.check_models(models.target, models.draft)
         settings = {**settings, "pace": paced_by.pace}
-    if selector is not None:
-        settings = {**settings, "pace": with_selector(settings.get("pace"), selector)}
-        said = {**said, "selector": str(selector)}
     run = decoder(method, models, settings)
     rows = encode(models.tokenizer, texts)
     more = {**sampling, "max_new_tokens": max_new_tokens, **({"stop_strings": stop} if stop else {})}
@@ -217,7 +208,6 @@ def _settings(
     branching: str | None,
     law: str | None,
     pace: str | None,
-    menu: str | None,
     drafts: Mapping[str, float],
 ) -> dict[str, Any]:
     """Those settings of a method that the user gave."""
@@ -230,7 +220,6 @@ def _settings(
         branching=None if branching is None else numbers("--branching", branching, repeated=True),
         law=law,
         pace=pace,
-        menu=None if menu is None else menu_in(menu),
         **drafts,
     )
     if "branching" in settings and {"paths", "depth"} & settings.keys():
@@ -254,23 +243,6 @@ def _costs_in(pace: str | None) -> Tuned | None:
 
     file = None if pace is None else Path(pace)
     return Tuned.load(file) if file is not None and (file.suffix == ".json" or file.is_file()) else None
-
-
-def with_selector(pace: str | Goodput | None, path: Path) -> Goodput:
-    """The pace by a selector.
-
-    Raises
-    ------
-    ProblemError
-        If there is no pace.
-    """
-    from otspec.decode import Selector
-    from otspec.decode.pacing.goodput import pace_of
-
-    found = pace_of(pace)
-    if found is None:
-        raise ProblemError("--selector says how a pace chooses; pass --pace goodput, or a file of `otspec tune`, too")
-    return replace(found, selector=Selector.load(path))
 
 
 def _show(prompts: Sequence[str], texts: Sequence[str]) -> None:
@@ -315,5 +287,4 @@ def _budget(metrics: Metrics, floors: Mapping[str, float]) -> TextTable:
 def _spelt(value: object) -> str:
     if not isinstance(value, Sequence) or isinstance(value, str):
         return str(value)
-    between = "/" if value and isinstance(value[0], Sequence) and not isinstance(value[0], str) else ","
-    return between.join(map(_spelt, value))
+    return ",".join(map(_spelt, value))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from otspec.cli import options
-from otspec.reporting.console import numbers
 
 _MODEL = "shipped, a folder written by save_pretrained, or a name on the hub."
 
@@ -38,33 +36,9 @@ DraftConfidence = Annotated[
 Pace = Annotated[
     str | None,
     typer.Option(
-        help="goodput: choose what to draft before every step, L tokens deep at most or from --menu, by what was "
-        "accepted and how long steps took; a file that `otspec tune` wrote: by the costs in it, so that a seed repeats "
-        "the text.",
+        help="goodput: choose before every step how deep to draft, L tokens at most, by what was accepted and how "
+        "long steps took; a file that `otspec tune` wrote: by the costs in it, so that a seed repeats the text.",
         show_default="the same always",
-    ),
-]
-Menu = Annotated[
-    str | None,
-    typer.Option(
-        help="What --pace chooses among: branchings, / between them, as in 1,1,1/2,1,1,1/1,1,4,1.",
-        show_default="one shape down to every depth",
-    ),
-]
-MenuOf = Annotated[
-    str | None,
-    typer.Option(
-        "--menu",
-        help="What is to be chosen among: branchings, / between them, as in 1,1,1/2,1,1,1/1,1,4,1.",
-        show_default="twelve usual ones",
-    ),
-]
-SelectorFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--selector",
-        help="What `otspec selector` made for the draft model: --pace then goes by both models' laws, not by what was "
-        "accepted.",
     ),
 ]
 MaxNewTokens = Annotated[int, options.count(help="Of every text.")]
@@ -75,11 +49,6 @@ Dtype = Annotated[
         help="auto (as saved), float32, float64, bfloat16 or float16; on the CPU float32 unless told otherwise."
     ),
 ]
-
-
-def menu_in(text: str) -> list[list[int]]:
-    """Branchings from a list such as ``1,1,1/2,1``."""
-    return [numbers("--menu", one, repeated=True) for one in text.split("/")]
 
 
 def given(**settings: Any) -> dict[str, Any]:

@@ -17,13 +17,11 @@ from otspec.cli.sampling import (
     Draft,
     Dtype,
     MaxNewTokens,
-    MenuOf,
     Target,
     Temperature,
     TopK,
     TopP,
     given,
-    menu_in,
 )
 from otspec.errors import DataError
 from otspec.reporting.console import console, numbers, progress_as_ours, progress_bar
@@ -52,7 +50,6 @@ def tune(
     paths: Annotated[str, typer.Option(help="K, numbers of drafted paths to try, a list.")] = "1,2,4",
     depth: Annotated[int, options.count(help="L, the most tokens of a path to try.")] = 8,
     draft_top_k: Annotated[str, typer.Option(help="Truncations of the drafts to try besides none, a list.")] = "20,100",
-    menu: MenuOf = None,
     max_new_tokens: MaxNewTokens = 64,
     seconds: Annotated[float, typer.Option(callback=_duration, help="How long to measure, about.")] = 25.0,
     seed: Annotated[int, options.seed(help="Of the first text; the next has seed + 1.")] = 0,
@@ -68,10 +65,9 @@ def tune(
     Times the passes of both models, decodes a little in several ways, predicts the speed-up of every number of paths,
     depth and truncation, and then measures the best of them beside plain decoding.  Where nothing is faster than that,
     the settings are plain decoding.  `otspec decode --settings FILE` uses the file; so does --pace FILE, which chooses
-    before every step what to draft, by what whole steps took of each shape of the menu.
+    before every step how deep to draft, by what whole steps of every depth took.
     """
     counts, cuts = numbers("--paths", paths), numbers("--draft-top-k", draft_top_k)
-    shapes = {} if menu is None else {"menu": menu_in(menu)}
     texts = None if prompts is None else read_prompts(prompts)
     if texts is None and target != "shipped":
         raise DataError(f"no prompts for {target}; pass --prompts FILE")
@@ -93,7 +89,6 @@ def tune(
         max_new_tokens=max_new_tokens,
         seconds=seconds,
         seed=seed,
-        **shapes,
     )
     for table in tables(tuning):
         console.print(table.on_screen(console.width))

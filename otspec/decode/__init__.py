@@ -13,6 +13,9 @@ passes alone take.  `strategy` is what a method answers, and `methods` has them;
 of models, `recording` keeps what they say, and `shipped` is the pair that comes with the package.
 """
 
+from typing import TYPE_CHECKING
+
+from otspec.deprecation import former_names
 from otspec.extras import require
 
 require("torch")
@@ -30,11 +33,9 @@ from otspec.decode.models.alignment import aligned_counts  # noqa: E402
 from otspec.decode.models.matching import matching_of  # noqa: E402
 from otspec.decode.pacing.costs import MeasuredCosts, PassCosts, PassTimes, StepCosts  # noqa: E402
 from otspec.decode.pacing.goodput import Goodput  # noqa: E402
-from otspec.decode.pacing.selector import Selector  # noqa: E402
 from otspec.decode.replay import floor  # noqa: E402
 from otspec.decode.strategy import Strategy  # noqa: E402
 from otspec.decode.training.routers import train_router  # noqa: E402
-from otspec.decode.training.selectors import train_selector  # noqa: E402
 from otspec.decode.tuning import Tuned, Tuning, tune  # noqa: E402
 from otspec.paths.catalogue import BY_PLAN, JOINT  # noqa: E402
 
@@ -53,7 +54,6 @@ __all__ = [
     "PassCosts",
     "PassTimes",
     "Router",
-    "Selector",
     "StepCosts",
     "Strategy",
     "Tuned",
@@ -66,6 +66,9 @@ __all__ = [
     "multi_draft",
     "run",
     "train_router",
-    "train_selector",
     "tune",
 ]
+
+if not TYPE_CHECKING:
+    _CHOSEN = "to choose a shape for every step gained nothing over its depth, pace='goodput'; see docs/tried.md"
+    __getattr__ = former_names(__name__, {}, {"Selector": _CHOSEN, "train_selector": _CHOSEN})

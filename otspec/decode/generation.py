@@ -44,7 +44,6 @@ def generate(
     draft_shortlist: Any = None,
     draft_confidence: float | None = None,
     pace: str | Goodput | None = None,
-    menu: Sequence[Sequence[int]] | None = None,
     seed: int | None = None,
     streamer: Streamer | None = None,
     tokenizer: Any = None,
@@ -102,11 +101,7 @@ def generate(
     pace : str or Goodput, optional
         ``"goodput"``: before each step the depth is chosen, 0 included and L at most (by default 8), that promises the
         most tokens a second, from what was accepted and how long steps took so far; the text keeps its law.  An
-        `otspec.decode.Goodput` has settings of its own, such as costs, without which a seed does not repeat a run, and
-        a selector, which goes by both models' laws.
-    menu : sequence of sequences of int, optional
-        With a pace: the branchings that it chooses among, in place of one shape's depths, such as
-        ``[(1, 1, 1), (2, 1, 1), (1, 1, 4, 1)]``.  By default those that its selector was made for, if it has one.
+        `otspec.decode.Goodput` has settings of its own, such as costs, without which a seed does not repeat a run.
     seed : int, optional
         Makes the run repeatable; by default torch's global generator gives one.
     streamer : optional
@@ -163,7 +158,6 @@ def generate(
             draft_shortlist=draft_shortlist,
             draft_confidence=draft_confidence,
             pace=pace,
-            menu=menu,
         ),
         input_ids,
         attention_mask=attention_mask,
@@ -248,7 +242,6 @@ def multi_draft(
     draft_tokenizer: Any = None,
     verify_on: str | None = None,
     pace: str | Goodput | None = None,
-    menu: Sequence[Sequence[int]] | None = None,
     **drafts: Unpack[DraftSettings],
 ) -> CustomGenerate:
     """A decoding method for transformers: ``model.generate(..., custom_generate=multi_draft(draft, depth=8))``.
@@ -269,7 +262,6 @@ def multi_draft(
         Both, as in `otspec.generate`; needed where the two models' vocabularies differ in size.
     verify_on : str, optional
     pace : str or Goodput, optional
-    menu : sequence of sequences of int, optional
     draft_temperature, draft_top_k, draft_top_p, draft_confidence : optional
     draft_tokens, draft_kernel, draft_shortlist : optional
         As in `otspec.generate`.
@@ -294,7 +286,6 @@ def multi_draft(
             law,
             matching=matching_of(tokenizer, draft_tokenizer),
             pace=pace,
-            menu=menu,
             **drafts,
         ),
         seed,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -12,15 +12,13 @@ from transformers import PreTrainedModel
 
 from otspec.decode.captured import DeviceRule
 from otspec.decode.drafters.draft_laws import draw
-from otspec.decode.drafters.protocol import Comparing, Drafter, Drafts, Listening, Watching
+from otspec.decode.drafters.protocol import Drafter, Drafts, Listening, Watching
 from otspec.decode.laws import local_trees, merged_to_host, to_host, widest
 from otspec.decode.metrics import Clock, Metrics
 from otspec.decode.models.context import Pass
 from otspec.decode.models.target import Target
 from otspec.decode.on_device import can_be_stacked, verify_on_device
-from otspec.decode.pacing.kernels import in_common
 from otspec.decode.sampling import Prefix, Sampling
-from otspec.decode.sending import send
 from otspec.decode.text import Ending, Text
 from otspec.decode.verifiers import Extension, merges, verify
 from otspec.errors import ProblemError
@@ -110,8 +108,6 @@ class Decoder:
                     for tree, extension in zip(drafts.trees, extensions, strict=True)
                 ]
                 with clock.on_device("draft"):
-                    if isinstance(self.drafter, Comparing):
-                        self.drafter.compare(_shared(drafts, None if greedy else laws, extensions))
                     self.drafter.settle(slots, rows)
                     if isinstance(self.drafter, Watching):
                         self.drafter.watch(target.features)
@@ -189,36 +185,6 @@ def _matched(trees: Sequence[Topology], tokens: Sequence[int]) -> list[Extension
         found.append(Extension(nodes, tokens[start + (nodes[-1] if nodes else 0)]))
         start += tree.size
     return found
-
-
-def _shared(drafts: Drafts, laws: torch.Tensor | None, extensions: Sequence[Extension]) -> list[list[float]]:
-    """What target and draft laws have in common, sum min(p, q), along what each text accepted, where both are known.
-
-    Parameters
-    ----------
-    drafts : Drafts
-        Each node's drawn from one law.
-    laws : Tensor, shape (N, V), optional
-        The target's at all nodes; None where they are point masses: then it is 1 where a draft was accepted, else 0.
-    extensions : sequence of Extension
-    """
-    lines = [[0, *extension.nodes] for extension in extensions]
-    if not len(drafts.laws):
-        return [[] for _ in lines]
-    known = [[node for node in line if node < tree.inner] for line, tree in zip(lines, drafts.trees, strict=True)]
-    if laws is None:
-        return [[float(at + 1 < len(line)) for at in range(len(own))] for line, own in zip(lines, known, strict=True)]
-    places, node, row = list[tuple[int, int]](), 0, 0
-    for tree, own in zip(drafts.trees, known, strict=True):
-        places += [(node + at, row + at) for at in own]
-        node, row = node + tree.size, row + tree.inner
-    if laws.device.type == "cpu":
-        found: Any = in_common(laws.numpy(), drafts.laws.numpy(), np.array(places))
-    else:
-        nodes, rows = send(np.array(places).T, laws.device)
-        found = torch.minimum(laws[nodes], drafts.laws[rows]).sum(dim=-1)
-    alike = iter(found.tolist())
-    return [[next(alike) for _ in own] for own in known]
 
 
 def _tokens(chosen: torch.Tensor) -> list[int]:

@@ -3,19 +3,20 @@
 `tree` merges the paths, `protocol` says what a verifier answers; `block` verifies a picked path, `nested` picks it best
 by `labels`, how they are shared (`sharing`) and which of them is the largest (`winning`); `pick_then_block`,
 `token_wise`, `traversal`, `layer` and `hierarchical` are the rules to compare with, `match` is for fixed drafts,
-`pick_by_plan` for trees whose siblings are drawn jointly, and `clocks` the reference of a joint rule for those;
+`pick_by_plan` for trees whose siblings are drawn jointly;
 `enumeration` and `upper_bound` judge them on small models, `walking` and `causal_bound` by sampling on models of any
 size, such as `synthetic` makes, `drafted_bound` on recorded trees.  `catalogue` has the rules by name.  `reach` says
-how deep a rule gets on drafts of a shape, `best_shape` which shape to draft, and `dynamic` chooses it while drafting.
+how deep a rule gets on drafts of a shape, and `best_shape` which shape to draft.
 The statements and their proofs are in `docs/paths.md`.
 """
 
+from typing import TYPE_CHECKING
+
+from otspec.deprecation import former_names
 from otspec.paths.best_shape import Measured, best_shape, measure, shapes_within
 from otspec.paths.block import Block
 from otspec.paths.causal_bound import CausalBound, causal_bound, causal_tree_bound
-from otspec.paths.clocks import Clocks
 from otspec.paths.drafted_bound import drafted_bound
-from otspec.paths.dynamic import Confident, chosen_law
 from otspec.paths.enumeration import PathLaw, path_law, tree_law
 from otspec.paths.hierarchical import Hierarchical
 from otspec.paths.layer import LayerVerification
@@ -36,8 +37,6 @@ __all__ = [
     "REGIMES",
     "Block",
     "CausalBound",
-    "Clocks",
-    "Confident",
     "Context",
     "Estimate",
     "GreedyMultiPath",
@@ -63,7 +62,6 @@ __all__ = [
     "bound",
     "causal_bound",
     "causal_tree_bound",
-    "chosen_law",
     "drafted_bound",
     "measure",
     "path_law",
@@ -74,3 +72,14 @@ __all__ = [
     "tree_bound",
     "tree_law",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = former_names(
+        __name__,
+        {},
+        {
+            "Clocks": "it is in otspec.proofs_check.own.clocks, for its claims; docs/tried.md says why",
+            "Confident": "shapes chosen while drafting gained nothing; see docs/tried.md",
+            "chosen_law": "shapes chosen while drafting gained nothing; see docs/tried.md",
+        },
+    )

@@ -12,7 +12,6 @@ import numpy as np
 from otspec.laws import FloatArray
 from otspec.paths import (
     Block,
-    Clocks,
     GreedyMultiPath,
     Hierarchical,
     LayerVerification,
@@ -32,6 +31,7 @@ from otspec.paths.tree import Prefix
 from otspec.proofs_check.claim import Claim, Mutation, Verdict
 from otspec.proofs_check.instances import law
 from otspec.proofs_check.oracles import iid_optimum
+from otspec.proofs_check.own.clocks import Clocks
 from otspec.proofs_check.search import Attempt, Draw, Instance
 from otspec.schemes import DraftScheme, Greedy, Systematic
 

@@ -21,7 +21,6 @@ from otspec.bench.decoding import TRIALS, chosen, run
 from otspec.bench.decoding_cells import CANDIDATES, FIELDS, DecodingCell, decoding_cell_of, decoding_grid
 from otspec.bench.records import KEY, RecordFolder
 from otspec.decode.metrics import Metrics
-from otspec.decode.pacing.menu import USUAL
 from tests.bench.decoding_fakes import ASSISTED, GENERATE, INTERVAL, NESTED, VANILLA, benchmark, record
 
 ROOT = Path(__file__).parents[2]
@@ -109,15 +108,6 @@ def test_grid_of_several_paces() -> None:
     assert "pace" not in cells[2].settings
     assert cells[3].settings == {**cells[2].settings, "pace": "goodput"}
     assert cells[3].notes == ["depth by goodput"]
-
-
-def test_a_menu_is_one_cell_whatever_k_and_l_are() -> None:
-    paces: list[dict[str, Any]] = [{"pace": None}, {"pace": "menu"}]
-    cells = decoding_grid([1, 2], [3, 8], ["nested"], ["prompt-lookup"], [1.0], paces)
-    (chosen,) = [cell for cell in cells if cell.pace is not None]
-    assert (chosen.method, chosen.paths, chosen.depth) == ("multi-draft", 4, 8)
-    assert chosen.settings == {"solver": NESTED.settings["solver"], "pace": "goodput", "menu": USUAL}
-    assert chosen.notes == ["shape by goodput"]
 
 
 def test_drafts_are_truncated_and_the_target_is_not(tmp_path: Path) -> None:

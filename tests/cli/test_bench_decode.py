@@ -128,7 +128,7 @@ BAD_BENCH = [
     (("decode", "--temperature", "1,hot"), "--temperature: 'hot' is not a number; write a list such as 1,0.6"),
     (("decode", "--temperature", "1,-1"), "--temperature: -1; a temperature is finite and >= 0"),
     (("decode", "--draft-top-p", "2"), "--draft-top-p: 2; it is a probability in (0, 1]"),
-    (("decode", "--pace", "fixed,fast"), "--pace: 'fast' is no pace; write a list of fixed, goodput, menu"),
+    (("decode", "--pace", "fixed,fast"), "--pace: 'fast' is no pace; write a list of fixed, goodput"),
     (("decode", "--draft-top-k", "W"), "--draft-top-k: 'W' is not a positive number or V or 0"),
     (("--seed", "1", "decode"), "write it after decode"),
 ]

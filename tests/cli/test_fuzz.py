@@ -56,7 +56,6 @@ GOOD: Mapping[str, Sequence[str]] = {
     ),
     "tune": ("--out", "settings.json"),
     "router": ("other.txt", "--out", "a.safetensors"),
-    "selector": ("--out", "selector.json"),
     "affinity text": ("other.txt", "--out", "a.safetensors"),
     "affinity logits": ("shipped", "--positions", "2", "--out", "a.safetensors"),
 }
@@ -227,15 +226,6 @@ WRONG: Mapping[str, Mapping[str, Sequence[str]]] = {
         "--tokens": COUNTS,
         "--seed": SEEDS,
     },
-    "selector": {
-        "--out": OUTS,
-        "--prompts": ("nowhere.txt", "binary.npz", ".", "blank.txt"),
-        "--menu": ("", "0", "a", "1,1/", "/", "1.5", "-1", "9999999"),
-        "--temperature": ("0", "-1", "nan", "hot", ""),
-        "--max-new-tokens": COUNTS,
-        "--positions": COUNTS,
-        "--seed": SEEDS,
-    },
     "affinity text": {
         "FILE": ("", "nowhere.txt", "binary.npz", "."),
         "--tokenizer": ("", "nope", ".", "other.txt", "binary.npz"),
@@ -318,7 +308,7 @@ def wrong_call(rng: random.Random) -> tuple[str, ...]:
 def _possible(command: str) -> bool:
     needed = {"bench": ("pyarrow", "matplotlib"), "bench decode": ("matplotlib", "torch", "transformers")}
     needed["merge"] = needed["bench paths"] = needed["bench"]
-    for decoding in ("decode", "tune", "router", "selector", "record", "train"):
+    for decoding in ("decode", "tune", "router", "record", "train"):
         needed[decoding] = ("torch", "transformers", "tokenizers")
     needed["affinity text"], needed["affinity logits"] = ("safetensors", "tokenizers"), ("safetensors",)
     return all(installed(package) for package in needed.get(command, ()))

@@ -16,7 +16,7 @@ from otspec.schemes.catalogue import OWN
 
 COMMANDS = (
     *("", "solve", "bench", "bench decode", "bench paths", "audit", "solvers", "positions", "claims", "decode", "tune"),
-    *("affinity", "affinity text", "affinity logits", "merge", "compare", "record", "router", "selector", "train"),
+    *("affinity", "affinity text", "affinity logits", "merge", "compare", "record", "router", "train"),
 )
 HEAVY = (
     *("numpy", "numba", "scipy", "torch", "transformers", "matplotlib", "pyarrow"),

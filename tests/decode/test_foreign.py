@@ -184,32 +184,13 @@ def test_a_text_that_outgrows_the_draft_model_and_those_that_go_on_without_it() 
         np.testing.assert_allclose(law, _law(text, [], positions=40), atol=1e-10)
 
 
-def test_a_shape_that_is_chosen_by_the_first_law() -> None:
-    """None included; what was read for it is not read again, and no shape goes deeper than there are positions."""
+def test_drafts_are_as_deep_as_there_are_positions() -> None:
     text = TOKENIZER("from tests.decode import").input_ids
-    drafter = _drafter(Shape((2, 1, 1)), positions=len(TOKENIZER("from tests.decode import").input_ids) + 60)
-    drafter.start([text])
-    for chosen in ((1, 2), (), (2,), (), (3, 1, 1)):
-        told: list[Any] = []
-
-        def choose(law: Any, told: list[Any] = told, chosen: tuple[int, ...] = chosen) -> Shape:
-            told.append(law)
-            return Shape(chosen)
-
-        drafts = drafter.draft_by([text], choose)
-        (tree,) = drafts.trees
-        np.testing.assert_allclose(
-            told[0][0], _law(text, [], positions=drafter.model.config.max_position_embeddings), atol=1e-10
-        )
-        assert tree.shape.branching == chosen
-        assert len(drafts.laws) == tree.inner
-        drafter.settle([tree.slot[tree.line(tree.size - 1)].tolist()], [0])
-        text = [*text, *tree.token[tree.line(tree.size - 1)].tolist(), 7]
     longest = len(Retokenised(_matching()).extend(text))
     for spare, depth in ((1, 2), (0, 1)):
         drafter = _drafter(Shape((2, 1, 1)), positions=longest + spare)
         drafter.start([text])
-        assert [tree.length for tree in drafter.draft_by([text], lambda law: Shape((1, 1, 1))).trees] == [depth]
+        assert [tree.length for tree in drafter.draft([text], 3).trees] == [depth]
 
 
 def test_processors_find_tokens_by_the_targets_ids() -> None:

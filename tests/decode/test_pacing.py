@@ -21,11 +21,11 @@ pytest.importorskip("transformers")
 from otspec import ProblemError  # noqa: E402
 from otspec.decode import Goodput, MeasuredCosts, MultiDraft, PassCosts, PassTimes, StepCosts, generate, run  # noqa: E402
 from otspec.decode.drafters.paced import PacedDrafter, PacedWatching  # noqa: E402
+from otspec.decode.methods import PromptLookup  # noqa: E402
 from otspec.decode.models.heads import MedusaHeads  # noqa: E402
 from otspec.decode.pacing.acceptance import PRIOR, Acceptance  # noqa: E402
 from otspec.decode.pacing.costs import TIMES, Step  # noqa: E402
 from otspec.decode.pacing.goodput import PATIENCE, Pacer  # noqa: E402
-from otspec.decode.pacing.menu import NONE, cuts, members  # noqa: E402
 from otspec.paths import Block, Model, PathVerifier, TokenWise  # noqa: E402
 from otspec.paths.shape import Shape  # noqa: E402
 from tests.decode.models import law_after, pair  # noqa: E402
@@ -47,14 +47,14 @@ PATH = Shape((1,) * DEEPEST)
 
 
 def _pacer(rule: Goodput, shape: Shape = PATH, texts: int = 1) -> Pacer:
-    pacer = Pacer(rule, cuts(shape))
+    pacer = Pacer(rule, shape)
     pacer.begin(texts)
     return pacer
 
 
 def _learn(pacer: Pacer, depth: int, accepted: list[int], rows: list[int]) -> None:
     """A step that drafted paths of that length to all texts."""
-    pacer.learn(PATH.cut(depth), [depth] * len(accepted), accepted, rows)
+    pacer.learn(depth, [depth] * len(accepted), accepted, rows)
 
 
 def _per_second(chances: list[float], depth: int, costs: PassCosts) -> float:
@@ -68,7 +68,7 @@ def _simulated(chances: list[float], costs: PassCosts, seed: int) -> float:
     rng, pacer = np.random.default_rng(seed), _pacer(Goodput(costs))
     tokens, seconds = 0, 0.0
     for step in range(STEPS):
-        depth = pacer.choose(DEEPEST).depth
+        depth = pacer.choose(DEEPEST)
         refused = rng.random(depth) >= chances[step // PHASE % len(chances)]
         accepted = int(refused.argmax()) if refused.any() else depth
         tokens += accepted + 1
@@ -96,16 +96,16 @@ def test_what_is_not_drafted_is_tried_now_and_then() -> None:
     never = PassCosts(PassTimes((1,), (1.0,)), PassTimes((1,), (9.0,)))
     pacer, depths = _pacer(Goodput(never)), []
     for _ in range(3 * (PATIENCE + 1)):
-        depths.append(pacer.choose(DEEPEST).depth)
+        depths.append(pacer.choose(DEEPEST))
         _learn(pacer, depths[-1], [0], [0])
     assert depths == ([0] * PATIENCE + [1]) * 3
-    assert _pacer(Goodput(never)).choose(0).depth == 0
+    assert _pacer(Goodput(never)).choose(0) == 0
 
 
 def test_the_more_texts_the_shorter_the_drafts() -> None:
     """Rows are free up to some number of them, and then they are what a pass takes."""
     costs = PassCosts(PassTimes((1, 16, 512), (1.0, 1.0, 32.0)), PassTimes((1, 64, 512), (0.1, 0.1, 0.8)))
-    depths = [_pacer(Goodput(costs, chance=0.7), texts=texts).choose(DEEPEST).depth for texts in (1, 4, 8, 16, 64)]
+    depths = [_pacer(Goodput(costs, chance=0.7), texts=texts).choose(DEEPEST) for texts in (1, 4, 8, 16, 64)]
     assert depths == sorted(depths, reverse=True)
     assert depths[0] > depths[1] > depths[2] > depths[-1] == 0
 
@@ -116,68 +116,50 @@ def test_a_batch_counts_the_tokens_of_all_its_texts() -> None:
     for _ in range(30):
         pacer.choose(DEEPEST)
         _learn(pacer, DEEPEST, [DEEPEST, 0], [0, 1])
-    together = pacer.choose(DEEPEST).depth
+    together = pacer.choose(DEEPEST)
     _learn(pacer, DEEPEST, [DEEPEST, 0], [1])
-    assert pacer.choose(DEEPEST).depth <= 1 < together
+    assert pacer.choose(DEEPEST) <= 1 < together
 
 
 def test_estimates_are_ratios_of_counts() -> None:
-    """Of two texts, the second of which leaves: written out for a menu of one path, and of two paths behind a token."""
+    """Of two texts, the second of which leaves: written out for two paths behind a token."""
     chance, weight, memory = 0.6, 1.5, 4.0
-    menu = [Shape((1, 1, 1)), Shape((1, 2))]
-    known = [(1,), (1, 1), (1, 2), (1, 1, 1)]
-    steps = [
-        (0, (3, 0), (3, 0)),
-        (0, (3, 2), (1, 2)),
-        (1, (2,), (0,)),
-        (0, (0,), (0,)),
-        (1, (2,), (2,)),
-        (0, (3,), (3,)),
-        (1, (2,), (1,)),
-    ]
-    estimates = Acceptance(2, menu, chance, weight, memory)
-    tried, accepted = dict.fromkeys(known, 0.0), dict.fromkeys(known, 0.0)
+    worth = [1.0, 2**0.5, 2**0.25]
+    steps = [((3, 0), (3, 0)), ((3, 2), (1, 2)), ((2,), (0,)), ((0,), (0,)), ((2,), (2,)), ((3,), (3,)), ((2,), (1,))]
+    estimates = Acceptance(2, Shape((1, 2, 1)), chance, weight, memory)
+    tried, accepted = [0.0] * 3, [0.0] * 3
     refused, expected = [0.0, 0.0], [0.0, 0.0]
 
-    def chances() -> dict[tuple[int, ...], float]:
-        found, refusal = {}, 1 - chance
-        for depth in (1, 2, 3):
-            level = {each: 2**0.5 if each == (1, 2) else 1.0 for each in known if len(each) == depth}  # worth of paths
+    def chances() -> list[float]:
+        found, refusal = [], 1 - chance
+        for level in range(3):
             total = PRIOR * refusal
-            for each, worth in level.items():
-                if tried[each]:
-                    total += tried[each] * (1 - accepted[each] / tried[each]) ** (1 / worth)
-            refusal = total / (PRIOR + sum(tried[each] for each in level))
-            for each, worth in level.items():
-                found[each] = (PRIOR * (1 - refusal**worth) + accepted[each]) / (PRIOR + tried[each])
+            if tried[level]:
+                total += tried[level] * (1 - accepted[level] / tried[level]) ** (1 / worth[level])
+            refusal = total / (PRIOR + tried[level])
+            found.append((PRIOR * (1 - refusal ** worth[level]) + accepted[level]) / (PRIOR + tried[level]))
         return found
 
-    for number, offered, got in steps:
-        before, shape = chances(), menu[number]
-        estimates.note(shape, offered, got)
-        for branching in known:
-            tried[branching] *= 31 / 32
-            accepted[branching] *= 31 / 32
+    for offered, got in steps:
+        before = chances()
+        estimates.note(offered, got)
+        for level in range(3):
+            tried[level] *= 31 / 32
+            accepted[level] *= 31 / 32
         for text, (asked, many) in enumerate(zip(offered, got, strict=True)):
             refused[text] *= 0.75
             expected[text] *= 0.75
             for depth in range(1, asked + 1):
                 if many >= depth - 1:
-                    branching = shape.branching[:depth]
-                    tried[branching] += 1
-                    accepted[branching] += many >= depth
-                    expected[text] += 1 - before[branching]
+                    tried[depth - 1] += 1
+                    accepted[depth - 1] += many >= depth
+                    expected[text] += 1 - before[depth - 1]
                     refused[text] += many < depth
-        if len(got) == 2 and number == 0 and offered == (3, 2):
+        if offered == (3, 2):
             estimates.keep([0])
-    often, own = (refused[0] + weight) / (expected[0] + weight), chances()
-    assert own[1, 2] > own[1, 1]
-    for shape in (NONE, *cuts(menu[0]), *cuts(menu[1])):
-        reach, tokens = 1.0, 1.0
-        for depth in range(1, shape.depth + 1):
-            reach *= 1 - min(often * (1 - own[shape.branching[:depth]]), 1)
-            tokens += reach
-        np.testing.assert_allclose(1 + members([shape], known) @ estimates.reach(), [tokens])
+    often = (refused[0] + weight) / (expected[0] + weight)
+    goes_on = [1 - min(often * (1 - own), 1) for own in chances()]
+    np.testing.assert_allclose(estimates.reach(), np.cumprod(goes_on))
 
 
 def test_costs_are_passes_and_a_rest() -> None:
@@ -185,8 +167,6 @@ def test_costs_are_passes_and_a_rest() -> None:
     assert costs(Step(1, ())) == pytest.approx(1.01)
     # Two texts, two paths behind a stem of one token: 12 rows, draft passes over 2, 2 and 4 rows.
     assert costs(Step(2, (1, 2, 2))) == pytest.approx(2.1 + (0.2 + 0.2 + 0.4) + 0.01 + 0.006)
-    assert costs(Step.of(1, NONE, looked=True)) == pytest.approx(1.01 + 0.1)
-    assert Step.of(1, PATH, looked=True) == Step.of(1, PATH)
 
 
 def test_costs_of_steps_that_were_timed() -> None:
@@ -197,10 +177,9 @@ def test_costs_of_steps_that_were_timed() -> None:
         return 3.0 + 0.7 * bool(step.widths) + 0.9 * branches + 0.4 * len(step.widths) + 0.05 * step.rows
 
     widths = [(), (1,), (1, 1, 1), (1,) * 8, (2, 2), (4, 4), (4, 4, 4, 4)]
-    costs = StepCosts(tuple(widths), tuple(truth(Step(1, each)) for each in widths), look=0.25)
+    costs = StepCosts(tuple(widths), tuple(truth(Step(1, each)) for each in widths))
     for step in (Step(1, (1, 1)), Step(1, (2, 2, 2)), Step(3, (1,)), Step(2, ())):
         assert costs(step) == pytest.approx(truth(step))
-    assert costs(Step(1, (), looked=True)) == pytest.approx(truth(Step(1, ())) + 0.25)
     off = StepCosts(costs.widths, (*costs.seconds[:-1], 99.0))
     assert off(Step(1, (4, 4, 4, 4))) == 99.0
     assert StepCosts.of(json.loads(json.dumps(asdict(costs)))) == costs
@@ -212,7 +191,7 @@ def test_costs_are_learnt_from_the_times_of_steps() -> None:
 
     costs, rng = MeasuredCosts(), np.random.default_rng(0)
     wanted = []
-    choices = [NONE, *cuts(PATH)]
+    choices = [PATH.cut(depth) for depth in range(DEEPEST + 1)]
     while (shape := costs.wanted(choices)) is not None:
         wanted.append(shape.depth)
         step = Step.of(1, shape)
@@ -234,7 +213,7 @@ def test_what_was_measured_is_kept() -> None:
         costs.note(Step(1, (1,)), seconds)
         costs.note(Step(1, ()), seconds / 2)
         costs.note(Step(2, ()), seconds)
-    assert costs.kept(look=0.5) == StepCosts(((1,), ()), (1.5, 0.75), 0.5)
+    assert costs.kept() == StepCosts(((1,), ()), (1.5, 0.75))
     assert costs.timed == 16
 
 
@@ -243,7 +222,7 @@ def test_what_was_timed_on_a_busy_machine_is_timed_anew() -> None:
     chosen, clock = list[int](), [0.0]
     pacer = _pacer(Goodput(MeasuredCosts(now=lambda: clock[0])))
     for step in range(800):
-        depth = pacer.choose(DEEPEST).depth
+        depth = pacer.choose(DEEPEST)
         busy = 10.0 if depth and step < 40 else 3.0 if step > 600 else 1.0
         clock[0] += busy * CHEAP(Step(1, (1,) * depth))
         chosen.append(depth)
@@ -258,7 +237,7 @@ def test_steps_are_timed_from_one_to_the_next() -> None:
     costs = MeasuredCosts(now=lambda: next(clock))
     pacer = _pacer(Goodput(costs))
     for _ in range(8):
-        _learn(pacer, pacer.choose(2).depth, [0], [0])
+        _learn(pacer, pacer.choose(2), [0], [0])
     assert costs(Step(1, (1, 1))) == pytest.approx(0.25)
 
 
@@ -297,7 +276,7 @@ def _law_of_texts(verifier: PathVerifier, looks_ahead: bool) -> tuple[Any, Count
             law[text[:LENGTH]] += chance
             return
         pacer = copy.deepcopy(pacer)
-        depth = pacer.choose(2).depth
+        depth = pacer.choose(2)
         depths[depth] += 1
         if (text, depth) not in known:
             ends: dict[tuple[int, ...], float] = {}
@@ -395,11 +374,35 @@ def test_what_is_measured_serves_the_next_text() -> None:
     costs = MeasuredCosts()
     strategy = MultiDraft(draft, pace=Goodput(costs))
     run(target, strategy, PROMPTS[:1], max_new_tokens=40, seed=0)
-    assert None in {costs.wanted([NONE, *cuts(PATH)]) for _ in range(2)}
+    assert None in {costs.wanted([PATH.cut(depth) for depth in range(DEEPEST + 1)]) for _ in range(2)}
     seconds = [costs(Step(1, (1,) * depth)) for depth in range(DEEPEST + 1)]
     assert all(0 < one <= next_ for one, next_ in itertools.pairwise(seconds))
     by_name = MultiDraft(draft, pace="goodput")
     assert by_name._pace is by_name._pace
+
+
+def test_copies_are_paced_where_rows_are_dear() -> None:
+    """Copied text that is never right is soon copied no longer; text that repeats itself is."""
+    target = pair(40, seed=1)[0]  # whose greedy text repeats itself
+    per_row = PassCosts(PassTimes((1, 9), (1.0, 2.0)), PassTimes((1,), (0.0,)))
+
+    def drafted(pace: Any, **settings: Any) -> Any:
+        return run(target, PromptLookup(8, pace=pace), PROMPTS, max_new_tokens=50, **settings)
+
+    plain = target.generate(PROMPTS, max_new_tokens=50, do_sample=False).tolist()
+    for pace in (Goodput(per_row), "goodput"):
+        assert drafted(pace, temperature=0).sequences.tolist() == plain
+    wild = {"temperature": 3.0, "seed": 1}
+    assert drafted(Goodput(per_row), **wild).metrics.drafted_nodes < 0.5 * drafted(None, **wild).metrics.drafted_nodes
+    assert drafted(Goodput(per_row), temperature=0).metrics.block_efficiency > 1.2
+    several = PromptLookup(paths=3, pace=Goodput(per_row))
+    assert run(target, several, PROMPTS, max_new_tokens=50, temperature=0).sequences.tolist() == plain
+
+
+def test_a_rule_that_needs_as_many_children_everywhere_is_not_paced_on_others() -> None:
+    settings: dict[str, Any] = {"law": "greedy", "solver": "pick_by_plan", "pace": HASTY, "max_new_tokens": 2}
+    with pytest.raises(ProblemError, match="needs as many children on every level"):
+        generate(*pair(8), PROMPTS, branching=(2, 1), **settings)
 
 
 def test_who_looks_at_the_target_still_does() -> None:
@@ -431,12 +434,12 @@ def test_what_is_refused() -> None:
     for rows, seconds in (((), ()), ((1, 2), (1.0,)), ((2, 1), (1.0, 1.0)), ((1,), (-1.0,)), ((1,), (math.nan,))):
         with pytest.raises(ProblemError, match="passes"):
             PassTimes(rows, seconds)
-    for widths, seconds, look in (((), (), 0.0), (((),), (1.0, 2.0), 0.0)):
+    for widths, seconds in (((), ()), (((),), (1.0, 2.0))):
         with pytest.raises(ProblemError, match="pass as many of both"):
-            StepCosts(widths, seconds, look)
-    for wrong, look in ((0.0, 0.0), (math.nan, 0.0), (1.0, -1.0)):
-        with pytest.raises(ProblemError, match="all are finite, and steps above 0"):
-            StepCosts(((),), (wrong,), look)
+            StepCosts(widths, seconds)
+    for wrong in (0.0, math.nan, math.inf):
+        with pytest.raises(ProblemError, match="all are finite, and above 0"):
+            StepCosts(((),), (wrong,))
     for name, value in (("chance", 1.0), ("chance", math.nan), ("weight", 0.0), ("memory", 1), ("costs", 3)):
         with pytest.raises(ProblemError, match=f"{name} is {value}"):
             Goodput(**{name: value})  # type: ignore[arg-type]

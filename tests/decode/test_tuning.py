@@ -285,14 +285,13 @@ def test_settings_are_read_as_they_were_written(tuned: Tuned, tmp_path: Path) ->
     assert again.for_generate == {**tuned.settings, "temperature": 0.8, "top_k": 30}
 
 
-def test_steps_of_every_shape_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pass takes a second of the target, a quarter of the draft model; none of a menu is deeper than allowed."""
-    menu = [(1, 1), (2, 1, 1, 1, 1), (1, 2, 1)]
-    costs = on_own_clock(monkeypatch, 0.25, seconds=300.0, menu=menu, max_new_tokens=24).tuned.costs
+def test_steps_of_every_depth_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass takes a second of the target, a quarter of the draft model."""
+    costs = on_own_clock(monkeypatch, 0.25, seconds=300.0, paths=(1, 2), depth=3, max_new_tokens=24).tuned.costs
     assert costs is not None
-    assert costs.look == 0.25
     known = dict(zip(costs.widths, costs.seconds, strict=True))
-    assert {(), (1, 1), (2, 2, 2), (1, 2, 2)} <= known.keys()
+    assert known.keys() <= {(), *((width,) * depth for width in (1, 2) for depth in (1, 2, 3))}
+    assert {(), (1, 1), (1, 1, 1), (2,)} <= known.keys()
     for widths, seconds in known.items():
         assert seconds == pytest.approx(1.0 + 0.25 * len(widths))
 
@@ -318,10 +317,12 @@ def test_merged_prefixes_are_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
         note(own, step, seconds, whole)
 
     monkeypatch.setattr(InTurn, "note", noted)
-    on_own_clock(monkeypatch, 0.25, seconds=100.0, menu=[(1, 1), (2, 1)], temperature=0)
-    assert {step.widths: whole for step, whole in told if len(step.widths) != 1} == {
+    on_own_clock(monkeypatch, 0.25, seconds=100.0, paths=(1, 2), depth=2, temperature=0)
+    assert {step.widths: whole for step, whole in told} == {
         (): True,
+        (1,): True,
         (1, 1): True,
+        (2,): False,
         (2, 2): False,
     }
 
@@ -373,7 +374,7 @@ def test_files_that_are_no_settings(tuned: Tuned, tmp_path: Path) -> None:
         ({"sampling": {"heat": 1}}, "its sampling has heat"),
         ({"target": {"name": "a"}}, "fingerprint"),
         ({"costs": {"target": 3}}, "is no file of tuned settings"),
-        ({"costs": good["costs"] | {"look": -1.0}}, r"a look -1.0; all are finite"),
+        ({"costs": good["costs"] | {"seconds": [-1.0] * len(good["costs"]["widths"])}}, "all are finite, and above 0"),
         ({"costs": good["costs"] | {"widths": [[1]]}}, "pass as many of both"),
     ):
         path.write_text(json.dumps(good | change))

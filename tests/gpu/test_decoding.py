@@ -22,15 +22,12 @@ from otspec.decode.on_device import verify_on_device  # noqa: E402
 from otspec.decode.pacing.costs import Step  # noqa: E402
 from otspec.decode.shipped import held_out  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
-from tests.decode.paces import drawn as selector  # noqa: E402
 from tests.decode.test_lossless import SETTINGS, _exact, _models, _pooled  # noqa: E402
 from tests.decode.test_on_device import together  # noqa: E402
 from tests.each import each  # noqa: E402
 from tests.verification.trees import drawn  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
-
-MENU = [(1, 1), (2, 1), (1, 2)]
 
 
 def costs(step: Step) -> float:
@@ -44,8 +41,7 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     "block": {"paths": 1, "depth": 2, "solver": "block"},
     "truncated": {"branching": (2, 2), "draft_top_k": 2},
     "max_flow": {"paths": 2, "depth": 2, "solver": "max_flow"},
-    "menu": {"menu": MENU, "pace": Goodput(costs, weight=0.3, memory=1.5)},
-    "selector": {"pace": Goodput(costs, weight=0.3, memory=1.5, selector=selector(MENU))},
+    "paced": {"branching": (1, 2), "pace": Goodput(costs, weight=0.3, memory=1.5)},
 }
 
 
@@ -89,7 +85,7 @@ def test_a_graph_puts_out_what_its_launches_do(rule: str, branching: tuple[int, 
         {"paths": 1, "depth": 4, "solver": "block"},
         {"branching": (2, 2), "draft_top_k": 3, "solver": "interval"},
         {"paths": 2, "depth": 2, "law": "without_replacement"},
-        {"menu": MENU, "pace": Goodput(costs, weight=0.3, memory=1.5)},
+        {"branching": (1, 2), "pace": Goodput(costs, weight=0.3, memory=1.5)},
     ),
     batch=(1, 3),
 )

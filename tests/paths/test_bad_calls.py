@@ -65,8 +65,6 @@ CALLS: list[tuple[Callable[..., Any], dict[str, list[Any]]]] = [
             "deepest": [2, 3],
         },
     ),
-    (paths.Confident, {"least": [0.5, 2], "paths": COUNTS, "budget": [2, 9], "deepest": [3]}),
-    (paths.chosen_law, {"rule": [Nested()], "choice": [lambda prefix, laws: (2,)], "model": [MODEL], "deepest": [1]}),
 ]
 CALLS += [(kind().verify, {"tree": [TREE], "rng": SEEDS}) for kind in VERIFIERS]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from transformers import PreTrainedModel
@@ -92,27 +92,13 @@ class ForeignDrafter(ModelDrafter):
         """As deep as the shape; drafting tells how long the texts are in the draft model's tokens."""
         return self.shape.depth
 
-    def draft_as(self, texts: Sequence[Sequence[int]], shape: Shape) -> Drafts:
-        """Draft, as deep as the draft model's positions last."""
-        shape = shape.cut(self._room(texts))
-        drafts = super().draft_as(texts, shape) if shape.depth else self._none(len(texts))
-        self._trees = drafts.trees
-        return drafts
-
-    def draft_by(self, texts: Sequence[Sequence[int]], choose: Callable[[torch.Tensor], Shape]) -> Drafts:
-        """The same, of a shape that is chosen when the first law is known."""
-        room = self._room(texts)
-        drafts = super().draft_by(texts, lambda law: choose(law).cut(room)) if room else self._none(len(texts))
-        self._trees = drafts.trees
-        return drafts
-
-    def _room(self, texts: Sequence[Sequence[int]]) -> int:
-        """How many tokens the draft model has positions for behind the texts, which are told it."""
+    def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
+        """Draft, as deep as the draft model's positions last behind the texts in its own tokens."""
         self._retokenise(texts)
-        return int(max(positions(self.model) - max(map(len, self._tokens)) + 1, 0))
-
-    def _none(self, texts: int) -> Drafts:
-        return Drafts.none(texts, self.vocab, self.context.device)
+        depth = int(min(depth, max(positions(self.model) - max(map(len, self._tokens)) + 1, 0)))
+        drafts = super().draft(texts, depth) if depth else Drafts.none(len(texts), self.vocab, self.context.device)
+        self._trees = drafts.trees
+        return drafts
 
     def settle(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Keep what was read of the text and of its accepted tokens."""

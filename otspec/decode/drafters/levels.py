@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -90,24 +90,10 @@ class LevelDrafter(Drafter):
         """Of the last tree: the root, and the slots of all levels but the deepest, which have children."""
 
     def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
-        """Draft the first levels of the shape."""
-        return self.draft_as(texts, self.shape.cut(depth))
-
-    def draft_as(self, texts: Sequence[Sequence[int]], shape: Shape) -> Drafts:
-        """Draft; the tokens leave the device once, at the end, unless drafts may end early."""
+        """Draft the first levels of the shape; the tokens leave the device once, unless drafts may end early."""
         self._begin_step(texts)
+        shape = self.shape.cut(depth)
         return self._as_drafts(self._drafted(shape, texts), shape, len(texts))
-
-    def draft_by(self, texts: Sequence[Sequence[int]], choose: Callable[[torch.Tensor], Shape]) -> Drafts:
-        """Draft, the shape being chosen when the first law is known."""
-        self._begin_step(texts)
-        logits = self._after_texts(texts)
-        law = self.head.laws(logits, Level(0, partial(self._history_of_roots, texts)))
-        shape = choose(law[:, 0])
-        if not shape.depth:
-            self._drafted_slots = 1
-            return Drafts.none(len(texts), self.vocab, self.model.device)
-        return self._as_drafts(self._levels(shape, logits, texts, self.generator, law), shape, len(texts))
 
     def _begin_step(self, texts: Sequence[Sequence[int]]) -> None:
         """Tell the model what else it is to know of the texts before it reads on."""
@@ -135,16 +121,15 @@ class LevelDrafter(Drafter):
         logits: torch.Tensor,
         texts: Sequence[Sequence[int]],
         generator: torch.Generator,
-        of_texts: torch.Tensor | None = None,
     ) -> Levels:
-        """Draft level by level, from what the model gives after the texts, and its laws there if they are known."""
+        """Draft level by level, from what the model gives after the texts."""
         drawn: list[torch.Tensor] = []
         laws: list[torch.Tensor] = []
         sure, going = torch.ones(len(logits), 1, device=self.model.device), list[torch.Tensor]()
         first: torch.Tensor | None = None  # of each slot, the first that has its prefix; None: all have one prefix
         slots = Level(0, partial(self._history_of_roots, texts))
         for level, children in enumerate(shape.branching, start=1):
-            law = self.head.laws(logits, slots) if level > 1 or of_texts is None else of_texts
+            law = self.head.laws(logits, slots)
             # Columns of a batch round differently, and the law that is verified must be the one that was drawn from.
             laws.append(law if first is None else law.take_along_dim(first.unsqueeze(-1), dim=1))
             drawn.append(self.law.draw(laws[-1], children, generator).flatten(1))

@@ -1,4 +1,4 @@
-"""Drafting what pays: a pacer before any drafter whose trees can have several shapes."""
+"""Drafting what pays: a pacer before any drafter."""
 
 from __future__ import annotations
 
@@ -6,28 +6,25 @@ from collections.abc import Sequence
 
 import torch
 
-from otspec.decode.drafters.protocol import Drafter, Drafts, Foresighted, Malleable, Watching
+from otspec.decode.drafters.protocol import Drafter, Drafts, Watching
 from otspec.decode.models.context import Pass
 from otspec.decode.pacing.goodput import Pacer
-from otspec.decode.pacing.menu import NONE
 from otspec.laws import IntArray
-from otspec.paths.shape import Shape
 
 
 class PacedDrafter:
-    """A drafter for which a pacer chooses a shape at every step, from what became of the steps before.
+    """A drafter for which a pacer chooses the depth of every step, from what became of the steps before.
 
     Parameters
     ----------
     drafter : Drafter
-        A `Malleable` one.
     pacer : Pacer
     """
 
     def __init__(self, drafter: Drafter, pacer: Pacer) -> None:
         self._drafter = drafter
         self._pacer = pacer
-        self._shape = NONE
+        self._depth = 0
         self._offered: list[int] = []
         self._whole = True
 
@@ -42,18 +39,15 @@ class PacedDrafter:
         self._pacer.begin(len(texts))
 
     def depth(self, lengths: IntArray) -> int:
-        """The depth of what the pacer chooses, if the drafter goes so far; asked once a step, when it begins."""
+        """What the pacer chooses, if the drafter goes so far; asked once a step, when it begins."""
         self._offered, self._whole = [0] * len(lengths), True
-        self._shape = self._pacer.choose(self._drafter.depth(lengths))
-        return self._shape.depth
+        self._depth = self._pacer.choose(self._drafter.depth(lengths))
+        return self._depth
 
     def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
         """Draft."""
-        assert isinstance(self._drafter, Malleable)
-        self._shape = self._shape.cut(depth)
-        return self._noted(self._drafter.draft_as(texts, self._shape))
-
-    def _noted(self, drafts: Drafts) -> Drafts:
+        self._depth = min(self._depth, depth)
+        drafts = self._drafter.draft(texts, self._depth)
         self._offered = [tree.length for tree in drafts.trees]
         self._whole = all(tree.size == tree.shape.slots for tree in drafts.trees)
         return drafts
@@ -61,33 +55,7 @@ class PacedDrafter:
     def settle(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Keep what was accepted, and learn from it."""
         self._drafter.settle(accepted, rows)
-        self._pacer.learn(self._shape, self._offered, [len(slots) for slots in accepted], rows, self._whole)
-
-
-class SelectedDrafter(PacedDrafter):
-    """The same where the pacer also looks at the first draft law, and at what target and draft laws have in common."""
-
-    def depth(self, lengths: IntArray) -> int:
-        """As deep as the drafter goes; what is drafted is chosen after its first pass."""
-        deepest = self._drafter.depth(lengths)
-        if not deepest:
-            return super().depth(lengths)
-        self._offered, self._whole, self._shape = [0] * len(lengths), True, NONE
-        return deepest
-
-    def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
-        """Draft what the pacer chooses when it sees the first law; that may be nothing."""
-        assert isinstance(self._drafter, Foresighted)
-
-        def choose(law: torch.Tensor) -> Shape:
-            self._shape = self._pacer.choose(depth, law)
-            return self._shape
-
-        return self._noted(self._drafter.draft_by(texts, choose))
-
-    def compare(self, shared: Sequence[Sequence[float]]) -> None:
-        """Tell the pacer how alike the laws were."""
-        self._pacer.compare(shared)
+        self._pacer.learn(self._depth, self._offered, [len(slots) for slots in accepted], rows, self._whole)
 
 
 class PacedWatching(PacedDrafter):
@@ -105,13 +73,6 @@ class PacedWatching(PacedDrafter):
         self._drafter.watch(features)
 
 
-class SelectedWatching(SelectedDrafter, PacedWatching):
-    """Both."""
-
-
 def paced(drafter: Drafter, pacer: Pacer) -> Drafter:
     """The drafter, paced."""
-    watching = isinstance(drafter, Watching)
-    if pacer.wants_law:
-        return SelectedWatching(drafter, pacer) if watching else SelectedDrafter(drafter, pacer)
-    return PacedWatching(drafter, pacer) if watching else PacedDrafter(drafter, pacer)
+    return PacedWatching(drafter, pacer) if isinstance(drafter, Watching) else PacedDrafter(drafter, pacer)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from otspec.decode.drafters.protocol import Drafts
 from otspec.decode.models.context import Pass
 from otspec.laws import IntArray
-from otspec.paths.shape import Shape
 
 
 class LookupDrafter:
@@ -42,12 +41,7 @@ class LookupDrafter:
 
     def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
         """Copy; a text in which nothing is found gets no draft."""
-        return self.draft_as(texts, Shape.paths(self.count, depth))
-
-    def draft_as(self, texts: Sequence[Sequence[int]], shape: Shape) -> Drafts:
-        """Copy so many different continuations of that length at most."""
-        count = shape.branching[0]
-        return Drafts.fixed([continuations(text, self.ngram, shape.depth, count) for text in texts])
+        return Drafts.fixed([continuations(text, self.ngram, depth, self.count) for text in texts])
 
     def settle(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Nothing to keep."""

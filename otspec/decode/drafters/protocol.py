@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -100,40 +100,6 @@ class Watching(Protocol):
             For each text at its tokens since the last call, in order: first of its prompt, then of the last token of
             the text before the step and of what was accepted.  Those of the text's last token are never there: the
             target has not read it.
-        """
-
-
-@runtime_checkable
-class Malleable(Protocol):
-    """A drafter whose trees may have another shape at every step."""
-
-    def draft_as(self, texts: Sequence[Sequence[int]], shape: Shape) -> Drafts:
-        """Draft a tree of this shape after each of the texts; it has a level or more."""
-
-
-@runtime_checkable
-class Foresighted(Protocol):
-    """A drafter whose trees may have a shape that is chosen by the first draft laws."""
-
-    def draft_by(self, texts: Sequence[Sequence[int]], choose: Callable[[torch.Tensor], Shape]) -> Drafts:
-        """Draft a tree after each of the texts, of the shape that is chosen; it may have no level.
-
-        Parameters
-        ----------
-        texts : sequence of lists of int
-        choose : callable
-            Is told the law of the token after each text, shape (B, V), and nothing that was drawn from it.
-        """
-
-
-@runtime_checkable
-class Comparing(Protocol):
-    """A drafter that is told how alike target and draft laws were."""
-
-    def compare(self, shared: Sequence[Sequence[float]]) -> None:
-        """Take sum min(p, q) after each text, and after each of its accepted tokens where something was drafted there.
-
-        Told after every step with drafts that were drawn from one law a node, before `settle`.
         """
 
 

@@ -50,11 +50,6 @@ class SeveralDrafters:
         """Draft with each; a node then has as many laws as models drafted below it."""
         return self._joined([drafter.draft(texts, depth) for drafter in self.drafters])
 
-    def draft_as(self, texts: Sequence[Sequence[int]], shape: Shape) -> Drafts:
-        """Draft so many paths of that length, as many with each."""
-        share = Shape.paths(shape.branching[0] // len(self.drafters), shape.depth)
-        return self._joined([drafter.draft_as(texts, share) for drafter in self.drafters])
-
     def _joined(self, each: Sequence[Drafts]) -> Drafts:
         """All in one tree for each text."""
         start = np.cumsum([0, *(len(drafts.laws) for drafts in each)])

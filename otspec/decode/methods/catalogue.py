@@ -58,7 +58,7 @@ OF_DRAFTS = tuple(DraftSettings.__annotations__)
 METHODS: Mapping[str, Method] = {
     "multi-draft": Method(
         "drafted trees, verified jointly or node by node",
-        ("paths", "depth", "solver", "branching", "law", *OF_DRAFTS, "pace", "menu"),
+        ("paths", "depth", "solver", "branching", "law", *OF_DRAFTS, "pace"),
         MultiDraft,
     ),
     "vanilla": Method("token by token from the target", (), lambda draft: Vanilla(), drafts=False),
@@ -67,7 +67,7 @@ METHODS: Mapping[str, Method] = {
     "block": Method("block verification of one path", ("depth", *OF_DRAFTS), block),
     "prompt-lookup": Method(
         "drafts copied from the text",
-        ("paths", "depth", "pace", "menu"),
+        ("paths", "depth", "pace"),
         lambda draft, **settings: PromptLookup(**settings),
         drafts=False,
     ),

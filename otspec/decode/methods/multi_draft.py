@@ -24,17 +24,15 @@ from otspec.decode.drafters.several import SeveralDrafters
 from otspec.decode.drafters.steered import SteeredDrafter
 from otspec.decode.models.context import vocabulary
 from otspec.decode.models.fed import FedLlama
-from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.models.heads import MedusaHeads, MlpSpeculator
 from otspec.decode.models.matching import Matching
 from otspec.decode.models.steered import SteeredLlama
-from otspec.decode.pacing.goodput import GOODPUT, Goodput, Pacer, pace_of
-from otspec.decode.pacing.menu import cuts, menu_of
+from otspec.decode.pacing.goodput import Goodput, Pacer, pace_of
 from otspec.decode.sampling import DraftSampling, Sampling
 from otspec.decode.strategy import Prepared, listed
 from otspec.decode.verifiers import verifier
 from otspec.errors import ProblemError
-from otspec.paths.catalogue import BY_PLAN, Rule
+from otspec.paths.catalogue import Rule
 from otspec.paths.shape import Shape
 from otspec.schemes import IID
 
@@ -91,10 +89,7 @@ class MultiDraft:
     draft_confidence : float, optional
         Where a path ends before it has L tokens: see `otspec.generate`.
     pace : str or Goodput, optional
-        What each step drafts: see `otspec.generate`.
-    menu : sequence of sequences of int, optional
-        With a pace, the branchings that it chooses among; by default the first levels of the one shape, and L is 8, or
-        those that the pace's selector was made for.
+        How deep each step drafts, and L is then 8 by default: see `otspec.generate`.
 
     Raises
     ------
@@ -127,7 +122,6 @@ class MultiDraft:
     draft_shortlist: Selection | None = None
     draft_confidence: float | None = None
     pace: str | Goodput | None = None
-    menu: Sequence[Sequence[int]] | None = None
 
     def __post_init__(self) -> None:
         if self.draft_confidence is not None and not 0 <= self.draft_confidence <= 1:
@@ -141,7 +135,6 @@ class MultiDraft:
             )
         self._draft_sampling()
         self._pace  # noqa: B018  checks
-        self._menu  # noqa: B018  checks
         self._selection  # noqa: B018  checks
 
     @cached_property
@@ -150,19 +143,6 @@ class MultiDraft:
         if self.pace is not None and self.draft_confidence:
             raise ProblemError("pace and draft_confidence both say where drafts end; leave out one of the two")
         return pace_of(self.pace)
-
-    @cached_property
-    def _menu(self) -> list[Shape] | None:
-        """The shapes to choose among, where they are not the first levels of one."""
-        one = [name for name in ("paths", "depth", "branching") if getattr(self, name) is not None]
-        if self.menu is None:
-            selector = None if self._pace is None else self._pace.selector
-            return None if selector is None or one else selector.shapes
-        if self._pace is None:
-            raise ProblemError(f"menu is what a pace chooses among; pass pace={GOODPUT!r}, or branching for one shape")
-        if one:
-            raise ProblemError(f"menu and {one[0]} both say what is drafted; leave out one of the two")
-        return menu_of(self.menu)
 
     @cached_property
     def _selection(self) -> Selection | None:
@@ -189,15 +169,8 @@ class MultiDraft:
         """Make drafter and verifier for a run."""
         law = draft_law(self.law)
         models = list(self.draft) if isinstance(self.draft, Sequence) else [self.draft]
-        menu = self._menu or self._cuts(law, len(models))
-        for one in menu:
-            self._check(one, law, vocab)
-            self._share(one, law, len(models))
-        if self.solver == BY_PLAN and len({one.branching[:1] for one in menu}) > 1:
-            raise ProblemError(
-                f"{BY_PLAN} needs as many children in all shapes, and the menu has {[one.branching for one in menu]}"
-            )
-        shape = max(menu, key=lambda one: one.depth)
+        shape = self._shape(law, len(models))
+        self._check(shape, law, vocab)
         drafts = self._draft_sampling().of(sampling)
         own = self._share(shape, law, len(models))
         if self.draft_confidence and (law.several or own.branching[:1] not in ((), (1,))):
@@ -227,25 +200,13 @@ class MultiDraft:
             drafters = [ForeignDrafter(model, *settings) for model in models]
         drafter: Drafter = SeveralDrafters(drafters) if law.several else drafters[0]
         if self._pace is not None:
-            drafter = paced(drafter, self._pacer(menu, models))
-        return Prepared(drafter, verifier(self.solver, _widest(menu), law))
-
-    def _pacer(self, menu: list[Shape], models: Sequence[PreTrainedModel]) -> Pacer:
-        """Chooses among these."""
-        assert self._pace is not None
-        if not menu[-1].depth:
-            raise ProblemError(
-                f"pace chooses how much to draft, and branching is {menu[-1].branching}, which has no levels; leave "
-                "out one of the two"
-            )
-        if self._pace.selector is not None:
-            if len(models) > 1:
+            if not shape.depth:
                 raise ProblemError(
-                    f"a selector looks at the law of one draft model, and here are {len(models)}; pass one, or a pace "
-                    "without a selector"
+                    f"pace chooses how much to draft, and branching is {shape.branching}, which has no levels; leave "
+                    "out one of the two"
                 )
-            self._pace.selector.check_draft(fingerprint(models[0]))
-        return Pacer(self._pace, menu)
+            drafter = paced(drafter, Pacer(self._pace, shape))
+        return Prepared(drafter, verifier(self.solver, shape, law))
 
     def _check(self, shape: Shape, law: DraftLaw, vocab: int) -> None:
         """Raise unless trees of that shape can be drafted."""
@@ -259,13 +220,10 @@ class MultiDraft:
         if law.scheme is not IID and not law.several and widest > vocab:
             raise ProblemError(f"{widest} different children of one node, and {vocab} tokens in all")
 
-    def _cuts(self, law: DraftLaw, models: int) -> list[Shape]:
-        """The one shape; with a pace, all of its first levels."""
-        shape = self._shape(law, models) if self.branching is None else Shape.of(self.branching)
-        return [shape] if self._pace is None or not shape.depth else cuts(shape)
-
     def _shape(self, law: DraftLaw, models: int) -> Shape:
-        """K paths of L tokens; siblings that are drawn jointly are several."""
+        """As branching says, or K paths of L tokens; siblings that are drawn jointly are several."""
+        if self.branching is not None:
+            return Shape.of(self.branching)
         paths = PATHS
         if law.several:
             paths = max(models, 1)
@@ -289,8 +247,3 @@ class MultiDraft:
                 f"pass paths={models or 1}, or a multiple of it"
             )
         return Shape.paths(paths // models, shape.depth)
-
-
-def _widest(menu: Sequence[Shape]) -> Shape:
-    """Of several shapes one that branches, if there is one: what verifies that verifies all."""
-    return max(menu, key=lambda shape: max(shape.branching, default=0))

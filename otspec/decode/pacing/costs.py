@@ -77,13 +77,11 @@ class Step(NamedTuple):
     texts: int
     widths: tuple[int, ...]
     """Drafted tokens of each level, for one text; those that begin alike are not merged yet."""
-    looked: bool = False
-    """Whether nothing was drafted, and the draft model asked for its law all the same."""
 
     @classmethod
-    def of(cls, texts: int, shape: Shape, looked: bool = False) -> Step:
-        """A step that drafts trees of that shape, perhaps after a look at the first law."""
-        return cls(texts, tuple(accumulate(shape.branching, mul)), looked and not shape.depth)
+    def of(cls, texts: int, shape: Shape) -> Step:
+        """A step that drafts trees of that shape."""
+        return cls(texts, tuple(accumulate(shape.branching, mul)))
 
     @property
     def rows(self) -> int:
@@ -142,7 +140,7 @@ class PassCosts:
 
     def __call__(self, step: Step) -> float:
         """Seconds that a step takes."""
-        read = (1, *step.widths[:-1]) if step.widths or step.looked else ()
+        read = (1, *step.widths[:-1]) if step.widths else ()
         passes = sum(self.draft(step.texts * width) for width in read)
         return self.target(step.rows) + passes + self.rest + self.rest_of_level * len(step.widths)
 
@@ -159,8 +157,6 @@ class StepCosts:
     widths : tuple of tuples of int
         Of each step that was timed the drafted tokens of its levels, as `Step` has them.
     seconds : tuple of float
-    look : float
-        Seconds of a draft pass after which nothing is drafted.
 
     Raises
     ------
@@ -178,25 +174,22 @@ class StepCosts:
 
     widths: tuple[tuple[int, ...], ...]
     seconds: tuple[float, ...]
-    look: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.widths or len(self.widths) != len(self.seconds):
             raise ProblemError(f"steps of widths {self.widths} take {self.seconds} seconds; pass as many of both")
-        if not all(0 < as_float(one) < math.inf for one in self.seconds) or not 0 <= as_float(self.look) < math.inf:
-            raise ProblemError(
-                f"steps take {self.seconds} seconds, a look {self.look}; all are finite, and steps above 0"
-            )
+        if not all(0 < as_float(one) < math.inf for one in self.seconds):
+            raise ProblemError(f"steps take {self.seconds} seconds; all are finite, and above 0")
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> StepCosts:
         """What `dataclasses.asdict` made a mapping of, perhaps by way of JSON."""
-        return cls(tuple(map(tuple, record["widths"])), tuple(record["seconds"]), record["look"])
+        return cls(tuple(map(tuple, record["widths"])), tuple(record["seconds"]))
 
     def __call__(self, step: Step) -> float:
         """Seconds that a step takes."""
         known = self._known.get(step.widths) if step.texts == 1 else None
-        return (_on_line(self._line, step) if known is None else known) + self.look * step.looked
+        return _on_line(self._line, step) if known is None else known
 
     @cached_property
     def _known(self) -> Mapping[tuple[int, ...], float]:
@@ -298,16 +291,10 @@ class MeasuredCosts:
         """How many steps of one text were."""
         return sum(len(times) for step, times in self._times.items() if step.texts == 1)
 
-    def kept(self, look: float = 0.0) -> StepCosts:
-        """What was measured of one text so far, for good.
-
-        Parameters
-        ----------
-        look : float
-            Seconds of a draft pass after which nothing is drafted.
-        """
+    def kept(self) -> StepCosts:
+        """What was measured of one text so far, for good."""
         found = {step.widths: _undisturbed(times) for step, times in self._times.items() if step.texts == 1}
-        return StepCosts(tuple(found), tuple(found.values()), look)
+        return StepCosts(tuple(found), tuple(found.values()))
 
     def _relative(self, step: Step) -> float:
         """The same on a machine of the speed of the first steps."""
@@ -342,4 +329,4 @@ def _on_line(line: Sequence[float], step: Step) -> float:
 def _terms(step: Step) -> tuple[float, ...]:
     """What the seconds of a step are a sum of, with weights to be found."""
     branches = max(step.widths, default=1) > 1
-    return 1.0, bool(step.widths), branches, len(step.widths), step.rows, step.looked
+    return 1.0, bool(step.widths), branches, len(step.widths), step.rows

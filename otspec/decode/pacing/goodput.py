@@ -1,23 +1,16 @@
-"""The shape of the greatest goodput: expected tokens of a step over its expected seconds [liu2024optimizing]."""
+"""The depth of the greatest goodput: expected tokens of a step over its expected seconds [liu2024optimizing]."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from typing import NamedTuple, Protocol
-
-import numpy as np
-import torch
+from itertools import accumulate
 
 from otspec.decode.pacing.acceptance import Acceptance
 from otspec.decode.pacing.costs import Costs, MeasuredCosts, PassCosts, Step, StepCosts
-from otspec.decode.pacing.kernels import best_of
-from otspec.decode.pacing.menu import NONE, members, prefixes
-from otspec.decode.pacing.selector import Selector
 from otspec.errors import ProblemError
-from otspec.laws import FloatArray, as_float
+from otspec.laws import as_float
 from otspec.paths.shape import Shape
 
 GOODPUT = "goodput"
@@ -26,22 +19,9 @@ PATIENCE = 16
 """After so many steps without a draft the least is drafted: what is not drafted is not learnt about."""
 
 
-class Forecast(Protocol):
-    """What steps are expected to give, from what happened before."""
-
-    def reach(self) -> FloatArray:
-        """In how many texts each branching of the menu is expected to be accepted, the shortest first."""
-
-    def note(self, shape: Shape, offered: Sequence[int], accepted: Sequence[int]) -> None:
-        """Take a step: how many tokens of this shape's paths were drafted in each text, and how many accepted."""
-
-    def keep(self, rows: Sequence[int]) -> None:
-        """Go on with these texts."""
-
-
 @dataclass(frozen=True, eq=False)
 class Goodput:
-    """How to choose the shape of every step; what is measured is kept from text to text.
+    """How to choose the depth of every step; what is measured is kept from text to text.
 
     Parameters
     ----------
@@ -54,9 +34,6 @@ class Goodput:
         For how many tokens that expectation counts, and for how many refusals that a text is like all others.
     memory : float
         After about how many steps a text's own past is forgotten.
-    selector : Selector, optional
-        Foretells what steps give in place of past acceptances, from what both models say of the text: see `otspec
-        selector`.
 
     Raises
     ------
@@ -70,18 +47,17 @@ class Goodput:
     >>> from otspec.decode import Goodput, PassCosts, PassTimes
     >>> from otspec.decode.pacing.goodput import Pacer
     >>> from otspec.paths.shape import Shape
-    >>> menu = [Shape((1,)), Shape((1, 1)), Shape((1, 1, 1))]
-    >>> pacer = Pacer(Goodput(PassCosts(PassTimes((1,), (1.0,)), PassTimes((1,), (0.0,)))), menu)
+    >>> costs = PassCosts(target=PassTimes((1,), (1.0,)), draft=PassTimes((1,), (0.0,)))
+    >>> pacer = Pacer(Goodput(costs), Shape((1, 1, 1)))
     >>> pacer.begin(texts=1)
-    >>> pacer.choose(deepest=3).branching
-    (1, 1, 1)
+    >>> pacer.choose(deepest=3)
+    3
     """
 
     costs: Costs = field(default_factory=MeasuredCosts)
     chance: float = 0.65
     weight: float = 12.0
     memory: float = 30.0
-    selector: Selector | None = None
 
     def __post_init__(self) -> None:
         if not callable(self.costs):
@@ -95,10 +71,6 @@ class Goodput:
             raise ProblemError(f"weight is {self.weight}; it is a number of tokens above 0, such as 12")
         if not 1 < as_float(self.memory) < math.inf:
             raise ProblemError(f"memory is {self.memory}; it is a number of steps above 1, such as 30")
-        if self.selector is not None and not isinstance(self.selector, Selector):
-            raise ProblemError(
-                f"selector is {self.selector!r}; pass an otspec.decode.Selector, such as Selector.load(FILE) gives"
-            )
 
 
 def pace_of(pace: str | Goodput | None) -> Goodput | None:
@@ -116,43 +88,30 @@ def pace_of(pace: str | Goodput | None) -> Goodput | None:
     return pace
 
 
-class Choices(NamedTuple):
-    """What may be drafted down to some depth, none included."""
-
-    shapes: Sequence[Shape]
-    members: FloatArray
-    """Shape (shapes, branchings)."""
-
-
 class Pacer:
-    """Chooses the shape of each step of one run.
+    """Chooses the depth of each step of one run.
 
     Parameters
     ----------
     rule : Goodput
-    menu : sequence of Shape
-        What may be drafted; to draft nothing is chosen too.
+    shape : Shape
+        What may be drafted: its first levels, or nothing.
     """
 
-    def __init__(self, rule: Goodput, menu: Sequence[Shape]) -> None:
+    def __init__(self, rule: Goodput, shape: Shape) -> None:
         self.rule = rule
-        self.menu = list(menu)
+        self.shape = shape
+        self._cuts = [shape.cut(depth) for depth in range(shape.depth + 1)]
         self._measured = rule.costs if isinstance(rule.costs, MeasuredCosts) else None
-        self._branchings = prefixes(self.menu) if rule.selector is None else rule.selector.branchings
-        self._choices = cache(self._of)
-        self._steps = cache(self._considered)
-        self._seconds: dict[tuple[int, int], FloatArray] = {}
-        """Of those that are known, by the number of texts and the depth."""
+        self._seconds: dict[int, list[float]] = {}
+        """Of a step by its depth, for each number of texts for which they are known."""
         self._revision = 0
         """Of the costs that these are."""
-        if rule.selector is not None:
-            rule.selector.check_menu(self.menu)
 
     def begin(self, texts: int) -> None:
         """Begin so many texts."""
         rule = self.rule
-        self._seen = None if rule.selector is None else rule.selector.begin(texts)
-        self._forecast: Forecast = self._seen or Acceptance(texts, self.menu, rule.chance, rule.weight, rule.memory)
+        self._acceptance = Acceptance(texts, self.shape, rule.chance, rule.weight, rule.memory)
         self._texts = texts
         self._idle = 0
         """Steps since the last draft."""
@@ -161,73 +120,45 @@ class Pacer:
         """Whether all that it drafted was distinct."""
         self._began = 0.0
 
-    @property
-    def wants_law(self) -> bool:
-        """Whether it chooses by the first draft law too."""
-        return self.rule.selector is not None
-
-    def choose(self, deepest: int, law: torch.Tensor | None = None) -> Shape:
-        """What to draft in the step that begins now; at most so deep.
-
-        Parameters
-        ----------
-        deepest : int
-        law : Tensor, shape (B, V), optional
-            The draft model's law after each text.
-        """
-        choices, wanted = self._choices(deepest), None
-        if self._measured is not None:
-            wanted = self._timed(self._measured, choices)
-        if self._seen is not None and law is not None:
-            self._seen.look(law)
-        if wanted is not None:
-            return wanted
+    def choose(self, deepest: int) -> int:
+        """How many levels to draft in the step that begins now; at most so many."""
+        deepest = min(deepest, self.shape.depth)
+        if self._measured is not None and (wanted := self._timed(self._measured, deepest)) is not None:
+            return wanted.depth
         if self._idle >= PATIENCE:
-            return min(choices.shapes[1:] or choices.shapes, key=lambda shape: shape.slots)
-        seconds = self._taken(self._texts, deepest)
-        return choices.shapes[best_of(self._texts, choices.members, self._forecast.reach(), seconds)]
+            return min(deepest, 1)
+        seconds = self._taken(self._texts)
+        tokens = accumulate(self._acceptance.reach()[:deepest].tolist(), initial=float(self._texts))
+        rates = [each / took for each, took in zip(tokens, seconds, strict=False)]
+        return rates.index(max(rates))
 
-    def _timed(self, costs: MeasuredCosts, choices: Choices) -> Shape | None:
+    def _timed(self, costs: MeasuredCosts, deepest: int) -> Shape | None:
         """Tell the costs of the step before, which ends now; a shape that they want to be tried."""
         now = costs.now()
         if self._done is not None:
             costs.note(self._done, now - self._began, self._whole)
         self._began = now
-        return costs.wanted(choices.shapes)
+        return costs.wanted(self._cuts[: deepest + 1])
 
-    def _of(self, deepest: int) -> Choices:
-        """None, and the shapes of the menu down to a depth."""
-        shapes = list(dict.fromkeys((NONE, *(shape.cut(deepest) for shape in self.menu))))
-        return Choices(shapes, members(shapes, self._branchings))
-
-    def _considered(self, texts: int, deepest: int) -> list[Step]:
-        return [Step.of(texts, shape, self.wants_law) for shape in self._choices(deepest).shapes]
-
-    def _taken(self, texts: int, deepest: int) -> FloatArray:
-        """Seconds of a step of each of these; what cannot have changed since the last step is not asked for anew."""
+    def _taken(self, texts: int) -> list[float]:
+        """Seconds of a step by its depth; what cannot have changed since the last step is not asked for anew."""
         costs = self.rule.costs
         if self._measured is not None and self._measured.revision != self._revision:
             self._seconds.clear()
             self._revision = self._measured.revision
-        if (known := self._seconds.get((texts, deepest))) is not None:
+        if (known := self._seconds.get(texts)) is not None:
             return known
-        seconds = np.array([costs(step) for step in self._steps(texts, deepest)])
+        seconds = [costs(Step.of(texts, shape)) for shape in self._cuts]
         if not all(0 < one < math.inf for one in seconds):
-            shapes = self._choices(deepest).shapes
-            told = dict(zip((one.branching for one in shapes), seconds.tolist(), strict=True))
+            told = dict(zip((one.branching for one in self._cuts), seconds, strict=True))
             raise ProblemError(f"costs gives {told} seconds by branching; all have to be above 0")
         if isinstance(costs, (PassCosts, StepCosts, MeasuredCosts)):  # others may change at any time
-            self._seconds[texts, deepest] = seconds
+            self._seconds[texts] = seconds
         return seconds
-
-    def compare(self, shared: Sequence[Sequence[float]]) -> None:
-        """Take what both models' laws had in common along what was accepted, for each text."""
-        if self._seen is not None:
-            self._seen.compare(shared)
 
     def learn(
         self,
-        shape: Shape,
+        depth: int,
         offered: Sequence[int],
         accepted: Sequence[int],
         rows: Sequence[int],
@@ -237,22 +168,22 @@ class Pacer:
 
         Parameters
         ----------
-        shape : Shape
-            What was drafted.
+        depth : int
+            How many levels were drafted.
         offered : sequence of int
-            The longest path that each text got: as deep as the shape, or less.
+            The longest path that each text got: as many tokens as levels, or less.
         accepted : sequence of int
-            How many tokens of each text were.
+            How many tokens of each text were accepted.
         rows : sequence of int
             Which texts go on.
         whole : bool
             Whether no two drafted prefixes were the same.
         """
         self._whole = whole
-        shape = shape.cut(max(offered, default=0))
+        depth = min(depth, max(offered, default=0))
         if self._measured is not None:
-            self._done = Step.of(self._texts, shape, self.wants_law)
-        self._idle = 0 if shape.depth else self._idle + 1
-        self._forecast.note(shape, offered, accepted)
-        self._forecast.keep(rows)
+            self._done = Step.of(self._texts, self._cuts[depth])
+        self._idle = 0 if depth else self._idle + 1
+        self._acceptance.note(offered, accepted)
+        self._acceptance.keep(rows)
         self._texts = len(rows)

@@ -1,4 +1,4 @@
-"""What learns: draft models from their target (`otspec train`), `routers` of shortlists, and `selectors` of shapes."""
+"""What learns: draft models from their target (`otspec train`), and `routers` of shortlists."""
 
 from otspec.decode.training.folder import train_into
 from otspec.decode.training.kinds import KINDS, Kind

@@ -1,4 +1,4 @@
-"""What steps take by their shape: whole steps of decoding, every shape of a menu in turn."""
+"""What steps take by their shape: whole steps of decoding, of every number of paths and every depth in turn."""
 
 from __future__ import annotations
 
@@ -35,27 +35,24 @@ class InTurn(MeasuredCosts):
 
 
 def step_costs(
-    strategy: Callable[[Goodput], Strategy],
+    strategies: Sequence[Callable[[Goodput], Strategy]],
     decode: Decoding,
     prompts: Sequence[Sequence[int]],
     seed: int,
     seconds: float,
-    look: float,
     now: Now,
     tell: Callable[[], None] = lambda: None,
 ) -> StepCosts:
-    """Decode one prompt after the other while there is time, each shape as often as the others.
+    """Decode one prompt after the other while there is time, the strategies in turn and each depth as often as others.
 
     Parameters
     ----------
-    strategy : callable
-        Decodes by a pace, from a menu.
+    strategies : sequence of callable
+        Each decodes by a pace that chooses among the depths of one shape.
     decode : callable
     prompts : sequence of lists of int
     seed : int
     seconds : float
-    look : float
-        Seconds of a draft pass after which nothing is drafted.
     now, tell : callable
 
     Raises
@@ -64,11 +61,11 @@ def step_costs(
         If no text has a step after its first.
     """
     costs = InTurn(now)
-    paced, began, rounds = strategy(Goodput(costs)), now(), 0
-    while rounds == 0 or now() - began < seconds:
-        decode(paced, prompts[rounds % len(prompts)], seed=seed + rounds)
+    paced, began, rounds = [strategy(Goodput(costs)) for strategy in strategies], now(), 0
+    while rounds < len(paced) or now() - began < seconds:
+        decode(paced[rounds % len(paced)], prompts[rounds % len(prompts)], seed=seed + rounds)
         tell()
         rounds += 1
     if not costs.timed:
         raise ProblemError("all texts ended within one step; pass other prompts to tune with, or more new tokens")
-    return costs.kept(look)
+    return costs.kept()

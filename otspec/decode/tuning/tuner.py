@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from transformers import PreTrainedModel
@@ -18,7 +19,6 @@ from otspec.decode.models.loading import batch_of
 from otspec.decode.models.pairing import pair_up
 from otspec.decode.pacing.costs import StepCosts
 from otspec.decode.pacing.goodput import Goodput
-from otspec.decode.pacing.menu import USUAL, menu_of
 from otspec.decode.strategy import Strategy
 from otspec.decode.tuning.candidates import PLAIN, Candidate, Family, families
 from otspec.decode.tuning.costs import CostModel, Prediction
@@ -41,7 +41,7 @@ FINALISTS = 3
 FEWEST_TOKENS = 16
 """New tokens of a text, so that it has steps to time."""
 SHARES = (0.1, 0.2, 0.3, 0.4)
-"""Of the seconds: passes, steps of the menu, trials, race."""
+"""Of the seconds: passes, steps of every depth, trials, race."""
 
 Progress = Callable[[str, float], None]
 """Is told what is being done, and the share of the time that is spent."""
@@ -100,7 +100,6 @@ def tune(
     paths: Sequence[int] = PATHS,
     depth: int = DEPTH,
     draft_top_k: Sequence[int] = DRAFT_TOP_K,
-    menu: Sequence[Sequence[int]] = USUAL,
     seconds: float = SECONDS,
     max_new_tokens: int = NEW_TOKENS,
     seed: int = 0,
@@ -129,11 +128,10 @@ def tune(
     paths : sequence of int
         Numbers of paths K to try.
     depth : int
-        The largest L.
+        The largest L.  Whole steps of all these K and of L = 0, 1, ... are timed too, for a pace that goes by
+        `Tuned.pace`.
     draft_top_k : sequence of int
         Truncations of the drafts to try, besides none.
-    menu : sequence of sequences of int
-        The branchings whose steps are timed, down to `depth`, for a pace that goes by `Tuned.pace`.
     seconds : float
         How long to measure.  Slow models take longer: everything is measured a few times.  What is compiled is not
         counted.
@@ -169,7 +167,6 @@ def tune(
     sampling_settings({}, temperature, top_k, top_p)
     matching = pair_up(target, draft, tokenizer, draft_tokenizer)
     depth = _depth_within(as_count("depth", depth), max_new_tokens)
-    shapes = list(dict.fromkeys(shape.cut(depth) for shape in menu_of(menu)))
     rows = [_within(prompt, target, draft, max_new_tokens) for prompt in prompts]
     tried = [one for one in families(paths, draft_top_k, sampling, vocabulary(target)) if one.stem < depth]
 
@@ -207,13 +204,11 @@ def tune(
         lambda: tell("timing passes"),
     )
 
-    def paced(pace: Goodput) -> Strategy:
-        chosen = {"pace": pace, "menu": [shape.branching for shape in shapes]}
-        return strategy_of("multi-draft", draft, chosen, matching)
+    def paced(pace: Goodput, count: int) -> Strategy:
+        return strategy_of("multi-draft", draft, {"pace": pace, "paths": count, "depth": depth}, matching)
 
-    steps = step_costs(
-        paced, decode, rows, seed, for_steps, draft_times(1), now, lambda: tell("timing steps of all shapes")
-    )
+    counts = [partial(paced, count=count) for count in sorted(set(paths))]
+    steps = step_costs(counts, decode, rows, seed, for_steps, now, lambda: tell("timing steps of all depths"))
     runs: dict[Family | None, TrialRuns] = {way.family: TrialRuns(strategy(way), way.depth, now) for way in ways}
     decoded = trials(runs.values(), decode, rows, seed, for_trials, now, lambda: tell("trying every family"))
     shown = {family: one.trial() for family, one in runs.items()}

@@ -1,4 +1,8 @@
-"""Shapes chosen while drafting: lossless by enumeration, and not so where the choice looks at siblings."""
+"""Shapes chosen while drafting: lossless by enumeration, and not so where the choice looks at siblings.
+
+A choice goes along a *stem*: after each of its tokens it says that one more is drafted, or how the tree branches below.
+It may look at the stem's tokens and at the draft laws along it (Theorem 4 of `docs/paths.md`).
+"""
 
 from __future__ import annotations
 
@@ -8,29 +12,32 @@ from functools import partial
 import numpy as np
 import pytest
 
-from otspec import ProblemError
 from otspec.paths import (
     Block,
-    Confident,
     Context,
     GreedyMultiPath,
     Model,
     Nested,
+    PathLaw,
     PathVerifier,
+    PickRule,
     PickThenBlock,
     TokenWise,
     Traversal,
     Tree,
-    chosen_law,
     synthetic,
     tree_law,
 )
-from otspec.paths.dynamic import Choice, chosen_along, chosen_reach, chosen_tree
 from otspec.paths.enumeration import law_over, trees_of
 from otspec.paths.shape import Shape
-from otspec.paths.tree import Prefix
+from otspec.paths.tree import Law, Prefix
+from otspec.paths.walking import reach_along
 from tests.oracles import Floats
 from tests.paths.models import FAMILIES, model
+
+Choice = Callable[[Prefix, Sequence[Floats]], Sequence[int] | None]
+"""From the tokens of a stem and the draft laws before each of them and after the last, to the branching below the stem,
+or to None for one more token of the stem."""
 
 VERIFIERS: dict[str, PathVerifier] = {
     "nested": Nested(sigma=0.0),
@@ -72,8 +79,53 @@ CHOICES: dict[str, Choice] = {
     "hash": _by_hash,
     "entropy": _by_entropy,
     "stop": _stop,
-    "confident": Confident(0.6, 2, 5, 3),
+    "confident": lambda prefix, laws: None if laws[-1].max() >= 0.6 and len(prefix) < 2 else (2, 1)[: 3 - len(prefix)],
 }
+
+
+def _chosen_trees(choice: Choice, laws: Model, exchangeable: bool) -> Iterator[tuple[float, Tree]]:
+    """Every tree whose shape is chosen while it is drafted, with its probability."""
+    stems: list[tuple[float, Prefix, list[Floats]]] = [(1.0, (), [])]
+    while stems:
+        chance, prefix, before = stems.pop()
+        along = [*before, np.asarray(laws.draft(prefix))]
+        below = choice(prefix, along)
+        if below is None:
+            stems += [(chance * q, (*prefix, x), along) for x, q in enumerate(along[-1].tolist()) if q > 0]
+            continue
+        branching = (*(1,) * len(prefix), *below)
+        if not below:
+            yield chance, laws.tree([prefix], branching)
+            continue
+        after = Model(_after(laws.target, prefix), _after(laws.draft, prefix))
+        for more, tree in trees_of(after, Shape(tuple(below)), exchangeable):
+            leaves = [(*prefix, *tree.prefix(int(node))) for node in tree.node[:, -1]]
+            yield chance * more, laws.tree(leaves, branching)
+
+
+def _after(law: Law, prefix: Prefix) -> Law:
+    """The law after a prefix and more."""
+    return lambda more: law((*prefix, *more))
+
+
+def chosen_law(rule: PathVerifier, choice: Choice, laws: Model, deepest: int) -> PathLaw:
+    """`tree_law` of trees whose shapes are chosen while drafting, of at most so many levels."""
+    return law_over(_chosen_trees(choice, laws, rule.exchangeable), rule, laws, deepest)
+
+
+def _chosen_reach(rule: PickRule, choice: Choice, context: Context, deepest: int) -> Floats:
+    """`reach` of a rule that picks a path, shape (deepest,), where the shape is chosen while drafting."""
+    text = context.text(deepest)
+    tokens = tuple(text.tokens.tolist())
+    stem, below = next(
+        (stem, below)
+        for stem in range(deepest)
+        if (below := choice(tokens[:stem], list(text.draft[: stem + 1]))) is not None
+    )
+    branching = (*(1,) * stem, *below)
+    found = np.zeros(deepest)
+    found[: len(branching)] = reach_along(rule, context.text(len(branching)), Shape(branching))
+    return found
 
 
 @pytest.mark.parametrize("name", VERIFIERS)
@@ -128,39 +180,6 @@ def test_lengths_along_texts_are_those_of_enumeration() -> None:
         exact = np.zeros(4)
         for prefix, chance in chosen_law(rule, _by_entropy, laws, 3).accepted.items():
             exact[len(prefix)] += chance
-        found = np.array([chosen_reach(rule, _by_entropy, Context(laws, seed), 3) for seed in range(300)])
+        found = np.array([_chosen_reach(rule, _by_entropy, Context(laws, seed), 3) for seed in range(300)])
         error = found.std(axis=0) / np.sqrt(300)
         assert (np.abs(found.mean(axis=0) - exact[1:]) <= 4 * error + 1e-9).all(), rule
-
-
-def test_confident_stems() -> None:
-    sure, unsure = np.array([0.95, 0.05]), np.array([0.5, 0.5])
-    choice = Confident(0.9, 3, 9)
-    assert chosen_along(choice, [0] * 4, np.array([unsure] * 4)) == (3, 1, 1)
-    assert chosen_along(choice, [0] * 4, np.array([sure, sure, unsure, unsure])) == (1, 1, 3, 1)
-    assert chosen_along(choice, [0] * 9, np.array([sure] * 9)) == (1, 1, 1, 1, 1, 1, 3)
-    assert chosen_along(Confident(0.9, 3, 99, 5), [0] * 9, np.array([sure] * 9)) == (1, 1, 1, 1, 3)
-    assert chosen_along(Confident(2.0, 2, 8, 16), [0] * 9, np.array([sure] * 9)) == (2, 1, 1, 1)
-    for seed in range(10):
-        context = Context(synthetic("sharp", 30, seed), seed)
-        tree = chosen_tree(choice, context, 9)
-        assert tree.shape.slots - 1 <= 9
-        assert tree.draft[: tree.length].shape[1] == 30
-
-
-def test_bad_calls() -> None:
-    laws = model("tiny", 2, 1)
-    for call, message in (
-        (lambda: chosen_law(Nested(), lambda prefix, _: None, laws, 2), "the stem is longer than 1 tokens"),
-        (lambda: chosen_law(Nested(), lambda prefix, _: (), laws, 2), "the choice drafts nothing"),
-        (lambda: chosen_law(Nested(), lambda prefix, _: (1, 1, 1), laws, 2), "the choice makes 3 levels; at most 2"),
-        (lambda: chosen_law(Nested(), 3, laws, 2), "choice is 3; pass a function"),  # type: ignore[arg-type]
-        (lambda: chosen_law(3, _by_hash, laws, 3), "the rule is 3; pass a verifier"),  # type: ignore[arg-type]
-        (lambda: chosen_law(Nested(), lambda prefix, _: 3, laws, 2), "the choice answers 3; it has to answer None, or"),  # type: ignore[arg-type, return-value]
-        (lambda: Confident(-1.0, 2, 8), "least is -1.0"),
-        (lambda: Confident(0.5, 0, 8), "paths is 0"),
-        (lambda: Confident(0.5, 4, 3), "the budget is 3, and one level of 4 paths takes more"),
-        (lambda: chosen_along(lambda prefix, _: None, [0], np.ones((1, 2)) / 2), "the stem is longer than 1 tokens"),
-    ):
-        with pytest.raises(ProblemError, match=message):
-            call()

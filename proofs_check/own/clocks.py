@@ -1,4 +1,4 @@
-"""Clocks: a joint verifier for siblings of any law, as a reference for small models."""
+"""Clocks: a joint verifier for siblings of any law, a reference for small models that shows that there is one."""
 
 from __future__ import annotations
 
@@ -114,7 +114,8 @@ class Clocks(PickVerifier):
     Examples
     --------
     >>> import otspec
-    >>> from otspec.paths import Clocks, synthetic
+    >>> from otspec.paths import synthetic
+    >>> from otspec.proofs_check.own.clocks import Clocks
     >>> model = synthetic("tiny", vocab=4)
     >>> tree = model.tree([[0], [2]])  # two distinct children of the root
     >>> law = Clocks(otspec.WithoutReplacement).stop_law(tree)
