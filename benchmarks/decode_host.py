@@ -19,10 +19,10 @@ import torch
 from benchmarks.measuring import seconds
 from benchmarks.random_pair import CORRELATION, SCALE
 from benchmarks.reporting import Record, finish
-from otspec.decode.drafters.draft_laws import draft_law
-from otspec.decode.drafters.protocol import Drafts
-from otspec.decode.laws import Merged, Rows, local_trees, merged_to_host
-from otspec.decode.verifiers import verifier, verify
+from otspec.decode.base.draft_laws import draft_law
+from otspec.decode.base.drafts import Drafts
+from otspec.decode.verify.laws import Merged, Rows, local_trees, merged_to_host
+from otspec.decode.verify.verifiers import verifier, verify
 from otspec.errors import ProblemError
 from otspec.paths import PathVerifier
 from otspec.paths.catalogue import CHAIN, Rule, rule

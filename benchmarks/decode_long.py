@@ -25,9 +25,9 @@ from benchmarks.random_pair import SHAPES, random_pair
 from benchmarks.reporting import Record, finish
 from otspec.decode import floor
 from otspec.decode.methods.catalogue import Decode, decoder
-from otspec.decode.models.cache import Block
 from otspec.decode.models.context import Pass
-from otspec.decode.models.loading import Models
+from otspec.decode.models.passes.cache import Block
+from otspec.decode.pair.loading import Models
 from otspec.errors import ProblemError
 from otspec.reporting.machine import processor
 from otspec.reporting.tables import TextTable

@@ -20,10 +20,10 @@ import numpy as np
 from benchmarks.paths import accepted
 from benchmarks.reporting import Record, finish
 from otspec.decode import MultiDraft, run
-from otspec.decode.drafters.draft_laws import draft_law
-from otspec.decode.models.loading import Models, batch_of, load_models
+from otspec.decode.base.draft_laws import draft_law
+from otspec.decode.pair.loading import Models, batch_of, load_models
 from otspec.decode.shipped import held_out
-from otspec.decode.verifiers import verifier
+from otspec.decode.verify.verifiers import verifier
 from otspec.laws import FloatArray
 from otspec.paths import Nested, PathVerification, Tree
 from otspec.paths.catalogue import CHAIN, rule

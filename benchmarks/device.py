@@ -24,7 +24,7 @@ from rich.table import Table
 
 import otspec
 from benchmarks.measuring import seconds
-from otspec.decode.metrics import wait_for
+from otspec.decode.base.metrics import wait_for
 from otspec.paths import Block, Nested, PathVerifier, TokenWise, Tree, synthetic
 from otspec.paths.shape import Shape
 from otspec.verification.device import RowVerification, verify_logits, verify_rows, verify_trees, verify_truncated

@@ -23,7 +23,7 @@ import typer
 from torch import Tensor
 
 import otspec
-from otspec.decode.models.loading import device_of
+from otspec.decode.pair.loading import device_of
 from otspec.errors import ProblemError
 from otspec.extras import installed
 from otspec.reporting.console import console

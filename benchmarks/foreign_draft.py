@@ -23,9 +23,9 @@ from transformers import LogitsProcessorList
 from benchmarks.reporting import Record, finish
 from otspec.data import open_source
 from otspec.decode import MultiDraft, Strategy, run
+from otspec.decode.base.sampling import Sampling
 from otspec.decode.methods import Vanilla
-from otspec.decode.models.matching import matching_of
-from otspec.decode.sampling import Sampling
+from otspec.decode.models.tokens.matching import matching_of
 from otspec.decode.shipped import foreign, held_out, load
 from otspec.laws import FloatArray
 from otspec.reporting.console import progress_as_ours
@@ -103,7 +103,7 @@ def accepted(ways: Ways, texts: torch.Tensor, length: int) -> dict[str, FloatArr
             at_places = []
             for end in places:
                 q = drafter.draft([row[:end] for row in rows], 1).laws.numpy()
-                drafter.settle([[] for _ in rows], range(len(rows)))
+                drafter.commit([[] for _ in rows], range(len(rows)))
                 at_places.append(acceptance_rate(laws[:, end - 1], q))
             found[name] = np.array(at_places).T
     return found

@@ -15,7 +15,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from benchmarks.shipped_pair import recipe
-from otspec.decode.models.loading import Models
+from otspec.decode.pair.loading import Models
 from otspec.errors import ProblemError
 
 SCALE, CORRELATION = 4.0, 0.97

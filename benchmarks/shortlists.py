@@ -31,14 +31,14 @@ from benchmarks.reporting import Record, finish, show
 from benchmarks.shipped_pair.corpus import read_corpus
 from benchmarks.shipped_pair.recipe import tokens_of
 from otspec.decode import Budget, Frequent, MultiDraft, Router
+from otspec.decode.base.sampling import Sampling
 from otspec.decode.drafters.model import ModelDrafter
-from otspec.decode.drafters.router import Network
-from otspec.decode.drafters.selection import DraftHead, History, Level
+from otspec.decode.drafters.shortlists.router import Network
+from otspec.decode.drafters.shortlists.selection import DraftHead, History, Level
 from otspec.decode.models.context import Context
 from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.models.head import Head, without_head
 from otspec.decode.models.target import Target
-from otspec.decode.sampling import Sampling
 from otspec.decode.shipped import FOLDER, FREQUENCIES, HELD_OUT_ROWS, ROUTER, Pair, load
 from otspec.laws import FloatArray, IntArray
 from otspec.paths import Tree
@@ -216,14 +216,14 @@ def timed(pair: Pair, each: Sequence[Drafting], text: list[int], repeats: int) -
 
         def draft(drafter: ModelDrafter = drafter) -> None:
             drafter.draft([text], DEPTH)
-            drafter.context.settle([[]], [0])  # as if nothing had been read
+            drafter.context.commit([[]], [0])  # as if nothing had been read
 
         calls[one.name, one.share] = draft
     target, tree = Target(pair.target, [text]), Topology.merge(Shape.paths(1, DEPTH), np.arange(DEPTH))
 
     def verify() -> None:
         target.read([text], [tree])
-        target.context.settle([[]], [0])
+        target.context.commit([[]], [0])
 
     calls["target", 1] = verify
     rng, names = np.random.default_rng(0), list(calls)
@@ -460,7 +460,7 @@ def large(width: int, dtype: torch.dtype, turns: int) -> list[Record]:
 
     def layer() -> None:
         context.read(history.tokens, torch.tensor([[100]]), None, keep=1)
-        context.settle([[]], [0])
+        context.commit([[]], [0])
 
     calls["the layer before it", 0] = layer
     calls["router", clusters] = lambda: routed.choose(history, 0)

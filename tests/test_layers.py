@@ -9,6 +9,8 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 LAYERS = (
     ("tolerances", "errors", "jit", "deprecation"),
@@ -33,6 +35,30 @@ LAYERS = (
     ("__main__", "benchmarks"),
 )
 """The rooms of the house, from the ground up.  A module imports from its own room and from lower layers."""
+
+INSIDE = {
+    "otspec.decode": (
+        ("base",),
+        ("models",),
+        ("pacing", "lessons"),
+        ("drafters",),
+        ("verify",),
+        ("step",),
+        ("shipped",),
+        ("pair",),
+        ("methods",),
+        ("tuning", "training", "recording"),
+        ("generation",),
+    ),
+    "otspec.decode.models": (
+        ("passes", "tokens", "fingerprint"),
+        ("context",),
+        ("target", "pairing", "replay", "after"),
+        ("self_check",),
+        ("head",),
+    ),
+}
+"""The rooms inside some rooms, from the ground up, by the same rule: a folder or a module each."""
 
 RANK = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
 FORBIDDEN = {("proofs_check", "bench"), ("benchmarks", "bench"), ("benchmarks", "cli")}
@@ -104,6 +130,24 @@ def test_imports_run_downwards() -> None:
         if found.importer != "otspec" and found.imported != "otspec"  # the package itself imports only when asked
         for above, below in [(room_of(found.importer), room_of(found.imported))]
         if above != below and (RANK[above] <= RANK[below] or (above, below) in FORBIDDEN)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("outer", INSIDE)
+def test_imports_inside_a_room_run_downwards(outer: str) -> None:
+    rank = {room: number for number, rooms in enumerate(INSIDE[outer]) for room in rooms}
+
+    def inner(module: str) -> str:
+        return module.removeprefix(f"{outer}.").partition(".")[0] if module.startswith(f"{outer}.") else ""
+
+    assert {inner(module) for module in modules()} - {""} == rank.keys()
+    wrong = [
+        f"{modules()[found.importer].relative_to(ROOT)}:{found.line} imports {found.imported}"
+        for found in imports()
+        for above, below in [(inner(found.importer), inner(found.imported))]
+        if above and (below or found.imported == outer) and above != below
+        if not below or rank[above] <= rank[below]
     ]
     assert not wrong, "\n".join(wrong)
 

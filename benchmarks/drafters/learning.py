@@ -10,10 +10,10 @@ from transformers.utils import logging
 
 from benchmarks.drafters.plan import PLAIN, TARGET, Learner, Plan
 from benchmarks.drafters.pretrained import pretrain
-from otspec.decode.models.loading import SHIPPED, Models, load_models
+from otspec.decode.drafters.hidden_states import last_layer, three_layers
+from otspec.decode.pair.loading import SHIPPED, Models, load_models
 from otspec.decode.training import Course, Lessons, own_texts, train_into
 from otspec.decode.training.folder import RECORD
-from otspec.decode.training.kinds import last_layer, three_layers
 from otspec.laws import IntArray
 
 

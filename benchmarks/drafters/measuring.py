@@ -16,11 +16,12 @@ from benchmarks.drafters.learning import lessons
 from benchmarks.drafters.plan import FREE, PLAIN, WAYS, Learner, Plan, Way
 from benchmarks.reporting import Record
 from otspec.decode import shipped
+from otspec.decode.drafters.hidden_states import shifted, three_layers
+from otspec.decode.drafters.sd2.training import LONGEST
 from otspec.decode.methods.catalogue import METHODS, decoder
-from otspec.decode.models.loading import SHIPPED, Models, batch_of, load_models
+from otspec.decode.pair.loading import SHIPPED, Models, batch_of, load_models
 from otspec.decode.training import KINDS, loop
 from otspec.decode.training.folder import RECORD
-from otspec.decode.training.kinds import LONGEST, steering_of, three_layers
 from otspec.extras import installed
 
 RECORDS = "records.jsonl"
@@ -131,7 +132,7 @@ def by_offset(models: Models, plan: Plan, out: Path, device: str) -> list[float]
         p = lesson.logits.softmax(-1)
         for offset in range(1, LONGEST + 1):
             offsets = torch.full_like(lesson.tokens[:, :-1], offset)
-            shifts = model.shifts(steering_of(lesson.features, offsets))
+            shifts = model.shifts(shifted(lesson.features, offsets))
             q = model(input_ids=lesson.tokens[:, :-1], shifts=shifts, use_cache=False).logits.softmax(-1)
             sums[offset - 1] += torch.minimum(p, q).sum(-1).sum().item()
         count += p.shape[0] * p.shape[1]

@@ -13,9 +13,9 @@ from scipy.stats import ttest_ind
 from benchmarks.drafters.plan import FREE, PRETRAINED, WAYS, Learner, Plan, Way
 from benchmarks.drafters.times import measured, per_draft, speed
 from benchmarks.reporting import Record
+from otspec.decode.drafters.sd2.training import LONGEST
 from otspec.decode.training import KINDS
 from otspec.decode.training.folder import CURVE, RECORD
-from otspec.decode.training.kinds import LONGEST
 from otspec.reporting.tables import TextTable
 
 CHAIN, GREEDY, TREE = WAYS

@@ -15,7 +15,7 @@ from scipy.stats import bootstrap
 from benchmarks.drafters.measuring import done, free
 from benchmarks.drafters.plan import WAYS, Plan
 from benchmarks.reporting import Record
-from otspec.decode.models.loading import SHIPPED
+from otspec.decode.pair.loading import SHIPPED
 from otspec.laws import FloatArray
 
 FOLDER = "times"

@@ -23,7 +23,7 @@ import torch
 from benchmarks.gpu.cells import GPU, TINY, Bench
 from benchmarks.gpu.report import machine, report, speeds
 from benchmarks.reporting import Record, show
-from otspec.decode.models.loading import device_of
+from otspec.decode.pair.loading import device_of
 from otspec.errors import ProblemError
 from otspec.reporting.console import console, errors
 

@@ -18,7 +18,7 @@ from benchmarks.reporting import Record
 from otspec.decode import floor, shipped
 from otspec.decode.methods.catalogue import Decode, decoder
 from otspec.decode.models.context import vocabulary
-from otspec.decode.models.loading import SHIPPED, Models, load_models
+from otspec.decode.pair.loading import SHIPPED, Models, load_models
 from otspec.errors import ProblemError
 
 SHAPES = ((1, 3), (2, 4), (1, 8), (4, 8))

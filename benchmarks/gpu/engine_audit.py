@@ -24,7 +24,7 @@ from torch import Tensor
 
 import otspec
 from benchmarks.gpu.engines import own, there
-from otspec.decode.models.loading import device_of
+from otspec.decode.pair.loading import device_of
 from otspec.engines import flashinfer, sglang, vllm
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from benchmarks.reporting import Record
-from otspec.decode.metrics import PHASES
+from otspec.decode.base.metrics import PHASES
 from otspec.reporting.machine import processor, versions
 from otspec.reporting.tables import TextTable, markdown_report
 

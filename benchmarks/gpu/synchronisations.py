@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 import otspec
-from otspec.decode.loop import Decoder
+from otspec.decode.step.loop import Decoder
 
 SAID = "called a synchronizing CUDA operation"
 """What torch warns of."""

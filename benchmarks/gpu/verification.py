@@ -29,9 +29,9 @@ from benchmarks.gpu.report import machine
 from benchmarks.gpu.synchronisations import counted
 from benchmarks.gpu.work import Shape, Work, works
 from benchmarks.reporting import Record, show
-from otspec.decode.graphs import capture
-from otspec.decode.metrics import wait_for
-from otspec.decode.models.loading import device_of
+from otspec.decode.base.graphs import capture
+from otspec.decode.base.metrics import wait_for
+from otspec.decode.pair.loading import device_of
 from otspec.errors import ProblemError
 from otspec.reporting.console import console, errors
 from otspec.reporting.tables import TextTable, markdown_report

@@ -95,7 +95,7 @@ def begun(tokenizer: PreTrainedTokenizerFast, context: int) -> LlamaForCausalLM:
     import torch
 
     from benchmarks.shipped_pair.recipe import DRAFT, new_model
-    from otspec.decode.models.matching import matching_of
+    from otspec.decode.models.tokens.matching import matching_of
 
     pair = load()
     matching = matching_of(pair.tokenizer, tokenizer)

@@ -27,8 +27,8 @@ def main(
     """Write the counts, held-out files left out."""
     from transformers import AutoTokenizer
 
-    from otspec.decode.models.alignment import aligned_counts
-    from otspec.decode.models.matching import matching_of
+    from otspec.decode.models.tokens.alignment import aligned_counts
+    from otspec.decode.models.tokens.matching import matching_of
 
     tokenizers = [AutoTokenizer.from_pretrained(folder / name, local_files_only=True) for name in ("target", FOREIGN)]
     matching = matching_of(*tokenizers)

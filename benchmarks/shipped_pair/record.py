@@ -17,7 +17,7 @@ import numpy as np
 import typer
 
 from otspec.data import RECORDED
-from otspec.decode.recording import own_logits
+from otspec.decode.recording.positions import own_logits
 from otspec.decode.shipped import FOLDER, HELD_OUT_ROWS, TRAINING, load
 from otspec.extras import require
 

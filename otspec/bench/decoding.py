@@ -20,11 +20,11 @@ from otspec.bench.code import package_digest
 from otspec.bench.decoding_cells import TO_CHOOSE, DecodingCell, decoding_cell_of
 from otspec.bench.records import Record, RecordFolder
 from otspec.bench.shards import WHOLE, Shard
-from otspec.decode.drafting import Drafting
+from otspec.decode.base.metrics import Metrics, wait_for
 from otspec.decode.methods.catalogue import METHODS, Decode, decoder, lossless, warm_up
-from otspec.decode.metrics import Metrics, wait_for
+from otspec.decode.methods.drafting import Drafting
 from otspec.decode.models.fingerprint import fingerprint
-from otspec.decode.models.loading import Models, batch_of
+from otspec.decode.pair.loading import Models, batch_of
 from otspec.errors import ProblemError
 from otspec.reporting.machine import processor, versions
 from otspec.results import SolveError

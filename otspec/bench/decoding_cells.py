@@ -37,7 +37,7 @@ class DecodingCell:
     """L; 0 where the method has none."""
     temperature: float = 1.0
     drafter: str = ""
-    """Name of what drafts, see `otspec.decode.drafting`; empty for the draft model as it is."""
+    """Name of what drafts, see `otspec.decode.methods.drafting`; empty for the draft model as it is."""
     draft_top_k: int | None = None
     """How drafts are drawn otherwise than texts are, as the next two; None is as texts."""
     draft_top_p: float | None = None

@@ -8,7 +8,7 @@ from otspec.bench.decoding_report import by_rule, label, shapes, whole_label, wi
 from otspec.bench.decoding_summary import BASELINES, DecodingSummary
 from otspec.bench.drafters import compared, drafter_of
 from otspec.bench.intervals import Estimate
-from otspec.decode.metrics import Metrics
+from otspec.decode.base.metrics import Metrics
 from otspec.reporting.charts import SERIES, TOLD, Axes, Chart, Group, Row, bars, dots, lines, number, told
 from otspec.reporting.style import Look, looks
 

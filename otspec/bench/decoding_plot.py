@@ -11,7 +11,7 @@ import numpy as np
 from otspec.bench.decoding_report import by_rule, label, shapes
 from otspec.bench.decoding_summary import DecodingSummary
 from otspec.bench.intervals import Estimate
-from otspec.decode.metrics import Metrics
+from otspec.decode.base.metrics import Metrics
 from otspec.laws import FloatArray
 from otspec.reporting.plotting import error_bars, fill, label_lines, line, picture
 from otspec.reporting.style import LIGHT, looks

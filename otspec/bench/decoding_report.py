@@ -10,7 +10,7 @@ from otspec.bench.decoding_cells import DecodingCell, decoding_cell_of
 from otspec.bench.decoding_summary import BASELINES, DecodingSummary
 from otspec.bench.intervals import FEWEST
 from otspec.bench.records import Record
-from otspec.decode.metrics import Metrics
+from otspec.decode.base.metrics import Metrics
 from otspec.reporting.published import BLOCK_EFFICIENCY, BLOCK_EFFICIENCY_DEPTH
 from otspec.reporting.tables import TextTable
 

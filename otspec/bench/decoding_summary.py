@@ -10,8 +10,8 @@ from operator import add
 from otspec.bench.decoding_cells import OURS, DecodingCell, decoding_cell_of
 from otspec.bench.intervals import NONE, Estimate, by_prompt, difference, quotient, ratio
 from otspec.bench.records import Record
+from otspec.decode.base.metrics import Metrics
 from otspec.decode.methods.catalogue import METHODS
-from otspec.decode.metrics import Metrics
 
 REFERENCE = "interval"
 """The rule that others are compared with at the same K and L: optimal token by token."""

@@ -160,8 +160,8 @@ def bench_decode(
     from otspec.bench.decoding import DecodingBenchmark, run
     from otspec.bench.decoding_cells import decoding_grid
     from otspec.bench.records import RecordFolder
-    from otspec.decode.drafting import Given, drafting
-    from otspec.decode.models.loading import encode, load_models
+    from otspec.decode.methods.drafting import Given, drafting
+    from otspec.decode.pair.loading import encode, load_models
     from otspec.decode.shipped import held_out
 
     rules, left_out = every_rule() if solver == "all" else (_words(solver), [])

@@ -112,13 +112,13 @@ def decode(
     texts = gather(prompt or [], prompts)
     import torch
 
-    from otspec.decode import replay
-    from otspec.decode.drafting import Given
-    from otspec.decode.drafting import drafting as drafting_of
+    from otspec.decode.base.metrics import Metrics
     from otspec.decode.methods.catalogue import decoder, lossless, method_of, warm_up
-    from otspec.decode.metrics import Metrics
+    from otspec.decode.methods.drafting import Given
+    from otspec.decode.methods.drafting import drafting as drafting_of
+    from otspec.decode.models import replay
     from otspec.decode.models.head import with_head_for, without_head
-    from otspec.decode.models.loading import batch_of, encode, load_models
+    from otspec.decode.pair.loading import batch_of, encode, load_models
     from otspec.results import SolveError
 
     drafts = given(

@@ -26,7 +26,7 @@ LOSSES = ("kl", "tvd", "eagle")
 """What it makes small."""
 
 DRAFTERS = ("fr", "pa-fr", "dynaspec", "fed", "tli", "rdk")
-"""`otspec.decode.drafting.DRAFTERS`."""
+"""`otspec.decode.methods.drafting.DRAFTERS`."""
 
 
 def listed(names: tuple[str, ...]) -> str:

@@ -63,10 +63,10 @@ def record(
     texts = None if prompts is None else read_prompts(prompts)
     if texts is None and target != "shipped":
         raise DataError(f"no prompts for {target}; pass --prompts FILE")
-    from otspec.decode.models.loading import encode, load_models
-    from otspec.decode.recording import Recording
-    from otspec.decode.recording import record as recorded
-    from otspec.decode.recording_trees import TreeRecording
+    from otspec.decode.pair.loading import encode, load_models
+    from otspec.decode.recording.positions import Recording
+    from otspec.decode.recording.positions import record as recorded
+    from otspec.decode.recording.trees import TreeRecording
     from otspec.decode.shipped import held_out
 
     progress_as_ours()

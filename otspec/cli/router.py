@@ -40,7 +40,7 @@ def router(
     written = [_text(file) for file in files]  # before anything is loaded
     from otspec.decode import Budget, train_router
     from otspec.decode.models.context import positions
-    from otspec.decode.models.loading import load_draft
+    from otspec.decode.pair.loading import load_draft
 
     model, tokenizer = load_draft(draft, device, dtype)
     rows = [list(tokenizer(text, add_special_tokens=False, verbose=False).input_ids) for text in written]

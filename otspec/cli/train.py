@@ -81,7 +81,7 @@ def train(
     if (out / "training.json").exists():
         raise DataError(f"{out} holds a trained draft model already; remove it, or give another folder")
     progress_as_ours()
-    from otspec.decode.models.loading import SHIPPED, encode, load_models
+    from otspec.decode.pair.loading import SHIPPED, encode, load_models
     from otspec.decode.training import KINDS, Course, Lessons, own_texts, train_into
 
     chosen = KINDS[kind]

@@ -28,7 +28,7 @@ from otspec.reporting.console import console, numbers, progress_as_ours, progres
 
 if TYPE_CHECKING:
     from otspec.decode import Tuning
-    from otspec.decode.models.loading import Models
+    from otspec.decode.pair.loading import Models
 
 STEPS = 100
 """Of the progress bar."""
@@ -71,7 +71,7 @@ def tune(
     texts = None if prompts is None else read_prompts(prompts)
     if texts is None and target != "shipped":
         raise DataError(f"no prompts for {target}; pass --prompts FILE")
-    from otspec.decode.models.loading import encode, load_models
+    from otspec.decode.pair.loading import encode, load_models
     from otspec.decode.shipped import held_out
     from otspec.decode.tuning.report import tables
 

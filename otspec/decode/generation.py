@@ -10,15 +10,15 @@ import torch
 from transformers import PreTrainedModel
 from transformers.generation.utils import GenerateDecoderOnlyOutput
 
-from otspec.decode.harness import Generation, decode, run
-from otspec.decode.loop import Streamer
+from otspec.decode.base.metrics import Metrics
+from otspec.decode.base.sampling import DraftSettings
 from otspec.decode.methods.multi_draft import MultiDraft
-from otspec.decode.metrics import Metrics
-from otspec.decode.models.matching import matching_of
 from otspec.decode.models.pairing import pair_up
+from otspec.decode.models.tokens.matching import matching_of
 from otspec.decode.pacing.goodput import Goodput
-from otspec.decode.sampling import DraftSettings
-from otspec.decode.strategy import listed
+from otspec.decode.step.harness import Generation, decode, run
+from otspec.decode.step.loop import Streamer
+from otspec.decode.step.strategy import listed
 from otspec.paths.catalogue import Rule
 
 

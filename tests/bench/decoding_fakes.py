@@ -12,8 +12,8 @@ pytest.importorskip("transformers")
 
 from otspec.bench.decoding import DecodingBenchmark
 from otspec.bench.decoding_cells import DecodingCell
-from otspec.decode.metrics import Metrics
-from otspec.decode.models.loading import Models
+from otspec.decode.base.metrics import Metrics
+from otspec.decode.pair.loading import Models
 from tests.decode.models import pair
 
 VANILLA, GENERATE = DecodingCell("vanilla"), DecodingCell("generate")

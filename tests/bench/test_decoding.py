@@ -20,7 +20,7 @@ from otspec.bench.cells import every_rule
 from otspec.bench.decoding import TRIALS, chosen, run
 from otspec.bench.decoding_cells import CANDIDATES, FIELDS, DecodingCell, decoding_cell_of, decoding_grid
 from otspec.bench.records import KEY, RecordFolder
-from otspec.decode.metrics import Metrics
+from otspec.decode.base.metrics import Metrics
 from tests.bench.decoding_fakes import ASSISTED, GENERATE, INTERVAL, NESTED, VANILLA, benchmark, record
 
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from benchmarks.decode_rules import measure, table, trees_of
-from otspec.decode.models.loading import Models
+from otspec.decode.pair.loading import Models
 from otspec.paths import Nested
 from tests.decode.models import pair
 

@@ -23,10 +23,10 @@ from benchmarks.drafters.plan import TINY, WAYS, WHOLE, Learner  # noqa: E402
 from benchmarks.drafters.pretrained import pretrain  # noqa: E402
 from benchmarks.shipped_pair.recipe import Shape  # noqa: E402
 from otspec.decode import shipped  # noqa: E402
-from otspec.decode.models.loading import Models, load_models  # noqa: E402
-from otspec.decode.models.steered import SteeredLlama  # noqa: E402
+from otspec.decode.drafters.hidden_states import three_layers  # noqa: E402
+from otspec.decode.drafters.sd2.model import SteeredLlama  # noqa: E402
+from otspec.decode.pair.loading import Models, load_models  # noqa: E402
 from otspec.decode.training import KINDS, Lessons  # noqa: E402
-from otspec.decode.training.kinds import three_layers  # noqa: E402
 from otspec.decode.training.loop import measure  # noqa: E402
 
 AS_IT_IS, STEERED = Learner("shipped", "pretrained"), Learner("shipped", "sd2", "tvd")

@@ -19,8 +19,8 @@ from benchmarks.gpu.__main__ import main  # noqa: E402
 from benchmarks.gpu.cells import GPU, Bench, Cell, Plan  # noqa: E402
 from benchmarks.gpu.report import report  # noqa: E402
 from benchmarks.gpu.synchronisations import SAID, counted  # noqa: E402
-from otspec.decode.harness import run  # noqa: E402
 from otspec.decode.methods import Vanilla  # noqa: E402
+from otspec.decode.step.harness import run  # noqa: E402
 from tests.decode.models import tiny  # noqa: E402
 
 CPU = torch.device("cpu")
@@ -188,7 +188,7 @@ def test_waits_within_steps_are_counted_and_other_warnings_go_on() -> None:
     assert generation.metrics.target_calls == 5
     assert count.per_step(5) == 1.0
     ((place, times),) = count.places.items()
-    assert place.startswith("otspec/decode/sampling.py:")
+    assert place.startswith("otspec/decode/base/sampling.py:")
     assert times == 5
 
 

@@ -14,7 +14,7 @@ pytest.importorskip("tokenizers")
 
 import otspec  # noqa: E402
 from otspec.bench.decoding_cells import DecodingCell  # noqa: E402
-from otspec.decode.models.loading import load_models  # noqa: E402
+from otspec.decode.pair.loading import load_models  # noqa: E402
 from otspec.reporting.page import lacking  # noqa: E402
 from tests.cli.test_commands import otspec_command  # noqa: E402
 from tests.cli.test_decode import lines_of  # noqa: E402

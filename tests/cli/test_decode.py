@@ -16,7 +16,7 @@ pytest.importorskip("tokenizers")
 import otspec  # noqa: E402
 from otspec.decode import shipped  # noqa: E402
 from otspec.decode.methods.catalogue import METHODS, lossless  # noqa: E402
-from otspec.decode.models.loading import load_models  # noqa: E402
+from otspec.decode.pair.loading import load_models  # noqa: E402
 from otspec.decode.shipped import frequencies, held_out  # noqa: E402
 from otspec.extras import installed  # noqa: E402
 from tests.cli.test_commands import otspec_command  # noqa: E402

@@ -13,7 +13,7 @@ pytest.importorskip("tokenizers")
 
 import otspec  # noqa: E402
 from otspec.decode import Budget, Router  # noqa: E402
-from otspec.decode.models.loading import load_models  # noqa: E402
+from otspec.decode.pair.loading import load_models  # noqa: E402
 from tests.cli.test_commands import otspec_command  # noqa: E402
 
 

@@ -14,10 +14,10 @@ pytest.importorskip("safetensors")
 
 from otspec.cli.names import LOSSES, TRAINED  # noqa: E402
 from otspec.decode import training  # noqa: E402
-from otspec.decode.models.fed import FedLlama  # noqa: E402
-from otspec.decode.models.heads import MedusaHeads, MlpSpeculator  # noqa: E402
-from otspec.decode.models.loading import load_models  # noqa: E402
-from otspec.decode.models.steered import SteeredLlama  # noqa: E402
+from otspec.decode.drafters.eagle.model import FedLlama  # noqa: E402
+from otspec.decode.drafters.heads.model import MedusaHeads, MlpSpeculator  # noqa: E402
+from otspec.decode.drafters.sd2.model import SteeredLlama  # noqa: E402
+from otspec.decode.pair.loading import load_models  # noqa: E402
 from otspec.errors import DataError  # noqa: E402
 from tests.cli.test_commands import otspec_command  # noqa: E402
 
@@ -101,7 +101,7 @@ def test_it_learns_in_single_precision_where_nothing_is_said(
         asked.append(arguments[-1])
         raise DataError("no more is looked at")
 
-    monkeypatch.setattr("otspec.decode.models.loading.load_models", loading)
+    monkeypatch.setattr("otspec.decode.pair.loading.load_models", loading)
     assert otspec_command(monkeypatch, "train", "sd2", *saved, "--out", str(tmp_path / "new"), *SHORT, *more) == 2
     assert "no more is looked at" in capsys.readouterr().err
     assert asked == [wanted]

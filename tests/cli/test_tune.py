@@ -12,7 +12,7 @@ pytest.importorskip("transformers")
 pytest.importorskip("tokenizers")
 
 from otspec.decode import Tuned  # noqa: E402
-from otspec.decode.models.loading import load_models  # noqa: E402
+from otspec.decode.pair.loading import load_models  # noqa: E402
 from otspec.decode.tuning.identity import machine  # noqa: E402
 from otspec.decode.tuning.tuned import Mark  # noqa: E402
 from tests.cli.test_commands import otspec_command  # noqa: E402

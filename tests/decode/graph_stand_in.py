@@ -22,7 +22,7 @@ class Called:
 
 
 def called_again(work: Callable[..., Any], pool: object, generator: torch.Generator | None) -> tuple[Called, Any]:
-    """In place of `otspec.decode.graphs.capture`."""
+    """In place of `otspec.decode.base.graphs.capture`."""
     del pool
     outputs = work(generator)
     return Called(lambda: work(generator), outputs), outputs

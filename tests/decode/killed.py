@@ -12,7 +12,7 @@ RECORD_AND_WAIT = """
 import sys
 from importlib import import_module
 from pathlib import Path
-from otspec.decode.recording import record
+from otspec.decode.recording.positions import record
 
 def after(rows):
     after.chunks += 1

@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from otspec.decode.models.alignment import aligned_counts
-from otspec.decode.models.matching import matching_of
+from otspec.decode.models.tokens.alignment import aligned_counts
+from otspec.decode.models.tokens.matching import matching_of
 from otspec.vocab import load_affinity
 from tests.decode.tokenizers_of import TEXT, byte_level
 

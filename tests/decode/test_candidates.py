@@ -110,7 +110,7 @@ def test_an_assistant_follows_the_text() -> None:
         expected = greedy_text(draft, text, 3)
         assert drafter.draft([text], 3).trees[0].token[1:].tolist() == expected[len(text) :]
         text = [*expected[: len(text) + accepted], 7]
-        drafter.settle([list(range(1, accepted + 1))], [0])
+        drafter.commit([list(range(1, accepted + 1))], [0])
 
 
 def test_tokens_without_a_law_are_fixed_drafts() -> None:

@@ -18,9 +18,9 @@ from transformers import GenerationConfig  # noqa: E402
 
 from otspec import ProblemError  # noqa: E402
 from otspec.decode import MultiDraft, generate  # noqa: E402
-from otspec.decode.drafters.draft_laws import DraftLaw  # noqa: E402
+from otspec.decode.base.draft_laws import DraftLaw  # noqa: E402
+from otspec.decode.base.sampling import Sampling  # noqa: E402
 from otspec.decode.drafters.model import ModelDrafter  # noqa: E402
-from otspec.decode.sampling import Sampling  # noqa: E402
 from otspec.paths import Block, Model, PathVerifier, TokenWise, Tree  # noqa: E402
 from otspec.paths.enumeration import law_over  # noqa: E402
 from otspec.paths.shape import Shape  # noqa: E402

@@ -82,7 +82,7 @@ def test_every_node_of_every_tree_step_after_step(model: Any) -> None:
         trees = _trees(rng, len(texts))
         _check_every_node(model, target, texts, trees)
         accepted = [tree.line(int(rng.integers(tree.size))) for tree in trees]
-        target.settle(accepted, range(len(texts)))
+        target.commit(accepted, range(len(texts)))
         for text, tree, nodes in zip(texts, trees, accepted, strict=True):
             text += [*tree.token[nodes].tolist(), int(rng.integers(8))]
         _check_cache(model, target.context, [text[:-1] for text in texts])
@@ -95,11 +95,11 @@ def test_texts_that_end_leave_the_cache(model: Any) -> None:
         trees = _trees(rng, len(texts))
         target.read(texts, trees)
         accepted = [tree.line(tree.size - 1) for tree in trees]
-        target.settle(accepted, rows)
+        target.commit(accepted, rows)
         texts = [[*texts[row], *trees[row].token[accepted[row]].tolist(), 3] for row in rows]
         _check_cache(model, target.context, [text[:-1] for text in texts])
         _check_every_node(model, target, texts, _trees(rng, len(texts)))
-        target.settle([[] for _ in texts], range(len(texts)))
+        target.commit([[] for _ in texts], range(len(texts)))
         texts = [[*text, 5] for text in texts]
 
 
@@ -110,7 +110,7 @@ def test_columns_are_moved_in_place(model: Any) -> None:
     target.read([[1, 2, 3, 4]], [tree])
     before = [block.entries for block in target.context.reader.blocks]
     kept = [entries[:, :, :, [0, 1, 2, 3, 5, 7]].clone() for entries in before]  # the text and its root, nodes 2 and 4
-    target.settle([tree.line(4)], [0])
+    target.commit([tree.line(4)], [0])
     for block, entries, columns in zip(target.context.reader.blocks, before, kept, strict=True):
         assert block.entries is entries
         torch.testing.assert_close(entries[:, :, :, :6], columns, rtol=0, atol=0)
@@ -121,7 +121,7 @@ def test_a_cache_grows_by_doubling() -> None:
     context, allocated = Context(model, [[1, 2, 3]]), set()
     for step in range(400):
         context.read(torch.tensor([[step % 8]]), torch.tensor([[3 + step]]), None, keep=1)
-        context.settle([[0]], [0])
+        context.commit([[0]], [0])
         allocated.add(context.reader.blocks[0].entries.data_ptr())
     assert context.end == 403
     assert len(allocated) <= 4  # 67 columns, 134, 268, 536

@@ -24,11 +24,11 @@ from transformers import (  # noqa: E402
 )
 
 from otspec import ProblemError  # noqa: E402
-from otspec.decode.drafters.draft_laws import DRAFT_LAWS, draft_law  # noqa: E402
+from otspec.decode.base.draft_laws import DRAFT_LAWS, draft_law  # noqa: E402
+from otspec.decode.base.sampling import DraftSampling, Sampling  # noqa: E402
 from otspec.decode.drafters.model import ModelDrafter  # noqa: E402
 from otspec.decode.drafters.several import SeveralDrafters  # noqa: E402
 from otspec.decode.methods.multi_draft import MultiDraft  # noqa: E402
-from otspec.decode.sampling import DraftSampling, Sampling  # noqa: E402
 from otspec.laws import law_from_logits  # noqa: E402
 from otspec.paths.shape import Shape  # noqa: E402
 from otspec.paths.topology import NONE  # noqa: E402
@@ -206,7 +206,7 @@ def test_laws_at_every_node_step_after_step(shape: Shape, law: str) -> None:
         accepted = [tree.line(int(rng.integers(tree.size))) for tree in drafts.trees]
         slots = [tree.slot[nodes].tolist() for tree, nodes in zip(drafts.trees, accepted, strict=True)]
         going = rows[: 2 if len(texts) == 3 and rng.random() < 0.5 else None]
-        drafter.settle(slots, going)
+        drafter.commit(slots, going)
         texts = [[*texts[r], *drafts.trees[r].token[accepted[r]].tolist(), int(rng.integers(8))] for r in going]
         rows = list(range(len(texts)))
         assert (drafter.context.length >= [len(text) - 2 for text in texts]).all()
@@ -238,14 +238,14 @@ def test_several_models_draft_paths_of_their_own_step_after_step() -> None:
         accepted = [tree.line(int(rng.integers(tree.size))) for tree in drafts.trees]
         slots = [tree.slot[nodes].tolist() for tree, nodes in zip(drafts.trees, accepted, strict=True)]
         going = list(range(len(texts)))[: 2 if len(texts) == 3 and rng.random() < 0.5 else None]
-        drafter.settle(slots, going)
+        drafter.commit(slots, going)
         texts = [[*texts[r], *drafts.trees[r].token[accepted[r]].tolist(), int(rng.integers(8))] for r in going]
 
 
 def test_a_step_without_drafts_is_caught_up_with() -> None:
     drafter = _drafter(Shape((2, 1)))
     drafter.start([[1, 2], [3]])
-    drafter.settle([[], []], [0, 1])
+    drafter.commit([[], []], [0, 1])
     texts = [[1, 2, 3, 4], [3, 5, 6, 7, 0]]
     laws = drafter.draft(texts, 1).laws.numpy()
     for law, text in zip(laws, texts, strict=True):
@@ -293,5 +293,5 @@ def test_slots_of_one_prefix_share_the_law_that_is_verified(dtype: str) -> None:
                         prefix = tuple(tree.token[nodes[1 : level + 1]])
                         assert torch.equal(own, verified[prefix]), (shape, prefix)
                         apart += slots[level] != tree.slot[nodes[level]]
-            drafter.settle([[] for _ in TEXTS], range(len(TEXTS)))
+            drafter.commit([[] for _ in TEXTS], range(len(TEXTS)))
     assert apart > 50  # slots that were not the first of their prefix

@@ -13,15 +13,15 @@ pytest.importorskip("transformers")
 
 from otspec import ProblemError  # noqa: E402
 from otspec.decode import run  # noqa: E402
-from otspec.decode.drafters.draft_laws import draft_law  # noqa: E402
-from otspec.decode.drafters.dynamic import DynamicDrafter, FedDynamic, SteeredDynamic  # noqa: E402
-from otspec.decode.drafters.fed import FedDrafter  # noqa: E402
+from otspec.decode.base.draft_laws import draft_law  # noqa: E402
+from otspec.decode.base.sampling import Sampling  # noqa: E402
+from otspec.decode.drafters.dynamic_tree import DynamicDrafter, FedDynamic, SteeredDynamic  # noqa: E402
+from otspec.decode.drafters.eagle.drafter import FedDrafter  # noqa: E402
+from otspec.decode.drafters.heads.model import MedusaHeads  # noqa: E402
 from otspec.decode.drafters.model import ModelDrafter  # noqa: E402
-from otspec.decode.drafters.steered import SteeredDrafter  # noqa: E402
+from otspec.decode.drafters.sd2.drafter import SteeredDrafter  # noqa: E402
 from otspec.decode.methods import DynamicTree  # noqa: E402
-from otspec.decode.models.heads import MedusaHeads  # noqa: E402
-from otspec.decode.models.matching import matching_of  # noqa: E402
-from otspec.decode.sampling import Sampling  # noqa: E402
+from otspec.decode.models.tokens.matching import matching_of  # noqa: E402
 from otspec.decode.shipped import foreign, load  # noqa: E402
 from otspec.paths.shape import Shape  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
@@ -49,8 +49,8 @@ def _sampling() -> Sampling:
 
 
 def _begun(drafter: Any, texts: list[list[int]]) -> Any:
-    if hasattr(drafter, "watch"):
-        drafter.watch([all_features(pair(VOCAB)[0], text)[:-1] for text in texts])
+    if drafter.layers:
+        drafter.observe([all_features(pair(VOCAB)[0], text)[:-1] for text in texts])
     drafter.start(texts)
     return drafter
 
@@ -105,10 +105,10 @@ def test_the_likeliest_tokens_are_drafted(kind: str, width: int, size: int) -> N
         slots.append(tree.slot[line].tolist())
         now.append([*text, *tree.token[line].tolist(), 3])
         seen.append(all_features(pair(VOCAB)[0], now[-1][:-1])[len(text) - 1 :])
-    drafter.settle(slots, [0, 2])
+    drafter.commit(slots, [0, 2])
     texts = [now[0], now[2]]
     if kind == "fed":
-        drafter.watch([seen[0], seen[2]])
+        drafter.observe([seen[0], seen[2]])
     assert _drafted(drafter.draft(texts, DEPTH)) == [
         _likeliest(laws, width, size) for laws in _laws(kind, texts, width)
     ]

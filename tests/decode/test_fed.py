@@ -14,12 +14,12 @@ pytest.importorskip("transformers")
 from transformers import AutoModelForCausalLM  # noqa: E402
 
 import otspec  # noqa: E402
-from otspec.decode.drafters.draft_laws import draft_law  # noqa: E402
-from otspec.decode.drafters.fed import FedDrafter  # noqa: E402
-from otspec.decode.models.fed import FedLlama  # noqa: E402
-from otspec.decode.models.llama import LlamaReader  # noqa: E402
-from otspec.decode.models.transformers_reader import TransformersReader  # noqa: E402
-from otspec.decode.sampling import Sampling  # noqa: E402
+from otspec.decode.base.draft_laws import draft_law  # noqa: E402
+from otspec.decode.base.sampling import Sampling  # noqa: E402
+from otspec.decode.drafters.eagle.drafter import FedDrafter  # noqa: E402
+from otspec.decode.drafters.eagle.model import FedLlama  # noqa: E402
+from otspec.decode.models.passes.fused import LlamaReader  # noqa: E402
+from otspec.decode.models.passes.transformers_reader import TransformersReader  # noqa: E402
 from otspec.errors import ProblemError  # noqa: E402
 from otspec.paths.shape import Shape  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
@@ -124,7 +124,7 @@ def test_laws_are_those_of_a_text_that_is_read_anew(kind: str, lengths: tuple[in
     sampling = Sampling(target._get_logits_processor(target.generation_config, device="cpu", model_kwargs={}), True)
     drafter = FedDrafter(model, shape, draft_law("iid"), sampling, 8, torch.Generator().manual_seed(1))
     texts = [list(text) for text in TEXTS]
-    drafter.watch([_features(model, target, text[:-1]) for text in texts])
+    drafter.observe([_features(model, target, text[:-1]) for text in texts])
     drafter.start(texts)
 
     def check() -> Any:
@@ -152,8 +152,8 @@ def test_laws_are_those_of_a_text_that_is_read_anew(kind: str, lengths: tuple[in
         seen.append(_features(model, target, read)[len(text) - 1 :])
         texts[number] = [*read, 3]
     rows = [0, 2]
-    drafter.settle(slots, rows)
-    drafter.watch([seen[row] for row in rows])
+    drafter.commit(slots, rows)
+    drafter.observe([seen[row] for row in rows])
     texts = [texts[row] for row in rows]
     check()
 

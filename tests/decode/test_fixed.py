@@ -14,11 +14,11 @@ pytest.importorskip("transformers")
 
 from otspec import ProblemError  # noqa: E402
 from otspec.decode import run  # noqa: E402
+from otspec.decode.base.drafts import Drafts  # noqa: E402
 from otspec.decode.drafters.prompt_lookup import LookupDrafter, continuations  # noqa: E402
-from otspec.decode.drafters.protocol import Drafts  # noqa: E402
-from otspec.decode.loop import _matched  # noqa: E402
 from otspec.decode.methods import DynamicTree, Lookahead, PromptLookup  # noqa: E402
 from otspec.decode.models.target import Target  # noqa: E402
+from otspec.decode.verify.step import _matched  # noqa: E402
 from tests.decode.models import law_after, pair  # noqa: E402
 from tests.oracles import Floats  # noqa: E402
 

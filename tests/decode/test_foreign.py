@@ -23,12 +23,12 @@ from transformers import (  # noqa: E402
 import otspec  # noqa: E402
 from otspec import ProblemError  # noqa: E402
 from otspec.decode import MultiDraft, multi_draft, run  # noqa: E402
-from otspec.decode.drafters.draft_laws import DRAFT_LAWS  # noqa: E402
-from otspec.decode.drafters.foreign import ForeignDrafter  # noqa: E402
-from otspec.decode.drafters.retokenised import Retokenised  # noqa: E402
+from otspec.decode.base.draft_laws import DRAFT_LAWS  # noqa: E402
+from otspec.decode.base.sampling import Sampling  # noqa: E402
+from otspec.decode.drafters.cross_tokenizer.drafter import ForeignDrafter  # noqa: E402
+from otspec.decode.drafters.cross_tokenizer.retokenised import Retokenised  # noqa: E402
 from otspec.decode.drafters.several import SeveralDrafters  # noqa: E402
-from otspec.decode.models.matching import Matching, matching_of  # noqa: E402
-from otspec.decode.sampling import Sampling  # noqa: E402
+from otspec.decode.models.tokens.matching import Matching, matching_of  # noqa: E402
 from otspec.laws import law_from_logits  # noqa: E402
 from otspec.paths.shape import Shape  # noqa: E402
 from otspec.vocab import affinity_from_matrix, embed, rdk, tli  # noqa: E402
@@ -120,7 +120,7 @@ def test_laws_at_every_node_step_after_step(law: str, redistributed: bool) -> No
         accepted = [tree.line(int(rng.integers(tree.size))) for tree in drafts.trees]
         slots = [tree.slot[nodes].tolist() for tree, nodes in zip(drafts.trees, accepted, strict=True)]
         going = list(range(len(texts)))[: 2 if len(texts) == 3 and rng.random() < 0.5 else None]
-        drafter.settle(slots, going)
+        drafter.commit(slots, going)
         texts = [[*texts[r], *drafts.trees[r].token[accepted[r]].tolist(), int(rng.integers(VOCAB))] for r in going]
     assert (drafted_unknown > 0) == redistributed
 
@@ -136,7 +136,7 @@ def test_what_was_read_is_read_once() -> None:
         drafter.draft([text], 2)
         new = drafter.context.passes[read].rows
         read = len(drafter.context.passes)
-        drafter.settle([[]], [0])
+        drafter.commit([[]], [0])
         tokens = Retokenised(matching)
         own = tokens.extend(text)
         most = max(most, new)
@@ -147,7 +147,7 @@ def test_what_was_read_is_read_once() -> None:
 def test_a_step_without_drafts_is_caught_up_with() -> None:
     drafter, texts = _drafter(Shape((2, 1))), _texts()
     drafter.start(texts)
-    drafter.settle([[] for _ in texts], [0, 2])
+    drafter.commit([[] for _ in texts], [0, 2])
     texts = [[*texts[0], 300, 301, 302], [*texts[2], 270, 1, 12]]
     laws = drafter.draft(texts, 1).laws
     for law, text in zip(laws, texts, strict=True):
@@ -173,11 +173,11 @@ def test_a_text_that_outgrows_the_draft_model_and_those_that_go_on_without_it() 
     drafter = _drafter(Shape((2, 1)), positions=40)
     drafter.start(texts)
     drafter.draft(texts, 2)
-    drafter.settle([[] for _ in texts], range(3))
+    drafter.commit([[] for _ in texts], range(3))
     texts = [[*text, 290, *([291, 12] * (20 * (number == 1)))] for number, text in enumerate(texts)]
     drafts = drafter.draft(texts, 2)
     assert ([tree.length for tree in drafts.trees], drafts.laws.shape) == ([0, 0, 0], (0, VOCAB))
-    drafter.settle([[], [], []], [0, 2])
+    drafter.commit([[], [], []], [0, 2])
     texts = [[*texts[0], 290, 13], [*texts[2], 14]]
     laws = drafter.draft(texts, 1).laws
     for law, text in zip(laws, texts, strict=True):

@@ -9,8 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from otspec.decode import graphs  # noqa: E402
-from otspec.decode.graphs import Replayed, capture  # noqa: E402
+from otspec.decode.base import graphs  # noqa: E402
+from otspec.decode.base.graphs import Replayed, capture  # noqa: E402
 from tests.decode.graph_stand_in import called_again  # noqa: E402
 
 

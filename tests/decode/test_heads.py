@@ -18,15 +18,15 @@ pytest.importorskip("transformers")
 from transformers import AutoModelForCausalLM, GenerationConfig  # noqa: E402
 
 import otspec  # noqa: E402
-from otspec.decode.drafters.draft_laws import DraftLaw, draft_law  # noqa: E402
-from otspec.decode.drafters.heads import HeadsDrafter  # noqa: E402
+from otspec.decode.base.draft_laws import DraftLaw, draft_law  # noqa: E402
+from otspec.decode.base.sampling import Sampling  # noqa: E402
+from otspec.decode.drafters.eagle.model import FedLlama  # noqa: E402
+from otspec.decode.drafters.heads.drafter import HeadsDrafter  # noqa: E402
+from otspec.decode.drafters.heads.model import MedusaHeads, MlpSpeculator  # noqa: E402
 from otspec.decode.drafters.levels import LevelDrafter  # noqa: E402
 from otspec.decode.methods.assisted import assisted  # noqa: E402
 from otspec.decode.methods.multi_draft import WATCHING  # noqa: E402
-from otspec.decode.models.fed import FedLlama  # noqa: E402
-from otspec.decode.models.heads import MedusaHeads, MlpSpeculator  # noqa: E402
 from otspec.decode.models.target import Target  # noqa: E402
-from otspec.decode.sampling import Sampling  # noqa: E402
 from otspec.errors import ProblemError  # noqa: E402
 from otspec.paths import Block, Model, Nested, PathVerifier, TokenWise, Tree  # noqa: E402
 from otspec.paths.enumeration import law_over  # noqa: E402
@@ -198,7 +198,7 @@ def test_laws_are_those_of_a_text_that_is_read_anew(name: str, lengths: tuple[in
     drafter: Any = _drafter(name, target, Shape((2, 1, 1)), draft_law("iid"), _sampling())
     texts = [list(text) for text in TEXTS]
     states = [last_states(target, text)[: len(text) - 1] for text in texts]
-    drafter.watch([one[:, None] for one in states])
+    drafter.observe([one[:, None] for one in states])
     drafter.start(texts)
 
     def check() -> Any:
@@ -221,8 +221,8 @@ def test_laws_are_those_of_a_text_that_is_read_anew(name: str, lengths: tuple[in
         read = [*texts[number], *tree.token[accepted].tolist()]
         seen.append(last_states(target, read)[len(texts[number]) - 1 :, None])
         texts[number] = [*read, 3]
-    drafter.settle(slots, [0, 2])
-    drafter.watch([seen[0], seen[2]])
+    drafter.commit(slots, [0, 2])
+    drafter.observe([seen[0], seen[2]])
     texts = [texts[0], texts[2]]
     check()
 
@@ -244,7 +244,7 @@ def test_the_text_has_the_law_of_the_target(name: str) -> None:
 
         drafter: Any = _drafter(name, target, Shape.paths(2, depth), DraftLaw(scripted, IID), _sampling(**settings))
         texts = [PROMPT] * len(every)
-        drafter.watch(Target(target, texts, drafter.layers).features)
+        drafter.observe(Target(target, texts, drafter.layers).features)
         drafter.start(texts)
         drafts = drafter.draft(texts, depth)
         trees: list[tuple[float, Tree]] = []

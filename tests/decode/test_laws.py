@@ -12,11 +12,11 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from otspec import ProblemError  # noqa: E402
-from otspec.decode.drafters.draft_laws import DRAFT_LAWS, draft_law  # noqa: E402
-from otspec.decode.drafters.protocol import Drafts  # noqa: E402
-from otspec.decode.laws import LocalTree, Merged, Rows, local_trees, merged_to_host  # noqa: E402
+from otspec.decode.base.draft_laws import DRAFT_LAWS, draft_law  # noqa: E402
+from otspec.decode.base.drafts import Drafts  # noqa: E402
 from otspec.decode.methods import Typical  # noqa: E402
-from otspec.decode.verifiers import merges, verifier  # noqa: E402
+from otspec.decode.verify.laws import LocalTree, Merged, Rows, local_trees, merged_to_host  # noqa: E402
+from otspec.decode.verify.verifiers import merges, verifier  # noqa: E402
 from otspec.paths import PathVerifier, Tree, synthetic  # noqa: E402
 from otspec.paths.catalogue import BY_PLAN  # noqa: E402
 from otspec.paths.shape import Shape  # noqa: E402

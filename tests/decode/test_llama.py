@@ -12,9 +12,9 @@ pytest.importorskip("transformers")
 
 from transformers import AutoConfig, AutoModelForCausalLM  # noqa: E402
 
-from otspec.decode.models.llama import LlamaReader  # noqa: E402
-from otspec.decode.models.reader import reader_of  # noqa: E402
-from otspec.decode.models.transformers_reader import TransformersReader  # noqa: E402
+from otspec.decode.models.passes.fused import LlamaReader  # noqa: E402
+from otspec.decode.models.passes.reader import reader_of  # noqa: E402
+from otspec.decode.models.passes.transformers_reader import TransformersReader  # noqa: E402
 from tests.decode.models import tiny  # noqa: E402
 from tests.each import each  # noqa: E402
 

@@ -20,8 +20,8 @@ from torch.utils._pytree import tree_leaves  # noqa: E402
 import otspec  # noqa: E402
 from benchmarks.decode_long import Load, Steps, by_step, cache_bytes, measure, memory, segment_of, table  # noqa: E402
 from benchmarks.random_pair import random_pair  # noqa: E402
-from otspec.decode.models.cache import SPARE, Block  # noqa: E402
 from otspec.decode.models.context import Pass  # noqa: E402
+from otspec.decode.models.passes.cache import SPARE, Block  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
 
 VOCAB, PATHS, DEPTH, NEW, PROMPT = 8, 3, 3, 300, 4

@@ -12,7 +12,6 @@ pytest.importorskip("transformers")
 from otspec import ProblemError  # noqa: E402
 from otspec.decode import run  # noqa: E402
 from otspec.decode.drafters.lookahead import LookaheadDrafter  # noqa: E402
-from otspec.decode.drafters.protocol import Listening  # noqa: E402
 from otspec.decode.methods import Lookahead  # noqa: E402
 from otspec.paths.topology import Topology  # noqa: E402
 from tests.decode.models import greedy_text, logits_after, pair  # noqa: E402
@@ -27,7 +26,6 @@ def test_the_window_holds_what_the_target_puts_after_its_guesses() -> None:
     target, width, ngram = pair(20)[0], 3, 3
     text = [4, 9, 2, 4]
     drafter = LookaheadDrafter(2, width, ngram, 0)
-    assert isinstance(drafter, Listening)
     drafter.start([text])
     seen = {tuple(text[at : at + ngram]) for at in range(len(text) - ngram + 1)}
     for _ in range(6):
@@ -40,7 +38,7 @@ def test_the_window_holds_what_the_target_puts_after_its_guesses() -> None:
         drafted = [line for line in lines if len(line) == ngram - 1 and (text[-1], *line) in seen]
         assert len(drafted) >= min(2, len({one for one in seen if one[0] == text[-1]}))
         after = [int(logits_after(target, [*text, *line]).argmax()) for line in lines]
-        drafter.hear([tree], after)
+        drafter.learn([tree], after)
         new = [int(logits_after(target, [*text, *column]).argmax()) for column in columns]
         assert window._rows == [*rows[1:], new]
         seen |= {(*(row[at] for row in rows), new[at]) for at in range(width)}
@@ -51,7 +49,7 @@ def test_the_window_holds_what_the_target_puts_after_its_guesses() -> None:
         start = len(text)
         text += [*accepted, after[node]]
         seen |= {tuple(text[at : at + ngram]) for at in range(start - ngram + 1, len(text) - ngram + 1)}
-        drafter.settle([[]], [0])
+        drafter.commit([[]], [0])
     assert text == greedy_text(target, [4, 9, 2, 4], len(text) - 4)
 
 
@@ -59,7 +57,7 @@ def test_the_window_moves_on_with_the_text() -> None:
     drafter = LookaheadDrafter(2, 3, 3, 0)
     drafter.start([[5, 6, 7]])
     tree = drafter.draft([[5, 6, 7]], 4).trees[0]
-    drafter.hear([tree], list(range(100, 100 + tree.size)))
+    drafter.learn([tree], list(range(100, 100 + tree.size)))
     [window] = drafter._windows
     rows = [list(row) for row in window._rows]
     drafter.draft([[5, 6, 7, 1, 2, 3]], 4)  # two tokens beside the one of every step

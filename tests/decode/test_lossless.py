@@ -19,15 +19,15 @@ pytest.importorskip("transformers")
 from transformers import GenerationConfig  # noqa: E402
 
 from otspec.decode import BY_PLAN, MultiDraft, methods, run  # noqa: E402
-from otspec.decode.drafters.draft_laws import DRAFT_LAWS, draft_law  # noqa: E402
-from otspec.decode.drafters.protocol import Drafts  # noqa: E402
-from otspec.decode.drafters.retokenised import Retokenised  # noqa: E402
-from otspec.decode.laws import LocalTree, Merged, local_trees, merged_to_host, to_host, widest  # noqa: E402
-from otspec.decode.models.matching import Matching  # noqa: E402
-from otspec.decode.models.spelling import Spelling  # noqa: E402
+from otspec.decode.base.draft_laws import DRAFT_LAWS, draft_law  # noqa: E402
+from otspec.decode.base.drafts import Drafts, widest  # noqa: E402
+from otspec.decode.base.sampling import DraftSampling, Sampling  # noqa: E402
+from otspec.decode.drafters.cross_tokenizer.retokenised import Retokenised  # noqa: E402
 from otspec.decode.models.target import Target  # noqa: E402
-from otspec.decode.sampling import DraftSampling, Sampling  # noqa: E402
-from otspec.decode.verifiers import merges, verifier  # noqa: E402
+from otspec.decode.models.tokens.matching import Matching  # noqa: E402
+from otspec.decode.models.tokens.spelling import Spelling  # noqa: E402
+from otspec.decode.verify.laws import LocalTree, Merged, local_trees, merged_to_host, to_host  # noqa: E402
+from otspec.decode.verify.verifiers import merges, verifier  # noqa: E402
 from otspec.laws import law_from_logits  # noqa: E402
 from otspec.paths import Model, Nested, PathVerifier, TokenWise, Tree  # noqa: E402
 from otspec.paths.catalogue import JOINT, Rule  # noqa: E402

@@ -13,6 +13,7 @@ from transformers import LogitsProcessorList  # noqa: E402
 
 from otspec import ProblemError  # noqa: E402
 from otspec.decode import run  # noqa: E402
+from otspec.decode.base.sampling import Sampling  # noqa: E402
 from otspec.decode.drafters.model import ModelDrafter  # noqa: E402
 from otspec.decode.drafters.prompt_lookup import continuations  # noqa: E402
 from otspec.decode.methods import (  # noqa: E402
@@ -28,7 +29,6 @@ from otspec.decode.methods import (  # noqa: E402
 )
 from otspec.decode.methods.multi_draft import MultiDraft  # noqa: E402
 from otspec.decode.models.context import vocabulary  # noqa: E402
-from otspec.decode.sampling import Sampling  # noqa: E402
 from otspec.paths import Block, Nested, TokenWise, Tree, synthetic  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
 

@@ -15,11 +15,12 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from otspec.decode import loop, run  # noqa: E402
-from otspec.decode.laws import to_host  # noqa: E402
+from otspec.decode import run  # noqa: E402
+from otspec.decode.base.metrics import Clock, Metrics  # noqa: E402
 from otspec.decode.methods import Vanilla, block, typical  # noqa: E402
-from otspec.decode.metrics import Clock, Metrics  # noqa: E402
-from otspec.decode.strategy import Strategy  # noqa: E402
+from otspec.decode.step.strategy import Strategy  # noqa: E402
+from otspec.decode.verify import step  # noqa: E402
+from otspec.decode.verify.laws import to_host  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
 from tests.each import each  # noqa: E402
 
@@ -82,7 +83,7 @@ def test_what_waits_for_the_device_is_timed_there_and_nothing_is_timed_twice(cas
         return timed
 
     def noting(name: str) -> Callable[..., Any]:
-        plain = getattr(loop, name)
+        plain = getattr(step, name)
 
         def noted(*args: Any) -> Any:
             seen.add((name, open_spans[-1]))
@@ -94,7 +95,7 @@ def test_what_waits_for_the_device_is_timed_there_and_nothing_is_timed_twice(cas
         patched.setattr(Clock, "on_device", span("device"))
         patched.setattr(Clock, "on_host", span("host"))
         for name in ("draw", "merged_to_host", "to_host", "local_trees", "verify"):
-            patched.setattr(loop, name, noting(name))
+            patched.setattr(step, name, noting(name))
         run(pair()[0], strategy, torch.tensor([[1, 2, 3]]), max_new_tokens=7, seed=0)
     assert (comes, "verification on device") in seen
     hosts = {"local_trees", "verify"}

@@ -12,11 +12,12 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from otspec import ProblemError, generate  # noqa: E402
-from otspec.decode import MultiDraft, graphs, multi_draft, run  # noqa: E402
-from otspec.decode.captured import MOST_COUNTED, Captured, Counted, DeviceRule, Trees  # noqa: E402
-from otspec.decode.drafters.protocol import Drafts  # noqa: E402
+from otspec.decode import MultiDraft, multi_draft, run  # noqa: E402
+from otspec.decode.base import graphs  # noqa: E402
+from otspec.decode.base.drafts import Drafts  # noqa: E402
 from otspec.decode.methods import PromptLookup  # noqa: E402
-from otspec.decode.on_device import can_be_stacked, device_rule, verify_on_device  # noqa: E402
+from otspec.decode.verify.captured import MOST_COUNTED, Captured, Counted, DeviceRule, Trees  # noqa: E402
+from otspec.decode.verify.on_device import can_be_stacked, device_rule, verify_on_device  # noqa: E402
 from otspec.paths import Block, Nested, TokenWise, Tree  # noqa: E402
 from otspec.paths.shape import Shape  # noqa: E402
 from otspec.paths.topology import Topology  # noqa: E402

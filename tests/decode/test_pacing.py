@@ -20,9 +20,9 @@ pytest.importorskip("transformers")
 
 from otspec import ProblemError  # noqa: E402
 from otspec.decode import Goodput, MeasuredCosts, MultiDraft, PassCosts, PassTimes, StepCosts, generate, run  # noqa: E402
-from otspec.decode.drafters.paced import PacedDrafter, PacedWatching  # noqa: E402
+from otspec.decode.drafters.heads.model import MedusaHeads  # noqa: E402
+from otspec.decode.drafters.paced import PacedDrafter  # noqa: E402
 from otspec.decode.methods import PromptLookup  # noqa: E402
-from otspec.decode.models.heads import MedusaHeads  # noqa: E402
 from otspec.decode.pacing.acceptance import PRIOR, Acceptance  # noqa: E402
 from otspec.decode.pacing.costs import TIMES, Step  # noqa: E402
 from otspec.decode.pacing.goodput import PATIENCE, Pacer  # noqa: E402
@@ -409,15 +409,14 @@ def test_who_looks_at_the_target_still_does() -> None:
     target, draft = pair(40)
 
     def drafter(model: Any) -> Any:
-        from otspec.decode.sampling import Sampling
+        from otspec.decode.base.sampling import Sampling
 
         sampling = Sampling(target._get_logits_processor(target.generation_config, device="cpu", model_kwargs={}), True)
         return MultiDraft(model, pace="goodput").prepare(40, sampling, torch.Generator()).drafter
 
     assert type(drafter(draft)) is PacedDrafter
-    watching = drafter(_watching(target))
-    assert type(watching) is PacedWatching
-    assert list(watching.layers) == list(_watching(target).config.features)
+    assert not drafter(draft).layers
+    assert list(drafter(_watching(target)).layers) == list(_watching(target).config.features)
 
 
 def test_what_is_refused() -> None:

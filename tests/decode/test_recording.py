@@ -12,13 +12,13 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-import otspec.decode.recording as recording_module  # noqa: E402
+import otspec.decode.recording.positions as recording_module  # noqa: E402
 from otspec import DataError, Problem, ProblemError, optimum  # noqa: E402
 from otspec.data import FileSource, TopSource, open_source  # noqa: E402
 from otspec.data.formats import safetensors_about  # noqa: E402
 from otspec.decode.methods.plain import plain  # noqa: E402
-from otspec.decode.models.loading import Models  # noqa: E402
-from otspec.decode.recording import Logits, Recording, record  # noqa: E402
+from otspec.decode.pair.loading import Models  # noqa: E402
+from otspec.decode.recording.positions import Logits, Recording, record  # noqa: E402
 from otspec.schemes import WithoutReplacement  # noqa: E402
 from tests.cli.test_commands import otspec_command  # noqa: E402
 from tests.decode.killed import kill_after_three_chunks  # noqa: E402
@@ -87,7 +87,7 @@ def test_logits_are_those_after_a_text_of_the_target(monkeypatch: pytest.MonkeyP
         texts.extend(written.sequences.tolist())
         return written
 
-    monkeypatch.setattr("otspec.decode.recording.plain", noted)
+    monkeypatch.setattr("otspec.decode.recording.positions.plain", noted)
     said = in_memory(monkeypatch, recording, tmp_path / "p.safetensors")
     lengths = []
     for text, (row, both) in zip(texts, said.items(), strict=True):

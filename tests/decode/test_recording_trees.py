@@ -12,13 +12,13 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-import otspec.decode.recording_trees as module  # noqa: E402
+import otspec.decode.recording.trees as module  # noqa: E402
 from otspec import DataError, ProblemError  # noqa: E402
 from otspec.data import TreeSource, open_source  # noqa: E402
 from otspec.decode.drafters.model import ModelDrafter  # noqa: E402
-from otspec.decode.models.loading import Models  # noqa: E402
-from otspec.decode.recording import record  # noqa: E402
-from otspec.decode.recording_trees import TreeRecording  # noqa: E402
+from otspec.decode.pair.loading import Models  # noqa: E402
+from otspec.decode.recording.positions import record  # noqa: E402
+from otspec.decode.recording.trees import TreeRecording  # noqa: E402
 from otspec.laws import law_from_logits  # noqa: E402
 from otspec.paths import Model, Nested, Tree, drafted_bound, path_law  # noqa: E402
 from otspec.paths.catalogue import JOINT, verifier_of_paths  # noqa: E402

@@ -12,8 +12,8 @@ pytest.importorskip("transformers")
 
 import otspec  # noqa: E402
 from otspec.decode.models.context import Pass  # noqa: E402
-from otspec.decode.models.transformers_reader import TransformersReader  # noqa: E402
-from otspec.decode.replay import floor, floors  # noqa: E402
+from otspec.decode.models.passes.transformers_reader import TransformersReader  # noqa: E402
+from otspec.decode.models.replay import floor, floors  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
 
 PROMPTS = torch.tensor([[1, 2, 3, 4], [4, 3, 2, 1]])

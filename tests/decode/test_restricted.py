@@ -28,15 +28,15 @@ from transformers import (  # noqa: E402
 import otspec  # noqa: E402
 from otspec import ProblemError  # noqa: E402
 from otspec.decode import MultiDraft, multi_draft, shipped  # noqa: E402
-from otspec.decode.drafters.draft_laws import DRAFT_LAWS, draft_law  # noqa: E402
+from otspec.decode.base.draft_laws import DRAFT_LAWS, draft_law  # noqa: E402
+from otspec.decode.base.sampling import Sampling  # noqa: E402
 from otspec.decode.drafters.model import ModelDrafter  # noqa: E402
-from otspec.decode.drafters.restricted import Restriction  # noqa: E402
-from otspec.decode.drafters.selection import laid_out  # noqa: E402
 from otspec.decode.drafters.several import SeveralDrafters  # noqa: E402
+from otspec.decode.drafters.shortlists.restricted import Restriction  # noqa: E402
+from otspec.decode.drafters.shortlists.selection import laid_out  # noqa: E402
 from otspec.decode.models.context import Context  # noqa: E402
 from otspec.decode.models.head import with_head_for  # noqa: E402
-from otspec.decode.models.llama import LlamaReader  # noqa: E402
-from otspec.decode.sampling import Sampling  # noqa: E402
+from otspec.decode.models.passes.fused import LlamaReader  # noqa: E402
 from otspec.laws import law_from_logits  # noqa: E402
 from otspec.paths.shape import Shape  # noqa: E402
 from otspec.vocab import (  # noqa: E402
@@ -179,7 +179,7 @@ def test_laws_at_every_node_step_after_step(law: str, redistributed: bool) -> No
         assert row == len(drafts.laws)
         accepted = [tree.line(int(rng.integers(tree.size))) for tree in drafts.trees]
         slots = [tree.slot[nodes].tolist() for tree, nodes in zip(drafts.trees, accepted, strict=True)]
-        drafter.settle(slots, range(len(texts)))
+        drafter.commit(slots, range(len(texts)))
         for text, tree, nodes in zip(texts, drafts.trees, accepted, strict=True):
             text.extend([*tree.token[nodes].tolist(), int(rng.integers(8))])
 

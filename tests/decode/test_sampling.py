@@ -12,7 +12,7 @@ pytest.importorskip("transformers")
 from transformers import LlamaConfig, LlamaForCausalLM, LogitsProcessorList, TopPLogitsWarper  # noqa: E402
 
 import otspec  # noqa: E402
-from otspec.decode.sampling import Sampling  # noqa: E402
+from otspec.decode.base.sampling import Sampling  # noqa: E402
 from otspec.tolerances import MASS_TOL  # noqa: E402
 
 VOCAB = 262_144

@@ -18,17 +18,17 @@ from transformers import LogitsProcessorList, SuppressTokensLogitsProcessor, Top
 import otspec  # noqa: E402
 from otspec import ProblemError  # noqa: E402
 from otspec.decode import Budget, Frequent, MultiDraft, Router, multi_draft, train_router  # noqa: E402
-from otspec.decode.drafters import router as router_module  # noqa: E402
-from otspec.decode.drafters.draft_laws import draft_law  # noqa: E402
+from otspec.decode.base.draft_laws import draft_law  # noqa: E402
+from otspec.decode.base.sampling import Sampling  # noqa: E402
 from otspec.decode.drafters.model import ModelDrafter  # noqa: E402
-from otspec.decode.drafters.router import Network  # noqa: E402
-from otspec.decode.drafters.selection import History, Level, Selection  # noqa: E402
+from otspec.decode.drafters.shortlists import router as router_module  # noqa: E402
+from otspec.decode.drafters.shortlists.router import Network  # noqa: E402
+from otspec.decode.drafters.shortlists.selection import History, Level, Selection  # noqa: E402
+from otspec.decode.drafters.shortlists.training import spherical_clusters  # noqa: E402
 from otspec.decode.models.context import Context  # noqa: E402
 from otspec.decode.models.fingerprint import fingerprint  # noqa: E402
 from otspec.decode.models.head import without_head  # noqa: E402
-from otspec.decode.models.llama import LlamaReader  # noqa: E402
-from otspec.decode.sampling import Sampling  # noqa: E402
-from otspec.decode.training.routers import spherical_clusters  # noqa: E402
+from otspec.decode.models.passes.fused import LlamaReader  # noqa: E402
 from otspec.errors import DataError  # noqa: E402
 from otspec.laws import law_from_logits  # noqa: E402
 from otspec.paths.shape import Shape  # noqa: E402
@@ -192,7 +192,7 @@ def test_laws_at_every_node_step_after_step(name: str) -> None:
         # Sometimes all that was drafted is accepted, so that two tokens are new to the draft model next time.
         accepted = [tree.line(int(rng.integers(tree.size))) for tree in drafts.trees]
         slots = [tree.slot[nodes].tolist() for tree, nodes in zip(drafts.trees, accepted, strict=True)]
-        drafter.settle(slots, going)
+        drafter.commit(slots, going)
         for text, tree, nodes in zip(texts, drafts.trees, accepted, strict=True):
             text.extend([*tree.token[nodes].tolist(), int(rng.integers(8))])
         texts = [texts[row] for row in going]

@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from otspec.decode import BY_PLAN, Budget, Frequent, MultiDraft, run  # noqa: E402
-from otspec.decode.drafters.draft_laws import draft_law  # noqa: E402
+from otspec.decode.base.draft_laws import draft_law  # noqa: E402
 from otspec.paths import Model  # noqa: E402
 from otspec.paths.enumeration import branching_trees, drafted_trees, trees_of  # noqa: E402
 from otspec.paths.shape import Shape  # noqa: E402

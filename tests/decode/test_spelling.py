@@ -12,9 +12,9 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from otspec import ProblemError
-from otspec.decode.drafters.retokenised import Retokenised
-from otspec.decode.models.matching import Matching, matching_of
-from otspec.decode.models.spelling import Spelling
+from otspec.decode.drafters.cross_tokenizer.retokenised import Retokenised
+from otspec.decode.models.tokens.matching import Matching, matching_of
+from otspec.decode.models.tokens.spelling import Spelling
 from tests.decode.tokenizers_of import KINDS, TEXT, byte_level, sentence_piece, word_piece
 
 PARTS = ["def f", "(x):", "\n", "\r\n\r\n", "  ", "    ", " ", "\t", "x", "'s", "1234", " 5", "é", "中文", " ≠", "🜚"]

@@ -13,12 +13,12 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from otspec import generate  # noqa: E402
-from otspec.decode import graphs  # noqa: E402
-from otspec.decode.models import static  # noqa: E402
+from otspec.decode.base import graphs  # noqa: E402
 from otspec.decode.models.context import Context  # noqa: E402
-from otspec.decode.models.in_one import Run  # noqa: E402
-from otspec.decode.models.static import LEAST_COLUMNS, StaticReader, can_stand, filled_up  # noqa: E402
-from otspec.decode.models.transformers_reader import TransformersReader  # noqa: E402
+from otspec.decode.models.passes import static  # noqa: E402
+from otspec.decode.models.passes.single_graph import Run  # noqa: E402
+from otspec.decode.models.passes.static import LEAST_COLUMNS, StaticReader, can_stand, filled_up  # noqa: E402
+from otspec.decode.models.passes.transformers_reader import TransformersReader  # noqa: E402
 from tests.decode.graph_stand_in import called_again  # noqa: E402
 from tests.decode.models import pair, tiny  # noqa: E402
 from tests.each import each  # noqa: E402
@@ -78,7 +78,7 @@ def test_logits_are_those_of_ordinary_passes(
             chosen = [sorted(rng.choice(count, rng.integers(count + 1), replace=False).tolist()) for _ in range(batch)]
             rows = list(range(batch)) if count % 2 or batch == 1 else [row for row in range(batch) if row != 1]
             for one in contexts:
-                one.settle(chosen, rows)
+                one.commit(chosen, rows)
 
 
 @pytest.mark.usefixtures("everywhere")
@@ -129,10 +129,10 @@ def test_a_model_that_cannot_be_captured_is_launched(monkeypatch: pytest.MonkeyP
         context = Context(target, [[1, 2]])
         _room(context).pool = object()
         first = context.read(tokens, position, None, 1)
-        context.settle([[]], [0])
+        context.commit([[]], [0])
         with pytest.warns(UserWarning, match="cannot be captured as CUDA graphs, and are launched: operation not"):
             again = context.read(tokens, position, None, 1)
-        context.settle([[]], [0])
+        context.commit([[]], [0])
         last = context.read(tokens, position, None, 1)
     assert torch.equal(first, again)
     assert torch.equal(first, last)

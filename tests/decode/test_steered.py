@@ -16,13 +16,14 @@ pytest.importorskip("transformers")
 from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM  # noqa: E402
 
 import otspec  # noqa: E402
-from otspec.decode.drafters.draft_laws import draft_law  # noqa: E402
-from otspec.decode.drafters.steered import SteeredDrafter  # noqa: E402
+from otspec.decode.base.draft_laws import draft_law  # noqa: E402
+from otspec.decode.base.sampling import Sampling  # noqa: E402
+from otspec.decode.drafters.hidden_states import to_one_size  # noqa: E402
+from otspec.decode.drafters.sd2.drafter import SteeredDrafter  # noqa: E402
+from otspec.decode.drafters.sd2.model import PLACES, SteeredLlama  # noqa: E402
 from otspec.decode.methods.multi_draft import WATCHING  # noqa: E402
-from otspec.decode.models.llama import LlamaReader  # noqa: E402
-from otspec.decode.models.steered import PLACES, SteeredLlama, to_one_size  # noqa: E402
-from otspec.decode.models.transformers_reader import TransformersReader  # noqa: E402
-from otspec.decode.sampling import Sampling  # noqa: E402
+from otspec.decode.models.passes.fused import LlamaReader  # noqa: E402
+from otspec.decode.models.passes.transformers_reader import TransformersReader  # noqa: E402
 from otspec.errors import ProblemError  # noqa: E402
 from otspec.paths.shape import Shape  # noqa: E402
 from tests.decode.models import law_after, pair  # noqa: E402
@@ -134,7 +135,7 @@ def test_laws_are_those_of_a_pass_whose_tokens_are_steered_as_of_their_time(leng
         """Steering of each token that is read: of the one before it, in a prompt."""
         return torch.cat((nothing, all_features(target, text)))[: len(text)]
 
-    drafter.watch([all_features(target, text)[:-1] for text in texts])
+    drafter.observe([all_features(target, text)[:-1] for text in texts])
     drafter.start(texts)
     steering = [before(text[:-1]) for text in texts]
 
@@ -166,8 +167,8 @@ def test_laws_are_those_of_a_pass_whose_tokens_are_steered_as_of_their_time(leng
         steering[number] = torch.cat((steering[number], now.expand(kept - len(steering[number]), -1, -1)))
         seen.append(all_features(target, read)[len(old) - 1 :])
         texts[number] = [*read, 3]
-    drafter.settle(slots, range(3))
-    drafter.watch(seen)
+    drafter.commit(slots, range(3))
+    drafter.observe(seen)
     check()
 
 
@@ -191,9 +192,9 @@ def test_the_loop_tells_what_the_target_thinks_of_prompts_and_of_all_that_became
     model, told = _steered(draft), []
 
     class Noting(SteeredDrafter):
-        def watch(self, features: Any) -> None:
+        def observe(self, features: Any) -> None:
             told.append([one.clone() for one in features])
-            super().watch(features)
+            super().observe(features)
 
     ids = torch.tensor([[0, 3, 1, 4], [2, 7, 1, 5]])
     mask = torch.tensor([[0, 1, 1, 1], [1, 1, 1, 1]])

@@ -51,7 +51,7 @@ def test_texts_that_end_are_forgotten_and_their_words_are_not() -> None:
     drafter = SuffixDrafter(1, 4, memory)
     drafter.start([[9, 9], [1, 2, 3]])
     drafter.draft([[9, 9, 4, 5, 6], [1, 2, 3, 4, 5]], 4)
-    drafter.settle([[], []], [1])
+    drafter.commit([[], []], [1])
     [one] = drafter.draft([[1, 2, 3, 4, 5]], 4).trees
     assert one.token[1:].tolist()[:1] == [6]  # as the text did that has ended
     drafter.start([[3]])

@@ -14,8 +14,8 @@ import otspec  # noqa: E402
 from otspec import Problem, available  # noqa: E402
 from otspec.catalogue import get  # noqa: E402
 from otspec.decode import BY_PLAN, JOINT, methods  # noqa: E402
-from otspec.decode.drafters.draft_laws import DRAFT_LAWS, draft_law  # noqa: E402
-from otspec.decode.verifiers import verifier  # noqa: E402
+from otspec.decode.base.draft_laws import DRAFT_LAWS, draft_law  # noqa: E402
+from otspec.decode.verify.verifiers import verifier  # noqa: E402
 from otspec.paths import Model, TokenWise, Tree  # noqa: E402
 from otspec.paths.catalogue import Rule  # noqa: E402
 from otspec.paths.enumeration import branching_trees, drafted_trees  # noqa: E402

@@ -14,13 +14,14 @@ pytest.importorskip("transformers")
 
 from benchmarks.gpu.synchronisations import counted  # noqa: E402
 from otspec import generate  # noqa: E402
-from otspec.decode import Goodput, MultiDraft, captured, run  # noqa: E402
-from otspec.decode.drafters.protocol import Drafts  # noqa: E402
-from otspec.decode.models import static  # noqa: E402
-from otspec.decode.models.loading import SHIPPED, load_models  # noqa: E402
-from otspec.decode.on_device import verify_on_device  # noqa: E402
+from otspec.decode import Goodput, MultiDraft, run  # noqa: E402
+from otspec.decode.base.drafts import Drafts  # noqa: E402
+from otspec.decode.models.passes import static  # noqa: E402
 from otspec.decode.pacing.costs import Step  # noqa: E402
+from otspec.decode.pair.loading import SHIPPED, load_models  # noqa: E402
 from otspec.decode.shipped import held_out  # noqa: E402
+from otspec.decode.verify import captured  # noqa: E402
+from otspec.decode.verify.on_device import verify_on_device  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
 from tests.decode.test_lossless import SETTINGS, _exact, _models, _pooled  # noqa: E402
 from tests.decode.test_on_device import together  # noqa: E402

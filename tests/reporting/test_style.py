@@ -79,8 +79,8 @@ def _own() -> list[str]:
 def test_everything_that_is_measured_has_a_colour_of_its_own_choosing() -> None:
     names = _own()
     if installed("torch") and installed("transformers"):
+        from otspec.decode.base.metrics import Metrics
         from otspec.decode.methods.catalogue import METHODS
-        from otspec.decode.metrics import Metrics
         from otspec.paths.catalogue import JOINT
 
         names += [*JOINT, *(name for name in METHODS if name != "multi-draft"), *Metrics().seconds]

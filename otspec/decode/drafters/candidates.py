@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from transformers.generation.candidate_generator import AssistedCandidateGenerator, CandidateGenerator
 
-from otspec.decode.drafters.protocol import Drafts
-from otspec.decode.models.context import Pass
+from otspec.decode.base.drafts import Drafts
+from otspec.decode.drafters.drafter import Drafter
 from otspec.errors import ProblemError
 from otspec.laws import IntArray
 from otspec.paths.shape import Shape
@@ -27,7 +27,7 @@ Make = Callable[[torch.Tensor], CandidateGenerator]
 """From the tokens of a prompt, shape (1, S), to a generator for the text that begins with them."""
 
 
-class CandidateDrafter:
+class CandidateDrafter(Drafter):
     """One path from a candidate generator of transformers, for one text.
 
     Parameters
@@ -48,11 +48,6 @@ class CandidateDrafter:
         self.device = generator.device
         self._seeds = np.random.default_rng(generator.initial_seed())
         self._drafted = 0
-
-    @property
-    def passes(self) -> Sequence[Pass]:
-        """None are told."""
-        return ()
 
     def start(self, texts: Sequence[Sequence[int]]) -> None:
         """Make the generator.
@@ -92,7 +87,7 @@ class CandidateDrafter:
         laws[:, : logits.shape[-1]] = logits[0, : tokens.size].softmax(dim=-1, dtype=torch.float64)
         return Drafts([Topology.merge(Shape((1,) * tokens.size), tokens)], laws)
 
-    def settle(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
+    def commit(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Remember how much was accepted."""
         self._accepted = len(accepted[0])
 

@@ -11,12 +11,13 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from otspec.decode.drafters.draft_laws import DraftLaw
-from otspec.decode.drafters.protocol import Drafter, Drafts
-from otspec.decode.drafters.selection import DraftHead, History, Level, Selection, WholeHead
+from otspec.decode.base.draft_laws import DraftLaw
+from otspec.decode.base.drafts import Drafts
+from otspec.decode.base.sampling import Sampling
+from otspec.decode.base.sending import send
+from otspec.decode.drafters.drafter import Drafter
+from otspec.decode.drafters.shortlists.selection import DraftHead, History, Level, Selection, WholeHead
 from otspec.decode.models.context import vocabulary
-from otspec.decode.sampling import Sampling
-from otspec.decode.sending import send
 from otspec.paths.shape import Shape
 from otspec.paths.topology import Topology
 

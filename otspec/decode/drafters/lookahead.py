@@ -13,13 +13,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from otspec.decode.drafters.protocol import Drafts
-from otspec.decode.models.context import Pass
+from otspec.decode.base.drafts import Drafts
+from otspec.decode.drafters.drafter import Drafter
 from otspec.laws import IntArray
 from otspec.paths.topology import Topology
 
 
-class LookaheadDrafter:
+class LookaheadDrafter(Drafter):
     """Fixed drafts from n-grams that the target wrote, and the window that finds them.
 
     Parameters
@@ -43,11 +43,6 @@ class LookaheadDrafter:
         self._drafted = False
         """Whether the trees that the target reads next hold the windows."""
 
-    @property
-    def passes(self) -> Sequence[Pass]:
-        """None of its own."""
-        return ()
-
     def start(self, texts: Sequence[Sequence[int]]) -> None:
         """Remember the n-grams of the prompts, and guess."""
         self._windows = [_Window(self.count, self.width, self.ngram, text, self._rng) for text in texts]
@@ -66,7 +61,7 @@ class LookaheadDrafter:
             paths.append([*found, *window.columns] if self._drafted else found)
         return Drafts.fixed(paths)
 
-    def hear(self, trees: Sequence[Topology], tokens: Sequence[int]) -> None:
+    def learn(self, trees: Sequence[Topology], tokens: Sequence[int]) -> None:
         """What the target put after every node of all trees: the next row of each window."""
         if not self._drafted:
             return
@@ -75,7 +70,7 @@ class LookaheadDrafter:
             window.advance(tree, tokens[start : start + tree.size])
             start += tree.size
 
-    def settle(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
+    def commit(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Forget which texts have ended."""
         self._windows = [self._windows[row] for row in rows]
 

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from otspec.decode.base.sending import send
 from otspec.decode.drafters.levels import LevelDrafter, Levels
-from otspec.decode.drafters.selection import History, WholeHead
+from otspec.decode.drafters.shortlists.selection import History, WholeHead
 from otspec.decode.models.context import Context, Pass, positions
-from otspec.decode.sending import send
 from otspec.laws import IntArray
 from otspec.paths.shape import Shape
 
@@ -149,7 +149,7 @@ class ModelDrafter(LevelDrafter):
         """What the model has not read of each text, at least a token."""
         return [self._readable(text[length:]) for text, length in zip(texts, self.context.length, strict=True)]
 
-    def settle(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
+    def commit(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Keep what was read of the text and of its accepted tokens."""
         chosen: list[list[int]] = [[] for _ in self.context.length]
         if self.context.trial:
@@ -157,7 +157,7 @@ class ModelDrafter(LevelDrafter):
                 [*text, *(self._before_slots + column for column in self._columns(row, slots))]
                 for row, (text, slots) in enumerate(zip(self._on_trial, accepted, strict=True))
             ]
-        self.context.settle(chosen, rows)
+        self.context.commit(chosen, rows)
 
     def _columns(self, row: int, slots: Sequence[int]) -> list[int]:
         """Which of the tokens read since the text are those of some slots; others have not been read."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from otspec.decode.drafters.protocol import Drafts
-from otspec.decode.models.context import Pass
+from otspec.decode.base.drafts import Drafts
+from otspec.decode.drafters.drafter import Drafter
 from otspec.laws import IntArray
 
 
-class LookupDrafter:
+class LookupDrafter(Drafter):
     """Fixed drafts from the text itself.
 
     Parameters
@@ -27,14 +27,6 @@ class LookupDrafter:
         self.length = length
         self.ngram = ngram
 
-    @property
-    def passes(self) -> Sequence[Pass]:
-        """None."""
-        return ()
-
-    def start(self, texts: Sequence[Sequence[int]]) -> None:
-        """Nothing to read."""
-
     def depth(self, lengths: IntArray) -> int:
         """As long as asked for."""
         return self.length
@@ -42,9 +34,6 @@ class LookupDrafter:
     def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
         """Copy; a text in which nothing is found gets no draft."""
         return Drafts.fixed([continuations(text, self.ngram, depth, self.count) for text in texts])
-
-    def settle(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
-        """Nothing to keep."""
 
 
 def continuations(text: Sequence[int], ngram: int, depth: int, count: int = 1) -> list[list[int]]:

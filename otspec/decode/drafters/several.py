@@ -7,16 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from otspec.decode.base.drafts import Drafts, widest
+from otspec.decode.drafters.drafter import Drafter
 from otspec.decode.drafters.levels import LevelDrafter
-from otspec.decode.drafters.protocol import Drafts
-from otspec.decode.laws import widest
-from otspec.decode.models.context import Pass
 from otspec.laws import IntArray
 from otspec.paths.shape import Shape
 from otspec.paths.topology import Topology
 
 
-class SeveralDrafters:
+class SeveralDrafters(Drafter):
     """Paths of several draft models, as many of each; those of the first come first.
 
     Parameters
@@ -31,11 +30,6 @@ class SeveralDrafters:
         """Of each text: the token of every slot but the root."""
         self._trees: list[Sequence[Topology]] = []
         """Of each text: what each model drafted."""
-
-    @property
-    def passes(self) -> Sequence[Pass]:
-        """None are told: they are of several models."""
-        return ()
 
     def start(self, texts: Sequence[Sequence[int]]) -> None:
         """Read the prompts."""
@@ -65,14 +59,14 @@ class SeveralDrafters:
         support = widest(*(drafts.support for drafts in each))
         return Drafts(trees, torch.cat([drafts.laws for drafts in each]), support, rows)
 
-    def settle(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
+    def commit(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Each model keeps what it has read of the accepted tokens: as far as it drafted them itself."""
         for at, drafter in enumerate(self.drafters):
             own = [
                 _slots_of(self._trees[text][at], self._tokens[text][np.asarray(slots) - 1].tolist()) if slots else []
                 for text, slots in enumerate(accepted)
             ]
-            drafter.settle(own, rows)
+            drafter.commit(own, rows)
 
 
 def _slots_of(tree: Topology, tokens: Sequence[int]) -> list[int]:

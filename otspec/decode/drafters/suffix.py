@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from otspec.decode.drafters.protocol import Drafts
-from otspec.decode.models.context import Pass
+from otspec.decode.base.drafts import Drafts
+from otspec.decode.drafters.drafter import Drafter
 from otspec.laws import IntArray
 
 
-class SuffixDrafter:
+class SuffixDrafter(Drafter):
     """Fixed drafts from suffix trees.
 
     Parameters
@@ -34,11 +34,6 @@ class SuffixDrafter:
         self._requests: list[object] = []
         self._known: list[int] = []
         """Of each text: its tokens that the memory has."""
-
-    @property
-    def passes(self) -> Sequence[Pass]:
-        """None."""
-        return ()
 
     def start(self, texts: Sequence[Sequence[int]]) -> None:
         """Read the prompts."""
@@ -69,7 +64,7 @@ class SuffixDrafter:
         ]
         return Drafts.fixed([_paths(one.token_ids, one.parents, depth) for one in found])
 
-    def settle(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
+    def commit(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Forget which texts have ended."""
         self._requests = [self._requests[row] for row in rows]
         self._known = [self._known[row] for row in rows]

@@ -14,6 +14,7 @@ from typing import Unpack
 
 from transformers import PreTrainedModel
 
+from otspec.decode.base.sampling import DraftSettings
 from otspec.decode.methods.assisted import assisted, assisted_lookup
 from otspec.decode.methods.candidates import Candidates
 from otspec.decode.methods.dynamic_tree import DynamicTree
@@ -24,8 +25,7 @@ from otspec.decode.methods.prompt_lookup import PromptLookup
 from otspec.decode.methods.suffix import Suffix
 from otspec.decode.methods.typical import Typical
 from otspec.decode.methods.vanilla import Vanilla
-from otspec.decode.models.matching import Matching
-from otspec.decode.sampling import DraftSettings
+from otspec.decode.models.tokens.matching import Matching
 
 
 def speculative(

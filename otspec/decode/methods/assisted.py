@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from otspec.decode.harness import Generation
+from otspec.decode.drafters.heads.model import Heads
 from otspec.decode.methods.measured import measured
-from otspec.decode.models.heads import Heads
 from otspec.decode.models.pairing import check_devices, check_sizes
+from otspec.decode.step.harness import Generation
 from otspec.errors import ProblemError
 from otspec.laws import as_count
 

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import torch
 
+from otspec.decode.base.sampling import Sampling
 from otspec.decode.drafters.candidates import CandidateDrafter, Make
-from otspec.decode.sampling import Sampling
-from otspec.decode.strategy import Prepared
+from otspec.decode.step.strategy import Prepared, WithoutDraftModel
 from otspec.laws import as_count
 from otspec.paths import Block
 
 
 @dataclass(frozen=True)
-class Candidates:
+class Candidates(WithoutDraftModel):
     """One path, by block verification where its law is known, and as a fixed draft elsewhere; one text at a time.
 
     Parameters
@@ -37,19 +37,6 @@ class Candidates:
 
     def __post_init__(self) -> None:
         as_count("depth", self.depth)
-
-    @property
-    def lossless(self) -> bool:
-        """Yes."""
-        return True
-
-    @property
-    def draft(self) -> None:
-        """Models that the generator has are its own business."""
-
-    @property
-    def matching(self) -> None:
-        """Nor tokens of one."""
 
     def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
         """A drafter that makes its generator when it reads the prompt."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from otspec.decode.harness import Generation, run
+from otspec.decode.base.sampling import DraftSettings
 from otspec.decode.methods import (
     DynamicTree,
     Lookahead,
@@ -22,10 +22,10 @@ from otspec.decode.methods import (
     typical,
 )
 from otspec.decode.methods.multi_draft import MultiDraft
-from otspec.decode.models.loading import Models
-from otspec.decode.models.matching import Matching
-from otspec.decode.sampling import DraftSettings
-from otspec.decode.strategy import DraftModels, Strategy
+from otspec.decode.models.tokens.matching import Matching
+from otspec.decode.pair.loading import Models
+from otspec.decode.step.harness import Generation, run
+from otspec.decode.step.strategy import DraftModels, Strategy
 from otspec.errors import ProblemError
 from otspec.paths.catalogue import is_lossless
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import torch
 from transformers import PreTrainedModel
 
-from otspec.decode.drafters.dynamic import DYNAMIC
+from otspec.decode.base.sampling import DraftSampling, Sampling
+from otspec.decode.drafters.dynamic_tree import DYNAMIC
 from otspec.decode.drafters.model import ModelDrafter
 from otspec.decode.methods.multi_draft import WATCHING
-from otspec.decode.models.matching import Matching
-from otspec.decode.sampling import DraftSampling, Sampling
-from otspec.decode.strategy import DraftModels, Prepared
+from otspec.decode.models.tokens.matching import Matching
+from otspec.decode.step.strategy import DraftModels, Prepared
 from otspec.errors import ProblemError
 from otspec.laws import as_count
 from otspec.paths import Match

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 import torch
 
+from otspec.decode.base.sampling import Sampling
 from otspec.decode.drafters.lookahead import LookaheadDrafter
-from otspec.decode.sampling import Sampling
-from otspec.decode.strategy import Prepared
+from otspec.decode.step.strategy import Prepared, WithoutDraftModel
 from otspec.errors import ProblemError
 from otspec.laws import as_count
 from otspec.paths import Match
 
 
 @dataclass(frozen=True)
-class Lookahead:
+class Lookahead(WithoutDraftModel):
     """N-grams from a window of Jacobi iterations, which the target's passes carry beside the drafts.
 
     A pass reads (W + K) (N - 1) rows at most besides the last token, and pays where these cost little.
@@ -44,19 +44,6 @@ class Lookahead:
             as_count(name, getattr(self, name))
         if self.ngram < 2:
             raise ProblemError("ngram is 1; n-grams of 2 tokens or more draft what follows the first")
-
-    @property
-    def lossless(self) -> bool:
-        """Yes."""
-        return True
-
-    @property
-    def draft(self) -> None:
-        """There is no draft model."""
-
-    @property
-    def matching(self) -> None:
-        """Nor tokens of one."""
 
     def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
         """A drafter of fixed drafts."""

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from otspec.decode.harness import Generation, check_prompts, sampling_settings
-from otspec.decode.metrics import Clock, Metrics
+from otspec.decode.base.metrics import Clock, Metrics
+from otspec.decode.step.harness import Generation, check_prompts, sampling_settings
 from otspec.errors import ProblemError
 
 ENDINGS = ("stopping_criteria", "stop_strings")

@@ -10,27 +10,27 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from otspec.decode.drafters.draft_laws import DraftLaw, draft_law
-from otspec.decode.drafters.fed import FedDrafter
-from otspec.decode.drafters.foreign import ForeignDrafter
-from otspec.decode.drafters.heads import HeadsDrafter
+from otspec.decode.base.draft_laws import DraftLaw, draft_law
+from otspec.decode.base.sampling import DraftSampling, Sampling
+from otspec.decode.drafters.cross_tokenizer.drafter import ForeignDrafter
+from otspec.decode.drafters.drafter import Drafter
+from otspec.decode.drafters.eagle.drafter import FedDrafter
+from otspec.decode.drafters.eagle.model import FedLlama
+from otspec.decode.drafters.heads.drafter import HeadsDrafter
+from otspec.decode.drafters.heads.model import MedusaHeads, MlpSpeculator
 from otspec.decode.drafters.levels import LevelDrafter
 from otspec.decode.drafters.model import ModelDrafter
-from otspec.decode.drafters.paced import paced
-from otspec.decode.drafters.protocol import Drafter
-from otspec.decode.drafters.restricted import Restriction
-from otspec.decode.drafters.selection import Selection
+from otspec.decode.drafters.paced import PacedDrafter
+from otspec.decode.drafters.sd2.drafter import SteeredDrafter
+from otspec.decode.drafters.sd2.model import SteeredLlama
 from otspec.decode.drafters.several import SeveralDrafters
-from otspec.decode.drafters.steered import SteeredDrafter
+from otspec.decode.drafters.shortlists.restricted import Restriction
+from otspec.decode.drafters.shortlists.selection import Selection
 from otspec.decode.models.context import vocabulary
-from otspec.decode.models.fed import FedLlama
-from otspec.decode.models.heads import MedusaHeads, MlpSpeculator
-from otspec.decode.models.matching import Matching
-from otspec.decode.models.steered import SteeredLlama
+from otspec.decode.models.tokens.matching import Matching
 from otspec.decode.pacing.goodput import Goodput, Pacer, pace_of
-from otspec.decode.sampling import DraftSampling, Sampling
-from otspec.decode.strategy import Prepared, listed
-from otspec.decode.verifiers import verifier
+from otspec.decode.step.strategy import Prepared, listed
+from otspec.decode.verify.verifiers import verifier
 from otspec.errors import ProblemError
 from otspec.paths.catalogue import Rule
 from otspec.paths.shape import Shape
@@ -77,7 +77,7 @@ class MultiDraft:
     lossless : bool
         What a verifier of one's own is labelled.
     draft_temperature, draft_top_k, draft_top_p : optional
-        Of the draft model alone, in place of what the target has: see `otspec.decode.sampling.DraftSampling`.
+        Of the draft model alone, in place of what the target has: see `otspec.decode.base.sampling.DraftSampling`.
     draft_tokens, draft_kernel : optional
         The tokens that may be drafted, or a matrix that moves their mass to others: see `otspec.generate`.
     matching : Matching, optional
@@ -205,7 +205,7 @@ class MultiDraft:
                     f"pace chooses how much to draft, and branching is {shape.branching}, which has no levels; leave "
                     "out one of the two"
                 )
-            drafter = paced(drafter, Pacer(self._pace, shape))
+            drafter = PacedDrafter(drafter, Pacer(self._pace, shape))
         return Prepared(drafter, verifier(self.solver, shape, law))
 
     def _check(self, shape: Shape, law: DraftLaw, vocab: int) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from otspec.decode.harness import Generation
 from otspec.decode.methods.measured import measured
+from otspec.decode.step.harness import Generation
 
 
 def plain(target: PreTrainedModel, input_ids: torch.Tensor, **settings: Any) -> Generation:

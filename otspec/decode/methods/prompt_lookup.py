@@ -7,19 +7,19 @@ from functools import cached_property
 
 import torch
 
-from otspec.decode.drafters.paced import paced
+from otspec.decode.base.sampling import Sampling
+from otspec.decode.drafters.drafter import Drafter
+from otspec.decode.drafters.paced import PacedDrafter
 from otspec.decode.drafters.prompt_lookup import LookupDrafter
-from otspec.decode.drafters.protocol import Drafter
 from otspec.decode.pacing.goodput import Goodput, Pacer, pace_of
-from otspec.decode.sampling import Sampling
-from otspec.decode.strategy import Prepared
+from otspec.decode.step.strategy import Prepared, WithoutDraftModel
 from otspec.laws import as_count
 from otspec.paths import Match
 from otspec.paths.shape import Shape
 
 
 @dataclass(frozen=True)
-class PromptLookup:
+class PromptLookup(WithoutDraftModel):
     """Drafts copied from the text; tokens sampled from the target are kept while they agree with one of them.
 
     Parameters
@@ -54,22 +54,9 @@ class PromptLookup:
         """One for all runs, so that what it measures in one serves the next."""
         return pace_of(self.pace)
 
-    @property
-    def lossless(self) -> bool:
-        """Yes."""
-        return True
-
-    @property
-    def draft(self) -> None:
-        """There is no draft model."""
-
-    @property
-    def matching(self) -> None:
-        """Nor tokens of one."""
-
     def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
         """A drafter of fixed drafts."""
         drafter: Drafter = LookupDrafter(self.paths, self.depth, self.ngram)
         if self._pace is not None:
-            drafter = paced(drafter, Pacer(self._pace, Shape.paths(self.paths, self.depth)))
+            drafter = PacedDrafter(drafter, Pacer(self._pace, Shape.paths(self.paths, self.depth)))
         return Prepared(drafter, Match())

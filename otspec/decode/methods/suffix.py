@@ -7,16 +7,16 @@ from typing import Any
 
 import torch
 
+from otspec.decode.base.sampling import Sampling
 from otspec.decode.drafters.suffix import SuffixDrafter
-from otspec.decode.sampling import Sampling
-from otspec.decode.strategy import Prepared
+from otspec.decode.step.strategy import Prepared, WithoutDraftModel
 from otspec.extras import require
 from otspec.laws import as_count
 from otspec.paths import Match
 
 
 @dataclass(frozen=True)
-class Suffix:
+class Suffix(WithoutDraftModel):
     """Drafts by counts of `arctic-inference`; tokens sampled from the target are kept while they agree with one.
 
     How many tokens are drafted it says itself: no more than the ending that it found before has, and none of an
@@ -48,19 +48,6 @@ class Suffix:
         for name in ("depth", "paths"):
             as_count(name, getattr(self, name))
         require("arctic_inference.suffix_decoding")
-
-    @property
-    def lossless(self) -> bool:
-        """Yes."""
-        return True
-
-    @property
-    def draft(self) -> None:
-        """There is no draft model."""
-
-    @property
-    def matching(self) -> None:
-        """Nor tokens of one."""
 
     def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
         """A drafter of fixed drafts."""

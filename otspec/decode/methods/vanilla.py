@@ -6,28 +6,16 @@ from dataclasses import dataclass
 
 import torch
 
-from otspec.decode.sampling import Sampling
-from otspec.decode.strategy import Prepared
-from otspec.paths import Block
+from otspec.decode.base.sampling import Sampling
+from otspec.decode.drafters.drafter import NoDrafter
+from otspec.decode.step.strategy import Prepared, WithoutDraftModel
+from otspec.paths import Match
 
 
 @dataclass(frozen=True)
-class Vanilla:
+class Vanilla(WithoutDraftModel):
     """No drafts: one token a target call."""
 
-    @property
-    def lossless(self) -> bool:
-        """Yes."""
-        return True
-
-    @property
-    def draft(self) -> None:
-        """There is no draft model."""
-
-    @property
-    def matching(self) -> None:
-        """Nor tokens of one."""
-
     def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
-        """No drafter; no verifier is ever asked."""
-        return Prepared(None, Block())
+        """Nothing is drafted, and what the target draws is followed."""
+        return Prepared(NoDrafter(), Match())

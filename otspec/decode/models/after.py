@@ -96,6 +96,6 @@ class _Following:
             sees,
             keep=1,
         )
-        self.context.settle([[]], [0])
+        self.context.commit([[]], [0])
         logits: FloatArray = found[0, 0].double().cpu().numpy()
         return logits

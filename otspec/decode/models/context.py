@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from otspec.decode.models.in_one import Run, Steps
-from otspec.decode.models.reader import Remembering, reader_of
-from otspec.decode.models.static import StaticReader
-from otspec.decode.sending import send
+from otspec.decode.base.sending import send
+from otspec.decode.models.passes.reader import Remembering, reader_of
+from otspec.decode.models.passes.single_graph import Run, Steps
+from otspec.decode.models.passes.static import StaticReader
 from otspec.errors import ProblemError
 from otspec.laws import IntArray
 
@@ -42,7 +42,7 @@ class Pass:
 class Context:
     """A batch of texts in the cache of a model.
 
-    Text i has the columns 0 to length[i] - 1.  `read` adds columns after those of the longest text, on trial; `settle`
+    Text i has the columns 0 to length[i] - 1.  `read` adds columns after those of the longest text, on trial; `commit`
     moves those that became text to the end of theirs, and forgets the rest.
 
     Parameters
@@ -54,7 +54,7 @@ class Context:
     layers : sequence of int
         After how many of its layers hidden states are wanted, if any are: from 0, the embedding, to all of them.
     shifts, added : Tensor, optional
-        What it is told of these texts, see `otspec.decode.models.steered` and `otspec.decode.models.fed`.
+        What it is told of these texts, see `otspec.decode.drafters.sd2.model` and `otspec.decode.drafters.eagle.model`.
 
     Raises
     ------
@@ -193,7 +193,7 @@ class Context:
             mask[..., self.end :].masked_fill_(~sees.unsqueeze(1), least)
         return mask
 
-    def settle(self, chosen: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
+    def commit(self, chosen: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Keep some of the columns on trial, and drop the others.
 
         Parameters

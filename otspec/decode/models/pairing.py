@@ -7,7 +7,7 @@ from typing import Any
 from transformers import PreTrainedModel
 
 from otspec.decode.models.context import vocabulary
-from otspec.decode.models.matching import Matching, matching_of
+from otspec.decode.models.tokens.matching import Matching, matching_of
 from otspec.errors import ProblemError
 
 

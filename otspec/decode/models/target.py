@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
+from otspec.decode.base.sending import send
 from otspec.decode.models.context import Context
-from otspec.decode.sending import send
 from otspec.paths.topology import Topology
 
 
@@ -32,6 +32,7 @@ class Target:
     def __init__(self, model: PreTrainedModel, texts: Sequence[Sequence[int]], layers: Sequence[int] = ()) -> None:
         self.context = Context(model, [text[:-1] for text in texts], layers)
         self._layers = layers
+        self.features = []
         if layers:
             none = torch.empty(0, len(layers), model.config.get_text_config().hidden_size, device=model.device)
             read = self.context.reader.features if self.context.end else none.expand(len(texts), -1, -1, -1)
@@ -60,9 +61,9 @@ class Target:
         )
         return logits.flatten(0, 1)[send(np.flatnonzero(real), device)]
 
-    def settle(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
+    def commit(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Keep the roots and the accepted nodes of each tree, and drop the texts that do not go on."""
         kept = [[0, *nodes] for nodes in accepted]
         if self._layers:
             self.features = [self.context.reader.features[row, kept[row]] for row in rows]
-        self.context.settle(kept, rows)
+        self.context.commit(kept, rows)

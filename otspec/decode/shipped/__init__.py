@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-    from otspec.decode.drafters.router import Router
-    from otspec.decode.drafters.shortlists import Frequent
+    from otspec.decode.drafters.shortlists.router import Router
+    from otspec.decode.drafters.shortlists.shortlists import Frequent
 
 FOLDER = Path(__file__).parent
 """Where the package has its pair: folders ``target`` and ``draft``, each with the tokenizer."""
@@ -93,8 +93,8 @@ def shortlist(name: str, size: int | None = None) -> Frequent | Router:
     ProblemError
         If there is no shortlist of that name, or there is not so much to choose from.
     """
-    from otspec.decode.drafters.router import Router
-    from otspec.decode.drafters.shortlists import Budget, Frequent
+    from otspec.decode.drafters.shortlists.router import Router
+    from otspec.decode.drafters.shortlists.shortlists import Budget, Frequent
 
     if name not in SHORTLISTS:
         raise ProblemError(f"no shortlist {name!r}; known: {', '.join(SHORTLISTS)}")
@@ -133,7 +133,7 @@ def fed(dtype: torch.dtype | None = None, folder: Path = FOLDER) -> PreTrainedMo
     MissingExtra
         If torch or transformers is not installed.
     """
-    import otspec.decode.models.fed  # noqa: F401  # makes its class known to transformers
+    import otspec.decode.drafters.eagle.model  # noqa: F401  # makes its class known to transformers
 
     found: PreTrainedModel = _model(folder / FED, dtype)
     return found

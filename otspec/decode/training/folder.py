@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 
+from otspec.decode.lessons.lesson import Lessons
 from otspec.decode.models.fingerprint import fingerprint
-from otspec.decode.models.loading import Models
+from otspec.decode.pair.loading import Models
 from otspec.decode.training.kinds import KINDS
-from otspec.decode.training.lessons import Lessons
 from otspec.decode.training.loop import Course, Point, save, train
 
 RECORD, CURVE, CHECKPOINT = "training.json", "curve.jsonl", "checkpoint.pt"

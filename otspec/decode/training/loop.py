@@ -14,9 +14,9 @@ import torch
 from torch.nn.utils import clip_grad_norm_
 from transformers import PreTrainedModel
 
-from otspec.decode.training.kinds import Kind
-from otspec.decode.training.lessons import Lesson, Lessons
-from otspec.decode.training.losses import LOSSES, Said, tvd
+from otspec.decode.lessons.kind import Kind
+from otspec.decode.lessons.lesson import Lesson, Lessons
+from otspec.decode.lessons.losses import LOSSES, Said, tvd
 from otspec.errors import DataError
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from otspec.decode.metrics import wait_for
+from otspec.decode.base.metrics import wait_for
 from otspec.decode.models.context import Context, positions, vocabulary
 from otspec.decode.pacing.costs import PassTimes
 
@@ -59,7 +59,7 @@ class Passes:
         self.context.read(tokens, position, sees, keep=rows)
         wait_for(device)
         spent = self.now() - started
-        self.context.settle([[]], [0])
+        self.context.commit([[]], [0])
         return spent
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from otspec.decode.pacing.costs import MeasuredCosts, Step, StepCosts
 from otspec.decode.pacing.goodput import Goodput
-from otspec.decode.strategy import Strategy
+from otspec.decode.step.strategy import Strategy
 from otspec.decode.tuning.passes import Now
 from otspec.decode.tuning.trials import Decoding
 from otspec.errors import ProblemError

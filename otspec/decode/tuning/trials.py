@@ -10,13 +10,13 @@ from itertools import cycle
 import numpy as np
 import torch
 
-from otspec.decode.drafters.protocol import Drafter, Drafts
-from otspec.decode.harness import Generation
-from otspec.decode.metrics import Metrics
-from otspec.decode.models.context import Pass
-from otspec.decode.models.matching import Matching
-from otspec.decode.sampling import Sampling
-from otspec.decode.strategy import DraftModels, Prepared, Strategy
+from otspec.decode.base.drafts import Drafts
+from otspec.decode.base.metrics import Metrics
+from otspec.decode.base.sampling import Sampling
+from otspec.decode.drafters.drafter import Drafter, WrappedDrafter
+from otspec.decode.models.tokens.matching import Matching
+from otspec.decode.step.harness import Generation
+from otspec.decode.step.strategy import DraftModels, Prepared, Strategy
 from otspec.decode.tuning.costs import Trial
 from otspec.decode.tuning.passes import Now
 from otspec.errors import ProblemError
@@ -35,7 +35,7 @@ def depths_of(most: int) -> list[int]:
     return [most, max(most // 2, 1), most, 1]
 
 
-class VaryingDrafter:
+class VaryingDrafter(WrappedDrafter):
     """A drafter whose depth is told anew at every step, and which counts the nodes of its trees.
 
     Parameters
@@ -47,33 +47,20 @@ class VaryingDrafter:
     """
 
     def __init__(self, drafter: Drafter, depths: Iterator[int], levels: list[list[int]]) -> None:
-        self._drafter = drafter
+        super().__init__(drafter)
         self._depths = depths
         self._levels = levels
 
-    @property
-    def passes(self) -> Sequence[Pass]:
-        """Of the drafter."""
-        return self._drafter.passes
-
-    def start(self, texts: Sequence[Sequence[int]]) -> None:
-        """Read the prompts."""
-        self._drafter.start(texts)
-
     def depth(self, lengths: IntArray) -> int:
         """The next depth, if the drafter goes so far."""
-        return min(self._drafter.depth(lengths), next(self._depths))
+        return min(super().depth(lengths), next(self._depths))
 
     def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
         """Draft."""
-        drafts = self._drafter.draft(texts, depth)
+        drafts = super().draft(texts, depth)
         for tree in drafts.trees:
             self._levels.append(np.bincount(tree.depth, minlength=depth + 1)[1:].tolist())
         return drafts
-
-    def settle(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
-        """Keep what was accepted."""
-        self._drafter.settle(accepted, rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +89,7 @@ class Varying:
     def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
         """Make drafter and verifier for a run."""
         drafter, verifier = self.strategy.prepare(vocab, sampling, generator)
-        return Prepared(None if drafter is None else VaryingDrafter(drafter, self.depths, self.levels), verifier)
+        return Prepared(VaryingDrafter(drafter, self.depths, self.levels), verifier)
 
 
 class StepTimes:

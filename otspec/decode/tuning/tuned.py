@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import torch
 from transformers import PreTrainedModel
 
-from otspec.decode.harness import Generation, run
+from otspec.decode.base.saved import read_saved
 from otspec.decode.methods.catalogue import method_of, strategy_of
 from otspec.decode.models.fingerprint import fingerprint
-from otspec.decode.models.matching import Matching, matching_of
+from otspec.decode.models.tokens.matching import Matching, matching_of
 from otspec.decode.pacing.costs import StepCosts
 from otspec.decode.pacing.goodput import Goodput
-from otspec.decode.saved import read_saved
-from otspec.decode.strategy import Strategy
+from otspec.decode.step.harness import Generation, run
+from otspec.decode.step.strategy import Strategy
 from otspec.decode.tuning.identity import differences, machine
 from otspec.errors import ProblemError
 

@@ -11,15 +11,15 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
-from otspec.decode.harness import Generation, run, sampling_settings
 from otspec.decode.methods.catalogue import strategy_of
 from otspec.decode.methods.multi_draft import WATCHING
 from otspec.decode.models.context import positions, vocabulary
-from otspec.decode.models.loading import batch_of
 from otspec.decode.models.pairing import pair_up
 from otspec.decode.pacing.costs import StepCosts
 from otspec.decode.pacing.goodput import Goodput
-from otspec.decode.strategy import Strategy
+from otspec.decode.pair.loading import batch_of
+from otspec.decode.step.harness import Generation, run, sampling_settings
+from otspec.decode.step.strategy import Strategy
 from otspec.decode.tuning.candidates import PLAIN, Candidate, Family, families
 from otspec.decode.tuning.costs import CostModel, Prediction
 from otspec.decode.tuning.identity import machine

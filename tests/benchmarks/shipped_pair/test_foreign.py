@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: E402
 import otspec  # noqa: E402
 from benchmarks.shipped_pair import foreign, foreign_affinity  # noqa: E402
 from otspec.decode import shipped  # noqa: E402
-from otspec.decode.models.matching import matching_of  # noqa: E402
+from otspec.decode.models.tokens.matching import matching_of  # noqa: E402
 from otspec.errors import DataError  # noqa: E402
 from otspec.vocab import load_affinity  # noqa: E402
 

@@ -9,9 +9,9 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 import otspec  # noqa: E402
-from otspec.decode.drafting import Given, drafting  # noqa: E402
+from otspec.decode.methods.drafting import Given, drafting  # noqa: E402
 from otspec.decode.models.fingerprint import fingerprint  # noqa: E402
-from otspec.decode.models.loading import load_models  # noqa: E402
+from otspec.decode.pair.loading import load_models  # noqa: E402
 from otspec.decode.shipped import FED, FOLDER, TRAINING, fed, held_out, load  # noqa: E402
 from otspec.errors import DataError  # noqa: E402
 

@@ -13,9 +13,9 @@ from transformers import LogitsProcessorList  # noqa: E402
 
 from otspec import ProblemError  # noqa: E402
 from otspec.decode import Budget  # noqa: E402
-from otspec.decode.drafters.selection import History, Level  # noqa: E402
+from otspec.decode.base.sampling import Sampling  # noqa: E402
+from otspec.decode.drafters.shortlists.selection import History, Level  # noqa: E402
 from otspec.decode.models.head import without_head  # noqa: E402
-from otspec.decode.sampling import Sampling  # noqa: E402
 from otspec.decode.shipped import (  # noqa: E402
     FOLDER,
     FREQUENCIES,

@@ -19,19 +19,14 @@ pytest.importorskip("safetensors")
 
 from transformers import GPT2Config, GPT2LMHeadModel  # noqa: E402
 
-from otspec.decode.models.steered import SteeredLlama  # noqa: E402
+from otspec.decode.drafters.eagle.training import PASSES  # noqa: E402
+from otspec.decode.drafters.hidden_states import shifted, three_layers  # noqa: E402
+from otspec.decode.drafters.sd2.model import SteeredLlama  # noqa: E402
+from otspec.decode.drafters.sd2.training import LONGEST, _blocked_offsets, _random_offsets  # noqa: E402
+from otspec.decode.lessons.lesson import Lesson  # noqa: E402
+from otspec.decode.lessons.losses import OF_FEATURES  # noqa: E402
 from otspec.decode.training import KINDS, LOSSES, Course, Lessons, Said, own_texts, train  # noqa: E402
-from otspec.decode.training.kinds import (  # noqa: E402
-    LONGEST,
-    PASSES,
-    _blocked_offsets,
-    _random_offsets,
-    steering_of,
-    three_layers,
-)
-from otspec.decode.training.lessons import Lesson  # noqa: E402
 from otspec.decode.training.loop import loss_of  # noqa: E402
-from otspec.decode.training.losses import OF_FEATURES  # noqa: E402
 from otspec.errors import DataError, ProblemError  # noqa: E402
 from tests.decode.models import law_after, pair, tiny  # noqa: E402
 
@@ -158,7 +153,7 @@ def test_the_rate_rises_and_falls_between_a_tenth_and_its_height() -> None:
 def test_steering_is_that_of_the_token_so_many_earlier() -> None:
     features = torch.arange(2 * 6 * 3 * 2.0).reshape(2, 6, 3, 2) + 1
     offsets = torch.randint(1, LONGEST + 1, (2, 6), generator=torch.Generator().manual_seed(0))
-    found = steering_of(features, offsets)
+    found = shifted(features, offsets)
     for row in range(2):
         for at in range(6):
             source = at - int(offsets[row, at])
@@ -261,7 +256,7 @@ def test_a_fed_model_is_asked_as_it_is_in_decoding(name: str) -> None:
         lesson = _lessons(target, kind.layers(target)).lesson([0, 1])
         found = kind.answers(model, lesson, generator, PASSES)
         assert [one.logits.shape for one in found] == [(2, 6, 8)] * PASSES
-        known = model.added_of(steering_of(lesson.features, torch.ones(2, 6, dtype=torch.long)))
+        known = model.added_of(shifted(lesson.features, torch.ones(2, 6, dtype=torch.long)))
         for row in range(2):
             for number in range(PASSES):
                 for at in range(number + 1, 6):

@@ -1,0 +1,6 @@
+"""The ground of decoding: what is drawn and how, texts and when they end, clocks, graphs, files; no models.
+
+`sampling` turns logits into laws, `draft_laws` draws siblings from them, and `drafts` is what a drafter answers.
+`text` says when a text ends, `metrics` what decoding took; `sending` and `graphs` spare the device's time, and `saved`
+reads the files that commands leave.
+"""

@@ -1,0 +1,67 @@
+"""What was drafted for a batch of texts: trees of tokens, and the laws that these were drawn from, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from otspec.laws import IntArray
+from otspec.paths.shape import Shape
+from otspec.paths.topology import NONE, Topology
+
+
+@dataclass(frozen=True, eq=False)
+class Drafts:
+    """What was drafted for a batch of texts."""
+
+    trees: Sequence[Topology]
+    laws: torch.Tensor
+    """Shape (R, V), float64, on the device: draft laws at the inner nodes of all trees, one tree after the other.
+    No rows of fixed drafts: `otspec.paths.Match` verifies them, on the device."""
+    support: int | None = None
+    """How many tokens a law is expected to keep at most; None for all."""
+    rows: Sequence[IntArray] | None = None
+    """Where paths of one node are drafted by different laws: of each tree, shape (K, L), the row of `laws` that every
+    token of every path was drawn from."""
+
+    @classmethod
+    def none(cls, texts: int, vocab: int, device: torch.device) -> Drafts:
+        """No drafts for so many texts."""
+        root = Topology.merge(Shape(()), np.empty(0, dtype=np.int64))
+        return cls([root] * texts, torch.empty(0, vocab, dtype=torch.float64, device=device))
+
+    @classmethod
+    def fixed(cls, paths: Sequence[Sequence[Sequence[int]]]) -> Drafts:
+        """Drafts that were drawn from no law: of each text its paths, of any lengths, merged where they begin alike."""
+        return cls([_merged(own) for own in paths], torch.empty(0, 0, dtype=torch.float64))
+
+    @property
+    def nodes(self) -> IntArray:
+        """Shape (R,): the node that each law belongs to, nodes counted one tree after the other."""
+        start = np.cumsum([0, *(tree.size for tree in self.trees)])
+        if self.rows is None:
+            return np.concatenate([at + np.arange(tree.inner) for at, tree in zip(start, self.trees, strict=False)])
+        nodes = np.empty(len(self.laws), dtype=np.int64)
+        for at, tree, rows in zip(start, self.trees, self.rows, strict=False):
+            nodes[rows] = at + tree.node[:, :-1]
+        return nodes
+
+
+def _merged(paths: Sequence[Sequence[int]]) -> Topology:
+    """The tree of these paths; without any it is the root alone."""
+    longest = max(map(len, paths), default=0)
+    if not longest:
+        return Topology.merge(Shape(()), np.empty(0, dtype=np.int64))
+    tokens = np.full((longest, len(paths)), NONE)
+    for column, path in enumerate(paths):
+        tokens[: len(path), column] = path
+    return Topology.merge(Shape.paths(len(paths), longest), tokens.ravel())
+
+
+def widest(*supports: int | None) -> int | None:
+    """How many tokens any of several laws has at most; None where one of them has all."""
+    counted = [support for support in supports if support is not None]
+    return max(counted, default=None) if len(counted) == len(supports) else None

@@ -1,0 +1,168 @@
+"""Dynamic trees: of a draft model's tokens those that it finds likeliest together with all before them [li2024eagle2].
+
+Such drafts are fixed: they follow from the text, and are drawn from no law.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+
+from otspec.decode.base.draft_laws import draft_law
+from otspec.decode.base.drafts import Drafts
+from otspec.decode.base.sampling import Sampling
+from otspec.decode.drafters.eagle.drafter import FedDrafter
+from otspec.decode.drafters.model import ModelDrafter
+from otspec.decode.drafters.sd2.drafter import SteeredDrafter
+from otspec.decode.drafters.shortlists.selection import Level
+from otspec.paths.shape import Shape
+
+
+class Looked(NamedTuple):
+    """The tokens that were looked at on a level, n of each text."""
+
+    token: torch.Tensor
+    """Shape (B, n)."""
+    chance: torch.Tensor
+    """Shape (B, n): log of the model's probability of each with all before it."""
+    parent: torch.Tensor
+    """Shape (B, n): which of the prefixes it follows that the level above went on from."""
+    kept: torch.Tensor
+    """Shape (B, W): which of the tokens are gone on from; none of the last level."""
+
+
+class DynamicDrafter(ModelDrafter):
+    """Trees of a draft model's likeliest tokens.
+
+    Every level goes on from the `width` likeliest prefixes of the level above, each by its `width` likeliest tokens; of
+    all that were looked at, the `size` likeliest are the tree.  Likely is by the model's own probabilities, multiplied
+    along the path.
+
+    Parameters
+    ----------
+    model : PreTrainedModel
+    width : int
+    depth : int
+        L, tokens of a path at most.
+    size : int
+        Tokens of a tree at most.
+    sampling : Sampling
+    vocab : int
+        Of the target.
+    generator : torch.Generator
+        Nothing is drawn.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        width: int,
+        depth: int,
+        size: int,
+        sampling: Sampling,
+        vocab: int,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__(model, Shape.paths(width, depth), draft_law("iid"), sampling, vocab, generator)
+        self.width = width
+        self.size = size
+        self._read_at: list[dict[int, int]] = []
+        """Of each text, for slots of its tree: which column on trial holds the token, if the model has read it."""
+
+    def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
+        """Draft a tree after each of the texts; what was looked at leaves the device once."""
+        self._begin_step(texts)
+        levels = [[part.cpu().numpy() for part in level] for level in self._looked_at(texts, depth)]
+        trees = [_tree([[part[row] for part in level] for level in levels], self.size) for row in range(len(texts))]
+        drafts = Drafts.fixed([paths for paths, _ in trees])
+        self._read_at = [_slots(columns, tree.shape) for (_, columns), tree in zip(trees, drafts.trees, strict=True)]
+        return drafts
+
+    def _columns(self, row: int, slots: Sequence[int]) -> list[int]:
+        return [self._read_at[row][slot] for slot in slots if slot in self._read_at[row]]
+
+    def _looked_at(self, texts: Sequence[Sequence[int]], depth: int) -> list[Looked]:
+        output = self._after_texts(texts)
+        rows, device = len(texts), self.model.device
+        chance = torch.zeros(rows, 1, device=device)
+        sees = torch.zeros(rows, 1, 0, dtype=torch.bool, device=device)  # of all that was read of the tree
+        levels = list[Looked]()
+        for level in range(1, depth + 1):
+            own = self.head.logits(output, Level(level - 1, partial(self._history_of_roots, texts))).float()
+            children = min(self.width, own.shape[-1])
+            best = (chance.unsqueeze(-1) + own.log_softmax(dim=-1)).topk(children, dim=-1)
+            token, chances = best.indices.flatten(1), best.values.flatten(1)
+            parent = torch.arange(chance.shape[1], device=device).repeat_interleave(children).expand(rows, -1)
+            kept = chances.topk(min(self.width, chances.shape[1]) if level < depth else 0, dim=1).indices
+            levels.append(Looked(token, chances, parent, kept))
+            if level < depth:
+                chance, above = chances.gather(1, kept), parent.gather(1, kept)
+                before = sees.gather(1, above.unsqueeze(-1).expand(-1, -1, sees.shape[-1]))
+                itself = torch.eye(kept.shape[1], dtype=torch.bool, device=device).expand(rows, -1, -1)
+                sees = torch.cat((before, itself), dim=2)
+                self._feed_after(above)
+                output = self._after_level(self._as_read(token.gather(1, kept)), level, sees)
+        return levels
+
+
+class SteeredDynamic(SteeredDrafter, DynamicDrafter):
+    """The same from a model that the target steers."""
+
+
+class FedDynamic(FedDrafter, DynamicDrafter):
+    """The same from a model that is fed: each token is fed the model's own output at the token before it."""
+
+
+DYNAMIC: Mapping[type[ModelDrafter], type[DynamicDrafter]] = {
+    ModelDrafter: DynamicDrafter,
+    SteeredDrafter: SteeredDynamic,
+    FedDrafter: FedDynamic,
+}
+"""Who drafts dynamic trees from the models that these draft paths from."""
+
+
+def _tree(levels: Sequence[Sequence[Any]], size: int) -> tuple[list[list[int]], list[list[int]]]:
+    """The paths to the leaves of one text's likeliest tokens, and where each token was read, -1 if it was not.
+
+    A token is less likely than the one before it, or as likely and on a lower level: so that one is in the tree, too.
+
+    Parameters
+    ----------
+    levels : sequence
+        What `Looked` has, of this text, as arrays.
+    size : int
+    """
+    tokens, chances, parents, kept = zip(*levels, strict=True)
+    token, chance = np.concatenate(tokens), np.concatenate(chances)
+    start = [0, *accumulate(map(len, tokens))]
+    read = [0, *accumulate(map(len, kept))]
+    parent, column = np.full((2, token.size), -1)
+    for number, (own, after) in enumerate(zip(kept, parents, strict=True)):
+        column[start[number] + own] = np.arange(read[number], read[number + 1])
+        if number:
+            parent[start[number] : start[number + 1]] = start[number - 1] + kept[number - 1][after]
+    order = np.argsort(-chance, kind="stable")[:size]
+    chosen = order[np.isfinite(chance[order])]
+    lines: list[list[int]] = []
+    for leaf in np.setdiff1d(chosen, parent[chosen]).tolist():
+        line = [leaf]
+        while parent[line[0]] >= 0:
+            line.insert(0, int(parent[line[0]]))
+        lines.append(line)
+    return [token[line].tolist() for line in lines], [column[line].tolist() for line in lines]
+
+
+def _slots(columns: Sequence[Sequence[int]], shape: Shape) -> dict[int, int]:
+    """What `columns` says, by the slots that these paths have in a tree of that shape."""
+    return {
+        int(slot): column
+        for path, own in zip(shape.paths_of_slots, columns, strict=True)
+        for slot, column in zip(path[1:], own, strict=False)
+        if column >= 0
+    }

@@ -1,0 +1,48 @@
+"""Drafting with a model that is fed what the target thinks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from otspec.decode.drafters.conditioned import ConditionedDrafter
+from otspec.decode.drafters.eagle.model import FedLlama
+from otspec.decode.drafters.model import ModelDrafter
+from otspec.decode.models.context import Context
+
+
+class FedDrafter(ConditionedDrafter, ModelDrafter):
+    """Drafts from a `FedLlama`: with every token of the text it reads the target's features at the token before it.
+
+    Accepted drafts are read anew, with the target's features in place of the model's own outputs.
+    """
+
+    model: FedLlama
+
+    def start(self, texts: Sequence[Sequence[int]]) -> None:
+        """Read the prompts but for their last tokens."""
+        layers = (self.model.config.num_hidden_layers,)
+        added = self.model.added_of(self._before())
+        self.context = Context(self.model, [self._readable(text[:-1]) for text in texts], layers, added=added)
+
+    def _begin_step(self, texts: Sequence[Sequence[int]]) -> None:
+        """What has not been read of a text is fed the target's features of the tokens before."""
+        unread = [len(text) - length for text, length in zip(texts, self.context.length.tolist(), strict=True)]
+        self.context.reader.added = self.model.added_of(self._before_unread(unread))
+        self._width = 1
+
+    def commit(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
+        """Keep what was read of the text, and none of the drafts."""
+        self._left = None if self.context.trial else [self._seen[row] for row in rows]
+        super().commit([[] for _ in accepted], rows)
+
+    def _feed(self, children: int) -> None:
+        self._feed_after(torch.arange(self._width, device=self.context.device).repeat_interleave(children)[None])
+
+    def _feed_after(self, parents: torch.Tensor) -> None:
+        """The model's own outputs stand in for what the target has not said yet."""
+        outputs = self.context.reader.features[:, -self._width :, 0]
+        after = parents.unsqueeze(-1).expand(len(outputs), -1, outputs.shape[-1])
+        self.context.reader.added = self.model.added_of_own(outputs.gather(1, after))
+        self._width = parents.shape[1]

@@ -1,0 +1,44 @@
+"""Drafting from the target's last hidden state, without a model that reads the text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from otspec.decode.base.sending import send
+from otspec.decode.drafters.conditioned import ConditionedDrafter
+from otspec.decode.drafters.heads.model import Heads
+from otspec.decode.drafters.levels import LevelDrafter
+from otspec.laws import IntArray
+from otspec.paths.shape import Shape
+
+
+class HeadsDrafter(ConditionedDrafter, LevelDrafter):
+    """Drafts from `Heads`, which go on from what the target thought of the last token that it has read.
+
+    That token is the one before the text's last, which the target has drawn and not read.  There is nothing to keep
+    from step to step but this.
+    """
+
+    model: Heads
+
+    def depth(self, lengths: IntArray) -> int:
+        """As deep as the shape, or as there are heads."""
+        return min(self.shape.depth, self.model.count)
+
+    def _after_texts(self, texts: Sequence[Sequence[int]]) -> torch.Tensor:
+        """The first head's logits."""
+        self._state = self.model.begin(self._last().to(self.model.dtype))
+        last = np.array([self._readable(text[-1:]) for text in texts])
+        return self._step(send(last, self.model.device), 0)
+
+    def _after_slots(self, read: torch.Tensor, shape: Shape, level: int) -> torch.Tensor:
+        """The logits of the head of that level."""
+        self._state = self._state.repeat_interleave(shape.branching[level - 1], dim=1)
+        return self._step(read, level)
+
+    def _step(self, read: torch.Tensor, number: int) -> torch.Tensor:
+        self._state, logits = self.model.step(self._state, read, number)
+        return logits

@@ -1,0 +1,47 @@
+"""How draft heads are made and asked while they learn [cai2024medusa; wertheimer2024accelerating]."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+from otspec.decode.drafters.heads.model import MedusaHeads, MlpSpeculator
+from otspec.decode.drafters.hidden_states import last_layer, shifted
+from otspec.decode.lessons.kind import Kind
+from otspec.decode.lessons.lesson import Lesson
+from otspec.decode.lessons.losses import Said
+
+
+def _medusa(target: PreTrainedModel, draft: Any, ahead: int) -> PreTrainedModel:
+    return MedusaHeads.of(target, ahead)
+
+
+def _mlp(target: PreTrainedModel, draft: Any, ahead: int) -> PreTrainedModel:
+    return MlpSpeculator.of(target, ahead)
+
+
+def _heads_answers(model: Any, lesson: Lesson, generator: torch.Generator, passes: int) -> list[Said]:
+    """Of every head: it goes on from what the target thought as many tokens earlier as its number says, and one."""
+    tokens = lesson.tokens[:, :-1]
+    features = shifted(lesson.features, torch.ones_like(tokens))[:, :, -1]
+    return [Said(logits) for logits in model.along(tokens, features)]
+
+
+KINDS: Mapping[str, Kind] = {
+    "medusa": Kind(
+        "heads on the target's last hidden state",
+        _medusa,
+        last_layer,
+        _heads_answers,
+        ahead=4,
+        decay=0.8,
+        of_target=True,
+    ),
+    "mlp": Kind(
+        "the same, and a state that reads the drafts", _mlp, last_layer, _heads_answers, ahead=3, of_target=True
+    ),
+}
+"""By name."""

@@ -1,0 +1,67 @@
+"""How steered draft models are made and asked while they learn [berdozsteering]."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+from otspec.decode.drafters.hidden_states import shifted, three_layers
+from otspec.decode.drafters.sd2.model import SteeredLlama
+from otspec.decode.lessons.kind import Answers, Begin, Kind
+from otspec.decode.lessons.lesson import Lesson
+from otspec.decode.lessons.losses import Said
+
+
+def _steered(place: str = "up") -> Begin:
+    def begin(target: PreTrainedModel, draft: Any, ahead: int) -> PreTrainedModel:
+        return SteeredLlama.of(draft, three_layers(target), target.config.get_text_config().hidden_size, place)
+
+    return begin
+
+
+def _frozen(target: PreTrainedModel, draft: Any, ahead: int) -> PreTrainedModel:
+    model = _steered()(target, draft, ahead)
+    for name, weights in model.named_parameters():
+        weights.requires_grad_(name.startswith("steering."))
+    return model
+
+
+LONGEST = 8
+"""The largest offset, k in [berdozsteering]."""
+
+
+def _random_offsets(lesson: Lesson, generator: torch.Generator) -> torch.Tensor:
+    """An offset for each token, from 1 to `LONGEST`."""
+    shape = lesson.tokens[:, :-1].shape
+    return torch.randint(1, LONGEST + 1, shape, generator=generator).to(lesson.tokens.device)
+
+
+def _blocked_offsets(lesson: Lesson, generator: torch.Generator) -> torch.Tensor:
+    """1 to `LONGEST` again and again, as in decoding where all drafts are accepted; where it begins is random."""
+    rows, columns = lesson.tokens[:, :-1].shape
+    first = torch.randint(LONGEST, (rows, 1), generator=generator)
+    return (1 + (first + torch.arange(columns)) % LONGEST).to(lesson.tokens.device)
+
+
+def _steered_answers(offsets: Callable[[Lesson, torch.Generator], torch.Tensor]) -> Answers:
+    def answers(model: Any, lesson: Lesson, generator: torch.Generator, passes: int) -> list[Said]:
+        shifts = model.shifts(shifted(lesson.features, offsets(lesson, generator)))
+        return [Said(model(input_ids=lesson.tokens[:, :-1], shifts=shifts, use_cache=False).logits)]
+
+    return answers
+
+
+KINDS: Mapping[str, Kind] = {
+    "sd2": Kind("steered by the target's hidden states", _steered(), three_layers, _steered_answers(_random_offsets)),
+}
+"""By name."""
+
+ABLATIONS: Mapping[str, Kind] = {
+    "sd2-frozen": Kind("sd2, steering alone learns", _frozen, three_layers, _steered_answers(_random_offsets)),
+    "sd2-blocked": Kind("sd2, offsets as in decoding", _steered(), three_layers, _steered_answers(_blocked_offsets)),
+    "sd2-after": Kind("sd2, added after the MLP", _steered("after"), three_layers, _steered_answers(_random_offsets)),
+}
+"""Those of [berdozsteering, A.4]."""

@@ -1,0 +1,201 @@
+"""Drafting from some of the tokens: which a draft model's head is computed for, and where their mass goes.
+
+[zhao2025frspec] keeps the most frequent ones; [timor2025out] then moves draft mass to the others by a matrix.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+
+from otspec.decode.base.sampling import Sampling
+from otspec.decode.drafters.shortlists.selection import Level, laid_out
+from otspec.decode.models.head import with_head_for
+from otspec.decode.models.tokens.matching import Matching
+from otspec.errors import ProblemError
+from otspec.laws import IntArray
+from otspec.vocab import Affinity, affinity_from_matrix
+from otspec.vocab.intersection import as_mask
+from otspec.vocab.matrices import Stored, is_sparse
+
+
+@dataclass(frozen=True, eq=False)
+class Restriction:
+    """The tokens that a draft model keeps.
+
+    Make one with `of`, which checks.
+    """
+
+    tokens: IntArray
+    """Their ids, ascending, shape (k,)."""
+    affinity: Stored | None = None
+    """Where their mass goes: a row for each of them, in any order, and perhaps for others; None where it stays."""
+    own: IntArray | None = None
+    """Their ids in the draft model, shape (k,), where it has another tokenizer."""
+
+    @classmethod
+    def of(cls, draft_tokens: Any, draft_kernel: Any, vocab: int) -> Restriction | None:
+        """What the settings of `otspec.generate` say; None if nothing.
+
+        Parameters
+        ----------
+        draft_tokens, draft_kernel
+        vocab : int
+            The draft model's number of tokens.
+
+        Raises
+        ------
+        ProblemError
+            If both are given, the tokens are none or not different tokens of the draft model, or the kernel is not
+            row-stochastic or not stored.
+        """
+        if draft_kernel is not None:
+            if draft_tokens is not None:
+                raise ProblemError(
+                    "draft_tokens and draft_kernel are both given; the kernel's rows say which tokens are kept, so "
+                    "leave out draft_tokens"
+                )
+            affinity = draft_kernel if isinstance(draft_kernel, Affinity) else affinity_from_matrix(draft_kernel)
+            if not isinstance(affinity, Stored):
+                raise ProblemError(
+                    "draft_kernel is a softmax of covariances, with an entry for every pair of tokens; pass its "
+                    ".nearest(64), which keeps the 64 largest of each row"
+                )
+            if affinity.tokens.max() >= vocab:
+                raise ProblemError(
+                    f"draft_kernel has a row for token {affinity.tokens.max()}, and the draft model's tokens run from "
+                    f"0 to {vocab - 1}; give rows to its tokens only (tokens= of otspec.vocab.affinity)"
+                )
+            return cls(np.sort(affinity.tokens), affinity)
+        return None if draft_tokens is None else cls(_as_tokens(draft_tokens, vocab))
+
+    def matched(self, matching: Matching) -> Restriction:
+        """The same for a draft model with another tokenizer: those of the tokens that it knows.
+
+        Raises
+        ------
+        ProblemError
+            If it knows none of them.
+        """
+        tokens, _, places = np.intersect1d(self.tokens, matching.tokens, assume_unique=True, return_indices=True)
+        if not tokens.size:
+            raise ProblemError(
+                f"none of the {self.tokens.size} tokens that may be drafted is a token of the draft model, whose "
+                "tokenizer is another; name some that are (matching.tokens)"
+            )
+        return Restriction(tokens, self.affinity, matching.own[places])
+
+    def check_target(self, vocab: int) -> None:
+        """Raise unless a target of so many tokens knows all that may be drafted."""
+        if self.affinity is not None and self.affinity.vocab != vocab:
+            raise ProblemError(
+                f"draft_kernel is for {self.affinity.vocab} tokens, and the target has {vocab}; both need one "
+                "vocabulary"
+            )
+        if self.tokens[-1] >= vocab:
+            raise ProblemError(
+                f"draft_tokens holds {self.tokens[-1]}, and the target's tokens run from 0 to {vocab - 1}; drop what "
+                "the target does not know"
+            )
+
+    def head(self, model: PreTrainedModel, sampling: Sampling, vocab: int) -> KeptHead:
+        """As `otspec.decode.drafters.shortlists.selection.Selection.head`.
+
+        Raises
+        ------
+        ProblemError
+            If the target does not know all that may be drafted, the model's head cannot be computed for these tokens
+            alone, or sampling suppresses all of them.
+        """
+        self.check_target(vocab)
+        kept = self.on(model.device)
+        if not sampling.leaves_some(kept.tokens, vocab):
+            raise ProblemError(
+                f"all {len(kept.tokens)} tokens that may be drafted are suppressed by the logits processors "
+                "(suppress_tokens); keep one that is not"
+            )
+        return KeptHead(with_head_for(model, kept.own), sampling, vocab, kept)
+
+    def on(self, device: torch.device) -> Kept:
+        """The same on the device of the models."""
+        tokens = torch.from_numpy(self.tokens).to(device)
+        own = tokens if self.own is None else torch.from_numpy(self.own).to(device)
+        if self.affinity is None:
+            return Kept(tokens, own)
+        order = np.argsort(self.affinity.tokens)
+        order = order[np.isin(self.affinity.tokens[order], self.tokens)]
+        matrix, totals = self.affinity.matrix[order], self.affinity.totals[order]
+        if not is_sparse(matrix):
+            return Kept(tokens, own, torch.from_numpy((matrix / totals[:, None]).T).to(device))
+        stored = matrix.tocoo()
+        places = torch.from_numpy(np.array([stored.col, stored.row], dtype=np.int64))
+        values = torch.from_numpy(stored.data / totals[stored.row])
+        kernel = torch.sparse_coo_tensor(places, values, matrix.shape[::-1], check_invariants=True)
+        return Kept(tokens, own, kernel.coalesce().to(device))
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """The kept tokens, and where their mass goes, on a device."""
+
+    tokens: torch.Tensor
+    """Shape (k,), ascending."""
+    own: torch.Tensor
+    """Their ids in the draft model, shape (k,)."""
+    kernel: torch.Tensor | None = None
+    """The matrix M of [timor2025out], transposed: shape (V, k), float64, sparse or dense."""
+
+    def redistributed(self, laws: torch.Tensor) -> torch.Tensor:
+        """M^T q' for laws q' on the kept tokens, shape (..., V) both, as `otspec.vocab.rdk`."""
+        if self.kernel is None:
+            return laws
+        moved = (self.kernel @ laws[..., self.tokens].flatten(0, -2).T).T.reshape(laws.shape)
+        return moved / moved.sum(dim=-1, keepdim=True)
+
+    def support(self, sampled: int | None) -> int | None:
+        """How many tokens a law has at most where sampling leaves so many; None for all."""
+        if self.kernel is not None:
+            return None
+        return len(self.tokens) if sampled is None else min(sampled, len(self.tokens))
+
+
+@dataclass(frozen=True, eq=False)
+class KeptHead:
+    """A head of fewer rows, and where the mass of its tokens goes."""
+
+    model: PreTrainedModel
+    sampling: Sampling
+    vocab: int
+    kept: Kept
+
+    @property
+    def support(self) -> int | None:
+        """As sampling leaves it, or as many as are kept."""
+        return self.kept.support(self.sampling.support)
+
+    def logits(self, output: torch.Tensor, level: Level) -> torch.Tensor:
+        """As `otspec.decode.drafters.shortlists.selection.DraftHead.logits`."""
+        return laid_out(output, self.kept.tokens, self.vocab)
+
+    def laws(self, output: torch.Tensor, level: Level) -> torch.Tensor:
+        """As `otspec.decode.drafters.shortlists.selection.DraftHead.laws`."""
+        return self.kept.redistributed(self.sampling.draft_laws(self.logits(output, level)))
+
+
+def _as_tokens(given: Any, vocab: int) -> IntArray:
+    """Ids or a mask as ascending ids.
+
+    Raises
+    ------
+    ProblemError
+        If they are neither, or none, or not different.
+    """
+    mask = as_mask("draft_tokens", given.cpu() if isinstance(given, torch.Tensor) else given, vocab)
+    if mask.ndim != 1 or not mask.any():
+        found = "holds no token" if mask.ndim == 1 else f"is a mask of shape {mask.shape}"
+        raise ProblemError(f"draft_tokens {found}; pass the ids of those that may be drafted, at least one")
+    return np.flatnonzero(mask)

@@ -1,0 +1,212 @@
+"""A router for a draft model: clusters of its head's rows, and a network that learns which of them it draws from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import nn
+from torch.nn.functional import binary_cross_entropy_with_logits, normalize
+from transformers import PreTrainedModel
+
+from otspec.decode.drafters.shortlists.router import Network, Router
+from otspec.decode.drafters.shortlists.shortlists import Budget
+from otspec.decode.models.context import positions, vocabulary
+from otspec.decode.models.fingerprint import fingerprint
+from otspec.decode.models.head import without_head
+from otspec.errors import ProblemError
+from otspec.laws import as_count
+
+BATCH, RATE, STEPS = 512, 2e-3, 50
+"""Positions of a training step and its largest rate; rounds of k-means, which most often needs fewer."""
+AT_ONCE = 512
+"""Rows that a product with all tokens, or all clusters, is made for at a time."""
+
+
+def train_router(
+    draft: PreTrainedModel,
+    texts: Sequence[Sequence[int]],
+    *,
+    clusters: int = 64,
+    budget: Budget | int | None = None,
+    width: int = 128,
+    likeliest: int = 8,
+    epochs: int = 6,
+    seed: int = 0,
+    report: Callable[[int, float], None] | None = None,
+) -> Router:
+    """Cluster the tokens of a draft model, and train a router for them [zhang2025dynaspec, sections 4.2 and A.2].
+
+    Clusters are those of spherical k-means on the rows of the head, of unequal sizes.  The router is trained by binary
+    cross-entropy on hard labels: at each position of the texts a cluster is positive if it has one of the draft model's
+    likeliest tokens there.
+
+    Parameters
+    ----------
+    draft : PreTrainedModel
+    texts : sequence of sequences of int
+        Such as will be decoded, best of all texts that the target has sampled.  All positions of each are looked at, as
+        far as the draft model knows positions.
+    clusters : int
+        M; some may turn out to be empty, and are dropped.
+    budget : Budget or int, optional
+        Of clusters; by default a quarter of them, falling as in the paper to no less than a sixteenth.
+    width : int
+        Of the router's hidden layer.
+    likeliest : int
+        L, tokens that are positive at a position.
+    epochs : int
+        How often every position is learnt from.
+    seed : int
+    report : callable, optional
+        Called after every epoch with its number and its mean loss a position.
+
+    Raises
+    ------
+    ProblemError
+        If a number is no count or more than there are tokens, there is no text, or the head cannot be computed apart
+        from the rest.
+
+    Examples
+    --------
+    >>> from otspec.decode import shipped, train_router
+    >>> texts = shipped.held_out(tokens=32)[:4]
+    >>> router = train_router(shipped.load().draft, texts, clusters=8, width=8, epochs=1)
+    >>> router.count, router.budget.most
+    (8, 2)
+    """
+    for name, count in (("clusters", clusters), ("width", width), ("likeliest", likeliest), ("epochs", epochs)):
+        as_count(name, count)
+    if not any(len(text) for text in texts):
+        raise ProblemError("there are no texts to learn from; pass at least one of one token")
+    vocab = vocabulary(draft)
+    if max(clusters, likeliest) > vocab:
+        raise ProblemError(f"{clusters} clusters and {likeliest} likeliest tokens, and there are {vocab} tokens in all")
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        cluster_of = spherical_clusters(without_head(draft)[1].weight, clusters, generator)
+        count = int(cluster_of.max()) + 1
+        seen = [_seen(draft, text, cluster_of, count, likeliest) for text in texts if len(text)]
+        examples = Examples(*(torch.cat(parts) for parts in zip(*seen, strict=True)))
+    network, loss = _trained(draft, examples, width, epochs, generator, report)
+    if budget is None:
+        budget = Budget(max(count // 4, 1), falling=2, least=max(count // 16, 1))
+    about = {
+        "draft": fingerprint(draft),
+        "positions": len(examples.tokens),
+        "likeliest": likeliest,
+        "epochs": epochs,
+        "seed": seed,
+        "loss": round(loss, 4),
+    }
+    return Router(cluster_of.cpu().numpy(), network, Budget.of(budget), about)
+
+
+def spherical_clusters(weight: torch.Tensor, count: int, generator: torch.Generator) -> torch.Tensor:
+    """The cluster of every row, shape (V,), by k-means of directions; clusters are numbered without gaps.
+
+    Parameters
+    ----------
+    weight : Tensor, shape (V, d)
+    count : int
+        Clusters; those that are empty in the end are dropped.
+    generator : Generator
+        On the host; draws the rows that the centres begin with.
+    """
+    unit = normalize(weight.float(), dim=1)
+    start = torch.randperm(len(unit), generator=generator)[:count].to(unit.device)
+    centres, nearest = unit[start], torch.empty(0)
+    for _ in range(STEPS):
+        before, nearest = nearest, torch.cat([(part @ centres.T).argmax(dim=1) for part in unit.split(AT_ONCE)])
+        if torch.equal(nearest, before):
+            break
+        sums = torch.zeros_like(centres).index_add_(0, nearest, unit)
+        # An empty cluster stays where it is, and may win some back.
+        centres = torch.where(sums.any(dim=1, keepdim=True), normalize(sums, dim=1), centres)
+    return nearest.unique(return_inverse=True)[1]
+
+
+class Examples(NamedTuple):
+    """What a router is to learn, by position."""
+
+    tokens: torch.Tensor
+    """Shape (N,)."""
+    before: torch.Tensor
+    """Shape (N, d): what the model gave before each of them, zero at the beginning of a text."""
+    positive: torch.Tensor
+    """Shape (N, M), bool."""
+
+
+def _seen(
+    draft: PreTrainedModel, text: Sequence[int], cluster_of: torch.Tensor, count: int, likeliest: int
+) -> Examples:
+    """Every position of a text."""
+    twin, head = without_head(draft)
+    tokens = torch.tensor(text, device=draft.device)
+    if len(tokens) > positions(draft):
+        tokens = tokens[: int(positions(draft))]
+    outputs = twin(input_ids=tokens[None], use_cache=False).logits[0]
+    top = torch.cat([head(part).topk(likeliest).indices for part in outputs.split(AT_ONCE)])
+    positive = torch.zeros(len(tokens), count, dtype=torch.bool, device=draft.device)
+    before = torch.cat((torch.zeros_like(outputs[:1]), outputs[:-1]))
+    return Examples(tokens, before.float(), positive.scatter_(1, cluster_of[top], True))
+
+
+def _trained(
+    draft: PreTrainedModel,
+    examples: Examples,
+    width: int,
+    epochs: int,
+    generator: torch.Generator,
+    report: Callable[[int, float], None] | None,
+) -> tuple[Network, float]:
+    """The router's network and the mean loss of its last epoch."""
+    embedding = draft.get_input_embeddings()
+
+    def features(rows: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            return torch.cat((embedding(examples.tokens[rows]).float(), examples.before[rows]), dim=1)
+
+    some = features(torch.randperm(len(examples.tokens), generator=generator)[:8192].to(draft.device))
+    # Embeddings and outputs differ in scale; what standardises them is part of the first layer afterwards.
+    mean, scale = some.mean(dim=0), some.std(dim=0, correction=0).clamp(min=1e-6)
+    hidden, out = _layer(some.shape[1], width, generator), _layer(width, examples.positive.shape[1], generator)
+    net = nn.Sequential(hidden, nn.SiLU(), out).to(draft.device)
+    steps = epochs * -(-len(examples.tokens) // BATCH)
+    optimiser = torch.optim.AdamW(net.parameters(), lr=RATE, weight_decay=0.01)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, total_steps=steps + 1)
+    loss = 0.0
+    with torch.enable_grad():
+        for epoch in range(epochs):
+            total = 0.0
+            for rows in _batches(len(examples.tokens), generator):
+                here = rows.to(draft.device)
+                scores = net((features(here) - mean) / scale)
+                wrong = binary_cross_entropy_with_logits(scores, examples.positive[here].float(), reduction="sum")
+                optimiser.zero_grad()
+                (wrong / len(rows)).backward()
+                optimiser.step()
+                schedule.step()
+                total += wrong.item()
+            loss = total / len(examples.tokens)
+            if report is not None:
+                report(epoch + 1, loss)
+    weight = hidden.weight.detach() / scale
+    bias = hidden.bias.detach() - weight @ mean
+    parts = (weight, bias, out.weight.detach(), out.bias.detach())
+    return Network(*(part.cpu() for part in parts)), loss
+
+
+def _layer(width: int, into: int, generator: torch.Generator) -> nn.Linear:
+    """A linear layer with weights that the generator draws."""
+    layer = nn.Linear(width, into)
+    with torch.no_grad():
+        layer.weight.normal_(0.0, width**-0.5, generator=generator)
+        layer.bias.zero_()
+    return layer
+
+
+def _batches(count: int, generator: torch.Generator) -> Iterator[torch.Tensor]:
+    """Rows of an epoch."""
+    yield from torch.randperm(count, generator=generator).split(BATCH)

@@ -1,0 +1,1 @@
+"""What draft models learn from: text that the target writes, what it says along it, and what the loss is."""

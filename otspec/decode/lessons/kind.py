@@ -1,0 +1,72 @@
+"""How a draft model of some kind is made, and how it is asked while it learns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from transformers import PreTrainedModel
+
+from otspec.decode.lessons.lesson import Lesson
+from otspec.decode.lessons.losses import LOSSES, OF_FEATURES, Said
+from otspec.errors import ProblemError
+
+Begin = Callable[[PreTrainedModel, Any, int], PreTrainedModel]
+"""Target, draft model, which may be None if the kind is made of the target, and how many tokens in a row are drafted
+to what learns."""
+
+
+class Answers(Protocol):
+    """How a draft model is asked about a lesson."""
+
+    def __call__(self, model: Any, lesson: Lesson, generator: torch.Generator, passes: int) -> Sequence[Said]:
+        """What it says after the tokens of a lesson but the last, first as the first draft, then as the second, ...
+
+        The i-th, from 0 on, is of shape (B, N - i, ...) at least: what it says after all tokens, or after the last of
+        them, as there are no i drafts behind the first.
+
+        Parameters
+        ----------
+        model : PreTrainedModel
+        lesson : Lesson
+        generator : Generator
+            For what is random about it.
+        passes : int
+            How many drafts in a row, if it is asked about several.
+        """
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a draft model of some kind is made and asked."""
+
+    summary: str
+    begin: Begin
+    """Makes it."""
+    layers: Callable[[PreTrainedModel], Sequence[int]]
+    """What it looks at of the target."""
+    answers: Answers
+    ahead: int | None = None
+    """How many drafts in a row it learns; None: one, as the next is made in the same way."""
+    measured: int = 1
+    """How many of them are measured, where the model does not say."""
+    decay: float = 1.0
+    """What a draft counts for in the loss, over the one before it."""
+    loss: str = "kl"
+    """What is made small if nothing else is said, a name of `otspec.decode.lessons.losses.LOSSES`."""
+    drafts_features: bool = False
+    """Whether its outputs stand for the target's hidden states."""
+    of_target: bool = False
+    """Whether it is made of the target, and no draft model is needed."""
+
+    def check_loss(self, name: str) -> None:
+        """Raise unless the kind can be trained by that loss."""
+        if name not in LOSSES:
+            raise ProblemError(f"no loss {name!r}; known: {', '.join(LOSSES)}")
+        if name in OF_FEATURES and not self.drafts_features:
+            others = " or ".join(one for one in LOSSES if one not in OF_FEATURES)
+            raise ProblemError(
+                f"loss {name!r} is of hidden states that a model drafts, and this kind drafts none; pass {others}"
+            )

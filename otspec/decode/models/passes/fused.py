@@ -1,0 +1,249 @@
+"""A lean forward pass for Llamas: at a few million parameters, transformers' costs as much as the arithmetic.
+
+On a CPU the same operations on the same numbers as in transformers, so the same bits: what is left out are modules,
+hooks, keywords, and copies of the cache.  Angles of positions are looked up, and a rotation by halves is a roll whose
+signs are in the sines.  On a GPU it is half as many kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+from torch.nn.functional import embedding, linear, rms_norm, scaled_dot_product_attention, silu
+from transformers import LlamaForCausalLM, MistralForCausalLM, PreTrainedModel, Qwen2ForCausalLM
+
+from otspec.decode.models.passes.cache import Block
+from otspec.decode.models.passes.conditioned import ConditionedLlama
+from otspec.decode.models.passes.plain import is_plain
+
+ALIKE = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM)
+"""Classes of transformers that compute this, up to biases and to masks, which are ours."""
+
+FIXED_ANGLES = ("default", "linear", "llama3")
+"""Kinds of rotary positions whose angles do not depend on the length of the text."""
+
+Linear = tuple[torch.Tensor, torch.Tensor | None]
+"""Weight and bias."""
+
+
+class Layer(NamedTuple):
+    """The weights of a layer, of which nothing is copied."""
+
+    before_attention: torch.Tensor
+    query: Linear
+    key: Linear
+    value: Linear
+    out: Linear
+    before_mlp: torch.Tensor
+    gate: Linear
+    up: Linear
+    down: Linear
+
+    @classmethod
+    def of(cls, layer: Any) -> Layer:
+        """The weights of a module."""
+        attention, mlp = layer.self_attn, layer.mlp
+        projections = (attention.q_proj, attention.k_proj, attention.v_proj, attention.o_proj)
+        query, key, value, out, gate, up, down = (
+            (module.weight, module.bias) for module in (*projections, mlp.gate_proj, mlp.up_proj, mlp.down_proj)
+        )
+        norms = layer.input_layernorm.weight, layer.post_attention_layernorm.weight
+        return cls(norms[0], query, key, value, out, norms[1], gate, up, down)
+
+
+Attend = Callable[[int, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+"""Takes the number of a layer, and query, key and value of every new token, shape (B, heads, N, size): what they find,
+shape (B, heads, N, size).  It keeps keys and values."""
+
+
+class Llama:
+    """The layers of a model and its head; who calls it keeps keys and values.
+
+    Parameters
+    ----------
+    model : PreTrainedModel
+        One that `takes` says yes to.
+    layers : sequence of int
+        After how many layers hidden states are to be kept.
+    """
+
+    features: torch.Tensor
+    """As `otspec.decode.models.passes.reader.Reader.features`, where layers are wanted."""
+
+    def __init__(self, model: PreTrainedModel, layers: Sequence[int] = ()) -> None:
+        config: Any = model.config
+        self._layers = [Layer.of(layer) for layer in model.model.layers]
+        self.embedding, self._norm = model.model.embed_tokens.weight, model.model.norm.weight
+        token = getattr(model, "token", None)  # of a draft model that drafts the target's features
+        self._token: Linear | None = None if token is None else (token.weight, token.bias)
+        self._head = None if isinstance(model.lm_head, nn.Identity) else model.lm_head.weight
+        self._epsilon = float(config.rms_norm_eps)
+        self.heads, self.key_heads = config.num_attention_heads, config.num_key_value_heads
+        self.size: int = model.model.layers[0].self_attn.head_dim
+        self._rotary = model.model.rotary_emb
+        self._wanted = layers
+
+    @staticmethod
+    def takes(model: PreTrainedModel) -> bool:
+        """Whether the model computes this and nothing else: no hooks, adapters or quantised layers."""
+        if model.training or not (type(model) in ALIKE or isinstance(model, ConditionedLlama)):
+            return False
+        config: Any = model.config
+        return (
+            config._attn_implementation == "sdpa"
+            and config.hidden_act == "silu"
+            and config.rope_parameters["rope_type"] in FIXED_ANGLES
+            and getattr(config, "place", "up") == "up"
+            and is_plain(model)
+        )
+
+    @property
+    def count(self) -> int:
+        """Number of layers."""
+        return len(self._layers)
+
+    def angles(self, positions: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Cosines and signed sines of so many positions, shape (positions, size) both."""
+        cosine, sine = self._rotary(self.embedding, torch.arange(positions, device=self.embedding.device)[None])
+        sine[..., : self.size // 2].neg_()
+        return cosine[0], sine[0]
+
+    def read(
+        self,
+        tokens: torch.Tensor,
+        angles: tuple[torch.Tensor, torch.Tensor],
+        keep: int,
+        attend: Attend,
+        shifts: torch.Tensor | None = None,
+        added: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Logits of the last tokens of a block, shape (B, keep, V).
+
+        Parameters
+        ----------
+        tokens : Tensor of int, shape (B, N)
+        angles : pair of Tensors, shape (B, N, size)
+            Of their positions.
+        keep : int
+        attend : callable
+        shifts, added : Tensor, optional
+            As `otspec.decode.models.passes.reader.Reader` has them.
+        """
+        batch, count = tokens.shape
+        half = self.size // 2
+        cosine, sine = (angle.unsqueeze(2) for angle in angles)
+        hidden = embedding(tokens, self.embedding)
+        if self._token is not None:
+            hidden = linear(hidden, *self._token)
+        if added is not None:
+            hidden = hidden + added
+        states = [hidden]
+        for number, layer in enumerate(self._layers):
+            normed = rms_norm(hidden, layer.before_attention.shape, layer.before_attention, self._epsilon)
+            query = linear(normed, *layer.query).view(batch, count, self.heads, self.size)
+            key = linear(normed, *layer.key).view(batch, count, self.key_heads, self.size)
+            value = linear(normed, *layer.value).view(batch, count, self.key_heads, self.size)
+            query = query * cosine + query.roll(half, -1) * sine
+            key = key * cosine + key.roll(half, -1) * sine
+            attended = attend(number, query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2))
+            hidden = hidden + linear(attended.transpose(1, 2).reshape(batch, count, -1), *layer.out)
+            normed = rms_norm(hidden, layer.before_mlp.shape, layer.before_mlp, self._epsilon)
+            up = linear(normed, *layer.up)
+            if shifts is not None:
+                up = up + shifts[number]
+            hidden = hidden + linear(silu(linear(normed, *layer.gate)) * up, *layer.down)
+            states.append(hidden)
+        if self._wanted:
+            states[-1] = rms_norm(hidden, self._norm.shape, self._norm, self._epsilon)
+            self.features = torch.stack([states[layer] for layer in self._wanted], dim=2)
+        last = rms_norm(hidden[:, -keep:], self._norm.shape, self._norm, self._epsilon)
+        return last if self._head is None else linear(last, self._head)
+
+
+class LlamaReader:
+    """A reader, as `otspec.decode.models.passes.reader.Reader` describes it, on a CPU.
+
+    Parameters
+    ----------
+    model : PreTrainedModel
+        One that `takes` says yes to.
+    layers : sequence of int
+        After how many layers hidden states are to be kept.
+    """
+
+    shifts: torch.Tensor | None = None
+    added: torch.Tensor | None = None
+
+    def __init__(self, model: PreTrainedModel, layers: Sequence[int] = ()) -> None:
+        self._llama = Llama(model, layers)
+        self._block: Block | None = None
+        self._cosine = self._sine = torch.empty(0, self._llama.size)
+
+    @staticmethod
+    def takes(model: PreTrainedModel) -> bool:
+        """Whether this gives the model's own bits: in float32, on a CPU."""
+        return model.dtype == torch.float32 and model.device.type == "cpu" and Llama.takes(model)
+
+    @property
+    def features(self) -> torch.Tensor:
+        """As `Reader.features`."""
+        return self._llama.features
+
+    def begin(
+        self, tokens: torch.Tensor, present: torch.Tensor, position: torch.Tensor, *, keep: int = 1
+    ) -> torch.Tensor:
+        """Read texts from their starts: padding on the right is seen by no token of a text."""
+        return self._read(tokens, position, None, 0, keep, causal=True)
+
+    def read(
+        self, tokens: torch.Tensor, position: torch.Tensor, mask: torch.Tensor | None, start: int, keep: int
+    ) -> torch.Tensor:
+        """As `Reader.read`."""
+        return self._read(tokens, position, mask, start, keep)
+
+    def _read(
+        self,
+        tokens: torch.Tensor,
+        position: torch.Tensor,
+        mask: torch.Tensor | None,
+        start: int,
+        keep: int,
+        causal: bool = False,
+    ) -> torch.Tensor:
+        batch, count = tokens.shape
+        stop, heads, key_heads, size = start + count, self._llama.heads, self._llama.key_heads, self._llama.size
+        entries, group = self._room(batch, stop), heads // key_heads
+
+        def attend(number: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+            keys, values = entries[2 * number, :, :, :stop], entries[2 * number + 1, :, :, :stop]
+            keys[:, :, start:] = key
+            values[:, :, start:] = value
+            if group > 1 and count == 1:  # heads of one key as so many queries
+                query = query.reshape(batch, key_heads, group, size)
+            elif group > 1:
+                keys, values = (states.repeat_interleave(group, dim=1) for states in (keys, values))
+            attended = scaled_dot_product_attention(query, keys, values, attn_mask=mask, is_causal=causal)
+            return attended.reshape(batch, heads, count, size)
+
+        angles = self._cosine[position], self._sine[position]
+        return self._llama.read(tokens, angles, keep, attend, self.shifts, self.added)
+
+    @property
+    def blocks(self) -> Sequence[Block]:
+        """Keys and values of all layers in one."""
+        return [] if self._block is None else [self._block]
+
+    def _room(self, batch: int, columns: int) -> torch.Tensor:
+        """Entries of at least so many columns, and angles for as many positions."""
+        llama = self._llama
+        if self._block is None:
+            first = llama.embedding.new_empty(batch, llama.key_heads, columns, llama.size)
+            self._block = Block(2 * llama.count, first)
+        self._block.reserve(columns)
+        entries = self._block.entries
+        if len(self._cosine) < entries.shape[3]:
+            self._cosine, self._sine = llama.angles(entries.shape[3])
+        return entries

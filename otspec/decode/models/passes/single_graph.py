@@ -1,0 +1,66 @@
+"""Several passes of a model, and all that is computed and drawn between them, captured as one CUDA graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from otspec.decode.base.graphs import Replayed
+from otspec.decode.base.sending import send
+from otspec.laws import IntArray
+
+Steps = Callable[..., tuple[torch.Tensor, ...]]
+"""Takes tensors and a generator, and asks the host for nothing."""
+
+
+class Run:
+    """Steps at inputs of one shape, where they find these, and the graph once there is one.
+
+    Parameters
+    ----------
+    inputs : sequence of Tensors
+        Of the shapes of all that will come.
+    batch : int
+    device : torch.device
+    """
+
+    def __init__(self, inputs: Sequence[torch.Tensor], batch: int, device: torch.device) -> None:
+        with torch.inference_mode(False):
+            self.inputs = [torch.zeros_like(one) for one in inputs]
+            self._place = torch.zeros(batch + 1, dtype=torch.long, device=device)
+        self.passes: list[Any] = []
+        """What was read by the steps, in order; `start` counts from the first column on trial."""
+        self.replayed: Replayed[tuple[torch.Tensor, ...]] = Replayed()
+
+    @property
+    def length(self) -> torch.Tensor:
+        """Tokens read of each text, shape (B,)."""
+        return self._place[:-1]
+
+    @property
+    def end(self) -> torch.Tensor:
+        """Columns of the cache that are settled, shape (1,)."""
+        return self._place[-1:]
+
+    def fill(self, inputs: Sequence[torch.Tensor], length: IntArray, end: int) -> None:
+        """Tell the steps where they are."""
+        for mine, theirs in zip(self.inputs, inputs, strict=True):
+            mine.copy_(theirs)
+        self._place.copy_(send(np.append(length, end), self._place.device), non_blocking=True)
+
+    def do(self, steps: Steps, generator: torch.Generator, pool: Any) -> tuple[torch.Tensor, ...]:
+        """Launch by launch the first time, captured the second.
+
+        Parameters
+        ----------
+        steps : callable
+        generator : torch.Generator
+            What they draw from, which is left as they leave it.
+        pool : object
+            Where graphs put what they need in between; None to launch always.
+        """
+        outputs = self.replayed.run(lambda drawn_from: steps(*self.inputs, drawn_from), pool, generator)
+        return tuple(one.clone() for one in outputs)

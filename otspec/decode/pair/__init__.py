@@ -1,0 +1,1 @@
+"""Models by name, a target with what drafts for it."""

@@ -1,0 +1,192 @@
+"""Models by name: the pair that comes with the package, a folder, or a repository on the hub."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+
+import otspec.decode.drafters.eagle.model
+import otspec.decode.drafters.heads.model
+import otspec.decode.drafters.sd2.model  # noqa: F401  all make their models known to transformers
+from otspec.decode import shipped
+from otspec.decode.models.pairing import pair_up
+from otspec.decode.models.tokens.matching import Matching
+from otspec.errors import DataError, ProblemError
+
+SHIPPED = "shipped"
+"""Name of the package's own pair, of its target and of its draft model."""
+
+DTYPES = ("auto", "float32", "float64", "bfloat16", "float16")
+"""What weights may be held in; auto is what they were saved in."""
+
+
+class Models(NamedTuple):
+    """A target with its tokenizer, and the draft model with its own if there is one, or several."""
+
+    target: PreTrainedModel
+    tokenizer: Any
+    draft: PreTrainedModel | None = None
+    draft_tokenizer: Any = None
+    more_drafts: tuple[PreTrainedModel, ...] = ()
+    """Draft models besides the first, of one tokenizer with it."""
+    matching: Matching | None = None
+    """What the target's tokens have to do with the draft model's, where that has another tokenizer."""
+
+    @property
+    def drafts(self) -> PreTrainedModel | list[PreTrainedModel] | None:
+        """All that draft."""
+        return self.draft if self.draft is None or not self.more_drafts else [self.draft, *self.more_drafts]
+
+
+def load_models(
+    target: str, draft: str | Sequence[str] | None, device: str | None = None, dtype: str | None = None
+) -> Models:
+    """Load models for inference.
+
+    Parameters
+    ----------
+    target, draft : str
+        ``"shipped"``, a folder that `save_pretrained` wrote, or a name on the hub; no draft, no draft model.  Several
+        names are several draft models.
+    device : str, optional
+        ``"cpu"``, ``"cuda"``, ``"cuda:1"``; by default a GPU if there is one.
+    dtype : str, optional
+        One of `DTYPES`; by default float32 on the CPU, and what the weights were saved in elsewhere.
+
+    Raises
+    ------
+    DataError
+        If there is no such model, or it cannot be read.
+    ProblemError
+        If there is no such device or dtype, or the two models cannot decode together.
+    """
+    place = device_of(device)
+    kind = _kind(dtype, place)
+    model, tokenizer = _load(target, "target", kind)
+    model.to(place)
+    found: list[tuple[Any, Any]] = []
+    matching = None
+    for name in [draft] if isinstance(draft, str) else draft or ():
+        draft_model, draft_tokenizer = _load(name, "draft", kind)
+        draft_model.to(place)
+        matching = pair_up(model, draft_model, tokenizer, draft_tokenizer)
+        if found and found[0][1].get_vocab() != draft_tokenizer.get_vocab():
+            raise ProblemError(f"the draft models do not have one tokenizer: {name!r} has another than the first")
+        found.append((draft_model, draft_tokenizer))
+    if not found:
+        return Models(model, tokenizer)
+    return Models(model, tokenizer, *found[0], tuple(more for more, _ in found[1:]), matching)
+
+
+def with_named_draft(models: Models, name: str) -> Models:
+    """The same target with another draft model, held as the target is.
+
+    Raises
+    ------
+    DataError
+        If there is no such model, or it cannot be read.
+    ProblemError
+        If it cannot draft for the target.
+    """
+    return with_draft(models, *_load(name, "draft", str(models.target.dtype).removeprefix("torch.")))
+
+
+def with_draft(models: Models, draft: PreTrainedModel, tokenizer: Any) -> Models:
+    """The same target with another draft model, which comes to where the target is.
+
+    Raises
+    ------
+    ProblemError
+        If it cannot draft for the target.
+    """
+    draft.to(models.target.device)
+    matching = pair_up(models.target, draft, models.tokenizer, tokenizer)
+    return models._replace(draft=draft, draft_tokenizer=tokenizer, more_drafts=(), matching=matching)
+
+
+def load_draft(name: str, device: str | None = None, dtype: str | None = None) -> tuple[PreTrainedModel, Any]:
+    """A draft model alone, and its tokenizer; parameters as in `load_models`.
+
+    Raises
+    ------
+    DataError
+        If there is no such model, or it cannot be read.
+    ProblemError
+        If there is no such device or dtype.
+    """
+    place = device_of(device)
+    model, tokenizer = _load(name, "draft", _kind(dtype, place))
+    return model.to(place), tokenizer
+
+
+def encode(tokenizer: Any, prompts: Sequence[str]) -> list[list[int]]:
+    """The tokens of each prompt.
+
+    Raises
+    ------
+    ProblemError
+        If a prompt has none.
+    """
+    rows = [list(tokenizer(prompt).input_ids) for prompt in prompts]
+    for number, row in enumerate(rows, start=1):
+        if not row:
+            raise ProblemError(f"prompt {number} is empty, and the tokenizer begins no text by itself; write something")
+    return rows
+
+
+def batch_of(rows: Sequence[Sequence[int]], device: torch.device) -> dict[str, torch.Tensor]:
+    """Token rows as `input_ids` and `attention_mask`, padded on the left."""
+    width = max(map(len, rows))
+    ids = torch.tensor([[0] * (width - len(row)) + list(row) for row in rows], device=device)
+    mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows], device=device)
+    return {"input_ids": ids, "attention_mask": mask}
+
+
+def device_of(name: str | None) -> torch.device:
+    """The device of that name; by default a GPU if there is one.
+
+    Raises
+    ------
+    ProblemError
+        If there is no such device.
+    """
+    if name is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ProblemError(f"no device {name!r} here: {_first_line(error)}; cpu is always there") from error
+    return device
+
+
+def _kind(dtype: str | None, place: torch.device) -> str:
+    """What weights are held in there."""
+    kind = ("float32" if place.type == "cpu" else "auto") if dtype is None else dtype
+    if kind not in DTYPES:
+        raise ProblemError(f"no dtype {kind!r}; known: {', '.join(DTYPES)}")
+    return kind
+
+
+def _load(name: str, role: str, dtype: str) -> tuple[Any, Any]:
+    """Model and tokenizer of that name."""
+    try:
+        if name == SHIPPED:
+            pair = shipped.load(None if dtype == "auto" else getattr(torch, dtype))
+            return getattr(pair, role), pair.tokenizer
+        tokenizer = AutoTokenizer.from_pretrained(name)
+        model = AutoModelForCausalLM.from_pretrained(name, dtype=dtype)
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        raise DataError(
+            f"the {role} {name!r} cannot be loaded: {_first_line(error)} Pass {SHIPPED}, a folder written by "
+            f"save_pretrained (model and tokenizer), or a name on the hub, which needs a connection or an earlier "
+            f"`hf download {name}`"
+        ) from error
+    return model.eval(), tokenizer
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

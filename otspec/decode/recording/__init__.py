@@ -1,0 +1,1 @@
+"""What a pair of models says, kept in files: positions along the target's own text, and drafted trees."""

@@ -1,0 +1,1 @@
+"""One step of decoding and the run that is made of them: draft, one pass of the target, verify, commit."""

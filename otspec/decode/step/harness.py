@@ -1,0 +1,245 @@
+"""One run of any strategy: transformers prepares it, the loop decodes, sequences and metrics come back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import (
+    GenerationConfig,
+    LogitsProcessorList,
+    PreTrainedModel,
+    StoppingCriteriaList,
+    StopStringCriteria,
+)
+
+from otspec.decode.base.metrics import Metrics
+from otspec.decode.base.sampling import Sampling
+from otspec.decode.base.text import Ending, Text, texts_of
+from otspec.decode.drafters.heads.model import Heads
+from otspec.decode.models.context import Pass, positions, sliding_window, vocabulary
+from otspec.decode.models.pairing import check_pair
+from otspec.decode.models.self_check import check_reading
+from otspec.decode.step.loop import Decoder, Streamer
+from otspec.decode.step.strategy import Strategy, listed
+from otspec.decode.verify.on_device import device_rule
+from otspec.decode.verify.step import step_verifier
+from otspec.errors import ProblemError
+
+PREPARED = ("past_key_values", "position_ids", "cache_position", "use_cache", "logits_to_keep", "synced_gpus")
+"""What `generate` prepares for a model's passes, and what decoding does itself."""
+
+
+@dataclass(frozen=True, eq=False)
+class Generation:
+    """What decoding gives.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> from otspec.decode import shipped
+    >>> target, draft, tokenizer = shipped.load()
+    >>> prompt = tokenizer("import numpy as", return_tensors="pt")
+    >>> text = otspec.generate(target, draft, **prompt, max_new_tokens=8, seed=1)
+    >>> text.sequences.shape[1] - prompt.input_ids.shape[1], len(text.new_tokens[0]), text.metrics.tokens
+    (8, 8, 8)
+    """
+
+    sequences: torch.Tensor
+    """Shape (B, S): the prompts as they came, then the new tokens; shorter texts are padded on the right."""
+    metrics: Metrics
+    new_tokens: list[list[int]]
+    """The new tokens of each text, without padding."""
+    passes: Mapping[str, Sequence[Pass]] = field(default_factory=dict)
+    """The models' passes after the prompts, in order, by phase; see `otspec.decode.floor`."""
+
+
+def run(
+    target: PreTrainedModel,
+    strategy: Strategy,
+    input_ids: torch.Tensor,
+    *,
+    attention_mask: torch.Tensor | None = None,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: int | None = None,
+    streamer: Streamer | None = None,
+    tokenizer: Any = None,
+    draft_tokenizer: Any = None,
+    verify_on: str | None = None,
+    **settings: Any,
+) -> Generation:
+    """Decode with a strategy; parameters as in `otspec.generate`.
+
+    Examples
+    --------
+    >>> from otspec.decode import run, shipped
+    >>> from otspec.decode.methods import PromptLookup
+    >>> target, draft, tokenizer = shipped.load()
+    >>> prompt = tokenizer("import numpy as", return_tensors="pt")
+    >>> text = run(target, PromptLookup(depth=4), **prompt, max_new_tokens=8, seed=1)  # no draft model
+    >>> text.metrics.tokens
+    8
+    """
+    check_prompts(input_ids, attention_mask)
+    for model in listed(strategy.draft):
+        check_pair(target, model, tokenizer, draft_tokenizer, strategy.matching)
+    settings = {**settings, **sampling_settings(settings, temperature, top_k, top_p)}
+    if (stop_strings := settings.pop("stop_strings", None)) is not None:
+        # `generate` gives its own callables no tokenizer, so the criterion is made here.
+        if tokenizer is None:
+            raise ProblemError("stop_strings are text; pass tokenizer= as well")
+        criteria = StoppingCriteriaList(settings.pop("stopping_criteria", None) or [])
+        criteria.append(StopStringCriteria(tokenizer, stop_strings))
+        settings["stopping_criteria"] = criteria
+
+    def decoding_method(model: PreTrainedModel, input_ids: torch.Tensor, **prepared: Any) -> Generation:
+        return decode(model, strategy, input_ids, seed=seed, streamer=streamer, verify_on=verify_on, **prepared)
+
+    generation: Generation = target.generate(
+        input_ids, attention_mask=attention_mask, custom_generate=decoding_method, **settings
+    )
+    return generation
+
+
+def decode(
+    target: PreTrainedModel,
+    strategy: Strategy,
+    input_ids: torch.Tensor,
+    logits_processor: LogitsProcessorList,
+    stopping_criteria: StoppingCriteriaList,
+    generation_config: GenerationConfig,
+    attention_mask: torch.Tensor | None = None,
+    seed: int | None = None,
+    streamer: Streamer | None = None,
+    verify_on: str | None = None,
+    **model_inputs: Any,
+) -> Generation:
+    """Decode what transformers' `generate` has prepared: processors, criteria, configuration, prompts.
+
+    Raises
+    ------
+    ProblemError
+        As `otspec.generate` does.
+    """
+    _check_request(generation_config, model_inputs)
+    check_prompts(input_ids, attention_mask)
+    if streamer is not None and len(input_ids) > 1:
+        raise ProblemError(f"{len(input_ids)} prompts and one streamer, which could not tell their texts apart")
+    if seed is None:
+        seed = int(torch.randint(1 << 62, ()))  # so that torch.manual_seed makes a run repeatable
+    sampling = Sampling(logits_processor, generation_config.do_sample, len(input_ids))
+    generator = torch.Generator(target.device)
+    generator.manual_seed(int(np.random.SeedSequence(seed).generate_state(1, np.uint32)[0]))
+    drafter, verifier = strategy.prepare(vocabulary(target), sampling, generator)
+    rule = device_rule(verifier, target.device, verify_on)
+    pad = _padding(generation_config)
+    texts = texts_of(input_ids, attention_mask, pad)
+    ending = Ending(stopping_criteria, target.device)
+    # A drafter with another tokenizer has lengths of its own, which it checks itself.
+    _check_lengths(target, listed(strategy.draft) if strategy.matching is None else [], texts, ending.max_length)
+    check_reading(target, "target")
+    for model in listed(strategy.draft):
+        if not isinstance(model, Heads):  # they read no trees
+            check_reading(model, "draft model")
+    if streamer is not None:
+        streamer.put(input_ids.cpu())  # as transformers does
+    rng = np.random.default_rng(seed)
+    verification = step_verifier(verifier, sampling, rng, generator, rule)
+    decoder = Decoder(target, drafter, verification, ending, sampling.reads_text, streamer)
+    metrics, passes = decoder.run(texts)
+    longest = max(len(text.new) for text in texts)
+    new = torch.tensor([text.new + [pad] * (longest - len(text.new)) for text in texts], device=input_ids.device)
+    return Generation(torch.cat((input_ids, new), dim=1), metrics, [text.new for text in texts], passes)
+
+
+def check_prompts(input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> None:
+    """Raise unless there are prompts of at least one token, and a mask for these prompts if there is one."""
+    if input_ids.ndim != 2 or 0 in input_ids.shape:
+        raise ProblemError(
+            f"input_ids have shape {tuple(input_ids.shape)}; pass (batch, length), each prompt of at least one token "
+            "(the tokenizer's first, bos_token_id, will do)"
+        )
+    if attention_mask is not None and attention_mask.shape != input_ids.shape:
+        raise ProblemError(
+            f"attention_mask has shape {tuple(attention_mask.shape)}, and input_ids {tuple(input_ids.shape)}; "
+            "it marks each of their tokens, 0 for padding"
+        )
+
+
+def _check_lengths(target: PreTrainedModel, drafts: list[PreTrainedModel], texts: Sequence[Text], most: float) -> None:
+    longest = max(len(text.tokens) for text in texts)
+    for model, name in ((target, "target"), *((draft, "draft model") for draft in drafts)):
+        if longest > positions(model):
+            raise ProblemError(f"a prompt has {longest} tokens, and the {name} reads {positions(model)}; shorten it")
+    room = positions(target) - longest
+    if most - texts[0].size > room:
+        raise ProblemError(
+            f"texts may get {longest + most - texts[0].size:.0f} tokens long, and the target knows {positions(target)} "
+            f"positions; ask for at most {room} new tokens"
+        )
+    if most > sliding_window(target):
+        raise ProblemError(
+            f"texts may get {most} tokens long, and some layers of the target attend to {sliding_window(target)}; "
+            "trees are read without such a limit, so ask for a smaller max_new_tokens"
+        )
+
+
+def _check_request(config: GenerationConfig, model_inputs: dict[str, Any]) -> None:
+    """Raise where something is asked for that would be ignored."""
+    if config.num_beams > 1:
+        raise ProblemError(f"num_beams is {config.num_beams}; drafts are verified for sampling, not for beams")
+    outputs = ("output_scores", "output_logits", "output_attentions", "output_hidden_states")
+    if asked := [name for name in outputs if getattr(config, name, False)]:
+        raise ProblemError(f"{', '.join(asked)} cannot be given: there is not one pass for each token")
+    cache = model_inputs.get("past_key_values")
+    if cache is not None and cache.get_seq_length() > 0:
+        raise ProblemError("past_key_values holds tokens already; decoding keeps its own caches, pass the whole text")
+    if unread := [name for name, value in model_inputs.items() if value is not None and name not in PREPARED]:
+        raise ProblemError(f"{', '.join(unread)} cannot be passed on to the models; decoding knows input_ids only")
+
+
+def _padding(config: GenerationConfig) -> int:
+    """The token that fills up texts that ended early, as transformers chooses it; 0 where the model names none."""
+    if config.pad_token_id is not None:
+        return int(config.pad_token_id)
+    eos = config.eos_token_id
+    return 0 if eos is None else int(eos[0] if isinstance(eos, list) else eos)
+
+
+def sampling_settings(
+    settings: Mapping[str, Any], temperature: float | None, top_k: int | None, top_p: float | None
+) -> dict[str, Any]:
+    """Temperature and truncation in transformers' words: a configuration speaks for what is not given.
+
+    Raises
+    ------
+    ProblemError
+        If something is asked for that greedy decoding would ignore.
+    """
+    config, do_sample = settings.get("generation_config"), settings.get("do_sample")
+    given = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+    given = {name: value for name, value in given.items() if value is not None}
+    if temperature == 0:
+        if do_sample:
+            raise ProblemError(
+                "temperature is 0, which is greedy decoding, and do_sample is True; leave one of them out"
+            )
+        do_sample = False
+    elif do_sample is None:
+        do_sample = config.do_sample if config is not None else True
+        do_sample = True if do_sample is None and given else do_sample
+    if do_sample is False and temperature != 0 and given:
+        name, value = next(iter(given.items()))
+        where = "do_sample" if "do_sample" in settings else "do_sample of generation_config"
+        raise ProblemError(
+            f"{where} is False, which is greedy decoding, and {name} is {value}; pass do_sample=True or drop it"
+        )
+    if do_sample is False:
+        return {"do_sample": False, "temperature": None, "top_k": None, "top_p": None}
+    whole = {"temperature": 1.0, "top_k": 0, "top_p": 1.0} if config is None else {}
+    return {**({} if do_sample is None else {"do_sample": do_sample}), **whole, **given}

@@ -1,0 +1,118 @@
+"""The decoding loop: draft, one target pass, verify, keep what was accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+
+from otspec.decode.base.drafts import Drafts
+from otspec.decode.base.metrics import Clock, Metrics
+from otspec.decode.base.sampling import Prefix
+from otspec.decode.base.text import Ending, Text
+from otspec.decode.drafters.drafter import Drafter
+from otspec.decode.models.context import Pass
+from otspec.decode.models.target import Target
+from otspec.decode.verify.step import StepVerifier
+from otspec.laws import IntArray
+from otspec.paths.topology import Topology
+
+
+class Streamer(Protocol):
+    """What transformers' streamers answer."""
+
+    def put(self, value: torch.Tensor) -> None:
+        """Take new tokens."""
+
+    def end(self) -> None:
+        """Flush."""
+
+
+@dataclass(frozen=True, eq=False)
+class Decoder:
+    """How texts are made longer.
+
+    The drafter's tokens come to the host once a step, so that equal prefixes can be merged, and the laws of all nodes
+    once, after the target's pass; where the device verifies, what is accepted comes in their place.
+    """
+
+    target: PreTrainedModel
+    drafter: Drafter
+    verifier: StepVerifier
+    ending: Ending
+    reads_text: bool
+    """Whether the target's laws depend on the texts beside its logits."""
+    streamer: Streamer | None = None
+
+    def run(self, texts: Sequence[Text]) -> tuple[Metrics, Mapping[str, Sequence[Pass]]]:
+        """Make the texts longer, in place, until each has ended; what it took, and the models' passes by phase."""
+        clock, metrics = Clock(self.target.device), Metrics()
+        going = list(texts)
+        with clock.on_device("prompt"):
+            prompts = [text.tokens for text in going]
+            target = Target(self.target, prompts, self.drafter.layers)
+            self.drafter.observe(target.features)
+            self.drafter.start(prompts)
+        while going:
+            going = self._step(going, target, clock, metrics)
+        if self.streamer is not None:
+            self.streamer.end()
+        metrics.seconds = clock.seconds()
+        return metrics, {"draft": self.drafter.passes, "target": target.context.passes}
+
+    def _step(self, going: list[Text], target: Target, clock: Clock, metrics: Metrics) -> list[Text]:
+        """One step; the texts that go on."""
+        tokens = [text.tokens for text in going]
+        drafts = self._draft(going, tokens, target.context.positions, clock)
+        with clock.on_device("target"):
+            seen = self.verifier.look(target.read(tokens, drafts.trees), self._prefixes(going, drafts.trees))
+        extensions, answers = self.verifier.verify(drafts, seen, clock)
+        if answers is not None:
+            with clock.on_host(self.drafter.phase):
+                self.drafter.learn(drafts.trees, answers)
+        metrics.target_calls += 1
+        rows = []
+        for row, (text, tree, extension) in enumerate(zip(going, drafts.trees, extensions, strict=True)):
+            before = len(text.tokens)
+            ended = self.ending.extend(text, [*tree.token[extension.nodes].tolist(), extension.token])
+            metrics.step(tree.length, len(extension.nodes), tree.size)
+            metrics.tokens += len(text.tokens) - before
+            if self.streamer is not None:
+                self.streamer.put(torch.tensor(text.tokens[before:]))
+            if not ended:
+                rows.append(row)
+        if rows:
+            accepted = [extension.nodes for extension in extensions]
+            with clock.on_device("target"):
+                target.commit(accepted, rows)
+            slots = [tree.slot[nodes].tolist() for tree, nodes in zip(drafts.trees, accepted, strict=True)]
+            with clock.on_device(self.drafter.phase):
+                self.drafter.commit(slots, rows)
+                self.drafter.observe(target.features)
+        return [going[row] for row in rows]
+
+    def _draft(
+        self, going: Sequence[Text], tokens: Sequence[Sequence[int]], target_positions: float, clock: Clock
+    ) -> Drafts:
+        """Drafts as deep as the texts may still grow, the models' positions allow and the drafter will go."""
+        lengths: IntArray = np.array([len(text) for text in tokens])
+        room = min(max(self.ending.left(text) for text in going) - 1, target_positions - lengths.max())
+        depth = min(room, self.drafter.depth(lengths))
+        if depth > 0:
+            with clock.on_device(self.drafter.phase):
+                return self.drafter.draft(tokens, int(depth))
+        return Drafts.fixed([[]] * len(tokens))
+
+    def _prefixes(self, going: Sequence[Text], trees: Sequence[Topology]) -> list[Prefix]:
+        """The texts after which the target gives its laws, where anyone looks at them."""
+        if not self.reads_text:
+            return []
+        return [
+            Prefix(text.row, text.padded(tree.token[tree.line(node)].tolist()))
+            for text, tree in zip(going, trees, strict=True)
+            for node in range(tree.size)
+        ]

@@ -1,0 +1,139 @@
+"""Verification of trees on a GPU as a CUDA graph: a hundred launches and more become one.
+
+A step of decoding waits for the host to launch what verifies it, whatever the batch.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from threading import Lock
+from typing import Any, NamedTuple
+
+import torch
+
+from otspec.decode.base.graphs import Replayed
+from otspec.verification.device import TreeVerification, verify_trees
+
+MOST_BYTES = 1 << 29
+"""Laws that a graph keeps room for, at most; beyond, the device has more to do than the host."""
+MOST_GRAPHS = 12
+"""Kept at a time: the last ones used, whatever the models; as many as a pace has shapes to choose among."""
+MOST_BYTES_OF_ALL = 1 << 30
+"""Laws that the graphs keep room for together, if there are several."""
+OFTEN = 3
+"""Steps of one shape until there is room for a graph of it, which the next one captures.  That takes as long as several
+steps: the last trees of a text are smaller than the others, and each of another shape."""
+MOST_COUNTED = 64
+"""Shapes whose steps are counted: the last that came."""
+
+
+class DeviceRule(NamedTuple):
+    """A rule of `verify_trees`."""
+
+    name: str
+    sigma: float = 0.0
+
+
+class Trees(NamedTuple):
+    """What a step has of its trees, as `verify_trees` takes it, with fewer rows of laws than slots, or as many."""
+
+    target: torch.Tensor
+    draft: torch.Tensor
+    tokens: torch.Tensor
+    uniforms: torch.Tensor
+    target_row: torch.Tensor
+    draft_row: torch.Tensor
+
+    def verify(self, rule: DeviceRule, branching: tuple[int, ...], check: bool = False) -> TreeVerification:
+        """By one rule, launch by launch."""
+        rows = self.target_row, self.draft_row
+        given = (self.target, self.draft, self.tokens, branching, self.uniforms)
+        return verify_trees(*given, rows=rows, rule=rule.name, sigma=rule.sigma, check=check)
+
+    def with_room(self) -> Trees:
+        """Tensors of their own, with a row of laws for each slot."""
+        target, draft = (
+            torch.cat((laws, laws[:1].expand(row.numel() - len(laws), -1)))
+            for laws, row in ((self.target, self.target_row), (self.draft, self.draft_row))
+        )
+        return Trees(target, draft, *(part.clone() for part in self[2:]))
+
+
+class Captured:
+    """One rule for trees of one shape, which are copied to where its graph reads them.
+
+    Parameters
+    ----------
+    rule : DeviceRule
+    trees : Trees
+        Some of the shape.
+    branching : tuple of int
+    pool : object
+        Where its graph puts what it needs in between.
+    """
+
+    def __init__(self, rule: DeviceRule, trees: Trees, branching: tuple[int, ...], pool: Any) -> None:
+        self._own = trees.with_room()
+        self._verify = partial(self._own.verify, rule, branching)
+        self._pool = pool
+        self._replayed: Replayed[TreeVerification] = Replayed()
+
+    @property
+    def nbytes(self) -> int:
+        """Of the laws that it keeps room for."""
+        return self._own.target.nbytes + self._own.draft.nbytes
+
+    def verify(self, trees: Trees) -> TreeVerification:
+        """Verify others of the shape."""
+        for mine, theirs in zip(self._own, trees, strict=True):
+            mine[: len(theirs)].copy_(theirs)
+        found = self._replayed.run(lambda _: self._verify(), self._pool)
+        return TreeVerification(*(part.clone() for part in found))
+
+
+class Counted:
+    """How often each of the last shapes came."""
+
+    def __init__(self) -> None:
+        self._times: dict[object, int] = {}
+
+    def again(self, one: object) -> int:
+        """One more has come; how many of its like there were."""
+        times = self._times.pop(one, 0) + 1
+        while len(self._times) >= MOST_COUNTED:
+            self._times.pop(next(iter(self._times)))
+        self._times[one] = times
+        return times
+
+
+_GRAPHS: dict[object, Captured] = {}
+_COUNTED = Counted()
+_ONE_AT_A_TIME = Lock()
+"""Threads that decode with one shape share a graph, and what it reads and writes."""
+
+
+def _bytes_of_all() -> int:
+    return sum(kept.nbytes for kept in _GRAPHS.values())
+
+
+def verify_in_one(rule: DeviceRule, trees: Trees, branching: tuple[int, ...]) -> TreeVerification:
+    """Verify trees; on a GPU as a graph, captured when their shape has come a few times, if it is not too large."""
+    laws = trees.target, trees.draft
+    size = sum(
+        row.numel() * law.shape[1] * law.element_size()
+        for law, row in zip(laws, (trees.target_row, trees.draft_row), strict=True)
+    )
+    if trees.tokens.device.type != "cuda" or size > MOST_BYTES:
+        return trees.verify(rule, branching)
+    kinds = tuple((law.dtype, law.shape[1]) for law in laws)
+    key = (rule, branching, len(trees.tokens), kinds, trees.tokens.device)
+    with _ONE_AT_A_TIME:
+        often = _COUNTED.again(key)
+        if key not in _GRAPHS:
+            if often < OFTEN:
+                return trees.verify(rule, branching)
+            while _GRAPHS and (len(_GRAPHS) >= MOST_GRAPHS or _bytes_of_all() + size > MOST_BYTES_OF_ALL):
+                _GRAPHS.pop(next(iter(_GRAPHS)))
+            _GRAPHS[key] = Captured(rule, trees, branching, torch.cuda.graph_pool_handle())
+        _GRAPHS[key] = _GRAPHS.pop(key)  # the last one used
+        return _GRAPHS[key].verify(trees)

@@ -1,0 +1,219 @@
+"""Who verifies the drafts of a step: chosen once, before the first one.
+
+`step_verifier` chooses.  Greedy texts and fixed drafts are followed: what the target puts after each node is known, and
+the longest drafted prefix of that is accepted.  Drafts that were drawn from laws are verified by a rule, on the host or
+on the device of the models.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from otspec.decode.base.draft_laws import draw
+from otspec.decode.base.drafts import Drafts, widest
+from otspec.decode.base.metrics import Clock
+from otspec.decode.base.sampling import Prefix, Sampling
+from otspec.decode.verify.captured import DeviceRule
+from otspec.decode.verify.laws import Merged, Rows, local_trees, merged_to_host, to_host
+from otspec.decode.verify.on_device import can_be_stacked, verify_on_device
+from otspec.decode.verify.verifiers import Extension, merges, verify
+from otspec.errors import ProblemError
+from otspec.paths import PathVerifier
+from otspec.paths.topology import NONE, Topology
+
+
+class Verified(NamedTuple):
+    """What comes out of a step."""
+
+    extensions: list[Extension]
+    """What each text gets."""
+    answers: list[int] | None = None
+    """The tokens that the target put after the nodes of all trees, one tree after the other, where they are known."""
+
+
+class StepVerifier(ABC):
+    """Verifies the drafts of a batch of texts."""
+
+    @abstractmethod
+    def look(self, logits: torch.Tensor, prefixes: Sequence[Prefix]) -> torch.Tensor:
+        """What is needed of the target.
+
+        Parameters
+        ----------
+        logits : Tensor, shape (N, V)
+            After the nodes of all trees, one tree after the other.
+        prefixes : sequence of Prefix
+            The N texts, where sampling reads them.
+
+        Returns
+        -------
+        Tensor, shape (N,) or (N, V)
+            Its choices, or its laws.
+        """
+
+    @abstractmethod
+    def verify(self, drafts: Drafts, seen: torch.Tensor, clock: Clock) -> Verified:
+        """What the texts get.
+
+        Parameters
+        ----------
+        drafts : Drafts
+        seen : Tensor
+            What `look` returned.
+        clock : Clock
+
+        Raises
+        ------
+        ProblemError
+            If a law of the target is none.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class Greedy(StepVerifier):
+    """Follows the target's choices."""
+
+    sampling: Sampling
+
+    def look(self, logits: torch.Tensor, prefixes: Sequence[Prefix]) -> torch.Tensor:
+        """The choices, shape (N,)."""
+        return self.sampling.target_choices(logits, prefixes)
+
+    def verify(self, drafts: Drafts, seen: torch.Tensor, clock: Clock) -> Verified:
+        """Accept what agrees with the choices."""
+        return _followed(drafts.trees, seen, clock)
+
+
+@dataclass(frozen=True, eq=False)
+class OnHost(StepVerifier):
+    """Draws and follows where drafts are fixed, and shows others to a verifier on the host."""
+
+    sampling: Sampling
+    verifier: PathVerifier
+    rng: np.random.Generator
+    generator: torch.Generator
+    """Of the device, for what is drawn there."""
+
+    def look(self, logits: torch.Tensor, prefixes: Sequence[Prefix]) -> torch.Tensor:
+        """The laws, shape (N, V)."""
+        return self.sampling.target_laws(logits, prefixes)
+
+    def verify(self, drafts: Drafts, seen: torch.Tensor, clock: Clock) -> Verified:
+        """Verify; where nothing was drawn, a token that the target draws after each node is followed.
+
+        What comes to the host waits for the target's pass, and is timed on the device, lest the pass be timed twice.
+        """
+        if len(drafts.laws):
+            return Verified(self._judged(drafts, seen, clock))
+        with clock.on_device("verification"):
+            drawn = torch.where(seen.sum(dim=-1).isnan(), NONE, draw(seen, self.generator))
+        return _followed(drafts.trees, drawn, clock)
+
+    def _judged(self, drafts: Drafts, laws: torch.Tensor, clock: Clock) -> list[Extension]:
+        with clock.on_device("verification"):
+            on_host = self._to_host(drafts, laws)
+        with clock.on_host("verification"):
+            local = local_trees(drafts, on_host)
+            return [verify(self.verifier, tree, one, self.rng) for tree, one in zip(drafts.trees, local, strict=True)]
+
+    def _to_host(self, drafts: Drafts, laws: torch.Tensor) -> Rows | Merged:
+        """All laws: what a verifier of the user's looks at is not known."""
+        return to_host(torch.cat((laws, drafts.laws)), widest(self.sampling.support, drafts.support))
+
+
+class OnHostMerged(OnHost):
+    """The same for verifiers that may be shown all tokens which a node cannot draft as one."""
+
+    def _to_host(self, drafts: Drafts, laws: torch.Tensor) -> Rows | Merged:
+        return merged_to_host(laws, drafts, self.generator)
+
+
+@dataclass(frozen=True, eq=False)
+class OnDevice(OnHostMerged):
+    """Verifies on the device of the models where the trees of a step can be stacked, and on the host elsewhere."""
+
+    rule: DeviceRule
+
+    def _judged(self, drafts: Drafts, laws: torch.Tensor, clock: Clock) -> list[Extension]:
+        if not can_be_stacked(drafts):
+            return super()._judged(drafts, laws, clock)
+        with clock.on_device("verification"):
+            return verify_on_device(self.rule, drafts, laws, self.generator)
+
+
+def step_verifier(
+    verifier: PathVerifier,
+    sampling: Sampling,
+    rng: np.random.Generator,
+    generator: torch.Generator,
+    rule: DeviceRule | None = None,
+) -> StepVerifier:
+    """Who verifies the steps of a run.
+
+    Parameters
+    ----------
+    verifier : PathVerifier
+    sampling : Sampling
+        Of the target.
+    rng : numpy.random.Generator
+    generator : torch.Generator
+        On the device of the models.
+    rule : DeviceRule, optional
+        The verifier's counterpart on that device, if that is to verify.
+    """
+    shows_rest = merges(verifier)
+    if not sampling.do_sample and shows_rest:
+        return Greedy(sampling)
+    if rule is not None:
+        return OnDevice(sampling, verifier, rng, generator, rule)
+    return (OnHostMerged if shows_rest else OnHost)(sampling, verifier, rng, generator)
+
+
+def _followed(trees: Sequence[Topology], wanted: torch.Tensor, clock: Clock) -> Verified:
+    """What the texts get where the target puts these tokens after the nodes of their trees, shape (N,)."""
+    with clock.on_device("verification"):
+        tokens = _tokens(wanted)
+    with clock.on_host("verification"):
+        return Verified(_matched(trees, tokens), tokens)
+
+
+def _matched(trees: Sequence[Topology], tokens: Sequence[int]) -> list[Extension]:
+    """The longest drafted prefixes of what the target writes: all that lossless rules can accept of fixed drafts.
+
+    Parameters
+    ----------
+    tokens : sequence of int
+        What the target puts after each node of all trees: drawn from its law, or the likeliest token.
+    """
+    start, found = 0, []
+    for tree in trees:
+        drafted = zip(tree.parent[1:].tolist(), tree.token[1:].tolist(), strict=True)
+        below = {draft: node for node, draft in enumerate(drafted, start=1)}
+        nodes, node = [], 0
+        while (node := below.get((node, tokens[start + node]), 0)) > 0:
+            nodes.append(node)
+        found.append(Extension(nodes, tokens[start + (nodes[-1] if nodes else 0)]))
+        start += tree.size
+    return found
+
+
+def _tokens(chosen: torch.Tensor) -> list[int]:
+    """Tokens on the host.
+
+    Raises
+    ------
+    ProblemError
+        If there was none to choose.
+    """
+    tokens: list[int] = chosen.tolist()
+    if NONE in tokens:
+        raise ProblemError(
+            "the target gives logits that are nan; has it overflown in half precision, or is the temperature too small?"
+        )
+    return tokens

@@ -1,0 +1,105 @@
+"""Which rule verifies a drafted tree: a joint one, or any solver of the registry node by node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from otspec.decode.base.draft_laws import DraftLaw
+from otspec.decode.verify.laws import LocalTree
+from otspec.errors import ProblemError
+from otspec.laws import FloatArray, draw
+from otspec.paths import (
+    Block,
+    GreedyMultiPath,
+    LayerVerification,
+    Match,
+    Nested,
+    PathVerifier,
+    PickByPlan,
+    PickThenBlock,
+    TokenWise,
+    Traversal,
+)
+from otspec.paths.catalogue import BY_PLAN, JOINT, Rule
+from otspec.paths.shape import Shape
+from otspec.paths.token_wise import Scheme
+from otspec.paths.topology import Topology
+from otspec.schemes import IID, DraftScheme
+
+
+def verifier(rule: Rule, shape: Shape, law: DraftLaw) -> PathVerifier:
+    """The verifier that a rule stands for.
+
+    Parameters
+    ----------
+    rule : str, Solver, PathVerifier, sequence of str or Solver, or None
+        None is `nested` for i.i.d. drafts, or `block`, which is the same for one path; for others it is token-wise
+        verification by the solver of choice.
+    shape : Shape
+    law : DraftLaw
+
+    Raises
+    ------
+    ProblemError
+        If the rule is not for trees that are drafted like that.
+    UnknownSolver
+        If there is neither a joint rule nor a solver of that name.
+    """
+    if isinstance(rule, PathVerifier):
+        return rule
+    if rule is None and law.scheme is IID:
+        rule = "block" if set(shape.branching) == {1} else "nested"
+    if rule == BY_PLAN:
+        if law.several:
+            raise ProblemError(f"{BY_PLAN} is for siblings that are drawn jointly; for independent paths name a solver")
+        if law.scheme is IID:
+            raise ProblemError(f"{BY_PLAN} is for siblings that are drawn jointly; for i.i.d. drafts use nested")
+        if len(set(shape.branching)) > 1:
+            raise ProblemError(f"{BY_PLAN} needs as many children on every level; here they are {shape.branching}")
+        return PickByPlan(_of(law.scheme, shape.branching[0]), law.picks)
+    if isinstance(rule, str) and rule in JOINT:
+        if law.scheme is not IID:
+            raise ProblemError(
+                f"{rule} is for i.i.d. drafts of one draft model; name a solver, "
+                f"or {BY_PLAN} for siblings drawn jointly"
+            )
+        return JOINT[rule]()
+    return TokenWise(rule, scheme=law.scheme)
+
+
+MERGING = (Nested, PickThenBlock, GreedyMultiPath, Traversal, LayerVerification, Block, PickByPlan, TokenWise, Match)
+"""Verifiers that may be shown all tokens which a node cannot draft as one."""
+
+
+def merges(verifier: PathVerifier) -> bool:
+    """Whether a verifier may be shown all tokens which a node cannot draft as one: see docs/decoding.md.
+
+    It has to be lossless, and to compare tokens with none but their siblings.  That is known of our own; typical
+    acceptance asks for the entropy of whole laws, and what verifiers of the user's look at is not known.
+    """
+    return type(verifier) in MERGING
+
+
+def _of(scheme: Scheme, n: int) -> Callable[[FloatArray], DraftScheme]:
+    """n drafts, or as many as there are tokens to draw."""
+    return lambda q: scheme(q, min(n, int(np.count_nonzero(q))))
+
+
+class Extension(NamedTuple):
+    """What verification adds to a text."""
+
+    nodes: list[int]
+    """The accepted nodes of the drafted tree, in order."""
+    token: int
+    """The token after them."""
+
+
+def verify(verifier: PathVerifier, tree: Topology, local: LocalTree, rng: np.random.Generator) -> Extension:
+    """Verify one drafted tree; of a batch, some may have no drafts, and get a draw from the target."""
+    if tree.length == 0:
+        return Extension([], int(local.tokens[0, draw(local.tree.target[0], rng)]))
+    verified = verifier.verify(local.tree, rng)
+    return Extension(tree.line(verified.node), int(local.tokens[verified.node, verified.token]))
