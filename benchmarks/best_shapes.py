@@ -38,11 +38,11 @@ from otspec.paths import (
     shapes_within,
     synthetic,
 )
-from otspec.paths.protocol import PickRule
 from otspec.reporting.means import standard_error
 from otspec.reporting.plotting import label_lines, line, picture
 from otspec.reporting.style import looks
 from otspec.reporting.tables import TextTable
+from otspec.verification.rules.protocol import PickRule
 
 RULES: dict[str, PathVerifier] = {
     "token-wise interval": TokenWise("interval"),

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from otspec.laws import FloatArray
-from otspec.paths.labels import branch, label_of, owned_by, whole
-from otspec.paths.sharing import PLAIN, refine
 from otspec.reporting.plotting import picture
 from otspec.reporting.style import HUES, LIGHT
+from otspec.verification.rules.nested.labels import branch, label_of, owned_by, whole
+from otspec.verification.rules.nested.sharing import PLAIN, refine
 
 BRANCHING = (2, 2)
 TARGET = (np.array([0.2, 0.45, 0.35]), np.array([0.3, 0.3, 0.4]))

@@ -21,10 +21,10 @@ from rich.table import Table
 from benchmarks.reporting import appended
 from otspec.laws import FloatArray
 from otspec.paths import REGIMES, Models, Nested, PickRule, synthetic
-from otspec.paths.causal_bound import Ratios, Sums, bound_of, draw_ratios, line_ratios, tree_ratios
-from otspec.paths.shape import Shape
-from otspec.paths.walking import Line, length_along, model_seeds, target_line
 from otspec.reporting.means import standard_error
+from otspec.verification.bounds.causal_bound import Ratios, Sums, bound_of, draw_ratios, line_ratios, tree_ratios
+from otspec.verification.evaluation.walking import Line, length_along, model_seeds, target_line
+from otspec.verification.trees.shape import Shape
 
 RULES: dict[str, PickRule] = {
     "nested": Nested(),

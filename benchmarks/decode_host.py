@@ -25,11 +25,11 @@ from otspec.decode.verify.laws import Merged, Rows, local_trees, merged_to_host
 from otspec.decode.verify.verifiers import verifier, verify
 from otspec.errors import ProblemError
 from otspec.paths import PathVerifier
-from otspec.paths.catalogue import CHAIN, Rule, rule
-from otspec.paths.shape import Shape
-from otspec.paths.topology import Topology
 from otspec.reporting.machine import processor
 from otspec.reporting.tables import TextTable
+from otspec.verification.rules.catalogue import CHAIN, Rule, rule
+from otspec.verification.trees.shape import Shape
+from otspec.verification.trees.topology import Topology
 
 
 class Step(NamedTuple):

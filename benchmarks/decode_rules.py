@@ -26,10 +26,10 @@ from otspec.decode.shipped import held_out
 from otspec.decode.verify.verifiers import verifier
 from otspec.laws import FloatArray
 from otspec.paths import Nested, PathVerification, Tree
-from otspec.paths.catalogue import CHAIN, rule
-from otspec.paths.shape import Shape
 from otspec.reporting.console import progress_as_ours
 from otspec.reporting.tables import TextTable
+from otspec.verification.rules.catalogue import CHAIN, rule
+from otspec.verification.trees.shape import Shape
 
 RULES = "block,nested,pick_then_block,greedy_multi_path,traversal,interval,kseq,rrs,naive,global_resolution/naive"
 REFERENCE = "interval"

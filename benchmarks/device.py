@@ -26,8 +26,8 @@ import otspec
 from benchmarks.measuring import seconds
 from otspec.decode.base.metrics import wait_for
 from otspec.paths import Block, Nested, PathVerifier, TokenWise, Tree, synthetic
-from otspec.paths.shape import Shape
 from otspec.verification.device import RowVerification, verify_logits, verify_rows, verify_trees, verify_truncated
+from otspec.verification.trees.shape import Shape
 
 VOCABULARIES = (2048, 32_768, 131_072)
 KEPT = 50

@@ -138,7 +138,7 @@ def _bits(bits: int | None) -> Iterator[None]:
     if bits is None:
         yield
         return
-    with patch("otspec.verification.device.buckets.BITS", bits):
+    with patch("otspec.verification.rules.buckets.buckets.BITS", bits):
         yield
 
 

@@ -37,7 +37,7 @@ from otspec.laws import FloatArray, IntArray
 from otspec.reporting.plotting import ordered, picture
 from otspec.reporting.style import LIGHT
 from otspec.schemes import IID
-from otspec.solving import warm_up
+from otspec.warming import warm_up
 
 NS = (2, 3, 4, 5, 10)
 SHORT = ((10, 2), (10, 4), (100, 2), (100, 4), (1000, 2), (1000, 4), (1000, 10), (10000, 4))

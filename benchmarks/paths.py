@@ -46,10 +46,10 @@ from otspec.paths import (
     scattered,
     synthetic,
 )
-from otspec.paths.walking import Line, length_along, target_line
 from otspec.reporting.means import standard_error
 from otspec.reporting.plotting import fill, line, picture
 from otspec.reporting.style import looks
+from otspec.verification.evaluation.walking import Line, length_along, target_line
 
 BASELINE = "token-wise interval"
 CELLS = (

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from otspec.laws import FloatArray
-from otspec.paths.labels import Label, label_of, owned_by, whole
-from otspec.paths.sharing import PLAIN, refine
-from otspec.paths.tree import Prefix
 from otspec.reporting.plotting import picture
 from otspec.reporting.style import HUES, LIGHT
+from otspec.verification.rules.nested.labels import Label, label_of, owned_by, whole
+from otspec.verification.rules.nested.sharing import PLAIN, refine
+from otspec.verification.trees.tree import Prefix
 
 K = 3
 TARGET: dict[Prefix, list[float]] = {(): [0.15, 0.35, 0.5], (0,): [0.6, 0.4], (1,): [0.3, 0.7], (2,): [0.75, 0.25]}

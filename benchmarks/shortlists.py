@@ -42,13 +42,13 @@ from otspec.decode.models.target import Target
 from otspec.decode.shipped import FOLDER, FREQUENCIES, HELD_OUT_ROWS, ROUTER, Pair, load
 from otspec.laws import FloatArray, IntArray
 from otspec.paths import Tree
-from otspec.paths.shape import Shape
-from otspec.paths.topology import Topology
 from otspec.reporting.console import progress_bar
 from otspec.reporting.means import standard_error
 from otspec.reporting.plotting import line, picture
 from otspec.reporting.style import LIGHT, looks
 from otspec.reporting.tables import TextTable
+from otspec.verification.trees.shape import Shape
+from otspec.verification.trees.topology import Topology
 from otspec.vocab import Estimate, PairCounts, affinity_from_counts, frequency_prune
 
 DEPTH = 4

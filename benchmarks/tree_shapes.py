@@ -38,12 +38,12 @@ from otspec.paths import (
     measure,
     synthetic,
 )
-from otspec.paths.labels import whole
-from otspec.paths.shape import Shape
-from otspec.paths.sharing import PLAIN, refine
-from otspec.paths.tree import Prefix
 from otspec.reporting.means import standard_error
 from otspec.reporting.tables import TextTable
+from otspec.verification.rules.nested.labels import whole
+from otspec.verification.rules.nested.sharing import PLAIN, refine
+from otspec.verification.trees.shape import Shape
+from otspec.verification.trees.tree import Prefix
 
 RULES: dict[str, PathVerifier] = {
     "block": Block(),

@@ -30,9 +30,10 @@ if TYPE_CHECKING:
         WithoutReplacement,
         check_scheme,
     )
-    from otspec.solving import solve, warm_up
+    from otspec.solving import solve
     from otspec.verification import Batch, Verification, solve_batch, verify, verify_logits
     from otspec.verification import Verification as Verdict
+    from otspec.warming import warm_up
 
 __version__ = "0.2.0.dev0"
 
@@ -69,8 +70,9 @@ _HOMES = {
         "WithoutReplacement",
         "check_scheme",
     ),
-    "solving": ("solve", "warm_up"),
+    "solving": ("solve",),
     "verification": ("Batch", "Verification", "solve_batch", "verify", "verify_logits"),
+    "warming": ("warm_up",),
 }
 """The public names by the module that has them; no module is called like one of its functions."""
 _HOME_OF = {name: (module, name) for module, names in _HOMES.items() for name in names}

@@ -26,7 +26,7 @@ from otspec.reporting.style import looks
 from otspec.reporting.tables import TextTable
 from otspec.solver import Stopped
 from otspec.solvers import GlobalResolution, Interval
-from otspec.solving import warm_up
+from otspec.warming import warm_up
 
 TEMPERATURES = (0.2, 0.4, 0.6, 0.8)
 WITH_ONE = (*TEMPERATURES, 1.0)

@@ -31,8 +31,8 @@ from otspec.auditing.entry import audit
 from otspec.auditing.paths import audit_paths
 from otspec.auditing.report import Audit
 from otspec.laws import FloatArray, IntArray, law_from_logits
-from otspec.paths.hierarchical import Hierarchical
 from otspec.schemes import IID
+from otspec.verification.rules.hierarchical import Hierarchical
 
 Run = Callable[..., Audit]
 """An audit that waits for its settings: seed, budget, resolution, ..."""

@@ -17,11 +17,11 @@ from otspec.certificate import upper_bound
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray, IntArray, as_count
 from otspec.paths import Model
-from otspec.paths.enumeration import prefixes
-from otspec.paths.tree import Prefix, check_model
 from otspec.problem import Problem
 from otspec.schemes import DraftScheme
 from otspec.schemes.catalogue import named_schemes
+from otspec.verification.reference.enumeration import prefixes
+from otspec.verification.trees.tree import Prefix, check_model
 
 MAX_TEXTS = 20_000
 """Of a model, that are listed."""

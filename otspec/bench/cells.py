@@ -13,10 +13,10 @@ from otspec.data import Position
 from otspec.errors import MissingExtra, ProblemError
 from otspec.extras import WAYS_OUT, missing
 from otspec.laws import FloatArray
-from otspec.paths.catalogue import CHAIN, JOINT
 from otspec.problem import Problem
 from otspec.schemes import IID
 from otspec.schemes.catalogue import named_schemes
+from otspec.verification.rules.catalogue import CHAIN, JOINT
 
 SPELT = {
     "global_resolution": f"global_resolution{CHAIN}kseq",

@@ -9,7 +9,7 @@ from typing import Any
 
 from otspec.bench.records import Record
 from otspec.decode.methods.catalogue import METHODS, method_of
-from otspec.paths.catalogue import CHAIN, rule
+from otspec.verification.rules.catalogue import CHAIN, rule
 
 OURS = "multi-draft"
 """The method that rules belong to."""

@@ -16,9 +16,9 @@ from otspec.bench.records import PathsFolder, Record
 from otspec.bench.shards import WHOLE, Shard
 from otspec.data import TreeSource
 from otspec.paths import PathVerifier, Tree, drafted_bound
-from otspec.paths.catalogue import CHAIN, is_lossless, rule, verifier_of_paths
 from otspec.reporting.machine import processor, versions
 from otspec.results import SolveError
+from otspec.verification.rules.catalogue import CHAIN, is_lossless, rule, verifier_of_paths
 
 BOUND = "bound"
 """In place of a rule: what a tree adds to `otspec.paths.drafted_bound`, which no lossless rule exceeds in the mean."""

@@ -211,7 +211,7 @@ def _settings(
     drafts: Mapping[str, float],
 ) -> dict[str, Any]:
     """Those settings of a method that the user gave."""
-    from otspec.paths.catalogue import rule
+    from otspec.verification.rules.catalogue import rule
 
     settings = given(
         paths=paths,

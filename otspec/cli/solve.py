@@ -51,7 +51,7 @@ def solve(
     from otspec.catalogue import get
     from otspec.data import NAMES, check_positions, open_source
     from otspec.solving import solve as solve_by
-    from otspec.solving import warm_up
+    from otspec.warming import warm_up
 
     chain = [get(name.strip()) for name in solver.split(",")]
     source = open_source(file, seed, target_key=target_key, draft_key=draft_key, kind=kind)

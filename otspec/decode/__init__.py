@@ -35,7 +35,7 @@ from otspec.decode.pacing.goodput import Goodput  # noqa: E402
 from otspec.decode.step.harness import Generation, run  # noqa: E402
 from otspec.decode.step.strategy import Strategy  # noqa: E402
 from otspec.decode.tuning import Tuned, Tuning, tune  # noqa: E402
-from otspec.paths.catalogue import BY_PLAN, JOINT  # noqa: E402
+from otspec.verification.rules.catalogue import BY_PLAN, JOINT  # noqa: E402
 
 __all__ = [
     "BY_PLAN",

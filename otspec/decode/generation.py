@@ -19,7 +19,7 @@ from otspec.decode.pacing.goodput import Goodput
 from otspec.decode.step.harness import Generation, decode, run
 from otspec.decode.step.loop import Streamer
 from otspec.decode.step.strategy import listed
-from otspec.paths.catalogue import Rule
+from otspec.verification.rules.catalogue import Rule
 
 
 def generate(

@@ -1,6 +1,6 @@
 """Block verification [sun2024block] of one chain per row, for engines that draft one.
 
-The figures are those of `otspec.paths.block`; nothing here waits for the device.  On a GPU Triton's kernels go over the
+The figures are those of `otspec.paths.Block`; nothing here waits for the device.  On a GPU Triton's kernels go over the
 laws; elsewhere no more than one law of each chain is held at a time.
 """
 
@@ -11,10 +11,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from otspec.verification.device.blocks import verify_path
-from otspec.verification.device.by_kernels import Rows, read_logits, runs_on
-from otspec.verification.device.by_path_kernels import Dealt, PathLaws, rows_of, totals_of, verify_path_by_kernels
-from otspec.verification.device.entry import law_of_logits
+from otspec.verification.device.rows import law_of_logits
+from otspec.verification.rules.block.path_launch import Dealt, PathLaws, rows_of, totals_of, verify_path_by_kernels
+from otspec.verification.rules.block.tensors import verify_path
+from otspec.verification.tensors.reading import Rows, read_logits, runs_on
 
 
 class Chains(NamedTuple):

@@ -16,8 +16,8 @@ from torch import Tensor
 from otspec.engines.loading import check_arguments
 from otspec.errors import ProblemError
 from otspec.extras import require
-from otspec.verification.device.by_kernels import BLOCK, EXACT, kernels_for, lanes, runs_on
-from otspec.verification.device.fixed_point import at, first_above, running, to_units
+from otspec.verification.tensors.fixed_point import at, first_above, running, to_units
+from otspec.verification.tensors.reading import BLOCK, EXACT, kernels_for, lanes, runs_on
 
 MODULE, FUNCTION = "sglang.kernels.ops.speculative.verify_sampling", "tree_speculative_sampling_target_only"
 HOOKS = "sglang.srt.plugins.hook_registry"

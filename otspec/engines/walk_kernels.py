@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from otspec.verification.device.kernels import units_of
+from otspec.verification.tensors.reading_kernels import units_of
 
 
 @triton.jit

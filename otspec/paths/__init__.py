@@ -1,37 +1,34 @@
 """Verifying the paths of a drafted tree jointly: which prefix to accept, and which token to add.
 
-`tree` merges the paths, `protocol` says what a verifier answers; `block` verifies a picked path, `nested` picks it best
-by `labels`, how they are shared (`sharing`) and which of them is the largest (`winning`); `pick_then_block`,
-`token_wise`, `traversal`, `layer` and `hierarchical` are the rules to compare with, `match` is for fixed drafts,
-`pick_by_plan` for trees whose siblings are drawn jointly;
-`enumeration` and `upper_bound` judge them on small models, `walking` and `causal_bound` by sampling on models of any
-size, such as `synthetic` makes, `drafted_bound` on recorded trees.  `catalogue` has the rules by name.  `reach` says
-how deep a rule gets on drafts of a shape, and `best_shape` which shape to draft.
-The statements and their proofs are in `docs/paths.md`.
+The public names of `otspec.verification` that are about trees: their types (`Shape`, `Topology`, `Tree`, `Model`), the
+rules for them, how deep a rule gets on drafts of a shape and which shape to draft, bounds on every rule, and laws by
+enumeration.  The statements and their proofs are in `docs/paths.md`.
 """
 
 from typing import TYPE_CHECKING
 
 from otspec.deprecation import former_names
-from otspec.paths.best_shape import Measured, best_shape, measure, shapes_within
-from otspec.paths.block import Block
-from otspec.paths.causal_bound import CausalBound, causal_bound, causal_tree_bound
-from otspec.paths.drafted_bound import drafted_bound
-from otspec.paths.enumeration import PathLaw, path_law, tree_law
-from otspec.paths.hierarchical import Hierarchical
-from otspec.paths.layer import LayerVerification
-from otspec.paths.match import Match
-from otspec.paths.nested import GreedyMultiPath, Nested
-from otspec.paths.pick_by_plan import PickByPlan
-from otspec.paths.pick_then_block import PickThenBlock
-from otspec.paths.protocol import PathVerification, PathVerifier, PickRule
-from otspec.paths.reach import Context, reach
-from otspec.paths.synthetic import REGIMES, Regime, scattered, synthetic
-from otspec.paths.token_wise import TokenWise
-from otspec.paths.traversal import Traversal
-from otspec.paths.tree import Model, Tree
-from otspec.paths.upper_bound import bound, tree_bound
-from otspec.paths.walking import Estimate, Models, accepted_length
+from otspec.verification.bounds.causal_bound import CausalBound, causal_bound, causal_tree_bound
+from otspec.verification.bounds.drafted_bound import drafted_bound
+from otspec.verification.bounds.upper_bound import bound, tree_bound
+from otspec.verification.evaluation.best_shape import Measured, best_shape, measure, shapes_within
+from otspec.verification.evaluation.reach import Context, reach
+from otspec.verification.evaluation.synthetic import REGIMES, Regime, scattered, synthetic
+from otspec.verification.evaluation.walking import Estimate, Models, accepted_length
+from otspec.verification.reference.enumeration import PathLaw, path_law, tree_law
+from otspec.verification.rules.block.block import Block
+from otspec.verification.rules.hierarchical import Hierarchical
+from otspec.verification.rules.layer import LayerVerification
+from otspec.verification.rules.match import Match
+from otspec.verification.rules.nested.nested import GreedyMultiPath, Nested
+from otspec.verification.rules.pick_by_plan import PickByPlan
+from otspec.verification.rules.pick_then_block import PickThenBlock
+from otspec.verification.rules.protocol import PathVerification, PathVerifier, PickRule
+from otspec.verification.rules.token_wise.token_wise import TokenWise
+from otspec.verification.rules.traversal import Traversal
+from otspec.verification.trees.shape import Shape
+from otspec.verification.trees.topology import Topology
+from otspec.verification.trees.tree import Model, Tree
 
 __all__ = [
     "REGIMES",
@@ -54,7 +51,9 @@ __all__ = [
     "PickRule",
     "PickThenBlock",
     "Regime",
+    "Shape",
     "TokenWise",
+    "Topology",
     "Traversal",
     "Tree",
     "accepted_length",

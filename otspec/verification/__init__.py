@@ -1,7 +1,9 @@
-"""Verification as a decoder needs it: the `interval` rule without a plan, one position or a batch.
+"""Verification of drafts: which prefix, and which token after it, for one position or a drafted tree.
 
-`one`, `logits` and `batch` are the entries; `compiled` is the rule for the host, in numba; `reference` is the same rule
-in exact rational arithmetic, for tests.
+Offered here is the optimal rule for one position: `one`, `logits` and `batch` are the entries.  `otspec.paths` offers
+the rules for trees, and `device` both for tensors.  Inside, from the ground up: `tensors` is arithmetic, `trees` has
+the types of drafted trees, `rules` every rule with its implementations, `device` the entries for tensors, `reference`
+what is slow and exact, `evaluation` how deep a rule gets, and `bounds` what none can exceed.
 
 Laws come as a model leaves them, float32 or float64, with a total that a float32 softmax may have left a little off 1.
 Each is divided by its total in float64, and all that follows is computed in float64: "lossless" means that the output

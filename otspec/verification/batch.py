@@ -20,8 +20,8 @@ from otspec.plans import Pick
 from otspec.plans.place_rule import PlaceRule
 from otspec.problem import Problem
 from otspec.schemes import IID
-from otspec.verification.compiled import solve_rows, solve_rows_alone
 from otspec.verification.floats import as_floats
+from otspec.verification.rules.interval.compiled import solve_rows, solve_rows_alone
 
 
 @dataclass(frozen=True, eq=False, repr=False)

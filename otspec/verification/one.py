@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 from otspec.errors import ProblemError
 from otspec.kernels.interval.lottery import memory
 from otspec.laws import Seed, as_generator, as_law, as_tokens, as_tuple
-from otspec.verification.compiled import verify_one
 from otspec.verification.floats import as_floats
+from otspec.verification.rules.interval.compiled import verify_one
 
 if TYPE_CHECKING:
     import torch

@@ -11,10 +11,10 @@ import numpy as np
 
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray, IntArray, Seed, as_generator
-from otspec.paths.block import Picked, PickVerifier
-from otspec.paths.token_wise import Scheme
-from otspec.paths.tree import Tree, check_callable
 from otspec.schemes import IID
+from otspec.verification.rules.block.block import Picked, PickVerifier
+from otspec.verification.rules.token_wise.token_wise import Scheme
+from otspec.verification.trees.tree import Tree, check_callable
 
 Rates = Callable[[FloatArray, FloatArray], FloatArray]
 """Target and draft law after a prefix, shape (V,), to a rate > 0 for every token that can be drafted."""

@@ -26,14 +26,14 @@ from otspec.paths import (
     bound,
     path_law,
 )
-from otspec.paths.enumeration import branching_trees, law_over, prefixes
-from otspec.paths.tree import Prefix
 from otspec.proofs_check.claim import Claim, Mutation, Verdict
 from otspec.proofs_check.instances import law
 from otspec.proofs_check.oracles import iid_optimum
 from otspec.proofs_check.own.clocks import Clocks
 from otspec.proofs_check.search import Attempt, Draw, Instance
 from otspec.schemes import DraftScheme, Greedy, Systematic
+from otspec.verification.reference.enumeration import branching_trees, law_over, prefixes
+from otspec.verification.trees.tree import Prefix
 
 VERIFIERS: Mapping[str, PathVerifier] = {
     "nested": Nested(),

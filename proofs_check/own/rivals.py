@@ -9,13 +9,13 @@ import numpy as np
 from otspec.auditing.museum import ReleasedHierarchical
 from otspec.laws import FloatArray
 from otspec.paths import Block, Hierarchical, Model, PathVerifier, path_law
-from otspec.paths.tree import Prefix
 from otspec.plans.race import Race
 from otspec.problem import Problem
 from otspec.proofs_check.claim import Claim, Mutation, Verdict
 from otspec.proofs_check.instances import law, pair
 from otspec.proofs_check.oracles import iid_optimum
 from otspec.schemes import IID
+from otspec.verification.trees.tree import Prefix
 
 PATHS = "docs/paths.md"
 HSD = "zhou2026hierarchical, eqs. (16) to (20)"

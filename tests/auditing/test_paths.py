@@ -14,8 +14,8 @@ from otspec.auditing.paths.cases import case_of
 from otspec.auditing.paths.forms import PathForm, detect
 from otspec.auditing.paths.rules import chains
 from otspec.paths import Block, Model, Nested, Tree, synthetic, tree_law
-from otspec.paths.enumeration import number_of_trees, trees_of
-from otspec.paths.shape import Shape
+from otspec.verification.reference.enumeration import number_of_trees, trees_of
+from otspec.verification.trees.shape import Shape
 from tests.bad_calls import check_bad_calls
 from tests.oracles import Floats, Ints
 

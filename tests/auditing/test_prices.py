@@ -12,8 +12,8 @@ from otspec import ProblemError
 from otspec.auditing.decoder_rules import as_law
 from otspec.auditing.prices import LOSSY, Lossy, Price, lenient, price, token_price, typical
 from otspec.paths import Model, Tree, synthetic
-from otspec.paths.tree import Prefix
 from otspec.schemes import TopK
+from otspec.verification.trees.tree import Prefix
 from tests.each import each
 from tests.oracles import Floats
 

@@ -17,7 +17,7 @@ from otspec.bench.records import PathsFolder, Record
 from otspec.bench.shards import Shard
 from otspec.data import TreeSource
 from otspec.paths import LayerVerification, PathVerifier, TokenWise, Tree, drafted_bound
-from otspec.paths.catalogue import JOINT, verifier_of_paths
+from otspec.verification.rules.catalogue import JOINT, verifier_of_paths
 from tests.data.tree_files import drawn_trees, write_trees
 from tests.each import each
 

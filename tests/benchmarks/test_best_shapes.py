@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.best_shapes import BASELINE, RULES, candidates, contexts_of, main, redrawn, spelled
 from otspec.paths import Block, Nested, TokenWise, Traversal, measure
-from otspec.paths.shape import Shape
+from otspec.verification.trees.shape import Shape
 
 
 def test_shapes_in_short() -> None:

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from benchmarks.decode_host import drafted, main  # noqa: E402
-from otspec.paths.shape import Shape  # noqa: E402
+from otspec.verification.trees.shape import Shape  # noqa: E402
 
 
 def test_trees_have_drafts_of_the_laws_that_they_come_with() -> None:

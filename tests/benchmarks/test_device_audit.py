@@ -12,7 +12,9 @@ from torch import Tensor
 from benchmarks import device_audit
 from otspec import AuditVerdict, ProblemError
 from otspec.extras import installed
-from otspec.verification.device import RowVerification, buckets, by_bucket_kernels, verify_rows
+from otspec.verification.device import RowVerification, verify_rows
+from otspec.verification.rules.buckets import buckets
+from otspec.verification.rules.buckets import launch as by_bucket_kernels
 
 CPU = torch.device("cpu")
 

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.paths import Cell, accepted, growth, measure, plot, verifiers
 from benchmarks.paths_picture import owners
 from otspec.extras import installed
-from otspec.paths.walking import length_along
+from otspec.verification.evaluation.walking import length_along
 
 
 def test_cells_are_read_or_refused() -> None:

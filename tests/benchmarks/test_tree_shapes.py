@@ -13,7 +13,7 @@ from benchmarks import tree_shapes
 from benchmarks.best_shapes import contexts_of
 from benchmarks.tree_shapes import BASELINES, RULES, SHAPES, lengths_of, main, worth
 from otspec.paths import Block, Nested, PathVerifier, PickThenBlock, Traversal, synthetic, tree_law
-from otspec.paths.shape import Shape
+from otspec.verification.trees.shape import Shape
 
 
 def test_shapes_keep_within_their_budgets() -> None:

@@ -22,9 +22,9 @@ from otspec.decode.base.draft_laws import DraftLaw  # noqa: E402
 from otspec.decode.base.sampling import Sampling  # noqa: E402
 from otspec.decode.drafters.model import ModelDrafter  # noqa: E402
 from otspec.paths import Block, Model, PathVerifier, TokenWise, Tree  # noqa: E402
-from otspec.paths.enumeration import law_over  # noqa: E402
-from otspec.paths.shape import Shape  # noqa: E402
 from otspec.schemes import IID  # noqa: E402
+from otspec.verification.reference.enumeration import law_over  # noqa: E402
+from otspec.verification.trees.shape import Shape  # noqa: E402
 from tests.decode.models import law_after, pair  # noqa: E402
 
 VOCAB, DEPTH, PROMPT = 3, 3, [1, 2, 0]

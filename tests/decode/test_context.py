@@ -16,8 +16,8 @@ from transformers import GPT2Config, GPT2LMHeadModel  # noqa: E402
 from otspec import ProblemError  # noqa: E402
 from otspec.decode.models.context import Context, sliding_window  # noqa: E402
 from otspec.decode.models.target import Target  # noqa: E402
-from otspec.paths.shape import Shape  # noqa: E402
-from otspec.paths.topology import Topology  # noqa: E402
+from otspec.verification.trees.shape import Shape  # noqa: E402
+from otspec.verification.trees.topology import Topology  # noqa: E402
 from tests.decode.models import logits_after, tiny  # noqa: E402
 from tests.each import each  # noqa: E402
 

@@ -30,8 +30,8 @@ from otspec.decode.drafters.model import ModelDrafter  # noqa: E402
 from otspec.decode.drafters.several import SeveralDrafters  # noqa: E402
 from otspec.decode.methods.multi_draft import MultiDraft  # noqa: E402
 from otspec.laws import law_from_logits  # noqa: E402
-from otspec.paths.shape import Shape  # noqa: E402
-from otspec.paths.topology import NONE  # noqa: E402
+from otspec.verification.trees.shape import Shape  # noqa: E402
+from otspec.verification.trees.topology import NONE  # noqa: E402
 from tests.decode.models import law_after, tiny  # noqa: E402
 
 TEXTS = [[1, 2, 3, 4, 5], [6], [7, 7, 1]]

@@ -23,7 +23,7 @@ from otspec.decode.drafters.sd2.drafter import SteeredDrafter  # noqa: E402
 from otspec.decode.methods import DynamicTree  # noqa: E402
 from otspec.decode.models.tokens.matching import matching_of  # noqa: E402
 from otspec.decode.shipped import foreign, load  # noqa: E402
-from otspec.paths.shape import Shape  # noqa: E402
+from otspec.verification.trees.shape import Shape  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
 from tests.decode.test_fed import _fed  # noqa: E402
 from tests.decode.test_steered import TEXTS, _steered, all_features  # noqa: E402

@@ -21,7 +21,7 @@ from otspec.decode.drafters.eagle.model import FedLlama  # noqa: E402
 from otspec.decode.models.passes.fused import LlamaReader  # noqa: E402
 from otspec.decode.models.passes.transformers_reader import TransformersReader  # noqa: E402
 from otspec.errors import ProblemError  # noqa: E402
-from otspec.paths.shape import Shape  # noqa: E402
+from otspec.verification.trees.shape import Shape  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
 from tests.decode.test_steered import LAYERS, TEXTS, WIDTH, all_features, check_law  # noqa: E402
 

@@ -30,7 +30,7 @@ from otspec.decode.drafters.cross_tokenizer.retokenised import Retokenised  # no
 from otspec.decode.drafters.several import SeveralDrafters  # noqa: E402
 from otspec.decode.models.tokens.matching import Matching, matching_of  # noqa: E402
 from otspec.laws import law_from_logits  # noqa: E402
-from otspec.paths.shape import Shape  # noqa: E402
+from otspec.verification.trees.shape import Shape  # noqa: E402
 from otspec.vocab import affinity_from_matrix, embed, rdk, tli  # noqa: E402
 from tests.decode.models import Words, greedy_text, logits_after, tiny  # noqa: E402
 from tests.decode.tokenizers_of import byte_level  # noqa: E402

@@ -29,9 +29,9 @@ from otspec.decode.methods.multi_draft import WATCHING  # noqa: E402
 from otspec.decode.models.target import Target  # noqa: E402
 from otspec.errors import ProblemError  # noqa: E402
 from otspec.paths import Block, Model, Nested, PathVerifier, TokenWise, Tree  # noqa: E402
-from otspec.paths.enumeration import law_over  # noqa: E402
-from otspec.paths.shape import Shape  # noqa: E402
 from otspec.schemes import IID  # noqa: E402
+from otspec.verification.reference.enumeration import law_over  # noqa: E402
+from otspec.verification.trees.shape import Shape  # noqa: E402
 from tests.decode.models import law_after, pair, tiny  # noqa: E402
 from tests.decode.test_steered import TEXTS, check_law  # noqa: E402
 

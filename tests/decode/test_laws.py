@@ -17,10 +17,14 @@ from otspec.decode.base.drafts import Drafts  # noqa: E402
 from otspec.decode.methods import Typical  # noqa: E402
 from otspec.decode.verify.laws import LocalTree, Merged, Rows, local_trees, merged_to_host  # noqa: E402
 from otspec.decode.verify.verifiers import merges, verifier  # noqa: E402
-from otspec.paths import PathVerifier, Tree, synthetic  # noqa: E402
-from otspec.paths.catalogue import BY_PLAN  # noqa: E402
-from otspec.paths.shape import Shape  # noqa: E402
-from otspec.paths.topology import NONE, Topology  # noqa: E402
+from otspec.paths import (  # noqa: E402
+    PathVerifier,
+    Tree,
+    synthetic,
+)
+from otspec.verification.rules.catalogue import BY_PLAN  # noqa: E402
+from otspec.verification.trees.shape import Shape  # noqa: E402
+from otspec.verification.trees.topology import NONE, Topology  # noqa: E402
 from tests.oracles import Floats  # noqa: E402
 
 VOCAB, K = 23, 4

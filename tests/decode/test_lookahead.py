@@ -13,7 +13,7 @@ from otspec import ProblemError  # noqa: E402
 from otspec.decode import run  # noqa: E402
 from otspec.decode.drafters.lookahead import LookaheadDrafter  # noqa: E402
 from otspec.decode.methods import Lookahead  # noqa: E402
-from otspec.paths.topology import Topology  # noqa: E402
+from otspec.verification.trees.topology import Topology  # noqa: E402
 from tests.decode.models import greedy_text, logits_after, pair  # noqa: E402
 
 

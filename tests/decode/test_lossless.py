@@ -30,11 +30,11 @@ from otspec.decode.verify.laws import LocalTree, Merged, local_trees, merged_to_
 from otspec.decode.verify.verifiers import merges, verifier  # noqa: E402
 from otspec.laws import law_from_logits  # noqa: E402
 from otspec.paths import Model, Nested, PathVerifier, TokenWise, Tree  # noqa: E402
-from otspec.paths.catalogue import JOINT, Rule  # noqa: E402
-from otspec.paths.enumeration import branching_trees, drafted_trees, law_over, prefixes, trees_of  # noqa: E402
-from otspec.paths.shape import Shape  # noqa: E402
-from otspec.paths.topology import NONE, Topology  # noqa: E402
-from otspec.paths.tree import Prefix  # noqa: E402
+from otspec.verification.reference.enumeration import branching_trees, drafted_trees, law_over, prefixes, trees_of  # noqa: E402
+from otspec.verification.rules.catalogue import JOINT, Rule  # noqa: E402
+from otspec.verification.trees.shape import Shape  # noqa: E402
+from otspec.verification.trees.topology import NONE, Topology  # noqa: E402
+from otspec.verification.trees.tree import Prefix  # noqa: E402
 from otspec.vocab import affinity_from_matrix, rdk  # noqa: E402
 from tests.decode.models import law_after, logits_after, pair, tiny  # noqa: E402
 from tests.decode.tokenizers_of import byte_level  # noqa: E402

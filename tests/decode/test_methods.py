@@ -29,7 +29,13 @@ from otspec.decode.methods import (  # noqa: E402
 )
 from otspec.decode.methods.multi_draft import MultiDraft  # noqa: E402
 from otspec.decode.models.context import vocabulary  # noqa: E402
-from otspec.paths import Block, Nested, TokenWise, Tree, synthetic  # noqa: E402
+from otspec.paths import (  # noqa: E402
+    Block,
+    Nested,
+    TokenWise,
+    Tree,
+    synthetic,
+)
 from tests.decode.models import pair  # noqa: E402
 
 PROMPTS = torch.tensor([[1, 2, 3, 1, 2], [4, 5, 6, 4, 5]])

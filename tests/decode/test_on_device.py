@@ -19,9 +19,9 @@ from otspec.decode.methods import PromptLookup  # noqa: E402
 from otspec.decode.verify.captured import MOST_COUNTED, Captured, Counted, DeviceRule, Trees  # noqa: E402
 from otspec.decode.verify.on_device import can_be_stacked, device_rule, verify_on_device  # noqa: E402
 from otspec.paths import Block, Nested, TokenWise, Tree  # noqa: E402
-from otspec.paths.shape import Shape  # noqa: E402
-from otspec.paths.topology import Topology  # noqa: E402
-from otspec.verification.device import grid  # noqa: E402
+from otspec.verification.rules.nested import grid  # noqa: E402
+from otspec.verification.trees.shape import Shape  # noqa: E402
+from otspec.verification.trees.topology import Topology  # noqa: E402
 from tests.decode.graph_stand_in import called_again  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
 from tests.decode.test_lossless import SETTINGS, _exact, _models, _pooled  # noqa: E402

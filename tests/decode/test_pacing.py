@@ -27,7 +27,7 @@ from otspec.decode.pacing.acceptance import PRIOR, Acceptance  # noqa: E402
 from otspec.decode.pacing.costs import TIMES, Step  # noqa: E402
 from otspec.decode.pacing.goodput import PATIENCE, Pacer  # noqa: E402
 from otspec.paths import Block, Model, PathVerifier, TokenWise  # noqa: E402
-from otspec.paths.shape import Shape  # noqa: E402
+from otspec.verification.trees.shape import Shape  # noqa: E402
 from tests.decode.models import law_after, pair  # noqa: E402
 
 DEEPEST = 8

@@ -20,9 +20,15 @@ from otspec.decode.pair.loading import Models  # noqa: E402
 from otspec.decode.recording.positions import record  # noqa: E402
 from otspec.decode.recording.trees import TreeRecording  # noqa: E402
 from otspec.laws import law_from_logits  # noqa: E402
-from otspec.paths import Model, Nested, Tree, drafted_bound, path_law  # noqa: E402
-from otspec.paths.catalogue import JOINT, verifier_of_paths  # noqa: E402
-from otspec.paths.enumeration import drafted_trees  # noqa: E402
+from otspec.paths import (  # noqa: E402
+    Model,
+    Nested,
+    Tree,
+    drafted_bound,
+    path_law,
+)
+from otspec.verification.reference.enumeration import drafted_trees  # noqa: E402
+from otspec.verification.rules.catalogue import JOINT, verifier_of_paths  # noqa: E402
 from tests.decode.killed import kill_after_three_chunks  # noqa: E402
 from tests.decode.models import law_after, logits_after, pair  # noqa: E402
 from tests.each import each  # noqa: E402

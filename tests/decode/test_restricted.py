@@ -38,7 +38,7 @@ from otspec.decode.models.context import Context  # noqa: E402
 from otspec.decode.models.head import with_head_for  # noqa: E402
 from otspec.decode.models.passes.fused import LlamaReader  # noqa: E402
 from otspec.laws import law_from_logits  # noqa: E402
-from otspec.paths.shape import Shape  # noqa: E402
+from otspec.verification.trees.shape import Shape  # noqa: E402
 from otspec.vocab import (  # noqa: E402
     affinity,
     affinity_from_counts,

@@ -31,7 +31,7 @@ from otspec.decode.models.head import without_head  # noqa: E402
 from otspec.decode.models.passes.fused import LlamaReader  # noqa: E402
 from otspec.errors import DataError  # noqa: E402
 from otspec.laws import law_from_logits  # noqa: E402
-from otspec.paths.shape import Shape  # noqa: E402
+from otspec.verification.trees.shape import Shape  # noqa: E402
 from tests.decode.models import logits_after, pair, tiny  # noqa: E402
 from tests.decode.test_restricted import _model, _with_exact_sums  # noqa: E402
 from tests.oracles import Floats  # noqa: E402

@@ -18,9 +18,9 @@ pytest.importorskip("transformers")
 from otspec.decode import BY_PLAN, Budget, Frequent, MultiDraft, run  # noqa: E402
 from otspec.decode.base.draft_laws import draft_law  # noqa: E402
 from otspec.paths import Model  # noqa: E402
-from otspec.paths.enumeration import branching_trees, drafted_trees, trees_of  # noqa: E402
-from otspec.paths.shape import Shape  # noqa: E402
-from otspec.paths.tree import Prefix  # noqa: E402
+from otspec.verification.reference.enumeration import branching_trees, drafted_trees, trees_of  # noqa: E402
+from otspec.verification.trees.shape import Shape  # noqa: E402
+from otspec.verification.trees.tree import Prefix  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
 from tests.decode.test_lossless import (  # noqa: E402
     EXACT,

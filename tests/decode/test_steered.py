@@ -25,7 +25,7 @@ from otspec.decode.methods.multi_draft import WATCHING  # noqa: E402
 from otspec.decode.models.passes.fused import LlamaReader  # noqa: E402
 from otspec.decode.models.passes.transformers_reader import TransformersReader  # noqa: E402
 from otspec.errors import ProblemError  # noqa: E402
-from otspec.paths.shape import Shape  # noqa: E402
+from otspec.verification.trees.shape import Shape  # noqa: E402
 from tests.decode.models import law_after, pair  # noqa: E402
 
 LAYERS, WIDTH = (0, 1, 2), 16

@@ -17,11 +17,11 @@ from otspec.decode import BY_PLAN, JOINT, methods  # noqa: E402
 from otspec.decode.base.draft_laws import DRAFT_LAWS, draft_law  # noqa: E402
 from otspec.decode.verify.verifiers import verifier  # noqa: E402
 from otspec.paths import Model, TokenWise, Tree  # noqa: E402
-from otspec.paths.catalogue import Rule  # noqa: E402
-from otspec.paths.enumeration import branching_trees, drafted_trees  # noqa: E402
-from otspec.paths.shape import Shape  # noqa: E402
-from otspec.paths.topology import Topology  # noqa: E402
 from otspec.schemes import IID  # noqa: E402
+from otspec.verification.reference.enumeration import branching_trees, drafted_trees  # noqa: E402
+from otspec.verification.rules.catalogue import Rule  # noqa: E402
+from otspec.verification.trees.shape import Shape  # noqa: E402
+from otspec.verification.trees.topology import Topology  # noqa: E402
 from tests.decode.models import law_after, logits_after, pair  # noqa: E402
 from tests.oracles import Floats  # noqa: E402
 from tests.spellings import installed  # noqa: E402

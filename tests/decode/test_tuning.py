@@ -27,7 +27,7 @@ from otspec.decode.tuning.race import Raced, SpeedUp, race, winner  # noqa: E402
 from otspec.decode.tuning.report import tables  # noqa: E402
 from otspec.decode.tuning.steps import InTurn  # noqa: E402
 from otspec.paths import Block, Nested  # noqa: E402
-from otspec.paths.shape import Shape  # noqa: E402
+from otspec.verification.trees.shape import Shape  # noqa: E402
 from tests.decode.models import pair, tiny  # noqa: E402
 from tests.paths.models import model as peaked  # noqa: E402
 

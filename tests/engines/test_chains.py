@@ -15,7 +15,7 @@ from torch import Tensor
 from otspec import ProblemError
 from otspec.engines.chains import verify_chains
 from otspec.engines.flashinfer import chain_speculative_sampling
-from otspec.paths.block import block_weights
+from otspec.verification.rules.block.block import block_weights
 from tests import laws
 from tests.each import each
 from tests.oracles import Floats, Ints

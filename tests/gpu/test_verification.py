@@ -20,7 +20,7 @@ import otspec  # noqa: E402
 from otspec import AuditVerdict  # noqa: E402
 from otspec.engines.chains import verify_chains  # noqa: E402
 from otspec.verification.device import trees, verify_logits, verify_rows, verify_trees, verify_truncated  # noqa: E402
-from otspec.verification.device.layout import branching_layout  # noqa: E402
+from otspec.verification.trees.layout import branching_layout  # noqa: E402
 from tests.each import each  # noqa: E402
 from tests.verification.test_device import KINDS, batch, tensors  # noqa: E402
 from tests.verification.test_label_kernels import (  # noqa: E402

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from otspec.paths import Model, synthetic
-from otspec.paths.tree import Prefix
+from otspec.verification.trees.tree import Prefix
 from tests.oracles import Floats
 
 Rng = np.random.Generator

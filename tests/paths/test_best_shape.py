@@ -28,9 +28,9 @@ from otspec.paths import (
     synthetic,
     tree_law,
 )
-from otspec.paths.protocol import PickRule
-from otspec.paths.shape import Shape
-from otspec.paths.walking import Line, reach_along
+from otspec.verification.evaluation.walking import Line, reach_along
+from otspec.verification.rules.protocol import PickRule
+from otspec.verification.trees.shape import Shape
 from tests.oracles import Floats
 from tests.paths.models import FAMILIES, model
 

@@ -28,13 +28,13 @@ from otspec.paths import (
     synthetic,
     tree_law,
 )
-from otspec.paths.block import PickVerifier
-from otspec.paths.enumeration import trees_of
-from otspec.paths.growth import Sharings
-from otspec.paths.nested import LabelVerifier
-from otspec.paths.shape import Shape
-from otspec.paths.sharing import PLAIN
-from otspec.paths.tree import Prefix
+from otspec.verification.reference.enumeration import trees_of
+from otspec.verification.rules.block.block import PickVerifier
+from otspec.verification.rules.nested.growth import Sharings
+from otspec.verification.rules.nested.nested import LabelVerifier
+from otspec.verification.rules.nested.sharing import PLAIN
+from otspec.verification.trees.shape import Shape
+from otspec.verification.trees.tree import Prefix
 from tests.oracles import Floats
 from tests.paths.models import FAMILIES, model
 

@@ -33,10 +33,10 @@ from otspec.paths import (
     synthetic,
     tree_law,
 )
-from otspec.paths.causal_bound import Ratios, Sums, _best_cuts, bound_of, draw_ratios, log_ratio
-from otspec.paths.enumeration import prefixes
-from otspec.paths.shape import Shape
-from otspec.paths.tree import Prefix
+from otspec.verification.bounds.causal_bound import Ratios, Sums, _best_cuts, bound_of, draw_ratios, log_ratio
+from otspec.verification.reference.enumeration import prefixes
+from otspec.verification.trees.shape import Shape
+from otspec.verification.trees.tree import Prefix
 from tests.oracles import Floats
 
 SOLVED = 1e-7

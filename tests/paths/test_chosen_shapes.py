@@ -28,10 +28,10 @@ from otspec.paths import (
     synthetic,
     tree_law,
 )
-from otspec.paths.enumeration import law_over, trees_of
-from otspec.paths.shape import Shape
-from otspec.paths.tree import Law, Prefix
-from otspec.paths.walking import reach_along
+from otspec.verification.evaluation.walking import reach_along
+from otspec.verification.reference.enumeration import law_over, trees_of
+from otspec.verification.trees.shape import Shape
+from otspec.verification.trees.tree import Law, Prefix
 from tests.oracles import Floats
 from tests.paths.models import FAMILIES, model
 

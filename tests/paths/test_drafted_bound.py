@@ -7,8 +7,8 @@ import pytest
 
 from otspec import IID, Problem, ProblemError, optimum
 from otspec.paths import Model, Nested, Traversal, Tree, bound, drafted_bound, path_law, synthetic
-from otspec.paths.drafted_bound import accepted_after
-from otspec.paths.enumeration import drafted_trees
+from otspec.verification.bounds.drafted_bound import accepted_after
+from otspec.verification.reference.enumeration import drafted_trees
 from tests.each import each
 
 

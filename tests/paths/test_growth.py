@@ -10,9 +10,9 @@ import pytest
 
 from otspec.laws import as_generator
 from otspec.paths import GreedyMultiPath, Model, Nested, Tree
-from otspec.paths.growth import Grown, grow
-from otspec.paths.labels import coordinate, place_at
-from otspec.paths.nested import LabelVerifier, _arrays
+from otspec.verification.rules.nested.growth import Grown, grow
+from otspec.verification.rules.nested.labels import coordinate, place_at
+from otspec.verification.rules.nested.nested import LabelVerifier, _arrays
 from tests.oracles import Floats, Ints
 from tests.paths.models import FAMILIES, model
 

@@ -11,10 +11,10 @@ import pytest
 import otspec
 from otspec import IID, Problem, ProblemError, WithoutReplacement
 from otspec.paths import Block, LayerVerification, Nested, TokenWise, Traversal, Tree, path_law, synthetic, tree_law
-from otspec.paths.enumeration import trees_of
-from otspec.paths.layer import Swept, scores
-from otspec.paths.shape import Shape
-from otspec.paths.tree import Prefix
+from otspec.verification.reference.enumeration import trees_of
+from otspec.verification.rules.layer import Swept, scores
+from otspec.verification.trees.shape import Shape
+from otspec.verification.trees.tree import Prefix
 from tests.oracles import Floats
 from tests.paths.models import FAMILIES, model
 

@@ -23,11 +23,11 @@ from otspec.paths import (
     Tree,
     path_law,
 )
-from otspec.paths.block import Picked, PickVerifier, block_weights, residual_law
-from otspec.paths.enumeration import drafted_trees, prefixes
-from otspec.paths.nested import LabelVerifier
-from otspec.paths.shape import Shape
-from otspec.paths.tree import Prefix
+from otspec.verification.reference.enumeration import drafted_trees, prefixes
+from otspec.verification.rules.block.block import Picked, PickVerifier, block_weights, residual_law
+from otspec.verification.rules.nested.nested import LabelVerifier
+from otspec.verification.trees.shape import Shape
+from otspec.verification.trees.tree import Prefix
 from tests.oracles import Floats, Ints
 from tests.paths.models import FAMILIES, model
 

@@ -7,9 +7,9 @@ import pytest
 
 from otspec import ProblemError
 from otspec.paths import Match, Model, TokenWise, Tree, path_law
-from otspec.paths.enumeration import law_over
-from otspec.paths.shape import Shape
-from otspec.paths.topology import NONE, Topology
+from otspec.verification.reference.enumeration import law_over
+from otspec.verification.trees.shape import Shape
+from otspec.verification.trees.topology import NONE, Topology
 from tests.paths.models import FAMILIES, model
 
 EXACT = 1e-12

@@ -8,13 +8,13 @@ import pytest
 import otspec
 from otspec import IID, Problem, ProblemError
 from otspec.paths import GreedyMultiPath, Nested, TokenWise, Tree, path_law, synthetic
-from otspec.paths.labels import ChildPlaces, Label, coordinate, label_of, owned_by, place_at, whole
-from otspec.paths.powers import mean_density
-from otspec.paths.ranking import REACH, bucket
-from otspec.paths.shape import Shape
-from otspec.paths.sharing import PLAIN, Sharing, measure_places, refine
-from otspec.paths.winning import largest
 from otspec.schemes.iid import power_increments
+from otspec.verification.rules.nested.labels import ChildPlaces, Label, coordinate, label_of, owned_by, place_at, whole
+from otspec.verification.rules.nested.powers import mean_density
+from otspec.verification.rules.nested.ranking import REACH, bucket
+from otspec.verification.rules.nested.sharing import PLAIN, Sharing, measure_places, refine
+from otspec.verification.rules.nested.winning import largest
+from otspec.verification.trees.shape import Shape
 from tests.oracles import Floats
 from tests.paths.models import FAMILIES, model
 

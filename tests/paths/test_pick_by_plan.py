@@ -22,7 +22,7 @@ from otspec import (
     optimum,
 )
 from otspec.paths import Block, Model, PickByPlan, Traversal, path_law
-from otspec.paths.enumeration import branching_trees, law_over
+from otspec.verification.reference.enumeration import branching_trees, law_over
 from tests.oracles import Floats
 from tests.paths.models import model
 

@@ -10,7 +10,7 @@ import pytest
 import otspec
 from otspec import ProblemError
 from otspec.paths import Model, PickByPlan
-from otspec.paths.synthetic import synthetic
+from otspec.verification.evaluation.synthetic import synthetic
 from tests.paths.test_lossless import VERIFIERS
 
 ANY: dict[str, Any] = {**VERIFIERS, "pick by plan": PickByPlan(lambda q: otspec.Greedy(q, 2))}

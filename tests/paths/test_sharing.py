@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from otspec.paths import Nested, synthetic
-from otspec.paths.block import block_weights
-from otspec.paths.growth import next_weight
-from otspec.paths.labels import Label, whole
-from otspec.paths.ranking import FINEST
-from otspec.paths.sharing import PLAIN, Sharing, join, refine
+from otspec.verification.rules.block.block import block_weights
+from otspec.verification.rules.nested.growth import next_weight
+from otspec.verification.rules.nested.labels import Label, whole
+from otspec.verification.rules.nested.ranking import FINEST
+from otspec.verification.rules.nested.sharing import PLAIN, Sharing, join, refine
 from tests.each import each
 
 COUNTS = np.eye(3)[-1]

@@ -10,9 +10,9 @@ import pytest
 
 from otspec import Greedy, TopK, WithoutReplacement
 from otspec.paths import TokenWise, Tree
-from otspec.paths.enumeration import branching_trees, law_over
-from otspec.paths.token_wise import Scheme
-from otspec.paths.tree import Prefix
+from otspec.verification.reference.enumeration import branching_trees, law_over
+from otspec.verification.rules.token_wise.token_wise import Scheme
+from otspec.verification.trees.tree import Prefix
 from tests.paths.models import FAMILIES, model
 
 EXACT = 1e-12

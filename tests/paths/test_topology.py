@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from otspec import ProblemError
-from otspec.paths.shape import MOST_BYTES, MOST_SLOTS, Shape
-from otspec.paths.topology import NONE, Topology
+from otspec.verification.trees.shape import MOST_BYTES, MOST_SLOTS, Shape
+from otspec.verification.trees.topology import NONE, Topology
 
 SHAPES = [(1,), (3,), (3, 1, 1), (2, 2, 2), (1, 3, 2), (2, 1, 3)]
 

@@ -21,8 +21,8 @@ from otspec.paths import (
     tree_bound,
     tree_law,
 )
-from otspec.paths.enumeration import prefixes
-from otspec.paths.tree import Prefix
+from otspec.verification.reference.enumeration import prefixes
+from otspec.verification.trees.tree import Prefix
 from tests.paths.models import FAMILIES, model
 
 SOLVED = 1e-7

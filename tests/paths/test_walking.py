@@ -22,9 +22,9 @@ from otspec.paths import (
     synthetic,
     tree_law,
 )
-from otspec.paths.nested import LabelVerifier
-from otspec.paths.shape import Shape
-from otspec.paths.walking import Estimate, length_along, target_line
+from otspec.verification.evaluation.walking import Estimate, length_along, target_line
+from otspec.verification.rules.nested.nested import LabelVerifier
+from otspec.verification.trees.shape import Shape
 from tests.oracles import Floats, Ints
 from tests.paths.models import FAMILIES, model
 

@@ -11,11 +11,11 @@ import pytest
 
 from otspec import IID, Greedy, ProblemError, Systematic, WithoutReplacement
 from otspec.paths import Block, Model, PickByPlan, Tree, path_law, tree_bound
-from otspec.paths.enumeration import branching_trees, law_over, trees_of
-from otspec.paths.shape import Shape
-from otspec.paths.token_wise import Scheme
-from otspec.paths.tree import Prefix
 from otspec.proofs_check.own.clocks import AT, WEIGHT, Clocks
+from otspec.verification.reference.enumeration import branching_trees, law_over, trees_of
+from otspec.verification.rules.token_wise.token_wise import Scheme
+from otspec.verification.trees.shape import Shape
+from otspec.verification.trees.tree import Prefix
 from tests.oracles import Floats
 from tests.paths.models import model
 

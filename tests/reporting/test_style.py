@@ -81,7 +81,7 @@ def test_everything_that_is_measured_has_a_colour_of_its_own_choosing() -> None:
     if installed("torch") and installed("transformers"):
         from otspec.decode.base.metrics import Metrics
         from otspec.decode.methods.catalogue import METHODS
-        from otspec.paths.catalogue import JOINT
+        from otspec.verification.rules.catalogue import JOINT
 
         names += [*JOINT, *(name for name in METHODS if name != "multi-draft"), *Metrics().seconds]
     assert [name for name in names if known_as(name) not in KNOWN] == []

@@ -8,15 +8,15 @@ import numpy as np
 import torch
 
 from otspec.laws import FloatArray, Seed
-from otspec.paths.block import Picked, PickVerifier
-from otspec.paths.tree import Tree
-from otspec.verification.device import grid
-from otspec.verification.device.by_path_kernels import rows_of
-from otspec.verification.device.grid import Grown
-from otspec.verification.device.layout import branching_layout
-from otspec.verification.device.nested import grow, spread_of
-from otspec.verification.device.sharing import group
-from otspec.verification.device.tree_laws import TreeLaws
+from otspec.verification.rules.block.block import Picked, PickVerifier
+from otspec.verification.rules.block.path_launch import rows_of
+from otspec.verification.rules.groups.groups import group
+from otspec.verification.rules.nested import grid
+from otspec.verification.rules.nested.grid import Grown
+from otspec.verification.rules.nested.tensors import grow, spread_of
+from otspec.verification.trees.layout import branching_layout
+from otspec.verification.trees.tree import Tree
+from otspec.verification.trees.tree_laws import TreeLaws
 
 
 def slots_of(tree: Tree) -> tuple[torch.Tensor, torch.Tensor]:

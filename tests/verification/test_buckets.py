@@ -20,17 +20,13 @@ import torch
 import otspec
 from otspec import IID, Problem, ProblemError
 from otspec.extras import installed
-from otspec.verification import bucket_reference
-from otspec.verification.device import (
-    RowVerification,
-    buckets,
-    by_bucket_kernels,
-    by_token_kernels,
-    verify_logits,
-    verify_rows,
-)
-from otspec.verification.device.buckets import AIMS, BITS, LADDER, acceptance, bucket_of, count, slopes_of
-from otspec.verification.device.measures import Counts
+from otspec.verification.device import RowVerification, verify_logits, verify_rows
+from otspec.verification.reference import buckets as bucket_reference
+from otspec.verification.rules.buckets import buckets
+from otspec.verification.rules.buckets import launch as by_bucket_kernels
+from otspec.verification.rules.buckets.buckets import AIMS, BITS, LADDER, acceptance, bucket_of, count, slopes_of
+from otspec.verification.rules.token_wise import launch as by_token_kernels
+from otspec.verification.tensors.measures import Counts
 from tests import laws
 from tests.each import each
 from tests.oracles import Floats
@@ -168,7 +164,7 @@ def test_triton_puts_out_the_tokens_of_torch(name: str, dtype: torch.dtype) -> N
 
 def check_the_problems_of_the_buckets(name: str, counts: tuple[int, ...], vocab: int = 300) -> None:
     """Every number of the solutions in Triton is that of torch; the first problem of the list is of an earlier wave."""
-    from otspec.verification.device import bucket_kernels
+    from otspec.verification.rules.buckets import bucket_kernels
 
     rows, most = len(counts), max(counts)
     p, q = tensors(*batch(KINDS[name], np.random.default_rng([vocab, *counts]), vocab, most, rows)[:2])
@@ -288,13 +284,15 @@ import torch
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
 from otspec.engines import walk_kernels
-from otspec.verification.device import (
-    bucket_kernels, by_bucket_kernels, by_group_kernels, by_label_kernels, group_kernels, kernels, label_kernels,
-    line_kernels, lottery_kernels, path_kernels, token_kernels,
-)
-from otspec.verification.device.by_kernels import BLOCK, EXACT
-from otspec.verification.device.by_group_kernels import of_groups
-from otspec.verification.device.layout import branching_layout
+from otspec.verification.rules.block import line_kernels, path_kernels
+from otspec.verification.rules.buckets import bucket_kernels, launch as by_bucket_kernels, lottery_kernels
+from otspec.verification.rules.groups import kernels as group_kernels, launch as by_group_kernels
+from otspec.verification.rules.nested import label_kernels, label_launch as by_label_kernels
+from otspec.verification.rules.token_wise import kernels as token_kernels
+from otspec.verification.tensors import reading_kernels as kernels
+from otspec.verification.tensors.reading import BLOCK, EXACT
+from otspec.verification.rules.groups.launch import of_groups
+from otspec.verification.trees.layout import branching_layout
 
 reads = 2 * [*["*bf16", "*fp64", "*i64", "*fp64", "*fp64"], "*i8"]
 laws = 2 * [*["*bf16", "*fp64", "*fp64", "*fp64", "*fp64"], "*i8"]

@@ -17,9 +17,11 @@ import otspec
 from otspec import AuditVerdict, ProblemError, Verification
 from otspec.kernels.interval.lottery import memory
 from otspec.laws import law_from_logits
-from otspec.verification import reference
-from otspec.verification.compiled import verify_one
-from otspec.verification.device import RowVerification, buckets, majorant, verify_logits, verify_rows, verify_truncated
+from otspec.verification.device import RowVerification, verify_logits, verify_rows, verify_truncated
+from otspec.verification.reference import interval as reference
+from otspec.verification.rules.buckets import buckets
+from otspec.verification.rules.interval.compiled import verify_one
+from otspec.verification.tensors import majorant
 from tests import laws
 from tests.each import each
 from tests.laws import Kind, Rng

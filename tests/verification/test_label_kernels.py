@@ -12,14 +12,16 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 
 from otspec.paths import tree_law  # noqa: E402
-from otspec.verification.device import Links, grid, majorant, verify_trees  # noqa: E402
-from otspec.verification.device.by_label_kernels import pick_by_kernels  # noqa: E402
-from otspec.verification.device.by_line_kernels import lay_first_by_kernels  # noqa: E402
-from otspec.verification.device.by_path_kernels import rows_of  # noqa: E402
-from otspec.verification.device.grid import Grown  # noqa: E402
-from otspec.verification.device.layout import Layout, Level, branching_layout, linked_layout  # noqa: E402
-from otspec.verification.device.nested import follow, grow, pick, pick_nested, spread_of  # noqa: E402
-from otspec.verification.device.tree_laws import TreeLaws  # noqa: E402
+from otspec.verification.device import Links, verify_trees  # noqa: E402
+from otspec.verification.rules.block.line_launch import lay_first_by_kernels  # noqa: E402
+from otspec.verification.rules.block.path_launch import rows_of  # noqa: E402
+from otspec.verification.rules.nested import grid  # noqa: E402
+from otspec.verification.rules.nested.grid import Grown  # noqa: E402
+from otspec.verification.rules.nested.label_launch import pick_by_kernels  # noqa: E402
+from otspec.verification.rules.nested.tensors import follow, grow, pick, pick_nested, spread_of  # noqa: E402
+from otspec.verification.tensors import majorant  # noqa: E402
+from otspec.verification.trees.layout import Layout, Level, branching_layout, linked_layout  # noqa: E402
+from otspec.verification.trees.tree_laws import TreeLaws  # noqa: E402
 from tests.each import each  # noqa: E402
 from tests.paths.models import model  # noqa: E402
 from tests.verification.grid_nested import GridNested  # noqa: E402

@@ -12,10 +12,12 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 
 from otspec.engines.chains import ChainLaws, Chains, verify_chains, verify_chains_in_rows  # noqa: E402
-from otspec.verification.device import grid, majorant, verify_trees  # noqa: E402
-from otspec.verification.device.by_group_kernels import check_by_groups  # noqa: E402
-from otspec.verification.device.layout import branching_layout  # noqa: E402
-from otspec.verification.device.sharing import group, grouped  # noqa: E402
+from otspec.verification.device import verify_trees  # noqa: E402
+from otspec.verification.rules.groups.groups import group, grouped  # noqa: E402
+from otspec.verification.rules.groups.launch import check_by_groups  # noqa: E402
+from otspec.verification.rules.nested import grid  # noqa: E402
+from otspec.verification.tensors import majorant  # noqa: E402
+from otspec.verification.trees.layout import branching_layout  # noqa: E402
 from tests import laws  # noqa: E402
 from tests.each import each  # noqa: E402
 from tests.verification.test_device import points, tensors, tiny_tails  # noqa: E402

@@ -12,19 +12,14 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 
 from otspec import ProblemError  # noqa: E402
-from otspec.verification.device import (  # noqa: E402
-    Links,
-    TreeVerification,
-    buckets,
-    by_bucket_kernels,
-    by_token_kernels,
-    token_kernels,
-    trees,
-    verify_trees,
-)
-from otspec.verification.device.by_path_kernels import checked_rows  # noqa: E402
-from otspec.verification.device.by_token_kernels import Stage, Trees, stages_of  # noqa: E402
-from otspec.verification.device.layout import branching_layout, linked_layout  # noqa: E402
+from otspec.verification.device import Links, TreeVerification, trees, verify_trees  # noqa: E402
+from otspec.verification.rules.block.path_launch import checked_rows  # noqa: E402
+from otspec.verification.rules.buckets import buckets  # noqa: E402
+from otspec.verification.rules.buckets import launch as by_bucket_kernels  # noqa: E402
+from otspec.verification.rules.token_wise import kernels as token_kernels  # noqa: E402
+from otspec.verification.rules.token_wise import launch as by_token_kernels  # noqa: E402
+from otspec.verification.rules.token_wise.launch import Stage, Trees, stages_of  # noqa: E402
+from otspec.verification.trees.layout import branching_layout, linked_layout  # noqa: E402
 from tests.each import each  # noqa: E402
 from tests.verification.trees import batch, drawn  # noqa: E402
 

@@ -15,9 +15,11 @@ from torch import Tensor
 
 import otspec
 from otspec import AuditVerdict, ProblemError
-from otspec.paths.shape import Shape
-from otspec.verification.device import Links, TreeVerification, grid, majorant, trees, verify_trees
-from otspec.verification.device.layout import linked_layout
+from otspec.verification.device import Links, TreeVerification, trees, verify_trees
+from otspec.verification.rules.nested import grid
+from otspec.verification.tensors import majorant
+from otspec.verification.trees.layout import linked_layout
+from otspec.verification.trees.shape import Shape
 from tests import laws
 from tests.each import each
 from tests.verification.trees import SEVERAL, WAYS, batch, drawn, links_of, outputs

@@ -14,20 +14,17 @@ import torch
 from scipy.stats import chisquare
 
 from otspec.paths import Nested, Tree, path_law, tree_law
-from otspec.paths.shape import Shape
-from otspec.verification.device import (
-    Links,
-    buckets,
-    grid,
-    layout,
-    majorant,
-    sharing,
-    trees,
-    verify_trees,
-)
-from otspec.verification.device.layout import branching_layout, linked_layout
-from otspec.verification.device.nested import spread_of
-from otspec.verification.device.sharing import group, grouped, share
+from otspec.verification.device import Links, trees, verify_trees
+from otspec.verification.rules.buckets import buckets
+from otspec.verification.rules.groups import groups
+from otspec.verification.rules.groups.groups import group, grouped
+from otspec.verification.rules.nested import grid
+from otspec.verification.rules.nested.tensor_sharing import share
+from otspec.verification.rules.nested.tensors import spread_of
+from otspec.verification.tensors import majorant
+from otspec.verification.trees import layout
+from otspec.verification.trees.layout import branching_layout, linked_layout
+from otspec.verification.trees.shape import Shape
 from tests.each import each
 from tests.oracles import Floats
 from tests.paths.models import FAMILIES, model
@@ -84,8 +81,8 @@ def test_buckets_and_coarse_majorants_lose_acceptance_and_nothing_else(branching
     small = model(family, 3, 1)
     best = tree_law(Nested(sigma=0), small, branching).mean_accepted
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sharing, "SORTED", 0)
-        patch.setattr(sharing, "PIECES", sharing.pieces_of([(-12, 1)], 12))
+        patch.setattr(groups, "SORTED", 0)
+        patch.setattr(groups, "PIECES", groups.pieces_of([(-12, 1)], 12))
         coarse = tree_law(GridNested(), small, branching)
         patch.setattr(majorant, "HALVINGS", 0)
         coarsest = tree_law(GridNested(0.5), small, branching)

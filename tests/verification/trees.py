@@ -10,11 +10,11 @@ from torch import Tensor
 
 from otspec.kernels.interval.lottery import memory
 from otspec.paths import Tree
-from otspec.paths.block import block_weights
-from otspec.paths.shape import Shape
-from otspec.verification import bucket_reference
-from otspec.verification.compiled import verify_one
 from otspec.verification.device import Links, TreeVerification, trees
+from otspec.verification.reference import buckets as bucket_reference
+from otspec.verification.rules.block.block import block_weights
+from otspec.verification.rules.interval.compiled import verify_one
+from otspec.verification.trees.shape import Shape
 from tests.oracles import Floats
 from tests.paths.models import model
 from tests.verification.grid_nested import slots_of

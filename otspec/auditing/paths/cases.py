@@ -13,10 +13,10 @@ from otspec.auditing.instances import HOSTILE, ORDINARY, Kind
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray, as_law
 from otspec.paths import Model, Tree, tree_bound
-from otspec.paths.enumeration import number_of_trees, prefixes, trees_of
-from otspec.paths.shape import Shape
-from otspec.paths.tree import Prefix, check_model
-from otspec.paths.upper_bound import MAX_PREFIXES
+from otspec.verification.bounds.upper_bound import MAX_PREFIXES
+from otspec.verification.reference.enumeration import number_of_trees, prefixes, trees_of
+from otspec.verification.trees.shape import Shape
+from otspec.verification.trees.tree import Prefix, check_model
 
 MAX_TEXTS = 20_000
 """Texts of a model, L + 1 tokens each, whose law is written down."""

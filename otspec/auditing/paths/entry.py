@@ -19,9 +19,9 @@ from otspec.auditing.report import Progress, Settings, no_progress
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray, as_count
 from otspec.paths import Model
-from otspec.paths.shape import Shape
-from otspec.paths.tree import as_shape
 from otspec.tolerances import TOL
+from otspec.verification.trees.shape import Shape
+from otspec.verification.trees.tree import as_shape
 
 SAMPLED = (*ORDINARY, "zeros", "ties", "point target")
 """Kinds of models that are drawn from: fewer, because each takes thousands of draws."""

@@ -17,7 +17,7 @@ from otspec.auditing.paths.rules import PathRule
 from otspec.auditing.report import AuditVerdict, Outcome, Progress, Settings, Witness
 from otspec.laws import FloatArray
 from otspec.paths import Tree
-from otspec.paths.enumeration import law_over
+from otspec.verification.reference.enumeration import law_over
 
 
 class Enumerated(NamedTuple):

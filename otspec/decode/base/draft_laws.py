@@ -10,11 +10,11 @@ import torch
 
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray, as_distinct_law
-from otspec.paths.token_wise import Scheme
-from otspec.paths.topology import NONE
 from otspec.schemes import IID, CircularArcs, DraftScheme, Greedy, HubPairs, Independent, TopK, WithoutReplacement
 from otspec.schemes.systematic import MAX_TURNS, TURN, lay_out
 from otspec.tolerances import FULL_TURN_TOL
+from otspec.verification.rules.token_wise.token_wise import Scheme
+from otspec.verification.trees.topology import NONE
 
 Drawing = Callable[[torch.Tensor, int, torch.Generator], torch.Tensor]
 """Laws, shape (..., V), number of children n and a generator to tokens, shape (..., n), in the order of drawing.

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from otspec.laws import IntArray
-from otspec.paths.shape import Shape
-from otspec.paths.topology import NONE, Topology
+from otspec.verification.trees.shape import Shape
+from otspec.verification.trees.topology import NONE, Topology
 
 
 @dataclass(frozen=True, eq=False)

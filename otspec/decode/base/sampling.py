@@ -26,7 +26,7 @@ from transformers import (
 
 from otspec.errors import ProblemError
 from otspec.laws import as_count
-from otspec.paths.topology import NONE
+from otspec.verification.trees.topology import NONE
 
 BLIND = (
     EpsilonLogitsWarper,

@@ -20,8 +20,8 @@ from otspec.decode.base.drafts import Drafts
 from otspec.decode.drafters.drafter import Drafter
 from otspec.errors import ProblemError
 from otspec.laws import IntArray
-from otspec.paths.shape import Shape
-from otspec.paths.topology import Topology
+from otspec.verification.trees.shape import Shape
+from otspec.verification.trees.topology import Topology
 
 Make = Callable[[torch.Tensor], CandidateGenerator]
 """From the tokens of a prompt, shape (1, S), to a generator for the text that begins with them."""

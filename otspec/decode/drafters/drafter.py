@@ -11,7 +11,7 @@ import torch
 from otspec.decode.base.drafts import Drafts
 from otspec.decode.models.context import Pass
 from otspec.laws import IntArray
-from otspec.paths.topology import Topology
+from otspec.verification.trees.topology import Topology
 
 
 class Drafter(ABC):

@@ -21,7 +21,7 @@ from otspec.decode.drafters.eagle.drafter import FedDrafter
 from otspec.decode.drafters.model import ModelDrafter
 from otspec.decode.drafters.sd2.drafter import SteeredDrafter
 from otspec.decode.drafters.shortlists.selection import Level
-from otspec.paths.shape import Shape
+from otspec.verification.trees.shape import Shape
 
 
 class Looked(NamedTuple):

@@ -18,8 +18,8 @@ from otspec.decode.base.sending import send
 from otspec.decode.drafters.drafter import Drafter
 from otspec.decode.drafters.shortlists.selection import DraftHead, History, Level, Selection, WholeHead
 from otspec.decode.models.context import vocabulary
-from otspec.paths.shape import Shape
-from otspec.paths.topology import Topology
+from otspec.verification.trees.shape import Shape
+from otspec.verification.trees.topology import Topology
 
 
 class Levels(NamedTuple):

@@ -16,7 +16,7 @@ import numpy as np
 from otspec.decode.base.drafts import Drafts
 from otspec.decode.drafters.drafter import Drafter
 from otspec.laws import IntArray
-from otspec.paths.topology import Topology
+from otspec.verification.trees.topology import Topology
 
 
 class LookaheadDrafter(Drafter):

@@ -14,7 +14,7 @@ from otspec.decode.drafters.levels import LevelDrafter, Levels
 from otspec.decode.drafters.shortlists.selection import History, WholeHead
 from otspec.decode.models.context import Context, Pass, positions
 from otspec.laws import IntArray
-from otspec.paths.shape import Shape
+from otspec.verification.trees.shape import Shape
 
 
 class Text(NamedTuple):

@@ -11,8 +11,8 @@ from otspec.decode.base.drafts import Drafts, widest
 from otspec.decode.drafters.drafter import Drafter
 from otspec.decode.drafters.levels import LevelDrafter
 from otspec.laws import IntArray
-from otspec.paths.shape import Shape
-from otspec.paths.topology import Topology
+from otspec.verification.trees.shape import Shape
+from otspec.verification.trees.topology import Topology
 
 
 class SeveralDrafters(Drafter):

@@ -32,9 +32,9 @@ from otspec.decode.pacing.goodput import Goodput, Pacer, pace_of
 from otspec.decode.step.strategy import Prepared, listed
 from otspec.decode.verify.verifiers import verifier
 from otspec.errors import ProblemError
-from otspec.paths.catalogue import Rule
-from otspec.paths.shape import Shape
 from otspec.schemes import IID
+from otspec.verification.rules.catalogue import Rule
+from otspec.verification.trees.shape import Shape
 
 PATHS, DEPTH = 1, 3
 """K and L where nothing else is said: of all that docs/decoding.md has figures of, what is rarely slower than plain

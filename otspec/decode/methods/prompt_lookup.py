@@ -15,7 +15,7 @@ from otspec.decode.pacing.goodput import Goodput, Pacer, pace_of
 from otspec.decode.step.strategy import Prepared, WithoutDraftModel
 from otspec.laws import as_count
 from otspec.paths import Match
-from otspec.paths.shape import Shape
+from otspec.verification.trees.shape import Shape
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from otspec.decode.models.context import Context, positions, vocabulary
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray, law_from_logits
 from otspec.paths import Model
-from otspec.paths.tree import Prefix
+from otspec.verification.trees.tree import Prefix
 
 REMEMBER = 4096
 """Laws of each model that are kept at hand."""

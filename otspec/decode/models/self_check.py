@@ -12,8 +12,8 @@ from otspec.decode.models.context import vocabulary
 from otspec.decode.models.target import Target
 from otspec.errors import ProblemError
 from otspec.laws import IntArray
-from otspec.paths.shape import Shape
-from otspec.paths.topology import Topology
+from otspec.verification.trees.shape import Shape
+from otspec.verification.trees.topology import Topology
 
 TOLERANCE = {torch.float64: 1e-4, torch.float32: 2.0**-6, torch.float16: 2.0**-3, torch.bfloat16: 2.0**-3}
 """How far logits may differ, as a share of their spread over the vocabulary.

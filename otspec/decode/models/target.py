@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from otspec.decode.base.sending import send
 from otspec.decode.models.context import Context
-from otspec.paths.topology import Topology
+from otspec.verification.trees.topology import Topology
 
 
 class Target:

@@ -9,7 +9,7 @@ from itertools import accumulate
 import numpy as np
 
 from otspec.laws import FloatArray
-from otspec.paths.shape import Shape
+from otspec.verification.trees.shape import Shape
 
 SLOWER = 8
 """How many times longer than a text's own past that of all texts is remembered."""

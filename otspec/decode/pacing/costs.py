@@ -18,7 +18,7 @@ from scipy.optimize import nnls
 
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray, as_float
-from otspec.paths.shape import Shape
+from otspec.verification.trees.shape import Shape
 
 KEPT = 21
 """How many last times of steps of one kind are kept."""
@@ -222,7 +222,7 @@ class MeasuredCosts:
 
     >>> from otspec.decode import MeasuredCosts
     >>> from otspec.decode.pacing.costs import Step
-    >>> from otspec.paths.shape import Shape
+    >>> from otspec.verification.trees.shape import Shape
     >>> costs = MeasuredCosts()
     >>> while (shape := costs.wanted([Shape((1,) * depth) for depth in range(4)])) is not None:
     ...     costs.note(Step.of(1, shape), seconds=1.0 + shape.depth)

@@ -11,7 +11,7 @@ from otspec.decode.pacing.acceptance import Acceptance
 from otspec.decode.pacing.costs import Costs, MeasuredCosts, PassCosts, Step, StepCosts
 from otspec.errors import ProblemError
 from otspec.laws import as_float
-from otspec.paths.shape import Shape
+from otspec.verification.trees.shape import Shape
 
 GOODPUT = "goodput"
 """The pace by name."""
@@ -46,7 +46,7 @@ class Goodput:
 
     >>> from otspec.decode import Goodput, PassCosts, PassTimes
     >>> from otspec.decode.pacing.goodput import Pacer
-    >>> from otspec.paths.shape import Shape
+    >>> from otspec.verification.trees.shape import Shape
     >>> costs = PassCosts(target=PassTimes((1,), (1.0,)), draft=PassTimes((1,), (0.0,)))
     >>> pacer = Pacer(Goodput(costs), Shape((1, 1, 1)))
     >>> pacer.begin(texts=1)

@@ -29,8 +29,8 @@ from otspec.decode.recording.positions import (
     own_places,
 )
 from otspec.errors import ProblemError
-from otspec.paths.shape import Shape
-from otspec.paths.topology import Topology
+from otspec.verification.trees.shape import Shape
+from otspec.verification.trees.topology import Topology
 
 
 @dataclass(frozen=True, eq=False)

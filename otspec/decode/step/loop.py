@@ -19,7 +19,7 @@ from otspec.decode.models.context import Pass
 from otspec.decode.models.target import Target
 from otspec.decode.verify.step import StepVerifier
 from otspec.laws import IntArray
-from otspec.paths.topology import Topology
+from otspec.verification.trees.topology import Topology
 
 
 class Streamer(Protocol):

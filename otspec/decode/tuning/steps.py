@@ -10,7 +10,7 @@ from otspec.decode.step.strategy import Strategy
 from otspec.decode.tuning.passes import Now
 from otspec.decode.tuning.trials import Decoding
 from otspec.errors import ProblemError
-from otspec.paths.shape import Shape
+from otspec.verification.trees.shape import Shape
 
 ALL_OF_THEM = 1 << 20
 """Times of a kind of step."""

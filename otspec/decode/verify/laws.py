@@ -20,7 +20,7 @@ from otspec.decode.base.drafts import Drafts
 from otspec.decode.base.sending import send
 from otspec.laws import FloatArray, IntArray, as_laws
 from otspec.paths import Tree
-from otspec.paths.topology import NONE, Topology
+from otspec.verification.trees.topology import NONE, Topology
 
 FEW = 64
 """Drafts of so many tokens are sorted out in no time; of more only where they are less than a quarter of all, or it

@@ -25,7 +25,7 @@ from otspec.decode.verify.on_device import can_be_stacked, verify_on_device
 from otspec.decode.verify.verifiers import Extension, merges, verify
 from otspec.errors import ProblemError
 from otspec.paths import PathVerifier
-from otspec.paths.topology import NONE, Topology
+from otspec.verification.trees.topology import NONE, Topology
 
 
 class Verified(NamedTuple):

@@ -23,11 +23,11 @@ from otspec.paths import (
     TokenWise,
     Traversal,
 )
-from otspec.paths.catalogue import BY_PLAN, JOINT, Rule
-from otspec.paths.shape import Shape
-from otspec.paths.token_wise import Scheme
-from otspec.paths.topology import Topology
 from otspec.schemes import IID, DraftScheme
+from otspec.verification.rules.catalogue import BY_PLAN, JOINT, Rule
+from otspec.verification.rules.token_wise.token_wise import Scheme
+from otspec.verification.trees.shape import Shape
+from otspec.verification.trees.topology import Topology
 
 
 def verifier(rule: Rule, shape: Shape, law: DraftLaw) -> PathVerifier:

@@ -11,14 +11,17 @@ from torch import Tensor
 
 from otspec.errors import ProblemError
 from otspec.laws import as_count, as_law
-from otspec.verification.device.by_group_kernels import check_by_groups
-from otspec.verification.device.by_kernels import Rows, runs_on
-from otspec.verification.device.by_line_kernels import lay_first_by_kernels, verify_line_by_kernels
-from otspec.verification.device.by_path_kernels import checked_rows, rows_of
-from otspec.verification.device.by_token_kernels import Trees, find_sound, walk_by_kernels
-from otspec.verification.device.entry import DRIFT, KERNELS, WAYS, dealt
-from otspec.verification.device.fixed_point import at
-from otspec.verification.device.layout import (
+from otspec.verification.device.rows import DRIFT, KERNELS, WAYS, dealt
+from otspec.verification.rules.block.line_launch import lay_first_by_kernels, verify_line_by_kernels
+from otspec.verification.rules.block.path_launch import checked_rows, rows_of
+from otspec.verification.rules.groups.groups import SORTED
+from otspec.verification.rules.groups.launch import check_by_groups
+from otspec.verification.rules.nested.tensors import follow, pick_nested, spread_of, verify_line
+from otspec.verification.rules.token_wise.launch import Trees, find_sound, walk_by_kernels
+from otspec.verification.rules.token_wise.tensors import verify_token_wise
+from otspec.verification.tensors.fixed_point import at
+from otspec.verification.tensors.reading import Rows, runs_on
+from otspec.verification.trees.layout import (
     NONE,
     Layout,
     Links,
@@ -27,10 +30,7 @@ from otspec.verification.device.layout import (
     rows_side_by_side,
     take,
 )
-from otspec.verification.device.nested import follow, pick_nested, spread_of, verify_line
-from otspec.verification.device.sharing import SORTED, Groups
-from otspec.verification.device.token_wise import verify_token_wise
-from otspec.verification.device.tree_laws import TreeLaws
+from otspec.verification.trees.tree_laws import Groups, TreeLaws
 
 RULES = ("nested", "block", "interval")
 GROUP = 64
@@ -86,8 +86,8 @@ def verify_trees(
         The token of each slot; that of the root is not read.
     topology : sequence of int, or Links
         How many children each slot of a level has, (K, 1, ..., 1) for K paths of L tokens, slots numbered level by
-        level, the children of one slot side by side, as `otspec.paths.shape.Shape` does it.  Or trees of their own:
-        first children and next siblings.  The number of a slot's children may depend on its prefix and its place, and
+        level, the children of one slot side by side, as `otspec.paths.Shape` does it.  Or trees of their own: first
+        children and next siblings.  The number of a slot's children may depend on its prefix and its place, and
         on no other draft.
     rng : torch.Generator or Tensor of float64, shape (B, S + L, 3)
         A generator on the device of the laws, or uniform numbers in [0, 1), independent of the drafts.  L is the number

@@ -17,8 +17,8 @@ from otspec.decode.models.context import Context, positions
 from otspec.decode.models.tokens.matching import Matching
 from otspec.errors import ProblemError
 from otspec.laws import IntArray
-from otspec.paths.shape import Shape
-from otspec.paths.topology import Topology
+from otspec.verification.trees.shape import Shape
+from otspec.verification.trees.topology import Topology
 
 
 class ForeignDrafter(ModelDrafter):

@@ -12,7 +12,7 @@ from otspec.decode.drafters.conditioned import ConditionedDrafter
 from otspec.decode.drafters.heads.model import Heads
 from otspec.decode.drafters.levels import LevelDrafter
 from otspec.laws import IntArray
-from otspec.paths.shape import Shape
+from otspec.verification.trees.shape import Shape
 
 
 class HeadsDrafter(ConditionedDrafter, LevelDrafter):

@@ -1,0 +1,309 @@
+"""Entries for rows of tensors: shapes are checked at once, values on the device, and then a rule is run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from otspec.errors import ProblemError
+from otspec.laws import HALF_PRECISION, as_law
+from otspec.tolerances import FLOAT32_MASS_TOL, MASS_TOL
+from otspec.verification.rules.block.path_launch import checked_rows
+from otspec.verification.rules.buckets.buckets import verify_by_buckets
+from otspec.verification.rules.interval.sorted_rows import verify_by_sorting
+from otspec.verification.rules.interval.truncated import verify_truncated_rows
+from otspec.verification.rules.token_wise.launch import verify_rows_by_kernels
+from otspec.verification.tensors.reading import Rows, read_logits, runs_on
+
+Rule = Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, ...]]
+
+RULES: dict[str, Rule] = {"sorting": verify_by_sorting, "buckets": verify_by_buckets}
+KERNELS = "triton"
+WAYS = (*RULES, KERNELS)
+DRIFT = {
+    torch.float64: MASS_TOL,
+    torch.float32: FLOAT32_MASS_TOL,
+    torch.bfloat16: HALF_PRECISION,
+    torch.float16: HALF_PRECISION,
+}
+"""How far the total of a law may be from 1, by its type."""
+
+
+class RowVerification(NamedTuple):
+    """What comes out of the verification of B positions, as tensors of shape (B,) on the device of the laws."""
+
+    tokens: Tensor
+    """The outputs, int64; 0 in rows that are not sound."""
+    accepted: Tensor
+    """Index of the accepted draft, int64, or -1: the output is then a draw from the residual law."""
+    sound: Tensor
+    """Whether the row was a problem: two laws, and drafts that q can draw.  To read it is to wait for the device."""
+
+
+def verify_rows(
+    p: Tensor, q: Tensor, drafts: Tensor, rng: torch.Generator | Tensor, *, by: str | None = None, check: bool = False
+) -> RowVerification:
+    """Verify i.i.d. drafts of B positions where they are, without waiting for the device.
+
+    Given the same uniforms, ``by="sorting"`` puts out the tokens of `otspec.verification.reference`, save where
+    rounding decides and for drafts of probability below 1e-15 or so, which may be judged by another lossless rule.
+
+    Parameters
+    ----------
+    p, q : Tensor, shape (B, V)
+        Target laws, and the laws that the drafts were really drawn from (after temperature, truncation and rounding to
+        their type): float64, float32, bfloat16 or float16.  Each is divided by its total in float64.
+    drafts : Tensor of integers, shape (B, n)
+        n independent draws from each q.
+    rng : torch.Generator or Tensor of float64, shape (B, n + 1, 3)
+        A generator on the device of the laws, or uniform numbers in [0, 1), independent of the drafts.
+    by : str, optional
+        ``"sorting"``, the `interval` rule; ``"buckets"``, a rule without a sort that accepts up to 1.2e-4 less; or
+        ``"triton"``, the rule by buckets in Triton.  By default the last where the laws are on a GPU and Triton is
+        installed, else the first.
+    check : bool
+        Whether to wait for the device, and to raise an error that names the first row that is not sound.
+
+    Returns
+    -------
+    RowVerification
+
+    Raises
+    ------
+    ProblemError
+        If shapes, types or devices do not fit together; with `check`, also if a row is not a problem.
+    """
+    _check_shapes(p, q, drafts)
+    uniforms = _uniforms(rng, p, drafts)
+    by = _way(by, p)
+    if by == KERNELS:
+        target, draft = (checked_rows(law, DRIFT[law.dtype]) for law in (p, q))
+        found = _run_kernels(target, draft, drafts, uniforms, logits=False)
+        if check:
+            _check_rows(found.sound, p, q, drafts)
+        return found
+    drafts = drafts.long()
+    wide, narrow = p.double(), q.double()
+    sound = _is_law(wide, p.dtype) & _is_law(narrow, q.dtype) & _can_be_drawn(narrow, drafts)
+    if check:
+        _check_rows(sound, p, q, drafts)
+    # Rows that are not sound are worked on as well, in place of a branch: as laws that nothing can go wrong with.
+    even = 1.0 / p.shape[1]
+    wide = _over_total(torch.where(sound.unsqueeze(1), wide, even))
+    narrow = _over_total(torch.where(sound.unsqueeze(1), narrow, even))
+    tokens, accepted = RULES[by](wide, narrow, torch.where(sound.unsqueeze(1), drafts, 0), uniforms)[:2]
+    return RowVerification(torch.where(sound, tokens, 0), torch.where(sound, accepted, -1), sound)
+
+
+def verify_logits(
+    target_logits: Tensor,
+    draft_logits: Tensor,
+    drafts: Tensor,
+    rng: torch.Generator | Tensor,
+    *,
+    temperature: float | Tensor = 1.0,
+    by: str | None = None,
+    check: bool = False,
+) -> RowVerification:
+    """`verify_rows` for logits, whose softmax is taken in float64.
+
+    Parameters
+    ----------
+    target_logits, draft_logits : Tensor, shape (B, V)
+        -inf masks a token.  The drafts have to come from this softmax: from one that was rounded, pass its law.
+    drafts : Tensor of integers, shape (B, n)
+    rng : torch.Generator or Tensor of float64, shape (B, n + 1, 3)
+    temperature : float or Tensor, shape (B,)
+        Divides the logits of both.  0 means greedy: all mass on the largest logit, the first one at a tie.
+    by : str, optional
+        As in `verify_rows`.
+    check : bool
+
+    Returns
+    -------
+    RowVerification
+        A row whose logits hold NaN or +inf, or nothing but -inf, is not sound.
+
+    Raises
+    ------
+    ProblemError
+        As `verify_rows`.
+    """
+    _check_shapes(target_logits, draft_logits, drafts, ("target_logits", "draft_logits"))
+    if isinstance(temperature, Tensor):
+        if temperature.shape != target_logits.shape[:1]:
+            raise ProblemError(
+                f"temperature has shape {tuple(temperature.shape)}; pass one number, or one for each row"
+            )
+        heat = temperature.to(target_logits.device, torch.float64)[:, None]
+    elif 0 <= temperature < float("inf"):
+        heat = torch.full((1, 1), temperature, dtype=torch.float64, device=target_logits.device)
+    else:
+        raise ProblemError(f"temperature is {temperature}; it must be finite and >= 0 (0 means greedy)")
+    by = _way(by, target_logits)
+    if by == KERNELS and not check:
+        heat = heat.expand(target_logits.shape[0], 1)[:, 0].contiguous()
+        uniforms = _uniforms(rng, target_logits, drafts)
+        target, draft = (read_logits(logits, heat) for logits in (target_logits, draft_logits))
+        sound = (target.high.abs() < torch.inf) & (draft.high.abs() < torch.inf) & (heat >= 0) & (heat < torch.inf)
+        return _run_kernels(Rows(target, sound), Rows(draft, sound), drafts, uniforms, logits=True)
+    return verify_rows(
+        law_of_logits(target_logits, heat), law_of_logits(draft_logits, heat), drafts, rng, by=by, check=check
+    )
+
+
+def verify_truncated(
+    p: Tensor,
+    support: Tensor,
+    q: Tensor,
+    drafts: Tensor,
+    rng: torch.Generator | Tensor,
+    *,
+    check: bool = False,
+) -> RowVerification:
+    """`verify_rows` for drafts that were truncated to k tokens: a problem of size k, and one running sum over V.
+
+    Parameters
+    ----------
+    p : Tensor, shape (B, V)
+        Target laws, whole.
+    support : Tensor of integers, shape (B, k)
+        The tokens that may be drafted, each once.
+    q : Tensor, shape (B, k)
+        Their laws.  One of 0 pads a shorter list, with a token that is not in it.
+    drafts : Tensor of integers, shape (B, n)
+        Drafted tokens.
+    rng : torch.Generator or Tensor of float64, shape (B, n + 1, 3)
+    check : bool
+
+    Returns
+    -------
+    RowVerification
+
+    Raises
+    ------
+    ProblemError
+        As `verify_rows`.
+    """
+    if p.ndim != 2 or q.ndim != 2 or support.shape != q.shape or q.shape[0] != p.shape[0]:
+        raise ProblemError(
+            f"p has shape {tuple(p.shape)}, support {tuple(support.shape)} and q {tuple(q.shape)}; "
+            "they need (B, V), (B, k) and (B, k)"
+        )
+    _check_shapes(p, p, drafts)
+    _check_shapes(q, q, drafts, ("q", "q"))
+    uniforms = _uniforms(rng, p, drafts)
+    support, drafts = support.long(), drafts.long()
+    matches = drafts[:, :, None] == support[:, None, :]
+    slots = matches.to(torch.int8).argmax(dim=2)
+    listed = matches.any(dim=2).all(dim=1) & ((support >= 0) & (support < p.shape[1])).all(dim=1)
+    target, draft = p.double(), q.double()
+    sound = _is_law(target, p.dtype) & _is_law(draft, q.dtype) & _can_be_drawn(draft, slots) & listed
+    if check:
+        _check_rows(_is_law(target, p.dtype), p, p, drafts)
+        _check_rows(sound, q, q, torch.where(listed[:, None], slots, -1))
+    support = torch.where(sound.unsqueeze(1), support, torch.arange(q.shape[1], device=p.device))
+    target = torch.where(sound.unsqueeze(1), target, 1.0 / p.shape[1])
+    draft = torch.where(sound.unsqueeze(1), draft, 1.0 / q.shape[1])
+    tokens, accepted = verify_truncated_rows(
+        _over_total(target), support, _over_total(draft), torch.where(sound.unsqueeze(1), slots, 0), uniforms
+    )
+    return RowVerification(torch.where(sound, tokens, 0), torch.where(sound, accepted, -1), sound)
+
+
+def _run_kernels(target: Rows, draft: Rows, drafts: Tensor, uniforms: Tensor, *, logits: bool) -> RowVerification:
+    return RowVerification(*verify_rows_by_kernels(target, draft, drafts.long(), uniforms, logits))
+
+
+def law_of_logits(logits: Tensor, temperature: Tensor) -> Tensor:
+    """Softmax of rows in float64, at temperatures of shape (B, 1) or (1, 1); NaN where there is none."""
+    scores = logits.double()
+    highest = scores.max(dim=1, keepdim=True)
+    weights = ((scores - highest.values) / temperature).exp()
+    weights = torch.where(temperature >= 0, weights / weights.sum(dim=1, keepdim=True), torch.nan)
+    greedy = torch.zeros_like(scores).scatter_(1, highest.indices, 1.0)
+    greedy = torch.where(highest.values.abs() < torch.inf, greedy, torch.nan)
+    return torch.where(temperature == 0, greedy, weights)
+
+
+def _check_shapes(p: Tensor, q: Tensor, drafts: Tensor, names: tuple[str, str] = ("p", "q")) -> None:
+    for name, law in zip(names, (p, q), strict=True):
+        if not isinstance(law, Tensor) or law.dtype not in DRIFT:
+            what = law.dtype if isinstance(law, Tensor) else type(law).__name__
+            raise ProblemError(f"{name} is {what}; pass a tensor of floats, shape (B, V)")
+    if p.ndim != 2 or p.shape != q.shape or p.shape[1] == 0:
+        raise ProblemError(
+            f"{names[0]} has shape {tuple(p.shape)} and {names[1]} {tuple(q.shape)}; both need one shape (B, V)"
+        )
+    if not isinstance(drafts, Tensor) or drafts.ndim != 2 or drafts.shape[0] != p.shape[0] or drafts.shape[1] == 0:
+        found = tuple(drafts.shape) if isinstance(drafts, Tensor) else type(drafts).__name__
+        raise ProblemError(f"drafts are {found}; pass a tensor of shape ({p.shape[0]}, n), n >= 1")
+    if drafts.dtype.is_floating_point or drafts.dtype.is_complex or drafts.dtype == torch.bool:
+        raise ProblemError(f"drafts are {drafts.dtype}; token ids are integers")
+    if not p.device == q.device == drafts.device:
+        raise ProblemError(
+            f"the laws are on {p.device} and {q.device}, the drafts on {drafts.device}; move them to one"
+        )
+
+
+def dealt(rng: Any, shape: tuple[int, ...], device: torch.device, what: str) -> Tensor:
+    """The uniforms that are handed over for rows or trees of tensors, or as many from a generator."""
+    if isinstance(rng, torch.Generator):
+        return torch.rand(shape, generator=rng, dtype=torch.float64, device=device)
+    if not isinstance(rng, Tensor):
+        raise ProblemError(f"rng is {rng!r}; {what} of tensors take a torch.Generator, or uniforms of shape {shape}")
+    if tuple(rng.shape) != shape or rng.dtype != torch.float64 or rng.device != device:
+        raise ProblemError(
+            f"the uniforms are {rng.dtype} of shape {tuple(rng.shape)} on {rng.device}; these {what} need "
+            f"torch.float64 of shape {shape} on {device} (24 bits of a float32 are too few for rare tokens)"
+        )
+    return rng
+
+
+def _uniforms(rng: Any, p: Tensor, drafts: Tensor) -> Tensor:
+    return dealt(rng, (*drafts.shape[:1], drafts.shape[1] + 1, 3), p.device, "rows")
+
+
+def _way(by: str | None, law: Tensor) -> str:
+    if by is None:
+        return KERNELS if runs_on(law) else "sorting"
+    if by not in WAYS:
+        raise ProblemError(f"by is {by!r}; known: {', '.join(WAYS)}")
+    return by
+
+
+def _is_law(law: Tensor, given: torch.dtype) -> Tensor:
+    """Whether rows are laws up to what the type they came in may be off, shape (B,); NaN is never right."""
+    return (law >= 0).all(dim=1) & _is_total(given, law.sum(dim=1))
+
+
+def _is_total(given: torch.dtype, total: Tensor) -> Tensor:
+    return (total - 1).abs() <= DRIFT[given]
+
+
+def _can_be_drawn(q: Tensor, drafts: Tensor) -> Tensor:
+    inside = (drafts >= 0) & (drafts < q.shape[1])
+    return (inside & (q.gather(1, drafts.clamp(0, q.shape[1] - 1)) > 0)).all(dim=1)
+
+
+def _over_total(law: Tensor) -> Tensor:
+    return law * (1.0 / law.sum(dim=1, keepdim=True))
+
+
+def _check_rows(sound: Tensor, p: Tensor, q: Tensor, drafts: Tensor) -> None:
+    """Name what is wrong with the first row that is not sound; waits for the device."""
+    if sound.all():
+        return
+    row = int((~sound).int().argmax())
+    for name, laws in (("p", p), ("q", q)):
+        if not _is_law(laws[row : row + 1].double(), laws.dtype).item():
+            as_law(f"{name}[{row}]", laws[row])
+    ids = drafts[row].tolist()
+    if min(ids) < 0 or max(ids) >= q.shape[1]:
+        raise ProblemError(
+            f"drafts[{row}] is {ids}; token ids run from 0 to {q.shape[1] - 1}, and q holds each of them"
+        )
+    raise ProblemError(f"drafts[{row}] is {ids}, and holds a token whose draft probability is 0")

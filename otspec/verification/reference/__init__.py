@@ -1,0 +1,1 @@
+"""Slow and exact: rules in rational arithmetic, and the law of a rule's output by enumeration, for tests and claims."""

@@ -1,0 +1,231 @@
+"""The exact law of what a verifier puts out, by enumeration of all drafts of small models."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from otspec.errors import ProblemError
+from otspec.laws import FloatArray, as_count
+from otspec.schemes import DraftScheme
+from otspec.verification.rules.protocol import PathVerifier
+from otspec.verification.trees.shape import Shape
+from otspec.verification.trees.tree import Model, Prefix, Tree, as_shape, check_model
+
+MAX_TREES = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class PathLaw:
+    """What a verifier does over all drafts of K paths of L tokens.
+
+    Examples
+    --------
+    >>> from otspec.paths import Block, path_law, synthetic
+    >>> law = path_law(Block(), synthetic("tiny", vocab=2), 1, 2)  # one path of two tokens
+    >>> law.output.shape, law.deviation < 1e-9
+    ((2, 2, 2), True)
+    >>> print(f"{law.accepted[(0,)]:.3f} + {law.accepted[(1,)]:.3f} + ... = {law.mean_accepted:.3f}")
+    0.127 + 0.582 + ... = 1.259
+    """
+
+    output: FloatArray
+    """Joint law of the first L + 1 tokens, shape (V,) * (L + 1): what it puts out, continued by the target model."""
+    target: FloatArray
+    """The target's own, same shape."""
+    accepted: dict[Prefix, float]
+    """A(v): P(the accepted prefix is v or goes on from v)."""
+
+    @property
+    def deviation(self) -> float:
+        """L1 distance of the two laws, in [0, 2]: 0 means lossless."""
+        return float(np.abs(self.output - self.target).sum())
+
+    @property
+    def mean_accepted(self) -> float:
+        """Mean number of accepted tokens."""
+        return sum(chance for prefix, chance in self.accepted.items() if prefix)
+
+
+def path_law(verifier: PathVerifier, model: Model, count: int, length: int) -> PathLaw:
+    """Enumerate all drafts of `count` paths of `length` tokens.
+
+    Raises
+    ------
+    ProblemError
+        If there are more than `MAX_TREES` of them, or the arguments are no verifier, model and numbers.
+
+    Examples
+    --------
+    >>> from otspec.paths import TokenWise, path_law, synthetic
+    >>> law = path_law(TokenWise("interval"), synthetic("tiny", vocab=2), 2, 2)
+    >>> law.deviation < 1e-9  # of its texts from those of the target: lossless
+    True
+    """
+    if not isinstance(verifier, PathVerifier):
+        raise ProblemError(f"the verifier is {verifier!r}; pass one such as otspec.paths.Nested()")
+    check_model(model)
+    return law_over(drafted_trees(model, count, length, verifier.exchangeable), verifier, model, length)
+
+
+def tree_law(verifier: PathVerifier, model: Model, branching: Sequence[int]) -> PathLaw:
+    """`path_law` of trees in which every drafted token of a level has so many children, all drawn independently.
+
+    Raises
+    ------
+    ProblemError
+        As `path_law`, and if `branching` is no sequence of integers >= 1.
+
+    Examples
+    --------
+    >>> from otspec.paths import Nested, synthetic, tree_law
+    >>> model = synthetic("tiny", vocab=2)
+    >>> law = tree_law(Nested(), model, (1, 2))  # one token, then two that may follow it
+    >>> law.deviation < 1e-9
+    True
+    """
+    if not isinstance(verifier, PathVerifier):
+        raise ProblemError(f"the verifier is {verifier!r}; pass one such as otspec.paths.Nested()")
+    check_model(model)
+    shape = as_shape(branching)
+    return law_over(trees_of(model, shape, verifier.exchangeable), verifier, model, shape.depth)
+
+
+def law_over(trees: Iterable[tuple[float, Tree]], verifier: PathVerifier, model: Model, length: int) -> PathLaw:
+    """`path_law` for any way to draft: the trees that can occur, of paths of `length` tokens, with probabilities."""
+    stop: dict[Prefix, FloatArray] = {}
+    for probability, tree in trees:
+        law = probability * verifier.stop_law(tree)
+        for node in range(len(law)):
+            prefix = tree.prefix(node)
+            stop[prefix] = stop.get(prefix, 0.0) + law[node]
+    vocab = np.size(model.target(()))
+    output, target = np.zeros((vocab,) * (length + 1)), np.ones((vocab,) * (length + 1))
+    accepted = dict.fromkeys(prefixes(vocab, length), 0.0)
+    for prefix, law in stop.items():
+        for i in range(len(prefix) + 1):
+            accepted[prefix[:i]] += float(law.sum())
+    for prefix in prefixes(vocab, length):
+        target[prefix] *= _shaped(model.target(prefix), length - len(prefix))
+    for prefix, law in stop.items():
+        following = np.ones((vocab,) * (length - len(prefix) + 1)) * _shaped(law, length - len(prefix))
+        for more in prefixes(vocab, length - len(prefix)):
+            if more:
+                following[more] *= _shaped(model.target(prefix + more), length - len(prefix) - len(more))
+        output[prefix] += following
+    return PathLaw(output, target, accepted)
+
+
+def prefixes(vocab: int, length: int) -> Iterator[Prefix]:
+    """All prefixes of at most `length` tokens, shorter ones first."""
+    for size in range(length + 1):
+        yield from itertools.product(range(vocab), repeat=size)
+
+
+def drafted_trees(model: Model, count: int, length: int, exchangeable: bool) -> Iterator[tuple[float, Tree]]:
+    """Every drafted tree with its probability; one order for all where the order of the paths does not matter.
+
+    Raises
+    ------
+    ProblemError
+        If there are more than `MAX_TREES` of them.
+    """
+    count, length = as_count("count", count), as_count("length", length)
+    vocab = np.size(model.target(()))
+    many = math.comb(vocab**length + count - 1, count) if exchangeable else vocab ** (length * count)
+    if many > MAX_TREES:
+        raise ProblemError(
+            f"{count} paths of {length} tokens over {vocab} make {many} trees, more than {MAX_TREES}; take fewer"
+        )
+    chances: dict[Prefix, float] = {(): 1.0}
+    for prefix in prefixes(vocab, length - 1):
+        for token, q in enumerate(np.asarray(model.draft(prefix)).tolist()):
+            chances[(*prefix, token)] = chances[prefix] * q
+    leaves = [prefix for prefix in prefixes(vocab, length) if len(prefix) == length and chances[prefix] > 0]
+    if exchangeable:
+        for paths in itertools.combinations_with_replacement(leaves, count):
+            orders = math.factorial(count) // math.prod(map(math.factorial, Counter(paths).values()))
+            if chance := orders * math.prod(chances[path] for path in paths):  # 0: tiny probabilities underflow
+                yield chance, model.tree(paths)
+    else:
+        for paths in itertools.product(leaves, repeat=count):
+            if chance := math.prod(chances[path] for path in paths):
+                yield chance, model.tree(paths)
+
+
+def number_of_trees(vocab: int, shape: Shape, exchangeable: bool) -> int:
+    """How many trees of a shape there are, over so many tokens; siblings in one order if these do not matter."""
+    many = 1
+    for children in reversed(shape.branching):
+        many = math.comb(vocab * many + children - 1, children) if exchangeable else (vocab * many) ** children
+    return many
+
+
+def trees_of(model: Model, shape: Shape, exchangeable: bool) -> Iterator[tuple[float, Tree]]:
+    """`drafted_trees` of a shape: every tree with its probability, siblings in one order where orders do not matter.
+
+    Raises
+    ------
+    ProblemError
+        If there are more than `MAX_TREES` of them.
+    """
+    vocab = np.size(model.target(()))
+    many = number_of_trees(vocab, shape, exchangeable)
+    if many > MAX_TREES:
+        raise ProblemError(
+            f"branching {shape.branching} over {vocab} tokens makes {many} trees, more than {MAX_TREES}; take fewer"
+        )
+
+    def below(prefix: Prefix) -> list[tuple[float, list[Prefix]]]:
+        """All that can hang below a prefix: its probability, and the leaves in order."""
+        if len(prefix) == shape.depth:
+            return [(1.0, [prefix])]
+        law = np.asarray(model.draft(prefix)).tolist()
+        child = [(q * chance, leaves) for x, q in enumerate(law) if q > 0 for chance, leaves in below((*prefix, x))]
+        children, found = shape.branching[len(prefix)], []
+        every = range(len(child))
+        orders: Iterable[tuple[int, ...]] = itertools.product(every, repeat=children)
+        for those in itertools.combinations_with_replacement(every, children) if exchangeable else orders:
+            chance = math.prod(child[i][0] for i in those)
+            if exchangeable:
+                chance *= math.factorial(children) // math.prod(map(math.factorial, Counter(those).values()))
+            if chance:  # 0: tiny probabilities underflow
+                found.append((chance, [leaf for i in those for leaf in child[i][1]]))
+        return found
+
+    for chance, leaves in below(()):
+        yield chance, model.tree(leaves, shape.branching)
+
+
+def branching_trees(
+    model: Model, scheme: Callable[[FloatArray], DraftScheme], length: int
+) -> Iterator[tuple[float, Tree]]:
+    """Every tree whose inner nodes have the distinct children that a scheme draws there, with its probability."""
+
+    def grow(grown: list[Prefix], level: int) -> Iterator[tuple[float, list[Prefix]]]:
+        if level == length:
+            yield 1.0, grown
+            return
+        supports = [scheme(np.asarray(model.draft(prefix))).support() for prefix in grown]
+        for rows in itertools.product(*(range(len(support.probabilities)) for support in supports)):
+            chance = math.prod(float(support.probabilities[r]) for support, r in zip(supports, rows, strict=True))
+            below = [
+                (*prefix, token)
+                for prefix, support, r in zip(grown, supports, rows, strict=True)
+                for token in support.drafts[r].tolist()
+            ]
+            for more, leaves in grow(below, level + 1):
+                yield chance * more, leaves
+
+    for chance, leaves in grow([()], 0):
+        yield chance, model.tree(leaves)
+
+
+def _shaped(law: FloatArray, following: int) -> FloatArray:
+    """A law of the first of 1 + `following` tokens, as an array that broadcasts over the rest."""
+    return np.reshape(law, (-1,) + (1,) * following)
