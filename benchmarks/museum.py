@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from otspec.auditing import Audit, AuditVerdict
 from otspec.auditing.museum import EXHIBITS, Exhibit, Hung
-from otspec.auditing.report import Audit, AuditVerdict
 from otspec.reporting.console import console
 from otspec.reporting.tables import TextTable
 

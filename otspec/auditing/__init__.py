@@ -1,7 +1,39 @@
-"""The audit of anybody's verification rule: `otspec.audit`, and `otspec.audit_paths` for several tokens at once."""
+"""The audit of anybody's verification rule: `otspec.audit`, and `otspec.audit_paths` for several tokens at once.
 
-from otspec.auditing.entry import audit
-from otspec.auditing.paths import PathAudit, audit_paths
-from otspec.auditing.report import Audit, AuditVerdict
+One driver audits any subject (`otspec.auditing.driver`); `otspec.auditing.positions` and `otspec.auditing.paths` have
+the two.  What computes is imported when first asked for, so that the command can list the settings at once.
+"""
 
-__all__ = ["Audit", "AuditVerdict", "PathAudit", "audit", "audit_paths"]
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from otspec.auditing.settings import AuditOptions, AuditSettings
+
+if TYPE_CHECKING:
+    from otspec.auditing.outcome import AuditVerdict
+    from otspec.auditing.paths import PathAudit, audit_paths
+    from otspec.auditing.positions import audit
+    from otspec.auditing.report import Audit
+
+_HOME_OF = {
+    "Audit": "report",
+    "AuditVerdict": "outcome",
+    "PathAudit": "paths",
+    "audit": "positions",
+    "audit_paths": "paths",
+}
+
+__all__ = ["Audit", "AuditOptions", "AuditSettings", "AuditVerdict", "PathAudit", "audit", "audit_paths"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("paths", "positions"):
+        return importlib.import_module(f"{__name__}.{name}")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

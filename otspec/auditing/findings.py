@@ -1,4 +1,4 @@
-"""What both kinds of audit tell the user beside the verdict."""
+"""What audits tell the user beside the verdict."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 
 from otspec.auditing.answers import Invalid
-from otspec.auditing.cases import Case, Tried
-from otspec.auditing.report import Figures, Finding, Witness
+from otspec.auditing.cases import Case
+from otspec.auditing.outcome import Figures, Finding, Witness
 
 
 def of_invalid(invalid: Invalid) -> Finding:
-    """An output that is not a token, or a law that is not one."""
+    """The finding of an output that is not a token, or of a law that is not one."""
     where = "" if invalid.case is None else f"on {invalid.case.name!r}"
     where += "" if invalid.drafts is None else f", drafts {invalid.drafts.tolist()}"
     return Finding(f"{where}: {invalid.message}" if where else invalid.message, bias=True)
 
 
 def of_mutations(mutations: Mapping[str, Case]) -> list[Finding]:
-    """Arguments that the rule wrote to."""
+    """The findings of arguments that the rule wrote to, each with the case on which that was first seen."""
     return [
         Finding(f"the rule writes to its argument {name} (seen on {case.name!r}); copy it first", bias=False)
         for name, case in mutations.items()
@@ -28,7 +28,7 @@ def of_mutations(mutations: Mapping[str, Case]) -> list[Finding]:
 
 
 def of_excess(figures: Sequence[Figures], tol: float) -> list[Finding]:
-    """Acceptance above what any lossless rule reaches, which proves a bias by itself."""
+    """The finding of acceptance above that of any lossless rule, by more than `tol`: it proves a bias by itself."""
     excess = np.array([one.excess for one in figures])
     above = int((excess > tol).sum())
     if above == 0:
@@ -38,7 +38,7 @@ def of_excess(figures: Sequence[Figures], tol: float) -> list[Finding]:
 
 
 def of_drafts(figures: Sequence[Figures], tol: float) -> list[Finding]:
-    """Drafts that come from another law than the rule is told of."""
+    """The finding of drafts that come from another law than the rule is told of, by more than `tol`."""
     off = np.array([one.drafts_tv for one in figures if one.drafts_tv is not None])
     if off.size == 0 or off.max() <= tol:
         return []
@@ -47,14 +47,14 @@ def of_drafts(figures: Sequence[Figures], tol: float) -> list[Finding]:
 
 
 def of_refusals(refusals: Sequence[str], cases: int) -> list[Finding]:
-    """Instances that a solver does not take."""
+    """The finding of instances that a solver does not take, with the reason for the first."""
     if not refusals:
         return []
     return [Finding(f"refused on {len(refusals)} of {cases} instances: {refusals[0]}", bias=False)]
 
 
-def witness(case: Tried, seed: int, output: Any, invalid: Invalid | None = None) -> Witness:
-    """All that is needed to see an instance again."""
+def witness(case: Case, seed: int, output: Any, invalid: Invalid | None = None) -> Witness:
+    """All that is needed to see a case again; `output` has the shape of the case's p, or is empty."""
     drafts = None if invalid is None or invalid.drafts is None else invalid.drafts.tolist()
     shown = np.asarray(output, dtype=np.float64).tolist()
     return Witness(case.name, case.p.tolist(), case.q.tolist(), case.shown.tolist(), case.n, seed, shown, drafts)

@@ -27,8 +27,8 @@ from otspec.auditing.decoder_rules import (
     skips_repeats,
     top,
 )
-from otspec.auditing.entry import audit
 from otspec.auditing.paths import audit_paths
+from otspec.auditing.positions import audit
 from otspec.auditing.report import Audit
 from otspec.laws import FloatArray, IntArray, law_from_logits
 from otspec.schemes import IID

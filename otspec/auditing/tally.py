@@ -1,106 +1,51 @@
-"""What was drawn on one instance, and what it says."""
+"""What was drawn on one case, and what it says of the rule."""
 
 from __future__ import annotations
 
-from functools import cached_property
+from abc import abstractmethod
+from typing import Any
 
-import numpy as np
-
+from otspec.auditing import findings
 from otspec.auditing.cases import Case
-from otspec.auditing.counts import Counts
-from otspec.auditing.evidence import log_evidence
-from otspec.auditing.findings import witness
-from otspec.auditing.optima import optimum_iid, optimum_of
-from otspec.auditing.report import Figures, Witness
-from otspec.auditing.sampling import Texts
-from otspec.errors import ProblemError
-from otspec.laws import FloatArray, IntArray
-
-MAX_TUPLES = 1024
-"""Drafts of a drafter are compared with the declared law tuple by tuple up to so many, else by their first."""
+from otspec.auditing.counts import Counts, Measured
+from otspec.auditing.outcome import Figures, Witness
+from otspec.laws import FloatArray
 
 
 class Tally(Counts):
-    """What has been drawn on one instance; a hit is an output that is one of the drafts."""
+    """The draws of one case.
 
-    def __init__(self, case: Case, simultaneous: bool) -> None:
-        super().__init__(case.p, case.q, simultaneous)
+    Parameters
+    ----------
+    case : Case
+    drafted : ndarray, shape (V,) or (n, V)
+        Draft law of what is counted, by which large vocabularies are grouped.
+    simultaneous : bool
+        Whether texts are drawn in one batch, step by step, rather than one after the other.
+    """
+
+    def __init__(self, case: Case, drafted: FloatArray, simultaneous: bool) -> None:
+        super().__init__(case.p, drafted, simultaneous)
         self.case = case
-        self.tuples: IntArray = np.zeros(self.draft_law.size, dtype=np.int64)
-        """First steps of texts by declared tuple of drafts, or by first draft; the last entry counts all others."""
         self.figures: Figures | None = None
-        """As of the last look."""
-        self.accepted: int | None = 0
+        """The figures as of the last look."""
 
-    @cached_property
-    def optimum(self) -> float | None:
-        """alpha* of the drafts."""
-        return optimum_of(self.case)
+    @abstractmethod
+    def add(self, texts: Any) -> None:
+        """Count what the sampler has drawn."""
 
-    @cached_property
-    def optimum_iid(self) -> float | None:
-        """alpha* of i.i.d. drafts."""
-        return optimum_iid(self.case)
-
-    @cached_property
-    def _by_tuple(self) -> dict[tuple[int, ...], int] | None:
-        """Row of each declared tuple, if they are few."""
-        if self.case.declared.support_size() > MAX_TUPLES:
-            return None
-        return {tuple(row): place for place, row in enumerate(self.case.declared.support().drafts.tolist())}
-
-    @cached_property
-    def draft_law(self) -> FloatArray:
-        """Declared law of what `tuples` counts."""
-        if self._by_tuple is not None:
-            law = self.case.declared.support().probabilities
-        else:
-            first = self.case.declared.first_draft()
-            if first is None:
-                raise ProblemError(
-                    f"the declared {type(self.case.declared).__name__} has more than {MAX_TUPLES} tuples and does not "
-                    "know the law of its first draft, so a drafter cannot be compared with it; take fewer tokens"
-                )
-            law = first
-        return np.append(law / law.sum(), 0.0)
-
-    def add(self, texts: Texts) -> None:
-        """Count more draws."""
-        drafts, tokens, accepted = texts
-        self.count(tokens, (drafts == tokens[..., None]).any(axis=-1))
-        if accepted is None or self.accepted is None:
-            self.accepted = None
-        else:
-            self.accepted += int((accepted >= 0).sum())
-        if self.case.drafted is None:
-            rows = drafts[:, 0].tolist()  # drafts that depend on those before are the pair test's business
-            by_tuple, other = self._by_tuple, self.tuples.size - 1
-            found = [row[0] if by_tuple is None else by_tuple.get(tuple(row), other) for row in rows]
-            self.tuples += np.bincount(found, minlength=self.tuples.size)
-
-    def against_drafts(self) -> float:
-        """Log evidence that the drafts do not come from the declared law."""
-        return log_evidence(self.tuples, self.draft_law)
+    @abstractmethod
+    def _figures(self, measured: Measured) -> Figures:
+        """The figures of the case, from what a look has measured."""
 
     def look(self, miss: float) -> None:
         """Bring the figures up to date; their intervals hold at all looks together, but with probability `miss`."""
-        tv, interval, rate, rate_error, tv_tokens = self.measure(miss)
-        self.figures = Figures(
-            name=self.case.name,
-            vocab=self.case.vocab,
-            draws=self.draws,
-            tv=tv,
-            tv_interval=interval,
-            membership=rate,
-            membership_error=rate_error,
-            step_acceptance=None if self.accepted is None else self.accepted / self.draws,
-            optimum=self.optimum,
-            optimum_iid=self.optimum_iid,
-            grouped=self.grouped,
-            tv_tokens=tv_tokens,
-            drafts_tv=None,
-        )
+        self.figures = self._figures(self.measure(miss))
+
+    def against_drafts(self) -> float:
+        """Log evidence that the drafts do not have their declared law: none where the audit draws them itself."""
+        return 0.0
 
     def witness(self, seed: int) -> Witness:
-        """The instance, with the shares of the draws."""
-        return witness(self.case, seed, self.tokens / self.draws)
+        """The case, with the shares of the draws."""
+        return findings.witness(self.case, seed, self.tokens / self.draws)

@@ -1,12 +1,13 @@
-"""`otspec audit`: is a verification rule lossless."""
+"""`otspec audit`: find out whether a verification rule is lossless."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Unpack
 
 import typer
 
+from otspec.auditing.settings import AuditOptions, AuditSettings
 from otspec.cli import options
 from otspec.cli.loading import load
 from otspec.cli.names import FORMS, SCHEMES
@@ -14,9 +15,10 @@ from otspec.errors import ProblemError
 from otspec.reporting.console import console, progress_bar
 
 EXIT = {"lossless": 0, "not lossless": 1, "inconclusive": 3}
-"""Status by verdict."""
+"""Exit status by verdict."""
 
 
+@options.of_settings(AuditSettings)
 def audit(
     rule: Annotated[str, typer.Argument(help="module:function, path/to/file.py:function, or a solver, as kseq.")],
     scheme: Annotated[
@@ -28,19 +30,9 @@ def audit(
     ] = None,
     shown: Annotated[str | None, typer.Option(help="The q that the rule is told: module:function of q.")] = None,
     form: Annotated[str | None, typer.Option(help=f"How the rule is called: {', '.join(FORMS)}.")] = None,
-    method: Annotated[str, typer.Option(help="exact, sampled, or auto: exact where possible.")] = "auto",
     uniforms: Annotated[int | None, typer.Option(help="Uniforms for each call of a rule that takes them.")] = None,
-    pairs: Annotated[bool, typer.Option(help="Test whether consecutive outputs are independent.")] = True,
-    budget: Annotated[int, typer.Option(help="Calls of a rule that is sampled, at most.")] = 1_000_000,
-    alpha: Annotated[float, typer.Option(help="Bound on the probability of a false alarm.")] = 1e-3,
-    confidence: Annotated[float, typer.Option(help="Of the intervals of the total variation.")] = 0.99,
-    resolution: Annotated[float, typer.Option(help="Total variation that a sampled rule has to be known to.")] = 0.05,
-    tol: Annotated[float, typer.Option(help="Total variation that an enumerated rule may be off.")] = 1e-9,
-    max_seconds: Annotated[
-        float | None, typer.Option(help="Stop then, and say how far it came; read between calls of the rule.")
-    ] = None,
-    seed: Annotated[int, options.seed(help="Same seed, same audit.")] = 0,
     json: Annotated[Path | None, options.out_file("--json", help="Also write the result to this file.")] = None,
+    **settings: Unpack[AuditOptions],
 ) -> None:
     """Find out whether a verification rule is lossless: whether its output has the target's law.
 
@@ -54,20 +46,12 @@ def audit(
             _rule(rule),
             _scheme(scheme),
             n,
-            seed=seed,
             form=form,
             drafter=None if drafter is None else _scheme(drafter),
             shown=None if shown is None else load(shown),
-            method=method,
             uniforms=uniforms,
-            pairs=pairs,
-            budget=budget,
-            alpha=alpha,
-            confidence=confidence,
-            resolution=resolution,
-            tol=tol,
-            max_seconds=max_seconds,
             progress=lambda done, most: bar.update(task, completed=done, total=most),
+            **settings,
         )
     console.print(str(result), highlight=False, soft_wrap=True)
     if json is not None:

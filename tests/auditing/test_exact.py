@@ -1,4 +1,4 @@
-"""Rules that give their law: biased ones are flagged with their true distance, sound ones pass."""
+"""Rules that give their law: biased ones are flagged with their true distance, lossless ones pass."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.oracles import Floats, Ints
 
 
 @pytest.mark.parametrize("name", LOSSLESS)
-def test_sound_rules_pass(name: str) -> None:
+def test_lossless_rules_pass(name: str) -> None:
     rule, scheme, n = LOSSLESS[name].law, *LOSSLESS[name][2:]
     audit = otspec.audit(rule, scheme, n)
     assert audit.verdict is AuditVerdict.LOSSLESS

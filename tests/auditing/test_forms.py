@@ -12,7 +12,7 @@ import pytest
 import otspec
 from otspec import AuditVerdict, MissingExtra, ProblemError, UnknownSolver
 from otspec.auditing import decoder_rules as rules
-from otspec.auditing.forms import Form, detect
+from otspec.auditing.positions.forms import Form, detect
 from otspec.solvers import KSeq
 from tests.oracles import Floats, Ints
 

@@ -56,7 +56,7 @@ def by_tokens(tree: Tree, law: Floats) -> dict[tuple[int, ...], float]:
 @pytest.mark.parametrize(
     ("rule", "count"), [(Block(), 1), (as_tree_law, 2), (Nested(sigma=0.0), 2)], ids=["block", "tree", "nested"]
 )
-def test_sound_rules_pass_exactly(rule: Any, count: int) -> None:
+def test_lossless_rules_pass_exactly(rule: Any, count: int) -> None:
     models = MODELS if count > 1 else None
     audit = otspec.audit_paths(rule, count, 2, models=models)
     assert audit.verdict is AuditVerdict.LOSSLESS
@@ -70,7 +70,7 @@ def test_sound_rules_pass_exactly(rule: Any, count: int) -> None:
 
 
 @pytest.mark.parametrize("rule", [Block(), as_tree], ids=["verifier", "tree"])
-def test_sound_rules_pass_by_draws(rule: Any) -> None:
+def test_lossless_rules_pass_by_draws(rule: Any) -> None:
     audit = otspec.audit_paths(rule, 2, 2, models=MODELS, method="sampled", resolution=COARSE)
     assert audit.verdict is AuditVerdict.LOSSLESS
     assert audit.outcome.method == "sampled"

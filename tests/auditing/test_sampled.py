@@ -12,16 +12,16 @@ import otspec
 from otspec import AuditVerdict
 from otspec.auditing import decoder_rules as rules
 from otspec.auditing import instances
-from otspec.auditing.calls import Rule
-from otspec.auditing.cases import Case, Drafting
 from otspec.auditing.counts import MAX_CELLS, cells_of
-from otspec.auditing.deadline import Deadline
 from otspec.auditing.decoder_rules import BIASED, LOSSLESS, as_law, as_sampler
-from otspec.auditing.forms import Form
-from otspec.auditing.report import Outcome, Settings, no_progress
-from otspec.auditing.sampled import sample_all
-from otspec.auditing.sampling import TEXT, Texts
-from otspec.auditing.tally import Tally
+from otspec.auditing.outcome import Outcome
+from otspec.auditing.positions.cases import Drafting, PositionCase
+from otspec.auditing.positions.sampling import Texts
+from otspec.auditing.positions.subject import Position
+from otspec.auditing.positions.tally import PositionTally
+from otspec.auditing.sampled import sample_cases
+from otspec.auditing.settings import AuditSettings
+from otspec.auditing.subject import TEXT, Sampler
 from tests.each import each
 from tests.oracles import Floats, Ints
 
@@ -30,7 +30,7 @@ COARSE = 0.2
 
 
 @pytest.mark.parametrize("name", LOSSLESS)
-def test_sound_rules_pass(name: str) -> None:
+def test_lossless_rules_pass(name: str) -> None:
     rule, scheme, n = LOSSLESS[name].sampler, *LOSSLESS[name][2:]
     audit = otspec.audit(rule, scheme, n, resolution=COARSE)
     assert audit.verdict is AuditVerdict.LOSSLESS
@@ -87,7 +87,7 @@ def test_one_impossible_token_is_proof() -> None:
 def test_more_acceptance_than_the_optimum_is_evidence_by_itself() -> None:
     # Whatever is accepted looks like p here: the output is p, but for the drafts it is told.
     case = Drafting.of("iid", None, None).case(instances.Instance("one", [0.5, 0.5], [0.9, 0.1]), 1)
-    tally = Tally(case, simultaneous=False)
+    tally = PositionTally(case, simultaneous=False)
     tokens = np.tile([[0, 1]], (200, 1))
     tally.add(Texts(tokens[..., None], tokens, None))  # every draft accepted, half of each token
     assert tally.hits == 400
@@ -176,10 +176,10 @@ def test_a_bias_within_groups_is_seen_and_what_is_known_of_groups_is_said() -> N
     assert audit.verdict is AuditVerdict.NOT_LOSSLESS
     assert audit.outcome.draws < 5000
     assert audit.instances[0].tv_interval[0] == 0  # of groups
-    sound = otspec.audit(as_sampler(rules.naive), instances=[large[1:]], resolution=COARSE)
-    assert sound.verdict is AuditVerdict.LOSSLESS
-    assert sound.instances[0].tv_tokens > COARSE
-    assert "; of groups of tokens on 1 of 1 instances, where V > 32: token by token, within " in sound.reason
+    lossless = otspec.audit(as_sampler(rules.naive), instances=[large[1:]], resolution=COARSE)
+    assert lossless.verdict is AuditVerdict.LOSSLESS
+    assert lossless.instances[0].tv_tokens > COARSE
+    assert "; of groups of tokens on 1 of 1 instances, where V > 32: token by token, within " in lossless.reason
 
 
 @each(pairs=(False, True), drafter=(False, True))
@@ -203,9 +203,9 @@ def test_a_drafter_of_another_law_is_found_out_and_need_not_be_a_bias() -> None:
     def truncated(q: Floats, n: int, rng: np.random.Generator) -> Ints:
         return rng.choice(q.size, n, p=rules.top(q, 3))
 
-    sound = otspec.audit(as_sampler(rules.naive), drafter=truncated, resolution=COARSE)
-    assert sound.verdict is AuditVerdict.LOSSLESS
-    assert any("the drafts do not have the declared law" in one.message for one in sound.findings)
+    lossless = otspec.audit(as_sampler(rules.naive), drafter=truncated, resolution=COARSE)
+    assert lossless.verdict is AuditVerdict.LOSSLESS
+    assert any("the drafts do not have the declared law" in one.message for one in lossless.findings)
     audit = otspec.audit(as_sampler(rules.rrs), drafter=truncated)
     assert audit.verdict is AuditVerdict.NOT_LOSSLESS
     assert audit.mean("optimum") is None
@@ -242,7 +242,7 @@ class Ideal:
     def __init__(self, rng: np.random.Generator, simultaneous: bool) -> None:
         self.rng, self.simultaneous = rng, simultaneous
 
-    def draw(self, cases: Sequence[Case], texts: int) -> list[Texts]:
+    def draw(self, cases: Sequence[PositionCase], texts: int) -> list[Texts]:
         drawn = []
         for case in cases:
             tokens = self.rng.choice(case.vocab, (texts, TEXT), p=case.p)
@@ -251,21 +251,31 @@ class Ideal:
         return drawn
 
 
-def ideal_audit(seed: int, alpha: float, cases: list[Case]) -> Outcome:
-    rule = Rule(lambda p, q, drafts, rng: 0, Form.RNG, 1, 0.0, Deadline(None))
-    settings = Settings(2, seed, alpha, 0.9, 0.1, 1e-9, 20_000)
-    sampler = Ideal(np.random.default_rng(seed), simultaneous=seed % 2 == 0)
-    return sample_all(rule, sampler, cases, True, settings, no_progress)
+class IdealPosition(Position):
+    """A lossless rule whose draws cost nothing, on drafts of a custom drafter, so that all three tests run."""
+
+    def __init__(self, instances: Sequence[tuple[Floats, Floats]], settings: AuditSettings) -> None:
+        about = {"form": None, "shown": None, "logits": None, "uniforms": None}
+        rule, drafter = (lambda p, q, drafts, rng: 0), (lambda q, n, rng: None)
+        super().__init__(rule, "iid", drafter=drafter, instances=instances, settings=settings, **about)
+
+    def sampler(self, rng: np.random.Generator) -> Sampler:
+        return Ideal(rng, simultaneous=bool(rng.integers(2)))
+
+
+def ideal_audit(seed: int, alpha: float, pairs: Sequence[tuple[Floats, Floats]]) -> Outcome:
+    settings = AuditSettings(2, seed=seed, alpha=alpha, confidence=0.9, resolution=0.1, budget=20_000)
+    subject = IdealPosition(pairs, settings)
+    return sample_cases(subject, subject.given, settings)
 
 
 def test_false_alarms_are_as_rare_as_promised() -> None:
-    # A custom drafter, so that all three tests run; alpha large, so that alarms can be counted.
-    drafting = Drafting.of("iid", lambda q, n, rng: None, None)
+    # Alpha is large, so that alarms can be counted.
     rng = np.random.default_rng(0)
-    laws = [(f"{number}", *rng.dirichlet(np.full(size, 0.7), 2)) for number, size in enumerate((2, 3, 5, 40))]
-    cases = [drafting.case(instances.Instance(*law), 2) for law in laws]
+    pairs = [tuple(rng.dirichlet(np.full(size, 0.7), 2)) for size in (2, 3, 5, 40)]
     alpha, audits = 0.2, 100
-    outcomes = [ideal_audit(seed, alpha, cases) for seed in range(audits)]
+    outcomes = [ideal_audit(seed, alpha, pairs) for seed in range(audits)]
+    assert all([test.name for test in outcome.tests] == ["law", "pairs", "drafter"] for outcome in outcomes)
     alarms = sum(any(test.rejected for test in outcome.tests) for outcome in outcomes)
     assert alarms <= alpha * audits
     missed = sum(any(one.tv_interval[0] > 0 for one in outcome.instances) for outcome in outcomes)

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from otspec.auditing.forms import Form
-from otspec.auditing.report import AuditVerdict
+from otspec.auditing import AuditVerdict
+from otspec.auditing.positions.forms import Form
 from otspec.cli import names
 from otspec.cli.audit import EXIT
 from otspec.data import NAMES
@@ -20,8 +20,8 @@ COMMANDS = (
 )
 HEAVY = (
     *("numpy", "numba", "scipy", "torch", "transformers", "matplotlib", "pyarrow"),
-    *("auditing", "bench", "catalogue", "data", "decode", "laws", "paths", "proofs_check", "schemes", "solvers"),
-    *("vocab", "tokenizers", "safetensors"),
+    *("bench", "catalogue", "data", "decode", "laws", "paths", "proofs_check", "schemes", "solvers", "vocab"),
+    *("tokenizers", "safetensors"),
 )
 
 ASK_FOR_HELP = f"""

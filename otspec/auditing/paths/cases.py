@@ -1,4 +1,4 @@
-"""What a rule for drafted paths is audited on: a small model, its drafts, and the texts that it is judged by."""
+"""The cases of drafted paths: a small model, its drafts, and the texts that a rule is judged by."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_TREES = 1_000
 """Drafted trees of a model that are listed; a rule is called for each."""
 
 FEW_TEXTS = 81
-"""Our own models are as small as that, where two tokens allow it: each text needs draws of its own."""
+"""Texts of our own models, at most, where two tokens allow it: each text needs draws of its own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,11 +34,12 @@ class PathCase:
 
     name: str
     model: Model
-    """What is drafted from, and verified against."""
+    """The models that are drafted from and verified against, their laws checked."""
     shape: Shape
     vocab: int
+    """Number of tokens V."""
     told: Callable[[Prefix], FloatArray] | None
-    """The draft laws that the rule is told of, if others."""
+    """The draft laws that the rule is told of, where they are others than the model's: prefix to law, shape (V,)."""
 
     @property
     def n(self) -> int:
@@ -62,25 +63,30 @@ class PathCase:
 
     @cached_property
     def shown(self) -> FloatArray:
-        """The same as the rule is told."""
+        """Law of one drafted path as the rule is told, shape (V**L,)."""
         return self.q if self.told is None else self._joint(self.told, self.length)
 
     @cached_property
     def weighed(self) -> FloatArray:
-        """Draft law of the texts, the token after the path the target's, shape (V**(L + 1),)."""
+        """Draft law of the texts, whose last token is drawn from the target, shape (V**(L + 1),)."""
         after = [self.model.target(path) for path in prefixes(self.vocab, self.length) if len(path) == self.length]
         return (self.q[:, None] * np.array(after)).ravel()
 
     @cached_property
     def bound(self) -> float | None:
-        """What a lossless rule can accept, tokens on the mean; None where the program is too large."""
+        """The largest mean number of tokens that a lossless rule accepts; None where the program is too large."""
         if sum(self.vocab**level for level in range(self.length + 1)) > MAX_PREFIXES:
             return None
         return min(tree_bound(self.model, self.shape.branching), float(self.length))
 
     @property
+    def optimum(self) -> float | None:
+        """The largest mean share of the L levels that a lossless rule accepts; None where that is not computed."""
+        return None if self.bound is None else self.bound / self.length
+
+    @property
     def enumerable(self) -> bool:
-        """Whether its drafted trees are few."""
+        """Whether its drafted trees are few enough to be listed."""
         return number_of_trees(self.vocab, self.shape, exchangeable=False) <= MAX_TREES
 
     def trees(self) -> Iterator[tuple[float, Tree]]:
@@ -159,7 +165,7 @@ def case_of(name: str, model: Model, shape: Shape, shown: Callable[[FloatArray],
 
 
 def _checked(role: str, law: Callable[[Prefix], Any], vocab: int) -> Callable[[Prefix], FloatArray]:
-    """A law that is asked for once at each prefix, and checked."""
+    """A law that is asked for once at each prefix, and checked: shape (vocab,)."""
 
     @cache
     def checked(prefix: Prefix) -> FloatArray:

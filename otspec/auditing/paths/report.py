@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from otspec.auditing.report import Audit, Figures
+from otspec.auditing.outcome import Figures
+from otspec.auditing.report import Audit
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class PathFigures(Figures):
     """What the audit measured on one model: of texts of L + 1 tokens, each counted as one.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from otspec.auditing.answers import Invalid
-from otspec.auditing.calls import said, start
+from otspec.auditing.answers import Invalid, checked_law
+from otspec.auditing.calling import CalledRule
 from otspec.auditing.deadline import Deadline
 from otspec.auditing.paths.cases import PathCase
 from otspec.auditing.paths.forms import PathForm, detect
@@ -18,25 +18,24 @@ from otspec.laws import FloatArray, IntArray
 from otspec.paths import Tree
 
 
-class PathRule:
+class PathRule(CalledRule):
     """A rule of any form.
 
     Parameters
     ----------
     call : callable or PathVerifier
-        The user's.
+        The user's rule.
     form : PathForm
     tol : float
-        How far a law may be off 1 in total, or below 0.
+        How far the total of a law may be off 1, and an entry below 0.
     deadline : Deadline
-        After which the call is not made.
+        The rule is not called after it.
     """
 
     def __init__(self, call: Any, form: PathForm, tol: float, deadline: Deadline) -> None:
+        super().__init__(call, deadline)
         self.form = form
-        self._call = call
         self._tol = tol
-        self._deadline = deadline
 
     @property
     def has_law(self) -> bool:
@@ -48,10 +47,6 @@ class PathRule:
         """Whether it gives verdicts, of its own randomness."""
         return self.form in (PathForm.VERIFIER, PathForm.TREE, PathForm.CHAINS)
 
-    def start(self, rng: np.random.Generator) -> None:
-        """Begin a new text, if the rule cares."""
-        start(self._call, rng)
-
     def law(self, case: PathCase, tree: Tree) -> FloatArray:
         """P(the accepted prefix is node v, the token after it is x) given the tree, shape (N, V).
 
@@ -60,13 +55,14 @@ class PathRule:
         Invalid
             If the rule gives no law, or one of what was not drafted.
         """
+        drafts = drafts_of(tree)
         if self.form is PathForm.VERIFIER:
-            values = self._try(case, tree, lambda: self._call.stop_law(tree))
+            values = self._try(lambda: self._call.stop_law(tree), drafts, case)
         elif self.form is PathForm.TREE_LAW:
-            values = self._try(case, tree, lambda: self._call(tree))
+            values = self._try(lambda: self._call(tree), drafts, case)
         else:
-            values = self._placed(case, tree, self._try(case, tree, lambda: self._call(*chains(tree))))
-        return self._checked(case, tree, values)
+            values = self._placed(case, tree, self._try(lambda: self._call(*chains(tree)), drafts, case))
+        return checked_law(values, tree.target.shape, case, drafts, self._tol)
 
     def verdict(self, case: PathCase, tree: Tree, rng: np.random.Generator) -> tuple[int, int]:
         """Draw the accepted node, and the token after it.
@@ -81,18 +77,11 @@ class PathRule:
             below = np.cumsum(np.maximum(law, 0.0))
             found = int(np.searchsorted(below, rng.random() * below[-1], side="right"))
             return found // case.vocab, found % case.vocab
+        drafts = drafts_of(tree)
         if self.form is PathForm.CHAINS:
-            answer = self._try(case, tree, lambda: self._call(*chains(tree), rng))
-            return place(case, tree, answer)
+            return place(case, tree, self._try(lambda: self._call(*chains(tree), rng), drafts, case))
         call = self._call.verify if self.form is PathForm.VERIFIER else self._call
-        return _verdict(case, tree, self._try(case, tree, lambda: call(tree, rng)))
-
-    def _try(self, case: PathCase, tree: Tree, call: Callable[[], Any]) -> Any:
-        self._deadline.check()
-        try:
-            return call()
-        except Exception as error:
-            raise Invalid(f"raises {said(error)}", drafts_of(tree), case) from error
+        return _verdict(case, tree, self._try(lambda: call(tree, rng), drafts, case))
 
     def _placed(self, case: PathCase, tree: Tree, law: Any) -> FloatArray:
         """A dictionary of what is put out, as a law of nodes and tokens."""
@@ -107,24 +96,6 @@ class PathRule:
                     f"says that {tokens!r} has probability {chance!r}, which is not a number", drafts_of(tree), case
                 ) from error
         return placed
-
-    def _checked(self, case: PathCase, tree: Tree, values: Any) -> FloatArray:
-        drafts = drafts_of(tree)
-        try:
-            law = np.asarray(values, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise Invalid(f"returns {values!r}, which is not a law", drafts, case) from error
-        if law.shape != tree.target.shape:
-            raise Invalid(
-                f"returns an array of shape {law.shape}, not a law of shape {tree.target.shape}", drafts, case
-            )
-        if not np.isfinite(law).all():
-            raise Invalid("returns a law that is not finite", drafts, case)
-        if law.min() < -self._tol:
-            raise Invalid(f"returns a law that holds {law.min():.6g}, below 0", drafts, case)
-        if abs(law.sum() - 1) > self._tol:
-            raise Invalid(f"returns a law that sums to {law.sum():.9g} (allowed: 1 +/- {self._tol:g})", drafts, case)
-        return law
 
 
 def chains(tree: Tree) -> tuple[FloatArray, FloatArray, IntArray]:

@@ -7,14 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from otspec.auditing import findings as found
-from otspec.auditing.counts import Counts
+from otspec.auditing.counts import Measured
 from otspec.auditing.paths.cases import PathCase
 from otspec.auditing.paths.report import PathFigures
 from otspec.auditing.paths.rules import PathRule
-from otspec.auditing.report import Figures, Outcome, Progress, Settings, Witness
-from otspec.auditing.sampled import Trial
-from otspec.auditing.sampling import TEXT
+from otspec.auditing.subject import TEXT
+from otspec.auditing.tally import Tally
 from otspec.laws import IntArray
 
 
@@ -38,10 +36,10 @@ class PathSampler:
         self._rule = rule
         self._rng = rng
         self._own = rng.spawn(1)[0]
-        """Of drafts, and of what follows the rule's tokens: a rule may spoil the generator that it is handed."""
+        """Draws the drafts and what follows the rule's tokens: a rule may spoil the generator that it is handed."""
 
     def draw(self, cases: Sequence[PathCase], texts: int) -> list[Verified]:
-        """So many rows of each case.
+        """So many texts of each case; see `otspec.auditing.subject.Sampler`.
 
         Raises
         ------
@@ -63,71 +61,44 @@ class PathSampler:
         return Verified(numbers, accepted, self._own.integers(case.length, size=(rows, TEXT)))
 
 
-class PathTally(Counts):
-    """What has been drawn on one model; a hit is a drawn level that is accepted, which happens to accepted / L."""
+class PathTally(Tally):
+    """The draws of one model; a hit is a drawn level that is accepted, which happens with chance accepted / L.
 
-    def __init__(self, case: PathCase) -> None:
-        super().__init__(case.p, case.weighed, simultaneous=False)
-        self.case = case
-        self.figures: Figures | None = None
+    Parameters
+    ----------
+    case : PathCase
+    simultaneous : bool
+        Whether texts are drawn in one batch, step by step, rather than one after the other.
+    """
+
+    case: PathCase
+
+    def __init__(self, case: PathCase, simultaneous: bool) -> None:
+        super().__init__(case, case.weighed, simultaneous)
         self.accepted = 0
-        """Tokens in all."""
+        """Accepted tokens of all draws."""
 
     @property
     def optimum(self) -> float | None:
-        """The largest mean share of accepted levels of a lossless rule."""
-        return None if self.case.bound is None else self.case.bound / self.case.length
+        """The largest mean share of accepted levels of a lossless rule; None where it is not computed."""
+        return self.case.optimum
 
     def add(self, texts: Verified) -> None:
         """Count more draws."""
         self.count(texts.texts, texts.level < texts.accepted)
         self.accepted += int(texts.accepted.sum())
 
-    def against_drafts(self) -> float:
-        """The drafts are the audit's own."""
-        return 0.0
-
-    def look(self, miss: float) -> None:
-        """Bring the figures up to date."""
-        tv, interval, _, error, tv_tokens = self.measure(miss)
-        self.figures = PathFigures(
+    def _figures(self, measured: Measured) -> PathFigures:
+        return PathFigures(
             name=self.case.name,
             vocab=self.case.vocab,
             draws=self.draws,
-            tv=tv,
-            tv_interval=interval,
+            tv=measured.tv,
+            tv_interval=measured.interval,
             membership=self.accepted / self.draws / self.case.length,
-            membership_error=error,
-            step_acceptance=None,
+            membership_error=measured.rate_error,
             optimum=self.optimum,
-            optimum_iid=None,
             grouped=self.grouped,
-            tv_tokens=tv_tokens,
-            drafts_tv=None,
+            tv_tokens=measured.tv_tokens,
             length=self.case.length,
         )
-
-    def witness(self, seed: int) -> Witness:
-        """The model, with the shares of the draws."""
-        return found.witness(self.case, seed, self.tokens / self.draws)
-
-
-def sample_paths(
-    rule: PathRule, cases: Sequence[PathCase], pairs: bool, settings: Settings, progress: Progress
-) -> Outcome:
-    """Draw in rounds until a test rejects, or every model is resolved, or the budget is spent."""
-    sampler = PathSampler(rule, np.random.default_rng(settings.seed))
-    trial = Trial([PathTally(case) for case in cases], ("law", *(["pairs"] if pairs else [])), settings)
-    invalid, late = trial.run(sampler, progress)
-    verdict, reason = trial.judge(invalid, late, refused=0)
-    return Outcome(
-        verdict=verdict,
-        reason=reason,
-        method="sampled",
-        instances=trial.figures,
-        tests=trial.tests,
-        findings=(*([] if invalid is None else [found.of_invalid(invalid)]), *trial.findings()),
-        worst=trial.witness(invalid),
-        draws=trial.draws,
-        cases=len(cases),
-    )

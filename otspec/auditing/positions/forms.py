@@ -1,4 +1,4 @@
-"""The forms that a rule can have, and how they are told apart."""
+"""The forms that a rule for one position can have, and how they are told apart."""
 
 from __future__ import annotations
 

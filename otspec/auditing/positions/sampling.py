@@ -1,19 +1,18 @@
-"""Drawing texts of two consecutive tokens from a rule."""
+"""Drawing texts of two consecutive tokens from a rule for one position."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from otspec.auditing.answers import Invalid
-from otspec.auditing.calls import BatchedRule, Rule, start
-from otspec.auditing.cases import Case, Drafter
+from otspec.auditing.calling import start
+from otspec.auditing.positions.cases import Drafter, PositionCase
+from otspec.auditing.positions.rules import BatchedRule, Rule
+from otspec.auditing.subject import TEXT
 from otspec.laws import IntArray
-
-TEXT = 2
-"""Tokens of a text: enough to see that one depends on the other."""
 
 MAX_NUMBERS = 1 << 20
 """Probabilities that one batched call is handed."""
@@ -30,22 +29,6 @@ class Texts(NamedTuple):
     """Shape (texts, 2): the accepted draft or -1; None if the rule does not say."""
 
 
-class Sampler(Protocol):
-    """A rule and its drafts, ready to be drawn from; both go on where they stopped."""
-
-    simultaneous: bool
-    """Whether texts are verified in one batch, step by step, rather than one after the other."""
-
-    def draw(self, cases: Sequence[Any], texts: int) -> Sequence[Any]:
-        """So many texts of each case, as its tally takes them.
-
-        Raises
-        ------
-        Invalid
-            If the rule gives no token, or the drafter no drafts.
-        """
-
-
 class OneByOne:
     """Calls the rule for one tuple of drafts after the other."""
 
@@ -56,12 +39,12 @@ class OneByOne:
         self._source = _Source(drafter, rng.spawn(1)[0])
         self._rng = rng
 
-    def draw(self, cases: Sequence[Case], texts: int) -> list[Texts]:
-        """As the protocol says."""
+    def draw(self, cases: Sequence[PositionCase], texts: int) -> list[Texts]:
+        """So many texts of each case; see `otspec.auditing.subject.Sampler`."""
         with np.errstate(all="ignore"):
             return [self._texts(case, texts) for case in cases]
 
-    def _texts(self, case: Case, texts: int) -> Texts:
+    def _texts(self, case: PositionCase, texts: int) -> Texts:
         drafts = self._source.ahead(case, texts)
         tokens, accepted = (np.empty((texts, TEXT), dtype=np.int64) for _ in range(2))
         says = True
@@ -70,12 +53,12 @@ class OneByOne:
             self._rule.start(self._rng)
             for step in range(TEXT):
                 self._source.fill(case, drafts[text, step])
-                outcome = self._rule.sample(case, drafts[text, step], self._rng)
-                tokens[text, step] = outcome.token
-                if outcome.accepted is None:
+                answer = self._rule.sample(case, drafts[text, step], self._rng)
+                tokens[text, step] = answer.token
+                if answer.accepted is None:
                     says = False
                 else:
-                    accepted[text, step] = outcome.accepted
+                    accepted[text, step] = answer.accepted
         return Texts(drafts, tokens, accepted if says else None)
 
 
@@ -89,8 +72,8 @@ class InBatches:
         self._source = _Source(drafter, rng.spawn(1)[0])
         self._rng = rng
 
-    def draw(self, cases: Sequence[Case], texts: int) -> list[Texts]:
-        """As the protocol says."""
+    def draw(self, cases: Sequence[PositionCase], texts: int) -> list[Texts]:
+        """So many texts of each case; see `otspec.auditing.subject.Sampler`."""
         alike: dict[int, list[int]] = {}
         for place, case in enumerate(cases):
             alike.setdefault(case.vocab, []).append(place)
@@ -99,7 +82,7 @@ class InBatches:
             found |= zip(places, self._together([cases[place] for place in places], texts), strict=True)
         return [found[place] for place in range(len(cases))]
 
-    def _together(self, cases: list[Case], texts: int) -> list[Texts]:
+    def _together(self, cases: list[PositionCase], texts: int) -> list[Texts]:
         drafts = np.stack([self._source.ahead(case, texts) for case in cases], axis=1)
         tokens, accepted = (np.empty((texts, len(cases), TEXT), dtype=np.int64) for _ in range(2))
         says = True
@@ -127,7 +110,7 @@ class InBatches:
 
 
 class _Source:
-    """Where drafts come from."""
+    """The source of the drafts: the scheme of a case, or a drafter of the user's."""
 
     def __init__(self, drafter: Drafter | None, rng: np.random.Generator) -> None:
         self._drafter = drafter
@@ -137,13 +120,13 @@ class _Source:
         """Begin a new text."""
         start(self._drafter, self._rng)
 
-    def ahead(self, case: Case, texts: int) -> IntArray:
+    def ahead(self, case: PositionCase, texts: int) -> IntArray:
         """Drafts of so many texts, shape (texts, 2, n); those of a drafter of the user's are yet to be filled in."""
         if case.drafted is None:
             return np.zeros((texts, TEXT, case.n), dtype=np.int64)
         return case.drafted.sample(self._rng, texts * TEXT).reshape(texts, TEXT, case.n)
 
-    def fill(self, case: Case, out: IntArray) -> None:
+    def fill(self, case: PositionCase, out: IntArray) -> None:
         """Call the user's drafter, where there is one.
 
         Raises

@@ -1,26 +1,18 @@
-"""Rules as the audit calls them: one tuple of drafts at a time, or a batch; law of the output, or a draw of it."""
+"""Rules for one position as the audit calls them: one tuple of drafts at a time, or a batch of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from otspec.auditing.answers import (
-    Given,
-    Invalid,
-    Outcome,
-    Refused,
-    as_acceptance,
-    as_integers,
-    as_law,
-    as_outcome,
-    check,
-)
-from otspec.auditing.cases import Case
+from otspec.auditing.answers import Invalid, Refused, checked_law
+from otspec.auditing.calling import CalledRule, described
 from otspec.auditing.deadline import Deadline
-from otspec.auditing.forms import Form, detect
+from otspec.auditing.positions.answers import LawAnswer, TokenAnswer, as_acceptance, as_integers, as_token, check
+from otspec.auditing.positions.cases import PositionCase
+from otspec.auditing.positions.forms import Form, detect
 from otspec.catalogue import get
 from otspec.errors import MissingExtra, ProblemError
 from otspec.extras import require
@@ -33,7 +25,7 @@ from otspec.solving import solve
 
 
 class _Inputs:
-    """The copies of p and q that a rule is handed, and whether it left them alone."""
+    """The copies of p and q that a rule is handed, and whether it left them unchanged."""
 
     def __init__(self, *arrays: FloatArray) -> None:
         self.originals = arrays
@@ -41,7 +33,7 @@ class _Inputs:
         self._bytes = [array.tobytes() for array in arrays]
 
     def mutated(self) -> list[str]:
-        """Names of what the rule changed; it is then restored."""
+        """Names of the arrays that the rule changed; they are restored."""
         names = []
         for place, before in enumerate(self._bytes):
             if self.copies[place].tobytes() != before:
@@ -50,43 +42,36 @@ class _Inputs:
         return names
 
 
-class Rule:
+class Rule(CalledRule):
     """A rule that is called with one tuple of drafts at a time.
 
     Parameters
     ----------
     call : callable or Solver
-        The user's.
+        The user's rule.
     form : Form
     coins : int
         Uniforms for each call of a rule that takes them.
     tol : float
-        How far a law may be off 1 in total, or below 0.
+        How far the total of a law may be off 1, and an entry below 0.
     deadline : Deadline
-        After which the call is not made.
+        The rule is not called after it.
     """
 
     def __init__(self, call: Any, form: Form, coins: int, tol: float, deadline: Deadline) -> None:
+        super().__init__(call, deadline)
         self.form = form
-        self.mutations: dict[str, Case] = {}
-        """What the rule wrote to, and where that was first seen."""
-        self._call = call
         self._coins = coins
         self._tol = tol
-        self._deadline = deadline
-        self._inputs: dict[Case, _Inputs] = {}
-        self._plans: dict[Case, Plan] = {}
+        self._inputs: dict[PositionCase, _Inputs] = {}
+        self._plans: dict[PositionCase, Plan] = {}
 
     @property
     def has_law(self) -> bool:
         """Whether it gives the exact law of the output."""
         return self.form in (Form.LAW, Form.PLAN)
 
-    def start(self, rng: np.random.Generator) -> None:
-        """Begin a new text, if the rule cares."""
-        start(self._call, rng)
-
-    def prepare(self, case: Case) -> None:
+    def prepare(self, case: PositionCase) -> None:
         """Solve the case, for a rule that is a solver.
 
         Raises
@@ -107,7 +92,7 @@ class Rule:
         except (ProblemError, SolveError, Stopped) as error:
             raise Refused(str(error), case) from error
         except Exception as error:
-            raise Invalid(f"gives no plan, but raises {said(error)}", None, case) from error
+            raise Invalid(f"gives no plan, but raises {described(error)}", None, case) from error
         self._plans[case] = plan
 
     def _solve(self, problem: Problem) -> Plan:
@@ -119,8 +104,8 @@ class Rule:
             raise Stopped(result.status, result.message)
         return result.plan
 
-    def law(self, case: Case, drafts: IntArray) -> Given:
-        """Exact law of the output given the drafts.
+    def law(self, case: PositionCase, drafts: IntArray) -> LawAnswer:
+        """Exact law of the output given the drafts, shape (n,).
 
         Raises
         ------
@@ -128,16 +113,16 @@ class Rule:
             If it is not one.
         """
         if self.form is Form.PLAN:
-            answer = self._try(case, drafts, lambda: self._plans[case].conditional(drafts))
+            answer = self._try(lambda: self._plans[case].conditional(drafts), drafts, case)
         else:
             answer = self._ask(case, drafts)
         says = isinstance(answer, tuple) and len(answer) == 2 and np.ndim(answer[0]) == 1
         values, accepted = answer if says else (answer, None)
-        law = as_law(values, case, drafts, self._tol)
-        return Given(law, None if accepted is None else as_acceptance(accepted, law, case, drafts, self._tol))
+        law = checked_law(values, (case.vocab,), case, drafts, self._tol)
+        return LawAnswer(law, None if accepted is None else as_acceptance(accepted, law, case, drafts, self._tol))
 
-    def sample(self, case: Case, drafts: IntArray, rng: np.random.Generator) -> Outcome:
-        """Draw an output.
+    def sample(self, case: PositionCase, drafts: IntArray, rng: np.random.Generator) -> TokenAnswer:
+        """Draw an output given the drafts, shape (n,).
 
         Raises
         ------
@@ -145,65 +130,78 @@ class Rule:
             If it is not a token.
         """
         if self.form is Form.LAW:
-            return Outcome(int(draw(np.maximum(self.law(case, drafts).law, 0.0), rng)), None)
+            return TokenAnswer(int(draw(np.maximum(self.law(case, drafts).law, 0.0), rng)), None)
         if self.form is Form.PLAN:
-            answer: Any = self._try(case, drafts, lambda: self._plans[case].sample(drafts, rng))
+            answer: Any = self._try(lambda: self._plans[case].sample(drafts, rng), drafts, case)
         else:
             answer = self._ask(case, drafts, rng if self.form is Form.RNG else rng.random(self._coins))
-        return as_outcome(answer, case, drafts)
+        return as_token(answer, case, drafts)
 
-    def _ask(self, case: Case, drafts: IntArray, *coins: Any) -> Any:
+    def _ask(self, case: PositionCase, drafts: IntArray, *coins: Any) -> Any:
         inputs = self._inputs.get(case)
         if inputs is None:
             inputs = self._inputs[case] = _Inputs(case.p, case.shown)
         handed = drafts.copy()
-        answer = self._try(case, drafts, lambda: self._call(*inputs.copies, handed, *coins))
+        answer = self._try(lambda: self._call(*inputs.copies, handed, *coins), drafts, case)
         for name in inputs.mutated():
             self.mutations.setdefault(name, case)
         if handed.tobytes() != drafts.tobytes():
             self.mutations.setdefault("drafts", case)
         return answer
 
-    def _try(self, case: Case, drafts: IntArray, call: Callable[[], Any]) -> Any:
-        self._deadline.check()
-        try:
-            return call()
-        except Exception as error:
-            raise Invalid(f"raises {said(error)}", drafts, case) from error
 
+class BatchedRule(CalledRule):
+    """A rule on torch tensors that is called with many rows at a time, of several instances.
 
-class BatchedRule:
-    """A rule on torch tensors that is called with many rows at a time, of several instances."""
+    Parameters
+    ----------
+    call : callable
+        The user's rule.
+    form : Form
+    coins : int
+        Uniforms for each row, of a rule that takes them.
+    deadline : Deadline
+        The rule is not called after it.
+    """
 
     has_law = False
+    """A batched rule gives tokens."""
 
     def __init__(self, call: Any, form: Form, coins: int, deadline: Deadline) -> None:
+        super().__init__(call, deadline)
         self.form = form
-        self.mutations: dict[str, Case] = {}
-        self._call = call
         self._coins = coins
-        self._deadline = deadline
         self._torch = require("torch")
         self._generator: Any = None
 
-    def start(self, rng: np.random.Generator) -> None:
-        """Begin a new text, if the rule cares."""
-        start(self._call, rng)
-
-    def prepare(self, case: Case) -> None:
-        """Nothing to prepare."""
+    def prepare(self, case: PositionCase) -> None:
+        """Do nothing: a batched rule is no solver."""
 
     def sample_rows(
-        self, cases: Sequence[Case], owner: IntArray, drafts: IntArray, rng: np.random.Generator
+        self, cases: Sequence[PositionCase], owner: IntArray, drafts: IntArray, rng: np.random.Generator
     ) -> tuple[IntArray, IntArray | None]:
-        """Tokens, shape (B,), and accepted drafts, if the rule says, of one call; row b belongs to cases[owner[b]].
+        """Draw the outputs of one batch.
+
+        Parameters
+        ----------
+        cases : sequence of PositionCase
+            Instances over vocabularies of one size.
+        owner : ndarray of int, shape (B,)
+            Row b belongs to ``cases[owner[b]]``.
+        drafts : ndarray of int, shape (B, n)
+        rng : numpy Generator
+            Source of the uniforms, and of the seed of the torch generator.
+
+        Returns
+        -------
+        tuple of ndarray
+            Tokens, shape (B,), and accepted drafts, shape (B,), or None if the rule does not say them.
 
         Raises
         ------
         Invalid
-            If they are not.
+            If the rule returns anything else.
         """
-        self._deadline.check()
         torch = self._torch
         if self._generator is None:
             self._generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
@@ -212,10 +210,7 @@ class BatchedRule:
         coins: Any = self._generator
         if self.form is Form.TORCH_UNIFORMS:
             coins = torch.tensor(rng.random((len(owner), self._coins)))
-        try:
-            answer = self._call(*tensors, coins)
-        except Exception as error:
-            raise Invalid(f"raises {said(error)}", None) from error
+        answer = self._try(lambda: self._call(*tensors, coins), None, None)
         for name, array, tensor in zip(("p", "q", "drafts"), arrays, tensors, strict=True):
             if name not in self.mutations and not np.array_equal(array, tensor.numpy()):
                 self.mutations[name] = cases[0]
@@ -224,15 +219,8 @@ class BatchedRule:
         accepted = None if accepted is None else as_integers(accepted, "accepted drafts", len(owner))
         named = [None] * len(owner) if accepted is None else accepted.tolist()
         for token, draft, place, row in zip(tokens.tolist(), named, owner.tolist(), drafts, strict=True):
-            check(Outcome(token, draft), cases[place], row)
+            check(TokenAnswer(token, draft), cases[place], row)
         return tokens, accepted
-
-
-def start(call: Any, rng: np.random.Generator) -> None:
-    """Tell a rule or a drafter that a new text begins, if it has a method `start`."""
-    begin = getattr(call, "start", None)
-    if begin is not None:
-        begin(rng)
 
 
 def rule_of(call: Any, form: str | None, coins: int, tol: float, deadline: Deadline) -> Rule | BatchedRule:
@@ -253,8 +241,3 @@ def rule_of(call: Any, form: str | None, coins: int, tol: float, deadline: Deadl
     if kind in (Form.TORCH, Form.TORCH_UNIFORMS):
         return BatchedRule(call, kind, coins, deadline)
     return Rule(call, kind, coins, tol, deadline)
-
-
-def said(error: Exception) -> str:
-    """What a rule raised, in words."""
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,0 +1,133 @@
+"""What an audit comes to: verdict, figures, tests, findings and the worst case, as plain records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, ClassVar
+
+
+class AuditVerdict(StrEnum):
+    """What the audit says of a rule.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> [verdict.value for verdict in otspec.AuditVerdict]
+    ['lossless', 'not lossless', 'inconclusive']
+    """
+
+    LOSSLESS = "lossless"
+    """The output law is p: up to rounding if enumerated, up to the resolution and with the confidence if sampled."""
+    NOT_LOSSLESS = "not lossless"
+    """The output law is not p, or consecutive outputs depend on each other, or some output is not a token at all."""
+    INCONCLUSIVE = "inconclusive"
+    """Nothing speaks against the rule, but draws or time did not suffice to vouch for it, or it refuses instances."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that the user should know."""
+
+    message: str
+    bias: bool
+    """Whether it proves by itself that the rule is not lossless (a statistical one up to alpha)."""
+
+
+@dataclass(frozen=True)
+class Test:
+    """A sequential test of one necessary condition."""
+
+    name: str
+    hypothesis: str
+    evidence: float
+    """Natural logarithm of the e-value when the audit stopped, the whole audit's."""
+    threshold: float
+    """The hypothesis is rejected at or above this."""
+    largest: str
+    """The instance that speaks against it most."""
+
+    @property
+    def rejected(self) -> bool:
+        """Whether the hypothesis is rejected."""
+        return self.evidence >= self.threshold
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Figures:
+    """What the audit measured on one case; what has a default is as of a case whose law was enumerated."""
+
+    ceiling: ClassVar[str] = "above alpha*"
+    """What an excess is measured from, in words."""
+
+    name: str
+    vocab: int
+    """Number of tokens V."""
+    draws: int = 0
+    """Calls of the rule; 0 if its law was enumerated."""
+    tv: float
+    """Total variation of the output law to p."""
+    tv_interval: tuple[float, float]
+    """Confidence interval of `tv`; a point if the law was enumerated."""
+    membership: float
+    """P(the output is one of the drafts)."""
+    membership_error: float = 0.0
+    """Statistical error of `membership`, with the confidence of the audit; 0 if the law was enumerated."""
+    step_acceptance: float | None = None
+    """P(the rule says that it accepted a draft); None if it does not say."""
+    optimum: float | None
+    """alpha* of the drafts, or a certified upper bound; None if their law is not known."""
+    optimum_iid: float | None = None
+    """alpha* of as many i.i.d. drafts from the same q; None where there is no such q."""
+    grouped: bool = False
+    """Whether `tv` is over groups of tokens, and so a lower bound."""
+    tv_tokens: float
+    """Upper bound of the total variation token by token, with the confidence of `tv_interval`."""
+    drafts_tv: float | None = None
+    """Total variation of the law of the drafts to the one that the rule is told of; None where it is not enumerated."""
+
+    @property
+    def excess(self) -> float:
+        """How much more than any lossless rule it accepts, the statistical error taken off; 0 if it does not."""
+        return 0.0 if self.optimum is None else max(self.membership - self.membership_error - self.optimum, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Witness:
+    """The worst case, with all that is needed to see it again."""
+
+    name: str
+    p: list[float]
+    """Law that the output should have, V numbers."""
+    q: list[Any]
+    """Law that the drafts are made from: V numbers, or n lists of them."""
+    shown: list[Any]
+    """Law that the rule is told in place of `q`."""
+    n: int
+    """Drafts of a position, or paths of a tree."""
+    seed: int
+    output: list[float]
+    """Law of the output, or shares of the draws, V numbers; empty if an output is invalid."""
+    drafts: list[int] | None = None
+    """The drafts that an invalid output was given for; None if all outputs are valid."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What an audit came to."""
+
+    verdict: AuditVerdict
+    reason: str
+    """One sentence with the numbers that decided the verdict."""
+    method: str
+    """"exact" or "sampled"."""
+    instances: tuple[Figures, ...] = ()
+    """The figures of each case that was measured."""
+    tests: tuple[Test, ...] = ()
+    """The sequential tests of a sampled audit."""
+    findings: tuple[Finding, ...] = ()
+    worst: Witness | None = None
+    draws: int = 0
+    """Calls of the rule, where it was sampled."""
+    cases: int = 0
+    """Cases that the rule was to be tried on; those that it refuses, or breaks on, have no figures."""

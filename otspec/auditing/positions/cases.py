@@ -1,0 +1,189 @@
+"""The cases of a position: the instance, the law that its drafts come from, and the law that the rule is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from otspec.auditing.instances import Instance
+from otspec.auditing.signatures import arguments_of
+from otspec.errors import ProblemError
+from otspec.laws import FloatArray, as_float64, as_law
+from otspec.schemes import DraftScheme
+from otspec.schemes.catalogue import Builder, named_schemes
+
+MAX_TUPLES = 5_000
+"""Tuples of drafts of a position that are listed; a rule is called for each."""
+
+Drafter = Callable[[FloatArray, int, np.random.Generator], Any]
+"""A function of (q, n, rng) that draws a tuple of drafts, shape (n,)."""
+
+
+class Unsuitable(ProblemError):
+    """A scheme cannot draw so many drafts from a law."""
+
+
+@dataclass(frozen=True, eq=False)
+class PositionCase:
+    """An instance, checked, with its drafts."""
+
+    name: str
+    p: FloatArray
+    """Target law, shape (V,)."""
+    q: FloatArray
+    """Law that the drafts are made from, shape (V,) or (n, V)."""
+    shown: FloatArray
+    """Law that the rule is told in its place, of the same shape."""
+    declared: DraftScheme
+    """The draft law that the rule is told of: the scheme of `shown`."""
+    drafted: DraftScheme | None
+    """The law that the drafts come from; None for a drafter of the user's, whose law is not known."""
+
+    @property
+    def vocab(self) -> int:
+        """Number of tokens V."""
+        return self.p.size
+
+    @property
+    def n(self) -> int:
+        """Drafts per position."""
+        return self.declared.n
+
+    @property
+    def enumerable(self) -> bool:
+        """Whether the drafts have a law whose tuples are few enough to be listed."""
+        return self.drafted is not None and self.drafted.support_size() <= MAX_TUPLES
+
+
+@dataclass(frozen=True, eq=False)
+class Drafting:
+    """How drafts are made, and what the rule is told about it."""
+
+    scheme: Builder
+    """Makes the declared law, from what the rule is told."""
+    drafted: Builder | None
+    """Makes the true law, from q; None for a drafter of the user's."""
+    drafter: Drafter | None
+    """The drafter of the user's, if there is one."""
+    shown: Callable[[FloatArray], Any] | None
+    """Makes the q that the rule is told from the true q; None if they are the same."""
+    label: str
+    """The drafts, in words."""
+    rows: bool
+    """Whether the scheme takes a q for each draft."""
+
+    @classmethod
+    def of(cls, scheme: Any, drafter: Any, shown: Callable[[FloatArray], Any] | None) -> Drafting:
+        """Read the arguments of `otspec.audit`.
+
+        Raises
+        ------
+        ProblemError
+            If the scheme is not known, or the drafter cannot be called as one.
+        """
+        declared, label = _builder("scheme", scheme)
+        if shown is not None and not callable(shown):
+            raise ProblemError(f"shown is {shown!r}; pass a function of q, or None")
+        rows = isinstance(scheme, str) and scheme == "independent"
+        if drafter is None:
+            return cls(declared, declared, None, shown, label, rows)
+        if callable(drafter) and _draws(drafter):
+            return cls(declared, None, drafter, shown, f"{_name(drafter)}, declared {label}", rows)
+        drafted, true_label = _builder("drafter", drafter)
+        return cls(declared, drafted, None, shown, f"{true_label}, declared {label}", rows)
+
+    def case(self, instance: Instance, n: int) -> PositionCase:
+        """Check an instance, and set its drafts up.
+
+        Raises
+        ------
+        ProblemError
+            If p or q is not a law, or the scheme cannot draw n drafts from it.
+        """
+        p = as_law("p", instance.p)
+        q = _laws("q", instance.q)
+        shown = q if self.shown is None else _laws("shown(q)", _made("shown", self.shown, q.copy()))
+        declared = _scheme(self.scheme, shown, n)
+        if self.drafted is self.scheme and self.shown is None:
+            drafted: DraftScheme | None = declared
+        else:
+            drafted = None if self.drafted is None else _scheme(self.drafted, q, n)
+        for made in (declared, drafted):
+            if made is not None and (made.n != n or made.vocab != p.size):
+                raise ProblemError(
+                    f"{type(made).__name__} draws {made.n} of {made.vocab} tokens; the audit is of n = {n}, "
+                    f"and p has {p.size} tokens"
+                )
+        return PositionCase(instance.name, p, q, shown, declared, drafted)
+
+    def cases(self, instances: Iterable[Instance], n: int) -> list[PositionCase]:
+        """The cases of those instances that the scheme can draw n drafts from.
+
+        Raises
+        ------
+        ProblemError
+            If there is none.
+        """
+        found, reason = [], ""
+        for instance in instances:
+            try:
+                found.append(self.case(instance, n))
+            except Unsuitable as error:  # such as five distinct drafts of three tokens
+                reason = str(error)
+        if not found:
+            raise ProblemError(f"the drafts suit none of our instances, bring your own: {reason}")
+        return found
+
+
+def _draws(drafter: Callable[..., Any]) -> bool:
+    """Whether it is called with (q, n, rng), and draws, rather than with (q, n), and makes a scheme."""
+    arguments = arguments_of(drafter)
+    return len(arguments.required) == 3 or (len(arguments.required) < 3 and arguments.positional[2:3] == ["rng"])
+
+
+def _builder(argument: str, value: Any) -> tuple[Builder, str]:
+    known = named_schemes()
+    if isinstance(value, str):
+        if value not in known:
+            raise ProblemError(f"no draft law {value!r}; known: {', '.join(known)}, or pass a function of (q, n)")
+        return known[value], value
+    if callable(value):
+        return value, _name(value)
+    raise ProblemError(f"{argument} is {value!r}; pass one of {', '.join(known)}, or a function of (q, n)")
+
+
+def _made(name: str, call: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function of the user's makes."""
+    try:
+        return call(*arguments)
+    except ProblemError:
+        raise
+    except Exception as error:
+        raise ProblemError(f"{name} raises {type(error).__name__}: {error}") from error
+
+
+def _scheme(builder: Builder, q: FloatArray, n: int) -> DraftScheme:
+    try:
+        made = _made(_name(builder), builder, q, n)
+    except ProblemError as error:
+        raise Unsuitable(str(error)) from error
+    if not isinstance(made, DraftScheme):
+        raise ProblemError(f"{_name(builder)} returns {made!r}, which is not a draft scheme; see otspec.schemes")
+    return made
+
+
+def _name(call: Any) -> str:
+    return getattr(call, "__name__", type(call).__name__)
+
+
+def _laws(name: str, values: Any) -> FloatArray:
+    """One law, or one for each draft."""
+    array = as_float64(name, values)
+    if array.ndim < 2:
+        return as_law(name, array)
+    rows = np.stack([as_law(f"{name}[{row}]", law) for row, law in enumerate(array)])
+    rows.flags.writeable = False
+    return rows

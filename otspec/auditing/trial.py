@@ -1,0 +1,233 @@
+"""The sequential tests of an audit by draws: when to draw more, and what the evidence says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from otspec.auditing import findings as found
+from otspec.auditing.answers import Invalid
+from otspec.auditing.counts import MAX_CELLS
+from otspec.auditing.deadline import OutOfTime
+from otspec.auditing.evidence import log_average_and_product
+from otspec.auditing.outcome import AuditVerdict, Figures, Finding, Test, Witness
+from otspec.auditing.settings import AuditSettings, Progress
+from otspec.auditing.subject import TEXT, Sampler
+from otspec.auditing.tally import Tally
+
+FIRST_LOOK = 50
+"""Texts of each case before the first look."""
+
+GROWTH = 0.4
+"""Every further look is taken after so many times the draws so far."""
+
+DOUBT = math.log(20)
+"""An audit does not vouch for a rule while the evidence against it is above this."""
+
+HYPOTHESES = {
+    "law": "each output has law p",
+    "pairs": "consecutive outputs are independent draws from p",
+    "drafter": "the drafts have the declared law",
+}
+"""What each test tests, by its name."""
+
+AGAINST: dict[str, Callable[[Tally], float]] = {
+    "law": lambda tally: tally.against_law(),
+    "pairs": lambda tally: tally.against_independence(),
+    "drafter": lambda tally: tally.against_drafts(),
+}
+"""The log evidence of one case against each hypothesis."""
+
+
+class Trial:
+    """A sequential audit as it stands.
+
+    Parameters
+    ----------
+    tallies : sequence of Tally
+        One for each case; none of them has been drawn from.
+    names : tuple of str
+        The tests that are run, of `HYPOTHESES`.
+    settings : AuditSettings
+    """
+
+    def __init__(self, tallies: Sequence[Tally], names: tuple[str, ...], settings: AuditSettings) -> None:
+        self.tallies = tallies
+        self.tests: tuple[Test, ...] = ()
+        self.draws = 0
+        self._names = names
+        self._settings = settings
+        self._miss = (1 - settings.confidence) / max(len(tallies), 1)
+
+    @property
+    def figures(self) -> tuple[Figures, ...]:
+        """The figures of the cases that have been looked at."""
+        return tuple(tally.figures for tally in self.tallies if tally.figures is not None)
+
+    @property
+    def biased(self) -> list[Test]:
+        """Tests of the output that reject, most evidence first; a drafter that is off proves no bias by itself."""
+        rejected = [test for test in self.tests if test.rejected and test.name != "drafter"]
+        return sorted(rejected, key=lambda test: -test.evidence)
+
+    @property
+    def resolved(self) -> bool:
+        """Whether every case is known to the resolution, with no doubt left."""
+        return not self._open
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether there is something to find out, and the budget for it."""
+        return self._texts > 0 and not self.biased and not self.resolved
+
+    @property
+    def _open(self) -> Sequence[Tally]:
+        """The cases to draw from: those not known to the resolution, or all while there is doubt."""
+        if any(test.evidence > DOUBT for test in self.tests if test.name != "drafter"):
+            return self.tallies
+        return [
+            tally
+            for tally in self.tallies
+            if tally.figures is None or tally.figures.tv_interval[1] > self._settings.resolution
+        ]
+
+    @property
+    def _texts(self) -> int:
+        """Texts of each open case to draw next."""
+        if not self._open:
+            return 0
+        most = max(tally.draws for tally in self._open)
+        affordable = (self._settings.budget - self.draws) // (TEXT * len(self._open))
+        return min(max(int(GROWTH * most / TEXT), FIRST_LOOK), affordable)
+
+    def run(self, sampler: Sampler, progress: Progress) -> tuple[Invalid | None, bool]:
+        """Draw while there is something to find out; return the invalid answer that ended it, and if time was up."""
+        while self.tallies and self.goes_on:
+            try:
+                self.draw(sampler)
+            except Invalid as error:
+                return error, False
+            except OutOfTime:  # the draws of this round are dropped: the evidence was fair at the last look
+                return None, True
+            progress(self.draws, self._settings.budget)
+        return None, False
+
+    def draw(self, sampler: Sampler) -> None:
+        """Draw one more round, and look at the evidence.
+
+        Raises
+        ------
+        Invalid
+            If the rule gives no valid output, or the drafter gives no drafts.
+        OutOfTime
+            If the time is up.
+        """
+        texts, tallies = self._texts, self._open
+        for tally, more in zip(tallies, sampler.draw([tally.case for tally in tallies], texts), strict=True):
+            tally.add(more)
+            tally.look(self._miss)
+        self.draws += len(tallies) * texts * TEXT
+        self.tests = tuple(self._test(name) for name in self._names)
+
+    def _test(self, name: str) -> Test:
+        logs = np.array([AGAINST[name](tally) for tally in self.tallies])
+        threshold = math.log(len(self._names) / self._settings.alpha)
+        worst = self.tallies[int(logs.argmax())].case.name
+        return Test(name, HYPOTHESES[name], log_average_and_product(logs), threshold, worst)
+
+    def judge(self, invalid: Invalid | None, late: bool, refused: int) -> tuple[AuditVerdict, str]:
+        """The verdict and its reason, given an invalid answer, whether time was up, and the number of refused cases."""
+        settings = self._settings
+        if invalid is not None:
+            return AuditVerdict.NOT_LOSSLESS, f"no valid output: {found.of_invalid(invalid).message}"
+        if self.biased:
+            claim = self.biased[0].hypothesis
+            return (
+                AuditVerdict.NOT_LOSSLESS,
+                f"{self.draws:,} draws contradict that {claim} (alpha = {settings.alpha:g})",
+            )
+        if late:
+            return AuditVerdict.INCONCLUSIVE, f"the {settings.max_seconds:g} s were up {self._reached}"
+        if not self.tallies:
+            return AuditVerdict.INCONCLUSIVE, "the solver refuses every instance"
+        if not self.figures:
+            return AuditVerdict.INCONCLUSIVE, f"a budget of {settings.budget:,} draws is not enough to look once"
+        known = (
+            f"within {self._most:.4f} of p in total variation (confidence {settings.confidence:g}, resolution "
+            f"{settings.resolution:g}{self._grouped})"
+        )
+        if not self.resolved:
+            return AuditVerdict.INCONCLUSIVE, (
+                f"after {self.draws:,} draws the output law is known to be {known}; allow for a larger budget, or a "
+                "coarser resolution"
+            )
+        fine = f"no evidence of bias in {self.draws:,} draws, and the output law is {known}"
+        if refused:
+            of = f"{len(self.tallies)} of {len(self.tallies) + refused} instances"
+            return AuditVerdict.INCONCLUSIVE, f"{fine} on {of}; the rule refuses the others"
+        return AuditVerdict.LOSSLESS, fine
+
+    @property
+    def _most(self) -> float:
+        """Largest upper end of the intervals of all cases."""
+        return max(one.tv_interval[1] for one in self.figures)
+
+    @property
+    def _grouped(self) -> str:
+        """What is known of large vocabularies beyond their groups, in words; empty where there are none."""
+        grouped = [one for one in self.figures if one.grouped]
+        if not grouped:
+            return ""
+        most = max(one.tv_tokens for one in grouped)
+        return (
+            f"; of groups of tokens on {len(grouped)} of {len(self.figures)} instances, where V > {MAX_CELLS}: token "
+            f"by token, within {most:.4f}"
+        )
+
+    @property
+    def _reached(self) -> str:
+        """How far an audit came whose time is up, in words."""
+        if self.figures:
+            return (
+                f"after {self.draws:,} draws: the output law is known to be within {self._most:.4f} of p in total "
+                f"variation, and the resolution is {self._settings.resolution:g}{self._grouped}; allow for more seconds"
+            )
+        first = FIRST_LOOK * TEXT * len(self.tallies)
+        return f"before the first look, which takes {first:,} draws; allow for more seconds"
+
+    def findings(self) -> list[Finding]:
+        """The findings of the draws, beside the verdict."""
+        rejected = {test.name: test for test in self.tests if test.rejected}
+        findings = []
+        if "law" in rejected:
+            findings += found.of_excess(self.figures, 0.0)
+            for tally in self.tallies:
+                if impossible := np.flatnonzero((tally.case.p == 0) & (tally.tokens > 0)).tolist():
+                    findings.append(
+                        Finding(f"on {tally.case.name!r} it emits tokens of p = 0: {impossible[:5]}", bias=True)
+                    )
+                    break
+        if self.biased and self.biased[0].name == "pairs":
+            message = (
+                f"consecutive outputs depend on each other, most on {rejected['pairs'].largest!r}, although each by "
+                "itself may have law p: is noise used twice?"
+            )
+            findings.append(Finding(message, bias=True))
+        if "drafter" in rejected:
+            message = f"the drafts do not have the declared law, as is plain on {rejected['drafter'].largest!r}"
+            findings.append(Finding(message, bias=False))
+        return findings
+
+    def witness(self, invalid: Invalid | None) -> Witness | None:
+        """The case that broke the rule, or speaks against it most, or else is known least."""
+        seed = self._settings.seed
+        if invalid is not None:
+            return None if invalid.case is None else found.witness(invalid.case, seed, [], invalid)
+        if not self.figures:
+            return None
+        widest = max(self.figures, key=lambda one: one.tv_interval[1]).name
+        name = self.biased[0].largest if self.biased else widest
+        tally = next(tally for tally in self.tallies if tally.case.name == name)
+        return tally.witness(seed)
