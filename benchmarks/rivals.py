@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.paths import TINY, Cell, accepted, show
 from benchmarks.reporting import appended
-from otspec.auditing.museum import ReleasedHierarchical
+from otspec.auditing.known_bugs import ReleasedHierarchical
 from otspec.paths import (
     Block,
     GreedyMultiPath,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from otspec.auditing.museum import ReleasedHierarchical
+from otspec.auditing.known_bugs import ReleasedHierarchical
 from otspec.laws import FloatArray
 from otspec.paths import Block, Hierarchical, Model, PathVerifier, path_law
 from otspec.plans.race import Race
@@ -159,7 +159,7 @@ CLAIMS = (
         "own-hierarchical-released",
         "The rule of the authors' code is lossless: it accepts the whole path with probability min(1, r), and else "
         "goes back as the capped rule does.",
-        "otspec, otspec/auditing/museum.py, on the code that zhou2026hierarchical publishes",
+        "otspec, otspec/auditing/known_bugs.py, on the code that zhou2026hierarchical publishes",
         _one_path,
         _lossless,
         cost=40,

@@ -1,8 +1,8 @@
-"""What lossy verification rules accept, and what that costs: total variation, a token and a text.
+"""What lossy verification rules accept, and their total variation to the target: a table of docs/audit.md.
 
-    python -m benchmarks.prices [--models 20] [--vocab 4] [--length 4] [--positions 20]
+    python -m benchmarks.lossy_rules [--models 20] [--vocab 4] [--length 4] [--positions 20]
 
-Exactly, over all texts of small models; and a token at a time at a real vocabulary.
+The figures are exact: over all texts of small models, and a token at a time at a larger vocabulary.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import argparse
 
 import numpy as np
 
-from otspec.auditing.prices import LOSSY, price, token_price
+from otspec.auditing.lossy_rules import LOSSY, measure_texts, measure_token
 from otspec.paths import synthetic
 from otspec.reporting.console import console
 from otspec.reporting.tables import TextTable
@@ -22,15 +22,15 @@ LARGE = 1000
 
 def row(name: str, models: int, vocab: int, length: int, positions: int) -> tuple[str, ...]:
     """One line of the table."""
-    prices = [price(LOSSY[name], synthetic("tiny", vocab, seed), length) for seed in range(models)]
+    texts = [measure_texts(LOSSY[name], synthetic("tiny", vocab, seed), length) for seed in range(models)]
     large = []
     for seed in range(positions):
         model = synthetic("mixed", LARGE, seed)
         p, q = np.asarray(model.target(())), np.asarray(model.draft(()))
-        output, acceptance, optimum = token_price(LOSSY[name], p, q)
+        output, acceptance, optimum = measure_token(LOSSY[name], p, q)
         large.append((acceptance, optimum, float(np.abs(output - p).sum()) / 2))
     accepted, best, tv = np.mean(large, axis=0)
-    small = (f"{value:.3f}" for value in np.mean(prices, axis=0))
+    small = (f"{value:.3f}" for value in np.mean(texts, axis=0))
     return (name, *small, f"{accepted:.3f}", f"{best:.3f}", f"{tv:.3f}")
 
 
@@ -52,7 +52,7 @@ def main() -> None:
     note = (
         "Means over models; all texts and all tuples of drafts enumerated. V = 1000: the first position of each model."
     )
-    console.print(TextTable("Lossy rules and their price", header, rows, note).on_screen(console.width))
+    console.print(TextTable("Lossy rules and their total variation", header, rows, note).on_screen(console.width))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Prices of lossy rules: exact, nothing for lossless ones, and what theory says of lenience."""
+"""What lossy rules accept, and their total variation: exact, 0 for lossless ones, and what theory says of lenience."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ import pytest
 
 from otspec import ProblemError
 from otspec.auditing.decoder_rules import as_law
-from otspec.auditing.prices import LOSSY, Lossy, Price, lenient, price, token_price, typical
+from otspec.auditing.lossy_rules import (
+    LOSSY,
+    LossyFigures,
+    LossyRule,
+    lenient,
+    measure_texts,
+    measure_token,
+    typical,
+)
 from otspec.paths import Model, Tree, synthetic
 from otspec.schemes import TopK
 from otspec.verification.trees.tree import Prefix
@@ -25,7 +33,7 @@ SHARP = Model(lambda prefix: np.array([0.05, 0.92, 0.03]), lambda prefix: np.arr
 
 @pytest.mark.parametrize("name", LOSSY)
 def test_only_the_lossless_ones_cost_nothing(name: str) -> None:
-    found = [price(LOSSY[name], model, 2) for model in (*MODELS, SHARP)]
+    found = [measure_texts(LOSSY[name], model, 2) for model in (*MODELS, SHARP)]
     if name in LOSSLESS:
         assert max(one.tv for one in found) <= 1e-15
         assert max(one.text_tv for one in found) <= 1e-15
@@ -44,8 +52,8 @@ def test_a_text_is_off_by_what_its_tokens_make_of_it() -> None:
         for prefix, token in (((), first), ((first,), second)):
             p, q = np.asarray(model.target(prefix)), np.asarray(model.draft(prefix))
             wanted[first, second] *= p[token]
-            given[first, second] *= token_price(lossy, p, q)[0][token]
-    found = price(lossy, model, 2)
+            given[first, second] *= measure_token(lossy, p, q)[0][token]
+    found = measure_texts(lossy, model, 2)
     assert found.text_tv == pytest.approx(np.abs(wanted - given).sum() / 2)
     assert found.tv <= found.text_tv <= 2 * found.tv * 1.5
 
@@ -59,7 +67,7 @@ def always(law: Floats) -> Callable[[Prefix], Floats]:
 def test_lenience_costs_what_it_accepts_more(lenience: float, model: int) -> None:
     """Its step acceptance is the sum of min(p / l, q), and its TV that less the sum of min(p, q)."""
     p, q = (np.asarray(law(())) for law in (MODELS[model].target, MODELS[model].draft))
-    output, _, _ = token_price(Lossy(lenient(lenience), "iid", 1), p, q)
+    output, _, _ = measure_token(LossyRule(lenient(lenience), "iid", 1), p, q)
     tv = float(np.abs(output - p).sum()) / 2
     assert tv == pytest.approx(np.minimum(p / lenience, q).sum() - np.minimum(p, q).sum(), abs=1e-15)
 
@@ -79,15 +87,15 @@ def test_typical_acceptance_is_that_of_the_decoder() -> None:
         np.testing.assert_allclose(law, accepted * np.eye(5)[drafts[0]] + stop[0], atol=1e-15)
 
 
-def test_prices_are_ordered_as_the_settings_are() -> None:
+def test_figures_are_ordered_as_the_settings_are() -> None:
     for group in (
         ("lenience 0.9", "lenience 0.7", "lenience 0.5", "lenience 0.3"),
         ("threshold_acc 0.9", "threshold_acc 0.5"),
     ):
-        prices: list[Price] = [price(LOSSY[name], MODELS[1], 2) for name in group]
-        assert all(a.acceptance <= b.acceptance + 1e-12 for a, b in itertools.pairwise(prices))
+        found: list[LossyFigures] = [measure_texts(LOSSY[name], MODELS[1], 2) for name in group]
+        assert all(a.acceptance <= b.acceptance + 1e-12 for a, b in itertools.pairwise(found))
 
 
 def test_too_many_texts() -> None:
     with pytest.raises(ProblemError, match="3 tokens make 59,049 texts of 10, more than 20,000"):
-        price(LOSSY["lenience 0.5"], MODELS[0], 10)
+        measure_texts(LOSSY["lenience 0.5"], MODELS[0], 10)

@@ -1,0 +1,356 @@
+"""Known bugs: losslessness bugs that engines and papers have had, each rewritten as a small rule of our own.
+
+Every known bug stands beside its correct counterpart, which differs in nothing but the fault.  `reported` names the
+public report that describes the fault, where we have read one; the code is ours.  `python -m benchmarks.known_bugs`
+audits them all, and docs/audit.md has the table.
+
+Rules for one position take `p` and `q` of shape (V,), `drafts` of shape (n,) and a numpy generator, and return a token
+or, where they are called a law, the law of the output of shape (V,).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from otspec.auditing.decoder_rules import Rule as Scripted
+from otspec.auditing.decoder_rules import (
+    Script,
+    as_law,
+    as_sampler,
+    medusa_nucleus,
+    naive,
+    residual,
+    rrs,
+    single,
+    skips_repeats,
+    top,
+)
+from otspec.auditing.paths import audit_paths
+from otspec.auditing.positions import audit
+from otspec.auditing.report import Audit
+from otspec.laws import FloatArray, IntArray, law_from_logits
+from otspec.schemes import IID
+from otspec.verification.rules.hierarchical import Hierarchical
+
+Run = Callable[..., Audit]
+"""An audit that waits for its settings: the keywords of `otspec.auditing.AuditSettings`."""
+
+
+class Audits(NamedTuple):
+    """The audits of one rule, in the forms in which it can be audited."""
+
+    drawn: Run | None
+    """The audit by draws; None where only the law is of use."""
+    exact: Run | None
+    """The audit by enumeration; None where the rule does not give its law."""
+
+
+@dataclass(frozen=True)
+class KnownBug:
+    """A rule with a known fault, and its correct counterpart."""
+
+    name: str
+    reported: str
+    """The report that describes the fault; empty if we have read none."""
+    fault: str
+    """One sentence that says what is wrong."""
+    broken: Audits
+    """The audits of the rule with the fault."""
+    correct: Audits
+    """The audits of the same rule without it."""
+    seen_by_draws: bool = True
+    """Whether a sampled audit with default settings calls the broken rule not lossless."""
+
+    @property
+    def sound(self) -> Audits:
+        """The former name of `correct`."""
+        warnings.warn(
+            "KnownBug.sound is now called KnownBug.correct; the old name goes with the next release",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return self.correct
+
+
+# --- noise that is used twice
+
+
+@dataclass
+class GumbelPair:
+    """A drafter and a verifier of one draft, both drawing by the largest of log-probability plus Gumbel noise."""
+
+    fresh_recovery: bool = True
+    """Whether the token after a refusal is drawn with noise of its own, or with the drafter's."""
+    fresh_coin: bool = True
+    """Whether the draft is tested with a coin of its own, or with the uniform that its own noise was made from."""
+
+    def draft(self, q: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
+        """Draw one draft from q, shape (V,), and keep the noise; the drafts have shape (1,)."""
+        self.noise = rng.gumbel(size=q.size)
+        return np.array([_largest(q, self.noise)])
+
+    def verify(self, p: FloatArray, q: FloatArray, drafts: IntArray, rng: np.random.Generator) -> int:
+        """Speculative sampling of the draft: the token that is put out."""
+        token = int(drafts[0])
+        coin = rng.random() if self.fresh_coin else float(np.exp(-np.exp(-self.noise[token])))
+        if coin * q[token] < p[token]:
+            return token
+        return _largest(residual(p, q), rng.gumbel(size=q.size) if self.fresh_recovery else self.noise)
+
+
+def _largest(law: FloatArray, noise: FloatArray) -> int:
+    with np.errstate(divide="ignore"):
+        return int(np.argmax(np.log(law) + noise))
+
+
+def _pair(pair: GumbelPair) -> Audits:
+    return Audits(partial(audit, pair.verify, "iid", 1, drafter=pair.draft), None)
+
+
+# --- uniforms of too few bits
+
+
+PART = 1 << 18
+"""Points of a grid of uniforms that are summed over at a time."""
+
+
+def coarse_race(bits: int) -> Callable[[FloatArray, FloatArray, IntArray, np.random.Generator], int]:
+    """Draw from the target by an exponential race whose uniforms are (k + 1/2) / 2**bits."""
+
+    def draw(p: FloatArray, q: FloatArray, drafts: IntArray, rng: np.random.Generator) -> int:
+        uniform = (rng.integers(1 << bits, size=p.size) + 0.5) / (1 << bits)
+        with np.errstate(divide="ignore"):
+            return int(np.argmin(-np.log(uniform) / p))
+
+    return draw
+
+
+def coarse_race_law(bits: int) -> Callable[[FloatArray, FloatArray, IntArray], FloatArray]:
+    """The law of the output of `coarse_race`, for a target of one likely token and others that are equally unlikely."""
+
+    def law(p: FloatArray, q: FloatArray, drafts: IntArray) -> FloatArray:
+        head = int(p.argmax())
+        found = np.full(p.size, (1.0 - _head_wins(float(p[head]), p.size - 1, bits)) / (p.size - 1))
+        found[head] = 1.0 - found.sum() + found[head]
+        return found
+
+    return law
+
+
+@lru_cache
+def _head_wins(head: float, others: int, bits: int) -> float:
+    """P(the likely token arrives first): all others' uniforms lie below what it leaves them."""
+    grid, wins = 1 << bits, 0.0
+    for first in range(0, grid, PART):
+        uniform = (np.arange(first, min(first + PART, grid)) + 0.5) / grid
+        limit = uniform ** ((1.0 - head) / others / head)
+        below = np.minimum(np.ceil(limit * grid - 0.5), grid) / grid
+        wins += float((below**others).sum())
+    return wins / grid
+
+
+def tail_instance(others: int, gap: float) -> tuple[FloatArray, FloatArray]:
+    """A target of one likely token, `gap` nats above all others, and a flat draft law; both of shape (others + 1,)."""
+    logits = np.append(0.0, np.full(others, -gap))
+    return law_from_logits("p", logits), np.full(others + 1, 1.0 / (others + 1))
+
+
+TAIL = [tail_instance(4_000, 18.0)]
+
+
+# --- drafts of another law than the verifier's
+
+
+def in_bfloat16(q: FloatArray) -> FloatArray:
+    """The law of logits that were rounded to bfloat16, shape (V,), of a law q of that shape."""
+    with np.errstate(divide="ignore"):
+        logits = np.log(q).astype(np.float32)
+    bits = logits.view(np.uint32)
+    rounded = ((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xFFFF0000)).view(
+        np.float32
+    )
+    return law_from_logits("q", np.where(np.isfinite(logits), rounded, logits).astype(np.float64))
+
+
+def _from(changed: Callable[[FloatArray], FloatArray]) -> Callable[[FloatArray, int], IID]:
+    """Drafts of a changed q."""
+    return lambda q, n: IID(changed(q), n)
+
+
+def _scripted(rule: Scripted, scheme: str = "iid", n: int = 1, **about: Any) -> Audits:
+    """A rule of `decoder_rules` in both forms."""
+    drawn, exact = (partial(audit, form(rule), scheme, n, **about) for form in (as_sampler, as_law))
+    return Audits(drawn, exact)
+
+
+# --- acceptance that is none
+
+
+def greedy_silently(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
+    """The likeliest token, whatever the temperature."""
+    return Script([], np.eye(p.size)[p.argmax()])
+
+
+def always_accepts(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
+    """Speculative sampling with a coin that is 0."""
+    return Script([(int(drafts[0]), 1.0)], p)
+
+
+# --- several steps
+
+
+Chances = dict[tuple[int, ...], float]
+"""The probabilities of the tuples of tokens that a rule puts out."""
+
+
+def token_wise_law(temperature: float) -> Callable[[FloatArray, FloatArray, IntArray], Chances]:
+    """Speculative sampling of one path; its laws are at a temperature, and the bonus token is drawn at 1.
+
+    The rule takes target laws of shape (1, L + 1, V), draft laws of shape (1, L, V) and a path of shape (1, L), and
+    returns the probabilities of what it puts out.  At temperature 1 it is lossless.
+    """
+
+    def law(target: FloatArray, draft: FloatArray, paths: IntArray) -> Chances:
+        found: Chances = {}
+        path, alive = tuple(paths[0].tolist()), 1.0
+        for level, token in enumerate(path):
+            p, q = target[0, level], draft[0, level]
+            passes = min(1.0, p[token] / q[token])
+            for other, chance in enumerate(residual(p, q).tolist()):
+                text = (*path[:level], other)
+                found[text] = found.get(text, 0.0) + alive * (1.0 - passes) * chance
+            alive *= passes
+        bonus = target[0, -1] ** temperature
+        for token, chance in enumerate((bonus / bonus.sum()).tolist()):
+            found[(*path, token)] = alive * chance
+        return found
+
+    return law
+
+
+def drawn_from(law: Callable[[FloatArray, FloatArray, IntArray], Chances]) -> Callable[..., tuple[int, ...]]:
+    """A rule that draws what it puts out from its law."""
+
+    def draw(target: FloatArray, draft: FloatArray, paths: IntArray, rng: np.random.Generator) -> tuple[int, ...]:
+        chances = law(target, draft, paths)
+        texts, below = list(chances), np.cumsum(list(chances.values()))
+        return texts[int(np.searchsorted(below, rng.random() * below[-1], side="right"))]
+
+    return draw
+
+
+def _bonus(temperature: float) -> Audits:
+    law = token_wise_law(temperature)
+    return Audits(partial(audit_paths, drawn_from(law), 1, 2), partial(audit_paths, law, 1, 2))
+
+
+@dataclass(frozen=True)
+class ReleasedHierarchical(Hierarchical):
+    """Hierarchical speculative decoding as its authors' code has it: the last step forgets the cap.
+
+    All L tokens are accepted with probability min(1, r), r the ratio of the joint probabilities, where
+    [zhou2026hierarchical, eq. (19)] has min(1, r*).  Where r was above 1 on the way and fell, too much is accepted.
+    """
+
+    def _last(self, log_ratio: FloatArray) -> float:
+        """P(all tokens are accepted): min(1, r)."""
+        return float(np.exp(min(log_ratio[-1], 0.0)))
+
+
+def _hierarchical(rule: Hierarchical) -> Audits:
+    drawn = partial(audit_paths, rule, 1, 3, method="sampled")
+    return Audits(drawn, partial(audit_paths, rule, 1, 3, method="exact"))
+
+
+CORRECT_SINGLE = _scripted(single)
+
+KNOWN_BUGS = (
+    KnownBug(
+        "recovery noise is the draft's",
+        "vLLM #47386, fixed in #54282",
+        "After a refusal the token is drawn with the Gumbel noise that made the draft win.",
+        _pair(GumbelPair(fresh_recovery=False)),
+        _pair(GumbelPair()),
+    ),
+    KnownBug(
+        "acceptance coin is the draft's",
+        "",
+        "The coin that tests the draft is the uniform that its own Gumbel noise was made from.",
+        _pair(GumbelPair(fresh_coin=False)),
+        _pair(GumbelPair()),
+    ),
+    KnownBug(
+        "24-bit uniforms",
+        "vLLM #51367, #43150",
+        "Noise of 24 bits has a largest value, and tokens that need more never win.",
+        Audits(
+            partial(audit, coarse_race(24), "iid", 1), partial(audit, coarse_race_law(24), "iid", 1, instances=TAIL)
+        ),
+        Audits(partial(audit, as_sampler(naive), "iid", 1), partial(audit, as_law(naive), "iid", 1, instances=TAIL)),
+        seen_by_draws=False,
+    ),
+    KnownBug(
+        "drafts in bfloat16, q in float32",
+        "DeepSpec #31",
+        "Drafts are drawn from rounded logits, and verified against the law of logits that are not rounded.",
+        _scripted(single, drafter=_from(in_bfloat16)),
+        CORRECT_SINGLE,
+        seen_by_draws=False,
+    ),
+    KnownBug(
+        "q before top-k",
+        "transformers #47932",
+        "Drafts are drawn from the likeliest tokens only, and verified against the law before that.",
+        _scripted(single, drafter=_from(lambda q: top(q, 2))),
+        CORRECT_SINGLE,
+    ),
+    KnownBug(
+        "silently greedy",
+        "SGLang #31214",
+        "Where the sampling kernel is missing, verification takes the likeliest token.",
+        _scripted(greedy_silently),
+        _scripted(naive),
+    ),
+    KnownBug(
+        "a coin that is 0",
+        "vllm-ascend #13766",
+        "The coin of the test is a constant, and every draft passes.",
+        _scripted(always_accepts),
+        CORRECT_SINGLE,
+    ),
+    KnownBug(
+        "repeats skipped",
+        "",
+        "Of equal i.i.d. drafts only the first is tested, as if drafts did not repeat.",
+        _scripted(skips_repeats, n=3),
+        _scripted(rrs, n=3),
+    ),
+    KnownBug(
+        "matched, then drawn again",
+        "",
+        "The draft is accepted if it equals a draw from the target; if not, another draw is put out.",
+        _scripted(medusa_nucleus),
+        _scripted(naive),
+    ),
+    KnownBug(
+        "bonus token without temperature",
+        "",
+        "Drafts are verified at temperature 0.6; the token after the last one is drawn at temperature 1.",
+        _bonus(0.6),
+        _bonus(1.0),
+    ),
+    KnownBug(
+        "hierarchical, as released",
+        "zhou2026hierarchical, the authors' code",
+        "The whole path is accepted by the joint ratio, and shorter prefixes by the capped one.",
+        _hierarchical(ReleasedHierarchical()),
+        _hierarchical(Hierarchical()),
+    ),
+)
+"""All known bugs, in the order of docs/audit.md."""
