@@ -1,5 +1,7 @@
 """How soon an audit flags the biased rules that decoders use, and how often it flags a lossless one.
 
+The tables are those of docs/measured/audit.md.
+
     python -m benchmarks.audit [--seeds 10] [--audits 300]
 
 First every rule of `otspec.auditing.decoder_rules`: its verdict and total variation by enumeration, and the draws that
@@ -20,7 +22,7 @@ from otspec.reporting.console import console
 from otspec.reporting.tables import TextTable
 
 COARSE = 0.2
-"""Resolution of the sampled audits of lossless rules, which stop no earlier; all others have the default."""
+"""Resolution of the sampled audits of lossless rules, which stop only when it is reached; others have the default."""
 
 ALPHAS = (0.2, 0.05, 0.001)
 

@@ -1,4 +1,4 @@
-"""What the audit says of known bugs, how soon, and what gives them away: a table of docs/audit.md.
+"""What the audit says of known bugs, how soon, and what gives them away: a table of docs/measured/audit.md.
 
     python -m benchmarks.known_bugs [--seeds 5] [--budget 1000000]
 

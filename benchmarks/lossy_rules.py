@@ -1,4 +1,4 @@
-"""What lossy verification rules accept, and their total variation to the target: a table of docs/audit.md.
+"""What lossy verification rules accept, and their total variation to the target: a table of docs/measured/audit.md.
 
     python -m benchmarks.lossy_rules [--models 20] [--vocab 4] [--length 4] [--positions 20]
 

@@ -14,8 +14,10 @@ from tests.cli.test_commands import otspec_command
 from tests.each import each
 
 ROOT = Path(__file__).parents[1]
-PAGES = {page.name: page.read_text() for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md")))}
-TUTORIALS = ("compare_solvers.md", "check_a_theorem.md", "speed_up_a_decoder.md")
+PAGES = {
+    str(page.relative_to(ROOT)): page.read_text() for page in (ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")))
+}
+TUTORIALS = ("docs/compare_solvers.md", "docs/check_a_theorem.md", "docs/speed_up_a_decoder.md")
 
 
 def commands(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""What docs/audit.md shows is what the command prints."""
+"""What the pages on audits show is what the command prints."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ import pytest
 
 from tests.cli.test_commands import otspec_command
 
-PAGE = (Path(__file__).parents[2] / "docs" / "audit.md").read_text()
-RULES = next(block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "def siblings" in block)
-SHOWN = re.findall(r"```console\n\$ otspec audit (.*?)\n(.*?)```", PAGE, re.DOTALL)
+DOCS = Path(__file__).parents[2] / "docs"
+HOW_TO = (DOCS / "audit.md").read_text()
+PAGES = (HOW_TO, *((DOCS / folder / "audit.md").read_text() for folder in ("theory", "measured")))
+RULES = next(block for block in re.findall(r"```python\n(.*?)```", HOW_TO, re.DOTALL) if "def siblings" in block)
+SHOWN = [
+    shown for page in PAGES for shown in re.findall(r"```console\n\$ otspec audit (.*?)\n(.*?)```", page, re.DOTALL)
+]
 
 
 @pytest.mark.parametrize(("arguments", "output"), SHOWN, ids=[arguments for arguments, _ in SHOWN])
