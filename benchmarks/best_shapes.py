@@ -5,7 +5,7 @@
     python -m benchmarks.best_shapes --out FILE --plot docs/best_shapes.png   # draw what is in the file
 
 A step takes a target pass, and so much of one for each level that is drafted.  Shapes are chosen by
-`otspec.verification.evaluation.best_shape` on some contexts and measured on as many others; all rules meet the same contexts, and gains
+`otspec.paths.best_shape` on some contexts and measured on as many others; all rules meet the same contexts, and gains
 are of tokens in the time of a target pass, context by context.  Laws are regimes of `otspec.paths.REGIMES`, each
 context a model of its own, or those of the shipped pair after held-out texts.
 """

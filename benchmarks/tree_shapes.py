@@ -5,7 +5,7 @@
 
 Shapes are K paths from the root, paths behind a stem (delayed expansion [2602.16994]), n-ary trees and mixtures; a
 budget is a number of drafted tokens, equal ones counted apart.  All rules and shapes meet the same contexts, and draw
-the same tokens there.  Lengths are exact given what `otspec.verification.evaluation.reach` draws: a text of the target's for rules that
+the same tokens there.  Lengths are exact given what `otspec.paths.reach` draws: a text of the target's for rules that
 pick a path, a drafted tree for the others.  Laws are as in `benchmarks.best_shapes`, or a profile such as llama3.
 """
 

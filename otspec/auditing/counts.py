@@ -1,4 +1,4 @@
-"""Draws of one law, counted, and what they say: whether they are independent draws from p, and hit too often."""
+"""The draws of one law, counted, and the evidence that they are not independent draws from p, or hit too often."""
 
 from __future__ import annotations
 
@@ -22,20 +22,23 @@ from otspec.auditing.evidence import (
 from otspec.laws import BoolArray, FloatArray, IntArray, falling_ratio, likeliest, sum_by
 
 MAX_CELLS = 32
-"""A larger vocabulary is grouped: the likeliest tokens alone, all others by p/q."""
+"""A larger vocabulary is grouped: the likeliest tokens stand alone, all others are grouped by p/q."""
 
 ALONE, GROUPS = 16, 12
 """How many tokens of a larger vocabulary stand alone, and how many groups of about equal p the others form."""
 
 PAIR_CELLS = 8
-"""Pairs of tokens are told apart by the likeliest tokens only."""
+"""Pairs of tokens are told apart by so many cells: the likeliest tokens, and one for all others."""
 
 LAGS = (*range(2, 17), 24, 32, 48, 64, 128, 256, 512, 1024)
 """Tokens of one instance so many draws apart are paired, besides neighbours: noise may come back later."""
 
 
 def cells_of(p: FloatArray, q: FloatArray) -> IntArray:
-    """The group of each token, shape (V,): tokens of p = 0 apart from all others."""
+    """The group of each token, shape (V,), of laws p of shape (V,) and q of shape (V,) or (n, V).
+
+    Tokens of p = 0 are apart from all others.
+    """
     if p.size <= MAX_CELLS:
         return np.arange(p.size)
     drafted = q if q.ndim == 1 else q.mean(axis=0)
@@ -56,36 +59,42 @@ class Measured(NamedTuple):
     tv: float
     """Total variation of the shares of the draws to p, over groups if there are any."""
     interval: tuple[float, float]
+    """Confidence interval of the total variation of the law of the draws to p."""
     rate: float
     """Share of the draws that were hits."""
     rate_error: float
+    """How far the share may exceed its probability."""
     tv_tokens: float
     """Upper bound of the total variation token by token."""
 
 
 @dataclass(eq=False)
 class Counts(ABC):
-    """Draws of what should have law p, in texts of two tokens; a hit is what a lossless rule has only so often."""
+    """The draws of what should have law p, in texts of two tokens; a hit is what a lossless rule has only so often."""
 
     p: FloatArray
-    """Shape (V,)."""
+    """Target law, shape (V,)."""
     q: FloatArray
-    """Shape (V,) or (n, V): tokens of about equal p/q are grouped."""
+    """Draft law, shape (V,) or (n, V): tokens of about equal p/q are grouped."""
     simultaneous: bool
     """Whether texts are drawn in one batch, step by step, rather than one after the other."""
     tokens: IntArray = field(init=False)
     """Draws of each token, shape (V,)."""
     firsts: IntArray = field(init=False)
-    """The same of first tokens of texts, which are independent even where the second repeats the noise of the first."""
+    """First tokens of texts, shape (V,), which are independent even where the second repeats the noise of the first."""
     within: IntArray = field(init=False)
-    """Pairs of tokens of one text."""
+    """Pairs of tokens of one text, shape (cells, cells)."""
     across: IntArray = field(init=False)
-    """Pairs of neighbouring texts: the last token of one and the first of the next, or first tokens in one batch."""
+    """Pairs of neighbouring texts, shape (cells, cells): the last token of one and the first of the next, or first
+    tokens in one batch."""
     lagged: IntArray = field(init=False)
     """Pairs of tokens that were drawn `LAGS` after one another, shape (lags, cells, cells)."""
     hits: int = field(default=0, init=False)
+    """Draws that were hits."""
     draws: int = field(default=0, init=False)
+    """Tokens that were drawn."""
     looks: int = field(default=0, init=False)
+    """How often the draws were looked at."""
     _series: IntArray = field(init=False)
     """Coarse groups of the last tokens, in the order of the draws."""
 
@@ -102,7 +111,7 @@ class Counts(ABC):
 
     @cached_property
     def cells(self) -> IntArray:
-        """Group of each token."""
+        """Group of each token, shape (V,)."""
         return cells_of(self.p, self.q)
 
     @property
@@ -112,12 +121,12 @@ class Counts(ABC):
 
     @cached_property
     def law(self) -> FloatArray:
-        """Target law of the groups."""
+        """Target law of the groups, shape (groups,)."""
         return sum_by(self.cells, self.p, int(self.cells.max()) + 1)
 
     @cached_property
     def pair_cells(self) -> IntArray:
-        """Coarser groups, of which pairs are counted."""
+        """Coarser group of each token, shape (V,), of which pairs are counted."""
         named = likeliest(self.p, min(PAIR_CELLS - 1, self.p.size))
         cells = np.full(self.p.size, named.size)
         cells[named] = np.arange(named.size)
@@ -125,7 +134,7 @@ class Counts(ABC):
 
     @cached_property
     def pair_law(self) -> FloatArray:
-        """Target law of the coarser groups."""
+        """Target law of the coarser groups, shape (cells,)."""
         return sum_by(self.pair_cells, self.p, PAIR_CELLS)
 
     def count(self, tokens: IntArray, hits: BoolArray) -> None:
@@ -151,7 +160,7 @@ class Counts(ABC):
 
     @property
     def _cell_counts(self) -> IntArray:
-        """Draws of each group."""
+        """Draws of each group, shape (groups,)."""
         counts = np.zeros(self.law.size, dtype=np.int64)
         np.add.at(counts, self.cells, self.tokens)
         return counts

@@ -15,7 +15,7 @@ class Deadline:
     Parameters
     ----------
     seconds : float, optional
-        From now; None for no end.
+        Seconds from now; None for no end.
     """
 
     def __init__(self, seconds: float | None) -> None:

@@ -1,9 +1,11 @@
-"""Verification rules that decoders use, sound and biased, as anybody would write them down.
+"""Verification rules that decoders use, lossless and biased, as anybody would write them down.
 
-What an audit has to tell apart: `LOSSLESS` and `BIASED` hold them by name, each with the drafts that it is used on.
+An audit has to tell them apart: `LOSSLESS` and `BIASED` hold them by name, each with the drafts that it is used on.
 They share no code with the rest of the package.  Each is a script: the drafts that it tests, in turn, each with the
 probability to be accepted, and the law of the output if none is.  `as_law` and `as_sampler` turn a script into the two
 forms of a rule that an audit takes.
+
+Throughout, `p` and `q` are target and draft law of shape (V,), float64, and `drafts` are n token ids of shape (n,).
 """
 
 from __future__ import annotations
@@ -24,16 +26,23 @@ class Script(NamedTuple):
     """What a rule does with one tuple of drafts."""
 
     tests: list[tuple[int, float]]
+    """The drafts that are tested, in turn, each with the probability that it is accepted."""
     last: FloatArray
+    """Law of the output if none is accepted, shape (V,)."""
 
 
 Rule = Callable[[FloatArray, FloatArray, IntArray], Script]
+"""(p, q, drafts) to a script."""
+
 Law = Callable[[FloatArray, FloatArray, IntArray], FloatArray]
+"""(p, q, drafts) to the law of the output, shape (V,)."""
+
 Sampler = Callable[[FloatArray, FloatArray, IntArray, np.random.Generator], int]
+"""(p, q, drafts, rng) to a token."""
 
 
 def as_law(rule: Rule) -> Law:
-    """The law of the output, given the drafts."""
+    """The rule as a function of (p, q, drafts) that gives the law of the output, shape (V,)."""
 
     def law(p: FloatArray, q: FloatArray, drafts: IntArray) -> FloatArray:
         tests, last = rule(p, q, drafts)
@@ -47,7 +56,7 @@ def as_law(rule: Rule) -> Law:
 
 
 def as_sampler(rule: Rule) -> Sampler:
-    """A draw of the output, given the drafts."""
+    """The rule as a function of (p, q, drafts, rng) that draws the output."""
 
     def sample(p: FloatArray, q: FloatArray, drafts: IntArray, rng: np.random.Generator) -> int:
         tests, last = rule(p, q, drafts)
@@ -60,36 +69,36 @@ def as_sampler(rule: Rule) -> Sampler:
 
 
 def draw(law: FloatArray, coin: float) -> int:
-    """Inverse of the cumulative sum."""
+    """The token at which the cumulative sum of a law, shape (V,), passes a coin in [0, 1)."""
     cumulative = np.cumsum(law)
     return int(min(np.searchsorted(cumulative, coin * cumulative[-1], side="right"), np.flatnonzero(law)[-1]))
 
 
 def residual(p: FloatArray, q: FloatArray) -> FloatArray:
-    """[p - q]+, normalised; p where nothing is left."""
+    """The residual law [p - q]+, normalised, shape (V,); p where nothing is left."""
     rest = np.maximum(p - q, 0.0)
     return rest / rest.sum() if rest.sum() > 0 else p
 
 
 def without(law: FloatArray, tokens: Iterable[int]) -> FloatArray:
-    """A law off some tokens, normalised; unchanged where nothing would be left."""
+    """A law without some tokens, normalised, shape (V,); the law itself where nothing would be left."""
     rest = law.copy()
     rest[list(tokens)] = 0.0
     return rest / rest.sum() if rest.sum() > 0 else law
 
 
 def ratio(p: float, q: float) -> float:
-    """min(1, p / q)."""
+    """The acceptance probability min(1, p / q)."""
     return min(1.0, p / q) if q > 0 else float(p > 0)
 
 
 def top(law: FloatArray, k: int) -> FloatArray:
-    """The k likeliest tokens, normalised."""
+    """A law of its k likeliest tokens, normalised, shape (V,)."""
     return without(law, np.argsort(-law, kind="stable")[k:].tolist())
 
 
 def recursive(p: FloatArray, laws: Iterable[FloatArray], drafts: Iterable[int]) -> Script:
-    """Rejection against one law after the other."""
+    """Reject each draft against a law of its own, shape (V,), one after the other."""
     tests = []
     for token, q in zip(drafts, laws, strict=False):
         tests.append((token, ratio(p[token], q[token])))
@@ -111,18 +120,18 @@ def single(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
 
 
 def rrs(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
-    """Recursive rejection: each draft for a fresh draw from q."""
+    """Recursive rejection, where each draft is a fresh draw from q."""
     return recursive(p, itertools.repeat(q), drafts.tolist())
 
 
 def rsd(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
-    """Recursive rejection: each draft for a draw from q without the drafts before."""
+    """Recursive rejection, where each draft is a draw from q without the drafts before."""
     tokens = drafts.tolist()
     return recursive(p, (without(q, tokens[:i]) for i in range(len(tokens))), tokens)
 
 
 def eagle(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
-    """EAGLE-2: accept with probability p, else remove the token and normalise."""
+    """EAGLE-2: accept a draft with its probability p, else remove the token and normalise."""
     tests = []
     for token in drafts.tolist():
         tests.append((token, float(p[token])))
@@ -131,7 +140,7 @@ def eagle(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
 
 
 def sglang(threshold_acc: float = 1.0, threshold_single: float = 1.0) -> Rule:
-    """One coin against the running sum of the siblings' target masses."""
+    """The rule of SGLang: compare one coin with the running sum of the siblings' target masses."""
 
     def rule(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
         tests, reached, below = [], 0.0, 0.0
@@ -146,7 +155,7 @@ def sglang(threshold_acc: float = 1.0, threshold_single: float = 1.0) -> Rule:
 
 
 def kseq(gamma: Callable[[FloatArray, FloatArray, int], float]) -> Rule:
-    """K-SEQ: every draft meets the same test."""
+    """K-SEQ with a gamma of (p, q, n): every draft meets the same test."""
 
     def rule(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
         n = len(drafts)
@@ -166,7 +175,7 @@ def best_gamma(p: FloatArray, q: FloatArray, n: int) -> float:
 
 @lru_cache
 def _best_gamma(p: tuple[float, ...], q: tuple[float, ...], n: int) -> float:
-    """By bisection."""
+    """The same of laws that can be looked up, by bisection."""
     low, high = 1.0, float(n)
     for _ in range(60):
         middle = (low + high) / 2
@@ -176,7 +185,7 @@ def _best_gamma(p: tuple[float, ...], q: tuple[float, ...], n: int) -> float:
 
 
 def spechub(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
-    """Serve the other token of the pair first, the hub from what is unused."""
+    """SpecHub: serve the other token of the pair first, and the hub from what is unused."""
     hub = int(q.argmax())
     if q[hub] == 1:
         return recursive(p, [q], drafts[:1].tolist())
@@ -205,7 +214,7 @@ def greedy(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
 
 
 def entropy(p: FloatArray) -> float:
-    """In nats."""
+    """The entropy of a law, shape (V,), in nats."""
     return -sum(x * math.log(x) for x in p.tolist() if x > 0)
 
 
@@ -226,7 +235,7 @@ def medusa_first(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
 
 
 def medusa_nucleus(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
-    """A fresh sample of the target for each draft."""
+    """Compare each draft with a fresh sample of the target."""
     return Script([(token, float(p[token])) for token in drafts.tolist()], p)
 
 
@@ -237,12 +246,12 @@ def lenient(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
 
 
 def siblings_by_ratio(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
-    """p/q for each sibling, p never updated."""
+    """Test each sibling with p/q, and never update p."""
     return Script([(token, ratio(p[token], q[token])) for token in drafts.tolist()], residual(p, q))
 
 
 def rsd_softmax_of_drafts(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
-    """Deterministic drafts, taken for draws from their own softmax."""
+    """Take deterministic drafts for draws from their own softmax."""
     tokens = drafts.tolist()
     others = [token for token in range(q.size) if token not in tokens]
     return rsd(p, without(q, others), drafts)
@@ -254,13 +263,13 @@ def skips_repeats(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
 
 
 def shuffled_law(p: FloatArray, q: FloatArray, drafts: IntArray) -> FloatArray:
-    """Recursive rejection in random order."""
+    """The law of recursive rejection in random order, shape (V,)."""
     orders = [np.array(order) for order in itertools.permutations(drafts.tolist())]
     return np.mean([as_law(rrs)(p, q, order) for order in orders], axis=0)
 
 
 def shuffled_sampler(p: FloatArray, q: FloatArray, drafts: IntArray, rng: np.random.Generator) -> int:
-    """A draw of the same."""
+    """Draw from recursive rejection in random order."""
     return as_sampler(rrs)(p, q, rng.permutation(drafts), rng)
 
 
@@ -270,7 +279,11 @@ ALPHABET = 3
 
 
 def path_law(p: FloatArray, q: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-    """The conditional laws of a two-step model: p1, p2, p3 and q1, q2 from the joint laws of texts."""
+    """The conditional laws of a two-step model from the joint laws of texts: p1, p2, p3 and q1, q2.
+
+    With a tokens in the alphabet, p and q have shape (a**3,); p1 and q1 have shape (a,), p2 and q2 have shape (a, a),
+    and p3 has shape (a, a, a).
+    """
     a = ALPHABET
     joint_p, joint_q = p.reshape(a, a, a), q.reshape(a, a, a).sum(axis=2)
     p1, q1 = joint_p.sum(axis=(1, 2)), joint_q.sum(axis=1)
@@ -279,7 +292,10 @@ def path_law(p: FloatArray, q: FloatArray) -> tuple[FloatArray, FloatArray, Floa
 
 
 def block(token_wise_residual: bool) -> Law:
-    """Block verification of one path of two tokens, continued by the target; with the residual of the wrong rule."""
+    """Block verification of one path of two tokens, continued by the target.
+
+    With `token_wise_residual` it has the residual of the token-wise rule, which is a mistake.
+    """
 
     def law(p: FloatArray, q: FloatArray, drafts: IntArray) -> FloatArray:
         a = ALPHABET
@@ -300,7 +316,7 @@ def block(token_wise_residual: bool) -> Law:
 
 
 def hot_bonus(temperature: float) -> Law:
-    """Two tokens: after an accepted draft the second is drawn at temperature 1, and the target runs at another."""
+    """A rule for two tokens that draws the second at temperature 1, while the target runs at another."""
 
     def law(p: FloatArray, q: FloatArray, drafts: IntArray) -> FloatArray:
         v = math.isqrt(p.size)
@@ -325,11 +341,11 @@ class ReusedNoise:
     refresh: bool = False
 
     def start(self, rng: np.random.Generator) -> None:
-        """Begin a text."""
+        """Draw the noise of a new text."""
         self.noise = rng.random(1024)
 
     def __call__(self, q: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
-        """The first n tokens to arrive."""
+        """Draw n tokens, shape (n,): those that arrive first."""
         if self.refresh:
             self.start(rng)
         with np.errstate(divide="ignore"):
@@ -342,11 +358,13 @@ class Entry(NamedTuple):
     law: Law
     sampler: Sampler
     scheme: str
+    """Name of the draft law."""
     n: int
+    """Drafts per position."""
 
 
 def entry(rule: Rule, scheme: str, n: int = 3) -> Entry:
-    """Both forms of a script."""
+    """A rule in both forms, with the drafts that it is used on."""
     return Entry(as_law(rule), as_sampler(rule), scheme, n)
 
 
@@ -368,6 +386,8 @@ LOSSLESS = {
     "SpecHub": entry(spechub, "hub_pairs", 2),
     "greedy drafts": entry(greedy, "greedy"),
 }
+"""Rules that are lossless on the drafts that they are named with."""
+
 BIASED = {
     "Medusa typical, fallback argmax": entry(medusa_argmax, "top_k"),
     "Medusa typical, first passing": entry(medusa_first, "top_k"),
@@ -383,3 +403,4 @@ BIASED = {
     "without replacement, i.i.d. rule": entry(rrs, "without_replacement"),
     "i.i.d. drafts, repeats skipped": entry(skips_repeats, "iid"),
 }
+"""Rules that are not."""

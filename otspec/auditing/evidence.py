@@ -18,7 +18,7 @@ from otspec.laws import FloatArray, IntArray
 from otspec.tolerances import TIE_TOL
 
 CONCENTRATIONS = 4.0 ** np.arange(10)
-"""Of the alternatives, Dirichlet laws around the target: they are off by about 1, 1/2, 1/4, ... 1/512."""
+"""Concentrations of the alternatives, Dirichlet laws around the target that are off by about 1, 1/2, 1/4, ... 1/512."""
 
 STAKES = 0.5 ** np.arange(1, 11)
 """Shares of the wealth to bet on more acceptance than the optimum."""
@@ -36,8 +36,9 @@ def log_evidence(counts: IntArray, law: FloatArray) -> float:
 def log_dependence(transitions: IntArray, law: FloatArray) -> FloatArray:
     """Evidence that a draw depends on an earlier one: `transitions`, shape (..., k, k), counts pairs (before, after).
 
-    For each token before, the tokens after it are independent draws from the law, if the rule is lossless; the
-    product of these tests is the test of a Markov chain, all rows off by about as much.
+    For each token before, the tokens after it are independent draws from the law, shape (k,), if the rule is lossless;
+    the product of these tests is the test of a Markov chain, all rows off by about as much.  The result has the shape
+    of `transitions` without its last two axes.
     """
     return _mean(_by_alternative(transitions, law))
 
@@ -53,7 +54,7 @@ def log_excess(hits: int, draws: int, optimum: float) -> float:
 
 
 def log_average_and_product(logs: FloatArray) -> float:
-    """Half the average and half the product of e-values of separate draws.
+    """Half the average and half the product of e-values of separate draws, shape (cases,).
 
     The average finds one bad instance among many good ones, at the cost of a factor: their number.  The product finds
     a little evidence on each.  Both together lose at most a factor 2 against the better.
@@ -62,7 +63,7 @@ def log_average_and_product(logs: FloatArray) -> float:
 
 
 def mean_of(*logs: float) -> float:
-    """The average of a few e-values, which is one again if all are of the same draws."""
+    """The average of a few e-values, which is an e-value again even if all are of the same draws."""
     return float(_mean(np.array(logs)))
 
 

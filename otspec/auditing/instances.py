@@ -1,4 +1,4 @@
-"""The (p, q) that a rule is tried on unless the user brings some: random, and as awkward as real ones get."""
+"""The pairs (p, q) that a rule is tried on unless the user brings some: random, and as awkward as real ones get."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from otspec.laws import FloatArray, law_from_logits
 
 Rng = np.random.Generator
 Pair = tuple[FloatArray, FloatArray]
+"""Target and draft law, both of shape (V,)."""
+
 Kind = Callable[[Rng, int], Pair]
+"""A function of a generator and V that draws a pair."""
 
 
 class Instance(NamedTuple):
@@ -31,7 +34,7 @@ def _normalised(weights: Any) -> FloatArray:
 
 
 def _softmax(sharpness: float, error: float) -> Kind:
-    """A model and a draft model that errs."""
+    """The laws of a model and of a draft model that errs, both softmax of normal logits."""
 
     def make(rng: Rng, vocab: int) -> Pair:
         logits = sharpness * rng.normal(size=vocab)
@@ -137,14 +140,14 @@ LARGE: dict[str, tuple[int, Kind]] = {"softmax": (50, _softmax(1.5, 1.0)), "heav
 
 
 def small(seed: int, n: int, rows: int | None) -> list[Instance]:
-    """What can be enumerated: every kind over several sizes of vocabulary, between 2 tokens and 6 or n + 2.
+    """Instances that can be enumerated: every kind over several vocabularies, of 2 tokens to 6 or n + 2.
 
     Parameters
     ----------
     seed, n : int
-        Of the audit.
+        Seed and number of drafts of the audit.
     rows : int, optional
-        Give q as many rows, each a law of its kind.
+        Number of laws that q has, each of its kind: q then has shape (rows, V), else (V,).
     """
     found = []
     for sizes, kinds in ((sorted({3, 4, 5, 6, n + 1, n + 2}), ORDINARY), ((2, 5, max(6, n + 2)), HOSTILE)):
@@ -158,7 +161,13 @@ def small(seed: int, n: int, rows: int | None) -> list[Instance]:
 
 
 def to_sample(seed: int, n: int, rows: int | None) -> list[Instance]:
-    """Fewer, because each takes thousands of draws; two of them over larger vocabularies.  Arguments as of `small`."""
+    """Instances to be drawn from: fewer, because each takes thousands of draws, and two over larger vocabularies.
+
+    Parameters
+    ----------
+    seed, n, rows
+        As for `small`.
+    """
     kinds = {
         **ORDINARY,
         **{name: HOSTILE[name] for name in ("zeros", "ties", "p = q", "point target", "tail of 1e-12")},
@@ -173,7 +182,14 @@ def to_sample(seed: int, n: int, rows: int | None) -> list[Instance]:
 
 
 def given(pairs: Sequence[Any] | None, logits: Sequence[Any] | None) -> list[Instance]:
-    """The user's own, numbered: pairs of laws, then pairs of logits.
+    """The instances that the user brought, numbered: pairs of laws, then pairs of logits.
+
+    Parameters
+    ----------
+    pairs : sequence of (p, q), optional
+        Laws, each array_like of shape (V,); q may have shape (n, V).
+    logits : sequence of (target, draft), optional
+        Logits, each array_like of shape (V,).
 
     Raises
     ------

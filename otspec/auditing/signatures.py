@@ -1,4 +1,4 @@
-"""What a callable of the user's takes, by position and by keyword."""
+"""The arguments that a callable of the user's takes, by position and by keyword."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class Arguments(NamedTuple):
     """Names of the arguments of a callable, in order."""
 
     required: list[str]
-    """By position, without a default."""
+    """Those taken by position that have no default."""
     optional: list[str]
-    """By position, with a default."""
+    """Those taken by position that have a default."""
     keywords: list[str]
-    """By keyword only."""
+    """Those taken by keyword only."""
 
     @property
     def positional(self) -> list[str]:
