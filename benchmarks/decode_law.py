@@ -82,7 +82,7 @@ def main() -> None:
     asked = parser.parse_args()
     target, draft = model(0), model(1)
     for rule, name in itertools.product(asked.rules.split(","), asked.settings.split(",")):
-        strategy = typical(draft, 2, 2) if rule == "typical" else MultiDraft(draft, 2, 2, rule)
+        strategy = typical(draft, 2, 2) if rule == "typical" else MultiDraft(draft, paths=2, depth=2, solver=rule)
         law = exact_law(target, SETTINGS[name])
         found = counts(target, strategy, SETTINGS[name], asked.runs, asked.batch)
         expected = law / law.sum() * found.sum()

@@ -59,7 +59,7 @@ def trees_of(models: Models, tokens: Sequence[int], paths: int, depth: int, seed
     recording = Recording()
     run(
         models.target,
-        MultiDraft(models.draft, paths, depth, recording),
+        MultiDraft(models.draft, paths=paths, depth=depth, solver=recording),
         seed=seed,
         **_inputs(models, tokens),
         **settings,

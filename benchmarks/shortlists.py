@@ -149,7 +149,7 @@ def drafted(pair: Pair, one: Drafting, texts: Sequence[list[int]], of: Sequence[
     """A record for every draft of `DEPTH` tokens: what is accepted of it, exactly."""
     sampling, vocab = Sampling(LogitsProcessorList(), True), pair.target.config.vocab_size
     generator = torch.Generator().manual_seed(1)
-    strategy = MultiDraft(pair.draft, 1, DEPTH, "block", **one.settings)
+    strategy = MultiDraft(pair.draft, paths=1, depth=DEPTH, solver="block", **one.settings)
     for _ in range(repeats):
         for start in range(0, len(texts), BATCH):
             some = texts[start : start + BATCH]
@@ -209,7 +209,7 @@ def timed(pair: Pair, each: Sequence[Drafting], text: list[int], repeats: int) -
     sampling, vocab = Sampling(LogitsProcessorList(), True), pair.target.config.vocab_size
     calls: dict[tuple[str, int], Callable[[], object]] = {}
     for one in (*each, Drafting(FLOOR, 1, {"draft_shortlist": NoHead})):
-        strategy = MultiDraft(pair.draft, 1, DEPTH, "block", **one.settings)
+        strategy = MultiDraft(pair.draft, paths=1, depth=DEPTH, solver="block", **one.settings)
         drafter = strategy.prepare(vocab, sampling, torch.Generator().manual_seed(0)).drafter
         assert isinstance(drafter, ModelDrafter)
         drafter.start([text])

@@ -42,6 +42,7 @@ INSIDE = {
         ("models",),
         ("pacing", "lessons"),
         ("drafters",),
+        ("settings",),
         ("verify",),
         ("step",),
         ("shipped",),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Unpack
+from typing import Annotated, Any
 
 import typer
 
-from otspec.auditing.settings import AuditOptions, AuditSettings
+from otspec.auditing.settings import AuditSettings
 from otspec.cli import options
+from otspec.cli.groups import Of, grouped
 from otspec.cli.loading import load
 from otspec.cli.names import FORMS, SCHEMES
 from otspec.errors import ProblemError
@@ -18,8 +19,9 @@ EXIT = {"lossless": 0, "not lossless": 1, "inconclusive": 3}
 """Exit status by verdict."""
 
 
-@options.of_settings(AuditSettings)
+@grouped
 def audit(
+    *,
     rule: Annotated[str, typer.Argument(help="module:function, path/to/file.py:function, or a solver, as kseq.")],
     scheme: Annotated[
         str, typer.Option(help=f"Draft law: {', '.join(SCHEMES)}, or module:function of (q, n).")
@@ -32,7 +34,7 @@ def audit(
     form: Annotated[str | None, typer.Option(help=f"How the rule is called: {', '.join(FORMS)}.")] = None,
     uniforms: Annotated[int | None, typer.Option(help="Uniforms for each call of a rule that takes them.")] = None,
     json: Annotated[Path | None, options.out_file("--json", help="Also write the result to this file.")] = None,
-    **settings: Unpack[AuditOptions],
+    settings: Annotated[dict[str, Any], Of(AuditSettings)],
 ) -> None:
     """Find out whether a verification rule is lossless: whether its output has the target's law.
 

@@ -4,98 +4,53 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from otspec.cli import options
-from otspec.cli.drafters import (
-    AffinityFile,
-    Drafter,
-    DrafterTokens,
-    Frequencies,
-    RouterFile,
-    asked_of_drafters,
-    read_counts,
-)
-from otspec.cli.names import DRAFT_LAWS, METHODS, listed
+from otspec.cli.drafters import DrafterOptions
+from otspec.cli.groups import Of, grouped
+from otspec.cli.names import METHODS, listed
 from otspec.cli.prompts import FORMAT, gather
-from otspec.cli.sampling import (
-    Device,
-    DraftConfidence,
-    DraftTemperature,
-    DraftTopK,
-    DraftTopP,
-    Dtype,
-    MaxNewTokens,
-    Pace,
-    Target,
-    Temperature,
-    TopK,
-    TopP,
-    given,
-)
+from otspec.cli.sampling import Drafts, MaxNewTokens, PlaceOptions, SamplingOptions, Target
+from otspec.decode.settings import DraftSettings
 from otspec.errors import ProblemError
-from otspec.reporting.console import console, numbers, progress_as_ours, progress_bar
+from otspec.reporting.console import console, progress_as_ours, progress_bar
 from otspec.reporting.tables import TextTable
 
 if TYPE_CHECKING:
-    from otspec.decode import Metrics, Tuned
+    from transformers import PreTrainedModel
+
+    from otspec.decode import Generation, Metrics, Tuned
+    from otspec.decode.methods.catalogue import Method
+    from otspec.decode.pair.loading import Models
 
 
+@grouped
 def decode(
+    *,
     target: Target = "shipped",
-    draft: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="The model that drafts, named likewise; may be repeated with --law independent, each for paths of "
-            "its own.",
-            show_default="shipped",
-        ),
-    ] = None,
+    draft: Drafts = None,
     prompts: Annotated[Path | None, typer.Option(help=FORMAT)] = None,
     prompt: Annotated[list[str] | None, typer.Option(help="A prompt; may be repeated.")] = None,
     method: Annotated[str, typer.Option(help=f"{listed(METHODS)}.")] = "multi-draft",
-    paths: Annotated[int | None, options.count(help="K, independent drafted paths.", show_default="1")] = None,
-    depth: Annotated[int | None, options.count(help="L, tokens of a path.", show_default="3")] = None,
-    solver: Annotated[
-        str | None,
-        typer.Option(
-            help="A joint rule, or token-wise a solver, or a list of them, each for where those before fail.",
-            show_default="nested for i.i.d. drafts, which is block for one path",
-        ),
-    ] = None,
-    branching: Annotated[
-        str | None, typer.Option(help="In place of paths and depth: children per node of each level, a list.")
-    ] = None,
-    law: Annotated[
-        str | None, typer.Option(help=f"How siblings are drawn: {listed(DRAFT_LAWS)}.", show_default="iid")
-    ] = None,
-    drafter: Drafter = None,
-    drafter_tokens: DrafterTokens = None,
-    frequencies: Frequencies = None,
-    router: RouterFile = None,
-    affinity: AffinityFile = None,
+    drafts: Annotated[dict[str, Any], Of(DraftSettings)],
+    drafter: DrafterOptions,
     settings_file: Annotated[
         Path | None, typer.Option("--settings", help="In place of all that: a file that `otspec tune` wrote.")
     ] = None,
-    temperature: Temperature = 1.0,
-    top_k: TopK = None,
-    top_p: TopP = None,
-    draft_temperature: DraftTemperature = None,
-    draft_top_k: DraftTopK = None,
-    draft_top_p: DraftTopP = None,
-    draft_confidence: DraftConfidence = None,
-    pace: Pace = None,
+    sampling: SamplingOptions,
     max_new_tokens: MaxNewTokens = 64,
     stop: Annotated[list[str] | None, typer.Option(help="End the text after this string; may be repeated.")] = None,
     batch: Annotated[int, options.count(help="Prompts decoded together.")] = 1,
     seed: Annotated[int, options.seed(help="Of the first batch; the next has seed + 1.")] = 0,
-    device: Device = None,
-    dtype: Dtype = None,
+    place: PlaceOptions,
     profile: Annotated[
         bool,
         typer.Option("--profile", help="Show where a step's time goes, beside the passes with nothing around them."),
@@ -110,131 +65,70 @@ def decode(
     them node by node by optimal transport.  All methods but typical leave the law of the text as it is.
     """
     texts = gather(prompt or [], prompts)
-    import torch
-
-    from otspec.decode.base.metrics import Metrics
-    from otspec.decode.methods.catalogue import decoder, lossless, method_of, warm_up
-    from otspec.decode.methods.drafting import Given
-    from otspec.decode.methods.drafting import drafting as drafting_of
-    from otspec.decode.models import replay
-    from otspec.decode.models.head import with_head_for, without_head
-    from otspec.decode.pair.loading import batch_of, encode, load_models
-    from otspec.results import SolveError
-
-    drafts = given(
-        draft_temperature=draft_temperature,
-        draft_top_k=draft_top_k,
-        draft_top_p=draft_top_p,
-        draft_confidence=draft_confidence,
-    )
-    said = settings = _settings(paths, depth, solver, branching, law, pace, drafts)
-    asked = asked_of_drafters(
-        [] if drafter is None else [drafter],
-        drafter_tokens=drafter_tokens,
-        frequencies=frequencies,
-        router=router,
-        affinity=affinity,
-    )
-    tuned = None if settings_file is None else _tuned(settings_file, method, {**settings, **asked})
-    if tuned is not None:
-        method, said = tuned.method, dict(tuned.settings)
-        settings = said
-    chosen = method_of(method, settings, batch)
-    paced_by = _costs_in(pace)
-    sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+    way = _way(method, drafts, drafter, settings_file, batch)
     progress_as_ours()
-    drafting = (draft or ["shipped"]) if chosen.drafts else []
-    models = load_models(target, drafting, device, dtype)
-    if tuned is not None:
-        tuned.check_models(models.target, models.draft)
-        if changes := tuned.changes(models.target, sampling):
-            typer.secho(
-                f"note: {settings_file} was tuned for something else: {', '.join(changes)}", fg="yellow", err=True
-            )
-    if drafter is not None:
-        counts = read_counts(frequencies)
-        known = Given(models, target, ", ".join(drafting), drafter_tokens, counts, router, affinity)
-        named = drafting_of(drafter, known)
-        models, said, settings = named.models, {**said, **named.said}, {**settings, **named.settings}
-    if paced_by is not None:
-        paced_by.check_models(models.target, models.draft)
-        settings = {**settings, "pace": paced_by.pace}
-    run = decoder(method, models, settings)
-    rows = encode(models.tokenizer, texts)
-    more = {**sampling, "max_new_tokens": max_new_tokens, **({"stop_strings": stop} if stop else {})}
-    about: dict[str, Any] = {"target": target, "draft": drafting if len(drafting) > 1 else next(iter(drafting), None)}
-    about |= {"method": method, "lossless": lossless(chosen, settings), **said, **sampling}
-    about["max_new_tokens"] = max_new_tokens
-    total, floors = Metrics(), Counter[str]()
-    by_phase = {"target": models.target, "draft": models.draft}
-    if models.draft is not None and models.matching is None and (kept := settings.get("draft_tokens")) is not None:
-        by_phase["draft"] = with_head_for(models.draft, torch.from_numpy(kept))
-    elif models.draft is not None and "draft_shortlist" in settings:
-        by_phase["draft"] = without_head(models.draft)[0]
+    session = _session(way, target, draft or ["shipped"], drafter, sampling, place)
+    limits = {"max_new_tokens": max_new_tokens, **({"stop_strings": stop} if stop else {})}
+    about = {**session.about, **sampling.all, "max_new_tokens": max_new_tokens}
+    batches = [texts[start : start + batch] for start in range(0, len(texts), batch)]
+    total, floors = _total(), Counter[str]()
     with ExitStack() as stack:
         lines = None if json_file is None else stack.enter_context(json_file.open("w", encoding="utf-8"))
         bar = stack.enter_context(progress_bar())
-        for number, start in enumerate(bar.track(range(0, len(rows), batch), description="decoding")):
-            inputs = batch_of(rows[start : start + batch], models.target.device)
-            try:
-                if number == 0:
-                    warm_up(run, inputs, sampling, max_new_tokens)
-                generation = run(**inputs, **more, seed=seed + number)
-            except SolveError as error:
-                raise ProblemError(f"{error}. Name who takes over where it fails: --solver takes a list") from error
-            new = [models.tokenizer.decode(tokens, skip_special_tokens=True) for tokens in generation.new_tokens]
-            metrics = generation.metrics
-            total += metrics
+        decoded = bar.track(session.decode(batches, sampling.all, limits, seed), len(batches), description="decoding")
+        for number, (own, generation) in enumerate(zip(batches, decoded, strict=True)):
+            new = [session.text(tokens) for tokens in generation.new_tokens]
+            total += generation.metrics
             if profile:
-                floors.update(replay.floors(by_phase, generation.passes))
-            _show(texts[start : start + batch], new)
+                floors.update(session.floors(generation))
+            _show(own, new)
             if lines is not None:
-                line = {**about, "seed": seed + number, "prompts": texts[start : start + batch], "texts": new}
-                line |= {"new_tokens": generation.new_tokens, **metrics.record()}
-                lines.write(json.dumps({**line, "block_efficiency": metrics.block_efficiency}) + "\n")
+                line = {**about, "seed": seed + number, "prompts": own, "texts": new}
+                line |= {"new_tokens": generation.new_tokens, **generation.metrics.record()}
+                lines.write(json.dumps({**line, "block_efficiency": generation.metrics.block_efficiency}) + "\n")
     console.rule(characters="-", style="dim")
-    spelt = ", ".join(f"{name} {_spelt(value)}" for name, value in said.items())
-    console.print(f"{method}{f' ({spelt})' if spelt else ''}, {'lossless' if about['lossless'] else 'LOSSY'}")
+    spelled = ", ".join(f"{name} {_spelled(value)}" for name, value in session.way.spelled.items())
+    lossless = "lossless" if session.about["lossless"] else "LOSSY"
+    console.print(f"{session.way.name}{f' ({spelled})' if spelled else ''}, {lossless}")
     for figure in figures(total):
         console.print(figure, highlight=False)
     if profile:
         console.print(_budget(total, floors).on_screen(console.width))
 
 
-def _settings(
-    paths: int | None,
-    depth: int | None,
-    solver: str | None,
-    branching: str | None,
-    law: str | None,
-    pace: str | None,
-    drafts: Mapping[str, float],
-) -> dict[str, Any]:
-    """Those settings of a method that the user gave."""
-    from otspec.verification.rules.catalogue import rule
+class Way(NamedTuple):
+    """How to decode, before models are loaded."""
 
-    settings = given(
-        paths=paths,
-        depth=depth,
-        solver=None if solver is None else rule(solver),
-        branching=None if branching is None else numbers("--branching", branching, repeated=True),
-        law=law,
-        pace=pace,
-        **drafts,
-    )
-    if "branching" in settings and {"paths", "depth"} & settings.keys():
-        raise ProblemError("--branching says how many paths there are and how deep; leave out --paths and --depth")
-    return settings
+    name: str
+    """Of the method."""
+    method: Method
+    settings: Mapping[str, Any]
+    """What the method takes."""
+    spelled: Mapping[str, Any]
+    """The same in the words of the command."""
+    tuned: Tuned | None = None
+    """What the file held that it is from."""
+    file: Path | None = None
+    paced_by: Tuned | None = None
+    """The file that has the costs of its pace."""
 
 
-def _tuned(path: Path, method: str, settings: Mapping[str, Any]) -> Tuned:
-    """The file's settings, which go with none from the command line."""
+def _way(name: str, drafts: Mapping[str, Any], drafter: DrafterOptions, settings_file: Path | None, batch: int) -> Way:
+    """How to decode: as the options say, or as a file does that `otspec tune` wrote."""
     from otspec.decode import Tuned
+    from otspec.decode.methods.catalogue import method_of
 
-    if settings or method != "multi-draft":
-        others = ", ".join(f"--{name.replace('_', '-')}" for name in settings) or "--method"
+    if "branching" in drafts and {"paths", "depth"} & drafts.keys():
+        raise ProblemError("--branching says how many paths there are and how deep; leave out --paths and --depth")
+    asked = drafter.check([] if drafter.drafter is None else [drafter.drafter])
+    if settings_file is None:
+        return Way(name, method_of(name, drafts, batch), drafts, drafts, paced_by=_costs_in(drafts.get("pace")))
+    if drafts or asked or name != "multi-draft":
+        others = ", ".join(f"--{option.replace('_', '-')}" for option in (*drafts, *asked)) or "--method"
         raise ProblemError(f"--settings says how to decode; leave out {others}")
-    return Tuned.load(path)
+    tuned = Tuned.load(settings_file)
+    settings = dict(tuned.settings)
+    return Way(tuned.method, method_of(tuned.method, settings, batch), settings, settings, tuned, settings_file)
 
 
 def _costs_in(pace: str | None) -> Tuned | None:
@@ -243,6 +137,107 @@ def _costs_in(pace: str | None) -> Tuned | None:
 
     file = None if pace is None else Path(pace)
     return Tuned.load(file) if file is not None and (file.suffix == ".json" or file.is_file()) else None
+
+
+@dataclass(frozen=True)
+class Session:
+    """Models that are loaded, and how to decode with them."""
+
+    way: Way
+    models: Models
+    about: Mapping[str, Any]
+    """What the lines of --json begin with."""
+    run: Callable[..., Generation]
+    """Decodes a batch."""
+
+    def decode(
+        self,
+        batches: Sequence[Sequence[str]],
+        sampling: Mapping[str, Any],
+        limits: Mapping[str, Any],
+        seed: int,
+    ) -> Iterator[Generation]:
+        """Decode batches of prompts, after a little warming up."""
+        from otspec.decode.methods.catalogue import warm_up
+        from otspec.decode.pair.loading import batch_of, encode
+        from otspec.results import SolveError
+
+        rows = [encode(self.models.tokenizer, texts) for texts in batches]  # all are checked before any is decoded
+        for number, own in enumerate(rows):
+            inputs = batch_of(own, self.models.target.device)
+            try:
+                if number == 0:
+                    warm_up(self.run, inputs, sampling, limits["max_new_tokens"])
+                yield self.run(**inputs, **sampling, **limits, seed=seed + number)
+            except SolveError as error:
+                raise ProblemError(f"{error}. Name who takes over where it fails: --solver takes a list") from error
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """What tokens spell."""
+        decoded: str = self.models.tokenizer.decode(tokens, skip_special_tokens=True)
+        return decoded
+
+    def floors(self, generation: Generation) -> Mapping[str, float]:
+        """Seconds that the passes of a batch take with nothing around them, by phase."""
+        from otspec.decode.models import replay
+
+        return replay.floors({"target": self.models.target, "draft": self._draft_model}, generation.passes)
+
+    @cached_property
+    def _draft_model(self) -> PreTrainedModel | None:
+        """The draft model as its passes are made: with the rows of its head that are computed."""
+        import torch
+
+        from otspec.decode.models.head import with_head_for, without_head
+
+        draft, settings = self.models.draft, self.way.settings
+        if draft is not None and self.models.matching is None and "draft_tokens" in settings:
+            return with_head_for(draft, torch.from_numpy(settings["draft_tokens"]))
+        if draft is not None and "draft_shortlist" in settings:
+            return without_head(draft)[0]
+        return draft
+
+
+def _session(
+    way: Way,
+    target: str,
+    draft: Sequence[str],
+    drafter: DrafterOptions,
+    sampling: SamplingOptions,
+    place: PlaceOptions,
+) -> Session:
+    """Load the models, and what drafts."""
+    from otspec.decode.methods.catalogue import decoder, lossless
+    from otspec.decode.methods.drafting import drafting
+    from otspec.decode.pair.loading import load_models
+
+    names = list(draft) if way.method.drafts else []
+    models = load_models(target, names, place.device, place.dtype)
+    if way.tuned is not None:
+        way.tuned.check_models(models.target, models.draft)
+        if changes := way.tuned.changes(models.target, sampling.all):
+            typer.secho(f"note: {way.file} was tuned for something else: {', '.join(changes)}", fg="yellow", err=True)
+    if drafter.drafter is not None:
+        found = drafting(drafter.drafter, drafter.request(models, target, ", ".join(names), drafter.drafter_tokens))
+        models = found.models
+        way = way._replace(settings={**way.settings, **found.settings}, spelled={**way.spelled, **found.spelled})
+    if way.paced_by is not None:
+        way.paced_by.check_models(models.target, models.draft)
+        way = way._replace(settings={**way.settings, "pace": way.paced_by.pace})
+    about = {
+        "target": target,
+        "draft": names if len(names) > 1 else next(iter(names), None),
+        "method": way.name,
+        "lossless": lossless(way.method, way.settings),
+        **way.spelled,
+    }
+    return Session(way, models, about, decoder(way.name, models, way.settings))
+
+
+def _total() -> Metrics:
+    from otspec.decode import Metrics
+
+    return Metrics()
 
 
 def _show(prompts: Sequence[str], texts: Sequence[str]) -> None:
@@ -284,7 +279,7 @@ def _budget(metrics: Metrics, floors: Mapping[str, float]) -> TextTable:
     return TextTable(f"Where {steps} steps go", ("phase", "ms", "share", "floor"), rows, note, labels=1)
 
 
-def _spelt(value: object) -> str:
+def _spelled(value: object) -> str:
     if not isinstance(value, Sequence) or isinstance(value, str):
         return str(value)
-    return ",".join(map(_spelt, value))
+    return ",".join(map(_spelled, value))

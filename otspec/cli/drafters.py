@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from zipfile import BadZipFile
@@ -14,42 +15,80 @@ from otspec.cli.names import DRAFTERS, listed
 from otspec.errors import DataError, ProblemError
 
 if TYPE_CHECKING:
+    from otspec.decode.methods.drafting import DrafterRequest
+    from otspec.decode.pair.loading import Models
     from otspec.laws import FloatArray, IntArray
 
 DRAFTER_HELP = f"{listed(DRAFTERS)}, with a number behind a colon if need be, or a draft model"
 
 Drafter = Annotated[str | None, typer.Option(help=f"What drafts: {DRAFTER_HELP}.", show_default="the draft model")]
-DrafterTokens = Annotated[
-    int | None,
-    options.count(
-        help="How many tokens --drafter fr keeps, or pa-fr at first; of dynaspec how many clusters.",
-        show_default="a quarter of them, or 3 of 8, or as the router says",
-    ),
-]
-Frequencies = Annotated[
-    Path | None,
-    typer.Option(
-        help="How often each token occurs, for --drafter fr and pa-fr: a .npy file with one count per token id, or an "
-        ".npz file with them as counts.",
-        show_default="those of the shipped pair's training text, for its draft model",
-    ),
-]
-RouterFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--router",
-        help="What `otspec router` made for the draft model, for --drafter dynaspec.",
-        show_default="that of the shipped draft model, for it",
-    ),
-]
-AffinityFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--affinity",
-        help="What `otspec affinity` made, for --drafter rdk and the draft model as it is.",
-        show_default="that of the shipped draft model with another tokenizer, which then drafts",
-    ),
-]
+
+
+@dataclass(frozen=True)
+class DrafterFiles:
+    """What some drafters are made from."""
+
+    frequencies: Annotated[
+        Path | None,
+        typer.Option(
+            help="How often each token occurs, for --drafter fr and pa-fr: a .npy file with one count per token id, or "
+            "an .npz file with them as counts.",
+            show_default="those of the shipped pair's training text, for its draft model",
+        ),
+    ] = None
+    router: Annotated[
+        Path | None,
+        typer.Option(
+            help="What `otspec router` made for the draft model, for --drafter dynaspec.",
+            show_default="that of the shipped draft model, for it",
+        ),
+    ] = None
+    affinity: Annotated[
+        Path | None,
+        typer.Option(
+            help="What `otspec affinity` made, for --drafter rdk and the draft model as it is.",
+            show_default="that of the shipped draft model with another tokenizer, which then drafts",
+        ),
+    ] = None
+
+    def check(self, names: Sequence[str]) -> dict[str, Any]:
+        """The options that are given, for drafters of these names; no name is the draft model as it is.
+
+        Raises
+        ------
+        ProblemError
+            If options are given that none of the drafters has a use for.
+        """
+        values = asdict(self)
+        asked = {option: values[option] for option in NEEDED_FOR if values.get(option) is not None}
+        words = {name.partition(":")[0] for name in names}
+        for option in asked:
+            if words.isdisjoint(NEEDED_FOR[option]):
+                by = " or ".join(NEEDED_FOR[option])
+                named = option.replace("_", "-")
+                raise ProblemError(f"--{named} is for --drafter {by}; pass that too, or leave it out")
+        return ({"drafter": ", ".join(names)} if names else {}) | asked
+
+    def request(self, models: Models, target: str, draft: str, count: int | None = None) -> DrafterRequest:
+        """What drafters by name are made from."""
+        from otspec.decode.methods.drafting import DrafterRequest
+
+        return DrafterRequest(models, target, draft, count, read_counts(self.frequencies), self.router, self.affinity)
+
+
+@dataclass(frozen=True)
+class DrafterOptions(DrafterFiles):
+    """A drafter by name, and what it is made from."""
+
+    drafter: Drafter = None
+    drafter_tokens: Annotated[
+        int | None,
+        options.count(
+            help="How many tokens --drafter fr keeps, or pa-fr at first; of dynaspec how many clusters.",
+            show_default="a quarter of them, or 3 of 8, or as the router says",
+        ),
+    ] = None
+
 
 NEEDED_FOR = {
     "drafter_tokens": ("fr", "pa-fr", "dynaspec"),
@@ -58,23 +97,6 @@ NEEDED_FOR = {
     "affinity": ("rdk",),
 }
 """The options that only some drafters have a use for."""
-
-
-def asked_of_drafters(names: Sequence[str], **given: Any) -> dict[str, Any]:
-    """What the options say, by their names; no name is the draft model as it is.
-
-    Raises
-    ------
-    ProblemError
-        If options are given that none of the drafters has a use for.
-    """
-    asked = {option: value for option, value in given.items() if value is not None}
-    words = {name.partition(":")[0] for name in names}
-    for option in asked:
-        if words.isdisjoint(NEEDED_FOR[option]):
-            by = " or ".join(NEEDED_FOR[option])
-            raise ProblemError(f"--{option.replace('_', '-')} is for --drafter {by}; pass that too, or leave it out")
-    return ({"drafter": ", ".join(names)} if names else {}) | asked
 
 
 def read_counts(path: Path | None) -> IntArray | FloatArray | None:

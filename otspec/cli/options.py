@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import os
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import typer
 
@@ -38,45 +36,19 @@ def mass(**settings: Any) -> Any:
     return typer.Option(callback=checked_mass, **settings)
 
 
+def probability(**settings: Any) -> Any:
+    """An option for a probability."""
+    return typer.Option(callback=checked_probability, **settings)
+
+
 def out_file(*names: str, **settings: Any) -> Any:
     """An option for a file to write, whose folder has to be there."""
     return typer.Option(*names, callback=_writable, **settings)
 
 
-CHECKED: dict[str, Callable[..., Any]] = {"seed": seed, "temperature": temperature}
-"""Options that are checked before work wherever they occur, by name."""
-
-
-def of_settings(settings: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of a settings class, in place of its ``**settings``.
-
-    Each field of the dataclass whose metadata has a ``help`` text becomes an option of its name, type and default, so
-    that a setting is spelled in its class only.
-
-    Parameters
-    ----------
-    settings : type
-        A dataclass.
-    """
-
-    def give(command: Callable[..., None]) -> Callable[..., None]:
-        types = get_type_hints(settings) | get_type_hints(command, include_extras=True)
-        parameters = [
-            one.replace(annotation=types[one.name])
-            for one in inspect.signature(command).parameters.values()
-            if one.kind is not inspect.Parameter.VAR_KEYWORD
-        ]
-        for one in fields(settings):
-            if summary := one.metadata.get("help"):
-                make: Callable[..., Any] = CHECKED.get(one.name, typer.Option)
-                option = make(default=one.default, help=summary)
-                kind = inspect.Parameter.KEYWORD_ONLY
-                parameters.append(inspect.Parameter(one.name, kind, default=option, annotation=types[one.name]))
-        command.__annotations__ = {one.name: one.annotation for one in parameters}
-        setattr(command, "__signature__", inspect.Signature(parameters))  # noqa: B010  # mypy knows no such attribute
-        return command
-
-    return give
+def words(text: str) -> list[str]:
+    """The items of a list, without the spaces around them."""
+    return [word for item in text.split(",") if (word := item.strip())]
 
 
 def numbers_of(option: str, text: str, check: Callable[[float], float | None]) -> list[float]:
@@ -111,6 +83,13 @@ def checked_mass(value: float | None) -> float | None:
     """A probability above 0, if it is one; refused otherwise."""
     if value is not None and not 0 < value <= 1:
         raise typer.BadParameter(f"{value:g}; it is a probability in (0, 1]")
+    return value
+
+
+def checked_probability(value: float | None) -> float | None:
+    """A probability, if it is one; refused otherwise."""
+    if value is not None and not 0 <= value <= 1:
+        raise typer.BadParameter(f"{value:g} is no probability in [0, 1]")
     return value
 
 

@@ -8,16 +8,18 @@ from typing import Annotated
 import typer
 
 from otspec.cli import options
+from otspec.cli.groups import grouped
 from otspec.cli.prompts import FORMAT, read_prompts
-from otspec.cli.sampling import Device, Draft, Dtype, Target
+from otspec.cli.sampling import PairOptions, PlaceOptions
 from otspec.errors import DataError
 from otspec.reporting.console import console, progress_as_ours, progress_bar
 
 
+@grouped
 def record(
+    *,
     out: Annotated[Path, options.out_file(help="The .safetensors file to write.")],
-    target: Target = "shipped",
-    draft: Draft = "shipped",
+    pair: PairOptions,
     prompts: Annotated[Path | None, typer.Option(help=FORMAT, show_default="held-out text of the shipped pair")] = None,
     positions: Annotated[
         int, options.count("--positions", help="How many, spread over the prompts; of trees, how many trees.")
@@ -44,8 +46,7 @@ def record(
     ] = 1.0,
     seed: Annotated[int, options.seed(help="Of the texts and the places in them.")] = 0,
     batch: Annotated[int, options.count(help="Texts of a prompt that are written together.")] = 8,
-    device: Device = None,
-    dtype: Dtype = None,
+    place: PlaceOptions,
 ) -> None:
     """Record once, study anywhere: --data and `otspec solve` read the file without any model.
 
@@ -61,19 +62,19 @@ def record(
     if (paths is None) != (depth is None):
         raise DataError("trees have both --paths and --depth; pass the other one too, or neither to record positions")
     texts = None if prompts is None else read_prompts(prompts)
-    if texts is None and target != "shipped":
-        raise DataError(f"no prompts for {target}; pass --prompts FILE")
-    from otspec.decode.pair.loading import encode, load_models
+    if texts is None and pair.target != "shipped":
+        raise DataError(f"no prompts for {pair.target}; pass --prompts FILE")
+    from otspec.decode.pair.loading import encode
     from otspec.decode.recording.positions import Recording
     from otspec.decode.recording.positions import record as recorded
     from otspec.decode.recording.trees import TreeRecording
     from otspec.decode.shipped import held_out
 
     progress_as_ours()
-    models = load_models(target, draft, device, dtype)
+    models = pair.load(place)
     given = (
         models,
-        (target, draft),
+        (pair.target, pair.draft),
         held_out() if texts is None else encode(models.tokenizer, texts),
         positions,
         max_new_tokens,

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from otspec.cli import options
-from otspec.cli.sampling import Device, Draft, Dtype
+from otspec.cli.groups import grouped
+from otspec.cli.sampling import Draft, PlaceOptions
 from otspec.errors import DataError
 from otspec.reporting.console import console, progress_bar
 
@@ -17,7 +18,9 @@ TEXT = 256
 """Tokens of a text, or as many as the draft model knows positions for."""
 
 
+@grouped
 def router(
+    *,
     files: Annotated[list[Path], typer.Argument(help="Text files, UTF-8, such as will be decoded.")],
     out: Annotated[Path, options.out_file("--out", help="The .safetensors file to write.")],
     draft: Draft = "shipped",
@@ -30,8 +33,7 @@ def router(
     epochs: Annotated[int, options.count(help="How often each position is learnt from.")] = 6,
     tokens: Annotated[int, options.count(help="Of the files that are learnt from, at most.")] = 100_000,
     seed: Annotated[int, options.seed(help="Of the clusters, the router, and the choice of texts.")] = 0,
-    device: Device = None,
-    dtype: Dtype = None,
+    place: PlaceOptions,
 ) -> None:
     """Cluster a draft model's tokens, and train a router that chooses clusters by the context (DynaSpec).
 
@@ -42,7 +44,7 @@ def router(
     from otspec.decode.models.context import positions
     from otspec.decode.pair.loading import load_draft
 
-    model, tokenizer = load_draft(draft, device, dtype)
+    model, tokenizer = load_draft(draft, place.device, place.dtype)
     rows = [list(tokenizer(text, add_special_tokens=False, verbose=False).input_ids) for text in written]
     texts = _some(rows, int(min(TEXT, positions(model))), tokens, seed)
     budget = None if most is None else Budget(most, falling=2, least=max(most // 4, 1))

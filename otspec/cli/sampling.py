@@ -1,44 +1,26 @@
-"""The options that every command has which decodes: a pair of models, and how they are sampled."""
+"""The options that every command has which decodes: models, and how they are sampled."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from otspec.cli import options
 
+if TYPE_CHECKING:
+    from otspec.decode.pair.loading import Models
+
 _MODEL = "shipped, a folder written by save_pretrained, or a name on the hub."
 
 Target = Annotated[str, typer.Option(help=f"The model whose text it is: {_MODEL}")]
 Draft = Annotated[str, typer.Option(help="The model that drafts, named likewise.")]
-Temperature = Annotated[float, options.temperature(help="Of both models; 0 is greedy.")]
-TopK = Annotated[int | None, options.count(help="Keep the k likeliest tokens of both models.")]
-TopP = Annotated[float | None, options.mass(help="Keep the likeliest tokens of this mass.")]
-DraftTemperature = Annotated[
-    float | None,
-    options.temperature(help="Of the draft model; 0: certain drafts.", show_default="as --temperature"),
-]
-DraftTopK = Annotated[
-    int | None,
-    options.count(help="Keep the k likeliest tokens of the draft model; 0: all.", least=0, show_default="as --top-k"),
-]
-DraftTopP = Annotated[
-    float | None,
-    options.mass(help="Keep the draft model's likeliest tokens of this mass; 1: all.", show_default="as --top-p"),
-]
-DraftConfidence = Annotated[
-    float | None,
-    options.mass(
-        help="End a path after the token at which the draft model's probabilities of its tokens have a smaller product."
-    ),
-]
-Pace = Annotated[
-    str | None,
+Drafts = Annotated[
+    list[str] | None,
     typer.Option(
-        help="goodput: choose before every step how deep to draft, L tokens at most, by what was accepted and how "
-        "long steps took; a file that `otspec tune` wrote: by the costs in it, so that a seed repeats the text.",
-        show_default="the same always",
+        help="The model that drafts, named likewise; with --law independent, repeat it: each drafts paths of its own.",
+        show_default="shipped",
     ),
 ]
 MaxNewTokens = Annotated[int, options.count(help="Of every text.")]
@@ -51,6 +33,48 @@ Dtype = Annotated[
 ]
 
 
-def given(**settings: Any) -> dict[str, Any]:
-    """Those settings that the user gave."""
-    return {name: value for name, value in settings.items() if value is not None}
+@dataclass(frozen=True)
+class PlaceOptions:
+    """Where models are, and in what precision."""
+
+    device: Device = None
+    dtype: Dtype = None
+
+
+@dataclass(frozen=True)
+class PairOptions:
+    """A target and a draft model."""
+
+    target: Target = "shipped"
+    draft: Draft = "shipped"
+
+    def load(self, place: PlaceOptions) -> Models:
+        """Load both."""
+        from otspec.decode.pair.loading import load_models
+
+        return load_models(self.target, self.draft, place.device, place.dtype)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TruncationOptions:
+    """Which tokens both models keep."""
+
+    top_k: Annotated[int | None, options.count(help="Keep the k likeliest tokens of both models.")] = None
+    top_p: Annotated[float | None, options.mass(help="Keep the likeliest tokens of this mass.")] = None
+
+    @property
+    def all(self) -> dict[str, Any]:
+        """All of them, by name."""
+        return asdict(self)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Those that are not None."""
+        return {name: value for name, value in self.all.items() if value is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingOptions(TruncationOptions):
+    """How texts are sampled."""
+
+    temperature: Annotated[float, options.temperature(help="Of both models; 0 is greedy.")] = 1.0

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from otspec.cli import options
+from otspec.cli.groups import grouped
 from otspec.cli.names import LOSSES, TRAINED, listed
 from otspec.cli.prompts import FORMAT, read_prompts
-from otspec.cli.sampling import Device, Dtype, Target
+from otspec.cli.sampling import PlaceOptions, Target
 from otspec.errors import DataError, ProblemError
 from otspec.reporting.console import console, progress_as_ours, progress_bar
 
@@ -22,7 +23,9 @@ HELD_OUT = 64
 """Texts that the curve is measured on."""
 
 
+@grouped
 def train(
+    *,
     kind: Annotated[str, typer.Argument(help=f"{listed(TRAINED)}.", metavar="KIND")],
     out: Annotated[
         Path, typer.Option(help="Folder for the draft model, for --draft; the same command again goes on with it.")
@@ -64,8 +67,7 @@ def train(
     ] = None,
     seed: Annotated[int, options.seed(help="Of the texts and of training.")] = 0,
     every: Annotated[int, options.count(help="Steps between two points of the curve.")] = 50,
-    device: Device = None,
-    dtype: Dtype = None,
+    place: PlaceOptions,
 ) -> None:
     """Train a draft model on text that its target writes at temperature 1, with the target's laws as labels.
 
@@ -92,7 +94,9 @@ def train(
     if draft is not None and chosen.of_target:
         raise ProblemError(f"{kind} is made of its target, and no draft model learns; leave out --draft")
     learner = None if chosen.of_target else draft or SHIPPED
-    models = load_models(target, learner, device, dtype or "float32")  # half precision loses what a step changes
+    models = load_models(
+        target, learner, place.device, place.dtype or "float32"
+    )  # half precision loses what a step changes
     begin = models.tokenizer.bos_token_id
     if said is None and begin is None:
         raise DataError(f"no token begins a text of {target}; pass --prompts FILE")

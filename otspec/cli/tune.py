@@ -11,18 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from otspec.cli import options
+from otspec.cli.groups import grouped
 from otspec.cli.prompts import FORMAT, read_prompts
-from otspec.cli.sampling import (
-    Device,
-    Draft,
-    Dtype,
-    MaxNewTokens,
-    Target,
-    Temperature,
-    TopK,
-    TopP,
-    given,
-)
+from otspec.cli.sampling import MaxNewTokens, PairOptions, PlaceOptions, SamplingOptions
 from otspec.errors import DataError
 from otspec.reporting.console import console, numbers, progress_as_ours, progress_bar
 
@@ -40,21 +31,19 @@ def _duration(value: float) -> float:
     return value
 
 
+@grouped
 def tune(
-    target: Target = "shipped",
-    draft: Draft = "shipped",
+    *,
+    pair: PairOptions,
     prompts: Annotated[Path | None, typer.Option(help=FORMAT, show_default="held-out text of the shipped pair")] = None,
-    temperature: Temperature = 1.0,
-    top_k: TopK = None,
-    top_p: TopP = None,
+    sampling: SamplingOptions,
     paths: Annotated[str, typer.Option(help="K, numbers of drafted paths to try, a list.")] = "1,2,4",
     depth: Annotated[int, options.count(help="L, the most tokens of a path to try.")] = 8,
     draft_top_k: Annotated[str, typer.Option(help="Truncations of the drafts to try besides none, a list.")] = "20,100",
     max_new_tokens: MaxNewTokens = 64,
     seconds: Annotated[float, typer.Option(callback=_duration, help="How long to measure, about.")] = 25.0,
     seed: Annotated[int, options.seed(help="Of the first text; the next has seed + 1.")] = 0,
-    device: Device = None,
-    dtype: Dtype = None,
+    place: PlaceOptions,
     out: Annotated[Path, options.out_file("--out", help="File for the settings, JSON.")] = Path("settings.json"),
     json_file: Annotated[
         Path | None, options.out_file("--json", help="Also write all that was measured and predicted.")
@@ -69,20 +58,20 @@ def tune(
     """
     counts, cuts = numbers("--paths", paths), numbers("--draft-top-k", draft_top_k)
     texts = None if prompts is None else read_prompts(prompts)
-    if texts is None and target != "shipped":
-        raise DataError(f"no prompts for {target}; pass --prompts FILE")
-    from otspec.decode.pair.loading import encode, load_models
+    if texts is None and pair.target != "shipped":
+        raise DataError(f"no prompts for {pair.target}; pass --prompts FILE")
+    from otspec.decode.pair.loading import encode
     from otspec.decode.shipped import held_out
     from otspec.decode.tuning.report import tables
 
     progress_as_ours()
-    models = load_models(target, draft, device, dtype)
+    models = pair.load(place)
     rows = held_out() if texts is None else encode(models.tokenizer, texts)
     tuning = measured(
         models,
-        (target, draft),
+        (pair.target, pair.draft),
         rows,
-        given(temperature=temperature, top_k=top_k, top_p=top_p),
+        sampling.given,
         paths=counts,
         depth=depth,
         draft_top_k=cuts,

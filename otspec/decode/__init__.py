@@ -1,47 +1,73 @@
 """Lossless multi-draft decoding of transformers models, with any solver plugged in.
 
 `generate` is the function to call, `custom_generate=multi_draft(draft)` the same for transformers' own `generate`;
-`run` decodes with any `Strategy`, those of `methods` among them.  Needs torch and transformers.
+`run` decodes with any `Strategy`, those of `methods` among them.  Needs torch and transformers, which are loaded when
+a name is first asked for.
 
-Inside, from the ground up: `base` has laws, texts and clocks, `models` the passes over drafted trees and what each
-model has read, `pacing` how deep to draft, and `lessons` what draft models learn from.  `drafters` propose trees of
-tokens, a family in one place: its model, its drafter and its training.  `verify` says which rule of `otspec.paths`
+Inside, from the ground up: `base` has settings, laws, texts and clocks, `models` the passes over drafted trees and what
+each model has read, `pacing` how deep to draft, and `lessons` what draft models learn from.  `drafters` propose trees
+of tokens, a family in one place: its model, its drafter and its training.  `verify` says which rule of `otspec.paths`
 verifies, on the host or on the device, and `step` is the loop.  `shipped` is the pair that comes with the package,
 `pair` loads others, and `methods` has the strategies by name.  `tuning` finds the fastest for a pair, `training` makes
 draft models, `recording` keeps what models say, and `generation` is the one call.
 """
 
-from typing import TYPE_CHECKING
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from otspec.deprecation import former_names
 from otspec.extras import require
 
-require("torch")
-require("transformers")
+if TYPE_CHECKING:
+    from otspec.decode.base.draft_laws import DRAFT_LAWS
+    from otspec.decode.base.metrics import Metrics
+    from otspec.decode.drafters.shortlists.router import Router
+    from otspec.decode.drafters.shortlists.shortlists import Budget, Frequent
+    from otspec.decode.drafters.shortlists.training import train_router
+    from otspec.decode.generation import MultiDraftOutput, generate, multi_draft
+    from otspec.decode.methods.multi_draft import MultiDraft
+    from otspec.decode.models.after import model_after
+    from otspec.decode.models.replay import floor
+    from otspec.decode.models.tokens.alignment import aligned_counts
+    from otspec.decode.models.tokens.matching import matching_of
+    from otspec.decode.pacing.costs import MeasuredCosts, PassCosts, PassTimes, StepCosts
+    from otspec.decode.pacing.goodput import Goodput
+    from otspec.decode.settings import DraftOptions, DraftSettings, RunOptions, RunSettings
+    from otspec.decode.step.harness import Generation, run
+    from otspec.decode.step.strategy import Strategy
+    from otspec.decode.tuning import Tuned, Tuning, tune
+    from otspec.verification.rules.catalogue import BY_PLAN, JOINT
 
-from otspec.decode.base.draft_laws import DRAFT_LAWS  # noqa: E402  after the packages that it needs
-from otspec.decode.base.metrics import Metrics  # noqa: E402
-from otspec.decode.drafters.shortlists.router import Router  # noqa: E402
-from otspec.decode.drafters.shortlists.shortlists import Budget, Frequent  # noqa: E402
-from otspec.decode.drafters.shortlists.training import train_router  # noqa: E402
-from otspec.decode.generation import MultiDraftOutput, generate, multi_draft  # noqa: E402
-from otspec.decode.methods.multi_draft import MultiDraft  # noqa: E402
-from otspec.decode.models.after import model_after  # noqa: E402
-from otspec.decode.models.replay import floor  # noqa: E402
-from otspec.decode.models.tokens.alignment import aligned_counts  # noqa: E402
-from otspec.decode.models.tokens.matching import matching_of  # noqa: E402
-from otspec.decode.pacing.costs import MeasuredCosts, PassCosts, PassTimes, StepCosts  # noqa: E402
-from otspec.decode.pacing.goodput import Goodput  # noqa: E402
-from otspec.decode.step.harness import Generation, run  # noqa: E402
-from otspec.decode.step.strategy import Strategy  # noqa: E402
-from otspec.decode.tuning import Tuned, Tuning, tune  # noqa: E402
-from otspec.verification.rules.catalogue import BY_PLAN, JOINT  # noqa: E402
+_HOMES = {
+    "otspec.decode.base.draft_laws": ("DRAFT_LAWS",),
+    "otspec.decode.base.metrics": ("Metrics",),
+    "otspec.decode.settings": ("DraftOptions", "DraftSettings", "RunOptions", "RunSettings"),
+    "otspec.decode.drafters.shortlists.router": ("Router",),
+    "otspec.decode.drafters.shortlists.shortlists": ("Budget", "Frequent"),
+    "otspec.decode.drafters.shortlists.training": ("train_router",),
+    "otspec.decode.generation": ("MultiDraftOutput", "generate", "multi_draft"),
+    "otspec.decode.methods.multi_draft": ("MultiDraft",),
+    "otspec.decode.models.after": ("model_after",),
+    "otspec.decode.models.replay": ("floor",),
+    "otspec.decode.models.tokens.alignment": ("aligned_counts",),
+    "otspec.decode.models.tokens.matching": ("matching_of",),
+    "otspec.decode.pacing.costs": ("MeasuredCosts", "PassCosts", "PassTimes", "StepCosts"),
+    "otspec.decode.pacing.goodput": ("Goodput",),
+    "otspec.decode.step.harness": ("Generation", "run"),
+    "otspec.decode.step.strategy": ("Strategy",),
+    "otspec.decode.tuning": ("Tuned", "Tuning", "tune"),
+    "otspec.verification.rules.catalogue": ("BY_PLAN", "JOINT"),
+}
+"""The public names by the module that has them."""
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "BY_PLAN",
     "DRAFT_LAWS",
     "JOINT",
     "Budget",
+    "DraftOptions",
+    "DraftSettings",
     "Frequent",
     "Generation",
     "Goodput",
@@ -52,6 +78,8 @@ __all__ = [
     "PassCosts",
     "PassTimes",
     "Router",
+    "RunOptions",
+    "RunSettings",
     "StepCosts",
     "Strategy",
     "Tuned",
@@ -67,6 +95,18 @@ __all__ = [
     "tune",
 ]
 
-if not TYPE_CHECKING:
-    _CHOSEN = "to choose a shape for every step gained nothing over its depth, pace='goodput'; see docs/tried.md"
-    __getattr__ = former_names(__name__, {}, {"Selector": _CHOSEN, "train_selector": _CHOSEN})
+_CHOSEN = "to choose a shape for every step gained nothing over its depth, pace='goodput'; see docs/tried.md"
+_former = former_names(__name__, {}, {"Selector": _CHOSEN, "train_selector": _CHOSEN})
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        return _former(name)
+    require("torch")
+    require("transformers")
+    value = globals()[name] = getattr(importlib.import_module(_HOME_OF[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

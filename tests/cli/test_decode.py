@@ -167,7 +167,7 @@ def test_steps_choose_their_depth(
     assert "multi-draft (depth 2, pace goodput), lossless" in capsys.readouterr().out
     (line,) = lines_of(out)
     assert line["pace"] == "goodput"
-    assert line["sequence_steps"] > line["offered"][0] >= line["offered"][1] > 0  # some steps draft nothing
+    assert line["sequence_steps"] >= line["offered"][0] >= line["offered"][1] > 0  # how deep depends on the clock
 
 
 def test_what_may_deviate_is_called_lossy() -> None:

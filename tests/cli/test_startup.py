@@ -23,6 +23,8 @@ HEAVY = (
     *("bench", "catalogue", "data", "decode", "laws", "paths", "proofs_check", "schemes", "solvers", "vocab"),
     *("tokenizers", "safetensors"),
 )
+LIGHT = ("otspec.decode", "otspec.decode.settings")
+"""What of those is there from the start: the settings, which the commands list."""
 
 ASK_FOR_HELP = f"""
 import contextlib, sys
@@ -30,7 +32,8 @@ import otspec.cli
 
 def loaded():
     heavy = {HEAVY!r}
-    return [name for name in sys.modules if name in heavy or name.removeprefix("otspec.").partition(".")[0] in heavy]
+    found = [name for name in sys.modules if name in heavy or name.removeprefix("otspec.").partition(".")[0] in heavy]
+    return [name for name in found if name not in {LIGHT!r}]
 
 assert not loaded(), f"import otspec.cli: {{loaded()}}"
 for arguments in (["--version"], *(f"{{command}} --help".split() for command in {COMMANDS!r})):

@@ -65,7 +65,7 @@ def _drafted(confidence: float, paths: list[tuple[int, ...]], sampling: Sampling
         at = next(level)
         return torch.tensor([path[at] for path in paths]).view(-1, 1, 1).expand(-1, laws.shape[1], n)
 
-    law = DraftLaw(scripted, IID)
+    law = DraftLaw("scripted", scripted, IID)
     drafter = ModelDrafter(
         pair(VOCAB)[1], Shape(branching), law, sampling, VOCAB, torch.Generator(), confidence=confidence
     )

@@ -332,7 +332,7 @@ def test_layers_that_attend_to_a_window_only() -> None:
 def test_a_target_of_nan_is_refused(temperature: float) -> None:
     target, draft = (copy.deepcopy(model) for model in pair())
     target.lm_head.weight.data[3] = torch.nan
-    for run_with in (MultiDraft(draft, 2, 3), Vanilla()):
+    for run_with in (MultiDraft(draft, paths=2, depth=3), Vanilla()):
         with pytest.raises(ProblemError, match="nan"):
             run(target, run_with, PROMPTS[:1], temperature=temperature, max_new_tokens=4)
 
@@ -340,9 +340,9 @@ def test_a_target_of_nan_is_refused(temperature: float) -> None:
 def test_greedy_decoding_accepts_all_of_the_drafts_that_it_would_write() -> None:
     target, draft = pair(noise=0.5)
     plain = run(target, Vanilla(), PROMPTS[:1], temperature=0, max_new_tokens=20).sequences
-    drafts = MultiDraft(draft, 4, 3, draft_temperature=1.0)
+    drafts = MultiDraft(draft, paths=4, depth=3, draft_temperature=1.0)
     generation = run(target, drafts, PROMPTS[:1], temperature=0, max_new_tokens=20, seed=1)
     assert torch.equal(generation.sequences, plain)
-    own = run(target, MultiDraft(target, 1, 4), PROMPTS[:1], temperature=0, max_new_tokens=20)
+    own = run(target, MultiDraft(target, paths=1, depth=4), PROMPTS[:1], temperature=0, max_new_tokens=20)
     assert torch.equal(own.sequences, plain)
     assert own.metrics.target_calls == 4  # five tokens a call: all of the target's own drafts, and one

@@ -20,12 +20,12 @@ from transformers import AutoModelForCausalLM, GenerationConfig  # noqa: E402
 import otspec  # noqa: E402
 from otspec.decode.base.draft_laws import DraftLaw, draft_law  # noqa: E402
 from otspec.decode.base.sampling import Sampling  # noqa: E402
+from otspec.decode.drafters.catalogue import CONDITIONED  # noqa: E402
 from otspec.decode.drafters.eagle.model import FedLlama  # noqa: E402
 from otspec.decode.drafters.heads.drafter import HeadsDrafter  # noqa: E402
 from otspec.decode.drafters.heads.model import MedusaHeads, MlpSpeculator  # noqa: E402
 from otspec.decode.drafters.levels import LevelDrafter  # noqa: E402
 from otspec.decode.methods.assisted import assisted  # noqa: E402
-from otspec.decode.methods.multi_draft import WATCHING  # noqa: E402
 from otspec.decode.models.target import Target  # noqa: E402
 from otspec.errors import ProblemError  # noqa: E402
 from otspec.paths import Block, Model, Nested, PathVerifier, TokenWise, Tree  # noqa: E402
@@ -187,7 +187,7 @@ def test_every_setting_of_drafting_takes_it(name: str) -> None:
 def _drafter(name: str, target: Any, shape: Shape, law: DraftLaw, sampling: Sampling) -> LevelDrafter:
     model = drafting(name, target, strength=0.1)
     vocab = target.config.vocab_size
-    return WATCHING[type(model)](model, shape, law, sampling, vocab, torch.Generator().manual_seed(1))
+    return CONDITIONED[type(model)](model, shape, law, sampling, vocab, torch.Generator().manual_seed(1))
 
 
 @pytest.mark.parametrize("name", MADE[:3])
@@ -242,7 +242,9 @@ def test_the_text_has_the_law_of_the_target(name: str) -> None:
             come_up = torch.tensor([[path[at] for path in paths] for paths in every])
             return come_up[:, None] if at == 0 else come_up[:, :, None]
 
-        drafter: Any = _drafter(name, target, Shape.paths(2, depth), DraftLaw(scripted, IID), _sampling(**settings))
+        drafter: Any = _drafter(
+            name, target, Shape.paths(2, depth), DraftLaw("scripted", scripted, IID), _sampling(**settings)
+        )
         texts = [PROMPT] * len(every)
         drafter.observe(Target(target, texts, drafter.layers).features)
         drafter.start(texts)
@@ -312,7 +314,7 @@ def test_bad_requests_are_refused_by_name() -> None:
     hooked.lm_head.register_forward_hook(lambda module, given, found: found)
     with pytest.raises(ProblemError, match="begins as the head of its target, and LlamaForCausalLM has none"):
         MedusaHeads.of(hooked, 2)
-    assert WATCHING[type(heads)] is WATCHING[MlpSpeculator] is HeadsDrafter
+    assert CONDITIONED[type(heads)] is CONDITIONED[MlpSpeculator] is HeadsDrafter
 
 
 def test_the_examples_of_the_document_run() -> None:

@@ -378,7 +378,7 @@ def test_what_is_measured_serves_the_next_text() -> None:
     seconds = [costs(Step(1, (1,) * depth)) for depth in range(DEEPEST + 1)]
     assert all(0 < one <= next_ for one, next_ in itertools.pairwise(seconds))
     by_name = MultiDraft(draft, pace="goodput")
-    assert by_name._pace is by_name._pace
+    assert by_name.pace is by_name.pace
 
 
 def test_copies_are_paced_where_rows_are_dear() -> None:

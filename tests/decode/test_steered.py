@@ -18,10 +18,10 @@ from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, Llam
 import otspec  # noqa: E402
 from otspec.decode.base.draft_laws import draft_law  # noqa: E402
 from otspec.decode.base.sampling import Sampling  # noqa: E402
+from otspec.decode.drafters.catalogue import CONDITIONED  # noqa: E402
 from otspec.decode.drafters.hidden_states import to_one_size  # noqa: E402
 from otspec.decode.drafters.sd2.drafter import SteeredDrafter  # noqa: E402
 from otspec.decode.drafters.sd2.model import PLACES, SteeredLlama  # noqa: E402
-from otspec.decode.methods.multi_draft import WATCHING  # noqa: E402
 from otspec.decode.models.passes.fused import LlamaReader  # noqa: E402
 from otspec.decode.models.passes.transformers_reader import TransformersReader  # noqa: E402
 from otspec.errors import ProblemError  # noqa: E402
@@ -199,7 +199,7 @@ def test_the_loop_tells_what_the_target_thinks_of_prompts_and_of_all_that_became
     ids = torch.tensor([[0, 3, 1, 4], [2, 7, 1, 5]])
     mask = torch.tensor([[0, 1, 1, 1], [1, 1, 1, 1]])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(cast(Any, WATCHING), SteeredLlama, Noting)
+        patch.setitem(cast(Any, CONDITIONED), SteeredLlama, Noting)
         found = otspec.generate(target, model, ids, attention_mask=mask, paths=2, depth=2, max_new_tokens=9, seed=0)
     for row in range(2):
         text = found.sequences[row][mask[row].sum().item() * -1 - 9 :].tolist()

@@ -4,3 +4,8 @@
 `text` says when a text ends, `metrics` what decoding took; `sending` and `graphs` spare the device's time, and `saved`
 reads the files that commands leave.
 """
+
+from otspec.extras import require
+
+require("torch")
+require("transformers")

@@ -26,6 +26,7 @@ Where fewer than n tokens have a probability above 0, the last ones are `NONE`.
 class DraftLaw(NamedTuple):
     """A way to draw n drafts, given in two forms: as the device does it, and as the law that a verifier needs."""
 
+    name: str
     draw: Drawing
     scheme: Scheme
     most: int | None = None
@@ -136,13 +137,16 @@ def _each_its_own(q: FloatArray, n: int) -> DraftScheme:
 
 
 DRAFT_LAWS = {
-    "iid": DraftLaw(_iid, IID),
-    "without_replacement": DraftLaw(_without_replacement, WithoutReplacement),
-    "greedy": DraftLaw(_greedy, Greedy),
-    "top_k": DraftLaw(_top_k, TopK),
-    "systematic": DraftLaw(_systematic, _arcs, most=MAX_TURNS),
-    "hub_pairs": DraftLaw(_hub_pairs, _pair_or_one, most=2, picks="max_flow"),
-    "independent": DraftLaw(_iid, _each_its_own, several=True),
+    law.name: law
+    for law in (
+        DraftLaw("iid", _iid, IID),
+        DraftLaw("without_replacement", _without_replacement, WithoutReplacement),
+        DraftLaw("greedy", _greedy, Greedy),
+        DraftLaw("top_k", _top_k, TopK),
+        DraftLaw("systematic", _systematic, _arcs, most=MAX_TURNS),
+        DraftLaw("hub_pairs", _hub_pairs, _pair_or_one, most=2, picks="max_flow"),
+        DraftLaw("independent", _iid, _each_its_own, several=True),
+    )
 }
 """Draft laws by name."""
 

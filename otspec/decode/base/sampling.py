@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypedDict
+from typing import NamedTuple
 
 import torch
 from transformers import (
@@ -163,22 +163,6 @@ class Sampling:
             return scores.softmax(dim=-1, dtype=torch.float64)
         point = torch.zeros(scores.shape, dtype=torch.float64, device=scores.device)
         return point.scatter_(-1, scores.argmax(dim=-1, keepdim=True), 1.0)
-
-
-class DraftSettings(TypedDict, total=False):
-    """The settings of the drafts alone, by the names that `otspec.generate` has for them.
-
-    See `DraftSampling`; for tokens, kernel and shortlist `otspec.decode.drafters.shortlists.selection`, for the
-    confidence `otspec.decode.drafters.model`.
-    """
-
-    draft_temperature: float | None
-    draft_top_k: int | None
-    draft_top_p: float | None
-    draft_tokens: Any
-    draft_kernel: Any
-    draft_shortlist: Any
-    draft_confidence: float | None
 
 
 @dataclass(frozen=True)

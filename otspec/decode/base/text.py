@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import torch
 from transformers import EosTokenCriteria, MaxLengthCriteria, StoppingCriteriaList
 
 from otspec.errors import ProblemError
+
+
+class Streamer(Protocol):
+    """What transformers' streamers answer."""
+
+    def put(self, value: torch.Tensor) -> None:
+        """Take new tokens."""
+
+    def end(self) -> None:
+        """Flush."""
 
 
 @dataclass

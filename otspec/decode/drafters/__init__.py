@@ -8,3 +8,8 @@ slot, by frequency (`shortlists`) or by the context (`router`).
 Without a model, `prompt_lookup` copies from the text, `suffix` counts what followed in it, `lookahead` keeps what the
 target guessed behind it, and `candidates` asks transformers' candidate generators.
 """
+
+from otspec.extras import require
+
+require("torch")
+require("transformers")

@@ -10,42 +10,47 @@ target guessed behind it, `candidates` asks transformers' candidate generators. 
 
 from __future__ import annotations
 
-from typing import Unpack
+from otspec.extras import require
 
-from transformers import PreTrainedModel
+require("torch")
+require("transformers")
 
-from otspec.decode.base.sampling import DraftSettings
-from otspec.decode.methods.assisted import assisted, assisted_lookup
-from otspec.decode.methods.candidates import Candidates
-from otspec.decode.methods.dynamic_tree import DynamicTree
-from otspec.decode.methods.lookahead import Lookahead
-from otspec.decode.methods.multi_draft import MultiDraft
-from otspec.decode.methods.plain import plain
-from otspec.decode.methods.prompt_lookup import PromptLookup
-from otspec.decode.methods.suffix import Suffix
-from otspec.decode.methods.typical import Typical
-from otspec.decode.methods.vanilla import Vanilla
-from otspec.decode.models.tokens.matching import Matching
+from typing import Unpack  # noqa: E402
+
+from transformers import PreTrainedModel  # noqa: E402
+
+from otspec.decode.methods.assisted import assisted, assisted_lookup  # noqa: E402
+from otspec.decode.methods.candidates import Candidates  # noqa: E402
+from otspec.decode.methods.dynamic_tree import DynamicTree  # noqa: E402
+from otspec.decode.methods.lookahead import Lookahead  # noqa: E402
+from otspec.decode.methods.multi_draft import MultiDraft  # noqa: E402
+from otspec.decode.methods.plain import plain  # noqa: E402
+from otspec.decode.methods.prompt_lookup import PromptLookup  # noqa: E402
+from otspec.decode.methods.suffix import Suffix  # noqa: E402
+from otspec.decode.methods.typical import Typical  # noqa: E402
+from otspec.decode.methods.vanilla import Vanilla  # noqa: E402
+from otspec.decode.models.tokens.matching import Matching  # noqa: E402
+from otspec.decode.settings import DraftModelOptions  # noqa: E402
 
 
 def speculative(
     draft: PreTrainedModel,
     depth: int | None = None,
     matching: Matching | None = None,
-    **drafts: Unpack[DraftSettings],
+    **drafts: Unpack[DraftModelOptions],
 ) -> MultiDraft:
     """Speculative sampling: one path, token by token [leviathan2023fast; chen2023accelerating]."""
-    return MultiDraft(draft, 1, depth, "single", matching=matching, **drafts)
+    return MultiDraft(draft, matching=matching, paths=1, depth=depth, solver="single", **drafts)
 
 
 def block(
     draft: PreTrainedModel,
     depth: int | None = None,
     matching: Matching | None = None,
-    **drafts: Unpack[DraftSettings],
+    **drafts: Unpack[DraftModelOptions],
 ) -> MultiDraft:
     """Block verification of one path [sun2024block]."""
-    return MultiDraft(draft, 1, depth, "block", matching=matching, **drafts)
+    return MultiDraft(draft, matching=matching, paths=1, depth=depth, solver="block", **drafts)
 
 
 def typical(
@@ -53,10 +58,10 @@ def typical(
     paths: int | None = None,
     depth: int | None = None,
     matching: Matching | None = None,
-    **drafts: Unpack[DraftSettings],
+    **drafts: Unpack[DraftModelOptions],
 ) -> MultiDraft:
     """Typical acceptance of the longest of several paths [cai2024medusa]: lossy."""
-    return MultiDraft(draft, paths, depth, Typical(), lossless=False, matching=matching, **drafts)
+    return MultiDraft(draft, matching=matching, lossless=False, paths=paths, depth=depth, solver=Typical(), **drafts)
 
 
 __all__ = [

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
-from otspec.decode.base.sampling import DraftSettings
 from otspec.decode.methods import (
     DynamicTree,
     Lookahead,
@@ -24,6 +23,7 @@ from otspec.decode.methods import (
 from otspec.decode.methods.multi_draft import MultiDraft
 from otspec.decode.models.tokens.matching import Matching
 from otspec.decode.pair.loading import Models
+from otspec.decode.settings import DraftModelOptions, DraftSettings
 from otspec.decode.step.harness import Generation, run
 from otspec.decode.step.strategy import DraftModels, Strategy
 from otspec.errors import ProblemError
@@ -52,19 +52,20 @@ class Method:
     """Whether it takes more than one prompt at a time."""
 
 
-OF_DRAFTS = tuple(DraftSettings.__annotations__)
-"""The settings of the drafts alone."""
+DRAFTS = tuple(one.name for one in fields(DraftSettings))
+OF_DRAFT_MODEL = tuple(DraftModelOptions.__annotations__)
+"""The settings of drafts, and those of them that say how the draft model draws."""
 
 METHODS: Mapping[str, Method] = {
     "multi-draft": Method(
         "drafted trees, verified jointly or node by node",
-        ("paths", "depth", "solver", "branching", "law", *OF_DRAFTS, "pace"),
+        DRAFTS,
         MultiDraft,
     ),
     "vanilla": Method("token by token from the target", (), lambda draft: Vanilla(), drafts=False),
     "generate": Method("transformers' own, token by token", own=plain, drafts=False),
-    "single": Method("speculative sampling of one path", ("depth", *OF_DRAFTS), speculative),
-    "block": Method("block verification of one path", ("depth", *OF_DRAFTS), block),
+    "single": Method("speculative sampling of one path", ("depth", *OF_DRAFT_MODEL), speculative),
+    "block": Method("block verification of one path", ("depth", *OF_DRAFT_MODEL), block),
     "prompt-lookup": Method(
         "drafts copied from the text",
         ("paths", "depth", "pace"),
@@ -86,7 +87,7 @@ METHODS: Mapping[str, Method] = {
     "dynamic-tree": Method(
         "the tokens that the draft model finds likeliest, as a tree (EAGLE-2)", ("paths", "depth"), DynamicTree
     ),
-    "typical": Method("typical acceptance, lossy", ("paths", "depth", *OF_DRAFTS), typical, lossless=False),
+    "typical": Method("typical acceptance, lossy", ("paths", "depth", *OF_DRAFT_MODEL), typical, lossless=False),
     "assisted": Method(
         "transformers' own assisted generation", ("depth", "schedule", "confidence"), own=assisted, batch=False
     ),

@@ -21,8 +21,8 @@ SHARE = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
-    """What the names may need beside the models."""
+class DrafterRequest:
+    """What drafters by name are made from."""
 
     models: Models
     target: str
@@ -46,11 +46,11 @@ class Drafting:
     models: Models
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Of `otspec.generate`."""
-    said: Mapping[str, Any] = field(default_factory=dict)
+    spelled: Mapping[str, Any] = field(default_factory=dict)
     """The same in the words of the command."""
 
 
-def drafting(name: str, given: Given) -> Drafting:
+def drafting(name: str, request: DrafterRequest) -> Drafting:
     """What drafts by that name.
 
     Parameters
@@ -58,7 +58,7 @@ def drafting(name: str, given: Given) -> Drafting:
     name : str
         One of `DRAFTERS`, with a count behind a colon if need be (``"fr:512"``); or a draft model: ``"shipped"``, a
         folder, or a name on the hub.
-    given : Given
+    request : DrafterRequest
 
     Raises
     ------
@@ -74,78 +74,80 @@ def drafting(name: str, given: Given) -> Drafting:
                 f"no drafter {name!r}; known: {', '.join(DRAFTERS)}, and draft models: {SHIPPED}, a folder, or "
                 "owner/name on the hub"
             )
-        return Drafting(with_named_draft(given.models, name), {}, {"drafter": name})
+        return Drafting(with_named_draft(request.models, name), {}, {"drafter": name})
     if colon:
         if not number.isdecimal() or not int(number):
             raise ProblemError(f"{name!r} keeps {number!r} tokens; write a number from 1 on behind the colon")
-        given = replace(given, count=int(number))
-    return DRAFTERS[word](given)
+        request = replace(request, count=int(number))
+    return DRAFTERS[word](request)
 
 
-def _frequent(given: Given) -> Drafting:
+def _frequent(request: DrafterRequest) -> Drafting:
     """FR-Spec: the most frequent tokens alone."""
-    counts = _frequencies(given)
-    kept = max(counts.size // SHARE, 1) if given.count is None else given.count
+    counts = _frequencies(request)
+    kept = max(counts.size // SHARE, 1) if request.count is None else request.count
     tokens = np.sort(frequency_prune(counts, kept))
-    return Drafting(given.models, {"draft_tokens": tokens}, {"drafter": "fr", "drafter_tokens": kept})
+    return Drafting(request.models, {"draft_tokens": tokens}, {"drafter": "fr", "drafter_tokens": kept})
 
 
-def _fewer_by_depth(given: Given) -> Drafting:
-    """PA-FR: the most frequent tokens, fewer of them the deeper a slot is."""
-    counts = _frequencies(given)
-    most = 3 * counts.size // 8 if given.count is None else given.count
+def _fewer_by_depth(request: DrafterRequest) -> Drafting:
+    """PA-FR: the most frequent tokens, fewer of them the deeper a node is."""
+    counts = _frequencies(request)
+    most = 3 * counts.size // 8 if request.count is None else request.count
     shortlist = Frequent(frequency_prune(counts, most), Budget(most, falling=1))
-    return Drafting(given.models, {"draft_shortlist": shortlist}, {"drafter": "pa-fr", "drafter_tokens": most})
+    return Drafting(request.models, {"draft_shortlist": shortlist}, {"drafter": "pa-fr", "drafter_tokens": most})
 
 
-def _routed(given: Given) -> Drafting:
+def _routed(request: DrafterRequest) -> Drafting:
     """DynaSpec: clusters of tokens that a router chooses by the context."""
-    if given.router is None and given.draft != SHIPPED:
-        raise DataError(f"no router for {given.draft or NO_DRAFT}; pass --router FILE, which `otspec router` makes")
-    router = Router.load(shipped.FOLDER / shipped.ROUTER if given.router is None else given.router)
-    if given.count is not None:
-        router = router.within(replace(router.budget, most=given.count, least=min(router.budget.least, given.count)))
-    said = {"drafter": "dynaspec", "drafter_clusters": router.budget.most}
-    return Drafting(given.models, {"draft_shortlist": router}, said)
-
-
-def _fed(given: Given) -> Drafting:
-    """The shipped draft model that hears at every token what the shipped target has in mind."""
-    if given.target != SHIPPED:
-        raise DataError(
-            f"no draft model that hears {given.target} comes with the package; `otspec train eagle` trains one, which "
-            "is passed as --draft FOLDER"
+    if request.router is None and request.draft != SHIPPED:
+        raise DataError(f"no router for {request.draft or NO_DRAFT}; pass --router FILE, which `otspec router` makes")
+    router = Router.load(shipped.FOLDER / shipped.ROUTER if request.router is None else request.router)
+    if request.count is not None:
+        router = router.within(
+            replace(router.budget, most=request.count, least=min(router.budget.least, request.count))
         )
-    draft = shipped.fed(given.models.target.dtype)
-    return Drafting(with_draft(given.models, draft, given.models.tokenizer), {}, {"drafter": "fed"})
+    spelled = {"drafter": "dynaspec", "drafter_clusters": router.budget.most}
+    return Drafting(request.models, {"draft_shortlist": router}, spelled)
 
 
-def _foreign(given: Given) -> Drafting:
-    """TLI: the shipped target's draft model with another tokenizer, on the tokens in common."""
-    if given.target != SHIPPED:
+def _fed(request: DrafterRequest) -> Drafting:
+    """EAGLE-3: the shipped draft model that reads the hidden states of the shipped target."""
+    if request.target != SHIPPED:
         raise DataError(
-            f"no draft model with another tokenizer comes with {given.target}; pass one as --draft FOLDER: that its "
+            f"no EAGLE-style draft model of {request.target} comes with the package; `otspec train eagle` trains one, "
+            "which is passed as --draft FOLDER"
+        )
+    draft = shipped.fed(request.models.target.dtype)
+    return Drafting(with_draft(request.models, draft, request.models.tokenizer), {}, {"drafter": "fed"})
+
+
+def _foreign(request: DrafterRequest) -> Drafting:
+    """TLI: the shipped target's draft model with another tokenizer, on the tokens in common."""
+    if request.target != SHIPPED:
+        raise DataError(
+            f"no draft model with another tokenizer comes with {request.target}; pass one as --draft FOLDER: that its "
             "tokenizer is another is seen, and TLI then needs no name"
         )
-    other = shipped.foreign(given.models.target.dtype)
-    return Drafting(with_draft(given.models, other.draft, other.tokenizer), {}, {"drafter": "tli"})
+    other = shipped.foreign(request.models.target.dtype)
+    return Drafting(with_draft(request.models, other.draft, other.tokenizer), {}, {"drafter": "tli"})
 
 
-def _redistributed(given: Given) -> Drafting:
-    """RDK: the same, or the draft model given, with its mass moved to other tokens."""
-    if given.affinity is not None:
-        return Drafting(given.models, {"draft_kernel": load_affinity(given.affinity)}, {"drafter": "rdk"})
-    other = _foreign(given)
+def _redistributed(request: DrafterRequest) -> Drafting:
+    """RDK: the same, or the draft model as it is, with its mass moved to other tokens."""
+    if request.affinity is not None:
+        return Drafting(request.models, {"draft_kernel": load_affinity(request.affinity)}, {"drafter": "rdk"})
+    other = _foreign(request)
     kernel = load_affinity(shipped.FOLDER / shipped.FOREIGN / shipped.AFFINITY)
-    return replace(other, settings={"draft_kernel": kernel}, said={"drafter": "rdk"})
+    return replace(other, settings={"draft_kernel": kernel}, spelled={"drafter": "rdk"})
 
 
-def _frequencies(given: Given) -> Any:
-    if given.frequencies is not None:
-        return np.asarray(given.frequencies)
-    if given.draft != SHIPPED:
+def _frequencies(request: DrafterRequest) -> Any:
+    if request.frequencies is not None:
+        return np.asarray(request.frequencies)
+    if request.draft != SHIPPED:
         raise DataError(
-            f"no token frequencies for {given.draft or NO_DRAFT}; pass --frequencies FILE, such as np.save writes of "
+            f"no token frequencies for {request.draft or NO_DRAFT}; pass --frequencies FILE, such as np.save writes of "
             "np.bincount(tokens of a text, minlength=V)"
         )
     return shipped.frequencies()
@@ -153,7 +155,7 @@ def _frequencies(given: Given) -> Any:
 
 NO_DRAFT = "a method without a draft model"
 
-DRAFTERS: Mapping[str, Callable[[Given], Drafting]] = {
+DRAFTERS: Mapping[str, Callable[[DrafterRequest], Drafting]] = {
     "fr": _frequent,
     "pa-fr": _fewer_by_depth,
     "dynaspec": _routed,

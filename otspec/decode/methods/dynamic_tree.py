@@ -8,9 +8,8 @@ import torch
 from transformers import PreTrainedModel
 
 from otspec.decode.base.sampling import DraftSampling, Sampling
+from otspec.decode.drafters.catalogue import drafter_class
 from otspec.decode.drafters.dynamic_tree import DYNAMIC
-from otspec.decode.drafters.model import ModelDrafter
-from otspec.decode.methods.multi_draft import WATCHING
 from otspec.decode.models.tokens.matching import Matching
 from otspec.decode.step.strategy import DraftModels, Prepared
 from otspec.errors import ProblemError
@@ -63,7 +62,7 @@ class DynamicTree:
             raise ProblemError(
                 "a dynamic tree is of a draft model with the target's tokenizer, and this one has another"
             )
-        if WATCHING.get(type(self.draft), ModelDrafter) not in DYNAMIC:
+        if drafter_class(self.draft) not in DYNAMIC:
             raise ProblemError(
                 f"a dynamic tree is of a draft model that reads what it drafts, and {type(self.draft).__name__} drafts "
                 "by heads; pass another one, or use multi-draft"
@@ -77,7 +76,7 @@ class DynamicTree:
     def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
         """A drafter of fixed drafts."""
         assert isinstance(self.draft, PreTrainedModel)
-        drafter = DYNAMIC[WATCHING.get(type(self.draft), ModelDrafter)]  # type: ignore[index]
+        drafter = DYNAMIC[drafter_class(self.draft)]  # type: ignore[index]
         size = self.paths * self.depth if self.size is None else self.size
         own = DraftSampling().of(sampling)
         return Prepared(drafter(self.draft, self.paths, self.depth, size, own, vocab, generator), Match())

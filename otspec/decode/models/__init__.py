@@ -5,3 +5,8 @@ model over new tokens, by transformers' code or by a lean one (`llama`), with ke
 model and the texts that it has read, `target` the target's pass over drafted trees, and `self_check` asks whether that
 is what the model reads.  `steered`, `fed` and `heads` are draft models that go by what the target thinks.
 """
+
+from otspec.extras import require
+
+require("torch")
+require("transformers")

@@ -13,8 +13,8 @@ from otspec.data.recorded import Tensor
 from otspec.data.trees import TOP_TREES_FORMAT, TREES_FORMAT
 from otspec.decode.base.draft_laws import draft_law
 from otspec.decode.base.sampling import Sampling
+from otspec.decode.drafters.catalogue import CONDITIONED
 from otspec.decode.drafters.model import ModelDrafter
-from otspec.decode.methods.multi_draft import WATCHING
 from otspec.decode.models.self_check import check_reading
 from otspec.decode.models.target import Target
 from otspec.decode.recording.positions import (
@@ -60,7 +60,7 @@ class TreeRecording(Recording):
             raise ProblemError(
                 f"the temperature is {self.temperature:g}, where all paths of a tree are the same; record trees above 0"
             )
-        if type(self._draft) in WATCHING:
+        if type(self._draft) in CONDITIONED:
             raise ProblemError(
                 f"{self.names[1]} drafts by what the target thinks, and trees are recorded of models that read text "
                 "alone; pass another draft model"

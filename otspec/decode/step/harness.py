@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -23,7 +23,8 @@ from otspec.decode.drafters.heads.model import Heads
 from otspec.decode.models.context import Pass, positions, sliding_window, vocabulary
 from otspec.decode.models.pairing import check_pair
 from otspec.decode.models.self_check import check_reading
-from otspec.decode.step.loop import Decoder, Streamer
+from otspec.decode.settings import RunOptions, RunSettings
+from otspec.decode.step.loop import Decoder
 from otspec.decode.step.strategy import Strategy, listed
 from otspec.decode.verify.on_device import device_rule
 from otspec.decode.verify.step import step_verifier
@@ -58,22 +59,9 @@ class Generation:
 
 
 def run(
-    target: PreTrainedModel,
-    strategy: Strategy,
-    input_ids: torch.Tensor,
-    *,
-    attention_mask: torch.Tensor | None = None,
-    temperature: float | None = None,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    seed: int | None = None,
-    streamer: Streamer | None = None,
-    tokenizer: Any = None,
-    draft_tokenizer: Any = None,
-    verify_on: str | None = None,
-    **settings: Any,
+    target: PreTrainedModel, strategy: Strategy, input_ids: torch.Tensor, **options: Unpack[RunOptions]
 ) -> Generation:
-    """Decode with a strategy; parameters as in `otspec.generate`.
+    """Decode with a strategy; parameters as in `otspec.generate`, but for those of drafts.
 
     Examples
     --------
@@ -85,23 +73,25 @@ def run(
     >>> text.metrics.tokens
     8
     """
+    settings, others = RunSettings.split(options)
+    attention_mask = others.pop("attention_mask", None)
     check_prompts(input_ids, attention_mask)
     for model in listed(strategy.draft):
-        check_pair(target, model, tokenizer, draft_tokenizer, strategy.matching)
-    settings = {**settings, **sampling_settings(settings, temperature, top_k, top_p)}
-    if (stop_strings := settings.pop("stop_strings", None)) is not None:
+        check_pair(target, model, settings.tokenizer, settings.draft_tokenizer, strategy.matching)
+    others |= sampling_settings(others, settings.temperature, settings.top_k, settings.top_p)
+    if (stop_strings := others.pop("stop_strings", None)) is not None:
         # `generate` gives its own callables no tokenizer, so the criterion is made here.
-        if tokenizer is None:
+        if settings.tokenizer is None:
             raise ProblemError("stop_strings are text; pass tokenizer= as well")
-        criteria = StoppingCriteriaList(settings.pop("stopping_criteria", None) or [])
-        criteria.append(StopStringCriteria(tokenizer, stop_strings))
-        settings["stopping_criteria"] = criteria
+        criteria = StoppingCriteriaList(others.pop("stopping_criteria", None) or [])
+        criteria.append(StopStringCriteria(settings.tokenizer, stop_strings))
+        others["stopping_criteria"] = criteria
 
     def decoding_method(model: PreTrainedModel, input_ids: torch.Tensor, **prepared: Any) -> Generation:
-        return decode(model, strategy, input_ids, seed=seed, streamer=streamer, verify_on=verify_on, **prepared)
+        return decode(model, strategy, settings, input_ids, **prepared)
 
     generation: Generation = target.generate(
-        input_ids, attention_mask=attention_mask, custom_generate=decoding_method, **settings
+        input_ids, attention_mask=attention_mask, custom_generate=decoding_method, **others
     )
     return generation
 
@@ -109,14 +99,12 @@ def run(
 def decode(
     target: PreTrainedModel,
     strategy: Strategy,
+    settings: RunSettings,
     input_ids: torch.Tensor,
     logits_processor: LogitsProcessorList,
     stopping_criteria: StoppingCriteriaList,
     generation_config: GenerationConfig,
     attention_mask: torch.Tensor | None = None,
-    seed: int | None = None,
-    streamer: Streamer | None = None,
-    verify_on: str | None = None,
     **model_inputs: Any,
 ) -> Generation:
     """Decode what transformers' `generate` has prepared: processors, criteria, configuration, prompts.
@@ -128,6 +116,7 @@ def decode(
     """
     _check_request(generation_config, model_inputs)
     check_prompts(input_ids, attention_mask)
+    streamer, seed = settings.streamer, settings.seed
     if streamer is not None and len(input_ids) > 1:
         raise ProblemError(f"{len(input_ids)} prompts and one streamer, which could not tell their texts apart")
     if seed is None:
@@ -136,7 +125,7 @@ def decode(
     generator = torch.Generator(target.device)
     generator.manual_seed(int(np.random.SeedSequence(seed).generate_state(1, np.uint32)[0]))
     drafter, verifier = strategy.prepare(vocabulary(target), sampling, generator)
-    rule = device_rule(verifier, target.device, verify_on)
+    rule = device_rule(verifier, target.device, settings.verify_on)
     pad = _padding(generation_config)
     texts = texts_of(input_ids, attention_mask, pad)
     ending = Ending(stopping_criteria, target.device)

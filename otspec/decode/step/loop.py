@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -13,23 +12,13 @@ from transformers import PreTrainedModel
 from otspec.decode.base.drafts import Drafts
 from otspec.decode.base.metrics import Clock, Metrics
 from otspec.decode.base.sampling import Prefix
-from otspec.decode.base.text import Ending, Text
+from otspec.decode.base.text import Ending, Streamer, Text
 from otspec.decode.drafters.drafter import Drafter
 from otspec.decode.models.context import Pass
 from otspec.decode.models.target import Target
 from otspec.decode.verify.step import StepVerifier
 from otspec.laws import IntArray
 from otspec.verification.trees.topology import Topology
-
-
-class Streamer(Protocol):
-    """What transformers' streamers answer."""
-
-    def put(self, value: torch.Tensor) -> None:
-        """Take new tokens."""
-
-    def end(self) -> None:
-        """Flush."""
 
 
 @dataclass(frozen=True, eq=False)

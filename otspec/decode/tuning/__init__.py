@@ -7,7 +7,12 @@ decodes a little by each; from both `costs` predicts the speed-up of every candi
 best of them beside plain decoding.  `identity` says what was measured, and `report` shows it.
 """
 
-from otspec.decode.tuning.tuned import Tuned
-from otspec.decode.tuning.tuner import Tuning, tune
+from otspec.extras import require
+
+require("torch")
+require("transformers")
+
+from otspec.decode.tuning.tuned import Tuned  # noqa: E402
+from otspec.decode.tuning.tuner import Tuning, tune  # noqa: E402
 
 __all__ = ["Tuned", "Tuning", "tune"]

@@ -11,8 +11,8 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
+from otspec.decode.drafters.catalogue import CONDITIONED
 from otspec.decode.methods.catalogue import strategy_of
-from otspec.decode.methods.multi_draft import WATCHING
 from otspec.decode.models.context import positions, vocabulary
 from otspec.decode.models.pairing import pair_up
 from otspec.decode.pacing.costs import StepCosts
@@ -159,7 +159,7 @@ def tune(
         if value is not None
     }
     _check(prompts, paths, seconds, max_new_tokens)
-    if type(draft) in WATCHING:
+    if type(draft) in CONDITIONED:
         raise ProblemError(
             f"a {type(draft).__name__} drafts from what the target thinks, and its passes cannot be timed without; "
             "measure it with otspec bench decode --drafter, or tune another draft model"

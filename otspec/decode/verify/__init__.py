@@ -3,3 +3,8 @@
 `verifiers` says which rule of `otspec.paths` verifies, and `step` who verifies a step; `laws` brings both models' laws
 to the host, and `on_device` what the device accepts, by `captured` graphs on a GPU.
 """
+
+from otspec.extras import require
+
+require("torch")
+require("transformers")

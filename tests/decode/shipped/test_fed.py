@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 import otspec  # noqa: E402
-from otspec.decode.methods.drafting import Given, drafting  # noqa: E402
+from otspec.decode.methods.drafting import DrafterRequest, drafting  # noqa: E402
 from otspec.decode.models.fingerprint import fingerprint  # noqa: E402
 from otspec.decode.pair.loading import load_models  # noqa: E402
 from otspec.decode.shipped import FED, FOLDER, TRAINING, fed, held_out, load  # noqa: E402
@@ -28,7 +28,7 @@ def test_it_is_small_and_was_trained_on_this_pair() -> None:
 
 def test_more_of_its_drafts_are_accepted() -> None:
     models = load_models("shipped", "shipped")
-    by_name = drafting("fed", Given(models, "shipped", "shipped"))
+    by_name = drafting("fed", DrafterRequest(models, "shipped", "shipped"))
     texts, made = {}, {}
     for name, draft in (("as it is", models.draft), (FED, by_name.models.draft)):
         found = [
@@ -47,6 +47,6 @@ def test_more_of_its_drafts_are_accepted() -> None:
 def test_it_is_for_the_target_that_it_heard() -> None:
     models = load_models("shipped", "shipped")
     with pytest.raises(
-        DataError, match="no draft model that hears my-model comes with the package; `otspec train eagle`"
+        DataError, match="no EAGLE-style draft model of my-model comes with the package; `otspec train eagle`"
     ):
-        drafting("fed", Given(models, "my-model", "shipped"))
+        drafting("fed", DrafterRequest(models, "my-model", "shipped"))

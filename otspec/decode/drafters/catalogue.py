@@ -1,0 +1,135 @@
+"""Which drafter drafts from a draft model, by the model's class, and the drafter of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from transformers import PreTrainedModel
+
+from otspec.decode.base.draft_laws import DraftLaw
+from otspec.decode.base.sampling import Sampling
+from otspec.decode.drafters.cross_tokenizer.drafter import ForeignDrafter
+from otspec.decode.drafters.drafter import Drafter
+from otspec.decode.drafters.eagle.drafter import FedDrafter
+from otspec.decode.drafters.eagle.model import FedLlama
+from otspec.decode.drafters.heads.drafter import HeadsDrafter
+from otspec.decode.drafters.heads.model import MedusaHeads, MlpSpeculator
+from otspec.decode.drafters.levels import LevelDrafter
+from otspec.decode.drafters.model import ModelDrafter
+from otspec.decode.drafters.sd2.drafter import SteeredDrafter
+from otspec.decode.drafters.sd2.model import SteeredLlama
+from otspec.decode.drafters.several import SeveralDrafters
+from otspec.decode.drafters.shortlists.restricted import Restriction
+from otspec.decode.drafters.shortlists.selection import Selection
+from otspec.decode.models.context import vocabulary
+from otspec.decode.models.tokens.matching import Matching
+from otspec.errors import ProblemError
+from otspec.paths import Shape
+
+CONDITIONED: Mapping[type[PreTrainedModel], type[LevelDrafter]] = {
+    SteeredLlama: SteeredDrafter,
+    FedLlama: FedDrafter,
+    MedusaHeads: HeadsDrafter,
+    MlpSpeculator: HeadsDrafter,
+}
+"""Who drafts from models that look at the target's hidden states."""
+
+
+def drafter_class(model: PreTrainedModel) -> type[LevelDrafter]:
+    """Who drafts from a model."""
+    return CONDITIONED.get(type(model), ModelDrafter)
+
+
+def own_vocabulary(models: Sequence[PreTrainedModel]) -> int:
+    """How many tokens all draft models have."""
+    return min(map(vocabulary, models), default=0)
+
+
+def drafter_of(
+    models: Sequence[PreTrainedModel],
+    shape: Shape,
+    law: DraftLaw,
+    sampling: Sampling,
+    vocab: int,
+    generator: torch.Generator,
+    selection: Selection | None = None,
+    matching: Matching | None = None,
+    confidence: float = 0.0,
+) -> Drafter:
+    """The drafter of a run.
+
+    Parameters
+    ----------
+    models : sequence of PreTrainedModel
+        Several draft paths of their own, if the law says so.
+    shape : Shape
+        Of what all of them draft together.
+    law : DraftLaw
+    sampling : Sampling
+        Of the drafts.
+    vocab : int
+        The target's number of tokens.
+    generator : torch.Generator
+        On the device of the models.
+    selection : Selection, optional
+        The tokens that are computed.
+    matching : Matching, optional
+        What the target's tokens have to do with those of draft models with another tokenizer.
+    confidence : float
+        Where a path ends before it is whole, see `DraftSettings.draft_confidence`.
+
+    Raises
+    ------
+    ProblemError
+        If these models cannot draft so.
+    """
+    share = _share(shape, law, len(models))
+    if confidence and (law.several or share.branching[:1] not in ((), (1,))):
+        raise ProblemError(
+            f"draft_confidence ends one path of one draft model, and {share.branching[0]} are drafted side by side "
+            f"here, branching {share.branching}, law {law.name!r}; pass paths=1, or a branching that begins with 1"
+        )
+    if any(type(model) in CONDITIONED for model in models) and (law.several or matching is not None):
+        alone = "others beside it" if law.several else "a tokenizer of its own"
+        raise ProblemError(f"a draft model that looks at the target drafts without {alone}; pass another one")
+    drafters: list[LevelDrafter]
+    if matching is None:
+        drafters = [
+            drafter_class(model)(model, share, law, sampling, vocab, generator, selection, confidence)
+            for model in models
+        ]
+    else:
+        matching = matching.within(vocab, own_vocabulary(models))
+        kept = _restriction(selection, matching)
+        drafters = [
+            ForeignDrafter(model, share, law, sampling, vocab, generator, kept, matching, confidence)
+            for model in models
+        ]
+    return SeveralDrafters(drafters) if law.several else drafters[0]
+
+
+def _restriction(selection: Selection | None, matching: Matching) -> Restriction:
+    """The tokens that are computed of a draft model with another tokenizer."""
+    kept = selection or Restriction(matching.tokens)
+    if not isinstance(kept, Restriction):
+        raise ProblemError(
+            "draft_shortlist is for a draft model with the target's tokenizer, and this one has another; leave it out, "
+            "or pass draft_tokens"
+        )
+    return kept.matched(matching)
+
+
+def _share(shape: Shape, law: DraftLaw, models: int) -> Shape:
+    """What each of the draft models drafts."""
+    if not law.several:
+        if models != 1:
+            raise ProblemError(f'{models} draft models, and law is {law.name!r}; several draft by law="independent"')
+        return shape
+    paths = shape.branching[0] if shape.branching else 0
+    if not models or paths % models or not shape.independent_paths:
+        raise ProblemError(
+            f"{models} draft models draft independent paths, as many of each, and branching is {shape.branching}; "
+            f"pass paths={models or 1}, or a multiple of it"
+        )
+    return Shape.paths(paths // models, shape.depth)

@@ -1,0 +1,333 @@
+"""The settings of decoding, each spelled once: `DraftSettings` says what is drafted, `RunSettings` how a run goes.
+
+`otspec.generate`, `MultiDraft` and the commands take their fields as keywords; the two typed dictionaries beside them
+are for type checkers.  This module loads neither torch nor numpy, so that `otspec decode --help` can list the settings
+at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Self, TypedDict
+
+from otspec.errors import ProblemError
+
+if TYPE_CHECKING:
+    from otspec.decode.base.text import Streamer
+    from otspec.decode.drafters.shortlists.selection import Selection
+    from otspec.decode.pacing.goodput import Goodput
+    from otspec.verification.rules.catalogue import Rule
+
+
+_LAWS = "iid, without_replacement, greedy, top_k, systematic, hub_pairs or independent"
+
+
+def option(summary: str, kind: str, shown: str | None = None) -> dict[str, str | None]:
+    """What the commands have to know of a field that they offer as an option.
+
+    Parameters
+    ----------
+    summary : str
+        The help text.
+    kind : str
+        What values it takes, a name of `otspec.cli.groups.KINDS`.
+    shown : str, optional
+        What is told of the default where none is given.
+    """
+    return {"help": summary, "kind": kind, "shown": shown}
+
+
+class DraftModelOptions(TypedDict, total=False):
+    """The keywords of `DraftSettings` that say how the draft model draws, and from which tokens."""
+
+    draft_temperature: float | None
+    draft_top_k: int | None
+    draft_top_p: float | None
+    draft_tokens: Any
+    draft_kernel: Any
+    draft_shortlist: Selection | None
+    draft_confidence: float | None
+
+
+class DraftOptions(DraftModelOptions, total=False):
+    """The keywords of `DraftSettings`, for functions that pass them on as ``**drafts: Unpack[DraftOptions]``.
+
+    Examples
+    --------
+    >>> from typing import Unpack
+    >>> from otspec.decode import DraftOptions, DraftSettings
+    >>> def widened(**drafts: Unpack[DraftOptions]) -> DraftSettings:
+    ...     return DraftSettings(**{"paths": 4, **drafts})
+    >>> widened(depth=2).given
+    {'paths': 4, 'depth': 2}
+    """
+
+    paths: int | None
+    depth: int | None
+    solver: Rule
+    branching: Sequence[int] | None
+    law: str
+    pace: str | Goodput | None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DraftSettings:
+    """What a draft model drafts, how, and who verifies it.
+
+    Parameters
+    ----------
+    paths : int, optional
+        K, the number of independent paths [sun2023spectr]; by default 1, or one for each of several draft models.
+    depth : int, optional
+        L, the tokens of each path; by default 3, and 8 with a pace.  `otspec tune` finds what is fastest for two models
+        on the machine at hand.
+    solver : Rule, optional
+        Who verifies.  By default nested labels with block verification (``"nested"``, see `docs/paths.md`; for one path
+        that is ``"block"``); another joint rule of `otspec.decode.JOINT` (``"block"``, ``"traversal"``, ...), a solver
+        of the registry node by node (``"interval"``), or a chain of solvers where the first may fail
+        (``["global_resolution", "interval"]``).
+    branching : sequence of int, optional
+        In place of paths and depth: the children that a node of each level has; (n, n, n) is an n-ary tree.
+    law : str
+        How siblings are drawn, a name of `otspec.decode.DRAFT_LAWS`: ``"iid"``, ``"without_replacement"``,
+        ``"greedy"``, ``"top_k"``, ``"systematic"``, ``"hub_pairs"``; or ``"independent"``, for paths of several draft
+        models.  Siblings of another law than ``"iid"`` are verified for the scheme of that name.
+    draft_temperature, draft_top_k, draft_top_p : optional
+        Of the draft model, in place of the target's: one that is None is as for the target.  The text keeps the
+        target's law whatever they are; ``draft_top_k=10`` makes verification cheap, see `docs/decoding.md`.
+        ``draft_top_k=0`` and ``draft_top_p=1`` keep all tokens, ``draft_temperature=0`` makes drafts certain.
+    draft_tokens : array_like of int, shape (k,), or a mask of bool over the draft model's tokens, optional
+        The only tokens that are drafted: the draft model's head is computed for no others [zhao2025frspec].
+        ``otspec.vocab.frequency_prune`` finds the most frequent ones; `docs/vocab.md` says where that pays.
+    draft_kernel : Affinity, or array or sparse array of shape (V, V), optional
+        A row-stochastic matrix M that the draft laws are multiplied by, once sampling has made them: drafts have the
+        law ``otspec.vocab.rdk(q, M)`` [timor2025out].  Of an `Affinity` with rows for some tokens only, these are the
+        ``draft_tokens``.  Softmaxes of covariances have to be made sparse, by ``M.nearest``.
+    draft_shortlist : Frequent or Router, optional
+        In place of these two: which tokens the draft model computes differs from node to node [zhang2025dynaspec].  An
+        `otspec.decode.Frequent` takes the most frequent ones, fewer the deeper a node is; an `otspec.decode.Router`
+        chooses clusters of tokens by the context.  `docs/shortlists.md` says what each is worth.
+    draft_confidence : float, optional
+        A path ends after the first token at which the product of the draft model's probabilities of its tokens, without
+        temperature and truncations, falls below this; the text keeps its law.  It is for one path, or for the stem of a
+        `branching`, which is then all there is of the tree.
+    pace : str or Goodput, optional
+        ``"goodput"``: before each step the depth is chosen, 0 included and L at most, that promises the most tokens a
+        second, from what was accepted and how long steps took so far; the text keeps its law.  An
+        `otspec.decode.Goodput` has settings of its own, such as costs, without which a seed does not repeat a run.
+
+    Raises
+    ------
+    ProblemError
+        If a setting is out of its range, or two of them say different things.
+
+    Examples
+    --------
+    >>> from otspec.decode import DraftSettings
+    >>> DraftSettings(paths=4, depth=2).given
+    {'paths': 4, 'depth': 2}
+    >>> DraftSettings(draft_confidence=2.0)
+    Traceback (most recent call last):
+        ...
+    otspec.errors.ProblemError: draft_confidence is 2.0; it is a probability in [0, 1], 0 to draft whole paths
+    """
+
+    paths: int | None = field(default=None, metadata=option("K, independent drafted paths.", "count", "1"))
+    depth: int | None = field(default=None, metadata=option("L, tokens of a path.", "count", "3"))
+    solver: Rule = field(
+        default=None,
+        metadata=option(
+            "A joint rule, or token-wise a solver, or a list of them, each for where those before fail.",
+            "rule",
+            "nested for i.i.d. drafts, which is block for one path",
+        ),
+    )
+    branching: Sequence[int] | None = field(
+        default=None, metadata=option("In place of paths and depth: children per node of each level, a list.", "counts")
+    )
+    law: str = field(default="iid", metadata=option(f"How siblings are drawn: {_LAWS}.", "word", "iid"))
+    draft_temperature: float | None = field(
+        default=None, metadata=option("Of the draft model; 0: certain drafts.", "temperature", "as --temperature")
+    )
+    draft_top_k: int | None = field(
+        default=None,
+        metadata=option("Keep the k likeliest tokens of the draft model; 0: all.", "count or 0", "as --top-k"),
+    )
+    draft_top_p: float | None = field(
+        default=None,
+        metadata=option("Keep the draft model's likeliest tokens of this mass; 1: all.", "mass", "as --top-p"),
+    )
+    draft_tokens: Any = None
+    draft_kernel: Any = None
+    draft_shortlist: Selection | None = None
+    draft_confidence: float | None = field(
+        default=None,
+        metadata=option(
+            "End a path after the token at which the draft model's probabilities of its tokens have a smaller product; "
+            "0: draft whole paths.",
+            "probability",
+        ),
+    )
+    pace: str | Goodput | None = field(
+        default=None,
+        metadata=option(
+            "goodput: choose before every step how deep to draft, L tokens at most, by what was accepted and how long "
+            "steps took; a file that `otspec tune` wrote: by the costs in it, so that a seed repeats the text.",
+            "pace",
+            "the same always",
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        confidence = self.draft_confidence
+        if confidence is not None and not 0 <= confidence <= 1:
+            raise ProblemError(
+                f"draft_confidence is {confidence}; it is a probability in [0, 1], 0 to draft whole paths"
+            )
+        if confidence and self.draft_kernel is not None:
+            raise ProblemError(
+                "draft_confidence goes by the draft model's own probabilities, and draft_kernel moves them to tokens "
+                "that it may not have; leave out one of the two"
+            )
+        if confidence and self.pace is not None:
+            raise ProblemError("pace and draft_confidence both say where drafts end; leave out one of the two")
+        restricted = [name for name in ("draft_tokens", "draft_kernel") if getattr(self, name) is not None]
+        if restricted and self.draft_shortlist is not None:
+            raise ProblemError(
+                f"draft_shortlist and {restricted[-1]} are both given, and each says which tokens the draft model "
+                "computes; leave one of them out"
+            )
+
+    @property
+    def all(self) -> dict[str, Any]:
+        """All of them, by name."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Those that are not as by default, by name."""
+        default = {one.name: one.default for one in fields(self)}
+        return {
+            name: value
+            for name, value in self.all.items()
+            if value is not None and not (isinstance(value, str) and value == default[name])
+        }
+
+    def but(self, **changed: Any) -> Self:
+        """The same but for some."""
+        return replace(self, **changed)
+
+
+class RunOptions(TypedDict, total=False):
+    """The keywords of `RunSettings`, and those of transformers' `generate` that decoding knows.
+
+    Examples
+    --------
+    >>> from otspec.decode import RunOptions
+    >>> options: RunOptions = {"temperature": 0.7, "max_new_tokens": 8}
+    """
+
+    temperature: float | None
+    top_k: int | None
+    top_p: float | None
+    seed: int | None
+    streamer: Streamer | None
+    tokenizer: Any
+    draft_tokenizer: Any
+    verify_on: str | None
+
+    attention_mask: Any
+    max_new_tokens: int
+    max_length: int
+    do_sample: bool
+    eos_token_id: int | list[int] | None
+    pad_token_id: int | None
+    stop_strings: str | list[str] | None
+    stopping_criteria: Any
+    logits_processor: Any
+    generation_config: Any
+    min_p: float | None
+    typical_p: float
+    epsilon_cutoff: float
+    eta_cutoff: float
+    repetition_penalty: float
+    no_repeat_ngram_size: int
+    bad_words_ids: list[list[int]] | None
+    suppress_tokens: list[int] | None
+    num_beams: int
+    past_key_values: Any
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RunSettings:
+    """How a run samples and where it verifies; all else belongs to transformers' `generate`.
+
+    Parameters
+    ----------
+    temperature, top_k, top_p : optional
+        Of the target, and of the draft model unless it has its own; temperature 0, or ``do_sample=False``, is greedy
+        decoding.  What is not given is taken from `generation_config` if one is passed, and is otherwise temperature 1
+        without truncation.
+    seed : int, optional
+        Makes the run repeatable; by default torch's global generator gives one.
+    streamer : optional
+        One of transformers' streamers.
+    tokenizer, draft_tokenizer : PreTrainedTokenizerBase, optional
+        The target's, needed for `stop_strings`; both, to tell whether they agree.  Where they do not, tokens are
+        matched by their text, and all token ids are the target's, those of ``draft_tokens`` and ``draft_kernel`` too.
+    verify_on : str, optional
+        ``"device"`` or ``"host"``.  By default trees are verified on the device of the models where that is no CPU, if
+        it has the rule (nested, block or token-wise interval, of i.i.d. drafts), and otherwise on the host.
+
+    Examples
+    --------
+    >>> from otspec.decode import RunSettings
+    >>> settings, others = RunSettings.split({"temperature": 0.7, "max_new_tokens": 8})
+    >>> settings.temperature, others
+    (0.7, {'max_new_tokens': 8})
+    """
+
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    streamer: Streamer | None = None
+    tokenizer: Any = None
+    draft_tokenizer: Any = None
+    verify_on: str | None = None
+
+    @classmethod
+    def split(cls, options: Mapping[str, Any]) -> tuple[Self, dict[str, Any]]:
+        """The settings among some options, and the others."""
+        return _split(cls, options)
+
+
+class GenerateOptions(DraftOptions, RunOptions, total=False):
+    """All keywords of `otspec.generate`."""
+
+
+def drafts_among(options: Mapping[str, Any]) -> tuple[DraftSettings, dict[str, Any]]:
+    """The settings of drafts among some options, and the others.
+
+    Raises
+    ------
+    ProblemError
+        If a setting is out of its range, or one is named that left the package.
+    """
+    for name, way_out in GONE.items():
+        if name in options:
+            raise ProblemError(f"{name} is no setting any more: {way_out}")
+    return _split(DraftSettings, options)
+
+
+GONE = {
+    "menu": "to choose a shape for every step gained nothing over its depth, pace='goodput'; see docs/tried.md",
+}
+"""Settings that left the package, and what to do instead."""
+
+
+def _split(kind: Any, options: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    names = {one.name for one in fields(kind)}
+    mine = {name: value for name, value in options.items() if name in names}
+    return kind(**mine), {name: value for name, value in options.items() if name not in names}

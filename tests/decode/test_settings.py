@@ -1,0 +1,83 @@
+"""The settings of decoding: each is spelled once, and known wherever it can be passed."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import get_args
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+import inspect
+
+import otspec
+from otspec import ProblemError
+from otspec.auditing.settings import AuditSettings
+from otspec.cli.bench_decode import bench_decode
+from otspec.cli.decode import decode
+from otspec.cli.groups import KINDS, Of
+from otspec.decode import DraftOptions, DraftSettings, MultiDraft, RunOptions, RunSettings
+from otspec.decode.settings import GenerateOptions
+from otspec.decode.shipped import load
+
+
+def test_typed_keywords_are_the_fields() -> None:
+    drafts, run = ({one.name for one in fields(kind)} for kind in (DraftSettings, RunSettings))
+    assert set(DraftOptions.__annotations__) == drafts
+    assert run < set(RunOptions.__annotations__)
+    assert set(GenerateOptions.__annotations__) == drafts | set(RunOptions.__annotations__)
+
+
+def test_every_setting_that_is_an_option_is_one_of_the_command() -> None:
+    offered = {one.name for one in fields(DraftSettings) if one.metadata.get("help")}
+    assert offered <= set(inspect.signature(decode).parameters)
+    assert offered - {"branching", "law"} <= set(inspect.signature(bench_decode).parameters)
+    assert {one.metadata["kind"] for one in fields(DraftSettings) if one.metadata} <= set(KINDS)
+
+
+def test_options_say_what_they_take() -> None:
+    options = {one.name: one.annotation for one in Of(DraftSettings).parameters()}
+    assert get_args(get_args(options["depth"])[0]) == (int, type(None))
+    assert get_args(options["law"])[0] == str | None  # what is not given is left out
+    assert {one.name for one in Of(AuditSettings, leave_out=("seed",)).parameters()} == {
+        one.name for one in fields(AuditSettings) if one.metadata and one.name != "seed"
+    }
+
+
+def test_settings_without_their_names_are_of_the_last_release() -> None:
+    _, draft, _ = load()
+    with pytest.warns(FutureWarning, match="pass paths, depth by name; without names they go with the next release"):
+        strategy = MultiDraft(draft, 4, 2)
+    assert strategy.settings.given == {"paths": 4, "depth": 2}
+
+
+def test_a_setting_that_left_says_what_to_do_instead() -> None:
+    target, draft, words = load()
+    for call in (
+        lambda **gone: MultiDraft(draft, **gone),
+        lambda **gone: otspec.generate(target, draft, words("a", return_tensors="pt").input_ids, **gone),
+    ):
+        with pytest.raises(ProblemError, match=r"menu is no setting any more: .* pace='goodput'"):
+            call(menu=[(1, 2)])
+
+
+def test_what_is_no_setting_is_refused_by_name() -> None:
+    with pytest.raises(TypeError, match="MultiDraft takes no path; its settings are paths, depth, "):
+        MultiDraft(load()[1], path=3)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"draft_confidence": 1.5}, "draft_confidence is 1.5; it is a probability"),
+        ({"draft_confidence": 0.5, "pace": "goodput"}, "both say where drafts end"),
+        ({"draft_confidence": 0.5, "draft_kernel": [[1.0]]}, "draft_confidence goes by the draft model's own"),
+        ({"draft_tokens": [1], "draft_shortlist": object()}, "draft_shortlist and draft_tokens are both given"),
+    ],
+    ids=str,
+)
+def test_settings_that_contradict_each_other_are_refused(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(ProblemError, match=message):
+        DraftSettings(**settings)  # type: ignore[arg-type]
