@@ -53,6 +53,11 @@ def jit_of_sums(function: F) -> F:
     return _compiled(function, fastmath={"reassoc", "contract"}, forceinline=True)
 
 
+def jit_inlined(function: F) -> F:
+    """`jit` for a step of one caller: compiled into it, since to hand over many arrays costs more than a short step."""
+    return _compiled(function, forceinline=True)
+
+
 def parallel_jit(function: F) -> F:
     """`jit` for a function whose `numba.prange` loops run on numba's threads."""
     return _compiled(function, parallel=True)

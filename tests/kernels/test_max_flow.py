@@ -7,10 +7,12 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from otspec.certificate import transport_network
-from otspec.kernels.max_flow import Network, _dinic, max_flow, min_cut
+from otspec.kernels import max_flow as module
+from otspec.kernels.max_flow import Network, max_flow, min_cut
+from tests.compiled import run_in_python
 from tests.each import each
 from tests.instances import VARIED, Instance
-from tests.networks import IDLE, assert_feasible, network, random_network, ring
+from tests.networks import IDLE, assert_feasible, flow_by_recursion, hostile_network, network, random_network, ring
 from tests.oracles import optimal_acceptance
 
 
@@ -57,6 +59,20 @@ def test_flow_equals_cut_on_floats(network: Network) -> None:
     assert flow.sum() == pytest.approx(cut_value(network, source_side), abs=1e-12)
 
 
+HOSTILE = {f"hostile-{seed}": hostile_network(seed) for seed in range(200)} | NETWORKS | IDLE
+
+
+@each(network=HOSTILE)
+def test_flow_on_every_edge_is_that_of_the_recursion(network: Network) -> None:
+    flow, source_side = min_cut(network)
+    assert_array_equal(flow, flow_by_recursion(network))
+    assert_array_equal(max_flow(network), flow)
+    assert_feasible(network, flow, atol=1e-13 * max(1.0, network.supply.max(initial=0.0)))
+    # No edge leaves the source side, and what enters it carries nothing: equality, whatever the capacities.
+    open_sets = np.isin(np.arange(network.demand.size), network.right[source_side[network.left]])
+    assert not flow[~source_side[network.left] & open_sets[network.right]].any()
+
+
 @each(instance=VARIED)
 def test_flow_and_cut_of_a_problem_are_its_optimum(instance: Instance) -> None:
     problem = instance.problem
@@ -83,13 +99,14 @@ def test_reroutes_what_was_sent_first() -> None:
     assert_array_equal(max_flow(network_), [0.0, 1.0, 1.0])
 
 
-def test_longest_augmenting_path_stays_within_the_buffers() -> None:
+def test_longest_augmenting_path_stays_within_the_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
     # Tokens 0 .. k-2 take the set of their number first; token k-1 wants set 0, so that all of them have to move on by
     # one: a path through every node.  Compiled code checks no index, the same code in plain Python does.
     k = 40
     chain = network([1.0] * k, [1.0] * k, [[0, k - 1]] + [[s - 1, s] for s in range(1, k - 1)] + [[k - 2]])
-    python: Any = _dinic
-    flow, _ = python.py_func(chain.supply, chain.demand, chain.indptr, chain.left)
+    with monkeypatch.context() as patched:
+        run_in_python(patched, module)
+        flow = max_flow(chain)
     assert flow.sum() == k
     assert_array_equal(max_flow(chain), flow)
 

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from otspec import Independent, Problem, Table, optimum
+from otspec.kernels import pair_cut as module
 from otspec.kernels.pair_cut import pair_cut
+from tests.compiled import run_in_python
 from tests.each import each
 from tests.oracles import Floats, hit_function, mass_function, optimal_acceptance
 
@@ -74,14 +79,100 @@ def test_pairs_are_divided_exactly(seed: int) -> None:
     assert (load[~over_drafted] <= p[~over_drafted]).all()
 
 
-def test_long_chains_of_relief() -> None:
-    # Only neighbours share a pair.  The start gives each to its higher token; the last one wants none, and the first
-    # one misses all it wants, so that every token between them has to pass something on.
-    k = 200
+def hostile_pairs(seed: int) -> tuple[Floats, Floats]:
+    """Loads wanted and masses of pairs, of up to 15 tokens: with ties, zeros, underflow, or of many magnitudes."""
+    rng = np.random.default_rng(seed)
+    k, kind = int(rng.integers(1, 16)), seed % 4
+
+    def masses(size: int) -> Floats:
+        tiny = rng.random(size) < 0.5
+        return {
+            0: rng.integers(0, 4, size).astype(np.float64),
+            1: rng.random(size) * (rng.random(size) < 0.6),
+            2: np.where(tiny, 1e-300, rng.random(size)) * 10.0 ** rng.integers(-20, 3, size),
+            3: np.where(tiny, 5e-324 * rng.integers(0, 9, size), rng.random(size) ** 40),
+        }[kind]
+
+    half = np.triu(masses(k * k).reshape(k, k) * (rng.random((k, k)) < rng.choice([0.1, 0.5, 1.0])))
+    return masses(k), half + np.triu(half, 1).T
+
+
+def cut_by_recursion(p: Floats, pairs: Floats) -> Floats:
+    """What `pair_cut` leaves of the pairs, by the same steps in recursive Python: the same to the last bit."""
+    k, carried = p.size, pairs.copy()
+    load = pairs.diagonal().copy()
+    for i in range(k):
+        for j in range(i):
+            carried[i, j] = min(pairs[i, j], max(p[i] - load[i], 0.0))
+            carried[j, i] = pairs[i, j] - carried[i, j]
+            load[i] += carried[i, j]
+            load[j] += carried[j, i]
+    surplus, missing = np.maximum(load - p, 0.0), np.maximum(p - load, 0.0)
+
+    def find(i: int) -> list[int] | None:
+        if level[i] == nearest and missing[i] > 0:
+            return [i]
+        while level[i] < nearest and following[i]:
+            j = following[i][0]
+            if level.get(j) == level[i] + 1 and carried[i, j] > 0 and (rest := find(j)) is not None:
+                return [i, *rest]
+            following[i].pop(0)
+        return None
+
+    while True:
+        layer, nearest = np.flatnonzero(surplus).tolist(), 0
+        level = dict.fromkeys(layer, 0)
+        while layer and not missing[layer].any():
+            nearest += 1
+            layer = [j for j in range(k) if j not in level and carried[layer, j].any()]
+            level |= dict.fromkeys(layer, nearest)
+        if not layer:
+            return carried
+        following = [list(range(k)) for _ in range(k)]
+        for root in np.flatnonzero(surplus).tolist():
+            while surplus[root] > 0 and (path := find(root)) is not None:
+                steps = list(itertools.pairwise(path))
+                amount = min(surplus[root], missing[path[-1]], *(carried[step] for step in steps))
+                surplus[root] -= amount
+                missing[path[-1]] -= amount
+                for i, j in steps:
+                    carried[i, j] -= amount
+                    carried[j, i] += amount
+
+
+@each(seed=range(200))
+def test_pairs_are_divided_as_by_the_recursion(seed: int) -> None:
+    p, pairs = hostile_pairs(seed)
+    carried = pairs.copy()
+    load, over_drafted = pair_cut(p, carried)
+    assert_array_equal(carried, cut_by_recursion(p, pairs))
+    assert_array_equal(load, carried.cumsum(axis=1)[:, -1])
+    assert not carried[np.ix_(over_drafted, ~over_drafted)].any()
+
+
+def test_a_chain_stays_within_the_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
+    p, pairs = chain_of_relief(30)
+    with monkeypatch.context() as patched:
+        run_in_python(patched, module)
+        load, over_drafted = module.pair_cut(p, pairs.copy())
+    assert_array_equal(load, p)
+    assert not over_drafted.any()
+
+
+def chain_of_relief(k: int) -> tuple[Floats, Floats]:
+    """Only neighbours share a pair.
+
+    The start gives each to its higher token; the last one wants none, and the first one misses all it wants, so that
+    every token between them has to pass something on.
+    """
     pairs = np.zeros((k, k))
     near = np.arange(k - 1)
     pairs[near, near + 1] = pairs[near + 1, near] = 1.0
-    p = np.append(np.ones(k - 1), 0.0)
+    return np.append(np.ones(k - 1), 0.0), pairs
+
+
+def test_long_chains_of_relief() -> None:
+    p, pairs = chain_of_relief(200)
     load, over_drafted = pair_cut(p, pairs)
     assert (load == p).all()
     assert not over_drafted.any()
