@@ -23,11 +23,11 @@ from benchmarks.reporting import asking
 from otspec.catalogue import get
 from otspec.data import Source, open_source
 from otspec.extras import installed
-from otspec.kernels.interval.lottery import (
+from otspec.kernels.interval.exchange import (
     Sizes,
     certify,
+    empty_places,
     measure_places,
-    room_for,
     solve_and_certify,
     workspace,
 )
@@ -52,7 +52,7 @@ class Bench:
     def __init__(self, p: FloatArray, q: FloatArray, n: int) -> None:
         self.p, self.q, self.n = p, q, n
         self.ratio = p[q > 0] / q[q > 0]
-        self.work, self.room = workspace(p.size), room_for(p.size)
+        self.work, self.room = workspace(p.size), empty_places(p.size)
         self.problem = otspec.Problem(p, IID(q, n))
         self.rng = np.random.default_rng(0)
         self.drafts = self.problem.scheme.sample(self.rng)

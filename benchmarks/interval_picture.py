@@ -1,4 +1,4 @@
-"""Draw the places and lotteries of a small example: ``python -m benchmarks.interval_picture docs/interval.png``."""
+"""Draw the places and exchanges of a small example: ``python -m benchmarks.interval_picture docs/interval.png``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 import otspec
-from otspec.kernels.interval.picking import stake_in
+from otspec.kernels.interval.picking import contribution_to
 from otspec.laws import FloatArray
 from otspec.plans import Pick
 from otspec.plans.place_rule import PlaceRule
@@ -25,10 +25,10 @@ def owners(rule: PlaceRule) -> FloatArray:
     """Share of each place (row) that belongs to each token (column), both by rank; rows and size-weighted columns."""
     places = rule.places
     k = places.order.size
-    shares = np.diag(1.0 - places.release)
-    for h in range(places.held.size):
-        stakes = np.array([stake_in(places, h, rank) for rank in range(k)])
-        shares += np.outer(stakes / places.size, stakes / places.held[h])
+    shares = np.diag(1.0 - places.share)
+    for h in range(places.contributed.size):
+        parts = np.array([contribution_to(places, h, rank) for rank in range(k)])
+        shares += np.outer(parts / places.size, parts / places.contributed[h])
     return shares
 
 
@@ -70,17 +70,17 @@ def draw(path: Path) -> None:
                 )
                 base += share
             strip.text(span.mean(), 1.03, f"token {token}", ha="center", va="bottom")
-            if places.release[j] > 0:
+            if places.share[j] > 0:
                 strip.plot(span, [shares[j, j]] * 2, color=LIGHT.ink, linewidth=0.8, linestyle=":")
-        for h in range(places.held.size):
-            members = [rank for rank in range(order.size) if stake_in(places, h, rank) > 0]
+        for h in range(places.contributed.size):
+            members = [rank for rank in range(order.size) if contribution_to(places, h, rank) > 0]
             worth.plot(
                 [ends[members[0]], ends[members[-1] + 1]],
-                [places.pivot[h]] * 2,
+                [places.threshold[h]] * 2,
                 color=LIGHT.ink,
                 linestyle="--",
                 lw=1,
-                label="pivot of the lottery",
+                label="threshold of the exchange",
             )
         for cut in ends[places.block]:
             for axes in (worth, strip):
@@ -97,7 +97,7 @@ def draw(path: Path) -> None:
 
 def main() -> None:
     """Draw the picture."""
-    parser = argparse.ArgumentParser(description="Places and lotteries of a small example.")
+    parser = argparse.ArgumentParser(description="Places and exchanges of a small example.")
     parser.add_argument("path", type=Path)
     draw(parser.parse_args().path)
 

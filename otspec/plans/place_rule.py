@@ -1,4 +1,4 @@
-"""The pick rule of `interval`, by the places and lotteries of `otspec.kernels.interval`."""
+"""The pick rule of `interval`, by the places and exchanges of `otspec.kernels.interval`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from otspec.errors import ProblemError
-from otspec.kernels.interval.lottery import Places
+from otspec.kernels.interval.exchange import Places
 from otspec.kernels.interval.picking import pick_draft, pick_weights
 from otspec.laws import FloatArray, IntArray
 from otspec.schemes import IID

@@ -44,7 +44,7 @@ PLANS = (
 
 CLASSES = (
     *PLANS,
-    "otspec.kernels.interval.lottery:Places",
+    "otspec.kernels.interval.exchange:Places",
     "otspec.plans.pick:PickTable",
     "otspec.plans.place_rule:PlaceRule",
     "otspec.plans.segment_rule:SegmentRule",
@@ -70,6 +70,25 @@ CLASSES = (
     "otspec.solvers.rules.spechub:HubTests",
 )
 """What a plan can consist of: nothing else is ever made from a file."""
+
+FORMER_CLASSES: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "otspec.kernels.interval.lottery:Places": (
+        "otspec.kernels.interval.exchange:Places",
+        {
+            "release": "share",
+            "home": "exchange",
+            "oldest": "first_recipient",
+            "newest": "last_recipient",
+            "giver": "first_donor",
+            "past": "donors_end",
+            "head": "first_contribution",
+            "tail": "last_contribution",
+            "held": "contributed",
+            "pivot": "threshold",
+        },
+    ),
+}
+"""Former names of classes, as older files have them: the present name, and those of fields that were renamed."""
 
 
 def save(plan: Plan, path: str | PathLike[str]) -> None:
@@ -201,7 +220,7 @@ class _Reader:
             self.arrays[number].flags.writeable = False
         self.objects: list[Any] = []
         self.names: list[str] = []
-        for entry in header["objects"]:
+        for entry in map(_renamed, header["objects"]):
             self.objects.append(self._object(entry))
             self.names.append(entry["class"])
 
@@ -237,6 +256,14 @@ class _Reader:
         for field, value in content.items():
             object.__setattr__(instance, field, value)
         return instance
+
+
+def _renamed(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An object of a file under the present names of its class and its fields."""
+    if entry["class"] not in FORMER_CLASSES:
+        return entry
+    name, renamed = FORMER_CLASSES[entry["class"]]
+    return {"class": name, "fields": {renamed.get(field, field): value for field, value in entry["fields"].items()}}
 
 
 def _fields(made: type[Any]) -> tuple[str, ...]:

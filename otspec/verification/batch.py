@@ -14,7 +14,7 @@ import numba
 import numpy as np
 
 from otspec.errors import ProblemError
-from otspec.kernels.interval.lottery import Places, Sizes, Workspace, room_for, trim, workspace
+from otspec.kernels.interval.exchange import Places, Sizes, Workspace, empty_places, trim, workspace
 from otspec.laws import FloatArray, IntArray, Seed, as_count, as_drafts, as_generator, as_law
 from otspec.plans import Pick
 from otspec.plans.place_rule import PlaceRule
@@ -50,7 +50,7 @@ class Batch:
     places: Places
     """Arrays of shape (B, ...), each row filled as `sizes` says."""
     sizes: IntArray
-    """Shape (B, 3): `otspec.kernels.interval.lottery.Sizes` of each position."""
+    """Shape (B, 3): `otspec.kernels.interval.exchange.Sizes` of each position."""
 
     def __repr__(self) -> str:
         figures = f", mean acceptance {self.acceptance.mean():.6g}" if len(self) else ""
@@ -175,7 +175,7 @@ def solve_batch(P: Any, Q: Any, n: int) -> Batch:
     if P.ndim != 2 or P.shape != Q.shape:
         raise ProblemError(f"P has shape {P.shape} and Q {Q.shape}; both need one shape (B, V)")
     count, vocab = P.shape
-    room = Places(*(np.empty((count, rows.size), dtype=rows.dtype) for rows in room_for(vocab)))
+    room = Places(*(np.empty((count, rows.size), dtype=rows.dtype) for rows in empty_places(vocab)))
     _start_threads()
     work = Workspace(*(np.empty((numba.get_num_threads(), *rows.shape), dtype=rows.dtype) for rows in workspace(vocab)))
     sizes = np.empty((count, 3), dtype=np.int64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from otspec.errors import ProblemError
-from otspec.kernels.interval.lottery import memory
+from otspec.kernels.interval.exchange import memory
 from otspec.laws import Seed, as_generator, as_law, as_tokens, as_tuple
 from otspec.verification.floats import as_floats
 from otspec.verification.rules.interval.compiled import verify_one
@@ -86,7 +86,7 @@ def verify(p: Any, q: Any, drafts: Any, rng: Any) -> Any:
         raise ProblemError("there are no drafts; draft at least 1 token per position")
     drafts, rng = as_tuple(drafts, drafts.size, p.size), as_generator(rng, 1)
     mine = memory.of(p.size)
-    token, draft = verify_one(p, q, drafts, rng.random((drafts.size + 1, 3)), mine.work, mine.room)
+    token, draft = verify_one(p, q, drafts, rng.random((drafts.size + 1, 3)), mine.work, mine.places)
     if token < 0:
         as_law("p", p)
         as_law("q", q)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from otspec.kernels.interval.picking import enters, stake_in
+from otspec.kernels.interval.picking import contribution_to, enters
 from otspec.laws import FloatArray, sum_by
 from otspec.plans import Pick
 from otspec.plans.place_rule import PlaceRule
@@ -60,28 +60,28 @@ def _majorised(p: FloatArray, q: FloatArray, n: int, fewer: int = 0) -> float:
     return min(margins)
 
 
-def _lotteries(p: FloatArray, q: FloatArray, n: int, share: float = 1.0) -> float:
-    """What every token owns, put together from the stakes, with densities from differences of powers."""
+def _exchanges(p: FloatArray, q: FloatArray, n: int, share: float = 1.0) -> float:
+    """What every token owns, put together from the contributions, with densities from differences of powers."""
     _, rule = _plan(p, q, n)
     places = rule.places
     density = np.diff(_measures(places.size, n)) / (places.size / places.size.sum())
     kept, owned = places.size.copy(), np.zeros(places.size.size)
     margins = [0.0]
-    for h in range(places.oldest.size):
+    for h in range(places.first_recipient.size):
         ranks = [
             rank
-            for rank in range(places.oldest[h], places.past[h])
-            if places.home[rank] == h or enters(places, h, rank)
+            for rank in range(places.first_recipient[h], places.donors_end[h])
+            if places.exchange[rank] == h or enters(places, h, rank)
         ]
-        stakes = np.array([stake_in(places, h, rank) for rank in ranks])
-        held = float(stakes.sum())
-        margins += [float(stakes.min()), -abs(held - places.held[h])]
-        kept[ranks] -= stakes
+        parts = np.array([contribution_to(places, h, rank) for rank in ranks])
+        held = float(parts.sum())
+        margins += [float(parts.min()), -abs(held - places.contributed[h])]
+        kept[ranks] -= parts
         if held > 0:
-            owned[ranks] += stakes * float(stakes @ density[ranks] / held)
+            owned[ranks] += parts * float(parts @ density[ranks] / held)
     owned += kept * density
     margins += [float((kept - (1 - share) * places.size).min()), -float(np.abs(owned - places.proposal).max())]
-    margins.append(-float(np.abs(kept - places.size * (1 - places.release)).max()))
+    margins.append(-float(np.abs(kept - places.size * (1 - places.share)).max()))
     return min(margins)
 
 
@@ -160,11 +160,11 @@ CLAIMS = (
         "lotteries' mean densities every token owns its g.",
         f"{SOURCE}, Definition 3",
         lambda rng: iid(rng, largest=7),
-        _lotteries,
+        _exchanges,
         cost=10,
         mutations=(
             Mutation(
-                "No token stakes more than half of its place.", lambda **instance: _lotteries(**instance, share=0.5)
+                "No token stakes more than half of its place.", lambda **instance: _exchanges(**instance, share=0.5)
             ),
         ),
     ),

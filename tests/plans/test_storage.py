@@ -28,7 +28,7 @@ from otspec import (
 )
 from otspec.errors import DataError
 from otspec.plans import Match, Pick, load
-from otspec.plans.storage import CLASSES, PLANS, save
+from otspec.plans.storage import CLASSES, FORMER_CLASSES, PLANS, save
 from tests.each import each
 from tests.oracles import Floats
 from tests.spellings import installed
@@ -111,6 +111,19 @@ def test_a_large_plan_comes_back_and_shares_what_was_shared(tmp_path: Path) -> N
         assert_array_equal(back.conditional(drafts), plan.conditional(drafts))
     with pytest.raises(ValueError, match="read-only"):
         back.problem.p[0] = 1.0
+
+
+FORMER = Path(__file__).parent / "interval_by_lotteries.npz"
+"""A plan that version 0.2.0 saved, before lotteries were called exchanges: of `P` and two i.i.d. drafts from `Q`."""
+
+
+def test_a_file_with_former_names_is_read() -> None:
+    assert classes_of(FORMER) & FORMER_CLASSES.keys()
+    plan, back = otspec.solve(Problem(P, IID(Q, 2)), "interval").plan, load(FORMER)
+    for drafts in plan.problem.scheme.support().drafts:
+        assert_array_equal(back.conditional(drafts), plan.conditional(drafts))
+        assert back.sample(drafts, 3) == plan.sample(drafts, 3)
+    assert back.gap == plan.gap
 
 
 def test_a_plan_is_saved_twice_alike(tmp_path: Path) -> None:

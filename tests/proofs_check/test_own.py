@@ -12,7 +12,7 @@ import pytest
 
 import otspec.paths
 from otspec import Independent, Problem
-from otspec.kernels.interval.picking import stake_in
+from otspec.kernels.interval.picking import contribution_to
 from otspec.laws import FloatArray
 from otspec.paths import Model, Nested, PathLaw, PathVerifier, Tree, path_law
 from otspec.proofs_check import SOURCES
@@ -58,10 +58,10 @@ def test_the_same_numbers_in_another_order_are_not_the_majorant(name: str, monke
     assert margin(name, p=p, q=q, n=2) < -1e-3
 
 
-def test_stakes_that_do_not_add_up_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_contributions_that_do_not_add_up_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     p, q = np.array([0.3, 0.4, 0.3]), np.array([0.31, 0.4, 0.29])
     assert margin("own-interval-lotteries", p=p, q=q, n=2) >= -1e-12
-    monkeypatch.setattr(interval, "stake_in", lambda places, h, rank: 0.9 * stake_in(places, h, rank))
+    monkeypatch.setattr(interval, "contribution_to", lambda places, h, rank: 0.9 * contribution_to(places, h, rank))
     assert margin("own-interval-lotteries", p=p, q=q, n=2) < -1e-3
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import otspec
 from otspec import IID, Problem, SolveError, Status, Table
-from otspec.kernels.interval.lottery import Places, Sizes, hold_in_block, room_for, trim, workspace
+from otspec.kernels.interval.exchange import Places, Sizes, empty_places, exchange_in_block, trim, workspace
 from otspec.kernels.interval.ratio_sort import sort_by_ratio
 from otspec.kernels.majorant import concave_blocks
 from otspec.plans import Pick
@@ -105,53 +105,53 @@ def test_agrees_with_the_programs(solver: str, family: str, n: int) -> None:
     assert _plan(problem)[0].acceptance == pytest.approx(other.acceptance, abs=1e-9)
 
 
-def test_lotteries_share_seekers_somewhere() -> None:
-    """The families do reach the branch in which one seeker belongs to several lotteries."""
+def test_exchanges_share_recipients_somewhere() -> None:
+    """The families do reach the branch in which one recipient belongs to several exchanges."""
     split = 0
     for seed in range(40):
         _, places = _plan(_problem(["lumpy", "dirichlet", "ties"][seed % 3], seed, vocab=60, n=3))
-        lotteries = np.arange(places.oldest.size)
-        split += int(((places.home[places.oldest] != lotteries) & (places.oldest < places.giver)).sum())
+        first, exchanges = places.first_recipient, np.arange(places.threshold.size)
+        split += int(((places.exchange[first] != exchanges) & (first < places.first_donor)).sum())
     assert split >= 20
 
 
 # --- problems of any size -----------------------------------------------------------------------------------------
 
 
-def _stakes(places: Places, h: int) -> tuple[Ints, Floats]:
-    """Ranks and stakes of the members of a lottery."""
-    seekers = np.arange(places.oldest[h], places.newest[h] + 1)
-    stakes = np.where(places.home[seekers] == h, places.size[seekers] * places.release[seekers], 0.0)
-    if seekers.size:
-        stakes[-1] = places.tail[h]
-        stakes[0] = places.head[h]
-    givers = np.arange(places.giver[h], places.past[h])
-    return np.append(seekers, givers), np.append(stakes, places.size[givers] * places.release[givers])
+def _contributions(places: Places, h: int) -> tuple[Ints, Floats]:
+    """Ranks and contributions of the members of an exchange."""
+    recipients = np.arange(places.first_recipient[h], places.last_recipient[h] + 1)
+    parts = np.where(places.exchange[recipients] == h, places.size[recipients] * places.share[recipients], 0.0)
+    if recipients.size:
+        parts[-1] = places.last_contribution[h]
+        parts[0] = places.first_contribution[h]
+    donors = np.arange(places.first_donor[h], places.donors_end[h])
+    return np.append(recipients, donors), np.append(parts, places.size[donors] * places.share[donors])
 
 
 def _realised(places: Places, measure: Floats) -> Floats:
     """Law of the pick by rank, from the shares of the places and the measures of the places alone."""
     density = measure / places.size
-    law = (1 - places.release) * measure
-    for h in range(places.oldest.size):
-        members, stakes = _stakes(places, h)
-        if stakes.sum() > 0:
-            law[members] += stakes * (stakes @ density[members]) / stakes.sum()
+    law = (1 - places.share) * measure
+    for h in range(places.threshold.size):
+        members, parts = _contributions(places, h)
+        if parts.sum() > 0:
+            law[members] += parts * (parts @ density[members]) / parts.sum()
     return law
 
 
 def _check_tiling(problem: Problem, places: Places) -> None:
-    """Owners' shares and lotteries fill every place, and every token has places of size q."""
+    """Owners' shares and exchanges fill every place, and every token has places of size q."""
     assert places.size.sum() == pytest.approx(1.0, abs=EXACT)
     assert np.array_equal(np.sort(places.order), np.flatnonzero(_iid(problem).q))
-    assert places.release.min() >= 0
-    assert places.release.max() <= 1
-    filled = (1 - places.release) * places.size
-    for h in range(places.oldest.size):
-        members, stakes = _stakes(places, h)
-        assert (stakes >= 0).all()
-        if places.held[h] > 0:
-            filled[members] += stakes * (stakes.sum() / places.held[h])
+    assert places.share.min() >= 0
+    assert places.share.max() <= 1
+    filled = (1 - places.share) * places.size
+    for h in range(places.threshold.size):
+        members, parts = _contributions(places, h)
+        assert (parts >= 0).all()
+        if places.contributed[h] > 0:
+            filled[members] += parts * (parts.sum() / places.contributed[h])
     assert np.abs(filled - places.size).sum() <= EXACT
 
 
@@ -192,16 +192,16 @@ def test_largest_vocabulary(family: str, n: int) -> None:
 
 def _proposal_from(problem: Problem, measures: Callable[[Floats, int], Floats]) -> tuple[Floats, Floats]:
     """g by token as the solver would claim it with these measures of the places, and p; reachable tokens by rank."""
-    work, room = workspace(problem.vocab), room_for(problem.vocab)
-    k = sort_by_ratio(problem.p, _iid(problem).q, 1.0, 1.0, work.keys, room.order, work.target, room.size)
-    work.density[:k] = measures(room.size[:k], problem.n) / room.size[:k]
-    blocks = concave_blocks(work.target[:k], room.size, work.density, room.block, work.rise, work.run)
-    lotteries = 0
+    work, filled = workspace(problem.vocab), empty_places(problem.vocab)
+    k = sort_by_ratio(problem.p, _iid(problem).q, 1.0, 1.0, work.keys, filled.order, work.target, filled.size)
+    work.density[:k] = measures(filled.size[:k], problem.n) / filled.size[:k]
+    blocks = concave_blocks(work.target[:k], filled.size, work.density, filled.block, work.rise, work.run)
+    exchanges = 0
     for b in range(blocks):
         slope = work.rise[b + 1] / work.run[b + 1]
-        first, last = int(room.block[b]), int(room.block[b + 1])
-        lotteries = hold_in_block(first, last, slope, work.target, work.density, room, lotteries)
-    places = trim(room, Sizes(k, blocks, lotteries))
+        first, last = int(filled.block[b]), int(filled.block[b + 1])
+        exchanges = exchange_in_block(first, last, slope, work.target, work.density, filled, exchanges)
+    places = trim(filled, Sizes(k, blocks, exchanges))
     return places.proposal, _realised(places, power_increments(places.size, problem.n))
 
 

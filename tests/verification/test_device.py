@@ -15,7 +15,7 @@ from torch import Tensor
 
 import otspec
 from otspec import AuditVerdict, ProblemError, Verification
-from otspec.kernels.interval.lottery import memory
+from otspec.kernels.interval.exchange import memory
 from otspec.laws import law_from_logits
 from otspec.verification.device import RowVerification, verify_logits, verify_rows, verify_truncated
 from otspec.verification.reference import interval as reference
@@ -79,7 +79,7 @@ def tensors(*arrays: Any) -> tuple[Tensor, ...]:
 def host(p: Any, q: Any, drafts: Ints, uniforms: Floats) -> list[tuple[int, int]]:
     """What the compiled rule puts out, row by row."""
     mine = memory.of(p.shape[1])
-    return [verify_one(*row, mine.work, mine.room) for row in zip(p, q, drafts, uniforms, strict=True)]
+    return [verify_one(*row, mine.work, mine.places) for row in zip(p, q, drafts, uniforms, strict=True)]
 
 
 def pairs_of(found: RowVerification) -> list[tuple[int, int]]:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from otspec import IID, Problem, optimum
-from otspec.kernels.interval.lottery import memory
-from otspec.verification.reference.interval import solve, verify
-from otspec.verification.rules.interval.compiled import verify_one
+from otspec.kernels.interval.exchange import memory
+from otspec.verification.compiled import verify_one
+from otspec.verification.reference import solve, verify
 from tests.each import each
 from tests.instances import KNOWN, SMALL, VARIED, Instance
 from tests.oracles import Floats
@@ -64,7 +64,7 @@ def test_the_compiled_rule_gives_the_same_token_for_the_same_uniforms(instance: 
         uniforms = rng.random((problem.n + 1, 3))
         p, q = p / p.sum(), q / q.sum()
         assert verify(p, q, drafts.tolist(), uniforms.tolist()) == verify_one(
-            p, q, drafts, uniforms, mine.work, mine.room
+            p, q, drafts, uniforms, mine.work, mine.places
         )
 
 

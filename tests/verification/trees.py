@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from otspec.kernels.interval.lottery import memory
+from otspec.kernels.interval.exchange import memory
 from otspec.paths import Tree
 from otspec.verification.device import Links, TreeVerification, trees
 from otspec.verification.reference import buckets as bucket_reference
@@ -72,7 +72,7 @@ def token_by_token(tree: Tree, uniforms: Floats) -> Output:
         drafts = np.flatnonzero(np.isin(tree.shape.parent, alive))
         here = node[alive[0]]
         dealt = np.concatenate((uniforms[drafts - 1], uniforms[tree.shape.slots - 1 + level, None]))
-        token, _ = verify_one(tree.target[here], tree.draft[here], tokens[drafts], dealt, mine.work, mine.room)
+        token, _ = verify_one(tree.target[here], tree.draft[here], tokens[drafts], dealt, mine.work, mine.places)
         alive = drafts[tokens[drafts] == token]
         if not alive.size:
             return tuple(put_out), token

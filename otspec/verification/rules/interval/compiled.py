@@ -9,12 +9,12 @@ import numpy as np
 from numba import get_thread_id  # type: ignore[attr-defined]  # numba's __init__ does not list it
 
 from otspec.jit import jit, parallel_jit
-from otspec.kernels.interval.lottery import (
+from otspec.kernels.interval.exchange import (
     CHUNK,
     Places,
     Workspace,
-    hold_lotteries,
     solve_and_certify,
+    solve_places,
     trim_compiled,
 )
 from otspec.kernels.interval.picking import pick_draft
@@ -45,7 +45,7 @@ def verify_one(
     q_scale = _scale(q)
     if p_scale == 0.0 or q_scale == 0.0:
         return -1, -1
-    places = trim_compiled(room, hold_lotteries(p, q, p_scale, q_scale, drafts.size, work, room))
+    places = trim_compiled(room, solve_places(p, q, p_scale, q_scale, drafts.size, work, room))
     ranks = np.empty(drafts.size, dtype=np.int64)
     for m in range(drafts.size):
         if q[drafts[m]] == 0:
@@ -130,22 +130,22 @@ def _solve_row(
     row = Places(
         room.order[b],
         room.size[b],
-        room.release[b],
-        room.home[b],
+        room.share[b],
+        room.exchange[b],
         room.proposal[b],
         room.block[b],
-        room.oldest[b],
-        room.newest[b],
-        room.giver[b],
-        room.past[b],
-        room.head[b],
-        room.tail[b],
-        room.held[b],
-        room.pivot[b],
+        room.first_recipient[b],
+        room.last_recipient[b],
+        room.first_donor[b],
+        room.donors_end[b],
+        room.first_contribution[b],
+        room.last_contribution[b],
+        room.contributed[b],
+        room.threshold[b],
     )
     filled, acceptance, bound = solve_and_certify(P[b], Q[b], p_scale, q_scale, n, mine, row)
     sizes[b, 0] = filled.tokens
     sizes[b, 1] = filled.blocks
-    sizes[b, 2] = filled.lotteries
+    sizes[b, 2] = filled.exchanges
     figures[0, b] = acceptance
     figures[1, b] = bound

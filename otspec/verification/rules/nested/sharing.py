@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from otspec.jit import jit
-from otspec.kernels.interval.lottery import LEVEL
+from otspec.kernels.interval.exchange import LEVEL
 from otspec.kernels.majorant import concave_blocks
 from otspec.laws import FloatArray, IndexArray, IntArray
 from otspec.verification.rules.nested.labels import LEAST, ChildPlaces, Label
