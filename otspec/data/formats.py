@@ -44,8 +44,15 @@ class Stored:
         return self.decode(self.values[index])
 
 
-def read(path: Path, wanted: Collection[str]) -> Mapping[str, Stored | None]:
-    """The arrays of a file by name; those that are not wanted may be None.
+def read(path: Path, names: Collection[str]) -> Mapping[str, Stored | None]:
+    """The arrays of a file by name.
+
+    Parameters
+    ----------
+    path : Path
+        Of a format of `READERS`, by its suffix.
+    names : collection of str
+        Arrays that are needed; others may come as None.
 
     Raises
     ------
@@ -58,7 +65,7 @@ def read(path: Path, wanted: Collection[str]) -> Mapping[str, Stored | None]:
     if reader is None:
         raise DataError(f"{path} is not a file of a format that is read here: {', '.join(READERS)}")
     try:
-        return reader(path, wanted)
+        return reader(path, names)
     except (OSError, EOFError, ValueError, KeyError, TypeError, RuntimeError, zipfile.BadZipFile) as error:
         raise DataError(f"{path} cannot be read: {error}") from error
     except pickle.UnpicklingError as error:
@@ -78,18 +85,18 @@ def _as_float64(values: Any) -> FloatArray:
         return np.asarray(values).astype(np.float64)
 
 
-def _read_npz(path: Path, wanted: Collection[str]) -> Mapping[str, Stored | None]:
+def _read_npz(path: Path, names: Collection[str]) -> Mapping[str, Stored | None]:
     with np.load(path, allow_pickle=False) as archive:
         # Other arrays may be large, and are only named in an error.
-        return {name: _of_numpy(archive[name]) if name in wanted else None for name in archive.files}
+        return {name: _of_numpy(archive[name]) if name in names else None for name in archive.files}
 
 
-def _read_npy(path: Path, wanted: Collection[str]) -> Mapping[str, Stored | None]:
+def _read_npy(path: Path, names: Collection[str]) -> Mapping[str, Stored | None]:
     """One array of target and draft, or one of several files side by side, each named after its array."""
     array = _load_npy(path)
     if array.ndim == 3 and len(array) == 2:
         return {name: _of_numpy(part) for name, part in zip(STACKED, array, strict=True)}
-    beside = {name: path.with_name(f"{name}.npy") for name in wanted if name != path.stem}
+    beside = {name: path.with_name(f"{name}.npy") for name in names if name != path.stem}
     return {path.stem: _of_numpy(array)} | {
         name: _of_numpy(_load_npy(other)) for name, other in beside.items() if other.is_file()
     }
@@ -99,7 +106,7 @@ def _load_npy(path: Path) -> npt.NDArray[Any]:
     return cast("npt.NDArray[Any]", np.load(path, mmap_mode="r", allow_pickle=False))
 
 
-def _read_torch(path: Path, wanted: Collection[str]) -> Mapping[str, Stored | None]:
+def _read_torch(path: Path, names: Collection[str]) -> Mapping[str, Stored | None]:
     torch: Any = require("torch")
     held: Any = torch.load(path, map_location="cpu", weights_only=True)
     if isinstance(held, torch.Tensor) and held.ndim != 3:
@@ -121,7 +128,7 @@ def _read_torch(path: Path, wanted: Collection[str]) -> Mapping[str, Stored | No
     }
 
 
-def _read_safetensors(path: Path, wanted: Collection[str]) -> Mapping[str, Stored | None]:
+def _read_safetensors(path: Path, names: Collection[str]) -> Mapping[str, Stored | None]:
     """By hand: the package reads types that numpy lacks only into torch, and the format is a header and bytes."""
     data = np.memmap(path, dtype=np.uint8, mode="r")
     header, length = _header(data)

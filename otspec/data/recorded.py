@@ -164,17 +164,17 @@ class TopPosition(Position):
                 f"top_k is {settings.get('top_k')}, and the file keeps the {self.kept} likeliest drafts of a position; "
                 f"draft from {self.kept} or fewer, or record whole laws"
             )
-        given = {name: value for name, value in settings.items() if value is not None}
+        passed = {name: value for name, value in settings.items() if value is not None}
         for name in ("temperature", "draft_temperature"):
-            if given.get(name, 1.0) != 1.0:
+            if passed.get(name, 1.0) != 1.0:
                 raise ProblemError(
-                    f"{name} is {given[name]}, and the mass of the tokens that the file lacks is known at 1 only; "
+                    f"{name} is {passed[name]}, and the mass of the tokens that the file lacks is known at 1 only; "
                     "record whole laws"
                 )
         for name in ("target_top_k", "target_top_p"):
-            if name in given:
+            if name in passed:
                 raise ProblemError(
-                    f"{name} is {given[name]}, and the file lacks tokens of the target; record whole laws"
+                    f"{name} is {passed[name]}, and the file lacks tokens of the target; record whole laws"
                 )
         return super().problem(n, **settings)
 

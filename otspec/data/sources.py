@@ -41,11 +41,11 @@ def open_source(
     name : str or Path
         A synthetic profile (``llama3``, ``gemma2``), a recorded one (``shipped``: real logits of the pair in
         `otspec.decode.shipped`, 256 positions), or a file, .npz, .npy, .safetensors or .pt; see
-        `otspec.data.FileSource`.
+        `otspec.data.FileSource.open`.
     seed : int
         Of a synthetic profile; what is recorded has none.
     target_key, draft_key, kind : str, optional
-        Which arrays of a file to read, and whether they hold ``"logits"`` or ``"probs"``; see `otspec.data.FileSource`.
+        Which arrays of a file to read, and whether they hold ``"logits"`` or ``"probs"``; see `FileSource.open`.
 
     Raises
     ------
@@ -62,15 +62,19 @@ def open_source(
     >>> source.position(0).problem(n=3, top_k=100)
     <Problem: 2048 tokens, <IID: n = 3 of 100 tokens, V = 2048; draw with sample(rng)>; solve it with otspec.solve>
     """
-    if isinstance(name, str) and name in NAMES and any(asked is not None for asked in (target_key, draft_key, kind)):
+    if (
+        isinstance(name, str)
+        and name in NAMES
+        and any(setting is not None for setting in (target_key, draft_key, kind))
+    ):
         raise DataError(f"{name} is a profile, which has no target_key, draft_key or kind; these are for files")
     if isinstance(name, str) and name in PROFILES:
         return ProfileSource(PROFILES[name], seed)
     if isinstance(name, str) and name in RECORDED:
-        return OwnSource(RECORDED[name], name=name)
+        return OwnSource.open(RECORDED[name], name=name)
     held = recorded_format(name)
     if held in OF_TREES:
         raise DataError(f"{name} holds {held}, not positions; otspec bench paths compares rules on them")
     if held == TOP_FORMAT and target_key is None and draft_key is None and kind is None:
         return TopSource(Path(name))
-    return FileSource(name, known=NAMES, target_key=target_key, draft_key=draft_key, kind=kind)
+    return FileSource.open(name, profiles=NAMES, target_key=target_key, draft_key=draft_key, kind=kind)

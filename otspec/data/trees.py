@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from otspec.data.files import file_identity
-from otspec.data.formats import read, safetensors_about
+from otspec.data.formats import Stored, read, safetensors_about
 from otspec.data.position import check_index
 from otspec.errors import DataError, ProblemError
 from otspec.laws import FloatArray, IntArray, law_from_logits
@@ -23,8 +24,6 @@ ARRAYS = {
     TOP_TREES_FORMAT: (*TOPOLOGY, "tokens", "target_top", "draft_top", "target_rest"),
 }
 """What such a file has."""
-SIZES = ("vocab", "paths", "depth")
-"""Fields of the header."""
 NONE = -1
 """No token."""
 
@@ -106,6 +105,48 @@ class RecordedTree:
         return int(self.nodes[begin[0], length])
 
 
+class Layout(NamedTuple):
+    """What the header of a file says of its trees."""
+
+    vocab: int
+    """Number of tokens V."""
+    paths: int
+    """Drafted paths K of a tree."""
+    depth: int
+    """Tokens L of a path."""
+    prompts: int
+    """Number of prompts that the trees follow, in turn."""
+
+    @classmethod
+    def of(cls, path: Path, about: Mapping[str, Any]) -> Layout:
+        """Read it from the header.
+
+        Raises
+        ------
+        DataError
+            If the header does not say it.
+        """
+        try:
+            return cls(*(int(about[name]) for name in ("vocab", "paths", "depth")), int(about["prompts"]["count"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"{path} does not say of what shape its trees are ({error!r}); record it anew") from error
+
+    def check(self, path: Path, nodes: Stored, paths: Stored) -> None:
+        """Compare it with the shapes of the arrays.
+
+        Raises
+        ------
+        DataError
+            If they are for other trees.
+        """
+        found = nodes.shape[1:], paths.shape[1:]
+        if found != ((self.paths, self.depth + 1), (self.paths, self.depth)):
+            raise DataError(
+                f"{path} says {self.paths} paths of {self.depth} tokens, and has nodes of shape {found[0]} and paths "
+                f"of shape {found[1]} a tree; record it anew"
+            )
+
+
 class TreeSource:
     """Trees of a file that `otspec record --paths K --depth L` wrote.
 
@@ -130,32 +171,25 @@ class TreeSource:
         if not path.is_file():
             raise DataError(f"there is no file {path}")
         self.about = safetensors_about(path) if path.suffix.lower() == ".safetensors" else {}
-        names = ARRAYS.get(str(self.about.get("format")))
-        if names is None:
-            held = self.about.get("format") or "no trees of ours"
-            raise DataError(f"{path} holds {held}; record trees with otspec record --paths K --depth L --out FILE")
-        arrays = read(path, names)
-        self._arrays = {name: array for name, array in arrays.items() if array is not None and name in names}
-        if lacking := [name for name in names if name not in self._arrays]:
-            raise DataError(f"{path} lacks {', '.join(lacking)}; record it anew")
-        try:
-            self.vocab, self.paths, self.depth, self._prompts = (
-                int(size) for size in (*(self.about[name] for name in SIZES), self.about["prompts"]["count"])
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"{path} does not say of what shape its trees are ({error!r}); record it anew") from error
-        shape = (self.paths, self.depth + 1)
-        found = self._arrays["nodes"].shape[1:], self._arrays["paths"].shape[1:]
-        if found != (shape, (self.paths, self.depth)):
-            raise DataError(
-                f"{path} says {self.paths} paths of {self.depth} tokens, and has nodes of shape {found[0]} and paths "
-                f"of shape {found[1]} a tree; record it anew"
-            )
+        self._arrays = _arrays_of(path, str(self.about.get("format") or "no trees of ours"))
+        layout = Layout.of(path, self.about)
+        layout.check(path, self._arrays["nodes"], self._arrays["paths"])
+        self.vocab, self.paths, self.depth, self._prompts = layout
+
+    @property
+    def over_vocabulary(self) -> bool:
+        """Whether laws are over the whole vocabulary, and not over the likeliest drafts and the mass of the rest."""
+        return bool(self.about["format"] == TREES_FORMAT)
 
     @property
     def whole(self) -> bool:
-        """Whether laws are over the whole vocabulary, and not over the likeliest drafts and the mass of the rest."""
-        return self.about["format"] == TREES_FORMAT
+        """The former name of `over_vocabulary`."""
+        warnings.warn(
+            "TreeSource.whole is now called TreeSource.over_vocabulary; the old name goes with the next release",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return self.over_vocabulary
 
     @property
     def identity(self) -> Mapping[str, object]:
@@ -183,20 +217,20 @@ class TreeSource:
         _check_topology(where, paths, nodes)
         size, inner = int(nodes.max()) + 1, int(nodes[:, :-1].max()) + 1
         try:
-            laws = self._whole_laws if self.whole else self._laws_of_likeliest
+            laws = self._laws_over_vocabulary if self.over_vocabulary else self._laws_of_likeliest
             tokens, target, draft = laws(index, size, inner)
         except ProblemError as error:
             raise DataError(f"{where}: {error}; record it anew") from error
-        places = (tokens[nodes[:, :-1]] == paths[:, :, None]) & (draft[nodes[:, :-1]] > 0)
-        if not places.any(axis=2).all():
-            path, level = np.argwhere(~places.any(axis=2))[0]
+        drafted = (tokens[nodes[:, :-1]] == paths[:, :, None]) & (draft[nodes[:, :-1]] > 0)
+        if not drafted.any(axis=2).all():
+            path, level = np.argwhere(~drafted.any(axis=2))[0]
             raise DataError(
                 f"{where}: token {level} of path {path} is {paths[path, level]}, which cannot have been drafted there; "
                 "record it anew"
             )
-        return RecordedTree(places.argmax(axis=2), nodes, target, draft, tokens)
+        return RecordedTree(drafted.argmax(axis=2), nodes, target, draft, tokens)
 
-    def _whole_laws(self, index: int, size: int, inner: int) -> tuple[IntArray, FloatArray, FloatArray]:
+    def _laws_over_vocabulary(self, index: int, size: int, inner: int) -> tuple[IntArray, FloatArray, FloatArray]:
         target, draft = (
             np.array([law_from_logits(f"{name}[{node}]", logits) for node, logits in enumerate(rows)])
             for name, rows in (
@@ -231,6 +265,29 @@ class TreeSource:
         if stored.decode is None or stored.values.ndim < 2 or stored.values.shape[1] < count:
             raise ProblemError(f"{name} is {stored.kind} of shape {stored.shape}, and the tree has {count} laws")
         return stored.decode(stored.values[index, :count])
+
+
+def _arrays_of(path: Path, found: str) -> dict[str, Stored]:
+    """The arrays of a file of trees, by name.
+
+    Parameters
+    ----------
+    path : Path
+    found : str
+        The format that the header names.
+
+    Raises
+    ------
+    DataError
+        If it is none of `ARRAYS`, or the file is damaged or lacks an array.
+    """
+    names = ARRAYS.get(found)
+    if names is None:
+        raise DataError(f"{path} holds {found}; record trees with otspec record --paths K --depth L --out FILE")
+    arrays = {name: array for name, array in read(path, names).items() if array is not None and name in names}
+    if lacking := [name for name in names if name not in arrays]:
+        raise DataError(f"{path} lacks {', '.join(lacking)}; record it anew")
+    return arrays
 
 
 def _check_topology(where: str, paths: IntArray, nodes: IntArray) -> None:

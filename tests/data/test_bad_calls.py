@@ -22,6 +22,6 @@ def test_bad_calls(tmp_path: Path) -> None:
 
     check_bad_calls(position, {"name": [path, str(path)], "seed": [0], **names, "index": [0]}, 60, seed=0)
     check_bad_calls(position, {"name": ["shipped"], "seed": [0], **names, "index": [0, 255]}, 20, seed=1)
-    check_bad_calls(data.FileSource, {"path": [path], **names}, 20, seed=2)
+    check_bad_calls(data.FileSource.open, {"path": [path], **names}, 20, seed=2)
     source = data.open_source(path)
     check_bad_calls(lambda positions: data.check_positions(source, positions), {"positions": [1]}, 20, seed=3)

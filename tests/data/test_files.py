@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import pickle
 import re
 import struct
 from collections.abc import Mapping
@@ -56,7 +57,7 @@ def safetensors_bytes(tensors: Mapping[str, tuple[str, tuple[int, ...], bytes]])
 def save_bits(path: Path, dtype: str, bits: np.ndarray) -> FileSource:
     tensor = (dtype, bits.shape, bits.tobytes())
     path.write_bytes(safetensors_bytes({"target_logits": tensor, "draft_logits": tensor}))
-    return FileSource(path)
+    return FileSource.open(path)
 
 
 def test_reads_bfloat16_without_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +113,7 @@ def test_tensors_of_torch_run_no_code(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     torch.save({"target_logits": Path}, tmp_path / "code.pt")
     with pytest.raises(DataError, match="weights_only=True takes a dict of tensors"):
-        FileSource(tmp_path / "code.pt")
+        FileSource.open(tmp_path / "code.pt")
 
 
 def test_reads_arrays_in_files_of_their_own(tmp_path: Path) -> None:
@@ -120,16 +121,16 @@ def test_reads_arrays_in_files_of_their_own(tmp_path: Path) -> None:
         np.save(tmp_path / f"{name}.npy", array)
     np.save(tmp_path / "both.npy", np.stack((TARGET, DRAFT)))
     for name in ("target_logits.npy", "draft_logits.npy", "both.npy"):
-        np.testing.assert_array_equal(FileSource(tmp_path / name).position(2).target_logits, TARGET[2])
-        np.testing.assert_array_equal(FileSource(tmp_path / name).position(2).draft_logits, DRAFT[2])
-    mapped = FileSource(tmp_path / "p.npy", target_key="p", draft_key="p")
+        np.testing.assert_array_equal(FileSource.open(tmp_path / name).position(2).target_logits, TARGET[2])
+        np.testing.assert_array_equal(FileSource.open(tmp_path / name).position(2).draft_logits, DRAFT[2])
+    mapped = FileSource.open(tmp_path / "p.npy", target_key="p", draft_key="p")
     np.testing.assert_allclose(mapped.position(0).problem(1).p, probabilities(TARGET)[0], rtol=1e-13)
-    before = FileSource(tmp_path / "target_logits.npy").identity
+    before = FileSource.open(tmp_path / "target_logits.npy").identity
     np.save(tmp_path / "draft_logits.npy", TARGET)
-    assert FileSource(tmp_path / "target_logits.npy").identity != before
+    assert FileSource.open(tmp_path / "target_logits.npy").identity != before
     (tmp_path / "draft_logits.npy").unlink()
     with pytest.raises(DataError, match=r"holds target_logits; positions need target_logits with draft_logits"):
-        FileSource(tmp_path / "target_logits.npy")
+        FileSource.open(tmp_path / "target_logits.npy")
 
 
 def test_names_of_arrays_can_be_told(tmp_path: Path) -> None:
@@ -143,7 +144,7 @@ def test_names_of_arrays_can_be_told(tmp_path: Path) -> None:
     identities = [source.identity for source in (logits, probs, forced)]
     assert all(one != other for one, other in itertools.combinations(identities, 2))
     with pytest.raises(DataError, match=r"holds big, small, p, q; positions need large with small"):
-        FileSource(path, target_key="large", draft_key="small")
+        FileSource.open(path, target_key="large", draft_key="small")
 
 
 @pytest.mark.parametrize(
@@ -154,8 +155,8 @@ def test_what_may_be_either_has_to_be_told(tmp_path: Path, target: list[float], 
     with pytest.raises(
         DataError, match=r"cannot tell whether a and b hold logits or probabilities; pass kind='logits'"
     ):
-        FileSource(path, target_key="a", draft_key="b")
-    FileSource(path, target_key="a", draft_key="b", kind="logits").position(0)
+        FileSource.open(path, target_key="a", draft_key="b")
+    FileSource.open(path, target_key="a", draft_key="b", kind="logits").position(0)
 
 
 @pytest.mark.parametrize(
@@ -181,15 +182,15 @@ def test_what_is_no_number_is_named_with_its_place(tmp_path: Path, value: float)
     for kind, array in (("logits", logits), ("probs", probs)):
         path = save(tmp_path / f"{kind}.npz", **{f"draft_{kind}": array, f"target_{kind}": array[::-1]})
         with pytest.raises(DataError, match=rf"{kind}\.npz: draft_{kind}\[2\]\[5\] is {value}"):
-            FileSource(path)._logits(f"draft_{kind}", 2)
+            FileSource.open(path)._logits(f"draft_{kind}", 2)
         with pytest.raises(DataError, match=rf"{kind}\.npz: target_{kind}\[0\]\[5\] is {value}"):
-            FileSource(path).position(0)
+            FileSource.open(path).position(0)
 
 
 def test_a_row_that_masks_all_is_named(tmp_path: Path) -> None:
     path = save(tmp_path / "m.npz", target_logits=np.full((2, 3), -np.inf), draft_logits=np.zeros((2, 3)))
     with pytest.raises(DataError, match=r"target_logits\[1\] masks every token"):
-        FileSource(path).position(1)
+        FileSource.open(path).position(1)
 
 
 def test_softmaxes_of_half_precision_are_told_what_to_do(tmp_path: Path) -> None:
@@ -198,7 +199,7 @@ def test_softmaxes_of_half_precision_are_told_what_to_do(tmp_path: Path) -> None
     assert 1e-5 < abs(float(law.sum(dtype=np.float64)) - 1) < 1e-2
     path = save(tmp_path / "half.npz", target_probs=law, draft_probs=law)
     with pytest.raises(DataError, match=r"target_probs\[0\] sums to .*float16: take the softmax in float32"):
-        FileSource(path).position(0)
+        FileSource.open(path).position(0)
 
 
 def test_no_positions_are_no_file(tmp_path: Path) -> None:
@@ -211,14 +212,14 @@ def test_reads_safetensors_of_the_package(tmp_path: Path, dtype: type) -> None:
     safetensors = pytest.importorskip("safetensors.numpy")
     path = tmp_path / "positions.safetensors"
     safetensors.save_file({"target_logits": TARGET.astype(dtype), "draft_logits": DRAFT.astype(dtype)}, path)
-    position = FileSource(path).position(1)
+    position = FileSource.open(path).position(1)
     np.testing.assert_array_equal(position.target_logits, TARGET[1].astype(dtype))
     np.testing.assert_array_equal(position.draft_logits, DRAFT[1].astype(dtype))
 
 
 def test_zero_probabilities_stay_zero(tmp_path: Path) -> None:
     path = save(tmp_path / "p.npz", target_probs=[[0.5, 0.5, 0.0]], draft_probs=[[0.0, 0.25, 0.75]])
-    problem = FileSource(path).position(0).problem(1)
+    problem = FileSource.open(path).position(0).problem(1)
     np.testing.assert_allclose(problem.p, [0.5, 0.5, 0.0], rtol=1e-15)
     assert problem.scheme.reachable().tolist() == [1, 2]
 
@@ -226,15 +227,15 @@ def test_zero_probabilities_stay_zero(tmp_path: Path) -> None:
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     source = ProfileSource(PROFILES["llama3"], seed=7)
     write_npz(tmp_path / "positions.npz", map(source.position, range(2)))
-    back = FileSource(tmp_path / "positions.npz")
+    back = FileSource.open(tmp_path / "positions.npz")
     assert (len(back), back.vocab) == (2, source.vocab)
     np.testing.assert_allclose(back.position(1).draft_logits, source.position(1).draft_logits, rtol=1e-6)
 
 
 def test_identity_follows_the_content(tmp_path: Path) -> None:
-    one = FileSource(save(tmp_path / "a.npz", target_logits=TARGET, draft_logits=DRAFT)).identity
-    assert FileSource(tmp_path / "a.npz").identity == one
-    assert FileSource(save(tmp_path / "a.npz", target_logits=TARGET, draft_logits=TARGET)).identity != one
+    one = FileSource.open(save(tmp_path / "a.npz", target_logits=TARGET, draft_logits=DRAFT)).identity
+    assert FileSource.open(tmp_path / "a.npz").identity == one
+    assert FileSource.open(save(tmp_path / "a.npz", target_logits=TARGET, draft_logits=TARGET)).identity != one
 
 
 def test_refuses_a_missing_file_and_names_the_profiles() -> None:
@@ -265,7 +266,7 @@ def test_refuses_what_it_cannot_read(tmp_path: Path, name: str, content: bytes, 
         pytest.importorskip("torch")
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=message):
-        FileSource(tmp_path / name)
+        FileSource.open(tmp_path / name)
 
 
 @pytest.mark.parametrize(
@@ -281,13 +282,13 @@ def test_refuses_what_it_cannot_read(tmp_path: Path, name: str, content: bytes, 
 )
 def test_refuses_arrays_that_hold_no_positions(tmp_path: Path, arrays: dict[str, object], message: str) -> None:
     with pytest.raises(DataError, match=message):
-        FileSource(save(tmp_path / "x.npz", **arrays))
+        FileSource.open(save(tmp_path / "x.npz", **arrays))
 
 
 def test_refuses_a_row_that_is_no_law_when_it_is_read(tmp_path: Path) -> None:
     target = probabilities(TARGET)
     target[1] *= 0.98
-    source = FileSource(save(tmp_path / "p.npz", target_probs=target, draft_probs=probabilities(DRAFT)))
+    source = FileSource.open(save(tmp_path / "p.npz", target_probs=target, draft_probs=probabilities(DRAFT)))
     source.position(0)
     with pytest.raises(DataError, match=r"target_probs\[1\] sums to 0\.98"):
         source.position(1)
@@ -295,10 +296,24 @@ def test_refuses_a_row_that_is_no_law_when_it_is_read(tmp_path: Path) -> None:
 
 def test_refuses_an_index_out_of_range(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="indices run from 0 to 2"):
-        FileSource(save(tmp_path / "l.npz", target_logits=TARGET, draft_logits=DRAFT)).position(3)
+        FileSource.open(save(tmp_path / "l.npz", target_logits=TARGET, draft_logits=DRAFT)).position(3)
 
 
 def test_does_not_unpickle(tmp_path: Path) -> None:
     path = save(tmp_path / "o.npz", target_logits=np.array([[{}]], dtype=object), draft_logits=DRAFT)
     with pytest.raises(DataError, match="cannot be read"):
-        FileSource(path)
+        FileSource.open(path)
+
+
+def test_the_former_constructor_opens_with_a_warning(tmp_path: Path) -> None:
+    path = save(tmp_path / "mine.npz", a=TARGET, b=DRAFT)
+    settings = {"target_key": "a", "draft_key": "b", "kind": "logits"}
+    opened = FileSource.open(path, (), "my own", **settings)
+    with pytest.warns(FutureWarning, match=r"FileSource\(path, ...\) is now otspec.data.FileSource.open"):
+        former = FileSource(path, (), "my own", **settings)
+    assert vars(former).keys() == vars(opened).keys()
+    assert (former.name, former.identity) == ("my own", opened.identity)
+    for source in (former, pickle.loads(pickle.dumps(former))):
+        np.testing.assert_array_equal(source.position(1).target_logits, TARGET[1])
+    with pytest.warns(FutureWarning), pytest.raises(DataError, match="there is no file"):
+        FileSource(path=tmp_path / "none.npz")
