@@ -62,11 +62,8 @@ def open_source(
     >>> source.position(0).problem(n=3, top_k=100)
     <Problem: 2048 tokens, <IID: n = 3 of 100 tokens, V = 2048; draw with sample(rng)>; solve it with otspec.solve>
     """
-    if (
-        isinstance(name, str)
-        and name in NAMES
-        and any(setting is not None for setting in (target_key, draft_key, kind))
-    ):
+    selected = any(setting is not None for setting in (target_key, draft_key, kind))
+    if isinstance(name, str) and name in NAMES and selected:
         raise DataError(f"{name} is a profile, which has no target_key, draft_key or kind; these are for files")
     if isinstance(name, str) and name in PROFILES:
         return ProfileSource(PROFILES[name], seed)
@@ -75,6 +72,6 @@ def open_source(
     held = recorded_format(name)
     if held in OF_TREES:
         raise DataError(f"{name} holds {held}, not positions; otspec bench paths compares rules on them")
-    if held == TOP_FORMAT and target_key is None and draft_key is None and kind is None:
+    if held == TOP_FORMAT and not selected:
         return TopSource(Path(name))
     return FileSource.open(name, profiles=NAMES, target_key=target_key, draft_key=draft_key, kind=kind)

@@ -9,7 +9,7 @@ from otspec.schemes.iid import IID
 from otspec.schemes.independent import Independent
 from otspec.schemes.protocol import DraftScheme, Support
 from otspec.schemes.systematic import CircularArcs, Systematic
-from otspec.schemes.table import Table
+from otspec.schemes.table import Enumerated, Table
 from otspec.schemes.top_k import TopK
 from otspec.schemes.without_replacement import WithoutReplacement
 
@@ -18,6 +18,7 @@ __all__ = [
     "CircularArcs",
     "DraftScheme",
     "DraftSets",
+    "Enumerated",
     "FixedPlusOne",
     "Greedy",
     "HubPairs",

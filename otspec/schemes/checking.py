@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from otspec.errors import ProblemError
 from otspec.laws import BoolArray, FloatArray, IntArray, as_count, sum_by
+from otspec.schemes.calls import Called
 from otspec.schemes.draft_sets import DraftSets
 from otspec.schemes.protocol import DraftScheme, Support
 from otspec.tolerances import TIE_TOL
@@ -81,268 +82,251 @@ def check_scheme(scheme: DraftScheme, draws: int = 20_000, seed: int = 0) -> Sch
     if not isinstance(scheme, DraftScheme):
         raise ProblemError(f"scheme is a {type(scheme).__name__}; derive it from otspec.schemes.DraftScheme")
     as_count("draws", draws)
-    check = _Check(scheme, np.random.default_rng(seed))
-    check.sizes()
-    check.prob()
-    check.sample(draws)
-    check.orders()
-    check.sets()
-    check.compact()
-    return SchemeCheck(check.support.probabilities.size, draws, tuple(check.laws() + check.prefixes()))
+    listed = Listed.of(Called(scheme), np.random.default_rng(seed))
+    _check_support(listed)
+    _check_prob(listed)
+    _check_sample(listed, draws)
+    _check_orders(listed)
+    _check_draft_sets(listed)
+    _check_compact(listed)
+    unknown = (*_check_laws(listed), *_check_prefix_order(listed))
+    return SchemeCheck(listed.support.probabilities.size, draws, unknown)
 
 
-class _Check:
-    """The scheme, its support, and a generator for what is tried."""
+class Listed(NamedTuple):
+    """A scheme with the list of all that it can draft, which its other methods are held against."""
 
-    def __init__(self, scheme: DraftScheme, rng: np.random.Generator) -> None:
-        self.scheme, self.rng, self.name = scheme, rng, type(scheme).__name__
-        self.n = as_count(f"{self.name}.n", self._get("n"))
-        self.vocab = as_count(f"{self.name}.vocab", self._get("vocab"))
-        size = self.count("support_size")
+    scheme: Called
+    support: Support
+    tokens: IntArray
+    """Shape (k,): the tokens that are drafted, ascending."""
+    rng: np.random.Generator
+    """Chooses what is tried."""
+
+    @classmethod
+    def of(cls, scheme: Called, rng: np.random.Generator) -> Listed:
+        """List the support.
+
+        Raises
+        ------
+        ProblemError
+            If it is no `Support`, or too large.
+        """
+        size = scheme.count("support_size")
         if size > TUPLES:
             raise ProblemError(
-                f"{self.name} has up to {size:,} tuples of drafts, and {TUPLES:,} are listed at most; "
+                f"{scheme.name} has up to {size:,} tuples of drafts, and {TUPLES:,} are listed at most; "
                 "check it on fewer tokens and drafts: a mistake in a method is one there too"
             )
-        listed = self.call("support")
-        self.expect(isinstance(listed, Support), "support", (), f"is a {type(listed).__name__}, not a Support")
-        self.support = Support(*map(np.asarray, listed))
-        self.tokens = np.unique(self.support.drafts)
-        if self.tokens.size > TOKENS:
+        answer = scheme.call("support")
+        scheme.expect(isinstance(answer, Support), "support", (), f"is a {type(answer).__name__}, not a Support")
+        support = Support(*map(np.asarray, answer))
+        tokens = np.unique(support.drafts)
+        if tokens.size > TOKENS:
             raise ProblemError(
-                f"{self.name} drafts {self.tokens.size} tokens, and the sets of {TOKENS} are listed at most; "
+                f"{scheme.name} drafts {tokens.size} tokens, and the sets of {TOKENS} are listed at most; "
                 "check it on fewer tokens: a mistake in a method is one there too"
             )
+        return cls(scheme, support, tokens, rng)
 
-    def _get(self, name: str) -> Any:
-        if not hasattr(self.scheme, name):
-            raise ProblemError(f"{self.name} has no {name}; set it when the scheme is made")
-        return getattr(self.scheme, name)
+    @property
+    def first_draft(self) -> FloatArray:
+        """Law of the first draft, shape (V,)."""
+        return sum_by(self.support.drafts[:, 0], self.support.probabilities, self.scheme.vocab)
 
-    def call(self, method: str, *arguments: Any) -> Any:
-        """What a method answers; an error inside it is told as the method's."""
-        try:
-            return getattr(self.scheme, method)(*arguments)
-        except Exception as error:
-            raise ProblemError(f"{self._spelled(method, arguments)} raises {type(error).__name__}: {error}") from error
 
-    def _spelled(self, method: str, arguments: tuple[Any, ...]) -> str:
-        spelled = ", ".join(str(one.tolist() if isinstance(one, np.ndarray) else one) for one in arguments)
-        return f"{self.name}.{method}({spelled if len(spelled) <= 80 else '...'})"
+def _check_support(listed: Listed) -> None:
+    """The support is a law over different tuples of n tokens, and no longer than it says."""
+    scheme, (drafts, probabilities) = listed.scheme, listed.support
+    right = drafts.ndim == 2 and drafts.shape[1] == scheme.n and np.issubdtype(drafts.dtype, np.integer)
+    scheme.expect(right, "support", (), f"has drafts of shape {drafts.shape}, {drafts.dtype}, not (m, n) integers")
+    scheme.expect(probabilities.shape == drafts.shape[:1], "support", (), "has not one probability for each tuple")
+    inside = drafts.size > 0 and drafts.min() >= 0 and drafts.max() < scheme.vocab
+    scheme.expect(inside, "support", (), f"has tokens outside 0 .. {scheme.vocab - 1}, or none")
+    scheme.expect(len(np.unique(drafts, axis=0)) == len(drafts), "support", (), "has the same tuple twice")
+    scheme.expect(bool((probabilities > 0).all()), "support", (), "has probabilities that are not above 0")
+    total = float(probabilities.sum())
+    scheme.expect(abs(total - 1) <= TIE_TOL, "support", (), f"has probabilities that sum to {total:.12g}, not 1")
+    size = scheme.count("support_size")
+    scheme.expect(size >= len(drafts), "support_size", (), f"is {size}, and support() has {len(drafts)} tuples")
+    reached = scheme.array("reachable", (), listed.tokens.shape)
+    scheme.expect(
+        np.array_equal(reached, listed.tokens),
+        "reachable",
+        (),
+        f"is {reached.tolist()}, and the tuples of support() hold {listed.tokens.tolist()}",
+    )
 
-    def expect(self, right: bool, method: str, arguments: tuple[Any, ...], what: str) -> None:
-        """Refuse the scheme unless a method is right."""
-        if not right:
-            raise ProblemError(f"{self._spelled(method, arguments)} {what}")
 
-    def count(self, method: str) -> int:
-        """What a method answers, as a number of things."""
-        size = self.call(method)
-        self.expect(isinstance(size, int | np.integer), method, (), f"is {size!r}, not an integer")
-        return int(size)
+def _check_prob(listed: Listed) -> None:
+    """Probabilities of listed tuples, one by one and at once, and 0 for tuples that are not listed."""
+    scheme, (drafts, probabilities) = listed.scheme, listed.support
+    scheme.close("prob", (drafts,), probabilities)
+    scheme.close("prob", (drafts[None, :1],), probabilities[None, :1])
+    for row in (0, len(drafts) - 1):
+        scheme.close("prob", (drafts[row],), probabilities[row])
+    rows = set(map(tuple, drafts.tolist()))
+    tried = listed.rng.integers(0, scheme.vocab, (300, scheme.n))
+    for one in (one for one in tried if tuple(one.tolist()) not in rows):
+        scheme.close("prob", (one,), np.zeros(()))
 
-    def array(self, method: str, arguments: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
-        """What a method answers, as an array of a known shape."""
-        values = np.asarray(self.call(method, *arguments))
-        self.expect(values.dtype.kind in "iuf", method, arguments, f"is an array of {values.dtype}, not of numbers")
-        self.expect(values.shape == shape, method, arguments, f"has shape {values.shape}, not {shape}")
-        return values
 
-    def close(self, method: str, arguments: tuple[Any, ...], expected: FloatArray) -> None:
-        """Whether a method gives the numbers that the support gives."""
-        values = self.array(method, arguments, expected.shape)
-        off = ~(np.abs(values - expected) <= TIE_TOL)  # so that NaN is off
-        if off.any():
-            at = tuple(int(index) for index in np.argwhere(off)[0])
-            self.expect(
-                False,
-                method,
-                arguments,
-                f"gives {values[at]:.9g} at {list(at)}, where the tuples of support() give {expected[at]:.9g}",
+def _check_sample(listed: Listed, draws: int) -> None:
+    """Draws of the right shape, repeated by a seed, and in the proportions of the support."""
+    scheme, rng = listed.scheme, listed.rng
+    one = scheme.array("sample", (0,), (scheme.n,))
+    again = scheme.array("sample", (np.random.default_rng(0),), (scheme.n,))
+    scheme.expect(np.array_equal(one, again), "sample", (0,), "differs from sample(numpy.random.default_rng(0))")
+    few = draws // 20 + 1
+    single = np.stack([scheme.array("sample", (rng,), (scheme.n,)) for _ in range(few)])
+    _check_proportions(listed, "sample(rng)", single)
+    _check_proportions(listed, f"sample(rng, {draws})", scheme.array("sample", (rng, draws), (draws, scheme.n)))
+
+
+def _check_proportions(listed: Listed, call: str, drawn: IntArray) -> None:
+    """Chi-square of drawn tuples, shape (draws, n), against the support; those rarely expected count as one."""
+    from scipy.stats import chi2  # half a second
+
+    name, (drafts, probabilities) = listed.scheme.name, listed.support
+    row = {tuple(tokens): number for number, tokens in enumerate(drafts.tolist())}
+    rows = [row.get(tuple(tokens)) for tokens in drawn.tolist()]
+    if None in rows:
+        strange = drawn[rows.index(None)].tolist()
+        raise ProblemError(f"{name}.{call} draws {strange}, which support() does not list")
+    counts = np.bincount(np.array(rows, dtype=np.int64), minlength=len(drafts))
+    expected = len(drawn) * probabilities
+    often = expected >= 10
+    if not often.all():
+        counts = np.append(counts[often], counts[~often].sum())
+        expected = np.append(expected[often], expected[~often].sum())
+    statistic = float(((counts - expected) ** 2 / expected).sum())
+    chance = float(chi2.sf(statistic, max(counts.size - 1, 1)))
+    if chance < BY_CHANCE:
+        worst = int(np.argmax(np.abs(counts - expected) / np.sqrt(expected)))
+        which = drafts[often][worst].tolist() if worst < int(often.sum()) else "its rare tuples"
+        raise ProblemError(
+            f"{name}.{call} draws {which} {counts[worst]} times of {len(drawn)}, where support() and prob() "
+            f"expect {expected[worst]:.1f} (chi-square over all tuples: chance {chance:.0e})"
+        )
+
+
+def _check_orders(listed: Listed) -> None:
+    """The hit function along orders of all tokens, and the law of the first draft in such an order."""
+    for order in _some_orders(listed):
+        listed.scheme.close("hit_chain", (order,), listed.support.hit_chain(order))
+        listed.scheme.close("priority_law", (order,), listed.support.priority_law(order))
+
+
+def _some_orders(listed: Listed) -> Iterator[IntArray]:
+    """Orders of all tokens, shape (V,): ascending, descending, and a few at random."""
+    vocab = listed.scheme.vocab
+    yield np.arange(vocab)
+    yield np.arange(vocab)[::-1].copy()
+    for _ in range(5):
+        yield listed.rng.permutation(vocab)
+
+
+def _check_draft_sets(listed: Listed) -> None:
+    """The sets of distinct tokens, in their order, with their masses."""
+    scheme = listed.scheme
+    expected, count = DraftSets.of_support(*listed.support), scheme.count("set_count")
+    # Before anything is listed by it.
+    scheme.expect(count >= len(expected), "set_count", (), f"is {count}, and support() has {len(expected)} sets")
+    sets = scheme.call("draft_sets")
+    scheme.expect(isinstance(sets, DraftSets), "draft_sets", (), f"is a {type(sets).__name__}, not a DraftSets")
+    scheme.expect(
+        np.array_equal(sets.tokens, expected.tokens),
+        "draft_sets",
+        (),
+        f"lists {len(sets)} sets, where support() has {len(expected)}, or in another order",
+    )
+    off = ~(np.abs(sets.mass - expected.mass) <= TIE_TOL)
+    first = int(off.argmax())
+    scheme.expect(
+        not off.any(),
+        "draft_sets",
+        (),
+        f"gives the set {expected.tokens[first].tolist()} mass {sets.mass[first]:.9g}, "
+        f"where support() gives {expected.mass[first]:.9g}",
+    )
+
+
+def _check_compact(listed: Listed) -> None:
+    """The same law over the reachable tokens, renumbered, and a last token that is never drafted."""
+    scheme, (drafts, probabilities) = listed.scheme, listed.support
+    small, vocab = scheme.call("compact"), listed.tokens.size + 1
+    right = isinstance(small, DraftScheme) and (small.n, small.vocab) == (scheme.n, vocab)
+    scheme.expect(right, "compact", (), f"is not a scheme of n = {scheme.n} over {vocab} tokens")
+    renumbered = np.searchsorted(listed.tokens, drafts)
+    values = np.asarray(small.prob(renumbered))
+    off = ~(np.abs(values - probabilities) <= TIE_TOL)
+    first = int(off.argmax())
+    scheme.expect(
+        not off.any(),
+        "compact",
+        (),
+        f"gives the drafts {renumbered[first].tolist()} probability {values[first]:.9g}, "
+        f"where they, {drafts[first].tolist()}, have {probabilities[first]:.9g}",
+    )
+
+
+def _check_laws(listed: Listed) -> Iterator[str]:
+    """The laws that may be known; yields the names of those that are not."""
+    drafts, probabilities = listed.support
+    hit = (drafts[:, :, None] == np.arange(listed.scheme.vocab)).any(axis=1)
+    for method, expected in (("first_draft", listed.first_draft), ("inclusion", probabilities @ hit)):
+        if listed.scheme.call(method) is None:
+            yield method
+        else:
+            listed.scheme.close(method, (), expected)
+
+
+def _check_prefix_order(listed: Listed) -> Iterator[str]:
+    """Whether prefixes of the order do as well as any token set; yields the name if no order is known."""
+    scheme = listed.scheme
+    members, hits = _hits(listed)
+    for p in _some_targets(listed):
+        order = scheme.call("prefix_order", p)
+        if order is None:
+            yield "prefix_order"
+            return
+        order = np.asarray(order)
+        right = np.array_equal(np.sort(order), np.arange(scheme.vocab))
+        scheme.expect(right, "prefix_order", (p,), f"is {order.tolist()}, not an order of all tokens")
+        along = np.append(0.0, np.cumsum(p[order]))
+        undrafted = float(np.delete(p, listed.tokens).sum())  # of tokens that belong to every best set
+        for slope in SLOPES:
+            best = float((hits - slope * (members @ p[listed.tokens])).min() - slope * undrafted)
+            found = float((listed.support.hit_chain(order) - slope * along).min())
+            scheme.expect(
+                found <= best + TIE_TOL,
+                "prefix_order",
+                (p,),
+                f"is {order.tolist()}, whose prefixes A reach f(A) - {slope:g} p(A) = {found:.9g}, "
+                f"and another set {best:.9g}",
             )
 
-    def sizes(self) -> None:
-        """The support is a law over different tuples of n tokens, and no longer than it says."""
-        drafts, probabilities = self.support
-        right = drafts.ndim == 2 and drafts.shape[1] == self.n and np.issubdtype(drafts.dtype, np.integer)
-        self.expect(right, "support", (), f"has drafts of shape {drafts.shape}, {drafts.dtype}, not (m, n) integers")
-        self.expect(probabilities.shape == drafts.shape[:1], "support", (), "has not one probability for each tuple")
-        inside = drafts.size > 0 and drafts.min() >= 0 and drafts.max() < self.vocab
-        self.expect(inside, "support", (), f"has tokens outside 0 .. {self.vocab - 1}, or none")
-        self.expect(len(np.unique(drafts, axis=0)) == len(drafts), "support", (), "has the same tuple twice")
-        self.expect(bool((probabilities > 0).all()), "support", (), "has probabilities that are not above 0")
-        total = float(probabilities.sum())
-        self.expect(abs(total - 1) <= TIE_TOL, "support", (), f"has probabilities that sum to {total:.12g}, not 1")
-        size = self.count("support_size")
-        self.expect(size >= len(drafts), "support_size", (), f"is {size}, and support() has {len(drafts)} tuples")
-        reached = self.array("reachable", (), self.tokens.shape)
-        self.expect(
-            np.array_equal(reached, self.tokens),
-            "reachable",
-            (),
-            f"is {reached.tolist()}, and the tuples of support() hold {self.tokens.tolist()}",
-        )
 
-    def prob(self) -> None:
-        """Probabilities of listed tuples, one by one and at once, and 0 for tuples that are not listed."""
-        drafts, probabilities = self.support
-        self.close("prob", (drafts,), probabilities)
-        self.close("prob", (drafts[None, :1],), probabilities[None, :1])
-        for row in (0, len(drafts) - 1):
-            self.close("prob", (drafts[row],), probabilities[row])
-        listed = set(map(tuple, drafts.tolist()))
-        others = [one for one in self.rng.integers(0, self.vocab, (300, self.n)) if tuple(one.tolist()) not in listed]
-        for one in others:
-            self.close("prob", (one,), np.zeros(()))
+def _hits(listed: Listed) -> tuple[BoolArray, FloatArray]:
+    """Every set of the k tokens that can be drafted, shape (2**k, k), and P(some draft in it), shape (2**k,)."""
+    k = listed.tokens.size
+    members = (np.arange(2**k)[:, None] >> np.arange(k)) % 2 == 1
+    inside = np.zeros(2**k)
+    masks = np.bitwise_or.reduce(1 << np.searchsorted(listed.tokens, listed.support.drafts), axis=1)
+    np.add.at(inside, masks, listed.support.probabilities)
+    for bit in range(k):  # sum over subsets: P(all drafts inside)
+        inside[members[:, bit]] += inside[~members[:, bit]]
+    return members, 1.0 - inside[::-1]
 
-    def sample(self, draws: int) -> None:
-        """Draws of the right shape, repeated by a seed, and in the proportions of the support."""
-        one = self.array("sample", (0,), (self.n,))
-        again = self.array("sample", (np.random.default_rng(0),), (self.n,))
-        self.expect(np.array_equal(one, again), "sample", (0,), "differs from sample(numpy.random.default_rng(0))")
-        few = draws // 20 + 1
-        single = np.stack([self.array("sample", (self.rng,), (self.n,)) for _ in range(few)])
-        self.proportions("sample(rng)", single)
-        self.proportions(f"sample(rng, {draws})", self.array("sample", (self.rng, draws), (draws, self.n)))
 
-    def proportions(self, call: str, drawn: IntArray) -> None:
-        """Chi-square of drawn tuples against the support; tuples that are rarely expected count as one."""
-        from scipy.stats import chi2  # half a second
-
-        drafts, probabilities = self.support
-        row = {tuple(tokens): number for number, tokens in enumerate(drafts.tolist())}
-        rows = [row.get(tuple(tokens)) for tokens in drawn.tolist()]
-        if None in rows:
-            strange = drawn[rows.index(None)].tolist()
-            raise ProblemError(f"{self.name}.{call} draws {strange}, which support() does not list")
-        counts = np.bincount(np.array(rows, dtype=np.int64), minlength=len(drafts))
-        expected = len(drawn) * probabilities
-        often = expected >= 10
-        if not often.all():
-            counts = np.append(counts[often], counts[~often].sum())
-            expected = np.append(expected[often], expected[~often].sum())
-        statistic = float(((counts - expected) ** 2 / expected).sum())
-        chance = float(chi2.sf(statistic, max(counts.size - 1, 1)))
-        if chance < BY_CHANCE:
-            worst = int(np.argmax(np.abs(counts - expected) / np.sqrt(expected)))
-            which = drafts[often][worst].tolist() if worst < int(often.sum()) else "its rare tuples"
-            raise ProblemError(
-                f"{self.name}.{call} draws {which} {counts[worst]} times of {len(drawn)}, where support() and prob() "
-                f"expect {expected[worst]:.1f} (chi-square over all tuples: chance {chance:.0e})"
-            )
-
-    def orders(self) -> None:
-        """The hit function along orders of all tokens, and the law of the first draft in such an order."""
-        for order in self.some_orders():
-            self.close("hit_chain", (order,), self.support.hit_chain(order))
-            self.close("priority_law", (order,), self.support.priority_law(order))
-
-    def some_orders(self) -> Iterator[IntArray]:
-        """Orders of all tokens: ascending, descending, and a few at random."""
-        yield np.arange(self.vocab)
-        yield np.arange(self.vocab)[::-1].copy()
-        for _ in range(5):
-            yield self.rng.permutation(self.vocab)
-
-    def sets(self) -> None:
-        """The sets of distinct tokens, in their order, with their masses."""
-        expected, count = DraftSets.of_support(*self.support), self.count("set_count")
-        # Before anything is listed by it.
-        self.expect(count >= len(expected), "set_count", (), f"is {count}, and support() has {len(expected)} sets")
-        sets = self.call("draft_sets")
-        self.expect(isinstance(sets, DraftSets), "draft_sets", (), f"is a {type(sets).__name__}, not a DraftSets")
-        self.expect(
-            np.array_equal(sets.tokens, expected.tokens),
-            "draft_sets",
-            (),
-            f"lists {len(sets)} sets, where support() has {len(expected)}, or in another order",
-        )
-        off = ~(np.abs(sets.mass - expected.mass) <= TIE_TOL)
-        first = int(off.argmax())
-        self.expect(
-            not off.any(),
-            "draft_sets",
-            (),
-            f"gives the set {expected.tokens[first].tolist()} mass {sets.mass[first]:.9g}, "
-            f"where support() gives {expected.mass[first]:.9g}",
-        )
-
-    def compact(self) -> None:
-        """The same law over the reachable tokens, renumbered, and a last token that is never drafted."""
-        small = self.call("compact")
-        right = isinstance(small, DraftScheme) and (small.n, small.vocab) == (self.n, self.tokens.size + 1)
-        self.expect(right, "compact", (), f"is not a scheme of n = {self.n} over {self.tokens.size + 1} tokens")
-        renumbered = np.searchsorted(self.tokens, self.support.drafts)
-        values = np.asarray(small.prob(renumbered))
-        off = ~(np.abs(values - self.support.probabilities) <= TIE_TOL)
-        first = int(off.argmax())
-        self.expect(
-            not off.any(),
-            "compact",
-            (),
-            f"gives the drafts {renumbered[first].tolist()} probability {values[first]:.9g}, "
-            f"where they, {self.support.drafts[first].tolist()}, have {self.support.probabilities[first]:.9g}",
-        )
-
-    def laws(self) -> list[str]:
-        """The laws that may be known; returns the names of those that are not."""
-        drafts, probabilities = self.support
-        first = sum_by(drafts[:, 0], probabilities, self.vocab)
-        hit = (drafts[:, :, None] == np.arange(self.vocab)).any(axis=1)
-        unknown = []
-        for method, expected in (("first_draft", first), ("inclusion", probabilities @ hit)):
-            if self.call(method) is None:
-                unknown.append(method)
-            else:
-                self.close(method, (), expected)
-        return unknown
-
-    def prefixes(self) -> list[str]:
-        """Whether prefixes of the order do as well as any token set; returns the name if no order is known."""
-        members, hits = self.hits()
-        for p in self.some_targets():
-            order = self.call("prefix_order", p)
-            if order is None:
-                return ["prefix_order"]
-            order = np.asarray(order)
-            right = np.array_equal(np.sort(order), np.arange(self.vocab))
-            self.expect(right, "prefix_order", (p,), f"is {order.tolist()}, not an order of all tokens")
-            along = np.append(0.0, np.cumsum(p[order]))
-            for slope in SLOPES:
-                best = float((hits - slope * (members @ p[self.tokens])).min() - slope * self.undrafted(p))
-                found = float((self.support.hit_chain(order) - slope * along).min())
-                self.expect(
-                    found <= best + TIE_TOL,
-                    "prefix_order",
-                    (p,),
-                    f"is {order.tolist()}, whose prefixes A reach f(A) - {slope:g} p(A) = {found:.9g}, "
-                    f"and another set {best:.9g}",
-                )
-        return []
-
-    def undrafted(self, p: FloatArray) -> float:
-        """Target mass of the tokens that are never drafted: they belong to every best set."""
-        return float(np.delete(p, self.tokens).sum())
-
-    def hits(self) -> tuple[BoolArray, FloatArray]:
-        """Every set of the tokens that can be drafted, shape (2**k, k), and P(some draft in it)."""
-        k = self.tokens.size
-        members = (np.arange(2**k)[:, None] >> np.arange(k)) % 2 == 1
-        inside = np.zeros(2**k)
-        masks = np.bitwise_or.reduce(1 << np.searchsorted(self.tokens, self.support.drafts), axis=1)
-        np.add.at(inside, masks, self.support.probabilities)
-        for bit in range(k):  # sum over subsets: P(all drafts inside)
-            inside[members[:, bit]] += inside[~members[:, bit]]
-        return members, 1.0 - inside[::-1]
-
-    def some_targets(self) -> Iterator[FloatArray]:
-        """Target laws: the first draft's, at random, with zeros, peaked, uniform."""
-        first = sum_by(self.support.drafts[:, 0], self.support.probabilities, self.vocab)
-        yield first / first.sum()
-        yield np.full(self.vocab, 1 / self.vocab)
-        for power in (1, 1, 1, 10):
-            weights = self.rng.random(self.vocab) ** power
+def _some_targets(listed: Listed) -> Iterator[FloatArray]:
+    """Target laws, shape (V,): the first draft's, at random, with zeros, peaked, uniform."""
+    vocab = listed.scheme.vocab
+    yield listed.first_draft / listed.first_draft.sum()
+    yield np.full(vocab, 1 / vocab)
+    for power in (1, 1, 1, 10):
+        weights = listed.rng.random(vocab) ** power
+        yield weights / weights.sum()
+        weights[listed.rng.random(vocab) < 0.4] = 0.0
+        if weights.any():
             yield weights / weights.sum()
-            weights[self.rng.random(self.vocab) < 0.4] = 0.0
-            if weights.any():
-                yield weights / weights.sum()

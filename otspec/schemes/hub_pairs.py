@@ -112,9 +112,7 @@ class HubPairs(DraftScheme):
         tokens = np.flatnonzero(self.others)
         hubs = np.full(tokens.size, self.hub)
         drafts = np.unique(np.concatenate((np.column_stack((tokens, hubs)), np.column_stack((hubs, tokens)))), axis=0)
-        probabilities = self.prob(drafts)
-        occurs = probabilities > 0  # q(hub) times a tiny probability underflows
-        return Support(drafts[occurs], probabilities[occurs])
+        return Support.of(drafts, self.prob(drafts))
 
     def set_count(self) -> int:
         return int(np.count_nonzero(self.others))

@@ -101,9 +101,7 @@ class IID(DraftScheme):
     def support(self) -> Support:
         check_listable(self.support_size(), self.n, "tuples")
         drafts = np.array(list(itertools.product(self.reachable(), repeat=self.n)), dtype=np.int64)
-        probabilities = self.prob(drafts)
-        occurs = probabilities > 0  # products of tiny probabilities underflow
-        return Support(drafts[occurs], probabilities[occurs])
+        return Support.of(drafts, self.prob(drafts))
 
     def set_count(self) -> int:
         k = int(np.count_nonzero(self.q))

@@ -104,9 +104,7 @@ class Independent(DraftScheme):
         check_listable(self.support_size(), self.n, "tuples")
         grid = np.meshgrid(*(np.flatnonzero(law) for law in self.qs), indexing="ij")
         drafts = np.stack(grid, axis=-1).reshape(-1, self.n)
-        probabilities = self.prob(drafts)
-        occurs = probabilities > 0  # products of tiny probabilities underflow
-        return Support(drafts[occurs], probabilities[occurs])
+        return Support.of(drafts, self.prob(drafts))
 
     def set_count(self) -> int:
         if self.n != 2:

@@ -33,14 +33,20 @@ class Support(NamedTuple):
     probabilities: FloatArray
     """Shape (m,)."""
 
+    @classmethod
+    def of(cls, drafts: IntArray, probabilities: FloatArray) -> Support:
+        """Those of some tuples, shapes (m, n) and (m,), that can occur: products of tiny probabilities underflow."""
+        occurs = probabilities > 0
+        return cls(drafts[occurs], probabilities[occurs])
+
     def priority_law(self, order: IntArray) -> FloatArray:
-        """Law, shape (V,), of the draft that comes first in an order of all tokens."""
+        """Law, shape (V,), of the draft that comes first in an order of all tokens, shape (V,)."""
         rank = np.empty(order.size, dtype=np.int64)
         rank[order] = np.arange(order.size)
         return sum_by(order[rank[self.drafts].min(axis=1)], self.probabilities, order.size)
 
     def hit_chain(self, order: IntArray) -> FloatArray:
-        """Hit probabilities of the prefixes of an order, shape (V + 1,)."""
+        """Hit probabilities, shape (V + 1,), of the prefixes of an order of all tokens, shape (V,)."""
         return np.concatenate(([0.0], np.minimum(np.cumsum(self.priority_law(order)[order]), 1.0)))
 
 

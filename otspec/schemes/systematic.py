@@ -20,7 +20,8 @@ from otspec.laws import (
     likeliest,
     sum_by,
 )
-from otspec.schemes.protocol import DraftScheme, Support
+from otspec.schemes.protocol import Support
+from otspec.schemes.table import Enumerated
 from otspec.tolerances import FULL_TURN_TOL
 
 TURN = 1 << 53
@@ -31,7 +32,7 @@ MAX_TURNS = 1023
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CircularArcs(DraftScheme):
+class CircularArcs(Enumerated):
     """Tokens laid end to end around a circle, as many turns as there are drafts: one uniform point picks them all.
 
     Draft l is the token that covers the point in turn l.  No arc is longer than a turn, so the drafts differ.  The hit
@@ -137,27 +138,17 @@ class CircularArcs(DraftScheme):
         return int(np.searchsorted(self.cuts, low))
 
     @cached_property
-    def _support(self) -> Support:
+    def _listed(self) -> Support:
         return Support(self._with_always(self.cover), np.diff(self.cuts, append=TURN) / TURN)
 
     def support(self) -> Support:
-        return self._support
+        return self._listed
 
     def support_size(self) -> int:
         return self.cuts.size
 
-    def hit_chain(self, order: IntArray) -> FloatArray:
-        return self._support.hit_chain(order)
-
-    def priority_law(self, order: IntArray) -> FloatArray:
-        return self._support.priority_law(order)
-
     def reachable(self) -> IntArray:
         return np.sort(np.concatenate((self.always, self.tokens)))
-
-    def first_draft(self) -> FloatArray:
-        drafts, probabilities = self.support()
-        return sum_by(drafts[:, 0], probabilities, self.vocab)
 
     def inclusion(self) -> FloatArray:
         drafts, probabilities = self.support()

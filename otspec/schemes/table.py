@@ -1,4 +1,4 @@
-"""Any draft law, as an explicit table of tuples."""
+"""Draft laws that are known by the list of their tuples: the base of such schemes, and any law as a table."""
 
 from __future__ import annotations
 
@@ -25,8 +25,88 @@ from otspec.schemes.draft_sets import DraftSets
 from otspec.schemes.protocol import DraftScheme, Support
 
 
+class Enumerated(DraftScheme):
+    """A draft law that is known by the list of its tuples: `support` says all, and the other methods follow from it.
+
+    The base of `Table` and `CircularArcs`, and of a scheme of your own that has no more tuples than can be listed: set
+    `n` and `vocab`, and write `support`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import otspec
+    >>> from otspec.schemes import Enumerated, Support
+    >>> class Twins(Enumerated):
+    ...     n = 2
+    ...     def __init__(self, q):
+    ...         self.q, self.vocab = np.asarray(q), len(q)
+    ...     def support(self):
+    ...         return Support.of(np.arange(self.vocab)[:, None].repeat(2, axis=1), self.q)
+    >>> twins = Twins([0.2, 0.3, 0.5])  # one token is drawn, and drafted twice
+    >>> print(twins.prob([2, 2]), twins.prob([0, 1]), twins.inclusion())
+    0.5 0.0 [0.2 0.3 0.5]
+    >>> bool(otspec.check_scheme(twins))
+    True
+    """
+
+    @cached_property
+    def _listed(self) -> Support:
+        return self.support()
+
+    @cached_property
+    def _row(self) -> dict[tuple[int, ...], int]:
+        return {tuple(row): number for number, row in enumerate(self._listed.drafts.tolist())}
+
+    @cached_property
+    def _cumulative(self) -> FloatArray:
+        return np.cumsum(self._listed.probabilities)
+
+    @cached_property
+    def _sets(self) -> DraftSets:
+        return DraftSets.of_support(*self._listed)
+
+    def sample(self, rng: Seed, size: int | None = None) -> IntArray:
+        rng = as_generator(rng)
+        rows: Any = draw_from_cumulative(self._cumulative, rng, size)
+        return self._listed.drafts[rows]
+
+    def prob(self, drafts: IntArray) -> FloatArray:
+        tuples = as_drafts(drafts, self.n, self.vocab)
+        rows = [self._row.get(tuple(row)) for row in tuples.reshape(-1, self.n).tolist()]
+        values = [0.0 if row is None else self._listed.probabilities[row] for row in rows]
+        return np.reshape(np.array(values), tuples.shape[:-1])
+
+    def hit_chain(self, order: IntArray) -> FloatArray:
+        return self._listed.hit_chain(order)
+
+    def priority_law(self, order: IntArray) -> FloatArray:
+        return self._listed.priority_law(order)
+
+    def reachable(self) -> IntArray:
+        return np.unique(self._listed.drafts)
+
+    def compact(self) -> DraftScheme:
+        tokens = self.reachable()
+        drafts, probabilities = self._listed
+        return Table(np.searchsorted(tokens, drafts), probabilities, tokens.size + 1)
+
+    def support_size(self) -> int:
+        return self._listed.probabilities.size
+
+    def draft_sets(self) -> DraftSets:
+        return self._sets
+
+    def first_draft(self) -> FloatArray:
+        drafts, probabilities = self._listed
+        return sum_by(drafts[:, 0], probabilities, self.vocab)
+
+    def inclusion(self) -> FloatArray:
+        sets = self.draft_sets()
+        return sum_by(sets.cells, sets.mass[sets.owner], self.vocab)
+
+
 @dataclass(frozen=True, eq=False, init=False, repr=False)
-class Table(DraftScheme):
+class Table(Enumerated):
     """Drafts drawn from a table of tuples: any correlated law, a recorded one, or a counterexample.
 
     Parameters
@@ -80,55 +160,5 @@ class Table(DraftScheme):
         object.__setattr__(self, "vocab", vocab)
         object.__setattr__(self, "n", shape[1])
 
-    @cached_property
-    def _row(self) -> dict[tuple[int, ...], int]:
-        return {tuple(row): number for number, row in enumerate(self.drafts.tolist())}
-
-    @cached_property
-    def _cumulative(self) -> FloatArray:
-        return np.cumsum(self.probabilities)
-
-    @cached_property
-    def _sets(self) -> DraftSets:
-        return DraftSets.of_support(*self.support())
-
-    def sample(self, rng: Seed, size: int | None = None) -> IntArray:
-        rng = as_generator(rng)
-        rows: Any = draw_from_cumulative(self._cumulative, rng, size)
-        return self.drafts[rows]
-
-    def prob(self, drafts: IntArray) -> FloatArray:
-        tuples = as_drafts(drafts, self.n, self.vocab)
-        rows = [self._row.get(tuple(row)) for row in tuples.reshape(-1, self.n).tolist()]
-        values = [0.0 if row is None else self.probabilities[row] for row in rows]
-        return np.reshape(np.array(values), tuples.shape[:-1])
-
-    def hit_chain(self, order: IntArray) -> FloatArray:
-        return Support(self.drafts, self.probabilities).hit_chain(order)
-
-    def priority_law(self, order: IntArray) -> FloatArray:
-        return Support(self.drafts, self.probabilities).priority_law(order)
-
-    def reachable(self) -> IntArray:
-        return np.unique(self.drafts[self.probabilities > 0])
-
-    def compact(self) -> Table:
-        tokens = self.reachable()
-        drafts, probabilities = self.support()
-        return Table(np.searchsorted(tokens, drafts), probabilities, tokens.size + 1)
-
-    def support_size(self) -> int:
-        return int(np.count_nonzero(self.probabilities))
-
     def support(self) -> Support:
-        occurs = self.probabilities > 0
-        return Support(self.drafts[occurs], self.probabilities[occurs])
-
-    def draft_sets(self) -> DraftSets:
-        return self._sets
-
-    def first_draft(self) -> FloatArray:
-        return sum_by(self.drafts[:, 0], self.probabilities, self.vocab)
-
-    def inclusion(self) -> FloatArray:
-        return sum_by(self._sets.cells, self._sets.mass[self._sets.owner], self.vocab)
+        return Support.of(self.drafts, self.probabilities)

@@ -146,9 +146,7 @@ class WithoutReplacement(DraftScheme):
     def support(self) -> Support:
         check_listable(self.support_size(), self.n, "tuples")
         drafts = np.array(list(itertools.permutations(self.reachable(), self.n)), dtype=np.int64)
-        probabilities = self.prob(drafts)
-        occurs = probabilities > 0  # products of tiny probabilities underflow
-        return Support(drafts[occurs], probabilities[occurs])
+        return Support.of(drafts, self.prob(drafts))
 
     def set_count(self) -> int:
         possible = int(np.count_nonzero(self.q))

@@ -8,8 +8,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import chisquare
 
-from otspec import IID, ProblemError, Table
-from tests.instances import Q4
+from otspec import IID, DraftScheme, ProblemError, Table, check_scheme
+from otspec.schemes import Enumerated, Support
+from tests.each import each
+from tests.instances import Q4, VARIED, Instance
 from tests.oracles import all_tuples, hit_function
 
 DRAFTS = np.array([[0, 1], [1, 0], [3, 3], [1, 4], [2, 2]])
@@ -127,3 +129,36 @@ def test_sample_frequencies_follow_the_table(table: Table) -> None:
 
 def test_no_prefix_order_is_known(table: Table) -> None:
     assert table.prefix_order(np.full(6, 1 / 6)) is None
+
+
+class Listed(Enumerated):
+    """Another scheme, of which nothing is known but its list."""
+
+    def __init__(self, scheme: DraftScheme) -> None:
+        self.scheme, self.n, self.vocab = scheme, scheme.n, scheme.vocab
+
+    def support(self) -> Support:
+        return self.scheme.support()
+
+
+@each(instance=VARIED)
+def test_a_list_says_what_its_scheme_says(instance: Instance) -> None:
+    scheme = instance.problem.scheme
+    listed = Listed(scheme)
+    tuples, order = all_tuples(scheme), np.random.default_rng(0).permutation(scheme.vocab)
+    assert_array_equal(listed.prob(tuples), scheme.prob(tuples))
+    for method in ("hit_chain", "priority_law"):
+        assert_allclose(getattr(listed, method)(order), getattr(scheme, method)(order), rtol=0, atol=1e-14)
+    for law in ("first_draft", "inclusion"):
+        known = getattr(scheme, law)()
+        assert known is None or np.abs(getattr(listed, law)() - known).max() <= 1e-14
+    assert_array_equal(listed.draft_sets().tokens, scheme.draft_sets().tokens)
+    assert_allclose(listed.draft_sets().mass, scheme.draft_sets().mass, rtol=1e-12)
+    assert_array_equal(listed.reachable(), np.unique(scheme.support().drafts))
+    assert listed.support_size() <= scheme.support_size()
+    assert listed.compact().n == scheme.n
+
+
+def test_a_list_passes_the_check() -> None:
+    found = check_scheme(Listed(IID(Q4, 2)))
+    assert (found.tuples, found.unknown) == (16, ("prefix_order",))
