@@ -11,6 +11,7 @@ from otspec.laws import FloatArray, IntArray, likeliest
 from otspec.proofs_check import single_draft
 from otspec.proofs_check.claim import Claim, Mutation, Verdict
 from otspec.proofs_check.dynaspec.speedup import mean_tokens
+from otspec.proofs_check.inequality import Inequality
 from otspec.proofs_check.instances import law
 from otspec.proofs_check.search import Descent
 from otspec.proofs_check.single_draft import overlap
@@ -79,14 +80,12 @@ def _retained(p: FloatArray, weights: FloatArray, k: int) -> tuple[float, FloatA
     return float(weights @ _top(p, k)), weights @ static
 
 
-def _theorem_a(p: FloatArray, weights: FloatArray, k: int, times: float = 1.0) -> float:
+def _theorem_a(p: FloatArray, weights: FloatArray, k: int) -> tuple[float, float]:
     dynamic, static = _retained(p, weights, k)
-    return dynamic - times * float(static.max())
+    return float(static.max()), dynamic
 
 
-def _theorem_a_ratio(p: FloatArray, weights: FloatArray, k: int) -> float:
-    dynamic, static = _retained(p, weights, k)
-    return float(static.max()) / dynamic
+THEOREM_A = Inequality(_theorem_a)
 
 
 def _theorem_a_strict(p: FloatArray, weights: FloatArray, k: int, times: float = 1.0) -> float:
@@ -151,7 +150,7 @@ def _in_text(p: FloatArray, gamma: int, k: int) -> float:
 
 def _strictly(p: FloatArray, weights: FloatArray, k: int) -> float:
     """The gain where there is one beyond rounding."""
-    gain = _theorem_a(p, weights, k)
+    gain = THEOREM_A.margin(p=p, weights=weights, k=k)
     return gain if gain > 1e-12 else -1.0
 
 
@@ -205,13 +204,13 @@ CLAIMS = (
         "Oracle shortlists that follow the context accept at least as often as any static one, on average.",
         f"{KEY}, Theorem A",
         _contexts,
-        _theorem_a,
-        tightness=_theorem_a_ratio,
+        THEOREM_A.margin,
+        tightness=THEOREM_A.tightness,
         search=Descent(laws=("p", "weights")),
         cost=2,
         remark="With equality where one set is the k likeliest of almost every context: 'dominates', as the "
         "theorem says, not 'strictly' (section 6).",
-        mutations=(Mutation("1.01 times as often.", lambda **instance: _theorem_a(**instance, times=1.01)),),
+        mutations=(Mutation("1.01 times as often.", THEOREM_A.with_left(1.01)),),
     ),
     Claim(
         "dynaspec-theorem-a-strict",

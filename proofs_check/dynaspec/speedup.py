@@ -10,6 +10,7 @@ import numpy as np
 from otspec.laws import FloatArray
 from otspec.proofs_check import single_draft
 from otspec.proofs_check.claim import Claim, Mutation, Verdict
+from otspec.proofs_check.inequality import Inequality
 from otspec.proofs_check.instances import law, positive_law
 from otspec.proofs_check.search import Descent
 from otspec.proofs_check.single_draft import tokens, tokens_quotient
@@ -46,14 +47,12 @@ def _shared_rates(rng: np.random.Generator) -> dict[str, Any]:
     return {"rates": rng.random(kinds), "weights": law(rng, kinds), "gamma": int(rng.integers(1, 9))}
 
 
-def _above_eq_1(rates: FloatArray, weights: FloatArray, gamma: int) -> float:
-    least, found = _one_rate(rates, weights, gamma)
-    return found - 1.01 * least
-
-
 def _one_rate(rates: FloatArray, weights: FloatArray, gamma: int) -> tuple[float, float]:
     blocks = np.repeat(rates[:, None], gamma, axis=1)
     return tokens(float(weights @ rates), gamma), mean_tokens(blocks, weights)
+
+
+ONE_RATE = Inequality(_one_rate)
 
 
 def _speedup(alpha: float, gamma: int, draft: float, verify: float) -> float:
@@ -104,12 +103,12 @@ CLAIMS = (
         "If the positions of a block share one random acceptance rate of mean alpha, eq. (1) is a lower bound.",
         f"beside {KEY}, eq. (1): what the i.i.d. assumption is worth",
         _shared_rates,
-        lambda rates, weights, gamma: -float(np.subtract(*_one_rate(rates, weights, gamma))),
+        ONE_RATE.margin,
         variant_of="dynaspec-eq-1",
-        tightness=lambda rates, weights, gamma: float(np.divide(*_one_rate(rates, weights, gamma))),
+        tightness=ONE_RATE.tightness,
         search=Descent(laws=("weights",)),
         remark="Jensen's inequality for every power.  Rates 1 and 0 of equal chance, gamma = 4: 3, against 1.94.",
-        mutations=(Mutation("1.01 times eq. (1) is one.", _above_eq_1),),
+        mutations=(Mutation("1.01 times eq. (1) is one.", ONE_RATE.with_left(1.01)),),
     ),
     Claim(
         "dynaspec-eq-2",

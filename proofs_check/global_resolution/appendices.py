@@ -12,6 +12,7 @@ import numpy as np
 from otspec.laws import BoolArray, FloatArray
 from otspec.proofs_check.claim import Claim, Mutation, Unchecked
 from otspec.proofs_check.global_resolution.split import iid_masses, mask_of
+from otspec.proofs_check.inequality import Inequality
 from otspec.proofs_check.instances import iid, law
 from otspec.proofs_check.search import Descent, Instance, Listed
 
@@ -99,28 +100,21 @@ def _joint_law(laws: FloatArray, length: int) -> FloatArray:
 
 def _steps(target: FloatArray, output: FloatArray, length: int) -> tuple[float, float]:
     """L1 errors: of the sequence, and the largest of one token."""
-    whole = np.abs(_joint_law(target, length) - _joint_law(output, length)).sum()
-    return float(whole), float(np.abs(target - output).sum(axis=1).max())
+    sequence = np.abs(_joint_law(target, length) - _joint_law(output, length)).sum()
+    return float(sequence), float(np.abs(target - output).sum(axis=1).max())
 
 
-def _multi_step(target: FloatArray, output: FloatArray, length: int) -> float:
-    whole, step = _steps(target, output, length)
-    return length * step - whole
+def _multi_step(target: FloatArray, output: FloatArray, length: int) -> tuple[float, float]:
+    sequence, step = _steps(target, output, length)
+    return sequence, length * step
 
 
-def _multi_step_ratio(target: FloatArray, output: FloatArray, length: int) -> float:
-    whole, step = _steps(target, output, length)
-    return whole / (length * step) if step > 0 else 0.0
+def _coupled(target: FloatArray, output: FloatArray, length: int, fewer: int = 0) -> tuple[float, float]:
+    sequence, step = _steps(target, output, length)
+    return sequence, 2 * (1 - (1 - step / 2) ** (length - fewer))
 
 
-def _coupled(target: FloatArray, output: FloatArray, length: int, fewer: int = 0) -> float:
-    whole, step = _steps(target, output, length)
-    return 2 * (1 - (1 - step / 2) ** (length - fewer)) - whole
-
-
-def _coupled_ratio(target: FloatArray, output: FloatArray, length: int) -> float:
-    whole, step = _steps(target, output, length)
-    return whole / (2 * (1 - (1 - step / 2) ** length)) if step > 0 else 0.0
+MULTI_STEP, COUPLED = Inequality(_multi_step), Inequality(_coupled)
 
 
 CLAIMS = (
@@ -174,28 +168,28 @@ CLAIMS = (
         "A next-token error of at most d in every context gives an error of at most L d over L tokens; d = 15 tau.",
         "thomas2025global, Theorem R.1",
         _several,
-        _multi_step,
+        MULTI_STEP.margin,
         search=Descent(laws=("target", "output")),
-        tightness=_multi_step_ratio,
+        tightness=MULTI_STEP.tightness,
         hypotheses="Every context is within d, those too where global resolution gives up.",
         remark="d = 15 tau needs a repaired stop (gr-algorithm-1-stop). Vacuous once L d >= 2: gr-theorem-R.1-coupled "
         "is not.",
-        mutations=(Mutation("0.9 L d.", lambda **instance: 0.9 - _multi_step_ratio(**instance)),),
+        mutations=(Mutation("0.9 L d.", MULTI_STEP.with_slack(0.9)),),
     ),
     Claim(
         "gr-theorem-R.1-coupled",
         "The error over L tokens is at most 2 (1 - (1 - d/2)**L).",
         "otspec; sharpens thomas2025global, Theorem R.1",
         _several,
-        _coupled,
+        COUPLED.margin,
         variant_of="gr-theorem-R.1",
         cost=2,
         search=Descent(laws=("target", "output")),
-        tightness=_coupled_ratio,
+        tightness=COUPLED.tightness,
         remark="Couple the tokens one by one: after equal prefixes the next differ with probability at most d/2.",
         mutations=(
-            Mutation("0.95 times that.", lambda **instance: 0.95 - _coupled_ratio(**instance)),
-            Mutation("With L - 1 in place of L.", lambda **instance: _coupled(**instance, fewer=1)),
+            Mutation("0.95 times that.", COUPLED.with_slack(0.95)),
+            Mutation("With L - 1 in place of L.", lambda **instance: COUPLED.margin(**instance, fewer=1)),
         ),
     ),
 )

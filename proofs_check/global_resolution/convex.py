@@ -13,6 +13,7 @@ from otspec.problem import Problem
 from otspec.proofs_check.claim import Claim, Mutation, Unchecked
 from otspec.proofs_check.global_resolution.split import iid_split, once_exact, table_split
 from otspec.proofs_check.global_resolution.transport import Transport
+from otspec.proofs_check.inequality import Inequality
 from otspec.proofs_check.instances import iid, positive_law, table
 from otspec.proofs_check.search import Descent
 from otspec.schemes import IID
@@ -130,14 +131,9 @@ def _any_law(p: FloatArray, drafts: IntArray, law: FloatArray, alpha: FloatArray
     )
 
 
-def _within(leaks: float, excess: Callable[..., float]) -> Callable[..., float]:
-    """Margin of: deviation <= gradient + so many leaks."""
-    return lambda **instance: leaks - excess(**instance)
-
-
-def _share(leaks: float, excess: Callable[..., float]) -> Callable[..., float]:
-    """Tightness of the same."""
-    return lambda **instance: excess(**instance) / leaks
+def _within(leaks: float, excess: Callable[..., float]) -> Inequality:
+    """Deviation <= gradient + so many leaks."""
+    return Inequality(lambda **instance: (excess(**instance), leaks))
 
 
 def _solves(side: int) -> Callable[..., float]:
@@ -212,24 +208,24 @@ CLAIMS = (
         _solves(OUTER),
         tol=_NEAR,
         search=_WALK,
-        tightness=_share(3, _excess(OUTER)),
+        tightness=_within(3, _excess(OUTER)).tightness,
         remark="2 eps_T suffices: gr-theorem-6.4-deviation-2. (The theorem says p(i); the proof has p_i, which is "
         "meant.)",
-        mutations=(Mutation("1.5 eps_T in place of 3.", _within(1.5, _excess(OUTER))),),
+        mutations=(Mutation("1.5 eps_T in place of 3.", _within(1.5, _excess(OUTER)).margin),),
     ),
     Claim(
         "gr-theorem-6.4-deviation-2",
         "|grad Phi_T|_1 + 2 eps_T suffices in Theorem 6.4.",
         "otspec; sharpens thomas2025global, Theorem 6.4",
         _truncated_point,
-        _within(2, _excess(OUTER)),
+        _within(2, _excess(OUTER)).margin,
         variant_of="gr-theorem-6.4-deviation",
         tol=_NEAR,
         search=_WALK,
-        tightness=_share(2, _excess(OUTER)),
+        tightness=_within(2, _excess(OUTER)).tightness,
         remark="Dropped tuples reach tokens inside and outside T with at most eps_T in all, where the proof counts it "
         "twice; the other eps_T is what tokens outside T are owed. Attained in the limit.",
-        mutations=(Mutation("1.9 eps_T in place of 2.", _within(1.9, _excess(OUTER))),),
+        mutations=(Mutation("1.9 eps_T in place of 2.", _within(1.9, _excess(OUTER)).margin),),
     ),
     Claim(
         "gr-phi-along-ones",
@@ -272,21 +268,21 @@ CLAIMS = (
         _solves(INNER),
         tol=_NEAR,
         search=_WALK,
-        tightness=_share(3, _excess(INNER)),
+        tightness=_within(3, _excess(INNER)).tightness,
         remark="2 gamma_T suffices: gr-theorem-6.5-deviation-2.",
-        mutations=(Mutation("1.5 gamma_T in place of 3.", _within(1.5, _excess(INNER))),),
+        mutations=(Mutation("1.5 gamma_T in place of 3.", _within(1.5, _excess(INNER)).margin),),
     ),
     Claim(
         "gr-theorem-6.5-deviation-2",
         "|grad Theta_T|_1 + 2 gamma_T suffices in Theorem 6.5.",
         "otspec; sharpens thomas2025global, Theorem 6.5",
         _truncated_point,
-        _within(2, _excess(INNER)),
+        _within(2, _excess(INNER)).margin,
         variant_of="gr-theorem-6.5-deviation",
         tol=_NEAR,
         search=_WALK,
-        tightness=_share(2, _excess(INNER)),
-        mutations=(Mutation("1.9 gamma_T in place of 2.", _within(1.9, _excess(INNER))),),
+        tightness=_within(2, _excess(INNER)).tightness,
+        mutations=(Mutation("1.9 gamma_T in place of 2.", _within(1.9, _excess(INNER)).margin),),
     ),
     Claim(
         "gr-section-6.2-5-eps",
@@ -309,13 +305,13 @@ CLAIMS = (
         "P(all in H*) - P(all in T); the constant 2 suffices.",
         "otspec; answers thomas2025global, Table 5, step 3",
         _table_point,
-        _within(2, _any_law),
+        _within(2, _any_law).margin,
         variant_of="gr-theorem-6.4-deviation",
         tol=_NEAR,
         search=Descent(laws=("p", "law"), free=("alpha",), sets=("keep",)),
-        tightness=_share(2, _any_law),
+        tightness=_within(2, _any_law).tightness,
         remark="The paper calls this step possible. It needs no change: the proofs use sums over sets of tuples only.",
-        mutations=(Mutation("1.9 in place of 2.", _within(1.9, _any_law)),),
+        mutations=(Mutation("1.9 in place of 2.", _within(1.9, _any_law).margin),),
     ),
 )
 

@@ -11,6 +11,7 @@ from otspec.laws import BoolArray, FloatArray, IntArray
 from otspec.problem import Problem
 from otspec.proofs_check.claim import Claim, Mutation, Verdict
 from otspec.proofs_check.global_resolution.split import Split, iid_split, once_exact
+from otspec.proofs_check.inequality import Inequality
 from otspec.proofs_check.instances import iid, positive_law
 from otspec.proofs_check.search import Descent
 from otspec.schemes import IID
@@ -91,10 +92,10 @@ def _acceptance_by_outer(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray
     return cut.outer.slope(alpha) - cut.acceptance_error(alpha)
 
 
-def _inner_acceptance(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, largest: bool) -> float:
-    """Error of the acceptance in its bound."""
+def _inner_acceptance(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, largest: bool) -> tuple[float, float]:
+    """Error of the acceptance, and b."""
     cut = iid_split(p, q, n, largest)
-    return cut.acceptance_error(alpha) / max(cut.inner.slope(alpha), TINY)
+    return cut.acceptance_error(alpha), cut.inner.slope(alpha)
 
 
 OUTPUT = np.array([1.0, 2.0, 2.0, 2.0])
@@ -108,16 +109,16 @@ def _parts(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, keep: BoolAr
     return cut, np.array([*(system.slope(alpha) for system in cut.truncated(keep)), *cut.leaks(q, n, keep)])
 
 
-def _joint_error(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, keep: BoolArray) -> float:
-    """Error of the output in its bound."""
+def _joint_error(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, keep: BoolArray) -> tuple[float, float]:
+    """Error of the output, and its bound."""
     cut, parts = _parts(p, q, n, alpha, keep)
-    return cut.error(alpha) / max(float(OUTPUT @ parts), TINY)
+    return cut.error(alpha), float(OUTPUT @ parts)
 
 
-def _joint_acceptance(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, keep: BoolArray) -> float:
-    """Error of the acceptance in its bound."""
+def _joint_acceptance(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, keep: BoolArray) -> tuple[float, float]:
+    """Error of the acceptance, and its bound."""
     cut, parts = _parts(p, q, n, alpha, keep)
-    return cut.acceptance_error(alpha) / max(float(ACCEPTANCE @ parts), TINY)
+    return cut.acceptance_error(alpha), float(ACCEPTANCE @ parts)
 
 
 def _sharpened(
@@ -135,6 +136,10 @@ def _sharpened(
 
 _RATIO = 1e-5
 """For errors told in their bounds: H* ties within 1e-12, and bounds count as 1e-6 or more."""
+
+INNER_ACCEPTANCE = Inequality(_inner_acceptance, TINY)
+JOINT_ERROR = Inequality(_joint_error, TINY)
+JOINT_ACCEPTANCE = Inequality(_joint_acceptance, TINY)
 
 CLAIMS = (
     Claim(
@@ -189,25 +194,25 @@ CLAIMS = (
         "The acceptance is within b of the optimum, whatever a.",
         "otspec; sharpens thomas2025global, Lemma 6.6",
         _either_minimiser,
-        lambda **instance: 1.0 - _inner_acceptance(**instance),
+        INNER_ACCEPTANCE.slack,
         variant_of="gr-lemma-6.6-acceptance",
         tol=_RATIO,
         cost=12,
         search=Descent(free=("alpha",)),
-        tightness=_inner_acceptance,
+        tightness=INNER_ACCEPTANCE.tightness,
         remark="The outer softmax spends its tuples exactly, so its rows add up to the sum of the p_i.",
-        mutations=(Mutation("Within 0.95 b.", lambda **instance: 0.95 - _inner_acceptance(**instance)),),
+        mutations=(Mutation("Within 0.95 b.", INNER_ACCEPTANCE.with_slack(0.95)),),
     ),
     Claim(
         "gr-output-error",
         "With outer and inner gradients s and t the output is within s + 2t + 2 eps_T + 2 gamma_T of p.",
         "otspec; sharpens thomas2025global, Theorems 6.4 and 6.5 with Lemma 6.6",
         _truncated,
-        lambda **instance: 1.0 - _joint_error(**instance),
+        JOINT_ERROR.slack,
         variant_of="gr-lemma-6.6",
         tol=_RATIO,
         search=Descent(laws=("p", "q"), free=("alpha",), sets=("keep",), counts=("n",)),
-        tightness=_joint_error,
+        tightness=JOINT_ERROR.tightness,
         remark="The theorems and the lemma have s + 2t + 3 eps_T + 6 gamma_T. What the inner rows miss, and what "
         "their sum misses, count once each. Let the dropped inner tuples bring l to tokens of T, and r to others, "
         "which are owed P; l + r and P are at most gamma_T. The first is at most t + l + |r - P|, the second |g + l + "
@@ -224,12 +229,12 @@ CLAIMS = (
         "With an inner gradient t the acceptance is within t + gamma_T of its optimum.",
         "otspec; sharpens thomas2025global, Theorem 6.5 with Lemma 6.6",
         _truncated,
-        lambda **instance: 1.0 - _joint_acceptance(**instance),
+        JOINT_ACCEPTANCE.slack,
         variant_of="gr-lemma-6.6-acceptance",
         tol=_RATIO,
         cost=5,
         search=Descent(laws=("p", "q"), free=("alpha",), sets=("keep",), counts=("n",)),
-        tightness=_joint_acceptance,
+        tightness=JOINT_ACCEPTANCE.tightness,
         remark="See gr-output-error: it is |g + l + r - P|.",
         mutations=(
             *(

@@ -12,6 +12,7 @@ from scipy.optimize import brentq, minimize
 from otspec.laws import FloatArray, IntArray, likeliest, sum_by
 from otspec.problem import Problem
 from otspec.proofs_check.claim import Claim, Mutation, Verdict
+from otspec.proofs_check.inequality import Inequality
 from otspec.proofs_check.instances import distinct, independent, law, pair
 from otspec.proofs_check.oracles import prefixes, psi, psi_independent, token_sets
 from otspec.proofs_check.search import Descent
@@ -181,19 +182,7 @@ def _box(p: FloatArray, qs: FloatArray, height: float) -> tuple[float, float]:
     return gap, float(np.log(len(qs))) / (2 * height)
 
 
-def _race_gap(p: FloatArray, qs: FloatArray, height: float) -> float:
-    gap, most = _box(p, qs, height)
-    return most - gap
-
-
-def _fifth_of_gap(p: FloatArray, qs: FloatArray, height: float) -> float:
-    gap, most = _box(p, qs, height)
-    return 0.2 - gap / most
-
-
-def _race_tightness(p: FloatArray, qs: FloatArray, height: float) -> float:
-    gap, most = _box(p, qs, height)
-    return gap / most
+BOX = Inequality(_box)
 
 
 def _nested_prefixes(p: FloatArray, q: FloatArray, n: int, slope: float, by_draft: bool = False) -> float:
@@ -335,13 +324,13 @@ CLAIMS = (
         "With log weights in a box of height M, the convex program of luce ends within log(n) / (2 M) of alpha*.",
         "otspec, docs/luce.md, Theorem 2",
         _boxed,
-        _race_gap,
+        BOX.margin,
         tol=1e-9,
         cost=5,
         search=Descent(laws=("p", "qs")),
-        tightness=_race_tightness,
+        tightness=BOX.tightness,
         remark="Minimised by L-BFGS-B, sums over all tuples; alpha* from all token sets.",
-        mutations=(Mutation("Within a fifth of that.", _fifth_of_gap),),
+        mutations=(Mutation("Within a fifth of that.", BOX.with_slack(0.2)),),
     ),
     *(
         Claim(

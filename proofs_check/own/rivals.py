@@ -12,6 +12,7 @@ from otspec.paths import Block, Hierarchical, Model, PathVerifier, path_law
 from otspec.plans.race import Race
 from otspec.problem import Problem
 from otspec.proofs_check.claim import Claim, Mutation, Verdict
+from otspec.proofs_check.inequality import Inequality
 from otspec.proofs_check.instances import law, pair
 from otspec.proofs_check.oracles import iid_optimum
 from otspec.schemes import IID
@@ -113,16 +114,13 @@ SMALL = 1e-300
 """In place of an acceptance of 0: laws without a common token, of which the bound says 0 too, are no case of it."""
 
 
-def _guaranteed(p: FloatArray, q: FloatArray) -> float:
-    return (1.0 - _distance(p, q)) / (1.0 + _distance(p, q))
+def _one_draft(p: FloatArray, q: FloatArray) -> tuple[float, float]:
+    """What is guaranteed, and what list matching accepts."""
+    distance = float(np.abs(p - q).sum()) / 2
+    return (1.0 - distance) / (1.0 + distance), Race(Problem(p, IID(q, 1)), 1.0).acceptance
 
 
-def _distance(p: FloatArray, q: FloatArray) -> float:
-    return float(np.abs(p - q).sum()) / 2
-
-
-def _coupled(p: FloatArray, q: FloatArray) -> float:
-    return Race(Problem(p, IID(q, 1)), 1.0).acceptance
+ONE_DRAFT = Inequality(_one_draft, SMALL)
 
 
 UP_AND_DOWN = {
@@ -195,14 +193,9 @@ CLAIMS = (
         "With one draft list matching accepts (1 - d)/(1 + d) at least, d being the total variation of p and q.",
         "rowan2025list, sec. 1",
         pair,
-        lambda p, q: _coupled(p, q) - _guaranteed(p, q),
+        ONE_DRAFT.margin,
         cost=20,
-        tightness=lambda p, q: _guaranteed(p, q) / max(_coupled(p, q), SMALL),
-        mutations=(
-            Mutation(
-                "1.05 times that.",
-                lambda p, q: _coupled(p, q) - 1.05 * _guaranteed(p, q),
-            ),
-        ),
+        tightness=ONE_DRAFT.tightness,
+        mutations=(Mutation("1.05 times that.", ONE_DRAFT.with_left(1.05)),),
     ),
 )

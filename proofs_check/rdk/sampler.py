@@ -9,6 +9,7 @@ import numpy as np
 
 from otspec.laws import BoolArray, FloatArray
 from otspec.proofs_check.claim import Claim, Mutation, Verdict
+from otspec.proofs_check.inequality import Inequality
 from otspec.proofs_check.instances import law, pair, positive_law
 from otspec.proofs_check.search import Descent
 from otspec.vocab import acceptance_rate, affinity, drafter_kernel, rdk, tli
@@ -154,8 +155,11 @@ def _mean_gain(targets: FloatArray, kept: BoolArray, tau: float) -> float:
     return float((acceptance_rate(targets, rdk(q0, matrix)) - acceptance_rate(targets, q0)).mean())
 
 
-def _contraction(x: FloatArray, y: FloatArray, matrix: FloatArray, times: float = 1.0) -> float:
-    return float(times * np.abs(x - y).sum() - np.abs(matrix.T @ (x - y)).sum())
+def _contraction(x: FloatArray, y: FloatArray, matrix: FloatArray) -> tuple[float, float]:
+    return float(np.abs(matrix.T @ (x - y)).sum()), float(np.abs(x - y).sum())
+
+
+CONTRACTION = Inequality(_contraction, 1e-300)
 
 
 def _transposed(x: FloatArray, y: FloatArray, matrix: FloatArray) -> float:
@@ -338,11 +342,11 @@ CLAIMS = (
         "|M^T x - M^T y|_1 <= |x - y|_1 for row-stochastic M.",
         f"{KEY}, Lemma B.1",
         _points,
-        _contraction,
+        CONTRACTION.margin,
         tol=1e-11,
         search=Descent(free=("x", "y")),
-        tightness=lambda x, y, matrix: float(np.abs(matrix.T @ (x - y)).sum() / max(np.abs(x - y).sum(), 1e-300)),
-        mutations=(Mutation("0.95 |x - y|_1.", lambda **points: _contraction(**points, times=0.95)),),
+        tightness=CONTRACTION.tightness,
+        mutations=(Mutation("0.95 |x - y|_1.", CONTRACTION.with_right(0.95)),),
     ),
     Claim(
         "rdk-lemma-b.1-laws",

@@ -9,6 +9,7 @@ from scipy.special import ndtr, softmax
 
 from otspec.laws import FloatArray
 from otspec.proofs_check.claim import Claim, Mutation, Verdict
+from otspec.proofs_check.inequality import Inequality
 from otspec.proofs_check.instances import law
 from otspec.proofs_check.rdk.sampler import KEY
 from otspec.proofs_check.search import Descent
@@ -70,12 +71,8 @@ def _added(z: FloatArray, eta: FloatArray) -> FloatArray:
     return noise
 
 
-def _theorem_5_2(z: FloatArray, eta: FloatArray, times: float = 1.0) -> float:
-    return float(times * np.abs(_added(z, eta)).sum() / 2 - _distance(z, eta))
-
-
-def _by_range(z: FloatArray, eta: FloatArray, times: float = 1.0) -> float:
-    return float(times * 2 * np.tanh(np.ptp(_added(z, eta)) / 4) - _distance(z, eta))
+THEOREM_5_2 = Inequality(lambda z, eta: (_distance(z, eta), float(np.abs(_added(z, eta)).sum() / 2)), 5e-7)
+BY_RANGE = Inequality(lambda z, eta: (_distance(z, eta), float(2 * np.tanh(np.ptp(_added(z, eta)) / 4))), 1e-6)
 
 
 def _jacobian(p: FloatArray) -> float:
@@ -141,25 +138,25 @@ CLAIMS = (
         "|softmax(z + eta) - softmax(z)|_1 <= |eta|_1 / 2.",
         f"{KEY}, Theorem 5.2",
         _logits,
-        _theorem_5_2,
+        THEOREM_5_2.margin,
         search=Descent(free=("z", "eta")),
-        tightness=lambda z, eta: 2 * _distance(z, eta) / max(np.abs(_added(z, eta)).sum(), 1e-6),
+        tightness=THEOREM_5_2.tightness,
         remark="Says something only where |eta|_1 < 4. Over a whole vocabulary the 1-norm of the noise is large: "
         "rdk-theorem-5.2-range needs its range alone.",
-        mutations=(Mutation("0.95 |eta|_1 / 2.", lambda z, eta: _theorem_5_2(z, eta, times=0.95)),),
+        mutations=(Mutation("0.95 |eta|_1 / 2.", THEOREM_5_2.with_right(0.95)),),
     ),
     Claim(
         "rdk-theorem-5.2-range",
         "|softmax(z + eta) - softmax(z)|_1 <= 2 tanh((max eta - min eta) / 4).",
         "otspec; sharper than timor2025out, Theorem 5.2",
         _logits,
-        _by_range,
+        BY_RANGE.margin,
         variant_of="rdk-theorem-5.2",
         search=Descent(free=("z", "eta")),
-        tightness=lambda z, eta: _distance(z, eta) / max(2 * np.tanh(np.ptp(_added(z, eta)) / 4), 1e-6),
+        tightness=BY_RANGE.tightness,
         remark="The ratio q/p has mean 1 under p and values in [a, a e^R]; the sum of p (q/p - 1)+ is largest with the "
         "ends only, and then with a = e^(-R/2).",
-        mutations=(Mutation("0.95 times that.", lambda z, eta: _by_range(z, eta, times=0.95)),),
+        mutations=(Mutation("0.95 times that.", BY_RANGE.with_right(0.95)),),
     ),
     Claim(
         "rdk-theorem-5.2-jacobian",
