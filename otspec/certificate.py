@@ -56,7 +56,7 @@ class Optimum:
     bound: float
     """P(some draft outside H*) + p(H*): alpha* from above."""
     minimiser: IntArray
-    """H*: ascending ids of the over-drafted tokens, [thomas2025global, section 5.1]."""
+    """H*, shape (h,): ascending ids of the over-drafted tokens, [thomas2025global, section 5.1]."""
     proposal: FloatArray
     """g, shape (V,): the law of the picked draft, at most p outside H* and at least p on it."""
 
@@ -133,7 +133,7 @@ def cells_at_most(problem: Problem) -> int:
 
 
 def readable(size: int) -> str:
-    """A size as messages give it: every digit, or its order of magnitude where there are too many."""
+    """A size as messages show it: every digit, or its order of magnitude where there are too many."""
     return f"{size:,}" if size < 10**15 else f"{size:.1e}"
 
 
@@ -148,7 +148,7 @@ class Minorant(NamedTuple):
     tokens: IntArray
     """Shape (m,): the tokens of the order that can be drafted or have target mass; all others weigh nothing."""
     starts: IntArray
-    """Where in `tokens` its segments start."""
+    """Shape (segments,): where in `tokens` they start."""
     hit: FloatArray
     """Shape (m,): what the hit function gains on the segment of each token."""
     target: FloatArray
@@ -160,7 +160,15 @@ class Minorant(NamedTuple):
 
 
 def minorant(problem: Problem, order: IntArray) -> Minorant:
-    """The minorant along an order as `DraftScheme.prefix_order` gives it."""
+    """The minorant along an order.
+
+    Parameters
+    ----------
+    problem : Problem
+        Of V tokens.
+    order : ndarray of int, shape (V,)
+        All tokens, as `DraftScheme.prefix_order` gives them.
+    """
     law = problem.scheme.priority_law(order)
     # The minorant of f from the left is the majorant of 1 - f from the right.  Tokens that weigh nothing bend neither.
     falling = order[::-1][((law > 0) | (problem.p > 0))[order[::-1]]]
@@ -177,7 +185,14 @@ def minorant(problem: Problem, order: IntArray) -> Minorant:
 
 
 def transport_network(problem: Problem, sets: DraftSets) -> Network:
-    """The network of the relaxed program: every token that can be drafted, every draft set that can occur."""
+    """The network of the relaxed program: every token that can be drafted, every draft set that can occur.
+
+    Parameters
+    ----------
+    problem : Problem
+    sets : DraftSets
+        Of its scheme.
+    """
     tokens = problem.scheme.reachable()
     number = np.zeros(problem.vocab, dtype=np.int64)
     number[tokens] = np.arange(tokens.size)
@@ -205,6 +220,15 @@ def upper_bound(problem: Problem) -> float:
     maximum flow; for large ones, where that would mean listing every draft set, decreasing p over the law of the first
     draft (over 1 where that is unknown) is the order: the bound still holds, as any token set's does, but need not be
     attained.
+
+    Parameters
+    ----------
+    problem : Problem
+
+    Returns
+    -------
+    float
+        A probability.
     """
     scheme, p = problem.scheme, problem.p
     order = scheme.prefix_order(p)

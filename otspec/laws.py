@@ -27,8 +27,26 @@ Seed = np.random.Generator | int | np.integer[Any]
 
 
 def as_float64(name: str, values: Any) -> FloatArray:
-    """A float64 array of the user's numbers: numpy, a torch tensor of any type and device, or a sequence."""
-    if hasattr(values, "detach"):  # a torch tensor; bfloat16 has no numpy twin, hence double() first
+    """A float64 array of the user's numbers.
+
+    Parameters
+    ----------
+    name : str
+        What they are called in error messages.
+    values : array_like or torch tensor, any shape
+        Real numbers of any type, on any device.
+
+    Returns
+    -------
+    ndarray
+        Of the same shape.
+
+    Raises
+    ------
+    ProblemError
+        If they are not an array of real numbers.
+    """
+    if hasattr(values, "detach"):  # a torch tensor; numpy has no bfloat16, hence double() first
         values = values.detach().double().cpu().numpy()
     try:
         if np.iscomplexobj(values):
@@ -40,6 +58,13 @@ def as_float64(name: str, values: Any) -> FloatArray:
 
 def as_count(name: str, value: Any) -> int:
     """Check a number of things: drafts, tokens, kept tokens.
+
+    Parameters
+    ----------
+    name : str
+        What it is called in error messages.
+    value : int
+        From 1 to `MOST`.
 
     Raises
     ------
@@ -156,7 +181,12 @@ def as_laws(name: str, values: Any) -> FloatArray:
 
 
 def as_tokens(tokens: Any) -> npt.NDArray[Any]:
-    """Token ids as an array: numpy, a torch tensor of any device, or a sequence.
+    """Token ids as an array, unchecked.
+
+    Parameters
+    ----------
+    tokens : array_like or torch tensor, any shape
+        On any device.
 
     Raises
     ------
@@ -170,7 +200,13 @@ def as_tokens(tokens: Any) -> npt.NDArray[Any]:
 
 
 def as_tuple(drafts: Any, n: int, vocab: int) -> IntArray:
-    """`as_drafts` for one tuple, shape (n,).
+    """`as_drafts` for one tuple.
+
+    Parameters
+    ----------
+    drafts : array_like of int, shape (n,)
+    n, vocab : int
+        Number of drafts, and of tokens.
 
     Raises
     ------
@@ -184,7 +220,18 @@ def as_tuple(drafts: Any, n: int, vocab: int) -> IntArray:
 
 
 def as_drafts(drafts: Any, n: int, vocab: int) -> IntArray:
-    """Check tuples of drafts, shape (..., n), against the scheme that they should come from.
+    """Check tuples of drafts against the scheme that they should come from.
+
+    Parameters
+    ----------
+    drafts : array_like of int, shape (..., n)
+        Token ids.
+    n, vocab : int
+        Number of drafts, and of tokens, of the scheme.
+
+    Returns
+    -------
+    ndarray of int64, shape (..., n)
 
     Raises
     ------
@@ -203,19 +250,45 @@ def as_drafts(drafts: Any, n: int, vocab: int) -> IntArray:
 
 
 def sum_by(index: IntArray, values: FloatArray, size: int) -> FloatArray:
-    """Sum of the values that share an index, shape (size,)."""
+    """Sums of the values that share an index.
+
+    Parameters
+    ----------
+    index : ndarray of int, shape (m,)
+        From 0 to size - 1.
+    values : ndarray, shape (m,)
+    size : int
+        Number of sums.
+
+    Returns
+    -------
+    ndarray, shape (size,)
+    """
     return cast(FloatArray, np.bincount(index, weights=values, minlength=size))
 
 
 def draw(law: FloatArray, rng: np.random.Generator, size: int | tuple[int, ...] | None = None) -> IntArray:
-    """Draw tokens from a law by inverting its cumulative sum; a token of probability 0 is never drawn."""
+    """Draw tokens from a law by inverting its cumulative sum; a token of probability 0 is never drawn.
+
+    Parameters
+    ----------
+    law : ndarray, shape (V,)
+        Probabilities, or other weights >= 0 with a positive sum.
+    rng : numpy.random.Generator
+    size : int or tuple of int, optional
+        Shape of what is drawn; by default one token, shape ().
+
+    Returns
+    -------
+    ndarray of int, shape as asked for
+    """
     return draw_from_cumulative(np.cumsum(law), rng, size)
 
 
 def draw_from_cumulative(
     cumulative: FloatArray, rng: np.random.Generator, size: int | tuple[int, ...] | None = None
 ) -> IntArray:
-    """`draw`, for callers that keep the cumulative sum of their law."""
+    """`draw`, for callers that keep the cumulative sum of their law, shape (V,)."""
     position = np.asarray(rng.random(size)) * cumulative[-1]
     # Where rounding carries a position up to the total itself, the last token with mass takes it.
     last = np.searchsorted(cumulative, cumulative[-1], side="left")
@@ -229,6 +302,8 @@ def law_from_logits(
 
     Parameters
     ----------
+    name : str
+        What the logits are called in error messages.
     logits : array_like, shape (V,)
         Unnormalised log-probabilities; -inf masks a token.
     temperature : float
@@ -284,7 +359,23 @@ def laws_from_logits(
     target_top_k: int | None = None,
     target_top_p: float | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """p and q from the logits of both models; `otspec.Problem.from_logits` says what the settings mean."""
+    """p and q from the logits of both models.
+
+    Parameters
+    ----------
+    target_logits, draft_logits : array_like, shape (V,)
+    temperature, top_k, top_p, draft_temperature, target_top_k, target_top_p
+        As in `otspec.Problem.from_logits`.
+
+    Returns
+    -------
+    p, q : ndarray, shape (V,)
+
+    Raises
+    ------
+    ProblemError
+        As in `law_from_logits`.
+    """
     p = law_from_logits("target_logits", target_logits, temperature, target_top_k, target_top_p)
     if draft_temperature is None:
         draft_temperature = temperature
@@ -299,7 +390,18 @@ def _keep_top_k(weights: FloatArray, k: int) -> FloatArray:
 
 
 def likeliest(weights: FloatArray, k: int) -> IntArray:
-    """The k tokens of largest weight, k <= V, in decreasing order, at ties those of lowest id."""
+    """The k tokens of largest weight, in decreasing order, at ties those of lowest id.
+
+    Parameters
+    ----------
+    weights : ndarray, shape (V,)
+    k : int
+        From 0 to V.
+
+    Returns
+    -------
+    ndarray of int, shape (k,)
+    """
     if k == 0:
         return np.empty(0, dtype=np.int64)
     threshold = np.partition(weights, -k)[-k]
@@ -309,7 +411,17 @@ def likeliest(weights: FloatArray, k: int) -> IntArray:
 
 
 def falling_ratio(p: FloatArray, q: FloatArray) -> IntArray:
-    """All tokens by decreasing p/q, those with q = 0 first."""
+    """All tokens by decreasing p/q, those with q = 0 first.
+
+    Parameters
+    ----------
+    p, q : ndarray, shape (V,)
+        Target and draft law.
+
+    Returns
+    -------
+    ndarray of int, shape (V,)
+    """
     drafted = np.flatnonzero(q)
     with np.errstate(over="ignore"):
         ratio = p[drafted] / q[drafted]
@@ -318,6 +430,15 @@ def falling_ratio(p: FloatArray, q: FloatArray) -> IntArray:
 
 def as_distinct_law(name: str, values: Any, n: int) -> FloatArray:
     """`as_law`, for drafts that are to be n different tokens.
+
+    Parameters
+    ----------
+    name : str
+        What the law is called in error messages.
+    values : array_like, shape (V,)
+        Probabilities.
+    n : int
+        Number of drafts.
 
     Raises
     ------

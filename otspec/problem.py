@@ -182,10 +182,19 @@ class Compact:
     original: Problem
     problem: Problem
     tokens: IntArray
-    """Original ids of the compact tokens 0 .. k - 1."""
+    """Shape (k,): original ids of the compact tokens 0 .. k - 1."""
 
     def expand(self, law: ArrayLike) -> FloatArray:
-        """A law over the k + 1 compact tokens as one over the vocabulary: the rest is shared in proportion to p.
+        """A law over the compact tokens as one over the vocabulary: the rest is shared in proportion to p.
+
+        Parameters
+        ----------
+        law : array_like, shape (k + 1,)
+            Probabilities of the compact tokens; the last is the rest.
+
+        Returns
+        -------
+        ndarray, shape (V,)
 
         Raises
         ------

@@ -140,8 +140,11 @@ class Program:
     """A linear program over x >= 0: maximise gain @ x, with some sums at most, and others equal to, given numbers."""
 
     gain: FloatArray
+    """Shape (cells,)."""
     at_most: tuple[FloatArray, FloatArray] | None = None
+    """Coefficients of the sums, shape (sums, cells), and the numbers, shape (sums,)."""
     equal: tuple[FloatArray, FloatArray] | None = None
+    """The same, shapes (sums, cells) and (sums,), of sums that equal their numbers."""
 
     def solve(self) -> tuple[float, FloatArray]:
         """The optimal value and a solution; NaN where HiGHS finds none, which contradicts whatever rests on it."""

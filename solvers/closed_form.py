@@ -78,9 +78,11 @@ class LastOrFixed:
     """
 
     p: FloatArray
+    """Shape (V,): target law."""
     last: FloatArray
-    """q, shape (V,)."""
+    """Shape (V,): q, the law of the last draft."""
     fixed: IntArray
+    """Shape (n - 1,): the tokens that are always drafted, in their order."""
 
     @cached_property
     def rejected(self) -> float:

@@ -1,12 +1,12 @@
-"""The law nearest to a wanted one among those that a choice of draft can have: Wolfe's algorithm over priority orders.
+"""The law nearest to a given one among those that a choice of draft can have: Wolfe's algorithm over priority orders.
 
 The laws g of the picked draft are the bases of the hit function f.  Its base polytope has f's *priority laws* as its
 vertices: fix an order of the tokens, pick the draft that comes first [edmonds1970submodular].  So a linear function is
 minimised by sorting, and a point of the polytope is a mixture over orders, which is a plan.
 
-The aim is the least sum (g - wanted)**2 / weight.  With wanted = p the tokens that end below p minimise f(A) - p(A) for
-*any* positive weights, as separable convex functions over base polytopes do [fujishige1980lexicographically], and so g
-maximises the acceptance sum min(p, g).  Weights about p serve best; tokens with little or no p get a floor.
+The aim is the least sum (g - goal)**2 / weight.  With p as the goal, the tokens that end below p minimise f(A) - p(A)
+for *any* positive weights, as separable convex functions over base polytopes do [fujishige1980lexicographically], and
+so g maximises the acceptance sum min(p, g).  Weights about p serve best; tokens with little or no p get a floor.
 """
 
 from __future__ import annotations
@@ -36,30 +36,31 @@ RIDGE = 1e-14
 
 
 class Atom(NamedTuple):
-    """A way of picking a draft and the law of its pick, both along `Wanted.order`."""
+    """A way of picking a draft and the law of its pick, both along `Goal.order`."""
 
     law: FloatArray
+    """Shape (k,): P(the pick is this token)."""
     ranking: IntArray | None = None
-    """Positions in `Wanted.order` by priority; None for a rule of another kind."""
+    """Shape (k,): positions in `Goal.order` by priority; None for a rule of another kind."""
 
 
 @dataclass(frozen=True, eq=False)
-class Wanted:
+class Goal:
     """What law to come near to, and in which face of the base polytope to look for it."""
 
     order: IntArray
     """Shape (k,): tokens.  The arrays below follow this order."""
     starts: IntArray
-    """Where in `order` the blocks start.  A block comes before all later ones in every order that is tried."""
+    """Shape (blocks,): where in `order` they start.  A block comes before all later ones in every order tried."""
     p: FloatArray
-    """Target law."""
+    """Shape (k,): target law."""
     law: FloatArray
-    """The wanted law."""
+    """Shape (k,): the law to come near to."""
     by_order: FloatArray
-    """Law of the pick by `order` itself."""
+    """Shape (k,): law of the pick by `order` itself."""
 
     @classmethod
-    def of(cls, problem: Problem) -> Wanted:
+    def of(cls, problem: Problem) -> Goal:
         """Where prefixes of one order decide, the blocks of the minorant of f against p and the law along it; else p.
 
         On a block of slope s the law that serves best is s p, and it is a base; p itself need not be one.
@@ -86,12 +87,12 @@ class Wanted:
         return cls(order, starts, problem.p[order], law, by_order)
 
     def priorities(self, slope: FloatArray) -> IntArray:
-        """Places in `order`, each block's own by ascending slope."""
-        places = np.arange(self.order.size)
+        """Positions in `order`, shape (k,): each block's own by ascending slope, shape (k,)."""
+        positions = np.arange(self.order.size)
         for start, end in zip(self.starts, np.append(self.starts[1:], self.order.size), strict=True):
             if end - start > 1:
-                places[start:end] = start + np.argsort(slope[start:end], kind="stable")
-        return places
+                positions[start:end] = start + np.argsort(slope[start:end], kind="stable")
+        return positions
 
     def bound(self, atom: Atom) -> float:
         """Upper bound on the acceptance of every rule: the best of P(some draft in A) + p(rest) over prefixes A."""
@@ -99,12 +100,12 @@ class Wanted:
         return best_prefix(hits, self.p[atom.ranking])
 
     def acceptance(self, law: FloatArray) -> float:
-        """Of a pick with that law."""
+        """Acceptance of a pick with that law, shape (k,)."""
         return float(np.minimum(self.p, law).sum())
 
 
 def priority_law(scheme: DraftScheme, order: IntArray) -> FloatArray:
-    """Law of the pick along an order of the tokens that can be drafted; those that cannot have the highest ids."""
+    """Law of the pick, shape (k,), along an order of the k tokens that can be drafted; others have the highest ids."""
     unreachable = np.arange(order.size, scheme.vocab)
     return scheme.priority_law(np.concatenate((unreachable, order)))[order]
 
@@ -133,12 +134,12 @@ class Corral:
         self._gram[0, 0] = point @ point
 
     def descends(self, point: FloatArray) -> bool:
-        """Whether the nearest point comes nearer when this one joins, by more than rounding."""
+        """Whether the nearest point comes nearer when this one, shape (k,), joins, by more than rounding."""
         x = self.nearest
         return float(x @ (x - point)) > 4 * EPS * float(np.sqrt((x @ x) * (point @ point)))
 
     def join(self, atom: Atom, point: FloatArray) -> None:
-        """Add a point and move to the nearest one of the convex hull, leaving out points that have no part in it."""
+        """Add a point, shape (k,), and move to the nearest one of the convex hull; points with no part in it leave."""
         if len(self.atoms) == len(self._points):
             self._points = np.pad(self._points, ((0, len(self._points)), (0, 0)))
             self._gram = np.pad(self._gram, (0, len(self._gram)))
@@ -146,14 +147,14 @@ class Corral:
         self._points[free] = point
         rows = np.append(self._rows, free)
         self._gram[free, rows] = self._gram[rows, free] = self._points[rows] @ point
-        members, self.shares = settle(self._points, self._gram, rows, np.append(self.shares, 0.0), self.nearest)
+        members, self.shares = minor_cycles(self._points, self._gram, rows, np.append(self.shares, 0.0), self.nearest)
         self.atoms.append(atom)
         self.atoms = [self.atoms[member] for member in members]
         self._rows = rows[members]
 
 
 @jit
-def settle(
+def minor_cycles(
     points: FloatArray, gram: FloatArray, rows: IntArray, shares: FloatArray, nearest: FloatArray
 ) -> tuple[IntArray, FloatArray]:
     """Wolfe's minor cycles: go to the affine hull's nearest point, or as far as shares stay positive, and drop points.
@@ -171,9 +172,9 @@ def settle(
 
     Returns
     -------
-    members : ndarray of int
+    members : ndarray of int, shape (s,)
         Which of the m stay.
-    shares : ndarray
+    shares : ndarray, shape (s,)
         Their new weights.
     """
     members = np.arange(rows.size)
@@ -182,9 +183,9 @@ def settle(
         step, blocking = 1.0, -1
         for i in range(members.size):
             if shares[i] + change[i] <= 0.0:
-                room = shares[i] / max(-change[i], TINY)
-                if room < step or blocking < 0:
-                    step, blocking = min(room, step), i
+                limit = shares[i] / max(-change[i], TINY)
+                if limit < step or blocking < 0:
+                    step, blocking = min(limit, step), i
         shares = np.maximum(shares + step * change, 0.0)
         if blocking >= 0 and members.size > 1:
             shares[blocking] = 0.0
@@ -202,6 +203,20 @@ def to_affine_minimum(points: FloatArray, gram: FloatArray, rows: IntArray, near
     """What to add to the shares to get to the affine hull's nearest point, by Cholesky's method.
 
     As a correction of the present shares its error is relative to itself, not to them.
+
+    Parameters
+    ----------
+    points, gram : ndarray, shapes (r, k), (r, r)
+        Points and their scalar products.
+    rows : ndarray of int, shape (m,)
+        Those whose affine hull it is.
+    nearest : ndarray, shape (k,)
+        The sum of these, weighted by their present shares.
+
+    Returns
+    -------
+    ndarray, shape (m,)
+        Changes of the shares, which sum to 0.
     """
     m = rows.size
     scale, toward, uniform = np.empty(m), np.empty(m), np.empty(m)
@@ -240,12 +255,15 @@ class OrderMixture(NamedTuple):
     """Draw one of these, and pick by it."""
 
     atoms: list[Atom]
+    """m ways of picking."""
     shares: FloatArray
+    """Shape (m,): the chance that each is drawn."""
     acceptance: float
+    """Of a pick by the mixture."""
 
 
 class Search:
-    """Steps towards the wanted law, for the scheme of a compact problem (`otspec.Problem.compact`).
+    """Steps towards the law that is the goal, for the scheme of a compact problem (`otspec.Problem.compact`).
 
     Attributes
     ----------
@@ -257,16 +275,16 @@ class Search:
         Orders tried.
     """
 
-    def __init__(self, scheme: DraftScheme, wanted: Wanted, start: Atom | None = None) -> None:
-        first = Atom(wanted.by_order, np.arange(wanted.order.size))
+    def __init__(self, scheme: DraftScheme, goal: Goal, start: Atom | None = None) -> None:
+        first = Atom(goal.by_order, np.arange(goal.order.size))
         start = start or first
-        self.wanted = wanted
-        self.bound = wanted.bound(first)
+        self.goal = goal
+        self.bound = goal.bound(first)
         self.steps = 0
         self._scheme = scheme
-        self._root = np.sqrt(np.maximum(wanted.law, FLOOR))
+        self._root = np.sqrt(np.maximum(goal.law, FLOOR))
         self._corral = Corral(start, self._point(start))
-        self.best = OrderMixture([start], np.ones(1), wanted.acceptance(start.law))
+        self.best = OrderMixture([start], np.ones(1), goal.acceptance(start.law))
 
     @property
     def gap(self) -> float:
@@ -281,22 +299,22 @@ class Search:
     def _step(self) -> bool:
         """Add the order that promises most; False if there is none."""
         self.steps += 1
-        places = self.wanted.priorities(self._corral.nearest / self._root)
-        law = np.empty(places.size)
-        law[places] = priority_law(self._scheme, self.wanted.order[places])
-        atom = Atom(law, places)
-        self.bound = min(self.bound, self.wanted.bound(atom))
+        positions = self.goal.priorities(self._corral.nearest / self._root)
+        law = np.empty(positions.size)
+        law[positions] = priority_law(self._scheme, self.goal.order[positions])
+        atom = Atom(law, positions)
+        self.bound = min(self.bound, self.goal.bound(atom))
         point = self._point(atom)
         if not self._corral.descends(point):
             return False
         self._corral.join(atom, point)
-        acceptance = self.wanted.acceptance(self.wanted.law + self._root * self._corral.nearest)
+        acceptance = self.goal.acceptance(self.goal.law + self._root * self._corral.nearest)
         if acceptance > self.best.acceptance:
             self.best = OrderMixture(list(self._corral.atoms), self._corral.shares, acceptance)
         return any(one is atom for one in self._corral.atoms)
 
     def _point(self, atom: Atom) -> FloatArray:
-        return (atom.law - self.wanted.law) / self._root
+        return (atom.law - self.goal.law) / self._root
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,7 +333,7 @@ class OrderMixtureRule:
 
     @classmethod
     def of(cls, mixture: OrderMixture, order: IntArray, tokens: IntArray, vocab: int) -> OrderMixtureRule:
-        """The rule of a mixture over orders; `order` is that of `Wanted`, `tokens` are the original ids."""
+        """The rule of a mixture over orders; `order`, shape (k,), is that of `Goal`, `tokens` are the original ids."""
         ranks = np.empty((len(mixture.atoms), tokens.size), dtype=np.int64)
         laws = np.empty(ranks.shape)
         for row, atom in enumerate(mixture.atoms):
@@ -338,8 +356,8 @@ class OrderMixtureRule:
         ProblemError
             If a draft has probability 0.
         """
-        places = np.minimum(np.searchsorted(self.tokens, drafts), self.tokens.size - 1)
-        if (wrong := self.tokens[places] != drafts).any():
+        positions = np.minimum(np.searchsorted(self.tokens, drafts), self.tokens.size - 1)
+        if (wrong := self.tokens[positions] != drafts).any():
             raise ProblemError(f"drafts hold {drafts[wrong.argmax()]}, whose draft probability is 0")
-        first = self.ranks[:, places].argmin(axis=1)
+        first = self.ranks[:, positions].argmin(axis=1)
         return sum_by(first, self.shares, drafts.size)

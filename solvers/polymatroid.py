@@ -9,7 +9,7 @@ from otspec.plans import Pick
 from otspec.problem import Problem
 from otspec.solver import Solution, register
 from otspec.solvers.base import SolverBase
-from otspec.solvers.minimum_norm_point import OrderMixtureRule, Search, Wanted
+from otspec.solvers.minimum_norm_point import Goal, OrderMixtureRule, Search
 from otspec.tolerances import TOL
 
 
@@ -48,8 +48,8 @@ class Polymatroid(SolverBase):
         """Step until the gap is certified, or a limit is met, or rounding hides all progress."""
         deadline = time.perf_counter() + self.max_seconds
         compact = problem.compact()
-        search = Search(compact.problem.scheme, Wanted.of(compact.problem))
+        search = Search(compact.problem.scheme, Goal.of(compact.problem))
         search.run(0.999 * self.tol, self.max_steps, deadline)  # the plan adds its law up anew
-        rule = OrderMixtureRule.of(search.best, search.wanted.order, compact.tokens, problem.vocab)
+        rule = OrderMixtureRule.of(search.best, search.goal.order, compact.tokens, problem.vocab)
         sizes = {"tokens": compact.tokens.size, "steps": search.steps, "orders": len(search.best.atoms)}
         return Solution(Pick(problem, rule, search.bound), sizes)

@@ -99,11 +99,11 @@ class Slackness(FlowSolver):
         alone = np.repeat(sizes == 1, sizes)
         left = split.served.copy()
         flow = np.zeros(cells.size)
-        wanted = sum_by(cells[alone], sets.mass[owner[alone]], left.size)
-        granted = np.minimum(wanted, left)
-        share = np.divide(granted, wanted, out=np.zeros_like(left), where=wanted > 0)
+        demanded = sum_by(cells[alone], sets.mass[owner[alone]], left.size)
+        allocated = np.minimum(demanded, left)
+        share = np.divide(allocated, demanded, out=np.zeros_like(left), where=demanded > 0)
         flow[alone] = sets.mass[owner[alone]] * share[cells[alone]]
-        left -= granted
+        left -= allocated
         tokens, index = _number(cells[~alone], left.size)
         indptr = np.concatenate(([0], np.cumsum(sizes[sizes > 1])))
         network = Network(left[tokens], sets.mass[owner[starts[sizes > 1]]], indptr, index)
@@ -129,9 +129,9 @@ class _Split:
     inside: BoolArray
     """Shape (m,): whether the set lies in H*."""
     outer: BoolArray
-    """Cells of the outer system: tokens outside H*, which only sets not inside H* contain."""
+    """Shape (cells,): those of the outer system, tokens outside H*, which only sets not inside H* contain."""
     inner: BoolArray
-    """Cells of the inner system: those of the sets inside H*."""
+    """Shape (cells,): those of the inner system, of the sets inside H*."""
 
     @classmethod
     def of(cls, problem: Problem, max_cells: int) -> _Split:

@@ -31,7 +31,7 @@ class Stored:
     kind: str
     """Its type, in words."""
     decode: Callable[[Any], FloatArray] | None
-    """Turns a part of the values into numbers; None where they are no floating-point numbers."""
+    """Turns a part of the values, of any shape, into numbers; None where they are no floating-point numbers."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -39,7 +39,7 @@ class Stored:
         return tuple(int(size) for size in self.values.shape)
 
     def row(self, index: int) -> FloatArray:
-        """One row, as float64."""
+        """One entry along the first axis, as float64; shape (V,) of an array of positions."""
         assert self.decode is not None
         return self.decode(self.values[index])
 

@@ -39,7 +39,7 @@ LARGEST_EXPONENT = 1300.0
 """exp(-s) is split in two halves, which exceed the range of float64 from about 1400 on."""
 
 STRIDE = 72
-"""Nodes whose polynomials lie together; see `no_tokens`."""
+"""Nodes whose polynomials lie together; see `empty_polynomials`."""
 
 
 class Nodes(NamedTuple):
@@ -56,10 +56,21 @@ class Nodes(NamedTuple):
 
     @classmethod
     def of(cls, q: FloatArray, n: int, per_octave: int | None = None, tail: float = FINE) -> Nodes:
-        """Nodes for n draws from q, shape (V,), of which at least n entries are positive.
+        """Nodes for draws without replacement.
 
         The logarithm of the time has a spread of about 1/sqrt(n), which sets the step.  By default the laws that come
         out are exact up to about 1e-14.
+
+        Parameters
+        ----------
+        q : ndarray, shape (V,)
+            Draft probabilities, at least n of them above 0.
+        n : int
+            Number of drafts.
+        per_octave : int, optional
+            Nodes after which the time has doubled.
+        tail : float
+            Mass that may be cut off at either end of the time axis.
 
         Raises
         ------
@@ -78,30 +89,50 @@ class Nodes(NamedTuple):
         count = 1 + math.ceil(per_octave * (math.log2(last) - math.log2(first)))
         count = max(per_octave, -(-count // 8) * 8)  # whole vectors; the surplus goes before the first
         octave, within = np.divmod(np.arange(1 - count, 1), per_octave)
-        times = np.ldexp(last * 2.0 ** (within / per_octave), octave)  # doubles exactly, as `odds` expects
+        times = np.ldexp(last * 2.0 ** (within / per_octave), octave)  # doubles exactly, as `arrival_odds` expects
         half = np.exp(-0.5 * (light / UNIT) * times)
         return cls(times, math.log(2) / per_octave * times * half, half, per_octave)
 
 
 @jit
-def odds(rate: float, nodes: Nodes, out: FloatArray) -> None:
-    """Fill in exp(rate s) - 1: one octave of exponentials, the rest by doubling, which loses next to nothing."""
+def arrival_odds(rate: float, nodes: Nodes, odds: FloatArray) -> None:
+    """Fill in exp(rate s) - 1: one octave of exponentials, the rest by doubling, which loses next to nothing.
+
+    Parameters
+    ----------
+    rate : float
+        q of the token over `UNIT`.
+    nodes : Nodes
+        M of them.
+    odds : ndarray, shape (M,)
+        Filled.
+    """
     step, first = nodes.per_octave, 0
     while first < nodes.times.size and rate * nodes.times[first] < 1e-290:  # hardly more than 0, or less than a float
-        out[first] = rate * nodes.times[first]
+        odds[first] = rate * nodes.times[first]
         first += 1
     for m in range(first, min(first + step, nodes.times.size)):
-        out[m] = math.expm1(rate * nodes.times[m])
+        odds[m] = math.expm1(rate * nodes.times[m])
     for m in range(first + step, nodes.times.size):
-        out[m] = out[m - step] * (2.0 + out[m - step])
+        odds[m] = odds[m - step] * (2.0 + odds[m - step])
 
 
 @jit
-def clock(rate: float, nodes: Nodes, arrived: FloatArray, waiting: FloatArray, arriving: FloatArray) -> None:
+def arrival_chances(rate: float, nodes: Nodes, arrived: FloatArray, waiting: FloatArray, arriving: FloatArray) -> None:
     """Fill in 1 - exp(-rate s), exp(-rate s) and its density rate exp(-rate s).
 
     The density is a number of its own: a rate times what others bring to a node may overflow before exp(-rate s) = 0
     undoes it, and sums are added up in any order.
+
+    Parameters
+    ----------
+    rate : float
+        q of the token over `UNIT`.
+    nodes : Nodes
+        M of them.
+    arrived, waiting, arriving : ndarray, shape (M,)
+        Filled: the chance that the token's clock has rung by the time of the node, that it has not, and its density
+        there.
     """
     for m in range(nodes.times.size):
         arrived[m] = -math.expm1(-rate * nodes.times[m])
@@ -110,12 +141,24 @@ def clock(rate: float, nodes: Nodes, arrived: FloatArray, waiting: FloatArray, a
 
 
 @jit
-def no_tokens(values: FloatArray, n: int) -> FloatArray:
-    """Polynomials of no token, which are the constant that is given at each node.
+def empty_polynomials(values: FloatArray, n: int) -> FloatArray:
+    """Polynomials of no token, which are a constant at each node.
 
     Of a set of tokens they are, for m < n, E_m: m tokens have arrived by time s, and D_m: one of m tokens arrives at s,
     the others before.  They lie in one flat array, E_0, D_0, E_1, ... for the first `STRIDE` nodes, then for the next:
     distances known when compiled, which vector instructions take to be safe.
+
+    Parameters
+    ----------
+    values : ndarray, shape (M,)
+        The constant at each node.
+    n : int
+        Number of drafts.
+
+    Returns
+    -------
+    ndarray, shape (2 n S,)
+        S being M rounded up to a multiple of `STRIDE`.
     """
     blocks = (values.size - 1) // STRIDE + 1
     state = np.zeros(blocks * 2 * n * STRIDE)
@@ -126,21 +169,21 @@ def no_tokens(values: FloatArray, n: int) -> FloatArray:
 
 
 @jit_of_sums
-def admit(rate: float, odds: FloatArray, stays: float, n: int, state: FloatArray) -> None:
+def add_token(rate: float, odds: FloatArray, stays: float, n: int, state: FloatArray) -> None:
     """Add a token to the polynomials of a set of tokens.
 
     Parameters
     ----------
     rate : float
-        q of the token, in the unit of the nodes.
+        q of the token over `UNIT`.
     odds : ndarray, shape (M,)
-        Its odds.
+        Its odds, of `arrival_odds`.
     stays : float
         The chance that it counts if drafted.
     n : int
         Number of drafts.
-    state : ndarray
-        The polynomials, as `no_tokens` lays them out.
+    state : ndarray, shape (2 n S,)
+        The polynomials, as `empty_polynomials` lays them out; updated.
     """
     rate *= stays
     for b in range(state.size // (2 * n * STRIDE)):
@@ -154,10 +197,22 @@ def admit(rate: float, odds: FloatArray, stays: float, n: int, state: FloatArray
 
 
 @jit_of_sums
-def admit_heavy(
+def add_heavy_token(
     arrived: FloatArray, waiting: FloatArray, arriving: FloatArray, stays: float, n: int, state: FloatArray
 ) -> None:
-    """`admit` for a heavy token, by what `clock` fills in."""
+    """`add_token` for a heavy token.
+
+    Parameters
+    ----------
+    arrived, waiting, arriving : ndarray, shape (M,)
+        What `arrival_chances` fills in.
+    stays : float
+        The chance that it counts if drafted.
+    n : int
+        Number of drafts.
+    state : ndarray, shape (2 n S,)
+        The polynomials, as `empty_polynomials` lays them out; updated.
+    """
     for b in range(state.size // (2 * n * STRIDE)):
         x, z = arrived[b * STRIDE : (b + 1) * STRIDE], waiting[b * STRIDE : (b + 1) * STRIDE]
         late = arriving[b * STRIDE : (b + 1) * STRIDE]
@@ -174,8 +229,22 @@ def admit_heavy(
 
 
 @jit_of_sums
-def complete(rate: float, odds: FloatArray, weights: FloatArray, n: int, state: FloatArray) -> float:
-    """P(a token of these odds is drafted, and n - 1 of the others): the sum over the nodes, of these weights."""
+def complete_set(rate: float, odds: FloatArray, weights: FloatArray, n: int, state: FloatArray) -> float:
+    """P(a token is drafted, and n - 1 of the others): the sum over the nodes.
+
+    Parameters
+    ----------
+    rate : float
+        q of the token over `UNIT`.
+    odds : ndarray, shape (M,)
+        Its odds, of `arrival_odds`.
+    weights : ndarray, shape (M,)
+        Of the nodes.
+    n : int
+        Number of drafts.
+    state : ndarray, shape (2 n S,)
+        The polynomials of the others, as `empty_polynomials` lays them out.
+    """
     total = 0.0
     for b in range(state.size // (2 * n * STRIDE)):
         x, w = odds[b * STRIDE : (b + 1) * STRIDE], weights[b * STRIDE : (b + 1) * STRIDE]
@@ -186,12 +255,29 @@ def complete(rate: float, odds: FloatArray, weights: FloatArray, n: int, state: 
 
 
 @jit
-def chain(q: FloatArray, heavy: BoolArray, n: int, nodes: Nodes) -> FloatArray:
-    """P(token i is drafted and no token before it is), shape (V,), for tokens in order of priority."""
+def hit_increments(q: FloatArray, heavy: BoolArray, n: int, nodes: Nodes) -> FloatArray:
+    """P(a token is drafted and no token before it is), for tokens in order of priority.
+
+    Parameters
+    ----------
+    q : ndarray, shape (V,)
+        Draft probabilities, in that order.
+    heavy : ndarray of bool, shape (V,)
+        The n - 1 likeliest tokens.
+    n : int
+        Number of drafts.
+    nodes : Nodes
+        Of the draft law.
+
+    Returns
+    -------
+    ndarray, shape (V,)
+        What each token adds to the hit function, a probability.
+    """
     k, count = q.size, nodes.times.size
     law = np.zeros(k)
     x, waiting, arriving = np.empty(count), np.empty(count), np.empty(count)
-    state = no_tokens(nodes.start, n)
+    state = empty_polynomials(nodes.start, n)
     weights = np.empty(count)
     absent_before(q, heavy, k, nodes, weights)
     for i in range(k - 1, -1, -1):
@@ -200,21 +286,35 @@ def chain(q: FloatArray, heavy: BoolArray, n: int, nodes: Nodes) -> FloatArray:
         rate = q[i] / UNIT
         if heavy[i]:
             absent_before(q, heavy, i, nodes, weights)
-            clock(rate, nodes, x, waiting, arriving)
+            arrival_chances(rate, nodes, x, waiting, arriving)
             # exp(-q s) stands at what it adds as the last to arrive.
-            late = complete(rate, np.zeros_like(x), weights * waiting, n, state)
-            law[i] = late + complete(0.0, x, weights, n, state)
-            admit_heavy(x, waiting, arriving, 1.0, n, state)
+            late = complete_set(rate, np.zeros_like(x), weights * waiting, n, state)
+            law[i] = late + complete_set(0.0, x, weights, n, state)
+            add_heavy_token(x, waiting, arriving, 1.0, n, state)
         else:
-            odds(rate, nodes, x)
-            law[i] = complete(rate, x, weights, n, state)
-            admit(rate, x, 1.0, n, state)
+            arrival_odds(rate, nodes, x)
+            law[i] = complete_set(rate, x, weights, n, state)
+            add_token(rate, x, 1.0, n, state)
     return law
 
 
 @jit
 def absent_before(q: FloatArray, heavy: BoolArray, i: int, nodes: Nodes, weights: FloatArray) -> None:
-    """Fill in the weights of the nodes times the chance that no heavy token before the i-th arrives."""
+    """Fill in the weights of the nodes times the chance that no heavy token before the i-th arrives.
+
+    Parameters
+    ----------
+    q : ndarray, shape (V,)
+        Draft probabilities, in order of priority.
+    heavy : ndarray of bool, shape (V,)
+        The n - 1 likeliest tokens.
+    i : int
+        A place in that order.
+    nodes : Nodes
+        M of them.
+    weights : ndarray, shape (M,)
+        Filled.
+    """
     weights[:] = nodes.weights
     for j in range(i):
         if heavy[j]:

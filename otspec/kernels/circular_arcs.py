@@ -61,29 +61,35 @@ class Service(NamedTuple):
     """Shape (k,): the arcs A of the statement above; None where no segment is idle."""
 
 
-def earliest_deadline(segments: Segments, wanted: FloatArray) -> Service:
+def earliest_deadline(segments: Segments, demand: FloatArray) -> Service:
     """Serve the arc that ends first, around the circle.
 
     Parameters
     ----------
     segments : Segments
-    wanted : ndarray, shape (k,)
-        What each arc wants in all.
+        Of k arcs and m segments.
+    demand : ndarray, shape (k,)
+        What each arc is to be served in all, a probability.
+
+    Returns
+    -------
+    Service
+        As much as can be served.
     """
-    waits = np.zeros_like(wanted)
+    unmet = np.zeros_like(demand)
     for _ in range(2):
-        served, idle = _turn(0, *segments, wanted, waits)
+        served, idle = _turn(0, *segments, demand, unmet)
     if idle.sum() <= TIE_TOL:
         return Service(idle, served, None)
     rest = int(idle.argmax())
-    waits[:] = 0.0
-    served, idle = _turn(rest + 1, *segments, wanted, waits)
-    return Service(idle, served, _reached(waits > 0, segments.cover, segments.spans, served))
+    unmet[:] = 0.0
+    served, idle = _turn(rest + 1, *segments, demand, unmet)
+    return Service(idle, served, _reached(unmet > 0, segments.cover, segments.spans, served))
 
 
 @jit
 def _turn(
-    start: int, mass: FloatArray, cover: IntArray, spans: IntArray, wanted: FloatArray, waits: FloatArray
+    start: int, mass: FloatArray, cover: IntArray, spans: IntArray, demand: FloatArray, unmet: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Go once around the segments, and serve on each the arc that ends first.
 
@@ -96,10 +102,10 @@ def _turn(
     cover : ndarray of int, shape (m, turns)
     spans : ndarray of int, shape (k + 1,)
         As in `Segments`.
-    wanted : ndarray, shape (k,)
-        What each arc wants when it starts.
-    waits : ndarray, shape (k,)
-        What it still wants; updated.
+    demand : ndarray, shape (k,)
+        What each arc asks for when it starts.
+    unmet : ndarray, shape (k,)
+        What it still asks for; updated.
 
     Returns
     -------
@@ -117,7 +123,7 @@ def _turn(
             j = cover[s, turn]
             due[turn] = spans[j + 1] - turn * segments
             if spans[j] == turn * segments + s:
-                waits[j] = wanted[j]
+                unmet[j] = demand[j]
         for i in range(1, turns):  # by insertion: from one segment to the next little changes
             turn = queue[i]
             at = i
@@ -125,21 +131,37 @@ def _turn(
                 queue[at] = queue[at - 1]
                 at -= 1
             queue[at] = turn
-        room = mass[s]
+        left_over = mass[s]
         for i in range(turns):
             turn = queue[i]
             j = cover[s, turn]
-            amount = min(room, waits[j])
+            amount = min(left_over, unmet[j])
             served[s, turn] = amount
-            waits[j] -= amount
-            room -= amount
-        idle[s] = room
+            unmet[j] -= amount
+            left_over -= amount
+        idle[s] = left_over
     return served, idle
 
 
 @jit
 def _reached(waiting: BoolArray, cover: IntArray, spans: IntArray, served: FloatArray) -> BoolArray:
-    """The arcs that wait, those served on their segments, those served on the segments of these, and so on."""
+    """The arcs that wait, those served on their segments, those served on the segments of these, and so on.
+
+    Parameters
+    ----------
+    waiting : ndarray of bool, shape (k,)
+        The arcs to start from.
+    cover : ndarray of int, shape (m, turns)
+    spans : ndarray of int, shape (k + 1,)
+        As in `Segments`.
+    served : ndarray, shape (m, turns)
+        As in `Service`.
+
+    Returns
+    -------
+    ndarray of bool, shape (k,)
+        The arcs that are reached.
+    """
     segments, turns = cover.shape
     reached = waiting.copy()
     stack = np.empty(waiting.size, dtype=np.int64)

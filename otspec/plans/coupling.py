@@ -35,14 +35,14 @@ class Coupling(Figures):
     indptr: IntArray
     """Shape (m + 1,): the entries of set s are indptr[s] to indptr[s + 1]."""
     columns: IntArray
-    """Token of each entry."""
+    """Shape (entries,): token of each."""
     values: FloatArray
-    """Probability that the drafts form the set and the entry's token is put out by the table."""
+    """Shape (entries,): probability that the drafts form the set and the entry's token is put out by the table."""
     bound: float
 
     @classmethod
     def fit(cls, problem: Problem, sets: DraftSets, accepted: FloatArray, bound: float) -> Coupling:
-        """A plan from values per cell of `sets`, as the relaxed program [thomas2025global, eq. (2)] has them."""
+        """A plan from values per cell, shape (cells,), as the relaxed program has them [thomas2025global, eq. (2)]."""
         return cls.fit_table(problem, sets, sets.indptr, sets.cells, accepted, bound)
 
     @classmethod
@@ -58,6 +58,18 @@ class Coupling(Figures):
         """A plan from values per (set, token), clipped at 0 and scaled down until no row or column is overfull.
 
         Solvers meet their constraints to a tolerance; what is cut here is of that size, and goes to the residual law.
+
+        Parameters
+        ----------
+        problem : Problem
+        sets : DraftSets
+            m of them.
+        indptr : ndarray of int, shape (m + 1,)
+        columns : ndarray of int, shape (entries,)
+        values : ndarray, shape (entries,)
+            As the fields of a `Coupling`.
+        bound : float
+            Certified upper bound on the acceptance of every rule.
         """
         values = np.maximum(values, 0.0)
         served = sum_by(columns, values, problem.vocab)
@@ -86,14 +98,14 @@ class Coupling(Figures):
 
     @cached_property
     def accepted(self) -> FloatArray:
-        """The values on the cells of `sets`, where a draft is put out [thomas2025global, eq. (2)]."""
+        """The values on the cells of `sets`, shape (cells,), where a draft is put out [thomas2025global, eq. (2)]."""
         if np.array_equal(self.columns, self.sets.cells):
             return self.values
         entries = np.repeat(np.arange(len(self.sets)), np.diff(self.indptr)) * self.problem.vocab + self.columns
         cells = self.sets.owner * self.problem.vocab + self.sets.cells
         accepted = np.zeros(cells.size)
-        known = np.isin(cells, entries)
-        accepted[known] = self.values[np.searchsorted(entries, cells[known])]
+        present = np.isin(cells, entries)
+        accepted[present] = self.values[np.searchsorted(entries, cells[present])]
         return accepted
 
     def conditional(self, drafts: ArrayLike) -> FloatArray:

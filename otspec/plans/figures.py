@@ -55,7 +55,7 @@ class Figures(ABC):
         return 0.0
 
     def sample(self, drafts: ArrayLike, rng: Seed) -> int:
-        """Draw the output given the drafts."""
+        """Draw the output given the drafts, shape (n,)."""
         return int(draw(self.conditional(drafts), as_generator(rng, 1)))
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -75,6 +75,18 @@ def residual_law(p: FloatArray, served: FloatArray) -> FloatArray:
     """What p still needs after `served`, normalised: the law of the output when no draft is accepted.
 
     Where nothing is left, p itself: the law is then used with a probability that is 0 up to rounding.
+
+    Parameters
+    ----------
+    p : ndarray, shape (V,)
+        Target law.
+    served : ndarray, shape (V,)
+        Probability that each token is put out otherwise.
+
+    Returns
+    -------
+    ndarray, shape (V,)
+        A law.
     """
     residual = np.maximum(p - served, 0.0)
     total = residual.sum()

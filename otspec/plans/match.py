@@ -51,7 +51,7 @@ class Match(Figures):
         return self.problem.p.copy()
 
     def sample(self, drafts: ArrayLike, rng: Seed) -> int:
-        """Draw the output from p.
+        """Draw the output from p, whatever the drafts, shape (n,).
 
         Raises
         ------

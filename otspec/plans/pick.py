@@ -44,7 +44,7 @@ class DrawingRule(PickRule, Protocol):
     """A rule that draws its pick in less time than it takes to write down the weights."""
 
     def pick(self, drafts: IntArray, rng: np.random.Generator) -> int:
-        """Index of the picked draft."""
+        """Index of the picked one of the drafts, shape (n,)."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -107,7 +107,7 @@ class Pick(Figures):
         return law
 
     def sample(self, drafts: ArrayLike, rng: Seed) -> int:
-        """Draw the output given the drafts: pick one, accept it or draw from the residual law.
+        """Draw the output given the drafts, shape (n,): pick one, accept it or draw from the residual law.
 
         Raises
         ------
@@ -169,7 +169,7 @@ class PickTable:
 
     sets: DraftSets
     cell_weights: FloatArray
-    """beta(token | set) of each cell, summing to 1 over each set."""
+    """Shape (cells,): beta(token | set) of each cell, summing to 1 over each set."""
     vocab: int
 
     @cached_property

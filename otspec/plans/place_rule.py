@@ -59,7 +59,7 @@ class PlaceRule:
         return pick_weights(self.places, self._ranks(drafts), *_quadrature(self.scheme.n))
 
     def pick(self, drafts: IntArray, rng: np.random.Generator) -> int:
-        """Index of the picked draft, by drawing a point for each.
+        """Index of the picked one of the drafts, shape (n,), by drawing a point for each.
 
         Raises
         ------

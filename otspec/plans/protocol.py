@@ -55,7 +55,7 @@ class Plan(Protocol):
         """Exact law of the output given the drafts: shape (n,) to (V,)."""
 
     def sample(self, drafts: ArrayLike, rng: Seed) -> int:
-        """Draw the output given the drafts."""
+        """Draw the output given the drafts, shape (n,)."""
 
     def output_law(self) -> FloatArray:
         """Exact law of the output over drafts and the rule's own randomness, shape (V,)."""

@@ -38,9 +38,22 @@ class SegmentRule:
 
 
 def optimal_segment_rule(p: FloatArray, arcs: CircularArcs) -> tuple[SegmentRule, IntArray]:
-    """An optimal pick rule, and H*: ascending ids of the over-drafted tokens, none if all drafts are accepted.
+    """An optimal pick rule, and the over-drafted tokens.
 
     O(V log V + n V) for any laws; `otspec.kernels.circular_arcs` has the statement and its proof.
+
+    Parameters
+    ----------
+    p : ndarray, shape (V,)
+        Target law.
+    arcs : CircularArcs
+        The law of the drafts.
+
+    Returns
+    -------
+    rule : SegmentRule
+    over_drafted : ndarray of int, shape (h,)
+        H*: ascending ids; none if all drafts are accepted.
     """
     segments = Segments(arcs.support().probabilities, arcs.cover, arcs.spans)
     idle, served, tight = earliest_deadline(segments, p[arcs.tokens])

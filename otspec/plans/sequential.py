@@ -32,7 +32,7 @@ class SequentialRule(Protocol):
         """Exact law of the output, shape (V,)."""
 
     def tests(self, drafts: IntArray) -> Iterator[tuple[int, float]]:
-        """The tokens to test, each with the probability that it passes if none before it did."""
+        """The tokens of a tuple, shape (n,), to test, each with the chance that it passes if none before it did."""
 
     def residual(self, drafts: IntArray) -> FloatArray:
         """Law of the output, shape (V,), if no test is passed."""
@@ -72,8 +72,8 @@ class Sequential(Figures):
 
         In closed form where the rule knows one; otherwise by enumeration of the scheme's support.
         """
-        known = self.rule.membership
-        return self._enumerated.membership if known is None else known
+        in_closed_form = self.rule.membership
+        return self._enumerated.membership if in_closed_form is None else in_closed_form
 
     @property
     def max_deviation(self) -> float:
@@ -91,7 +91,7 @@ class Sequential(Figures):
         return self._law_and_rejection(self.problem.check_drafts(drafts))[0]
 
     def sample(self, drafts: ArrayLike, rng: Seed) -> int:
-        """Draw the output given the drafts: one coin per test, and the residual law only if all fail.
+        """Draw the output given the drafts, shape (n,): one coin per test, and the residual law only if all fail.
 
         Raises
         ------
@@ -134,8 +134,11 @@ class _Enumerated(NamedTuple):
     """Figures of a rule, summed up over every tuple of drafts that can occur."""
 
     acceptance: float
+    """P(a draft passes its test)."""
     membership: float
+    """P(the output is one of the drafts)."""
     output: FloatArray
+    """Shape (V,): law of the output."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -193,15 +196,15 @@ class FixedTests:
     last: FloatArray
     """Law of the output, shape (V,), if no test is passed."""
     untested: tuple[FloatArray, ...] | None = ()
-    """The laws of further drafts that are never tested; None if those are not independent of the tested ones."""
+    """The laws, shape (V,), of further drafts that are never tested; None if they depend on those that are."""
 
     def tests(self, drafts: IntArray) -> Iterator[tuple[int, float]]:
-        """Token and probability of each test; drafts beyond the last test are not looked at."""
+        """Token and probability of each test of a tuple, shape (n,); drafts beyond the last test are not looked at."""
         for token, passes in zip(drafts.tolist(), self.passes, strict=False):
             yield token, float(passes[token])
 
     def residual(self, drafts: IntArray) -> FloatArray:
-        """The same law whatever the drafts."""
+        """The same law, shape (V,), whatever the drafts."""
         return self.last
 
     @cached_property
@@ -242,7 +245,22 @@ class FixedTests:
 
 
 def accept_and_reject(laws: tuple[FloatArray, ...], passes: tuple[FloatArray, ...]) -> tuple[FloatArray, float]:
-    """Probability, shape (V,), that each token is accepted, and that no draft is, for independent drafts."""
+    """What independent drafts that are tested in turn come to.
+
+    Parameters
+    ----------
+    laws : tuple of ndarray, shape (V,)
+        The law of each draft that is tested.
+    passes : tuple of ndarray, shape (V,)
+        For each of them, the probability that it passes, by token.
+
+    Returns
+    -------
+    accepted : ndarray, shape (V,)
+        P(a draft that is this token passes its test).
+    rejected : float
+        P(no draft passes).
+    """
     accepted = np.zeros(laws[0].size)
     rejected = 1.0
     for law, each in zip(laws, passes, strict=True):
@@ -251,6 +269,17 @@ def accept_and_reject(laws: tuple[FloatArray, ...], passes: tuple[FloatArray, ..
     return accepted, rejected
 
 
-def pass_probability(wanted: FloatArray, drafted: FloatArray) -> FloatArray:
-    """min(1, wanted / drafted) by token; 0 where both are 0, because a token that is not wanted never passes."""
-    return np.divide(wanted, drafted, out=(wanted > 0).astype(np.float64), where=drafted > wanted)
+def pass_probability(target: FloatArray, drafted: FloatArray) -> FloatArray:
+    """min(1, target / drafted) by token; 0 where both are 0, because a token without target mass never passes.
+
+    Parameters
+    ----------
+    target, drafted : ndarray, shape (V,)
+        What the output is to have of each token, and what the draft has.
+
+    Returns
+    -------
+    ndarray, shape (V,)
+        The probability that a draft passes which is this token.
+    """
+    return np.divide(target, drafted, out=(target > 0).astype(np.float64), where=drafted > target)

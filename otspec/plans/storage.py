@@ -177,7 +177,7 @@ class _Writer:
     def __init__(self) -> None:
         self.objects: list[dict[str, Any]] = []
         self.arrays: list[Any] = []
-        self._known: dict[int, dict[str, int]] = {}
+        self._encoded: dict[int, dict[str, int]] = {}
 
     def encode(self, value: Any) -> Any:
         """A value as JSON; the plan outlives the writer, so that an id stands for one object."""
@@ -187,11 +187,11 @@ class _Writer:
             return {"float": float(value).hex()}
         if isinstance(value, np.bool_ | np.integer):
             return value.item()
-        if id(value) not in self._known:
+        if id(value) not in self._encoded:
             if type(value) is tuple:
                 return {"tuple": [self.encode(one) for one in value]}
-            self._known[id(value)] = self._array(value) if isinstance(value, np.ndarray) else self._object(value)
-        return self._known[id(value)]
+            self._encoded[id(value)] = self._array(value) if isinstance(value, np.ndarray) else self._object(value)
+        return self._encoded[id(value)]
 
     def _array(self, values: Any) -> dict[str, int]:
         if values.dtype.kind not in "biuf":

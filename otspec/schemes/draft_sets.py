@@ -90,26 +90,26 @@ class DraftSets:
 
     @cached_property
     def cells(self) -> IntArray:
-        """Token of each cell."""
+        """Token of each cell, shape (cells,)."""
         return self.tokens[self.tokens != PAD]
 
     @cached_property
     def owner(self) -> IntArray:
-        """Set of each cell."""
+        """Set of each cell, shape (cells,)."""
         return np.repeat(np.arange(len(self)), np.diff(self.indptr))
 
     def find(self, drafts: IntArray) -> int:
-        """Row of the set that a tuple of drafts forms, in O(n log m).
+        """Row of the set that a tuple of drafts, shape (n,), forms, in O(n log m).
 
         Raises
         ------
         ProblemError
             If no tuple with that set can occur, or its probability is 0 in float64.
         """
-        wanted = np.unique(drafts)
+        distinct = np.unique(drafts)
         low, high = 0, len(self)
         for column in range(self.tokens.shape[1]):
-            token = wanted[column] if column < wanted.size else PAD
+            token = distinct[column] if column < distinct.size else PAD
             values = self.tokens[low:high, column]
             low, high = (low + int(np.searchsorted(values, token, side)) for side in ("left", "right"))
         if low == high:
@@ -124,6 +124,18 @@ def pick_weights(sets: DraftSets, accepted: FloatArray) -> FloatArray:
 
     This is Theorem 4.1 of [thomas2025global]: it turns any optimal solution of the relaxed transport program into an
     optimal choice among the drafts.
+
+    Parameters
+    ----------
+    sets : DraftSets
+        Of m sets and some cells.
+    accepted : ndarray, shape (cells,)
+        Probability that the drafts form the cell's set and its token is put out.
+
+    Returns
+    -------
+    ndarray, shape (cells,)
+        Probabilities that sum to 1 over each set.
     """
     totals = np.add.reduceat(accepted, sets.indptr[:-1])[sets.owner]
     sizes = np.diff(sets.indptr)[sets.owner]
@@ -132,5 +144,5 @@ def pick_weights(sets: DraftSets, accepted: FloatArray) -> FloatArray:
 
 
 def pick_law(sets: DraftSets, weights: FloatArray, vocab: int) -> FloatArray:
-    """Law g, shape (V,), of the draft picked with the given weights per cell."""
+    """Law g, shape (V,), of the draft that is picked with weights per cell, shape (cells,)."""
     return sum_by(sets.cells, weights * sets.mass[sets.owner], vocab)

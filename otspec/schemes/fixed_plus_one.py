@@ -97,7 +97,7 @@ class FixedPlusOne(DraftScheme):
         return Support(self._with_last(tokens), self.last[tokens])
 
     def prefix_order(self, p: FloatArray) -> IntArray:
-        """By decreasing p/last, fixed tokens at the end.
+        """All tokens, shape (V,), by decreasing p/last, fixed tokens at the end.
 
         A segment of the convex minorant belongs to a slope s and to the sets A that minimise f(A) - s p(A).  If A holds
         a fixed token, f(A) = 1, and no A is better than the whole vocabulary, which is a prefix.  Otherwise

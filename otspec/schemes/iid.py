@@ -132,6 +132,18 @@ def power_increments(q: FloatArray, n: int) -> FloatArray:
 
     The literal difference loses every token smaller than an ulp of C: on realistic laws the tail of the vocabulary.
     q_i * sum_j C_i**j * C_(i-1)**(n-1-j) is the same number, and all its terms are positive.
+
+    Parameters
+    ----------
+    q : ndarray, shape (k,)
+        Probabilities, in the order in which they are added up.
+    n : int
+        The power: number of drafts.
+
+    Returns
+    -------
+    ndarray, shape (k,)
+        What each token adds to the probability that all n drafts are among the tokens so far.
     """
     increments = np.empty(q.size)
     below = 0.0

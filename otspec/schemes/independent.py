@@ -142,10 +142,20 @@ class Independent(DraftScheme):
 
 @jit
 def product_increments(qs: FloatArray) -> FloatArray:
-    """prod over l of C_l,i minus prod over l of C_l,i-1, for the cumulative sums C_l of the rows of qs.
+    """prod over l of C_l,i minus prod over l of C_l,i-1, for the cumulative sums C_l of n laws.
 
     As in `power_increments`, which is the case of equal rows, the literal difference would lose what is smaller than an
     ulp of the product.  The sum over l of q_l,i * prod_{m<l} C_m,i-1 * prod_{m>l} C_m,i has positive terms only.
+
+    Parameters
+    ----------
+    qs : ndarray, shape (n, k)
+        Probabilities of k tokens under each law, in the order in which they are added up.
+
+    Returns
+    -------
+    ndarray, shape (k,)
+        What each token adds to the probability that all n drafts are among the tokens so far.
     """
     n, size = qs.shape
     increments = np.empty(size)

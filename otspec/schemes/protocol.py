@@ -96,7 +96,7 @@ class DraftScheme(Protocol):
 
     @abstractmethod
     def reachable(self) -> IntArray:
-        """Ascending ids of the tokens that can be drafted."""
+        """Ids of the tokens that can be drafted, shape (k,), ascending."""
 
     @abstractmethod
     def compact(self) -> DraftScheme:
@@ -129,6 +129,15 @@ class DraftScheme(Protocol):
 
         For such a scheme `optimum` costs one sort.  The order must also serve every segment of the convex minorant of
         f against p, as that of decreasing p/q does for i.i.d. drafts.
+
+        Parameters
+        ----------
+        p : ndarray, shape (V,)
+            Target law.
+
+        Returns
+        -------
+        ndarray of int, shape (V,), or None
         """
         return None
 

@@ -215,10 +215,19 @@ def shuffled(vocab: int) -> IntArray:
 
 
 def lay_out(q: FloatArray, n: int, order: IntArray) -> CircularArcs:
-    """Arcs of length min(1, c q) turns in the given order of all tokens, with c such that they make n turns in all.
+    """Arcs of length min(1, c q) turns, with c such that they make n turns in all.
 
     Ends are rounded to ticks.  The scheme is the law so rounded, and exact for it; a token whose arc comes out shorter
     than half a tick may have none, and is then never drafted.
+
+    Parameters
+    ----------
+    q : ndarray, shape (V,)
+        Draft law, with at least n tokens of probability above 0.
+    n : int
+        Drafts per position, up to `MAX_TURNS`.
+    order : ndarray of int, shape (V,)
+        All tokens, in the order in which their arcs are laid.
     """
     rest = q.copy()
     top = likeliest(q, n)

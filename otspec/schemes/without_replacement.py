@@ -11,7 +11,7 @@ import numpy as np
 
 from otspec.errors import ProblemError
 from otspec.jit import jit
-from otspec.kernels.arrivals import Nodes, chain
+from otspec.kernels.arrivals import Nodes, hit_increments
 from otspec.laws import ArrayLike, BoolArray, FloatArray, IntArray, Seed, as_count, as_drafts, as_generator, as_law
 from otspec.schemes.draft_sets import COUNTED, DraftSets, check_listable
 from otspec.schemes.protocol import DraftScheme, Support
@@ -129,9 +129,9 @@ class WithoutReplacement(DraftScheme):
         if self.n == 1:
             law[order] = q
         elif self.n == 2:
-            law[order] = chain_of_pairs(q, self._mass_without(order[:, None]))
+            law[order] = pair_hit_increments(q, self._mass_without(order[:, None]))
         else:
-            law[order] = chain(q, self.heavy[order], self.n, self.nodes)
+            law[order] = hit_increments(q, self.heavy[order], self.n, self.nodes)
         return law
 
     def reachable(self) -> IntArray:
@@ -196,15 +196,20 @@ class WithoutReplacement(DraftScheme):
 
 
 @jit
-def chain_of_pairs(q: FloatArray, others: FloatArray) -> FloatArray:
-    """P(token i is one of two drafts and no token before it is), shape (V,), for tokens in order of priority.
+def pair_hit_increments(q: FloatArray, others: FloatArray) -> FloatArray:
+    """`otspec.kernels.arrivals.hit_increments` of two drafts, in closed form.
 
     With h = q / (1 - q) that is the sum over k behind i of P({i, k}) = h_i q_k + q_i h_k.
 
     Parameters
     ----------
     q, others : ndarray, shape (V,)
-        Draft probabilities, and 1 - q without its rounding error.
+        Draft probabilities, and 1 - q without its rounding error, in order of priority.
+
+    Returns
+    -------
+    ndarray, shape (V,)
+        P(the token is drafted and no token before it is).
     """
     law = np.empty(q.size)
     behind = 0.0  # sum of q over the tokens behind

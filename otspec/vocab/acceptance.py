@@ -69,7 +69,22 @@ def drafter_kernel(p: Any, q: Any) -> FloatArray:
 
 
 def pair(p: Any, q: Any) -> tuple[FloatArray, FloatArray]:
-    """Target and draft laws over one vocabulary, checked."""
+    """Target and draft laws over one vocabulary, checked.
+
+    Parameters
+    ----------
+    p, q : array_like, shape (..., V)
+        As in `acceptance_rate`.
+
+    Returns
+    -------
+    p, q : ndarray, shape (..., V)
+
+    Raises
+    ------
+    ProblemError
+        As in `acceptance_rate`.
+    """
     p, q = as_laws("p", p), as_laws("q", q)
     if p.shape[-1] != q.shape[-1]:
         raise ProblemError(

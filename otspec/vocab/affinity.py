@@ -141,7 +141,19 @@ def affinity_from_counts(counts: Any, tau: float = 1.0, *, tokens: Any = None) -
 
 
 def softmax_of_stored(matrix: Any, values: FloatArray, tau: float, tokens: IntArray) -> Affinity:
-    """Rows proportional to exp(values / tau) where the matrix stores one, as it does in every row; else 0."""
+    """Rows proportional to exp(values / tau) where the matrix stores one, as it does in every row; else 0.
+
+    Parameters
+    ----------
+    matrix : scipy.sparse.csr_array, shape (k, V)
+        With at least one entry in each row.
+    values : ndarray, shape (entries,)
+        What stands for the entries.
+    tau : float
+        Temperature, in the unit of the values.
+    tokens : ndarray of int, shape (k,)
+        The token of each row.
+    """
     row = np.repeat(np.arange(tokens.size), np.diff(matrix.indptr))
     largest = np.full(tokens.size, -np.inf)
     np.maximum.at(largest, row, values)
@@ -173,21 +185,26 @@ def affinity_from_matrix(matrix: Any, *, tokens: Any = None) -> Affinity:
     >>> print(rdk([0.9, 0.1], swap))
     [0.1 0.9]
     """
-    given = as_matrix("affinity", matrix).copy()
-    ids = row_tokens("affinity", given.shape, tokens)
-    if (least := given.min()) < 0:
+    checked = as_matrix("affinity", matrix).copy()
+    ids = row_tokens("affinity", checked.shape, tokens)
+    if (least := checked.min()) < 0:
         raise ProblemError(f"affinity holds {least:.6g}; the entries of a row-stochastic matrix are >= 0")
-    totals = _totals(given)
+    totals = _totals(checked)
     if (off := np.abs(totals - 1)).max() > MASS_TOL:
         raise ProblemError(
             f"row {off.argmax()} of affinity sums to {totals[off.argmax()]:.6g} (allowed: 1 +/- {MASS_TOL:g}); divide "
             "rows by their sums. Counts? See otspec.vocab.affinity_from_counts. Covariances? See otspec.vocab.affinity."
         )
-    return Stored(ids, given, totals)
+    return Stored(ids, checked, totals)
 
 
 def as_temperature(tau: float) -> float:
     """Check a temperature.
+
+    Parameters
+    ----------
+    tau : float
+        Finite and above 0.
 
     Raises
     ------
@@ -203,10 +220,18 @@ def as_temperature(tau: float) -> float:
 def as_matrix(name: str, values: Any, masks: bool = False) -> Any:
     """A float64 matrix, dense, or sparse by rows with every entry stored once.
 
+    Parameters
+    ----------
+    name : str
+        What it is called in error messages.
+    values : array_like or sparse array, shape (k, V)
+    masks : bool
+        Whether a dense one may hold -inf.
+
     Raises
     ------
     ProblemError
-        If it is not of shape (k, V) or not finite; with `masks` a dense one may hold -inf.
+        If it is not of that shape, or not finite.
     """
     if is_sparse(values):
         if np.iscomplexobj(values):
@@ -231,7 +256,20 @@ def _totals(matrix: Any) -> FloatArray:
 
 
 def row_tokens(name: str, shape: tuple[int, int], tokens: Any) -> IntArray:
-    """The token of each row.
+    """The token of each row of a matrix.
+
+    Parameters
+    ----------
+    name : str
+        What the matrix is called in error messages.
+    shape : tuple of int
+        Its shape, (k, V).
+    tokens : array_like of int, shape (k,), or None
+        Ids; None for all tokens, in order.
+
+    Returns
+    -------
+    ndarray of int, shape (k,)
 
     Raises
     ------

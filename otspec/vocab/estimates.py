@@ -69,9 +69,9 @@ class Estimate:
         seen = np.flatnonzero(np.diff(counts.indptr))
         if not seen.size:
             raise ProblemError(f"none of the tokens with a row is among the {found.seen} tokens of the texts")
-        told = {**about, "window": found.window, "seen": found.seen}
+        provenance = {**about, "window": found.window, "seen": found.seen}
         matrix, level = counts[seen].astype(np.float64), found.occurrences.astype(np.float64)
-        return cls(found.kind, found.tokens[seen], matrix, level, tau, told)
+        return cls(found.kind, found.tokens[seen], matrix, level, tau, provenance)
 
     def affinity(self, tau: float | None = None) -> Affinity:
         """The row-stochastic matrix at a temperature, that of the estimate by default; see `otspec.vocab.rdk`.

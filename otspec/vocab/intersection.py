@@ -48,6 +48,16 @@ def tli(q: Any, target: Any) -> FloatArray:
 def cut_down(laws: FloatArray, mask: BoolArray) -> FloatArray:
     """`tli` of checked laws.
 
+    Parameters
+    ----------
+    laws : ndarray, shape (..., V)
+    mask : ndarray of bool, shape (V,) or (..., V)
+        The tokens to keep.
+
+    Returns
+    -------
+    ndarray, shape (..., V)
+
     Raises
     ------
     ProblemError
@@ -94,21 +104,26 @@ def embed(q: Any, ids: Any, vocab: int) -> FloatArray:
     [0.   0.75 0.   0.25 0.  ]
     """
     laws, vocab = as_laws("q", q), as_count("vocab", vocab)
-    known = as_array("ids", ids)
-    if known.shape != laws.shape[-1:]:
-        raise ProblemError(f"ids have shape {known.shape}; q has {laws.shape[-1]} tokens, and each needs one id")
-    has_id = known != -1
-    as_ids("ids", known[has_id], vocab)
+    target_ids = as_array("ids", ids)
+    if target_ids.shape != laws.shape[-1:]:
+        raise ProblemError(f"ids have shape {target_ids.shape}; q has {laws.shape[-1]} tokens, and each needs one id")
+    has_id = target_ids != -1
+    as_ids("ids", target_ids[has_id], vocab)
     if laws[..., ~has_id].any():
         lost = laws[..., ~has_id].sum(axis=-1).max()
         raise ProblemError(f"q has mass {lost:.6g} on tokens with id -1; drop it first: otspec.vocab.tli(q, ids >= 0)")
     embedded = np.zeros((*laws.shape[:-1], vocab))
-    embedded[..., known[has_id]] = laws[..., has_id]
+    embedded[..., target_ids[has_id]] = laws[..., has_id]
     return embedded
 
 
 def check_leading_axes(**shapes: tuple[int, ...]) -> None:
     """Check that arrays broadcast.
+
+    Parameters
+    ----------
+    **shapes : tuple of int
+        By the name that the array has in error messages.
 
     Raises
     ------
@@ -123,7 +138,13 @@ def check_leading_axes(**shapes: tuple[int, ...]) -> None:
 
 
 def as_array(name: str, values: Any) -> Any:
-    """A numpy array of whatever type.
+    """A numpy array of whatever type and shape.
+
+    Parameters
+    ----------
+    name : str
+        What it is called in error messages.
+    values : array_like
 
     Raises
     ------
@@ -137,25 +158,50 @@ def as_array(name: str, values: Any) -> Any:
 
 
 def as_mask(name: str, tokens: Any, vocab: int) -> BoolArray:
-    """A set of tokens as a mask, shape (V,) or (..., V).
+    """A set of tokens as a mask.
+
+    Parameters
+    ----------
+    name : str
+        What it is called in error messages.
+    tokens : array_like of bool, shape (V,) or (..., V), or of int, shape (k,)
+        The mask itself, or ids.
+    vocab : int
+        Number of tokens V.
+
+    Returns
+    -------
+    ndarray of bool, shape (V,) or (..., V)
 
     Raises
     ------
     ProblemError
         If it is neither a mask over the vocabulary nor a list of ids.
     """
-    given = as_array(name, tokens)
-    if given.dtype == np.bool_:
-        if given.ndim == 0 or given.shape[-1] != vocab:
-            raise ProblemError(f"{name} is a mask of shape {given.shape}; over {vocab} tokens it has (..., {vocab})")
-        return given
+    array = as_array(name, tokens)
+    if array.dtype == np.bool_:
+        if array.ndim == 0 or array.shape[-1] != vocab:
+            raise ProblemError(f"{name} is a mask of shape {array.shape}; over {vocab} tokens it has (..., {vocab})")
+        return array
     mask = np.zeros(vocab, dtype=np.bool_)
-    mask[as_ids(name, given, vocab)] = True
+    mask[as_ids(name, array, vocab)] = True
     return mask
 
 
 def as_ids(name: str, tokens: Any, vocab: int) -> IntArray:
-    """Different token ids, shape (k,).
+    """Different token ids.
+
+    Parameters
+    ----------
+    name : str
+        What they are called in error messages.
+    tokens : array_like of int, shape (k,)
+    vocab : int
+        Number of tokens V.
+
+    Returns
+    -------
+    ndarray of int, shape (k,)
 
     Raises
     ------
@@ -178,7 +224,18 @@ def as_ids(name: str, tokens: Any, vocab: int) -> IntArray:
 
 
 def as_row_tokens(tokens: Any, vocab: int) -> IntArray:
-    """Tokens that get a row of an affinity, shape (k,); all where none are named.
+    """Tokens that get a row of an affinity.
+
+    Parameters
+    ----------
+    tokens : array_like of int, shape (k,), or None
+        Ids; None for all.
+    vocab : int
+        Number of tokens V.
+
+    Returns
+    -------
+    ndarray of int, shape (k,)
 
     Raises
     ------

@@ -98,6 +98,7 @@ class Stored(Affinity):
     """A matrix that is there, dense or sparse."""
 
     tokens: IntArray
+    """Shape (k,): ids of the tokens that have a row."""
     matrix: Any
     """Weights >= 0, shape (k, V)."""
     totals: FloatArray
@@ -109,7 +110,7 @@ class Stored(Affinity):
         return int(self.matrix.shape[1])
 
     def rows(self, start: int, stop: int) -> FloatArray:
-        """Those rows, dense."""
+        """Those rows, dense, shape (stop - start, V)."""
         part = self.matrix[start:stop]
         return (part.toarray() if is_sparse(part) else part) / self.totals[start:stop, None]
 
@@ -126,6 +127,7 @@ class Raised(Affinity):
     """
 
     tokens: IntArray
+    """Shape (k,): ids of the tokens that have a row."""
     flat: FloatArray
     """Weight of an entry that is not stored, up to the factor that makes the row's largest weight 1, shape (k,)."""
     change: Any
@@ -135,7 +137,7 @@ class Raised(Affinity):
 
     @classmethod
     def of(cls, covariance: Any, tau: float, tokens: IntArray) -> Raised:
-        """The softmax of covariance / tau, of a sparse matrix without duplicates."""
+        """The softmax of covariance / tau, of a sparse matrix of shape (k, V) without duplicates."""
         count, vocab = covariance.shape
         value, stored = covariance.data, np.diff(covariance.indptr)
         row = np.repeat(np.arange(count), stored)
@@ -156,7 +158,7 @@ class Raised(Affinity):
         return int(self.change.shape[1])
 
     def rows(self, start: int, stop: int) -> FloatArray:
-        """Those rows, dense."""
+        """Those rows, dense, shape (stop - start, V)."""
         weights = self.flat[start:stop, None] + self.change[start:stop].toarray()
         return np.maximum(weights, 0.0) / self.totals[start:stop, None]
 
@@ -171,9 +173,11 @@ class Factored(Affinity):
     """Softmax of a covariance of low rank, in blocks of rows."""
 
     tokens: IntArray
+    """Shape (k,): ids of the tokens that have a row."""
     factor: FloatArray
     """F with covariance F F^T, shape (V, r)."""
     tau: float
+    """Temperature, in the unit of the covariance."""
 
     @property
     def vocab(self) -> int:
@@ -181,7 +185,7 @@ class Factored(Affinity):
         return self.factor.shape[0]
 
     def rows(self, start: int, stop: int) -> FloatArray:
-        """Those rows, computed."""
+        """Those rows, computed, shape (stop - start, V)."""
         # Powers of two are taken out of each row and of the whole factor: products neither overflow nor lose digits.
         part = self.factor[self.tokens[start:stop]]
         scales, scale = _power_of_two(np.abs(part).max(axis=1, keepdims=True)), _power_of_two(np.abs(self.factor).max())
@@ -195,7 +199,22 @@ class Factored(Affinity):
 
 
 def softmax_rows(values: FloatArray, tau: float, row_scales: Any = 1.0, scale: float = 1.0) -> FloatArray:
-    """exp(values * scales / tau), each row a law; its largest is subtracted first, so that nothing overflows."""
+    """exp(values * scales / tau), each row a law; its largest is subtracted first, so that nothing overflows.
+
+    Parameters
+    ----------
+    values : ndarray, shape (k, V)
+    tau : float
+        Temperature.
+    row_scales : ndarray, shape (k, 1), or float
+        Factors of the rows.
+    scale : float
+        A factor of all.
+
+    Returns
+    -------
+    ndarray, shape (k, V)
+    """
     with np.errstate(over="ignore"):  # to -inf, whose exponential is the 0 it should be
         below = values - values.max(axis=1, keepdims=True)
         below *= row_scales
@@ -217,5 +236,19 @@ def is_sparse(values: Any) -> bool:
 
 
 def sparse_rows(data: Any, columns: Any, ends: Any, vocab: int) -> Any:
-    """A sparse matrix by rows; row i holds the entries ends[i] to ends[i + 1]."""
+    """A sparse matrix by rows.
+
+    Parameters
+    ----------
+    data, columns : array_like, shape (entries,)
+        The entries, and the column of each.
+    ends : array_like of int, shape (k + 1,)
+        Row i holds the entries ends[i] to ends[i + 1].
+    vocab : int
+        Number of columns V.
+
+    Returns
+    -------
+    scipy.sparse.csr_array, shape (k, V)
+    """
     return sparse.csr_array((data, columns, ends), shape=(len(ends) - 1, vocab))

@@ -21,7 +21,16 @@ ABOUT = "otspec"
 
 
 def write_tensors(path: Path, arrays: Mapping[str, npt.NDArray[Any]], about: Mapping[str, Any]) -> None:
-    """Replace a file at once: who reads it, or is killed meanwhile, has the old one or the new one.
+    """Replace a file at once: a process that reads it, or is killed meanwhile, has the old one or the new one.
+
+    Parameters
+    ----------
+    path : Path
+        Of the file.
+    arrays : mapping of str to ndarray, any shapes
+        What it is to hold.
+    about : mapping
+        What the arrays are, fit for JSON.
 
     Raises
     ------
@@ -29,10 +38,10 @@ def write_tensors(path: Path, arrays: Mapping[str, npt.NDArray[Any]], about: Map
         If safetensors is not installed.
     """
     scratch = path.with_name(f"{path.name}.new")
-    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     scratch.touch()
     usual = scratch.stat().st_mode
-    require("safetensors.numpy").save_file(whole, scratch, metadata={ABOUT: json.dumps(dict(about))})
+    require("safetensors.numpy").save_file(contiguous, scratch, metadata={ABOUT: json.dumps(dict(about))})
     scratch.chmod(usual)  # safetensors makes files that only their owner can read
     with scratch.open("rb") as file:
         os.fsync(file.fileno())

@@ -92,12 +92,15 @@ class Split:
     """A problem cut along H*."""
 
     p: FloatArray
+    """Shape (V,): target law."""
     psi: float
     """psi(H*)."""
     inside: BoolArray
     """Shape (V,): H*."""
     outer: Transport
+    """The system of tuples with a draft outside H*."""
     inner: Transport
+    """The system of tuples inside H*."""
 
     @property
     def residual(self) -> FloatArray:

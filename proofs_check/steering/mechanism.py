@@ -60,12 +60,19 @@ class _Loss:
     """The loss KL(p || drafter) at one position, as a function of both projections."""
 
     a: FloatArray
+    """Shape (hidden,): what the block of the drafter reads."""
     W_u: FloatArray
+    """Shape (inner, hidden): its projection up."""
     W_g: FloatArray
+    """Shape (inner, hidden): its gate."""
     W_d: FloatArray
+    """Shape (hidden, inner): its projection down."""
     U: FloatArray
+    """Shape (V, hidden): the head."""
     p: FloatArray
+    """Shape (V,): the verifier's law."""
     hml: FloatArray
+    """Shape (3, width): hidden states of the verifier at three depths."""
 
     def log_draft(self, W_s: FloatArray, W_hml: FloatArray) -> FloatArray:
         bias = W_s @ (W_hml @ self.hml.ravel())

@@ -28,11 +28,11 @@ class System:
 
     name: str
     tokens: IntArray
-    """The tokens of the system that can be drafted and have target mass: no other is ever put out."""
+    """Shape (t,): the tokens of the system that can be drafted and have target mass: no other is ever put out."""
     q: FloatArray
-    """Draft probability of each."""
+    """Shape (t,): draft probability of each."""
     targets: FloatArray
-    """What each receives: the p_i of [thomas2025global, Theorem 6.1], and p itself in the inner system."""
+    """Shape (t,): what each receives: the p_i of [thomas2025global, Theorem 6.1], and p itself in the inner system."""
     rest: float
     """Mass of the other tokens that a tuple of the system may hold: q(H*) for the outer system, and for the inner one
     that of the tokens without target mass, of which the softmax would make little and not nothing."""
@@ -58,7 +58,8 @@ class System:
     def sets(self, size: int) -> tuple[IntArray, FloatArray]:
         """Sets of the first so many tokens and the probability that a tuple's drafts in this system form each.
 
-        These are the coefficients of the grouped convex program [thomas2025global, eq. (117), (119)].
+        These are the coefficients of the grouped convex program [thomas2025global, eq. (117), (119)], in the form of
+        `otspec.schemes.iid.iid_sets`, shapes (m, n) and (m,).
         """
         return iid_sets(self.q[:size], self.n, self.set_count(size), self.rest)
 
@@ -108,7 +109,7 @@ class Split:
         )
 
     def system_of(self, drafts: IntArray) -> System:
-        """The system that a tuple of drafts belongs to: the inner one if all lie in H*.
+        """The system that a tuple of drafts, shape (n,), belongs to: the inner one if all lie in H*.
 
         Raises
         ------
@@ -139,6 +140,11 @@ def outer_targets(p: FloatArray, q: FloatArray, mass: float, n: int) -> FloatArr
         q(H*).
     n : int
         Drafts.
+
+    Returns
+    -------
+    ndarray, shape (m,)
+        What drafts serve of each token, a probability.
     """
     with np.errstate(over="ignore"):
         order = np.argsort(-(p / q))[::-1]  # falling q/p, the way in which the tuples' masses accumulate
@@ -150,7 +156,18 @@ def outer_targets(p: FloatArray, q: FloatArray, mass: float, n: int) -> FloatArr
 
 @jit
 def _waterfall(p: FloatArray, income: FloatArray) -> FloatArray:
-    """Serve from the last entry to the first: each takes at most p of its income and of what those after it left."""
+    """Serve from the last entry to the first: each takes at most p of its income and of what those after it left.
+
+    Parameters
+    ----------
+    p, income : ndarray, shape (m,)
+        What each can take, and what comes in at it, probabilities.
+
+    Returns
+    -------
+    ndarray, shape (m,)
+        What each takes.
+    """
     served = np.empty(p.size)
     carried = 0.0
     for j in range(p.size - 1, -1, -1):

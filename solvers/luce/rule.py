@@ -31,7 +31,7 @@ SHALLOW = 0.05
 """Least d log g / d log W that a step relies on."""
 
 
-def rows(scheme: IID | Independent) -> tuple[FloatArray, IntArray]:
+def laws_and_counts(scheme: IID | Independent) -> tuple[FloatArray, IntArray]:
     """The draft laws, shape (m, V), and how many drafts follow each, shape (m,)."""
     if isinstance(scheme, IID):
         return scheme.q[None], np.array([scheme.n])
@@ -49,7 +49,7 @@ class LuceRule:
     @cached_property
     def proposal(self) -> FloatArray:
         """g, shape (V,): the law of the picked token when the drafts come from the scheme."""
-        laws, counts = rows(self.scheme)
+        laws, counts = laws_and_counts(self.scheme)
         reached = np.flatnonzero(self.odds)
         law, slope = np.empty((2, reached.size))
         luce_law(np.ascontiguousarray(laws[:, reached]), counts, self.odds[reached], *FINE, law, slope)
@@ -65,7 +65,7 @@ class LuceRule:
         ProblemError
             If a draft has probability 0.
         """
-        laws, counts = rows(self.scheme)
+        laws, counts = laws_and_counts(self.scheme)
         impossible = np.repeat(laws, counts, axis=0)[np.arange(self.scheme.n), drafts] == 0
         if impossible.any():
             raise ProblemError(f"drafts hold {drafts[impossible.argmax()]}, whose draft probability is 0")
@@ -141,13 +141,32 @@ def improve(
     octaves: int,
     iterations: int,
     level: FloatArray,
-    wish: FloatArray,
+    unclipped: FloatArray,
 ) -> None:
     """Move the log weights `level`, kept within +-height, towards g = p by Newton steps along the diagonal.
 
     This minimises the convex E log(sum of the drafts' weights) - sum p log W over a box.  Where it ends, g is p, or
     below p at +height, or above p at -height: what complementary slackness asks of under- and over-drafted tokens.
-    `wish` takes the levels wanted last, before they were cut to the box: tokens in their order of priority.
+
+    Parameters
+    ----------
+    p : ndarray, shape (k,)
+        Target probabilities of the tokens that can be drafted.
+    laws : ndarray, shape (m, k)
+        Draft laws.
+    counts : ndarray of int, shape (m,)
+        How many drafts follow each.
+    height : float
+        Largest log weight in absolute value.
+    steps, octaves : int
+        As in `luce_law`.
+    iterations : int
+        Newton steps to take.
+    level : ndarray, shape (k,)
+        Log weights; updated.
+    unclipped : ndarray, shape (k,)
+        Filled: the log weights of the last step before they were cut to the box, which put the tokens in their order
+        of priority.
     """
     odds = np.empty(p.size)
     law = np.empty(p.size)
@@ -165,5 +184,5 @@ def improve(
                 move = STRIDE
             else:
                 move = damping * np.log(p[i] / law[i]) / max(slope[i] / law[i], SHALLOW)
-            wish[i] = level[i] + min(max(move, -STRIDE), STRIDE)
-            level[i] = min(max(wish[i], -height), height)
+            unclipped[i] = level[i] + min(max(move, -STRIDE), STRIDE)
+            level[i] = min(max(unclipped[i], -height), height)

@@ -14,7 +14,7 @@ from otspec.problem import Problem
 from otspec.schemes import IID, DraftScheme, Independent
 from otspec.solver import Solution, register
 from otspec.solvers.base import SolverBase
-from otspec.solvers.luce.rule import LuceRule, improve, rows
+from otspec.solvers.luce.rule import LuceRule, improve, laws_and_counts
 from otspec.tolerances import TOL
 
 COARSE, EXACTING = (1, 10), (2, 20)
@@ -75,27 +75,27 @@ class Luce(SolverBase):
         """Alternate rounds of improvement with certificates, until one of them is good enough."""
         assert isinstance(problem.scheme, IID | Independent)
         reached = problem.scheme.reachable()
-        laws, counts = rows(problem.scheme)
+        laws, counts = laws_and_counts(problem.scheme)
         laws, p = np.ascontiguousarray(laws[:, reached]), problem.p[reached]
         with np.errstate(divide="ignore"):
             level = np.clip(np.log(p) - np.log(laws.max(axis=0)), -self.height, self.height)
-        wish = level.copy()
+        unclipped = level.copy()
         iterations, bound = 0, 1.0
         while True:
             todo = min(ROUND, self.max_iterations - iterations)
-            improve(p, laws, counts, self.height, *(EXACTING if iterations else COARSE), todo, level, wish)
+            improve(p, laws, counts, self.height, *(EXACTING if iterations else COARSE), todo, level, unclipped)
             iterations += todo
             odds = np.zeros(problem.vocab)
             odds[reached] = np.exp(level - level.max())
             plan = Pick(problem, LuceRule(problem.scheme, odds), 1.0)
-            bound = min(bound, _bound_along(problem, reached[np.argsort(-wish, kind="stable")]))
+            bound = min(bound, _bound_along(problem, reached[np.argsort(-unclipped, kind="stable")]))
             if bound - plan.acceptance <= 0.9 * self.tol or iterations == self.max_iterations:
                 sizes = {"tokens": reached.size, "iterations": iterations}
                 return Solution(Pick(problem, plan.rule, bound), sizes)
 
 
 def _bound_along(problem: Problem, order: IntArray) -> float:
-    """Upper bound on the acceptance of every rule by the prefixes of an order of the reachable tokens."""
+    """Upper bound on the acceptance of every rule by the prefixes of an order of the reachable tokens, shape (k,)."""
     unreached = np.ones(problem.vocab, dtype=bool)
     unreached[order] = False
     hits = problem.scheme.hit_chain(np.concatenate((np.flatnonzero(unreached), order)))[-order.size - 1 :]

@@ -113,6 +113,18 @@ def edge_list(network: Network) -> tuple[IntArray, IntArray, FloatArray]:
 
     Source edges come first, then one edge per cell, then sink edges; nodes are numbered tokens first, then sets, then
     source and sink.  An edge from token to set has no limit in the network; the set's own capacity serves as one.
+
+    Parameters
+    ----------
+    network : Network
+        Of k tokens, m sets and some cells.
+
+    Returns
+    -------
+    tails, heads : ndarray of int, shape (k + cells + m,)
+        Nodes that each edge leaves and enters.
+    capacities : ndarray, shape (k + cells + m,)
+        Probabilities.
     """
     k, m = network.supply.size, network.demand.size
     source, sink = network.terminals

@@ -13,10 +13,10 @@ from otspec.kernels.arrivals import Nodes
 from otspec.laws import BoolArray, FloatArray, IntArray
 from otspec.solvers.release.values import Arrivals, release, start_arrivals, staying_worth
 
-WHOLE = 40
+UNMERGED = 40
 """Blocks of at most so many tokens are not merged."""
 
-GRAIN = 0.012
+RESOLUTION = 0.012
 """Tokens are merged up to this much p, and this much of the q that is left when the likeliest are drafted."""
 
 SPREAD = 1.25
@@ -42,7 +42,9 @@ class Fit(NamedTuple):
     """Release probabilities of a block and the exact law of its picks."""
 
     released: FloatArray
+    """Shape (k,): the probabilities, of the tokens of the block."""
     law: FloatArray
+    """Shape (k,): P(the pick is this token)."""
 
 
 def fit_block(
@@ -60,14 +62,26 @@ def fit_block(
 
     Parameters
     ----------
-    q, heavy : ndarray, shape (k,)
-        Of all tokens, in order of priority.
+    q : ndarray, shape (V,)
+        Draft probabilities of all tokens, in order of priority.
+    heavy : ndarray of bool, shape (V,)
+        The n - 1 likeliest tokens.
     block : slice
-        The tokens of the block.
-    p, owed, plain : ndarray
-        Target law, wanted law and law by plain priority of the block's tokens; the block can give just sum(owed).
+        The k tokens of the block.
+    p, owed, plain : ndarray, shape (k,)
+        Target law, the law to come near to, and the law by plain priority, of the tokens of the block; the block can
+        give just sum(owed).
+    n : int
+        Number of drafts.
+    nodes : Nodes
+        Of the draft law.
     tol : float
-        Mass that the law may lack below `min(p, owed)`.
+        Mass that the law may lack below `min(p, owed)`, a probability.
+
+    Returns
+    -------
+    Fit
+        Of the block.
     """
     start, end = block.start, block.stop
     rule = dirichlet_rule(n) if end < q.size else (np.ones(1), np.array([1.0 / n]))
@@ -75,8 +89,8 @@ def fit_block(
     released, gained = np.empty(end - start), np.empty(end - start)
     small_nodes = nodes if tol < EXACT_BELOW else Nodes.of(q, n, 1 if n < 5 else 2, COARSE_TAIL)
     group = np.arange(end - start)
-    if group.size > WHOLE:
-        group = merge(q[block], heavy[block], p, GRAIN * q[~heavy].sum())
+    if group.size > UNMERGED:
+        group = merge(q[block], heavy[block], p, RESOLUTION * q[~heavy].sum())
     first = np.flatnonzero(np.diff(group, prepend=-1))
     small_q = np.concatenate((q[:start], np.add.reduceat(q[block], first), q[end:]))
     small_heavy = np.concatenate((heavy[:start], heavy[block][first], heavy[end:]))
@@ -109,21 +123,41 @@ def fit_block(
 
 @lru_cache
 def dirichlet_rule(n: int) -> tuple[FloatArray, FloatArray]:
-    """Gauss-Legendre nodes and weights on [0, 1], exact for degree n - 1: theta**(m - 1) integrates to 1/m."""
+    """Gauss-Legendre nodes and weights on [0, 1], shape ((n + 1) // 2,), exact for degree n - 1.
+
+    So theta**(m - 1) integrates to 1/m for m <= n.
+    """
     nodes, weights = np.polynomial.legendre.leggauss((n + 1) // 2)
     return 0.5 * (1.0 + nodes), 0.5 * weights
 
 
 @jit
-def merge(q: FloatArray, heavy: BoolArray, p: FloatArray, grain: float) -> IntArray:
-    """Numbers, ascending, of the groups of neighbours in p/q that the small copy takes for one token each."""
+def merge(q: FloatArray, heavy: BoolArray, p: FloatArray, resolution: float) -> IntArray:
+    """The groups of neighbours in p/q that the small copy takes for one token each.
+
+    Parameters
+    ----------
+    q : ndarray, shape (k,)
+        Draft probabilities of a block, by falling p/q.
+    heavy : ndarray of bool, shape (k,)
+        Tokens that stay alone.
+    p : ndarray, shape (k,)
+        Target probabilities.
+    resolution : float
+        Largest q of a group, a probability.
+
+    Returns
+    -------
+    ndarray of int, shape (k,)
+        The number of each token's group, ascending from 0.
+    """
     group = np.empty(q.size, dtype=np.int64)
     number = -1
     mass, target, highest = 0.0, 0.0, 0.0
     closed = True
     for j in range(q.size):
-        alone = heavy[j] or q[j] > grain or p[j] > GRAIN
-        apart = mass + q[j] > grain or target + p[j] > GRAIN or highest * q[j] > SPREAD * p[j]
+        alone = heavy[j] or q[j] > resolution or p[j] > RESOLUTION
+        apart = mass + q[j] > resolution or target + p[j] > RESOLUTION or highest * q[j] > SPREAD * p[j]
         if closed or alone or apart:
             number += 1
             mass, target, highest = 0.0, 0.0, p[j] / q[j]
@@ -138,7 +172,22 @@ def merge(q: FloatArray, heavy: BoolArray, p: FloatArray, grain: float) -> IntAr
 def law_after_release(
     arrivals: Arrivals, owed: FloatArray, worth: FloatArray, released: FloatArray, gained: FloatArray
 ) -> FloatArray:
-    """Release with that worth, and return the law of the pick that comes of it, whatever the worth really is."""
+    """Release with that worth, and return the law of the pick that comes of it, whatever the worth really is.
+
+    Parameters
+    ----------
+    arrivals : Arrivals
+        In a block of k tokens; its working memory is overwritten.
+    owed, worth : ndarray, shape (k,)
+        As in `release`.
+    released, gained : ndarray, shape (k,)
+        Filled, as by `release`.
+
+    Returns
+    -------
+    ndarray, shape (k,)
+        P(the pick is this token).
+    """
     release(arrivals, owed, worth, released, gained)
     true_worth = np.empty(owed.size)
     staying_worth(arrivals, released, true_worth)
@@ -159,6 +208,19 @@ def fixed_point(
 
     Iterates its logarithm with a secant step (Anderson acceleration of depth one).  What is owed is scaled to what the
     block of the small copy can give.
+
+    Parameters
+    ----------
+    arrivals : Arrivals
+        In a block of k tokens; its working memory is overwritten.
+    p, owed : ndarray, shape (k,)
+        Target law, and the law to come near to.
+    factor : ndarray, shape (k,)
+        By which the worth of staying is multiplied.
+    tol : float
+        Mass that the law may lack below `min(p, owed)`, a probability.
+    best_released, best_worth : ndarray, shape (k,)
+        Filled: the release probabilities that lose least, and the worth of staying that they come from.
     """
     k = owed.size
     released, gained, worth, found = np.zeros(k), np.empty(k), np.empty(k), np.empty(k)

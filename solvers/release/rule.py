@@ -22,7 +22,7 @@ class ReleaseRule:
     order: IntArray
     """Shape (k,): the tokens that can be drafted, in order of priority."""
     starts: IntArray
-    """Where in it the blocks start."""
+    """Shape (blocks,): where in it they start."""
     released: FloatArray
     """Shape (k,): release probabilities, in that order."""
     law: FloatArray

@@ -14,7 +14,7 @@ from otspec.problem import Problem
 from otspec.schemes import DraftScheme, WithoutReplacement
 from otspec.solver import Solution, register
 from otspec.solvers.base import SolverBase
-from otspec.solvers.minimum_norm_point import Atom, OrderMixture, OrderMixtureRule, Search, Wanted
+from otspec.solvers.minimum_norm_point import Atom, Goal, OrderMixture, OrderMixtureRule, Search
 from otspec.solvers.release.fit import fit_block
 from otspec.solvers.release.rule import Mixture, ReleaseRule
 
@@ -62,49 +62,61 @@ class Release(SolverBase):
         compact = problem.compact()
         scheme = compact.problem.scheme
         assert isinstance(scheme, WithoutReplacement)
-        wanted = Wanted.of(compact.problem)
+        goal = Goal.of(compact.problem)
         tol = 0.999 * self.tol  # the plan adds its law up anew
-        layers, fitted = fit(scheme, wanted, compact.tokens, problem.vocab, tol)
-        search = Search(scheme, wanted, Atom(layers.law))
+        layers, fitted = fit(scheme, goal, compact.tokens, problem.vocab, tol)
+        search = Search(scheme, goal, Atom(layers.law))
         search.run(tol, self.max_steps, deadline)
         steps = search.steps
         if search.gap > tol and fitted:
-            again = Search(scheme, wanted)
+            again = Search(scheme, goal)
             again.run(tol, self.max_steps, deadline)
             steps += again.steps
             again.bound = search.bound = min(again.bound, search.bound)
             search = min(search, again, key=lambda one: one.gap)
-        rule = rule_of(search.best, layers, wanted, compact.tokens)
+        rule = rule_of(search.best, layers, goal, compact.tokens)
         sizes = {"tokens": compact.tokens.size, "fitted": fitted, "steps": steps, "orders": len(search.best.atoms)}
         return Solution(Pick(problem, rule, search.bound), sizes)
 
 
-def fit(
-    scheme: WithoutReplacement, wanted: Wanted, tokens: IntArray, vocab: int, tol: float
-) -> tuple[ReleaseRule, int]:
-    """Release probabilities for all blocks, and the number of blocks where it takes more than plain priority."""
-    ends = np.append(wanted.starts[1:], wanted.order.size)
-    law, released = wanted.by_order.copy(), np.ones(wanted.order.size)
-    attainable = np.minimum(wanted.p, wanted.law)
-    lost = np.add.reduceat(np.maximum(attainable - law, 0.0), wanted.starts)
-    worst = np.flatnonzero((lost > NEGLIGIBLE * tol) & (ends - wanted.starts > 1))
-    q, heavy = scheme.q[wanted.order], scheme.heavy[wanted.order]
+def fit(scheme: WithoutReplacement, goal: Goal, tokens: IntArray, vocab: int, tol: float) -> tuple[ReleaseRule, int]:
+    """Release probabilities for all blocks, and the number of blocks where it takes more than plain priority.
+
+    Parameters
+    ----------
+    scheme : WithoutReplacement
+        Of the compact problem.
+    goal : Goal
+        Of that problem.
+    tokens : ndarray of int, shape (k,)
+        Original ids of the tokens that can be drafted.
+    vocab : int
+        Number of tokens V of the original problem.
+    tol : float
+        Mass that all blocks may lose together, a probability.
+    """
+    ends = np.append(goal.starts[1:], goal.order.size)
+    law, released = goal.by_order.copy(), np.ones(goal.order.size)
+    attainable = np.minimum(goal.p, goal.law)
+    lost = np.add.reduceat(np.maximum(attainable - law, 0.0), goal.starts)
+    worst = np.flatnonzero((lost > NEGLIGIBLE * tol) & (ends - goal.starts > 1))
+    q, heavy = scheme.q[goal.order], scheme.heavy[goal.order]
     for number in worst:
-        block = slice(int(wanted.starts[number]), int(ends[number]))
+        block = slice(int(goal.starts[number]), int(ends[number]))
         share = 0.8 * tol / worst.size
-        plain = wanted.by_order[block]
-        fitted = fit_block(q, heavy, block, wanted.p[block], wanted.law[block], plain, scheme.n, scheme.nodes, share)
+        plain = goal.by_order[block]
+        fitted = fit_block(q, heavy, block, goal.p[block], goal.law[block], plain, scheme.n, scheme.nodes, share)
         law[block], released[block] = fitted.law, fitted.released
-    return ReleaseRule(tokens[wanted.order], wanted.starts, released, law, vocab), worst.size
+    return ReleaseRule(tokens[goal.order], goal.starts, released, law, vocab), worst.size
 
 
-def rule_of(mixture: OrderMixture, layers: ReleaseRule, wanted: Wanted, tokens: IntArray) -> PickRule:
-    """The pick rule of a mixture over priority orders and the release rule."""
+def rule_of(mixture: OrderMixture, layers: ReleaseRule, goal: Goal, tokens: IntArray) -> PickRule:
+    """The pick rule of a mixture over priority orders and the release rule, for tokens of original ids, shape (k,)."""
     orders = np.array([atom.ranking is not None for atom in mixture.atoms])
     share = float(mixture.shares[~orders].sum())
     if not orders.any():
         return layers
     atoms = [atom for atom in mixture.atoms if atom.ranking is not None]
     shares = mixture.shares[orders] / mixture.shares[orders].sum()
-    by_order = OrderMixtureRule.of(OrderMixture(atoms, shares, mixture.acceptance), wanted.order, tokens, layers.vocab)
+    by_order = OrderMixtureRule.of(OrderMixture(atoms, shares, mixture.acceptance), goal.order, tokens, layers.vocab)
     return Mixture((layers, by_order), share) if share > 0 else by_order

@@ -13,7 +13,16 @@ from typing import NamedTuple
 import numpy as np
 
 from otspec.jit import jit, jit_of_sums
-from otspec.kernels.arrivals import STRIDE, UNIT, Nodes, admit, admit_heavy, clock, no_tokens, odds
+from otspec.kernels.arrivals import (
+    STRIDE,
+    UNIT,
+    Nodes,
+    add_heavy_token,
+    add_token,
+    arrival_chances,
+    arrival_odds,
+    empty_polynomials,
+)
 from otspec.laws import BoolArray, FloatArray
 
 CHUNK = 32
@@ -21,12 +30,15 @@ CHUNK = 32
 
 
 class Tokens(NamedTuple):
-    """A block of k tokens in order of priority, as a tuple of its own, since large ones are slow to hand over."""
+    """A block of k tokens in order of priority, as a tuple of its own, since large ones are slow to hand over.
+
+    M is the number of nodes of the time axis, and S that number rounded up to a multiple of `STRIDE`.
+    """
 
     rates: FloatArray
     """Shape (k,): q in the unit of the nodes."""
     heavy: BoolArray
-    """Shape (k,)."""
+    """Shape (k,): whether each is one of the n - 1 likeliest tokens."""
     arrived: FloatArray
     """Shape (k, M): odds, or 1 - exp(-q s) of heavy tokens."""
     waiting: FloatArray
@@ -34,8 +46,8 @@ class Tokens(NamedTuple):
     arriving: FloatArray
     """Shape (k, M): q exp(-q s) of heavy tokens, likewise."""
     nothing: FloatArray
-    """Polynomials of no token, times the weights of the nodes and the chance that no heavy token of an earlier block
-    arrives."""
+    """Shape (2 n S,): polynomials of no token, times the weights of the nodes and the chance that no heavy token of an
+    earlier block arrives."""
 
 
 class Arrivals(NamedTuple):
@@ -43,60 +55,101 @@ class Arrivals(NamedTuple):
 
     tokens: Tokens
     below: FloatArray
-    """Polynomials of the tokens of later blocks, as `otspec.kernels.arrivals.no_tokens` lays them out."""
+    """Shape (2 n S,): polynomials of the tokens of later blocks, as `empty_polynomials` lays them out."""
     n: int
     """Number of drafts."""
     thetas: FloatArray
-    """Nodes on [0, 1] of a rule for 1/m = integral of theta**(m - 1), m <= n."""
+    """Shape (r,): nodes on [0, 1] of a rule for 1/m = integral of theta**(m - 1), m <= n."""
     theta_weights: FloatArray
-    corners: FloatArray
-    """Working memory, a row for each chunk: polynomials kept on the way through the block."""
+    """Shape (r,): its weights."""
+    checkpoints: FloatArray
+    """Working memory, shape (chunks, 2 n S): polynomials kept on the way through the block, a row for each chunk."""
     chunk: FloatArray
-    """Working memory, CHUNK rows: polynomials within a chunk."""
+    """Working memory, shape (CHUNK, 2 n S): polynomials within a chunk."""
 
 
 @jit
 def start_arrivals(
     q: FloatArray, heavy: BoolArray, start: int, end: int, nodes: Nodes, thetas: FloatArray, theta_weights: FloatArray
 ) -> Arrivals:
-    """The arrivals in the block of tokens start to end, q and heavy being those of all tokens in order of priority."""
+    """The arrivals in one block.
+
+    Parameters
+    ----------
+    q : ndarray, shape (V,)
+        Draft probabilities of all tokens, in order of priority.
+    heavy : ndarray of bool, shape (V,)
+        The n - 1 likeliest tokens.
+    start, end : int
+        The block holds the tokens from `start` up to `end` of that order.
+    nodes : Nodes
+        Of the draft law.
+    thetas, theta_weights : ndarray, shape (r,)
+        As in `Arrivals`.
+    """
     k, count, n = end - start, nodes.times.size, int(heavy.sum()) + 1
     arrived, waiting, arriving = np.empty((k, count)), np.empty((k, count)), np.empty((k, count))
     for j in range(k):
         if heavy[start + j]:
-            clock(q[start + j] / UNIT, nodes, arrived[j], waiting[j], arriving[j])
+            arrival_chances(q[start + j] / UNIT, nodes, arrived[j], waiting[j], arriving[j])
         else:
-            odds(q[start + j] / UNIT, nodes, arrived[j])
+            arrival_odds(q[start + j] / UNIT, nodes, arrived[j])
     weights = nodes.weights.copy()
     for i in range(start):
         if heavy[i]:
             weights *= np.exp(-(q[i] / UNIT) * nodes.times)
-    below = no_tokens(nodes.start, n)
+    below = empty_polynomials(nodes.start, n)
     x, y, z = np.empty(count), np.empty(count), np.empty(count)
     for i in range(end, q.size):
         if heavy[i]:
-            clock(q[i] / UNIT, nodes, x, y, z)
-            admit_heavy(x, y, z, 1.0, n, below)
+            arrival_chances(q[i] / UNIT, nodes, x, y, z)
+            add_heavy_token(x, y, z, 1.0, n, below)
         else:
-            odds(q[i] / UNIT, nodes, x)
-            admit(q[i] / UNIT, x, 1.0, n, below)
-    corners, chunk = np.empty(((k - 1) // CHUNK + 1, below.size)), np.empty((CHUNK, below.size))
-    tokens = Tokens(q[start:end] / UNIT, heavy[start:end], arrived, waiting, arriving, no_tokens(weights, n))
-    return Arrivals(tokens, below, n, thetas, theta_weights, corners, chunk)
+            arrival_odds(q[i] / UNIT, nodes, x)
+            add_token(q[i] / UNIT, x, 1.0, n, below)
+    checkpoints, chunk = np.empty(((k - 1) // CHUNK + 1, below.size)), np.empty((CHUNK, below.size))
+    tokens = Tokens(q[start:end] / UNIT, heavy[start:end], arrived, waiting, arriving, empty_polynomials(weights, n))
+    return Arrivals(tokens, below, n, thetas, theta_weights, checkpoints, chunk)
 
 
 @jit_of_sums
 def stay(tokens: Tokens, j: int, chance: float, n: int, state: FloatArray) -> None:
-    """Add token j, which stays with the given chance, to the polynomials."""
+    """Add token j, which stays with some chance, to polynomials.
+
+    Parameters
+    ----------
+    tokens : Tokens
+        The block.
+    j : int
+        A token of it.
+    chance : float
+        That it stays if drafted.
+    n : int
+        Number of drafts.
+    state : ndarray, shape (2 n S,)
+        The polynomials, as `empty_polynomials` lays them out; updated.
+    """
     if tokens.heavy[j]:
-        admit_heavy(tokens.arrived[j], tokens.waiting[j], tokens.arriving[j], chance, n, state)
+        add_heavy_token(tokens.arrived[j], tokens.waiting[j], tokens.arriving[j], chance, n, state)
     else:
-        admit(tokens.rates[j], tokens.arrived[j], chance, n, state)
+        add_token(tokens.rates[j], tokens.arrived[j], chance, n, state)
 
 
 @jit_of_sums
 def paired(rate: float, odds: FloatArray, n: int, before: FloatArray, after: FloatArray) -> float:
-    """P(a token of these odds is drafted, and n - 1 of the others): a of those before it, n - 1 - a of those after."""
+    """P(a token is drafted, and n - 1 of the others): a of those before it, n - 1 - a of those after.
+
+    Parameters
+    ----------
+    rate : float
+        q of the token over `UNIT`.
+    odds : ndarray, shape (M,)
+        Its odds.
+    n : int
+        Number of drafts.
+    before, after : ndarray, shape (2 n S,)
+        Polynomials of the tokens before it and after it, as `empty_polynomials` lays them out.
+    """
     total = 0.0
     for b in range(before.size // (2 * n * STRIDE)):
         x = odds[b * STRIDE : (b + 1) * STRIDE]
@@ -110,7 +163,17 @@ def paired(rate: float, odds: FloatArray, n: int, before: FloatArray, after: Flo
 
 @jit_of_sums
 def paired_heavy(arrived: FloatArray, arriving: FloatArray, n: int, before: FloatArray, after: FloatArray) -> float:
-    """`paired` for a heavy token: exp(-q s) stands at what it adds as the last to arrive."""
+    """`paired` for a heavy token: exp(-q s) stands at what it adds as the last to arrive.
+
+    Parameters
+    ----------
+    arrived, arriving : ndarray, shape (M,)
+        What `arrival_chances` fills in.
+    n : int
+        Number of drafts.
+    before, after : ndarray, shape (2 n S,)
+        As in `paired`.
+    """
     total = 0.0
     for b in range(before.size // (2 * n * STRIDE)):
         x, late = arrived[b * STRIDE : (b + 1) * STRIDE], arriving[b * STRIDE : (b + 1) * STRIDE]
@@ -124,7 +187,19 @@ def paired_heavy(arrived: FloatArray, arriving: FloatArray, n: int, before: Floa
 
 @jit_of_sums
 def value(tokens: Tokens, j: int, n: int, before: FloatArray, after: FloatArray) -> float:
-    """The value of token j, from the polynomials of the tokens before and after it."""
+    """The value of token j: P(it is drafted, and every other draft stays).
+
+    Parameters
+    ----------
+    tokens : Tokens
+        The block.
+    j : int
+        A token of it.
+    n : int
+        Number of drafts.
+    before, after : ndarray, shape (2 n S,)
+        As in `paired`.
+    """
     rate, odds = tokens.rates[j], tokens.arrived[j]
     if tokens.heavy[j]:
         return paired_heavy(odds, tokens.arriving[j], n, before, after)
@@ -133,7 +208,21 @@ def value(tokens: Tokens, j: int, n: int, before: FloatArray, after: FloatArray)
 
 @jit_of_sums
 def value_and_stay(tokens: Tokens, j: int, chance: float, n: int, before: FloatArray, after: FloatArray) -> float:
-    """The value of token j, which is then added to the polynomials after it: both take the same products."""
+    """The value of token j, which is then added to the polynomials after it: both take the same products.
+
+    Parameters
+    ----------
+    tokens : Tokens
+        The block.
+    j : int
+        A token of it.
+    chance : float
+        That it stays if drafted.
+    n : int
+        Number of drafts.
+    before, after : ndarray, shape (2 n S,)
+        As in `paired`; those after it are updated.
+    """
     if tokens.heavy[j]:
         total = value(tokens, j, n, before, after)
         stay(tokens, j, chance, n, after)
@@ -158,7 +247,13 @@ def value_and_stay(tokens: Tokens, j: int, chance: float, n: int, before: FloatA
 
 @jit_of_sums
 def copy(source: FloatArray, target: FloatArray) -> None:
-    """Element by element, which spares the check for overlaps."""
+    """Copy element by element, which spares the check for overlaps.
+
+    Parameters
+    ----------
+    source, target : ndarray, shape (size,)
+        What to copy, and where.
+    """
     for i in range(source.size):
         target[i] = source[i]
 
@@ -172,21 +267,23 @@ def release(arrivals: Arrivals, owed: FloatArray, worth: FloatArray, released: F
 
     Parameters
     ----------
+    arrivals : Arrivals
+        In a block of k tokens; its working memory is overwritten.
     owed, worth : ndarray, shape (k,)
-        The law to attain, and what staying to the end is thought to be worth.
+        The law to attain, and what staying to the end is thought to be worth, probabilities.
     released, gained : ndarray, shape (k,)
         Filled in: the probabilities x, and x times the value.
     """
-    k, tokens, n, corners, chunk = owed.size, arrivals.tokens, arrivals.n, arrivals.corners, arrivals.chunk
+    k, tokens, n, checkpoints, chunk = owed.size, arrivals.tokens, arrivals.n, arrivals.checkpoints, arrivals.chunk
     after = arrivals.below.copy()
     for j in range(k - 1, -1, -1):
         if (j + 1) % CHUNK == 0 or j == k - 1:
-            corners[j // CHUNK] = after
+            checkpoints[j // CHUNK] = after
         stay(tokens, j, 1.0, n, after)
     before = tokens.nothing.copy()
     for start in range(0, k, CHUNK):
         size = min(CHUNK, k - start)
-        chunk[size - 1] = corners[start // CHUNK]
+        chunk[size - 1] = checkpoints[start // CHUNK]
         for c in range(size - 1, 0, -1):
             copy(chunk[c], chunk[c - 1])
             stay(tokens, start + c, 1.0, n, chunk[c - 1])
@@ -202,20 +299,30 @@ def release(arrivals: Arrivals, owed: FloatArray, worth: FloatArray, released: F
 
 @jit
 def staying_worth(arrivals: Arrivals, released: FloatArray, worth: FloatArray) -> None:
-    """Fill in what staying to the end is worth: P(drafted, all drafts of the block stay, and the draw falls on it)."""
-    k, tokens, n, corners, chunk = released.size, arrivals.tokens, arrivals.n, arrivals.corners, arrivals.chunk
+    """Fill in what staying to the end is worth: P(drafted, all drafts of the block stay, and the draw falls on it).
+
+    Parameters
+    ----------
+    arrivals : Arrivals
+        In a block of k tokens; its working memory is overwritten.
+    released : ndarray, shape (k,)
+        Release probabilities.
+    worth : ndarray, shape (k,)
+        Filled.
+    """
+    k, tokens, n, checkpoints, chunk = released.size, arrivals.tokens, arrivals.n, arrivals.checkpoints, arrivals.chunk
     worth[:] = 0.0
     for t in range(arrivals.thetas.size):
         theta = arrivals.thetas[t]
         before = tokens.nothing.copy()
         for j in range(k):
             if j % CHUNK == 0:
-                corners[j // CHUNK] = before
+                checkpoints[j // CHUNK] = before
             stay(tokens, j, theta * (1.0 - released[j]), n, before)
         after = arrivals.below.copy()
         for start in range((k - 1) // CHUNK * CHUNK, -1, -CHUNK):
             size = min(CHUNK, k - start)
-            chunk[0] = corners[start // CHUNK]
+            chunk[0] = checkpoints[start // CHUNK]
             for c in range(size - 1):
                 copy(chunk[c], chunk[c + 1])
                 stay(tokens, start + c, theta * (1.0 - released[start + c]), n, chunk[c + 1])

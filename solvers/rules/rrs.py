@@ -48,9 +48,9 @@ class RRS(SequentialRuleSolver):
         residuals = [problem.p]
         for law in laws:
             residuals.append(residual_law(residuals[-1], law))
-        passes = tuple(pass_probability(wanted, law) for wanted, law in zip(residuals[:-1], laws, strict=True))
+        passes = tuple(pass_probability(target, law) for target, law in zip(residuals[:-1], laws, strict=True))
         return FixedTests(laws, passes, residuals[-1])
 
     def drafted_from(self, scheme: DraftScheme) -> FloatArray:
-        """The q of a scheme, or the law of each draft."""
+        """The q of a scheme, shape (V,), or the law of each draft, shape (n, V)."""
         return scheme.qs if isinstance(scheme, Independent) else super().drafted_from(scheme)

@@ -60,7 +60,7 @@ class RSD(SequentialRuleSolver):
             raise ValueError(f"max_histories is {self.max_histories}; follow at least one")
 
     def rule(self, problem: Problem, q: FloatArray) -> ShrinkingTests:
-        """Nothing is prepared: the tests depend on the drafts."""
+        """The tests, of which nothing is prepared, as they depend on the drafts; q has shape (V,)."""
         return ShrinkingTests(problem.p, q, problem.n, self.max_histories)
 
 
@@ -69,35 +69,39 @@ class ShrinkingTests:
     """A sequential rule that tests each draft against what is left of q."""
 
     p: FloatArray
+    """Shape (V,): target law."""
     q: FloatArray
+    """Shape (V,): the law that drafts are drawn from, one after the other."""
     n: int
+    """Number of drafts."""
     max_histories: int
+    """As in `RSD`."""
 
     def tests(self, drafts: IntArray) -> Iterator[tuple[int, float]]:
-        """Every draft in turn; O(V) for each but the first, when it is asked for."""
-        for token, (wanted, drafted) in zip(drafts.tolist(), self._stages(drafts), strict=False):
-            if drafted[token] > wanted[token]:
-                yield token, float(wanted[token] / drafted[token])
+        """Every draft of a tuple, shape (n,), in turn: its token and the chance to pass, O(V) each."""
+        for token, (target, drafted) in zip(drafts.tolist(), self._stages(drafts), strict=False):
+            if drafted[token] > target[token]:
+                yield token, float(target[token] / drafted[token])
             else:
-                yield token, float(wanted[token] > 0)
+                yield token, float(target[token] > 0)
 
     def residual(self, drafts: IntArray) -> FloatArray:
-        """r_(n+1): what is wanted after all tests."""
-        *_, (wanted, _) = self._stages(drafts)
-        return wanted
+        """r_(n+1), shape (V,): the law of the output after all tests."""
+        *_, (target, _) = self._stages(drafts)
+        return target
 
     def _stages(self, drafts: IntArray) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """r_k and q_k for k = 1 to n + 1, if every draft before k was rejected."""
-        wanted, drafted = self.p, self.q
-        yield wanted, drafted
+        """r_k and q_k, shape (V,) each, for k = 1 to n + 1, if every draft before k was rejected."""
+        target, drafted = self.p, self.q
+        yield target, drafted
         for token in drafts:
-            wanted = residual_law(wanted, drafted)
+            target = residual_law(target, drafted)
             drafted = drafted.copy()
             drafted[token] = 0.0
             left = drafted.sum()
             if left > 0:
                 drafted /= left
-            yield wanted, drafted
+            yield target, drafted
 
     @cached_property
     def acceptance(self) -> float:
@@ -122,14 +126,23 @@ class ShrinkingTests:
 def rejection(p: FloatArray, q: FloatArray, n: int, max_histories: int) -> float:
     """P(all n drafts without replacement are rejected), exactly or from above.
 
-    The law wanted of draft k is r_k = (p - c_k q)+ / T(c_k), where T(c) is the sum of (p - c q)+, c_1 is 0, and c_(k+1)
-    is c_k + T(c_k) / (1 - q(x_1) - .. - q(x_(k-1))): the drafts rejected before enter through their mass only.  Draft k
-    is rejected with probability T(c_(k+1)) / T(c_k).  With the tokens sorted by p/q, T costs a binary search.
+    Draft k is tested against the law r_k = (p - c_k q)+ / T(c_k), where T(c) is the sum of (p - c q)+, c_1 is 0, and
+    c_(k+1) is c_k + T(c_k) / (1 - q(x_1) - .. - q(x_(k-1))): the drafts rejected before enter through their mass only.
+    Draft k is rejected with probability T(c_(k+1)) / T(c_k).  With the tokens sorted by p/q, T costs a binary search.
 
     Where there are more than `max_histories` tuples of n - 1 tokens, only those of the likeliest tokens are followed.
     After the rejection of any other token, nothing that is drawn from there on is counted as mass drawn.  That makes
     every later c too small, hence every later rejection too likely: T falls with c, and c_(k+1) grows with c_k, since
     the tokens with p > c q were never drawn, so that T falls with slope at most the mass undrawn.
+
+    Parameters
+    ----------
+    p, q : ndarray, shape (V,)
+        Target and draft law.
+    n : int
+        Number of drafts.
+    max_histories : int
+        Tuples of rejected drafts that are followed.
     """
     reachable = np.flatnonzero(q)
     with np.errstate(over="ignore"):
@@ -137,31 +150,66 @@ def rejection(p: FloatArray, q: FloatArray, n: int, max_histories: int) -> float
     ascending = np.argsort(ratio)
     tokens = reachable[ascending]
     never = p[q == 0].sum()
-    wanted = np.concatenate((np.cumsum(p[tokens][::-1])[::-1], [0.0])) + never
-    drafted = np.concatenate((np.cumsum(q[tokens][::-1])[::-1], [0.0]))
+    target_above = np.concatenate((np.cumsum(p[tokens][::-1])[::-1], [0.0])) + never
+    draft_above = np.concatenate((np.cumsum(q[tokens][::-1])[::-1], [0.0]))
     followed = tokens
     if n > 1 and tokens.size ** (n - 1) > max_histories:
         count = int(max_histories ** (1 / (n - 1)))
         followed = tokens[np.argpartition(-q[tokens], count)[:count]]
     beside = np.ones(q.size, dtype=bool)
     beside[followed] = False
-    return float(_rejection(ratio[ascending], wanted, drafted, p[followed], q[followed], float(q[beside].sum()), n))
+    return float(
+        _rejection(ratio[ascending], target_above, draft_above, p[followed], q[followed], float(q[beside].sum()), n)
+    )
 
 
 @jit
-def _missing(c: float, ratio: FloatArray, wanted: FloatArray, drafted: FloatArray) -> float:
-    """T(c), the sum of (p - c q)+, from the sums of p and q over the tokens with the highest ratios p/q."""
+def _missing(c: float, ratio: FloatArray, target_above: FloatArray, draft_above: FloatArray) -> float:
+    """T(c), the sum of (p - c q)+.
+
+    Parameters
+    ----------
+    c : float
+    ratio : ndarray, shape (k,)
+        p/q of the tokens that can be drafted, ascending.
+    target_above, draft_above : ndarray, shape (k + 1,)
+        Sums of p and q over the tokens from each one of that order on, and p of all that cannot be drafted.
+    """
     above = np.searchsorted(ratio, c, side="right")
-    if drafted[above] == 0.0:
-        return wanted[above]
-    return max(wanted[above] - c * drafted[above], 0.0)
+    if draft_above[above] == 0.0:
+        return target_above[above]
+    return max(target_above[above] - c * draft_above[above], 0.0)
 
 
 @jit
 def _rejection(
-    ratio: FloatArray, wanted: FloatArray, drafted: FloatArray, p: FloatArray, q: FloatArray, beside: float, n: int
+    ratio: FloatArray,
+    target_above: FloatArray,
+    draft_above: FloatArray,
+    p: FloatArray,
+    q: FloatArray,
+    beside: float,
+    n: int,
 ) -> float:
-    """Depth first through the histories: p and q are of the tokens followed, `beside` is the mass of all others."""
+    """Depth first through the histories.
+
+    Parameters
+    ----------
+    ratio : ndarray, shape (k,)
+    target_above, draft_above : ndarray, shape (k + 1,)
+        As in `_missing`.
+    p, q : ndarray, shape (f,)
+        Of the tokens that are followed.
+    beside : float
+        q of all others together.
+    n : int
+        Number of drafts.
+
+    Returns
+    -------
+    float
+        P(all drafts are rejected), exactly or from above.
+    """
     k = q.size
     total = 0.0
     taken: BoolArray = np.zeros(k, dtype=np.bool_)
@@ -169,16 +217,16 @@ def _rejection(
     cursor = np.zeros(n, dtype=np.int64)
     weight, c, t, next_c, next_t, share = np.empty((6, n))
     explained = np.zeros(n)
-    weight[0], c[0], t[0] = 1.0, 0.0, wanted[0]
+    weight[0], c[0], t[0] = 1.0, 0.0, target_above[0]
     undrawn = np.empty(n)
-    undrawn[0] = drafted[0]
+    undrawn[0] = draft_above[0]
     depth = 0
     entered = True
     while depth >= 0:
         if entered:
             share[depth] = 1.0 / undrawn[depth]
             next_c[depth] = c[depth] + t[depth] * share[depth]
-            next_t[depth] = _missing(next_c[depth], ratio, wanted, drafted)
+            next_t[depth] = _missing(next_c[depth], ratio, target_above, draft_above)
             cursor[depth] = 0
             explained[depth] = 0.0
             if depth == n - 1 or next_t[depth] <= 0.0:
@@ -216,8 +264,8 @@ def _rejection(
             others = max(next_t[depth] / t[depth] - explained[depth], 0.0)
             far = next_c[depth]
             for _ in range(n - 1 - depth):
-                far += _missing(far, ratio, wanted, drafted) * share[depth]
-            total += weight[depth] * others * _missing(far, ratio, wanted, drafted) / next_t[depth]
+                far += _missing(far, ratio, target_above, draft_above) * share[depth]
+            total += weight[depth] * others * _missing(far, ratio, target_above, draft_above) / next_t[depth]
         depth -= 1
         if depth >= 0:
             taken[cursor[depth] - 1] = False

@@ -61,6 +61,7 @@ class HubTests:
     """The token beside the hub is tested first, then the hub; a sequential rule."""
 
     p: FloatArray
+    """Shape (V,): target law."""
     scheme: HubPairs
 
     @cached_property
@@ -91,8 +92,8 @@ class HubTests:
 
     @cached_property
     def _hub_passes(self) -> float:
-        wanted = self.p[self.scheme.hub]
-        return float(wanted / self._unused) if wanted < self._unused else 1.0
+        target = self.p[self.scheme.hub]
+        return float(target / self._unused) if target < self._unused else 1.0
 
     @cached_property
     def _accepted(self) -> FloatArray:
@@ -121,7 +122,7 @@ class HubTests:
         return self._accepted + self._unused * (1.0 - self._hub_passes) * self._last
 
     def tests(self, drafts: IntArray) -> Iterator[tuple[int, float]]:
-        """The token beside the hub, then the hub."""
+        """The token of a pair, shape (2,), that stands beside the hub, then the hub."""
         hub_second = int(drafts[1] == self.scheme.hub)
         other = int(drafts[1 - hub_second])
         if other != self.scheme.hub:
@@ -129,5 +130,5 @@ class HubTests:
         yield self.scheme.hub, self._hub_passes
 
     def residual(self, drafts: IntArray) -> FloatArray:
-        """The same law whatever the drafts."""
+        """The same law, shape (V,), whatever the drafts."""
         return self._last

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import chisquare
 
 from otspec import Problem, ProblemError, WithoutReplacement
-from otspec.kernels.arrivals import Nodes, chain
+from otspec.kernels.arrivals import Nodes, hit_increments
 from tests.each import each
 from tests.instances import P4, Q4, SMALL, Instance, peaked_problem
 from tests.oracles import Floats, Ints, all_tuples, hit_function, mass_function, set_masses
@@ -147,7 +147,7 @@ def test_a_thousand_tokens_agree_with_a_finer_grid(n: int) -> None:
     order = scheme.prefix_order(problem.p)
     fine = Nodes.of(q, n, per_octave=3 * scheme.nodes.per_octave + 1, tail=1e-25)
     expected = np.empty(1000)
-    expected[order] = chain(q[order], scheme.heavy[order], n, fine)
+    expected[order] = hit_increments(q[order], scheme.heavy[order], n, fine)
     assert_allclose(scheme.priority_law(order), expected, rtol=1e-13, atol=0)
     assert expected.sum() == pytest.approx(1.0, abs=1e-13)
 

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from otspec import ProblemError
-from otspec.solvers.minimum_norm_point import Atom, Corral, OrderMixtureRule, Wanted
+from otspec.solvers.minimum_norm_point import Atom, Corral, Goal, OrderMixtureRule
 from tests.each import each
 from tests.instances import BY_PREFIXES, Instance
 from tests.oracles import hit_function, mass_function
@@ -14,16 +14,16 @@ from tests.oracles import hit_function, mass_function
 @each(instance=BY_PREFIXES)
 def test_blocks_of_the_minorant_are_a_face_of_the_base_polytope(instance: Instance) -> None:
     problem = instance.problem.compact().problem
-    wanted = Wanted.of(problem)
-    assert wanted.starts[0] == 0
-    assert (np.diff(wanted.starts) > 0).all()
-    assert_allclose(np.sort(wanted.order), problem.scheme.reachable())
+    goal = Goal.of(problem)
+    assert goal.starts[0] == 0
+    assert (np.diff(goal.starts) > 0).all()
+    assert_allclose(np.sort(goal.order), problem.scheme.reachable())
     law = np.zeros(problem.vocab)
-    law[wanted.order] = wanted.law
+    law[goal.order] = goal.law
     excess = mass_function(law) - hit_function(problem.scheme)
     assert excess.max() <= 1e-12
     # Tight at the end of every block: what comes first in all orders tried gets all that it can.
-    codes = np.cumsum(1 << wanted.order)[np.append(wanted.starts[1:], wanted.order.size) - 1]
+    codes = np.cumsum(1 << goal.order)[np.append(goal.starts[1:], goal.order.size) - 1]
     assert_allclose(excess[codes], 0.0, rtol=0, atol=1e-12)
 
 

@@ -37,10 +37,15 @@ def sort_by_ratio(
     p, q : ndarray, shape (V,), float32 or float64
     p_scale, q_scale : float
         Factors that make laws of p and q.
-    keys : ndarray, shape (2, V)
+    keys : ndarray of uint64, shape (2, V)
         Working memory.
     order, target, size : ndarray, shape (V,)
-        Filled up to k: the tokens in order, their p and their q.
+        Filled up to k: the tokens in order, their p and their q, which are probabilities.
+
+    Returns
+    -------
+    int
+        k, the number of tokens with q > 0.
     """
     ratio = keys[1].view(np.float64)
     k = 0
@@ -96,27 +101,39 @@ def sort_by_ratio(
 def _radix_sort(keys: KeyArray, other: KeyArray, digits: int) -> KeyArray:
     """Stable sort by the `digits` * 11 bits above bit 32; the lower 32 bits travel along.
 
-    Both arrays are overwritten; the one that holds the result is returned: `keys` if `digits` is even.
+    Parameters
+    ----------
+    keys : ndarray of uint64, shape (k,)
+        What to sort; overwritten.
+    other : ndarray of uint64, shape (k,)
+        Working memory.
+    digits : int
+        Digits of `DIGIT` bits to sort by.
+
+    Returns
+    -------
+    ndarray of uint64, shape (k,)
+        The one of both arrays that holds the result: `keys` if `digits` is even.
     """
     mask = np.uint64((1 << DIGIT) - 1)
-    slots = np.zeros((digits, 1 << DIGIT), dtype=np.int64)
+    starts = np.zeros((digits, 1 << DIGIT), dtype=np.int64)
     for i in range(keys.size):
         rest = keys[i] >> np.uint64(32)
         for digit in range(digits):
-            slots[digit, rest & mask] += 1
+            starts[digit, rest & mask] += 1
             rest >>= np.uint64(DIGIT)
     shift = np.uint64(32)
     for digit in range(digits):
-        slot = slots[digit]
+        start = starts[digit]
         total = 0
-        for value in range(slot.size):
-            count = slot[value]
-            slot[value] = total
+        for value in range(start.size):
+            count = start[value]
+            start[value] = total
             total += count
         for i in range(keys.size):
             value = (keys[i] >> shift) & mask
-            other[slot[value]] = keys[i]
-            slot[value] += 1
+            other[start[value]] = keys[i]
+            start[value] += 1
         keys, other = other, keys
         shift += np.uint64(DIGIT)
     return keys
@@ -134,7 +151,25 @@ def _gather(
     target: FloatArray,
     size: FloatArray,
 ) -> int:
-    """Fetch what the sorted keys point to, inserting what is not in order yet; -1 when out of patience."""
+    """Fetch what the sorted keys point to, and insert what is not in order yet.
+
+    Parameters
+    ----------
+    p, q : ndarray, shape (V,), float32 or float64
+    p_scale, q_scale : float
+        Factors that make laws of p and q.
+    keys : ndarray of uint64, shape (k,)
+        Tokens in their lower halves, nearly in order.
+    patience : int
+        Moves that the repair may take.
+    order, target, size : ndarray, shape (V,)
+        As in `sort_by_ratio`; filled up to k.
+
+    Returns
+    -------
+    int
+        k; or -1 when out of patience.
+    """
     before = 0.0
     for j in range(keys.size):
         i = keys[j] & np.uint64(0xFFFFFFFF)

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from otspec import IID, Independent, Problem, ProblemError
 from otspec.plans import Pick
-from otspec.solvers.luce.rule import LuceRule, luce_law, rows
+from otspec.solvers.luce.rule import LuceRule, laws_and_counts, luce_law
 from tests.each import each
 from tests.instances import SMALL, Instance
 from tests.oracles import law_of_the_pick
@@ -26,7 +26,7 @@ def test_law_of_the_pick_is_that_of_enumeration(instance: Instance, spread: floa
 
 
 def test_quadrature_converges_as_it_should() -> None:
-    laws, counts = rows(Independent(np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]])))
+    laws, counts = laws_and_counts(Independent(np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]])))
     odds = np.array([1.0, 0.1, 1e-3])
     fine, law, slope = np.empty((3, 3))
     luce_law(laws, counts, odds, 4, 26, fine, slope)
@@ -42,7 +42,7 @@ def test_quadrature_converges_as_it_should() -> None:
 def test_slope_is_the_derivative_where_other_clocks_stay() -> None:
     # A token of tiny q hardly moves phi, so its whole derivative is the slope.
     q = np.array([1e-9, 0.4, 0.6 - 1e-9])
-    laws, counts = rows(IID(q, 3))
+    laws, counts = laws_and_counts(IID(q, 3))
     level, shift = np.array([-0.5, 0.0, -2.0]), np.array([1e-4, 0.0, 0.0])
     low, high, law, slope, unused = np.empty((5, 3))
     luce_law(laws, counts, np.exp(level), 3, 26, law, slope)

@@ -8,7 +8,7 @@ from otspec import IID, Problem, ProblemError, Status, WithoutReplacement, solve
 from otspec.data import open_source
 from otspec.plans import Pick
 from otspec.solvers import Release
-from otspec.solvers.minimum_norm_point import Wanted
+from otspec.solvers.minimum_norm_point import Goal
 from otspec.solvers.release.rule import Mixture, ReleaseRule
 from otspec.solvers.release.solver import fit
 from tests import laws
@@ -139,8 +139,8 @@ def test_a_fit_that_comes_to_nothing_leaves_plain_priority(monkeypatch: pytest.M
     lost = lambda arrivals, owed, worth, released, gained: np.full(owed.size, np.nan)  # noqa: E731
     monkeypatch.setattr("otspec.solvers.release.fit.law_after_release", lost)
     scheme = WithoutReplacement(Q4, 2)
-    wanted = Wanted.of(Problem(P4, scheme).compact().problem)
-    layers, fitted = fit(scheme.compact(), wanted, np.arange(4), 4, 1e-4)
+    goal = Goal.of(Problem(P4, scheme).compact().problem)
+    layers, fitted = fit(scheme.compact(), goal, np.arange(4), 4, 1e-4)
     assert fitted > 0
     assert (layers.released == 1.0).all()
-    assert_allclose(layers.law, wanted.by_order)
+    assert_allclose(layers.law, goal.by_order)
