@@ -40,6 +40,11 @@ def get(spelling: str) -> Solver:
     A solver that is not registered goes by module and class: ``"package.module:Class"``, or with settings
     ``"package.module:Class:tol=1e-6"``.
 
+    Parameters
+    ----------
+    spelling : str
+        As `otspec.available` lists the names.
+
     Raises
     ------
     UnknownSolver
@@ -61,7 +66,11 @@ def get(spelling: str) -> Solver:
 
 
 def as_solver(chosen: object) -> Solver:
-    """The solver of a spelling, or what is one.
+    """The solver of a spelling, or what is a solver already.
+
+    Parameters
+    ----------
+    chosen : str or Solver
 
     Raises
     ------

@@ -68,8 +68,19 @@ def require(module: str) -> ModuleType:
 def plugins(group: str, taken: Container[str]) -> dict[str, Any]:
     """What other packages offer under a group of entry points, by name.
 
-    One that cannot be imported, or whose name is taken, is left out with a warning: it is not the fault of whoever
-    asked for something else.
+    One that cannot be imported, or whose name is taken, is left out with a warning, since whoever asked for something
+    else can do nothing about it.
+
+    Parameters
+    ----------
+    group : str
+        Of entry points.
+    taken : container of str
+        Names that no other package can have.
+
+    Returns
+    -------
+    dict of str to object
     """
     found: dict[str, Any] = {}
     for entry in entry_points(group=group):

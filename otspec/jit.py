@@ -41,7 +41,7 @@ SENTENCE = (
 
 
 def jit(function: F) -> F:
-    """Compile `function` with numba at its first call and keep the machine code."""
+    """Compile a function with numba at its first call, and keep the machine code on disk."""
     return _compiled(function)
 
 
@@ -140,20 +140,20 @@ def _prune(current: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-class _SayOnce(event.Listener):
+class _ShowOnce(event.Listener):
     """Tells who waits at a terminal what takes so long, the first time that one of our functions is compiled."""
 
-    said = False
+    shown = False
 
     def on_start(self, compilation: Any) -> None:
         module = compilation.data["dispatcher"].py_func.__module__
-        if not self.said and module.partition(".")[0] == "otspec" and sys.stderr is not None and sys.stderr.isatty():
-            self.said = True
+        if not self.shown and module.partition(".")[0] == "otspec" and sys.stderr is not None and sys.stderr.isatty():
+            self.shown = True
             sys.stderr.write(SENTENCE)
 
     def on_end(self, compilation: Any) -> None:
         """Nothing to say."""
 
 
-_listener = _SayOnce()
+_listener = _ShowOnce()
 event.register("numba:compile", _listener)  # type: ignore[no-untyped-call]

@@ -79,7 +79,13 @@ def as_count(name: str, value: Any) -> int:
 
 
 def as_float(value: Any) -> float:
-    """A number as a float, inf beyond float64, NaN for what is no number: one comparison then checks a setting."""
+    """A number as a float, inf beyond float64, NaN for what is no number: one comparison then checks a setting.
+
+    Parameters
+    ----------
+    value : Any
+        What stands where a number is asked for; a truth value is none.
+    """
     try:
         return float(value) if isinstance(value, Real) and not isinstance(value, bool) else np.nan
     except OverflowError:
@@ -288,7 +294,19 @@ def draw(law: FloatArray, rng: np.random.Generator, size: int | tuple[int, ...] 
 def draw_from_cumulative(
     cumulative: FloatArray, rng: np.random.Generator, size: int | tuple[int, ...] | None = None
 ) -> IntArray:
-    """`draw`, for callers that keep the cumulative sum of their law, shape (V,)."""
+    """`draw`, for callers that keep the cumulative sum of their law.
+
+    Parameters
+    ----------
+    cumulative : ndarray, shape (V,)
+        Ascending; the last entry is above 0.
+    rng, size
+        As in `draw`.
+
+    Returns
+    -------
+    ndarray of int, shape as asked for
+    """
     position = np.asarray(rng.random(size)) * cumulative[-1]
     # Where rounding carries a position up to the total itself, the last token with mass takes it.
     last = np.searchsorted(cumulative, cumulative[-1], side="left")

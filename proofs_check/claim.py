@@ -114,16 +114,16 @@ class Claim:
         ValueError
             If a part is missing, or one is given that the expected verdict has no use for, or that others exclude.
         """
-        wanted = {
+        needed = {
             Verdict.HOLDS: set(),
             Verdict.HIDDEN: {"assumption", "counterexample"},
             Verdict.FAILS: {"remedy", "counterexample"},
         }[self.expected]
-        given = {part for part in ("assumption", "counterexample", "remedy") if getattr(self, part)}
-        if given != wanted:
+        present = {part for part in ("assumption", "counterexample", "remedy") if getattr(self, part)}
+        if present != needed:
             raise ValueError(
-                f"claim {self.id!r} is expected to be {self.expected.value!r}, which goes with {sorted(wanted)}, "
-                f"and has {sorted(given)}"
+                f"claim {self.id!r} is expected to be {self.expected.value!r}, which goes with {sorted(needed)}, "
+                f"and has {sorted(present)}"
             )
         if self.mutations and self.unmutated:
             raise ValueError(f"claim {self.id!r} has mutations, and says why it has none; keep one of the two")

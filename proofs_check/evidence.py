@@ -51,8 +51,8 @@ class Evidence:
     @property
     def as_expected(self) -> bool:
         """Whether the search says what we expect, and a known counterexample still contradicts."""
-        known = self.counterexample is None or self.claim.contradicted_by(self.counterexample)
-        return known and self.verdict is self.claim.expected
+        still_contradicts = self.counterexample is None or self.claim.contradicted_by(self.counterexample)
+        return still_contradicts and self.verdict is self.claim.expected
 
 
 def check(claim: Claim, trials: int, seed: int = 0, tick: Callable[[], None] = lambda: None) -> Evidence:
@@ -99,8 +99,8 @@ def check(claim: Claim, trials: int, seed: int = 0, tick: Callable[[], None] = l
     margin, witness = worst
     if claim.contradicted_by(margin):
         witness = simplest(claim, witness)
-    known = None if claim.counterexample is None else claim.margin_of(claim.counterexample)
-    return Evidence(claim, len(attempts), seed, claim.margin_of(witness), witness, tightest, known)
+    counterexample = None if claim.counterexample is None else claim.margin_of(claim.counterexample)
+    return Evidence(claim, len(attempts), seed, claim.margin_of(witness), witness, tightest, counterexample)
 
 
 def simplest(claim: Claim, instance: Instance) -> Instance:
@@ -129,6 +129,10 @@ def _rounded(value: Any, digits: int) -> Any:
 def plain(instance: Instance) -> dict[str, Any]:
     """An instance as JSON can carry it.
 
+    Parameters
+    ----------
+    instance : mapping of str to ndarray, number or str
+
     Examples
     --------
     >>> import numpy as np
@@ -150,8 +154,8 @@ def from_plain(instance: Instance) -> dict[str, Any]:
     >>> import json
     >>> from otspec.proofs_check import CLAIMS, check, from_plain, plain
     >>> evidence = check(CLAIMS["own-interval-lossless"], trials=20)
-    >>> told = json.dumps(plain(evidence.witness))
-    >>> evidence.claim.margin_of(from_plain(json.loads(told))) == evidence.worst
+    >>> text = json.dumps(plain(evidence.witness))
+    >>> evidence.claim.margin_of(from_plain(json.loads(text))) == evidence.worst
     True
     """
     return {name: np.array(value) if isinstance(value, list) else value for name, value in instance.items()}

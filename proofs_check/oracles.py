@@ -110,18 +110,18 @@ def transport(p: FloatArray, member: BoolArray, mass: FloatArray, order: IntArra
     return flow
 
 
-def _augmenting(first: int, room: list[float], reach: list[list[int]], served: list[dict[int, float]]) -> list[int]:
-    """Tuple, token, tuple, ..., token: a shortest way to a token with room, or nothing."""
+def _augmenting(first: int, unused: list[float], reach: list[list[int]], served: list[dict[int, float]]) -> list[int]:
+    """Tuple, token, tuple, ..., token: a shortest way to a token with unused, or nothing."""
     came_from: dict[int, tuple[int, int | None]] = {}  # the tuple that asks for a token, and the token that it gave up
     asking: deque[tuple[int, int | None]] = deque([(first, None)])
-    asked = {first}
+    queued = {first}
     while asking:
         taker, gave = asking.popleft()
         for token in reach[taker]:
             if token in came_from:
                 continue
             came_from[token] = taker, gave
-            if room[token] > 0:
+            if unused[token] > 0:
                 path = [token, taker]
                 while gave is not None:
                     taker, before = came_from[gave]
@@ -129,8 +129,8 @@ def _augmenting(first: int, room: list[float], reach: list[list[int]], served: l
                     gave = before
                 return path[::-1]
             for other, amounts in enumerate(served):
-                if other not in asked and amounts.get(token, 0.0) > 0:
-                    asked.add(other)
+                if other not in queued and amounts.get(token, 0.0) > 0:
+                    queued.add(other)
                     asking.append((other, token))
     return []
 

@@ -56,6 +56,12 @@ def refutes(claim: Claim, margin: float) -> bool:
 def challenges(claim: Claim, trials: int, seed: int = 0, tick: Callable[[], None] = lambda: None) -> list[Challenge]:
     """Look for instances that refute the mutations of a claim, each; and for how tight the claim is.
 
+    Parameters
+    ----------
+    claim : Claim
+    trials, seed, tick
+        As in `check`.
+
     Examples
     --------
     >>> from otspec.proofs_check import CLAIMS, challenges

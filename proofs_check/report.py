@@ -31,8 +31,8 @@ def tables(sources: Sequence[Source], found: Findings) -> list[TextTable]:
     shown = []
     header = ("claim", "statement", "verdict", "trials", "worst margin", "tightness")
     for source, evidence in _by_source(sources, found):
-        said, variants = _apart(evidence)
-        for title, part in ((source.title, said), (f"{source.title}: {VARIANTS}", variants)):
+        stated, variants = _apart(evidence)
+        for title, part in ((source.title, stated), (f"{source.title}: {VARIANTS}", variants)):
             rows: list[tuple[str, ...]] = [
                 (e.claim.id, e.claim.statement, _verdict(e), str(e.trials), *_figures(e)) for e in part
             ]
@@ -46,10 +46,10 @@ VARIANTS = "variants that it does not claim"
 
 def summary(found: Findings) -> str:
     """What was found of what sources say, then of our variants, and whether any of it is news."""
-    said, variants = _apart(found.values())
+    stated, variants = _apart(found.values())
     surprises = [evidence.claim.id for evidence in found.values() if not evidence.as_expected]
     news = f"Not as expected: {', '.join(surprises)}" if surprises else "All as expected"
-    parts = [f"{_many(said, 'claim')} of sources: {_counted(said)}."] if said else []
+    parts = [f"{_many(stated, 'claim')} of sources: {_counted(stated)}."] if stated else []
     parts += [f"{_many(variants, 'variant')} that no source claims: {_counted(variants)}."] if variants else []
     return " ".join((*parts, f"{news}."))
 
@@ -125,9 +125,9 @@ def markdown(sources: Sequence[Source], found: Findings, trials: int, seed: int)
         HOW_TO_READ,
     ]
     for source, evidence in shown:
-        said, variants = _apart(evidence)
+        stated, variants = _apart(evidence)
         parts += [f"## {source.title}", f"[{source.cite}]"]
-        parts += _section(said, "###") if said else []
+        parts += _section(stated, "###") if stated else []
         parts += [_variants_heading(source), *_section(variants, "####")] if variants else []
         if source.unchecked:
             parts += [
@@ -142,12 +142,12 @@ def _contents(shown: Sequence[tuple[Source, Sequence[Evidence]]]) -> str:
     verdicts = ("hold", "hidden assumption", "fail")
     rows = []
     for source, evidence in shown:
-        said, variants = _apart(evidence)
+        stated, variants = _apart(evidence)
         ours = f"[{len(variants)}](#{_anchor(_variants_heading(source))})" if variants else "0"
         title = f"[{source.title}](#{_anchor(source.title)})"
-        rows.append((title, str(len(said)), *_verdicts(said), ours, *_verdicts(variants)))
-    said, variants = _apart([e for _, evidence in shown for e in evidence])
-    rows.append(("together", str(len(said)), *_verdicts(said), str(len(variants)), *_verdicts(variants)))
+        rows.append((title, str(len(stated)), *_verdicts(stated), ours, *_verdicts(variants)))
+    stated, variants = _apart([e for _, evidence in shown for e in evidence])
+    rows.append(("together", str(len(stated)), *_verdicts(stated), str(len(variants)), *_verdicts(variants)))
     return markdown_table(("source", "claims", *verdicts, "our variants", *verdicts), rows, labels=1)
 
 

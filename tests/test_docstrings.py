@@ -44,7 +44,7 @@ ARRAY = re.compile(r"\b(?:\w*Array(?:Like)?|Tensor|Floats|Ints|NDArray)\b")
 """In an annotation: an array, or something with arrays in it such as a tuple of them."""
 
 AXIS = r"(?:\.\.\.|\d+|\d* ?[A-Za-z](?: ?[-+*/]+ ?\w+)*)"
-SHAPE = re.compile(rf"\b[Ss]hapes?\b|\({AXIS}(?:,|(?:, {AXIS})+)\)")
+SHAPE = re.compile(rf"\b[Ss]hapes?\b|(?<!\w)\({AXIS}(?:,|(?:, {AXIS})+)\)")
 """In a docstring: the word, or a shape such as (V,), (..., n) or (k + 1, 2)."""
 
 BESIDE = re.compile(rf"{SHAPE.pattern}|\[\w+(?: ?[-+*/] ?\w+)*(?:, \w+)*\]")

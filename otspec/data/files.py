@@ -201,6 +201,13 @@ def file_identity(*files: Path) -> dict[str, object]:
 def write_npz(path: Path, positions: Iterable[Position]) -> None:
     """Save positions as float32 logits, in the format that `FileSource` reads.
 
+    Parameters
+    ----------
+    path : Path
+        Of the .npz file to write.
+    positions : iterable of Position
+        At least one, all of one vocabulary.
+
     Raises
     ------
     DataError

@@ -65,6 +65,14 @@ class Numbered(Protocol):
 def check_index(index: int, source: Numbered, what: str = "position") -> int:
     """Check the index of a position, or of something else.
 
+    Parameters
+    ----------
+    index : int
+        From 0 on.
+    source : Numbered
+    what : str
+        What is numbered, for error messages.
+
     Raises
     ------
     DataError
@@ -78,10 +86,21 @@ def check_index(index: int, source: Numbered, what: str = "position") -> int:
 def check_positions(source: Source, positions: int) -> int:
     """Check that a source has so many positions.
 
+    Parameters
+    ----------
+    source : Source
+    positions : int
+        How many are needed, >= 1.
+
+    Returns
+    -------
+    int
+        The same number.
+
     Raises
     ------
     DataError
-        If it has fewer, or none is wanted.
+        If it has fewer, or the number is not an integer >= 1.
 
     Examples
     --------

@@ -127,7 +127,8 @@ class Layout(NamedTuple):
             If the header does not say it.
         """
         try:
-            return cls(*(int(about[name]) for name in ("vocab", "paths", "depth")), int(about["prompts"]["count"]))
+            vocab, paths, depth = (int(about[name]) for name in ("vocab", "paths", "depth"))
+            return cls(vocab, paths, depth, int(about["prompts"]["count"]))
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"{path} does not say of what shape its trees are ({error!r}); record it anew") from error
 

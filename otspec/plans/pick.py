@@ -192,6 +192,11 @@ def canonical_decomposition(coupling: Coupling) -> Pick:
     beta is the coupling normalised per draft set, uniform where the set accepts nothing [thomas2025global, Theorem
     4.1, eq. (5)].  The acceptance of the result is at least the coupling's own, residual hits apart.
 
+    Parameters
+    ----------
+    coupling : Coupling
+        Of `max_flow`, `slackness` or `lp`.
+
     Raises
     ------
     ProblemError

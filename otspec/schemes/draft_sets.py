@@ -144,5 +144,19 @@ def pick_weights(sets: DraftSets, accepted: FloatArray) -> FloatArray:
 
 
 def pick_law(sets: DraftSets, weights: FloatArray, vocab: int) -> FloatArray:
-    """Law g, shape (V,), of the draft that is picked with weights per cell, shape (cells,)."""
+    """Law g of the draft that is picked.
+
+    Parameters
+    ----------
+    sets : DraftSets
+        Of m sets and some cells.
+    weights : ndarray, shape (cells,)
+        Probability of picking each cell's token, if the drafts form its set.
+    vocab : int
+        Number of tokens V.
+
+    Returns
+    -------
+    ndarray, shape (V,)
+    """
     return sum_by(sets.cells, weights * sets.mass[sets.owner], vocab)

@@ -86,6 +86,9 @@ class Enumerated(DraftScheme):
         return np.unique(self._listed.drafts)
 
     def compact(self) -> DraftScheme:
+        return self._compact_table()
+
+    def _compact_table(self) -> Table:
         tokens = self.reachable()
         drafts, probabilities = self._listed
         return Table(np.searchsorted(tokens, drafts), probabilities, tokens.size + 1)
@@ -162,3 +165,6 @@ class Table(Enumerated):
 
     def support(self) -> Support:
         return Support.of(self.drafts, self.probabilities)
+
+    def compact(self) -> Table:
+        return self._compact_table()

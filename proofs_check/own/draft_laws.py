@@ -71,12 +71,12 @@ def _inclusion(p: FloatArray, q: FloatArray, n: int) -> float:
     drafts, probabilities = Systematic(q, n).support()
     included = sum_by(drafts.ravel(), np.repeat(probabilities, n), q.size)
     if np.count_nonzero(q) == n:
-        wanted = (q > 0).astype(np.float64)
+        expected = (q > 0).astype(np.float64)
     else:
         top = 2.0 * n / float(np.sort(q)[: q.size - n + 1].sum())
         scale = brentq(lambda c: float(np.minimum(1.0, c * q).sum()) - n, 0.0, max(top, 1.0), xtol=1e-14)
-        wanted = np.minimum(1.0, float(scale) * q)
-    return -float(np.abs(included - wanted).max())
+        expected = np.minimum(1.0, float(scale) * q)
+    return -float(np.abs(included - expected).max())
 
 
 def _proportional(p: FloatArray, q: FloatArray, n: int) -> float:

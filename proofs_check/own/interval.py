@@ -38,10 +38,10 @@ def _blocks(p: FloatArray, q: FloatArray, n: int, more: int = 0) -> float:
     errors = [float((measure - reached).max()), float(np.abs((measure - reached)[ends]).max())]
     slopes = []
     for start, end in pairwise(ends):
-        served, wanted = g[start:end].sum(), targets[start:end].sum()
-        if wanted > 0:
-            errors.append(float(np.abs(g[start:end] - served * targets[start:end] / wanted).max()))
-            slopes.append(served / wanted)
+        served, due = g[start:end].sum(), targets[start:end].sum()
+        if due > 0:
+            errors.append(float(np.abs(g[start:end] - served * targets[start:end] / due).max()))
+            slopes.append(served / due)
     falling = all(later <= earlier * (1 + 1e-9) for earlier, later in pairwise(slopes))
     return -max(errors) if falling else -1.0
 

@@ -100,9 +100,9 @@ def _race(p: FloatArray, q: FloatArray, n: int) -> float:
     plan = Race(Problem(p, IID(q, n)), 1.0)
     output, hits = np.zeros(p.size), 0.0
     for drafts, chance in zip(*IID(q, n).support(), strict=True):
-        given = plan.conditional(drafts)
-        output += chance * given
-        hits += chance * float(given[np.unique(drafts)].sum())
+        conditional = plan.conditional(drafts)
+        output += chance * conditional
+        hits += chance * float(conditional[np.unique(drafts)].sum())
     return -max(float(np.abs(output - plan.problem.p).sum()), abs(hits - plan.acceptance))
 
 

@@ -220,11 +220,11 @@ def _theorem_5_1_ratio(p: FloatArray, q: FloatArray, matrix: FloatArray) -> floa
 def _vanilla(target: FloatArray, draft: FloatArray, steps: int, replaced: bool = True) -> float:
     """With rejected drafts replaced by line 9, or else by the target's law."""
     vocab = target.shape[1]
-    wanted, got = (np.zeros((vocab,) * (steps + 1)) for _ in range(2))
-    for text in np.ndindex(wanted.shape):
+    expected, got = (np.zeros((vocab,) * (steps + 1)) for _ in range(2))
+    for text in np.ndindex(expected.shape):
         along = [_context(text[:depth], vocab) for depth in range(steps + 1)]
         chances = target[along, text]  # of the text's tokens, each in its context
-        wanted[text] = chances.prod()
+        expected[text] = chances.prod()
         accepted = 1.0
         for depth in range(steps):
             p, q = target[along[depth]], draft[along[depth]]
@@ -235,7 +235,7 @@ def _vanilla(target: FloatArray, draft: FloatArray, steps: int, replaced: bool =
                 got[text] += accepted * rejected * residual * chances[depth + 1 :].prod()
             accepted *= overlap[text[depth]]
         got[text] += accepted * chances[steps]
-    return -float(np.abs(got - wanted).max())
+    return -float(np.abs(got - expected).max())
 
 
 def _context(prefix: tuple[int, ...], vocab: int) -> int:

@@ -82,12 +82,24 @@ class KSeq(SequentialRuleSolver):
 
 
 def best_gamma(p: FloatArray, q: FloatArray, n: int) -> float:
-    """The least gamma for which K-SEQ with n i.i.d. drafts from q is lossless, between 1 and n.
+    """The least gamma for which K-SEQ with n i.i.d. drafts from q is lossless.
 
     The load on a token that always passes is sum over j < n of (1 - beta)**j times min(q, p/gamma) <= p/gamma.  That
     sum falls with beta, and beta with gamma, so what is sought is the one sign change of the sum minus gamma.  It is
     found to the last digits, of which gamma itself has few where p and q nearly agree: the sum then hardly differs from
     gamma near 1, and any gamma there accepts all but 1e-15.
+
+    Parameters
+    ----------
+    p, q : ndarray, shape (V,)
+        Target and draft law.
+    n : int
+        Number of drafts.
+
+    Returns
+    -------
+    float
+        From 1 to n.
     """
 
     def excess(gamma: float) -> float:

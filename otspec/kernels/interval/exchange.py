@@ -97,9 +97,24 @@ def empty_places(vocab: int) -> Places:
     half = vocab // 2 + 1  # every exchange has a donor, and between the donors of two is a token that is none
     order, exchange, block = (np.empty(vocab + 1, dtype=np.int32) for _ in range(3))
     size, share, proposal = (np.empty(vocab) for _ in range(3))
-    ends = (np.empty(half, dtype=np.int32) for _ in range(4))
-    amounts = (np.empty(half) for _ in range(4))
-    return Places(order, size, share, exchange, proposal, block, *ends, *amounts)
+    first_recipient, last_recipient, first_donor, donors_end = (np.empty(half, dtype=np.int32) for _ in range(4))
+    first_contribution, last_contribution, contributed, threshold = (np.empty(half) for _ in range(4))
+    return Places(
+        order,
+        size,
+        share,
+        exchange,
+        proposal,
+        block,
+        first_recipient,
+        last_recipient,
+        first_donor,
+        donors_end,
+        first_contribution,
+        last_contribution,
+        contributed,
+        threshold,
+    )
 
 
 def workspace(vocab: int) -> Workspace:
@@ -127,7 +142,15 @@ memory = Memory()
 
 
 def trim(places: Places, sizes: Sizes) -> Places:
-    """The part of the arrays that was filled."""
+    """The part of the arrays that was filled.
+
+    Parameters
+    ----------
+    places : Places
+        As `solve_places` filled them.
+    sizes : Sizes
+        What it returned.
+    """
     k, blocks, exchanges = sizes.tokens, sizes.blocks, sizes.exchanges
     return Places(
         places.order[:k],

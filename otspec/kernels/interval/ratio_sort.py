@@ -65,8 +65,29 @@ def sort_by_ratio(
                 keys[0, k] = i
                 k += 1
         return _gather(p, q, p_scale, q_scale, keys[0, :k], k * k, order, target, size)
+    _cut_down(q, least, most, keys)
+    ordered = _radix_sort(keys[0, :k], keys[1, :k], 2)
+    if _gather(p, q, p_scale, q_scale, ordered, PATIENCE * k, order, target, size) < 0:
+        ordered = _sort_by_all_bits(p, q, p_scale, q_scale, k, keys)
+        _gather(p, q, p_scale, q_scale, ordered, k, order, target, size)
+    return k
 
-    bits = keys[1]
+
+@jit
+def _cut_down(q: Any, least: float, most: float, keys: KeyArray) -> None:
+    """Cut the ratios down to the leading bits of the range that they span, and put their tokens beside them.
+
+    Parameters
+    ----------
+    q : ndarray, shape (V,), float32 or float64
+        Draft weights.
+    least, most : float
+        The least ratio above 0, and the largest that is finite.
+    keys : ndarray of uint64, shape (2, V)
+        The second row begins with the bits of the ratios of tokens with q > 0; the first is filled with keys in the
+        upper halves and tokens in the lower ones.
+    """
+    bits, ratio = keys[1], keys[1].view(np.float64)
     ends = np.array([least, most]).view(np.uint64)
     low = ends[0]
     span = ends[1] - low if most >= least else np.uint64(0)
@@ -75,26 +96,44 @@ def sort_by_ratio(
     while (span >> shift) > last - np.uint64(1):
         shift += np.uint64(1)
     k = 0
-    for i in range(p.size):
+    for i in range(q.size):
         if q[i] > 0:
             key = ((bits[k] - low) >> shift) + np.uint64(1)
             if ratio[k] == 0.0:
                 key = np.uint64(0)
             keys[0, k] = (key << np.uint64(32)) | np.uint64(i)
             k += 1
-    ordered = _radix_sort(keys[0, :k], keys[1, :k], 2)
-    if _gather(p, q, p_scale, q_scale, ordered, PATIENCE * k, order, target, size) < 0:
-        # The lower half of the bits first, then, stably, the upper half.
-        for half in (np.uint64(0), np.uint64(32)):
-            other = keys[1, :k] if half == 0 else keys[0, :k]
-            ratio = other.view(np.float64)
-            for j in range(k):
-                i = ordered[j] & np.uint64(0xFFFFFFFF)
-                ratio[j] = (p[i] * p_scale) / (q[i] * q_scale)
-                ordered[j] = ((other[j] >> half) << np.uint64(32)) | i
-            ordered = _radix_sort(ordered, other, 3)
-        _gather(p, q, p_scale, q_scale, ordered, k, order, target, size)
-    return k
+
+
+@jit
+def _sort_by_all_bits(p: Any, q: Any, p_scale: float, q_scale: float, k: int, keys: KeyArray) -> KeyArray:
+    """Sort the ratios by the lower half of their bits first, then, stably, by the upper half.
+
+    Parameters
+    ----------
+    p, q : ndarray, shape (V,), float32 or float64
+    p_scale, q_scale : float
+        Factors that make laws of p and q.
+    k : int
+        Number of tokens with q > 0.
+    keys : ndarray of uint64, shape (2, V)
+        The first row begins with these tokens, in the lower halves of its entries, in any order; overwritten.
+
+    Returns
+    -------
+    ndarray of uint64, shape (k,)
+        The tokens in order, in the lower halves.
+    """
+    ordered = keys[0, :k]
+    for half in (np.uint64(0), np.uint64(32)):
+        other = keys[1, :k] if half == 0 else keys[0, :k]
+        ratio = other.view(np.float64)
+        for j in range(k):
+            i = ordered[j] & np.uint64(0xFFFFFFFF)
+            ratio[j] = (p[i] * p_scale) / (q[i] * q_scale)
+            ordered[j] = ((other[j] >> half) << np.uint64(32)) | i
+        ordered = _radix_sort(ordered, other, 3)
+    return ordered
 
 
 @jit
