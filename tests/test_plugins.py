@@ -7,17 +7,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import otspec
 from otspec.catalogue import get
 from tests.oracles import optimal_acceptance
 
-DOCUMENTED, SCHEME = (
+DOCUMENTED, SCHEME, ENUMERATED = (
     block.split("```")[0]
     for block in (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text().split("```python\n")[1:]
 )
-"""The solver and the draft scheme that CONTRIBUTING shows."""
+"""The solver and the draft schemes that CONTRIBUTING shows."""
 OTHERS = f"""{DOCUMENTED}
 
 def reversed_law(q, n):
@@ -115,3 +116,14 @@ def test_the_scheme_that_contributing_shows_is_sound_and_solved() -> None:
     result = otspec.solve(problem)
     assert result.plan.acceptance == pytest.approx(optimal_acceptance(problem), abs=1e-12)
     assert result.plan.deviation <= 1e-12
+
+
+def test_the_documented_list_of_tuples_is_a_scheme() -> None:
+    shown: dict[str, Any] = {}
+    exec(ENUMERATED, shown)
+    scheme = shown["Repeated"](np.array([0.1, 0.2, 0.3, 0.4]), 2)
+    assert otspec.check_scheme(scheme).unknown == ("prefix_order",)
+    problem = otspec.Problem([0.2, 0.4, 0.3, 0.1], scheme)
+    result = otspec.solve(problem)
+    assert result.plan.acceptance == pytest.approx(optimal_acceptance(problem), abs=1e-12)
+    assert result.plan.acceptance == pytest.approx(0.7, abs=1e-12)  # the same draft twice is one draft
