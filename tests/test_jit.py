@@ -135,7 +135,7 @@ class _Terminal:
 def test_a_compilation_is_announced_once_and_at_a_terminal_only(real: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = _Terminal(real)
     monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr(jit._listener, "said", False)
+    monkeypatch.setattr(jit._listener, "shown", False)
     for module in ("others", "otspec.mine", "otspec.mine"):
 
         def function(x: int) -> int:
