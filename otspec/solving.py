@@ -155,54 +155,6 @@ def default_chain(problem: Problem) -> tuple[str, ...]:
     return (first, FALLBACKS[-1]) if first == "max_flow" else (first,)
 
 
-def warm_up(solver: str | Solver | None = None, n: int = 2) -> None:
-    """Solve a small problem, so that the times measured next do not include imports and compilation.
-
-    Without a solver, do so by the solver of choice of every kind of drafts, and by `otspec.verify` and
-    `otspec.solve_batch` on float32 and float64.  The machine code is kept on disk: a minute or two after an
-    installation, some tenths of a second in every process thereafter.
-
-    Parameters
-    ----------
-    solver : str or Solver, optional
-        As in `solve`.
-    n : int
-        Drafts of the problem for that solver.
-
-    Examples
-    --------
-    >>> import otspec
-    >>> otspec.warm_up("interval")  # what is timed next is solving alone
-    """
-    p, q = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.2, 0.6])
-    if solver is not None:
-        _run(Problem(p, IID(q, n)), as_solver(solver))
-        return
-    distinct = (WithoutReplacement, Greedy, Systematic)
-    schemes: list[DraftScheme] = [IID(q, 2), HubPairs(q), Independent([q, p]), *(kind(q, 2) for kind in distinct)]
-    schemes += [WithoutReplacement(q, 3), Table(np.array([[0, 1], [1, 2]]), np.array([0.5, 0.5]), 3)]
-    for scheme in schemes:
-        problem = Problem(p, scheme)
-        for name in default_chain(problem):
-            _run(problem, get(name))
-    for kind in (np.float32, np.float64):
-        P, Q = np.array([[0.5, 0.25, 0.25]], dtype=kind), np.array([[0.25, 0.25, 0.5]], dtype=kind)
-        verify(P[0], Q[0], np.array([2, 2]), np.random.default_rng(0))
-        solve_batch(P, Q, 2)
-
-
-def _run(problem: Problem, solver: Solver) -> None:
-    """Solve, and do with the plan what can be done with it."""
-    drafts = problem.scheme.support().drafts[-1]
-    plan = solve(problem, solver, strict=False).plan
-    if plan is not None:
-        plan.conditional(drafts)
-        plan.sample(drafts, np.random.default_rng(0))
-    if isinstance(solver, TupleSolver):
-        with suppress(Stopped):
-            solver.conditional(problem, drafts)
-
-
 def _attempt(problem: Problem, solver: Solver) -> Result:
     started = time.perf_counter()
     sizes: Mapping[str, int] = {}

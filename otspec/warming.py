@@ -30,6 +30,13 @@ def warm_up(solver: str | Solver | None = None, n: int = 2) -> None:
     `otspec.solve_batch` on float32 and float64.  The machine code is kept on disk: a minute or two after an
     installation, some tenths of a second in every process thereafter.
 
+    Parameters
+    ----------
+    solver : str or Solver, optional
+        As in `otspec.solve`.
+    n : int
+        Drafts of the problem for that solver.
+
     Examples
     --------
     >>> import otspec

@@ -30,6 +30,7 @@ COVERED = (
     "solvers",
     "catalogue",
     "solving",
+    "warming",
     "proofs_check",
     "__main__",
 )

@@ -2,7 +2,7 @@
 
 This is the majorant of everything that runs on the host, compiled, in one pass over the tokens.  There are others
 because none of them can be this one: `otspec.verification.reference` has it in rational numbers, as the oracle that
-this one is tested against; `otspec.verification.device.majorant` for all rows of tensors at once, where a pass from
+this one is tested against; `otspec.verification.tensors.majorant` for all rows of tensors at once, where a pass from
 token to token would wait for each; and the kernels of that package within a block of threads, where rows are held in
 parts.
 """

@@ -251,7 +251,7 @@ class Slots(NamedTuple):
     """The path that ends in a slot of the last level."""
     below: dict[int, list[int]]
     token: IntArray
-    """By node."""
+    """Shape (nodes,)."""
 
     @classmethod
     def of(cls, tree: Tree) -> Slots:

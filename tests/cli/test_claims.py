@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -92,6 +93,7 @@ def test_the_claim_of_the_docs_is_checked_from_its_file(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "mine", raising=False)  # of another test, from another folder
     assert EXAMPLE is not None
     Path("mine.py").write_text(EXAMPLE[1])
     arguments = ("--module", "mine.py", "--trials", "200")

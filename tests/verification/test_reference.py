@@ -9,8 +9,8 @@ import pytest
 
 from otspec import IID, Problem, optimum
 from otspec.kernels.interval.exchange import memory
-from otspec.verification.compiled import verify_one
-from otspec.verification.reference import solve, verify
+from otspec.verification.reference.interval import solve, verify
+from otspec.verification.rules.interval.compiled import verify_one
 from tests.each import each
 from tests.instances import KNOWN, SMALL, VARIED, Instance
 from tests.oracles import Floats

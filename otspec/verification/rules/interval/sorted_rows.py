@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from otspec.kernels.interval.exchange import LEVEL
-from otspec.verification.device.fixed_point import at, before, first_above, from_zero, running, to_units
-from otspec.verification.device.lotteries import Lotteries, highest, hold, show
-from otspec.verification.device.majorant import Curve, segment
-from otspec.verification.device.measures import Counts, mean_density, power
+from otspec.verification.rules.interval.lotteries import Lotteries, highest, hold, show
+from otspec.verification.tensors.fixed_point import at, before, first_above, from_zero, running, to_units
+from otspec.verification.tensors.majorant import Curve, segment
+from otspec.verification.tensors.measures import Counts, mean_density, power
 
 
 class Output(NamedTuple):
