@@ -91,7 +91,7 @@ def training(out: Path, learner: Learner, seed: int) -> dict[str, Any]:
 
 
 def table_1(plan: Plan, records: Sequence[Record], out: Path) -> TextTable:
-    """Table 1 and Table 3 of the paper: pretrained, distilled, steered and fed, by what they begin with."""
+    """Table 1 and Table 3 of the paper: pretrained, distilled, steered and EAGLE-style, by what they begin with."""
     rows = []
     for learner in plan.learners:
         mine = taus(records, learner.name, CHAIN)
@@ -124,7 +124,7 @@ def table_1(plan: Plan, records: Sequence[Record], out: Path) -> TextTable:
         "acceptance of one draft on texts that were not learnt from; loss: of the last steps of training. Speed-up: "
         "over the pretrained drafter of its row, of the first seed on a CPU, with 95 % intervals over prompts."
     )
-    return TextTable("Pretrained, distilled, steered, fed", header, rows, note)
+    return TextTable("Pretrained, distilled, steered, EAGLE-style", header, rows, note)
 
 
 def ablations(plan: Plan, records: Sequence[Record], out: Path) -> TextTable:

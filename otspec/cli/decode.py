@@ -181,7 +181,7 @@ class Session:
         """Seconds that the passes of a batch take with nothing around them, by phase."""
         from otspec.decode.models import replay
 
-        return replay.floors({"target": self.models.target, "draft": self._draft_model}, generation.passes)
+        return replay.least_seconds({"target": self.models.target, "draft": self._draft_model}, generation.passes)
 
     @cached_property
     def _draft_model(self) -> PreTrainedModel | None:

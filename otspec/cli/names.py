@@ -25,7 +25,7 @@ TRAINED = ("distilled", "sd2", "eagle", "eagle1", "medusa", "mlp", "sd2-frozen",
 LOSSES = ("kl", "tvd", "eagle")
 """What it makes small."""
 
-DRAFTERS = ("fr", "pa-fr", "dynaspec", "fed", "tli", "rdk")
+DRAFTERS = ("fr", "pa-fr", "dynaspec", "eagle", "tli", "rdk")
 """`otspec.decode.methods.drafting.DRAFTERS`."""
 
 

@@ -14,7 +14,7 @@ pytest.importorskip("safetensors")
 
 from otspec.cli.names import LOSSES, TRAINED  # noqa: E402
 from otspec.decode import training  # noqa: E402
-from otspec.decode.drafters.eagle.model import FedLlama  # noqa: E402
+from otspec.decode.drafters.eagle.model import EagleLlama  # noqa: E402
 from otspec.decode.drafters.heads.model import MedusaHeads, MlpSpeculator  # noqa: E402
 from otspec.decode.drafters.sd2.model import SteeredLlama  # noqa: E402
 from otspec.decode.pair.loading import load_models  # noqa: E402
@@ -57,7 +57,7 @@ def test_what_it_leaves_drafts(
     [
         ("medusa", (), MedusaHeads),
         ("mlp", ("--ahead", "2", "--loss", "tvd"), MlpSpeculator),
-        ("eagle1", ("--ahead", "2"), FedLlama),
+        ("eagle1", ("--ahead", "2"), EagleLlama),
     ],
 )
 def test_what_is_made_of_the_target_needs_no_draft_model(

@@ -15,8 +15,8 @@ from otspec import ProblemError  # noqa: E402
 from otspec.decode import run  # noqa: E402
 from otspec.decode.base.draft_laws import draft_law  # noqa: E402
 from otspec.decode.base.sampling import Sampling  # noqa: E402
-from otspec.decode.drafters.dynamic_tree import DynamicDrafter, FedDynamic, SteeredDynamic  # noqa: E402
-from otspec.decode.drafters.eagle.drafter import FedDrafter  # noqa: E402
+from otspec.decode.drafters.dynamic_tree import DynamicDrafter, EagleDynamic, SteeredDynamic  # noqa: E402
+from otspec.decode.drafters.eagle.drafter import EagleDrafter  # noqa: E402
 from otspec.decode.drafters.heads.model import MedusaHeads  # noqa: E402
 from otspec.decode.drafters.model import ModelDrafter  # noqa: E402
 from otspec.decode.drafters.sd2.drafter import SteeredDrafter  # noqa: E402
@@ -25,7 +25,7 @@ from otspec.decode.models.tokens.matching import matching_of  # noqa: E402
 from otspec.decode.shipped import foreign, load  # noqa: E402
 from otspec.verification.trees.shape import Shape  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
-from tests.decode.test_fed import _fed  # noqa: E402
+from tests.decode.test_eagle import _eagle  # noqa: E402
 from tests.decode.test_steered import TEXTS, _steered, all_features  # noqa: E402
 
 VOCAB, DEPTH = 8, 3
@@ -33,7 +33,7 @@ Prefix = tuple[int, ...]
 KINDS: Mapping[str, tuple[Callable[[Any], Any], type[ModelDrafter], type[DynamicDrafter]]] = {
     "plain": (lambda draft: draft, ModelDrafter, DynamicDrafter),
     "steered": (_steered, SteeredDrafter, SteeredDynamic),
-    "fed": (_fed, FedDrafter, FedDynamic),
+    "eagle": (_eagle, EagleDrafter, EagleDynamic),
 }
 
 
@@ -107,7 +107,7 @@ def test_the_likeliest_tokens_are_drafted(kind: str, width: int, size: int) -> N
         seen.append(all_features(pair(VOCAB)[0], now[-1][:-1])[len(text) - 1 :])
     drafter.commit(slots, [0, 2])
     texts = [now[0], now[2]]
-    if kind == "fed":
+    if kind == "eagle":
         drafter.observe([seen[0], seen[2]])
     assert _drafted(drafter.draft(texts, DEPTH)) == [
         _likeliest(laws, width, size) for laws in _laws(kind, texts, width)

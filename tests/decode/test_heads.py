@@ -21,7 +21,7 @@ import otspec  # noqa: E402
 from otspec.decode.base.draft_laws import DraftLaw, draft_law  # noqa: E402
 from otspec.decode.base.sampling import Sampling  # noqa: E402
 from otspec.decode.drafters.catalogue import CONDITIONED  # noqa: E402
-from otspec.decode.drafters.eagle.model import FedLlama  # noqa: E402
+from otspec.decode.drafters.eagle.model import EagleLlama  # noqa: E402
 from otspec.decode.drafters.heads.drafter import HeadsDrafter  # noqa: E402
 from otspec.decode.drafters.heads.model import MedusaHeads, MlpSpeculator  # noqa: E402
 from otspec.decode.drafters.levels import LevelDrafter  # noqa: E402
@@ -56,7 +56,7 @@ def drafting(name: str, target: Any, seed: int = 0, strength: float = 0.4) -> An
         torch.manual_seed(seed)
         model: Any
         if name == "eagle1":
-            model = FedLlama.of_target(target)
+            model = EagleLlama.of_target(target)
         elif name == "medusa":
             model = MedusaHeads.of(target, 3, blocks=2)
         else:
@@ -291,7 +291,7 @@ def test_bad_requests_are_refused_by_name() -> None:
     with pytest.raises(ProblemError, match="width is -1"):
         MlpSpeculator.of(target, 2, -1)
     with pytest.raises(
-        ProblemError, match="MedusaHeads drafts from what its target thinks, and reads no text by itself"
+        ProblemError, match="MedusaHeads drafts from its target's hidden states, and reads no text by itself"
     ):
         heads(ids)
     with pytest.raises(ProblemError, match="transformers knows no MedusaHeads"):
@@ -300,8 +300,8 @@ def test_bad_requests_are_refused_by_name() -> None:
         otspec.generate(target, heads, ids, draft_tokens=[1, 2], max_new_tokens=4)
     with pytest.raises(ProblemError, match="drafts without others beside it"):
         otspec.generate(target, [draft, heads], ids, law="independent", max_new_tokens=4)
-    for looks_at_target in (heads, FedLlama.of_target(target)):
-        with pytest.raises(ProblemError, match="drafts from what the target thinks, and its passes cannot be timed"):
+    for looks_at_target in (heads, EagleLlama.of_target(target)):
+        with pytest.raises(ProblemError, match="hidden states, and its passes cannot be timed"):
             otspec.decode.tune(target, looks_at_target, [PROMPT], seconds=1, max_new_tokens=16)
     wide = MlpSpeculator.of(target, 2)
     wide.config.feature_width = 8

@@ -13,7 +13,7 @@ pytest.importorskip("transformers")
 import otspec  # noqa: E402
 from otspec.decode.models.context import Pass  # noqa: E402
 from otspec.decode.models.passes.transformers_reader import TransformersReader  # noqa: E402
-from otspec.decode.models.replay import floor, floors  # noqa: E402
+from otspec.decode.models.replay import floor, least_seconds  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
 
 PROMPTS = torch.tensor([[1, 2, 3, 4], [4, 3, 2, 1]])
@@ -55,7 +55,7 @@ def test_they_are_done_again_as_they_were(paths: int, monkeypatch: pytest.Monkey
         assert floor(model, generation.passes[phase]) > 0
         assert done == shapes(generation.passes[phase])
     done.clear()
-    assert min(floors({"target": target, "draft": draft}, generation.passes).values()) > 0
+    assert min(least_seconds({"target": target, "draft": draft}, generation.passes).values()) > 0
     together = sorted([*generation.passes["target"], *generation.passes["draft"]], key=lambda one: one.moment)
     assert done == shapes(together)
     assert done[:4] == [*shapes(generation.passes["draft"][:3]), *shapes(generation.passes["target"][:1])]

@@ -32,7 +32,7 @@ def everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StaticReader, "takes", staticmethod(can_stand))
 
 
-def _room(context: Context) -> static.Room:
+def _workspace(context: Context) -> static.Workspace:
     assert isinstance(context.reader, StaticReader)
     return context.reader._held[0]
 
@@ -94,17 +94,17 @@ def test_greedy_texts_are_the_targets_own(settings: dict[str, Any]) -> None:
 @pytest.mark.usefixtures("everywhere")
 def test_a_text_takes_the_room_of_the_one_before() -> None:
     model = copy.deepcopy(tiny(VOCAB))
-    rooms = []
+    workspaces = []
     for change in (None, None, "weights"):
         if change:
             model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.clone())
         with torch.no_grad():
             context = Context(model, [[1, 2], [3]])
-        rooms.append(_room(context))
+        workspaces.append(_workspace(context))
         del context
         gc.collect()
-    assert rooms[0] is rooms[1]
-    assert rooms[2] is not rooms[0]
+    assert workspaces[0] is workspaces[1]
+    assert workspaces[2] is not workspaces[0]
     assert len(static._FREE[model]) <= static.MOST_ROOMS
 
 
@@ -113,7 +113,7 @@ def test_two_texts_at_a_time_have_a_room_each() -> None:
     model = copy.deepcopy(tiny(VOCAB))
     with torch.no_grad():
         one, other = Context(model, [[1, 2]]), Context(model, [[1, 2]])
-    assert _room(one) is not _room(other)
+    assert _workspace(one) is not _workspace(other)
 
 
 @pytest.mark.usefixtures("everywhere")
@@ -127,7 +127,7 @@ def test_a_model_that_cannot_be_captured_is_launched(monkeypatch: pytest.MonkeyP
     tokens, position = torch.tensor([[3]]), torch.tensor([[2]])
     with torch.no_grad():
         context = Context(target, [[1, 2]])
-        _room(context).pool = object()
+        _workspace(context).pool = object()
         first = context.read(tokens, position, None, 1)
         context.commit([[]], [0])
         with pytest.warns(UserWarning, match="cannot be captured as CUDA graphs, and are launched: operation not"):
@@ -148,13 +148,13 @@ def test_replayed_passes_write_the_texts_of_launched_ones(settings: dict[str, An
     target, draft = (copy.deepcopy(model) for model in pair(VOCAB, positions=LEAST_COLUMNS))
     ids = torch.arange(3 * batch).view(batch, 3) % VOCAB
 
-    rooms: list[static.Room] = []
+    workspaces: list[static.Workspace] = []
 
-    class WithPool(static.Room):
+    class WithPool(static.Workspace):
         def __init__(self, *given: Any) -> None:
             super().__init__(*given)
             self.pool = object()
-            rooms.append(self)
+            workspaces.append(self)
 
     def text() -> list[list[int]]:
         return generate(target, draft, ids, max_new_tokens=20, seed=2, **settings).new_tokens
@@ -162,13 +162,13 @@ def test_replayed_passes_write_the_texts_of_launched_ones(settings: dict[str, An
     expected = text()
     static._FREE.pop(target), static._FREE.pop(draft)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(static, "Room", WithPool)
+        patch.setattr(static, "Workspace", WithPool)
         patch.setattr(static, "can_be_one", lambda _: True)
         patch.setattr(graphs, "capture", called_again)
         assert text() == expected
-    assert not any(room.refused for room in rooms)
+    assert not any(room.refused for room in workspaces)
     for kind in ("passes", "runs"):
-        assert any(one.replayed.captured for room in rooms for one in getattr(room, kind).values())
+        assert any(one.replayed.captured for room in workspaces for one in getattr(room, kind).values())
 
 
 @pytest.mark.usefixtures("everywhere")
@@ -176,7 +176,7 @@ def test_what_overflowed_in_one_text_does_not_reach_the_next() -> None:
     model = copy.deepcopy(tiny(VOCAB))
     with torch.no_grad():
         context = Context(model, [[1, 2, 3, 4]])
-        _room(context).blocks[0].entries.fill_(torch.nan)
+        _workspace(context).blocks[0].entries.fill_(torch.nan)
         del context
         gc.collect()
         context = Context(model, [[1, 2]])

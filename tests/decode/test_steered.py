@@ -187,7 +187,7 @@ def test_steering_reaches_later_tokens_through_keys_and_values_of_later_layers_a
     assert moved == [False, False, True, *[layers > 1] * 2]
 
 
-def test_the_loop_tells_what_the_target_thinks_of_prompts_and_of_all_that_became_text() -> None:
+def test_the_loop_tells_hidden_states_of_prompts_and_of_all_that_became_text() -> None:
     target, draft = pair()
     model, told = _steered(draft), []
 

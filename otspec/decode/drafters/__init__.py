@@ -1,10 +1,10 @@
 """Who proposes tokens, and by which law.
 
-`protocol` says what a drafter answers; `levels` drafts level by level, the children of a node drawn by one of the
-`draft_laws`: `model` from a language model, and `several` from several; `foreign` from one with another tokenizer,
-`steered` and `fed` (`watching`) from models that the target tells something, and `heads` from what it tells alone.
-`selection` says which tokens a model computes: all, the same few everywhere (`restricted`), or a shortlist for every
-slot, by frequency (`shortlists`) or by the context (`router`).
+`drafter` is the base class of all; `catalogue` finds the drafter of a draft model.  `levels` drafts level by level:
+`model` from a language model, `several` from several, `cross_tokenizer` from one with another tokenizer, `sd2` and
+`eagle` from models that read the target's hidden states beside the text, `heads` from these states alone, and
+`dynamic_tree` the likeliest tree.  `shortlists` says which tokens a draft model computes: all, the same few everywhere,
+or some for every node, by frequency or by the context.  `paced` chooses before every step how deep to draft.
 Without a model, `prompt_lookup` copies from the text, `suffix` counts what followed in it, `lookahead` keeps what the
 target guessed behind it, and `candidates` asks transformers' candidate generators.
 """

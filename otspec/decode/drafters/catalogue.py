@@ -11,8 +11,8 @@ from otspec.decode.base.draft_laws import DraftLaw
 from otspec.decode.base.sampling import Sampling
 from otspec.decode.drafters.cross_tokenizer.drafter import ForeignDrafter
 from otspec.decode.drafters.drafter import Drafter
-from otspec.decode.drafters.eagle.drafter import FedDrafter
-from otspec.decode.drafters.eagle.model import FedLlama
+from otspec.decode.drafters.eagle.drafter import EagleDrafter
+from otspec.decode.drafters.eagle.model import EagleLlama
 from otspec.decode.drafters.heads.drafter import HeadsDrafter
 from otspec.decode.drafters.heads.model import MedusaHeads, MlpSpeculator
 from otspec.decode.drafters.levels import LevelDrafter
@@ -29,7 +29,7 @@ from otspec.paths import Shape
 
 CONDITIONED: Mapping[type[PreTrainedModel], type[LevelDrafter]] = {
     SteeredLlama: SteeredDrafter,
-    FedLlama: FedDrafter,
+    EagleLlama: EagleDrafter,
     MedusaHeads: HeadsDrafter,
     MlpSpeculator: HeadsDrafter,
 }

@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 from otspec.decode.base.draft_laws import draft_law
 from otspec.decode.base.drafts import Drafts
 from otspec.decode.base.sampling import Sampling
-from otspec.decode.drafters.eagle.drafter import FedDrafter
+from otspec.decode.drafters.eagle.drafter import EagleDrafter
 from otspec.decode.drafters.model import ModelDrafter
 from otspec.decode.drafters.sd2.drafter import SteeredDrafter
 from otspec.decode.drafters.shortlists.selection import Level
@@ -115,14 +115,14 @@ class SteeredDynamic(SteeredDrafter, DynamicDrafter):
     """The same from a model that the target steers."""
 
 
-class FedDynamic(FedDrafter, DynamicDrafter):
-    """The same from a model that is fed: each token is fed the model's own output at the token before it."""
+class EagleDynamic(EagleDrafter, DynamicDrafter):
+    """The same from an EAGLE-style model: each token is read with the model's own output at the token before it."""
 
 
 DYNAMIC: Mapping[type[ModelDrafter], type[DynamicDrafter]] = {
     ModelDrafter: DynamicDrafter,
     SteeredDrafter: SteeredDynamic,
-    FedDrafter: FedDynamic,
+    EagleDrafter: EagleDynamic,
 }
 """Who drafts dynamic trees from the models that these draft paths from."""
 

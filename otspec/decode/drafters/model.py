@@ -82,7 +82,7 @@ class ModelDrafter(LevelDrafter):
         columns = text.tokens.shape[1] + shape.offsets[shape.depth] - 1
         key = shape.branching, self.law, known, self.vocab
         inputs = [one for one in text if one is not None]
-        found = self.context.in_one(key, steps, inputs, columns, self.generator)
+        found = self.context.in_one_graph(key, steps, inputs, columns, self.generator)
         if found is None:
             return None
         tokens, laws = found

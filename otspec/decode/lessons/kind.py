@@ -10,7 +10,7 @@ import torch
 from transformers import PreTrainedModel
 
 from otspec.decode.lessons.lesson import Lesson
-from otspec.decode.lessons.losses import LOSSES, OF_FEATURES, Said
+from otspec.decode.lessons.losses import LOSSES, OF_FEATURES, Prediction
 from otspec.errors import ProblemError
 
 Begin = Callable[[PreTrainedModel, Any, int], PreTrainedModel]
@@ -21,7 +21,7 @@ to what learns."""
 class Answers(Protocol):
     """How a draft model is asked about a lesson."""
 
-    def __call__(self, model: Any, lesson: Lesson, generator: torch.Generator, passes: int) -> Sequence[Said]:
+    def __call__(self, model: Any, lesson: Lesson, generator: torch.Generator, passes: int) -> Sequence[Prediction]:
         """What it says after the tokens of a lesson but the last, first as the first draft, then as the second, ...
 
         The i-th, from 0 on, is of shape (B, N - i, ...) at least: what it says after all tokens, or after the last of

@@ -1,4 +1,4 @@
-"""What a target thinks at every token of some texts, batch after batch."""
+"""A target's logits and hidden states at every token of some texts, batch after batch."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Lessons:
         Texts of a lesson; a rest is left to the next epoch.
     seed : int
     memory : int, optional
-        Bytes to keep what the target has said once, in half precision and where the target is; beyond, it is asked in
+        Bytes to keep the target's answers, in half precision and where the target is; beyond, it is asked in
         every epoch.  By default `MEMORY`, or `SHARE` of what is free on a GPU.
     """
 
@@ -67,10 +67,10 @@ class Lessons:
         self._kept: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def again(self, seed: int) -> Lessons:
-        """The same texts in another order; what the target has said of them is kept once for both."""
-        twin = copy(self)
-        twin.seed = seed
-        return twin
+        """The same texts in another order; the target's answers are kept once for both."""
+        other = copy(self)
+        other.seed = seed
+        return other
 
     def order(self) -> Iterator[list[int]]:
         """The texts of each lesson, without end."""
@@ -85,16 +85,16 @@ class Lessons:
         """The lesson of some texts."""
         tokens = self.texts[list(rows)].to(self.target.device)
         if missing := [row for row in rows if row not in self._kept]:
-            said = self._said(self.texts[missing].to(self.target.device))
+            answers = self._asked(self.texts[missing].to(self.target.device))
             if len(missing) == len(rows) and not self._keeps:
-                return Lesson(tokens, *(one.float() for one in said))
-            self._kept.update(zip(missing, zip(*(one.half() for one in said), strict=True), strict=True))
+                return Lesson(tokens, *(one.float() for one in answers))
+            self._kept.update(zip(missing, zip(*(one.half() for one in answers), strict=True), strict=True))
         kept = zip(*(self._kept[row] for row in rows), strict=True)
         logits, features = (torch.stack(one).float() for one in kept)
         return Lesson(tokens, logits, features)
 
     @torch.no_grad()
-    def _said(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def _asked(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         found = self.target(input_ids=tokens[:, :-1], use_cache=False, output_hidden_states=bool(self.layers))
         states = [found.hidden_states[layer] for layer in self.layers]
         none = found.logits.new_empty((*found.logits.shape[:2], 0, 0))

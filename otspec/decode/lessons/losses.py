@@ -9,7 +9,7 @@ import torch
 from torch.nn.functional import cross_entropy, kl_div, smooth_l1_loss
 
 
-class Said(NamedTuple):
+class Prediction(NamedTuple):
     """What a model says at some positions."""
 
     logits: torch.Tensor
@@ -18,30 +18,30 @@ class Said(NamedTuple):
     """Hidden states as the head gets them, shape (..., width); a draft model's only where they stand for these."""
 
 
-Loss = Callable[[Said, Said], torch.Tensor]
+Loss = Callable[[Prediction, Prediction], torch.Tensor]
 """What target and draft model say to the mean over positions."""
 
 
-def kl(target: Said, draft: Said) -> torch.Tensor:
+def kl(target: Prediction, draft: Prediction) -> torch.Tensor:
     """KL(p || q), in nats [zhou2024distillspec; berdozsteering, Section 3.3].
 
     But for the entropy of p, on which q has no bearing, it is the cross-entropy that heads are trained with, of labels
     that are p in place of one token drawn from it.
     """
-    p, q = (said.logits.float().log_softmax(-1).flatten(0, -2) for said in (target, draft))
+    p, q = (prediction.logits.float().log_softmax(-1).flatten(0, -2) for prediction in (target, draft))
     return kl_div(q, p, log_target=True, reduction="batchmean")
 
 
-def tvd(target: Said, draft: Said) -> torch.Tensor:
+def tvd(target: Prediction, draft: Prediction) -> torch.Tensor:
     """Total variation, the probability that a single draft is refused [leviathan2023fast]."""
-    return 1 - torch.minimum(*(said.logits.float().softmax(-1) for said in (target, draft))).sum(-1).mean()
+    return 1 - torch.minimum(*(prediction.logits.float().softmax(-1) for prediction in (target, draft))).sum(-1).mean()
 
 
 LAW_SHARE = 0.1
 """w_cls of EAGLE."""
 
 
-def eagle(target: Said, draft: Said) -> torch.Tensor:
+def eagle(target: Prediction, draft: Prediction) -> torch.Tensor:
     """Smooth L1 of the hidden states, and a tenth of the cross-entropy of p and q [li2024eagle]."""
     assert target.features is not None
     assert draft.features is not None

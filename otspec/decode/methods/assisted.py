@@ -59,8 +59,8 @@ def assisted(
         raise ProblemError(f"confidence is {confidence}; it is a probability in [0, 1]")
     if isinstance(draft, Heads):
         raise ProblemError(
-            f"transformers knows no {type(draft).__name__}, which drafts from what the target thinks; pass a causal "
-            "language model, or decode by multi-draft"
+            f"transformers knows no {type(draft).__name__}, which drafts from the target's hidden states; pass a "
+            "causal language model, or decode by multi-draft"
         )
     check_sizes(target, draft)
     check_devices(target, draft)

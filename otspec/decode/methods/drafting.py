@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -68,6 +69,10 @@ def drafting(name: str, request: DrafterRequest) -> Drafting:
         If frequencies are needed and not given, or there is no such drafter or model.
     """
     word, colon, number = name.partition(":")
+    if word in FORMER:
+        message = f"the drafter {word!r} is now called {FORMER[word]!r}; the old name goes with the next release"
+        warnings.warn(message, FutureWarning, stacklevel=2)
+        word = FORMER[word]
     if word not in DRAFTERS:
         if name != SHIPPED and "/" not in name and not Path(name).is_dir():
             raise DataError(
@@ -111,15 +116,15 @@ def _routed(request: DrafterRequest) -> Drafting:
     return Drafting(request.models, {"draft_shortlist": router}, spelled)
 
 
-def _fed(request: DrafterRequest) -> Drafting:
+def _eagle(request: DrafterRequest) -> Drafting:
     """EAGLE-3: the shipped draft model that reads the hidden states of the shipped target."""
     if request.target != SHIPPED:
         raise DataError(
             f"no EAGLE-style draft model of {request.target} comes with the package; `otspec train eagle` trains one, "
             "which is passed as --draft FOLDER"
         )
-    draft = shipped.fed(request.models.target.dtype)
-    return Drafting(with_draft(request.models, draft, request.models.tokenizer), {}, {"drafter": "fed"})
+    draft = shipped.eagle(request.models.target.dtype)
+    return Drafting(with_draft(request.models, draft, request.models.tokenizer), {}, {"drafter": "eagle"})
 
 
 def _foreign(request: DrafterRequest) -> Drafting:
@@ -159,8 +164,10 @@ DRAFTERS: Mapping[str, Callable[[DrafterRequest], Drafting]] = {
     "fr": _frequent,
     "pa-fr": _fewer_by_depth,
     "dynaspec": _routed,
-    "fed": _fed,
+    "eagle": _eagle,
     "tli": _foreign,
     "rdk": _redistributed,
 }
 """By name."""
+FORMER = {"fed": "eagle"}
+"""Drafters that had another name in the last release."""

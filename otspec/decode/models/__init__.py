@@ -1,9 +1,9 @@
 """What decoding needs of transformers models.
 
-`loading` finds models by name, and `pairing` checks that two of them can decode together.  `reader` is one pass of a
-model over new tokens, by transformers' code or by a lean one (`llama`), with keys and values in `cache`; `context` is a
-model and the texts that it has read, `target` the target's pass over drafted trees, and `self_check` asks whether that
-is what the model reads.  `steered`, `fed` and `heads` are draft models that go by what the target thinks.
+`pairing` checks that two models can decode together.  `passes` has one pass of a model over new tokens, by
+transformers' code or by a fused one, with keys and values in a cache; `context` is a model and the texts that it has
+read, `target` the target's pass over drafted trees, and `self_check` asks whether that is what the model reads.
+`tokens` says which tokens of two tokenizers mean the same, `replay` how long passes take with nothing around them.
 """
 
 from otspec.extras import require

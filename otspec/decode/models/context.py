@@ -133,7 +133,7 @@ class Context:
         self.passes.append(Pass(batch, rows, start, keep, mask is not None, time.perf_counter()))
         return self.reader.read(tokens, position, mask, start, keep)
 
-    def in_one(
+    def in_one_graph(
         self, key: object, steps: Steps, inputs: Sequence[torch.Tensor], columns: int, generator: torch.Generator
     ) -> tuple[torch.Tensor, ...] | None:
         """Do passes, and what is between them, in one, as a CUDA graph; None where they are to be launched.

@@ -14,7 +14,7 @@ from otspec.decode.models.passes.reader import Reader, reader_of
 
 
 def floor(model: PreTrainedModel, passes: Sequence[Pass]) -> float:
-    """Seconds that a model takes for passes of these shapes, one after the other: `floors` of one phase.
+    """Seconds that a model takes for passes of these shapes, one after the other: `least_seconds` of one phase.
 
     Examples
     --------
@@ -27,10 +27,10 @@ def floor(model: PreTrainedModel, passes: Sequence[Pass]) -> float:
     >>> seconds > 0
     True
     """
-    return floors({"": model}, {"": passes})[""]
+    return least_seconds({"": model}, {"": passes})[""]
 
 
-def floors(models: Mapping[str, PreTrainedModel], passes: Mapping[str, Sequence[Pass]]) -> dict[str, float]:
+def least_seconds(models: Mapping[str, PreTrainedModel], passes: Mapping[str, Sequence[Pass]]) -> dict[str, float]:
     """Seconds that models take for the passes of a run, in their order, each over a cache that stays.
 
     What the passes read is prepared beforehand, and what they answer is dropped: no law is made, nothing drawn, and

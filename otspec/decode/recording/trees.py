@@ -62,8 +62,8 @@ class TreeRecording(Recording):
             )
         if type(self._draft) in CONDITIONED:
             raise ProblemError(
-                f"{self.names[1]} drafts by what the target thinks, and trees are recorded of models that read text "
-                "alone; pass another draft model"
+                f"{self.names[1]} drafts by the target's hidden states, and trees are recorded of models that read "
+                "text alone; pass another draft model"
             )
         check_reading(self.models.target, "target")
         check_reading(self._draft, "draft model")

@@ -4,9 +4,9 @@ Target and draft are Llamas with one byte-pair tokenizer, trained on the sources
 
     target, draft, tokenizer = otspec.decode.shipped.load()
 
-`FOLDER` has them as `from_pretrained` wants them, in ``target`` and ``draft``; in ``fed`` the draft model that was
+`FOLDER` has them as `from_pretrained` wants them, in ``target`` and ``draft``; in ``eagle`` the draft model that was
 trained further, with the target's hidden states to go by, and in ``foreign`` another one, which has a tokenizer of its
-own: `fed` and `foreign` load them.
+own: `eagle` and `foreign` load them.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from otspec.deprecation import former_names
 from otspec.errors import ProblemError
 from otspec.extras import require
 from otspec.laws import IntArray
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent
 """Where the package has its pair: folders ``target`` and ``draft``, each with the tokenizer."""
-FED = "fed"
-"""Beside them: the draft model fed by the target."""
+EAGLE = "eagle"
+"""Beside them: the EAGLE-style draft model."""
 FOREIGN = "foreign"
 """And a draft model with another tokenizer, and `AFFINITY`."""
 AFFINITY = "affinity.safetensors"
@@ -125,8 +126,8 @@ def load(dtype: torch.dtype | None = None, folder: Path = FOLDER) -> Pair:
     return Pair(target, draft, _tokenizer(folder / "target"))
 
 
-def fed(dtype: torch.dtype | None = None, folder: Path = FOLDER) -> PreTrainedModel:
-    """The pair's draft model, fed by the target's hidden states; with the pair's tokenizer, and as `load` otherwise.
+def eagle(dtype: torch.dtype | None = None, folder: Path = FOLDER) -> PreTrainedModel:
+    """The pair's EAGLE-style draft model, which reads the target's hidden states too; all else is as in `load`.
 
     Raises
     ------
@@ -135,7 +136,7 @@ def fed(dtype: torch.dtype | None = None, folder: Path = FOLDER) -> PreTrainedMo
     """
     import otspec.decode.drafters.eagle.model  # noqa: F401  # makes its class known to transformers
 
-    found: PreTrainedModel = _model(folder / FED, dtype)
+    found: PreTrainedModel = _model(folder / EAGLE, dtype)
     return found
 
 
@@ -159,3 +160,6 @@ def _model(place: Path, dtype: torch.dtype | None) -> Any:
 
 def _tokenizer(place: Path) -> Any:
     return require("transformers").AutoTokenizer.from_pretrained(place, local_files_only=True)
+
+
+__getattr__ = former_names(__name__, {"fed": "eagle", "FED": "EAGLE"})

@@ -7,10 +7,13 @@ require("transformers")
 
 from otspec.decode.lessons.kind import Kind  # noqa: E402
 from otspec.decode.lessons.lesson import Lessons  # noqa: E402
-from otspec.decode.lessons.losses import LOSSES, Said  # noqa: E402
+from otspec.decode.lessons.losses import LOSSES, Prediction  # noqa: E402
 from otspec.decode.lessons.texts import own_texts  # noqa: E402
 from otspec.decode.training.folder import train_into  # noqa: E402
 from otspec.decode.training.kinds import KINDS  # noqa: E402
 from otspec.decode.training.loop import Course, Point, train  # noqa: E402
+from otspec.deprecation import former_names  # noqa: E402
 
-__all__ = ["KINDS", "LOSSES", "Course", "Kind", "Lessons", "Point", "Said", "own_texts", "train", "train_into"]
+__all__ = ["KINDS", "LOSSES", "Course", "Kind", "Lessons", "Point", "Prediction", "own_texts", "train", "train_into"]
+
+__getattr__ = former_names(__name__, {"Said": "Prediction"})

@@ -13,7 +13,7 @@ from otspec.decode.drafters.heads import training as heads
 from otspec.decode.drafters.sd2 import training as sd2
 from otspec.decode.lessons.kind import Kind
 from otspec.decode.lessons.lesson import Lesson
-from otspec.decode.lessons.losses import Said
+from otspec.decode.lessons.losses import Prediction
 
 
 def _copied(target: PreTrainedModel, draft: Any, ahead: int) -> PreTrainedModel:
@@ -21,8 +21,8 @@ def _copied(target: PreTrainedModel, draft: Any, ahead: int) -> PreTrainedModel:
     return model
 
 
-def _plain(model: Any, lesson: Lesson, generator: torch.Generator, passes: int) -> list[Said]:
-    return [Said(model(input_ids=lesson.tokens[:, :-1], use_cache=False).logits)]
+def _plain(model: Any, lesson: Lesson, generator: torch.Generator, passes: int) -> list[Prediction]:
+    return [Prediction(model(input_ids=lesson.tokens[:, :-1], use_cache=False).logits)]
 
 
 KINDS: Mapping[str, Kind] = {

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 
 from otspec.decode.lessons.kind import Kind
 from otspec.decode.lessons.lesson import Lesson, Lessons
-from otspec.decode.lessons.losses import LOSSES, Said, tvd
+from otspec.decode.lessons.losses import LOSSES, Prediction, tvd
 from otspec.errors import DataError
 
 
@@ -135,11 +135,11 @@ def train(
     return model.eval()
 
 
-def loss_of(kind: Kind, course: Course, answers: Sequence[Said], lesson: Lesson) -> torch.Tensor:
+def loss_of(kind: Kind, course: Course, answers: Sequence[Prediction], lesson: Lesson) -> torch.Tensor:
     """The mean over drafts in a row, weighted as the kind weighs them."""
     weights = [kind.decay**number for number in range(len(answers))]
     loss = LOSSES[course.loss or kind.loss]
-    each = [weight * loss(_as_long(lesson, said), said) for weight, said in zip(weights, answers, strict=True)]
+    each = [weight * loss(_as_long(lesson, one), one) for weight, one in zip(weights, answers, strict=True)]
     return torch.stack(each).sum() / sum(weights)
 
 
@@ -150,14 +150,14 @@ def measure(kind: Kind, model: PreTrainedModel, held_out: Lessons) -> list[float
     for rows in torch.arange(len(held_out.texts)).split(held_out.batch):
         lesson = held_out.lesson(rows.tolist())
         answers = kind.answers(model, lesson, torch.Generator().manual_seed(int(rows[0])), kind.measured)
-        found += [[1 - tvd(_as_long(lesson, said), said).item() for said in answers]] * len(rows)
+        found += [[1 - tvd(_as_long(lesson, prediction), prediction).item() for prediction in answers]] * len(rows)
     return [sum(each) / len(each) for each in zip(*found, strict=True)]
 
 
-def _as_long(lesson: Lesson, said: Said) -> Said:
+def _as_long(lesson: Lesson, prediction: Prediction) -> Prediction:
     """What the target says at the last positions of a lesson, as many as a draft model was asked about."""
-    count = said.logits.shape[1]
-    return Said(lesson.logits[:, -count:], lesson.features[:, -count:, -1] if lesson.features.numel() else None)
+    count = prediction.logits.shape[1]
+    return Prediction(lesson.logits[:, -count:], lesson.features[:, -count:, -1] if lesson.features.numel() else None)
 
 
 def save(model: PreTrainedModel, tokenizer: Any, out: Path, record: dict[str, object]) -> None:

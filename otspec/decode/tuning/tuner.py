@@ -161,7 +161,7 @@ def tune(
     _check(prompts, paths, seconds, max_new_tokens)
     if type(draft) in CONDITIONED:
         raise ProblemError(
-            f"a {type(draft).__name__} drafts from what the target thinks, and its passes cannot be timed without; "
+            f"a {type(draft).__name__} drafts from the target's hidden states, and its passes cannot be timed without; "
             "measure it with otspec bench decode --drafter, or tune another draft model"
         )
     sampling_settings({}, temperature, top_k, top_p)

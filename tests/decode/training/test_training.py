@@ -25,7 +25,7 @@ from otspec.decode.drafters.sd2.model import SteeredLlama  # noqa: E402
 from otspec.decode.drafters.sd2.training import LONGEST, _blocked_offsets, _random_offsets  # noqa: E402
 from otspec.decode.lessons.lesson import Lesson  # noqa: E402
 from otspec.decode.lessons.losses import OF_FEATURES  # noqa: E402
-from otspec.decode.training import KINDS, LOSSES, Course, Lessons, Said, own_texts, train  # noqa: E402
+from otspec.decode.training import KINDS, LOSSES, Course, Lessons, Prediction, own_texts, train  # noqa: E402
 from otspec.decode.training.loop import loss_of  # noqa: E402
 from otspec.errors import DataError, ProblemError  # noqa: E402
 from tests.decode.models import law_after, pair, tiny  # noqa: E402
@@ -117,7 +117,7 @@ def test_losses_have_their_values_by_hand() -> None:
     p, q = rng.normal(size=(2, 3, 5, 7))
     laws = softmax(p, axis=-1), softmax(q, axis=-1)
     states = 2 * rng.normal(size=(2, 3, 5, 4))
-    given = [Said(torch.from_numpy(logits), torch.from_numpy(own)) for logits, own in zip((p, q), states, strict=True)]
+    given = [Prediction(*map(torch.from_numpy, each)) for each in zip((p, q), states, strict=True)]
     assert LOSSES["kl"](*given).item() == pytest.approx(rel_entr(*laws).sum(-1).mean(), rel=1e-5)
     assert LOSSES["tvd"](*given).item() == pytest.approx(0.5 * np.abs(laws[0] - laws[1]).sum(-1).mean(), rel=1e-5)
     off = np.abs(states[0] - states[1])
@@ -132,8 +132,8 @@ def test_drafts_in_a_row_are_weighted_by_their_number() -> None:
     target = tiny()
     lesson = _lessons(target, (2,)).lesson([0, 1])
     rng = np.random.default_rng(1)
-    said = [Said(torch.from_numpy(rng.normal(size=(2, 6 - number, 8)))) for number in range(3)]
-    each = [LOSSES["kl"](Said(lesson.logits[:, number:]), one).item() for number, one in enumerate(said)]
+    said = [Prediction(torch.from_numpy(rng.normal(size=(2, 6 - number, 8)))) for number in range(3)]
+    each = [LOSSES["kl"](Prediction(lesson.logits[:, number:]), one).item() for number, one in enumerate(said)]
     for name, weights in (("medusa", (1, 0.8, 0.64)), ("eagle", (1, 1, 1))):
         found = loss_of(KINDS[name], COURSE, said, lesson).item()
         assert found == pytest.approx(np.average(each, weights=weights), rel=1e-6)
@@ -256,7 +256,7 @@ def test_a_fed_model_is_asked_as_it_is_in_decoding(name: str) -> None:
         lesson = _lessons(target, kind.layers(target)).lesson([0, 1])
         found = kind.answers(model, lesson, generator, PASSES)
         assert [one.logits.shape for one in found] == [(2, 6, 8)] * PASSES
-        known = model.added_of(shifted(lesson.features, torch.ones(2, 6, dtype=torch.long)))
+        known = model.conditioning(shifted(lesson.features, torch.ones(2, 6, dtype=torch.long)))
         for row in range(2):
             for number in range(PASSES):
                 for at in range(number + 1, 6):

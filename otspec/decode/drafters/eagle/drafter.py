@@ -1,4 +1,4 @@
-"""Drafting with a model that is fed what the target thinks."""
+"""Drafting with an EAGLE-style model."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from collections.abc import Sequence
 import torch
 
 from otspec.decode.drafters.conditioned import ConditionedDrafter
-from otspec.decode.drafters.eagle.model import FedLlama
+from otspec.decode.drafters.eagle.model import EagleLlama
 from otspec.decode.drafters.model import ModelDrafter
 from otspec.decode.models.context import Context
 
 
-class FedDrafter(ConditionedDrafter, ModelDrafter):
-    """Drafts from a `FedLlama`: with every token of the text it reads the target's features at the token before it.
+class EagleDrafter(ConditionedDrafter, ModelDrafter):
+    """Drafts from a `EagleLlama`: with every token of the text it reads the target's features at the token before it.
 
     Accepted drafts are read anew, with the target's features in place of the model's own outputs.
     """
 
-    model: FedLlama
+    model: EagleLlama
 
     def start(self, texts: Sequence[Sequence[int]]) -> None:
         """Read the prompts but for their last tokens."""
         layers = (self.model.config.num_hidden_layers,)
-        added = self.model.added_of(self._before())
+        added = self.model.conditioning(self._before())
         self.context = Context(self.model, [self._readable(text[:-1]) for text in texts], layers, added=added)
 
     def _begin_step(self, texts: Sequence[Sequence[int]]) -> None:
-        """What has not been read of a text is fed the target's features of the tokens before."""
+        """What has not been read of a text is read with the target's features of the tokens before."""
         unread = [len(text) - length for text, length in zip(texts, self.context.length.tolist(), strict=True)]
-        self.context.reader.added = self.model.added_of(self._before_unread(unread))
+        self.context.reader.added = self.model.conditioning(self._before_unread(unread))
         self._width = 1
 
     def commit(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:

@@ -1,4 +1,4 @@
-"""Draft models that are fed what the target thinks, token by token [li2024eagle].
+"""EAGLE-style draft models, which read the target's hidden states token by token [li2024eagle].
 
 With every token the draft model reads the target's hidden states at the token before it, mapped to its own width and
 added to the token's embedding.  Where the target has not read the token before, that is among the drafts, the draft
@@ -41,8 +41,8 @@ TAKEN_OVER = (
 """What a layer in a target's place has of the target's configuration."""
 
 
-class FedConfig(LlamaConfig):  # type: ignore[misc]  # transformers is untyped here
-    """Of a `FedLlama`.
+class EagleConfig(LlamaConfig):  # type: ignore[misc]  # transformers is untyped here
+    """Of a `EagleLlama`.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class FedConfig(LlamaConfig):  # type: ignore[misc]  # transformers is untyped h
     feature_width : int
         Their width.
     drafts_features : bool
-        Whether its own outputs are to be such hidden states, and are fed as these are.
+        Whether its own outputs are to be such hidden states, and are read as these are.
     **config
         Of the Llama.
     """
@@ -67,12 +67,12 @@ class FedConfig(LlamaConfig):  # type: ignore[misc]  # transformers is untyped h
         self.drafts_features = drafts_features
 
 
-class FedLlama(ConditionedLlama, LlamaForCausalLM):  # type: ignore[misc]
+class EagleLlama(ConditionedLlama, LlamaForCausalLM):  # type: ignore[misc]
     """A Llama with something added to its embeddings; without that it is the Llama of the same weights."""
 
-    config_class = FedConfig
+    config_class = EagleConfig
 
-    def __init__(self, config: FedConfig) -> None:
+    def __init__(self, config: EagleConfig) -> None:
         super().__init__(config)
         self.seen = nn.Linear(config.feature_width * len(config.features), config.hidden_size, bias=False)
         if config.drafts_features:
@@ -81,7 +81,7 @@ class FedLlama(ConditionedLlama, LlamaForCausalLM):  # type: ignore[misc]
             self.own = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
 
     @classmethod
-    def of(cls, draft: LlamaForCausalLM, features: Sequence[int], width: int) -> FedLlama:
+    def of(cls, draft: LlamaForCausalLM, features: Sequence[int], width: int) -> EagleLlama:
         """A copy of a draft model with maps that do nothing yet.
 
         Parameters
@@ -97,14 +97,14 @@ class FedLlama(ConditionedLlama, LlamaForCausalLM):  # type: ignore[misc]
         ProblemError
             If the model is no Llama.
         """
-        model = cls(FedConfig(features, width, **configuration_of(draft))).to(draft.device, draft.dtype)
+        model = cls(EagleConfig(features, width, **configuration_of(draft))).to(draft.device, draft.dtype)
         model.load_state_dict(draft.state_dict(), strict=False)
         nn.init.zeros_(model.seen.weight)
         nn.init.zeros_(model.own.weight)
         return model.train(draft.training)
 
     @classmethod
-    def of_target(cls, target: PreTrainedModel) -> FedLlama:
+    def of_target(cls, target: PreTrainedModel) -> EagleLlama:
         """A layer as the target's are, with weights that are random, between the target's own embedding and head.
 
         These two do not learn.  The target's last norm is where its own begins.
@@ -121,11 +121,12 @@ class FedLlama(ConditionedLlama, LlamaForCausalLM):  # type: ignore[misc]
         if type(target) not in ALIKE:
             raise ProblemError(
                 f"the target is a {type(target).__name__}; what drafts hidden states in its place is made for "
-                f"{', '.join(kind.__name__ for kind in ALIKE)}; train a fed draft model (eagle), or heads (medusa, mlp)"
+                f"{', '.join(kind.__name__ for kind in ALIKE)}; train an EAGLE-style draft model (eagle), or "
+                "heads (medusa, mlp)"
             )
         told = {name: value for name in TAKEN_OVER if (value := getattr(target.config, name, None)) is not None}
         layers, width = target.config.num_hidden_layers, target.config.hidden_size
-        model = cls(FedConfig([layers], width, drafts_features=True, num_hidden_layers=1, **told))
+        model = cls(EagleConfig([layers], width, drafts_features=True, num_hidden_layers=1, **told))
         model.to(target.device, target.dtype)
         with torch.no_grad():
             for mine, its in (
@@ -138,8 +139,8 @@ class FedLlama(ConditionedLlama, LlamaForCausalLM):  # type: ignore[misc]
             part.weight.requires_grad_(False)
         return model.train(target.training)
 
-    def added_of(self, features: torch.Tensor) -> torch.Tensor:
-        """What is added to tokens, shape (..., hidden), the token before which the target thinks this.
+    def conditioning(self, features: torch.Tensor) -> torch.Tensor:
+        """What is added to tokens, shape (..., hidden), the token after the target's state.
 
         Parameters
         ----------
@@ -152,7 +153,7 @@ class FedLlama(ConditionedLlama, LlamaForCausalLM):  # type: ignore[misc]
     def added_of_own(self, outputs: torch.Tensor) -> torch.Tensor:
         """The same where the model's own outputs at the token before stand in for the target's, (..., hidden)."""
         if self.config.drafts_features:
-            return self.added_of(outputs.unsqueeze(-2))
+            return self.conditioning(outputs.unsqueeze(-2))
         added: torch.Tensor = self.own(outputs)
         return added
 
@@ -182,5 +183,5 @@ class FedLlama(ConditionedLlama, LlamaForCausalLM):  # type: ignore[misc]
         )
 
 
-AutoConfig.register(FedConfig.model_type, FedConfig)
-AutoModelForCausalLM.register(FedConfig, FedLlama)
+AutoConfig.register(EagleConfig.model_type, EagleConfig)
+AutoModelForCausalLM.register(EagleConfig, EagleLlama)

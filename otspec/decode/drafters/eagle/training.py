@@ -8,22 +8,22 @@ from typing import Any
 import torch
 from transformers import DynamicCache, PreTrainedModel
 
-from otspec.decode.drafters.eagle.model import FedLlama
+from otspec.decode.drafters.eagle.model import EagleLlama
 from otspec.decode.drafters.hidden_states import last_layer, shifted, three_layers, to_one_size
 from otspec.decode.lessons.kind import Kind
 from otspec.decode.lessons.lesson import Lesson
-from otspec.decode.lessons.losses import Said
+from otspec.decode.lessons.losses import Prediction
 
 PASSES = 3
 """How many tokens in a row an EAGLE-style model learns to draft on its own outputs, and how many are measured."""
 
 
-def _fed(target: PreTrainedModel, draft: Any, ahead: int) -> PreTrainedModel:
-    return FedLlama.of(draft, three_layers(target), target.config.get_text_config().hidden_size)
-
-
 def _eagle(target: PreTrainedModel, draft: Any, ahead: int) -> PreTrainedModel:
-    return FedLlama.of_target(target)
+    return EagleLlama.of(draft, three_layers(target), target.config.get_text_config().hidden_size)
+
+
+def _layer(target: PreTrainedModel, draft: Any, ahead: int) -> PreTrainedModel:
+    return EagleLlama.of_target(target)
 
 
 NOISE = 0.1
@@ -31,7 +31,7 @@ NOISE = 0.1
 such states itself, which will be off, too [li2024eagle]."""
 
 
-def _fed_answers(model: Any, lesson: Lesson, generator: torch.Generator, passes: int) -> list[Said]:
+def _eagle_answers(model: Any, lesson: Lesson, generator: torch.Generator, passes: int) -> list[Prediction]:
     """As the first, second, ... draft after what the target has read, each of shape (B, N, ...).
 
     In the first pass every token is fed the target's features at the token before it.  In each that follows, it is fed
@@ -44,7 +44,7 @@ def _fed_answers(model: Any, lesson: Lesson, generator: torch.Generator, passes:
     if model.training and model.config.drafts_features:
         noise = torch.rand(features.shape, generator=generator).to(features.device)
         features = to_one_size(features) + NOISE * (2 * noise - 1)
-    added = model.added_of(shifted(features, torch.ones_like(tokens)))
+    added = model.conditioning(shifted(features, torch.ones_like(tokens)))
     at = torch.arange(columns, device=tokens.device)
     cache = DynamicCache()
     least = torch.finfo(model.dtype).min
@@ -55,7 +55,7 @@ def _fed_answers(model: Any, lesson: Lesson, generator: torch.Generator, passes:
         sees[0] |= at == 0  # the first tokens have no drafts before them: they see something, and count for little
         mask = torch.zeros(columns, columns * (number + 1), dtype=model.dtype, device=tokens.device)
         mask.masked_fill_(~torch.cat(sees, dim=1), least)
-        said = model(
+        prediction = model(
             input_ids=tokens,
             added=added,
             attention_mask=mask.expand(rows, 1, -1, -1),
@@ -64,26 +64,26 @@ def _fed_answers(model: Any, lesson: Lesson, generator: torch.Generator, passes:
             use_cache=True,
             output_hidden_states=True,
         )
-        outputs = said.hidden_states[-1]
-        found.append(Said(said.logits, outputs))
+        outputs = prediction.hidden_states[-1]
+        found.append(Prediction(prediction.logits, outputs))
         added = model.added_of_own(torch.cat((torch.zeros_like(outputs[:, :1]), outputs[:, :-1]), dim=1))
     return found
 
 
 KINDS: Mapping[str, Kind] = {
     "eagle": Kind(
-        "fed the target's hidden states, token by token",
-        _fed,
+        "EAGLE-style: reads the target's hidden states token by token",
+        _eagle,
         three_layers,
-        _fed_answers,
+        _eagle_answers,
         ahead=PASSES,
         measured=PASSES,
     ),
     "eagle1": Kind(
         "a layer that drafts the target's last hidden state",
-        _eagle,
+        _layer,
         last_layer,
-        _fed_answers,
+        _eagle_answers,
         ahead=1,
         measured=PASSES,
         loss="eagle",

@@ -122,8 +122,8 @@ class Heads(PreTrainedModel):  # type: ignore[misc]
         """
         if input_ids is None or features is None:
             raise ProblemError(
-                f"{type(self).__name__} drafts from what its target thinks, and reads no text by itself; decode with "
-                "it (otspec.generate, otspec decode), or pass a draft model that is a causal language model"
+                f"{type(self).__name__} drafts from its target's hidden states, and reads no text by itself; decode "
+                "with it (otspec.generate, otspec decode), or pass a draft model that is a causal language model"
             )
         return CausalLMOutput(logits=self.step(self.begin(features.to(self.dtype)), input_ids, 0)[1])
 
@@ -283,7 +283,7 @@ class MlpSpeculator(Heads):
         super().__init__(config)
         width, vocab = config.width, config.vocab_size
         several = 1 if config.tied else config.heads
-        # The first maps what the target thinks, which may have another width than the state: it is never tied.
+        # The first maps the target's hidden states, which may have another width than the state: it is never tied.
         inputs = [config.feature_width, *[width] * (config.heads - 1)][: 2 if config.tied else config.heads]
         self.project = nn.ModuleList(nn.Linear(size, width, bias=False) for size in inputs)
         self.embedding = nn.ModuleList(nn.Embedding(vocab, width) for _ in range(several))

@@ -12,7 +12,7 @@ from otspec.decode.drafters.heads.model import MedusaHeads, MlpSpeculator
 from otspec.decode.drafters.hidden_states import last_layer, shifted
 from otspec.decode.lessons.kind import Kind
 from otspec.decode.lessons.lesson import Lesson
-from otspec.decode.lessons.losses import Said
+from otspec.decode.lessons.losses import Prediction
 
 
 def _medusa(target: PreTrainedModel, draft: Any, ahead: int) -> PreTrainedModel:
@@ -23,11 +23,11 @@ def _mlp(target: PreTrainedModel, draft: Any, ahead: int) -> PreTrainedModel:
     return MlpSpeculator.of(target, ahead)
 
 
-def _heads_answers(model: Any, lesson: Lesson, generator: torch.Generator, passes: int) -> list[Said]:
+def _heads_answers(model: Any, lesson: Lesson, generator: torch.Generator, passes: int) -> list[Prediction]:
     """Of every head: it goes on from what the target thought as many tokens earlier as its number says, and one."""
     tokens = lesson.tokens[:, :-1]
     features = shifted(lesson.features, torch.ones_like(tokens))[:, :, -1]
-    return [Said(logits) for logits in model.along(tokens, features)]
+    return [Prediction(logits) for logits in model.along(tokens, features)]
 
 
 KINDS: Mapping[str, Kind] = {

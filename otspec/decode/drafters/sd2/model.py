@@ -1,4 +1,4 @@
-"""Draft models that the target steers: what it thinks is added to every layer's up-projection [berdozsteering].
+"""Draft models that the target steers: its hidden states are added to every layer's up-projection [berdozsteering].
 
 The target's hidden states h, m, l after three of its layers, at the last token that it has read, make a steering vector
 g = W_hml [h, m, l].  In every layer of the draft model W_s g is added to the up-projection of the SwiGLU, eq. (2).  At

@@ -12,7 +12,7 @@ from otspec.decode.drafters.hidden_states import shifted, three_layers
 from otspec.decode.drafters.sd2.model import SteeredLlama
 from otspec.decode.lessons.kind import Answers, Begin, Kind
 from otspec.decode.lessons.lesson import Lesson
-from otspec.decode.lessons.losses import Said
+from otspec.decode.lessons.losses import Prediction
 
 
 def _steered(place: str = "up") -> Begin:
@@ -47,9 +47,9 @@ def _blocked_offsets(lesson: Lesson, generator: torch.Generator) -> torch.Tensor
 
 
 def _steered_answers(offsets: Callable[[Lesson, torch.Generator], torch.Tensor]) -> Answers:
-    def answers(model: Any, lesson: Lesson, generator: torch.Generator, passes: int) -> list[Said]:
+    def answers(model: Any, lesson: Lesson, generator: torch.Generator, passes: int) -> list[Prediction]:
         shifts = model.shifts(shifted(lesson.features, offsets(lesson, generator)))
-        return [Said(model(input_ids=lesson.tokens[:, :-1], shifts=shifts, use_cache=False).logits)]
+        return [Prediction(model(input_ids=lesson.tokens[:, :-1], shifts=shifts, use_cache=False).logits)]
 
     return answers
 

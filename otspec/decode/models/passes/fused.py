@@ -1,4 +1,4 @@
-"""A lean forward pass for Llamas: at a few million parameters, transformers' costs as much as the arithmetic.
+"""A fused forward pass for Llamas: at a few million parameters, transformers' costs as much as the arithmetic.
 
 On a CPU the same operations on the same numbers as in transformers, so the same bits: what is left out are modules,
 hooks, keywords, and copies of the cache.  Angles of positions are looked up, and a rotation by halves is a roll whose

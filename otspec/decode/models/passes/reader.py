@@ -54,7 +54,7 @@ class Reader(Protocol):
     shifts: torch.Tensor | None
     """What is added in every layer of a `SteeredLlama` from now on, shape (layers, B, N or 1, added)."""
     added: torch.Tensor | None
-    """What is added to the embeddings of a `FedLlama` in the next pass, shape (B, N, hidden)."""
+    """What is added to the embeddings of a `EagleLlama` in the next pass, shape (B, N, hidden)."""
 
 
 class Remembering:

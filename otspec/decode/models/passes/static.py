@@ -116,7 +116,7 @@ class FixedPass:
         return self.replayed.run(lambda _: forward(self), pool)
 
 
-class Room:
+class Workspace:
     """A cache of fixed size for a batch, and the passes over it.
 
     Parameters
@@ -199,8 +199,8 @@ class StaticReader:
         self._plain = TransformersReader(model, layers)
         # In float64 transformers' own norms are in float32, and a leaner pass would be another model.
         self._llama = Llama(model, layers) if Llama.takes(model) and model.dtype != torch.float64 else None
-        self._held: list[Room] = []
-        # A room outlives its text, and waits for the next one.
+        self._held: list[Workspace] = []
+        # A workspace outlives its text, and waits for the next one.
         finalize(self, _give_back, ref(model), self._held).atexit = False
 
     @staticmethod
@@ -226,14 +226,14 @@ class StaticReader:
             self._move_in(rows)
             return logits
         self._reserve(start, start + filled_up(rows))
-        room = self._held[0]
-        one = room.a_pass(batch, rows, mask is not None)
+        workspace = self._held[0]
+        one = workspace.a_pass(batch, rows, mask is not None)
         one.fill(tokens, position, mask, start)
         try:
-            found = one.run(self._forward, room.pool if one.tokens.numel() <= MOST_ROWS else None)
+            found = one.run(self._forward, workspace.pool if one.tokens.numel() <= MOST_ROWS else None)
         except RuntimeError as error:
             self._check_refusal(error)
-            room.launch()
+            workspace.launch()
             name, why = type(self._plain.model).__name__, str(error).partition("\n")[0]
             warnings.warn(f"passes of {name} cannot be captured as CUDA graphs, and are launched: {why}", stacklevel=2)
             return self.read(tokens, position, mask, start, keep)
@@ -267,16 +267,16 @@ class StaticReader:
         if not self._held or not can_be_one(self._held[0]) or len(length) != self._held[0].batch:
             return None
         self._reserve(end, end + more)
-        room = self._held[0]
-        if key in room.refused:
+        workspace = self._held[0]
+        if key in workspace.refused:
             return None
-        run = room.a_run(key, inputs, len(length))
+        run = workspace.a_run(key, inputs, len(length))
         run.fill(inputs, length, end)
         try:
-            return run, run.do(steps(run), generator, room.pool)
+            return run, run.do(steps(run), generator, workspace.pool)
         except RuntimeError as error:
             self._check_refusal(error)
-            room.refused.add(key)  # what its passes do can still be captured
+            workspace.refused.add(key)  # what its passes do can still be captured
             return None
 
     def read_at(
@@ -293,15 +293,15 @@ class StaticReader:
         trial : int
             Columns on trial before the block.
         """
-        room, rows = self._held[0], tokens.shape[1]
-        room.place.columns = run.end + trial + torch.arange(rows, device=tokens.device)
-        column = torch.arange(room.columns, device=tokens.device)
+        workspace, rows = self._held[0], tokens.shape[1]
+        workspace.place.columns = run.end + trial + torch.arange(rows, device=tokens.device)
+        column = torch.arange(workspace.columns, device=tokens.device)
         since = column - run.end
         on_trial = (since >= 0) & (since < trial + rows)
         if sees is not None:
             on_trial = on_trial & sees[..., since.clamp(0, trial + rows - 1)]
         visible = (column < run.length[:, None]).unsqueeze(1) | on_trial
-        mask = torch.zeros(visible.shape, dtype=room.blocks[0].entries.dtype, device=tokens.device)
+        mask = torch.zeros(visible.shape, dtype=workspace.blocks[0].entries.dtype, device=tokens.device)
         mask = mask.masked_fill(~visible, torch.finfo(mask.dtype).min).unsqueeze(1)
         return self._pass(tokens, mask.expand(len(tokens), -1, rows, -1), position)
 
@@ -312,7 +312,7 @@ class StaticReader:
         return Outputs(logits, told.features if self._plain.layers else None)
 
     def _pass(self, tokens: torch.Tensor, mask: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
-        """Logits of all rows, whose keys and values go where the room says: by transformers' code, or a leaner one."""
+        """Logits of all rows, whose keys and values go where the workspace says."""
         batch, rows = tokens.shape
         if self._llama is None:
             return self._plain.forward(tokens, mask, position, rows)
@@ -345,35 +345,35 @@ class StaticReader:
             (keys.entries[0], values.entries[0]) for keys, values in (one.blocks for one in self._plain.cache.layers)
         ]
         key = _state(self._plain.model), tuple(self._plain.layers)
-        self._enter(self._room(key, written, columns + SPARE), written, columns)
+        self._enter(self._workspace(key, written, columns + SPARE), written, columns)
 
     def _reserve(self, written: int, columns: int) -> None:
         """Move to a longer cache if a text outgrows its own."""
         old = self._held[0]
         if columns > old.columns:
             layers = [(layer.keys, layer.values) for layer in old.cache.layers]
-            self._enter(self._room(old.key, layers, columns), layers, written)
+            self._enter(self._workspace(old.key, layers, columns), layers, written)
             _FREE[self._plain.model].append(old)
 
-    def _room(self, key: object, written: Written, columns: int) -> Room:
-        """A room that is free and has so many columns, or a new one."""
+    def _workspace(self, key: object, written: Written, columns: int) -> Workspace:
+        """A workspace that is free and has so many columns, or a new one."""
         batch = len(written[0][0])
         with _ONE_AT_A_TIME:
             free = _FREE.setdefault(self._plain.model, [])
-            for room in sorted(free, key=lambda room: room.columns):
-                if (room.key, room.batch) == (key, batch) and room.columns >= columns:
-                    free.remove(room)
-                    return room
-        room = Room(key, written, max(LEAST_COLUMNS, 1 << (columns - 1).bit_length()))
+            for workspace in sorted(free, key=lambda workspace: workspace.columns):
+                if (workspace.key, workspace.batch) == (key, batch) and workspace.columns >= columns:
+                    free.remove(workspace)
+                    return workspace
+        workspace = Workspace(key, written, max(LEAST_COLUMNS, 1 << (columns - 1).bit_length()))
         if self._llama is not None:
             with torch.inference_mode(False):
-                room.angles = self._llama.angles(room.columns)
-        return room
+                workspace.angles = self._llama.angles(workspace.columns)
+        return workspace
 
-    def _enter(self, room: Room, written: Written, columns: int) -> None:
-        room.take(written, columns)
-        self._held[:] = [room]
-        self._plain.cache = room.cache
+    def _enter(self, workspace: Workspace, written: Written, columns: int) -> None:
+        workspace.take(written, columns)
+        self._held[:] = [workspace]
+        self._plain.cache = workspace.cache
 
 
 def can_stand(model: PreTrainedModel) -> bool:
@@ -383,9 +383,9 @@ def can_stand(model: PreTrainedModel) -> bool:
     return not model.training and not shared and not told_more and is_untouched(model)
 
 
-def can_be_one(room: Room) -> bool:
+def can_be_one(workspace: Workspace) -> bool:
     """Whether steps can be captured here: with what they draw, which torch has from 2.4 on."""
-    return room.pool is not None and hasattr(torch.cuda.CUDAGraph, "register_generator_state")
+    return workspace.pool is not None and hasattr(torch.cuda.CUDAGraph, "register_generator_state")
 
 
 def filled_up(rows: int) -> int:
@@ -399,13 +399,13 @@ def _state(model: PreTrainedModel) -> object:
     return model.config._attn_implementation, tuple((one.data_ptr(), one.dtype) for one in weights)
 
 
-_FREE: WeakKeyDictionary[PreTrainedModel, list[Room]] = WeakKeyDictionary()
+_FREE: WeakKeyDictionary[PreTrainedModel, list[Workspace]] = WeakKeyDictionary()
 _ONE_AT_A_TIME = Lock()
-"""Threads that decode with one model do not take one room."""
+"""Threads that decode with one model do not take one workspace."""
 
 
-def _give_back(model: ReferenceType[PreTrainedModel], held: list[Room]) -> None:
-    """Keep a room for the next text of its model; those that waited longest make place."""
+def _give_back(model: ReferenceType[PreTrainedModel], held: list[Workspace]) -> None:
+    """Keep a workspace for the next text of its model; those that waited longest make place."""
     free = _FREE.get(model()) if held and model() is not None else None
     if free is not None:
         free += held

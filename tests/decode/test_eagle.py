@@ -1,4 +1,4 @@
-"""Draft models that are fed what the target thinks: the same without training, and the law that is verified with it."""
+"""EAGLE-style draft models: the same without training, and the law that is verified with it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from transformers import AutoModelForCausalLM  # noqa: E402
 import otspec  # noqa: E402
 from otspec.decode.base.draft_laws import draft_law  # noqa: E402
 from otspec.decode.base.sampling import Sampling  # noqa: E402
-from otspec.decode.drafters.eagle.drafter import FedDrafter  # noqa: E402
-from otspec.decode.drafters.eagle.model import FedLlama  # noqa: E402
+from otspec.decode.drafters.eagle.drafter import EagleDrafter  # noqa: E402
+from otspec.decode.drafters.eagle.model import EagleLlama  # noqa: E402
 from otspec.decode.models.passes.fused import LlamaReader  # noqa: E402
 from otspec.decode.models.passes.transformers_reader import TransformersReader  # noqa: E402
 from otspec.errors import ProblemError  # noqa: E402
@@ -32,9 +32,9 @@ def _no_gradients() -> Any:
         yield
 
 
-def _fed(draft: Any, strength: float = 0.4) -> Any:
+def _eagle(draft: Any, strength: float = 0.4) -> Any:
     """A draft model with maps that were never trained, and do a lot."""
-    model = FedLlama.of(draft, LAYERS, WIDTH)
+    model = EagleLlama.of(draft, LAYERS, WIDTH)
     generator = torch.Generator().manual_seed(0)
     for weights in (model.seen.weight, model.own.weight):
         weights += strength * torch.randn(weights.shape, generator=generator, dtype=weights.dtype)
@@ -45,7 +45,7 @@ def _drafting_features(target: Any, strength: float = 0.4) -> Any:
     """A layer in the target's place, of random weights."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        model = FedLlama.of_target(target)
+        model = EagleLlama.of_target(target)
         for weights in (model.seen.weight, model.token.weight):
             weights += strength * torch.randn_like(weights)
     return model
@@ -60,7 +60,7 @@ def _read(model: Any, target: Any, text: list[int], drafted: list[int]) -> Any:
     """Logits after a text and what was drafted after it: one token after the other, all of them anew."""
     before = _features(model, target, text[:-1])
     features = torch.cat((before.new_zeros(1, *before.shape[1:]), before))
-    added = model.added_of(features)[None]
+    added = model.conditioning(features)[None]
     for at in range(len(drafted) + 1):
         found = model(torch.tensor([[*text, *drafted[:at]]]), added=added, output_hidden_states=True)
         added = torch.cat((added, model.added_of_own(found.hidden_states[-1][:, -1:])), dim=1)
@@ -69,24 +69,25 @@ def _read(model: Any, target: Any, text: list[int], drafted: list[int]) -> Any:
 
 def test_without_training_it_is_the_draft_model_to_the_last_bit(tmp_path: Path) -> None:
     target, draft = pair()
-    model = FedLlama.of(draft, LAYERS, WIDTH)
+    model = EagleLlama.of(draft, LAYERS, WIDTH)
     ids = torch.tensor([TEXTS[0]])
-    assert torch.equal(model(ids, added=model.added_of(all_features(target, TEXTS[0])[None])).logits, draft(ids).logits)
+    added = model.conditioning(all_features(target, TEXTS[0])[None])
+    assert torch.equal(model(ids, added=added).logits, draft(ids).logits)
     settings: dict[str, Any] = {"paths": 2, "depth": 3, "max_new_tokens": 12, "seed": 5}
-    plain, fed = (otspec.generate(target, one, ids, **settings) for one in (draft, model))
-    assert torch.equal(plain.sequences, fed.sequences)
-    assert plain.metrics.accepted == fed.metrics.accepted
-    fed_more = _fed(draft)
-    fed_more.save_pretrained(tmp_path)
+    plain, eagle = (otspec.generate(target, one, ids, **settings) for one in (draft, model))
+    assert torch.equal(plain.sequences, eagle.sequences)
+    assert plain.metrics.accepted == eagle.metrics.accepted
+    trained = _eagle(draft)
+    trained.save_pretrained(tmp_path)
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float64)
-    assert type(loaded) is FedLlama
-    again = [otspec.generate(target, one, ids, **settings).metrics.accepted for one in (fed_more, loaded)]
+    assert type(loaded) is EagleLlama
+    again = [otspec.generate(target, one, ids, **settings).metrics.accepted for one in (trained, loaded)]
     assert again[0] == again[1]
 
 
 def test_a_layer_in_the_targets_place_has_its_embedding_and_head() -> None:
     target = pair()[0]
-    model = FedLlama.of_target(target)
+    model = EagleLlama.of_target(target)
     assert model.config.num_hidden_layers == 1
     assert model.config.features == [2]
     assert torch.equal(model.get_input_embeddings().weight, target.get_input_embeddings().weight)
@@ -95,13 +96,13 @@ def test_a_layer_in_the_targets_place_has_its_embedding_and_head() -> None:
     assert still == {"model.embed_tokens.weight", "lm_head.weight"}
     # Its own outputs are fed as the target's hidden states are.
     states = all_features(target, TEXTS[0])[:, 2:]
-    assert torch.equal(model.added_of_own(states[:, 0]), model.added_of(states))
+    assert torch.equal(model.added_of_own(states[:, 0]), model.conditioning(states))
 
 
-@pytest.mark.parametrize("kind", ["fed", "drafts features"])
+@pytest.mark.parametrize("kind", ["eagle", "drafts features"])
 def test_the_lean_reader_gives_the_same_bits(kind: str) -> None:
     target, draft = (copy.deepcopy(one).float() for one in pair(seed=3))
-    model = _fed(draft) if kind == "fed" else _drafting_features(target)
+    model = _eagle(draft) if kind == "eagle" else _drafting_features(target)
     assert LlamaReader.takes(model)
     ids, added = torch.tensor([[3, 1, 4], [2, 7, 1]]), torch.randn(2, 3, 16, generator=torch.Generator().manual_seed(0))
     found = []
@@ -116,13 +117,13 @@ def test_the_lean_reader_gives_the_same_bits(kind: str) -> None:
 
 @pytest.mark.parametrize("lengths", [(0, 0, 0), (2, 1, 0), (1, 3, 2)])
 @pytest.mark.parametrize("drafted", [True, False])
-@pytest.mark.parametrize("kind", ["fed", "drafts features"])
+@pytest.mark.parametrize("kind", ["eagle", "drafts features"])
 def test_laws_are_those_of_a_text_that_is_read_anew(kind: str, lengths: tuple[int, ...], drafted: bool) -> None:
     """After a prompt, and after a step that accepted some drafts and added a token; or after one without drafts."""
     target, draft = pair()
-    model, shape = _fed(draft) if kind == "fed" else _drafting_features(target), Shape((2, 1, 1))
+    model, shape = _eagle(draft) if kind == "eagle" else _drafting_features(target), Shape((2, 1, 1))
     sampling = Sampling(target._get_logits_processor(target.generation_config, device="cpu", model_kwargs={}), True)
-    drafter = FedDrafter(model, shape, draft_law("iid"), sampling, 8, torch.Generator().manual_seed(1))
+    drafter = EagleDrafter(model, shape, draft_law("iid"), sampling, 8, torch.Generator().manual_seed(1))
     texts = [list(text) for text in TEXTS]
     drafter.observe([_features(model, target, text[:-1]) for text in texts])
     drafter.start(texts)
@@ -162,10 +163,10 @@ def test_laws_are_those_of_a_text_that_is_read_anew(kind: str, lengths: tuple[in
 @pytest.mark.parametrize("rule", ["nested", "block", "interval"])
 def test_texts_have_the_targets_law(rule: str, settings: dict[str, Any]) -> None:
     target, draft = pair(4, seed=1)
-    check_law(target, _fed(draft), rule, settings)
+    check_law(target, _eagle(draft), rule, settings)
 
 
 def test_a_model_of_another_target_is_refused() -> None:
     target, draft = pair()
     with pytest.raises(ProblemError, match="width 16, and the draft model was trained with 8"):
-        otspec.generate(target, FedLlama.of(draft, LAYERS, 8), torch.tensor([TEXTS[0]]), max_new_tokens=4)
+        otspec.generate(target, EagleLlama.of(draft, LAYERS, 8), torch.tensor([TEXTS[0]]), max_new_tokens=4)

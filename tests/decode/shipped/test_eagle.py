@@ -1,4 +1,4 @@
-"""The draft model of the package that hears what the target has in mind."""
+"""The EAGLE-style draft model of the package."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ import otspec  # noqa: E402
 from otspec.decode.methods.drafting import DrafterRequest, drafting  # noqa: E402
 from otspec.decode.models.fingerprint import fingerprint  # noqa: E402
 from otspec.decode.pair.loading import load_models  # noqa: E402
-from otspec.decode.shipped import FED, FOLDER, TRAINING, fed, held_out, load  # noqa: E402
+from otspec.decode.shipped import EAGLE, FOLDER, TRAINING, eagle, held_out, load  # noqa: E402
 from otspec.errors import DataError  # noqa: E402
 
-PLACE = FOLDER / FED
+PLACE = FOLDER / EAGLE
 
 
 def test_it_is_small_and_was_trained_on_this_pair() -> None:
     pair, record = load(), json.loads((PLACE / TRAINING).read_text())
     assert sum(file.stat().st_size for file in PLACE.iterdir()) <= 2.3e6
-    assert sum(value.numel() for value in fed().parameters()) == record["parameters"]
+    assert sum(value.numel() for value in eagle().parameters()) == record["parameters"]
     assert record["kind"] == "eagle"
     assert [record["target"][1], record["draft"][1]] == [fingerprint(pair.target), fingerprint(pair.draft)]
 
 
 def test_more_of_its_drafts_are_accepted() -> None:
     models = load_models("shipped", "shipped")
-    by_name = drafting("fed", DrafterRequest(models, "shipped", "shipped"))
+    by_name = drafting("eagle", DrafterRequest(models, "shipped", "shipped"))
     texts, made = {}, {}
-    for name, draft in (("as it is", models.draft), (FED, by_name.models.draft)):
+    for name, draft in (("as it is", models.draft), (EAGLE, by_name.models.draft)):
         found = [
             otspec.generate(
                 models.target, draft, torch.tensor([prompt]), paths=1, depth=5, solver="block", temperature=0,
@@ -40,8 +40,8 @@ def test_more_of_its_drafts_are_accepted() -> None:
         ]  # fmt: skip
         texts[name] = [one.sequences.tolist() for one in found]
         made[name] = sum(one.metrics.block_efficiency for one in found)
-    assert texts[FED] == texts["as it is"]
-    assert made[FED] > 1.15 * made["as it is"]
+    assert texts[EAGLE] == texts["as it is"]
+    assert made[EAGLE] > 1.15 * made["as it is"]
 
 
 def test_it_is_for_the_target_that_it_heard() -> None:
@@ -49,4 +49,12 @@ def test_it_is_for_the_target_that_it_heard() -> None:
     with pytest.raises(
         DataError, match="no EAGLE-style draft model of my-model comes with the package; `otspec train eagle`"
     ):
-        drafting("fed", DrafterRequest(models, "my-model", "shipped"))
+        drafting("eagle", DrafterRequest(models, "my-model", "shipped"))
+
+
+def test_its_former_names_lead_to_it() -> None:
+    request = DrafterRequest(load_models("shipped", "shipped"), "shipped", "shipped")
+    with pytest.warns(FutureWarning, match="the drafter 'fed' is now called 'eagle'"):
+        assert drafting("fed", request).spelled == {"drafter": "eagle"}
+    with pytest.warns(FutureWarning, match=r"shipped.fed is now called otspec.decode.shipped.eagle"):
+        assert otspec.decode.shipped.fed is eagle
