@@ -76,7 +76,7 @@ def test_what_is_no_setting_is_refused_by_name() -> None:
         ({"draft_confidence": 0.5, "draft_kernel": [[1.0]]}, "draft_confidence goes by the draft model's own"),
         ({"draft_tokens": [1], "draft_shortlist": object()}, "draft_shortlist and draft_tokens are both given"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else ",".join(value),
 )
 def test_settings_that_contradict_each_other_are_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ProblemError, match=message):
