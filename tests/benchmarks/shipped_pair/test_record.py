@@ -18,7 +18,7 @@ def test_recording_anew_gives_what_is_recorded(tmp_path: Path, monkeypatch: pyte
     shutil.copytree(FOLDER, tmp_path / "pair")
     monkeypatch.setattr(command, "PROMPTS", command.PROMPTS[:1])
     command.main(out=tmp_path / "anew.npz", folder=tmp_path / "pair")
-    anew, recorded = FileSource(tmp_path / "anew.npz"), open_source("shipped")
+    anew, recorded = FileSource.open(tmp_path / "anew.npz"), open_source("shipped")
     # The first prompts come first, so their positions are the recorded ones, as far as another machine samples alike:
     # it may round a draw differently, and then goes on differently.
     same = [
