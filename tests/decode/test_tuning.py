@@ -18,14 +18,14 @@ pytest.importorskip("transformers")
 
 import otspec  # noqa: E402
 from otspec import DataError, ProblemError  # noqa: E402
-from otspec.decode import Tuned, Tuning, tune  # noqa: E402
+from otspec.decode import MultiDraft, Tuned, Tuning, run, tune  # noqa: E402
 from otspec.decode.models.context import Context  # noqa: E402
-from otspec.decode.pacing.costs import PassTimes, Step, StepCosts  # noqa: E402
+from otspec.decode.pacing.costs import PassTimes  # noqa: E402
 from otspec.decode.tuning.candidates import LOOKUP, PLAIN, Candidate, Family, families  # noqa: E402
 from otspec.decode.tuning.costs import CostModel, Trial  # noqa: E402
 from otspec.decode.tuning.race import Raced, SpeedUp, race, winner  # noqa: E402
 from otspec.decode.tuning.report import tables  # noqa: E402
-from otspec.decode.tuning.steps import InTurn  # noqa: E402
+from otspec.decode.tuning.steps import step_costs  # noqa: E402
 from otspec.paths import Block, Nested  # noqa: E402
 from otspec.verification.trees.shape import Shape  # noqa: E402
 from tests.decode.models import pair, tiny  # noqa: E402
@@ -296,35 +296,26 @@ def test_steps_of_every_depth_are_timed(monkeypatch: pytest.MonkeyPatch) -> None
         assert seconds == pytest.approx(1.0 + 0.25 * len(widths))
 
 
-def test_no_shape_is_timed_more_often_than_others() -> None:
-    costs, tried = InTurn(lambda: 0.0), Counter[Shape]()
-    shapes = [Shape(()), Shape((1,)), Shape((2, 1))]
-    for _ in range(30):
-        tried[costs.wanted(shapes)] += 1
-    assert tried == dict.fromkeys(shapes, 10)
-    for whole, seconds in ((True, 3.0), (False, 1.0)):  # where prefixes were merged, a step says little
-        costs.note(Step.of(1, shapes[2]), seconds, whole)
-    assert costs.kept() == StepCosts(((2, 2),), (3.0,))
-
-
-def test_merged_prefixes_are_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_of_merged_prefixes_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two paths that are drawn with certainty are one."""
-    told = list[tuple[Step, bool]]()
-    note = InTurn.note
+    costs = on_own_clock(monkeypatch, 0.25, seconds=100.0, paths=(1, 2), depth=2, temperature=0).tuned.costs
+    assert costs is not None
+    assert costs.widths == ((), (1,), (1, 1))
 
-    def noted(own: InTurn, step: Step, seconds: float, whole: bool = True) -> None:
-        told.append((step, whole))
-        note(own, step, seconds, whole)
 
-    monkeypatch.setattr(InTurn, "note", noted)
-    on_own_clock(monkeypatch, 0.25, seconds=100.0, paths=(1, 2), depth=2, temperature=0)
-    assert {step.widths: whole for step, whole in told} == {
-        (): True,
-        (1,): True,
-        (1, 1): True,
-        (2,): False,
-        (2, 2): False,
-    }
+def test_no_depth_is_timed_more_often_than_others() -> None:
+    target, draft = pair(40, noise=0.1)
+    strategy, shape, clock = MultiDraft(draft, paths=1, depth=2), Shape((1, 1)), itertools.count()
+    counted = Counter[int]()
+
+    def decode(strategy: Any, prompt: list[int], **settings: Any) -> Any:
+        text = run(target, strategy, torch.tensor([prompt]), max_new_tokens=50, **settings)
+        counted.update(len(levels) for levels in strategy.levels[:-2])  # the last ones have no room for more
+        return text
+
+    step_costs({shape: strategy}, decode, PROMPTS, 0, 0.0, lambda: float(next(clock)))
+    assert max(counted.values()) - min(counted.values()) <= 1
+    assert counted.keys() == {0, 1, 2}
 
 
 def test_a_pace_by_the_costs_of_a_file(tuned: Tuned, tmp_path: Path) -> None:

@@ -24,7 +24,6 @@ class PacedDrafter(WrappedDrafter):
         self._pacer = pacer
         self._depth = 0
         self._offered: list[int] = []
-        self._whole = True
 
     def start(self, texts: Sequence[Sequence[int]]) -> None:
         """Read the prompts."""
@@ -33,7 +32,7 @@ class PacedDrafter(WrappedDrafter):
 
     def depth(self, lengths: IntArray) -> int:
         """What the pacer chooses, if the drafter goes so far; asked once a step, when it begins."""
-        self._offered, self._whole = [0] * len(lengths), True
+        self._offered = [0] * len(lengths)
         self._depth = self._pacer.choose(super().depth(lengths))
         return self._depth
 
@@ -42,10 +41,9 @@ class PacedDrafter(WrappedDrafter):
         self._depth = min(self._depth, depth)
         drafts = super().draft(texts, self._depth)
         self._offered = [tree.length for tree in drafts.trees]
-        self._whole = all(tree.size == tree.shape.slots for tree in drafts.trees)
         return drafts
 
     def commit(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Keep what was accepted, and learn how deep drafts go."""
         super().commit(accepted, rows)
-        self._pacer.learn(self._depth, self._offered, [len(slots) for slots in accepted], rows, self._whole)
+        self._pacer.learn(self._depth, self._offered, [len(slots) for slots in accepted], rows)

@@ -88,6 +88,11 @@ class Step(NamedTuple):
         """What the target reads: the last token of each text, and all that was drafted."""
         return self.texts * (1 + sum(self.widths))
 
+    @property
+    def draft_rows(self) -> tuple[int, ...]:
+        """What each pass of the draft model reads: the last token of each text, then every level but the last."""
+        return tuple(self.texts * width for width in (1, *self.widths[:-1])) if self.widths else ()
+
 
 class Costs(Protocol):
     """A cost model."""
@@ -140,8 +145,7 @@ class PassCosts:
 
     def __call__(self, step: Step) -> float:
         """Seconds that a step takes."""
-        read = (1, *step.widths[:-1]) if step.widths else ()
-        passes = sum(self.draft(step.texts * width) for width in read)
+        passes = sum(map(self.draft, step.draft_rows))
         return self.target(step.rows) + passes + self.rest + self.rest_of_level * len(step.widths)
 
 
@@ -247,8 +251,8 @@ class MeasuredCosts:
         self._own: dict[Step, float] = {}
         """What the times of each kind of step say."""
 
-    def note(self, step: Step, seconds: float, whole: bool = True) -> None:
-        """Take the time of a step, and whether all that it drafted was distinct."""
+    def note(self, step: Step, seconds: float) -> None:
+        """Take the time of a step."""
         if self._begun:
             self._ratios.append(seconds / self._relative(step))
             self._slowness = median_low(self._ratios)
@@ -286,14 +290,9 @@ class MeasuredCosts:
         """Seconds that a step takes."""
         return self._relative(step) * self._slowness
 
-    @property
-    def timed(self) -> int:
-        """How many steps of one text were."""
-        return sum(len(times) for step, times in self._times.items() if step.texts == 1)
-
     def kept(self) -> StepCosts:
         """What was measured of one text so far, for good."""
-        found = {step.widths: _undisturbed(times) for step, times in self._times.items() if step.texts == 1}
+        found = {step.widths: undisturbed(times) for step, times in self._times.items() if step.texts == 1}
         return StepCosts(tuple(found), tuple(found.values()))
 
     def _relative(self, step: Step) -> float:
@@ -304,13 +303,13 @@ class MeasuredCosts:
         return expected + (own - expected) * len(self._times[step]) / (len(self._times[step]) + LINE)
 
     def _fit(self) -> None:
-        self._own = {step: _undisturbed(times) for step, times in self._times.items()}
+        self._own = {step: undisturbed(times) for step, times in self._times.items()}
         often = np.array([len(times) for times in self._times.values()])
         self._line = _line_through(list(self._own), np.array(list(self._own.values())), often)
         self.revision += 1
 
 
-def _undisturbed(times: Collection[float]) -> float:
+def undisturbed(times: Collection[float]) -> float:
     """The lower quartile, or the least of a few."""
     return sorted(times)[len(times) // 4]
 

@@ -116,8 +116,6 @@ class Pacer:
         self._idle = 0
         """Steps since the last draft."""
         self._done: Step | None = None
-        self._whole = True
-        """Whether all that it drafted was distinct."""
         self._began = 0.0
 
     def choose(self, deepest: int) -> int:
@@ -136,7 +134,7 @@ class Pacer:
         """Tell the costs of the step before, which ends now; a shape that they want to be tried."""
         now = costs.now()
         if self._done is not None:
-            costs.note(self._done, now - self._began, self._whole)
+            costs.note(self._done, now - self._began)
         self._began = now
         return costs.wanted(self._cuts[: deepest + 1])
 
@@ -162,7 +160,6 @@ class Pacer:
         offered: Sequence[int],
         accepted: Sequence[int],
         rows: Sequence[int],
-        whole: bool = True,
     ) -> None:
         """End the step.
 
@@ -176,10 +173,7 @@ class Pacer:
             How many tokens of each text were accepted.
         rows : sequence of int
             Which texts go on.
-        whole : bool
-            Whether no two drafted prefixes were the same.
         """
-        self._whole = whole
         depth = min(depth, max(offered, default=0))
         if self._measured is not None:
             self._done = Step.of(self._texts, self._cuts[depth])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from otspec.decode.pacing.costs import PassTimes
+from otspec.decode.pacing.costs import PassTimes, Step
 from otspec.decode.tuning.candidates import PLAIN, Candidate, Family
 
 
@@ -99,9 +99,9 @@ class CostModel:
     def _passes(self, trial: Trial, family: Family | None, depth: int) -> tuple[float, float]:
         """Seconds of the draft model's and of the target's passes in a step."""
         target = self.target(1 + sum(trial.nodes[:depth]))
-        if family is None or family.lookup or depth == 0:
+        if family is None or family.lookup:
             return 0.0, target
-        return sum(self.draft(rows) for rows in (1, *family.widths(depth - 1))), target
+        return sum(map(self.draft, Step(1, tuple(family.widths(depth))).draft_rows)), target
 
     def best(self) -> list[Prediction]:
         """The best depth of every family, the fastest family first."""

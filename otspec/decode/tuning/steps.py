@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 
-from otspec.decode.pacing.costs import MeasuredCosts, Step, StepCosts
-from otspec.decode.pacing.goodput import Goodput
+from otspec.decode.pacing.costs import Step, StepCosts, undisturbed
 from otspec.decode.step.strategy import Strategy
 from otspec.decode.tuning.passes import Now
-from otspec.decode.tuning.trials import Decoding
+from otspec.decode.tuning.trials import Decoding, TrialRuns, trials
 from otspec.errors import ProblemError
 from otspec.verification.trees.shape import Shape
 
-ALL_OF_THEM = 1 << 20
-"""Times of a kind of step."""
-
-
-class InTurn(MeasuredCosts):
-    """Has the shapes drafted in turn, for as long as it is asked."""
-
-    def __init__(self, now: Now) -> None:
-        super().__init__(now, ALL_OF_THEM)
-
-    def note(self, step: Step, seconds: float, whole: bool = True) -> None:
-        """Take the time of a step, but where prefixes were merged: shapes that branch are chosen where they part."""
-        if whole:
-            super().note(step, seconds)
-
-    def wanted(self, choices: Sequence[Shape]) -> Shape:
-        """The shape that was tried least often."""
-        least = min(choices, key=self._tried.__getitem__)
-        self._tried[least] += 1
-        return least
-
 
 def step_costs(
-    strategies: Sequence[Callable[[Goodput], Strategy]],
+    strategies: Mapping[Shape, Strategy],
     decode: Decoding,
     prompts: Sequence[Sequence[int]],
     seed: int,
@@ -43,12 +22,14 @@ def step_costs(
     now: Now,
     tell: Callable[[], None] = lambda: None,
 ) -> StepCosts:
-    """Decode one prompt after the other while there is time, the strategies in turn and each depth as often as others.
+    """Decode one prompt after the other while there is time, the strategies and all their depths in turn.
+
+    Steps in which drafted prefixes were merged are left out: a pace chooses among shapes before it knows that.
 
     Parameters
     ----------
-    strategies : sequence of callable
-        Each decodes by a pace that chooses among the depths of one shape.
+    strategies : mapping
+        By the shape of what they draft at most.
     decode : callable
     prompts : sequence of lists of int
     seed : int
@@ -60,12 +41,16 @@ def step_costs(
     ProblemError
         If no text has a step after its first.
     """
-    costs = InTurn(now)
-    paced, began, rounds = [strategy(Goodput(costs)) for strategy in strategies], now(), 0
-    while rounds < len(paced) or now() - began < seconds:
-        decode(paced[rounds % len(paced)], prompts[rounds % len(prompts)], seed=seed + rounds)
-        tell()
-        rounds += 1
-    if not costs.timed:
+    runs = {
+        shape: TrialRuns(strategy, shape.depth, now, range(shape.depth + 1)) for shape, strategy in strategies.items()
+    }
+    trials(runs.values(), decode, prompts, seed, seconds, now, tell)
+    times: defaultdict[tuple[int, ...], list[float]] = defaultdict(list)
+    for shape, run in runs.items():
+        for step in run.steps:
+            if step.nodes == (widths := Step.of(1, shape.cut(len(step.nodes))).widths):
+                times[widths].append(step.seconds)
+    if not times:
         raise ProblemError("all texts ended within one step; pass other prompts to tune with, or more new tokens")
-    return costs.kept()
+    widths_in_order = sorted(times, key=lambda widths: (len(widths), widths))
+    return StepCosts(tuple(widths_in_order), tuple(undisturbed(times[widths]) for widths in widths_in_order))

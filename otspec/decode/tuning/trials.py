@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -43,7 +44,7 @@ class VaryingDrafter(WrappedDrafter):
     drafter : Drafter
     depths : iterator of int
     levels : list
-        Gets the number of nodes of every level of a tree, for each that is drafted.
+        Gets the number of nodes of every level of each tree, one list a step; an empty one where nothing is drafted.
     """
 
     def __init__(self, drafter: Drafter, depths: Iterator[int], levels: list[list[int]]) -> None:
@@ -52,14 +53,15 @@ class VaryingDrafter(WrappedDrafter):
         self._levels = levels
 
     def depth(self, lengths: IntArray) -> int:
-        """The next depth, if the drafter goes so far."""
+        """The next depth, if the drafter goes so far; asked once a step, when it begins."""
+        self._levels.append([])
         return min(super().depth(lengths), next(self._depths))
 
     def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
         """Draft."""
         drafts = super().draft(texts, depth)
-        for tree in drafts.trees:
-            self._levels.append(np.bincount(tree.depth, minlength=depth + 1)[1:].tolist())
+        (tree,) = drafts.trees  # tuning decodes one text at a time
+        self._levels[-1] = np.bincount(tree.depth, minlength=depth + 1)[1:].tolist()
         return drafts
 
 
@@ -92,6 +94,14 @@ class Varying:
         return Prepared(VaryingDrafter(drafter, self.depths, self.levels), verifier)
 
 
+class TimedStep(NamedTuple):
+    """A step of one text."""
+
+    nodes: tuple[int, ...]
+    """Distinct drafted prefixes of each level."""
+    seconds: float
+
+
 class StepTimes:
     """A streamer that notes when tokens came: of one text, at the end of every step."""
 
@@ -117,15 +127,18 @@ class TrialRuns:
     most : int
         The largest depth; 0 for plain decoding.
     now : Now
+    depths : sequence of int, optional
+        Of the steps, in turn; by default those of `depths_of`.
     """
 
-    def __init__(self, strategy: Strategy, most: int, now: Now) -> None:
+    def __init__(self, strategy: Strategy, most: int, now: Now, depths: Sequence[int] = ()) -> None:
         self.strategy = strategy
         self.most = most
         self.now = now
         self.metrics = Metrics()
-        self._depths = cycle(depths_of(most))
-        self._steps: defaultdict[int, list[float]] = defaultdict(list)
+        self.steps: list[TimedStep] = []
+        """All but the first of every text."""
+        self._depths = cycle(depths or depths_of(most))
         self._levels: list[list[int]] = []
         self._starts: list[tuple[int, float]] = []
         """Of every run: the depth of its first step, and seconds less those of the steps after it."""
@@ -138,17 +151,17 @@ class TrialRuns:
         spent = self.now() - began
         self.metrics += generation.metrics
         steps = np.diff(times.at[1:])
-        # The last steps of a text may draft nothing: they come after all others.
-        depths = [len(each) for each in levels] + [0] * (1 + len(steps) - len(levels))
-        for depth, step in zip(depths[1:], steps, strict=True):
-            self._steps[depth].append(float(step))
-        self._starts.append((depths[0], spent - float(steps.sum())))
+        self.steps += map(TimedStep, map(tuple, levels[1:]), steps.tolist())
+        self._starts.append((len(levels[0]), spent - float(steps.sum())))
         self._levels += levels
 
     def trial(self) -> Trial:
         """Medians and means: what else the machine did is left out of the former, and nothing out of the latter."""
         wanted = {0} if self.most == 0 else set(depths_of(self.most))
-        timed = {depth: float(np.median(times)) for depth, times in self._steps.items()}
+        found: defaultdict[int, list[float]] = defaultdict(list)
+        for step in self.steps:
+            found[len(step.nodes)].append(step.seconds)
+        timed = {depth: float(np.median(times)) for depth, times in found.items()}
         steps = {depth: timed[depth] for depth in timed.keys() & wanted} or timed
         if not steps:
             raise ProblemError("all texts ended within one step; pass other prompts to tune with, or more new tokens")

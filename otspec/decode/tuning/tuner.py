@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import Any
 
 from transformers import PreTrainedModel
@@ -16,7 +15,6 @@ from otspec.decode.methods.catalogue import strategy_of
 from otspec.decode.models.context import positions, vocabulary
 from otspec.decode.models.pairing import pair_up
 from otspec.decode.pacing.costs import StepCosts
-from otspec.decode.pacing.goodput import Goodput
 from otspec.decode.pair.loading import batch_of
 from otspec.decode.step.harness import Generation, run, sampling_settings
 from otspec.decode.step.strategy import Strategy
@@ -30,6 +28,7 @@ from otspec.decode.tuning.trials import TrialRuns, trials
 from otspec.decode.tuning.tuned import Mark, Tuned
 from otspec.errors import ProblemError
 from otspec.laws import as_count
+from otspec.verification.trees.shape import Shape
 
 PATHS = (1, 2, 4)
 DRAFT_TOP_K = (20, 100)
@@ -204,11 +203,11 @@ def tune(
         lambda: tell("timing passes"),
     )
 
-    def paced(pace: Goodput, count: int) -> Strategy:
-        return strategy_of("multi-draft", draft, {"pace": pace, "paths": count, "depth": depth}, matching)
-
-    counts = [partial(paced, count=count) for count in sorted(set(paths))]
-    steps = step_costs(counts, decode, rows, seed, for_steps, now, lambda: tell("timing steps of all depths"))
+    shapes = {
+        Shape.paths(count, depth): strategy_of("multi-draft", draft, {"paths": count, "depth": depth}, matching)
+        for count in sorted(set(paths))
+    }
+    steps = step_costs(shapes, decode, rows, seed, for_steps, now, lambda: tell("timing steps of all depths"))
     runs: dict[Family | None, TrialRuns] = {way.family: TrialRuns(strategy(way), way.depth, now) for way in ways}
     decoded = trials(runs.values(), decode, rows, seed, for_trials, now, lambda: tell("trying every family"))
     shown = {family: one.trial() for family, one in runs.items()}
