@@ -1,6 +1,11 @@
-"""The (k, n) benchmark: every solver on the same positions, with a time budget per cell."""
+"""The benchmarks: of solvers at every (k, n), of decoding, and of rules on recorded trees.
 
-from otspec.bench.cells import Cell, grid
-from otspec.bench.driver import Benchmark, run
+Each has a folder of its own, `solvers`, `decoding` or `paths`, with its cells, its driver, its summary, its tables and
+its charts; its module `kind` declares them.  What is beside the folders is of all three: records on disk, shards,
+merging and comparing, and the writing of reports.
+"""
+
+from otspec.bench.solvers.cells import Cell, grid
+from otspec.bench.solvers.driver import Benchmark, run
 
 __all__ = ["Benchmark", "Cell", "grid", "run"]

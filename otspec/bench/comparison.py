@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from otspec.bench.intervals import Estimate, by_prompt, quotient
-from otspec.bench.records import cell_of
-from otspec.bench.report import milliseconds
+from otspec.bench.columns import Column, figure, milliseconds, table
+from otspec.bench.intervals import NONE, Estimate, by_prompt, quotient
+from otspec.bench.kinds import Kind, kind_of
+from otspec.bench.ratios import Held, Place, Ratio
+from otspec.bench.records import grouped
 from otspec.bench.stored import Difference, StoredRun, differences
 from otspec.errors import DataError
 from otspec.reporting.tables import TextTable
 
-if TYPE_CHECKING:
-    from otspec.bench.cells import Cell
-    from otspec.bench.decoding_cells import DecodingCell
-    from otspec.bench.paths import PathsCell
-
-FIGURES = {"solvers": "acceptance", "decoding": "block efficiency", "paths": "accepted tokens"}
-"""What is compared beside time."""
-UNITS = {"solvers": ("ms", "positions"), "decoding": ("ms/token", "prompts"), "paths": ("ms", "prompts")}
-"""Of time, and what is paired."""
+ByCell = Mapping[Any, Held]
+"""What a run has finished, by cell."""
+PROMPTS = "prompts"
+"""What stands for the data of cells that have none."""
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """A ratio of sums in both runs, over the same positions or texts."""
+    """A ratio of sums in both runs, over the same positions or texts; NaN where there are none."""
 
     first: float
     second: float
@@ -45,21 +42,21 @@ class Quantity:
 class Compared:
     """One cell in both runs."""
 
-    cell: Cell | DecodingCell | PathsCell
+    cell: Any
+    """As the `otspec.bench.kinds.Kind` of the runs has it."""
     pairs: int
     """Positions or prompts that both have."""
     time: Quantity
-    """Milliseconds: of a position, or of a token."""
+    """Milliseconds: of a position, of a token, or of a verification."""
     figure: Quantity
-    """Mean acceptance, or block efficiency."""
+    """Mean acceptance, block efficiency, or accepted tokens."""
 
 
 @dataclass(frozen=True)
 class Comparison:
     """What two runs have in common, and what sets them apart."""
 
-    kind: str
-    """One of `otspec.bench.stored.KINDS`."""
+    kind: Kind
     names: tuple[str, str]
     """Of the two folders."""
     rows: list[Compared]
@@ -70,42 +67,39 @@ class Comparison:
 
     def record(self) -> dict[str, Any]:
         """For JSON."""
-        figure = FIGURES[self.kind].replace(" ", "_")
+        name = self.kind.figure.name.replace(" ", "_")
         return {
-            "benchmark": self.kind,
+            "benchmark": self.kind.name,
             "first": self.names[0],
             "second": self.names[1],
             "differences": {one.name: [one.one, one.other] for one in self.differences},
             "unpaired": dict(zip(("first", "second"), self.unpaired, strict=True)),
             "cells": [
-                {**asdict(row.cell), "pairs": row.pairs, "time_ms": row.time.record(), figure: row.figure.record()}
+                {**asdict(row.cell), "pairs": row.pairs, "time_ms": row.time.record(), name: row.figure.record()}
                 for row in self.rows
             ],
         }
 
     def table(self) -> TextTable:
         """Both runs side by side."""
-        figure, (unit, paired) = FIGURES[self.kind], UNITS[self.kind]
-        labels = [_labels(row.cell) for row in self.rows]
-        rows = [
-            (
-                *label,
-                str(row.pairs),
-                *map(milliseconds, (row.time.first, row.time.second)),
-                row.time.ratio.shown(".3f"),
-                *("-" if math.isnan(value) else f"{value:.4f}" for value in (row.figure.first, row.figure.second)),
-                row.figure.ratio.shown(".4f"),
-            )
-            for label, row in zip(labels, self.rows, strict=True)
-        ]
-        header = ("cell", "rule", paired, f"{unit} A", f"{unit} B", "time B/A", f"{figure} A", "B", f"{figure} B/A")
+        unit, name, paired = self.kind.time.name, self.kind.figure.name, self.kind.paired
+        columns: Sequence[Column[Compared]] = (
+            Column("cell", lambda row: self.kind.labels(row.cell)[0], label=True),
+            Column("rule", lambda row: self.kind.labels(row.cell)[1], label=True),
+            Column(paired, lambda row: str(row.pairs)),
+            Column(f"{unit} A", lambda row: milliseconds(row.time.first)),
+            Column(f"{unit} B", lambda row: milliseconds(row.time.second)),
+            Column("time B/A", lambda row: row.time.ratio.shown(".3f")),
+            Column(f"{name} A", lambda row: figure(row.figure.first, ".4f"), detail=True),
+            Column("B", lambda row: figure(row.figure.second, ".4f"), detail=True),
+            Column(f"{name} B/A", lambda row: row.figure.ratio.shown(".4f")),
+        )
         note = (
             f"A: {self.names[0]}; B: {self.names[1]}. Over the {paired} that both finished, and no others. Ratios of "
             f"sums, in brackets 95 % intervals where there are 5 {paired} or more: paired bootstrap over {paired}, "
             "bias-corrected and accelerated. Below 1 in time: B is faster."
         )
-        details = frozenset((f"{figure} A", "B"))
-        return TextTable("B compared with A", header, rows, note, details=details)
+        return table("B compared with A", columns, self.rows, note)
 
 
 def compare(first: StoredRun, second: StoredRun) -> Comparison:
@@ -120,70 +114,26 @@ def compare(first: StoredRun, second: StoredRun) -> Comparison:
         raise DataError(
             f"{first.path} is a run of {first.kind}, {second.path} of {second.kind}; compare runs of one command"
         )
-    names = str(first.path), str(second.path)
-    apart = list(differences(first.identity, second.identity))
-    held = [_HELD[run.kind](run) for run in (first, second)]
-    for data in _other_data(first.identity, second.identity):
-        held = [{cell: mine for cell, mine in one.items() if getattr(cell, "data", data) != data} for one in held]
-    rows = []
-    for cell in held[0]:
-        common = held[0][cell].keys() & held[1].get(cell, {}).keys()
-        if common:
-            rows.append(
-                _compared(cell, [(place, held[0][cell][place], held[1][cell][place]) for place in sorted(common)])
-            )
+    kind = kind_of(first.kind)
+    other = _other_data(first.identity, second.identity)
+    one, two = (_finished(kind, run, other) for run in (first, second))
+    rows = [_compared(kind, cell, one[cell], two.get(cell, {})) for cell in one if one[cell].keys() & two.get(cell, {})]
     if not rows:
-        raise DataError(_nothing_in_common(first, second, held))
+        raise DataError(_nothing_in_common(kind, first, second, (one, two), other))
     both = {row.cell for row in rows}
-    unpaired = [[" ".join(_labels(cell)) for cell in one if cell not in both] for one in held]
-    return Comparison(first.kind, names, rows, (unpaired[0], unpaired[1]), apart)
+    unpaired = [[" ".join(kind.labels(cell)) for cell in held if cell not in both] for held in (one, two)]
+    apart = list(differences(first.identity, second.identity))
+    return Comparison(kind, (str(first.path), str(second.path)), rows, (unpaired[0], unpaired[1]), apart)
 
 
-Place = tuple[int, int]
-"""What is paired, and which of several there: a position, or a prompt and a repeat, or a prompt and a tree."""
-Figures = tuple[float, float, float, float]
-"""Milliseconds and what they are divided by, and a figure and what that is divided by."""
-Held = dict[Any, dict[Place, Figures]]
-"""What a run has, by cell."""
-
-
-def _solvers(run: StoredRun) -> Held:
-    """Positions that were solved; one without a plan has no acceptance."""
-    found: Held = {}
-    for record in sorted(run.records, key=lambda record: cell_of(record).size):
-        if record["solved"]:
-            accepted = record["acceptance"]
-            known = (math.nan, 1.0) if accepted is None else (accepted, 1.0)
-            found.setdefault(cell_of(record), {})[record["position"], 0] = (1e3 * record["wall_s"], 1.0, *known)
-    return found
-
-
-def _decoding(run: StoredRun) -> Held:
-    """Texts with a token."""
-    from otspec.bench.decoding_cells import decoding_cell_of
-
-    found: Held = {}
-    for record in run.records:
-        if record["tokens"] and not record["trial"]:
-            place = record["prompt"], record["repeat"]
-            ms, tokens = 1e3 * sum(record["seconds"].values()), record["tokens"]
-            found.setdefault(decoding_cell_of(record), {})[place] = (ms, tokens, tokens, record["sequence_steps"])
-    return found
-
-
-def _paths(run: StoredRun) -> Held:
-    """Trees that were verified."""
-    from otspec.bench.paths import paths_cell_of
-
-    found: Held = {}
-    for record in run.records:
-        if record["wall_s"] is not None and not record["message"]:
-            place, ms = (record["prompt"], record["position"]), 1e3 * record["wall_s"]
-            found.setdefault(paths_cell_of(record), {})[place] = (ms, 1.0, record["accepted"], 1.0)
-    return found
-
-
-_HELD: Mapping[str, Callable[[StoredRun], Held]] = {"solvers": _solvers, "decoding": _decoding, "paths": _paths}
+def _finished(kind: Kind, run: StoredRun, without: Sequence[str]) -> ByCell:
+    """What a run has finished, but of some data."""
+    held = grouped(filter(kind.finished, run.records), kind.cell_of)
+    return {
+        cell: {kind.place_of(record): record for record in held[cell]}
+        for cell in sorted(held, key=kind.size)
+        if getattr(cell, "data", PROMPTS) not in without
+    }
 
 
 def _other_data(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
@@ -191,50 +141,38 @@ def _other_data(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str
 
     Prompts that differ are one such name, the only one.
     """
-    if "prompts" in first:
-        return [] if first["prompts"] == second["prompts"] else ["prompts"]
+    if PROMPTS in first:
+        return [] if first[PROMPTS] == second[PROMPTS] else [PROMPTS]
     return [name for name in first["data"] if first["data"][name] != second["data"].get(name)]
 
 
-def _compared(cell: Any, pairs: Sequence[tuple[Place, Figures, Figures]]) -> Compared:
-    told = [pair for pair in pairs if not math.isnan(pair[1][2] + pair[2][2])]
+def _compared(kind: Kind, cell: Any, mine: Held, theirs: Held) -> Compared:
+    common = sorted(mine.keys() & theirs.keys())
+    known = [at for at in common if not math.isnan(kind.figure.above(mine[at]) + kind.figure.above(theirs[at]))]
     return Compared(
         cell,
-        len({place[0] for place, *_ in pairs}),
-        _quantity(pairs, lambda figures: figures[:2]),
-        _quantity(told, lambda figures: figures[2:]),
+        len({place[0] for place in common}),
+        _quantity(kind.time, common, mine, theirs),
+        _quantity(kind.figure, known, mine, theirs),
     )
 
 
-def _quantity(
-    pairs: Sequence[tuple[Place, Figures, Figures]], part: Callable[[Figures], tuple[float, ...]]
-) -> Quantity:
-    if not pairs:
-        return Quantity(math.nan, math.nan, Estimate(math.nan))
-    one_above, one_below, two_above, two_below = by_prompt(
-        [(place[0], (*part(one), *part(two))) for place, one, two in pairs]
-    )
-    first, second = one_above.sum() / one_below.sum(), two_above.sum() / two_below.sum()
-    return Quantity(float(first), float(second), quotient(two_above, two_below, one_above, one_below))
+def _quantity(ratio: Ratio, places: Sequence[Place], mine: Held, theirs: Held) -> Quantity:
+    if not places:
+        return Quantity(math.nan, math.nan, NONE)
+    rows = [(place[0], (*ratio.of(mine[place]), *ratio.of(theirs[place]))) for place in places]
+    above, below, their_above, their_below = by_prompt(rows)
+    first, second = above.sum() / below.sum(), their_above.sum() / their_below.sum()
+    return Quantity(float(first), float(second), quotient(their_above, their_below, above, below))
 
 
-def _labels(cell: Any) -> tuple[str, str]:
-    """What a cell is called in a table."""
-    if hasattr(cell, "setting"):
-        return f"{cell.data} {cell.setting}".strip(), cell.solver
-    if hasattr(cell, "data"):
-        return f"{cell.data}, K = {cell.paths}, L = {cell.depth}", cell.rule
-    shape = [f"{letter} = {count}" for letter, count in (("K", cell.paths), ("L", cell.depth)) if count]
-    notes = [note for note in cell.notes if note != "one path"]
-    return ", ".join([f"T = {cell.temperature:g}", *shape]), ", ".join([cell.name, *notes])
-
-
-def _nothing_in_common(first: StoredRun, second: StoredRun, held: Sequence[Held]) -> str:
-    other = _other_data(first.identity, second.identity)
+def _nothing_in_common(
+    kind: Kind, first: StoredRun, second: StoredRun, held: tuple[ByCell, ByCell], other: Sequence[str]
+) -> str:
     if other:
         return f"{first.path} and {second.path} have nothing in common: their {', '.join(other)} are not the same"
-    told = [", ".join(dict.fromkeys(" ".join(_labels(cell)) for cell in one)) or "nothing" for one in held]
+    shown = [", ".join(dict.fromkeys(" ".join(kind.labels(cell)) for cell in one)) or "nothing" for one in held]
     return (
-        f"{first.path} and {second.path} have nothing in common that both finished; the first has {told[0]}; "
-        f"the second has {told[1]}"
+        f"{first.path} and {second.path} have nothing in common that both finished; the first has {shown[0]}; "
+        f"the second has {shown[1]}"
     )

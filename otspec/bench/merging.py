@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from otspec.bench.records import KEY, MACHINE, PathsFolder, Record, RecordFolder, RunFolder, key_of
+from otspec.bench.records import KEY, MACHINE, Record, RecordFolder, key_of
 from otspec.bench.shards import Shard
 from otspec.bench.stored import StoredRun, differences, read_run
 from otspec.errors import DataError
@@ -60,14 +60,14 @@ def merge(paths: Sequence[Path], out: Path) -> Merged:
     stored = [read_run(path) for path in parts.values()]
     if (out / "run.json").is_file():
         there = read_run(out)
-        folder = _opened(out, there.identity)
+        folder = RecordFolder(out, there.identity)
         # Locked only now: another process may have written to it since.
         stored.append(replace(there, identity=folder.identity, runs=folder.runs, records=folder.records))
     elif not stored:
         raise DataError(f"there is no run in {out}; name the folders to merge into it")
     else:
         _joined_identity(stored)  # refused before a folder is made
-        folder = _opened(out, stored[0].identity)
+        folder = RecordFolder(out, stored[0].identity)
     try:
         identity = _joined_identity(stored)
         _check_code(stored)
@@ -85,11 +85,6 @@ def merge(paths: Sequence[Path], out: Path) -> Merged:
         name: identity[name] for name in MACHINE if len(_values(part.identity.get(name) for part in stored)) > 1
     }
     return Merged(folder, rows, sum(rows.values()) - len(records), machines)
-
-
-def _opened(path: Path, identity: Mapping[str, Any]) -> RecordFolder:
-    kinds: dict[str, type[RecordFolder]] = {"solvers": RunFolder, "paths": PathsFolder}
-    return kinds.get(identity["benchmark"], RecordFolder)(path, identity)
 
 
 def _joined_identity(parts: Sequence[StoredRun]) -> dict[str, Any]:

@@ -5,68 +5,20 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, TypeVar
 
-from otspec.bench.cells import Cell
+from otspec.bench.fields import TABLES
 from otspec.bench.lock import NAME as LOCK
 from otspec.bench.lock import FolderLock
 from otspec.errors import DataError
 from otspec.extras import require
 
 Record = dict[str, Any]
-
-COLUMNS = {
-    "data": "string",
-    "k": "int64",
-    "n": "int64",
-    "solver": "string",
-    "position": "int64",
-    "solved": "bool_",
-    "status": "string",
-    "message": "string",
-    "wall_s": "float64",
-    "optimum": "float64",
-    "acceptance": "float64",
-    "gap": "float64",
-    "deviation": "float64",
-    "cells": "int64",
-    "budget_s": "float64",
-    "code": "string",
-    "machine": "string",
-}
-"""Fields of a record.
-
-`solved` says whether the solver answered for the drafted tuple as it is meant to.  `status` is that of the full plan,
-or BUDGET where the time of its cell, `budget_s`, ended first (`wall_s` is then a lower bound), INVALID where the data
-make no problem, RAISED where the solver raised what it should not, or DIED where the measuring process did; the figures
-are null then.  `code` is the digest of a solver that does not come with this package, `machine` the processor that it
-ran on.
-"""
-
-PATHS_COLUMNS = {
-    "data": "string",
-    "rule": "string",
-    "paths": "int64",
-    "depth": "int64",
-    "position": "int64",
-    "prompt": "int64",
-    "lossless": "bool_",
-    "accepted": "float64",
-    "reach": "float64[]",
-    "wall_s": "float64",
-    "spent_s": "float64",
-    "message": "string",
-    "machine": "string",
-}
-"""Fields of a record of a rule on a recorded tree.
-
-`position` numbers the trees of a file.  `accepted` is the mean number of accepted tokens given the tree, over the
-random numbers of the rule, `reach` the probability that at least 1, ..., L are; both are null where `message` says why
-the rule failed, and `reach` of the bound, too.  `wall_s` is the time of one verification, `spent_s` all that the rule
-took.
-"""
+Group = TypeVar("Group", bound=Hashable)
+LOG, TABLE = "results.jsonl", "results.parquet"
+"""Files of the records: a line for each, and the same as a table."""
 
 KEY = (
     *("data", "k", "n", "solver", "position"),
@@ -90,6 +42,8 @@ class RecordFolder:
     identity : mapping
         What makes records comparable: data, seed, machine, versions, code.  More cells and positions may be added to a
         run; another identity is another run.  A merged run of several machines goes on on each of them.
+        Where `otspec.bench.fields.TABLES` has its benchmark, the records are also written as a table, results.parquet,
+        when the folder is closed.
 
     Raises
     ------
@@ -134,7 +88,7 @@ class RecordFolder:
 
     @property
     def _log_path(self) -> Path:
-        return self.path / "results.jsonl"
+        return self.path / LOG
 
     def append(self, record: Record) -> None:
         """Add a record, on disk before this returns; it replaces one of the same.  Threads may share the folder."""
@@ -173,11 +127,22 @@ class RecordFolder:
         self._write_about()
 
     def close(self) -> None:
-        """Close the log, without lines that later ones have replaced, and let other processes in."""
-        self._log.close()
-        if self._superseded:
-            self._rewrite()
-        self._lock.release()
+        """Write the table, close the log, without lines that later ones have replaced, and let other processes in."""
+        try:
+            if (columns := TABLES.get(self.identity.get("benchmark", ""))) is not None:
+                self._write_table(columns)
+        finally:
+            self._log.close()
+            if self._superseded:
+                self._rewrite()
+            self._lock.release()
+
+    def _write_table(self, columns: Mapping[str, str]) -> None:
+        pa: Any = require("pyarrow")
+        schema = pa.schema([(name, _arrow(pa, kind)) for name, kind in columns.items()])
+        scratch = self.path / f"{TABLE}.part"
+        require("pyarrow.parquet").write_table(pa.Table.from_pylist(self.records, schema=schema), scratch)
+        os.replace(scratch, self.path / TABLE)
 
     def _rewrite(self) -> None:
         lines = "".join(json.dumps(record) + "\n" for record in self._records.values())
@@ -188,80 +153,18 @@ class RecordFolder:
         _replace(self.path / "run.json", json.dumps({**self.identity, "runs": self.runs}, indent=2) + "\n")
 
 
-class TableFolder(RecordFolder):
-    """The folder of a run whose records are also kept as a table, results.parquet."""
-
-    columns: ClassVar[Mapping[str, str]]
-    """Fields of a record, and their types."""
-
-    def close(self) -> None:
-        """Write results.parquet, whole or not at all, and close the log."""
-        try:
-            pa: Any = require("pyarrow")
-            schema = pa.schema([(name, _arrow(pa, kind)) for name, kind in self.columns.items()])
-            scratch = self.path / "results.parquet.part"
-            require("pyarrow.parquet").write_table(pa.Table.from_pylist(self.records, schema=schema), scratch)
-            os.replace(scratch, self.path / "results.parquet")
-        finally:
-            super().close()
-
-
-class RunFolder(TableFolder):
-    """The folder of a run whose records are of solvers' cells and positions."""
-
-    columns = COLUMNS
-
-    def by_cell(self) -> dict[Cell, list[Record]]:
-        """The records of every cell that has some, by position; small settings first, solvers by name."""
-        found: dict[Cell, list[Record]] = {}
-        for record in self.records:
-            found.setdefault(cell_of(record), []).append(record)
-        cells = sorted(found, key=lambda cell: (cell.data, cell.size, cell.solver))
-        return {cell: sorted(found[cell], key=lambda record: record["position"]) for cell in cells}
-
-    def of(self, cell: Cell) -> list[Record]:
-        """The records of a cell, by position."""
-        return self.by_cell().get(cell, [])
-
-    def asks(self) -> list[Asked]:
-        """What was asked for, in this run or earlier ones, each thing once."""
-        return list(dict.fromkeys(Asked.of(run) for run in self.runs))
-
-
-class PathsFolder(TableFolder):
-    """The folder of a run whose records are of rules and recorded trees."""
-
-    columns = PATHS_COLUMNS
-
-
-class Asked(NamedTuple):
-    """Positions of a grid of cells."""
-
-    positions: int
-    data: tuple[str, ...]
-    k: tuple[int, ...]
-    n: tuple[int, ...]
-    solver: tuple[str, ...]
-
-    @classmethod
-    def of(cls, run: Mapping[str, Any]) -> Asked:
-        """What a run's entry in run.json says."""
-        return cls(run["positions"], *(tuple(run["cells"][name]) for name in cls._fields[1:]))
-
-    def covers(self, cell: Cell) -> bool:
-        """Whether a cell is of the grid."""
-        return all(getattr(cell, name) in getattr(self, name) for name in self._fields[1:])
+def grouped(records: Iterable[Record], of: Callable[[Record], Group]) -> dict[Group, list[Record]]:
+    """Records by what each is of, in the order in which they come."""
+    found: dict[Group, list[Record]] = {}
+    for record in records:
+        found.setdefault(of(record), []).append(record)
+    return found
 
 
 def _arrow(pa: Any, kind: str) -> Any:
     """A type of arrow's by its name; with brackets behind it, lists of that."""
     one = getattr(pa, kind.removesuffix("[]"))()
     return pa.list_(one) if kind.endswith("[]") else one
-
-
-def cell_of(record: Record) -> Cell:
-    """The cell that a record is of."""
-    return Cell(record["k"], record["n"], record["solver"], record["data"])
 
 
 def key_of(record: Record) -> Hashable:

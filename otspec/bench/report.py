@@ -1,141 +1,121 @@
-"""The tables of a benchmark."""
+"""The report on a run, and how it is written: report.md, report.html, and pictures of the same charts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
 
-from otspec.bench.summary import Optima, Summary
-from otspec.reporting.published import METHODS, OURS, OURS_ALONE, PUBLISHED
-from otspec.reporting.tables import TextTable
+from otspec.bench.records import Record
+from otspec.reporting import page
+from otspec.reporting.charts import SERIES
+from otspec.reporting.pictures import Part, sheet
+from otspec.reporting.tables import TextTable, markdown_report
 
-
-def overview_table(summaries: Sequence[Summary], known: Optima, data: str) -> TextTable:
-    """Mean time of every solver at every setting, and the optimum there, in one screen."""
-    settings = list(dict.fromkeys(summary.cell.setting for summary in summaries))
-    cells = {(s.cell.solver, s.cell.setting): s for s in summaries}
-    labels = labels_of(summaries)
-    rows: list[tuple[str, ...]] = []
-    for solver in dict.fromkeys(summary.cell.solver for summary in summaries):
-        row = (cells.get((solver, setting)) for setting in settings)
-        rows.append((labels[solver], *("-" if summary is None else _mean_ms(summary, share=True) for summary in row)))
-    names = {summary.cell.setting: (summary.cell.data, summary.cell.k, summary.cell.n) for summary in summaries}
-    best = {name: [value for key, value in known.items() if key[:3] == at] for name, at in names.items()}
-    rows.append(("mean alpha*", *(_mean(best[setting]) for setting in settings)))
-    note = (
-        "Mean ms per token over the positions that were solved or cut short, in brackets the share of those measured "
-        "that were solved, where it is not all; >= marks a lower bound, cut off by the time budget. Columns: (k, n). "
-        "alpha* is the mean over every position measured there. A lossy rule changes the law of the text; a suboptimal "
-        "one accepts less than alpha*."
-    )
-    return TextTable(f"Overview: {data}", ("solver", *settings), rows, note, labels=1)
+TEXT, PAGE = "report.md", "report.html"
+SHOWN_RUNS = 10
+"""Commands of a much resumed folder that its report shows, the last ones."""
 
 
-def results_table(summaries: Sequence[Summary], data: str) -> TextTable:
-    """Times and figures of every cell."""
-    header = ("(k, n)", "solver", "mean", "median [25 %, 75 %]", "given up", "solved")
-    figures = ("acceptance", "alpha* there", "max gap", "max dev.")
-    rows = [_row(summary) for summary in summaries]
-    note = (
-        "Times in ms per token, one core: from the problem to the law of the output given one drafted tuple, compact "
-        "vocabulary (k tokens and one for the rest), imports and compilation apart, over the positions that were "
-        "solved or cut short; `given up` is the mean time of those that a solver gave up. A >= marks a cell whose "
-        "time budget ended inside a position. `solved`: of the positions measured, and `of` how many where an "
-        "interrupt or the budget left some out. `acceptance` and `alpha* there`, the certified optimum, are means over "
-        "the same positions, those with a plan; `dev.` is the L1 distance of the exact output law to p. A lossy rule "
-        "changes the law of the text; a suboptimal one accepts less than alpha*."
-    )
-    details = frozenset(("median [25 %, 75 %]", "given up", "max gap", "max dev."))
-    return TextTable(f"Solvers on {data}", header + figures, rows, note, details=details)
+class Run(Protocol):
+    """A run on disk, open or stored."""
+
+    @property
+    def path(self) -> Path:
+        """Its folder."""
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """What makes its records comparable."""
+
+    @property
+    def runs(self) -> Sequence[Mapping[str, Any]]:
+        """What was asked for, and when."""
+
+    @property
+    def records(self) -> Sequence[Record]:
+        """One for everything measured."""
 
 
-def failures_table(summaries: Sequence[Summary]) -> TextTable | None:
-    """Why positions were not solved, or None if all were."""
-    rows: list[tuple[str, ...]] = [
-        (s.cell.setting, s.cell.solver, f"{s.positions - s.solved}/{s.positions}", s.reason)
-        for s in summaries
-        if s.reason
+@dataclass(frozen=True)
+class Report:
+    """Tables, and charts with their tables."""
+
+    title: str
+    machine: str
+    """Where it was measured."""
+    notes: Sequence[str]
+    """Paragraphs, beside those on machine and commands."""
+    tables: Sequence[TextTable]
+    """In the order of report.md."""
+    screen: Sequence[TextTable]
+    """Those that a screen shows, the most important last."""
+    sections: Sequence[page.Section]
+    """Parts of the page; their groups of charts say which picture they belong to."""
+
+
+def write(report: Report, run: Run, may_have: Sequence[str]) -> str | None:
+    """Write a report into the folder of its run.
+
+    Parameters
+    ----------
+    report : Report
+    run : Run
+    may_have : sequence of str
+        Names of pictures: those of earlier records do not stay beside a newer report.
+
+    Returns
+    -------
+    str or None
+        What could not be written, and the way out: pictures and the page take optional packages.
+    """
+    pictures = pictures_of(report)
+    drawable = not page.lacking(page.DRAWING)
+    for name in may_have:
+        if name not in pictures or not drawable:
+            (run.path / name).unlink(missing_ok=True)
+    if drawable:
+        for name, parts in pictures.items():
+            sheet(parts).save(run.path / name)
+    paragraphs = [*about(run, report.machine), *report.notes]
+    text = markdown_report(report.tables, list(pictures) if drawable else [], paragraphs, report.title)
+    (run.path / TEXT).write_text(text, encoding="utf-8")
+    reason = page.lacking()
+    if reason:
+        (run.path / PAGE).unlink(missing_ok=True)
+        return f"No {PAGE}{'' if drawable else ' and no pictures'}: {reason}"
+    page.write_page(run.path / PAGE, report.title, paragraphs, report.sections)
+    return None
+
+
+def pictures_of(report: Report) -> dict[str, list[Part]]:
+    """What each picture shows: the groups of charts that name it, section by section."""
+    found: dict[str, list[Part]] = {}
+    for section in report.sections:
+        for name in dict.fromkeys(group.picture for group in section.groups if group.picture and group.charts):
+            groups = [group for group in section.groups if group.picture == name]
+            shown = {row.get(SERIES) for group in groups for chart in group.charts for row in chart.rows}
+            series = {label: look for label, look in section.series.items() if label in shown}
+            found.setdefault(name, []).append(Part(section.title, series, groups))
+    return found
+
+
+def about(run: Run, machine: str) -> list[str]:
+    """How the measurements of a folder came about: machine, versions, and the commands with their dates."""
+    identity = run.identity
+    packages = {"Python": identity["python"], **identity["versions"]}
+    versions = ", ".join(f"{name} {version}" for name, version in packages.items())
+    runs = [f"- {one['date']}: `{one['command']}`" for one in run.runs[-SHOWN_RUNS:]]
+    left_out = len(run.runs) - len(runs)
+    before = f" (and {left_out} before, in run.json)" if left_out else ""
+    return [
+        f"Measured on: {machine}. {versions}; sources {identity['code']}.",
+        f"Measured by{before}:\n\n" + "\n".join(runs),
     ]
-    if not rows:
-        return None
-    return TextTable("Not solved", ("(k, n)", "solver", "positions", "commonest reason"), rows, "")
 
 
-def published_table(summaries: Sequence[Summary], profile: str) -> TextTable | None:
-    """The paper's times beside ours, or None if it has none for these data or settings."""
-    if profile not in PUBLISHED:
-        return None
-    title, published = PUBLISHED[profile]
-    ours = {(s.cell.k, s.cell.n, s.cell.solver): s for s in summaries}
-    settings = [setting for setting in published if any(key[:2] == setting for key in ours)]
-    if not settings:
-        return None
-    methods = {method: solver for solver, method in OURS.items()}
-    rows: list[tuple[str, ...]] = []
-    for setting in settings:
-        for method in METHODS:
-            printed = published[setting][method]
-            summary = ours.get((*setting, methods.get(method, "")))
-            rows.append(
-                (
-                    f"({setting[0]}, {setting[1]})",
-                    method,
-                    "out of memory" if printed is None else str(printed),
-                    methods.get(method, "-"),
-                    "-" if summary is None else _mean_ms(summary, share=True),
-                )
-            )
-        for solver in OURS_ALONE:
-            if (*setting, solver) in ours:
-                shown = _mean_ms(ours[*setting, solver], share=True)
-                rows.append((f"({setting[0]}, {setting[1]})", "-", "-", solver, shown))
-    note = (
-        "Mean ms per token, ours over the positions solved or cut short; `+` and >= mark lower bounds, percentages the "
-        "share of positions solved. Paper: Thomas and "
-        "Pal, Global Resolution, arXiv:2511.15898. Ours groups tuples by their set of distinct tokens and runs on "
-        "another processor and on synthetic laws: compare trends, not digits."
-    )
-    return TextTable(f"Beside the paper: {title}", ("(k, n)", "method", "paper", "our solver", "ours"), rows, note)
-
-
-def labels_of(summaries: Sequence[Summary]) -> dict[str, str]:
-    """How each solver is called in what shows all of its cells: with a mark where one of them needs it."""
-    found: dict[str, set[str]] = {}
-    for summary in summaries:
-        found.setdefault(summary.cell.solver, set()).add(summary.kind)
-    return {solver: _label(solver, min(kinds - {""}, default="")) for solver, kinds in found.items()}
-
-
-def _label(solver: str, kind: str) -> str:
-    return f"{solver} ({kind})" if kind else solver
-
-
-def _row(summary: Summary) -> tuple[str, ...]:
-    low, median, high = map(milliseconds, summary.quartiles_ms)
-    times = ("refused", "-") if summary.refused else (_mean_ms(summary), f"{median} [{low}, {high}]")
-    left_out = f" of {summary.wanted}" if summary.positions < summary.wanted else ""
-    return (
-        summary.cell.setting,
-        _label(summary.cell.solver, summary.kind),
-        *times,
-        "-" if summary.failed_mean_ms is None else milliseconds(summary.failed_mean_ms),
-        f"{summary.solved}/{summary.positions}{left_out}",
-        *("-" if value is None else f"{value:.4f}" for value in (summary.acceptance, summary.optimum)),
-        *("-" if value is None else f"{max(value, 0.0):.0e}" for value in (summary.gap, summary.deviation)),
-    )
-
-
-def _mean_ms(summary: Summary, share: bool = False) -> str:
-    """The mean, on request with the share of positions solved where that is not all of them."""
-    if summary.refused or summary.mean_ms is None:
-        return "refused"
-    solved = f" ({summary.solved / summary.positions:.0%})" if share and summary.solved < summary.positions else ""
-    return f"{'>= ' if summary.lower_bound else ''}{milliseconds(summary.mean_ms)}{solved}"
-
-
-def _mean(values: Sequence[float]) -> str:
-    return f"{sum(values) / len(values):.4f}" if values else "-"
-
-
-def milliseconds(value: float) -> str:
-    """Three significant digits, never in exponent form."""
-    return f"{value:.3g}" if value < 100 else f"{value:,.0f}"
+def in_words(value: Any) -> str:
+    """A field of an identity in words; of a merged run it is a list."""
+    values = value if isinstance(value, list) else [value]
+    return " or ".join(f"{one:g}" if isinstance(one, float) else str(one) for one in values)

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from otspec.bench.records import MACHINE, Record, key_of, read_about, read_lines
+from otspec.bench.kinds import KINDS
+from otspec.bench.records import LOG, MACHINE, Record, key_of, read_about, read_lines
 from otspec.errors import DataError
-
-KINDS = ("solvers", "decoding", "paths")
-"""What runs are of: `otspec bench`, `otspec bench decode` and `otspec bench paths`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +25,7 @@ class StoredRun:
 
     @property
     def kind(self) -> str:
-        """One of `KINDS`."""
+        """One of `otspec.bench.kinds.KINDS`."""
         return str(self.identity["benchmark"])
 
 
@@ -44,7 +42,7 @@ def read_run(path: Path) -> StoredRun:
     identity, runs = read_about(path)
     if identity.get("benchmark") not in KINDS:
         raise DataError(f"{path} holds a run of another version of otspec; measure anew, in a new folder")
-    lines, _ = read_lines(path / "results.jsonl")
+    lines, _ = read_lines(path / LOG)
     return StoredRun(path, identity, runs, list({key_of(record): record for record in lines}.values()))
 
 

@@ -14,7 +14,6 @@ from otspec.cli.bench_decode import bench_decode
 from otspec.cli.bench_paths import bench_paths
 from otspec.cli.measuring import ShardOption, asked, check_budget, conclude, resumed
 from otspec.cli.names import PROFILES, SCHEMES
-from otspec.cli.reports import report, written
 from otspec.cli.sources import by_name
 from otspec.errors import ProblemError
 from otspec.extras import require
@@ -22,7 +21,7 @@ from otspec.reporting.console import console, numbers
 
 if TYPE_CHECKING:
     from otspec.bench import Benchmark
-    from otspec.bench.records import RunFolder
+    from otspec.bench.records import RecordFolder
     from otspec.data import Source
 
 app = typer.Typer(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
@@ -33,57 +32,75 @@ app.command("paths")(bench_paths)
 @app.callback()
 def bench(
     context: typer.Context,
-    k: Annotated[str, typer.Option("--k", help="Draft tokens kept, a list; V is the whole vocabulary.")] = "10,100",
-    n: Annotated[str, typer.Option("--n", help="Drafts per position, a list.")] = "2,3",
-    solver: Annotated[str, typer.Option(help="A list as for `otspec solve`, or all.")] = "all",
-    positions: Annotated[int, typer.Option(help="Positions per cell.", min=1)] = 50,
-    data: Annotated[str, typer.Option(help=f"A list of {', '.join(PROFILES)}, or files of positions.")] = "llama3",
+    k: Annotated[
+        str, typer.Option("--k", help="How many of the likeliest draft tokens to keep, a list; V keeps all.")
+    ] = "10,100",
+    n: Annotated[str, typer.Option("--n", help="How many drafts to draw at each position, a list.")] = "2,3",
+    solver: Annotated[str, typer.Option(help="The solvers, a list as `otspec solve` takes it, or all.")] = "all",
+    positions: Annotated[int, typer.Option(help="How many positions to measure at every (k, n).", min=1)] = 50,
+    data: Annotated[
+        str, typer.Option(help=f"Where positions come from, a list of {', '.join(PROFILES)} and of files of positions.")
+    ] = "llama3",
     target_key: TargetKey = None,
     draft_key: DraftKey = None,
     kind: Kind = None,
     scheme: Annotated[
-        str, typer.Option(help=f"Draft law: {', '.join(name for name in SCHEMES if name != 'independent')}.")
+        str, typer.Option(help=f"The draft law: {', '.join(name for name in SCHEMES if name != 'independent')}.")
     ] = "iid",
-    temperature: Annotated[float, options.temperature(help="Of both models.")] = 1.0,
-    top_p: Annotated[float | None, options.mass(help="Keep the likeliest draft tokens of this mass.")] = None,
-    out: Annotated[Path, typer.Option(help="Folder for results; the same command again resumes it.")] = Path("report"),
-    jobs: Annotated[int, typer.Option(help="Worker processes, one core each.", min=1, max=1024)] = 1,
+    temperature: Annotated[float, options.temperature(help="The temperature of both models.")] = 1.0,
+    top_p: Annotated[float | None, options.mass(help="Keep the likeliest draft tokens that have this mass.")] = None,
+    out: Annotated[Path, typer.Option(help="The folder for results; the same command again resumes it.")] = Path(
+        "report"
+    ),
+    jobs: Annotated[
+        int, typer.Option(help="How many worker processes measure, each on one core.", min=1, max=1024)
+    ] = 1,
     backend: Annotated[
-        str, typer.Option(help="Who measures: local processes, or whole cells by the workers of loky, dask or ray.")
+        str,
+        typer.Option(
+            help="What measures: local processes, or the workers of loky, dask or ray, which take whole cells."
+        ),
     ] = "local",
     address: Annotated[
         str | None,
-        typer.Option(help="Of a Dask scheduler, or of a Ray cluster.", show_default="a cluster of --jobs workers here"),
+        typer.Option(
+            help="The address of a Dask scheduler or of a Ray cluster.", show_default="a cluster of --jobs workers here"
+        ),
     ] = None,
     budget: Annotated[
         float,
-        typer.Option(help="Seconds of solving per cell; what exceeds is a lower bound. More resumes what ran out."),
+        typer.Option(
+            help="Seconds of solving for each cell; the time of a position that exceeds them is a lower bound. "
+            "A larger budget resumes the cells that ran out of a smaller one."
+        ),
     ] = 20.0,
-    seed: Annotated[int, options.seed(help="Of synthetic positions and of the drafts.")] = 0,
+    seed: Annotated[int, options.seed(help="The seed of synthetic positions and of the drafts.")] = 0,
     shard: ShardOption = None,
     remeasure: Annotated[
-        str, typer.Option(help="Measure these solvers anew, a list or all, whatever the folder holds of their cells.")
+        str, typer.Option(help="Measure these solvers anew, a list or all, although the folder holds records of them.")
     ] = "",
 ) -> None:
     """Measure solvers at every (k, n): time, acceptance, certificate and deviation, beside the paper's figures.
 
-    Leaves results.jsonl and results.parquet (a record per position), report.md with pictures and report.html, a page
-    of the same, in the folder.  An interrupted run goes on where it stopped; a solver of yours that was edited is
-    measured anew.  `otspec bench decode` measures them in decoding, `otspec bench paths` on recorded trees.
+    The command writes results.jsonl and results.parquet (a record per position), report.md with pictures and
+    report.html, a page of the same, into the folder.  An interrupted run goes on where it stopped; a solver of yours
+    that was edited is measured anew.  `otspec bench decode` measures solvers in decoding, `otspec bench paths` on
+    recorded trees.
 
-    Exit status 1: a solver solved nothing or crashed, or a position is no problem; stderr says which and why.
+    The exit status is 1 if a solver solved nothing or crashed, or if a position is no problem; stderr says which and
+    why.
     """
     if context.invoked_subcommand is not None:
         _check_nothing_given(context)
         return
-    for module in ("pyarrow", "matplotlib"):
-        require(module)  # before the work, not after it
+    require("pyarrow")  # before the work, not after it
     check_budget(budget, "cell")
     from otspec.bench import Benchmark, grid, run
-    from otspec.bench.cells import Sampling, every_solver
-    from otspec.bench.records import RunFolder, cell_of
+    from otspec.bench.records import RecordFolder
     from otspec.bench.shards import WHOLE, Shard
-    from otspec.bench.summary import went_wrong
+    from otspec.bench.solvers.cells import Sampling, cell_of
+    from otspec.bench.solvers.summary import went_wrong
+    from otspec.bench.spellings import every_solver
     from otspec.data import open_source
 
     part = WHOLE if shard is None else Shard.of(shard)
@@ -101,22 +118,21 @@ def bench(
     cells = grid(ks, ns, spellings, list(sources))
     again = _again(remeasure, spellings)
     benchmark = Benchmark(cells, sources, positions, seed, budget, jobs, sampling, part)
-    folder = RunFolder(out, benchmark.identity)
+    folder = RecordFolder(out, benchmark.identity)
     if stale := benchmark.forget_stale(folder):
         console.print(f"{stale} records were measured with other code of their solvers: measured anew.", style="yellow")
     measured = set(cells)
     folder.forget(lambda record: record["solver"] in again and cell_of(record) in measured)
     names = {"data": list(sources), "k": ks, "n": ns, "solver": list(dict.fromkeys(spellings))}
     folder.begin(asked(shard) | {"positions": positions, "cells": names})
-    with resumed(folder, "measuring", benchmark.count, lambda: report(folder)) as progress:
+    with resumed(folder, "measuring", benchmark.count) as progress:
         measure(benchmark, folder, progress)
-    files = [*written(folder), "results.jsonl", "results.parquet"]
-    conclude(folder, files, left_out, went_wrong(list(benchmark.shares), folder.records))
+    conclude(folder, left_out, went_wrong(list(benchmark.shares), folder.records))
 
 
-def _elsewhere(backend: str, address: str | None) -> Callable[[Benchmark, RunFolder, Callable[[int], None]], None]:
+def _elsewhere(backend: str, address: str | None) -> Callable[[Benchmark, RecordFolder, Callable[[int], None]], None]:
     """What measures on other workers; refused before any work."""
-    from otspec.bench.backends import BACKENDS, run_on
+    from otspec.bench.solvers.backends import BACKENDS, run_on
 
     if backend not in BACKENDS:
         if backend == "local":

@@ -14,11 +14,9 @@ from otspec.cli.drafters import DRAFTER_HELP, DrafterFiles
 from otspec.cli.groups import Of, grouped
 from otspec.cli.measuring import ShardOption, asked, check_budget, conclude, resumed
 from otspec.cli.prompts import FORMAT, TASKS, read_prompts, read_tasks
-from otspec.cli.reports import report, written
 from otspec.cli.sampling import MaxNewTokens, PairOptions, PlaceOptions, TruncationOptions
 from otspec.decode.settings import DraftSettings
 from otspec.errors import DataError
-from otspec.extras import require
 from otspec.reporting.console import numbers, progress_as_ours
 
 PRESETS: Mapping[str, Mapping[str, str]] = {
@@ -113,7 +111,6 @@ def bench_decode(
     folder.  An interrupted run goes on where it stopped.  transformers' assisted generation is measured with the
     settings that are fastest on a few other prompts, unless --assisted names them.
     """
-    require("matplotlib")
     check_budget(budget, "rule")
     if tasks is not None and prompts is not None:
         raise typer.BadParameter("--prompts is given too; leave one of them out", param_hint="--tasks")
@@ -128,10 +125,10 @@ def bench_decode(
     from otspec.bench.shards import WHOLE, Shard
 
     part = WHOLE if shard is None else Shard.of(shard)  # refused before torch is loaded
-    from otspec.bench.cells import every_rule
-    from otspec.bench.decoding import DecodingBenchmark, run
-    from otspec.bench.decoding_cells import decoding_grid
+    from otspec.bench.decoding.cells import decoding_grid
+    from otspec.bench.decoding.driver import DecodingBenchmark, run
     from otspec.bench.records import RecordFolder
+    from otspec.bench.spellings import every_rule
     from otspec.decode.methods.drafting import drafting
     from otspec.decode.pair.loading import encode
     from otspec.decode.shipped import held_out
@@ -165,9 +162,9 @@ def bench_decode(
     )
     folder = RecordFolder(out, benchmark.identity)
     folder.begin(asked(shard) | ({} if reference is None else {"reference": reference}))
-    with resumed(folder, "decoding", benchmark.count, lambda: report(folder)) as progress:
+    with resumed(folder, "decoding", benchmark.count) as progress:
         run(benchmark, folder, progress)
-    conclude(folder, [*written(folder), "results.jsonl"], left_out)
+    conclude(folder, left_out)
 
 
 def _assisted(text: str) -> tuple[int, str, float]:

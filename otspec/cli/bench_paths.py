@@ -9,45 +9,49 @@ import typer
 
 from otspec.cli import options
 from otspec.cli.measuring import ShardOption, asked, check_budget, conclude, resumed
-from otspec.cli.reports import report, written
 from otspec.cli.sources import by_name
 from otspec.extras import require
 
 
 def bench_paths(
-    data: Annotated[str, typer.Option(help="Files that `otspec record --paths K --depth L` wrote, a list.")],
+    data: Annotated[
+        str, typer.Option(help="The files of trees, a list, as `otspec record --paths K --depth L` writes them.")
+    ],
     solver: Annotated[
         str,
         typer.Option(
-            help="Joint rules, and solvers to apply token-wise, a list, or all; a/b is a, and b where a fails."
+            help="The rules, a list of joint rules and of solvers that are applied token by token, or all; a/b is a, "
+            "and b where a fails."
         ),
     ] = "nested,pick_then_block,greedy_multi_path,traversal,layer,block,interval,kseq,rrs",
     reference: Annotated[
-        str | None, typer.Option(help="The rule that others are compared with.", show_default="interval, or the first")
+        str | None,
+        typer.Option(help="The rule that the others are compared with.", show_default="interval, or the first"),
     ] = None,
     first: Annotated[
-        int | None, options.count(help="Only so many trees of each file, from the first on.", show_default="all")
+        int | None, options.count(help="How many trees of each file to measure, from the first on.", show_default="all")
     ] = None,
-    seed: Annotated[int, options.seed(help="Of the verifications that are timed.")] = 0,
-    budget: Annotated[float, typer.Option(help="Seconds per rule and file; then it gets no more trees.")] = 120.0,
+    seed: Annotated[int, options.seed(help="The seed of the verifications that are timed.")] = 0,
+    budget: Annotated[
+        float, typer.Option(help="Seconds for each rule and file; a rule that has used them gets no more trees.")
+    ] = 120.0,
     shard: ShardOption = None,
-    out: Annotated[Path, typer.Option(help="Folder for results; the same command again resumes it.")] = Path(
+    out: Annotated[Path, typer.Option(help="The folder for results; the same command again resumes it.")] = Path(
         "report_paths"
     ),
 ) -> None:
     """Compare rules on the same recorded trees: accepted tokens, exact given each tree, beside a bound on all of them.
 
-    Leaves results.jsonl and results.parquet (a record per rule and tree), report.md with report.png and
-    report.html, a page of the same, in the folder.  An interrupted run goes on where it stopped.  No model is needed.
+    The command writes results.jsonl and results.parquet (a record per rule and tree), report.md with report.png and
+    report.html, a page of the same, into the folder.  An interrupted run goes on where it stopped.  No model is needed.
     """
-    for module in ("pyarrow", "matplotlib"):
-        require(module)  # before the work, not after it
+    require("pyarrow")  # before the work, not after it
     check_budget(budget, "rule")
-    from otspec.bench.cells import every_rule
-    from otspec.bench.paths import PathsBenchmark, run
-    from otspec.bench.paths_summary import REFERENCE
-    from otspec.bench.records import PathsFolder
+    from otspec.bench.paths.driver import PathsBenchmark, run
+    from otspec.bench.paths.summary import REFERENCE
+    from otspec.bench.records import RecordFolder
     from otspec.bench.shards import WHOLE, Shard
+    from otspec.bench.spellings import every_rule
     from otspec.data import TreeSource
 
     part = WHOLE if shard is None else Shard.of(shard)
@@ -60,8 +64,8 @@ def bench_paths(
             param_hint="--reference",
         )
     benchmark = PathsBenchmark(by_name(data, TreeSource), rules, first, seed, budget, part)
-    folder = PathsFolder(out, benchmark.identity)
+    folder = RecordFolder(out, benchmark.identity)
     folder.begin(asked(shard) | {"reference": reference})
-    with resumed(folder, "measuring", benchmark.count, lambda: report(folder)) as progress:
+    with resumed(folder, "measuring", benchmark.count) as progress:
         run(benchmark, folder, progress)
-    conclude(folder, (*written(folder), "results.jsonl", "results.parquet"), left_out)
+    conclude(folder, left_out)

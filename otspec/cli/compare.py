@@ -11,21 +11,21 @@ import typer
 from otspec.cli import options
 from otspec.reporting.console import console
 
-_FOLDER = "A folder that `otspec bench`, its decode or paths, or `otspec merge` wrote"
+_FOLDER = "A folder of results that `otspec bench`, its decode or paths, or `otspec merge` wrote"
 SHOWN = 5
 """Cells of one run alone that are named on the screen."""
 
 
 def compare(
     first: Annotated[Path, typer.Argument(metavar="A", help=f"{_FOLDER}.")],
-    second: Annotated[Path, typer.Argument(metavar="B", help="Another of the same command.")],
-    json_file: Annotated[Path | None, options.out_file("--json", help="Also write all figures.")] = None,
-    markdown: Annotated[Path | None, options.out_file("--markdown", help="Also write the table.")] = None,
+    second: Annotated[Path, typer.Argument(metavar="B", help="Another folder of the same command.")],
+    json_file: Annotated[Path | None, options.out_file("--json", help="A file to write all figures to.")] = None,
+    markdown: Annotated[Path | None, options.out_file("--markdown", help="A file to write the table to.")] = None,
 ) -> None:
     """Compare two runs on what both measured: ratios B/A of time, and of what is accepted.
 
-    Pairs are of the same cell and position, or the same cell, prompt and repeat or tree; ratios have 95 % intervals.
-    What differs between the runs (machine, versions, settings) is named on stderr.
+    A pair is of the same cell and position, or of the same cell, prompt and repeat or tree; ratios have 95 %
+    intervals.  The command names on stderr what differs between the runs: machine, versions, settings.
     """
     from otspec.bench.comparison import compare as compared
     from otspec.bench.stored import read_run

@@ -1,4 +1,4 @@
-"""What the two benchmarks share: a folder that is resumed, and reported on however the run ends."""
+"""What the benchmarks share: a folder that is resumed, and reported on however the run ends."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from otspec.cli.reports import report, written
 from otspec.reporting.console import console, progress_bar
-from otspec.reporting.tables import TextTable, markdown_report
 
 if TYPE_CHECKING:
     from otspec.bench.records import RecordFolder
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 ShardOption = Annotated[
     str | None,
-    typer.Option("--shard", help="Measure only the i-th of n parts, as in 3/8; otspec merge joins their folders."),
+    typer.Option(
+        "--shard", help="Which of n parts of the run to measure, as in 3/8; `otspec merge` joins their folders."
+    ),
 ]
 
 
@@ -38,7 +40,7 @@ def check_budget(budget: float, whose: str) -> None:
 
 
 @contextmanager
-def resumed(folder: RecordFolder, what: str, total: int, report: Callable[[], None]) -> Iterator[Callable[[int], None]]:
+def resumed(folder: RecordFolder, what: str, total: int) -> Iterator[Callable[[int], None]]:
     """Show the progress of a run, to be called with the steps done, and close its folder and report on it at the end.
 
     Raises
@@ -55,7 +57,7 @@ def resumed(folder: RecordFolder, what: str, total: int, report: Callable[[], No
         raise typer.Exit(130) from None
     finally:
         folder.close()
-        report()
+        report(folder)
 
 
 def asked(shard: str | None = None) -> dict[str, Any]:
@@ -64,41 +66,7 @@ def asked(shard: str | None = None) -> dict[str, Any]:
     return about if shard is None else {**about, "shard": shard}
 
 
-SHOWN_RUNS = 10
-"""Commands of a much resumed folder that its report shows, the last ones."""
-
-
-def about(folder: RecordFolder, machine: str) -> list[str]:
-    """How the measurements of a folder came about: machine, versions, and the commands with their dates."""
-    identity = folder.identity
-    packages = {"Python": identity["python"], **identity["versions"]}
-    versions = ", ".join(f"{name} {version}" for name, version in packages.items())
-    runs = [f"- {run['date']}: `{run['command']}`" for run in folder.runs[-SHOWN_RUNS:]]
-    left_out = len(folder.runs) - len(runs)
-    before = f" (and {left_out} before, in run.json)" if left_out else ""
-    return [
-        f"Measured on: {machine}. {versions}; sources {identity['code']}.",
-        f"Measured by{before}:\n\n" + "\n".join(runs),
-    ]
-
-
-def tell(
-    folder: RecordFolder,
-    title: str,
-    paragraphs: Sequence[str],
-    pictures: Sequence[str],
-    tables: Sequence[TextTable | None],
-    shown: Sequence[TextTable | None],
-) -> None:
-    """Write tables to report.md, with pictures that are there already, and put some on the screen."""
-    text = markdown_report(tables, pictures, paragraphs, title)
-    (folder.path / "report.md").write_text(text, encoding="utf-8")
-    for table in shown:
-        if table is not None:
-            console.print(table.on_screen(console.width))
-
-
-def conclude(folder: RecordFolder, files: Sequence[str], left_out: Sequence[str], wrong: Sequence[str] = ()) -> None:
+def conclude(folder: RecordFolder, left_out: Sequence[str], wrong: Sequence[str] = ()) -> None:
     """Say what could not be measured, what was there already, and what was written.
 
     Raises
@@ -110,7 +78,7 @@ def conclude(folder: RecordFolder, files: Sequence[str], left_out: Sequence[str]
         console.print(f"Not installed, so left out: {', '.join(left_out)}. See `otspec solvers`.")
     if not folder.added:
         console.print(f"Nothing was left to measure: {folder.path} held it all, {len(folder.records)} records.")
-    console.print(f"Wrote {folder.path}/{', '.join(files)}", soft_wrap=True)
+    console.print(f"Wrote {folder.path}/{', '.join(written(folder))}", soft_wrap=True)
     if wrong:
         more = [f"and {len(wrong) - SHOWN_WRONG} more, in results.jsonl"] if len(wrong) > SHOWN_WRONG else []
         for line in [*wrong[:SHOWN_WRONG], *more]:

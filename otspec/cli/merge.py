@@ -13,8 +13,10 @@ from otspec.reporting.console import console
 
 
 def merge(
-    parts: Annotated[list[Path], typer.Argument(help="Folders that `otspec bench`, its decode or its paths wrote.")],
-    out: Annotated[Path, typer.Option(help="Folder for all of it; what it holds of the same run stays.")],
+    parts: Annotated[
+        list[Path], typer.Argument(help="The folders to join, as `otspec bench`, its decode or its paths wrote them.")
+    ],
+    out: Annotated[Path, typer.Option(help="The folder for all records; what it holds of the same run stays.")],
 ) -> None:
     """Join folders of one run, such as the shards of an array job, into one with its report.
 
@@ -22,8 +24,7 @@ def merge(
     what has come since: shards that were killed, and run again, lose nothing.  Folders that differ in data, settings,
     seed, code or versions are refused; those of different machines are joined, and every record says which one.
     """
-    for module in ("pyarrow", "matplotlib"):
-        require(module)  # before the work, not after it
+    require("pyarrow")  # before the work, not after it
     from otspec.bench.merging import merge as merged_of
 
     merged = merged_of(parts, out)
@@ -32,9 +33,9 @@ def merge(
     for path, rows in merged.rows.items():
         console.print(f"{path}: {rows:,} records", highlight=False, soft_wrap=True)
     for name, values in merged.machines.items():
-        told = " and ".join(map(str, values))
+        several = " and ".join(map(str, values))
         typer.secho(
-            f"note: measured on different machines: {name} is {told}; compare times of one machine only",
+            f"note: measured on different machines: {name} is {several}; compare times of one machine only",
             fg="yellow",
             err=True,
         )
@@ -42,5 +43,4 @@ def merge(
         typer.secho(f"note: no folder is of shard {', '.join(absent)}", fg="yellow", err=True)
     doubled = f", {merged.doubled:,} of them in several folders" if merged.doubled else ""
     console.print(f"{len(merged.folder.records):,} records{doubled}", highlight=False)
-    files = [*written(merged.folder), "results.jsonl"]
-    console.print(f"Wrote {out}/{', '.join(files)}", soft_wrap=True)
+    console.print(f"Wrote {out}/{', '.join(written(merged.folder))}", soft_wrap=True)

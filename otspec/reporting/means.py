@@ -1,12 +1,57 @@
-"""Means as they are told: beside their standard errors."""
+"""Means with their standard errors."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
 from otspec.laws import FloatArray
+from otspec.reporting.charts import SERIES, Row, number
 
 
 def standard_error(values: FloatArray) -> float:
     """Of a mean; NaN for fewer than two values."""
     return float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else float("nan")
+
+
+def means(
+    records: Iterable[Mapping[str, Any]], *, x: str, y: str, series: str | Callable[[Mapping[str, Any]], str]
+) -> list[Row]:
+    """Means of a figure of records, with one standard error to both sides, as charts take them.
+
+    Parameters
+    ----------
+    records : iterable of mappings
+        One for each measurement.
+    x, y : str
+        Fields of the records: where a figure stands, and the figure.
+    series : str or callable
+        What it belongs to: a field, or the name that a record has.
+
+    Returns
+    -------
+    list of mappings
+        For `otspec.reporting.charts.line_chart`: a row for every series and x, in the order in which they come.
+
+    Examples
+    --------
+    >>> from otspec.reporting.means import means
+    >>> records = [{"n": 2, "law": "greedy", "acceptance": a} for a in (0.7, 0.9)]
+    >>> [{name: round(value, 2) if name != "series" else value for name, value in row.items()}
+    ...  for row in means(records, x="n", y="acceptance", series="law")]
+    [{'series': 'greedy', 'x': 2, 'y': 0.8, 'low': 0.7, 'high': 0.9}]
+    """
+    samples: dict[tuple[str, Any], list[float]] = {}
+    for record in records:
+        name = str(record[series]) if isinstance(series, str) else series(record)
+        samples.setdefault((name, record[x]), []).append(float(record[y]))
+    return [mean_of(values, x=at, series=name) for (name, at), values in samples.items()]
+
+
+def mean_of(values: Iterable[float], *, x: Any, series: str) -> Row:
+    """The mean of some values with one standard error to both sides, as a row of a chart."""
+    found = np.array(list(values), dtype=float)
+    mean, error = float(found.mean()), standard_error(found)
+    return {SERIES: series, "x": x, "y": mean, "low": number(mean - error), "high": number(mean + error)}

@@ -11,15 +11,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from otspec.extras import WAYS_OUT, missing, require
 from otspec.reporting import charts
-from otspec.reporting.charts import Group
+from otspec.reporting.charts import HOVER, SCHEMA, SERIES, Chart, Group, Layer
 from otspec.reporting.style import DARK, HUES, LIGHT, Look
 from otspec.reporting.tables import TextTable
 
-PACKAGES = ("altair", "vl_convert", "jinja2")
+DRAWING = ("vl_convert",)
+"""What charts are drawn with."""
+PACKAGES = (*DRAWING, "jinja2")
 """What a page is made with: the extra `report`."""
+HIDDEN, HOVERED = "hidden", "hovered"
+"""What the page tells its charts: the series switched off, and the one that is pointed at."""
 NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
 
 
@@ -35,9 +40,9 @@ class Section:
     """The first stands before the charts."""
 
 
-def lacking() -> str | None:
-    """Why no page can be made, and the way out; None if one can."""
-    absent = missing(PACKAGES)
+def lacking(packages: Sequence[str] = PACKAGES) -> str | None:
+    """Why no page can be made, or whatever takes these packages, and the way out; None if it can."""
+    absent = missing(packages)
     if not absent:
         return None
     return f"{', '.join(absent)} {'is' if len(absent) == 1 else 'are'} not installed: {WAYS_OUT[absent[0]]}"
@@ -75,7 +80,7 @@ def write_page(path: Path, title: str, paragraphs: Sequence[str], sections: Sequ
         themes={"light": LIGHT._asdict(), "dark": DARK._asdict()},
         hues=HUES,
         data={
-            "charts": [chart.spec for chart in drawn],
+            "charts": [answering(chart) for chart in drawn],
             "themes": {"light": charts.config(LIGHT), "dark": charts.config(DARK)},
             "dark": charts.recoloured(),
         },
@@ -88,6 +93,26 @@ def write_page(path: Path, title: str, paragraphs: Sequence[str], sections: Sequ
     os.replace(scratch, path)
 
 
+def answering(chart: Chart) -> dict[str, Any]:
+    """A chart that is as wide as its place, and heeds the chips above it and a pointer."""
+    return {
+        **chart.spec,
+        "$schema": SCHEMA,
+        "width": "container",
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "params": [{"name": HIDDEN, "value": []}, {"name": HOVERED, "value": ""}],
+        "transform": [{"filter": f"indexof({HIDDEN}, datum.{SERIES}) < 0"}],
+        "layer": [layer if "data" in layer else _heeding(layer) for layer in chart.spec["layer"]],
+    }
+
+
+def _heeding(layer: Layer) -> Layer:
+    """A layer whose marks stand back while another series is pointed at, and tell their figures."""
+    pointed_at = {"test": f"{HOVERED} == '' || {HOVERED} == datum.{SERIES}", "value": 1}
+    answer = {"opacity": {"condition": pointed_at, "value": 0.15}, "tooltip": {"field": HOVER, "type": "nominal"}}
+    return {**layer, "encoding": layer["encoding"] | answer}
+
+
 def sort_key(cell: str) -> str:
     """What a figure is sorted by: the first number in it; nothing where there is none, which comes last."""
     found = NUMBER.search(cell)
@@ -97,8 +122,7 @@ def sort_key(cell: str) -> str:
 @cache
 def _library() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script that can stand inside a page."""
-    release = ".".join(require("altair").VEGALITE_VERSION.split(".")[:2])
-    script = require("vl_convert").javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=release)
+    script = require("vl_convert").javascript_bundle("window.vegaEmbed = vegaEmbed;")
     return re.sub(r"<(?=/script|!--|script)", r"\\x3c", script, flags=re.IGNORECASE)  # in strings; code has no such
 
 

@@ -1,12 +1,10 @@
-"""How our pictures look, whatever draws them: a solver, rule or method has one colour everywhere.
-
-`otspec.reporting.plotting` draws with it by matplotlib, `otspec.reporting.charts` for the page.
-"""
+"""How charts look, on pages and in pictures: a solver, rule or method has one colour and one marker everywhere."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 from zlib import crc32
 
@@ -33,26 +31,32 @@ class Theme(NamedTuple):
     """Grids and borders."""
 
 
+RAMP = ("#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#fde725")
+"""The colours of an ordered series, dark to light: viridis, in equal steps."""
+RAMP_ENDS = (0.05, 0.85)
+"""The part of `RAMP` that is used: what is lighter vanishes on white paper."""
+
 LIGHT = Theme("#ffffff", "#22272e", "#6e7781", "#dfe3e8")
 DARK = Theme("#15181c", "#e6e8eb", "#bcb4ac", "#30363d")
 
 
 class Marker(NamedTuple):
-    """A marker by its names in matplotlib and Vega and as a character, and the hatch of a bar in its place."""
+    """A marker by its names in matplotlib and Vega and as characters, and the hatch of a bar in its place."""
 
     matplotlib: str
     vega: str
     glyph: str
+    hollow: str
     hatch: str
 
 
 MARKERS = (
-    Marker("o", "circle", "●", ""),
-    Marker("s", "square", "■", "//"),
-    Marker("D", "diamond", "◆", ".."),
-    Marker("^", "triangle-up", "▲", "xx"),
-    Marker("v", "triangle-down", "▼", "\\\\"),
-    Marker("P", "cross", "✚", "++"),
+    Marker("o", "circle", "●", "○", ""),
+    Marker("s", "square", "■", "□", "//"),
+    Marker("D", "diamond", "◆", "◇", ".."),
+    Marker("^", "triangle-up", "▲", "△", "xx"),
+    Marker("v", "triangle-down", "▼", "▽", "\\\\"),
+    Marker("P", "cross", "✚", "✛", "++"),
 )
 DASHES = ((), (5.0, 2.0), (1.5, 1.5), (6.0, 1.5, 1.5, 1.5))
 """Lengths drawn and left out, in widths of the line: nothing left out, dashes, dots, both."""
@@ -142,18 +146,57 @@ class Look(NamedTuple):
     """How a series is drawn."""
 
     hue: str
-    """A key of `HUES`, or `INK` or `GREY`."""
+    """A key of `HUES`, `INK` or `GREY`, or a colour as ``#rrggbb``."""
     marker: Marker
     dash: tuple[float, ...] = ()
+    hollow: bool = False
+    """Whether its points are drawn hollow, and no line joins them: what others have printed."""
 
     def colour(self, theme: Theme = LIGHT) -> str:
         """The colour on the paper of a theme."""
         return colour(self.hue, theme)
 
+    @property
+    def strokes(self) -> list[float]:
+        """Pixels of a line that are drawn and left out, as Vega has them."""
+        return [2 * length for length in self.dash] or [1, 0]
+
+    def fill(self) -> str:
+        """The colour of a bar on white paper: paler where a line of this look has dashes."""
+        return paler(self.hue, (1.0, 0.6, 0.4, 0.25)[DASHES.index(self.dash)])
+
+    @property
+    def glyph(self) -> str:
+        """The marker as a character."""
+        return self.marker.hollow if self.hollow else self.marker.glyph
+
 
 def colour(hue: str, theme: Theme = LIGHT) -> str:
-    """A hue, or ink or grey, on the paper of a theme."""
-    return {**HUES, INK: theme.ink, GREY: theme.grey}[hue]
+    """A hue, or ink or grey, on the paper of a theme; a colour as it is."""
+    return hue if hue.startswith("#") else {**HUES, INK: theme.ink, GREY: theme.grey}[hue]
+
+
+def ordered(labels: Sequence[str]) -> dict[str, Look]:
+    """How an ordered series is drawn, as over k, n or temperatures: from dark to light, neighbours in other dashes."""
+    first, last = RAMP_ENDS
+    step = (last - first) / max(len(labels) - 1, 1)
+    return {
+        label: Look(_along(RAMP, first + at * step), MARKERS[_DOT], DASHES[at % 2]) for at, label in enumerate(labels)
+    }
+
+
+def paler(hue: str, share: float) -> str:
+    """A colour with so much of its hue, and white paper for the rest."""
+    return _along((LIGHT.paper, colour(hue)), share)
+
+
+def _along(shades: Sequence[str], share: float) -> str:
+    """The colour at a share, in [0, 1], of the way from the first shade to the last."""
+    place = share * (len(shades) - 1)
+    at = min(math.floor(place), len(shades) - 2)
+    part = place - at
+    mixed = ((1 - part) * one + part * other for one, other in zip(_rgb(shades[at]), _rgb(shades[at + 1]), strict=True))
+    return "#" + "".join(f"{round(one):02x}" for one in mixed)
 
 
 def darker(shade: str, share: float = 0.35) -> str:

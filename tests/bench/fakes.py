@@ -13,7 +13,7 @@ import numpy as np
 
 from otspec.bench import Cell
 from otspec.bench.records import Record
-from otspec.bench.worker import Questions, measure
+from otspec.bench.solvers.worker import Questions, measure
 from otspec.data import Position
 from otspec.problem import Problem
 from otspec.results import Status

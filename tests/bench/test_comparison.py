@@ -119,7 +119,7 @@ def test_data_that_only_share_a_name_are_left_out() -> None:
 
 def test_texts_are_paired_by_prompt_and_repeat() -> None:
     pytest.importorskip("torch")
-    from tests.bench.decoding_fakes import NESTED, VANILLA, record
+    from tests.bench.decoding.fakes import NESTED, VANILLA, record
 
     identity = {"benchmark": "decoding", "prompts": "x"}
     a = [record(NESTED, prompt, 10, 5, 1.0, repeat=repeat) for prompt in range(6) for repeat in range(2)]

@@ -22,7 +22,6 @@ from otspec.bench.records import KEY, read_lines
 from tests.bench.clusters import CLUSTERS, QUIET, Cluster
 
 pytest.importorskip("pyarrow")
-pytest.importorskip("matplotlib")
 pytest.importorskip("joblib")
 
 CELLS = ("--k", "4,5,6,7,8,9", "--n", "2", "--solver", "interval,max_flow", "--positions", "4", "--data", "p.npz")

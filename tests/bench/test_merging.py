@@ -15,7 +15,7 @@ import pytest
 from otspec import DataError
 from otspec.bench import Benchmark, Cell, run
 from otspec.bench.merging import Merged, merge
-from otspec.bench.records import Record, RecordFolder, RunFolder, key_of
+from otspec.bench.records import Record, RecordFolder, key_of
 from otspec.bench.shards import WHOLE, Shard
 from otspec.bench.stored import read_run
 from tests.bench.fakes import InProcess, SmallSource
@@ -34,12 +34,12 @@ def asked(shard: Shard = WHOLE, **settings: Any) -> Benchmark:
 
 def measure(path: Path, shard: Shard = WHOLE, **settings: Any) -> Path:
     benchmark = asked(shard, **settings)
-    folder = RunFolder(path, benchmark.identity)
+    folder = RecordFolder(path, benchmark.identity)
     cells = {name: sorted({asdict(cell)[name] for cell in CELLS}) for name in ("data", "k", "n", "solver")}
     about = {"command": "c", "date": "d", "positions": POSITIONS, "cells": cells}
     folder.begin(about if shard == WHOLE else {**about, "shard": str(shard)})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("otspec.bench.driver.Worker", InProcess)
+        patch.setattr("otspec.bench.solvers.driver.Worker", InProcess)
         run(benchmark, folder)
     folder.close()
     return path
@@ -75,15 +75,16 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 RUN_AND_WAIT = """
 import sys
 from pathlib import Path
-from otspec.bench import driver, run
-from otspec.bench.records import RunFolder
+from otspec.bench import run
+from otspec.bench.solvers import driver
+from otspec.bench.records import RecordFolder
 from otspec.bench.shards import Shard
 from tests.bench.fakes import InProcess
 from tests.bench.test_merging import asked
 
 driver.Worker = InProcess
 benchmark = asked(Shard.of(sys.argv[2]))
-folder = RunFolder(Path(sys.argv[1]), benchmark.identity)
+folder = RecordFolder(Path(sys.argv[1]), benchmark.identity)
 
 def after(steps):
     if len(folder.records) == int(sys.argv[3]):

@@ -10,38 +10,39 @@ import pytest
 import otspec
 import otspec.solvers
 from otspec import DataError
-from otspec.bench.cells import Cell
 from otspec.bench.code import digest, solver_digest, sources
-from otspec.bench.records import RecordFolder, RunFolder
+from otspec.bench.records import RecordFolder
+from otspec.bench.solvers.cells import Cell
+from otspec.bench.solvers.summary import Request
 
 pytest.importorskip("pyarrow")
 
 
 def test_refuses_the_folder_of_another_run_and_says_what_differs(tmp_path: Path) -> None:
-    RunFolder(tmp_path, {"data": "llama3", "seed": 0}).close()
+    RecordFolder(tmp_path, {"data": "llama3", "seed": 0}).close()
     with pytest.raises(DataError, match="holds another run: its seed is 0, yours 1; give --out a new folder"):
-        RunFolder(tmp_path, {"data": "llama3", "seed": 1})
+        RecordFolder(tmp_path, {"data": "llama3", "seed": 1})
 
 
 def test_refuses_a_folder_with_something_else_in_it(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("keep me")
     with pytest.raises(DataError, match="holds something that is not a benchmark run"):
-        RunFolder(tmp_path, {})
+        RecordFolder(tmp_path, {})
     assert (tmp_path / "thesis.tex").read_text() == "keep me"
 
 
 def test_refuses_a_file_in_place_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("")
     with pytest.raises(DataError, match="not a benchmark run"):
-        RunFolder(tmp_path / "out", {})
+        RecordFolder(tmp_path / "out", {})
 
 
 @pytest.mark.parametrize(("name", "content"), [("run.json", "{"), ("results.jsonl", '{"k": 1\n')])
 def test_refuses_a_damaged_folder(tmp_path: Path, name: str, content: str) -> None:
-    RunFolder(tmp_path, {}).close()
+    RecordFolder(tmp_path, {}).close()
     (tmp_path / name).write_text(content)
     with pytest.raises(DataError, match="damaged"):
-        RunFolder(tmp_path, {})
+        RecordFolder(tmp_path, {})
 
 
 HOLD = """
@@ -72,10 +73,10 @@ def test_a_folder_belongs_to_one_process_and_is_free_again_when_that_is_killed(t
 
 
 def test_a_folder_that_is_refused_is_left_to_others(tmp_path: Path) -> None:
-    RunFolder(tmp_path, {"seed": 0}).close()
+    RecordFolder(tmp_path, {"seed": 0}).close()
     with pytest.raises(DataError, match="another run"):
-        RunFolder(tmp_path, {"seed": 1})
-    RunFolder(tmp_path, {"seed": 0}).close()
+        RecordFolder(tmp_path, {"seed": 1})
+    RecordFolder(tmp_path, {"seed": 0}).close()
 
 
 def test_what_is_measured_twice_counts_once_and_the_later_stands(tmp_path: Path) -> None:
@@ -108,19 +109,20 @@ def test_what_is_forgotten_is_gone_from_the_disk(tmp_path: Path) -> None:
 
 def test_a_lock_that_an_interrupt_left_alone_is_no_run_of_others(tmp_path: Path) -> None:
     (tmp_path / ".lock").write_text("")
-    RunFolder(tmp_path, {}).close()
+    RecordFolder(tmp_path, {}).close()
 
 
 def test_what_was_asked_for_outlives_an_interrupt_and_a_smaller_run(tmp_path: Path) -> None:
     cell, other = Cell(10, 2, "lp"), Cell(10, 3, "lp")
     for positions in (50, 3):
-        folder = RunFolder(tmp_path, {})
+        folder = RecordFolder(tmp_path, {})
         cells = {"data": [""], "k": [10], "n": [2], "solver": ["lp"]}
         folder.begin({"command": "otspec bench", "positions": positions, "cells": cells})
         folder.close()
-    folder = RunFolder(tmp_path, {})
-    assert [ask.positions for ask in folder.asks() if ask.covers(cell)] == [50, 3]
-    assert not any(ask.covers(other) for ask in folder.asks())
+    folder = RecordFolder(tmp_path, {})
+    requests = list(map(Request.of, folder.runs))
+    assert [one.positions for one in requests if one.covers(cell)] == [50, 3]
+    assert not any(one.covers(other) for one in requests)
     assert [run["positions"] for run in folder.runs] == [50, 3]
     folder.close()
 

@@ -1,165 +1,139 @@
+"""Reports of all three benchmarks, from records that nobody measured: tables, pictures and the page agree."""
+
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from otspec import MissingExtra, UnknownSolver
-from otspec.bench import Cell, grid
-from otspec.bench.cells import every_solver
-from otspec.bench.plot import plot, plot_lines
-from otspec.bench.records import Record
-from otspec.bench.report import failures_table, overview_table, published_table, results_table
-from otspec.bench.summary import Summary, summarise
-from otspec.reporting.published import PUBLISHED
-from otspec.reporting.tables import markdown_report
+from otspec.bench.columns import Column, figure, milliseconds, table
+from otspec.bench.kinds import KINDS, kind_of
+from otspec.bench.records import RecordFolder
+from otspec.bench.report import PAGE, TEXT, pictures_of, write
+from otspec.bench.solvers.cells import Cell
+from otspec.bench.stored import StoredRun
+from otspec.extras import installed
+from otspec.reporting.page import DRAWING, lacking
+from tests.each import each
+from tests.pages import Reader
+
+ABOUT = {"python": "3.11", "versions": {"numpy": "2"}, "code": "x", "processor": "P", "seed": 0}
+HERE = [kind for kind in KINDS if kind != "decoding" or (installed("torch") and installed("transformers"))]
 
 
-def record(position: int, status: str = "OPTIMAL", wall_s: float = 0.002, **figures: object) -> Record:
-    plan = {"acceptance": 0.5, "gap": 1e-16, "deviation": 2e-16} if status == "OPTIMAL" else {}
-    solved = {"solved": status == "OPTIMAL", "status": status}
-    base = {"data": "", "k": 10, "n": 2, "position": position, "message": "why", "wall_s": wall_s, "optimum": 0.5}
-    return base | solved | plan | figures
+def solved(position: int, solver: str, k: int, data: str) -> dict[str, Any]:
+    figures = {"wall_s": 0.001 * k, "optimum": 0.6, "acceptance": 0.5 + 0.01 * position, "gap": 0.0, "deviation": 0.0}
+    told = {"solved": True, "status": "OPTIMAL", "message": "", "cells": 1, "budget_s": 1.0, "code": "", "machine": "P"}
+    return asdict(Cell(k, 2, solver, data)) | {"position": position} | figures | told
 
 
-def summary(cell: Cell, *records: Record, wanted: int = 0) -> Summary:
-    return summarise(cell, [record | asdict(cell) for record in records], wanted)
+def verified(position: int, rule: str, data: str) -> dict[str, Any]:
+    cell = {"data": data, "rule": rule, "paths": 2, "depth": 2, "position": position, "prompt": position}
+    reach = None if rule == "bound" else [0.5, 0.1 + 0.01 * position]
+    figures = {"accepted": 0.6 + 0.01 * position, "reach": reach, "wall_s": None if reach is None else 0.001}
+    return cell | figures | {"lossless": True, "spent_s": 0.01, "message": "", "machine": "P"}
 
 
-SOLVED = summary(Cell(10, 2, "lp"), record(0, wall_s=0.001), record(1, wall_s=0.003))
-CUT = summary(Cell(10, 3, "lp"), record(0), record(1, "BUDGET", wall_s=20.0, optimum=None))
-REFUSED = summary(Cell(100, 2, "lp"), record(0, "LIMIT"))
+def run_of(kind: str, path: Path) -> StoredRun:
+    """Six positions, trees or prompts of a few cells."""
+    asked = {"command": "otspec bench", "date": "2026", "reference": "interval", "positions": 6}
+    asked["cells"] = {"data": ["a", "b"], "k": [5, 9], "n": [2], "solver": ["lp", "kseq"]}
+    identity: dict[str, Any] = {"benchmark": kind, **ABOUT}
+    records: list[dict[str, Any]]
+    if kind == "solvers":
+        identity |= {"data": {"a": 1, "b": 2}, "scheme": "iid", "temperature": 1.0, "top_p": None, "jobs": 1}
+        records = [
+            solved(at, one, k, data) for at in range(6) for one in ("lp", "kseq") for k in (5, 9) for data in "ab"
+        ]
+    elif kind == "paths":
+        identity |= {"data": {"a": 1, "b": 2}}
+        records = [verified(at, rule, data) for at in range(6) for rule in ("interval", "bound") for data in "ab"]
+    else:
+        from tests.bench.decoding.fakes import GENERATE, INTERVAL, NESTED, record
+
+        identity |= {"top_k": None, "top_p": None, "max_new_tokens": 8, "device": "cpu", "threads": 1}
+        records = [record(cell, at, 9 + at, 4) for at in range(6) for cell in (GENERATE, NESTED, INTERVAL)]
+    path.mkdir()
+    return StoredRun(path, identity, [asked], records)
 
 
-def test_the_table_shows_times_lower_bounds_and_refusals() -> None:
-    rows = results_table([SOLVED, CUT, REFUSED], "llama3").rows
-    assert rows[0] == ("(10, 2)", "lp", "2", "2 [1.5, 2.5]", "-", "2/2", "0.5000", "0.5000", "1e-16", "2e-16")
-    assert rows[1][2:6] == (">= 10,001", "10,001 [5,002, 15,000]", "-", "1/2")
-    assert rows[2][2:7] == ("refused", "-", "2", "0/1", "-")
+@each(kind=HERE)
+def test_a_report_is_written_whole(kind: str, tmp_path: Path) -> None:
+    run, declared = run_of(kind, tmp_path / kind), kind_of(kind)
+    report = declared.report(run)
+    assert report is not None
+    for name in declared.pictures(run.identity):
+        (run.path / name).write_text("of earlier records")
+    said = write(report, run, declared.pictures(run.identity))
+    drawn = set() if lacking(DRAWING) else set(pictures_of(report))
+    page = set() if lacking() else {PAGE}
+    assert {path.name for path in run.path.iterdir()} == {TEXT, *page, *drawn}
+    assert set(pictures_of(report)) <= set(declared.pictures(run.identity))
+    assert bool(said) == bool(lacking())
+    text = (run.path / TEXT).read_text()
+    assert all(table.markdown() in text for table in report.tables)
+    assert all(f"![{name}]({name})" in text for name in drawn)
+    assert "Measured on: P" in text
+    assert {one.title for one in report.screen} <= {one.title for one in report.tables}
+    if page:
+        shown = [[tuple(row) for row in rows] for rows in Reader((run.path / PAGE).read_text()).tables]
+        assert sorted(shown) == sorted([one.header, *one.rows] for one in report.tables)
 
 
-def test_the_overview_has_a_row_per_solver_and_the_optimum() -> None:
-    other = summary(Cell(10, 2, "max_flow"), record(0, wall_s=0.0001))
-    known = {("", 10, 2, 0): 0.5, ("", 10, 2, 1): 0.7, ("", 10, 3, 0): 0.4}
-    table = overview_table([SOLVED, other, CUT, REFUSED], known, "llama3")
-    assert table.header == ("solver", "(10, 2)", "(10, 3)", "(100, 2)")
-    assert table.rows == [
-        ("lp", "2", ">= 10,001 (50%)", "refused"),
-        ("max_flow", "0.1", "-", "-"),
-        ("mean alpha*", "0.6000", "0.4000", "-"),
+@each(kind=HERE)
+def test_pictures_and_page_are_of_the_same_charts_and_the_key_of_what_they_show(kind: str, tmp_path: Path) -> None:
+    report = kind_of(kind).report(run_of(kind, tmp_path / kind))
+    assert report is not None
+    on_page = [chart for section in report.sections for group in section.groups for chart in group.charts]
+    for parts in pictures_of(report).values():
+        for part in parts:
+            charts = [chart for group in part.groups for chart in group.charts]
+            assert all(chart in on_page for chart in charts)
+            assert set(part.series) == {row["series"] for chart in charts for row in chart.rows} & set(part.series)
+            assert part.series
+
+
+@each(kind=HERE)
+def test_a_run_without_records_has_no_report(kind: str, tmp_path: Path) -> None:
+    run = run_of(kind, tmp_path / kind)
+    assert kind_of(kind).report(StoredRun(run.path, run.identity, run.runs, [])) is None
+
+
+def test_without_packages_that_draw_the_rest_is_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    run = run_of("solvers", tmp_path / "run")
+    report = kind_of("solvers").report(run)
+    assert report is not None
+    monkeypatch.setattr("otspec.extras.installed", lambda package: package != "vl_convert")
+    said = write(report, run, kind_of("solvers").pictures(run.identity))
+    assert said == 'No report.html and no pictures: vl_convert is not installed: pip install "otspec-toolkit[report]"'
+    assert [path.name for path in run.path.iterdir()] == [TEXT]
+    assert ".png" not in (run.path / TEXT).read_text()
+
+
+def test_fields_of_tables_are_those_of_the_records(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    for kind in ("solvers", "paths"):
+        run = run_of(kind, tmp_path / kind)
+        folder = RecordFolder(tmp_path / f"{kind}-folder", run.identity)
+        for record in run.records:
+            folder.append(record)
+        folder.close()
+        lines = (folder.path / "results.jsonl").read_text().splitlines()
+        stored = pytest.importorskip("pyarrow.parquet").read_table(folder.path / "results.parquet").to_pylist()
+        assert stored == run.records == [json.loads(line) for line in lines]
+
+
+def test_a_table_is_its_columns() -> None:
+    columns = [
+        Column[float]("word", str, label=True),
+        Column[float]("twice", lambda value: figure(2 * value, ".1f")),
+        Column[float]("more", lambda value: figure(None, ".1f"), detail=True),
     ]
-    assert "| --- | ---: |" in table.markdown()
-
-
-def test_failures_are_listed_with_their_reason() -> None:
-    table = failures_table([SOLVED, CUT, REFUSED])
-    assert table is not None
-    assert table.rows == [("(10, 3)", "lp", "1/2", "BUDGET: why"), ("(100, 2)", "lp", "1/1", "LIMIT: why")]
-    assert failures_table([SOLVED]) is None
-
-
-def test_the_papers_rows_stand_beside_ours() -> None:
-    table = published_table([SOLVED, CUT, REFUSED], "llama3")
-    assert table is not None
-    assert ("(10, 2)", "General LP", "4.07", "lp", "2") in table.rows
-    assert ("(10, 3)", "General LP", "30.14", "lp", ">= 10,001 (50%)") in table.rows
-    assert ("(100, 2)", "General LP", "4,000+", "lp", "refused") in table.rows
-    assert ("(10, 2)", "G.R. 1e-3", "5.27 (98%)", "global_resolution", "-") in table.rows
-    assert "2511.15898" in table.note
-    assert published_table([SOLVED], "mine.npz") is None
-    assert published_table([summary(Cell(7, 2, "lp"), record(0))], "llama3") is None
-
-
-def test_the_papers_tables_are_complete() -> None:
-    for _, table in PUBLISHED.values():
-        assert list(table) == [(10, 2), (10, 3), (10, 4), (10, 5), (100, 2), (100, 3), (1000, 2)]
-        assert table[1000, 2]["General LP"] is None
-
-
-def test_markdown_holds_every_table_and_picture() -> None:
-    text = markdown_report([results_table([SOLVED], "mine|yours"), None], ["report.png"], ["On a machine."], "Solvers")
-    assert text.startswith("# Solvers\n")
-    assert "![report.png](report.png)" in text
-    assert "## Solvers on mine|yours" in text
-    assert "| (10, 2) | lp | 2 |" in text
-    assert "| --- | --- | ---: |" in text
-
-
-def test_a_narrow_screen_goes_without_details() -> None:
-    table = results_table([SOLVED], "llama3")
-    assert len(table.on_screen(160).columns) == len(table.header) == 10
-    assert [column.header for column in table.on_screen(80).columns] == [
-        "(k, n)",
-        "solver",
-        "mean",
-        "solved",
-        "acceptance",
-        "alpha* there",
-    ]
-
-
-@pytest.mark.parametrize("summaries", [[SOLVED, CUT, REFUSED], [REFUSED]], ids=["mixed", "nothing-solved"])
-def test_draws_a_picture_whatever_was_solved(tmp_path: Path, summaries: list[Summary]) -> None:
-    pytest.importorskip("matplotlib")
-    for profile in ("llama3", "mine.npz"):
-        plot(summaries, {("", 10, 2, 0): 0.5}, profile, tmp_path / "report.png")
-        assert (tmp_path / "report.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_the_grid_runs_from_small_to_large_and_ends_with_the_whole_vocabulary() -> None:
-    cells = grid([100, 0, 10], [3, 2], ["max_flow"])
-    assert [cell.setting for cell in cells] == ["(10, 2)", "(10, 3)", "(100, 2)", "(100, 3)", "(V, 2)", "(V, 3)"]
-
-
-def test_the_grid_checks_its_solvers_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UnknownSolver, match="no solver 'lp2'"):
-        grid([10], [2], ["lp2"])
-    monkeypatch.setattr("otspec.extras.installed", lambda package: False)
-    with pytest.raises(MissingExtra, match=r'lp needs highspy: pip install "otspec-toolkit\[solvers\]"'):
-        grid([10], [2], ["lp"])
-
-
-def test_all_means_what_is_installed_and_names_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("otspec.extras.installed", lambda package: package == "igraph")
-    ready, left_out = every_solver()
-    assert {"max_flow", "max_flow:engine=igraph", "slackness"} <= set(ready)
-    assert {"lp", "lp:form=full", "canonical", "max_flow:engine=networkx"} <= set(left_out)
-
-
-def test_acceptance_stands_beside_the_optimum_of_the_same_positions() -> None:
-    """A rule that gives up on hard positions must not look better than the optimum of all."""
-    known = {("", 10, 2, at): best for at, best in enumerate((0.9, 0.3, 0.8))}
-    records = [record(0, acceptance=0.9), record(1, "LIMIT", wall_s=0.5), record(2, acceptance=0.7)]
-    mine = [one | asdict(Cell(10, 2, "kseq")) for one in records]
-    found = summarise(Cell(10, 2, "kseq"), mine, 3, known)
-    assert found.acceptance == pytest.approx(0.8)
-    assert found.optimum == pytest.approx(0.85)
-    assert found.acceptance_error == pytest.approx(0.1)
-    assert found.shortfall_error == pytest.approx(0.05)
-    assert found.kind == "suboptimal"
-    assert found.mean_ms == pytest.approx(2.0)
-    assert found.failed_mean_ms == pytest.approx(500.0)
-    assert results_table([found], "d").rows[0][1:7] == ("kseq (suboptimal)", "2", "2 [2, 2]", "500", "2/3", "0.8000")
-
-
-def test_a_lossy_rule_is_marked_everywhere() -> None:
-    off = summary(Cell(10, 2, "typical"), record(0) | {"status": "LOSSY", "solved": True, "acceptance": 0.6})
-    assert off.kind == "lossy"
-    assert results_table([off], "d").rows[0][1] == "typical (lossy)"
-    fine = summary(Cell(10, 3, "typical"), record(0))
-    assert overview_table([fine, off], {}, "d").rows[0][0] == "typical (lossy)"
-
-
-def test_an_interrupted_cell_says_how_many_were_wanted() -> None:
-    found = summary(Cell(10, 2, "lp"), *(record(at) for at in range(3)), wanted=50)
-    assert results_table([found], "d").rows[0][5] == "3/3 of 50"
-
-
-def test_draws_lines_where_there_are_two_values(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    path = tmp_path / "lines.png"
-    assert not plot_lines([SOLVED], "llama3", path)
-    assert not path.exists()
-    assert plot_lines([SOLVED, CUT, REFUSED, summary(Cell(0, 2, "kseq"), record(0))], "llama3", path)
-    assert path.read_bytes().startswith(b"\x89PNG")
+    found = table("t", columns, [1.5, float("nan")], "n")
+    assert found.header == ("word", "twice", "more")
+    assert found.rows == [("1.5", "3.0", "-"), ("nan", "-", "-")]
+    assert (found.labels, found.details, found.note) == (1, frozenset({"more"}), "n")
+    assert [milliseconds(value) for value in (0.01234, 99.94, 12_345.6)] == ["0.0123", "99.9", "12,346"]

@@ -13,9 +13,9 @@ pytest.importorskip("transformers")
 pytest.importorskip("tokenizers")
 
 import otspec  # noqa: E402
-from otspec.bench.decoding_cells import DecodingCell  # noqa: E402
+from otspec.bench.decoding.cells import DecodingCell  # noqa: E402
 from otspec.decode.pair.loading import load_models  # noqa: E402
-from otspec.reporting.page import lacking  # noqa: E402
+from otspec.reporting.page import DRAWING, lacking  # noqa: E402
 from tests.cli.test_commands import otspec_command  # noqa: E402
 from tests.cli.test_decode import lines_of  # noqa: E402
 
@@ -27,7 +27,6 @@ def test_bench_measures_reports_and_resumes(
     prompts: Path,
     tmp_path: Path,
 ) -> None:
-    pytest.importorskip("matplotlib")
     out = tmp_path / "report"
     cells = ("--paths", "2", "--depth", "2", "--solver", "nested,global_resolution/interval", "--baselines", "generate")
     arguments = ("bench", "decode", *saved, "--prompts", str(prompts), *cells, "--temperature", "1,0")
@@ -36,8 +35,8 @@ def test_bench_measures_reports_and_resumes(
     shown = capsys.readouterr().out
     assert "global_resolution/interval" in shown
     assert shown.count("Speed-up: temperature") == 2
-    page = [] if lacking() else ["report.html"]
-    files = {".lock", "report.md", *page, "report.png", "results.jsonl", "run.json"}
+    drawn = [*([] if lacking() else ["report.html"]), *([] if lacking(DRAWING) else ["report.png"])]
+    files = {".lock", "report.md", *drawn, "results.jsonl", "run.json"}
     assert {path.name for path in out.iterdir()} == files
     report = (out / "report.md").read_text()
     assert report.count("| 2 | 2 | nested (drafts top-k 9) |") == 1
@@ -63,7 +62,6 @@ def test_bench_compares_drafters(
     tmp_path: Path,
 ) -> None:
     """The draft model as it is, with some of its tokens, and another one: each as `otspec.generate` has it."""
-    pytest.importorskip("matplotlib")
     np.save(tmp_path / "counts.npy", np.arange(300)[::-1])
     out, names = tmp_path / "report", ("", "fr:20", saved[1])
     arguments = ("bench", "decode", *saved, "--prompts", str(prompts), "--paths", "2", "--depth", "2", "--first", "1")
@@ -92,7 +90,6 @@ def test_bench_compares_drafters(
 def test_a_preset_stands_for_the_options_that_are_not_given(
     monkeypatch: pytest.MonkeyPatch, saved: tuple[str, ...], prompts: Path, tmp_path: Path
 ) -> None:
-    pytest.importorskip("matplotlib")
     asked: list[dict[str, Any]] = []
 
     def noted(**settings: Any) -> list[DecodingCell]:
@@ -101,7 +98,7 @@ def test_a_preset_stands_for_the_options_that_are_not_given(
 
     names = ("paths", "depths", "rules", "baselines", "temperatures", "truncations", "assisted", "drafters")
     monkeypatch.setattr(
-        "otspec.bench.decoding_cells.decoding_grid", lambda *given: noted(**dict(zip(names, given, strict=True)))
+        "otspec.bench.decoding.cells.decoding_grid", lambda *given: noted(**dict(zip(names, given, strict=True)))
     )
     common = ("bench", "decode", *saved, "--prompts", str(prompts), "--first", "1", "--max-new-tokens", "2")
     for number, more in enumerate(((), ("--paths", "2", "--draft-top-k", "V,5", "--draft-top-p", "0.5"))):
@@ -139,7 +136,6 @@ def test_bench_says_what_is_wrong(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
-    pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
     for arguments, message in BAD_BENCH:
         assert otspec_command(monkeypatch, "bench", *arguments) == 2, arguments

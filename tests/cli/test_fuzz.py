@@ -306,7 +306,7 @@ def wrong_call(rng: random.Random) -> tuple[str, ...]:
 
 
 def _possible(command: str) -> bool:
-    needed = {"bench": ("pyarrow", "matplotlib"), "bench decode": ("matplotlib", "torch", "transformers")}
+    needed = {"bench": ("pyarrow",), "bench decode": ("torch", "transformers")}
     needed["merge"] = needed["bench paths"] = needed["bench"]
     for decoding in ("decode", "tune", "router", "record", "train"):
         needed[decoding] = ("torch", "transformers", "tokenizers")

@@ -11,12 +11,15 @@ from otspec.bench.records import RecordFolder
 from otspec.cli.measuring import resumed
 
 
-def test_an_interrupt_is_status_130_after_the_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupt_is_status_130_after_the_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = RecordFolder(tmp_path / "run", {})
     reported: list[int] = []
+    monkeypatch.setattr("otspec.cli.measuring.report", lambda run: reported.append(len(run.records)))
 
     def interrupted_run() -> None:
-        with resumed(folder, "measuring", 2, lambda: reported.append(len(folder.records))) as progress:
+        with resumed(folder, "measuring", 2) as progress:
             folder.append({"position": 0})
             progress(1)
             raise KeyboardInterrupt

@@ -19,7 +19,7 @@ COMMANDS = (
     *("affinity", "affinity text", "affinity logits", "merge", "compare", "record", "router", "train"),
 )
 HEAVY = (
-    *("numpy", "numba", "scipy", "torch", "transformers", "matplotlib", "pyarrow"),
+    *("numpy", "numba", "scipy", "torch", "transformers", "vl_convert", "pyarrow"),
     *("bench", "catalogue", "data", "decode", "laws", "paths", "proofs_check", "schemes", "solvers", "vocab"),
     *("tokenizers", "safetensors"),
 )

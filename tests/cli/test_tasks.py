@@ -52,8 +52,7 @@ def test_lines_without_a_task_or_a_prompt_are_refused(tmp_path: Path) -> None:
 def test_figures_are_told_for_each_task(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], saved: tuple[str, ...], tmp_path: Path
 ) -> None:
-    pytest.importorskip("matplotlib")
-    monkeypatch.setattr("otspec.bench.decoding_plot.plot_decoding", lambda *_: None)
+    monkeypatch.setattr("otspec.reporting.pictures.Picture.save", lambda *_: None)
     tasks, out = write(tmp_path / "tasks.jsonl", LINES), tmp_path / "out"
     cells = ("--paths", "2", "--depth", "2", "--solver", "nested", "--baselines", "", "--max-new-tokens", "3")
     decode = ("bench", "decode", *saved, "--tasks", str(tasks), *cells, "--out", str(out))

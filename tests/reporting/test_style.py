@@ -21,10 +21,11 @@ from otspec.reporting.style import (
     LIGHT,
     Theme,
     colour,
-    darker,
     hue_of,
     known_as,
     looks,
+    ordered,
+    paler,
 )
 
 ROOT = Path(__file__).parents[2]
@@ -68,7 +69,6 @@ def test_colours_stand_out_from_the_paper(theme: Theme) -> None:
     for hue in HUES:
         assert contrast(colour(hue, theme), theme.paper) > 2.2, hue
     assert min(contrast(shade, theme.paper) for shade in (theme.ink, theme.grey)) > 4.5
-    assert min(contrast(darker(shade), LIGHT.paper) for shade in HUES.values()) > 3.5  # letters
 
 
 def _own() -> list[str]:
@@ -109,6 +109,21 @@ def test_series_of_a_picture_differ_in_more_than_their_dashes() -> None:
     found = looks([*spellings, "mine", "yours"])
     assert len({(look.hue, look.marker) for look in found.values()}) == len(found)
     assert len({found["max_flow"].dash, found["max_flow:engine=igraph"].dash}) == 2
+
+
+def test_an_ordered_series_runs_from_dark_to_light() -> None:
+    found = list(ordered(["a", "b", "c", "d", "e"]).values())
+    light = [float(linear(look.colour()) @ [0.2126, 0.7152, 0.0722]) for look in found]
+    assert light == sorted(light)
+    assert all(one.dash != other.dash for one, other in itertools.pairwise(found))
+    assert max(light) < 0.7 < 1.0  # none vanishes on white paper
+    assert ordered(["alone"])["alone"].colour().startswith("#")
+
+
+def test_a_paler_colour_lies_between_it_and_the_paper() -> None:
+    assert paler("blue", 1.0) == HUES["blue"].lower()
+    assert paler("blue", 0.0) == LIGHT.paper
+    assert contrast(HUES["blue"], LIGHT.paper) > contrast(paler("blue", 0.5), LIGHT.paper) > 1.2
 
 
 def test_colours_come_from_one_module() -> None:

@@ -8,7 +8,7 @@ const views = new Map();
 const onPaper = (spec) =>
   dark() ? JSON.parse(JSON.stringify(spec), (key, value) => (Object.hasOwn(data.dark, value) ? data.dark[value] : value)) : spec;
 
-const told = (part) => {
+const state = (part) => {
   const off = [...part.querySelectorAll(".series [aria-pressed=false]")].map((chip) => chip.dataset.series);
   return { hidden: off, hovered: part.dataset.hovered ?? "" };
 };
@@ -17,7 +17,7 @@ const tell = (part) => {
   for (const place of part.querySelectorAll(".chart")) {
     const view = views.get(place)?.view;
     if (!view) continue;
-    for (const [name, value] of Object.entries(told(part))) view.signal(name, value);
+    for (const [name, value] of Object.entries(state(part))) view.signal(name, value);
     view.runAsync();
   }
 };
@@ -42,7 +42,7 @@ const draw = async (place) => {
   views.set(place, shown);
   shown.view.addEventListener("mouseover", (event, item) => point(part, item?.datum?.series ?? ""));
   shown.view.addEventListener("mouseout", () => point(part, ""));
-  for (const [name, value] of Object.entries(told(part))) shown.view.signal(name, value);
+  for (const [name, value] of Object.entries(state(part))) shown.view.signal(name, value);
   await shown.view.runAsync();
 };
 

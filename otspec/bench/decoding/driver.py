@@ -1,0 +1,230 @@
+"""The decoding benchmark: every way to decode on the same prompts, in turn, and how long each takes."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+
+from otspec.bench.code import package_digest
+from otspec.bench.decoding.cells import TO_CHOOSE, DecodingCell, decoding_cell_of
+from otspec.bench.decoding.summary import chosen, seconds_of
+from otspec.bench.records import Record, RecordFolder
+from otspec.bench.shards import WHOLE, Shard
+from otspec.decode.base.metrics import Metrics, wait_for
+from otspec.decode.methods.catalogue import METHODS, Decode, decoder, lossless, warm_up
+from otspec.decode.methods.drafting import Drafting
+from otspec.decode.models.fingerprint import fingerprint
+from otspec.decode.pair.loading import Models, batch_of
+from otspec.errors import ProblemError
+from otspec.reporting.machine import processor, versions
+from otspec.results import SolveError
+
+TRIALS = 4
+"""Prompts on which settings are chosen, the last ones: whatever the number of prompts that are then measured."""
+
+
+@dataclass(frozen=True, eq=False)
+class DecodingBenchmark:
+    """What to measure."""
+
+    models: Models
+    names: tuple[str, str]
+    """What the user calls target and draft."""
+    cells: list[DecodingCell]
+    prompts: list[list[int]]
+    """Tokens of each."""
+    first: int
+    """How many of them to decode, from the first on."""
+    repeats: int = 1
+    """How often, each time with other random numbers."""
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    """Of target and draft, beside the temperature."""
+    max_new_tokens: int = 64
+    seed: int = 0
+    """Of the first text; the next, of the next prompt and then of the next repeat, has seed + 1."""
+    budget_s: float = 60.0
+    """Decoding time granted to each cell, in seconds; a text under way is then cut short."""
+    shard: Shard = WHOLE
+    """The part of the prompts and repeats that is decoded, each by all cells: what is compared ran side by side."""
+    tasks: Sequence[str] = ()
+    """The task of each prompt; empty where prompts have none."""
+    drafters: Mapping[str, Drafting] = field(default_factory=dict)
+    """What drafts in the draft model's place, by the names that cells have."""
+
+    def __post_init__(self) -> None:
+        if self.shard != WHOLE and any(cell.open for cell in self.cells):
+            raise ProblemError(
+                f"the settings of {TO_CHOOSE} are chosen by a short measurement, which shards cannot share; name them "
+                f"with --assisted, or leave {TO_CHOOSE} out of --baselines"
+            )
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """What makes records comparable with each other."""
+        return {
+            "benchmark": "decoding",
+            "target": [self.names[0], fingerprint(self.models.target)],
+            "draft": [self.names[1], fingerprint(self.models.draft)],
+            **({"drafters": self._drafters} if self.drafters else {}),
+            "dtype": str(self.models.target.dtype),
+            "prompts": _digest(self.prompts),
+            "tasks": _digest(self.tasks) if self.tasks else None,
+            **self.sampling,
+            "max_new_tokens": self.max_new_tokens,
+            "seed": self.seed,
+            "budget_s": self.budget_s,
+            "device": self._device,
+            "processor": processor(),
+            "threads": torch.get_num_threads(),
+            "python": platform.python_version(),
+            "versions": versions("numpy", "scipy", "numba", "torch", "transformers"),
+            "code": package_digest(),
+        }
+
+    @property
+    def _drafters(self) -> Mapping[str, object]:
+        models = {name: drafting.models.draft for name, drafting in self.drafters.items()}
+        return {name: None if model is None else fingerprint(model) for name, model in models.items()}
+
+    def decoder(self, cell: DecodingCell) -> Decode:
+        """The method of a cell at work."""
+        drafting = self.drafters[cell.drafter] if cell.drafter else Drafting(self.models)
+        return decoder(cell.method, drafting.models, {**cell.settings, **drafting.settings})
+
+    @property
+    def _device(self) -> str:
+        return torch.cuda.get_device_name() if self.models.target.device.type == "cuda" else "cpu"
+
+    @property
+    def machine(self) -> str:
+        """What decodes: the GPU, or the processor."""
+        return processor() if self._device == "cpu" else self._device
+
+    @property
+    def trials(self) -> list[tuple[int, DecodingCell]]:
+        """Short measurements before the others: the settings that open cells may get, by prompt."""
+        candidates = [candidate for cell in self.cells if cell.open for candidate in cell.candidates]
+        last = range(max(len(self.prompts) - TRIALS, 0), len(self.prompts))
+        return [(prompt, cell) for prompt in last for cell in self._shuffled(candidates, prompt)]
+
+    @property
+    def count(self) -> int:
+        """Texts to decode."""
+        return len(self.trials) + len(self.texts) * len(self.cells)
+
+    @cached_property
+    def texts(self) -> list[tuple[int, int]]:
+        """Repeat and prompt of every text of the shard."""
+        prompts = min(self.first, len(self.prompts))
+        found = itertools.product(range(self.repeats), range(prompts))
+        return [text for number, text in enumerate(found) if self.shard.takes(number, prompts)]
+
+    @property
+    def granted_s(self) -> float:
+        """Decoding time granted to the shard's part of a cell: with all parts, that of the cell."""
+        return self.budget_s * (len(self.texts) / (self.repeats * min(self.first, len(self.prompts))))
+
+    def measurements(self, cells: Sequence[DecodingCell]) -> Iterator[tuple[int, int, DecodingCell]]:
+        """Repeat, prompt and cell: every cell on one prompt, in an order of its own, before the next prompt."""
+        for repeat, prompt in self.texts:
+            for cell in self._shuffled(cells, prompt, repeat):
+                yield repeat, prompt, cell
+
+    def _shuffled(self, cells: Sequence[DecodingCell], *text: int) -> list[DecodingCell]:
+        order = np.random.default_rng((self.seed, *text)).permutation(len(cells))
+        return [cells[at] for at in order]
+
+
+def run(
+    benchmark: DecodingBenchmark, folder: RecordFolder, progress: Callable[[int], None] = lambda steps: None
+) -> None:
+    """Measure what the folder does not hold yet, every cell on one prompt before the next prompt.
+
+    So whatever else the machine does in the meantime hits all cells alike; and as their order is shuffled anew for each
+    prompt, none profits from what is before it.  A cell whose solver fails, or whose time is spent, gets no more texts.
+    """
+    clock = _Stopwatch(benchmark, folder)
+    for prompt, cell in benchmark.trials:
+        clock.measure(cell, prompt, 0, trial=True)
+        progress(1)
+    cells = [chosen(folder.records, cell) if cell.open else cell for cell in benchmark.cells]
+    for repeat, prompt, cell in benchmark.measurements(cells):
+        clock.measure(cell, prompt, repeat, trial=False)
+        progress(1)
+
+
+def _digest(prompts: Sequence[Sequence[int] | str]) -> str:
+    return hashlib.sha256(json.dumps(prompts).encode()).hexdigest()[:16]
+
+
+class _Stopwatch:
+    """Decodes one text after the other by whatever cell, and keeps the records."""
+
+    def __init__(self, benchmark: DecodingBenchmark, folder: RecordFolder) -> None:
+        self._benchmark = benchmark
+        self._folder = folder
+        self._machine = benchmark.machine
+        self._ready: dict[DecodingCell, Decode] = {}
+        self._held: dict[tuple[DecodingCell, bool], list[Record]] = {}
+        texts = set(benchmark.texts)
+        for record in folder.records:
+            if record["trial"] or (record["repeat"], record["prompt"]) in texts:
+                self._held.setdefault((decoding_cell_of(record), record["trial"]), []).append(record)
+
+    def measure(self, cell: DecodingCell, prompt: int, repeat: int, trial: bool) -> None:
+        """Decode a prompt and keep the record, unless there is one, or the cell gets no more."""
+        held = self._held.setdefault((cell, trial), [])
+        granted_s = self._benchmark.budget_s if trial else self._benchmark.granted_s
+        left_s = granted_s - sum(map(seconds_of, held))
+        over = left_s <= 0 or any(record["message"] for record in held)
+        if over or any((record["prompt"], record["repeat"]) == (prompt, repeat) for record in held):
+            return
+        seed = self._benchmark.seed + repeat * len(self._benchmark.prompts) + prompt
+        about = {"trial": trial, "prompt": prompt, "repeat": repeat, "seed": seed, "machine": self._machine}
+        if self._benchmark.tasks:
+            about["task"] = self._benchmark.tasks[prompt]
+        held.append(asdict(cell) | about | self._decoded(cell, prompt, seed, left_s))
+        self._folder.append(held[-1])
+
+    def _decoded(self, cell: DecodingCell, prompt: int, seed: int, left_s: float) -> Record:
+        """What a cell does with a prompt.  Before its first it decodes a little: nothing is compiled on the clock."""
+        benchmark = self._benchmark
+        inputs = batch_of([benchmark.prompts[prompt]], benchmark.models.target.device)
+        sampling = {**benchmark.sampling, "temperature": cell.temperature, "seed": seed}
+        metrics, message = Metrics(), ""
+        try:
+            if cell not in self._ready:
+                decode = benchmark.decoder(cell)
+                warm_up(decode, inputs, {**sampling, "max_time": left_s})
+                self._ready[cell] = decode
+            metrics = self._timed(
+                lambda: (
+                    self._ready[cell](
+                        **inputs, **sampling, max_new_tokens=benchmark.max_new_tokens, max_time=left_s
+                    ).metrics
+                )
+            )
+        except SolveError as error:
+            message = str(error)
+        exact = lossless(METHODS[cell.method], cell.settings)
+        return {"lossless": exact, "message": message, **metrics.record()}
+
+    def _timed(self, decode: Callable[[], Metrics]) -> Metrics:
+        """Metrics whose seconds are those from call to answer, for all methods alike: what one leaves out is rest."""
+        device = self._benchmark.models.target.device
+        wait_for(device)
+        started = time.perf_counter()
+        metrics = decode()
+        wait_for(device)
+        metrics.seconds["rest"] += time.perf_counter() - started - metrics.wall
+        return metrics

@@ -1,0 +1,78 @@
+"""The decoding benchmark, declared: what it records, compares and tells."""
+
+from __future__ import annotations
+
+from otspec.bench.decoding.cells import DecodingCell, decoding_cell_of
+from otspec.bench.decoding.charts import DRAFTERS, PICTURE, chart_groups, series_of
+from otspec.bench.decoding.drafters import drafters_table
+from otspec.bench.decoding.labels import beside_shape, shape
+from otspec.bench.decoding.summary import EFFICIENCY, REFERENCE, TIME, by_task, place_of, summarise
+from otspec.bench.decoding.tables import (
+    choice_table,
+    decoding_table,
+    efficiency_table,
+    failed_table,
+    speed_up_table,
+    task_tables,
+)
+from otspec.bench.kinds import Kind
+from otspec.bench.report import Report, Run, in_words
+from otspec.reporting.page import Section
+from otspec.reporting.tables import TextTable
+
+
+def report(run: Run) -> Report | None:
+    """Tables and charts of every temperature; None while there are no records but trials."""
+    identity = run.identity
+    reference = next((one.get("reference", REFERENCE) for one in run.runs[-1:]), REFERENCE)
+    summaries = summarise(run.records, reference)
+    if not summaries:
+        return None
+    cut = [f"{name} {identity[name]}" for name in ("top_k", "top_p") if identity[name] is not None]
+    tasks = by_task(run.records)
+    tables: list[TextTable] = []
+    screen: list[TextTable] = []
+    sections = []
+    for temperature in dict.fromkeys(one.cell.temperature for one in summaries):
+        mine = [one for one in summaries if one.cell.temperature == temperature]
+        title = ", ".join([f"temperature {temperature:g}", *cut])
+        fast = speed_up_table(mine, f"Speed-up: {title}")
+        efficient = efficiency_table(mine, f"Block efficiency: {title}")
+        drafters = drafters_table(mine, run.records, f"Drafters: {title}")
+        of_tasks = {task: [one for one in all_ if one.cell.temperature == temperature] for task, all_ in tasks.items()}
+        each = task_tables(of_tasks, mine, title)
+        whole = decoding_table(mine, f"Decoding: {title}", reference)
+        here = [one for one in (fast, efficient, drafters, whole, *each) if one is not None]
+        tables += here
+        screen += [one for one in (efficient, fast, drafters, *each) if one is not None]
+        sections.append(Section(title[0].upper() + title[1:], series_of(mine), chart_groups(mine), here))
+    choice, failed = choice_table(run.records), failed_table(summaries)
+    others = [one for one in (choice, failed) if one is not None]
+    where = [in_words(identity[name]) for name in ("processor", "device", "threads")]
+    return Report(
+        title="Multi-draft decoding: rules and methods to compare with",
+        machine=f"{', '.join(where)} thread(s)",
+        notes=[],
+        tables=[*tables, *others],
+        screen=[*([] if failed is None else [failed]), *screen],
+        sections=[*sections, *([Section("Beside these", {}, [], others)] if others else [])],
+    )
+
+
+def _labels(cell: DecodingCell) -> tuple[str, str]:
+    return ", ".join([f"T = {cell.temperature:g}", *shape(cell)]), ", ".join([cell.name, *beside_shape(cell)])
+
+
+KIND = Kind(
+    name="decoding",
+    cell_of=decoding_cell_of,
+    size=lambda cell: 0,
+    place_of=place_of,
+    finished=lambda record: bool(record["tokens"] and not record["trial"]),
+    paired="prompts",
+    time=TIME,
+    figure=EFFICIENCY,
+    labels=_labels,
+    report=report,
+    pictures=lambda identity: [PICTURE, DRAFTERS],
+)

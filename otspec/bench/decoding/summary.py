@@ -1,0 +1,175 @@
+"""What the decoding benchmark comes to: figures per cell, and comparisons with others on the same texts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+
+from otspec.bench.decoding.cells import OURS, DecodingCell, decoding_cell_of
+from otspec.bench.intervals import NONE, Estimate, difference, quotient
+from otspec.bench.ratios import Held, Place, Ratio, estimate, paired
+from otspec.bench.records import Record, grouped
+from otspec.decode.base.metrics import Metrics
+from otspec.decode.methods.catalogue import METHODS
+
+REFERENCE = "interval"
+"""The rule that others are compared with at the same K and L: optimal token by token."""
+BASELINES = ("generate", "vanilla", "assisted", "assisted-lookup", "prompt-lookup", "suffix", "lookahead", "block")
+"""Methods that speed-ups are relative to, in this order."""
+METRICS = tuple(Metrics().record())
+
+
+def place_of(record: Record) -> Place:
+    """The text of a record: prompt and repeat."""
+    return record["prompt"], record["repeat"]
+
+
+def seconds_of(record: Record) -> float:
+    """Wall-clock of a measurement, from the call of the method to its answer."""
+    return float(sum(record["seconds"].values()))
+
+
+TIME = Ratio("ms/token", lambda record: 1e3 * seconds_of(record), lambda record: record["tokens"])
+SPEED = Ratio("tokens/s", lambda record: record["tokens"], seconds_of)
+EFFICIENCY = Ratio("block efficiency", lambda record: record["tokens"], lambda record: record["sequence_steps"])
+
+
+@dataclass(frozen=True)
+class DecodingSummary:
+    """Figures of one cell over its prompts, with 95 % intervals (`otspec.bench.intervals`)."""
+
+    cell: DecodingCell
+    prompts: int
+    """How many it decoded, whole or in part."""
+    texts: int
+    """The same, counting repeats."""
+    lossless: bool
+    total: Metrics
+    efficiency: Estimate
+    """Block efficiency."""
+    gain: Estimate
+    """Block efficiency minus that of the reference at the same K, L and drafts, on the same texts."""
+    speed_ups: Mapping[DecodingCell, Estimate]
+    """By baseline: its seconds a token over those of the cell, on the same texts."""
+    message: str
+    """Why it stopped, if its solver failed."""
+
+    @property
+    def ms_by_phase(self) -> dict[str, float]:
+        """Milliseconds a token by phase."""
+        return {phase: 1e3 * spent / max(self.total.tokens, 1) for phase, spent in self.total.seconds.items()}
+
+    @property
+    def ms_per_token(self) -> float:
+        """Milliseconds a token in all."""
+        return sum(self.ms_by_phase.values())
+
+
+def summarise(records: Sequence[Record], reference: str = REFERENCE) -> list[DecodingSummary]:
+    """A summary for every cell with a record that is no trial: high temperatures first, then by K, L and name."""
+    held = grouped((record for record in records if not record["trial"]), decoding_cell_of)
+    texts = {cell: texts_of(mine) for cell, mine in held.items()}
+    baselines = {at: _baselines(texts, at) for at in {cell.temperature for cell in held}}
+    found = [_summary(cell, mine, texts, reference, baselines[cell.temperature]) for cell, mine in held.items()]
+    return sorted(found, key=_place)
+
+
+def chosen(records: Sequence[Record], cell: DecodingCell) -> DecodingCell:
+    """An open cell with those of its settings that gave a token in the least time in the trials."""
+    trials = grouped((record for record in records if record["trial"]), decoding_cell_of)
+
+    def seconds_per_token(candidate: DecodingCell) -> float:
+        mine = trials.get(candidate, [])
+        tokens = sum(record["tokens"] for record in mine)
+        return sum(map(seconds_of, mine)) / tokens if tokens else math.inf
+
+    return min(cell.candidates, key=seconds_per_token)
+
+
+def by_task(records: Sequence[Record]) -> dict[str, list[DecodingSummary]]:
+    """Summaries of the prompts of each task, by its name; none where prompts are of no task."""
+    held = grouped((record for record in records if record.get("task")), lambda record: str(record["task"]))
+    return {task: summarise(held[task]) for task in sorted(held)}
+
+
+def texts_of(records: Sequence[Record]) -> Held:
+    """Records with a token, by their text."""
+    return {place_of(record): record for record in records if record["tokens"]}
+
+
+def _summary(
+    cell: DecodingCell,
+    records: Sequence[Record],
+    texts: Mapping[DecodingCell, Held],
+    reference: str,
+    baselines: Sequence[DecodingCell],
+) -> DecodingSummary:
+    mine = texts[cell]
+    theirs = texts.get(replace(cell, method=OURS, rule=reference), {}) if cell.paths > 1 else {}
+    over = [baseline for baseline in baselines if baseline.method != cell.method]
+    return DecodingSummary(
+        cell=cell,
+        prompts=len({prompt for prompt, _ in mine}),
+        texts=len(mine),
+        lossless=all(record["lossless"] for record in records),
+        total=reduce(add, map(_metrics, mine.values()), Metrics()),
+        efficiency=estimate(EFFICIENCY, mine),
+        gain=paired(difference, EFFICIENCY, mine, theirs) if cell.rule != reference else NONE,
+        speed_ups={baseline: paired(quotient, SPEED, mine, texts[baseline]) for baseline in over},
+        message=next((record["message"] for record in records if record["message"]), ""),
+    )
+
+
+def _metrics(record: Record) -> Metrics:
+    return Metrics(**{name: record[name] for name in METRICS})
+
+
+def _place(one: DecodingSummary) -> tuple[object, ...]:
+    """Where a summary stands, whatever the order in which its cell was measured."""
+    cell = one.cell
+    return -cell.temperature, cell.paths, cell.depth, list(METHODS).index(cell.method), cell.name, cell.notes
+
+
+def _baselines(texts: Mapping[DecodingCell, Held], temperature: float) -> list[DecodingCell]:
+    """What speed-ups are relative to: of several cells of a method, the one of the least time a token."""
+    found = []
+    for name in BASELINES:
+        mine = [cell for cell in texts if (cell.method, cell.temperature) == (name, temperature) and texts[cell]]
+        if mine:
+            found.append(min(mine, key=lambda cell: _seconds_per_token(texts[cell])))
+    return found
+
+
+def _seconds_per_token(texts: Held) -> float:
+    return sum(map(seconds_of, texts.values())) / sum(record["tokens"] for record in texts.values())
+
+
+def fastest_first(summaries: Sequence[DecodingSummary]) -> list[DecodingSummary]:
+    """Those that decoded something, by their time a token."""
+    return sorted((one for one in summaries if one.prompts), key=lambda one: one.ms_per_token)
+
+
+def shapes(summaries: Sequence[DecodingSummary]) -> list[tuple[int, int]]:
+    """K and L of the rules of several paths, or of one where none has more."""
+    most = max((one.cell.paths for one in summaries), default=0)
+    return sorted({(one.cell.paths, one.cell.depth) for one in summaries if one.cell.paths >= min(most, 2) > 0})
+
+
+def by_rule(summaries: Sequence[DecodingSummary]) -> list[list[DecodingSummary]]:
+    """Summaries that differ in K and L alone, several paths apart from one and from none."""
+    found: dict[DecodingCell, list[DecodingSummary]] = {}
+    for one in summaries:
+        found.setdefault(replace(one.cell, paths=min(one.cell.paths, 2), depth=0), []).append(one)
+    return list(found.values())
+
+
+def at_shape(mine: Sequence[DecodingSummary], paths: int, depth: int) -> DecodingSummary | None:
+    """Of the cells of one rule, that of K paths of L tokens; one path, or none, stands for every K."""
+    exact = [one for one in mine if (one.cell.paths, one.cell.depth) == (paths, depth)]
+    if exact:
+        return exact[-1]
+    few = [one for one in mine if one.cell.paths < 2]
+    return few[0] if len(few) == 1 else next((one for one in few if one.cell.depth == depth), None)

@@ -1,0 +1,1 @@
+"""`otspec bench paths`: what rules accept of the same recorded trees, exactly given each tree."""

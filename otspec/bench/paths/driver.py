@@ -1,0 +1,139 @@
+"""The benchmark of rules on recorded trees: what each accepts of the same trees, exactly given each tree."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from otspec.bench.code import package_digest
+from otspec.bench.paths.cells import BOUND, PathsCell, paths_cell_of
+from otspec.bench.records import Record, RecordFolder
+from otspec.bench.shards import WHOLE, Shard
+from otspec.data import TreeSource
+from otspec.paths import PathVerifier, Tree, drafted_bound
+from otspec.reporting.machine import processor, versions
+from otspec.results import SolveError
+from otspec.verification.rules.catalogue import CHAIN, is_lossless, rule, verifier_of_paths
+
+
+@dataclass(frozen=True, eq=False)
+class PathsBenchmark:
+    """What to measure."""
+
+    sources: Mapping[str, TreeSource]
+    """Files of trees, by the name that cells have for them."""
+    rules: Sequence[str]
+    """Spellings, as `otspec bench decode` takes them."""
+    first: int | None = None
+    """Only so many trees of each file, from the first on."""
+    seed: int = 0
+    """Of the verifications that are timed."""
+    budget_s: float = 120.0
+    """Time granted to each cell, in seconds; then it gets no more trees."""
+    shard: Shard = WHOLE
+    """The part of the trees that is measured, each by all rules."""
+
+    def __post_init__(self) -> None:
+        for spelling in self.rules:
+            verifier_of_paths(spelling)
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """What makes records comparable with each other."""
+        return {
+            "benchmark": "paths",
+            "data": {name: source.identity for name, source in self.sources.items()},
+            "seed": self.seed,
+            "budget_s": self.budget_s,
+            "processor": processor(),
+            "python": platform.python_version(),
+            "versions": versions("numpy", "scipy", "numba"),
+            "code": package_digest(),
+        }
+
+    @cached_property
+    def trees(self) -> list[tuple[str, int]]:
+        """File and number of every tree of the shard."""
+        found = [
+            (name, tree)
+            for name, source in self.sources.items()
+            for tree in range(len(source) if self.first is None else min(self.first, len(source)))
+        ]
+        return [one for number, one in enumerate(found) if self.shard.takes(number, len(found))]
+
+    @property
+    def granted_s(self) -> float:
+        """Time granted to the shard's part of a cell: with all parts, that of the cell."""
+        return self.budget_s / self.shard.count
+
+    @property
+    def count(self) -> int:
+        """Records to make."""
+        return len(self.trees) * (len(dict.fromkeys(self.rules)) + 1)
+
+
+def run(benchmark: PathsBenchmark, folder: RecordFolder, progress: Callable[[int], None] = lambda steps: None) -> None:
+    """Measure what the folder does not hold yet, every rule on one tree before the next tree.
+
+    A rule whose solver fails, or whose time is spent, gets no more trees.
+    """
+    verifiers: dict[str, PathVerifier | None] = {BOUND: None}
+    verifiers |= {spelling: verifier_of_paths(spelling) for spelling in benchmark.rules}
+    lossless = {spelling: spelling == BOUND or is_lossless(rule(spelling, CHAIN)) for spelling in verifiers}
+    held: dict[PathsCell, dict[int, Record]] = {}
+    for record in folder.records:
+        held.setdefault(paths_cell_of(record), {})[record["position"]] = record
+    of_shard = set(benchmark.trees)
+    warm: set[PathsCell] = set()
+    for name, index in benchmark.trees:
+        source, tree = benchmark.sources[name], None
+        for spelling, verifier in verifiers.items():
+            cell = PathsCell(name, spelling, source.paths, source.depth)
+            mine = held.setdefault(cell, {})
+            spent_s = sum(one["spent_s"] for at, one in mine.items() if (name, at) in of_shard)
+            over = spent_s >= benchmark.granted_s or any(one["message"] for one in mine.values())
+            if index not in mine and not over:
+                tree = _tree(source, index) if tree is None else tree
+                if cell not in warm:  # nothing is compiled on the clock
+                    _figures(verifier, tree, benchmark.seed)
+                    warm.add(cell)
+                about = {"position": index, "prompt": source.prompt(index), "lossless": lossless[spelling]}
+                figures = _figures(verifier, tree, benchmark.seed + index)
+                mine[index] = asdict(cell) | about | figures | {"machine": processor()}
+                folder.append(mine[index])
+            progress(1)
+
+
+def _tree(source: TreeSource, index: int) -> Tree:
+    one = source.tree(index)
+    return Tree.of(one.paths, one.target, one.draft)
+
+
+def _figures(verifier: PathVerifier | None, tree: Tree, seed: int) -> dict[str, Any]:
+    """What a rule accepts of a tree, over its own random numbers, and how long one verification takes."""
+    started = time.perf_counter()
+    found: dict[str, Any] = {"accepted": None, "reach": None, "wall_s": None, "message": ""}
+    try:
+        if verifier is None:
+            found["accepted"] = drafted_bound(tree)
+        else:
+            verifier.verify(tree, np.random.default_rng(seed))
+            found["wall_s"] = time.perf_counter() - started
+            found["reach"] = reach_given(verifier, tree)
+            found["accepted"] = sum(found["reach"])
+    except SolveError as error:
+        found["message"] = str(error)
+    return found | {"spent_s": time.perf_counter() - started}
+
+
+def reach_given(verifier: PathVerifier, tree: Tree) -> list[float]:
+    """P(at least 1, ..., L drafted tokens are accepted) given a tree, over the random numbers of the rule, exactly."""
+    stopped = np.bincount(tree.depth, weights=verifier.stop_law(tree).sum(axis=1), minlength=tree.length + 1)
+    reached: list[float] = np.cumsum(stopped[:0:-1])[::-1].tolist()
+    return reached

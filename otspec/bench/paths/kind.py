@@ -1,0 +1,57 @@
+"""The benchmark of recorded trees, declared: what it records, compares and tells."""
+
+from __future__ import annotations
+
+from otspec.bench.kinds import Kind
+from otspec.bench.paths.cells import ACCEPTED, TIME, PathsCell, paths_cell_of, place_of
+from otspec.bench.paths.charts import PICTURE, chart_groups, series_of
+from otspec.bench.paths.summary import REFERENCE, summarise
+from otspec.bench.paths.tables import accepted_table, failed_table, reach_table
+from otspec.bench.report import Report, Run, in_words
+from otspec.reporting.page import Section
+
+
+def report(run: Run) -> Report | None:
+    """Tables and charts of every file of trees; None while there are no records."""
+    reference = next((one.get("reference", REFERENCE) for one in run.runs[-1:]), REFERENCE)
+    summaries = summarise(run.records, reference)
+    if not summaries:
+        return None
+    accepted, reached, sections = [], [], []
+    for data in dict.fromkeys(one.cell.data for one in summaries):
+        mine = [one for one in summaries if one.cell.data == data]
+        title = f"{data}: K = {mine[0].cell.paths}, L = {mine[0].cell.depth}"
+        lengths = accepted_table(mine, f"Accepted tokens: {title}", reference)
+        reach = reach_table(mine, f"Reach: {title}")
+        accepted.append(lengths)
+        reached += [] if reach is None else [reach]
+        here = [lengths] if reach is None else [lengths, reach]
+        sections.append(Section(title, series_of(mine), chart_groups(mine), here))
+    failed = [one for one in [failed_table(summaries)] if one is not None]
+    return Report(
+        title="Rules on recorded trees",
+        machine=in_words(run.identity["processor"]),
+        notes=[],
+        tables=[*accepted, *reached, *failed],
+        screen=[*failed, *accepted],
+        sections=[*sections, *([Section("Beside these", {}, [], failed)] if failed else [])],
+    )
+
+
+def _labels(cell: PathsCell) -> tuple[str, str]:
+    return f"{cell.data}, K = {cell.paths}, L = {cell.depth}", cell.rule
+
+
+KIND = Kind(
+    name="paths",
+    cell_of=paths_cell_of,
+    size=lambda cell: 0,
+    place_of=place_of,
+    finished=lambda record: record["wall_s"] is not None and not record["message"],
+    paired="prompts",
+    time=TIME,
+    figure=ACCEPTED,
+    labels=_labels,
+    report=report,
+    pictures=lambda identity: [PICTURE],
+)

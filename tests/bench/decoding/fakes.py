@@ -1,0 +1,46 @@
+"""Records of decoding that nobody measured, and a benchmark of tiny models."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from otspec.bench.decoding.cells import DecodingCell
+from otspec.bench.decoding.driver import DecodingBenchmark
+from otspec.decode.base.metrics import Metrics
+from otspec.decode.pair.loading import Models
+from tests.decode.models import pair
+
+VANILLA, GENERATE = DecodingCell("vanilla"), DecodingCell("generate")
+NESTED, INTERVAL = (DecodingCell("multi-draft", rule, 2, 8) for rule in ("nested", "interval"))
+ASSISTED = DecodingCell("assisted", paths=1)
+
+
+def benchmark(cells: list[DecodingCell], **settings: Any) -> DecodingBenchmark:
+    """Three prompts of a tiny pair."""
+    target, draft = pair()
+    prompts = [[1, 2], [3], [4, 5, 6]]
+    settings = {"first": 3, "max_new_tokens": 5, "budget_s": 1e6} | settings
+    return DecodingBenchmark(Models(target, None, draft), ("t", "d"), cells, prompts, **settings)
+
+
+def record(
+    cell: DecodingCell,
+    prompt: int,
+    tokens: int,
+    steps: int,
+    seconds: float = 1.0,
+    message: str = "",
+    repeat: int = 0,
+    trial: bool = False,
+) -> dict[str, Any]:
+    """One measurement."""
+    spent = {**Metrics().seconds, "target": seconds}
+    metrics = Metrics(tokens, steps, steps, 2 * steps, [steps], [tokens - steps], spent)
+    about = {"trial": trial, "prompt": prompt, "repeat": repeat, "seed": prompt, "lossless": True, "message": message}
+    return asdict(cell) | about | metrics.record()

@@ -1,0 +1,323 @@
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+import otspec.bench.decoding.driver as decoding
+from otspec import ProblemError, UnknownSolver
+from otspec.bench.decoding.cells import CANDIDATES, FIELDS, DecodingCell, decoding_cell_of, decoding_grid
+from otspec.bench.decoding.driver import TRIALS, run
+from otspec.bench.decoding.summary import chosen
+from otspec.bench.records import KEY, RecordFolder
+from otspec.bench.spellings import every_rule
+from otspec.decode.base.metrics import Metrics
+from tests.bench.decoding.fakes import ASSISTED, GENERATE, INTERVAL, NESTED, VANILLA, benchmark, record
+
+ROOT = Path(__file__).parents[3]
+
+
+def keys_of(records: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    return [(decoding_cell_of(one), one["trial"], one["repeat"], one["prompt"]) for one in records]
+
+
+def test_grid_begins_with_vanilla_and_gives_every_method_what_it_has_settings_for() -> None:
+    rules = ["nested", "global_resolution/kseq"]
+    cells = decoding_grid([2, 3], [4, 8], rules, ["typical", "single", "vanilla", "generate", "assisted"])
+    assert cells == [
+        VANILLA,
+        *(DecodingCell("typical", paths=k, depth=length) for k in (2, 3) for length in (4, 8)),
+        *(DecodingCell("single", paths=1, depth=length) for length in (4, 8)),
+        GENERATE,
+        ASSISTED,
+        *(DecodingCell("multi-draft", rule, k, length) for rule in rules for k in (2, 3) for length in (4, 8)),
+    ]
+    assert cells[-1].settings == {"paths": 3, "depth": 8, "solver": ["global_resolution", "kseq"]}
+    assert [cell.settings for cell in cells if cell.method in ("vanilla", "generate")] == [{}, {}]
+    with pytest.raises(UnknownSolver, match=r"no solver 'guess'; known: .*; joint rules: nested, "):
+        decoding_grid([2], [8], ["guess"], [])
+    with pytest.raises(ProblemError, match="no method 'guess'"):
+        decoding_grid([2], [8], [], ["guess"])
+
+
+def test_grid_of_drafts_that_end_early() -> None:
+    """At temperature 0 as well, unlike truncations; methods without a draft model are measured once."""
+    cells = decoding_grid(
+        [1], [4], [], ["block", "lookahead"], [1.0, 0.0], [{"draft_confidence": at} for at in (0, 0.4)]
+    )
+    ends = [(cell.temperature, cell.draft_confidence) for cell in cells if cell.method == "block"]
+    assert ends == [(1.0, 0), (1.0, 0.4), (0.0, 0), (0.0, 0.4)]
+    assert len(cells) == 2 * (1 + 2 + 1)
+    early = next(cell for cell in cells if cell.draft_confidence)
+    assert early.settings == {"depth": 4, "draft_confidence": 0.4}
+    assert "drafts end below 0.4" in early.notes
+    old = {name: value for name, value in vars(early).items() if name != "draft_confidence"}
+    assert decoding_cell_of(old) == replace(early, draft_confidence=None)
+
+
+def test_grid_of_several_temperatures() -> None:
+    cells = decoding_grid([2], [8], ["nested"], ["generate"], [1.0, 0.0])
+    assert cells == [replace(cell, temperature=at) for at in (1.0, 0.0) for cell in (VANILLA, GENERATE, NESTED)]
+
+
+def test_grid_of_several_drafters() -> None:
+    cells = decoding_grid([2], [8], ["nested"], ["generate", "typical", "assisted"], drafters=["", "fr:9"])
+    typical = DecodingCell("typical", paths=2, depth=8)
+    several = [replace(cell, drafter=name) for cell in (typical, NESTED) for name in ("", "fr:9")]
+    assert cells == [VANILLA, GENERATE, *several[:2], ASSISTED, *several[2:]]
+    assert several[1].notes == ["drafted by fr:9"]
+
+
+def test_grid_of_several_truncations_of_the_drafts() -> None:
+    ten: dict[str, Any] = {"draft_top_k": 10}
+    hot: dict[str, Any] = {"draft_top_k": 10, "draft_temperature": 1.5}
+    cold: dict[str, Any] = {"draft_top_k": 0, "draft_temperature": 0.0}
+    unlike: dict[str, Any] = {}
+    certain: dict[str, Any] = {"draft_temperature": 0.0}
+    cells = decoding_grid([2], [8], ["nested"], ["block"], [1.0, 0.0], [ten, hot, cold])
+    block = DecodingCell("block", paths=1, depth=8)
+    assert cells == [
+        VANILLA,
+        *(replace(cell, **cut) for cell in (block, NESTED) for cut in (ten, hot, certain)),
+        replace(VANILLA, temperature=0.0),
+        *(replace(cell, temperature=0.0, **cut) for cell in (block, NESTED) for cut in (unlike, hot)),
+    ]
+    assert cells[1].settings == {"depth": 8, "draft_top_k": 10}
+    whole = decoding_grid([2], [8], ["nested"], [], truncations=[{"draft_top_k": 0}])[1]
+    assert whole.settings["draft_top_k"] == 0
+
+
+def test_records_of_two_cells_do_not_stand_for_each_other() -> None:
+    assert set(FIELDS) <= set(KEY)
+
+
+def test_grid_of_several_paces() -> None:
+    """Of the methods that have one; greedy decoding has it too."""
+    cells = decoding_grid([2], [8], ["nested"], ["block"], [1.0, 0.0], [{"pace": None}, {"pace": "goodput"}])
+    warm = [VANILLA, DecodingCell("block", paths=1, depth=8), NESTED, replace(NESTED, pace="goodput")]
+    assert cells == [*warm, *(replace(cell, temperature=0.0) for cell in warm)]
+    assert "pace" not in cells[2].settings
+    assert cells[3].settings == {**cells[2].settings, "pace": "goodput"}
+    assert cells[3].notes == ["depth by goodput"]
+
+
+def test_drafts_are_truncated_and_the_target_is_not(tmp_path: Path) -> None:
+    cells = [replace(NESTED, depth=2, draft_top_k=k) for k in (None, 1, 3)]
+    asked = benchmark(cells, max_new_tokens=12)
+    folder = RecordFolder(tmp_path, asked.identity)
+    run(asked, folder)
+    branched = {
+        k: any(one["drafted_nodes"] > 2 * one["target_calls"] for one in folder.records if one["draft_top_k"] == k)
+        for k in (None, 1, 3)
+    }
+    assert branched == {None: True, 1: False, 3: True}  # of the one likeliest token, both paths are one
+    assert {one["lossless"] for one in folder.records} == {True}
+    folder.close()
+
+
+def test_drafts_that_nothing_can_cut_are_refused() -> None:
+    with pytest.raises(ProblemError, match="multi-draft has no draft_magic"):
+        decoding_grid([2], [8], ["nested"], [], truncations=[{"draft_magic": 3}])
+
+
+def test_every_rule_can_be_spelt() -> None:
+    rules, _ = every_rule()
+    assert {"nested", "traversal", "interval", "kseq", "global_resolution/kseq"} <= set(rules)
+    assert "block" not in rules
+    decoding_grid([2], [8], rules, [])
+
+
+def test_records_are_whole_and_none_is_measured_twice(tmp_path: Path) -> None:
+    cells = [VANILLA, replace(NESTED, depth=2)]
+    asked = benchmark(cells, first=2)
+    folder = RecordFolder(tmp_path, asked.identity)
+    steps: list[int] = []
+    run(asked, folder, steps.append)
+    assert sum(steps) == asked.count == 4
+    assert [one["prompt"] for one in folder.records] == [0, 0, 1, 1]
+    for one in folder.records:
+        assert one["tokens"] == 5
+        assert one["lossless"]
+        assert one["message"] == ""
+        assert one["seed"] == one["prompt"]
+    before = list(folder.records)
+    run(benchmark([*cells, replace(INTERVAL, depth=2)], repeats=2), folder)
+    assert folder.records[:4] == before
+    counts = Counter(keys_of(folder.records))
+    assert len(counts) == 3 * 2 * 3
+    assert set(counts.values()) == {1}
+    assert {(one["repeat"], one["prompt"]): one["seed"] for one in folder.records} == {
+        (repeat, prompt): 3 * repeat + prompt for repeat in range(2) for prompt in range(3)
+    }
+    folder.close()
+
+
+def test_every_prompt_has_all_cells_in_an_order_of_its_own() -> None:
+    cells = [VANILLA, GENERATE, NESTED, INTERVAL, *(replace(NESTED, paths=k) for k in range(3, 9))]
+    asked = benchmark(cells, repeats=4, first=3)
+    order = list(asked.measurements(cells))
+    texts = [order[start : start + len(cells)] for start in range(0, len(order), len(cells))]
+    assert [{(repeat, prompt) for repeat, prompt, _ in text} for text in texts] == [
+        {(repeat, prompt)} for repeat in range(4) for prompt in range(3)
+    ]
+    orders = [tuple(cell for _, _, cell in text) for text in texts]
+    assert all(set(one) == set(cells) for one in orders)
+    assert len(set(orders)) == len(orders)
+    assert order == list(benchmark(cells, repeats=4, first=3).measurements(cells))
+    assert order != list(benchmark(cells, repeats=4, first=3, seed=1).measurements(cells))
+
+
+def test_time_is_that_of_the_whole_call(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    now = [0.0]
+
+    class Answer:
+        metrics = Metrics(5, 5, 5, seconds={**Metrics().seconds, "target": 2.0, "verification": 0.5, "rest": 0.25})
+
+    def decode(**_: Any) -> Answer:
+        now[0] += 4.0
+        return Answer()
+
+    monkeypatch.setattr("otspec.bench.decoding.driver.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr(decoding, "decoder", lambda *_: decode)
+    monkeypatch.setattr(decoding, "warm_up", lambda *_: None)
+    asked = benchmark([VANILLA], first=1)
+    folder = RecordFolder(tmp_path, asked.identity)
+    run(asked, folder)
+    (one,) = folder.records
+    assert one["seconds"] == {**Metrics().seconds, "target": 2.0, "verification": 0.5, "rest": 1.5}
+    folder.close()
+
+
+def test_temperatures_are_those_of_the_cells(tmp_path: Path) -> None:
+    cells = [replace(GENERATE, temperature=at) for at in (0.0, 1.0)]
+    asked = benchmark(cells, repeats=3, first=1, max_new_tokens=6)
+    seen: dict[float, set[tuple[int, ...]]] = {0.0: set(), 1.0: set()}
+    generate = asked.models.target.generate
+
+    def noted(*args: Any, **settings: Any) -> Any:
+        sequences = generate(*args, **settings)
+        if settings["max_new_tokens"] == 6:
+            seen[1.0 if settings["do_sample"] else 0.0].add(tuple(sequences[0].tolist()))
+        return sequences
+
+    asked.models.target.generate = noted
+    try:
+        folder = RecordFolder(tmp_path, asked.identity)
+        run(asked, folder)
+        folder.close()
+    finally:
+        del asked.models.target.generate
+    assert len(seen[0.0]) == 1
+    assert len(seen[1.0]) == 3
+
+
+def test_settings_of_assisted_generation_are_chosen_on_the_last_prompts(tmp_path: Path) -> None:
+    asked = benchmark([VANILLA, ASSISTED], first=1, max_new_tokens=3)
+    folder = RecordFolder(tmp_path, asked.identity)
+    run(asked, folder)
+    trials = [one for one in folder.records if one["trial"]]
+    assert len(trials) == len(asked.trials) == len(CANDIDATES) * min(TRIALS, 3)
+    assert asked.count == len(trials) + 2 == len(folder.records)
+    (measured,) = (one for one in folder.records if not one["trial"] and one["method"] == "assisted")
+    assert decoding_cell_of(measured) == chosen(folder.records, ASSISTED)
+    assert (measured["depth"], measured["schedule"], measured["confidence"]) in CANDIDATES
+    before = list(folder.records)
+    run(benchmark([VANILLA, ASSISTED], first=2, max_new_tokens=3), folder)
+    assert folder.records[: len(before)] == before
+    assert len(folder.records) == len(before) + 2
+    folder.close()
+
+
+def test_what_is_chosen_takes_the_least_time_a_token() -> None:
+    candidates = ASSISTED.candidates
+    records = [record(cell, 0, 10, 5, seconds=2.0, trial=True) for cell in candidates]
+    records.append(record(candidates[3], 1, 30, 5, seconds=2.0, trial=True))
+    records.append(record(candidates[4], 1, 10, 5, seconds=0.1))  # measured, but no trial
+    assert chosen(records, ASSISTED) == candidates[3]
+    assert chosen(records[1:2], ASSISTED) == candidates[1]
+
+
+def test_a_cell_whose_solver_fails_or_whose_time_is_spent_gets_no_more_prompts(tmp_path: Path) -> None:
+    failing = DecodingCell("multi-draft", "max_flow:max_cells=1", 2, 2)
+    asked = benchmark([failing])
+    folder = RecordFolder(tmp_path / "failing", asked.identity)
+    run(asked, folder)
+    (one,) = folder.records
+    assert "exceed max_cells = 1" in one["message"]
+    assert one["tokens"] == 0
+    folder.close()
+
+    asked = benchmark([VANILLA], budget_s=1e-6, repeats=2)
+    folder = RecordFolder(tmp_path / "short", asked.identity)
+    run(asked, folder)
+    (one,) = folder.records
+    assert 1 <= one["tokens"] < 5
+    folder.close()
+
+
+RUN_AND_WAIT = """
+import sys
+from pathlib import Path
+from otspec.bench.decoding.driver import run
+from otspec.bench.records import RecordFolder
+from tests.bench.decoding.test_driver import whole_run
+
+asked = whole_run()
+folder = RecordFolder(Path(sys.argv[1]), asked.identity)
+
+def after(steps):
+    if len(folder.records) == int(sys.argv[2]):
+        print("held", flush=True)
+        sys.stdin.read()
+
+run(asked, folder, after)
+"""
+
+
+def whole_run() -> Any:
+    """Trials, repeats and two temperatures."""
+    cells = [VANILLA, replace(NESTED, depth=2), replace(GENERATE, temperature=0.0), ASSISTED]
+    return benchmark(cells, repeats=2, first=2, max_new_tokens=3)
+
+
+def test_a_run_that_is_killed_loses_nothing_and_measures_nothing_twice(tmp_path: Path) -> None:
+    trials, asked = len(CANDIDATES) * 3, whole_run()
+    after = trials + 9
+    process = subprocess.Popen(
+        [sys.executable, "-c", RUN_AND_WAIT, str(tmp_path), str(after)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        process.kill()
+    log = tmp_path / "results.jsonl"
+    before = log.read_text()
+    assert len(before.splitlines()) == after
+    log.write_text(before + '{"method": "van')  # killed while it wrote
+    folder = RecordFolder(tmp_path, asked.identity)
+    run(asked, folder)
+    assert len(folder.records) == asked.count
+    folder.close()
+    assert log.read_text().startswith(before)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    counts = Counter(keys_of(lines))
+    assert set(counts.values()) == {1}
+    assert sum(trial for _, trial, _, _ in counts) == trials
+    assert {one["tokens"] for one in lines} == {3}
+    assert all(math.isfinite(sum(one["seconds"].values())) for one in lines)
+    texts = [(repeat, prompt) for _, trial, repeat, prompt in keys_of(lines) if not trial]
+    assert texts == sorted(texts)  # it went on where it stopped

@@ -1,0 +1,176 @@
+"""Rules on recorded trees: exact figures, means with their errors, and runs that go on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from otspec import ProblemError, UnknownSolver
+from otspec.bench.paths.cells import BOUND, paths_cell_of
+from otspec.bench.paths.driver import PathsBenchmark, reach_given, run
+from otspec.bench.paths.summary import summarise
+from otspec.bench.paths.tables import accepted_table, failed_table, reach_table
+from otspec.bench.records import Record, RecordFolder
+from otspec.bench.shards import Shard
+from otspec.data import TreeSource
+from otspec.paths import LayerVerification, PathVerifier, TokenWise, Tree, drafted_bound
+from otspec.verification.rules.catalogue import JOINT, verifier_of_paths
+from tests.data.tree_files import drawn_trees, write_trees
+from tests.each import each
+
+pq = pytest.importorskip("pyarrow.parquet")
+
+RULES = ("nested", "block", "interval")
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> TreeSource:
+    return TreeSource(write_trees(tmp_path_factory.mktemp("trees") / "t.safetensors", drawn_trees(12), prompts=6))
+
+
+def benchmark(source: TreeSource, rules: tuple[str, ...] = RULES, **settings: object) -> PathsBenchmark:
+    return PathsBenchmark({source.name: source}, rules, **settings)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, source: TreeSource) -> Iterator[RecordFolder]:
+    made = RecordFolder(tmp_path, benchmark(source).identity)
+    yield made
+    made.close()
+
+
+def tree_of(source: TreeSource, index: int) -> Tree:
+    one = source.tree(index)
+    return Tree.of(one.paths, one.target, one.draft)
+
+
+REMEMBERING: dict[str, PathVerifier] = {
+    "layer": LayerVerification(remember=50),
+    **{rule: TokenWise(rule, remember=50) for rule in ("interval", "kseq", "rrs")},
+}
+"""Rules that would solve the same few problems again and again."""
+
+
+@each(rule=(*JOINT, "interval", "kseq", "rrs"))
+def test_reach_is_how_often_a_rule_gets_so_deep(rule: str) -> None:
+    """Beside 800 verifications: within 5 standard errors of every frequency."""
+    verifier, trials = REMEMBERING.get(rule) or verifier_of_paths(rule), 800
+    for number, tree in enumerate(drawn_trees(2, vocab=4, paths=3, depth=2)):
+        rng = np.random.default_rng(number)
+        depths = np.array([verifier.verify(tree, rng).accepted for _ in range(trials)])
+        for depth, exact in enumerate(reach_given(verifier, tree), start=1):
+            error = np.sqrt(max(exact * (1 - exact), 1e-9) / trials)
+            assert abs((depths >= depth).mean() - exact) <= 5 * error, (number, depth)
+
+
+def test_records_hold_what_rules_accept_and_the_means_are_of_them(source: TreeSource, folder: RecordFolder) -> None:
+    steps: list[int] = []
+    run(benchmark(source), folder, steps.append)
+    assert sum(steps) == benchmark(source).count == len(folder.records) == 12 * 4
+    for record in folder.records:
+        tree, accepted = tree_of(source, record["position"]), record["accepted"]
+        if record["rule"] == BOUND:
+            assert accepted == drafted_bound(tree)
+            assert (record["reach"], record["wall_s"]) == (None, None)
+            continue
+        law = verifier_of_paths(record["rule"]).stop_law(tree)
+        assert accepted == pytest.approx(sum(law[node].sum() * tree.depth[node] for node in range(tree.size)))
+        assert (record["prompt"], record["lossless"], len(record["reach"])) == (record["position"] % 6, True, 2)
+    nested, block, interval = (
+        np.array([one["accepted"] for one in folder.records if one["rule"] == rule]) for rule in RULES
+    )
+    summaries = {one.cell.rule: one for one in summarise(folder.records)}
+    assert next(iter(summaries)) == BOUND
+    mine = summaries["nested"]
+    assert (mine.trees, mine.prompts, mine.message) == (12, 6, "")
+    assert mine.accepted.value == pytest.approx(nested.mean())
+    assert mine.gain.value == pytest.approx((nested - interval).mean())
+    assert mine.gain.low < mine.gain.value < mine.gain.high
+    # Two trees of a prompt are one observation.
+    means = nested.reshape(2, 6).mean(axis=0)
+    assert mine.error == pytest.approx(means.std(ddof=1) / np.sqrt(6))
+    assert np.isnan(summaries["interval"].gain.value)
+    assert summarise(folder.records, "block")[0].cell.rule == BOUND
+    gains = {one.cell.rule: one.gain.value for one in summarise(folder.records, "block")}
+    assert gains["nested"] == pytest.approx((nested - block).mean())
+    assert mine.of_bound.value == pytest.approx(nested.mean() / summaries[BOUND].accepted.value)
+    table = accepted_table(list(summaries.values()), "t", "interval").markdown()
+    assert f"| nested | {nested.mean():.3f} ± {mine.error:.3f} |" in table
+    assert "bound on lossless rules" in table
+    reach = reach_table(list(summaries.values()), "t")
+    assert reach is not None
+    assert reach.header == ("rule", ">= 1", ">= 2")
+    assert len(reach.rows) == 3
+    folder.close()
+    stored = pq.read_table(folder.path / "results.parquet").to_pylist()
+    assert [(one["rule"], one["position"], one["reach"]) for one in stored] == [
+        (one["rule"], one["position"], one["reach"]) for one in folder.records
+    ]
+
+
+def what(records: list[Record]) -> list[str]:
+    """All but times, in an order of their own."""
+    timeless = [{name: value for name, value in one.items() if not name.endswith("_s")} for one in records]
+    return sorted(json.dumps(one) for one in timeless)
+
+
+def test_a_run_goes_on_where_it_was_interrupted(source: TreeSource, folder: RecordFolder, tmp_path: Path) -> None:
+    run(benchmark(source), folder)
+    broken = RecordFolder(tmp_path / "broken", benchmark(source).identity)
+
+    def interrupt(steps: int) -> None:
+        if len(broken.records) == 17:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(benchmark(source), broken, interrupt)
+    held = list(broken.records)
+    assert len(held) == 17
+    run(benchmark(source), broken)
+    broken.close()
+    assert broken.records[:17] == held
+    assert what(broken.records) == what(folder.records)
+    halves = RecordFolder(tmp_path / "halves", benchmark(source).identity)
+    for part in (Shard(1, 2), Shard(2, 2)):
+        run(benchmark(source, shard=part), halves)
+    halves.close()
+    assert what(halves.records) == what(folder.records)
+
+
+def test_a_rule_that_fails_or_is_slow_gets_no_more_trees(source: TreeSource, folder: RecordFolder) -> None:
+    failing = "max_flow:max_cells=1"
+    steps: list[int] = []
+    run(benchmark(source, (failing, "interval")), folder, steps.append)
+    assert sum(steps) == 12 * 3
+    (only,) = (one for one in folder.records if one["rule"] == failing)
+    assert "exceed max_cells = 1" in only["message"]
+    assert (only["accepted"], only["reach"]) == (None, None)
+    summaries = summarise(folder.records)
+    failed = failed_table(summaries)
+    assert failed is not None
+    assert failed.rows[0][:3] == ("t.safetensors", failing, "0")
+    assert "| max_flow:max_cells=1 | - | - | - | - | - | 0 |" in accepted_table(summaries, "t", "interval").markdown()
+    before = len(folder.records)
+    run(benchmark(source, (failing, "block"), budget_s=1e-9), folder)
+    blocks = [one for one in folder.records if one["rule"] == "block"]
+    assert len(folder.records) == before + 1
+    assert [one["position"] for one in blocks] == [0]
+
+
+def test_lossy_rules_are_labelled_and_unknown_ones_refused(source: TreeSource, folder: RecordFolder) -> None:
+    lossy = "global_resolution:tau=0.05/kseq"
+    run(benchmark(source, (lossy, "interval"), first=2), folder)
+    assert {paths_cell_of(one).rule: one["lossless"] for one in folder.records} == {
+        BOUND: True,
+        lossy: False,
+        "interval": True,
+    }
+    assert f"| {lossy} (lossy) |" in accepted_table(summarise(folder.records), "t", "interval").markdown()
+    with pytest.raises(UnknownSolver, match="joint rules: nested"):
+        benchmark(source, ("nestled",))
+    with pytest.raises(ProblemError, match="pick_by_plan is for siblings that are drawn jointly"):
+        benchmark(source, ("pick_by_plan",))

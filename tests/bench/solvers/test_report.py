@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import pytest
+
+from otspec import MissingExtra, UnknownSolver
+from otspec.bench import Cell, grid
+from otspec.bench.records import Record
+from otspec.bench.solvers.summary import Summary, summarise
+from otspec.bench.solvers.tables import failures_table, overview_table, published_table, results_table
+from otspec.bench.spellings import every_solver
+from otspec.reporting.published import PUBLISHED
+from otspec.reporting.tables import markdown_report
+
+
+def record(position: int, status: str = "OPTIMAL", wall_s: float = 0.002, **figures: object) -> Record:
+    plan = {"acceptance": 0.5, "gap": 1e-16, "deviation": 2e-16} if status == "OPTIMAL" else {}
+    solved = {"solved": status == "OPTIMAL", "status": status}
+    base = {"data": "", "k": 10, "n": 2, "position": position, "message": "why", "wall_s": wall_s, "optimum": 0.5}
+    return base | solved | plan | figures
+
+
+def summary(cell: Cell, *records: Record, wanted: int = 0) -> Summary:
+    return summarise(cell, [record | asdict(cell) for record in records], wanted)
+
+
+SOLVED = summary(Cell(10, 2, "lp"), record(0, wall_s=0.001), record(1, wall_s=0.003))
+CUT = summary(Cell(10, 3, "lp"), record(0), record(1, "BUDGET", wall_s=20.0, optimum=None))
+REFUSED = summary(Cell(100, 2, "lp"), record(0, "LIMIT"))
+
+
+def test_the_table_shows_times_lower_bounds_and_refusals() -> None:
+    rows = results_table([SOLVED, CUT, REFUSED], "llama3").rows
+    assert rows[0] == ("(10, 2)", "lp", "2", "2 [1.5, 2.5]", "-", "2/2", "0.5000", "0.5000", "1e-16", "2e-16")
+    assert rows[1][2:6] == (">= 10,001", "10,001 [5,002, 15,000]", "-", "1/2")
+    assert rows[2][2:7] == ("refused", "-", "2", "0/1", "-")
+
+
+def test_the_overview_has_a_row_per_solver_and_the_optimum() -> None:
+    other = summary(Cell(10, 2, "max_flow"), record(0, wall_s=0.0001))
+    known = {("", 10, 2, 0): 0.5, ("", 10, 2, 1): 0.7, ("", 10, 3, 0): 0.4}
+    table = overview_table([SOLVED, other, CUT, REFUSED], known, "llama3")
+    assert table.header == ("solver", "(10, 2)", "(10, 3)", "(100, 2)")
+    assert table.rows == [
+        ("lp", "2", ">= 10,001 (50%)", "refused"),
+        ("max_flow", "0.1", "-", "-"),
+        ("mean alpha*", "0.6000", "0.4000", "-"),
+    ]
+    assert "| --- | ---: |" in table.markdown()
+
+
+def test_failures_are_listed_with_their_reason() -> None:
+    table = failures_table([SOLVED, CUT, REFUSED])
+    assert table is not None
+    assert table.rows == [("(10, 3)", "lp", "1/2", "BUDGET: why"), ("(100, 2)", "lp", "1/1", "LIMIT: why")]
+    assert failures_table([SOLVED]) is None
+
+
+def test_the_papers_rows_stand_beside_ours() -> None:
+    table = published_table([SOLVED, CUT, REFUSED], "llama3")
+    assert table is not None
+    assert ("(10, 2)", "General LP", "4.07", "lp", "2") in table.rows
+    assert ("(10, 3)", "General LP", "30.14", "lp", ">= 10,001 (50%)") in table.rows
+    assert ("(100, 2)", "General LP", "4,000+", "lp", "refused") in table.rows
+    assert ("(10, 2)", "G.R. 1e-3", "5.27 (98%)", "global_resolution", "-") in table.rows
+    assert "2511.15898" in table.note
+    assert published_table([SOLVED], "mine.npz") is None
+    assert published_table([summary(Cell(7, 2, "lp"), record(0))], "llama3") is None
+
+
+def test_the_papers_tables_are_complete() -> None:
+    for _, table in PUBLISHED.values():
+        assert list(table) == [(10, 2), (10, 3), (10, 4), (10, 5), (100, 2), (100, 3), (1000, 2)]
+        assert table[1000, 2]["General LP"] is None
+
+
+def test_markdown_holds_every_table_and_picture() -> None:
+    text = markdown_report([results_table([SOLVED], "mine|yours"), None], ["report.png"], ["On a machine."], "Solvers")
+    assert text.startswith("# Solvers\n")
+    assert "![report.png](report.png)" in text
+    assert "## Solvers on mine|yours" in text
+    assert "| (10, 2) | lp | 2 |" in text
+    assert "| --- | --- | ---: |" in text
+
+
+def test_a_narrow_screen_goes_without_details() -> None:
+    table = results_table([SOLVED], "llama3")
+    assert len(table.on_screen(160).columns) == len(table.header) == 10
+    assert [column.header for column in table.on_screen(80).columns] == [
+        "(k, n)",
+        "solver",
+        "mean",
+        "solved",
+        "acceptance",
+        "alpha* there",
+    ]
+
+
+def test_the_grid_runs_from_small_to_large_and_ends_with_the_whole_vocabulary() -> None:
+    cells = grid([100, 0, 10], [3, 2], ["max_flow"])
+    assert [cell.setting for cell in cells] == ["(10, 2)", "(10, 3)", "(100, 2)", "(100, 3)", "(V, 2)", "(V, 3)"]
+
+
+def test_the_grid_checks_its_solvers_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UnknownSolver, match="no solver 'lp2'"):
+        grid([10], [2], ["lp2"])
+    monkeypatch.setattr("otspec.extras.installed", lambda package: False)
+    with pytest.raises(MissingExtra, match=r'lp needs highspy: pip install "otspec-toolkit\[solvers\]"'):
+        grid([10], [2], ["lp"])
+
+
+def test_all_means_what_is_installed_and_names_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("otspec.extras.installed", lambda package: package == "igraph")
+    ready, left_out = every_solver()
+    assert {"max_flow", "max_flow:engine=igraph", "slackness"} <= set(ready)
+    assert {"lp", "lp:form=full", "canonical", "max_flow:engine=networkx"} <= set(left_out)
+
+
+def test_acceptance_stands_beside_the_optimum_of_the_same_positions() -> None:
+    """A rule that gives up on hard positions must not look better than the optimum of all."""
+    known = {("", 10, 2, at): best for at, best in enumerate((0.9, 0.3, 0.8))}
+    records = [record(0, acceptance=0.9), record(1, "LIMIT", wall_s=0.5), record(2, acceptance=0.7)]
+    mine = [one | asdict(Cell(10, 2, "kseq")) for one in records]
+    found = summarise(Cell(10, 2, "kseq"), mine, 3, known)
+    assert found.plans.acceptance == pytest.approx(0.8)
+    assert found.plans.optimum == pytest.approx(0.85)
+    assert found.plans.acceptance_error == pytest.approx(0.1)
+    assert found.plans.shortfall_error == pytest.approx(0.05)
+    assert found.kind == "suboptimal"
+    assert found.times.mean == pytest.approx(2.0)
+    assert found.times.failed_mean == pytest.approx(500.0)
+    assert results_table([found], "d").rows[0][1:7] == ("kseq (suboptimal)", "2", "2 [2, 2]", "500", "2/3", "0.8000")
+
+
+def test_a_lossy_rule_is_marked_everywhere() -> None:
+    off = summary(Cell(10, 2, "typical"), record(0) | {"status": "LOSSY", "solved": True, "acceptance": 0.6})
+    assert off.kind == "lossy"
+    assert results_table([off], "d").rows[0][1] == "typical (lossy)"
+    fine = summary(Cell(10, 3, "typical"), record(0))
+    assert overview_table([fine, off], {}, "d").rows[0][0] == "typical (lossy)"
+
+
+def test_an_interrupted_cell_says_how_many_were_wanted() -> None:
+    found = summary(Cell(10, 2, "lp"), *(record(at) for at in range(3)), wanted=50)
+    assert results_table([found], "d").rows[0][5] == "3/3 of 50"

@@ -1,0 +1,125 @@
+"""Pictures: what is written, on what paper, with which words."""
+
+from __future__ import annotations
+
+import re
+import struct
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+import pytest
+
+from otspec import MissingExtra
+from otspec.reporting.charts import Group
+from otspec.reporting.page import DRAWING, lacking
+from otspec.reporting.pictures import SCALE, WIDTH, Part, picture, sheet
+from otspec.reporting.style import LIGHT
+from tests.reporting.examples import NAMES, STYLES, every_chart
+
+drawable = pytest.mark.skipif(bool(lacking(DRAWING)), reason=str(lacking(DRAWING)))
+CHARTS = every_chart()
+ALL = sheet([Part("llama3", STYLES, [Group("Time", "Median and quartiles.", list(CHARTS.values()))])])
+
+
+@drawable
+def test_a_picture_is_as_wide_as_a_sheet_and_has_all_words(tmp_path: Path) -> None:
+    for columns in (1, 2, 3):
+        shown = [chart for name, chart in CHARTS.items() if name != "bars" or columns == 1]  # its legend is wide
+        picture(shown, STYLES, columns=columns).save(tmp_path / "p.png")
+        content = (tmp_path / "p.png").read_bytes()
+        assert content.startswith(b"\x89PNG")
+        width, _ = struct.unpack(">II", content[16:24])
+        assert SCALE * WIDTH <= width <= SCALE * (WIDTH + 80), columns
+    ALL.save(tmp_path / "p.svg")
+    text = (tmp_path / "p.svg").read_text()
+    told = {*re.findall(r">([^<>]+)</text>", text)}
+    assert {"llama3", "Time", "Median and quartiles.", "ms per token", "token 0", "log10 of M", *NAMES} <= told
+    assert f'fill="{LIGHT.paper}"' in text
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["p.png", "p.svg"]
+
+
+@drawable
+def test_a_picture_shows_itself_in_a_notebook() -> None:
+    assert picture([CHARTS["dots"]])._repr_svg_().startswith("<svg")
+
+
+@drawable
+def test_a_png_is_made_smaller_and_keeps_its_pixels() -> None:
+    import vl_convert
+
+    def pixels(png: bytes) -> bytes:
+        found, at = [], 8
+        while at < len(png):
+            (length,) = struct.unpack_from(">I", png, at)
+            name, data = png[at + 4 : at + 8], png[at + 8 : at + 8 + length]
+            assert zlib.crc32(name + data) == struct.unpack_from(">I", png, at + 8 + length)[0]
+            found.append((name, zlib.decompress(data) if name == b"IDAT" else data))
+            at += length + 12
+        assert [name for name, _ in found][:: len(found) - 1] == [b"IHDR", b"IEND"]
+        return b"".join(name + data for name, data in found)
+
+    before, after = vl_convert.vegalite_to_png(ALL.spec, scale=SCALE), ALL.png()
+    assert len(after) < 0.6 * len(before)
+    assert pixels(after) == pixels(before)
+
+
+@drawable
+def test_drawing_needs_no_network() -> None:
+    """Sockets are forbidden to the process that draws."""
+    forbid = "import socket, sys\nsocket.socket = lambda *a, **k: sys.exit('a socket was opened')\n"
+    draw = "from tests.reporting.test_pictures import ALL; assert len(ALL.png()) > 20_000"
+    root = Path(__file__).parents[2]
+    subprocess.run([sys.executable, "-c", forbid + draw], check=True, cwd=root)
+
+
+def test_without_vl_convert_an_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("otspec.extras.installed", lambda package: package != "vl_convert")
+    with pytest.raises(MissingExtra, match=r'vl_convert is not installed .*: pip install "otspec-toolkit\[report\]"'):
+        picture([CHARTS["dots"]]).save(tmp_path / "p.png")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_picture_that_fails_is_not_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "p.png").write_text("of before")
+
+    def fail(self: object) -> bytes:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("otspec.reporting.pictures.Picture.png", fail)
+    with pytest.raises(ZeroDivisionError):
+        ALL.save(tmp_path / "p.png")
+    assert (tmp_path / "p.png").read_text() == "of before"
+
+
+def test_the_key_explains_series_by_the_marks_that_show_them() -> None:
+    def marks(name: str) -> list[str]:
+        key = picture([CHARTS[name]], STYLES).spec["vconcat"][0]
+        assert [row["label"] for row in key["data"]["values"]] == list(NAMES)
+        return [layer["mark"]["type"] for layer in key["layer"]]
+
+    assert marks("places") == ["text", "rule", "point", "point"]
+    assert marks("points") == ["text", "point", "point"]
+    assert marks("columns") == ["text", "square"]
+    assert len(picture([CHARTS["places"]]).spec["vconcat"]) == 1  # no key where none is asked for
+
+
+def test_words_of_a_key_do_not_meet() -> None:
+    for count in (1, 2, 5, 12):
+        names = {f"{'a long name of a series ' * 2}{at}": look for at, look in enumerate(list(STYLES.values()) * 3)}
+        series = dict(list(names.items())[:count])
+        rows = picture([CHARTS["places"]], series).spec["vconcat"][0]["data"]["values"]
+        assert len({(row["words"], row["y"]) for row in rows}) == count
+        ends = {(row["y"], row["left"]): row["words"] + 6.2 * len(row["label"]) for row in rows}
+        for (y, left), end in ends.items():
+            assert all(end <= other for at, other in ends if at == y and other > left)
+
+
+def test_upright_axes_of_words_begin_farther_right() -> None:
+    wide, narrow = (picture([CHARTS[name]]).spec["vconcat"][0]["concat"][0] for name in ("dots", "numbers"))
+    channel = wide["layer"][-1]["encoding"]["x"]
+    assert wide["width"] == narrow["width"]
+    assert channel["scale"]["range"][0] > 100
+    assert wide["layer"][0]["encoding"]["y"]["axis"]["offset"] == -channel["scale"]["range"][0]
+    assert "range" not in narrow["layer"][0]["encoding"]["x"]["scale"]
