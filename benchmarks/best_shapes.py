@@ -38,8 +38,10 @@ from otspec.paths import (
     shapes_within,
     synthetic,
 )
+from otspec.reporting.charts import SERIES, Axis, line_chart
+from otspec.reporting.layers import words
 from otspec.reporting.means import standard_error
-from otspec.reporting.plotting import label_lines, line, picture
+from otspec.reporting.pictures import picture
 from otspec.reporting.style import looks
 from otspec.reporting.tables import TextTable
 from otspec.verification.rules.protocol import PickRule
@@ -157,39 +159,31 @@ def table(records: Sequence[dict[str, Any]]) -> TextTable:
 
 
 def plot(records: Sequence[dict[str, Any]], path: Path) -> None:
-    """Rates over budgets, each at its best shape, a panel for each kind of laws; the shapes of nested beside."""
-    laws = list(dict.fromkeys(one["laws"] for one in records))
-    with picture(path, 4.2 * len(laws), 3.9) as figure:
-        panels = figure.subplots(1, len(laws), squeeze=False)
-        for axes, name in zip(panels[0], laws, strict=True):
-            for place, (rule, look) in enumerate(looks(RULES).items()):
-                mine = [one for one in records if (one["laws"], one["verifier"]) == (name, rule)]
-                if mine:
-                    axes.errorbar(
-                        [one["budget"] * 1.03 ** (place - 2) for one in mine],  # beside each other
-                        [one["rate"] for one in mine],
-                        [one["rate_error"] for one in mine],
-                        label=rule,
-                        **line(look),
-                    )
-                if rule == "nested":
-                    for one in mine:
-                        above = (one["budget"], one["rate"])
-                        axes.annotate(
-                            spelled(one["branching"]),
-                            above,
-                            (0, 9),
-                            textcoords="offset points",
-                            ha="center",
-                            fontsize=7,
-                        )
-            axes.set_xscale("log", base=2)
-            axes.set_xticks(sorted({one["budget"] for one in records}), sorted({one["budget"] for one in records}))
-            axes.set_xlabel("drafted tokens at most")
-            axes.set_title(name)
-            axes.margins(x=0.16, y=0.14)
-        panels[0][0].set_ylabel("tokens in the time of a target pass")
-        label_lines(panels[0][-1])
+    """Rates over budgets, each at its best shape, a chart for each kind of laws; the shapes of nested beside."""
+    styles = {rule: look for rule, look in looks(RULES).items() if any(one["verifier"] == rule for one in records)}
+    charts = []
+    for name in dict.fromkeys(one["laws"] for one in records):
+        mine = [one for one in records if one["laws"] == name]
+        rows = [
+            {
+                SERIES: one["verifier"],
+                "x": str(one["budget"]),
+                "y": one["rate"],
+                "low": one["rate"] - one["rate_error"],
+                "high": one["rate"] + one["rate_error"],
+            }
+            for one in mine
+        ]
+        budgets = Axis("drafted tokens at most", places=[str(at) for at in sorted({one["budget"] for one in mine})])
+        chart = line_chart(rows, replace(budgets, apart=0.6), Axis("tokens per target pass time"), styles, name)
+        shapes = [
+            {"x": str(one["budget"]), "y": one["rate"] + one["rate_error"], "text": spelled(one["branching"])}
+            for one in mine
+            if one["verifier"] == "nested"
+        ]
+        charts.append(chart + words(shapes, size=10, rise=8))
+    note = "Means over contexts, with one standard error. Numbers above: the best shape of nested."
+    picture(charts, styles, note=note).save(path)
 
 
 def main() -> None:

@@ -9,8 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from otspec.laws import FloatArray
-from otspec.reporting.plotting import picture
-from otspec.reporting.style import HUES, LIGHT
+from otspec.reporting.charts import SERIES, Axis, Chart, Row
+from otspec.reporting.layers import areas, curve
+from otspec.reporting.pictures import picture
+from otspec.reporting.style import GREY, HUES, MARKERS, Look
 from otspec.verification.rules.nested.labels import branch, label_of, owned_by, whole
 from otspec.verification.rules.nested.sharing import PLAIN, refine
 
@@ -69,54 +71,36 @@ def node(points: int = 6000) -> Node:
 
 def draw(path: Path) -> None:
     """The winner's density at the node, carried from t to s; who owns s; and the winner's density at the children."""
-    found, b = node(), BRANCHING[1]
-    colours = list(HUES.values())
-    with picture(path, 10, 7) as figure:
-        grid = figure.add_gridspec(3, 3, height_ratios=(3, 2.2, 1.4), width_ratios=(1.2, 3, 2.4))
-        above, power, key, worth, owners, children = map(
-            figure.add_subplot, (grid[0, 0], grid[0, 1], grid[0, 2], grid[1, 1], grid[2, 1], grid[1:, 2])
-        )
-        above.plot(found.winner_above, found.s, color=LIGHT.ink)
-        above.set_xlim(found.winner_above.max() * 1.1, 0)
-        above.set_xlabel("w(t): the winner")
-        above.set_ylabel("t: the node's own coordinate")
-        power.plot(found.s, found.s**b, color=LIGHT.ink)
-        power.set_title(f"t = $s^b$, b = {b}: from the largest child to the node")
-        for s in found.places[1:-1]:
-            power.plot([s, s, 0], [0, s**b, s**b], color=LIGHT.grey, linewidth=0.8, linestyle="--")
-        worth.plot(found.s, found.winner, color=LIGHT.ink)
-        worth.set_ylabel(r"$b\,s^{b-1}\,w(s^b)$: the winner")
-        base = np.zeros(found.s.size)
-        for token, share in enumerate(found.shares):
-            q, g = DRAFT[1][token], found.proposal[token]
-            worth.fill_between(
-                found.s,
-                found.winner * base,
-                found.winner * (base + share),
-                color=colours[token],
-                alpha=0.6,
-                linewidth=0,
-            )
-            owners.fill_between(found.s, base, base + share, color=colours[token], alpha=0.85, linewidth=0)
-            base = base + share
-            children.plot(
-                np.cumsum(share) / share.sum(),
-                found.winner / (share * found.winner).sum() * share.sum(),
-                color=colours[token],
-                label=f"y = {token}: p {TARGET[1][token]:.2f}, q {q:.2f}, g {g:.2f}",
-            )
-        owners.set_ylabel("owners of s")
-        owners.set_xlabel("s: a child's label among what the node owns")
-        children.set_xlabel(r"$t_y = T_y(s)$: each child's own coordinate")
-        children.set_title(r"$w_y(t_y)$: the winner below each child")
-        key.axis("off")
-        key.legend(*children.get_legend_handles_labels(), loc="center", frameon=False)
-        for axis in (power, worth, owners, children):
-            axis.set_xlim(0, 1)
-        for axis in (above, power, owners):
-            axis.set_ylim(0, 1)
-        for axis in (worth, children):
-            axis.set_ylim(0)
+    found, b = node(1500), BRANCHING[1]
+    styles = {
+        f"y = {token}: p {TARGET[1][token]:.2f}, q {q:.2f}, g {found.proposal[token]:.2f}": Look(hue, MARKERS[0])
+        for token, (q, hue) in enumerate(zip(DRAFT[1], HUES, strict=False))
+    }
+    s, tops = found.s, np.vstack([np.zeros(found.s.size), np.cumsum(found.shares, axis=0)])
+    own, child = Axis("t: the node's own coordinate", ends=(0, 1)), Axis("s: a child's label", ends=(0, 1))
+    above = Chart("w(t): the winner at the node", [], own, Axis("density", zero=True), curve(s, found.winner_above))
+    power = Chart(f"t = s^{b}: from the largest child to the node", [], child, Axis("t", ends=(0, 1)), curve(s, s**b))
+    for place in found.places[1:-1]:
+        power += curve([place, place, 0], [0, place**b, place**b], GREY, dash=(4, 3), width=1)
+    shares, worth = (
+        [row for at, name in enumerate(styles) for row in _between(name, s, height * tops[at], height * tops[at + 1])]
+        for height in (np.ones(s.size), found.winner)
+    )
+    winner = Chart(f"b s^(b-1) w(s^b), b = {b}: the winner, by owner", [], child, Axis("density", zero=True), [])
+    winner += areas(worth, styles, opacity=0.6) + curve(s, found.winner)
+    owners = Chart("owners of s", [], child, Axis("share of s", ends=(0, 1), ticks=(0, 0.5, 1)), areas(shares, styles))
+    below = Axis("t_y = T_y(s): each child's own coordinate", ends=(0, 1))
+    children = Chart("w_y(t_y): the winner below each child", [], below, Axis("density", zero=True), [])
+    for share, look in zip(found.shares, styles.values(), strict=True):
+        density = found.winner / (share * found.winner).sum() * share.sum()
+        children += curve((np.cumsum(share) / share.sum())[share > 0], density[share > 0], look.hue)
+    picture([above, power, winner, owners, children], styles).save(path)
+
+
+def _between(name: str, x: FloatArray, low: FloatArray, high: FloatArray) -> list[Row]:
+    """An area between two curves."""
+    ends = zip(x.tolist(), low.tolist(), high.tolist(), strict=True)
+    return [{SERIES: name, "x": at, "low": one, "high": other} for at, one, other in ends]
 
 
 def main() -> None:

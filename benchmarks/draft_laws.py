@@ -20,9 +20,11 @@ from benchmarks.reporting import Record, asked_for, asking, measure_and_tell
 from otspec.data import Source
 from otspec.laws import FloatArray
 from otspec.problem import Problem
+from otspec.reporting.charts import Axis, line_chart
 from otspec.reporting.console import progress_bar
-from otspec.reporting.plotting import draw_means, line, picture
-from otspec.reporting.style import looks
+from otspec.reporting.means import means
+from otspec.reporting.pictures import picture
+from otspec.reporting.style import DASHES, MARKERS, looks
 from otspec.reporting.tables import TextTable
 from otspec.schemes import IID, DraftScheme, Greedy, HubPairs, Systematic, TopK, WithoutReplacement
 
@@ -50,7 +52,8 @@ RULES = {
 }
 """Published rules by their names in the registry, with the drafts they are made for."""
 
-MARKERS = dict(zip(RULES, "v^sDxP", strict=True))
+OF_RULES = dict(zip(RULES, (*MARKERS[1:], MARKERS[1]), strict=True))
+"""Markers of the published rules; only rules of different draft laws share one."""
 
 SERIES = (*((law, "optimum") for law in LAWS if law != "hub pairs"), *((law, rule) for rule, law in RULES.items()))
 """(draft law, rule) in the order shown; spechub is the optimum of its pairs."""
@@ -110,24 +113,30 @@ def _samples(records: list[Record]) -> dict[tuple[int, int, str, str], list[floa
 
 
 def draw(records: dict[str, list[Record]], path: Path) -> None:
-    """A panel per profile and k: over n, a colour per draft law, its optimum solid, published rules dashed."""
-    styles = looks(LAWS)
-    with picture(path, 4 * len(KS) + 2, 3.6 * len(records)) as figure:
-        panels = figure.subplots(len(records), len(KS), squeeze=False)
-        for row, (name, mine) in zip(panels, records.items(), strict=True):
-            samples = _samples(mine)
-            for axes, k in zip(row, KS, strict=True):
-                for law, rule in SERIES:
-                    known = [n for n in NS if (k, n, law, rule) in samples]
-                    style = line(styles[law]) | {"marker": "o", "label": f"{law}: {rule}"}
-                    style |= {} if rule == "optimum" else {"marker": MARKERS[rule], "linestyle": "--"}
-                    draw_means(axes, known, [samples[k, n, law, rule] for n in known], **style)
-                axes.set_title(f"{name}, k = {k}")
-                axes.set_xticks(NS)
-            row[0].set_ylabel("acceptance (mean, standard error)")
-        for axes in panels[-1]:
-            axes.set_xlabel("drafts n")
-        panels[0][-1].legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    """A chart per k and profile: over n, a colour per draft law, its optimum solid, published rules dashed."""
+    colours = looks(LAWS)
+    styles = {
+        _name(law, rule): colours[law]._replace(marker=MARKERS[0])
+        if rule == "optimum"
+        else colours[law]._replace(marker=OF_RULES[rule], dash=DASHES[1])
+        for law, rule in SERIES
+    }
+    charts = [
+        line_chart(
+            means([r for r in mine if r["k"] == k], x="n", y="acceptance", series=lambda r: _name(r["law"], r["rule"])),
+            Axis("drafts n", ticks=NS),
+            Axis("acceptance"),
+            styles,
+            f"{name}, k = {k}",
+        )
+        for k in KS
+        for name, mine in records.items()
+    ]
+    picture(charts, styles, note="Means over positions, with one standard error.").save(path)
+
+
+def _name(law: str, rule: str) -> str:
+    return f"{law}: {rule}"
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ token out; "plan" is `otspec.solve`, which also allocates a plan and lets it mea
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numba
@@ -34,8 +35,9 @@ from otspec.kernels.interval.exchange import (
 from otspec.kernels.interval.ratio_sort import sort_by_ratio
 from otspec.kernels.majorant import concave_blocks
 from otspec.laws import FloatArray, IntArray
-from otspec.reporting.plotting import ordered, picture
-from otspec.reporting.style import LIGHT
+from otspec.reporting.charts import SERIES, Axis, Row, line_chart
+from otspec.reporting.pictures import picture
+from otspec.reporting.style import DASHES, GREY, MARKERS, Look, ordered
 from otspec.schemes import IID
 from otspec.warming import warm_up
 
@@ -44,6 +46,7 @@ SHORT = ((10, 2), (10, 4), (100, 2), (100, 4), (1000, 2), (1000, 4), (1000, 10),
 RIVALS = ((10, 2), (10, 3), (10, 4), (100, 2), (100, 3), (1000, 2))
 GROWTH_V = (1000, 4000, 16_000, 64_000, 128_256)
 GROWTH_N = (1, 2, 4, 8, 16, 32, 64)
+SORT = "argsort of p/q"
 
 
 class Bench:
@@ -183,37 +186,49 @@ def rivals(source: Source, positions: int, budget: float) -> Table:
 
 def growth(source: Source, positions: int, path: Path) -> None:
     """Draw time against the vocabulary and against n, beside the argsort."""
-    with picture(path, 9, 3.6) as figure:
-        (left, right) = figure.subplots(1, 2)
-        rng = np.random.default_rng(0)
-        by_size: dict[str, list[float]] = {"argsort of p/q": [], "solve, n = 2": [], "solve, n = 10": []}
-        for vocab in GROWTH_V:
-            rows = []
-            for index in range(positions):
-                p, q = laws_of(source.position(index), compact=False)
-                kept = rng.permutation(p.size)[:vocab]
-                few, many = (Bench(p[kept] / p[kept].sum(), q[kept] / q[kept].sum(), n) for n in (2, 10))
-                rows.append([seconds(call) * 1e3 for call in (few.argsort, few.solve, many.solve)])
-            for name, value in zip(by_size, np.median(rows, axis=0), strict=True):
-                by_size[name].append(float(value))
-        sorting = {"color": LIGHT.grey, "linestyle": "--"}
-        styles = [sorting, *({**one, "marker": "o"} for one in ordered(2))]
-        for (name, values), style in zip(by_size.items(), styles, strict=True):
-            left.loglog(GROWTH_V, values, label=name, **style)
-        left.set_xlabel("tokens V")
-        left.set_ylabel("ms (median over positions)")
-        left.legend()
+    largest = f"solve, V = {source.vocab}"
+    solves = ordered(["solve, n = 2", "solve, n = 10"])
+    styles = {SORT: Look(GREY, MARKERS[0], DASHES[1]), **solves, largest: Look("blue", MARKERS[0])}
+    ms = "ms, median over positions"
+    by_size = line_chart(
+        list(_over_size(source, positions, [SORT, *solves])),
+        Axis("tokens V", log=10, ticks=GROWTH_V, form="~s"),
+        Axis(ms, log=10),
+        styles,
+    )
+    by_drafts = line_chart(
+        list(_over_drafts(source, positions, [SORT, largest])),
+        Axis("drafts n", log=2, ticks=GROWTH_N),
+        Axis(ms, zero=True),
+        styles,
+    )
+    picture([by_size, by_drafts], styles).save(path)
+
+
+def _over_size(source: Source, positions: int, names: list[str]) -> Iterator[Row]:
+    """Milliseconds of the argsort and of solves for 2 and 10 drafts, for parts of the vocabulary."""
+    rng = np.random.default_rng(0)
+    for vocab in GROWTH_V:
         rows = []
         for index in range(positions):
-            benches = [Bench(*laws_of(source.position(index), compact=False), n) for n in GROWTH_N]
-            rows.append([seconds(call) * 1e3 for call in (benches[0].argsort, *(bench.solve for bench in benches))])
-        argsort, *values = np.median(rows, axis=0)
-        right.axhline(argsort, label="argsort of p/q", **sorting)
-        right.plot(GROWTH_N, values, marker="o", label=f"solve, V = {source.vocab}")
-        right.set_xscale("log", base=2)
-        right.set_ylim(0)
-        right.set_xlabel("drafts n")
-        right.legend()
+            p, q = laws_of(source.position(index), compact=False)
+            kept = rng.permutation(p.size)[:vocab]
+            few, many = (Bench(p[kept] / p[kept].sum(), q[kept] / q[kept].sum(), n) for n in (2, 10))
+            rows.append([seconds(call) * 1e3 for call in (few.argsort, few.solve, many.solve)])
+        for name, value in zip(names, np.median(rows, axis=0), strict=True):
+            yield {SERIES: name, "x": vocab, "y": float(value)}
+
+
+def _over_drafts(source: Source, positions: int, names: list[str]) -> Iterator[Row]:
+    """Milliseconds of the argsort, and of solves of the whole vocabulary, for each number of drafts."""
+    rows = []
+    for index in range(positions):
+        benches = [Bench(*laws_of(source.position(index), compact=False), n) for n in GROWTH_N]
+        rows.append([seconds(call) * 1e3 for call in (benches[0].argsort, *(bench.solve for bench in benches))])
+    argsort, *solves = np.median(rows, axis=0)
+    for n, value in zip(GROWTH_N, solves, strict=True):
+        yield {SERIES: names[0], "x": n, "y": float(argsort)}
+        yield {SERIES: names[1], "x": n, "y": float(value)}
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,9 +46,10 @@ from otspec.paths import (
     scattered,
     synthetic,
 )
+from otspec.reporting.charts import SERIES, Axis, Chart, Group, column_chart, line_chart
 from otspec.reporting.means import standard_error
-from otspec.reporting.plotting import fill, line, picture
-from otspec.reporting.style import looks
+from otspec.reporting.pictures import Part, sheet
+from otspec.reporting.style import Look, looks
 from otspec.verification.evaluation.walking import Line, length_along, target_line
 
 BASELINE = "token-wise interval"
@@ -213,41 +214,43 @@ def show(records: list[dict[str, Any]], value: Callable[[dict[str, Any]], str], 
     Console(width=170).print(table)
 
 
+FIELDS = {"V": "vocab", "K": "paths", "L": "length"}
+FIXED = {"V": "L = 8, K = 4", "K": "V = 1000, L = 8", "L": "V = 1000, K = 4"}
+"""What stays the same where one size grows."""
+TICKS = {"V": (100, 1000, 10_000), "K": (1, 2, 4, 8, 16), "L": (1, 2, 4, 8, 16)}
+"""What is written at their axes."""
+
+
 def plot(lengths: list[dict[str, Any]], times: list[dict[str, Any]], path: Path) -> None:
     """Accepted lengths by cell, and the growth of the time."""
-    with picture(path, 10, 7) as figure:
-        grid = figure.add_gridspec(2, 3, height_ratios=(3, 2))
-        top = figure.add_subplot(grid[0, :])
-        names = list(dict.fromkeys(record["verifier"] for record in lengths))
-        cells = list(dict.fromkeys(Cell(*(record[key] for key in Cell._fields)) for record in lengths))
-        styles = looks(names)
-        width = 0.8 / len(names)
-        for place, name in enumerate(names):
-            mine = [record for record in lengths if record["verifier"] == name]
-            top.bar(
-                np.arange(len(cells)) + (place - (len(names) - 1) / 2) * width,
-                [record["accepted"] for record in mine],
-                width,
-                yerr=[record["error"] for record in mine],
-                label=name,
-                error_kw={"linewidth": 0.7},
-                **fill(styles[name]),
-            )
-        top.set_xticks(range(len(cells)), [f"{c.laws}\nV {c.vocab}\nL {c.length}, K {c.paths}" for c in cells])
-        top.set_ylabel("mean accepted length")
-        top.legend(ncols=min(len(names), 5), loc="lower center", bbox_to_anchor=(0.5, 1.0), columnspacing=1.0)
-        for place, (axis, field) in enumerate((("V", "vocab"), ("K", "paths"), ("L", "length"))):
-            axes = figure.add_subplot(grid[1, place])
-            for name in names:
-                mine = [record for record in times if record["axis"] == axis and record["verifier"] == name]
-                if mine:
-                    axes.plot([r[field] for r in mine], [r["ms"] for r in mine], **line(styles[name]))
-            axes.set_xscale("log")
-            axes.set_yscale("log")
-            fixed = {"V": "L = 8, K = 4", "K": "V = 1000, L = 8", "L": "V = 1000, K = 4"}[axis]
-            axes.set_xlabel(f"{axis}  ({fixed})")
-            if place == 0:
-                axes.set_ylabel("ms per verified step")
+    names = list(dict.fromkeys(record["verifier"] for record in lengths))
+    found = looks(sorted(names))  # so that of several settings of a rule the shortest name has the plain look
+    styles = {name: found[name] for name in names}
+    rows = [
+        {
+            SERIES: one["verifier"],
+            "x": "{laws}\nV {vocab}\nL {length}, K {paths}".format(**one),
+            "y": one["accepted"],
+            "low": one["accepted"] - one["error"],
+            "high": one["accepted"] + one["error"],
+        }
+        for one in lengths
+    ]
+    cells = Axis(places=list(dict.fromkeys(row["x"] for row in rows)))
+    accepted = column_chart(rows, cells, Axis("mean accepted length, tokens"), styles, height=300)
+    groups = [Group("Accepted length", "Mean over trees, with one standard error.", [accepted], columns=1)]
+    if times:
+        note = "Milliseconds per verified step, median over trees."
+        groups.append(Group("Time", note, [_growth(times, axis, styles) for axis in FIELDS], columns=3))
+    sheet([Part("", styles, groups)]).save(path)
+
+
+def _growth(times: list[dict[str, Any]], axis: str, styles: Mapping[str, Look]) -> Chart:
+    """Time over V, K or L."""
+    mine = [one for one in times if one["axis"] == axis]
+    rows = [{SERIES: one["verifier"], "x": one[FIELDS[axis]], "y": one["ms"]} for one in mine]
+    across = Axis(f"{axis} ({FIXED[axis]})", log=10 if axis == "V" else 2, ticks=TICKS[axis])
+    return line_chart(rows, across, Axis("ms", log=10), styles)
 
 
 def main() -> None:

@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from otspec.laws import FloatArray
-from otspec.reporting.plotting import picture
-from otspec.reporting.style import HUES, LIGHT
+from otspec.reporting.charts import SERIES, Axis, Chart, Group
+from otspec.reporting.layers import areas, curve
+from otspec.reporting.pictures import Part, sheet
+from otspec.reporting.style import HUES, MARKERS, Look, paler
 from otspec.verification.rules.nested.labels import Label, label_of, owned_by, whole
 from otspec.verification.rules.nested.sharing import PLAIN, refine
 from otspec.verification.trees.tree import Prefix
@@ -43,36 +45,34 @@ def density(q: float, label: Label, u: FloatArray) -> FloatArray:
 def draw(path: Path) -> None:
     """The law of the largest label above, who owns the labels below, level by level."""
     found = owners()
-    colours = list(HUES.values())
-    u = (np.arange(4000) + 0.5) / 4000
-    with picture(path, 8.5, 7) as figure:
-        (worth, first, second) = figure.subplots(3, 1, sharex=True, height_ratios=(2, 2, 2))
-        worth.plot(u, K * u ** (K - 1), color=LIGHT.ink)
-        worth.set_ylabel(r"$K u^{K-1}$: largest label")
-        worth.set_ylim(0)
-        for axes, length in ((first, 1), (second, 2)):
-            base = np.zeros(u.size)
-            for prefix, (q, g, label) in found.items():
-                if len(prefix) == length:
-                    share = density(q, label, u)
-                    shade = 0.85 if length == 1 else (0.95, 0.5)[prefix[1]]
-                    name = "".join(map(str, prefix))
-                    axes.fill_between(
-                        u,
-                        base,
-                        base + share,
-                        color=colours[prefix[0]],
-                        alpha=shade,
-                        linewidth=0,
-                        label=f"{name}: q {q:.3f}, g {g:.3f}",
-                    )
-                    base = base + share
-            axes.set_ylim(0, 1)
-            axes.set_yticks([0, 0.5, 1])
-            axes.set_ylabel(f"owners, level {length}")
-            axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
-        second.set_xlim(0, 1)
-        second.set_xlabel("label u")
+    u = (np.arange(1000) + 0.5) / 1000
+    across = Axis("label u", ends=(0, 1))
+    largest = Chart("the largest label", [], across, Axis("K u^(K-1)", ends=(0, K)), curve(u, K * u ** (K - 1)), 120)
+    groups = [Group("", "", [largest], columns=1)]
+    parts = [Part("", {}, groups)]
+    for length in (1, 2):
+        mine = {prefix: node for prefix, node in found.items() if len(prefix) == length}
+        styles = {_name(prefix, q, g): Look(_shade(prefix), MARKERS[0]) for prefix, (q, g, _) in mine.items()}
+        base, rows = np.zeros(u.size), []
+        for prefix, (q, g, label) in mine.items():
+            top = base + density(q, label, u)
+            ends = zip(u.tolist(), base.tolist(), top.tolist(), strict=True)
+            rows += [{SERIES: _name(prefix, q, g), "x": x, "low": low, "high": high} for x, low, high in ends]
+            base = top
+        upright = Axis("share of the labels", ends=(0, 1), ticks=(0, 0.5, 1))
+        chart = Chart(f"owners, level {length}", [], across, upright, areas(rows, styles, opacity=1.0), 140)
+        parts.append(Part("", styles, [Group("", "", [chart], columns=1)]))
+    sheet(parts).save(path)
+
+
+def _name(prefix: Prefix, q: float, g: float) -> str:
+    return f"{''.join(map(str, prefix))}: q {q:.3f}, g {g:.3f}"
+
+
+def _shade(prefix: Prefix) -> str:
+    """The hue of the first token; with a second, half as much of it for token 1."""
+    own = list(HUES)[prefix[0]]
+    return paler(own, 0.5) if prefix[1:] == (1,) else own
 
 
 def main() -> None:

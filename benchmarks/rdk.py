@@ -14,7 +14,6 @@ import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -22,9 +21,12 @@ from scipy.special import softmax
 
 from benchmarks.reporting import Record, finish
 from otspec.laws import FloatArray, IntArray, likeliest
+from otspec.reporting.charts import Axis, Chart, line_chart
 from otspec.reporting.console import progress_bar
-from otspec.reporting.plotting import draw_means, line, picture
-from otspec.reporting.style import LIGHT, looks
+from otspec.reporting.layers import curve, line_at, points
+from otspec.reporting.means import means
+from otspec.reporting.pictures import picture
+from otspec.reporting.style import looks
 from otspec.reporting.tables import TextTable
 from otspec.vocab import affinity_from_factor, frequency_prune, rdk, rdk_linear, tli
 
@@ -43,6 +45,11 @@ WORLDS = {
     "independent": "every context has logits of its own, as in the paper",
     "shared": "half of the variance is the token's own popularity, a quarter 8 topics, a quarter the context's",
 }
+IN_PICTURE = ("masked only", "TLI", "RDK, eq. (3)", "RDK, probabilities, tau = 1")
+"""Schemes whose laws are drawn."""
+LEAST = 1e-14
+"""The smallest probability that is drawn."""
+RANK = Axis("rank of the token in the target", log=10, ticks=tuple(10**power for power in range(6)), form=",")
 PRUNINGS = {"frequency": "their mean probability in other contexts", "context": "their draft probability in this one"}
 
 
@@ -219,67 +226,60 @@ def paper_table(records: Sequence[Record]) -> TextTable:
     return TextTable(f"Acceptance of {PAPER_KEPT} of {records[0]['vocab']} tokens", header, rows, note, labels=1)
 
 
+def thinned(count: int, most: int = 600) -> IntArray:
+    """Ranks from 1 to a number, so many at most, evenly spread on a logarithmic axis."""
+    return np.unique(np.geomspace(1, count, most).round().astype(int))
+
+
 def draw_target(p: FloatArray, path: Path) -> None:
     """Figure 5: the target by rank, and its cumulative mass."""
-    with picture(path, 6, 3.6) as figure:
-        axes = figure.subplots()
-        ranked = np.sort(p)[::-1]
-        axes.loglog(np.arange(1, p.size + 1), ranked, label="target")
-        axes.axhline(1 / p.size, color=LIGHT.grey, linewidth=1, label="uniform")
-        axes.axvline(
-            p.size / 4, color=LIGHT.ink, linestyle="--", linewidth=1, label=f"25 % of the tokens: {quarter(p):.1%}"
-        )
-        axes.set_xlabel("rank of the token")
-        axes.set_ylabel("probability")
-        axes.legend()
+    ranked, ranks = np.sort(p)[::-1], thinned(p.size)
+    chart = Chart("", [], RANK, Axis("probability", log=10, form=".0e"), curve(ranks, ranked[ranks - 1], "blue"))
+    chart += line_at(y=1 / p.size, label="uniform")
+    chart += line_at(x=p.size / 4, label=f"25 % of the tokens: {quarter(p):.1%}", align="left")
+    picture([chart], columns=1).save(path)
 
 
 def draw_laws(world: World, pruning: str, path: Path) -> None:
-    """Figure 6: the draft laws over the target's tokens by rank."""
-    p = world.target
+    """Figure 6: every draft law over the target's tokens by rank, beside the target's, a line."""
     kept = kept_tokens(world, pruning, PAPER_KEPT)
-    order = np.argsort(-p)
-    rank = np.arange(1, p.size + 1)
-    with picture(path, 6.5, 4) as figure:
-        axes = figure.subplots()
-        axes.loglog(rank, p[order], color=LIGHT.ink, label="target")
-        points: dict[str, dict[str, Any]] = {
-            "masked only": {"marker": "o", "markersize": 2.5, "linestyle": "none"},
-            "TLI": {"marker": "x", "markersize": 2.5, "linestyle": "none"},
-            "RDK, eq. (3)": {"marker": ".", "markersize": 1.5, "linestyle": "none"},
-            "RDK, probabilities, tau = 1": {"linewidth": 2},
-        }
-        styles = {name: {"color": look.colour(), **points[name]} for name, look in looks(points).items()}
-        for scheme, law in drafts(world, kept):
-            if scheme in styles:
-                some = law[order] > 0
-                axes.loglog(rank[some], law[order][some], label=scheme, rasterized=True, **styles[scheme])
-        axes.set_ylim(1e-14, 1)
-        axes.set_xlabel("rank of the token in the target")
-        axes.set_ylabel("probability")
-        axes.legend(loc="lower left")
+    laws = dict(drafts(world, kept))
+    order = np.argsort(-world.target)
+    ranks = np.union1d(thinned(order.size, 1000), 1 + np.flatnonzero(np.isin(order, kept)))
+    upright = Axis("probability", log=10, ends=(LEAST, 1), form=".0e")
+    target = np.maximum(world.target[order][ranks - 1], LEAST)
+    charts = []
+    for scheme, look in looks(IN_PICTURE).items():
+        shares = laws[scheme][order][ranks - 1]
+        seen = shares > LEAST
+        dots = points(ranks[seen], shares[seen], look.hue)
+        charts.append(Chart(scheme, [], RANK, upright, [*dots, *curve(ranks, target)]))
+    note = f"{PAPER_KEPT} of {order.size} tokens kept. Line: the target; dots: the draft law."
+    picture(charts, note=note).save(path)
 
 
 def draw_curves(records: Sequence[Record], path: Path) -> None:
-    """Figure 7: acceptance over the share of tokens that are pruned, a panel for each world and pruning."""
-    with picture(path, 12, 7) as figure:
-        panels = figure.subplots(2, 2, sharex=True, sharey=True)
-        logits = [f"RDK, logits, tau = {tau:g}" for tau in TAUS]
-        schemes = ["masked only", "TLI", "RDK, eq. (3)", "RDK, probabilities, tau = 1", *logits, "uniform"]
-        for axes, (world, pruning) in zip(panels.flat, [(w, p) for w in WORLDS for p in PRUNINGS], strict=True):
-            chosen = [r for r in records if (r["world"], r["pruning"]) == (world, pruning)]
-            for scheme, look in looks(schemes).items():
-                samples = [values(chosen, "acceptance", scheme=scheme, share=share) for share in SHARES]
-                draw_means(axes, SHARES, samples, label=scheme, **line(look))
-            axes.axhline(PLATEAU, color=LIGHT.grey, linewidth=0.8, label="26.7 %")
-            axes.set_xscale("log")
-            axes.set_title(f"{world} contexts, pruned by {pruning}")
-        panels[0, 0].invert_xaxis()
-        for axes in panels[1]:
-            axes.set_xlabel("share of the vocabulary that is kept")
-        for axes in panels[:, 0]:
-            axes.set_ylabel("acceptance (mean, standard error)")
-        panels[0, 1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    """Figure 7: acceptance over the share of tokens that are kept, a chart for each world and pruning."""
+    logits = [f"RDK, logits, tau = {tau:g}" for tau in TAUS]
+    styles = looks(["masked only", "TLI", "RDK, eq. (3)", "RDK, probabilities, tau = 1", *logits, "uniform"])
+    charts = [
+        line_chart(
+            means(
+                [r for r in records if (r["world"], r["pruning"]) == (world, pruning)],
+                x="share",
+                y="acceptance",
+                series="scheme",
+            ),
+            Axis("share of the vocabulary kept", log=10, ticks=(1, 0.1, 0.01), form=".0%", falling=True),
+            Axis("acceptance", ends=(0, 1)),
+            styles,
+            f"{world} contexts, pruned by {pruning}",
+        )
+        + line_at(y=PLATEAU, label=f"{PLATEAU:.1%}")
+        for world in WORLDS
+        for pruning in PRUNINGS
+    ]
+    picture(charts, styles, note="Means over the targets, with one standard error.").save(path)
 
 
 def main() -> None:

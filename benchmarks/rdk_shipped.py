@@ -26,10 +26,12 @@ from benchmarks.reporting import Record, finish
 from otspec.data import open_source
 from otspec.decode.shipped import held_out
 from otspec.laws import FloatArray, IntArray
+from otspec.reporting.charts import Axis, Chart, Group, line_chart
 from otspec.reporting.console import progress_bar
-from otspec.reporting.means import standard_error
-from otspec.reporting.plotting import draw_means, line, picture
-from otspec.reporting.style import HUES, LIGHT, looks
+from otspec.reporting.layers import curve, histogram, line_at, points, shaded
+from otspec.reporting.means import mean_of, standard_error
+from otspec.reporting.pictures import Part, picture, sheet
+from otspec.reporting.style import INK, RAMP, looks
 from otspec.reporting.tables import TextTable
 from otspec.vocab import (
     Affinity,
@@ -280,107 +282,118 @@ def fits_table(records: Sequence[Record]) -> TextTable:
 
 
 def draw_statistics(recording: Recording, path: Path) -> Record:
-    """Figures 1 to 4 and 8; returns what Figure 1 says in a number."""
-    with picture(path, 16, 10.5) as figure:
-        panels = figure.subplots(3, 4)
-        occurrences = np.sort(np.bincount(recording.texts.ravel(), minlength=recording.vocab))[::-1]
-        share = np.cumsum(occurrences) / occurrences.sum()
-        enough = int(np.searchsorted(share, 0.95)) + 1
-        axes = panels[0, 0]
-        rank = np.arange(1, recording.vocab + 1)
-        axes.loglog(rank[occurrences > 0], occurrences[occurrences > 0] / occurrences.sum())
-        axes.axvline(
-            enough, color=LIGHT.ink, linestyle="--", linewidth=1, label=f"{enough} of {recording.vocab} tokens: 95 %"
-        )
-        axes.set(title="1: token frequencies", xlabel="rank of the token", ylabel="share of the text")
-        axes.legend()
+    """Figures 1 to 4 and 8; the medians, for the record."""
+    occurrences = np.sort(np.bincount(recording.texts.ravel(), minlength=recording.vocab))[::-1]
+    share = np.cumsum(occurrences) / occurrences.sum()
+    enough = int(np.searchsorted(share, 0.95)) + 1
+    shown = statistics_of(recording)
+    charts = [_frequencies(occurrences, enough), *_fitted_logits(recording.target[0])]
+    charts += [_histogram(title, values) for title, values in shown.items()]
+    picture(charts, note="Numbers are those of the paper's figures; dashed: the median over positions.").save(path)
+    return {"tokens_for_95_percent": enough, **{title: float(np.median(values)) for title, values in shown.items()}}
 
-        logits = recording.target[0]
-        law, freedom = fitted_t(logits)
-        fitted = {
-            f"t law, {freedom:.3g} degrees of freedom": law,
-            "normal law": stats.norm(logits.mean(), logits.std()),
-        }
-        axes = panels[0, 1]
-        axes.hist(logits, bins=60, density=True, color=LIGHT.faint)
-        places = np.linspace(logits.min(), logits.max(), 400)
-        for colour, (name, law) in zip((HUES["vermillion"], HUES["blue"]), fitted.items(), strict=True):
-            axes.plot(places, law.pdf(places), color=colour, label=name)
-        axes.set(title="3, 8: logits of one position", xlabel="logit, less the largest", ylabel="density")
-        axes.legend()
-        for axes, number, (name, law) in zip(panels[0, 2:], (3, 8), fitted.items(), strict=True):
-            draw_quantiles(axes, logits, law, f"{number}: Q-Q with a {name.partition(',')[0]}")
 
-        top = np.sort(recording.target, axis=1)[:, -2:]
-        laws = softmax(recording.target, axis=1)
-        shown = (
-            ("2: mean logit, less the largest", recording.target.mean(axis=1)),
-            ("2: deviation of the logits", recording.target.std(axis=1)),
-            ("2: smallest logit, less the largest", recording.target.min(axis=1)),
-            ("2: largest logit, less the second", top[:, 1] - top[:, 0]),
-            ("4: mass of the likeliest quarter", np.array([quarter(law) for law in laws])),
-            ("4: deviation of the probabilities", laws.std(axis=1)),
-            ("4: log10 of the smallest probability", np.log10(laws.min(axis=1))),
-            ("4: largest probability", laws.max(axis=1)),
-        )
-        for axes, (title, values) in zip(panels[1:].flat, shown, strict=True):
-            axes.hist(values, bins=30)
-            axes.axvline(
-                np.median(values), color=LIGHT.ink, linestyle="--", linewidth=1, label=f"median {np.median(values):.4g}"
-            )
-            axes.set(title=title, ylabel="positions")
-            axes.locator_params(axis="x", nbins=5)
-            axes.legend()
+def statistics_of(recording: Recording) -> dict[str, FloatArray]:
+    """Figures of every position, by the number and title of the paper's figure."""
+    top = np.sort(recording.target, axis=1)[:, -2:]
+    laws = softmax(recording.target, axis=1)
     return {
-        "tokens_for_95_percent": enough,
-        **{title: float(np.median(values)) for title, values in shown},
+        "2: mean logit, less the largest": recording.target.mean(axis=1),
+        "2: deviation of the logits": recording.target.std(axis=1),
+        "2: smallest logit, less the largest": recording.target.min(axis=1),
+        "2: largest logit, less the second": top[:, 1] - top[:, 0],
+        "4: mass of the likeliest quarter": np.array([quarter(law) for law in laws]),
+        "4: deviation of the probabilities": laws.std(axis=1),
+        "4: log10 of the smallest probability": np.log10(laws.min(axis=1)),
+        "4: largest probability": laws.max(axis=1),
     }
 
 
-def draw_quantiles(axes: Any, values: FloatArray, law: Any, title: str) -> None:
+def _frequencies(occurrences: IntArray, enough: int) -> Chart:
+    """Shares of the text by rank."""
+    seen = occurrences[occurrences > 0]
+    line = curve(np.arange(1, seen.size + 1), seen / occurrences.sum(), "blue")
+    axes = Axis("rank of the token", log=10, ticks=(1, 10, 100, 1000)), Axis("share of the text", log=10, form=".6~g")
+    chart = Chart("1: token frequencies", [], *axes, line)
+    return chart + line_at(x=enough, label=f"{enough} of {occurrences.size}: 95 %", align="left")
+
+
+def _fitted_logits(logits: FloatArray) -> list[Chart]:
+    """Logits of one position beside a t law and a normal law, and Q-Q plots with both."""
+    law, freedom = fitted_t(logits)
+    normal = stats.norm(logits.mean(), logits.std())
+    heights, edges = np.histogram(logits, bins=60, density=True)
+    places = np.linspace(logits.min(), logits.max(), 200)
+    axes = Axis("logit, less the largest"), Axis("density", zero=True)
+    chart = Chart("3, 8: one position, t law red, normal dashed", [], *axes, histogram(heights, edges, "sky"))
+    chart += curve(places, law.pdf(places), "vermillion")
+    chart += curve(places, normal.pdf(places), "ink", dash=(4, 3))
+    title = f"3: Q-Q with a t law, {freedom:.3g} degrees of freedom"
+    return [chart, q_q_plot(logits, law, title), q_q_plot(logits, normal, "8: Q-Q with a normal law")]
+
+
+def _histogram(title: str, values: FloatArray) -> Chart:
+    counts, edges = np.histogram(values, bins=30)
+    median, room = float(np.median(values)), 1.2 * float(counts.max())
+    side = "left" if median - values.min() > values.max() - median else "right"
+    axes = Axis(title.partition(": ")[2]), Axis("positions", ends=(0, room))
+    chart = Chart(title, [], *axes, histogram(counts, edges), height=150)
+    return chart + line_at(x=median, label=f"median {median:.4g}", hue=INK, align=side)
+
+
+def q_q_plot(values: FloatArray, law: Any, title: str, log10: bool = False) -> Chart:
     """A Q-Q plot with the line on which a perfect fit lies."""
     theory, found = law.ppf(plotting_positions(values.size)), np.sort(values)
-    axes.plot(theory, found, ".", markersize=3, rasterized=True)
+    if log10:
+        seen = (theory > 0) & (found > 0)
+        theory, found = np.log10(theory[seen]), np.log10(found[seen])
+    of = "log10 of the " if log10 else ""
+    axes = Axis(f"{of}quantile of the fitted law"), Axis(f"{of}observed one" if log10 else "observed")
     ends = (found[0], found[-1])
-    axes.plot(ends, ends, color=HUES["vermillion"], linewidth=1)
-    axes.set(title=title, xlabel="quantile of the fitted law", ylabel="observed")
+    return Chart(title, [], *axes, points(theory, found) + curve(ends, ends, "vermillion", width=1))
 
 
 def draw_acceptance(recording: Recording, curves: Curves, path: Path) -> None:
     """Figures 9 to 12."""
-    with picture(path, 13, 10) as figure:
-        panels = figure.subplots(2, 2)
-        p = softmax(recording.target[0])
-        law, freedom = fitted_t(p)
-        normal = stats.norm(p.mean(), p.std())
-        draw_quantiles(panels[0, 0], p, normal, "9: probabilities of one position, Q-Q with a normal law")
-        draw_quantiles(panels[0, 1], p, law, f"10: Q-Q with a t law, {freedom:.2g} degrees of freedom")
-        for axes in panels[0]:
-            axes.set(xscale="log", yscale="log")
+    p = softmax(recording.target[0])
+    law, freedom = fitted_t(p)
+    fits = [
+        q_q_plot(p, stats.norm(p.mean(), p.std()), "9: one position, Q-Q with a normal law", log10=True),
+        q_q_plot(p, law, f"10: Q-Q with a t law, {freedom:.2g} degrees of freedom", log10=True),
+    ]
+    schemes = ["masked only", "TLI", "RDK, eq. (3)", "RDK, logits", "RDK, logits, a tenth"]
+    names = {
+        scheme: f"{scheme}, best tau" if curves.has_taus(scheme) else scheme
+        for scheme in [*schemes, "RDK, probabilities", "RDK, counts", "uniform"]
+    }
+    styles = {names[scheme]: look for scheme, look in looks(names).items()}
+    rows = [
+        mean_of(curves.values(scheme, size), x=size, series=name) for scheme, name in names.items() for size in KEPT
+    ]
+    over = Axis("tokens kept", log=2, ticks=KEPT, falling=True)
+    accepted = line_chart(rows, over, Axis("acceptance", zero=True), styles)
+    most = f"{BLOCK} most frequent tokens, covariances of logits, tau = {BLOCK_TAU:g}"
+    groups = [
+        Group("12: acceptance over pruning", "Means over positions, with one standard error.", [accepted], columns=1),
+        Group("9, 10: probabilities", "A perfect fit lies on the red line.", fits),
+        Group("11: block of M", f"The {most}.", [_block(recording)], columns=1),
+    ]
+    sheet([Part("", styles, groups)]).save(path)
 
-        axes = panels[1, 0]
-        tokens = frequency_prune(np.bincount(recording.texts.ravel(), minlength=recording.vocab), BLOCK)
-        rows = affinity_from_factor(factor_of(recording.target), BLOCK_TAU, tokens=tokens).rows(0, BLOCK)[:, tokens]
-        shown = axes.imshow(np.log10(np.maximum(rows, 1e-12)), cmap="viridis", vmin=-9, vmax=0, interpolation="nearest")
-        axes.grid(visible=False)
-        figure.colorbar(shown, ax=axes, label="log10 of M")
-        most = f"{BLOCK} most frequent tokens, covariances of logits, tau = {BLOCK_TAU:g}"
-        axes.set(title=f"11: block of M, {most}", xlabel="to token, by frequency", ylabel="from token")
 
-        axes = panels[1, 1]
-        schemes = ["masked only", "TLI", "RDK, eq. (3)", "RDK, logits", "RDK, logits, a tenth"]
-        for scheme, look in looks([*schemes, "RDK, probabilities", "RDK, counts", "uniform"]).items():
-            label = f"{scheme}, best tau" if curves.has_taus(scheme) else scheme
-            draw_means(axes, KEPT, [curves.values(scheme, size) for size in KEPT], label=label, **line(look))
-        axes.set_xscale("log", base=2)
-        axes.invert_xaxis()
-        axes.set(
-            title="12: acceptance over pruning",
-            xlabel="tokens kept",
-            ylabel="acceptance (mean, standard error)",
-            ylim=(0, None),
-        )
-        axes.legend()
+def _block(recording: Recording) -> Chart:
+    """Figure 11: a block of M."""
+    tokens = frequency_prune(np.bincount(recording.texts.ravel(), minlength=recording.vocab), BLOCK)
+    affinity = affinity_from_factor(factor_of(recording.target), BLOCK_TAU, tokens=tokens)
+    entries = np.log10(np.maximum(affinity.rows(0, BLOCK)[:, tokens], 1e-12))
+    rows = [
+        {"x": to, "x2": to + 1, "y": one, "y2": one + 1, "shade": round(float(entries[one, to]), 2)}
+        for one in range(BLOCK)
+        for to in range(BLOCK)
+    ]
+    ends = (0, BLOCK)
+    axes = Axis("to token, by frequency", ends=ends), Axis("from token", ends=ends, falling=True, grid=False)
+    return Chart("", [], *axes, shaded(rows, "log10 of M", (-9, 0), RAMP), height=560)
 
 
 def main() -> None:

@@ -20,10 +20,11 @@ from benchmarks.reporting import Record, measure_and_tell, options
 from otspec.data import Source
 from otspec.decode.shipped import FOLDER
 from otspec.laws import FloatArray
+from otspec.reporting.charts import SERIES, Axis, line_chart
 from otspec.reporting.console import progress_bar
 from otspec.reporting.means import standard_error
-from otspec.reporting.plotting import picture
-from otspec.reporting.style import HUES
+from otspec.reporting.pictures import picture
+from otspec.reporting.style import MARKERS, Look
 from otspec.reporting.tables import TextTable
 from otspec.schemes import IID, DraftScheme, Greedy, WithoutReplacement
 
@@ -74,24 +75,26 @@ def _compared(base: FloatArray, gain: FloatArray) -> str:
     return f"{(base + gain).mean():.4f} ({100 * gain.mean():+.2f} ± {100 * error:.2f})"
 
 
+LOSSES = {
+    "train_loss": ("target, training text", Look("blue", MARKERS[0])),
+    "target_loss": ("target, held-out text", Look("orange", MARKERS[0])),
+    "draft_loss": ("draft, held-out text", Look("green", MARKERS[0])),
+}
+"""What the curve of the training run holds, and how it is drawn."""
+
+
 def draw_curve(path: Path) -> None:
     """Losses and single-draft acceptance over the steps of the training run."""
-    curve = [json.loads(line) for line in (FOLDER / "curve.jsonl").read_text().splitlines()]
-    steps = [point["step"] for point in curve]
-    with picture(path, 10, 3.6) as figure:
-        (losses, acceptance) = figure.subplots(1, 2)
-        for name, text in (
-            ("train_loss", "target, training text"),
-            ("target_loss", "target, held-out text"),
-            ("draft_loss", "draft, held-out text"),
-        ):
-            losses.plot(steps, [point[name] for point in curve], label=text)
-        losses.set_ylabel("nats per token")
-        losses.legend()
-        acceptance.plot(steps, [point["acceptance"] for point in curve], color=HUES["green"])
-        acceptance.set_ylabel("single-draft acceptance, held-out text")
-        for axes in (losses, acceptance):
-            axes.set_xlabel("step")
+    points = [json.loads(line) for line in (FOLDER / "curve.jsonl").read_text().splitlines()]
+    styles = dict(LOSSES.values())
+    losses = [{SERIES: text, "x": one["step"], "y": one[name]} for name, (text, _) in LOSSES.items() for one in points]
+    draft = LOSSES["draft_loss"][0]
+    accepted = [{SERIES: draft, "x": one["step"], "y": one["acceptance"]} for one in points]
+    charts = [
+        line_chart(rows, Axis("step", ticks=range(0, 4000, 1000)), Axis(what), styles, pointed=False)
+        for rows, what in ((losses, "loss, nats per token"), (accepted, "single-draft acceptance"))
+    ]
+    picture(charts, styles).save(path)
 
 
 def main() -> None:

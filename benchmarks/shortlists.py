@@ -42,10 +42,12 @@ from otspec.decode.models.target import Target
 from otspec.decode.shipped import FOLDER, FREQUENCIES, HELD_OUT_ROWS, ROUTER, Pair, load
 from otspec.laws import FloatArray, IntArray
 from otspec.paths import Tree
+from otspec.reporting.charts import SERIES, Axis, Row, line_chart
 from otspec.reporting.console import progress_bar
+from otspec.reporting.layers import band, line_at
 from otspec.reporting.means import standard_error
-from otspec.reporting.plotting import line, picture
-from otspec.reporting.style import LIGHT, looks
+from otspec.reporting.pictures import picture
+from otspec.reporting.style import looks
 from otspec.reporting.tables import TextTable
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.topology import Topology
@@ -403,32 +405,34 @@ def _told(figure: tuple[float, float]) -> str:
 
 def draw(summary: Summary, path: Path) -> None:
     """Tokens a call over the size of the shortlist, and acceptance by position at the largest budgets."""
-    with picture(path, 11, 4) as figure:
-        (left, right) = figure.subplots(1, 2)
-        positions = np.arange(1, DEPTH + 1)
-        styles = looks((*FAMILIES, FULL, RDK))
-        for at, name in enumerate(FAMILIES):
-            keys = [(name, share) for share in SHARES]
-            found = np.array([summary.efficiency(key) for key in keys]).T
-            sizes = [summary.size(key) for key in keys]
-            left.errorbar(sizes, found[0], found[1], label=name, **line(styles[name]))
-            rates = np.array([summary.rate(keys[0], place) for place in range(DEPTH)]).T
-            right.errorbar(positions + 0.03 * at, *rates, label=name, **line(styles[name]))
-        whole, error = summary.efficiency((FULL, 1))
-        left.axhspan(whole - error, whole + error, color=LIGHT.faint)
-        left.axhline(whole, color=styles[FULL].colour(), label=FULL)
-        kernel = summary.efficiency((RDK, SHARES[0]))
-        left.errorbar(summary.size(("FR-Spec", SHARES[0])), *kernel, label=RDK, **line(styles[RDK]))
-        left.set_xscale("log", base=2)
-        left.xaxis.set_major_formatter("{x:.0f}")
-        left.set_xlabel("mean shortlist, tokens")
-        left.set_ylabel(f"tokens a call, block verification, L = {DEPTH}")
-        rates = np.array([summary.rate((FULL, 1), place) for place in range(DEPTH)]).T
-        right.errorbar(positions - 0.03, *rates, label=FULL, **line(styles[FULL]))
-        right.set_xticks(positions)
-        right.set_xlabel("position of the draft")
-        right.set_ylabel(f"acceptance of a single draft, shortlists of 1/{SHARES[0]}")
-        figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2 + len(FAMILIES))
+    styles = looks((*FAMILIES, FULL, RDK))
+    kernel, whole = (RDK, SHARES[0]), (FULL, 1)
+    rows = [
+        _row(name, summary.size((name, share)), summary.efficiency((name, share)))
+        for name in FAMILIES
+        for share in SHARES
+    ]
+    rows.append(_row(RDK, summary.size(("FR-Spec", SHARES[0])), summary.efficiency(kernel)))
+    efficiency, error = summary.efficiency(whole)
+    sizes = Axis("mean shortlist, tokens", log=2, form=".0f")
+    whole_head = band(efficiency - error, efficiency + error) + line_at(y=efficiency, label=FULL, align="left")
+    tokens = whole_head + line_chart(rows, sizes, Axis(f"tokens a call, L = {DEPTH}"), styles, "block verification")
+    places = [str(place + 1) for place in range(DEPTH)]
+    rates = [
+        _row(name, places[place], summary.rate(key, place))
+        for name, key in ((FULL, whole), *((name, (name, SHARES[0])) for name in FAMILIES))
+        for place in range(DEPTH)
+    ]
+    positions = Axis("position of the draft", places=places, apart=0.6)
+    title = f"shortlists of 1/{SHARES[0]} of the tokens"
+    single = line_chart(rates, positions, Axis("acceptance of a single draft"), styles, title)
+    picture([tokens, single], styles, note="Means, with one standard error across held-out rows.").save(path)
+
+
+def _row(series: str, x: float | str, figure: tuple[float, float]) -> Row:
+    """A mean with one standard error to both sides."""
+    mean, error = figure
+    return {SERIES: series, "x": x, "y": mean, "low": mean - error, "high": mean + error}
 
 
 def large(width: int, dtype: torch.dtype, turns: int) -> list[Record]:

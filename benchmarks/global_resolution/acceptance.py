@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.global_resolution.common import ANCHORS, KS, NS, acceptances, accepted, label, mean, worst_gap
+from benchmarks.global_resolution.common import ANCHORS, KS, NS, acceptances, label, mean, worst_gap
 from benchmarks.reporting import Record, measure_and_tell, options
-from otspec.reporting.plotting import draw_means, label_lines, ordered, picture
-from otspec.reporting.style import LIGHT
+from otspec.reporting.charts import SERIES, Axis, ends_of, line_chart
+from otspec.reporting.means import means
+from otspec.reporting.pictures import picture
+from otspec.reporting.style import INK, MARKERS, Look, ordered
 from otspec.reporting.tables import TextTable
 
 
@@ -31,23 +33,18 @@ def table(name: str, records: list[Record]) -> TextTable:
     return TextTable(f"Optimal acceptance on {name}", ("", *(f"n = {n}" for n in NS)), rows, note, labels=1)
 
 
+PRINTED = "printed in the paper"
+
+
 def draw(records: dict[str, list[Record]], path: Path) -> None:
-    """One panel per profile, acceptance over n, one line per k."""
-    with picture(path, 4.6 * len(records), 4) as figure:
-        panels = figure.subplots(1, len(records), sharey=True, squeeze=False)
-        for axes, (name, mine) in zip(panels[0], records.items(), strict=True):
-            for k, style in zip(KS, ordered(len(KS)), strict=True):
-                samples = [accepted(mine, k=k, n=n) for n in NS]
-                draw_means(axes, NS, samples, marker="o", markersize=3.5, label=label(k), **style)
-            anchors = ANCHORS.get(name, {})
-            if anchors:
-                printed = {"color": LIGHT.ink, "marker": "x", "linestyle": "none", "zorder": 3}
-                axes.plot([n for _, n in anchors], list(anchors.values()), **printed)
-                axes.annotate("x: printed in the paper", (0.98, 0.02), xycoords="axes fraction", ha="right")
-            axes.set_title(name)
-            axes.set_xlabel("i.i.d. drafts n")
-        panels[0][0].set_ylabel("optimal acceptance (mean)")
-        label_lines(panels[0][-1], loc="lower right")
+    """One chart per profile, acceptance over n, one line per k."""
+    styles = {**ordered([label(k) for k in KS]), PRINTED: Look(INK, MARKERS[-1], hollow=True)}
+    rows = {name: means(mine, x="n", y="acceptance", series=lambda r: label(r["k"])) for name, mine in records.items()}
+    for name, mine in rows.items():
+        mine += [{SERIES: PRINTED, "x": n, "y": value} for (_, n), value in ANCHORS.get(name, {}).items()]
+    upright = Axis("optimal acceptance", ends=ends_of([row for mine in rows.values() for row in mine]))
+    charts = [line_chart(mine, Axis("i.i.d. drafts n", ticks=NS), upright, styles, name) for name, mine in rows.items()]
+    picture(charts, styles, note="Means over positions, with one standard error.").save(path)
 
 
 def main() -> None:

@@ -10,13 +10,16 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from benchmarks.global_resolution.common import KS, NS, acceptances, accepted, label, mean, worst_gap
+from benchmarks.global_resolution.common import KS, NS, acceptances, label, mean, worst_gap
 from benchmarks.reporting import Record, measure_and_tell, options
-from otspec.reporting.plotting import draw_means, line, picture
+from otspec.reporting.charts import Axis, line_chart
+from otspec.reporting.means import means
+from otspec.reporting.pictures import picture
 from otspec.reporting.style import looks
 from otspec.reporting.tables import TextTable
 
-LAWS = ("iid", "greedy")
+NAMES = {"iid": "i.i.d.", "greedy": "greedy"}
+LAWS = tuple(NAMES)
 
 
 def table(name: str, records: list[Record]) -> TextTable:
@@ -36,20 +39,21 @@ def table(name: str, records: list[Record]) -> TextTable:
 
 
 def draw(records: dict[str, list[Record]], path: Path) -> None:
-    """One panel per profile and k, a line for each draft law."""
-    with picture(path, 2.5 * len(KS), 2.7 * len(records)) as figure:
-        panels = figure.subplots(len(records), len(KS), squeeze=False)
-        for row, (name, mine) in zip(panels, records.items(), strict=True):
-            for axes, k in zip(row, KS, strict=True):
-                for law, look in looks(LAWS).items():
-                    samples = [accepted(mine, k=k, n=n, law=law) for n in NS]
-                    draw_means(axes, NS, samples, label=law, **line(look) | {"markersize": 3})
-                axes.set_title(f"{name}, {label(k)}")
-                axes.set_xticks((1, 4, 7, 10))
-            row[0].set_ylabel("optimal acceptance")
-        for axes in panels[-1]:
-            axes.set_xlabel("drafts n")
-        panels[0][0].legend(loc="lower right")
+    """One chart per k and profile, a line for each draft law."""
+    styles = looks(NAMES.values())
+    charts = [
+        line_chart(
+            means([r for r in mine if r["k"] == k], x="n", y="acceptance", series=lambda r: NAMES[r["law"]]),
+            Axis("drafts n", ticks=(1, 4, 7, 10)),
+            Axis("optimal acceptance"),
+            styles,
+            f"{name}, {label(k)}",
+            height=170,
+        )
+        for k in KS
+        for name, mine in records.items()
+    ]
+    picture(charts, styles, note="Means over positions, with one standard error.").save(path)
 
 
 def main() -> None:

@@ -15,14 +15,16 @@ from pathlib import Path
 import numpy as np
 
 import otspec
-from benchmarks.global_resolution.common import KS, NS, acceptances, accepted, label, mean
+from benchmarks.global_resolution.common import KS, NS, acceptances, label, mean
 from benchmarks.measuring import laws_of
 from benchmarks.reporting import Record, finish, options
 from otspec.data import Source
 from otspec.laws import IntArray
+from otspec.reporting.charts import Axis, line_chart
 from otspec.reporting.console import progress_bar
-from otspec.reporting.plotting import draw_means, label_lines, line, ordered, picture
-from otspec.reporting.style import looks
+from otspec.reporting.means import means
+from otspec.reporting.pictures import picture
+from otspec.reporting.style import looks, ordered
 from otspec.reporting.tables import TextTable
 from otspec.solver import Stopped
 from otspec.solvers import GlobalResolution, Interval
@@ -33,6 +35,7 @@ WITH_ONE = (*TEMPERATURES, 1.0)
 TIMED_KS = (10, 100, 1000, 10_000)
 TIMED_NS = (2, 3, 4, 5)
 TAU = 1e-4
+EXACT = "interval, all n"
 
 
 def times(source: Source, positions: int) -> Iterator[Record]:
@@ -116,37 +119,34 @@ def _failures(records: list[Record]) -> float:
 
 
 def draw_acceptance(name: str, records: list[Record], path: Path) -> None:
-    """Figure 4: one panel per temperature, acceptance over n, one line per k."""
-    with picture(path, 3 * len(TEMPERATURES), 3.3) as figure:
-        panels = figure.subplots(1, len(TEMPERATURES))
-        for axes, t in zip(panels, TEMPERATURES, strict=True):
-            for k, style in zip(KS, ordered(len(KS)), strict=True):
-                samples = [accepted(records, temperature=t, k=k, n=n) for n in NS]
-                draw_means(axes, NS, samples, marker="o", markersize=3, label=label(k), **style)
-            axes.set_title(f"{name}, target temperature {t:g}")
-            axes.set_xlabel("i.i.d. drafts n")
-        panels[0].set_ylabel("optimal acceptance (mean)")
-        label_lines(panels[-1], loc="lower right")
+    """Figure 4: one chart per temperature, acceptance over n, one line per k."""
+    styles = ordered([label(k) for k in KS])
+    charts = [
+        line_chart(
+            means([r for r in records if r["temperature"] == t], x="n", y="acceptance", series=lambda r: label(r["k"])),
+            Axis("i.i.d. drafts n", ticks=NS),
+            Axis("optimal acceptance"),
+            styles,
+            f"{name}, target temperature {t:g}",
+        )
+        for t in TEMPERATURES
+    ]
+    picture(charts, styles, note="Means over positions, with one standard error.").save(path)
 
 
 def draw_times(name: str, records: list[Record], path: Path) -> None:
-    """Figure 5: one column per k, mean time above, share given up below, over the temperature, one line per n."""
-    with picture(path, 3 * len(TIMED_KS), 5) as figure:
-        panels = figure.subplots(2, len(TIMED_KS), sharex=True, sharey="row")
-        for (upper, lower), k in zip(panels.T, TIMED_KS, strict=True):
-            for n, shade in zip(TIMED_NS, ordered(len(TIMED_NS)), strict=True):
-                cells = [_of(records, k, n, t) for t in WITH_ONE]
-                style = {**shade, "marker": "o", "markersize": 3}
-                draw_means(upper, WITH_ONE, [[r["ms"] for r in c] for c in cells], label=f"n = {n}", **style)
-                draw_means(lower, WITH_ONE, [[not r["solved"] for r in c] for c in cells], **style)
-            exact = [[r["interval_ms"] for r in records if (r["k"], r["temperature"]) == (k, t)] for t in WITH_ONE]
-            draw_means(upper, WITH_ONE, exact, label="interval, all n", **line(looks(["interval"])["interval"]))
-            upper.set_title(f"{name}, {label(k)}")
-            lower.set_xlabel("target temperature")
-        panels[0][0].set_ylabel("ms per token (mean)")
-        panels[0][0].set_yscale("log")
-        panels[1][0].set_ylabel("share given up")
-        label_lines(panels[0][-1])
+    """Figure 5: mean time and share given up over the temperature, two charts for each k, one line per n."""
+    styles = {**ordered([f"n = {n}" for n in TIMED_NS]), EXACT: looks(["interval"])["interval"]}
+    over, share = Axis("target temperature", ticks=WITH_ONE), Axis("share given up", ends=(0, 1), form=".0%")
+    charts = []
+    for k in TIMED_KS:
+        mine = [{**r, "given_up": not r["solved"]} for r in records if r["k"] == k]
+        ms = means(mine, x="temperature", y="ms", series=lambda r: f"n = {r['n']}")
+        ms += means(mine, x="temperature", y="interval_ms", series=lambda r: EXACT)
+        lost = means(mine, x="temperature", y="given_up", series=lambda r: f"n = {r['n']}")
+        charts.append(line_chart(ms, over, Axis("ms per token", log=10), styles, f"{name}, {label(k)}", height=170))
+        charts.append(line_chart(lost, over, share, styles, f"{name}, {label(k)}", height=170))
+    picture(charts, styles, note="Means over positions, with one standard error.").save(path)
 
 
 def main() -> None:

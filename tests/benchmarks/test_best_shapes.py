@@ -45,7 +45,7 @@ def test_traversal_is_judged_on_several_trees_of_a_context() -> None:
 
 
 def test_records_table_and_picture(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("vl_convert")
     out, picture = tmp_path / "best.jsonl", tmp_path / "best.png"
     arguments = ["--laws", "mixed,far", "--vocab", "12", "--budgets", "4,6", "--contexts", "4", "--out", str(out)]
     monkeypatch.setattr(sys, "argv", ["best_shapes", *arguments])

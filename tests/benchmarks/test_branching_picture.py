@@ -15,6 +15,6 @@ def test_the_areas_of_the_picture_are_the_proposal(tmp_path: Path) -> None:
     np.testing.assert_allclose(found.shares.sum(axis=0), 1.0, atol=1e-12)
     np.testing.assert_allclose(found.shares.mean(axis=1), branching_picture.DRAFT[1], atol=1e-3)
     np.testing.assert_allclose((found.shares * found.winner).mean(axis=1), found.proposal, atol=1e-3)
-    if installed("matplotlib"):
+    if installed("vl_convert"):
         branching_picture.draw(tmp_path / "node.png")
         assert (tmp_path / "node.png").stat().st_size > 0

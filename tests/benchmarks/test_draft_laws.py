@@ -10,7 +10,7 @@ from benchmarks.draft_laws import KS, LAWS, NS, RULES, main
 
 
 def test_every_law_and_rule_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("vl_convert")
     monkeypatch.setattr(sys, "argv", ["draft_laws", "--data", "llama3", "--positions", "1", "--out", str(tmp_path)])
     main()
     assert {path.name for path in tmp_path.iterdir()} == {"records.jsonl", "report.md", "draft_laws.png"}

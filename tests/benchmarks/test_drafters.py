@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("tokenizers")
 pytest.importorskip("safetensors")
-pytest.importorskip("matplotlib")
+pytest.importorskip("vl_convert")
 
 from benchmarks.drafters import learning, measuring, tables, times  # noqa: E402
 from benchmarks.drafters.pictures import draw  # noqa: E402

@@ -27,7 +27,7 @@ PARTIAL = Choice("partial", np.array([4.0, 0.1]), np.array([0.9, 0.9]), np.array
 def test_scripts_leave_records_report_and_pictures(
     script: Callable[[], None], pictures: set[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("vl_convert")
     out = tmp_path / "out"
     arguments = ["script", "--data", "llama3", "--positions", "1", "--out", str(out)]
     monkeypatch.setattr(sys, "argv", arguments)

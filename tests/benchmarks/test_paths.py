@@ -43,7 +43,7 @@ def test_records_and_picture(cell: str, walks: int, tmp_path: Path) -> None:
     for record in records:
         assert 0 <= record["accepted"] <= record["length"]
         assert record["ms"] > 0
-    if installed("matplotlib"):
+    if installed("vl_convert"):
         plot(records, [], tmp_path / "paths.png")
         assert (tmp_path / "paths.png").stat().st_size > 0
 

@@ -12,7 +12,7 @@ from otspec.vocab import tli
 
 
 def test_leaves_records_tables_and_pictures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("vl_convert")
     out = tmp_path / "out"
     sizes = ["--vocab", "400", "--paper-vocab", "1000", "--seeds", "1", "--contexts", "8"]
     monkeypatch.setattr(sys, "argv", ["script", *sizes, "--out", str(out)])

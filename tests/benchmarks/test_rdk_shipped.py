@@ -18,7 +18,7 @@ from otspec.vocab import acceptance_rate, frequency_prune, rdk, tli
 
 
 def test_leaves_records_tables_and_pictures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("vl_convert")
     monkeypatch.setattr(rdk_shipped, "KEPT", (2048, 16))
     monkeypatch.setattr(rdk_shipped, "TAUS", {"logits": (0.5,), "probabilities": (1e-4,), "counts": (0.1, 0.3)})
     monkeypatch.setattr(sys, "argv", ["script", "--sequences", "6", "--out", str(tmp_path)])
