@@ -41,22 +41,20 @@ DARK = Theme("#15181c", "#e6e8eb", "#bcb4ac", "#30363d")
 
 
 class Marker(NamedTuple):
-    """A marker by its names in matplotlib and Vega and as characters, and the hatch of a bar in its place."""
+    """A marker by its name in Vega, and as characters, filled and hollow."""
 
-    matplotlib: str
     vega: str
     glyph: str
     hollow: str
-    hatch: str
 
 
 MARKERS = (
-    Marker("o", "circle", "●", "○", ""),
-    Marker("s", "square", "■", "□", "//"),
-    Marker("D", "diamond", "◆", "◇", ".."),
-    Marker("^", "triangle-up", "▲", "△", "xx"),
-    Marker("v", "triangle-down", "▼", "▽", "\\\\"),
-    Marker("P", "cross", "✚", "✛", "++"),
+    Marker("circle", "●", "○"),
+    Marker("square", "■", "□"),
+    Marker("diamond", "◆", "◇"),
+    Marker("triangle-up", "▲", "△"),
+    Marker("triangle-down", "▼", "▽"),
+    Marker("cross", "✚", "✛"),
 )
 DASHES = ((), (5.0, 2.0), (1.5, 1.5), (6.0, 1.5, 1.5, 1.5))
 """Lengths drawn and left out, in widths of the line: nothing left out, dashes, dots, both."""
@@ -197,12 +195,6 @@ def _along(shades: Sequence[str], share: float) -> str:
     part = place - at
     mixed = ((1 - part) * one + part * other for one, other in zip(_rgb(shades[at]), _rgb(shades[at + 1]), strict=True))
     return "#" + "".join(f"{round(one):02x}" for one in mixed)
-
-
-def darker(shade: str, share: float = 0.35) -> str:
-    """A colour for letters: so much of it replaced by ink, as the light hues are too pale for thin strokes."""
-    mixed = ((1 - share) * one + share * other for one, other in zip(_rgb(shade), _rgb(LIGHT.ink), strict=True))
-    return "#" + "".join(f"{round(part):02x}" for part in mixed)
 
 
 def _rgb(shade: str) -> list[int]:
