@@ -37,6 +37,7 @@ class Step(NamedTuple):
 
     drafts: Drafts
     target: torch.Tensor
+    """Shape (nodes, V)."""
 
 
 def drafted(shape: Shape, vocab: int, k: int, seed: int, device: torch.device) -> Step:

@@ -55,11 +55,14 @@ PRUNINGS = {"frequency": "their mean probability in other contexts", "context": 
 
 @dataclass(frozen=True)
 class World:
-    """Logits of the contexts to learn from, shape (C, V), and both laws in the one to test, shape (V,)."""
+    """Contexts to learn from, and one to test."""
 
     train: FloatArray
+    """Logits of the contexts to learn from, shape (C, V)."""
     target: FloatArray
+    """The target law in the one to test, shape (V,)."""
     draft: FloatArray
+    """The draft law there, shape (V,)."""
 
 
 def make_world(name: str, vocab: int, contexts: int, noise: float, seed: int) -> World:

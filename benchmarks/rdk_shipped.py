@@ -69,7 +69,9 @@ class Recording:
     target: FloatArray
     """Target logits, less their maximum, shape (positions, V)."""
     draft: FloatArray
+    """Draft logits likewise, shape (positions, V)."""
     of: IntArray
+    """The sequence of each position, shape (positions,)."""
     texts: IntArray
     """Tokens of the held-out sequences, shape (sequences, length)."""
 
@@ -97,8 +99,11 @@ class Learnt:
     """What the sequences of one half tell: frequencies, counts of pairs, factors of the covariances."""
 
     frequencies: FloatArray
+    """Shape (V,)."""
     counts: Any
+    """Of pairs of tokens, a sparse array of shape (V, V)."""
     factors: dict[str, FloatArray]
+    """By name, shape (V, rank)."""
 
     @classmethod
     def of(cls, recording: Recording, half: int) -> Learnt:

@@ -73,6 +73,7 @@ class NoHead:
 
     model: PreTrainedModel
     law: torch.Tensor
+    """Shape (V,)."""
     support: int | None = 1
 
     def logits(self, output: torch.Tensor, level: Level) -> torch.Tensor:

@@ -31,14 +31,18 @@ COVERED = (
     "catalogue",
     "solving",
     "warming",
+    "paths",
+    "auditing",
+    "reporting",
+    "bench",
     "proofs_check",
+    "cli",
     "__main__",
+    "benchmarks",
 )
 """The rooms that are looked at."""
 
-TO_COME = dict.fromkeys(
-    ("reporting", "verification", "engines", "paths", "auditing", "decode", "bench", "cli", "benchmarks"), "to come"
-)
+TO_COME = dict.fromkeys(("verification", "engines", "decode"), "to come")
 """The others, and why they are not."""
 
 ARRAY = re.compile(r"\b(?:\w*Array(?:Like)?|Tensor|Floats|Ints|NDArray)\b")

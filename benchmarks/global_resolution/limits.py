@@ -42,9 +42,11 @@ class Choice(NamedTuple):
 
     name: str
     ms: FloatArray
+    """Shape (positions,)."""
     acceptance: FloatArray
-    """alpha* of the setting."""
+    """alpha* of the setting, shape (positions,)."""
     solved: BoolArray
+    """Shape (positions,)."""
 
     @property
     def mean(self) -> float:

@@ -20,6 +20,7 @@ class _Sum:
     """Counts of one way, added up where they are."""
 
     counts: list[torch.Tensor] = field(default_factory=list)
+    """One for each round, shape (rows,)."""
     error: str = ""
 
 

@@ -36,7 +36,7 @@ class Work(NamedTuple):
     bytes: int
     """Of the laws that have to be read."""
     accepted: Callable[[Any], Tensor] | None = None
-    """What it returned, to how many drafted tokens each row accepted; None for single positions."""
+    """What it returned, to how many drafted tokens each row accepted, shape (rows,); None for single positions."""
 
 
 def works(shape: Shape, batch: int, device: torch.device, seed: int = 0) -> Iterator[Work]:

@@ -96,7 +96,7 @@ class Counts(ABC):
     looks: int = field(default=0, init=False)
     """How often the draws were looked at."""
     _series: IntArray = field(init=False)
-    """Coarse groups of the last tokens, in the order of the draws."""
+    """Coarse groups of the last tokens, in the order of the draws, shape (count,)."""
 
     def __post_init__(self) -> None:
         self.tokens, self.firsts = (np.zeros(self.p.size, dtype=np.int64) for _ in range(2))

@@ -110,7 +110,7 @@ def recursive(p: FloatArray, laws: Iterable[FloatArray], drafts: Iterable[int]) 
 
 
 def naive(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
-    """Draw from the target."""
+    """Draw from the target; as all of these, from p and q, shape (V,), and drafts, shape (n,)."""
     return Script([], p)
 
 

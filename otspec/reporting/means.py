@@ -12,7 +12,7 @@ from otspec.reporting.charts import SERIES, Row, number
 
 
 def standard_error(values: FloatArray) -> float:
-    """Of a mean; NaN for fewer than two values."""
+    """Of the mean of values, shape (count,); NaN for fewer than two."""
     return float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else float("nan")
 
 

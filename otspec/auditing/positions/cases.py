@@ -69,7 +69,7 @@ class Drafting:
     drafter: Drafter | None
     """The drafter of the user's, if there is one."""
     shown: Callable[[FloatArray], Any] | None
-    """Makes the q that the rule is told from the true q; None if they are the same."""
+    """Makes the q that the rule is told from the true q, both of shape (V,); None if they are the same."""
     label: str
     """The drafts, in words."""
     rows: bool

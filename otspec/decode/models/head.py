@@ -27,10 +27,12 @@ class Head:
     weight: torch.Tensor
     """Shape (k, d)."""
     bias: torch.Tensor | None = None
+    """Shape (k,), if there is one."""
     cap: float | None = None
+    """What logits are bent to, if they are."""
 
     def rows(self, tokens: torch.Tensor | slice) -> Head:
-        """Some rows: a copy for an array of tokens, and for a slice a view."""
+        """Some rows: a copy for tokens, shape (m,), and for a slice a view."""
         return Head(self.weight[tokens], None if self.bias is None else self.bias[tokens], self.cap)
 
     def __call__(self, output: torch.Tensor) -> torch.Tensor:
@@ -38,7 +40,7 @@ class Head:
         return self.capped(linear(output, self.weight, self.bias))
 
     def capped(self, logits: torch.Tensor) -> torch.Tensor:
-        """Logits as the soft cap leaves them, in the order of operations that models have."""
+        """Logits, shape (..., k), as the soft cap leaves them, in the order of operations that models have."""
         return logits if self.cap is None else torch.tanh(logits / self.cap) * self.cap
 
 

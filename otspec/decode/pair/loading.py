@@ -138,7 +138,7 @@ def encode(tokenizer: Any, prompts: Sequence[str]) -> list[list[int]]:
 
 
 def batch_of(rows: Sequence[Sequence[int]], device: torch.device) -> dict[str, torch.Tensor]:
-    """Token rows as `input_ids` and `attention_mask`, padded on the left."""
+    """Token rows as `input_ids` and `attention_mask`, both of shape (B, length of the longest), padded on the left."""
     width = max(map(len, rows))
     ids = torch.tensor([[0] * (width - len(row)) + list(row) for row in rows], device=device)
     mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows], device=device)

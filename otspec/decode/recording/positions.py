@@ -178,7 +178,7 @@ class Recording:
 
     @property
     def layout(self) -> dict[str, Tensor]:
-        """The tensors of the file."""
+        """The tensors of the file, each with its type and shape."""
         kind = STORED[self.stored]
         if self.top_k is None:
             whole = Tensor(kind, (self.positions, self.vocab))
@@ -241,7 +241,7 @@ class Likeliest(NamedTuple):
     exact: torch.Tensor
     """Shape (rows, k + 1): the laws of these tokens and the rest, as the models have them."""
     held: torch.Tensor
-    """The same as stored."""
+    """The same as stored, shape (rows, k + 1)."""
 
     @classmethod
     def of(cls, log: torch.Tensor, tokens: torch.Tensor, kind: torch.dtype) -> Likeliest:

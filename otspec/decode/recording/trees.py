@@ -90,7 +90,7 @@ class TreeRecording(Recording):
 
     @property
     def layout(self) -> dict[str, Tensor]:
-        """The tensors of the file: of a tree with fewer nodes than slots the last rows are zero."""
+        """Type and shape of the file's tensors: of a tree with fewer nodes than slots the last rows are zero."""
         kind, trees, slots = STORED[self.stored], self.positions, self.shape.slots
         inner = slots - self.paths
         topology = {

@@ -61,7 +61,23 @@ class Generation:
 def run(
     target: PreTrainedModel, strategy: Strategy, input_ids: torch.Tensor, **options: Unpack[RunOptions]
 ) -> Generation:
-    """Decode with a strategy; parameters as in `otspec.generate`, but for those of drafts.
+    """Decode with a strategy.
+
+    Parameters
+    ----------
+    target : PreTrainedModel
+        The model whose texts are wanted.
+    strategy : Strategy
+        Drafts and verifies.
+    input_ids : Tensor of int, shape (B, length)
+        The prompts, padded on the left where `attention_mask` says so.
+    **options
+        As `otspec.generate` has them, but for those of drafts.
+
+    Raises
+    ------
+    ProblemError
+        If a setting is none, settings contradict each other, or the models do not belong together.
 
     Examples
     --------

@@ -112,7 +112,7 @@ class Tuned:
     def generate(
         self, target: PreTrainedModel, draft: PreTrainedModel, input_ids: torch.Tensor, **settings: Any
     ) -> Generation:
-        """Decode with these settings; all else is as `otspec.generate` takes it.
+        """Decode prompts, shape (B, length), with these settings; all else is as `otspec.generate` takes it.
 
         Temperature, top_k and top_p are those that were measured, unless one of them is passed.  Where something
         differs from what was measured there is a warning: the text keeps its law, but another choice may be faster.

@@ -38,9 +38,11 @@ class Network:
     hidden_weight: torch.Tensor
     """Shape (h, 2 d): first for the embedding of the last token, then for what the model gave before it."""
     hidden_bias: torch.Tensor
+    """Shape (h,)."""
     out_weight: torch.Tensor
     """Shape (M, h)."""
     out_bias: torch.Tensor
+    """Shape (M,)."""
 
     def __call__(self, embedded: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
         """Scores, shape (..., M), from two arrays of shape (..., d)."""
@@ -48,7 +50,7 @@ class Network:
         return linear(hidden, self.out_weight, self.out_bias)
 
     def like(self, other: torch.Tensor) -> Network:
-        """The same where another tensor is, and of its type."""
+        """The same network on the device of another tensor, of any shape, and of its type."""
         return Network(*(getattr(self, name).to(other) for name in WEIGHTS))
 
 

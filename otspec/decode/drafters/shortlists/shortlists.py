@@ -149,7 +149,9 @@ class RankedHead:
     sampling: Sampling
     vocab: int
     tokens: torch.Tensor
+    """Shape (k,): the most frequent first."""
     rows: Head
+    """Of these tokens, in their order."""
     budget: Budget
 
     @property

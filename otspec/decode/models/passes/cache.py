@@ -39,14 +39,14 @@ class Block:
             self.entries = larger
 
     def move(self, rows: torch.Tensor, source: torch.Tensor, to: torch.Tensor) -> None:
-        """Copy columns of some texts to other columns of theirs; three tensors of one length, where the entries are.
+        """Copy columns of some texts to others of theirs; three tensors of shape (count,), where the entries are.
 
         All are read before the first is written.
         """
         self.entries[:, rows, :, to] = self.entries[:, rows, :, source]
 
     def keep(self, rows: torch.Tensor) -> None:
-        """Drop all texts but these; a tensor where the entries are."""
+        """Drop all texts but these, shape (B,), a tensor where the entries are."""
         self.entries = self.entries.index_select(1, rows)
 
 

@@ -33,11 +33,13 @@ class Layer(NamedTuple):
     """The weights of a layer, of which nothing is copied."""
 
     before_attention: torch.Tensor
+    """Shape (d,): the weights of the norm."""
     query: Linear
     key: Linear
     value: Linear
     out: Linear
     before_mlp: torch.Tensor
+    """Shape (d,)."""
     gate: Linear
     up: Linear
     down: Linear

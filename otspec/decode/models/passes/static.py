@@ -47,7 +47,9 @@ class Outputs(NamedTuple):
     """What a pass gives: logits of all its rows, and hidden states where they are wanted."""
 
     logits: torch.Tensor
+    """Shape (B, rows, V)."""
     features: torch.Tensor | None
+    """Shape (B, rows, d), the hidden states that are wanted one after the other."""
 
     def of(self, batch: int, rows: int, keep: int) -> Outputs:
         """Copies of what belongs to the rows that were asked about, which the next replay does not overwrite."""
