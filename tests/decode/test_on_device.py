@@ -26,7 +26,7 @@ from tests.decode.graph_stand_in import called_again  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
 from tests.decode.test_lossless import SETTINGS, _exact, _models, _pooled  # noqa: E402
 from tests.each import each  # noqa: E402
-from tests.verification.trees import drawn, first_path, token_by_token  # noqa: E402
+from tests.verification.tree_batches import drawn, first_path, token_by_token  # noqa: E402
 
 PROMPTS = torch.tensor([[1, 2, 0], [2, 0, 1]])
 ON_THE_HOST = {"interval": token_by_token, "block": first_path}

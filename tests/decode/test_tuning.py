@@ -29,7 +29,7 @@ from otspec.decode.tuning.steps import step_costs  # noqa: E402
 from otspec.paths import Block, Nested  # noqa: E402
 from otspec.verification.trees.shape import Shape  # noqa: E402
 from tests.decode.models import pair, tiny  # noqa: E402
-from tests.paths.models import model as peaked  # noqa: E402
+from tests.verification.models import model as peaked  # noqa: E402
 
 PROMPTS = [[1, 2, 3, 4], [5, 6, 7], [2, 4, 6, 1, 3]]
 

@@ -26,7 +26,7 @@ from tests.decode.models import pair  # noqa: E402
 from tests.decode.test_lossless import SETTINGS, _exact, _models, _pooled  # noqa: E402
 from tests.decode.test_on_device import together  # noqa: E402
 from tests.each import each  # noqa: E402
-from tests.verification.trees import drawn  # noqa: E402
+from tests.verification.tree_batches import drawn  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
 

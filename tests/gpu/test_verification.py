@@ -29,8 +29,8 @@ from tests.verification.test_label_kernels import (  # noqa: E402
     check_picks,
     scattered_layouts,
 )
-from tests.verification.trees import DISTINCT, SHAPES, drawn, outputs  # noqa: E402
-from tests.verification.trees import batch as batch_of_trees  # noqa: E402
+from tests.verification.tree_batches import DISTINCT, SHAPES, drawn, outputs  # noqa: E402
+from tests.verification.tree_batches import batch as batch_of_trees  # noqa: E402
 
 needs_kernels = pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") == "1", reason="TRITON_INTERPRET=1 was set")
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")

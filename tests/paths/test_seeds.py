@@ -11,7 +11,7 @@ import otspec
 from otspec import ProblemError
 from otspec.paths import Model, PickByPlan
 from otspec.verification.evaluation.synthetic import synthetic
-from tests.paths.test_lossless import VERIFIERS
+from tests.verification.rules.test_lossless import VERIFIERS
 
 ANY: dict[str, Any] = {**VERIFIERS, "pick by plan": PickByPlan(lambda q: otspec.Greedy(q, 2))}
 MODEL = synthetic("tiny", 4, 3)

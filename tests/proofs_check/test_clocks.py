@@ -17,7 +17,7 @@ from otspec.verification.rules.token_wise.token_wise import Scheme
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.tree import Prefix
 from tests.oracles import Floats
-from tests.paths.models import model
+from tests.verification.models import model
 
 EXACT = 1e-12
 FAMILIES = ("tiny", "peaked", "tail", "tied", "zeros")

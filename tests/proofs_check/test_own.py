@@ -19,7 +19,7 @@ from otspec.proofs_check import SOURCES
 from otspec.proofs_check.oracles import prefixes, psi_independent
 from otspec.proofs_check.own import arithmetic, draft_laws, hits, interval, paths, plans
 from otspec.solvers.luce.rule import LuceRule
-from tests.paths.models import model
+from tests.verification.models import model
 
 CLAIMS = {claim.id: claim for source in SOURCES for claim in source.claims}
 P, Q = np.array([0.6, 0.3, 0.1]), np.array([0.2, 0.3, 0.5])

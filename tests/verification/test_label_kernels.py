@@ -23,9 +23,9 @@ from otspec.verification.tensors import majorant  # noqa: E402
 from otspec.verification.trees.layout import Layout, Level, branching_layout, linked_layout  # noqa: E402
 from otspec.verification.trees.tree_laws import TreeLaws  # noqa: E402
 from tests.each import each  # noqa: E402
-from tests.paths.models import model  # noqa: E402
 from tests.verification.grid_nested import GridNested  # noqa: E402
-from tests.verification.trees import RAGGED, batch, drawn  # noqa: E402
+from tests.verification.models import model  # noqa: E402
+from tests.verification.tree_batches import RAGGED, batch, drawn  # noqa: E402
 
 pytestmark = pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") != "1", reason="Triton is not interpreted")
 

@@ -21,7 +21,7 @@ from otspec.verification.trees.layout import branching_layout  # noqa: E402
 from tests import laws  # noqa: E402
 from tests.each import each  # noqa: E402
 from tests.verification.test_device import points, tensors, tiny_tails  # noqa: E402
-from tests.verification.trees import batch, drawn, outputs  # noqa: E402
+from tests.verification.tree_batches import batch, drawn, outputs  # noqa: E402
 
 pytestmark = pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") != "1", reason="Triton is not interpreted")
 

@@ -21,7 +21,7 @@ from otspec.verification.rules.token_wise import launch as by_token_kernels  # n
 from otspec.verification.rules.token_wise.launch import Stage, Trees, stages_of  # noqa: E402
 from otspec.verification.trees.layout import branching_layout, linked_layout  # noqa: E402
 from tests.each import each  # noqa: E402
-from tests.verification.trees import batch, drawn  # noqa: E402
+from tests.verification.tree_batches import batch, drawn  # noqa: E402
 
 pytestmark = pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") != "1", reason="Triton is not interpreted")
 

@@ -22,7 +22,7 @@ from otspec.verification.trees.layout import linked_layout
 from otspec.verification.trees.shape import Shape
 from tests import laws
 from tests.each import each
-from tests.verification.trees import SEVERAL, WAYS, batch, drawn, links_of, outputs
+from tests.verification.tree_batches import SEVERAL, WAYS, batch, drawn, links_of, outputs
 
 
 @each(

@@ -27,9 +27,9 @@ from otspec.verification.trees.layout import branching_layout, linked_layout
 from otspec.verification.trees.shape import Shape
 from tests.each import each
 from tests.oracles import Floats
-from tests.paths.models import FAMILIES, model
 from tests.verification.grid_nested import GridNested, slots_of
-from tests.verification.trees import (
+from tests.verification.models import FAMILIES, model
+from tests.verification.tree_batches import (
     DISTINCT,
     RAGGED,
     SEVERAL,

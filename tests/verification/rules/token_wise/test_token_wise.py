@@ -13,7 +13,7 @@ from otspec.paths import TokenWise, Tree
 from otspec.verification.reference.enumeration import branching_trees, law_over
 from otspec.verification.rules.token_wise.token_wise import Scheme
 from otspec.verification.trees.tree import Prefix
-from tests.paths.models import FAMILIES, model
+from tests.verification.models import FAMILIES, model
 
 EXACT = 1e-12
 

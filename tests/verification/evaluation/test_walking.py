@@ -26,7 +26,7 @@ from otspec.verification.evaluation.walking import Estimate, length_along, targe
 from otspec.verification.rules.nested.nested import LabelVerifier
 from otspec.verification.trees.shape import Shape
 from tests.oracles import Floats, Ints
-from tests.paths.models import FAMILIES, model
+from tests.verification.models import FAMILIES, model
 
 EXACT = 1e-12
 RULES: dict[str, LabelVerifier | PickThenBlock | Block] = {

@@ -32,7 +32,7 @@ from otspec.verification.evaluation.walking import Line, reach_along
 from otspec.verification.rules.protocol import PickRule
 from otspec.verification.trees.shape import Shape
 from tests.oracles import Floats
-from tests.paths.models import FAMILIES, model
+from tests.verification.models import FAMILIES, model
 
 ALONG: dict[str, PathVerifier] = {
     "block": Block(),

@@ -33,7 +33,7 @@ from otspec.verification.reference.enumeration import law_over, trees_of
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.tree import Law, Prefix
 from tests.oracles import Floats
-from tests.paths.models import FAMILIES, model
+from tests.verification.models import FAMILIES, model
 
 Choice = Callable[[Prefix, Sequence[Floats]], Sequence[int] | None]
 """From the tokens of a stem and the draft laws before each of them and after the last, to the branching below the stem,

@@ -16,7 +16,7 @@ from otspec.verification.rules.layer import Swept, scores
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.tree import Prefix
 from tests.oracles import Floats
-from tests.paths.models import FAMILIES, model
+from tests.verification.models import FAMILIES, model
 
 EXACT = 1e-12
 RULES = ("interval", "max_flow", "single", "naive", "kseq", "rrs")

@@ -16,7 +16,7 @@ from otspec.verification.rules.nested.sharing import PLAIN, Sharing, measure_pla
 from otspec.verification.rules.nested.winning import largest
 from otspec.verification.trees.shape import Shape
 from tests.oracles import Floats
-from tests.paths.models import FAMILIES, model
+from tests.verification.models import FAMILIES, model
 
 EXACT = 1e-12
 AHEAD = Sharing(np.array([0.5, 0.9, 1.6]), 0.2, True, np.inf)

@@ -24,7 +24,7 @@ from otspec import (
 from otspec.paths import Block, Model, PickByPlan, Traversal, path_law
 from otspec.verification.reference.enumeration import branching_trees, law_over
 from tests.oracles import Floats
-from tests.paths.models import model
+from tests.verification.models import model
 
 EXACT = 1e-12
 

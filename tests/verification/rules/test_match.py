@@ -10,7 +10,7 @@ from otspec.paths import Match, Model, TokenWise, Tree, path_law
 from otspec.verification.reference.enumeration import law_over
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.topology import NONE, Topology
-from tests.paths.models import FAMILIES, model
+from tests.verification.models import FAMILIES, model
 
 EXACT = 1e-12
 FIXED: dict[str, list[list[int]]] = {

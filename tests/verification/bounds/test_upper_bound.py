@@ -23,7 +23,7 @@ from otspec.paths import (
 )
 from otspec.verification.reference.enumeration import prefixes
 from otspec.verification.trees.tree import Prefix
-from tests.paths.models import FAMILIES, model
+from tests.verification.models import FAMILIES, model
 
 SOLVED = 1e-7
 """HiGHS keeps the constraints within this."""

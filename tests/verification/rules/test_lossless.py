@@ -29,7 +29,7 @@ from otspec.verification.rules.nested.nested import LabelVerifier
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.tree import Prefix
 from tests.oracles import Floats, Ints
-from tests.paths.models import FAMILIES, model
+from tests.verification.models import FAMILIES, model
 
 EXACT = 1e-12
 SHAPES = [(2, 2, 2), (3, 2, 2), (2, 3, 2), (2, 2, 3), (3, 1, 3), (2, 3, 1)]

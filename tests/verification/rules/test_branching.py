@@ -36,7 +36,7 @@ from otspec.verification.rules.nested.sharing import PLAIN
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.tree import Prefix
 from tests.oracles import Floats
-from tests.paths.models import FAMILIES, model
+from tests.verification.models import FAMILIES, model
 
 EXACT = 1e-12
 LABELS: dict[str, LabelVerifier] = {

@@ -16,8 +16,8 @@ from otspec.verification.rules.block.block import block_weights
 from otspec.verification.rules.interval.compiled import verify_one
 from otspec.verification.trees.shape import Shape
 from tests.oracles import Floats
-from tests.paths.models import model
 from tests.verification.grid_nested import slots_of
+from tests.verification.models import model
 
 SHAPES = [(1,), (3,), (1, 1, 1), (3, 1, 1), (2, 2), (1, 2, 2), (2, 1, 3)]
 SEVERAL = 12
