@@ -59,3 +59,45 @@ def former_names(
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
     return lookup
+
+
+def former_field(of: Any, former: str, present: str) -> Any:
+    """Read a field under its former name: what the property of that name returns.
+
+    Parameters
+    ----------
+    of : object
+        What has the field.
+    former, present : str
+        Both names of the field.
+
+    Returns
+    -------
+    object
+        The field, after a `FutureWarning`.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from typing import NamedTuple
+    >>> from otspec.deprecation import former_field
+    >>> class Found(NamedTuple):
+    ...     valid: bool
+    ...
+    ...     @property
+    ...     def sound(self) -> bool:
+    ...         return former_field(self, "sound", "valid")
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     Found(True).sound
+    True
+    >>> print(caught[0].message)
+    Found.sound is now called Found.valid; the old name goes with the next release
+    """
+    owner = type(of).__name__
+    warnings.warn(
+        f"{owner}.{former} is now called {owner}.{present}; the old name goes with the next release",
+        FutureWarning,
+        stacklevel=3,
+    )
+    return getattr(of, present)
