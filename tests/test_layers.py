@@ -65,7 +65,7 @@ INSIDE = {
     ),
     "otspec.verification.rules": (
         ("interval", "protocol"),
-        ("buckets", "groups"),
+        ("buckets",),
         ("block",),
         ("nested", "token_wise"),
         ("traversal", "layer", "hierarchical", "match", "pick_by_plan", "pick_then_block"),

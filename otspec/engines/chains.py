@@ -6,30 +6,39 @@ laws; elsewhere no more than one law of each chain is held at a time.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
 
+from otspec.deprecation import former_field
 from otspec.verification.device.rows import law_of_logits
-from otspec.verification.rules.block.path_launch import Dealt, PathLaws, rows_of, totals_of, verify_path_by_kernels
 from otspec.verification.rules.block.tensors import verify_path
-from otspec.verification.tensors.reading import Rows, read_logits, runs_on
+from otspec.verification.tensors.reading import Rows, check_kernels, rows_of, runs_on
+from otspec.verification.trees.batch import Line
 
 
 class Chains(NamedTuple):
-    """What comes out of the verification of B chains; shapes (B,)."""
+    """What comes out of the verification of B chains."""
 
     accepted: Tensor
-    """How many of the drafted tokens are accepted."""
+    """Shape (B,), int64: how many of the drafted tokens are accepted."""
     token: Tensor
-    """The token after them; 0 in rows that are not sound."""
-    sound: Tensor
-    """Whether all laws of the row are laws: no NaN, nothing negative, some mass."""
+    """Shape (B,), int64: the token after them; 0 in rows that are not valid."""
+    valid: Tensor
+    """Shape (B,), bool: whether all laws of the row are laws: no NaN, nothing negative, some mass."""
+
+    @property
+    def sound(self) -> Tensor:
+        """The former name of `valid`."""
+        return cast(Tensor, former_field(self, "sound", "valid"))
 
 
 class ChainLaws(NamedTuple):
-    """The laws of B chains of at most L tokens, as rows of tensors; they need not be divided by their totals."""
+    """The laws of B chains of at most L tokens, as rows of tensors; they need not be divided by their totals.
+
+    It is what an engine hands over: laws of any total, or logits.  Inside, they are `Rows` and a chain is a `Line`.
+    """
 
     target: Tensor
     """Shape (R, V): laws, or logits."""
@@ -94,23 +103,30 @@ def verify_chains_in_rows(
 
 
 def _verify_by_kernels(laws: ChainLaws, tokens: Tensor, lengths: Tensor, uniforms: Tensor) -> Chains:
+    check_kernels(laws.target)
+    from otspec.verification.rules.block.path_kernels import PathUniforms, verify_path_by_kernels
+
     target = _logits(laws.target) if laws.logits else _rows(laws.target)
     draft = None if laws.draft is None else _rows(laws.draft)
     place = torch.arange(tokens.shape[1] + 1, device=tokens.device)
-    sound = (target.sound[laws.target_row] | (place > lengths[:, None])).all(dim=1)
+    valid = (target.valid[laws.target_row] | (place > lengths[:, None])).all(dim=1)
     if draft is not None:
-        sound = sound & (draft.sound[laws.draft_row] | (place[:-1] >= lengths[:, None])).all(dim=1)
-    paths = PathLaws(target, laws.target_row, draft, laws.draft_row, laws.logits)
-    found = verify_path_by_kernels(paths, tokens, lengths, Dealt.in_rows(uniforms))
-    return Chains(torch.where(sound, found.length, 0), torch.where(sound, found.token, 0), sound)
+        valid = valid & (draft.valid[laws.draft_row] | (place[:-1] >= lengths[:, None])).all(dim=1)
+    line = Line(tokens, tokens, lengths, laws.target_row, laws.draft_row, tokens)  # of no tree: no slots, no places
+    found = verify_path_by_kernels(line, target, draft, PathUniforms.in_rows(uniforms), logits=laws.logits)
+    return Chains(torch.where(valid, found.length, 0), torch.where(valid, found.token, 0), valid)
 
 
 def _rows(law: Tensor) -> Rows:
+    from otspec.verification.tensors.reading_kernels import totals_of
+
     total = totals_of(law)
     return rows_of(law, total, _is_mass(total))
 
 
 def _logits(logits: Tensor) -> Rows:
+    from otspec.verification.tensors.reading_kernels import read_logits
+
     read = read_logits(logits, torch.ones(logits.shape[0], dtype=torch.float64, device=logits.device))
     return Rows(read, read.high.abs() < torch.inf)
 
@@ -120,17 +136,17 @@ def _is_mass(total: Tensor) -> Tensor:
 
 
 def _verify_by_torch(laws: ChainLaws, tokens: Tensor, lengths: Tensor, uniforms: Tensor) -> Chains:
-    sound = torch.ones_like(lengths, dtype=torch.bool)
+    valid = torch.ones_like(lengths, dtype=torch.bool)
 
     def both(place: Tensor) -> tuple[Tensor, Tensor]:
-        nonlocal sound
+        nonlocal valid
         p, q, right = _laws_at(laws, tokens, place, place >= lengths)
-        sound = sound & (right | (place > lengths))
+        valid = valid & (right | (place > lengths))
         return p, q
 
     both(lengths)  # looked at even where nobody draws from it
     found = verify_path(both, tokens, lengths, uniforms)
-    return Chains(torch.where(sound, found.length, 0), torch.where(sound, found.token, 0), sound)
+    return Chains(torch.where(valid, found.length, 0), torch.where(valid, found.token, 0), valid)
 
 
 def _laws_at(laws: ChainLaws, tokens: Tensor, place: Tensor, ended: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -13,8 +13,7 @@ from benchmarks import device_audit
 from otspec import AuditVerdict, ProblemError
 from otspec.extras import installed
 from otspec.verification.device import RowVerification, verify_rows
-from otspec.verification.rules.buckets import buckets
-from otspec.verification.rules.buckets import launch as by_bucket_kernels
+from otspec.verification.rules.buckets import buckets, cut
 
 CPU = torch.device("cpu")
 
@@ -31,7 +30,7 @@ def test_every_rule_is_audited() -> None:
 def test_slow_rules_are_audited_with_fewer_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     for name in ("TILE", "POINTS"):
-        monkeypatch.setattr(by_bucket_kernels, name, 32)  # of 26 coarse buckets
+        monkeypatch.setattr(cut, name, 32)  # of 26 coarse buckets
     entries = device_audit.ENTRIES
     # A row of 12 000 buckets takes Triton's interpreter a second: that rule is for a GPU.
     slow = {"buckets": 100, **({"coarse-triton": 40} if installed("triton") else {})}

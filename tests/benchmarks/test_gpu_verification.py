@@ -43,7 +43,7 @@ def test_bytes_are_those_of_the_laws_and_outputs_are_tokens() -> None:
     for (what, _), work in made.items():
         found: Any = work.call()
         if what.startswith("rows") or what == "trees, K = 4, L = 8":
-            assert found.sound.all()
+            assert found.valid.all()
     tree = made["trees, K = 4, L = 8, target only", "otspec, as SGLang"].call.__closure__
     given = next(cell.cell_contents for cell in tree or () if isinstance(cell.cell_contents, dict))
     assert given["accept_token_num"].max() <= DEPTH

@@ -16,7 +16,7 @@ from otspec.decode import MultiDraft, multi_draft, run  # noqa: E402
 from otspec.decode.base import graphs  # noqa: E402
 from otspec.decode.base.drafts import Drafts  # noqa: E402
 from otspec.decode.methods import PromptLookup  # noqa: E402
-from otspec.decode.verify.captured import MOST_COUNTED, Captured, Counted, DeviceRule, Trees  # noqa: E402
+from otspec.decode.verify.captured import MOST_COUNTED, Captured, Counted, DeviceRule, Inputs  # noqa: E402
 from otspec.decode.verify.on_device import can_be_stacked, device_rule, verify_on_device  # noqa: E402
 from otspec.paths import Block, Nested, TokenWise, Tree  # noqa: E402
 from otspec.verification.rules.nested import grid  # noqa: E402
@@ -173,7 +173,7 @@ def test_what_a_graph_reads_is_filled_anew_at_every_step(rule: str, monkeypatch:
         assert all(map(torch.equal, outputs[seed], trees.verify(DeviceRule(rule), (3, 1))))
 
 
-def stacked(trees: list[Tree]) -> Trees:
+def stacked(trees: list[Tree]) -> Inputs:
     """As a step has them: laws of the nodes that there are, and rows for slots."""
     drafts, laws = together(trees)
     tokens, nodes, inner = [], [], []
@@ -188,7 +188,7 @@ def stacked(trees: list[Tree]) -> Trees:
     sizes = len(trees), trees[0].shape.slots + trees[0].shape.depth, 3
     uniforms = torch.rand(sizes, dtype=torch.float64, generator=torch.Generator().manual_seed(before))
     drafted, rows, inner_rows = (torch.from_numpy(np.array(part)) for part in (tokens, nodes, inner))
-    return Trees(laws, drafts.laws, drafted, uniforms, rows, inner_rows)
+    return Inputs(laws, drafts.laws, drafted, uniforms, rows, inner_rows)
 
 
 def test_shapes_are_counted_while_they_come() -> None:

@@ -70,7 +70,7 @@ def test_rows_that_are_not_sound_and_tokens_that_are_none() -> None:
     right = verify_chains(p, q, tokens, uniforms)
     p[1, 2, 0], tokens[2, 1] = torch.nan, -1
     found = verify_chains(p, q, tokens, uniforms)
-    assert found.sound.tolist() == [True, False, True, True]
+    assert found.valid.tolist() == [True, False, True, True]
     assert (found.accepted[1].item(), found.token[1].item()) == (0, 0)
     assert found.accepted[2] <= 1
     for b in (0, 3):

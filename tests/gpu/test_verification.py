@@ -22,13 +22,14 @@ from otspec.engines.chains import verify_chains  # noqa: E402
 from otspec.verification.device import trees, verify_logits, verify_rows, verify_trees, verify_truncated  # noqa: E402
 from otspec.verification.trees.layout import branching_layout  # noqa: E402
 from tests.each import each  # noqa: E402
-from tests.verification.test_device import KINDS, batch, tensors  # noqa: E402
-from tests.verification.test_label_kernels import (  # noqa: E402
+from tests.verification.kernels.setting import even_batch  # noqa: E402
+from tests.verification.kernels.test_labels import (  # noqa: E402
     BRANCHINGS,
     check_labels,
     check_picks,
     scattered_layouts,
 )
+from tests.verification.row_batches import KINDS, batch, tensors  # noqa: E402
 from tests.verification.tree_batches import DISTINCT, SHAPES, drawn, outputs  # noqa: E402
 from tests.verification.tree_batches import batch as batch_of_trees  # noqa: E402
 
@@ -101,10 +102,10 @@ def test_chains_have_the_tokens_of_the_cpu(name: str, length: int, vocab: int) -
     p, q, drafts, uniforms = given_in(name, torch.float32, vocab, 1, rows=8 * (length + 1))
     chain = p.view(8, length + 1, vocab), q.view(8, length + 1, vocab)[:, :length].contiguous()
     tokens = drafts.view(8, length + 1)[:, :length].contiguous()
-    dealt = uniforms.view(8, length + 1, 2, 3)[..., 0, 0].contiguous()
-    expected = rows_of(verify_chains(*chain, tokens, dealt))
-    assert rows_of(verify_chains(*on_gpu((*chain, tokens, dealt)))) == expected
-    assert rows_of(verify_chains(*on_gpu((*chain, tokens, dealt)), kernels=False)) == expected
+    numbers = uniforms.view(8, length + 1, 2, 3)[..., 0, 0].contiguous()
+    expected = rows_of(verify_chains(*chain, tokens, numbers))
+    assert rows_of(verify_chains(*on_gpu((*chain, tokens, numbers)))) == expected
+    assert rows_of(verify_chains(*on_gpu((*chain, tokens, numbers)), kernels=False)) == expected
 
 
 def with_kernels(*names: str) -> list[Any]:
@@ -133,7 +134,7 @@ def test_every_slot_is_that_of_torch(family: str, branching: tuple[int, ...], dt
     target, draft, tokens, uniforms = on_gpu(batch_of_trees(drawn(family, vocab, branching, 16)))
     given = (target.to(dtype), draft.to(dtype), tokens, uniforms)
     found, expected = (verified(given, branching, **TREE_WAYS[way]) for way in ("triton", "buckets"))
-    assert found.sound.equal(expected.sound)
+    assert found.valid.equal(expected.valid)
     # Totals are added up in another order, which two-byte numbers and ties let decide.
     assert (found.slots != expected.slots).any(dim=1).sum() <= 1
     assert verified(given, branching, rule="interval").slots.equal(found.slots)
@@ -144,14 +145,14 @@ def test_every_slot_is_that_of_torch(family: str, branching: tuple[int, ...], dt
 def test_labels_are_those_of_the_cpu(family: str, branching: tuple[int, ...], sigma: float, vocab: int) -> None:
     """By kernels, and to the last bit: of laws that are divided by the same totals all sums are integers."""
     given = batch_of_trees(drawn(family, vocab, branching, 8))
-    check_labels(branching_layout(branching, 8, given[2].device), given, sigma, "cuda")
+    check_labels(even_batch(given, branching), given[3], sigma, "cuda")
 
 
 @needs_kernels
 def test_labels_of_more_trees_than_a_gpu_has_room_for() -> None:
     """Programs that come later read what those before them must have left alone."""
     given = batch_of_trees(drawn("tiny", 600, (4, 1, 1, 1, 1, 1), 96))
-    check_labels(branching_layout((4, 1, 1, 1, 1, 1), 96, given[2].device), given, 0.5, "cuda")
+    check_labels(even_batch(given, (4, 1, 1, 1, 1, 1)), given[3], 0.5, "cuda")
 
 
 @needs_kernels

@@ -9,14 +9,14 @@ import torch
 
 from otspec.laws import FloatArray, Seed
 from otspec.verification.rules.block.block import Picked, PickVerifier
-from otspec.verification.rules.block.path_launch import rows_of
-from otspec.verification.rules.groups.groups import group
 from otspec.verification.rules.nested import grid
 from otspec.verification.rules.nested.grid import Grown
 from otspec.verification.rules.nested.tensors import grow, spread_of
+from otspec.verification.tensors.groups import group
+from otspec.verification.tensors.reading import rows_of
+from otspec.verification.trees.batch import TreeBatch
 from otspec.verification.trees.layout import branching_layout
 from otspec.verification.trees.tree import Tree
-from otspec.verification.trees.tree_laws import TreeLaws
 
 
 def slots_of(tree: Tree) -> tuple[torch.Tensor, torch.Tensor]:
@@ -41,9 +41,9 @@ class GridNested(PickVerifier):
         rows, inner = node[None], node.clamp(max=tree.inner - 1)[None]
         right = [torch.ones(len(law), dtype=torch.bool) for law in (target, draft)]
         p, q = (rows_of(law, law.sum(dim=1), one) for law, one in zip((target, draft), right, strict=True))
-        laws = TreeLaws(p, rows, q, inner, torch.ones(1, dtype=torch.bool))
         layout = branching_layout(tree.shape.branching, 1, token.device)
-        found = grow(layout, laws, token[None], spread_of(self.sigma, self.parts, token.device), self.kernels)
+        batch = TreeBatch(layout, p, rows, q, inner, token[None], torch.ones(1, dtype=torch.bool))
+        found = grow(batch, spread_of(self.sigma, self.parts, token.device), self.kernels)
         first = torch.from_numpy(tree.slot[: tree.inner])
         groups = group(target[: tree.inner], draft)
         return found, (draft * found.factor[0, first].gather(1, groups)).numpy()
@@ -81,13 +81,13 @@ class GridNested(PickVerifier):
         return np.array([chances[leaf] for leaf in tree.draw[:, -1].tolist()])
 
 
-def _largest(rivals: list[dict[int, FloatArray]]) -> dict[int, FloatArray]:
+def _largest(siblings: list[dict[int, FloatArray]]) -> dict[int, FloatArray]:
     """Which leaf wins, jointly with the bin of its label: the bin is higher, or the fraction is, evenly."""
-    totals = [sum(leaves.values()) for leaves in rivals]
-    nodes, weights = np.polynomial.legendre.leggauss(len(rivals))
+    totals = [sum(leaves.values()) for leaves in siblings]
+    nodes, weights = np.polynomial.legendre.leggauss(len(siblings))
     nodes, weights = 0.5 + 0.5 * nodes, 0.5 * weights
     found = {}
-    for k, leaves in enumerate(rivals):
+    for k, leaves in enumerate(siblings):
         chance = np.zeros(grid.BINS)
         for node, weight in zip(nodes, weights, strict=True):
             product = np.full(grid.BINS, weight)

@@ -51,7 +51,7 @@ Output = tuple[tuple[int, ...], int]
 
 def outputs(found: TreeVerification) -> list[Output]:
     """The accepted tokens and the one after them, tree by tree; the fields agree with each other."""
-    assert found.sound.all()
+    assert found.valid.all()
     assert ((found.slots >= 0) == (found.tokens >= 0)).all()
     assert (found.accepted == (found.tokens >= 0).sum(dim=1)).all()
     rows = zip(found.tokens.tolist(), found.accepted.tolist(), found.token.tolist(), strict=True)
@@ -71,8 +71,8 @@ def token_by_token(tree: Tree, uniforms: Floats) -> Output:
     for level in range(tree.shape.depth):
         drafts = np.flatnonzero(np.isin(tree.shape.parent, alive))
         here = node[alive[0]]
-        dealt = np.concatenate((uniforms[drafts - 1], uniforms[tree.shape.slots - 1 + level, None]))
-        token, _ = verify_one(tree.target[here], tree.draft[here], tokens[drafts], dealt, mine.work, mine.places)
+        numbers = np.concatenate((uniforms[drafts - 1], uniforms[tree.shape.slots - 1 + level, None]))
+        token, _ = verify_one(tree.target[here], tree.draft[here], tokens[drafts], numbers, mine.work, mine.places)
         alive = drafts[tokens[drafts] == token]
         if not alive.size:
             return tuple(put_out), token
@@ -89,9 +89,9 @@ def by_buckets(tree: Tree, uniforms: Floats) -> Output:
     for level in range(tree.shape.depth):
         drafts = np.flatnonzero(np.isin(tree.shape.parent, alive))
         here = node[alive[0]]
-        dealt = np.concatenate((uniforms[drafts - 1], uniforms[tree.shape.slots - 1 + level, None])).tolist()
+        numbers = np.concatenate((uniforms[drafts - 1], uniforms[tree.shape.slots - 1 + level, None])).tolist()
         laws_here = tree.target[here].tolist(), tree.draft[here].tolist()
-        token, accepted = bucket_reference.verify(*laws_here, tokens[drafts].tolist(), dealt, int(most))
+        token, accepted = bucket_reference.verify(*laws_here, tokens[drafts].tolist(), numbers, int(most))
         if accepted < 0:
             return tuple(put_out), token
         alive = drafts[tokens[drafts] == token]
@@ -104,13 +104,13 @@ def first_path(tree: Tree, uniforms: Floats) -> Output:
     nodes = tree.node[0]
     tokens, p, q = tree.token[nodes[1:]], tree.target[nodes], tree.draft[nodes[:-1]]
     weight, stop = block_weights(p, q, tokens)
-    dealt = uniforms[tree.shape.slots - 1 :]
-    accepted = max((i for i in range(1, tokens.size + 1) if dealt[i - 1, 0] < stop[i]), default=0)
+    numbers = uniforms[tree.shape.slots - 1 :]
+    accepted = max((i for i in range(1, tokens.size + 1) if numbers[i - 1, 0] < stop[i]), default=0)
     law = p[accepted]
     if accepted < tokens.size:
         rest = np.maximum(weight[accepted] * p[accepted] - q[accepted], 0)
         law = rest if rest.sum() > 0 else law
-    return tuple(tokens[:accepted].tolist()), inverse(law, dealt[-1, 1])
+    return tuple(tokens[:accepted].tolist()), inverse(law, numbers[-1, 1])
 
 
 def links_of(shape: Shape, rows: int) -> Links:

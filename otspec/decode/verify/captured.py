@@ -34,15 +34,25 @@ class DeviceRule(NamedTuple):
     sigma: float = 0.0
 
 
-class Trees(NamedTuple):
-    """What a step has of its trees, as `verify_trees` takes it, with fewer rows of laws than slots, or as many."""
+class Inputs(NamedTuple):
+    """What a step has of its trees, as `verify_trees` takes it: what a graph reads at fixed addresses.
+
+    It is no `TreeBatch`, which is made of it within the graph, as its checks are captured, too.  There are fewer rows
+    of laws than slots, or as many.
+    """
 
     target: torch.Tensor
+    """Shape (R, V)."""
     draft: torch.Tensor
+    """Shape (R', V), float64."""
     tokens: torch.Tensor
+    """Shape (B, S), int64."""
     uniforms: torch.Tensor
+    """Shape (B, S + L, 3), float64."""
     target_row: torch.Tensor
+    """Shape (B, S), int64."""
     draft_row: torch.Tensor
+    """Shape (B, I), int64."""
 
     def verify(self, rule: DeviceRule, branching: tuple[int, ...], check: bool = False) -> TreeVerification:
         """By one rule, launch by launch."""
@@ -50,13 +60,13 @@ class Trees(NamedTuple):
         given = (self.target, self.draft, self.tokens, branching, self.uniforms)
         return verify_trees(*given, rows=rows, rule=rule.name, sigma=rule.sigma, check=check)
 
-    def with_room(self) -> Trees:
+    def with_rows(self) -> Inputs:
         """Tensors of their own, with a row of laws for each slot."""
         target, draft = (
             torch.cat((laws, laws[:1].expand(row.numel() - len(laws), -1)))
             for laws, row in ((self.target, self.target_row), (self.draft, self.draft_row))
         )
-        return Trees(target, draft, *(part.clone() for part in self[2:]))
+        return Inputs(target, draft, *(part.clone() for part in self[2:]))
 
 
 class Captured:
@@ -65,15 +75,15 @@ class Captured:
     Parameters
     ----------
     rule : DeviceRule
-    trees : Trees
+    trees : Inputs
         Some of the shape.
     branching : tuple of int
     pool : object
         Where its graph puts what it needs in between.
     """
 
-    def __init__(self, rule: DeviceRule, trees: Trees, branching: tuple[int, ...], pool: Any) -> None:
-        self._own = trees.with_room()
+    def __init__(self, rule: DeviceRule, trees: Inputs, branching: tuple[int, ...], pool: Any) -> None:
+        self._own = trees.with_rows()
         self._verify = partial(self._own.verify, rule, branching)
         self._pool = pool
         self._replayed: Replayed[TreeVerification] = Replayed()
@@ -83,7 +93,7 @@ class Captured:
         """Of the laws that it keeps room for."""
         return self._own.target.nbytes + self._own.draft.nbytes
 
-    def verify(self, trees: Trees) -> TreeVerification:
+    def verify(self, trees: Inputs) -> TreeVerification:
         """Verify others of the shape."""
         for mine, theirs in zip(self._own, trees, strict=True):
             mine[: len(theirs)].copy_(theirs)
@@ -116,7 +126,7 @@ def _bytes_of_all() -> int:
     return sum(kept.nbytes for kept in _GRAPHS.values())
 
 
-def verify_in_one(rule: DeviceRule, trees: Trees, branching: tuple[int, ...]) -> TreeVerification:
+def verify_in_one(rule: DeviceRule, trees: Inputs, branching: tuple[int, ...]) -> TreeVerification:
     """Verify trees; on a GPU as a graph, captured when their shape has come a few times, if it is not too large."""
     laws = trees.target, trees.draft
     size = sum(

@@ -7,7 +7,7 @@ import torch
 
 from otspec.decode.base.drafts import Drafts
 from otspec.decode.base.sending import send
-from otspec.decode.verify.captured import DeviceRule, Trees, verify_in_one
+from otspec.decode.verify.captured import DeviceRule, Inputs, verify_in_one
 from otspec.decode.verify.verifiers import Extension
 from otspec.errors import ProblemError
 from otspec.paths import Block, Match, Nested, PathVerifier, TokenWise
@@ -31,7 +31,7 @@ def device_rule(verifier: PathVerifier, device: torch.device, verify_on: str | N
         return None
     if type(verifier) is Match:  # the decoding loop draws on the device, and compares a few tokens on the host
         return None
-    found = _twin(verifier)
+    found = _counterpart(verifier)
     if found is None and verify_on == "device":
         raise ProblemError(
             f"verify_on is 'device', and the rule is {verifier!r}; on the device there are nested, block and interval "
@@ -40,7 +40,7 @@ def device_rule(verifier: PathVerifier, device: torch.device, verify_on: str | N
     return found
 
 
-def _twin(verifier: PathVerifier) -> DeviceRule | None:
+def _counterpart(verifier: PathVerifier) -> DeviceRule | None:
     if type(verifier) is Nested:  # labels on a grid are a rule of their own, of so many parts whatever its own are
         return DeviceRule("nested", float(verifier.sigma))
     if type(verifier) is Block:
@@ -92,9 +92,9 @@ def verify_on_device(
     uniforms = torch.rand(
         (*node.shape[:1], shape.slots + shape.depth, 3), dtype=torch.float64, device=laws.device, generator=generator
     )
-    trees = Trees(laws, drafts.laws, drafted, uniforms, target_row, draft_row)
+    trees = Inputs(laws, drafts.laws, drafted, uniforms, target_row, draft_row)
     found = verify_in_one(rule, trees, shape.branching)
-    came = torch.cat((found.slots, found.token[:, None], found.sound[:, None].long()), dim=1).cpu().numpy()
+    came = torch.cat((found.slots, found.token[:, None], found.valid[:, None].long()), dim=1).cpu().numpy()
     if not came[:, -1].all():
         trees.verify(rule, shape.branching, check=True)  # names what is wrong
     return [

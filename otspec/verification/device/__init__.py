@@ -14,7 +14,8 @@ from otspec.verification.device.rows import (  # noqa: E402
     verify_rows,
     verify_truncated,
 )
-from otspec.verification.device.trees import TreeVerification, verify_trees  # noqa: E402
+from otspec.verification.device.trees import verify_trees  # noqa: E402
+from otspec.verification.trees.batch import TreeVerification  # noqa: E402
 from otspec.verification.trees.layout import Links  # noqa: E402
 
 __all__ = [

@@ -3,44 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
+from otspec.deprecation import former_field
 from otspec.errors import ProblemError
-from otspec.laws import HALF_PRECISION, as_law
-from otspec.tolerances import FLOAT32_MASS_TOL, MASS_TOL
-from otspec.verification.rules.block.path_launch import checked_rows
+from otspec.laws import as_law
 from otspec.verification.rules.buckets.buckets import verify_by_buckets
 from otspec.verification.rules.interval.sorted_rows import verify_by_sorting
 from otspec.verification.rules.interval.truncated import verify_truncated_rows
-from otspec.verification.rules.token_wise.launch import verify_rows_by_kernels
-from otspec.verification.tensors.reading import Rows, read_logits, runs_on
+from otspec.verification.tensors.reading import DRIFT, KERNELS, Rows, check_kernels, runs_on
 
 Rule = Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, ...]]
 
 RULES: dict[str, Rule] = {"sorting": verify_by_sorting, "buckets": verify_by_buckets}
-KERNELS = "triton"
 WAYS = (*RULES, KERNELS)
-DRIFT = {
-    torch.float64: MASS_TOL,
-    torch.float32: FLOAT32_MASS_TOL,
-    torch.bfloat16: HALF_PRECISION,
-    torch.float16: HALF_PRECISION,
-}
-"""How far the total of a law may be from 1, by its type."""
 
 
 class RowVerification(NamedTuple):
-    """What comes out of the verification of B positions, as tensors of shape (B,) on the device of the laws."""
+    """What comes out of the verification of B positions, as tensors on the device of the laws."""
 
     tokens: Tensor
-    """The outputs, int64; 0 in rows that are not sound."""
+    """Shape (B,), int64: the outputs; 0 in rows that are not valid."""
     accepted: Tensor
-    """Index of the accepted draft, int64, or -1: the output is then a draw from the residual law."""
-    sound: Tensor
-    """Whether the row was a problem: two laws, and drafts that q can draw.  To read it is to wait for the device."""
+    """Shape (B,), int64: index of the accepted draft, or -1: the output is then a draw from the residual law."""
+    valid: Tensor
+    """Shape (B,), bool: whether the row was a problem: two laws, and drafts that q can draw.  To read it is to wait for
+    the device."""
+
+    @property
+    def sound(self) -> Tensor:
+        """The former name of `valid`."""
+        return cast(Tensor, former_field(self, "sound", "valid"))
 
 
 def verify_rows(
@@ -65,7 +61,7 @@ def verify_rows(
         ``"triton"``, the rule by buckets in Triton.  By default the last where the laws are on a GPU and Triton is
         installed, else the first.
     check : bool
-        Whether to wait for the device, and to raise an error that names the first row that is not sound.
+        Whether to wait for the device, and to raise an error that names the first row that is not valid.
 
     Returns
     -------
@@ -80,22 +76,24 @@ def verify_rows(
     uniforms = _uniforms(rng, p, drafts)
     by = _way(by, p)
     if by == KERNELS:
-        target, draft = (checked_rows(law, DRIFT[law.dtype]) for law in (p, q))
-        found = _run_kernels(target, draft, drafts, uniforms, logits=False)
+        check_kernels(p)
+        from otspec.verification.tensors.reading_kernels import checked_rows
+
+        found = _run_kernels(checked_rows(p), checked_rows(q), drafts, uniforms, logits=False)
         if check:
-            _check_rows(found.sound, p, q, drafts)
+            _check_rows(found.valid, p, q, drafts)
         return found
     drafts = drafts.long()
     wide, narrow = p.double(), q.double()
-    sound = _is_law(wide, p.dtype) & _is_law(narrow, q.dtype) & _can_be_drawn(narrow, drafts)
+    valid = _is_law(wide, p.dtype) & _is_law(narrow, q.dtype) & _can_be_drawn(narrow, drafts)
     if check:
-        _check_rows(sound, p, q, drafts)
-    # Rows that are not sound are worked on as well, in place of a branch: as laws that nothing can go wrong with.
+        _check_rows(valid, p, q, drafts)
+    # Rows that are not valid are worked on as well, in place of a branch: as laws that nothing can go wrong with.
     even = 1.0 / p.shape[1]
-    wide = _over_total(torch.where(sound.unsqueeze(1), wide, even))
-    narrow = _over_total(torch.where(sound.unsqueeze(1), narrow, even))
-    tokens, accepted = RULES[by](wide, narrow, torch.where(sound.unsqueeze(1), drafts, 0), uniforms)[:2]
-    return RowVerification(torch.where(sound, tokens, 0), torch.where(sound, accepted, -1), sound)
+    wide = _over_total(torch.where(valid.unsqueeze(1), wide, even))
+    narrow = _over_total(torch.where(valid.unsqueeze(1), narrow, even))
+    tokens, accepted = RULES[by](wide, narrow, torch.where(valid.unsqueeze(1), drafts, 0), uniforms)[:2]
+    return RowVerification(torch.where(valid, tokens, 0), torch.where(valid, accepted, -1), valid)
 
 
 def verify_logits(
@@ -125,7 +123,7 @@ def verify_logits(
     Returns
     -------
     RowVerification
-        A row whose logits hold NaN or +inf, or nothing but -inf, is not sound.
+        A row whose logits hold NaN or +inf, or nothing but -inf, is not valid.
 
     Raises
     ------
@@ -147,9 +145,12 @@ def verify_logits(
     if by == KERNELS and not check:
         heat = heat.expand(target_logits.shape[0], 1)[:, 0].contiguous()
         uniforms = _uniforms(rng, target_logits, drafts)
+        check_kernels(target_logits)
+        from otspec.verification.tensors.reading_kernels import read_logits
+
         target, draft = (read_logits(logits, heat) for logits in (target_logits, draft_logits))
-        sound = (target.high.abs() < torch.inf) & (draft.high.abs() < torch.inf) & (heat >= 0) & (heat < torch.inf)
-        return _run_kernels(Rows(target, sound), Rows(draft, sound), drafts, uniforms, logits=True)
+        valid = (target.high.abs() < torch.inf) & (draft.high.abs() < torch.inf) & (heat >= 0) & (heat < torch.inf)
+        return _run_kernels(Rows(target, valid), Rows(draft, valid), drafts, uniforms, logits=True)
     return verify_rows(
         law_of_logits(target_logits, heat), law_of_logits(draft_logits, heat), drafts, rng, by=by, check=check
     )
@@ -201,25 +202,27 @@ def verify_truncated(
     slots = matches.to(torch.int8).argmax(dim=2)
     listed = matches.any(dim=2).all(dim=1) & ((support >= 0) & (support < p.shape[1])).all(dim=1)
     target, draft = p.double(), q.double()
-    sound = _is_law(target, p.dtype) & _is_law(draft, q.dtype) & _can_be_drawn(draft, slots) & listed
+    valid = _is_law(target, p.dtype) & _is_law(draft, q.dtype) & _can_be_drawn(draft, slots) & listed
     if check:
         _check_rows(_is_law(target, p.dtype), p, p, drafts)
-        _check_rows(sound, q, q, torch.where(listed[:, None], slots, -1))
-    support = torch.where(sound.unsqueeze(1), support, torch.arange(q.shape[1], device=p.device))
-    target = torch.where(sound.unsqueeze(1), target, 1.0 / p.shape[1])
-    draft = torch.where(sound.unsqueeze(1), draft, 1.0 / q.shape[1])
+        _check_rows(valid, q, q, torch.where(listed[:, None], slots, -1))
+    support = torch.where(valid.unsqueeze(1), support, torch.arange(q.shape[1], device=p.device))
+    target = torch.where(valid.unsqueeze(1), target, 1.0 / p.shape[1])
+    draft = torch.where(valid.unsqueeze(1), draft, 1.0 / q.shape[1])
     tokens, accepted = verify_truncated_rows(
-        _over_total(target), support, _over_total(draft), torch.where(sound.unsqueeze(1), slots, 0), uniforms
+        _over_total(target), support, _over_total(draft), torch.where(valid.unsqueeze(1), slots, 0), uniforms
     )
-    return RowVerification(torch.where(sound, tokens, 0), torch.where(sound, accepted, -1), sound)
+    return RowVerification(torch.where(valid, tokens, 0), torch.where(valid, accepted, -1), valid)
 
 
 def _run_kernels(target: Rows, draft: Rows, drafts: Tensor, uniforms: Tensor, *, logits: bool) -> RowVerification:
+    from otspec.verification.rules.token_wise.walk_kernels import verify_rows_by_kernels
+
     return RowVerification(*verify_rows_by_kernels(target, draft, drafts.long(), uniforms, logits))
 
 
 def law_of_logits(logits: Tensor, temperature: Tensor) -> Tensor:
-    """Softmax of rows in float64, at temperatures of shape (B, 1) or (1, 1); NaN where there is none."""
+    """Softmax of rows, shape (B, V), in float64, at temperatures of shape (B, 1) or (1, 1); NaN where there is none."""
     scores = logits.double()
     highest = scores.max(dim=1, keepdim=True)
     weights = ((scores - highest.values) / temperature).exp()
@@ -249,8 +252,22 @@ def _check_shapes(p: Tensor, q: Tensor, drafts: Tensor, names: tuple[str, str] =
         )
 
 
-def dealt(rng: Any, shape: tuple[int, ...], device: torch.device, what: str) -> Tensor:
-    """The uniforms that are handed over for rows or trees of tensors, or as many from a generator."""
+def uniforms_of(rng: Any, shape: tuple[int, ...], device: torch.device, what: str) -> Tensor:
+    """The uniforms that are handed over for rows or trees of tensors, or as many from a generator.
+
+    Parameters
+    ----------
+    rng : torch.Generator, or Tensor of float64 of that shape
+    shape : tuple of int
+    device : torch.device
+    what : str
+        "rows" or "trees", for messages.
+
+    Raises
+    ------
+    ProblemError
+        If it is neither.
+    """
     if isinstance(rng, torch.Generator):
         return torch.rand(shape, generator=rng, dtype=torch.float64, device=device)
     if not isinstance(rng, Tensor):
@@ -264,7 +281,7 @@ def dealt(rng: Any, shape: tuple[int, ...], device: torch.device, what: str) -> 
 
 
 def _uniforms(rng: Any, p: Tensor, drafts: Tensor) -> Tensor:
-    return dealt(rng, (*drafts.shape[:1], drafts.shape[1] + 1, 3), p.device, "rows")
+    return uniforms_of(rng, (*drafts.shape[:1], drafts.shape[1] + 1, 3), p.device, "rows")
 
 
 def _way(by: str | None, law: Tensor) -> str:
@@ -293,11 +310,11 @@ def _over_total(law: Tensor) -> Tensor:
     return law * (1.0 / law.sum(dim=1, keepdim=True))
 
 
-def _check_rows(sound: Tensor, p: Tensor, q: Tensor, drafts: Tensor) -> None:
-    """Name what is wrong with the first row that is not sound; waits for the device."""
-    if sound.all():
+def _check_rows(valid: Tensor, p: Tensor, q: Tensor, drafts: Tensor) -> None:
+    """Name what is wrong with the first row that is not valid; waits for the device."""
+    if valid.all():
         return
-    row = int((~sound).int().argmax())
+    row = int((~valid).int().argmax())
     for name, laws in (("p", p), ("q", q)):
         if not _is_law(laws[row : row + 1].double(), laws.dtype).item():
             as_law(f"{name}[{row}]", laws[row])

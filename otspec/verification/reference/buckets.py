@@ -70,7 +70,7 @@ def bucket_of(ratio: Fraction, n: int) -> int:
 
 
 def solve(p: Sequence[Fraction], q: Sequence[Fraction], n: int, most: int | None = None) -> Solution:
-    """The places of the buckets, their laws g, and their lotteries: one for each giver."""
+    """The places of the buckets, their laws g, and their exchanges: one for each donor."""
     most = n if most is None else most
     masses: dict[int, list[Fraction]] = defaultdict(lambda: [Fraction(0), Fraction(0)])
     for a, b in zip(p, q, strict=True):
@@ -85,15 +85,15 @@ def solve(p: Sequence[Fraction], q: Sequence[Fraction], n: int, most: int | None
         points.append((run, low**n))
     vertices = [max(range(len(points)), key=lambda j: points[j][1] - slope * points[j][0]) for slope in LADDER]
     level = LADDER.index(Fraction(1))
-    lotteries: list[list[int]] = []
+    exchanges: list[list[int]] = []
     ends = [0, *vertices, len(places)]
     for segment in range(len(ends) - 1):
         aim = LADDER[segment] if segment <= level else LADDER[segment - 1]
-        _hold_lotteries(places, range(ends[segment], ends[segment + 1]), aim, lotteries)
-    return Solution(places, [0, len(places)], lotteries)
+        _exchange(places, range(ends[segment], ends[segment + 1]), aim, exchanges)
+    return Solution(places, [0, len(places)], exchanges)
 
 
-def _hold_lotteries(places: list[Token], ranks: range, aim: Fraction, lotteries: list[list[int]]) -> None:
+def _exchange(places: list[Token], ranks: range, aim: Fraction, exchanges: list[list[int]]) -> None:
     """Surplus over aim * p goes to those that wait for it, who came first being served first."""
     waiting: deque[tuple[int, Fraction]] = deque()
     for rank in ranks:
@@ -104,17 +104,17 @@ def _hold_lotteries(places: list[Token], ranks: range, aim: Fraction, lotteries:
             waiting.append((rank, -excess))
         if excess <= 0 or not waiting:
             continue
-        number, pivot, served = len(lotteries), aim * place.p / place.q, Fraction(0)
+        number, threshold, served = len(exchanges), aim * place.p / place.q, Fraction(0)
         members = []
         while waiting and served < excess:
-            seeker, wanted = waiting.popleft()
+            recipient, wanted = waiting.popleft()
             amount = min(wanted, excess - served)
             if wanted > amount:
-                waiting.appendleft((seeker, wanted - amount))
-            places[seeker].stakes[number] = amount / (pivot - places[seeker].density)
-            places[seeker].g += amount
+                waiting.appendleft((recipient, wanted - amount))
+            places[recipient].contributions[number] = amount / (threshold - places[recipient].density)
+            places[recipient].g += amount
             served += amount
-            members.append(seeker)
-        place.stakes[number] = served / (place.density - pivot)
+            members.append(recipient)
+        place.contributions[number] = served / (place.density - threshold)
         place.g -= served
-        lotteries.append([*members, rank])
+        exchanges.append([*members, rank])

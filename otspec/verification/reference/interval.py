@@ -26,8 +26,8 @@ class Token:
     """Probability that the largest of n uniform points falls into its place."""
     g: Fraction = Fraction(0)
     """Probability of being picked."""
-    stakes: dict[int, Fraction] = field(default_factory=dict)
-    """What it puts into each lottery, by the lottery's number, in the order of joining."""
+    contributions: dict[int, Fraction] = field(default_factory=dict)
+    """What it puts into each exchange, by the exchange's number, in the order of joining."""
 
     @property
     def density(self) -> Fraction:
@@ -37,13 +37,13 @@ class Token:
 
 @dataclass(frozen=True)
 class Solution:
-    """Who is picked how: tokens in ascending p/q, the blocks, and the members of each lottery."""
+    """Who is picked how: tokens in ascending p/q, the blocks, and the members of each exchange."""
 
     tokens: list[Token]
     blocks: list[int]
     """Where each block starts, by rank, and the number of tokens."""
-    lotteries: list[list[int]]
-    """Ranks of the members of each lottery, ascending."""
+    exchanges: list[list[int]]
+    """Ranks of the members of each exchange, ascending."""
 
 
 def verify(
@@ -58,7 +58,7 @@ def verify(
     drafts : sequence of int, length n
         Each with q > 0.
     uniforms : sequence of shape (n + 1, 3)
-        Numbers in [0, 1).  Row m is for draft m: which lottery it enters, if any; what it draws there; where in its
+        Numbers in [0, 1).  Row m is for draft m: which exchange it enters, if any; what it draws there; where in its
         place the point lies.  The first two of the last row accept the picked draft, or draw from the residual law.
     """
     target, draft = law(p), law(q)
@@ -75,17 +75,17 @@ def verify(
 
 
 def solve(p: Sequence[Fraction], q: Sequence[Fraction], n: int) -> Solution:
-    """Steps 1 to 3: measures, blocks and lotteries."""
+    """Steps 1 to 3: measures, blocks and exchanges."""
     tokens: list[Token] = []
     low = Fraction(0)
     for x in sorted((x for x in range(len(q)) if q[x] > 0), key=lambda x: (p[x] / q[x], x)):
         tokens.append(Token(x, p[x], q[x], (low + q[x]) ** n - low**n))
         low += q[x]
     blocks = _blocks(tokens)
-    lotteries: list[list[int]] = []
+    exchanges: list[list[int]] = []
     for first, last in pairwise(blocks):
-        _hold_lotteries(tokens, first, last, lotteries)
-    return Solution(tokens, blocks, lotteries)
+        _exchange(tokens, first, last, exchanges)
+    return Solution(tokens, blocks, exchanges)
 
 
 def law(values: Sequence[float]) -> list[Fraction]:
@@ -106,33 +106,33 @@ def _blocks(tokens: Sequence[Token]) -> list[int]:
     return [*(start for start, _, _ in found), len(tokens)]
 
 
-def _hold_lotteries(tokens: Sequence[Token], first: int, last: int, lotteries: list[list[int]]) -> None:
-    """Give the tokens of a block their g, and hold a lottery for each run of neighbouring givers."""
+def _exchange(tokens: Sequence[Token], first: int, last: int, exchanges: list[list[int]]) -> None:
+    """Give the tokens of a block their g, and hold an exchange for each run of neighbouring donors."""
     block = tokens[first:last]
     target = sum((token.p for token in block), Fraction(0))
     slope = sum((token.measure for token in block), Fraction(0)) / target if target else None
     for token in block:
         token.g = token.measure if slope is None else slope * token.p
     wishes = {rank: tokens[rank].g - tokens[rank].measure for rank in range(first, last)}
-    for givers in _runs_of_givers(wishes):
-        number, pivot = len(lotteries), tokens[givers[0]].g / tokens[givers[0]].q
+    for donors in _runs_of_donors(wishes):
+        number, threshold = len(exchanges), tokens[donors[0]].g / tokens[donors[0]].q
         surplus = Fraction(0)
-        for rank in givers:
+        for rank in donors:
             token, excess = tokens[rank], -wishes[rank]
-            token.stakes[number] = excess / (token.density - pivot)  # the whole place of the first giver
+            token.contributions[number] = excess / (token.density - threshold)  # the whole place of the first donor
             surplus += excess
-        members = list(givers)
-        for rank in range(first, givers[0]):  # those first that have waited longest
+        members = list(donors)
+        for rank in range(first, donors[0]):  # those first that have waited longest
             taken = min(max(wishes[rank], Fraction(0)), surplus)
             if taken > 0:
-                tokens[rank].stakes[number] = taken / (pivot - tokens[rank].density)
+                tokens[rank].contributions[number] = taken / (threshold - tokens[rank].density)
                 wishes[rank] -= taken
                 surplus -= taken
                 members.append(rank)
-        lotteries.append(sorted(members))
+        exchanges.append(sorted(members))
 
 
-def _runs_of_givers(wishes: dict[int, Fraction]) -> Iterator[list[int]]:
+def _runs_of_donors(wishes: dict[int, Fraction]) -> Iterator[list[int]]:
     """Runs of neighbours whose measure exceeds their g, ascending."""
     run: list[int] = []
     for rank, wish in wishes.items():
@@ -152,7 +152,7 @@ def pick(solution: Solution, ranks: Sequence[int], uniforms: Sequence[Sequence[f
     winner = -1
     for m, rank in enumerate(ranks):
         if rank < lowest:
-            continue  # lotteries never leave their block
+            continue  # exchanges never leave their block
         point = (_place(solution, rank, *uniforms[m][:2]), Fraction(uniforms[m][2]))
         if point > best:
             winner, best = m, point
@@ -160,13 +160,13 @@ def pick(solution: Solution, ranks: Sequence[int], uniforms: Sequence[Sequence[f
 
 
 def _place(solution: Solution, rank: int, enter: float, drawn: float) -> int:
-    """The rank of the place that a draft of this rank has: its own, or one drawn in the lottery that it enters."""
+    """The rank of the place that a draft of this rank has: its own, or one drawn in the exchange that it enters."""
     position = Fraction(enter) * solution.tokens[rank].q
-    for number, stake in solution.tokens[rank].stakes.items():
-        if position < stake:
-            members = solution.lotteries[number]
-            return members[draw_index([solution.tokens[one].stakes[number] for one in members], Fraction(drawn))]
-        position -= stake
+    for number, contribution in solution.tokens[rank].contributions.items():
+        if position < contribution:
+            members = solution.exchanges[number]
+            return members[draw_index([solution.tokens[one].contributions[number] for one in members], Fraction(drawn))]
+        position -= contribution
     return rank
 
 

@@ -1,4 +1,4 @@
-"""Least concave majorants of all rows at once: single segments, which are enough to verify rows, or all corners."""
+"""Least concave majorants of all rows at once: single segments, which are enough to verify rows, or all breakpoints."""
 
 from __future__ import annotations
 
@@ -80,24 +80,24 @@ def key_shifts(places: int) -> tuple[int, int]:
     return HEIGHT_BITS - (number - (places.bit_length() - 1)), number
 
 
-def corners(run: Tensor, rise: Tensor, one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
-    """The corners of the least concave majorant around every point, by halving all its segments at once.
+def breakpoints(run: Tensor, rise: Tensor, one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+    """The breakpoints of the least concave majorant around every point, by halving all its segments at once.
 
-    Of every segment the point that is highest above it is a corner, until there is none.  Each round halves what is not
-    yet found, more or less.  All this is in single precision, and heights are compared to three digits, of 2000 points
-    to two: the first of those that agree may be next to a corner, and the next round finds that.
+    Of every segment the point that is highest above it is a breakpoint, until there is none.  Each round halves what is
+    not yet found, more or less.  All this is in single precision, and heights are compared to three digits, of 2000
+    points to two: the first of those that agree may be next to a breakpoint, and the next round finds that.
 
     Parameters
     ----------
     run, rise : Tensor of float32, shape (R, k)
         Points, ascending in both coordinates, in units.
     one, other : Tensor of int64, shape (R, 1)
-        Corners to start from, beside the ends.  A majorant is found between any two.
+        Breakpoints to start from, beside the ends.  A majorant is found between any two.
 
     Returns
     -------
     tuple of two Tensors of int64, shape (R, k)
-        The corner before each point, and the one after it; a corner itself twice.
+        The breakpoint before each point, and the one after it; a breakpoint itself twice.
     """
     last = run.shape[1] - 1
     index = torch.arange(last + 1, device=run.device).expand_as(run)
@@ -109,18 +109,18 @@ def corners(run: Tensor, rise: Tensor, one: Tensor, other: Tensor) -> tuple[Tens
     places = 1 << last.bit_length()
     shift, number = key_shifts(places)
     for _ in range(HALVINGS):
-        width, climb = (at(part, end) - at(part, begin) for part in (run, rise))
+        width, ascent = (at(part, end) - at(part, begin) for part in (run, rise))
         # Heights above a segment, times how far it runs: to compare them takes no quotient.
-        height = width * (rise - at(rise, begin)) - climb * (run - at(run, begin))
-        high_above = height > (NOISE * (width + climb)).clamp(min=LEAST)
+        height = width * (rise - at(rise, begin)) - ascent * (run - at(run, begin))
+        high_above = height > (NOISE * (width + ascent)).clamp(min=LEAST)
         code = (height.view(torch.int32).long() - LOWEST) >> shift
         key = torch.where(high_above, code * places + (places - 1 - index), 0)
         # Segments ascend: a running maximum of numbers that begin with them has at a segment's last point its highest.
         first = segment << number
         highest = at((first + key).cummax(dim=1).values, (end - 1).clamp(min=0)) - first
         parted = (highest > 0) & (index > begin) & (index < end)
-        corner = places - 1 - highest % places
-        segment = 2 * segment + (parted & (index >= corner)).long()
-        begin = torch.where(parted & (index >= corner), corner, begin)
-        end = torch.where(parted & (index <= corner), corner, end)
+        vertex = places - 1 - highest % places
+        segment = 2 * segment + (parted & (index >= vertex)).long()
+        begin = torch.where(parted & (index >= vertex), vertex, begin)
+        end = torch.where(parted & (index <= vertex), vertex, end)
     return begin, end

@@ -1,4 +1,8 @@
-"""Laws as Triton's kernels read them, and whether there are kernels."""
+"""How rows of laws are read where they are: values, and what makes probabilities of them; and whether Triton is there.
+
+A kernel is launched with tensors and numbers, never with tuples: Triton takes those, but `torch.compile` refuses them.
+So `spread` takes rows apart for a launch, and a kernel puts them together again, as the same `Rows`.
+"""
 
 from __future__ import annotations
 
@@ -9,76 +13,61 @@ from torch import Tensor
 
 from otspec.errors import ProblemError
 from otspec.extras import installed, require
+from otspec.laws import HALF_PRECISION
+from otspec.tolerances import FLOAT32_MASS_TOL, MASS_TOL
 
 TRITON = installed("triton")
 """Looked up once: graphs are compiled from what asks for it."""
+KERNELS = "triton"
+"""The way to verify by kernels, as callers spell it."""
 BLOCK = 1024
 """Tokens of one program."""
 EXACT = {"enable_fp_fusion": False}
 """Every product is rounded before it is added, as in torch: the same tokens come out to the last bit."""
+DRIFT = {
+    torch.float64: MASS_TOL,
+    torch.float32: FLOAT32_MASS_TOL,
+    torch.bfloat16: HALF_PRECISION,
+    torch.float16: HALF_PRECISION,
+}
+"""How far the total of a law may be from 1, by its type."""
 
 
 class Reading(NamedTuple):
-    """How rows of one law are read: values, and for each row what makes probabilities of them."""
+    """How R rows of laws over V tokens are read."""
 
-    values: Tensor
+    entries: Tensor
+    """Shape (R, V): probabilities, or logits.  (`values` is a name that Triton's own tuples have.)"""
     high: Tensor
-    """Highest logit."""
+    """Shape (R,), float64: the highest logit."""
     first: Tensor
-    """The token that has it."""
+    """Shape (R,), int64: the token that has it."""
     heat: Tensor
-    """Temperature."""
+    """Shape (R,), float64: the temperature."""
     scale: Tensor
-    """1 / total."""
+    """Shape (R,), float64: 1 / total."""
 
 
 class Rows(NamedTuple):
-    """Rows of one law, and which of them can be read."""
+    """Rows of laws, and which of them can be read."""
 
     read: Reading
-    sound: Tensor
-    """Shape (R,): rows that are laws.  Kernels take others to be even."""
+    valid: Tensor
+    """Shape (R,), bool: rows that are laws.  Kernels take others to be even."""
+
+    @property
+    def vocab(self) -> int:
+        """V."""
+        return self.read.entries.shape[1]
 
 
 def runs_on(values: Tensor) -> bool:
-    """Whether Triton's kernels are the way where these values are."""
+    """Whether Triton's kernels are the way where these values, of any shape, are."""
     return values.device.type == "cuda" and TRITON
 
 
-def read_law(law: Tensor, total: Tensor) -> Reading:
-    """Rows of probabilities, given their totals in float64."""
-    return read_scaled(law.contiguous(), 1.0 / total)
-
-
-def read_scaled(law: Tensor, scale: Tensor) -> Reading:
-    """Rows of probabilities, given what they are multiplied by: nothing else is looked at."""
-    return Reading(law, scale, scale, scale, scale)
-
-
-def read_logits(logits: Tensor, temperature: Tensor) -> Reading:
-    """Rows of logits at temperatures of shape (B,), in float64."""
-    logits = logits.contiguous()
-    top = logits.max(dim=1)
-    high = top.values.double()
-    rows, vocab = logits.shape
-    chunks = -(-vocab // BLOCK)
-    sums = torch.empty((rows, chunks), dtype=torch.float64, device=logits.device)
-    kernels_for(logits).sum_weights[(rows, chunks)](logits, high, temperature, sums, vocab, BLOCK=BLOCK, **EXACT)
-    return Reading(logits, high, top.indices, temperature, torch.where(temperature > 0, 1.0 / sums.sum(dim=1), 1.0))
-
-
-def spread(rows: Rows) -> tuple[Tensor, ...]:
-    """What kernels take to read rows of one law."""
-    return *rows.read, rows.sound.contiguous().view(torch.int8)
-
-
-def lanes(count: int) -> int:
-    """The least power of two, 2 or more, that is no less."""
-    return 1 << max(count - 1, 1).bit_length()
-
-
-def kernels_for(values: Tensor):  # type: ignore[no-untyped-def]  # a module
-    """The module of the kernels.
+def check_kernels(values: Tensor) -> None:
+    """Make sure that Triton's kernels can go over values of any shape; call it before a module of kernels is imported.
 
     Raises
     ------
@@ -94,6 +83,23 @@ def kernels_for(values: Tensor):  # type: ignore[no-untyped-def]  # a module
             "by is 'triton', and the laws are on the CPU; move them to a GPU, pass by='buckets', or set "
             "TRITON_INTERPRET=1 to try the kernels out"
         )
-    from otspec.verification.tensors import reading_kernels as kernels
 
-    return kernels
+
+def read_scaled(law: Tensor, scale: Tensor) -> Reading:
+    """Rows of probabilities, shape (R, V), given what they are multiplied by, (R,): nothing else is looked at."""
+    return Reading(law, scale, scale, scale, scale)
+
+
+def rows_of(law: Tensor, total: Tensor, valid: Tensor) -> Rows:
+    """Rows of probabilities, shape (R, V), given their totals, (R,); those that are not valid, (R,), have none."""
+    return Rows(read_scaled(law.contiguous(), 1.0 / torch.where(valid, total, 1.0)), valid)
+
+
+def spread(rows: Rows) -> tuple[Tensor, ...]:
+    """What a kernel takes to read rows of laws: the five fields of `Reading`, and bytes of shape (R,) for `valid`."""
+    return *rows.read, rows.valid.contiguous().view(torch.int8)
+
+
+def lanes(count: int) -> int:
+    """The least power of two, 2 or more, that is no less."""
+    return 1 << max(count - 1, 1).bit_length()

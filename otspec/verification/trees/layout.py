@@ -26,7 +26,10 @@ _PINNED: dict[Hashable, Any] = {}
 
 
 class Links(NamedTuple):
-    """Trees by first child and next sibling, -1 for none; a slot comes after its parent and its elder siblings."""
+    """Trees by first child and next sibling, -1 for none; a slot comes after its parent and its elder siblings.
+
+    Inference engines have their trees in this form.  A `Layout` is made of it.
+    """
 
     first_child: Tensor
     """Shape (B, S), integers."""
@@ -39,40 +42,51 @@ class Links(NamedTuple):
 
 
 class Level(NamedTuple):
-    """The slots of one level; shapes (B, W)."""
+    """The slots of one level of a `Layout`: rules go from level to level, and a level of trees is a rectangle."""
 
     slots: Tensor
-    """S where a tree has fewer."""
+    """Shape (B, W), int64: S where a tree has fewer."""
     above: Tensor
-    """At which place of the level above the parent stands."""
+    """Shape (B, W), int64: at which place of the level above the parent stands."""
     most: int
     """So many children at most has each of them, as far as the host knows."""
 
 
 class Layout(NamedTuple):
-    """B trees of S slots; shapes (B, S)."""
+    """Where the slots of B trees hang: what a `TreeBatch` knows before its tokens and laws, and graphs keep for good.
+
+    It is to tensors what a `Shape` is on the host, save that trees may differ.
+    """
 
     parent: Tensor
-    """0 for the root, and for slots that hang nowhere."""
+    """Shape (B, S), int64: 0 for the root, and for slots that hang nowhere."""
     depth: Tensor
-    """0 for the root, `NONE` for slots that hang nowhere."""
+    """Shape (B, S), int64: 0 for the root, `NONE` for slots that hang nowhere."""
     children: Tensor
-    """How many there are."""
+    """Shape (B, S), int64: how many there are."""
     first: Tensor
-    """The first of them, or `NONE`."""
+    """Shape (B, S), int64: the first of them, or `NONE`."""
     levels: tuple[Level, ...]
     """From the root, level 0, to the deepest one."""
     stem: int
     """So many levels, from the root on, have no slot with several children, in any tree."""
     leaves: int
     """Slots without children are among the last so many, but for the root and for slots that hang nowhere."""
-    sound: Tensor
-    """Shape (B,): whether the links are those of a tree."""
+    valid: Tensor
+    """Shape (B,), bool: whether the links are those of a tree."""
 
     @property
     def length(self) -> int:
         """L, what no path is longer than."""
         return len(self.levels) - 1
+
+    def part(self, trees: slice) -> Layout:
+        """The layout of some of the trees."""
+        levels = tuple(Level(level.slots[trees], level.above[trees], level.most) for level in self.levels)
+        parent, depth, children, first, valid = (
+            of_all[trees] for of_all in (self.parent, self.depth, self.children, self.first, self.valid)
+        )
+        return Layout(parent, depth, children, first, levels, self.stem, self.leaves, valid)
 
 
 def take(values: Tensor, slots: Tensor) -> Tensor:
@@ -80,6 +94,28 @@ def take(values: Tensor, slots: Tensor) -> Tensor:
     slots = slots.clamp(0, values.shape[1] - 1)
     extra = values.shape[2:]
     return values.gather(1, slots.view(*slots.shape, *(1 for _ in extra)).expand(*slots.shape, *extra))
+
+
+def follow(children: Tensor, length: int) -> Tensor:
+    """The slots from the root on to a child, to that one's child, and so on.
+
+    Parameters
+    ----------
+    children : Tensor of int64, shape (B, S)
+        Of each slot one child, or `NONE`.
+    length : int
+        L.
+
+    Returns
+    -------
+    Tensor of int64, shape (B, L)
+        From level 1 on, `NONE` after the end.
+    """
+    line, node = [], torch.zeros_like(children[:, :1])
+    for _ in range(length):
+        node = torch.where(node >= 0, at(children, node.clamp(min=0)), NONE)
+        line.append(node)
+    return torch.cat(line, dim=1)
 
 
 def branching_layout(branching: Sequence[int], rows: int, device: torch.device) -> Layout:
@@ -138,8 +174,8 @@ def _branching_layout(branching: tuple[int, ...], rows: int, device: torch.devic
         above, start, width = start, start + width, width * each
     parent, depth, count, first = (everywhere(torch.cat(parts)) for parts in (parents, depths, children, firsts))
     stem = next((level for level, each in enumerate(branching) if each > 1), len(branching))
-    sound = torch.ones(rows, dtype=torch.bool, device=device)
-    return Layout(parent, depth, count, first, tuple(levels), stem, levels[-1].slots.shape[1], sound)
+    valid = torch.ones(rows, dtype=torch.bool, device=device)
+    return Layout(parent, depth, count, first, tuple(levels), stem, levels[-1].slots.shape[1], valid)
 
 
 def linked_layout(links: Links) -> Layout:
@@ -147,11 +183,11 @@ def linked_layout(links: Links) -> Layout:
     first, sibling = links.first_child.long(), links.next_sibling.long()
     rows, slots = first.shape
     index = torch.arange(slots, device=first.device).expand(rows, -1)
-    sound = _come_later(first, index) & _come_later(sibling, index)
+    valid = _come_later(first, index) & _come_later(sibling, index)
     named = torch.zeros_like(first).scatter_add(1, first.clamp(0, slots - 1), (first >= 0).long())
     named = named.scatter_add(1, sibling.clamp(0, slots - 1), (sibling >= 0).long())
-    sound = sound & (named <= 1).all(dim=1) & (sibling[:, 0] < 0)
-    first, sibling = (torch.where(sound[:, None], link, NONE) for link in (first, sibling))
+    valid = valid & (named <= 1).all(dim=1) & (sibling[:, 0] < 0)
+    first, sibling = (torch.where(valid[:, None], link, NONE) for link in (first, sibling))
 
     owner = _inverse(first)  # of first children; their siblings have it from the one before, in ever longer jumps
     elder = _inverse(sibling)
@@ -185,7 +221,7 @@ def linked_layout(links: Links) -> Layout:
         above = take(rank, take(parent, held)).clamp(0, widest - 1 if level > 1 else 0)
         levels.append(Level(held, above, widest))
     fits = (sizes[:, deepest + 1 : slots] == 0).all(dim=1) & (sizes[:, 1:slots] <= widest).all(dim=1)
-    return Layout(parent, depth, children, first, tuple(levels), 0, slots, sound & fits)
+    return Layout(parent, depth, children, first, tuple(levels), 0, slots, valid & fits)
 
 
 def _come_later(link: Tensor, index: Tensor) -> Tensor:

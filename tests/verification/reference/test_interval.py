@@ -34,15 +34,15 @@ def test_places_are_kept_whole_and_the_acceptance_is_the_optimum(instance: Insta
     solution = solve(exact(problem.p), exact(problem.scheme.q), problem.n)
     assert sum(token.g for token in solution.tokens) == 1
     for token in solution.tokens:
-        assert all(stake > 0 for stake in token.stakes.values())
-        assert sum(token.stakes.values()) <= token.q
-    # The winner has law g: what each token owns of the measures, through its place and its lotteries, is g.
+        assert all(contribution > 0 for contribution in token.contributions.values())
+        assert sum(token.contributions.values()) <= token.q
+    # The winner has law g: what each token owns of the measures, through its place and its exchanges, is g.
     for token in solution.tokens:
-        owned = (token.q - sum(token.stakes.values())) * token.density
-        for number, stake in token.stakes.items():
-            members = [solution.tokens[rank] for rank in solution.lotteries[number]]
-            held = sum(member.stakes[number] for member in members)
-            owned += stake * sum(member.stakes[number] * member.density for member in members) / held
+        owned = (token.q - sum(token.contributions.values())) * token.density
+        for number, contribution in token.contributions.items():
+            members = [solution.tokens[rank] for rank in solution.exchanges[number]]
+            held = sum(member.contributions[number] for member in members)
+            owned += contribution * sum(member.contributions[number] * member.density for member in members) / held
         assert owned == token.g
     acceptance = sum(min(token.p, token.g) for token in solution.tokens)
     assert float(acceptance) == pytest.approx(optimum(problem).acceptance, abs=1e-12)

@@ -1,68 +1,129 @@
-"""Triton kernels of block verification: what a path needs of its laws, in two passes over them.
+"""Block verification by Triton: what a path needs of its laws, in two passes over them, a kernel to each stage.
 
-Laws are rows of tensors, made where they are read (`kernels.law_of`); paths say which rows are theirs.  The law that a
-token has is its draft law, times a factor of the token's group where there are factors (`sharing.group`), or all on
-the token itself where nothing was drawn.
+Laws are rows of tensors, made where they are read (`reading_kernels.law_of`); paths say which rows are theirs.  The law
+that a token has is its draft law, times a factor of the token's group where there are factors (`groups.group`), or all
+on the token itself where nothing was drawn.
+
+Shapes: B paths of at most L = LEVELS tokens; laws have R and R' rows of V tokens, in chunks of BLOCK; factors are for
+k = GROUPS groups, at F places.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 
-from otspec.verification.rules.groups.kernels import group_of
+from otspec.verification.rules.block.tensors import Accepted
+from otspec.verification.tensors.reading import BLOCK, EXACT, Reading, Rows, lanes, spread
 from otspec.verification.tensors.reading_kernels import law_of, units_of
+from otspec.verification.trees.batch import Line
+from otspec.verification.trees.group_kernels import group_of, of_groups
+
+FINISHED = 16, 8
+"""So many levels of a path are finished at once, of which a program reads so many chunks at once: a thread has one."""
 
 
-@triton.jit
-def sum_law(values, sums, vocab, BLOCK: tl.constexpr):
-    """Total of each chunk of a row, shape (R, chunks), float64; NaN where a number is negative or none."""
-    row, chunk = tl.program_id(0), tl.program_id(1)
-    tokens = chunk * BLOCK + tl.arange(0, BLOCK)
-    law = tl.load(values + row.to(tl.int64) * vocab + tokens, mask=tokens < vocab, other=0.0).to(tl.float64)
-    wrong = tl.max(tl.where(law >= 0, 0, 1))
-    tl.store(sums + row * tl.num_programs(1) + chunk, tl.where(wrong > 0, float("nan"), tl.sum(law)))
+class PathUniforms(NamedTuple):
+    """Uniform numbers of B paths: where those of its levels are, and that of the token after them."""
+
+    uniforms: Tensor
+    """Float64, of any shape: from that of the first level of the first path on."""
+    stride: int
+    """From path to path."""
+    step: int
+    """From level to level."""
+    last: int
+    """From the first of a path to that of the token."""
+
+    @classmethod
+    def in_rows(cls, uniforms: Tensor) -> PathUniforms:
+        """Of shape (B, L + 1)."""
+        count = uniforms.shape[1]
+        return cls(uniforms.contiguous(), count, 1, count - 1)
 
 
-@triton.jit
-def settle_totals(sums, scales, sound, chunks, DRIFT: tl.constexpr, LANES: tl.constexpr):
-    """Whether each row is a law, by the totals of its chunks, and what its numbers are multiplied by to add up to 1."""
-    row = tl.program_id(0).to(tl.int64)
-    lanes = tl.arange(0, LANES)
-    total = tl.sum(tl.load(sums + row * chunks + lanes, mask=lanes < chunks, other=0.0))
-    right = tl.abs(total - 1.0) <= DRIFT
-    tl.store(scales + row, 1.0 / tl.where(right, total, 1.0))
-    tl.store(sound + row, right.to(tl.int8))
+class Laws(NamedTuple):
+    """What a kernel has of laws, as it hands it on."""
+
+    target: Rows
+    draft: Rows
+    factor: Tensor
+    """Shape (F, k + 1)."""
+
+
+class Kind(NamedTuple):
+    """What is fixed of laws, as a kernel hands it on."""
+
+    LOGITS: bool
+    """Whether the target's entries are logits."""
+    POINT: bool
+    """Whether the law of a token is all on it."""
+    FACTOR: bool
+    """Whether draft laws have factors."""
+    GROUPS: int
+    PIECES: tuple[int, ...]
+    RARE: float
+    LESS: int
+    MORE: int
+
+
+class Step(NamedTuple):
+    """What has to be known after so many tokens of a path, of the next one anything after all of them: scalars."""
+
+    p_row: Tensor
+    """Shape ()."""
+    q_row: Tensor
+    """Shape ()."""
+    place: Tensor
+    """Shape (): whose factors the draft law has."""
+    drafted: Tensor
+    """Shape (): the next token."""
+    weight: Tensor
+    """Shape ()."""
 
 
 @triton.jit
 def given_law(
-    p, p_row, q, q_high, q_first, q_heat, q_scale, q_sound, q_row,
-    factor, place, drafted, tokens, vocab,
-    POINT: tl.constexpr, FACTOR: tl.constexpr, GROUPS: tl.constexpr, PIECES: tl.constexpr,
-    RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr,
+    laws,  # `Laws`
+    p_row, q_row, place, drafted, tokens,  # (LANES,); or (BLOCK,) tokens, and scalars
+    vocab,  # scalar
+    kind,  # `Kind`
 ):  # fmt: skip
     """The law that a token of the path has, at some tokens."""
-    if POINT:
+    if kind.POINT:
         law = (tokens == drafted).to(tl.float64)
     else:
-        law = law_of(q, q_high, q_first, q_heat, q_scale, q_sound, q_row, tokens, vocab, False)
-        if FACTOR:
-            group = group_of(p, p_row, q, q_row, tokens, vocab, GROUPS, PIECES, RARE, LESS, MORE)
-            law = law * tl.load(factor + place * (GROUPS + 1) + group)
+        law = law_of(laws.draft, q_row, tokens, vocab, False)
+        if kind.FACTOR:
+            group = group_of(
+                laws.target, laws.draft, p_row, q_row, tokens, vocab,
+                kind.GROUPS, kind.PIECES, kind.RARE, kind.LESS, kind.MORE,
+            )  # fmt: skip
+            law = law * tl.load(laws.factor + place * (kind.GROUPS + 1) + group)
     return law
 
 
 @triton.jit
 def weigh(
-    p, p_high, p_first, p_heat, p_scale, p_sound,
-    q, q_high, q_first, q_heat, q_scale, q_sound,
-    factor, p_rows, q_rows, places, drafts, lengths, weights, vocab,
+    p, p_high, p_first, p_heat, p_scale, p_valid,  # (R, V), and of `Rows` (R,)
+    q, q_high, q_first, q_heat, q_scale, q_valid,  # (R', V), and of `Rows` (R',)
+    factor,  # (F, k + 1)
+    p_rows, q_rows, places, drafts,  # (B, L + 1), (B, L), (B, L), (B, L)
+    lengths,  # (B,)
+    weights,  # (B, L + 1)
+    vocab,  # scalar
     LOGITS: tl.constexpr, POINT: tl.constexpr, FACTOR: tl.constexpr, GROUPS: tl.constexpr,
     PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr, LEVELS: tl.constexpr,
     LANES: tl.constexpr,
 ):  # fmt: skip
-    """The weights of block verification after 0 to L tokens of each path, shape (B, L + 1)."""
+    """The weights of block verification after 0 to L tokens of each path."""
+    target = Rows(Reading(p, p_high, p_first, p_heat, p_scale), p_valid)
+    laws = Laws(target, Rows(Reading(q, q_high, q_first, q_heat, q_scale), q_valid), factor)
+    kind: tl.constexpr = Kind(LOGITS, POINT, FACTOR, GROUPS, PIECES, RARE, LESS, MORE)
     path = tl.program_id(0)
     lanes = tl.arange(0, LANES)
     level = tl.minimum(lanes, LEVELS - 1)
@@ -70,12 +131,9 @@ def weigh(
     known = tl.minimum(tl.maximum(drafted, 0), vocab - 1)
     p_row = tl.load(p_rows + path * (LEVELS + 1) + level)
     q_row = tl.load(q_rows + path * LEVELS + level)
-    here = law_of(p, p_high, p_first, p_heat, p_scale, p_sound, p_row, known, vocab, LOGITS)
-    there = given_law(
-        p, p_row, q, q_high, q_first, q_heat, q_scale, q_sound, q_row,
-        factor, tl.load(places + path * LEVELS + level), drafted, known, vocab,
-        POINT, FACTOR, GROUPS, PIECES, RARE, LESS, MORE,
-    )  # fmt: skip
+    here = law_of(target, p_row, known, vocab, LOGITS)
+    place = tl.load(places + path * LEVELS + level)
+    there = given_law(laws, p_row, q_row, place, drafted, known, vocab, kind)
     possible = (drafted == known) & (there > 0) & (lanes < tl.load(lengths + path))
     weight = tl.full((), 1.0, tl.float64)
     tl.store(weights + path * (LEVELS + 1), weight)
@@ -88,54 +146,60 @@ def weigh(
 
 
 @triton.jit
-def step_of(p_rows, q_rows, places, drafts, weights, path, level, LEVELS: tl.constexpr):
-    """What `rest_at` has to know after so many tokens of a path; of the next one anything after all of them."""
+def step_of(
+    p_rows, q_rows, places, drafts, weights,  # (B, L + 1), (B, L), (B, L), (B, L), (B, L + 1)
+    path, level,  # scalars
+    LEVELS: tl.constexpr,
+):  # fmt: skip
+    """The `Step` after so many tokens of a path."""
     last = path * LEVELS + tl.minimum(level, LEVELS - 1)
     at = path * (LEVELS + 1) + level
     p_row, weight = tl.load(p_rows + at), tl.load(weights + at)
-    return p_row, tl.load(q_rows + last), tl.load(places + last), tl.load(drafts + last), weight
+    return Step(p_row, tl.load(q_rows + last), tl.load(places + last), tl.load(drafts + last), weight)
 
 
 @triton.jit
 def rest_at(
-    p, p_high, p_first, p_heat, p_scale, p_sound,
-    q, q_high, q_first, q_heat, q_scale, q_sound,
-    factor, p_row, q_row, place, drafted, weight, ended, tokens, vocab,
-    LOGITS: tl.constexpr, POINT: tl.constexpr, FACTOR: tl.constexpr, GROUPS: tl.constexpr,
-    PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr,
+    laws,  # `Laws`
+    step,  # `Step`
+    ended,  # scalar: whether that are all tokens of the path
+    tokens,  # (BLOCK,)
+    vocab,  # scalar
+    kind,  # `Kind`
 ):  # fmt: skip
     """(w p - g)+ after so many tokens of a path, p after all of them; and p: at some tokens, in units."""
-    here = law_of(p, p_high, p_first, p_heat, p_scale, p_sound, p_row, tokens, vocab, LOGITS)
-    there = given_law(
-        p, p_row, q, q_high, q_first, q_heat, q_scale, q_sound, q_row, factor, place, drafted, tokens, vocab,
-        POINT, FACTOR, GROUPS, PIECES, RARE, LESS, MORE,
-    )  # fmt: skip
-    rest = tl.where(ended, here, tl.maximum(weight * here - there, 0.0))
+    here = law_of(laws.target, step.p_row, tokens, vocab, kind.LOGITS)
+    there = given_law(laws, step.p_row, step.q_row, step.place, step.drafted, tokens, vocab, kind)
+    rest = tl.where(ended, here, tl.maximum(step.weight * here - there, 0.0))
     return units_of(rest), units_of(here)
 
 
 @triton.jit
 def sum_rest_along(
-    p, p_high, p_first, p_heat, p_scale, p_sound,
-    q, q_high, q_first, q_heat, q_scale, q_sound,
-    factor, p_rows, q_rows, places, drafts, lengths, weights, rest, whole, vocab,
+    p, p_high, p_first, p_heat, p_scale, p_valid,  # (R, V), and of `Rows` (R,)
+    q, q_high, q_first, q_heat, q_scale, q_valid,  # (R', V), and of `Rows` (R',)
+    factor,  # (F, k + 1)
+    p_rows, q_rows, places, drafts,  # (B, L + 1), (B, L), (B, L), (B, L)
+    lengths,  # (B,)
+    weights,  # (B, L + 1)
+    rest, whole,  # (B, L + 1, chunks)
+    vocab,  # scalar
     LOGITS: tl.constexpr, POINT: tl.constexpr, FACTOR: tl.constexpr, GROUPS: tl.constexpr,
     PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr, LEVELS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Sums of `rest_at` over each chunk of each level of a path, shape (B, L + 1, chunks); 0 beyond its end."""
+    """Sums of `rest_at` over each chunk of each level of a path; 0 beyond its end."""
+    target = Rows(Reading(p, p_high, p_first, p_heat, p_scale), p_valid)
+    laws = Laws(target, Rows(Reading(q, q_high, q_first, q_heat, q_scale), q_valid), factor)
+    kind: tl.constexpr = Kind(LOGITS, POINT, FACTOR, GROUPS, PIECES, RARE, LESS, MORE)
     place, chunk = tl.program_id(0), tl.program_id(1)
     path, level = place // (LEVELS + 1), place % (LEVELS + 1)
     at = place * tl.num_programs(1) + chunk
     length = tl.load(lengths + path)
     if level <= length:
-        p_row, q_row, factors, drafted, weight = step_of(p_rows, q_rows, places, drafts, weights, path, level, LEVELS)
+        step = step_of(p_rows, q_rows, places, drafts, weights, path, level, LEVELS)
         tokens = chunk * BLOCK + tl.arange(0, BLOCK)
-        left, mine = rest_at(
-            p, p_high, p_first, p_heat, p_scale, p_sound, q, q_high, q_first, q_heat, q_scale, q_sound,
-            factor, p_row, q_row, factors, drafted, weight, level >= length, tokens, vocab,
-            LOGITS, POINT, FACTOR, GROUPS, PIECES, RARE, LESS, MORE,
-        )  # fmt: skip
+        left, mine = rest_at(laws, step, level >= length, tokens, vocab, kind)
         tl.store(rest + at, tl.sum(left))
         tl.store(whole + at, tl.sum(mine))
     else:
@@ -145,23 +209,29 @@ def sum_rest_along(
 
 
 @triton.jit
-def later(level, left, other, other_left):
+def later(level, left, other, other_left):  # scalars
     """Of two levels the later one, and what is left there."""
     return tl.where(other > level, other, level), tl.where(other > level, other_left, left)
 
 
 @triton.jit
-def counted(count, most, other, other_most):
+def counted(count, most, other, other_most):  # scalars
     """How many there are, and the largest."""
     return count + other, tl.maximum(most, other_most)
 
 
 @triton.jit
-def settle(
-    p, p_high, p_first, p_heat, p_scale, p_sound,
-    q, q_high, q_first, q_heat, q_scale, q_sound,
-    factor, p_rows, q_rows, places, drafts, lengths, weights, rest, whole, uniforms, accepted, token, vocab, chunks,
-    stride, step, last,
+def finish(
+    p, p_high, p_first, p_heat, p_scale, p_valid,  # (R, V), and of `Rows` (R,)
+    q, q_high, q_first, q_heat, q_scale, q_valid,  # (R', V), and of `Rows` (R',)
+    factor,  # (F, k + 1)
+    p_rows, q_rows, places, drafts,  # (B, L + 1), (B, L), (B, L), (B, L)
+    lengths,  # (B,)
+    weights,  # (B, L + 1)
+    rest, whole,  # (B, L + 1, chunks)
+    uniforms,  # of `PathUniforms`
+    accepted, token,  # (B,)
+    vocab, chunks, stride, step, last,  # scalars
     LOGITS: tl.constexpr, POINT: tl.constexpr, FACTOR: tl.constexpr, GROUPS: tl.constexpr,
     PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr, LEVELS: tl.constexpr,
     BLOCK: tl.constexpr, LANES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
@@ -169,8 +239,11 @@ def settle(
     """How many tokens of a path are accepted, and the token after them.
 
     Paths have their uniforms `stride` apart, levels `step`, and the token after them the one at `last`.  ROWS levels
-    are settled at once: it is trips to memory and reductions across warps that take long, not what is done with them.
+    are finished at once: it is trips to memory and reductions across warps that take long, not what is done with them.
     """
+    target = Rows(Reading(p, p_high, p_first, p_heat, p_scale), p_valid)
+    laws = Laws(target, Rows(Reading(q, q_high, q_first, q_heat, q_scale), q_valid), factor)
+    kind: tl.constexpr = Kind(LOGITS, POINT, FACTOR, GROUPS, PIECES, RARE, LESS, MORE)
     path = tl.program_id(0)
     uniforms += path * stride
     lanes = tl.arange(0, LANES)
@@ -196,7 +269,7 @@ def settle(
         stops = there & ((i == 0) | (uniform < stop))
         found, left = tl.reduce((tl.where(stops, i, -1).to(tl.int64), left), 0, later)
         level, remains = later(level, remains, found, left)
-    p_row, q_row, place, drafted, weight = step_of(p_rows, q_rows, places, drafts, weights, path, level, LEVELS)
+    after = step_of(p_rows, q_rows, places, drafts, weights, path, level, LEVELS)
     tl.store(accepted + path, level)
 
     at = (path * (LEVELS + 1) + level) * chunks + lanes
@@ -207,16 +280,61 @@ def settle(
     else:
         sums = tl.load(rest + at, mask=inside, other=0)
         total = remains
+    # As `chunk_of` and `drawn_from`, but by one reduction in place of two.
     point = tl.minimum((uniform_after * total.to(tl.float64)).to(tl.int64), total - 1)
     sums = tl.cumsum(sums, 0)
     before = inside & (sums <= point)
     chunk, passed = tl.reduce((before.to(tl.int64), tl.where(before, sums, 0)), 0, counted)
     start = tl.minimum(chunk, chunks - 1) * BLOCK
-    left, mine = rest_at(
-        p, p_high, p_first, p_heat, p_scale, p_sound, q, q_high, q_first, q_heat, q_scale, q_sound,
-        factor, p_row, q_row, place, drafted, weight, level >= length, start + tl.arange(0, BLOCK), vocab,
-        LOGITS, POINT, FACTOR, GROUPS, PIECES, RARE, LESS, MORE,
-    )  # fmt: skip
+    left, mine = rest_at(laws, after, level >= length, start + tl.arange(0, BLOCK), vocab, kind)
     sums = tl.cumsum(tl.where(spent, mine, left), 0)
     drawn = tl.minimum(start + tl.sum((sums <= point - passed).to(tl.int64)), vocab - 1)
     tl.store(token + path, drawn)
+
+
+def verify_path_by_kernels(
+    line: Line,
+    target: Rows,
+    draft: Rows | None,
+    uniforms: PathUniforms,
+    *,
+    logits: bool = False,
+    factor: Tensor | None = None,
+) -> Accepted:
+    """`otspec.verification.rules.block.tensors.verify_path` for laws in rows.
+
+    Parameters
+    ----------
+    line : Line
+        The paths; its slots are not looked at, its places only with factors.
+    target : Rows
+    draft : Rows, optional
+        None if nothing was drawn: the law of a token is then all on it.
+    uniforms : PathUniforms
+    logits : bool
+        Whether the target's entries are logits.
+    factor : Tensor, shape (F, k + 1), optional
+        What the draft laws are multiplied by, for the groups of tokens.
+    """
+    paths, levels = line.tokens.shape
+    device, vocab = line.tokens.device, target.vocab
+    chunks = -(-vocab // BLOCK)
+    weights = torch.empty((paths, levels + 1), dtype=torch.float64, device=device)
+    rows = (line.target_row, line.draft_row, line.place, line.tokens, line.length)
+    given = (
+        *spread(target), *spread(target if draft is None else draft),  # in place of what is not read
+        (uniforms.uniforms if factor is None else factor).contiguous(), *(part.contiguous() for part in rows), weights,
+    )  # fmt: skip
+    fixed = {
+        "LOGITS": logits, "POINT": draft is None, "FACTOR": factor is not None, **of_groups(vocab),
+        "LEVELS": levels, **EXACT,
+    }  # fmt: skip
+    weigh[(paths,)](*given, vocab, **fixed, LANES=lanes(levels))
+    rest, whole = torch.empty((2, paths, levels + 1, chunks), dtype=torch.int64, device=device)
+    sum_rest_along[(paths * (levels + 1), chunks)](*given, rest, whole, vocab, **fixed, BLOCK=BLOCK)
+    accepted, token = torch.empty((2, paths), dtype=torch.int64, device=device)
+    finish[(paths,)](
+        *given, rest, whole, uniforms.uniforms, accepted, token, vocab, chunks, *uniforms[1:], **fixed, BLOCK=BLOCK,
+        LANES=lanes(chunks), ROWS=min(lanes(levels + 1), FINISHED[0]), COLUMNS=min(lanes(chunks), FINISHED[1]),
+    )  # fmt: skip
+    return Accepted(accepted, token)

@@ -4,7 +4,7 @@ The leading bits of p/q name the bucket.  In a bucket, the law g of the picked t
 bucket, which is known exactly whatever the bucket holds: the rule is lossless for any buckets.  They cost acceptance
 where g/q of a bucket lies between the p/q of its tokens: at most a quarter of the bucket's width, times its q.
 
-Between buckets, lotteries as in docs/interval.md give the picked bucket its law g.  There, g is p times the slope of
+Between buckets, exchanges as in docs/interval.md give the picked bucket its law g.  There, g is p times the slope of
 the least concave majorant.  Here the majorant is known only at its vertices for a few slopes, a `LADDER`; between two
 of them g aims at p times one slope of the ladder, the one next to 1, and what cannot be had stays where it is.  That
 attains the same acceptance, since g >= p still holds up to the vertex of slope 1, and g <= p beyond; and it needs no
@@ -18,7 +18,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from otspec.verification.rules.interval.lotteries import Lotteries, highest, hold, show
+from otspec.verification.rules.interval.exchanges import Exchanges, exchange, highest, show
 from otspec.verification.tensors.fixed_point import UNIT, at, before, first_above, from_zero, running, to_units
 from otspec.verification.tensors.majorant import Curve
 from otspec.verification.tensors.measures import Counts, mean_density, power
@@ -62,8 +62,8 @@ class Buckets(NamedTuple):
 
     factor: Tensor
     """Shape (B, buckets + 1): g/q of each bucket; 0 for the tokens that cannot be drafted."""
-    lotteries: Lotteries
-    """One for each giver."""
+    exchanges: Exchanges
+    """One for each donor."""
 
 
 def slopes_of(steps: Tensor) -> Tensor:
@@ -86,7 +86,7 @@ def histogram(p: Tensor, q: Tensor, bucket: Tensor, n: int) -> tuple[Tensor, Ten
 
 
 def solve_buckets(target: Tensor, size: Tensor, n: int | Counts) -> Buckets:
-    """The law of the picked bucket, and the lotteries that give it, from the masses of the buckets in units."""
+    """The law of the picked bucket, and the exchanges that give it, from the masses of the buckets in units."""
     fill, run = from_zero(running(size)), from_zero(running(target))
     share = size.double() / size.sum(dim=1, keepdim=True).double()
     density = mean_density(fill[:, :-1], fill[:, 1:], n)
@@ -113,8 +113,8 @@ def solve_buckets(target: Tensor, size: Tensor, n: int | Counts) -> Buckets:
     wants = torch.minimum(wished, limit) - torch.minimum(wished - wishes, limit)
 
     factor = torch.where(size > 0, (measure + wants - serves).double() / UNIT / share, 0.0)
-    pivot = torch.where(size > 0, goal / share, 0.0)
-    return Buckets(factor, hold(to_units(share), density, pivot, ranks, ranks + 1, wants, serves))
+    threshold = torch.where(size > 0, goal / share, 0.0)
+    return Buckets(factor, exchange(to_units(share), density, threshold, ranks, ranks + 1, wants, serves))
 
 
 def verify_by_buckets(
@@ -129,7 +129,7 @@ def verify_by_buckets(
     drafts : Tensor of int64, shape (B, n)
         Tokens with q > 0.
     uniforms : Tensor of float64, shape (B, n + 1, 3)
-        Row m is for draft m: which lottery it enters, if any; what it draws there; where in its place the point lies.
+        Row m is for draft m: which exchange it enters, if any; what it draws there; where in its place the point lies.
         The first two of the last row accept the picked draft, or draw from the residual law, in the order of tokens.
     alive : Tensor of bool, shape (B, n), optional
         Which of the drafts there are; the others are any tokens, and are not looked at.  By default all.  In a row that
@@ -151,7 +151,7 @@ def verify_by_buckets(
         n = Counts(alive.sum(dim=1, keepdim=True).clamp(min=1), drafts.shape[1])
     bucket = bucket_of(p, q, most)
     solved = solve_buckets(*histogram(p, q, bucket, most), n)
-    places = show(solved.lotteries, at(bucket, drafts), uniforms[:, :-1, :2])
+    places = show(solved.exchanges, at(bucket, drafts), uniforms[:, :-1, :2])
     if alive is not None:
         places = torch.where(alive, places, -1)
     picked = highest(places, uniforms[:, :-1, 2])

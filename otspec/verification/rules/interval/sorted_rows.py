@@ -1,7 +1,7 @@
 """The `interval` rule (docs/interval.md) on rows of laws, by a sort, on any device.
 
 It puts out the tokens of `compiled.verify_one`.  Only what the drafts of a row decide is computed: the block of the
-draft that is highest in the order, its lotteries, and the segment of the majorant that a residual draw falls into.
+draft that is highest in the order, its exchanges, and the segment of the majorant that a residual draw falls into.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from otspec.kernels.interval.exchange import LEVEL
-from otspec.verification.rules.interval.lotteries import Lotteries, highest, hold, show
+from otspec.verification.rules.interval.exchanges import Exchanges, exchange, highest, show
 from otspec.verification.tensors.fixed_point import at, before, first_above, from_zero, running, to_units
 from otspec.verification.tensors.majorant import Curve, segment
 from otspec.verification.tensors.measures import Counts, mean_density, power
@@ -72,13 +72,13 @@ def verify_by_sorting(p: Tensor, q: Tensor, drafts: Tensor, uniforms: Tensor, al
     left, right = segment(curve, torch.cat((weightless, top), 1), torch.cat((end, end), 1), goes_right)
     slope = curve.slope(left, right)
 
-    # Tokens of p = 0 come first, and have no lotteries: their g is the measure of their place.
+    # Tokens of p = 0 come first, and have no exchanges: their g is the measure of their place.
     weighty = topmost >= weightless
     start, past = torch.where(weighty, left[:, :1], 0), torch.where(weighty, right[:, :1], weightless)
     inside = weighty & (index >= start) & (index < past)
     density = mean_density(fill[:, :-1], fill[:, 1:], n)
-    lots = _hold_in_block(target, size, density, slope[:, :1], inside)
-    places = torch.where(ranks >= start, show(lots, ranks.clamp(min=0), uniforms[:, :-1, :2]), -1)
+    exchanges = _exchange_in_block(target, size, density, slope[:, :1], inside)
+    places = torch.where(ranks >= start, show(exchanges, ranks.clamp(min=0), uniforms[:, :-1, :2]), -1)
     picked = highest(places, uniforms[:, :-1, 2])
 
     rank, token = at(ranks, picked).clamp(min=0), at(drafts, picked)
@@ -94,24 +94,24 @@ def verify_by_sorting(p: Tensor, q: Tensor, drafts: Tensor, uniforms: Tensor, al
     )
 
 
-def _hold_in_block(target: Tensor, size: Tensor, density: Tensor, slope: Tensor, inside: Tensor) -> Lotteries:
-    """The lotteries of one block of each row: seekers' g exceeds their measure, givers' measures exceed their g."""
+def _exchange_in_block(target: Tensor, size: Tensor, density: Tensor, slope: Tensor, inside: Tensor) -> Exchanges:
+    """The exchanges of one block of each row: recipients' g exceeds their measure, donors' measures exceed their g."""
     ranks = torch.arange(target.shape[1], device=target.device)
     goal, measure = slope * target, size * density
-    giver = inside & (goal < (1.0 - LEVEL) * measure)
+    donor = inside & (goal < (1.0 - LEVEL) * measure)
     excess = torch.where(inside, to_units(measure - goal), 0)
-    wants = torch.where(giver, 0, (-excess).clamp(min=0))
-    offered = torch.where(giver, excess.clamp(min=0), 0)
+    wants = torch.where(donor, 0, (-excess).clamp(min=0))
+    offered = torch.where(donor, excess.clamp(min=0), 0)
     # Rounding can leave a surplus that nobody before has asked for: it is what the running maximum soaks up.
     idle = running(offered - wants).cummax(dim=1).values.clamp(min=0)
     serves = offered - (idle - before(idle, ranks.expand_as(idle)))
 
-    follows = torch.nn.functional.pad(giver[:, :-1], (1, 0))
-    first = torch.where(giver & ~follows, ranks, -1).cummax(dim=1).values
-    past = torch.where(giver, target.shape[1], ranks).flip(1).cummin(dim=1).values.flip(1)
-    first, past = torch.where(giver, first, ranks), torch.where(giver, past, ranks + 1)
-    pivot = torch.where(giver, goal / size, 0.0)
-    return hold(to_units(size), density, pivot, first, past, wants, serves)
+    follows = torch.nn.functional.pad(donor[:, :-1], (1, 0))
+    first = torch.where(donor & ~follows, ranks, -1).cummax(dim=1).values
+    past = torch.where(donor, target.shape[1], ranks).flip(1).cummin(dim=1).values.flip(1)
+    first, past = torch.where(donor, first, ranks), torch.where(donor, past, ranks + 1)
+    threshold = torch.where(donor, goal / size, 0.0)
+    return exchange(to_units(size), density, threshold, first, past, wants, serves)
 
 
 def _residual(

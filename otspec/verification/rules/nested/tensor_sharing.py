@@ -15,8 +15,8 @@ from torch import Tensor
 
 from otspec.verification.rules.nested.grid import Labels, chances, interpolate
 from otspec.verification.tensors.fixed_point import UNIT, at, before, first_above, running
-from otspec.verification.tensors.majorant import corners
-from otspec.verification.trees.tree_laws import Groups
+from otspec.verification.tensors.groups import Groups
+from otspec.verification.tensors.majorant import breakpoints
 
 HEIGHTS, FIRST = 2.0**21, 512
 """Which groups come first is told by 21 digits of a height, and then by the order of at most so many groups."""
@@ -82,7 +82,7 @@ def share(groups: Groups, labels: Labels, weight: Tensor, spread: Tensor | None)
     sums = _from_none(target)
     weightless = (sums == 0).sum(dim=1, keepdim=True) - 1  # places of p = 0 come first: they keep what they have
     run, rise = sums.float(), _from_none(measure).float()  # what is due to a place is a matter of acceptance alone
-    begin, end = corners(run, rise, weightless, cut)
+    begin, end = breakpoints(run, rise, weightless, cut)
     start, end = begin[:, :-1], end[:, 1:]
     due_run, due_rise = at(run, end) - at(run, start), at(rise, end) - at(rise, start)
     slope = torch.where(due_run > 0, due_rise / due_run, 0.0)
@@ -114,10 +114,10 @@ def owned(sharing: Sharing, groups: Tensor) -> Tensor:
     amount = torch.zeros_like(sharing.size)
     for part in range(parts):
         place = own[:, part : part + 1]
-        seeks = at(wants, place) > 0
-        mine = torch.where(seeks, sharing.wanted, sharing.served)
+        receives = at(wants, place) > 0
+        mine = torch.where(receives, sharing.wanted, sharing.served)
         low, high = before(mine, place), at(mine, place)
-        theirs, each = torch.where(seeks, sharing.served, sharing.wanted), torch.where(seeks, serves, wants)
+        theirs, each = torch.where(receives, sharing.served, sharing.wanted), torch.where(receives, serves, wants)
         moved = (torch.minimum(theirs, high) - torch.maximum(theirs - each, low)).clamp(min=0)
         gap = (sharing.worth - at(sharing.worth, place)).abs()
         swapped = torch.where((moved > 0) & (gap > 0), moved.double() / gap, 0.0)
@@ -206,7 +206,7 @@ def _places(
 
 
 def _matched(wishes: Tensor, surplus: Tensor, start: Tensor, end: Tensor) -> tuple[Tensor, Tensor]:
-    """What seekers get and givers give, where givers hand on to earlier seekers of their block, the first ones first.
+    """What recipients get and donors give: donors hand on to earlier recipients of their block, the first ones first.
 
     Under a majorant all is matched up to rounding; what is not stays where it is.
     """

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
-from otspec.verification.rules.block.tensors import Accepted, verify_path
-from otspec.verification.rules.groups.groups import SORTED, group, group_count, grouped
-from otspec.verification.rules.groups.launch import group_by_kernels, look_up_by_kernels
+from otspec.verification.rules.block.lines import verify_line
 from otspec.verification.rules.nested.grid import Grown, Labels, branch, everything
-from otspec.verification.rules.nested.label_launch import grow_by_kernels, pick_by_kernels
 from otspec.verification.rules.nested.tensor_sharing import Looked, Sharing, owned, share
 from otspec.verification.tensors.fixed_point import at, before, first_above
+from otspec.verification.tensors.groups import SORTED, group, group_count, grouped
 from otspec.verification.tensors.measures import Counts, power
-from otspec.verification.trees.layout import NONE, Layout, in_a_graph, take
-from otspec.verification.trees.tree_laws import Line, TreeLaws
+from otspec.verification.trees.batch import Line, TreeBatch, TreeVerification
+from otspec.verification.trees.layout import NONE, Layout, follow, in_a_graph, take
 
+PARTS = 4
+"""Of look-ahead: half of what `otspec.paths.Nested` takes, for half the work."""
 _SPREADS: dict[tuple[float, int, torch.device], Tensor] = {}
 """Kept for good, as graphs that are captured have their addresses: some numbers for each deviation asked for."""
 
@@ -35,16 +37,49 @@ def spread_of(sigma: float, parts: int, device: torch.device) -> Tensor | None:
     return found
 
 
-def grow(layout: Layout, laws: TreeLaws, tokens: Tensor, spread: Tensor | None, kernels: bool = False) -> Grown:
+@dataclass(frozen=True)
+class NestedLabels:
+    """`nested` on tensors: joint verification by labels on a grid.
+
+    Parameters
+    ----------
+    sigma : float
+        Look-ahead, as in `otspec.paths.Nested`; 0 for none.
+    kernels : bool
+        Whether Triton's kernels do it.
+    """
+
+    sigma: float = 0.5
+    kernels: bool = False
+
+    def verify(self, batch: TreeBatch, uniforms: Tensor) -> TreeVerification:
+        """Pick the path of the largest label, and verify it as a block; `uniforms` has shape (B, S + L, 3)."""
+        spread = spread_of(float(self.sigma), PARTS, batch.tokens.device)
+        line, factor = pick_nested(batch, uniforms, spread, self.kernels)
+        return verify_line(batch, line, factor, uniforms, self.kernels and batch.vocab > SORTED)
+
+
+def grow(batch: TreeBatch, spread: Tensor | None, kernels: bool = False) -> Grown:
     """Share the labels of every slot among its children, level by level.
 
     Down to the first slot that has several children nothing competes, and all children own all labels evenly.
+
+    Parameters
+    ----------
+    batch : TreeBatch
+    spread : Tensor, shape (parts,), optional
+        Look-ahead.
+    kernels : bool
+        Whether Triton's kernels do it.
     """
     if kernels:
-        return grow_by_kernels(layout, _look_everywhere(layout, laws, tokens), spread)
+        from otspec.verification.rules.nested.growing_kernels import grow_by_kernels
+
+        return grow_by_kernels(batch.layout, _look_everywhere(batch), spread)
+    layout, tokens = batch.layout, batch.tokens
     rows, slots = tokens.shape
     device = tokens.device
-    count = group_count(laws.vocab)
+    count = group_count(batch.vocab)
     whole = everything((rows, slots + 1), device)
     ends, density = whole.ends.clone(), whole.density.clone()
     factor = torch.ones((rows, slots + 1, count + 1), dtype=torch.float64, device=device)
@@ -55,20 +90,20 @@ def grow(layout: Layout, laws: TreeLaws, tokens: Tensor, spread: Tensor | None, 
         above = layout.levels[level + 1].above
         width = here.shape[1]
         children = take(layout.children, here)
-        rivals = take(competes, here) | (children > 1)
+        competing = take(competes, here) | (children > 1)
         own = Labels(take(ends, here).flatten(0, 1), take(density, here).flatten(0, 1))
         own = branch(own, children.flatten(), layout.levels[level].most)
         # One row for each child from here on, but for what its parent has.
         parent = (torch.arange(rows, device=device)[:, None] * width + above).flatten()
         token = take(tokens, below).flatten()
-        groups, p, q, mine = look(laws, here, parent, token)
+        groups, p, q, mine = look(batch, here, parent, token)
         last = level + 1 == layout.length
         found = share(groups, own, take(weight, here).flatten(), None if last else spread)
-        factors = torch.where(rivals.flatten()[:, None], found.factor, 1.0)
+        factors = torch.where(competing.flatten()[:, None], found.factor, 1.0)
         factor = _put(factor, here, factors.view(rows, width, -1))
 
         labels = owned(Sharing(*(part[parent] for part in found)), mine)
-        compete = at(rivals, above)
+        compete = at(competing, above)
         labels = torch.where(compete.flatten()[:, None], labels, own.ends[parent])
         reached = take(weight, here).flatten()[parent] * p
         proposal = q * factors[parent, mine]
@@ -81,30 +116,44 @@ def grow(layout: Layout, laws: TreeLaws, tokens: Tensor, spread: Tensor | None, 
     return Grown(ends[:, :slots], factor[:, :slots])
 
 
-def look(laws: TreeLaws, here: Tensor, parent: Tensor, token: Tensor) -> Looked:
-    """What some slots, shape (B, W), and their children, shape (C,), need to know of the laws."""
-    p, q = (law.flatten(0, 1) for law in laws.as_they_came(here))
+def look(batch: TreeBatch, here: Tensor, parent: Tensor, token: Tensor) -> Looked:
+    """What some slots and their children need to know of the laws.
+
+    Parameters
+    ----------
+    batch : TreeBatch
+    here : Tensor of int64, shape (B, W)
+        The slots.
+    parent, token : Tensor of int64, shape (C,)
+        Of each child: which of these slots is its parent, of all B * W, and its token.
+    """
+    p, q = (law.flatten(0, 1) for law in batch.as_they_came(here))
     of = group(p, q)
     mine, theirs = (
         law[parent, token].double() * scale.flatten()[parent]
-        for law, scale in zip((p, q), laws.scales_at(here), strict=True)
+        for law, scale in zip((p, q), batch.scales_at(here), strict=True)
     )
     return Looked(grouped(p, q, of), mine, theirs, of[parent, token])
 
 
-def _look_everywhere(layout: Layout, laws: TreeLaws, tokens: Tensor) -> Looked:
+def _look_everywhere(batch: TreeBatch) -> Looked:
     """`look`, of all slots at once, as prefixes and as children: by kernels where vocabularies are large."""
-    rows, slots = tokens.shape
-    if laws.vocab > SORTED:
-        where = laws.target_row, laws.draft_row, layout
-        groups = laws.groups or group_by_kernels(laws.target.read.values, laws.draft.read.values, *where)
-        return Looked(groups, *look_up_by_kernels(laws.target, laws.draft, *where, tokens))
-    parent = (torch.arange(rows, device=tokens.device)[:, None] * slots + layout.parent).flatten()
-    return look(laws, torch.arange(slots, device=tokens.device).expand(rows, -1), parent, tokens.flatten())
+    rows, slots = batch.tokens.shape
+    if batch.vocab > SORTED:
+        from otspec.verification.trees.group_kernels import group_by_kernels, look_up_by_kernels
+
+        where = batch.target_row, batch.draft_row, batch.layout
+        groups = batch.groups or group_by_kernels(batch.target.read.entries, batch.draft.read.entries, *where)
+        return Looked(groups, *look_up_by_kernels(batch.target, batch.draft, *where, batch.tokens))
+    device = batch.tokens.device
+    parent = (torch.arange(rows, device=device)[:, None] * slots + batch.layout.parent).flatten()
+    return look(batch, torch.arange(slots, device=device).expand(rows, -1), parent, batch.tokens.flatten())
 
 
 def pick(layout: Layout, grown: Grown, uniforms: Tensor) -> Tensor:
     """The path of the largest label: of each slot the child that has it, `NONE` where no label is; shape (B, S).
+
+    From the leaves up, level by level: the largest label of a slot's children is its own.
 
     Parameters
     ----------
@@ -117,12 +166,12 @@ def pick(layout: Layout, grown: Grown, uniforms: Tensor) -> Tensor:
     total = grown.ends[:, :, -1]
     index = torch.arange(slots, device=total.device).expand(rows, -1)
     label = _label(grown.ends, (uniforms[..., 0] * total).to(torch.int64), total)
-    heir = torch.full_like(index, NONE)
+    argmax_child = torch.full_like(index, NONE)
     for level in range(layout.length, 0, -1):
         there = layout.depth == level
         best = _over_children(layout, torch.where(there, label, -1.0))
         wins = there & (label == at(best, layout.parent))
-        heir = torch.maximum(heir, _over_children(layout, torch.where(wins, index, NONE)))
+        argmax_child = torch.maximum(argmax_child, _over_children(layout, torch.where(wins, index, NONE)))
         parents, most = (layout.depth == level - 1) & (layout.children > 0), layout.levels[level - 1].most
         if most == 1:
             label = torch.where(parents, best, label)
@@ -132,66 +181,32 @@ def pick(layout: Layout, grown: Grown, uniforms: Tensor) -> Tensor:
         inside = _label(grown.ends, (share * total).to(torch.int64), total)
         fresh = inside.floor() + uniforms[..., 1]
         label = torch.where(parents, torch.where(layout.children > 1, fresh, best), label)
-    return heir
+    return argmax_child
 
 
 def pick_nested(
-    layout: Layout, laws: TreeLaws, tokens: Tensor, uniforms: Tensor, spread: Tensor | None, kernels: bool = False
+    batch: TreeBatch, uniforms: Tensor, spread: Tensor | None, kernels: bool = False
 ) -> tuple[Line, Tensor]:
     """The path that `pick` picks, and the factors of the laws of its tokens, (B, S, k + 1).
 
     Parameters
     ----------
-    layout : Layout
-    laws : TreeLaws
-    tokens : Tensor of int64, shape (B, S)
+    batch : TreeBatch
     uniforms : Tensor of float64, shape (B, S + L, 3)
-        As `otspec.verification.device.trees.verify_trees` deals them.
+        As `otspec.verification.device.trees.verify_trees` uses them.
     spread : Tensor, shape (parts,), optional
         Look-ahead.
     kernels : bool
         Whether Triton's kernels do it.
     """
-    grown = grow(layout, laws, tokens, spread, kernels)
+    grown = grow(batch, spread, kernels)
     if kernels:
-        return pick_by_kernels(layout, laws, grown, tokens, uniforms), grown.factor
-    dealt = torch.nn.functional.pad(uniforms[:, : tokens.shape[1] - 1, :2], (0, 0, 1, 0))
-    return laws.along(layout, tokens, follow(pick(layout, grown, dealt), layout.length)), grown.factor
+        from otspec.verification.rules.nested.picking_kernels import pick_by_kernels
 
-
-def verify_line(laws: TreeLaws, factor: Tensor | None, line: Line, uniforms: Tensor) -> Accepted:
-    """Block-verify one path of each tree.
-
-    Parameters
-    ----------
-    laws : TreeLaws
-    factor : Tensor, shape (B, S, k + 1), optional
-        Of the law of the path's tokens; by default they have the draft laws.
-    line : Line
-    uniforms : Tensor of float64, shape (B, L + 1, 3)
-        Of each level.
-    """
-    path = torch.nn.functional.pad(line.slots, (1, 0))
-    dealt = torch.cat((uniforms[:, :-1, 0], uniforms[:, -1:, 1]), dim=1)
-
-    def along(level: Tensor) -> tuple[Tensor, Tensor]:
-        there = at(path, level[:, None])
-        slot = there.clamp(min=0)
-        p, q = laws.target_at(there)[:, 0], laws.draft_at(slot)[:, 0]
-        if factor is None:
-            return p, q
-        return p, q * take(factor, slot)[:, 0].gather(1, group(*(law[:, 0] for law in laws.as_they_came(slot))))
-
-    return verify_path(along, line.tokens, line.length, dealt)
-
-
-def follow(heir: Tensor, length: int) -> Tensor:
-    """The slots from the root on to the heir of the heir, from level 1 on, `NONE` after the end; shape (B, length)."""
-    line, node = [], torch.zeros_like(heir[:, :1])
-    for _ in range(length):
-        node = torch.where(node >= 0, at(heir, node.clamp(min=0)), NONE)
-        line.append(node)
-    return torch.cat(line, dim=1)
+        return pick_by_kernels(batch, grown, uniforms), grown.factor
+    of_slots = torch.nn.functional.pad(uniforms[:, : batch.slots - 1, :2], (0, 0, 1, 0))
+    picked = pick(batch.layout, grown, of_slots)
+    return batch.along(follow(picked, batch.layout.length)), grown.factor
 
 
 def _label(ends: Tensor, points: Tensor, total: Tensor) -> Tensor:

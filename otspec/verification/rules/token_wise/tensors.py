@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -11,37 +11,50 @@ from otspec.verification.rules.block.tensors import draw
 from otspec.verification.rules.buckets.buckets import verify_by_buckets
 from otspec.verification.rules.interval.sorted_rows import verify_by_sorting
 from otspec.verification.tensors.fixed_point import at, running, to_units
-from otspec.verification.trees.layout import NONE, Layout, take
-from otspec.verification.trees.tree_laws import TreeLaws
+from otspec.verification.tensors.reading import KERNELS
+from otspec.verification.trees.batch import TreeBatch, TreeVerification
+from otspec.verification.trees.layout import NONE, take
 
 
-class Walked(NamedTuple):
-    """What is put out of each tree."""
-
-    slots: Tensor
-    """Shape (B, L): the accepted slots from level 1 on, `NONE` after the last."""
-    token: Tensor
-    """Shape (B,): the token after them."""
-
-
-def verify_token_wise(layout: Layout, laws: TreeLaws, tokens: Tensor, uniforms: Tensor, by: str) -> Walked:
-    """Accept token by token while a slot agrees with the output.
+@dataclass(frozen=True)
+class TokenByToken:
+    """`interval` on tensors: accept token by token while a slot agrees with the output.
 
     Parameters
     ----------
-    layout : Layout
-    laws : TreeLaws
-    tokens : Tensor of int64, shape (B, S)
-    uniforms : Tensor of float64, shape (B, S + L, 3)
-        As `otspec.verification.device.trees.verify_trees` deals them.
     by : str
-        ``"sorting"``, or ``"buckets"``, of which a token that no draft was accepted for is the last, whoever has it.
+        ``"sorting"``; ``"buckets"``, of which a token that no draft was accepted for is the last, whoever has it; or
+        ``"triton"``, the latter by kernels.
     """
-    slots, widest = tokens.shape[1], max(level.slots.shape[1] for level in layout.levels)
+
+    by: str = "sorting"
+
+    def verify(self, batch: TreeBatch, uniforms: Tensor) -> TreeVerification:
+        """Verify the drafts of one text after the other; `uniforms` has shape (B, S + L, 3)."""
+        if self.by == KERNELS:
+            from otspec.verification.rules.token_wise.walk_kernels import verify_trees_by_kernels
+
+            return verify_trees_by_kernels(batch, uniforms)
+        return verify_token_wise(batch, uniforms, self.by)
+
+
+def verify_token_wise(batch: TreeBatch, uniforms: Tensor, by: str) -> TreeVerification:
+    """`TokenByToken` without kernels.
+
+    Parameters
+    ----------
+    batch : TreeBatch
+    uniforms : Tensor of float64, shape (B, S + L, 3)
+        As `otspec.verification.device.trees.verify_trees` uses them.
+    by : str
+        ``"sorting"`` or ``"buckets"``.
+    """
+    layout, tokens = batch.layout, batch.tokens
+    slots, widest = batch.slots, max(level.slots.shape[1] for level in layout.levels)
     node = torch.zeros_like(tokens[:, 0])
     alive = (layout.depth == 0).to(torch.bool)
     going, token = torch.ones_like(node, dtype=torch.bool), node
-    settled, line = ~going, []
+    finished, line = ~going, []
     for i in range(layout.length):
         drafted = layout.levels[i + 1].slots
         there = (drafted < slots) & at(alive, take(layout.parent, drafted))
@@ -49,7 +62,7 @@ def verify_token_wise(layout: Layout, laws: TreeLaws, tokens: Tensor, uniforms: 
         rows = torch.cat((take(uniforms, drafted - 1), uniforms[:, slots - 1 + i, None]), dim=1)
         # Slots of one text have one law; but only those with children need to have a draft law.
         drawn_at = (alive & (layout.children > 0)).to(torch.int8).argmax(dim=1)
-        p, q = laws.target_at(node[:, None])[:, 0], laws.draft_at(drawn_at[:, None])[:, 0]
+        p, q = batch.target_at(node[:, None])[:, 0], batch.draft_at(drawn_at[:, None])[:, 0]
         given = (p, q, torch.where(there, take(tokens, drafted), 0), rows, there)
         if by == "sorting":
             output = verify_by_sorting(*given).tokens
@@ -63,7 +76,7 @@ def verify_token_wise(layout: Layout, laws: TreeLaws, tokens: Tensor, uniforms: 
         node = torch.where(agree, alive.to(torch.int8).argmax(dim=1), node)
         line.append(torch.where(agree, node, NONE))
         # Where nobody agrees the token is the last; where nobody drafted, it is drawn below.
-        settled = settled | (going & ~agree)
+        finished = finished | (going & ~agree)
         going = going & agree
-    after = draw(running(to_units(laws.target_at(node[:, None])[:, 0])), uniforms[:, -1, 1:2])[:, 0]
-    return Walked(torch.stack(line, dim=1), torch.where(settled, token, after))
+    after = draw(running(to_units(batch.target_at(node[:, None])[:, 0])), uniforms[:, -1, 1:2])[:, 0]
+    return batch.put_out(torch.stack(line, dim=1), torch.where(finished, token, after))

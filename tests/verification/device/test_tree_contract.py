@@ -39,7 +39,7 @@ def test_links_that_are_no_tree_are_flagged(links: Links) -> None:
     even, tokens = torch.full((1, 3, 2), 0.5, dtype=torch.float64), torch.zeros((1, 3), dtype=torch.long)
     for rule in trees.RULES:
         found = verify_trees(even, even, tokens, links, torch.Generator(), rule=rule)
-        assert (found.sound.item(), found.accepted.item(), found.token.item()) == (False, 0, 0)
+        assert (found.valid.item(), found.accepted.item(), found.token.item()) == (False, 0, 0)
     with pytest.raises(ProblemError, match="the links of tree 0 are none of a tree"):
         verify_trees(even, even, tokens, links, torch.Generator(), check=True)
 
@@ -47,7 +47,7 @@ def test_links_that_are_no_tree_are_flagged(links: Links) -> None:
 def test_a_slot_that_hangs_below_nothing_is_not_in_the_tree() -> None:
     links = Links(torch.tensor([[1, -1, 3, -1]]), torch.tensor([[-1, -1, -1, -1]]))
     layout = linked_layout(links)
-    assert layout.sound.all()
+    assert layout.valid.all()
     assert layout.depth.tolist() == [[0, 1, -1, -1]]
 
 
@@ -79,7 +79,7 @@ def test_a_tree_does_not_depend_on_those_beside_it(rule: str) -> None:
 
 
 def spoil(what: str, target: Tensor, draft: Tensor, tokens: Tensor) -> None:
-    """Make tree 2 of a batch unsound."""
+    """Make tree 2 of a batch no problem."""
     if what == "nan":
         target[2, 4, 1] = torch.nan
     elif what == "negative":
@@ -104,12 +104,12 @@ MESSAGES = {
 
 
 @each(what=tuple(MESSAGES), rule=trees.RULES)
-def test_a_tree_that_is_not_sound_is_flagged_and_leaves_the_others_alone(what: str, rule: str) -> None:
+def test_a_tree_that_is_not_valid_is_flagged_and_leaves_the_others_alone(what: str, rule: str) -> None:
     given = batch(drawn("tiny", 6, PATHS, 4))
     right = verify_trees(*given[:3], PATHS, given[3], rule=rule)
     spoil(what, *given[:3])
     found = verify_trees(*given[:3], PATHS, given[3], rule=rule)
-    assert found.sound.tolist() == [True, True, False, True]
+    assert found.valid.tolist() == [True, True, False, True]
     assert (found.accepted[2].item(), found.token[2].item()) == (0, 0)
     assert (found.slots[2] == -1).all()
     for b in (0, 1, 3):
@@ -123,7 +123,7 @@ TARGET, DRAFT, TOKENS, UNIFORMS = batch(drawn("tiny", 6, PATHS, 4))
 
 
 def call(**changes: Any) -> Callable[[], object]:
-    """`verify_trees` on sound trees, one argument replaced."""
+    """`verify_trees` on valid trees, one argument replaced."""
     given = {"target": TARGET, "draft": DRAFT, "tokens": TOKENS, "topology": PATHS, "rng": UNIFORMS, **changes}
     return lambda: verify_trees(**given)
 
@@ -131,6 +131,13 @@ def call(**changes: Any) -> Callable[[], object]:
 @each(
     case={
         "rule": (call(rule="traversal"), "rule is 'traversal'; known: nested, block, interval"),
+        "by": (call(by="sorting"), "by is 'sorting', and the rule 'nested'; only 'interval' has several ways"),
+        "way": (call(rule="interval", by="cuda"), "by is 'cuda'; known: sorting, buckets, triton"),
+        "not by kernels": (
+            call(rule="interval", by="buckets", kernels=True),
+            "by is 'buckets', and kernels is True",
+        ),
+        "by kernels": (call(rule="interval", by="triton", kernels=False), "by is 'triton', and kernels is False"),
         "sigma": (call(sigma=-1), "sigma is -1; it is between 0"),
         "slots": (call(topology=(2, 1, 1)), r"tokens are for 10 slots, and branching \(2, 1, 1\) has 7"),
         "topology": (call(topology=()), r"the topology is \(\); pass the number of children"),
@@ -182,9 +189,9 @@ def test_nothing_waits_for_the_device(way: dict[str, Any], by: str, vocab: int) 
         patch.setattr(majorant, "ROUNDS", 2)
         found = verify_trees(target, draft, tokens, topology, uniforms, **way)
     assert found.slots.shape == found.tokens.shape == (2, 3)
-    assert found.token.shape == found.accepted.shape == found.sound.shape == (2,)
+    assert found.token.shape == found.accepted.shape == found.valid.shape == (2,)
     with pytest.raises(RuntimeError, match="meta"):
-        found.sound.all().item()
+        found.valid.all().item()
 
 
 @pytest.mark.parametrize("way", WAYS)

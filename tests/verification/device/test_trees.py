@@ -16,12 +16,11 @@ from scipy.stats import chisquare
 from otspec.paths import Nested, Tree, path_law, tree_law
 from otspec.verification.device import Links, trees, verify_trees
 from otspec.verification.rules.buckets import buckets
-from otspec.verification.rules.groups import groups
-from otspec.verification.rules.groups.groups import group, grouped
 from otspec.verification.rules.nested import grid
 from otspec.verification.rules.nested.tensor_sharing import share
 from otspec.verification.rules.nested.tensors import spread_of
-from otspec.verification.tensors import majorant
+from otspec.verification.tensors import groups, majorant
+from otspec.verification.tensors.groups import group, grouped
 from otspec.verification.trees import layout
 from otspec.verification.trees.layout import branching_layout, linked_layout
 from otspec.verification.trees.shape import Shape
@@ -114,7 +113,7 @@ def test_draws_have_the_law_that_is_computed(sigma: float, branching: tuple[int,
             target[0], draft[0], tokens.expand(draws, -1), branching, torch.Generator().manual_seed(1),
             rows=(rows[0], rows[1]), sigma=sigma,
         )  # fmt: skip
-    assert found.sound.all()
+    assert found.valid.all()
     node, _ = slots_of(tree)
     last = found.slots.gather(1, (found.accepted - 1).clamp(min=0)[:, None])[:, 0]
     last = torch.where(found.accepted > 0, node[last], 0)
@@ -131,7 +130,7 @@ def test_draws_have_the_law_that_is_computed(sigma: float, branching: tuple[int,
 def test_links_lay_out_what_a_branching_does(branching: tuple[int, ...]) -> None:
     shape = Shape.of(branching)
     laid, linked = branching_layout(branching, 2, torch.device("cpu")), linked_layout(links_of(shape, 2))
-    assert linked.sound.all()
+    assert linked.valid.all()
     assert linked.length == laid.length == shape.depth
     for name in ("parent", "depth", "children", "first"):
         assert (getattr(laid, name) == getattr(linked, name)[:, : shape.slots]).all()
@@ -192,7 +191,7 @@ def test_paths_of_different_lengths_have_the_law_of_the_target(way: dict[str, An
             target, draft, torch.from_numpy(tokens), links, torch.from_numpy(rng.random((draws, 7, 3))),
             rows=(torch.from_numpy(rows),) * 2, sigma=sigma, **way,
         )  # fmt: skip
-    assert found.sound.all()
+    assert found.valid.all()
     first = torch.where(found.accepted > 0, found.tokens[:, 0], found.token).numpy()
     second = np.where(found.accepted == 1, found.token, found.tokens[:, 1])
     drawn_on = rng.random(draws) < target[1 + first, 1].numpy()

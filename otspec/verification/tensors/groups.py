@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from otspec.verification.tensors.fixed_point import UNIT, to_units
-from otspec.verification.trees.tree_laws import Groups
 
 SORTED = 500
 """Vocabularies up to this are sorted by p/q; larger ones are put into buckets, which are fewer."""
@@ -29,6 +28,18 @@ LESS, MORE = ((2 * exponent + 1) << (DIGITS - 1) for exponent in (BIAS - 1, BIAS
 STEP = 2.0**-52
 """What rare tokens are rounded to before they are added up: they are less than 2**32 steps.  A quarter of a million of
 them are off by 2**-35 in the worst case, and by 2**-45 as a rule."""
+
+
+class Groups(NamedTuple):
+    """Masses of k groups of tokens of nearly equal p/q, in ascending order, of R pairs of laws.
+
+    Tokens that cannot be drafted would be one more at the end: kernels may have a column for them, which is cut off.
+    """
+
+    target: Tensor
+    """Shape (R, k), int64: p of the groups, in units, before it is divided by its total."""
+    size: Tensor
+    """Shape (R, k), int64: q of the groups likewise; 0 where there is no such token."""
 
 
 class Piece(NamedTuple):

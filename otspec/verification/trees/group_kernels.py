@@ -1,18 +1,36 @@
-"""Triton kernels that put tokens into groups: histograms of all laws of trees, and their totals, in one pass over them.
+"""Tokens of trees in groups by Triton's kernels: histograms of all laws of slots, and their totals, in one pass.
 
-Tokens are in groups by p/q of the laws as they came (`sharing.bucket`), so nothing has to be known of these before.
+Tokens are in groups by p/q of the laws as they came (`tensors.groups.bucket`), so nothing has to be known of these
+before.  Each stage has its kernel, and the function that launches it below.
+
+Shapes: N slots of all trees, B * S; laws have R and R' rows of V tokens; there are k = GROUPS groups.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 
+from otspec.verification.tensors.groups import LESS, MORE, PIECES, RARE, Groups, group_count
+from otspec.verification.tensors.reading import BLOCK, DRIFT, EXACT, Reading, Rows, lanes, read_scaled, spread
 from otspec.verification.tensors.reading_kernels import law_of, units_of
+from otspec.verification.trees.layout import Layout
+
+FLAT = tuple(number for piece in PIECES for number in piece)
+"""As kernels take them."""
+MOST_TILES, ENOUGH = 32, 8192
+"""Of programs that put tokens into groups: how often they read some at most, and how many there are before they do."""
 
 
 @triton.jit
-def bucket_of(digits, PIECES: tl.constexpr):
+def bucket_of(
+    digits,  # (LANES,): of p/q as a float32
+    PIECES: tl.constexpr,
+):  # fmt: skip
     """The bucket of p/q, from its float32."""
     found = tl.zeros_like(digits)
     for i in tl.static_range(0, len(PIECES), 3):
@@ -21,39 +39,53 @@ def bucket_of(digits, PIECES: tl.constexpr):
 
 
 @triton.jit
-def quotient(p, q, known):
+def quotient(p, q, known):  # (LANES,)
     """The digits of p/q, where it is known: those of 1 elsewhere."""
     return tl.div_rn(tl.where(known, p, 1.0), tl.where(known, q, 1.0)).to(tl.int32, bitcast=True)
 
 
 @triton.jit
-def as_it_came(values, row, tokens, vocab):
+def as_it_came(
+    entries,  # (R, V)
+    row, tokens,  # (LANES,)
+    vocab,  # scalar
+):  # fmt: skip
     """Probabilities of some tokens of a row, before they are divided by their total."""
-    return tl.load(values + row.to(tl.int64) * vocab + tokens, mask=tokens < vocab, other=0.0)
+    return tl.load(entries + row.to(tl.int64) * vocab + tokens, mask=tokens < vocab, other=0.0)
 
 
 @triton.jit
 def group_of(
-    p, p_row, q, q_row, tokens, vocab,
+    target, draft,  # `Rows`
+    p_row, q_row, tokens,  # (LANES,)
+    vocab,  # scalar
     GROUPS: tl.constexpr, PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr,
 ):  # fmt: skip
-    """`sharing.group` of large vocabularies, operation by operation, as `add_to_groups` has it."""
-    there = as_it_came(q, q_row, tokens, vocab)
-    mine, theirs = as_it_came(p, p_row, tokens, vocab).to(tl.float32), there.to(tl.float32)
+    """`groups.group` of large vocabularies, operation by operation, as `add_to_groups` has it."""
+    there = as_it_came(draft.read.entries, q_row, tokens, vocab)
+    mine, theirs = as_it_came(target.read.entries, p_row, tokens, vocab).to(tl.float32), there.to(tl.float32)
     rare = (mine < RARE) & (theirs < RARE)
     digits = tl.where(rare, tl.where(mine < theirs, LESS, MORE), quotient(mine, theirs, (there > 0) & ~rare))
     return tl.where(there > 0, bucket_of(digits, PIECES), GROUPS).to(tl.int64)
 
 
+def of_groups(vocab: int) -> dict[str, Any]:
+    """What is fixed about groups when kernels are compiled."""
+    return {"GROUPS": group_count(vocab), "PIECES": FLAT, "RARE": RARE, "LESS": LESS, "MORE": MORE}
+
+
 @triton.jit
-def row_of(rows, place, count):
+def row_of(
+    rows,  # (N,)
+    place, count,  # scalars: the slot, and how many rows there are
+):  # fmt: skip
     """The row of a slot, or another one that there is."""
     return tl.minimum(tl.maximum(tl.load(rows + place), 0), count - 1).to(tl.int64)
 
 
 @triton.jit
-def steps_of(law, few):
-    """Those of probabilities that are few, in steps of 2**-52 (`sharing.STEP`), of doubles in units; 0 for others."""
+def steps_of(law, few):  # (LANES,)
+    """Those of probabilities that are few, in steps of 2**-52 (`groups.STEP`), of doubles in units; 0 for others."""
     if law.dtype == tl.float64:
         steps = units_of(tl.where(few, tl.abs(law), 0.0))  # the sign is that of 0
     else:
@@ -62,7 +94,10 @@ def steps_of(law, few):
 
 
 @triton.jit
-def steps_as_units(steps, DOUBLE: tl.constexpr):
+def steps_as_units(
+    steps,  # (LANES,), or scalar
+    DOUBLE: tl.constexpr,
+):  # fmt: skip
     """What they are in units."""
     if not DOUBLE:
         steps = steps << 10
@@ -70,7 +105,7 @@ def steps_as_units(steps, DOUBLE: tl.constexpr):
 
 
 @triton.jit
-def all_units_of(law):
+def all_units_of(law):  # (LANES,)
     """Probabilities as they came, in units, rounded down where they were no doubles; too much of what is none."""
     if law.dtype == tl.float64:
         units = units_of(tl.where(law >= 0, tl.minimum(law, 1.5), 1.5))
@@ -81,13 +116,16 @@ def all_units_of(law):
 
 
 @triton.jit
-def add_eight(a, b, c, d, e, f, g, h, i, j, k, m, n, o, p, q):
+def add_eight(a, b, c, d, e, f, g, h, i, j, k, m, n, o, p, q):  # scalars
     """Eight sums."""
     return a + i, b + j, c + k, d + m, e + n, f + o, g + p, h + q
 
 
 @triton.jit
-def eight_sums(a, b, c, d, e, f, g, h, TOGETHER: tl.constexpr):
+def eight_sums(
+    a, b, c, d, e, f, g, h,  # (BLOCK,)
+    TOGETHER: tl.constexpr,
+):  # fmt: skip
     """Over all lanes: each by itself waits as long as all together, for which the interpreter takes long."""
     if TOGETHER:
         a, b, c, d, e, f, g, h = tl.reduce((a, b, c, d, e, f, g, h), 0, add_eight)
@@ -98,7 +136,11 @@ def eight_sums(a, b, c, d, e, f, g, h, TOGETHER: tl.constexpr):
 
 
 @triton.jit
-def put_rare(sums, digits, amount, PIECES: tl.constexpr):
+def put_rare(
+    sums,  # (k + 2,)
+    digits, amount,  # scalars
+    PIECES: tl.constexpr,
+):  # fmt: skip
     """Add what rare tokens add up to into the group of all that are on one side of 1."""
     group = bucket_of(tl.full((), digits, tl.int32), PIECES)
     tl.atomic_add(sums + group, amount, mask=amount > 0, sem="relaxed")
@@ -106,7 +148,10 @@ def put_rare(sums, digits, amount, PIECES: tl.constexpr):
 
 @triton.jit
 def add_to_groups(
-    p, q, p_rows, q_rows, children, depths, target, size, p_count, q_count, vocab,
+    p, q,  # (R, V), (R', V)
+    p_rows, q_rows, children, depths,  # (N,)
+    target, size,  # (N, k + 2)
+    p_count, q_count, vocab,  # scalars: R, R', V
     GROUPS: tl.constexpr, PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr,
     BLOCK: tl.constexpr, TILES: tl.constexpr, TOGETHER: tl.constexpr,
 ):  # fmt: skip
@@ -182,8 +227,46 @@ def add_to_groups(
         tl.atomic_add(size + GROUPS + 1, coarse_theirs, sem="relaxed")
 
 
+def group_by_kernels(target: Tensor, draft: Tensor, target_row: Tensor, draft_row: Tensor, layout: Layout) -> Groups:
+    """The groups of all slots, B * S, of laws as they came; see `groups.grouped`.
+
+    Parameters
+    ----------
+    target, draft : Tensor, shape (R, V), (R', V)
+    target_row, draft_row : Tensor of int64, shape (B, S)
+    layout : Layout
+    """
+    counts = _histograms(target, draft, target_row, draft_row, layout)
+    return Groups(*counts[:, :, : group_count(target.shape[1])])
+
+
+def _histograms(target: Tensor, draft: Tensor, target_row: Tensor, draft_row: Tensor, layout: Layout) -> Tensor:
+    """Sums of p and q over the groups of all slots, and over all tokens, twice, shape (2, B * S, k + 2)."""
+    vocab, pairs = target.shape[1], target_row.numel()
+    counts = torch.zeros((2, pairs, group_count(vocab) + 2), dtype=torch.int64, device=target.device)
+    block, tiles = 256, MOST_TILES  # as quick as it gets in the interpreter
+    if target.device.type == "cuda":
+        # Of a warp the slowest lane is slow, of several that of all; and more than one token to a thread would be added
+        # up by rows or by columns, and all numbers made twice.
+        block = 32
+        while tiles > 1 and pairs * -(-vocab // (block * tiles)) < ENOUGH:
+            tiles //= 2
+    add_to_groups[(pairs, -(-vocab // (block * tiles)))](
+        target.contiguous(), draft.contiguous(), target_row, draft_row, layout.children.contiguous(),
+        layout.depth.contiguous(), *counts, len(target), len(draft), vocab, **of_groups(vocab), BLOCK=block,
+        TILES=tiles, TOGETHER=target.device.type == "cuda", num_warps=max(block // 32, 1), **EXACT,
+    )  # fmt: skip
+    return counts
+
+
 @triton.jit
-def settle_row(sums, rows, place, count, scales, sound, DRIFT: tl.constexpr, GROUPS: tl.constexpr):
+def finish_row(
+    sums,  # (k + 2,)
+    rows,  # (N,)
+    place, count,  # scalars: the slot, and how many rows there are
+    scales, valid,  # (R,)
+    DRIFT: tl.constexpr, GROUPS: tl.constexpr,
+):  # fmt: skip
     """Whether a slot's row is a law, by its total, and what it is multiplied by to add up to 1."""
     total = tl.load(sums + GROUPS).to(tl.float64) / 4611686018427387904.0
     about = tl.load(sums + GROUPS + 1).to(tl.float64) / 4398046511104.0
@@ -191,23 +274,27 @@ def settle_row(sums, rows, place, count, scales, sound, DRIFT: tl.constexpr, GRO
     row = tl.load(rows + place)
     there = (row >= 0) & (row < count)
     tl.store(scales + row, 1.0 / tl.where(right, total, 1.0), mask=there)
-    tl.store(sound + row, right.to(tl.int8), mask=there)
+    tl.store(valid + row, right.to(tl.int8), mask=there)
     return (right & there).to(tl.int32)
 
 
 @triton.jit
-def settle_groups(
-    target, size, p_rows, q_rows, children, depths, p_scale, p_sound, q_scale, q_sound, p_count, q_count,
+def finish_groups(
+    target, size,  # (N, k + 2)
+    p_rows, q_rows, children, depths,  # (N,)
+    p_scale, p_valid,  # (R,)
+    q_scale, q_valid,  # (R',)
+    p_count, q_count,  # scalars: R, R'
     P_DRIFT: tl.constexpr, Q_DRIFT: tl.constexpr, GROUPS: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
-    """`settle_totals`, by the totals of the slots' groups.  Slots whose laws are none have one token that is drawn."""
+    """`finish_totals`, by the totals of the slots' groups.  Slots whose laws are none have one token that is drawn."""
     pair = tl.program_id(0)
     if tl.load(depths + pair) >= 0:
         target += pair.to(tl.int64) * (GROUPS + 2)
         size += pair.to(tl.int64) * (GROUPS + 2)
-        right = settle_row(target, p_rows, pair, p_count, p_scale, p_sound, P_DRIFT, GROUPS)
+        right = finish_row(target, p_rows, pair, p_count, p_scale, p_valid, P_DRIFT, GROUPS)
         if tl.load(children + pair) > 0:
-            right *= settle_row(size, q_rows, pair, q_count, q_scale, q_sound, Q_DRIFT, GROUPS)
+            right *= finish_row(size, q_rows, pair, q_count, q_scale, q_valid, Q_DRIFT, GROUPS)
             groups = tl.arange(0, LANES)
             one = tl.where(groups == 0, tl.full([LANES], 4611686018427387904, tl.int64), 0)
             replaced = groups < tl.where(right > 0, 0, GROUPS)
@@ -215,23 +302,79 @@ def settle_groups(
             tl.store(size + groups, one, mask=replaced)
 
 
+def check_by_groups(
+    target: Tensor, draft: Tensor, target_row: Tensor, draft_row: Tensor, layout: Layout
+) -> tuple[Rows, Rows, Groups]:
+    """What slots have as laws, as `checked_rows` has them, and their groups, in one pass over both.
+
+    Of rows that no slot has nothing is known.
+
+    Parameters
+    ----------
+    target, draft : Tensor, shape (R, V), (R', V)
+    target_row, draft_row : Tensor of int64, shape (B, S)
+    layout : Layout
+    """
+    target, draft = target.contiguous(), draft.contiguous()
+    counts = _histograms(target, draft, target_row, draft_row, layout)
+    count, device = group_count(target.shape[1]), target.device
+    scales = [torch.empty(len(law), dtype=torch.float64, device=device) for law in (target, draft)]
+    valid = [torch.empty(len(law), dtype=torch.int8, device=device) for law in (target, draft)]
+    finish_groups[(target_row.numel(),)](
+        *counts, target_row, draft_row, layout.children.contiguous(), layout.depth.contiguous(),
+        scales[0], valid[0], scales[1], valid[1], len(target), len(draft), P_DRIFT=DRIFT[target.dtype],
+        Q_DRIFT=DRIFT[draft.dtype], GROUPS=count, LANES=lanes(count), **EXACT,
+    )  # fmt: skip
+    p, q = (
+        Rows(read_scaled(law, scale), right.view(torch.bool))
+        for law, scale, right in zip((target, draft), scales, valid, strict=True)
+    )
+    return p, q, Groups(*counts[:, :, :count])
+
+
 @triton.jit
 def look_up_groups(
-    p, p_high, p_first, p_heat, p_scale, p_sound,
-    q, q_high, q_first, q_heat, q_scale, q_sound,
-    p_rows, q_rows, parents, drafts, p_at, q_at, group_at, count, slots, vocab,
+    p, p_high, p_first, p_heat, p_scale, p_valid,  # (R, V), and of `Rows` (R,)
+    q, q_high, q_first, q_heat, q_scale, q_valid,  # (R', V), and of `Rows` (R',)
+    p_rows, q_rows, parents, drafts,  # (N,)
+    p_at, q_at, group_at,  # (N,)
+    count, slots, vocab,  # scalars: N, S, V
     GROUPS: tl.constexpr, PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Both laws and the group of the tokens of all slots, after their parents."""
+    target = Rows(Reading(p, p_high, p_first, p_heat, p_scale), p_valid)
+    draft = Rows(Reading(q, q_high, q_first, q_heat, q_scale), q_valid)
     lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     asked = lanes < count
     parent = lanes // slots * slots + tl.load(parents + lanes, mask=asked, other=0)
     p_row, q_row = tl.load(p_rows + parent, mask=asked, other=0), tl.load(q_rows + parent, mask=asked, other=0)
     tokens = tl.load(drafts + lanes, mask=asked, other=0)
-    here = law_of(p, p_high, p_first, p_heat, p_scale, p_sound, p_row, tokens, vocab, False)
-    there = law_of(q, q_high, q_first, q_heat, q_scale, q_sound, q_row, tokens, vocab, False)
+    here = law_of(target, p_row, tokens, vocab, False)
+    there = law_of(draft, q_row, tokens, vocab, False)
     tl.store(p_at + lanes, here, mask=asked)
     tl.store(q_at + lanes, there, mask=asked)
-    group = group_of(p, p_row, q, q_row, tokens, vocab, GROUPS, PIECES, RARE, LESS, MORE)
+    group = group_of(target, draft, p_row, q_row, tokens, vocab, GROUPS, PIECES, RARE, LESS, MORE)
     tl.store(group_at + lanes, group, mask=asked)
+
+
+def look_up_by_kernels(
+    target: Rows, draft: Rows, target_row: Tensor, draft_row: Tensor, layout: Layout, tokens: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """p and q of the tokens of all slots, shape (B * S,), under the rows of their parents, and their groups.
+
+    Parameters
+    ----------
+    target, draft : Rows
+    target_row, draft_row : Tensor of int64, shape (B, S)
+    layout : Layout
+    tokens : Tensor of int64, shape (B, S)
+    """
+    device, vocab, count = target.read.entries.device, target.vocab, tokens.numel()
+    p, q = torch.empty((2, count), dtype=torch.float64, device=device)
+    groups = torch.empty(count, dtype=torch.int64, device=device)
+    look_up_groups[(-(-count // BLOCK),)](
+        *spread(target), *spread(draft), target_row, draft_row, layout.parent.contiguous(), tokens.contiguous(),
+        p, q, groups, count, tokens.shape[1], vocab, **of_groups(vocab), BLOCK=min(BLOCK, lanes(count)), **EXACT,
+    )  # fmt: skip
+    return p, q, groups

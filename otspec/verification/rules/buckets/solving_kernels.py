@@ -1,149 +1,52 @@
-"""The problem of the buckets in Triton: `buckets.solve_buckets`, to the last bit; `lottery_kernels` hold its lotteries.
+"""The problem of the buckets in Triton: `buckets.solve_buckets`, to the last bit, of many problems at once.
 
-A problem has some 12 000 buckets with a dozen numbers each.  They are cut into chunks, a program to each, and the way
-to the solution into steps, a launch to each.  A running sum is kept within chunks, beside a table of what ran up before
-each chunk: programs add the sum of their own to the entries of all later chunks, and sums of integers do not depend on
-who comes first.  How many problems there are, the host does not know: programs beyond return at once.
+Each step has its kernel, a program to each chunk of each problem; `fill` and `solve`, at the end, launch them.  How
+many problems there are, the host does not know: programs beyond return at once.  `exchange_kernels` has the last step.
 
-Planes are the arrays of one problem.  A running sum has the number of its table.
+Shapes: M problems, of which W are a wave, worked on together.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import triton
 import triton.language as tl
+from torch import Tensor
 
-from otspec.verification.tensors.reading_kernels import units_of
-
-HELD, MASSES, RAN, SERVED, WISHED, WANTED, GIVEN, ALONE, HEADS = (tl.constexpr(plane) for plane in range(9))
-SIZE, TARGET, UNITS = (tl.constexpr(plane) for plane in range(9, 12))
-LONGS = tl.constexpr(12)
-DENSITY, PIVOT = (tl.constexpr(plane) for plane in range(2))
-FLOATS = tl.constexpr(2)
-IDLE = tl.constexpr(9)
-TABLES = tl.constexpr(10)
-
-
-@triton.jit
-def before(sums, index):
-    """`fixed_point.before`, for running sums in memory."""
-    return tl.where(index > 0, tl.load(sums + tl.maximum(index - 1, 0)), 0)
-
-
-@triton.jit
-def summed(sums, table, index, TILE: tl.constexpr):
-    """A running sum that is kept in chunks."""
-    return tl.load(sums + index) + tl.load(table + index // TILE)
-
-
-@triton.jit
-def summed_before(sums, table, index, TILE: tl.constexpr):
-    """`fixed_point.before`, for such a sum."""
-    return tl.where(index > 0, summed(sums, table, tl.maximum(index - 1, 0), TILE), 0)
-
-
-@triton.jit
-def amount_of(sums, ranks, inside, TILE: tl.constexpr):
-    """What such a sum adds up, of the ranks of one chunk."""
-    earlier = tl.load(sums + ranks - 1, mask=inside & (ranks % TILE > 0), other=0)
-    return tl.load(sums + ranks, mask=inside, other=0) - earlier
-
-
-@triton.jit
-def pass_on(table, chunk, amount, CARRIES: tl.constexpr):
-    """Add to what has run up before all later chunks; the entry after that of the last chunk is the total."""
-    chunks = tl.arange(0, CARRIES)
-    tl.atomic_add(table + chunks, tl.zeros([CARRIES], tl.int64) + amount, mask=chunks > chunk, sem="relaxed")
-
-
-@triton.jit
-def halved(values, keys, low, high, ABOVE: tl.constexpr):
-    """A round of a search for the first value that exceeds a key, or reaches it, somewhere from low to high."""
-    middle = (low + high) >> 1
-    there = low < high
-    value = tl.load(values + middle, mask=there, other=0)
-    beyond = ((value < keys) | ((value == keys) & ABOVE)) & there
-    return tl.where(beyond, middle + 1, low), tl.where(beyond, high, tl.minimum(middle, high))
-
-
-@triton.jit
-def segment_of(vertices, ranks, SLOPES: tl.constexpr, ROUNDS: tl.constexpr):
-    """How many vertices are not beyond each rank."""
-    low = tl.zeros_like(ranks)
-    high = low + SLOPES
-    for _ in range(ROUNDS):
-        middle = (low + high) >> 1
-        beyond = (tl.load(vertices + tl.minimum(middle, SLOPES - 1)) <= ranks) & (low < high)
-        high = tl.where(beyond, high, tl.minimum(middle, high))
-        low = tl.where(beyond, middle + 1, low)
-    return low
-
-
-@triton.jit
-def to_nearest(value):
-    """Rounded as torch does: halves to the even number."""
-    down = tl.floor(value)
-    odd = down - 2.0 * tl.floor(0.5 * down)
-    beyond = value - down
-    return down + tl.where((beyond > 0.5) | ((beyond == 0.5) & (odd > 0.5)), 1.0, 0.0)
-
-
-@triton.jit
-def mean_density(low, high, n, BITS_OF_N: tl.constexpr):
-    """`measures.mean_density`, of a number of points that has so many binary digits at most."""
-    density = tl.full(low.shape, 1.0, tl.float64)
-    low_m, high_m = low, high
-    for i in tl.static_range(BITS_OF_N):
-        rest = n >> (BITS_OF_N - 1 - i)
-        begun, one = rest > 1, (rest > 1) & (rest % 2 == 1)
-        density = tl.where(begun, density * (high_m + low_m), density)
-        low_m, high_m = tl.where(begun, low_m * low_m, low_m), tl.where(begun, high_m * high_m, high_m)
-        density = tl.where(one, density * high + low_m, density)
-        low_m, high_m = tl.where(one, low_m * low, low_m), tl.where(one, high_m * high, high_m)
-    return density
-
-
-@triton.jit
-def power(base, n, BITS_OF_N: tl.constexpr):
-    """`measures.power`, likewise."""
-    result = base
-    for i in tl.static_range(BITS_OF_N):
-        rest = n >> (BITS_OF_N - 1 - i)
-        result = tl.where(rest > 1, result * result, result)
-        result = tl.where((rest > 1) & (rest % 2 == 1), result * base, result)
-    return result
-
-
-@triton.jit
-def slope_of(step, OCTAVES: tl.constexpr, FINEST: tl.constexpr):
-    """`buckets.LADDER`: powers of 2, and then 1 plus and minus powers of 2."""
-    above, below = step - OCTAVES + 1, 2 * FINEST + OCTAVES + 1 - step
-    exponent = tl.where(step < OCTAVES, OCTAVES - step, -tl.where(step < OCTAVES + FINEST, above, below))
-    two = ((exponent.to(tl.int64) + 1023) << 52).to(tl.float64, bitcast=True)
-    near = tl.where(step < OCTAVES + FINEST, 1.0 + two, tl.where(step == OCTAVES + FINEST, 1.0, 1.0 - two))
-    return tl.where(step < OCTAVES, two, near)
-
-
-@triton.jit
-def larger(one, other):
-    """Of two numbers."""
-    return tl.maximum(one, other)
-
-
-@triton.jit
-def running_maximum(values, lanes, STEPS: tl.constexpr):
-    """Largest of all values up to each lane, none of which is negative; by a scan if no steps are given."""
-    if STEPS == 0:
-        values = tl.associative_scan(values, 0, larger)
-    for step in tl.static_range(STEPS):
-        earlier = tl.gather(values, tl.maximum(lanes - (1 << step), 0), 0)
-        values = tl.maximum(values, tl.where(lanes >= (1 << step), earlier, 0))
-    return values
+from otspec.verification.rules.buckets.chunk_kernels import (
+    DENSITY,
+    FLOATS,
+    HELD,
+    IDLE,
+    LONGS,
+    MASSES,
+    RAN,
+    SERVED,
+    SIZE,
+    TABLES,
+    TARGET,
+    THRESHOLD,
+    UNITS,
+    WANTED,
+    WISHED,
+    amount_of,
+    pass_on,
+    summed,
+    summed_before,
+)
+from otspec.verification.rules.buckets.cut import WARPS, Chunked, Problems, Workspace, of_buckets, taken_by
+from otspec.verification.rules.buckets.exchange_kernels import contribute
+from otspec.verification.tensors.arithmetic_kernels import mean_density, power, running_maximum
+from otspec.verification.tensors.reading import BLOCK, EXACT, Reading, Rows, spread
+from otspec.verification.tensors.reading_kernels import law_of, units_of
 
 
 @triton.jit
 def clear(
-    count, start, longs, tables,
+    count,  # (1,)
+    start,  # scalar: the first problem of the wave
+    longs, tables,  # (W, LONGS, COLUMNS), (W, TABLES, CARRIES)
     COLUMNS: tl.constexpr, TILE: tl.constexpr, CARRIES: tl.constexpr,
 ):  # fmt: skip
     """Nothing is in the buckets, and nothing has run up."""
@@ -161,8 +64,59 @@ def clear(
 
 
 @triton.jit
+def bucket_of(
+    p, q,  # (LANES,)
+    COUNT: tl.constexpr, BITS: tl.constexpr,
+):  # fmt: skip
+    """`buckets.bucket_of`, operation by operation."""
+    ratio = tl.where(q > 0, p / tl.where(q > 0, q, 1.0), 0.0)
+    low = (tl.minimum(ratio, 1.0) * (1 << BITS)).to(tl.int64)
+    high = (ratio.to(tl.int64, bitcast=True) >> (52 - BITS)) - (1022 << BITS)
+    bucket = tl.minimum(tl.where(ratio < 1, low, high), COUNT - 1)
+    return tl.where(q > 0, bucket, COUNT)
+
+
+@triton.jit
+def add_to_buckets(
+    p, p_high, p_first, p_heat, p_scale, p_valid,  # (R, V), and of `Rows` (R,)
+    q, q_high, q_first, q_heat, q_scale, q_valid,  # (R', V), and of `Rows` (R',)
+    p_rows, q_rows,  # (M,)
+    count,  # (1,)
+    start,  # scalar: the first problem of the wave
+    target, size,  # (W, COUNT + 1), `stride` apart
+    stride, vocab,  # scalars
+    LOGITS: tl.constexpr, COUNT: tl.constexpr, BITS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Histograms of p and q over the buckets, COUNT + 1 of them, in units, for pairs of rows."""
+    p_law = Rows(Reading(p, p_high, p_first, p_heat, p_scale), p_valid)
+    q_law = Rows(Reading(q, q_high, q_first, q_heat, q_scale), q_valid)
+    pair = tl.program_id(0).to(tl.int64)
+    if pair < tl.load(count) - start:
+        p_row, q_row = tl.load(p_rows + start + pair), tl.load(q_rows + start + pair)
+        tokens = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+        here = law_of(p_law, p_row, tokens, vocab, LOGITS)
+        there = law_of(q_law, q_row, tokens, vocab, LOGITS)
+        bucket = bucket_of(here, there, COUNT, BITS)
+        mine, theirs = units_of(here), tl.where(there > 0, tl.maximum(units_of(there), 1), 0)
+        # Most tokens may be in the first bucket, the last, or none: additions to one number wait for each other.
+        often = (bucket == 0) | (bucket >= COUNT - 1)
+        target += pair * stride
+        size += pair * stride
+        tl.atomic_add(target + bucket, mine, mask=(mine > 0) & ~often, sem="relaxed")
+        tl.atomic_add(size + bucket, theirs, mask=(theirs > 0) & ~often, sem="relaxed")
+        for number in tl.static_range(3):
+            full = 0 if number == 0 else COUNT - 2 + number
+            held = bucket == full
+            amount, length = tl.sum(tl.where(held, mine, 0)), tl.sum(tl.where(held, theirs, 0))
+            tl.atomic_add(target + full, amount, mask=amount > 0, sem="relaxed")
+            tl.atomic_add(size + full, length, mask=length > 0, sem="relaxed")
+
+
+@triton.jit
 def add_up(
-    count, start, longs, tables,
+    count,  # (1,)
+    start,  # scalar: the first problem of the wave
+    longs, tables,  # (W, LONGS, COLUMNS), (W, TABLES, CARRIES)
     COLUMNS: tl.constexpr, TILE: tl.constexpr, CARRIES: tl.constexpr,
 ):  # fmt: skip
     """What the buckets of each chunk hold."""
@@ -179,12 +133,33 @@ def add_up(
 
 
 @triton.jit
+def slope_of(
+    step,  # (SLOPE_LANES,), or of as many ranks
+    OCTAVES: tl.constexpr, FINEST: tl.constexpr,
+):  # fmt: skip
+    """`buckets.LADDER`: powers of 2, and then 1 plus and minus powers of 2."""
+    above, below = step - OCTAVES + 1, 2 * FINEST + OCTAVES + 1 - step
+    exponent = tl.where(step < OCTAVES, OCTAVES - step, -tl.where(step < OCTAVES + FINEST, above, below))
+    two = ((exponent.to(tl.int64) + 1023) << 52).to(tl.float64, bitcast=True)
+    near = tl.where(step < OCTAVES + FINEST, 1.0 + two, tl.where(step == OCTAVES + FINEST, 1.0, 1.0 - two))
+    return tl.where(step < OCTAVES, two, near)
+
+
+@triton.jit
 def find_heights(
-    counts, count, start, longs, tables, heights, tops,
+    counts,  # (M,)
+    count,  # (1,)
+    start,  # scalar: the first problem of the wave
+    longs, tables,  # (W, LONGS, COLUMNS), (W, TABLES, CARRIES)
+    heights, tops,  # (W, CHUNKS, SLOPE_LANES)
     BITS_OF_N: tl.constexpr, COLUMNS: tl.constexpr, TILE: tl.constexpr, CHUNKS: tl.constexpr, CARRIES: tl.constexpr,
     OCTAVES: tl.constexpr, FINEST: tl.constexpr, SLOPE_LANES: tl.constexpr, POINTS: tl.constexpr,
 ):  # fmt: skip
-    """The running sums, and the point of each chunk that is highest above a line of each slope, the first at a tie."""
+    """The running sums, and the point of each chunk that is highest above a line of each slope, the first at a tie.
+
+    Of the majorant only the vertices for a few slopes are asked for, as in `buckets`: a maximum for each, in place of
+    all its breakpoints.
+    """
     node, chunk = tl.program_id(0).to(tl.int64), tl.program_id(1)
     if node < tl.load(count) - start:
         n = tl.load(counts + start + node)
@@ -222,8 +197,29 @@ def find_heights(
 
 
 @triton.jit
+def segment_of(
+    vertices,  # (SLOPE_LANES,)
+    ranks,  # (TILE,)
+    SLOPES: tl.constexpr, ROUNDS: tl.constexpr,
+):  # fmt: skip
+    """How many vertices are not beyond each rank."""
+    low = tl.zeros_like(ranks)
+    high = low + SLOPES
+    for _ in range(ROUNDS):
+        middle = (low + high) >> 1
+        beyond = (tl.load(vertices + tl.minimum(middle, SLOPES - 1)) <= ranks) & (low < high)
+        high = tl.where(beyond, high, tl.minimum(middle, high))
+        low = tl.where(beyond, middle + 1, low)
+    return low
+
+
+@triton.jit
 def find_excess(
-    counts, count, start, longs, floats, tables, heights, tops, vertices,
+    counts,  # (M,)
+    count,  # (1,)
+    start,  # scalar: the first problem of the wave
+    longs, floats, tables,  # (W, LONGS, COLUMNS), (W, FLOATS, COLUMNS), (W, TABLES, CARRIES)
+    heights, tops, vertices,  # (W, CHUNKS, SLOPE_LANES)
     BITS_OF_N: tl.constexpr, COLUMNS: tl.constexpr, TILE: tl.constexpr, CHUNKS: tl.constexpr, CARRIES: tl.constexpr,
     OCTAVES: tl.constexpr, FINEST: tl.constexpr, SLOPES: tl.constexpr, SLOPE_LANES: tl.constexpr,
     SLOPE_ROUNDS: tl.constexpr,
@@ -263,9 +259,9 @@ def find_excess(
         goal = aim * (mine.to(tl.float64) / total)
         more = tl.where(inside, units_of(share * mean) - units_of(goal), 0)
         ran = tl.cumsum(more, 0)
-        pivot = tl.where(share > 0, goal / tl.where(share > 0, share, 1.0), 0.0)
+        threshold = tl.where(share > 0, goal / tl.where(share > 0, share, 1.0), 0.0)
         tl.store(floats + DENSITY * COLUMNS + ranks, mean, mask=inside)
-        tl.store(floats + PIVOT * COLUMNS + ranks, pivot, mask=inside)
+        tl.store(floats + THRESHOLD * COLUMNS + ranks, threshold, mask=inside)
         tl.store(longs + UNITS * COLUMNS + ranks, units_of(share), mask=inside)
         tl.store(longs + RAN * COLUMNS + ranks, ran, mask=inside)
         pass_on(tables + RAN * CARRIES, chunk, tl.sum(more), CARRIES)
@@ -277,11 +273,14 @@ def find_excess(
 
 @triton.jit
 def find_offers(
-    count, start, longs, tables, vertices,
+    count,  # (1,)
+    start,  # scalar: the first problem of the wave
+    longs, tables,  # (W, LONGS, COLUMNS), (W, TABLES, CARRIES)
+    vertices,  # (W, CHUNKS, SLOPE_LANES)
     COLUMNS: tl.constexpr, TILE: tl.constexpr, STEPS: tl.constexpr, CHUNKS: tl.constexpr, CARRIES: tl.constexpr,
     LEVEL: tl.constexpr, SLOPE_LANES: tl.constexpr,
 ):  # fmt: skip
-    """Surplus without what of it nobody before has asked for; and what seekers wish."""
+    """Surplus without what of it nobody before has asked for; and what recipients wish."""
     node, chunk = tl.program_id(0).to(tl.int64), tl.program_id(1)
     if node < tl.load(count) - start:
         longs += node * LONGS * COLUMNS
@@ -310,35 +309,108 @@ def find_offers(
 
 
 @triton.jit
-def grant(
-    count, start, longs, floats, tables, vertices, factor,
+def allocate(
+    count,  # (1,)
+    start,  # scalar: the first problem of the wave
+    longs, floats, tables,  # (W, LONGS, COLUMNS), (W, FLOATS, COLUMNS), (W, TABLES, CARRIES)
+    vertices,  # (W, CHUNKS, SLOPE_LANES)
+    factor,  # (M, COLUMNS)
     COLUMNS: tl.constexpr, TILE: tl.constexpr, CHUNKS: tl.constexpr, CARRIES: tl.constexpr,
     SLOPES: tl.constexpr, SLOPE_LANES: tl.constexpr, SLOPE_ROUNDS: tl.constexpr,
 ):  # fmt: skip
-    """What seekers get: what is served in their segment, first come, first served.  Hence g/q of every bucket."""
+    """What recipients get: what is served in their segment, first come, first served.  Hence g/q of every bucket."""
     node, chunk = tl.program_id(0).to(tl.int64), tl.program_id(1)
     if node < tl.load(count) - start:
         longs += node * LONGS * COLUMNS
         tables += node * TABLES * CARRIES
         vertices += (node * CHUNKS + chunk) * SLOPE_LANES
-        served, serves = longs + SERVED * COLUMNS, tables + SERVED * CARRIES
-        wished, wishes = longs + WISHED * COLUMNS, tables + WISHED * CARRIES
+        served = Chunked(longs + SERVED * COLUMNS, tables + SERVED * CARRIES)
+        wished = Chunked(longs + WISHED * COLUMNS, tables + WISHED * CARRIES)
         ranks = chunk * TILE + tl.arange(0, TILE)
         inside = ranks < COLUMNS
         segment = segment_of(vertices, ranks, SLOPES, SLOPE_ROUNDS)
         begin = tl.where(segment > 0, tl.load(vertices + tl.maximum(segment - 1, 0)), 0)
         begin = tl.minimum(begin, COLUMNS - 1)  # of lanes beyond
         end = tl.where(segment < SLOPES, tl.load(vertices + tl.minimum(segment, SLOPES - 1)), COLUMNS) - 1
-        wish = amount_of(wished, ranks, inside, TILE)
-        last = tl.load(wished + ranks, mask=inside, other=0) + tl.load(wishes + chunk)
-        last -= summed_before(wished, wishes, begin, TILE)
-        limit = summed(served, serves, end, TILE) - summed_before(served, serves, begin, TILE)
+        wish = amount_of(wished.sums, ranks, inside, TILE)
+        last = tl.load(wished.sums + ranks, mask=inside, other=0) + tl.load(wished.table + chunk)
+        last -= summed_before(wished, begin, TILE)
+        limit = summed(served, end, TILE) - summed_before(served, begin, TILE)
         want = tl.where(inside, tl.minimum(last, limit) - tl.minimum(last - wish, limit), 0)
         tl.store(longs + WANTED * COLUMNS + ranks, tl.cumsum(want, 0), mask=inside)
         pass_on(tables + WANTED * CARRIES, chunk, tl.sum(want), CARRIES)
         whole = tl.load(tables + HELD * CARRIES + CHUNKS).to(tl.float64)
         share = tl.load(longs + SIZE * COLUMNS + ranks, mask=inside, other=0).to(tl.float64) / whole
         mean = tl.load(floats + node * FLOATS * COLUMNS + DENSITY * COLUMNS + ranks, mask=inside, other=0.0)
-        law = units_of(share * mean) + want - amount_of(served, ranks, inside, TILE)
+        law = units_of(share * mean) + want - amount_of(served.sums, ranks, inside, TILE)
         per_q = law.to(tl.float64) / 4611686018427387904.0 / tl.where(share > 0, share, 1.0)
         tl.store(factor + (start + node) * COLUMNS + ranks, tl.where(share > 0, per_q, 0.0), mask=inside)
+
+
+def fill(
+    work: Workspace,
+    problems: Problems,
+    start: int,
+    rows: tuple[Tensor, Tensor],
+    target: Rows,
+    draft: Rows,
+    logits: bool,
+) -> None:
+    """Put the laws of a wave into buckets.
+
+    Parameters
+    ----------
+    work : Workspace
+    problems : Problems
+    start : int
+        The first problem of the wave.
+    rows : pair of Tensor of int64, shape (M,)
+        Of the target and the draft, of each problem.
+    target, draft : Rows
+    logits : bool
+        Whether values are logits.
+    """
+    held, stride, most = work.longs.shape[0], work.longs.stride(0), problems.most
+    clear[_grid(work, most)](problems.listed, start, work.longs, work.tables, **_fixed("clear", most))
+    add_to_buckets[(held, -(-target.vocab // BLOCK))](
+        *spread(target), *spread(draft), *rows, problems.listed, start,
+        work.longs[:, TARGET.value], work.longs[:, SIZE.value], stride, target.vocab,
+        LOGITS=logits, **taken_by("add_to_buckets", most), BLOCK=BLOCK, **EXACT,
+    )  # fmt: skip
+
+
+def solve(work: Workspace, problems: Problems, drafts: Tensor, start: int, factor: Tensor) -> None:
+    """`otspec.verification.rules.buckets.buckets.solve_buckets` for the buckets of a wave, to the last bit.
+
+    Parameters
+    ----------
+    work : Workspace
+        As `fill` leaves it.
+    problems : Problems
+    drafts : Tensor of int64, shape (M,)
+        How many there are of each problem.
+    start : int
+        The first problem of the wave.
+    factor : Tensor of float64, shape (M, buckets + 1)
+        Where g/q of the buckets goes.
+    """
+    most, grid = problems.most, _grid(work, problems.most)
+    sums = (problems.listed, start, work.longs, work.tables)
+    numbers = (problems.listed, start, work.longs, work.floats, work.tables)
+    marks = work.heights, work.tops
+    add_up[grid](*sums, **_fixed("add_up", most))
+    find_heights[grid](drafts, *sums, *marks, **_fixed("find_heights", most))
+    find_excess[grid](drafts, *numbers, *marks, work.vertices, **_fixed("find_excess", most))
+    find_offers[grid](*sums, work.vertices, **_fixed("find_offers", most))
+    allocate[grid](*numbers, work.vertices, factor, **_fixed("allocate", most))
+    contribute[grid](*numbers, **_fixed("contribute", most))
+
+
+def _grid(work: Workspace, most: int) -> tuple[int, int]:
+    """A program to each chunk of each problem."""
+    return work.longs.shape[0], of_buckets(most)["CHUNKS"]
+
+
+def _fixed(step: str, most: int) -> dict[str, Any]:
+    """What is fixed when the kernel of a step is compiled."""
+    return {**taken_by(step, most), "num_warps": WARPS.get(step, 4), **EXACT}

@@ -24,67 +24,14 @@ from otspec.verification.rules.interval.compiled import verify_one
 from otspec.verification.tensors import majorant
 from tests import laws
 from tests.each import each
-from tests.laws import Kind, Rng
 from tests.oracles import Floats, Ints
-
-Batch = tuple[Floats, Floats, Ints, Floats]
-"""p, q, drafts and uniforms."""
-
-
-def tiny_tails(rng: Rng, vocab: int) -> laws.Pair:
-    """Half of the tokens have probabilities down to 1e-300, under p, q, or both."""
-    p, q = laws.model(rng, vocab)
-    for law in (p, q):
-        rare = rng.random(vocab) < 0.5
-        rare[rng.integers(vocab)] = False
-        law[rare] = 10.0 ** rng.uniform(-300, -12, rare.sum())
-    return laws.normalised(p), laws.normalised(q)
-
-
-def points(rng: Rng, vocab: int) -> laws.Pair:
-    """All mass on one token, of p, of q, or of both."""
-    p, q = laws.model(rng, vocab)
-    which = rng.integers(3)
-    if which != 0:
-        p = np.eye(vocab)[rng.integers(vocab)]
-    if which != 1:
-        q = np.eye(vocab)[rng.integers(vocab)]
-    return p, q
-
-
-KINDS: dict[str, Kind] = {
-    "dirichlet": laws.dirichlet(0.05, 0.3, 1.0, 30.0),
-    "model": laws.model,
-    "long tail": laws.long_tail,
-    "zeros": laws.zeros(laws.model, 0.3, 0.8),
-    "close": laws.close(laws.model, 1e-2, 1e-5),
-    "tiny tails": tiny_tails,
-    "points": points,
-}
-
-
-def batch(kind: Kind, rng: Rng, vocab: int, n: int, rows: int) -> Batch:
-    pairs = [kind(rng, vocab) for _ in range(rows)]
-    p, q = (np.array(these) for these in zip(*pairs, strict=True))
-    q = np.where(q > 0, q * (1 + 1e-3 * rng.random(q.shape)), 0)  # tokens of equal p/q could change places
-    p, q = (law / law.sum(axis=1, keepdims=True) for law in (p, q))
-    drafts = np.array([rng.choice(vocab, size=n, p=law) for law in q])
-    return p, q, drafts, rng.random((rows, n + 1, 3))
-
-
-def tensors(*arrays: Any) -> tuple[Tensor, ...]:
-    return tuple(torch.from_numpy(np.ascontiguousarray(array)) for array in arrays)
+from tests.verification.row_batches import KINDS, MESSAGES, VALID, batch, pairs_of, spoiled, tensors
 
 
 def host(p: Any, q: Any, drafts: Ints, uniforms: Floats) -> list[tuple[int, int]]:
     """What the compiled rule puts out, row by row."""
     mine = memory.of(p.shape[1])
     return [verify_one(*row, mine.work, mine.places) for row in zip(p, q, drafts, uniforms, strict=True)]
-
-
-def pairs_of(found: RowVerification) -> list[tuple[int, int]]:
-    assert found.sound.all()
-    return list(zip(found.tokens.tolist(), found.accepted.tolist(), strict=True))
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -180,50 +127,18 @@ def test_logits_are_read_at_a_temperature(temperature: float) -> None:
         assert pairs_of(verify_logits(*tensors(*logits, drafts, uniforms), temperature=heats)) == expected
 
 
-SOUND = batch(laws.model, np.random.default_rng(1), 12, 2, 5)
-
-
-def spoiled(name: str) -> tuple[Tensor, ...]:
-    p, q, drafts, uniforms = (tensor.clone() for tensor in tensors(*SOUND))
-    if name == "nan":
-        p[3, 2] = torch.nan
-    elif name == "inf":
-        p[3, 2] = torch.inf
-    elif name == "negative":
-        q[3, 1], q[3, 2] = -q[3, 1], q[3, 2] + 2 * q[3, 1]
-    elif name == "total":
-        p[3] *= 0.9
-    elif name == "undrafted":
-        token = drafts[3, 0]
-        q[3, token] = 0
-        q[3] /= q[3].sum()
-    elif name == "token":
-        drafts[3, 1] = 12
-    return p, q, drafts, uniforms
-
-
-MESSAGES = {
-    "nan": r"p\[3\]\[2\] is nan",
-    "inf": r"p\[3\]\[2\] is inf",
-    "negative": r"q\[3\]\[1\] is -",
-    "total": r"p\[3\] sums to 0.9",
-    "undrafted": r"drafts\[3\] is .*, and holds a token whose draft probability is 0",
-    "token": r"drafts\[3\] is \[.*12\]; token ids run from 0 to 11",
-}
-
-
 @each(name=list(MESSAGES), by=("sorting", "buckets"))
-def test_a_row_that_is_not_sound_is_flagged_and_leaves_the_others_alone(name: str, by: str) -> None:
+def test_a_row_that_is_not_valid_is_flagged_and_leaves_the_others_alone(name: str, by: str) -> None:
     made = spoiled(name)
-    found, right = verify_rows(*made, by=by), verify_rows(*tensors(*SOUND), by=by)
-    assert found.sound.tolist() == [True, True, True, False, True]
+    found, right = verify_rows(*made, by=by), verify_rows(*tensors(*VALID), by=by)
+    assert found.valid.tolist() == [True, True, True, False, True]
     assert found.tokens[3] == 0
     assert found.accepted[3] == -1
     for b in (0, 1, 2, 4):
         assert (found.tokens[b], found.accepted[b]) == (right.tokens[b], right.accepted[b])
     with pytest.raises(ProblemError, match=MESSAGES[name]):
         verify_rows(*made, by=by, check=True)
-    verify_rows(*tensors(*SOUND), by=by, check=True)
+    verify_rows(*tensors(*VALID), by=by, check=True)
 
 
 def test_logits_that_are_none_are_flagged() -> None:
@@ -234,14 +149,14 @@ def test_logits_that_are_none_are_flagged() -> None:
     for temperature in (0.0, 1.0, torch.ones(5)):
         draft = torch.zeros_like(logits)  # greedy drafts are token 0
         found = verify_logits(wrong, draft, drafts, uniforms, temperature=temperature)
-        assert found.sound.tolist() == [True, False, False, False, True]
+        assert found.valid.tolist() == [True, False, False, False, True]
     with pytest.raises(ProblemError, match="temperature is -1"):
         verify_logits(logits, logits, drafts, uniforms, temperature=-1)
     with pytest.raises(ProblemError, match=r"temperature has shape \(2,\)"):
         verify_logits(logits, logits, drafts, uniforms, temperature=torch.ones(2))
 
 
-P, Q, DRAFTS, UNIFORMS = tensors(*SOUND)
+P, Q, DRAFTS, UNIFORMS = tensors(*VALID)
 
 
 @each(
@@ -272,11 +187,11 @@ def test_what_is_wrong_is_named(case: tuple[Callable[[], object], str]) -> None:
 
 def test_support_is_looked_at_too() -> None:
     support = torch.arange(12).expand(5, 12).contiguous()
-    assert verify_truncated(P, support, Q, DRAFTS, UNIFORMS, check=True).sound.all()
+    assert verify_truncated(P, support, Q, DRAFTS, UNIFORMS, check=True).valid.all()
     outside = support.clone()
     outside[2, 0] = 99
     found = verify_truncated(P, outside, Q, DRAFTS, UNIFORMS)
-    assert found.sound.tolist() == [True, True, False, True, True]
+    assert found.valid.tolist() == [True, True, False, True, True]
     strange = torch.full_like(DRAFTS, 11)
     with pytest.raises(ProblemError, match="q holds each of them"):
         verify_truncated(P, support[:, :11], Q[:, :11] / Q[:, :11].sum(1, keepdim=True), strange, UNIFORMS, check=True)
@@ -297,10 +212,10 @@ def test_nothing_waits_for_the_device(name: str) -> None:
     """The meta device has shapes and no values: to read one of them, or to let it decide on a shape, is an error."""
     law, drafts = torch.empty((3, 50), device="meta"), torch.empty((3, 4), dtype=torch.int32, device="meta")
     found = CALLS[name](law, law, drafts, torch.empty((3, 5, 3), dtype=torch.float64, device="meta"))
-    assert found.tokens.shape == found.accepted.shape == found.sound.shape == (3,)
+    assert found.tokens.shape == found.accepted.shape == found.valid.shape == (3,)
     assert found.tokens.device.type == "meta"
     with pytest.raises(RuntimeError, match="meta"):
-        found.sound.all().item()
+        found.valid.all().item()
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -329,7 +244,7 @@ def test_the_audit_passes_it(by: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_ties_keep_the_order_of_tokens() -> None:
     """Where p/q ties exactly, in floats as in fractions, the reference decides by the token's id; so does the sort.
 
-    The first token belongs to two lotteries, the second of which has the last token as its only giver: a draft of it
+    The first token belongs to two exchanges, the second of which has the last token as its only donor: a draft of it
     that enters neither was once taken to enter the second.
     """
     rng = np.random.default_rng(0)

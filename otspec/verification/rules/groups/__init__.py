@@ -1,1 +1,0 @@
-"""Tokens of nearly equal p/q in groups, by torch and by Triton's kernels: what labels on tensors are shared among."""

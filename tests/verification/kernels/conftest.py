@@ -1,0 +1,19 @@
+"""Few buckets and few bins for Triton's interpreter, which takes long."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few buckets, in one chunk, bins and rounds: whatever they are, the rules are the same."""
+    from otspec.verification.rules.buckets import buckets, cut
+    from otspec.verification.rules.nested import grid
+    from otspec.verification.tensors import majorant
+
+    monkeypatch.setattr(buckets, "BITS", 4)
+    for name in ("TILE", "POINTS"):
+        monkeypatch.setattr(cut, name, 64)
+    monkeypatch.setattr(grid, "BINS", 12)
+    monkeypatch.setattr(majorant, "HALVINGS", 3)

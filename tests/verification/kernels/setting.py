@@ -1,0 +1,104 @@
+"""What the tests of Triton's kernels share: kernels that are interpreted on the CPU, trees, and laws to try them on."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+
+from otspec.verification.device import Links
+from otspec.verification.tensors.reading import rows_of
+from otspec.verification.trees.batch import TreeBatch
+from otspec.verification.trees.layout import branching_layout
+from tests.verification.tree_batches import Batch, batch, drawn
+
+interpreted = pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") != "1", reason="Triton is not interpreted")
+
+
+class Case(NamedTuple):
+    """Trees that every rule is tried on."""
+
+    family: str
+    branching: tuple[int, ...]
+    vocab: int
+    dtype: torch.dtype = torch.float64
+
+    @property
+    def name(self) -> str:
+        return f"{self.family} {self.branching} V={self.vocab} {self.dtype}"
+
+    def batch(self, rows: int = 3) -> Batch:
+        """Their laws, tokens and uniforms."""
+        target, draft, tokens, uniforms = batch(drawn(self.family, self.vocab, self.branching, rows))
+        return target.to(self.dtype), draft.to(self.dtype), tokens, uniforms
+
+
+CASES = (
+    Case("tiny", (3,), 7),
+    Case("zeros", (1, 1), 2),  # of two tokens: many slots have one text
+    Case("peaked", (3, 1, 1), 2),
+    Case("point", (2, 2), 2),
+    Case("tied", (2, 2), 2),
+    Case("tail", (3, 1), 4),
+    Case("zeros", (1, 2, 2), 2),
+    Case("tiny", (2, 1), 40, torch.bfloat16),
+    Case("tiny", (1, 2), 1100, torch.float32),  # two chunks, and tokens in groups
+    Case("tiny", (2, 1), 4200, torch.float32),
+)
+
+
+def scattered_links(rng: np.random.Generator, rows: int, slots: int, absent: float = 0.2) -> Links:
+    """Trees that each slot hangs in anywhere, or nowhere."""
+    first, sibling = np.full((2, rows, slots), -1)
+    for row in range(rows):
+        youngest: dict[int, int] = {}
+        hanging = [0]
+        for slot in range(1, slots):
+            if rng.random() < absent:
+                continue
+            parent = int(rng.choice(hanging))
+            hanging.append(slot)
+            if parent in youngest:
+                sibling[row, youngest[parent]] = slot
+            else:
+                first[row, parent] = slot
+            youngest[parent] = slot
+    return Links(torch.from_numpy(first), torch.from_numpy(sibling))
+
+
+def even_batch(given: Any, branching: tuple[int, ...], device: str = "cpu") -> TreeBatch:
+    """Trees whose laws are divided by totals that are the host's, so that kernels read what torch does."""
+    target, draft, tokens, _ = given
+    return batch_over(branching_layout(branching, len(tokens), torch.device("cpu")), target, draft, tokens, device)
+
+
+def batch_over(layout: Any, target: Any, draft: Any, tokens: Any, device: str = "cpu") -> TreeBatch:
+    """The same for any layout; on another device the totals are still those of the host."""
+    rows, slots = tokens.shape
+    inner = draft.shape[1]
+    found = []
+    for law in (target.flatten(0, 1), draft.flatten(0, 1)):
+        right = torch.ones(len(law), dtype=torch.bool, device=device)
+        found.append(rows_of(law.to(device), law.sum(dim=1, dtype=torch.float64).to(device), right))
+    target_row = torch.arange(rows * slots).view(rows, slots)
+    draft_row = torch.nn.functional.pad(torch.arange(rows * inner).view(rows, inner), (0, slots - inner))
+    valid = torch.ones(rows, dtype=torch.bool)
+    made = TreeBatch(layout, found[0], target_row, found[1], draft_row, tokens, valid)
+    return on(device, made)
+
+
+def on(device: str, batch: TreeBatch) -> TreeBatch:
+    """The same trees on a device."""
+    layout = batch.layout
+    levels = tuple(
+        level._replace(slots=level.slots.to(device), above=level.above.to(device)) for level in layout.levels
+    )
+    tensors: dict[str, Any] = {
+        name: part.to(device) for name, part in layout._asdict().items() if isinstance(part, torch.Tensor)
+    }
+    names = ("target_row", "draft_row", "tokens", "valid")
+    moved = {name: getattr(batch, name).to(device) for name in names}
+    return batch._replace(layout=layout._replace(levels=levels, **tensors), **moved)
