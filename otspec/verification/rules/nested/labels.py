@@ -62,9 +62,9 @@ class ChildPlaces(NamedTuple):
     """Shape (k,): how much of that piece lies lower."""
     kept: FloatArray
     """Shape (k,): what its token keeps of each place."""
-    seeker: IndexArray
+    recipient: IndexArray
     """Shape (swaps,): rank of the lower place of each swap."""
-    giver: IndexArray
+    donor: IndexArray
     """Shape (swaps,): rank of the higher one."""
     amount: FloatArray
     """Shape (swaps,): length that changes hands, both ways."""
@@ -144,13 +144,13 @@ def proposal_of(places: ChildPlaces) -> FloatArray:
 def owned_by(places: ChildPlaces, token: int) -> Owned:
     """What the group of a token owns, place by place."""
     mine = places.group[token]
-    owner, kept, swapped, seeker, giver = places.owner, places.kept, places.amount, places.seeker, places.giver
+    owner, kept, swapped, recipient, donor = places.owner, places.kept, places.amount, places.recipient, places.donor
     amount = np.zeros(owner.size)
     for j in range(owner.size):
         if owner[j] == mine:
             amount[j] += kept[j]
     for s in range(swapped.size):
-        low, high = seeker[s], giver[s]
+        low, high = recipient[s], donor[s]
         if owner[low] == mine:
             amount[high] += swapped[s]
         if owner[high] == mine:

@@ -130,7 +130,7 @@ def refine(
     piece, used, density = np.empty(m, dtype=np.int64), np.empty(m), np.empty(m)
     measure_places(size, label, counts, piece, used, density)
     kept = size.copy()
-    seeker, giver, amount = np.empty(m, dtype=np.int32), np.empty(m, dtype=np.int32), np.empty(m)
+    recipient, donor, amount = np.empty(m, dtype=np.int32), np.empty(m, dtype=np.int32), np.empty(m)
     end, rise, run = np.empty(m + 1, dtype=np.int32), np.empty(m + 1), np.empty(m + 1)
     swaps = 0
     for first, last in ((0, cut), (cut, m)):
@@ -139,18 +139,28 @@ def refine(
             if sharing.swap and end[b + 1] - end[b] > 1 and run[b + 1] > 0.0:
                 slope = rise[b + 1] / run[b + 1]
                 swaps = swap_in_block(
-                    first + end[b], first + end[b + 1], slope, target, size, density, kept, seeker, giver, amount, swaps
+                    first + end[b],
+                    first + end[b + 1],
+                    slope,
+                    target,
+                    size,
+                    density,
+                    kept,
+                    recipient,
+                    donor,
+                    amount,
+                    swaps,
                 )
     worth = np.zeros(groups)
     for j in range(m):
         worth[owner[j]] += kept[j] * density[j]
     for s in range(swaps):
-        worth[owner[seeker[s]]] += amount[s] * density[giver[s]]
-        worth[owner[giver[s]]] += amount[s] * density[seeker[s]]
+        worth[owner[recipient[s]]] += amount[s] * density[donor[s]]
+        worth[owner[donor[s]]] += amount[s] * density[recipient[s]]
     total = worth.sum()
     # Labels may be so low that their measure underflows: such a path never wins, and its proposal is the draft law.
     tilt = worth / total / mass if total > 0.0 else np.ones(groups)
-    return ChildPlaces(group, owner, size, piece, used, kept, seeker[:swaps], giver[:swaps], amount[:swaps], q, tilt)
+    return ChildPlaces(group, owner, size, piece, used, kept, recipient[:swaps], donor[:swaps], amount[:swaps], q, tilt)
 
 
 @jit
@@ -244,16 +254,16 @@ def swap_in_block(
     size: FloatArray,
     density: FloatArray,
     kept: FloatArray,
-    seeker: IndexArray,
-    giver: IndexArray,
+    recipient: IndexArray,
+    donor: IndexArray,
     amount: FloatArray,
     swaps: int,
 ) -> int:
     """Swap until every token of the block owns the measure slope * p, and return the number of all swaps so far.
 
-    A token worth less than that is a seeker, one worth more a giver.  Every giver hands its surplus to the seekers
-    that have waited longest.  Seekers come before their givers in the order of p/q, so
-    density <= due/q <= due/q of the giver <= density of the giver, and no token swaps more than its place.
+    A token worth less than that is a recipient, one worth more a donor.  Every donor hands its surplus to the
+    recipients that have waited longest.  Recipients come before their donors in the order of p/q, so
+    density <= due/q <= due/q of the donor <= density of the donor, and no token swaps more than its place.
     """
     wanted = 0.0
     waiting = first
@@ -275,7 +285,7 @@ def swap_in_block(
             if step > 0.0 and swapped > 0.0:
                 kept[waiting] -= swapped
                 kept[j] -= swapped
-                seeker[swaps], giver[swaps], amount[swaps] = waiting, j, swapped
+                recipient[swaps], donor[swaps], amount[swaps] = waiting, j, swapped
                 swaps += 1
             surplus -= moved
             wanted -= moved

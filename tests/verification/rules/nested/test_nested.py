@@ -262,10 +262,10 @@ def test_swaps_stay_within_places() -> None:
             for ahead in (PLAIN, AHEAD):
                 places: ChildPlaces = refine(p, q, _all(3), whole(), 0.7, ahead)
                 assert (places.kept >= 0).all()
-                assert (places.seeker < places.giver).all()
+                assert (places.recipient < places.donor).all()
                 filled = places.kept.copy()
-                np.add.at(filled, places.seeker, places.amount)
-                np.add.at(filled, places.giver, places.amount)
+                np.add.at(filled, places.recipient, places.amount)
+                np.add.at(filled, places.donor, places.amount)
                 np.testing.assert_allclose(filled, places.size, rtol=EXACT)
 
 

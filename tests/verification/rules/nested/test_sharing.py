@@ -44,7 +44,7 @@ def test_tokens_on_either_side_of_the_cut_stay_among_themselves(regime: str, see
     side[ahead.group] = over
     assert 0 < over.sum() < 60
     assert ahead.amount.size
-    assert (side[ahead.owner[ahead.seeker]] == side[ahead.owner[ahead.giver]]).all()
+    assert (side[ahead.owner[ahead.recipient]] == side[ahead.owner[ahead.donor]]).all()
     # So what is worth too much stays so, and the present level loses nothing but the little that rounding takes.
     assert ahead.proposal[over].sum() == pytest.approx(plain.proposal[over].sum(), abs=1e-12)
 
@@ -86,6 +86,6 @@ def test_no_swap_exceeds_a_place_that_was_made_longer() -> None:
         places = refine(p / p.sum(), q / q.sum(), COUNTS, narrow, 1.0, PLAIN)
         assert (places.kept >= 0).all(), width
         filled = places.kept.copy()
-        np.add.at(filled, places.seeker, places.amount)
-        np.add.at(filled, places.giver, places.amount)
+        np.add.at(filled, places.recipient, places.amount)
+        np.add.at(filled, places.donor, places.amount)
         np.testing.assert_allclose(filled, places.size, rtol=1e-12)
