@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from otspec.bench.columns import Column, figure, milliseconds, table
 from otspec.bench.intervals import NONE, Estimate, by_prompt, quotient
 from otspec.bench.kinds import Kind, kind_of
 from otspec.bench.ratios import Held, Place, Ratio
-from otspec.bench.records import grouped
 from otspec.bench.stored import Difference, StoredRun, differences
 from otspec.errors import DataError
+from otspec.reporting.columns import Column, figure, milliseconds, table
+from otspec.reporting.means import grouped
 from otspec.reporting.tables import TextTable
 
 ByCell = Mapping[Any, Held]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from otspec.bench.fields import TABLES
 from otspec.bench.lock import NAME as LOCK
@@ -16,7 +16,6 @@ from otspec.errors import DataError
 from otspec.extras import require
 
 Record = dict[str, Any]
-Group = TypeVar("Group", bound=Hashable)
 LOG, TABLE = "results.jsonl", "results.parquet"
 """Files of the records: a line for each, and the same as a table."""
 
@@ -151,14 +150,6 @@ class RecordFolder:
 
     def _write_about(self) -> None:
         _replace(self.path / "run.json", json.dumps({**self.identity, "runs": self.runs}, indent=2) + "\n")
-
-
-def grouped(records: Iterable[Record], of: Callable[[Record], Group]) -> dict[Group, list[Record]]:
-    """Records by what each is of, in the order in which they come."""
-    found: dict[Group, list[Record]] = {}
-    for record in records:
-        found.setdefault(of(record), []).append(record)
-    return found
 
 
 def _arrow(pa: Any, kind: str) -> Any:

@@ -1,14 +1,25 @@
-"""Means with their standard errors."""
+"""Means with their standard errors, and records by what they are of."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 
 from otspec.laws import FloatArray
 from otspec.reporting.charts import SERIES, Row, number
+
+Item = TypeVar("Item")
+Group = TypeVar("Group", bound=Hashable)
+
+
+def grouped(records: Iterable[Item], of: Callable[[Item], Group]) -> dict[Group, list[Item]]:
+    """Records by what each is of, in the order in which they come."""
+    found: dict[Group, list[Item]] = {}
+    for record in records:
+        found.setdefault(of(record), []).append(record)
+    return found
 
 
 def standard_error(values: FloatArray) -> float:

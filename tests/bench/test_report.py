@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from otspec.bench.columns import Column, figure, milliseconds, table
 from otspec.bench.kinds import KINDS, kind_of
 from otspec.bench.records import RecordFolder
 from otspec.bench.report import PAGE, TEXT, pictures_of, write
 from otspec.bench.solvers.cells import Cell
 from otspec.bench.stored import StoredRun
 from otspec.extras import installed
+from otspec.reporting.columns import Column, figure, milliseconds, table
 from otspec.reporting.page import DRAWING, lacking
 from tests.each import each
 from tests.pages import Reader

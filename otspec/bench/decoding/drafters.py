@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import ttest_ind
 
-from otspec.bench.columns import NOTHING, Column, table
 from otspec.bench.decoding.cells import DecodingCell, decoding_cell_of
 from otspec.bench.decoding.summary import SPEED, DecodingSummary, texts_of
 from otspec.bench.decoding.tables import ACCEPTANCE, accepted
 from otspec.bench.intervals import quotient
 from otspec.bench.ratios import paired
-from otspec.bench.records import Record, grouped
+from otspec.bench.records import Record
+from otspec.reporting.columns import NOTHING, Column, table
+from otspec.reporting.means import grouped
 from otspec.reporting.tables import TextTable
 
 FULL = "as it is"

@@ -11,9 +11,10 @@ from operator import add
 from otspec.bench.decoding.cells import OURS, DecodingCell, decoding_cell_of
 from otspec.bench.intervals import NONE, Estimate, difference, quotient
 from otspec.bench.ratios import Held, Place, Ratio, estimate, paired
-from otspec.bench.records import Record, grouped
+from otspec.bench.records import Record
 from otspec.decode.base.metrics import Metrics
 from otspec.decode.methods.catalogue import METHODS
+from otspec.reporting.means import grouped
 
 REFERENCE = "interval"
 """The rule that others are compared with at the same K and L: optimal token by token."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from otspec.bench.columns import NOTHING, Column, table
 from otspec.bench.decoding.cells import DecodingCell, decoding_cell_of
 from otspec.bench.decoding.labels import details, label, whole_label
 from otspec.bench.decoding.summary import (
@@ -19,8 +18,10 @@ from otspec.bench.decoding.summary import (
     shapes,
 )
 from otspec.bench.intervals import FEWEST
-from otspec.bench.records import Record, grouped
+from otspec.bench.records import Record
 from otspec.decode.base.metrics import Metrics
+from otspec.reporting.columns import NOTHING, Column, table
+from otspec.reporting.means import grouped
 from otspec.reporting.published import BLOCK_EFFICIENCY, BLOCK_EFFICIENCY_DEPTH
 from otspec.reporting.tables import TextTable
 

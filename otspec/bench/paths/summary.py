@@ -10,7 +10,8 @@ import numpy as np
 from otspec.bench.intervals import NONE, Estimate, difference, quotient
 from otspec.bench.paths.cells import ACCEPTED, BOUND, PathsCell, paths_cell_of, place_of
 from otspec.bench.ratios import Held, error, estimate, paired
-from otspec.bench.records import Record, grouped
+from otspec.bench.records import Record
+from otspec.reporting.means import grouped
 
 REFERENCE = "interval"
 """The rule that others are compared with: optimal token by token."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from otspec.bench.columns import NOTHING, Column, figure, table
 from otspec.bench.intervals import FEWEST
 from otspec.bench.paths.cells import BOUND
 from otspec.bench.paths.summary import PathsSummary
+from otspec.reporting.columns import NOTHING, Column, figure, table
 from otspec.reporting.tables import TextTable
 
 EXACT = (

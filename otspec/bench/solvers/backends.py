@@ -11,13 +11,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from otspec.bench.code import package_digest
-from otspec.bench.records import Record, RecordFolder, grouped
+from otspec.bench.records import Record, RecordFolder
 from otspec.bench.solvers.cells import cell_of
 from otspec.bench.solvers.driver import Benchmark, Todo, Worker, records_of, single_threaded, todo_of
 from otspec.bench.solvers.worker import Questions
 from otspec.errors import ProblemError
 from otspec.extras import require
 from otspec.reporting.machine import versions
+from otspec.reporting.means import grouped
 
 BACKENDS: Mapping[str, tuple[str, ...]] = {
     "loky": ("joblib",),

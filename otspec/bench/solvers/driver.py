@@ -16,12 +16,13 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from otspec.bench.code import package_digest, solver_digest
-from otspec.bench.records import Record, RecordFolder, grouped
+from otspec.bench.records import Record, RecordFolder
 from otspec.bench.shards import WHOLE, Shard
 from otspec.bench.solvers.cells import Cell, Sampling, cell_of
 from otspec.bench.solvers.worker import Questions, serve
 from otspec.data import Source, check_positions
 from otspec.reporting.machine import processor, versions
+from otspec.reporting.means import grouped
 
 PREPARATION_S = 300.0
 """Longest wait for what is not charged to a cell: imports, compilation, and figures computed off the clock."""

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from otspec.bench.records import Record, grouped
+from otspec.bench.records import Record
 from otspec.bench.report import Run
 from otspec.bench.solvers.cells import Cell, cell_of
-from otspec.reporting.means import standard_error
+from otspec.reporting.means import grouped, standard_error
 
 SUBOPTIMAL = 1e-6
 """A mean acceptance so far below alpha* is a rule's, not rounding's or a tolerance's."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from otspec.bench.columns import NOTHING, Column, figure, milliseconds, table
 from otspec.bench.solvers.summary import Optima, Summary
+from otspec.reporting.columns import NOTHING, Column, figure, milliseconds, table
 from otspec.reporting.published import METHODS, OURS, OURS_ALONE, PUBLISHED, PublishedTime
 from otspec.reporting.tables import TextTable
 

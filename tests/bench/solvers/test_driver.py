@@ -13,12 +13,13 @@ import pytest
 from otspec import IID, DataError, Problem, optimum
 from otspec.bench import Benchmark, Cell, run
 from otspec.bench.fields import SOLVERS
-from otspec.bench.records import Record, RecordFolder, grouped
+from otspec.bench.records import Record, RecordFolder
 from otspec.bench.solvers.cells import Sampling, cell_of
 from otspec.bench.solvers.summary import Summary, summaries_of, summarise, went_wrong
 from otspec.bench.solvers.worker import Questions, warm_up
 from otspec.bench.solvers.worker import measure as measure_one
 from otspec.catalogue import get
+from otspec.reporting.means import grouped
 from otspec.schemes.catalogue import named_schemes
 from tests.bench.fakes import HoledSource, SmallSource, Unreadable, moods
 from tests.each import each
