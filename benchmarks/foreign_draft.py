@@ -20,7 +20,9 @@ import numpy as np
 import torch
 from transformers import LogitsProcessorList
 
+from benchmarks.comparing import ratio
 from benchmarks.reporting import Record, finish
+from benchmarks.tables import with_error
 from otspec.data import open_source
 from otspec.decode import MultiDraft, Strategy, run
 from otspec.decode.base.sampling import Sampling
@@ -29,6 +31,7 @@ from otspec.decode.models.tokens.matching import matching_of
 from otspec.decode.shipped import foreign, held_out, load
 from otspec.laws import FloatArray
 from otspec.reporting.console import progress_as_ours
+from otspec.reporting.means import standard_error
 from otspec.reporting.tables import TextTable
 from otspec.vocab import Affinity, Estimate, Moments, PairCounts, acceptance_rate
 
@@ -143,7 +146,7 @@ def summed_up(records: Sequence[Record]) -> list[Record]:
         return np.array([record[key] for record in by_name[name]], dtype=float)
 
     def a_token(name: str, key: str, of: str) -> tuple[float, float]:
-        return _ratio(column(name, key), column(name, of))
+        return ratio(column(name, key), column(name, of))
 
     rows = []
     for name in by_name:
@@ -153,18 +156,12 @@ def summed_up(records: Sequence[Record]) -> list[Record]:
         row: Record = {"drafter": name}
         for key, found in (
             ("block_efficiency", a_token(name, "tokens", "sequence_steps")),
-            ("speed_up", _ratio(slow, column(name, "processor_seconds"))),
-            ("draft_time", _ratio(column(name, "draft_seconds"), native) if drafts else (np.nan, np.nan)),
+            ("speed_up", ratio(slow, column(name, "processor_seconds"))),
+            ("draft_time", ratio(column(name, "draft_seconds"), native) if drafts else (np.nan, np.nan)),
         ):
             row |= {key: found[0], f"{key}_error": found[1]}
         rows.append(row)
     return rows
-
-
-def _ratio(sums: FloatArray, of: FloatArray) -> tuple[float, float]:
-    """Ratio of sums, and its standard error across prompts to first order."""
-    ratio = float(sums.sum() / of.sum())
-    return ratio, float((sums - ratio * of).std(ddof=1) / of.mean() / np.sqrt(of.size))
 
 
 def table(acceptance: dict[str, FloatArray], rows: Sequence[Record], share: float, title: str) -> TextTable:
@@ -173,11 +170,11 @@ def table(acceptance: dict[str, FloatArray], rows: Sequence[Record], share: floa
     over = acceptance[TLI].mean(axis=1)
 
     def mean(of_texts: FloatArray, signed: str = "") -> str:
-        return f"{of_texts.mean():{signed}.3f} ± {of_texts.std(ddof=1) / np.sqrt(of_texts.size):.3f}"
+        return with_error(float(of_texts.mean()), standard_error(of_texts), ".3f", sign=signed)
 
     def said(name: str, key: str) -> str:
         found = told.get(name)
-        return "-" if found is None or np.isnan(found[key]) else f"{found[key]:.2f} ± {found[f'{key}_error']:.2f}"
+        return "-" if found is None or np.isnan(found[key]) else with_error(found[key], found[f"{key}_error"])
 
     keys: dict[str, Callable[[str], str]] = {
         "acceptance": lambda name: mean(acceptance[name].mean(axis=1)) if name in acceptance else "-",

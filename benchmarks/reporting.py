@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,15 +60,6 @@ def measure_and_tell(
     draw(records, asked.out / picture)
     tables = [table(name, mine) for name, mine in records.items()]
     finish(asked.out, [record for mine in records.values() for record in mine], tables, [picture])
-
-
-def appended(records: Iterable[Record], out: Path | None) -> Iterator[Record]:
-    """The records as they come, each first appended to a file of JSON lines, if there is one."""
-    for record in records:
-        if out is not None:
-            with out.open("a") as lines:
-                lines.write(json.dumps(record) + "\n")
-        yield record
 
 
 def finish(out: Path, records: Iterable[Record], tables: Sequence[TextTable], pictures: Sequence[str]) -> None:

@@ -25,8 +25,8 @@ import numpy as np
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, LogitsProcessorList, PreTrainedModel
 
-from benchmarks.decode_rules import ratio
-from benchmarks.paths import accepted
+from benchmarks.comparing import ratio
+from benchmarks.path_rules.lengths import accepted
 from benchmarks.reporting import Record, finish, show
 from benchmarks.shipped_pair.corpus import read_corpus
 from benchmarks.shipped_pair.recipe import tokens_of

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from benchmarks.tree_shapes import OwnChildren, worth
+from benchmarks.path_rules.two_levels import OwnChildren, mean_length
 from otspec import ProblemError
 from otspec.paths import (
     Block,
@@ -268,7 +268,7 @@ def test_joint_labels_gain_on_picking_level_by_level() -> None:
     """Most where few children follow many; and as many tokens are worth more on paths from the root."""
 
     def mean(rule: PickRule, branching: tuple[int, ...]) -> float:
-        return float(np.mean([worth(rule, synthetic("tiny", 3, seed), Shape(branching)) for seed in range(20)]))
+        return float(np.mean([mean_length(rule, synthetic("tiny", 3, seed), Shape(branching)) for seed in range(20)]))
 
     gains = {}
     for branching in ((2, 2), (4, 2), (3, 3), (4, 4)):

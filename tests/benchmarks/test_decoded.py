@@ -1,3 +1,5 @@
+"""Rules on the drafted trees of language models."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -6,7 +8,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from benchmarks.decode_rules import measure, table, trees_of
+from benchmarks.path_rules.decoded import measure, tables, trees_of
 from otspec.decode.pair.loading import Models
 from otspec.paths import Nested
 from tests.decode.models import pair
@@ -30,7 +32,10 @@ def test_trees_are_those_of_the_models_and_of_full_depth(models: Models) -> None
 
 def test_figures_are_means_over_the_same_trees(models: Models) -> None:
     rules = ["block", "nested", "interval", "naive"]
-    records = {one["rule"]: one for one in measure(models, PROMPTS, 2, 3, rules, max_new_tokens=12)}
+    records = {
+        one["rule"]: one
+        for one in measure(models, PROMPTS, 2, 3, rules, temperature=1.0, top_k=None, max_new_tokens=12)
+    }
     assert len({one["trees"] for one in records.values()}) == 1
     assert records["interval"]["gain"] == records["interval"]["gain_error"] == 0
     assert records["nested"]["gain"] == pytest.approx(records["nested"]["tokens"] - records["interval"]["tokens"])
@@ -40,4 +45,4 @@ def test_figures_are_means_over_the_same_trees(models: Models) -> None:
     drawn = [1 + Nested().verify(tree, rng).accepted for tree in trees for _ in range(300)]
     error = 1.5 / np.sqrt(len(drawn))
     assert np.mean(drawn) == pytest.approx(records["nested"]["tokens"], abs=5 * error)
-    assert table(list(records.values()), "t").rows[2][-1] == "-"
+    assert tables(list(records.values()))[1].rows[2][-1] == "-"

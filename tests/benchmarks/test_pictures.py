@@ -1,4 +1,4 @@
-"""The picture of a branching node."""
+"""The pictures of nested labels."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import branching_picture
+from benchmarks import branching_picture, paths_picture
 from otspec.extras import installed
 
 
@@ -18,3 +18,10 @@ def test_the_areas_of_the_picture_are_the_proposal(tmp_path: Path) -> None:
     if installed("vl_convert"):
         branching_picture.draw(tmp_path / "node.png")
         assert (tmp_path / "node.png").stat().st_size > 0
+
+
+def test_prefixes_of_the_picture_share_all_labels() -> None:
+    found = paths_picture.owners()
+    for length in (1, 2):
+        level = [(q, g) for prefix, (q, g, _) in found.items() if len(prefix) == length]
+        np.testing.assert_allclose(np.sum(level, axis=0), [1.0, 1.0], atol=1e-12)

@@ -1,0 +1,1 @@
+"""The driver of path rules: what each accepts of drafted trees."""
