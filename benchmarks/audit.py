@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 
 import numpy as np
 
 import otspec
+from benchmarks.reporting import show
+from otspec.auditing import Audit, AuditVerdict
 from otspec.auditing.decoder_rules import BIASED, LOSSLESS, Entry, as_sampler, naive
-from otspec.reporting.console import console
 from otspec.reporting.tables import TextTable
 
 COARSE = 0.2
@@ -27,13 +29,34 @@ COARSE = 0.2
 ALPHAS = (0.2, 0.05, 0.001)
 
 
+def shown_tv(audit: Audit, digits: str) -> str:
+    """Total variation by enumeration, mean (largest) over the instances."""
+    largest = max(one.tv for one in audit.instances)
+    return f"{audit.mean('tv'):{digits}} ({largest:{digits}})" if largest > 1e-9 else f"{largest:.0e}"
+
+
+def shown_draws(audits: Sequence[Audit]) -> str:
+    """Draws of sampled audits, median (most)."""
+    draws = [audit.outcome.draws for audit in audits]
+    return f"{np.median(draws):,.0f} ({max(draws):,})"
+
+
+def flagged(audits: Sequence[Audit]) -> list[Audit]:
+    """Those that say not lossless."""
+    return [audit for audit in audits if audit.verdict is AuditVerdict.NOT_LOSSLESS]
+
+
 def exact_columns(entry: Entry) -> tuple[str, ...]:
     """Verdict, total variation, acceptance and alpha*, by enumeration."""
     audit = otspec.audit(entry.law, entry.scheme, entry.n)
-    largest = max(one.tv for one in audit.instances)
-    tv = f"{audit.mean('tv'):.3f} ({largest:.3f})" if largest > 1e-9 else f"{largest:.0e}"
     above = np.mean([one.excess > 1e-9 for one in audit.instances])
-    return audit.verdict, tv, f"{audit.mean('membership'):.3f}", f"{audit.mean('optimum'):.3f}", f"{above:.0%}"
+    return (
+        audit.verdict,
+        shown_tv(audit, ".3f"),
+        f"{audit.mean('membership'):.3f}",
+        f"{audit.mean('optimum'):.3f}",
+        f"{above:.0%}",
+    )
 
 
 def sampled_columns(entry: Entry, seeds: int, resolution: float = 0.05) -> tuple[str, ...]:
@@ -41,9 +64,7 @@ def sampled_columns(entry: Entry, seeds: int, resolution: float = 0.05) -> tuple
     audits = [
         otspec.audit(entry.sampler, entry.scheme, entry.n, seed=seed, resolution=resolution) for seed in range(seeds)
     ]
-    draws = [audit.outcome.draws for audit in audits]
-    flagged = sum(audit.verdict is otspec.AuditVerdict.NOT_LOSSLESS for audit in audits)
-    return f"{flagged} of {seeds}", f"{np.median(draws):,.0f} ({max(draws):,})"
+    return f"{len(flagged(audits))} of {seeds}", shown_draws(audits)
 
 
 def rules(seeds: int) -> TextTable:
@@ -73,7 +94,7 @@ def false_alarms(audits: int) -> TextTable:
             )
             for seed in range(audits)
         ]
-        alarms = sum(audit.verdict is otspec.AuditVerdict.NOT_LOSSLESS for audit in found)
+        alarms = len(flagged(found))
         missed = sum(any(one.tv_interval[0] > 0 for one in audit.instances) for audit in found)
         seconds = time.process_time() - started
         rows.append((f"{alpha:g}", f"{audits}", f"{alarms}", f"{alpha * audits:g}", f"{missed}", f"{seconds:.0f}"))
@@ -87,8 +108,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10, help="sampled audits of each biased rule")
     parser.add_argument("--audits", type=int, default=300, help="audits of a lossless rule, for each alpha")
     options = parser.parse_args()
-    for table in (rules(options.seeds), false_alarms(options.audits)):
-        console.print(table.on_screen(console.width))
+    show(rules(options.seeds), false_alarms(options.audits))
 
 
 if __name__ == "__main__":

@@ -12,23 +12,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-import numpy as np
-
+from benchmarks.audit import flagged, shown_draws, shown_tv
+from benchmarks.reporting import show
 from otspec.auditing import Audit, AuditVerdict
-from otspec.auditing.known_bugs import KNOWN_BUGS, Audits, KnownBug
+from otspec.auditing.known_bugs import KNOWN_BUGS, KnownBug
 from otspec.reporting.console import console
 from otspec.reporting.tables import TextTable
 
 HEADER = ("known bug", "reported", "TV", "flagged", "draws", "what betrays it", "correct counterpart")
-
-
-def exact_tv(rule: Audits) -> str:
-    """Total variation by enumeration, mean (largest) over the instances; a dash if the rule gives no law."""
-    if rule.exact is None:
-        return "-"
-    audit = rule.exact()
-    largest = max(one.tv for one in audit.instances)
-    return f"{audit.mean('tv'):.2g} ({largest:.2g})" if largest > 1e-9 else f"{largest:.0e}"
 
 
 def betrayed_by(audit: Audit) -> str:
@@ -48,20 +39,19 @@ def betrayed_by(audit: Audit) -> str:
 
 def row(bug: KnownBug, seeds: int, budget: int) -> tuple[str, ...]:
     """One line of the table: `seeds` sampled audits of at most `budget` draws each."""
-    tv = exact_tv(bug.broken)
+    tv = "-" if bug.broken.exact is None else shown_tv(bug.broken.exact(), ".2g")  # of a rule that gives its law
     assert bug.broken.drawn is not None
     audits = [bug.broken.drawn(seed=seed, budget=budget) for seed in range(seeds)]
-    flagged = [audit for audit in audits if audit.verdict is AuditVerdict.NOT_LOSSLESS]
-    draws = [audit.outcome.draws for audit in flagged or audits]
+    found = flagged(audits)
     correct = bug.correct.exact or bug.correct.drawn
     assert correct is not None
     return (
         bug.name,
         bug.reported or "-",
         tv,
-        f"{len(flagged)} of {seeds}",
-        f"{np.median(draws):,.0f} ({max(draws):,})",
-        betrayed_by((flagged or audits)[0]),
+        f"{len(found)} of {seeds}",
+        shown_draws(found or audits),
+        betrayed_by((found or audits)[0]),
         str(correct().verdict),
     )
 
@@ -84,8 +74,7 @@ def main() -> None:
         "TV to p by enumeration, mean (largest) over the instances. Sampled: audits that say not lossless, and median "
         "(most) draws until then, or until they vouch for the rule."
     )
-    table = TextTable("Known bugs, audited", HEADER, list(rows(options.seeds, options.budget)), note, labels=2)
-    console.print(table.on_screen(console.width))
+    show(TextTable("Known bugs, audited", HEADER, list(rows(options.seeds, options.budget)), note, labels=2))
 
 
 if __name__ == "__main__":

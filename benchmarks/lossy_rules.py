@@ -11,9 +11,9 @@ import argparse
 
 import numpy as np
 
+from benchmarks.reporting import show
 from otspec.auditing.lossy_rules import LOSSY, measure_texts, measure_token
 from otspec.paths import synthetic
-from otspec.reporting.console import console
 from otspec.reporting.tables import TextTable
 
 LARGE = 1000
@@ -52,7 +52,7 @@ def main() -> None:
     note = (
         "Means over models; all texts and all tuples of drafts enumerated. V = 1000: the first position of each model."
     )
-    console.print(TextTable("Lossy rules and their total variation", header, rows, note).on_screen(console.width))
+    show(TextTable("Lossy rules and their total variation", header, rows, note))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from otspec.reporting.charts import Layer, Row, colours_of, plain
+from otspec.reporting.charts import SERIES, Layer, Row, colours_of, plain
 from otspec.reporting.style import GREY, INK, LIGHT, Look, colour
 
 
@@ -112,6 +112,12 @@ def areas(rows: Sequence[Row], styles: Mapping[str, Look], *, opacity: float = 0
         "color": colours_of(styles),
     }
     return [_own(rows, {"type": "area", "opacity": opacity, "line": False}, encoding)]
+
+
+def between(name: str, x: ArrayLike, low: ArrayLike, high: ArrayLike) -> list[Row]:
+    """Rows for `areas`: a series between two curves, all of shape (n,)."""
+    ends = zip(*(np.asarray(values, dtype=float).tolist() for values in (x, low, high)), strict=True)
+    return [{SERIES: name, "x": at, "low": one, "high": other} for at, one, other in ends]
 
 
 def cells(rows: Sequence[Row], styles: Mapping[str, Look], *, opacity: float = 1.0) -> list[Layer]:

@@ -1,0 +1,1 @@
+"""Pictures that explain: small examples, solved and drawn."""
