@@ -131,15 +131,6 @@ def test_their_lookup_gives_the_text_of_ours() -> None:
     assert ours.sequences.tolist() == theirs.sequences.tolist()
 
 
-def test_a_seed_repeats_a_run() -> None:
-    target, prompt = pair(40)[0], torch.tensor([PROMPT])
-    settings: dict[str, Any] = {"max_new_tokens": 12, "seed": 5}
-    state = torch.random.get_rng_state()
-    one, two = (run(target, Candidates(_assistant(40, True)), prompt, **settings).new_tokens for _ in range(2))
-    assert one == two
-    assert torch.equal(torch.random.get_rng_state(), state)
-
-
 def test_one_text_at_a_time() -> None:
     with pytest.raises(ProblemError, match="one text at a time; there are 2 prompts"):
         run(pair(40)[0], Candidates(_lookup), torch.tensor([PROMPT, PROMPT]), max_new_tokens=4)

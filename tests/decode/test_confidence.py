@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import chisquare
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -50,7 +49,7 @@ def _sampling(temperature: float = 1.0, top_k: int = 0) -> Sampling:
 
 def _model(**settings: Any) -> Model:
     target, draft = pair(VOCAB)
-    return Model(*(partial(_after, model, tuple(settings.items())) for model in (target, draft)))
+    return Model(*(cache(partial(_after, model, tuple(settings.items()))) for model in (target, draft)))
 
 
 def _after(model: Any, settings: tuple[tuple[str, Any], ...], prefix: tuple[int, ...]) -> Any:
@@ -75,25 +74,20 @@ def _drafted(confidence: float, paths: list[tuple[int, ...]], sampling: Sampling
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_the_text_has_the_law_of_the_target(name: str) -> None:
-    """By enumeration of all that may come up, over the trees and laws that the drafter then hands out."""
+def test_a_path_ends_where_it_gets_unlikely(name: str) -> None:
+    """By the model's own probabilities, whatever the settings; tests/contracts has the law of the text after it."""
     model, raw, confidence = _model(**SETTINGS[name]), _model(), 0.3
     drafts = _drafted(confidence, EVERY, _sampling(**SETTINGS[name]), (1,) * DEPTH)[1]
-    chances: dict[tuple[int, ...], float] = {}
-    row = 0
+    row, lengths = 0, set()
     for path, tree in zip(EVERY, drafts.trees, strict=True):
         own = np.cumprod([raw.draft(path[:i])[token] for i, token in enumerate(path)])
         assert tree.length == min([*(np.flatnonzero(own < confidence) + 1), DEPTH])
         laws = [model.draft(path[:i]) for i in range(tree.length)]
         np.testing.assert_allclose(drafts.laws[row : row + tree.length], laws, atol=1e-9)
         row += tree.length
-        chances[path[: tree.length]] = math.prod(law[token] for law, token in zip(laws, path, strict=False))
+        lengths.add(tree.length)
     assert row == len(drafts.laws)
-    assert {len(prefix) for prefix in chances} == {1, 2, 3}
-    assert sum(chances.values()) == pytest.approx(1.0)
-    trees = [(chance, model.tree([prefix])) for prefix, chance in chances.items() if chance]
-    for verifier in VERIFIERS:
-        assert law_over(trees, verifier, model, DEPTH).deviation <= 1e-9, verifier
+    assert lengths == {1, 2, 3}
 
 
 def test_a_token_that_is_looked_at_and_dropped_is_missed() -> None:
@@ -125,29 +119,6 @@ def test_a_stem_that_ends_is_all_of_the_tree() -> None:
         drafts = _drafted(own, [path], _sampling(), (1, 2))[1]
         assert drafts.trees[0].length == levels
         assert len(drafts.laws) == levels
-
-
-@pytest.mark.parametrize("more", [{}, {"draft_tokens": [0, 2]}, {"branching": (1, 2)}], ids=str)
-@pytest.mark.parametrize("name", SETTINGS)
-def test_texts_of_a_batch(name: str, more: dict[str, Any]) -> None:
-    runs, length, prompts = 500, 3, [PROMPT, [2, 2, 1]]
-    shape = more if "branching" in more else {"paths": 1, "depth": 2, **more}
-    settings = {"max_new_tokens": length, "seed": 1, "draft_confidence": 0.5, **shape, **SETTINGS[name]}
-    text = generate(*pair(VOCAB), torch.tensor(prompts).repeat(runs, 1), **settings)
-    codes = np.array(text.new_tokens) @ VOCAB ** np.arange(length)[::-1]
-    assert text.metrics.offered[0] > text.metrics.offered[1] > 0
-    for row, prompt in enumerate(prompts):
-        expected = np.ones((VOCAB,) * length)
-        for size in range(length):
-            for prefix in itertools.product(range(VOCAB), repeat=size):
-                law = law_after(pair(VOCAB)[0], [*prompt, *prefix], **SETTINGS[name])
-                expected[prefix] *= law.reshape((-1,) + (1,) * (length - 1 - size))
-        expected = expected.ravel() * runs
-        counts = np.bincount(codes[row :: len(prompts)], minlength=expected.size)
-        assert not counts[expected == 0].any()
-        small = expected < 5
-        pooled = [np.append(part[~small], part[small].sum() + 1e-9) for part in (counts, expected)]
-        assert chisquare(pooled[0], pooled[1]).pvalue > 1e-4
 
 
 def test_greedy_decoding() -> None:

@@ -27,12 +27,11 @@ from otspec import ProblemError  # noqa: E402
 from otspec.decode.base.draft_laws import DRAFT_LAWS, draft_law  # noqa: E402
 from otspec.decode.base.sampling import DraftSampling, Sampling  # noqa: E402
 from otspec.decode.drafters.model import ModelDrafter  # noqa: E402
-from otspec.decode.drafters.several import SeveralDrafters  # noqa: E402
 from otspec.decode.methods.multi_draft import MultiDraft  # noqa: E402
 from otspec.laws import law_from_logits  # noqa: E402
 from otspec.verification.trees.shape import Shape  # noqa: E402
 from otspec.verification.trees.topology import NONE  # noqa: E402
-from tests.decode.models import law_after, tiny  # noqa: E402
+from tests.decode.models import tiny  # noqa: E402
 
 TEXTS = [[1, 2, 3, 4, 5], [6], [7, 7, 1]]
 
@@ -172,84 +171,6 @@ def test_settings_of_the_drafts_that_cannot_be(settings: dict[str, Any], message
 def _drafter(shape: Shape, law: str = "iid", **settings: Any) -> ModelDrafter:
     sampling = Sampling(LogitsProcessorList([TemperatureLogitsWarper(0.7), TopKLogitsWarper(5)]), do_sample=True)
     return ModelDrafter(tiny(**settings), shape, draft_law(law), sampling, 8, _generator())
-
-
-@pytest.mark.parametrize(
-    ("shape", "law"),
-    [
-        (Shape((3, 1, 1, 1)), "iid"),
-        (Shape((2, 2, 2)), "iid"),
-        (Shape((3, 2)), "without_replacement"),
-        (Shape((2, 1, 2)), "greedy"),
-        (Shape((6, 1)), "top_k"),
-        (Shape((3, 1, 2)), "systematic"),
-        (Shape((2, 1, 2)), "hub_pairs"),
-    ],
-    ids=str,
-)
-def test_laws_at_every_node_step_after_step(shape: Shape, law: str) -> None:
-    drafter, texts, rng = _drafter(shape, law), [list(text) for text in TEXTS], np.random.default_rng(0)
-    drafter.start(texts)
-    rows = list(range(len(texts)))
-    for depth in (shape.depth, shape.depth, 1, shape.depth):
-        drafts = drafter.draft(texts, depth)
-        laws, row = drafts.laws.numpy(), 0
-        for text, tree in zip(texts, drafts.trees, strict=True):
-            assert tree.length == depth
-            for node in range(tree.inner):
-                plain = law_after(drafter.model, text + tree.token[tree.line(node)].tolist(), temperature=0.7, top_k=5)
-                np.testing.assert_allclose(laws[row], plain, atol=1e-10)
-                children = tree.token[tree.parent == node]
-                assert (plain[children] > 0).all()
-                row += 1
-        assert row == len(laws)
-        accepted = [tree.line(int(rng.integers(tree.size))) for tree in drafts.trees]
-        slots = [tree.slot[nodes].tolist() for tree, nodes in zip(drafts.trees, accepted, strict=True)]
-        going = rows[: 2 if len(texts) == 3 and rng.random() < 0.5 else None]
-        drafter.commit(slots, going)
-        texts = [[*texts[r], *drafts.trees[r].token[accepted[r]].tolist(), int(rng.integers(8))] for r in going]
-        rows = list(range(len(texts)))
-        assert (drafter.context.length >= [len(text) - 2 for text in texts]).all()
-
-
-def test_several_models_draft_paths_of_their_own_step_after_step() -> None:
-    """Each token of each path has the law of its model there, whatever was accepted of the paths of the others."""
-    models, rng = [tiny(), tiny(seed=1), tiny(seed=2, scale=0.9)], np.random.default_rng(0)
-    sampling = Sampling(LogitsProcessorList([TemperatureLogitsWarper(0.7), TopKLogitsWarper(5)]), do_sample=True)
-    each = [ModelDrafter(model, Shape.paths(2, 3), draft_law("iid"), sampling, 8, _generator()) for model in models]
-    drafter, texts = SeveralDrafters(each), [list(text) for text in TEXTS]
-    drafter.start(texts)
-    for depth in (3, 3, 1, 3, 2):
-        drafts = drafter.draft(texts, depth)
-        assert drafts.support == 5
-        assert drafts.rows is not None
-        laws, nodes, start = drafts.laws.numpy(), drafts.nodes, 0
-        for text, tree, rows in zip(texts, drafts.trees, drafts.rows, strict=True):
-            assert (tree.count, tree.length) == (6, depth)
-            for path in range(6):
-                for level in range(depth):
-                    node = tree.node[path, level]
-                    assert nodes[rows[path, level]] == start + node
-                    prefix = text + tree.token[tree.line(int(node))].tolist()
-                    plain = law_after(models[path // 2], prefix, temperature=0.7, top_k=5)
-                    np.testing.assert_allclose(laws[rows[path, level]], plain, atol=1e-10)
-                    assert plain[tree.token[tree.node[path, level + 1]]] > 0
-            start += tree.size
-        accepted = [tree.line(int(rng.integers(tree.size))) for tree in drafts.trees]
-        slots = [tree.slot[nodes].tolist() for tree, nodes in zip(drafts.trees, accepted, strict=True)]
-        going = list(range(len(texts)))[: 2 if len(texts) == 3 and rng.random() < 0.5 else None]
-        drafter.commit(slots, going)
-        texts = [[*texts[r], *drafts.trees[r].token[accepted[r]].tolist(), int(rng.integers(8))] for r in going]
-
-
-def test_a_step_without_drafts_is_caught_up_with() -> None:
-    drafter = _drafter(Shape((2, 1)))
-    drafter.start([[1, 2], [3]])
-    drafter.commit([[], []], [0, 1])
-    texts = [[1, 2, 3, 4], [3, 5, 6, 7, 0]]
-    laws = drafter.draft(texts, 1).laws.numpy()
-    for law, text in zip(laws, texts, strict=True):
-        np.testing.assert_allclose(law, law_after(drafter.model, text, temperature=0.7, top_k=5), atol=1e-10)
 
 
 def test_depth_ends_where_the_positions_of_the_draft_model_do() -> None:

@@ -24,16 +24,16 @@ from otspec.decode.methods import DynamicTree  # noqa: E402
 from otspec.decode.models.tokens.matching import matching_of  # noqa: E402
 from otspec.decode.shipped import foreign, load  # noqa: E402
 from otspec.verification.trees.shape import Shape  # noqa: E402
+from tests.contracts.draft_models import all_features, eagle, steered  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
-from tests.decode.test_eagle import _eagle  # noqa: E402
-from tests.decode.test_steered import TEXTS, _steered, all_features  # noqa: E402
 
 VOCAB, DEPTH = 8, 3
+TEXTS = ([3, 1, 4, 1, 5], [2, 7], [6])
 Prefix = tuple[int, ...]
 KINDS: Mapping[str, tuple[Callable[[Any], Any], type[ModelDrafter], type[DynamicDrafter]]] = {
     "plain": (lambda draft: draft, ModelDrafter, DynamicDrafter),
-    "steered": (_steered, SteeredDrafter, SteeredDynamic),
-    "eagle": (_eagle, EagleDrafter, EagleDynamic),
+    "steered": (steered, SteeredDrafter, SteeredDynamic),
+    "eagle": (eagle, EagleDrafter, EagleDynamic),
 }
 
 
@@ -132,9 +132,6 @@ def test_greedy_decoding_in_fewer_calls(kind: str) -> None:
 
 def test_what_is_refused() -> None:
     target, draft = pair(VOCAB)
-    for name in ("depth", "paths", "size"):
-        with pytest.raises(ProblemError, match=f"{name} is 0"):
-            DynamicTree(draft, **{name: 0})  # type: ignore[arg-type]
     with pytest.raises(ProblemError, match="a dynamic tree is of one draft model; pass it alone"):
         DynamicTree([draft, draft])
     with pytest.raises(ProblemError, match="MedusaHeads drafts by heads"):

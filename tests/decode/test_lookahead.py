@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -65,15 +63,6 @@ def test_the_window_moves_on_with_the_text() -> None:
     assert all(token in (5, 6, 7) for row in window._rows for token in row[1:])
     drafter.draft([[5, 6, 7, 1, 2, 3, *range(10, 20)]], 4)
     assert all(len(row) == 3 and set(row) <= {5, 6, 7} for row in window._rows)
-
-
-@pytest.mark.parametrize("method", [Lookahead(), Lookahead(1, 1, 2), Lookahead(3, 2, 3)], ids=str)
-def test_greedy_decoding(method: Any) -> None:
-    target = pair(40)[0]
-    prompts = torch.tensor([[1, 2, 3, 1, 2], [4, 5, 6, 4, 5]])
-    plain = target.generate(prompts, max_new_tokens=20, do_sample=False, eos_token_id=20, pad_token_id=0)
-    generation = run(target, method, prompts, max_new_tokens=20, temperature=0, eos_token_id=20, pad_token_id=0)
-    assert generation.sequences.tolist() == plain.tolist()
 
 
 def test_fewer_calls_where_the_target_repeats_itself() -> None:

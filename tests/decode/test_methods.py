@@ -22,10 +22,7 @@ from otspec.decode.methods import (  # noqa: E402
     Vanilla,
     assisted,
     assisted_lookup,
-    block,
     plain,
-    speculative,
-    typical,
 )
 from otspec.decode.methods.multi_draft import MultiDraft  # noqa: E402
 from otspec.decode.models.context import vocabulary  # noqa: E402
@@ -39,40 +36,6 @@ from otspec.paths import (  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
 
 PROMPTS = torch.tensor([[1, 2, 3, 1, 2], [4, 5, 6, 4, 5]])
-
-
-def _strategies() -> dict[str, Any]:
-    draft = pair(40)[1]
-    return {
-        "vanilla": Vanilla(),
-        "speculative": speculative(draft, 4),
-        "block": block(draft, 4),
-        "prompt lookup": PromptLookup(4),
-        "typical": typical(draft, 2, 4),
-    }
-
-
-@pytest.mark.parametrize("name", _strategies())
-def test_greedy_decoding(name: str) -> None:
-    target, strategy = pair(40)[0], _strategies()[name]
-    plain = target.generate(PROMPTS, max_new_tokens=20, do_sample=False)
-    generation = run(target, strategy, PROMPTS, max_new_tokens=20, temperature=0)
-    assert generation.sequences.tolist() == plain.tolist()
-    assert strategy.lossless == (name != "typical")
-
-
-@pytest.mark.parametrize("name", _strategies())
-def test_metrics_are_sums(name: str) -> None:
-    target = pair(40)[0]
-    metrics = run(target, _strategies()[name], PROMPTS, max_new_tokens=20, seed=0).metrics
-    assert metrics.tokens == 40
-    assert metrics.target_calls <= metrics.sequence_steps <= 2 * metrics.target_calls
-    # Each step puts out what it accepted and one token more, unless the text ends before.
-    surplus = metrics.sequence_steps + sum(metrics.accepted) - metrics.tokens
-    assert 0 <= surplus <= 2 * 4
-    assert all(got <= asked for got, asked in zip(metrics.accepted, metrics.offered, strict=True))
-    assert metrics.wall == pytest.approx(sum(metrics.seconds.values()))
-    assert (metrics.seconds["draft"] > 0) == (name != "vanilla")
 
 
 @pytest.mark.parametrize(
@@ -238,9 +201,3 @@ def test_prompt_lookup_of_transformers() -> None:
     assert 1.4 < generation.metrics.block_efficiency <= 5
     with pytest.raises(ProblemError, match="ngram is 0; pass an integer >= 1"):
         assisted_lookup(target, PROMPTS[:1], ngram=0)
-
-
-def test_settings_of_prompt_lookup() -> None:
-    for name in ("depth", "ngram"):
-        with pytest.raises(ProblemError, match=f"{name} is 0; pass an integer >= 1"):
-            PromptLookup(**{name: 0})  # type: ignore[arg-type]

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import chisquare
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -22,9 +21,9 @@ from otspec.paths import Block, Nested, TokenWise, Tree  # noqa: E402
 from otspec.verification.rules.nested import grid  # noqa: E402
 from otspec.verification.trees.shape import Shape  # noqa: E402
 from otspec.verification.trees.topology import Topology  # noqa: E402
+from tests.contracts.oracles import SETTINGS, after_prompt, check_counts, codes_of, law_of_texts  # noqa: E402
 from tests.decode.graph_stand_in import called_again  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
-from tests.decode.test_lossless import SETTINGS, _exact, _models, _pooled  # noqa: E402
 from tests.each import each  # noqa: E402
 from tests.verification.tree_batches import drawn, first_path, token_by_token  # noqa: E402
 
@@ -73,12 +72,10 @@ def test_texts_have_the_law_of_the_target(strategy: dict[str, Any], name: str, m
     method = MultiDraft(draft, **{"paths": 2, "depth": 2, **strategy})
     ids = PROMPTS.repeat(runs, 1)
     generation = run(target, method, ids, max_new_tokens=length, seed=1, verify_on="device", **SETTINGS[name])
-    codes = np.array(generation.new_tokens) @ vocab ** np.arange(length)[::-1]
+    codes = codes_of(generation.new_tokens, vocab)
     for row, prompt in enumerate(PROMPTS.tolist()):
-        exact = _exact(_models(SETTINGS[name], prompt), length, vocab)
-        counts = np.bincount(codes[row :: len(PROMPTS)], minlength=exact.size)
-        assert not counts[exact == 0].any()
-        assert chisquare(*_pooled(counts[exact > 0], exact[exact > 0] * runs)).pvalue > 1e-4, prompt
+        law = law_of_texts(after_prompt(SETTINGS[name], prompt, vocab), length, vocab)
+        check_counts(codes[row :: len(PROMPTS)], law, prompt)
 
 
 def test_a_seed_repeats_a_run_and_a_cpu_verifies_on_the_host() -> None:

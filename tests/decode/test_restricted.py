@@ -28,16 +28,14 @@ from transformers import (  # noqa: E402
 import otspec  # noqa: E402
 from otspec import ProblemError  # noqa: E402
 from otspec.decode import MultiDraft, multi_draft, shipped  # noqa: E402
-from otspec.decode.base.draft_laws import DRAFT_LAWS, draft_law  # noqa: E402
+from otspec.decode.base.draft_laws import draft_law  # noqa: E402
 from otspec.decode.base.sampling import Sampling  # noqa: E402
 from otspec.decode.drafters.model import ModelDrafter  # noqa: E402
-from otspec.decode.drafters.several import SeveralDrafters  # noqa: E402
 from otspec.decode.drafters.shortlists.restricted import Restriction  # noqa: E402
 from otspec.decode.drafters.shortlists.selection import laid_out  # noqa: E402
 from otspec.decode.models.context import Context  # noqa: E402
 from otspec.decode.models.head import with_head_for  # noqa: E402
 from otspec.decode.models.passes.fused import LlamaReader  # noqa: E402
-from otspec.laws import law_from_logits  # noqa: E402
 from otspec.verification.trees.shape import Shape  # noqa: E402
 from otspec.vocab import (  # noqa: E402
     affinity,
@@ -47,7 +45,6 @@ from otspec.vocab import (  # noqa: E402
     rdk,
 )
 from tests.decode.models import logits_after, pair, tiny  # noqa: E402
-from tests.oracles import Floats  # noqa: E402
 
 TEXTS = [[1, 2, 3, 4, 5], [6], [7, 7, 1]]
 KEPT = [6, 1, 4, 3]
@@ -133,55 +130,6 @@ def _matrix(rng: Any, tokens: Any, vocab: int = 8) -> Any:
 
 def _sampling(*more: Any) -> Sampling:
     return Sampling(LogitsProcessorList([*more, TemperatureLogitsWarper(0.7), TopKLogitsWarper(3)]), do_sample=True)
-
-
-def _kept_law(model: Any, text: list[int], kept: Any, top_k: int | None = 3) -> Floats:
-    logits = np.full(8, -np.inf)
-    logits[kept] = logits_after(model, text)[kept]
-    return law_from_logits("logits", logits, 0.7, top_k, None)
-
-
-@pytest.mark.parametrize("redistributed", [False, True])
-@pytest.mark.parametrize("law", DRAFT_LAWS)
-def test_laws_at_every_node_step_after_step(law: str, redistributed: bool) -> None:
-    """What is verified is the law that was drawn from: the whole model's logits, cut down on the host, and RDK."""
-    rng, matrix = np.random.default_rng(0), None
-    if redistributed:
-        matrix = affinity_from_matrix(_matrix(rng, KEPT), tokens=KEPT)
-    restriction = Restriction.of(None if redistributed else KEPT, matrix, 8)
-    shape = Shape((2, 1, 1)) if draft_law(law).several else Shape((2, 2, 1))
-    generator = torch.Generator().manual_seed(0)
-    drawn_from: list[Any] = []
-
-    def draw(laws: Any, n: int, generator: Any) -> Any:
-        drawn_from.extend(laws.flatten(0, -2))
-        return draft_law(law).draw(laws, n, generator)
-
-    seen = draft_law(law)._replace(draw=draw)
-    one: Any = ModelDrafter(tiny(), shape, seen, _sampling(), 8, generator, restriction)
-    drafter = SeveralDrafters([one]) if draft_law(law).several else one
-    texts = [list(text) for text in TEXTS]
-    drafter.start(texts)
-    for depth in (3, 1, 3, 2):
-        drawn_from.clear()
-        drafts, row = drafter.draft(texts, depth), 0
-        assert drafts.support == (None if redistributed else 3)
-        for text, tree in zip(texts, drafts.trees, strict=True):
-            for node in range(tree.inner):
-                q = _kept_law(tiny(), text + tree.token[tree.line(node)].tolist(), KEPT)
-                expected = q if matrix is None else rdk(q, matrix)
-                np.testing.assert_allclose(drafts.laws[row], expected, atol=1e-10)
-                assert any(torch.equal(drafts.laws[row], drawn) for drawn in drawn_from)
-                children = tree.token[tree.parent == node]
-                assert (expected[children] > 0).all()
-                assert redistributed or set(children) <= set(KEPT)
-                row += 1
-        assert row == len(drafts.laws)
-        accepted = [tree.line(int(rng.integers(tree.size))) for tree in drafts.trees]
-        slots = [tree.slot[nodes].tolist() for tree, nodes in zip(drafts.trees, accepted, strict=True)]
-        drafter.commit(slots, range(len(texts)))
-        for text, tree, nodes in zip(texts, drafts.trees, accepted, strict=True):
-            text.extend([*tree.token[nodes].tolist(), int(rng.integers(8))])
 
 
 def _kernels(rng: Any) -> dict[str, Any]:

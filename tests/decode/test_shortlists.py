@@ -13,7 +13,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from transformers import LogitsProcessorList, SuppressTokensLogitsProcessor, TopKLogitsWarper  # noqa: E402
+from transformers import LogitsProcessorList, SuppressTokensLogitsProcessor  # noqa: E402
 
 import otspec  # noqa: E402
 from otspec import ProblemError  # noqa: E402
@@ -23,18 +23,16 @@ from otspec.decode.base.sampling import Sampling  # noqa: E402
 from otspec.decode.drafters.model import ModelDrafter  # noqa: E402
 from otspec.decode.drafters.shortlists import router as router_module  # noqa: E402
 from otspec.decode.drafters.shortlists.router import Network  # noqa: E402
-from otspec.decode.drafters.shortlists.selection import History, Level, Selection  # noqa: E402
+from otspec.decode.drafters.shortlists.selection import History, Level  # noqa: E402
 from otspec.decode.drafters.shortlists.training import spherical_clusters  # noqa: E402
 from otspec.decode.models.context import Context  # noqa: E402
-from otspec.decode.models.fingerprint import fingerprint  # noqa: E402
 from otspec.decode.models.head import without_head  # noqa: E402
 from otspec.decode.models.passes.fused import LlamaReader  # noqa: E402
 from otspec.errors import DataError  # noqa: E402
-from otspec.laws import law_from_logits  # noqa: E402
 from otspec.verification.trees.shape import Shape  # noqa: E402
-from tests.decode.models import logits_after, pair, tiny  # noqa: E402
+from tests.contracts.draft_models import law_on, random_router, routed  # noqa: E402
+from tests.decode.models import pair, tiny  # noqa: E402
 from tests.decode.test_restricted import _model, _with_exact_sums  # noqa: E402
-from tests.oracles import Floats  # noqa: E402
 
 TEXTS = [[1, 2, 3, 4, 5], [6], [7, 7, 1], [2, 5]]
 ORDER = [6, 1, 4, 3, 0, 7]
@@ -45,55 +43,6 @@ WHOLE = Sampling(LogitsProcessorList(), True)
 def _no_gradients() -> Any:
     with torch.no_grad():
         yield
-
-
-def random_router(model: Any, clusters: list[int], budget: Budget | int, seed: int = 0) -> Router:
-    """A router that nobody trained: its choice depends on the context, and on nothing that would make sense."""
-    generator = torch.Generator().manual_seed(seed)
-    count, width = max(clusters) + 1, model.get_input_embeddings().embedding_dim
-    sizes, scales = ((7, 2 * width), (7,), (count, 7), (count,)), (2.0, 0.1, 1.0, 0.1)
-    network = Network(*(x * torch.randn(size, generator=generator) for x, size in zip(scales, sizes, strict=True)))
-    return Router(np.array(clusters), network, Budget.of(budget), {"draft": fingerprint(model)})
-
-
-def before_last(model: Any, text: list[int]) -> Floats:
-    """What the model gives before the last token of a text, read from the start; 0 before the first."""
-    if len(text) == 1:
-        return np.zeros(model.config.hidden_size)
-    found: Floats = model.model(torch.tensor([text[:-1]])).last_hidden_state[0, -1].double().numpy()
-    return found
-
-
-def routed(router: Router, model: Any, text: list[int], level: int, allowed: Any = slice(None)) -> Any:
-    """The shortlist of a slot as DynaSpec says it, on the host: tokens, ascending."""
-    weights = [getattr(router.network, name).double().numpy() for name in Network.__annotations__]
-    embedded = model.get_input_embeddings().weight[text[-1]].double().numpy()
-    hidden = weights[0] @ np.concatenate((embedded, before_last(model, text))) + weights[1]
-    scores = weights[2] @ (hidden / (1 + np.exp(-hidden))) + weights[3]
-    there = np.unique(router.clusters[allowed])
-    best = there[np.argsort(-scores[there])[: router.budget.at(level)]]
-    return np.flatnonzero(np.isin(router.clusters, best))
-
-
-def law_on(model: Any, text: list[int], shortlist: Any, **settings: Any) -> Floats:
-    """The model's law over a shortlist, from its whole logits."""
-    whole = logits_after(model, text)
-    logits = np.full(len(whole), -np.inf)
-    logits[shortlist] = whole[shortlist]
-    return law_from_logits("logits", logits, **settings)
-
-
-def _selections(model: Any) -> dict[str, tuple[Selection, Callable[[list[int], int], Any]]]:
-    """Settings, and the shortlist after a text at a level, by another way."""
-    falling = Budget(5, falling=1, least=2)
-    router = random_router(model, [0, 1, 2, 3, 2, 1, 0, 2], Budget(2, falling=2))
-    fixed = router.within(1)
-    return {
-        "frequent": (Frequent(ORDER, 3), lambda text, level: ORDER[:3]),
-        "frequent, falling": (Frequent(ORDER, falling), lambda text, level: ORDER[: (5, 5, 2)[level]]),
-        "routed": (fixed, lambda text, level: routed(fixed, model, text, level)),
-        "routed, falling": (router, lambda text, level: routed(router, model, text, level)),
-    }
 
 
 def test_budgets_are_those_of_the_paper_and_never_less_than_their_least() -> None:
@@ -157,46 +106,6 @@ def test_gathered_logits_are_the_whole_head_s_at_these_tokens(
     for clusters_here, logits, law in zip(chosen, whole(output).flatten(0, 1), laws.flatten(0, 1), strict=True):
         kept = torch.tensor(np.isin(clusters, clusters_here))
         assert torch.equal(law, logits.masked_fill(~kept, -torch.inf).softmax(dim=-1))
-
-
-@pytest.mark.parametrize("name", _selections(tiny()))
-def test_laws_at_every_node_step_after_step(name: str) -> None:
-    """What is verified is what was drawn from, and is a function of the node's own prefix: in a batch, over a cache."""
-    selection, shortlist = _selections(tiny())[name]
-    rng = np.random.default_rng(0)
-    drawn_from: list[Any] = []
-
-    def draw(laws: Any, n: int, generator: Any) -> Any:
-        drawn_from.extend(laws.flatten(0, -2))
-        return draft_law("iid").draw(laws, n, generator)
-
-    law = draft_law("iid")._replace(draw=draw)
-    sampling = Sampling(LogitsProcessorList([TopKLogitsWarper(2)]), True)
-    generator = torch.Generator().manual_seed(0)
-    drafter = ModelDrafter(tiny(), Shape((2, 2, 1)), law, sampling, 8, generator, selection)
-    texts = [list(text) for text in TEXTS]
-    drafter.start(texts)
-    supports = set()
-    for depth, going in ((3, [0, 1, 2, 3]), (1, [0, 1, 2, 3]), (3, [0, 2, 3]), (2, [1, 2]), (3, [0, 1])):
-        drawn_from.clear()
-        drafts, row = drafter.draft(texts, depth), 0
-        for text, tree in zip(texts, drafts.trees, strict=True):
-            for node in range(tree.inner):
-                prefix = text + tree.token[tree.line(node)].tolist()
-                kept = shortlist(prefix, int(tree.depth[node]))
-                np.testing.assert_allclose(drafts.laws[row], law_on(tiny(), prefix, kept, top_k=2), atol=1e-10)
-                assert any(torch.equal(drafts.laws[row], drawn) for drawn in drawn_from)
-                supports.add(tuple(np.sort(kept)))
-                row += 1
-        assert row == len(drafts.laws)
-        # Sometimes all that was drafted is accepted, so that two tokens are new to the draft model next time.
-        accepted = [tree.line(int(rng.integers(tree.size))) for tree in drafts.trees]
-        slots = [tree.slot[nodes].tolist() for tree, nodes in zip(drafts.trees, accepted, strict=True)]
-        drafter.commit(slots, going)
-        for text, tree, nodes in zip(texts, drafts.trees, accepted, strict=True):
-            text.extend([*tree.token[nodes].tolist(), int(rng.integers(8))])
-        texts = [texts[row] for row in going]
-    assert len(supports) >= {"frequent": 1, "frequent, falling": 2}.get(name, 3)
 
 
 def test_a_fixed_budget_is_fr_spec() -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
+import copy
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 import pytest
-from scipy.stats import chisquare
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -26,10 +24,9 @@ from otspec.decode.models.passes.fused import LlamaReader  # noqa: E402
 from otspec.decode.models.passes.transformers_reader import TransformersReader  # noqa: E402
 from otspec.errors import ProblemError  # noqa: E402
 from otspec.verification.trees.shape import Shape  # noqa: E402
-from tests.decode.models import law_after, pair  # noqa: E402
+from tests.contracts.draft_models import LAYERS, WIDTH, all_features, steered  # noqa: E402
+from tests.decode.models import pair  # noqa: E402
 
-LAYERS, WIDTH = (0, 1, 2), 16
-"""Of the tiny target."""
 TEXTS = ([3, 1, 4, 1, 5], [2, 7], [6])
 
 
@@ -37,24 +34,6 @@ TEXTS = ([3, 1, 4, 1, 5], [2, 7], [6])
 def _no_gradients() -> Any:
     with torch.no_grad():
         yield
-
-
-def _steered(draft: Any, place: str = "up", strength: float = 0.5) -> Any:
-    """A draft model with steering that was never trained, and does a lot."""
-    model = SteeredLlama.of(draft, LAYERS, WIDTH, place)
-    generator = torch.Generator().manual_seed(0)
-    for layer in model.steering.layers:
-        noise = torch.randn(layer.weight.shape, generator=generator, dtype=layer.weight.dtype)
-        layer.weight += strength * noise
-    return model
-
-
-def all_features(target: Any, text: list[int]) -> Any:
-    """The target's hidden states at every token of a text, shape (tokens, layers, width)."""
-    if not text:
-        return torch.zeros(0, len(LAYERS), WIDTH, dtype=torch.float64)
-    states = target(torch.tensor([text]), output_hidden_states=True).hidden_states
-    return torch.stack([states[layer][0] for layer in LAYERS], dim=1)
 
 
 def test_without_training_it_is_the_draft_model_to_the_last_bit() -> None:
@@ -65,9 +44,9 @@ def test_without_training_it_is_the_draft_model_to_the_last_bit() -> None:
     assert torch.equal(model(ids, shifts=model.shifts(features)).logits, draft(ids).logits)
     assert torch.equal(model(ids).logits, draft(ids).logits)
     settings: dict[str, Any] = {"paths": 2, "depth": 3, "max_new_tokens": 12, "seed": 5}
-    plain, steered = (otspec.generate(target, one, ids, **settings) for one in (draft, model))
-    assert torch.equal(plain.sequences, steered.sequences)
-    assert plain.metrics.accepted == steered.metrics.accepted
+    plain, same = (otspec.generate(target, one, ids, **settings) for one in (draft, model))
+    assert torch.equal(plain.sequences, same.sequences)
+    assert plain.metrics.accepted == same.metrics.accepted
     assert torch.equal(model.steering.hml(features.flatten(-2)), features.sum(dim=-2))
 
 
@@ -78,7 +57,7 @@ def test_hidden_states_are_scaled_to_one_size() -> None:
     assert found[1].tolist() == [0.0, 0.0]
     assert found.isfinite().all()
     _, draft = pair()
-    model = _steered(draft)
+    model = steered(draft)
     given = torch.randn(2, 3, len(LAYERS), WIDTH, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     torch.testing.assert_close(model.shifts(100 * given), model.shifts(given), rtol=1e-5, atol=1e-6)
 
@@ -86,23 +65,23 @@ def test_hidden_states_are_scaled_to_one_size() -> None:
 @pytest.mark.parametrize("place", PLACES)
 def test_it_is_saved_and_loaded_by_transformers(place: str, tmp_path: Path) -> None:
     target, draft = pair()
-    model = _steered(draft, place)
+    model = steered(draft, place)
     model.save_pretrained(tmp_path)
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float64)
     assert type(loaded) is SteeredLlama
     ids = torch.tensor([TEXTS[0]])
     shifts = model.shifts(all_features(target, TEXTS[0])[None])
-    steered = model(ids, shifts=shifts).logits
-    assert torch.equal(loaded(ids, shifts=shifts).logits, steered)
-    assert not torch.allclose(steered, draft(ids).logits)
+    logits = model(ids, shifts=shifts).logits
+    assert torch.equal(loaded(ids, shifts=shifts).logits, logits)
+    assert not torch.allclose(logits, draft(ids).logits)
     assert torch.equal(model(ids).logits, draft(ids).logits)  # nothing is left behind
 
 
 def test_the_lean_reader_gives_the_same_bits() -> None:
-    target, draft = (model.float() for model in pair(seed=3))
-    model = _steered(draft)
+    target, draft = (copy.deepcopy(model).float() for model in pair(seed=3))
+    model = steered(draft)
     assert LlamaReader.takes(model)
-    assert not LlamaReader.takes(_steered(draft, "after"))
+    assert not LlamaReader.takes(steered(draft, "after"))
     ids = torch.tensor([[3, 1, 4, 1, 5], [2, 7, 1, 0, 6]])
     shifts = model.shifts(torch.stack([all_features(target, row.tolist()) for row in ids]))
     found = []
@@ -117,14 +96,13 @@ def test_the_lean_reader_gives_the_same_bits() -> None:
     (lean, lean_features), (plain, plain_features) = found
     assert torch.equal(lean, plain)
     assert torch.equal(lean_features, plain_features)
-    pair(seed=3)[0].double()
 
 
 @pytest.mark.parametrize("lengths", [(0, 0, 0), (2, 1, 0), (1, 3, 2)])
 def test_laws_are_those_of_a_pass_whose_tokens_are_steered_as_of_their_time(lengths: tuple[int, ...]) -> None:
     """After a prompt, and again after a step that accepted some drafts and added a token."""
     target, draft = pair()
-    model = _steered(draft)
+    model = steered(draft)
     shape = Shape((2, 1, 1))
     sampling = Sampling(target._get_logits_processor(target.generation_config, device="cpu", model_kwargs={}), True)
     drafter = SteeredDrafter(model, shape, draft_law("iid"), sampling, 8, torch.Generator().manual_seed(1))
@@ -178,18 +156,18 @@ def test_steering_reaches_later_tokens_through_keys_and_values_of_later_layers_a
     shape = {"hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 2, "num_key_value_heads": 2}
     config = LlamaConfig(vocab_size=11, num_hidden_layers=layers, **shape)
     torch.manual_seed(0)
-    model = _steered(LlamaForCausalLM(config).double().eval())
+    model = steered(LlamaForCausalLM(config).double().eval())
     ids = torch.tensor([TEXTS[0]])
     features = torch.zeros(1, ids.shape[1], len(LAYERS), WIDTH, dtype=torch.float64)
     features[0, 2] = 1.0
-    without, steered = (model(ids, shifts=model.shifts(one)).logits[0] for one in (0 * features, features))
-    moved = (without != steered).any(dim=-1).tolist()
+    without, shifted = (model(ids, shifts=model.shifts(one)).logits[0] for one in (0 * features, features))
+    moved = (without != shifted).any(dim=-1).tolist()
     assert moved == [False, False, True, *[layers > 1] * 2]
 
 
 def test_the_loop_tells_hidden_states_of_prompts_and_of_all_that_became_text() -> None:
     target, draft = pair()
-    model, told = _steered(draft), []
+    model, told = steered(draft), []
 
     class Noting(SteeredDrafter):
         def observe(self, features: Any) -> None:
@@ -209,37 +187,6 @@ def test_the_loop_tells_hidden_states_of_prompts_and_of_all_that_became_text() -
         assert len(heard) > mask[row].sum()
 
 
-@pytest.mark.parametrize("settings", [{}, {"temperature": 0.6, "top_k": 3}])
-@pytest.mark.parametrize("rule", ["nested", "block", "interval"])
-def test_texts_have_the_targets_law(rule: str, settings: dict[str, Any]) -> None:
-    target, draft = pair(4, seed=1)
-    check_law(target, _steered(draft), rule, settings)
-
-
-def check_law(target: Any, model: Any, rule: str, settings: dict[str, Any]) -> None:
-    """Counts of texts of three tokens against their probabilities."""
-    prompt, runs = [1, 2, 0], 600
-    shape: dict[str, Any] = {"depth": 2} if rule == "block" else {"paths": 2, "depth": 2}
-    found = otspec.generate(
-        target, model, torch.tensor([prompt] * runs), solver=rule, max_new_tokens=3, seed=11, **shape, **settings
-    )
-    law = {
-        text: np.prod([law_after(target, [*prompt, *text[:at]], **settings)[text[at]] for at in range(3)])
-        for text in itertools.product(range(4), repeat=3)
-    }
-    texts = [tuple(row[3:].tolist()) for row in found.sequences]
-    possible = [text for text in law if law[text] > 0]
-    assert set(texts) <= set(possible)
-    common = [text for text in possible if runs * law[text] >= 5]
-    counts = [texts.count(text) for text in common]
-    expected = [runs * law[text] for text in common]
-    rest = runs - sum(expected)
-    if rest > 1e-6:
-        counts, expected = [*counts, runs - sum(counts)], [*expected, rest]
-    assert chisquare(counts, expected).pvalue > 1e-4
-    assert sum(found.metrics.accepted) > 0
-
-
 def test_bad_models_are_refused_by_name() -> None:
     target, draft = pair()
     ids = torch.tensor([TEXTS[0]])
@@ -248,7 +195,7 @@ def test_bad_models_are_refused_by_name() -> None:
     with pytest.raises(ProblemError, match="hidden states after 9 layers are wanted, and LlamaForCausalLM has 2"):
         otspec.generate(target, SteeredLlama.of(draft, (0, 1, 9), WIDTH), ids, max_new_tokens=4)
     with pytest.raises(ProblemError, match="drafts without others beside it"):
-        otspec.generate(target, [draft, _steered(draft)], ids, law="independent", max_new_tokens=4)
+        otspec.generate(target, [draft, steered(draft)], ids, law="independent", max_new_tokens=4)
     with pytest.raises(ProblemError, match="place is 'gate'; known: up, after"):
         SteeredLlama.of(draft, LAYERS, WIDTH, "gate")
     other = GPT2LMHeadModel(GPT2Config(vocab_size=8, n_embd=8, n_layer=1, n_head=1))

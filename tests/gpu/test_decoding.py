@@ -5,9 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import numpy as np
 import pytest
-from scipy.stats import chisquare
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -22,8 +20,8 @@ from otspec.decode.pair.loading import SHIPPED, load_models  # noqa: E402
 from otspec.decode.shipped import held_out  # noqa: E402
 from otspec.decode.verify import captured  # noqa: E402
 from otspec.decode.verify.on_device import verify_on_device  # noqa: E402
+from tests.contracts.oracles import SETTINGS, after_prompt, check_counts, codes_of, law_of_texts  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
-from tests.decode.test_lossless import SETTINGS, _exact, _models, _pooled  # noqa: E402
 from tests.decode.test_on_device import together  # noqa: E402
 from tests.each import each  # noqa: E402
 from tests.verification.tree_batches import drawn  # noqa: E402
@@ -50,13 +48,10 @@ STRATEGIES: dict[str, dict[str, Any]] = {
 def test_texts_have_the_law_of_the_target(strategy: dict[str, Any]) -> None:
     runs, length, vocab, prompt = 1000, 3, 3, [1, 2, 0]
     settings = SETTINGS["temperature 0.6"]
-    exact = _exact(_models(settings, prompt), length, vocab)
     target, draft = (copy.deepcopy(model).cuda() for model in pair(vocab))  # others share them
     ids = torch.tensor([prompt], device="cuda").repeat(runs, 1)
     texts = run(target, MultiDraft(draft, **strategy), ids, max_new_tokens=length, seed=1, **settings).new_tokens
-    counts = np.bincount(np.array(texts) @ vocab ** np.arange(length)[::-1], minlength=exact.size)
-    assert not counts[exact == 0].any()
-    assert chisquare(*_pooled(counts[exact > 0], exact[exact > 0] * runs)).pvalue > 1e-4
+    check_counts(codes_of(texts, vocab), law_of_texts(after_prompt(settings, prompt, vocab), length, vocab))
 
 
 @each(rule=("nested", "block", "interval"), branching=((3, 1), (2, 2)), vocab=(3, 4200))

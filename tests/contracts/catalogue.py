@@ -1,0 +1,365 @@
+"""Every strategy of decoding, and with it every drafter, by name: what the two contracts are run over.
+
+A new one is a line of `CATALOGUE`.  tests/contracts/test_catalogue.py says which are missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import cycle
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from otspec.decode import BY_PLAN, JOINT, Budget, Frequent, MultiDraft, Strategy  # noqa: E402
+from otspec.decode.base.draft_laws import draft_law  # noqa: E402
+from otspec.decode.methods import (  # noqa: E402
+    Candidates,
+    DynamicTree,
+    Lookahead,
+    PromptLookup,
+    Suffix,
+    Vanilla,
+    block,
+    speculative,
+    typical,
+)
+from otspec.decode.tuning.trials import Varying  # noqa: E402
+from otspec.laws import law_from_logits  # noqa: E402
+from otspec.paths import Block  # noqa: E402
+from otspec.schemes import IID  # noqa: E402
+from otspec.verification.rules.catalogue import Rule  # noqa: E402
+from otspec.vocab import affinity_from_matrix, rdk  # noqa: E402
+from tests.contracts.draft_models import (  # noqa: E402
+    Models,
+    assistant,
+    eagle,
+    early_exit,
+    heads,
+    law_of_foreign,
+    law_on,
+    layer_of,
+    logits_after_heads,
+    logits_of_eagle,
+    matching,
+    random_router,
+    routed,
+    steered,
+    their_lookup,
+)
+from tests.decode.models import law_after, tiny  # noqa: E402
+from tests.oracles import Floats  # noqa: E402
+
+Make = Callable[[Models], Strategy]
+Law = Callable[..., Floats]
+"""Called as ``law(models, text, tokens drafted after it, path, temperature=..., ...)``, the settings being the
+target's: the law of the next draft of a path, by another way than the package's."""
+
+
+class Entry(NamedTuple):
+    """A strategy, and what is known of what it drafts."""
+
+    make: Make
+    law: Law | None = None
+    """None where drafts have no law, or one that depends on more than the text."""
+    settings: tuple[str, ...] = ("temperature 0.6", "top-k")
+    """Of the target, where a step is enumerated."""
+    vocab: int = 3
+    """Of the target, where a step is enumerated."""
+    vocabs: bool = True
+    """Whether other vocabularies do as well."""
+    batch: bool = True
+    """Whether it takes more than one text at a time."""
+    by_text: bool = False
+    """Whether the same text gets the same drafts, whatever was there before."""
+    every_rule: bool = False
+    """Whether a step is enumerated by solvers too that look at the drafts of a node alone, and at nothing but laws."""
+    draws: bool = True
+    """Whether a step can be enumerated: transformers' generators draw by themselves."""
+    tolerance: float = 1e-10
+    """Of the draft laws, as entries."""
+
+
+def drafts(**settings: Any) -> Make:
+    """Two paths of two tokens of the draft model, or what these settings say."""
+    shape = {} if "branching" in settings else {"paths": 2, "depth": 2}
+    return lambda of: MultiDraft(of.draft, **{**shape, **settings})
+
+
+def drafts_of(model: Callable[[Models], Any], **settings: Any) -> Make:
+    """The same of another draft model."""
+    return lambda of: MultiDraft(model(of), **{"paths": 2, "depth": 2, **settings})
+
+
+def plain(**given: Any) -> Law:
+    """The draft model's own law, with these settings in place of the target's."""
+    return lambda of, text, drafted, path, **settings: law_after(of.draft, text + drafted, **{**settings, **given})
+
+
+def of_both(**settings: Any) -> Make:
+    """Paths of two draft models."""
+    return lambda of: MultiDraft([of.draft, of.other], law="independent", **settings)
+
+
+def of_each(law: Law) -> Law:
+    """Of two draft models, of which each has one path."""
+    return lambda of, text, drafted, path, **settings: law(
+        of._replace(draft=(of.draft, of.other)[path]), text, drafted, path, **settings
+    )
+
+
+def of_heads(kind: str) -> Law:
+    """Of heads on the target's states."""
+
+    def law(of: Models, text: list[int], drafted: list[int], path: int, **settings: Any) -> Floats:
+        said = logits_after_heads(heads(kind, of.target, 0.1), of.target, text, drafted)
+        return law_from_logits("logits", said, **settings)
+
+    return law
+
+
+def of_eagle(model: Callable[[Models], Any]) -> Law:
+    """Of a draft model that reads the target's states, and its own."""
+
+    def law(of: Models, text: list[int], drafted: list[int], path: int, **settings: Any) -> Floats:
+        return law_from_logits("logits", logits_of_eagle(model(of), of.target, text, drafted), **settings)
+
+    return law
+
+
+# --- of fewer tokens
+
+
+def kept(of: Models) -> list[int]:
+    """Every other token, not in order."""
+    return list(range(of.vocab))[1::2][::-1]
+
+
+def last(of: Models) -> list[int]:
+    """A single one."""
+    return [of.vocab - 1]
+
+
+def on(tokens: Callable[[Models], list[int]]) -> Law:
+    """The draft model's law over these tokens."""
+    return lambda of, text, drafted, path, **settings: law_on(of.draft, text + drafted, tokens(of), **settings)
+
+
+def kept_of(tokens: Callable[[Models], list[int]], **settings: Any) -> Make:
+    """Drafts of these tokens alone."""
+    return lambda of: drafts(draft_tokens=tokens(of), **settings)(of)
+
+
+def kernel(of: Models, tokens: list[int] | None = None) -> Any:
+    """Where the mass of kept tokens goes: some of it to the next one, some to those further on, some nowhere."""
+    tokens = kept(of) if tokens is None else tokens
+    moves = np.zeros((len(tokens), of.vocab))
+    for row, token in enumerate(tokens):
+        for step, share in ((0, 0.1), (1, 0.6), (3, 0.3)):
+            moves[row, (token + step) % of.vocab] += share
+    return affinity_from_matrix(moves, tokens=tokens)
+
+
+def redistributed(of: Models, text: list[int], drafted: list[int], path: int, **settings: Any) -> Floats:
+    """RDK of the law over the kept tokens."""
+    return rdk(law_on(of.draft, text + drafted, kept(of), **settings), kernel(of))
+
+
+def redistributing(**settings: Any) -> Make:
+    """Drafts of it."""
+    return lambda of: drafts(draft_kernel=kernel(of), **settings)(of)
+
+
+def frequent(of: Models) -> Frequent:
+    """Most of the tokens, and fewer the deeper a node is."""
+    return Frequent(list(range(of.vocab))[::-1], Budget(of.vocab - 1, falling=1))
+
+
+def of_frequent(of: Models, text: list[int], drafted: list[int], path: int, **settings: Any) -> Floats:
+    """The draft model's law over these."""
+    shortlist = list(range(of.vocab))[::-1][: frequent(of).budget.at(len(drafted))]
+    return law_on(of.draft, text + drafted, shortlist, **settings)
+
+
+def router(budget: Budget | int) -> Callable[[Models], Any]:
+    """Chooses clusters of one or more tokens."""
+    return lambda of: random_router(of.draft, [token % 4 % 3 for token in range(of.vocab)], budget, seed=7)
+
+
+def routing(budget: Budget | int, **settings: Any) -> Make:
+    """Drafts of the tokens that it chooses."""
+    return lambda of: drafts(draft_shortlist=router(budget)(of), **settings)(of)
+
+
+def of_routed(budget: Budget | int) -> Law:
+    """The draft model's law over these."""
+
+    def law(of: Models, text: list[int], drafted: list[int], path: int, **settings: Any) -> Floats:
+        shortlist = routed(router(budget)(of), of.draft, text + drafted, len(drafted))
+        return law_on(of.draft, text + drafted, shortlist, **settings)
+
+    return law
+
+
+# --- of another tokenizer
+
+
+def foreign(**settings: Any) -> Make:
+    """Drafts of a model of 300 tokens, three of which the target has."""
+    return lambda of: MultiDraft(tiny(300), matching=matching(), **{"paths": 2, "depth": 2, **settings})
+
+
+def of_foreign(of: Models, text: list[int], drafted: list[int], path: int, **settings: Any) -> Floats:
+    """Over the tokens in common."""
+    return law_of_foreign(text, drafted, [0, 1, 3], **settings)
+
+
+def foreign_redistributing(of: Models) -> Strategy:
+    """To the word that it does not have as well."""
+    return foreign(draft_kernel=kernel(of, [0, 3]))(of)
+
+
+def of_foreign_redistributed(of: Models, text: list[int], drafted: list[int], path: int, **settings: Any) -> Floats:
+    """RDK of the law over two of the tokens in common."""
+    return rdk(law_of_foreign(text, drafted, [0, 3], **settings), kernel(of, [0, 3]))
+
+
+def of_assistant(of: Models, text: list[int], drafted: list[int], path: int, **settings: Any) -> Floats:
+    """transformers' assistant samples by settings of its own."""
+    return law_after(of.draft, text + drafted)
+
+
+ALL = ("temperature 1", "temperature 0.6", "top-k", "top-p", "greedy")
+WOR = Budget(2, falling=2)
+
+CATALOGUE: Mapping[str, Entry] = {
+    "paths": Entry(drafts(), plain(), ALL, every_rule=True),
+    "one path": Entry(drafts(paths=1), plain(), ALL),
+    "tree": Entry(drafts(branching=(2, 2)), plain(), ("top-k",), every_rule=True),
+    "paths behind a stem": Entry(drafts(branching=(1, 2, 1)), plain(), ("temperature 0.6",)),
+    "paths of the user's own rule": Entry(drafts(solver=type("Own", (Block,), {})(), paths=1), plain(), ALL),
+    "speculative": Entry(lambda of: speculative(of.draft, 3), plain()),
+    "block": Entry(lambda of: block(of.draft, 3), plain()),
+    # Siblings drawn jointly, and paths of several models.
+    "without replacement": Entry(
+        drafts(branching=(2, 2), law="without_replacement"), plain(), ("temperature 0.6", "top-k", "greedy")
+    ),
+    "greedy": Entry(drafts(branching=(2, 2), law="greedy"), plain()),
+    "top_k": Entry(drafts(branching=(2, 2), law="top_k"), plain()),
+    "top_k, of all tokens": Entry(drafts(branching=(3, 1), law="top_k"), plain()),
+    "systematic": Entry(drafts(branching=(2, 2), law="systematic"), plain()),
+    "hub pairs": Entry(drafts(branching=(2, 2), law="hub_pairs"), plain()),
+    "hub pairs, then one": Entry(drafts(branching=(2, 1), law="hub_pairs"), plain()),
+    "several models": Entry(of_both(paths=2, depth=2), of_each(plain())),
+    # Drafts sampled in a way of their own.
+    "drafts top-k": Entry(drafts(draft_top_k=2), plain(top_k=2), ("temperature 1", "greedy"), 4, every_rule=True),
+    "drafts top-p": Entry(drafts(draft_top_p=0.7), plain(top_p=0.7), ("temperature 1", "greedy"), 4),
+    "drafts cold, of all tokens": Entry(
+        drafts(draft_temperature=0.5, draft_top_k=0), plain(temperature=0.5, top_k=None), ("top-k", "greedy"), 4
+    ),
+    "drafts without replacement, hot": Entry(
+        drafts(branching=(2, 2), law="without_replacement", draft_temperature=1.8, draft_top_k=3),
+        plain(temperature=1.8, top_k=3), ("top-k", "greedy"), 4,
+    ),
+    "certain drafts": Entry(drafts(draft_temperature=0, paths=1), plain(temperature=0), ("temperature 1",)),
+    "a confident path": Entry(drafts(paths=1, depth=3, draft_confidence=0.3), plain(), ALL),
+    "a confident stem": Entry(drafts(branching=(1, 2), draft_confidence=0.5), plain()),
+    # Of fewer tokens.
+    "kept": Entry(kept_of(kept), on(kept), vocab=4, every_rule=True),
+    "one kept": Entry(kept_of(last), on(last)),
+    "kept, a confident path": Entry(kept_of(kept, paths=1, depth=3, draft_confidence=0.3), on(kept), vocab=4),
+    "kept, without replacement": Entry(kept_of(kept, branching=(2, 2), law="without_replacement"), on(kept), vocab=4),
+    "one kept, without replacement": Entry(kept_of(last, branching=(2, 2), law="without_replacement"), on(last)),
+    "kept, greedy": Entry(kept_of(kept, branching=(2, 2), law="greedy"), on(kept), vocab=4),
+    "kept, hub pairs": Entry(kept_of(kept, branching=(2, 2), law="hub_pairs"), on(kept), vocab=4),
+    "kept, systematic": Entry(kept_of(kept, branching=(2, 2), law="systematic"), on(kept), vocab=4),
+    "kept, top_k": Entry(kept_of(kept, branching=(2, 2), law="top_k"), on(kept), ("temperature 0.6",), 4),
+    "kept, several models": Entry(
+        lambda of: of_both(paths=2, depth=2, draft_tokens=kept(of))(of), of_each(on(kept)), vocab=4
+    ),
+    "redistributed, several models": Entry(
+        lambda of: of_both(paths=2, depth=1, draft_kernel=kernel(of))(of), of_each(redistributed), ("top-k",), 4
+    ),
+    "redistributed": Entry(redistributing(), redistributed, vocab=4),
+    "redistributed, without replacement": Entry(
+        redistributing(branching=(2, 1), law="without_replacement"), redistributed, ("temperature 0.6",), 4
+    ),
+    "redistributed, greedy": Entry(redistributing(branching=(2, 2), law="greedy"), redistributed, ("top-k",), 4),
+    "redistributed, systematic": Entry(
+        redistributing(branching=(2, 2), law="systematic"), redistributed, ("temperature 0.6",), 4
+    ),
+    "frequent": Entry(lambda of: drafts(branching=(1, 2, 1), draft_shortlist=frequent(of))(of), of_frequent),
+    "routed to one cluster": Entry(routing(1), of_routed(1), vocab=4),
+    "routed": Entry(routing(2), of_routed(2), vocab=4),
+    "routed, falling": Entry(routing(WOR, branching=(2, 1, 1)), of_routed(WOR), vocab=4),
+    "routed, without replacement": Entry(
+        routing(2, branching=(2, 2), law="without_replacement"), of_routed(2), ("temperature 0.6",), 4
+    ),
+    # Of the target's hidden states.
+    "steered": Entry(drafts_of(lambda of: steered(of.draft))),
+    "steered, after": Entry(drafts_of(lambda of: steered(of.draft, "after"))),
+    "eagle": Entry(drafts_of(lambda of: eagle(of.draft)), of_eagle(lambda of: eagle(of.draft))),
+    "eagle1": Entry(drafts_of(lambda of: layer_of(of.target)), of_eagle(lambda of: layer_of(of.target))),
+    "medusa": Entry(drafts_of(lambda of: heads("medusa", of.target, 0.1)), of_heads("medusa"), ALL),
+    "mlp": Entry(drafts_of(lambda of: heads("mlp", of.target, 0.1)), of_heads("mlp")),
+    "mlp, tied": Entry(drafts_of(lambda of: heads("mlp, tied", of.target, 0.1)), of_heads("mlp, tied")),
+    # With another tokenizer.
+    "foreign": Entry(foreign(), of_foreign, ("temperature 1", "top-k"), 4, vocabs=False, every_rule=True),
+    "foreign, redistributed": Entry(
+        foreign_redistributing, of_foreign_redistributed, ("temperature 1", "top-k"), 4, vocabs=False
+    ),
+    # As deep as pays, or as is told.
+    "paced": Entry(drafts(pace="goodput"), plain()),
+    "varying": Entry(lambda of: Varying(drafts()(of), cycle((2, 1, 2))), plain()),
+    # Fixed drafts.
+    "vanilla": Entry(lambda of: Vanilla(), by_text=True),
+    "prompt lookup": Entry(lambda of: PromptLookup(3, 2), settings=ALL, by_text=True),
+    "prompt lookup, several": Entry(lambda of: PromptLookup(2, 2, 3), settings=ALL, by_text=True),
+    "lookahead": Entry(lambda of: Lookahead(2, 1, 3)),
+    "lookahead, narrow": Entry(lambda of: Lookahead(1, 1, 2)),
+    "lookahead, wide": Entry(lambda of: Lookahead(), draws=False),  # of too many nodes
+    "suffix": Entry(lambda of: Suffix(3, 2)),
+    "dynamic tree": Entry(lambda of: DynamicTree(of.draft, 2, 2), by_text=True),
+    "dynamic tree, steered": Entry(lambda of: DynamicTree(steered(of.draft), 2, 2)),
+    "dynamic tree, eagle": Entry(lambda of: DynamicTree(eagle(of.draft), 2, 2), by_text=True),
+    "transformers' lookup": Entry(lambda of: Candidates(their_lookup, 3), batch=False, by_text=True),
+    "transformers' assistant": Entry(lambda of: Candidates(assistant(of, False), 3), batch=False, by_text=True),
+    "transformers' assistant that samples": Entry(
+        lambda of: Candidates(assistant(of, True), 3), of_assistant,
+        batch=False, draws=False, tolerance=1e-6,
+    ),
+    "transformers' early exit": Entry(lambda of: Candidates(early_exit(of), 3), batch=False, by_text=True),
+}  # fmt: skip
+"""All of them keep the law of the target."""
+
+LOSSY: Mapping[str, Entry] = {"typical": Entry(lambda of: typical(of.draft, 2, 2), plain(), ("temperature 1",))}
+"""What the contract of lossless strategies has to tell from them."""
+
+
+IID_RULES: list[Rule] = [
+    "nested", "pick_then_block", "greedy_multi_path", "traversal", "layer", "block", "interval", "max_flow", "lp",
+    "single", "naive", "kseq", "rrs", ["lp:max_cells=1", "interval"],
+]  # fmt: skip
+SIBLINGS_RULES: list[Rule] = [None, "max_flow", BY_PLAN]
+SEVERAL_RULES: list[Rule] = [None, "max_flow", "rrs", "naive"]
+
+
+def rules_for(strategy: Strategy, every: bool) -> Mapping[str, Strategy]:
+    """The strategy as it is, and with other rules that verify such drafts: every one, or all but most solvers."""
+    found = {"its own": strategy}
+    if not isinstance(strategy, MultiDraft) or not isinstance(strategy.settings.solver, str | None):
+        return found
+    law, branching = draft_law(strategy.settings.law), strategy.settings.branching
+    rules = SEVERAL_RULES if law.several else SIBLINGS_RULES
+    if law.scheme is IID:
+        rules = IID_RULES if every else [*JOINT, "interval", "rrs"]
+    if branching is not None and len(set(branching)) > 1:
+        rules = [rule for rule in rules if rule != BY_PLAN]
+    for rule in rules:
+        found[str(rule)] = MultiDraft.of(strategy.draft, replace(strategy.settings, solver=rule), strategy.matching)
+    return found

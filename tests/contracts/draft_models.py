@@ -1,0 +1,260 @@
+"""Draft models of all families for tiny targets, never trained and far from doing nothing; and what they say, by hand.
+
+Each law is computed by another way than the package's: the whole text anew, without a cache, or by numpy from the
+papers' formulas.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from functools import cache
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from transformers import GenerationConfig, LogitsProcessorList  # noqa: E402
+from transformers.generation.candidate_generator import (  # noqa: E402
+    AssistedCandidateGenerator,
+    CandidateGenerator,
+    EarlyExitCandidateGenerator,
+    PromptLookupCandidateGenerator,
+)
+
+from otspec.decode import Budget, Router  # noqa: E402
+from otspec.decode.drafters.cross_tokenizer.retokenised import Retokenised  # noqa: E402
+from otspec.decode.drafters.eagle.model import EagleLlama  # noqa: E402
+from otspec.decode.drafters.heads.model import MedusaHeads, MlpSpeculator  # noqa: E402
+from otspec.decode.drafters.sd2.model import SteeredLlama  # noqa: E402
+from otspec.decode.drafters.shortlists.router import Network  # noqa: E402
+from otspec.decode.models.fingerprint import fingerprint  # noqa: E402
+from otspec.decode.models.tokens.matching import Matching  # noqa: E402
+from otspec.decode.models.tokens.spelling import Spelling  # noqa: E402
+from otspec.laws import law_from_logits  # noqa: E402
+from tests.decode.models import logits_after, pair, tiny  # noqa: E402
+from tests.decode.tokenizers_of import byte_level  # noqa: E402
+from tests.oracles import Floats  # noqa: E402
+
+LAYERS, WIDTH = (0, 1, 2), 16
+"""Of the tiny target: all that can be looked at."""
+
+
+class Models(NamedTuple):
+    """A target and what drafts for it."""
+
+    vocab: int
+    target: Any
+    draft: Any
+    """The target's weights, disturbed."""
+    other: Any
+    """The same, disturbed more."""
+
+
+@cache
+def models(vocab: int, noise: float = 0.3, seed: int = 0) -> Models:
+    """A target and two draft models that resemble it."""
+    target, draft = pair(vocab, seed, noise)
+    return Models(vocab, target, draft, pair(vocab, seed, 0.8)[1])
+
+
+# --- that look at the target's hidden states
+
+
+def all_features(target: Any, text: list[int], layers: Any = LAYERS) -> Any:
+    """The target's hidden states at every token of a text, shape (tokens, layers, width)."""
+    if not text:
+        return torch.zeros(0, len(layers), WIDTH, dtype=torch.float64)
+    states = target(torch.tensor([text]), output_hidden_states=True).hidden_states
+    return torch.stack([states[layer][0] for layer in layers], dim=1)
+
+
+def steered(draft: Any, place: str = "up", strength: float = 0.5) -> Any:
+    """A draft model with steering."""
+    model = SteeredLlama.of(draft, LAYERS, WIDTH, place)
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for layer in model.steering.layers:
+            noise = torch.randn(layer.weight.shape, generator=generator, dtype=layer.weight.dtype)
+            layer.weight += strength * noise
+    return model
+
+
+def eagle(draft: Any, strength: float = 0.4) -> Any:
+    """A draft model with maps of the target's hidden states and of its own."""
+    model = EagleLlama.of(draft, LAYERS, WIDTH)
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for weights in (model.seen.weight, model.own.weight):
+            weights += strength * torch.randn(weights.shape, generator=generator, dtype=weights.dtype)
+    return model
+
+
+def layer_of(target: Any, strength: float = 0.4) -> Any:
+    """A layer in the target's place, as in the first EAGLE."""
+    with torch.random.fork_rng(), torch.no_grad():
+        torch.manual_seed(0)
+        model = EagleLlama.of_target(target)
+        for weights in (model.seen.weight, model.token.weight):
+            weights += strength * torch.randn_like(weights)
+    return model
+
+
+HEADS = ("medusa", "mlp", "mlp, tied")
+
+
+def heads(kind: str, target: Any, strength: float = 0.4) -> Any:
+    """Three heads on a target's last hidden state, or a layer in its place."""
+    with torch.random.fork_rng(), torch.no_grad():
+        torch.manual_seed(0)
+        model: Any
+        if kind == "eagle1":
+            model = EagleLlama.of_target(target)
+        elif kind == "medusa":
+            model = MedusaHeads.of(target, 3, blocks=2)
+        else:
+            model = MlpSpeculator.of(target, 3, 12, tied=kind == "mlp, tied")
+        for weights in model.parameters():
+            weights += strength * torch.randn_like(weights)
+    return model
+
+
+def logits_of_heads(model: Any, state: Any, tokens: list[int]) -> Floats:
+    """What the last head says of one text and what was drafted after it, by numpy from the papers' formulas."""
+    weights = {name: value.double().numpy() for name, value in model.state_dict().items()}
+    s, number = state.numpy(), len(tokens) - 1
+    if isinstance(model, MedusaHeads):
+        for block in range(model.config.blocks):
+            at = f"each.{number}.blocks.{block}"
+            inner = weights[f"{at}.weight"] @ s + weights[f"{at}.bias"]
+            s = s + inner / (1 + np.exp(-inner))
+        found: Floats = weights[f"each.{number}.out.weight"] @ s
+        return found
+    share = 2 ** (-1 / (2 * model.count))
+    s = (s - s.mean()) / np.sqrt(s.var() + 1e-6) / np.sqrt(2)
+    for stage, token in enumerate(tokens):
+        own = 0 if model.config.tied else stage
+        z = weights[f"embedding.{own}.weight"][token] * np.sqrt((1 - share**2) * model.config.width / 2)
+        s = share * weights[f"project.{min(stage, 1) if model.config.tied else stage}.weight"] @ s + z
+        s = (s - s.mean()) / np.sqrt(s.var() + 1e-6)
+        s = weights[f"norm.{own}.weight"] * s + weights[f"norm.{own}.bias"]
+        s = s * np.array([1 + math.erf(one / math.sqrt(2)) for one in s]) / 2
+    said: Floats = weights[f"out.{0 if model.config.tied else number}.weight"] @ s
+    return said
+
+
+def logits_after_heads(model: Any, target: Any, text: list[int], drafted: list[int]) -> Floats:
+    """The same from a text: the state before its last token, and 0 where there is none."""
+    states = all_features(target, text[:-1], (2,))
+    state = states[-1, 0] if len(states) else torch.zeros(WIDTH, dtype=torch.float64)
+    return logits_of_heads(model, state, [text[-1], *drafted])
+
+
+def logits_of_eagle(model: Any, target: Any, text: list[int], drafted: list[int]) -> Floats:
+    """What it says after a text and what was drafted after it: one token after the other, all of them anew."""
+    before = all_features(target, text[:-1])[:, model.config.features]
+    features = torch.cat((before.new_zeros(1, *before.shape[1:]), before))
+    added = model.conditioning(features)[None]
+    for at in range(len(drafted) + 1):
+        found = model(torch.tensor([[*text, *drafted[:at]]]), added=added, output_hidden_states=True)
+        added = torch.cat((added, model.added_of_own(found.hidden_states[-1][:, -1:])), dim=1)
+    logits: Floats = found.logits[0, -1].double().numpy()
+    return logits
+
+
+# --- of a few tokens, by the context
+
+
+def random_router(model: Any, clusters: list[int], budget: Budget | int, seed: int = 0) -> Router:
+    """A router that nobody trained: its choice depends on the context, and on nothing that would make sense."""
+    generator = torch.Generator().manual_seed(seed)
+    count, width = max(clusters) + 1, model.get_input_embeddings().embedding_dim
+    sizes, scales = ((7, 2 * width), (7,), (count, 7), (count,)), (2.0, 0.1, 1.0, 0.1)
+    network = Network(*(x * torch.randn(size, generator=generator) for x, size in zip(scales, sizes, strict=True)))
+    return Router(np.array(clusters), network, Budget.of(budget), {"draft": fingerprint(model)})
+
+
+def before_last(model: Any, text: list[int]) -> Floats:
+    """What the model gives before the last token of a text, read from the start; 0 before the first."""
+    if len(text) == 1:
+        return np.zeros(model.config.hidden_size)
+    found: Floats = model.model(torch.tensor([text[:-1]])).last_hidden_state[0, -1].double().numpy()
+    return found
+
+
+def routed(router: Router, model: Any, text: list[int], level: int, allowed: Any = slice(None)) -> Any:
+    """The shortlist of a slot as DynaSpec says it, on the host: tokens, ascending."""
+    weights = [getattr(router.network, name).double().numpy() for name in Network.__annotations__]
+    embedded = model.get_input_embeddings().weight[text[-1]].double().numpy()
+    hidden = weights[0] @ np.concatenate((embedded, before_last(model, text))) + weights[1]
+    scores = weights[2] @ (hidden / (1 + np.exp(-hidden))) + weights[3]
+    there = np.unique(router.clusters[allowed])
+    best = there[np.argsort(-scores[there])[: router.budget.at(level)]]
+    return np.flatnonzero(np.isin(router.clusters, best))
+
+
+def law_on(model: Any, text: list[int], shortlist: Any, **settings: Any) -> Floats:
+    """The model's law over a shortlist, from its whole logits."""
+    whole = logits_after(model, text)
+    logits = np.full(len(whole), -np.inf)
+    logits[shortlist] = whole[shortlist]
+    return law_from_logits("logits", logits, **settings)
+
+
+# --- with another tokenizer
+
+
+@cache
+def matching() -> Matching:
+    """A target of four tokens, part of a character and a word among them, and a draft model without the word."""
+    spelt = {0: b"a", 1: b"\xc3", 2: b"a word", 3: b"t"}
+    target: Any = SimpleNamespace(bytes_of=spelt, begin=[], prepends=False)
+    draft = Spelling(byte_level(300), "draft_tokenizer")
+    tokens = np.array([0, 1, 3])
+    return Matching(target, draft, tokens, np.array([draft.ids[spelt[token]] for token in tokens]), {}, 4)
+
+
+def law_of_foreign(text: list[int], drafted: list[int], kept: list[int], **settings: Any) -> Floats:
+    """The law over the kept tokens of the target, by a draft model of 300 tokens that reads the text in its own."""
+    read = matching().reading(all_tokens=True)
+    own = [*Retokenised(matching()).extend(text), *read[drafted].tolist()]
+    logits = np.full(4, -np.inf)
+    logits[kept] = logits_after(tiny(300), own)[read[kept]]
+    return law_from_logits("logits", logits, **settings)
+
+
+# --- transformers' own
+
+
+def assistant(
+    of: Models, do_sample: bool, processors: list[Any] | None = None, tokens: int = 3, kind: Any = None, **more: Any
+) -> Callable[[Any], CandidateGenerator]:
+    """An assistant of constant length that never ends a draft by itself; early exit is from the target."""
+    model = copy.deepcopy(of.target if kind is EarlyExitCandidateGenerator else of.draft)
+    model.generation_config.update(
+        num_assistant_tokens=tokens, num_assistant_tokens_schedule="constant", assistant_confidence_threshold=0.0
+    )
+    config = GenerationConfig(do_sample=do_sample, max_length=64, min_length=0, top_k=0, **more)
+
+    def make(ids: Any) -> CandidateGenerator:
+        made: CandidateGenerator = (kind or AssistedCandidateGenerator)(
+            ids, model, config, {}, logits_processor=LogitsProcessorList(processors or [])
+        )
+        return made
+
+    return make
+
+
+def early_exit(of: Models) -> Callable[[Any], CandidateGenerator]:
+    """The target's first layer as the assistant."""
+    return assistant(of, False, kind=EarlyExitCandidateGenerator, assistant_early_exit=1)
+
+
+def their_lookup(ids: Any) -> CandidateGenerator:
+    """Prompt lookup as transformers has it."""
+    return PromptLookupCandidateGenerator(num_output_tokens=3, max_matching_ngram_size=2, max_length=64)

@@ -1,0 +1,222 @@
+"""One step of a strategy with all that may come up in it, and the exact law of the text that it puts out.
+
+The drafter drafts, the target reads and the laws come to the host as in decoding; only what is drawn is told.  Every
+draw asks a script, which answers in each text of a batch something else, until all that can be drawn has been, with its
+probability under the law that the drafter showed the draw.  What verification makes of each tree is its own exact law.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from otspec.decode import Strategy  # noqa: E402
+from otspec.decode.base.draft_laws import DraftLaw  # noqa: E402
+from otspec.decode.base.drafts import Drafts  # noqa: E402
+from otspec.decode.base.metrics import Clock  # noqa: E402
+from otspec.decode.base.sampling import Sampling  # noqa: E402
+from otspec.decode.models.target import Target  # noqa: E402
+from otspec.decode.verify.laws import LocalTree, Merged, local_trees  # noqa: E402
+from otspec.decode.verify.step import Greedy, OnHost, _matched, step_verifier  # noqa: E402
+from otspec.paths import Model  # noqa: E402
+from otspec.verification.reference.enumeration import PathLaw, law_over  # noqa: E402
+from otspec.verification.trees.topology import NONE, Topology  # noqa: E402
+from otspec.verification.trees.tree import Prefix  # noqa: E402
+from tests.contracts.draft_models import Models  # noqa: E402
+from tests.contracts.oracles import after_prompt, sampling_of  # noqa: E402
+from tests.contracts.playing import drawing  # noqa: E402
+from tests.oracles import Floats  # noqa: E402
+
+Draws = tuple[tuple[int, ...], ...]
+"""What one text draws at once: for each node of a level the tokens of its children."""
+
+
+class Drawn(NamedTuple):
+    """What a text has drawn so far."""
+
+    chance: float
+    draws: tuple[Draws, ...] = ()
+
+
+class _MoreToDraw(Exception):
+    """Something is drawn that the script does not say yet."""
+
+    def __init__(self, rows: list[Drawn]) -> None:
+        self.rows = rows
+
+
+class Script:
+    """Draws as it is told; what it is not told yet, it tells all possibilities of.
+
+    Parameters
+    ----------
+    rows : list of Drawn
+        What each text of the batch draws.
+    """
+
+    def __init__(self, rows: list[Drawn]) -> None:
+        self.rows = rows
+        self.draw_number = 0
+
+    def draw(self, law: DraftLaw, laws: Any, n: int) -> Any:
+        """The tokens of n children, shape (B, W, n), of nodes with these laws, shape (B, W, V)."""
+        number, self.draw_number = self.draw_number, self.draw_number + 1
+        if number == len(self.rows[0].draws):
+            raise _MoreToDraw(
+                [more for row, own in zip(self.rows, laws, strict=True) for more in _all(row, law, own, n)]
+            )
+        return torch.tensor([row.draws[number] for row in self.rows])
+
+
+def _all(row: Drawn, law: DraftLaw, laws: Any, n: int) -> Iterator[Drawn]:
+    """What a text may draw next, below nodes with these laws, shape (W, V)."""
+    each = []
+    for q in laws.double().numpy():
+        count = min(n, int(np.count_nonzero(q)))
+        support = law.scheme(q, n if law.name in ("iid", "independent") else count).support()
+        pad = (NONE,) * (n - support.drafts.shape[1])
+        each.append(
+            [
+                (float(p), (*map(int, tokens), *pad))
+                for p, tokens in zip(support.probabilities, support.drafts, strict=True)
+            ]
+        )
+    for those in itertools.product(*each):
+        chance = row.chance * math.prod(p for p, _ in those)
+        if chance:
+            yield Drawn(chance, (*row.draws, tuple(tokens for _, tokens in those)))
+
+
+class Step(NamedTuple):
+    """All that may be drafted after a prompt."""
+
+    chances: list[float]
+    drafts: Drafts
+    logits: Any
+    """Shape (N, V): of the target after the nodes of all trees."""
+
+
+def every_draft(strategy: Strategy, of: Models, prompt: list[int], sampling: Sampling) -> Step:
+    """Draft after a prompt, in as many texts as there are different drafts."""
+    rows = [Drawn(1.0)]
+    while True:
+        drafter = strategy.prepare(of.vocab, sampling, torch.Generator().manual_seed(0)).drafter
+        script = Script(rows)
+        for one in drawing(drafter):
+            one.law = one.law._replace(draw=_scripted(script, one.law))
+        texts = [prompt] * len(rows)
+        target = Target(of.target, texts, drafter.layers)
+        drafter.observe(target.features)
+        drafter.start(texts)
+        depth = drafter.depth(np.array([len(text) for text in texts]))
+        try:
+            drafts = drafter.draft(texts, depth) if depth else Drafts.fixed([[]] * len(texts))
+        except _MoreToDraw as more:
+            rows = more.rows
+        else:
+            return Step([row.chance for row in rows], drafts, target.read(texts, drafts.trees))
+
+
+def _scripted(script: Script, law: DraftLaw) -> Callable[..., Any]:
+    return lambda laws, n, generator: script.draw(law, laws, n)
+
+
+class Outcome:
+    """A tree, and the exact law of what comes of it."""
+
+    def __init__(self, tree: Topology, law: Floats) -> None:
+        self.tree = tree
+        self.law = law
+        """Shape (N, V): the probability that a node is the last one to be accepted, and a token comes after it."""
+
+    def prefix(self, node: int) -> Prefix:
+        """The tokens that lead to a node."""
+        return tuple(self.tree.token[self.tree.line(node)].tolist())
+
+
+class _Told:
+    """The verifier of outcomes, for `law_over`."""
+
+    def stop_law(self, outcome: Any) -> Floats:
+        law: Floats = outcome.law
+        return law
+
+
+def law_of_step(strategy: Strategy, step: Step, of: Models, prompt: list[int], settings: dict[str, Any]) -> PathLaw:
+    """The law of the text after a step, continued by the target, beside the target's own."""
+    sampling, generator = sampling_of(of, **settings), torch.Generator().manual_seed(0)
+    rule = strategy.prepare(of.vocab, sampling, torch.Generator().manual_seed(0)).verifier
+    verifier = step_verifier(rule, sampling, np.random.default_rng(0), generator)
+    trees, logits = step.drafts.trees, step.logits
+    model = after_prompt(settings, prompt, of.vocab)
+    if isinstance(verifier, Greedy):
+        extensions = verifier.verify(step.drafts, verifier.look(logits, []), Clock(torch.device("cpu"))).extensions
+        laws = [_certain(tree, one.nodes, one.token, of.vocab) for tree, one in zip(trees, extensions, strict=True)]
+    elif not len(step.drafts.laws):
+        seen = verifier.look(logits, []).numpy()
+        laws = [_followed(tree, own) for tree, own in zip(trees, np.split(seen, len(trees)), strict=True)]
+    else:
+        assert isinstance(verifier, OnHost)
+        laws = _judged(verifier, step.drafts, verifier.look(logits, []), model)
+    outcomes = [Outcome(tree, law) for tree, law in zip(trees, laws, strict=True)]
+    assert sum(step.chances) == pytest.approx(1.0)
+    over: Any = zip(step.chances, outcomes, strict=True)
+    told: Any = _Told()
+    return law_over(over, told, model, max(tree.length for tree in trees))
+
+
+def _certain(tree: Topology, nodes: Sequence[int], token: int, vocab: int) -> Floats:
+    law = np.zeros((tree.size, vocab))
+    law[nodes[-1] if nodes else 0, token] = 1.0
+    return law
+
+
+def _followed(tree: Topology, targets: Floats) -> Floats:
+    """Of fixed drafts: whatever the target draws at the nodes of the tree, shape (N, V), and what is accepted of it."""
+    law = np.zeros(targets.shape)
+    for drawn in itertools.product(*(np.flatnonzero(target).tolist() for target in targets)):
+        [extension] = _matched([tree], drawn)
+        chance = math.prod(float(target[token]) for target, token in zip(targets, drawn, strict=True))
+        law[extension.nodes[-1] if extension.nodes else 0, extension.token] += chance
+    return law
+
+
+def _judged(verifier: OnHost, drafts: Drafts, targets: Any, model: Model) -> list[Floats]:
+    """Of drafts with laws: what a rule does with each tree as it is shown it."""
+    rows = verifier._to_host(drafts, targets)
+    shown = local_trees(drafts, rows)
+    laws = []
+    for tree, local in zip(drafts.trees, shown, strict=True):
+        seen = verifier.verifier.stop_law(local.tree)
+        whole = _spread if isinstance(rows, Merged) else _placed
+        laws.append(whole(tree, local, seen, model))
+    return laws
+
+
+def _placed(tree: Topology, local: LocalTree, seen: Floats, model: Model) -> Floats:
+    """A law over the tokens that were shown, over all of them."""
+    law = np.zeros((tree.size, len(model.target(()))))
+    np.put_along_axis(law, local.tokens, seen, axis=1)
+    return law
+
+
+def _spread(tree: Topology, local: LocalTree, seen: Floats, model: Model) -> Floats:
+    """The same where all tokens that a node cannot draft were shown as one: it stands for each by the target's law."""
+    law = np.zeros((tree.size, len(model.target(()))))
+    for node, (tokens, own) in enumerate(zip(local.tokens, seen, strict=True)):
+        apart = tokens[:-1][tokens[:-1] != NONE]
+        assert not own[:-1][tokens[:-1] == NONE].any()
+        law[node, apart] = own[:-1][tokens[:-1] != NONE]
+        target = model.target(tuple(tree.token[tree.line(node)].tolist()))
+        others = np.where(np.isin(np.arange(law.shape[1]), apart), 0.0, target)
+        assert (own[-1] > 0) <= (others[tokens[-1]] > 0)  # the token that the rest stands for is one of them
+        law[node] += own[-1] * others / max(others.sum(), 1e-300)
+    return law

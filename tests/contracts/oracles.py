@@ -1,0 +1,95 @@
+"""The target's law of texts, by plain passes over every prefix, and the test that counted texts have it."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from transformers import GenerationConfig  # noqa: E402
+
+from otspec.decode.base.sampling import Sampling  # noqa: E402
+from otspec.laws import law_from_logits  # noqa: E402
+from otspec.paths import Model  # noqa: E402
+from otspec.verification.reference.enumeration import prefixes  # noqa: E402
+from otspec.verification.trees.tree import Prefix  # noqa: E402
+from tests.contracts.draft_models import Models, models  # noqa: E402
+from tests.decode.models import logits_after  # noqa: E402
+from tests.oracles import Floats  # noqa: E402
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "temperature 1": {},
+    "temperature 0.6": {"temperature": 0.6},
+    "top-k": {"top_k": 2},
+    "top-p": {"temperature": 1.3, "top_p": 0.8},
+    "greedy": {"temperature": 0},
+}
+PROMPT = [1, 2, 0]
+PROMPTS = [[1, 2, 0], [2], [0, 0, 1, 2, 1], [1, 1]]
+
+
+def sampling_of(of: Models, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None) -> Sampling:
+    """What transformers prepares for these settings."""
+    if temperature == 0:
+        config = GenerationConfig(do_sample=False)
+    else:
+        config = GenerationConfig(do_sample=True, temperature=temperature, top_k=top_k or 0, top_p=top_p or 1.0)
+    return Sampling(of.target._get_logits_processor(config, device="cpu", model_kwargs={}), do_sample=config.do_sample)
+
+
+def after_prompt(settings: dict[str, Any], prompt: list[int], vocab: int = 3) -> Model:
+    """Target and draft model after a prompt, read from the start each time."""
+
+    named, before = tuple(settings.items()), tuple(prompt)
+    return Model(*(partial(_law, vocab, role, named, before) for role in (0, 1)))
+
+
+@cache
+def _law(vocab: int, role: int, settings: tuple[tuple[str, Any], ...], prompt: Prefix, prefix: Prefix) -> Floats:
+    return law_from_logits("logits", _logits(vocab, role, prompt + prefix), **dict(settings))
+
+
+@cache
+def _logits(vocab: int, role: int, text: Prefix) -> Floats:
+    return logits_after(models(vocab)[1:][role], text)
+
+
+def law_of_texts(model: Model, length: int, vocab: int) -> Floats:
+    """The target's law of the next tokens, shape (vocab ** length,)."""
+    law = np.ones((vocab,) * length)
+    for prefix in prefixes(vocab, length - 1):
+        law[prefix] *= np.reshape(model.target(prefix), (-1,) + (1,) * (length - 1 - len(prefix)))
+    return law.ravel()
+
+
+def codes_of(texts: Any, vocab: int) -> Any:
+    """Where each text of new tokens, all of one length, stands in `law_of_texts`."""
+    found = np.array(texts)
+    return found @ vocab ** np.arange(found.shape[1])[::-1]
+
+
+def check_counts(codes: Any, law: Floats, what: object = None) -> None:
+    """Counted texts have the law, and none of them is impossible; cells of small expectation are one."""
+    counts, expected = np.bincount(codes, minlength=law.size), law * len(codes)
+    assert not counts[law == 0].any(), what
+    counts, expected = counts[law > 0], expected[law > 0]
+    small = expected < 5
+    if small.any():
+        counts = np.append(counts[~small], counts[small].sum())
+        expected = np.append(expected[~small], expected[small].sum())
+    if len(counts) > 1:
+        assert chisquare(counts, expected).pvalue > 1e-4, what
+
+
+def batch_of(prompts: list[list[int]], times: int = 1) -> dict[str, Any]:
+    """Prompts padded on the left, in turn so many times, and the mask of them."""
+    width = max(map(len, prompts))
+    ids = torch.tensor([[0] * (width - len(prompt)) + prompt for prompt in prompts]).repeat(times, 1)
+    mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts]).repeat(times, 1)
+    return {"input_ids": ids, "attention_mask": mask}

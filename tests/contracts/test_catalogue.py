@@ -1,0 +1,102 @@
+"""Everything that drafts or decodes is in the catalogue of the contracts."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+import otspec.decode  # noqa: E402
+from otspec import MissingExtra  # noqa: E402
+from otspec.decode import DRAFT_LAWS, JOINT, MultiDraft, Strategy, methods  # noqa: E402
+from otspec.decode.drafters.catalogue import CONDITIONED  # noqa: E402
+from otspec.decode.drafters.drafter import Drafter, WrappedDrafter  # noqa: E402
+from otspec.decode.drafters.several import SeveralDrafters  # noqa: E402
+from otspec.decode.drafters.suffix import SuffixDrafter  # noqa: E402
+from otspec.decode.methods import Typical  # noqa: E402
+from otspec.decode.methods.catalogue import METHODS  # noqa: E402
+from tests.contracts.catalogue import CATALOGUE, IID_RULES, LOSSY  # noqa: E402
+from tests.contracts.draft_models import models  # noqa: E402
+from tests.contracts.oracles import sampling_of  # noqa: E402
+
+THEIRS = {"assisted", "assisted_lookup", "plain"}
+"""transformers' own methods, which tests/decode/test_methods.py measures."""
+NAMED = {
+    "multi-draft": "paths",
+    "single": "speculative",
+    "prompt-lookup": "prompt lookup",
+    "dynamic-tree": "dynamic tree",
+}
+"""What the catalogue calls the methods that commands call otherwise."""
+
+
+@pytest.fixture(scope="module")
+def strategies() -> list[Strategy]:
+    """All that can be made here: what is not installed is left out, and its test skipped."""
+    found = []
+    for entry in (*CATALOGUE.values(), *LOSSY.values()):
+        try:
+            found.append(entry.make(models(entry.vocab)))
+        except MissingExtra:
+            continue
+    return found
+
+
+def _all(drafter: Drafter) -> Iterator[type[Drafter]]:
+    yield type(drafter)
+    if isinstance(drafter, WrappedDrafter):
+        yield from _all(drafter.inner)
+    if isinstance(drafter, SeveralDrafters):
+        for one in drafter.drafters:
+            yield from _all(one)
+
+
+def _below(kind: type) -> Iterator[type]:
+    one: type
+    for one in kind.__subclasses__():
+        yield one
+        yield from _below(one)
+
+
+def test_every_strategy(strategies: list[Strategy]) -> None:
+    assert any(type(one) is MultiDraft for one in strategies)
+    for name in set(methods.__all__) - THEIRS - {Typical.__name__}:
+        public = getattr(methods, name)
+        if inspect.isclass(public):
+            missing = name == "Suffix" and "suffix" in CATALOGUE
+            assert missing or any(type(one) is public for one in strategies), name
+        else:
+            assert name in CATALOGUE or name in LOSSY
+    for name, method in METHODS.items():
+        if method.strategy is not None:
+            assert NAMED.get(name, name) in {**CATALOGUE, **LOSSY}, name
+
+
+def test_every_drafter(strategies: list[Strategy]) -> None:
+    """Of the whole package, wherever it lives."""
+    for module in pkgutil.walk_packages(otspec.decode.__path__, "otspec.decode."):
+        importlib.import_module(module.name)
+    drafters: set[type] = {SuffixDrafter}
+    for entry in (*CATALOGUE.values(), *LOSSY.values()):
+        of = models(entry.vocab)
+        try:
+            strategy = entry.make(of)
+        except MissingExtra:
+            continue
+        drafters |= set(_all(strategy.prepare(of.vocab, sampling_of(of), torch.Generator()).drafter))
+    there = {one for one in _below(Drafter) if one.__module__.startswith("otspec.") and not inspect.isabstract(one)}
+    assert there - drafters == {WrappedDrafter}
+
+
+def test_every_draft_law_rule_and_model_that_looks_at_the_target(strategies: list[Strategy]) -> None:
+    of_models: list[Any] = [one for one in strategies if isinstance(one, MultiDraft)]
+    assert {one.settings.law or "iid" for one in of_models} == set(DRAFT_LAWS)
+    assert set(JOINT) <= {rule for rule in IID_RULES if isinstance(rule, str)}
+    assert {type(model) for one in of_models for model in one.models} >= set(CONDITIONED)

@@ -1,0 +1,187 @@
+"""What every strategy of the catalogue keeps: the law of the target, exactly, and its greedy text token for token."""
+
+from __future__ import annotations
+
+import copy
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from otspec import MissingExtra, ProblemError  # noqa: E402
+from otspec.decode import MultiDraft, Strategy, run  # noqa: E402
+from tests.contracts.catalogue import CATALOGUE, LOSSY, Entry, rules_for  # noqa: E402
+from tests.contracts.draft_models import Models, models  # noqa: E402
+from tests.contracts.enumeration import every_draft, law_of_step  # noqa: E402
+from tests.contracts.oracles import (  # noqa: E402
+    PROMPT,
+    PROMPTS,
+    SETTINGS,
+    after_prompt,
+    batch_of,
+    check_counts,
+    codes_of,
+    law_of_texts,
+    sampling_of,
+)
+from tests.decode.models import greedy_text, tiny  # noqa: E402
+
+EXACT = 1e-9
+
+
+@pytest.fixture(autouse=True)
+def _no_gradients() -> Any:
+    with torch.no_grad():
+        yield
+
+
+def made(entry: Entry, of: Models) -> Strategy:
+    """The strategy, if all that it needs is installed."""
+    try:
+        return entry.make(of)
+    except MissingExtra as missing:
+        pytest.skip(str(missing))
+
+
+def deviations(entry: Entry, name: str) -> dict[str, float]:
+    """Of the law of the text after a step from the target's, by each rule that may verify."""
+    of, settings = models(entry.vocab), SETTINGS[name]
+    strategy = made(entry, of)
+    step = every_draft(strategy, of, PROMPT, sampling_of(of, **settings))
+    return {
+        rule: law_of_step(one, step, of, PROMPT, settings).deviation
+        for rule, one in rules_for(strategy, entry.every_rule).items()
+    }
+
+
+@pytest.mark.parametrize("name", [name for name, entry in CATALOGUE.items() if entry.draws])
+def test_a_step_has_the_law_of_the_target(name: str) -> None:
+    """By enumeration of all drafts, of all that may be accepted of each, and of the token after it."""
+    for settings in CATALOGUE[name].settings:
+        for rule, deviation in deviations(CATALOGUE[name], settings).items():
+            assert deviation <= (1e-7 if rule == "lp" else EXACT), (settings, rule)
+
+
+@pytest.mark.parametrize("name", LOSSY)
+def test_a_strategy_that_is_lossy_is_told_from_them(name: str) -> None:
+    assert min(deviations(LOSSY[name], "temperature 1").values()) > 0.05
+
+
+@pytest.mark.parametrize("tau", [1e-2, 1e-3])
+def test_global_resolution_errs_by_no_more_than_it_promises(tau: float) -> None:
+    """Theorem R.1: at most 15 L tau in 1-norm after L steps [thomas2025global]."""
+    depth = 2
+    entry = Entry(lambda of: MultiDraft(of.draft, paths=2, depth=depth, solver=f"global_resolution:tau={tau}"))
+    assert 0 < deviations(entry, "temperature 1")["its own"] <= 15 * depth * tau
+
+
+@pytest.mark.parametrize("name", [name for name, entry in CATALOGUE.items() if entry.batch])
+def test_texts_of_a_batch(name: str) -> None:
+    """Texts of several steps, after prompts of different lengths, counted."""
+    entry, runs, length = CATALOGUE[name], 150, 3
+    of, settings = models(entry.vocab), SETTINGS[entry.settings[0]]
+    given = {**batch_of(PROMPTS, runs), "max_new_tokens": length, "seed": 1, **settings}
+    texts = run(of.target, made(entry, of), **given).new_tokens
+    laws = [law_of_texts(after_prompt(settings, prompt, of.vocab), length, of.vocab) for prompt in PROMPTS]
+    codes = codes_of(texts, of.vocab).reshape(runs, len(PROMPTS)) + np.cumsum([0, *map(len, laws)])[:-1]
+    check_counts(codes.ravel(), np.concatenate(laws) / len(PROMPTS))
+
+
+@pytest.mark.parametrize("name", ["systematic", "several models", "transformers' assistant that samples"])
+def test_texts_one_by_one(name: str) -> None:
+    entry, runs, length = CATALOGUE[name], 150, 2
+    of, prompt = models(3), torch.tensor([[2]])
+    strategy = entry.make(of)
+    texts = [run(of.target, strategy, prompt, max_new_tokens=length, seed=seed).new_tokens[0] for seed in range(runs)]
+    check_counts(codes_of(texts, 3), law_of_texts(after_prompt({}, [2]), length, 3))
+
+
+LONG_PROMPTS = [[7, 1], [3, 3, 2, 5], [4, 4, 4]]
+
+
+def prompts_of(entry: Entry) -> tuple[Models, list[list[int]]]:
+    """Models of many tokens if that can be, and prompts that hold them."""
+    vocab = 40 if entry.vocabs else entry.vocab
+    return models(vocab, noise=0.1), [[token % vocab for token in prompt] for prompt in LONG_PROMPTS]
+
+
+@cache
+def greedy(vocab: int, prompt: tuple[int, ...], new: int) -> list[int]:
+    """The likeliest tokens, each from the start of its text."""
+    return greedy_text(models(vocab, noise=0.1).target, list(prompt), new)[len(prompt) :]
+
+
+@pytest.mark.parametrize("name", [*CATALOGUE, *LOSSY])
+def test_greedy_texts_token_for_token(name: str) -> None:
+    """In a batch, one by one, and where a token that some of the texts meet ends them."""
+    entry, new = {**CATALOGUE, **LOSSY}[name], 17
+    of, prompts = prompts_of(entry)
+    expected = [greedy(of.vocab, tuple(prompt), new) for prompt in prompts]
+    settings: dict[str, Any] = {"max_new_tokens": new, "temperature": 0}
+    together = [prompts] if entry.batch else []
+    for batch in (*together, *([prompt] for prompt in prompts)):
+        given = batch_of(batch)
+        found = run(of.target, made(entry, of), **given, **settings)
+        wanted = [expected[prompts.index(prompt)] for prompt in batch]
+        assert found.new_tokens == wanted
+        assert torch.equal(found.sequences, torch.cat((given["input_ids"], torch.tensor(wanted)), dim=1))
+        assert found.metrics.tokens == len(batch) * new
+    eos, pad = expected[0][9], of.vocab - 1
+    cut = [text[: text.index(eos) + 1] if eos in text else text for text in expected]
+    for batch in together or [[prompts[0]]]:
+        given = batch_of(batch)
+        found = run(of.target, made(entry, of), **given, **settings, eos_token_id=eos, pad_token_id=pad)
+        assert found.new_tokens == cut[: len(batch)]
+        longest = max(map(len, cut[: len(batch)]))
+        padded = [text + [pad] * (longest - len(text)) for text in cut[: len(batch)]]
+        assert found.sequences[:, given["input_ids"].shape[1] :].tolist() == padded
+
+
+@pytest.mark.parametrize("name", [name for name, entry in CATALOGUE.items() if entry.vocabs])
+def test_the_draft_model_is_outgrown(name: str) -> None:
+    """Texts that get longer than a draft model can read are the target's all the same."""
+    of, prompts = prompts_of(CATALOGUE[name])
+    short = tiny(of.vocab, 3, 2, positions=12)
+    strategy = made(CATALOGUE[name], of._replace(draft=short, other=short))
+    found = run(of.target, strategy, **batch_of(prompts[:1]), max_new_tokens=17, temperature=0)
+    assert found.new_tokens == [greedy(of.vocab, tuple(prompts[0]), 17)]
+
+
+@pytest.mark.parametrize("name", [*CATALOGUE, *LOSSY])
+def test_a_seed_repeats_a_run_and_metrics_are_sums(name: str) -> None:
+    entry = {**CATALOGUE, **LOSSY}[name]
+    of, prompts = prompts_of(entry)
+    prompts = prompts if entry.batch else prompts[:1]
+    strategy, once_more, another = (made(entry, of) for _ in range(3))
+    given, state = {**batch_of(prompts), "max_new_tokens": 12}, torch.random.get_rng_state()
+    found = run(of.target, strategy, **given, seed=1)
+    if name != "paced":  # a pace goes by the clock
+        assert found.new_tokens == run(of.target, once_more, **given, seed=1).new_tokens
+        assert found.new_tokens != run(of.target, another, **given, seed=2).new_tokens
+    assert torch.equal(torch.random.get_rng_state(), state)
+    metrics = found.metrics
+    assert strategy.lossless == (name in CATALOGUE)
+    assert metrics.tokens == 12 * len(prompts)
+    assert metrics.target_calls <= metrics.sequence_steps <= len(prompts) * metrics.target_calls
+    # Each step puts out what it accepted and one token more, unless the text ends before.
+    surplus = metrics.sequence_steps + sum(metrics.accepted) - metrics.tokens
+    assert 0 <= surplus <= len(prompts) * max(len(metrics.offered), 1)
+    assert all(got <= asked for got, asked in zip(metrics.accepted, metrics.offered, strict=True))
+    assert metrics.wall == pytest.approx(sum(metrics.seconds.values()))
+    assert (metrics.seconds["draft"] > 0) == (name != "vanilla")
+
+
+@pytest.mark.parametrize("temperature", [0, 1])
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_a_target_of_nan_is_refused(name: str, temperature: float) -> None:
+    entry = CATALOGUE[name]
+    of = models(entry.vocab)
+    spoilt = copy.deepcopy(of.target)
+    strategy = made(entry, of)
+    spoilt.lm_head.weight.data[1] = torch.nan
+    with pytest.raises(ProblemError, match="nan"):
+        run(spoilt, strategy, torch.tensor([PROMPT]), temperature=temperature, max_new_tokens=4)
