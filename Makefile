@@ -1,6 +1,8 @@
 # make demo: install into .venv, measure the solvers at various (k, n) and decoding with the shipped pair, leave tables,
 #            pictures and a page of both (report.html) in report/ and report/decode/.
 # make test: install into .venv, lint, type-check and test.
+# make quick: install into .venv, lint, type-check, and test the solvers and which way imports run: under a minute on two
+#            cores, the first time excepted, when the type checker has no cache.
 # make site: build the documentation into $(SITE), warnings as errors; open its index.html in a browser.
 
 PYTHON ?= python3
@@ -10,19 +12,23 @@ SITE ?= build/site
 SOLVERS ?= interval,global_resolution,global_resolution:tau=1e-4,max_flow,max_flow:engine=igraph,slackness,lp,canonical,kseq,rrs
 DEMO ?= --k 10,100 --n 2,3,4 --solver $(SOLVERS) --positions 30 --data llama3 --budget 10 --jobs 2
 DECODE ?= --first 6 --paths 2 --depth 3 --solver nested,interval --baselines generate,assisted,prompt-lookup,block --max-new-tokens 40 --budget 6
+CORE = tests/test_layers.py tests/test_problem.py tests/solvers
 BIN = $(VENV)/bin
 INSTALLED = $(VENV)/installed
 
 # Where it is set, every process of the tests would compile numpy, scipy and torch anew: three times the start-up.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint types tests site clean
+.PHONY: demo test quick lint types tests site clean
 
 demo: $(INSTALLED)
 	$(BIN)/otspec bench $(DEMO) --out $(REPORT)
 	$(BIN)/otspec bench decode $(DECODE) --out $(REPORT)/decode
 
 test: lint types tests
+
+quick: lint types
+	$(BIN)/python -m pytest -q -n auto $(CORE)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
