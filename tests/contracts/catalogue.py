@@ -81,6 +81,8 @@ class Entry(NamedTuple):
     """Whether a step is enumerated by solvers too that look at the drafts of a node alone, and at nothing but laws."""
     draws: bool = True
     """Whether a step can be enumerated: transformers' generators draw by themselves."""
+    counted: bool = True
+    """Whether texts of a batch are counted: not of what differs from others in laws alone, and takes long to solve."""
     tolerance: float = 1e-10
     """Of the draft laws, as entries."""
 
@@ -280,38 +282,42 @@ CATALOGUE: Mapping[str, Entry] = {
     "kept, systematic": Entry(kept_of(kept, branching=(2, 2), law="systematic"), on(kept), vocab=4),
     "kept, top_k": Entry(kept_of(kept, branching=(2, 2), law="top_k"), on(kept), ("temperature 0.6",), 4),
     "kept, several models": Entry(
-        lambda of: of_both(paths=2, depth=2, draft_tokens=kept(of))(of), of_each(on(kept)), vocab=4
+        lambda of: of_both(paths=2, depth=2, draft_tokens=kept(of))(of), of_each(on(kept)), vocab=4, counted=False
     ),
     "redistributed, several models": Entry(
-        lambda of: of_both(paths=2, depth=1, draft_kernel=kernel(of))(of), of_each(redistributed), ("top-k",), 4
+        lambda of: of_both(paths=2, depth=1, draft_kernel=kernel(of))(of),
+        of_each(redistributed), ("top-k",), 4, counted=False,
     ),
     "redistributed": Entry(redistributing(), redistributed, vocab=4),
     "redistributed, without replacement": Entry(
-        redistributing(branching=(2, 1), law="without_replacement"), redistributed, ("temperature 0.6",), 4
+        redistributing(branching=(2, 1), law="without_replacement"),
+        redistributed, ("temperature 0.6",), 4, counted=False,
     ),
-    "redistributed, greedy": Entry(redistributing(branching=(2, 2), law="greedy"), redistributed, ("top-k",), 4),
+    "redistributed, greedy": Entry(
+        redistributing(branching=(2, 2), law="greedy"), redistributed, ("top-k",), 4, counted=False
+    ),
     "redistributed, systematic": Entry(
-        redistributing(branching=(2, 2), law="systematic"), redistributed, ("temperature 0.6",), 4
+        redistributing(branching=(2, 2), law="systematic"), redistributed, ("temperature 0.6",), 4, counted=False
     ),
     "frequent": Entry(lambda of: drafts(branching=(1, 2, 1), draft_shortlist=frequent(of))(of), of_frequent),
     "routed to one cluster": Entry(routing(1), of_routed(1), vocab=4),
     "routed": Entry(routing(2), of_routed(2), vocab=4),
-    "routed, falling": Entry(routing(WOR, branching=(2, 1, 1)), of_routed(WOR), vocab=4),
+    "routed, falling": Entry(routing(WOR, branching=(2, 1, 1)), of_routed(WOR), ("temperature 0.6",), 4),
     "routed, without replacement": Entry(
-        routing(2, branching=(2, 2), law="without_replacement"), of_routed(2), ("temperature 0.6",), 4
+        routing(2, branching=(2, 2), law="without_replacement"), of_routed(2), ("temperature 0.6",), 4, counted=False
     ),
     # Of the target's hidden states.
     "steered": Entry(drafts_of(lambda of: steered(of.draft))),
     "steered, after": Entry(drafts_of(lambda of: steered(of.draft, "after"))),
     "eagle": Entry(drafts_of(lambda of: eagle(of.draft)), of_eagle(lambda of: eagle(of.draft))),
     "eagle1": Entry(drafts_of(lambda of: layer_of(of.target)), of_eagle(lambda of: layer_of(of.target))),
-    "medusa": Entry(drafts_of(lambda of: heads("medusa", of.target, 0.1)), of_heads("medusa"), ALL),
+    "medusa": Entry(drafts_of(lambda of: heads("medusa", of.target, 0.1)), of_heads("medusa")),
     "mlp": Entry(drafts_of(lambda of: heads("mlp", of.target, 0.1)), of_heads("mlp")),
     "mlp, tied": Entry(drafts_of(lambda of: heads("mlp, tied", of.target, 0.1)), of_heads("mlp, tied")),
     # With another tokenizer.
-    "foreign": Entry(foreign(), of_foreign, ("temperature 1", "top-k"), 4, vocabs=False, every_rule=True),
+    "foreign": Entry(foreign(), of_foreign, ("temperature 1", "top-k"), 4, vocabs=False),
     "foreign, redistributed": Entry(
-        foreign_redistributing, of_foreign_redistributed, ("temperature 1", "top-k"), 4, vocabs=False
+        foreign_redistributing, of_foreign_redistributed, ("temperature 1",), 4, vocabs=False
     ),
     # As deep as pays, or as is told.
     "paced": Entry(drafts(pace="goodput"), plain()),

@@ -79,7 +79,7 @@ def test_global_resolution_errs_by_no_more_than_it_promises(tau: float) -> None:
     assert 0 < deviations(entry, "temperature 1")["its own"] <= 15 * depth * tau
 
 
-@pytest.mark.parametrize("name", [name for name, entry in CATALOGUE.items() if entry.batch])
+@pytest.mark.parametrize("name", [name for name, entry in CATALOGUE.items() if entry.batch and entry.counted])
 def test_texts_of_a_batch(name: str) -> None:
     """Texts of several steps, after prompts of different lengths, counted."""
     entry, runs, length = CATALOGUE[name], 150, 3
@@ -91,9 +91,9 @@ def test_texts_of_a_batch(name: str) -> None:
     check_counts(codes.ravel(), np.concatenate(laws) / len(PROMPTS))
 
 
-@pytest.mark.parametrize("name", ["systematic", "several models", "transformers' assistant that samples"])
+@pytest.mark.parametrize("name", ["several models", "transformers' assistant that samples"])
 def test_texts_one_by_one(name: str) -> None:
-    entry, runs, length = CATALOGUE[name], 150, 2
+    entry, runs, length = CATALOGUE[name], 100, 2
     of, prompt = models(3), torch.tensor([[2]])
     strategy = entry.make(of)
     texts = [run(of.target, strategy, prompt, max_new_tokens=length, seed=seed).new_tokens[0] for seed in range(runs)]

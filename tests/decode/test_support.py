@@ -31,7 +31,7 @@ PROMPT = [1, 2, 0]
 
 
 LAWS = [law for law in DRAFT_LAWS if law != "independent"]
-"""Laws of one draft model; tests/decode/test_lossless.py has the texts drafted by several."""
+"""Laws of one draft model; tests/contracts has the texts drafted by several."""
 
 
 def rules(law: str) -> list[Rule]:
