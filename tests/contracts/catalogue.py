@@ -80,7 +80,7 @@ class Entry(NamedTuple):
     every_rule: bool = False
     """Whether a step is enumerated by solvers too that look at the drafts of a node alone, and at nothing but laws."""
     draws: bool = True
-    """Whether a step can be enumerated: transformers' generators draw by themselves."""
+    """Whether a step can be enumerated: transformers' generators draw by themselves, and it takes many texts."""
     counted: bool = True
     """Whether texts of a batch are counted: not of what differs from others in laws alone, and takes long to solve."""
     tolerance: float = 1e-10
@@ -313,6 +313,9 @@ CATALOGUE: Mapping[str, Entry] = {
     "eagle1": Entry(drafts_of(lambda of: layer_of(of.target)), of_eagle(lambda of: layer_of(of.target))),
     "medusa": Entry(drafts_of(lambda of: heads("medusa", of.target, 0.1)), of_heads("medusa")),
     "mlp": Entry(drafts_of(lambda of: heads("mlp", of.target, 0.1)), of_heads("mlp")),
+    "mlp, tree": Entry(
+        lambda of: MultiDraft(heads("mlp", of.target, 0.1), branching=(2, 2)), of_heads("mlp"), ("top-k",)
+    ),
     "mlp, tied": Entry(drafts_of(lambda of: heads("mlp, tied", of.target, 0.1)), of_heads("mlp, tied")),
     # With another tokenizer.
     "foreign": Entry(foreign(), of_foreign, ("temperature 1", "top-k"), 4, vocabs=False),
@@ -321,7 +324,7 @@ CATALOGUE: Mapping[str, Entry] = {
     ),
     # As deep as pays, or as is told.
     "paced": Entry(drafts(pace="goodput"), plain()),
-    "varying": Entry(lambda of: Varying(drafts()(of), cycle((2, 1, 2))), plain()),
+    "varying": Entry(lambda of: Varying(drafts()(of), cycle((2, 1, 2))), plain(), batch=False, draws=False),
     # Fixed drafts.
     "vanilla": Entry(lambda of: Vanilla(), by_text=True),
     "prompt lookup": Entry(lambda of: PromptLookup(3, 2), settings=ALL, by_text=True),

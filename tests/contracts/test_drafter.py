@@ -132,7 +132,9 @@ def test_as_deep_as_it_is_asked_for(name: str) -> None:
     """Every depth from 1 on; and the same drafts from the same seed."""
     entry, settings = CATALOGUE[name], SETTINGS["top-k 5"]
     for depth in range(1, begun(entry, settings).depth + 1):
-        one, again = (begun(entry, settings).draft(depth) for _ in range(2))
+        plays = [begun(entry, settings) for _ in range(2)]
+        assert plays[0].depth == plays[1].depth  # asked before a step is drafted
+        one, again = (play.draft(depth) for play in plays)
         check_trees(one, len(TEXTS) if entry.batch else 1, 8, depth)
         assert [tree.token.tolist() for tree in one.trees] == [tree.token.tolist() for tree in again.trees]
         if len(one.laws) and "confident" not in name:
