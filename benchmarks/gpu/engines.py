@@ -1,7 +1,7 @@
 """The engines' own functions, to be measured and audited beside ours, where a GPU is there and they can be imported.
 
 It need not be a whole installation: a folder on the path with what an import of the function needs will do, which
-docs/device.md tells.
+docs/measured/device.md tells.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The public names of `otspec.verification` that are about trees: their types (`Shape`, `Topology`, `Tree`, `Model`), the
 rules for them, how deep a rule gets on drafts of a shape and which shape to draft, bounds on every rule, and laws by
-enumeration.  The statements and their proofs are in `docs/paths.md`.
+enumeration.  The statements and their proofs are in `docs/theory/paths.md`.
 """
 
 from typing import TYPE_CHECKING

@@ -169,7 +169,7 @@ class Systematic(CircularArcs):
     classical; as a law of drafts it is our own, and we know of no decoder that uses it.
 
     The layout of the tokens is a fixed permutation of their ids, the same in drafting and verifying.  See
-    docs/draft_laws.md for what other layouts give.
+    docs/tried.md for what other layouts give.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Draft laws: optima in closed form, systematic drafts, drafts without replacement, races: docs/draft_laws.md."""
+"""Draft laws: optima in closed form, systematic drafts, draws without replacement, races: docs/theory/draft_laws.md."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ CLAIMS = (
     Claim(
         "own-greedy",
         "The optimum of greedy drafts is p(the n - 1 likeliest) + the sum of min(p, law of the last draft).",
-        "otspec, docs/draft_laws.md, Theorem 3; hu2025towards",
+        "otspec, docs/theory/draft_laws.md, Theorem 3; hu2025towards",
         distinct,
         _greedy,
         cost=8,
@@ -240,7 +240,7 @@ CLAIMS = (
     Claim(
         "own-top-n",
         "The optimum of top-n drafts is p(drafts).",
-        "otspec, docs/draft_laws.md, Theorem 4",
+        "otspec, docs/theory/draft_laws.md, Theorem 4",
         distinct,
         _top_n,
         cost=8,
@@ -249,7 +249,7 @@ CLAIMS = (
     Claim(
         "own-hub-pairs",
         "The pairs of SpecHub form the same sets as greedy drafts at n = 2, with the same probabilities.",
-        "otspec, docs/draft_laws.md, Corollary 1; sun2024spechub",
+        "otspec, docs/theory/draft_laws.md, Corollary 1; sun2024spechub",
         _two_possible,
         _hub,
         hypotheses="At least two tokens can be drafted.",
@@ -261,7 +261,7 @@ CLAIMS = (
         "own-prefixes",
         "Without replacement, greedy, top-n: along the scheme's order some prefix A minimises f(A) + s p(rest), for "
         "every s > 0.",
-        "otspec, docs/without_replacement.md, Theorem 1; hu2025towards",
+        "otspec, docs/theory/without_replacement.md, Theorem 1; hu2025towards",
         _sloped,
         _nested_prefixes,
         cost=15,
@@ -270,7 +270,7 @@ CLAIMS = (
     Claim(
         "own-systematic-inclusion",
         "Systematic drafts contain token i with probability min(1, c q_i), c such that these add up to n.",
-        "otspec, docs/draft_laws.md, Lemma 2; madow1949theory",
+        "otspec, docs/theory/draft_laws.md, Lemma 2; madow1949theory",
         distinct,
         _inclusion,
         tol=1e-8,
@@ -281,7 +281,7 @@ CLAIMS = (
     Claim(
         "own-systematic-sets",
         "Systematic drafts all differ, and form at most V different sets.",
-        "otspec, docs/draft_laws.md, Lemma 2",
+        "otspec, docs/theory/draft_laws.md, Lemma 2",
         distinct,
         _few_sets,
         tol=0.0,
@@ -301,7 +301,7 @@ CLAIMS = (
     Claim(
         "own-arrivals",
         "Hit probabilities without replacement are integrals over the time of the n-th arrival of exponential clocks.",
-        "otspec, docs/without_replacement.md, Lemma 1",
+        "otspec, docs/theory/without_replacement.md, Lemma 1",
         _distinct_order,
         _arrivals,
         cost=8,
@@ -311,7 +311,7 @@ CLAIMS = (
     Claim(
         "own-luce-law",
         "Among independent drafts, a pick with odds W is the first of n clocks to ring, and its law is one integral.",
-        "otspec, docs/luce.md, Lemma 1",
+        "otspec, docs/theory/luce.md, Lemma 1",
         _racing,
         _race_law,
         tol=1e-11,
@@ -322,7 +322,7 @@ CLAIMS = (
     Claim(
         "own-luce-box",
         "With log weights in a box of height M, the convex program of luce ends within log(n) / (2 M) of alpha*.",
-        "otspec, docs/luce.md, Theorem 2",
+        "otspec, docs/theory/luce.md, Theorem 2",
         _boxed,
         BOX.margin,
         tol=1e-9,

@@ -229,7 +229,7 @@ CLAIMS = (
     Claim(
         "own-pick-is-base",
         "Whatever the rule, the law g of a picked draft has g(A) <= f(A) for every token set A.",
-        "otspec, docs/draft_laws.md, Theorem 1; edmonds1970submodular",
+        "otspec, docs/theory/draft_laws.md, Theorem 1; edmonds1970submodular",
         _picking,
         _base,
         search=Descent(laws=("law", "weights")),
@@ -240,7 +240,7 @@ CLAIMS = (
         "own-base-is-pick",
         "Every law g with g(A) <= f(A) for all A is the law of some pick; for others, what no pick can serve is the "
         "largest g(A) - f(A).",
-        "otspec, docs/draft_laws.md, Theorem 1; strassen1965existence",
+        "otspec, docs/theory/draft_laws.md, Theorem 1; strassen1965existence",
         table,
         _attained,
         cost=5,
@@ -249,7 +249,7 @@ CLAIMS = (
     Claim(
         "own-orders-are-vertices",
         "Picking the draft that comes first in an order gives token v_i what f gains from the i-th prefix.",
-        "otspec, docs/without_replacement.md, Lemma 4; edmonds1970submodular",
+        "otspec, docs/theory/without_replacement.md, Lemma 4; edmonds1970submodular",
         _ordered,
         _vertex,
         cost=2,
@@ -259,7 +259,7 @@ CLAIMS = (
         "own-pick-lossless",
         "Pick a draft by any rule of law g, accept it with probability min(1, p/g), else draw from (p - g)+: the "
         "output has law p.",
-        "otspec, docs/interval.md; khisti2025multi; chen2023accelerating",
+        "otspec, docs/theory/interval.md; khisti2025multi; chen2023accelerating",
         _picking,
         _verified,
         search=Descent(laws=("p", "law", "weights")),
@@ -328,7 +328,7 @@ CLAIMS = (
     Claim(
         "own-most-even",
         "Where prefixes decide, one g maximises the sum of min(g, s p) among the laws of a pick, for all s > 0.",
-        "otspec, otspec/certificate.py, docs/interval.md; hardy1929simple",
+        "otspec, otspec/certificate.py, docs/theory/interval.md; hardy1929simple",
         _with_slope,
         _most_even,
         cost=15,
@@ -339,7 +339,7 @@ CLAIMS = (
         "own-every-divergence",
         "For i.i.d. drafts g is nearest to p among the laws of all picks: in total variation, Kullback-Leibler, "
         "chi-squared and Hellinger divergence.",
-        "otspec, docs/interval.md, Theorem 3",
+        "otspec, docs/theory/interval.md, Theorem 3",
         _rival,
         _nearest,
         search=Descent(laws=("weights",)),

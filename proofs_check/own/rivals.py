@@ -18,7 +18,7 @@ from otspec.proofs_check.oracles import iid_optimum
 from otspec.schemes import IID
 from otspec.verification.trees.tree import Prefix
 
-PATHS = "docs/paths.md"
+PATHS = "docs/theory/paths.md"
 HSD = "zhou2026hierarchical, eqs. (16) to (20)"
 
 

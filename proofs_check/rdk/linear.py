@@ -159,9 +159,9 @@ CLAIMS = (
         variant_of="rdk-theorem-5.4",
         search=Descent(laws=("p", "q")),
         tightness=lambda p, q, size: _is_tli(p, q, size)[1] / max(2 * _is_tli(p, q, size)[0], 1e-12),
-        remark="Proof in docs/vocab.md. With N = 200 000 the acceptance of TLI changes by less than 5e-6. Equation (3) "
-        "takes the target law p, which a drafter does not know: it cannot propose tokens before verification, and with "
-        "p at hand nothing needs to be proposed.",
+        remark="Proof in docs/theory/vocab.md. With N = 200 000 the acceptance of TLI changes by less than 5e-6. "
+        "Equation (3) takes the target law p, which a drafter does not know: it cannot propose tokens before "
+        "verification, and with p at hand nothing needs to be proposed.",
         mutations=(
             *(
                 Mutation(f"0.95 times the bound on {what}.", partial(_tli_margin, counts=counts))

@@ -28,7 +28,8 @@ class Release(SolverBase):
     """Release probabilities for drafts without replacement: lossless, with a certified gap of 1e-4 in milliseconds.
 
     Every token owns a release probability; the first released draft in the order of p/q is picked, or any if none is.
-    Where that does not reach tol, the minimum-norm point takes over from there.  See `docs/without_replacement.md`.
+    Where that does not reach tol, the minimum-norm point takes over from there.  See
+    `docs/theory/without_replacement.md`.
 
     Parameters
     ----------

@@ -40,8 +40,8 @@ def accepted_table(summaries: Sequence[PathsSummary], title: str, reference: str
     note = (
         f"{EXACT} A call of the target gives one token more. {over.capitalize()}: the difference, and of the bound: "
         "the ratio, both on the trees that both have. The bound is what no lossless rule exceeds in the mean over "
-        "drafts (docs/paths.md); of few trees a rule may lie above it. ms: median time of one verification. A lossy "
-        "rule changes the law of the text."
+        "drafts (docs/theory/paths.md); of few trees a rule may lie above it. ms: median time of one verification. A "
+        "lossy rule changes the law of the text."
     )
     return table(title, columns, summaries, note)
 

@@ -5,7 +5,7 @@ the softmax of the logits: these are the scores of its own `generate`, after all
 their law is known.  Everything else is a fixed draft: tokens without logits, such as those of prompt lookup and those
 that pass through text because the tokenizers differ, and tokens that were chosen greedily.  An assistant may end a
 draft where it gave the last token a small probability, but hands that token back; so where drafts end depends on their
-tokens alone (docs/decoding.md, "A draft that ends early").
+tokens alone (docs/theory/decoding.md, "A draft that ends early").
 """
 
 from __future__ import annotations

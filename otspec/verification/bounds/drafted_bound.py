@@ -1,4 +1,4 @@
-"""An upper bound on what any lossless verifier accepts, from drafted trees alone: `docs/paths.md` has the proof.
+"""An upper bound on what any lossless verifier accepts, from drafted trees alone: `docs/theory/paths.md` has the proof.
 
 P(v is drafted) is d(v) = 1 - (1 - q(v))**K, and no lossless verifier accepts v, or what goes on from it, with a larger
 probability than a(v) = min(a(u) p(v | u), d(v)), u being the prefix of v without its last token, a(empty) = 1.  What is

@@ -1,7 +1,7 @@
-"""The `interval` rule step by step as docs/interval.md states it, in exact rational arithmetic: slow, easy to check.
+"""The `interval` rule step by step, in exact rational arithmetic: slow, easy to check.
 
-What other implementations are tested against: given the same uniforms they return the same token, save that tokens of
-equal p/q may change places.
+The steps are those of docs/theory/interval.md.  What other implementations are tested against: given the same uniforms
+they return the same token, save that tokens of equal p/q may change places.
 """
 
 from __future__ import annotations

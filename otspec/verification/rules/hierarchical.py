@@ -31,8 +31,8 @@ class Hierarchical:
     too much of, both measured by r* (eqs. (17) to (19)), and adds a token of what it is short of (eq. (20)).
 
     This *is* block verification: its weight w_t = min(1, w_(t-1) p/q) is r over the largest r so far, and r* of the
-    next token is w_t p/q.  So it accepts no more than `Block`, and its law is the same (docs/paths.md).  What the
-    authors' code does is another rule, `otspec.auditing.known_bugs.ReleasedHierarchical`, which is not lossless.
+    next token is w_t p/q.  So it accepts no more than `Block`, and its law is the same (docs/theory/paths.md).  What
+    the authors' code does is another rule, `otspec.auditing.known_bugs.ReleasedHierarchical`, which is not lossless.
 
     Examples
     --------
