@@ -124,7 +124,7 @@ class AuditSettings:
         "Seconds after which the audit stops and says how far it came; the clock is read between calls.",
         "seconds",
     )
-    method: str = _setting("auto", "exact, sampled, or auto: exact where that is possible.")
+    method: str = _setting("auto", "The method: exact, sampled, or auto, which is exact where that is possible.")
     pairs: bool = _setting(True, "Test whether consecutive outputs are independent.")
 
     def __post_init__(self) -> None:

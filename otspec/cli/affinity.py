@@ -31,23 +31,30 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Tau = Annotated[float, typer.Option(help="Temperature that the file names; it can be read at any other.")]
+Tau = Annotated[float, typer.Option(help="The temperature that the file names; the file can be read at any other.")]
 Tokens = Annotated[
     Path | None, typer.Option(help="An .npy file with ids of the tokens that get a row.", show_default="all")
 ]
-Nearest = Annotated[int | None, options.count("--nearest", help="Largest entries of a row to keep; default all.")]
-SaveEvery = Annotated[int, options.count("--save-every", help="Chunks after which what has been done is kept.")]
+Nearest = Annotated[
+    int | None, options.count("--nearest", help="How many of the largest entries of each row to keep; by default all.")
+]
+SaveEvery = Annotated[
+    int, options.count("--save-every", help="How many chunks to read before what was found is saved.")
+]
 Out = Annotated[Path, options.out_file("--out", help="The .safetensors file to write.")]
 
 
 @app.command()
 def text(
-    files: Annotated[list[Path], typer.Argument(help="Text files, UTF-8.")],
+    files: Annotated[list[Path], typer.Argument(help="The text files to read, in UTF-8.")],
     out: Out,
-    tokenizer: Annotated[str, typer.Option(help="A tokenizer.json, its folder, or shipped.")] = "shipped",
-    window: Annotated[int, options.count("--window", help="How many tokens apart a pair may be.")] = 8,
+    tokenizer: Annotated[
+        str, typer.Option(help="The tokenizer: a tokenizer.json, its folder, or shipped.")
+    ] = "shipped",
+    window: Annotated[int, options.count("--window", help="How many tokens apart the two of a pair may be.")] = 8,
     vocab: Annotated[
-        int | None, options.count("--vocab", help="Tokens of the model, where its head has more than the tokenizer.")
+        int | None,
+        options.count("--vocab", help="How many tokens the model has, where its head has more than the tokenizer."),
     ] = None,
     tau: Tau = 1.0,
     tokens: Tokens = None,
@@ -85,10 +92,12 @@ def text(
 
 @app.command()
 def logits(
-    source: Annotated[str, typer.Argument(help="A profile such as shipped, or a file of positions.")],
+    source: Annotated[str, typer.Argument(help="The positions to read: a profile such as shipped, or a file.")],
     out: Out,
-    of: Annotated[str, typer.Option(help="What covaries: logits or probabilities of the target.")] = "logits",
-    positions: Annotated[int | None, options.count("--positions", help="The first so many; default all.")] = None,
+    of: Annotated[str, typer.Option(help="What covaries: the logits or the probabilities of the target.")] = "logits",
+    positions: Annotated[
+        int | None, options.count("--positions", help="How many positions to read, from the first on; by default all.")
+    ] = None,
     tau: Tau = 1.0,
     tokens: Tokens = None,
     nearest: Nearest = None,

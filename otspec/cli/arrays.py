@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 TargetKey = Annotated[
-    str | None, typer.Option(help="Name of the target's array in the file, where it has another; with --draft-key.")
+    str | None,
+    typer.Option(help="The name of the target's array in the file, where it has another; pass --draft-key too."),
 ]
-DraftKey = Annotated[str | None, typer.Option(help="Name of the draft's array.")]
+DraftKey = Annotated[str | None, typer.Option(help="The name of the draft's array in the file.")]
 Kind = Annotated[
-    str | None, typer.Option(help="logits or probs: what the arrays hold, where neither names nor values tell.")
+    str | None, typer.Option(help="What the arrays hold, logits or probs, where neither names nor values tell.")
 ]

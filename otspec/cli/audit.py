@@ -22,18 +22,25 @@ EXIT = {"lossless": 0, "not lossless": 1, "inconclusive": 3}
 @grouped
 def audit(
     *,
-    rule: Annotated[str, typer.Argument(help="module:function, path/to/file.py:function, or a solver, as kseq.")],
+    rule: Annotated[
+        str, typer.Argument(help="The rule: module:function, path/to/file.py:function, or a solver such as kseq.")
+    ],
     scheme: Annotated[
-        str, typer.Option(help=f"Draft law: {', '.join(SCHEMES)}, or module:function of (q, n).")
+        str, typer.Option(help=f"The draft law: {', '.join(SCHEMES)}, or module:function of (q, n).")
     ] = "iid",
-    n: Annotated[int, options.count("--n", help="Drafts per position.")] = 3,
+    n: Annotated[int, options.count("--n", help="How many drafts each position has.")] = 3,
     drafter: Annotated[
-        str | None, typer.Option(help="Where drafts really come from: as --scheme, or module:function of (q, n, rng).")
+        str | None,
+        typer.Option(help="Where drafts really come from: a law as for --scheme, or module:function of (q, n, rng)."),
     ] = None,
     shown: Annotated[str | None, typer.Option(help="The q that the rule is told: module:function of q.")] = None,
     form: Annotated[str | None, typer.Option(help=f"How the rule is called: {', '.join(FORMS)}.")] = None,
-    uniforms: Annotated[int | None, typer.Option(help="Uniforms for each call of a rule that takes them.")] = None,
-    json: Annotated[Path | None, options.out_file("--json", help="Also write the result to this file.")] = None,
+    uniforms: Annotated[
+        int | None, typer.Option(help="How many uniforms each call of a rule gets that takes them.")
+    ] = None,
+    json: Annotated[
+        Path | None, options.out_file("--json", help="A file to which the result is written as well.")
+    ] = None,
     settings: Annotated[dict[str, Any], Of(AuditSettings)],
 ) -> None:
     """Find out whether a verification rule is lossless: whether its output has the target's law.

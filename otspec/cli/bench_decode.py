@@ -49,14 +49,16 @@ def bench_decode(
     pair: PairOptions,
     prompts: Annotated[Path | None, typer.Option(help=FORMAT, show_default="held-out text of the shipped pair")] = None,
     tasks: Annotated[Path | None, typer.Option(help=TASKS)] = None,
-    first: Annotated[int, options.count(help="Only so many prompts, from the first on.")] = 60,
+    first: Annotated[int, options.count(help="How many prompts to decode, from the first on.")] = 60,
     repeats: Annotated[
-        int, options.count(help="Decode each prompt so often, each time with other random numbers.")
+        int, options.count(help="How often each prompt is decoded, each time with other random numbers.")
     ] = 1,
     preset: Annotated[
         str | None,
         typer.Option(
-            is_eager=True, callback=_preset, help=f"Options of a published table, one of {', '.join(PRESETS)}."
+            is_eager=True,
+            callback=_preset,
+            help=f"The options of a published table are taken: one of {', '.join(PRESETS)}.",
         ),
     ] = None,
     drafts: Annotated[
@@ -71,45 +73,54 @@ def bench_decode(
     solver: Annotated[
         str,
         typer.Option(
-            help="Joint rules, and solvers to apply token-wise, a list, or all; a/b is a, and b where a fails."
+            help="The rules, a list of joint rules and of solvers that are applied token by token, or all; a/b is a, "
+            "and b where a fails."
         ),
     ] = "nested,interval,kseq,rrs,global_resolution/kseq",
     reference: Annotated[
-        str | None, typer.Option(help="The rule that others are compared with.", show_default="interval")
+        str | None, typer.Option(help="The rule that the others are compared with.", show_default="interval")
     ] = None,
     baselines: Annotated[
-        str, typer.Option(help="Other methods of `otspec decode`, a list; vanilla comes in any case.")
+        str,
+        typer.Option(help="The methods of `otspec decode` to compare with, a list; vanilla is measured in any case."),
     ] = "generate,single,block,prompt-lookup,assisted-lookup,assisted",
     drafter: Annotated[
         str | None,
-        typer.Option(help=f"What drafts, a list: {DRAFTER_HELP}; full is the draft model.", show_default="full"),
+        typer.Option(
+            help=f"The drafters, a list of {DRAFTER_HELP}; full is the draft model as it is.", show_default="full"
+        ),
     ] = None,
     files: DrafterFiles,
     assisted: Annotated[
         str | None,
         typer.Option(
-            help="Settings of assisted: tokens of a draft, schedule and confidence, as in 20/constant/0.4.",
+            help="The settings of assisted: tokens of a draft, schedule and confidence, as in 20/constant/0.4.",
             show_default="the fastest on a few other prompts",
         ),
     ] = None,
-    temperature: Annotated[str, typer.Option(help="Of both models, a list; 0 is greedy.")] = "1",
+    temperature: Annotated[
+        str, typer.Option(help="The temperatures of both models, a list; 0 decodes greedily.")
+    ] = "1",
     truncation: TruncationOptions,
     max_new_tokens: MaxNewTokens = 64,
-    seed: Annotated[int, options.seed(help="Of the first text; the next has seed + 1.")] = 0,
+    seed: Annotated[int, options.seed(help="The seed of the first text; the next one has seed + 1.")] = 0,
     budget: Annotated[
-        float, typer.Option(help="Seconds of decoding per row of the report; then it gets no more.")
+        float,
+        typer.Option(
+            help="Seconds of decoding for each row of the report; a row that has used them gets no more texts."
+        ),
     ] = 120.0,
     place: PlaceOptions,
     shard: ShardOption = None,
-    out: Annotated[Path, typer.Option(help="Folder for results; the same command again resumes it.")] = Path(
+    out: Annotated[Path, typer.Option(help="The folder for results; the same command again resumes it.")] = Path(
         "report_decode"
     ),
 ) -> None:
     """Decode the same prompts in every way, in turn: speed-ups and block efficiency with 95 % intervals, and the time.
 
-    Leaves results.jsonl (a record per text), report.md with report.png and report.html, a page of the same, in the
-    folder.  An interrupted run goes on where it stopped.  transformers' assisted generation is measured with the
-    settings that are fastest on a few other prompts, unless --assisted names them.
+    The command writes results.jsonl (a record per text), report.md with report.png and report.html, a page of the same,
+    into the folder.  An interrupted run goes on where it stopped.  transformers' assisted generation is measured with
+    the settings that are fastest on a few other prompts, unless --assisted names them.
     """
     check_budget(budget, "rule")
     if tasks is not None and prompts is not None:

@@ -23,29 +23,41 @@ if TYPE_CHECKING:
 
 
 def claims(
-    claim: Annotated[list[str] | None, typer.Option(help="Only this claim, or those that match, as 'rdk-*'.")] = None,
+    claim: Annotated[
+        list[str] | None, typer.Option(help="Check only this claim, or those that match, as 'rdk-*' does.")
+    ] = None,
     module: Annotated[
-        str | None, typer.Option(help="Claims of yours instead: package.module, or path/to/file.py, with CLAIMS in it.")
+        str | None,
+        typer.Option(help="Check claims of yours instead: package.module or path/to/file.py, with CLAIMS in it."),
     ] = None,
-    trials: Annotated[int, typer.Option(help="Instances of a cheap claim; costly claims get fewer.", min=1)] = 1000,
-    seed: Annotated[int, options.seed(help="Same seed, same instances.")] = 0,
-    json_file: Annotated[Path | None, options.out_file("--json", help="Write all that was found, to replay.")] = None,
-    markdown_file: Annotated[Path | None, options.out_file("--markdown", help="Write a report to read.")] = None,
+    trials: Annotated[
+        int, typer.Option(help="How many instances a cheap claim is tried on; costly claims get fewer.", min=1)
+    ] = 1000,
+    seed: Annotated[int, options.seed(help="The seed of the instances; the same seed gives the same ones.")] = 0,
+    json_file: Annotated[
+        Path | None, options.out_file("--json", help="A file to write all that was found to, for --replay.")
+    ] = None,
+    markdown_file: Annotated[Path | None, options.out_file("--markdown", help="A file to write a report to.")] = None,
     replay: Annotated[
-        Path | None, typer.Option(help="Only evaluate anew the worst instances of a file written by --json.")
+        Path | None, typer.Option(help="Evaluate anew only the worst instances of a file that --json wrote.")
     ] = None,
-    listing: Annotated[bool, typer.Option("--list", help="Only list the claims with what we expect of them.")] = False,
+    listing: Annotated[
+        bool, typer.Option("--list", help="List the claims with what we expect of them, and check none.")
+    ] = False,
     show: Annotated[
-        str | None, typer.Option(help="Only tell all of one claim: statement, source, counterexample, remedy.")
+        str | None, typer.Option(help="Show one claim: its statement, source, counterexample and remedy; check none.")
     ] = None,
     power: Annotated[
-        bool, typer.Option("--power", help="Check the searches: whether they refute mutations of claims, all false.")
+        bool,
+        typer.Option(
+            "--power", help="Check the searches: they have to refute mutations of the claims, which are all false."
+        ),
     ] = False,
 ) -> None:
     """Check the papers' claims by numbers: what holds, what needs an unsaid assumption, what fails and where.
 
-    Exit status 1 if a verdict is not the one that we expect; with --power, if a mutation is not refuted.  Claims of
-    yours: docs/own_claims.md.
+    The exit status is 1 if a verdict is not the one that we expect; with --power, if a mutation is not refuted.
+    docs/own_claims.md says how to add claims of yours.
     """
     from otspec.proofs_check import CLAIMS, SOURCES, check, report
 

@@ -38,25 +38,31 @@ def decode(
     target: Target = "shipped",
     draft: Drafts = None,
     prompts: Annotated[Path | None, typer.Option(help=FORMAT)] = None,
-    prompt: Annotated[list[str] | None, typer.Option(help="A prompt; may be repeated.")] = None,
-    method: Annotated[str, typer.Option(help=f"{listed(METHODS)}.")] = "multi-draft",
+    prompt: Annotated[list[str] | None, typer.Option(help="A prompt; repeat the option for more of them.")] = None,
+    method: Annotated[str, typer.Option(help=f"The method: {listed(METHODS)}.")] = "multi-draft",
     drafts: Annotated[dict[str, Any], Of(DraftSettings)],
     drafter: DrafterOptions,
     settings_file: Annotated[
-        Path | None, typer.Option("--settings", help="In place of all that: a file that `otspec tune` wrote.")
+        Path | None,
+        typer.Option("--settings", help="A file that `otspec tune` wrote, whose settings stand in place of all these."),
     ] = None,
     sampling: SamplingOptions,
     max_new_tokens: MaxNewTokens = 64,
-    stop: Annotated[list[str] | None, typer.Option(help="End the text after this string; may be repeated.")] = None,
-    batch: Annotated[int, options.count(help="Prompts decoded together.")] = 1,
-    seed: Annotated[int, options.seed(help="Of the first batch; the next has seed + 1.")] = 0,
+    stop: Annotated[
+        list[str] | None, typer.Option(help="End the text after this string; repeat the option for more of them.")
+    ] = None,
+    batch: Annotated[int, options.count(help="How many prompts are decoded together.")] = 1,
+    seed: Annotated[int, options.seed(help="The seed of the first batch; the next one has seed + 1.")] = 0,
     place: PlaceOptions,
     profile: Annotated[
         bool,
         typer.Option("--profile", help="Show where a step's time goes, beside the passes with nothing around them."),
     ] = False,
     json_file: Annotated[
-        Path | None, options.out_file("--json", help="Also write texts and numbers, a JSON line per batch.")
+        Path | None,
+        options.out_file(
+            "--json", help="A file to which texts and numbers are written as well, a JSON line per batch."
+        ),
     ] = None,
 ) -> None:
     """Go on with each prompt as the target would, and show what that took.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 DRAFTER_HELP = f"{listed(DRAFTERS)}, with a number behind a colon if need be, or a draft model"
 
-Drafter = Annotated[str | None, typer.Option(help=f"What drafts: {DRAFTER_HELP}.", show_default="the draft model")]
+Drafter = Annotated[str | None, typer.Option(help=f"The drafter: {DRAFTER_HELP}.", show_default="the draft model")]
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,14 @@ class DrafterFiles:
     router: Annotated[
         Path | None,
         typer.Option(
-            help="What `otspec router` made for the draft model, for --drafter dynaspec.",
+            help="The file that `otspec router` made for the draft model, for --drafter dynaspec.",
             show_default="that of the shipped draft model, for it",
         ),
     ] = None
     affinity: Annotated[
         Path | None,
         typer.Option(
-            help="What `otspec affinity` made, for --drafter rdk and the draft model as it is.",
+            help="The file that `otspec affinity` made, for --drafter rdk and the draft model as it is.",
             show_default="that of the shipped draft model with another tokenizer, which then drafts",
         ),
     ] = None
@@ -84,7 +84,8 @@ class DrafterOptions(DrafterFiles):
     drafter_tokens: Annotated[
         int | None,
         options.count(
-            help="How many tokens --drafter fr keeps, or pa-fr at first; of dynaspec how many clusters.",
+            help="How many tokens --drafter fr keeps, how many pa-fr keeps at first, or how many clusters dynaspec "
+            "keeps.",
             show_default="a quarter of them, or 3 of 8, or as the router says",
         ),
     ] = None

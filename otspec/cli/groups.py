@@ -39,7 +39,7 @@ class Kind:
     """From the name of the option and what typer has read, to the value."""
     listed: Callable[[str, str], Sequence[Any]] = lambda option, text: words(text)
     """From the name and the text of a list, to the values."""
-    note: str = "A list."
+    note: str = "Separate several values by commas."
     """What the help of a list adds."""
 
 
@@ -62,7 +62,7 @@ KINDS: Mapping[str, Kind] = {
         int,
         lambda **settings: count(least=0, **settings),
         listed=lambda option, text: numbers(option, text, {"V": 0, "0": 0}),
-        note="A list; V is all.",
+        note="Separate several values by commas; V keeps all.",
     ),
     "counts": Kind(str, read=lambda option, text: numbers(option, text, repeated=True)),
     "mass": Kind(float, mass, listed=lambda option, text: numbers_of(option, text, checked_mass)),
@@ -70,7 +70,11 @@ KINDS: Mapping[str, Kind] = {
     "temperature": Kind(float, temperature, listed=lambda option, text: numbers_of(option, text, checked_temperature)),
     "seed": Kind(int, seed),
     "rule": Kind(str, read=_rule),
-    "pace": Kind(str, listed=_paces, note=f"A list of {FIXED}, which is all L tokens, and goodput; no files."),
+    "pace": Kind(
+        str,
+        listed=_paces,
+        note=f"Separate several values by commas; {FIXED} drafts all L tokens, and files are not taken.",
+    ),
     "seconds": Kind(float),
     "word": Kind(str),
 }

@@ -28,7 +28,7 @@ ShardOption = Annotated[
 
 
 def check_budget(budget: float, whose: str) -> None:
-    """Insist on some time, and an end of it.
+    """Check that a budget is more than no time, and has an end.
 
     Raises
     ------

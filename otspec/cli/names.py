@@ -23,7 +23,7 @@ TRAINED = ("distilled", "sd2", "eagle", "eagle1", "medusa", "mlp", "sd2-frozen",
 """Kinds of draft models that `otspec train` makes."""
 
 LOSSES = ("kl", "tvd", "eagle")
-"""What it makes small."""
+"""The losses that training makes small."""
 
 DRAFTERS = ("fr", "pa-fr", "dynaspec", "eagle", "tli", "rdk")
 """`otspec.decode.methods.drafting.DRAFTERS`."""

@@ -14,10 +14,12 @@ from otspec.reporting.console import console, progress_bar
 
 
 def positions(
-    profile: Annotated[str, typer.Argument(help=f"One of {', '.join(PROFILES)}.")],
+    profile: Annotated[str, typer.Argument(help=f"The profile: one of {', '.join(PROFILES)}.")],
     out: Annotated[Path, options.out_file(help="The .npz file to write.")],
-    count: Annotated[int, typer.Option("--positions", help="How many.", min=1)] = 8,
-    seed: Annotated[int, options.seed(help="Of synthetic positions; same seed, same positions.")] = 0,
+    count: Annotated[int, typer.Option("--positions", help="How many positions to write.", min=1)] = 8,
+    seed: Annotated[
+        int, options.seed(help="The seed of synthetic positions; the same seed gives the same positions.")
+    ] = 0,
 ) -> None:
     """Write positions of a profile (float32 logits of target and draft) in the format that `otspec solve` reads."""
     from otspec.data import NAMES, check_positions, open_source, write_npz

@@ -10,13 +10,16 @@ from typing import Any, NamedTuple
 
 from otspec.errors import DataError
 
-FORMAT = "One prompt per line, blank lines skipped; or, if the name ends in .jsonl, JSON lines with a field prompt."
+FORMAT = (
+    "A file with a prompt per line, blank lines skipped; or, if its name ends in .jsonl, JSON lines with a field "
+    "prompt."
+)
 """For --help."""
 
 
 TASKS = (
-    "JSON lines as in Spec-Bench, in place of --prompts: a task or category, and a prompt or turns, of which the first "
-    "is the prompt. Figures are told for each task too."
+    "A file of JSON lines as in Spec-Bench, in place of --prompts: each has a task or category, and a prompt or turns, "
+    "of which the first is the prompt. The report has figures for each task as well."
 )
 """For --help."""
 

@@ -22,33 +22,40 @@ def record(
     pair: PairOptions,
     prompts: Annotated[Path | None, typer.Option(help=FORMAT, show_default="held-out text of the shipped pair")] = None,
     positions: Annotated[
-        int, options.count("--positions", help="How many, spread over the prompts; of trees, how many trees.")
+        int, options.count("--positions", help="How many positions or trees to record, spread over the prompts.")
     ] = 256,
     paths: Annotated[
         int | None,
-        options.count(help="Draft a tree of so many paths at each.", show_default="positions alone"),
+        options.count(
+            help="How many paths the tree has that is drafted at each position.", show_default="positions alone"
+        ),
     ] = None,
-    depth: Annotated[int | None, options.count(help="Tokens of each path.", show_default="positions alone")] = None,
+    depth: Annotated[
+        int | None, options.count(help="How many tokens each path has.", show_default="positions alone")
+    ] = None,
     top_k: Annotated[
         int | None,
         options.count(
             help="Keep the draft model's k likeliest tokens and the mass of the rest: enough for drafts of top-k k or "
-            "fewer at temperature 1, and for nothing else. Of trees: draft from the k likeliest, and keep these.",
+            "fewer at temperature 1, and for nothing else. For trees: draft from the k likeliest, and keep these.",
             show_default="all tokens",
         ),
     ] = None,
     store: Annotated[
-        str, typer.Option(help="float16, bfloat16 or float32; the file says how far that is off.")
+        str,
+        typer.Option(
+            help="The type that laws are stored in: float16, bfloat16 or float32; the file says how far that is off."
+        ),
     ] = "float16",
-    max_new_tokens: Annotated[int, options.count(help="Tokens of a text after its prompt, at most.")] = 32,
+    max_new_tokens: Annotated[int, options.count(help="How many tokens a text has after its prompt, at most.")] = 32,
     temperature: Annotated[
-        float, options.temperature(help="Of the texts; of trees, of both models' laws as well.")
+        float, options.temperature(help="The temperature of the texts; for trees, that of both models' laws as well.")
     ] = 1.0,
-    seed: Annotated[int, options.seed(help="Of the texts and the places in them.")] = 0,
-    batch: Annotated[int, options.count(help="Texts of a prompt that are written together.")] = 8,
+    seed: Annotated[int, options.seed(help="The seed of the texts and of the places in them.")] = 0,
+    batch: Annotated[int, options.count(help="How many texts of a prompt are written together.")] = 8,
     place: PlaceOptions,
 ) -> None:
-    """Record once, study anywhere: --data and `otspec solve` read the file without any model.
+    """Record the laws of a pair of models in a file, which --data and `otspec solve` read without any model.
 
     The target goes on with each prompt, and at a random place of that text both models' next-token logits are kept.
     With --paths and --depth a tree is drafted there, and both models' laws at its nodes are kept: see `otspec bench

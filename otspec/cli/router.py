@@ -21,23 +21,25 @@ TEXT = 256
 @grouped
 def router(
     *,
-    files: Annotated[list[Path], typer.Argument(help="Text files, UTF-8, such as will be decoded.")],
+    files: Annotated[
+        list[Path], typer.Argument(help="The text files to learn from, in UTF-8, of the kind that will be decoded.")
+    ],
     out: Annotated[Path, options.out_file("--out", help="The .safetensors file to write.")],
     draft: Draft = "shipped",
-    clusters: Annotated[int, options.count(help="M, of tokens.")] = 64,
+    clusters: Annotated[int, options.count(help="How many clusters the tokens are put into.")] = 64,
     most: Annotated[
-        int | None, options.count(help="Clusters of a shortlist, at first.", show_default="a quarter of them")
+        int | None, options.count(help="How many clusters a shortlist has at first.", show_default="a quarter of them")
     ] = None,
-    width: Annotated[int, options.count(help="Of the router's hidden layer.")] = 128,
-    likeliest: Annotated[int, options.count(help="L, tokens that a position is learnt by.")] = 8,
+    width: Annotated[int, options.count(help="The width of the router's hidden layer.")] = 128,
+    likeliest: Annotated[int, options.count(help="How many of the likeliest tokens a position is learnt by.")] = 8,
     epochs: Annotated[int, options.count(help="How often each position is learnt from.")] = 6,
-    tokens: Annotated[int, options.count(help="Of the files that are learnt from, at most.")] = 100_000,
-    seed: Annotated[int, options.seed(help="Of the clusters, the router, and the choice of texts.")] = 0,
+    tokens: Annotated[int, options.count(help="How many tokens of the files are learnt from, at most.")] = 100_000,
+    seed: Annotated[int, options.seed(help="The seed of the clusters, of the router, and of the choice of texts.")] = 0,
     place: PlaceOptions,
 ) -> None:
     """Cluster a draft model's tokens, and train a router that chooses clusters by the context (DynaSpec).
 
-    `draft_shortlist=Router.load(FILE)` of otspec.generate drafts by it.
+    `otspec.generate(..., draft_shortlist=Router.load(FILE))` drafts by it.
     """
     written = [_text(file) for file in files]  # before anything is loaded
     from otspec.decode import Budget, train_router

@@ -14,21 +14,24 @@ if TYPE_CHECKING:
 
 _MODEL = "shipped, a folder written by save_pretrained, or a name on the hub."
 
-Target = Annotated[str, typer.Option(help=f"The model whose text it is: {_MODEL}")]
-Draft = Annotated[str, typer.Option(help="The model that drafts, named likewise.")]
+Target = Annotated[str, typer.Option(help=f"The target model, whose text is written: {_MODEL}")]
+Draft = Annotated[str, typer.Option(help=f"The draft model: {_MODEL}")]
 Drafts = Annotated[
     list[str] | None,
     typer.Option(
-        help="The model that drafts, named likewise; with --law independent, repeat it: each drafts paths of its own.",
+        help="The draft model, named in the same way; with --law independent, repeat it: each drafts its own paths.",
         show_default="shipped",
     ),
 ]
-MaxNewTokens = Annotated[int, options.count(help="Of every text.")]
-Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, ...; a GPU if there is one.")]
+MaxNewTokens = Annotated[int, options.count(help="How many new tokens every text gets at most.")]
+Device = Annotated[
+    str | None, typer.Option(help="The device of the models: cpu, cuda, cuda:1, ...; by default a GPU if there is one.")
+]
 Dtype = Annotated[
     str | None,
     typer.Option(
-        help="auto (as saved), float32, float64, bfloat16 or float16; on the CPU float32 unless told otherwise."
+        help="The type of the weights: auto (as saved), float32, float64, bfloat16 or float16; by default float32 on a "
+        "CPU, and auto elsewhere."
     ),
 ]
 
@@ -60,7 +63,9 @@ class TruncationOptions:
     """Which tokens both models keep."""
 
     top_k: Annotated[int | None, options.count(help="Keep the k likeliest tokens of both models.")] = None
-    top_p: Annotated[float | None, options.mass(help="Keep the likeliest tokens of this mass.")] = None
+    top_p: Annotated[
+        float | None, options.mass(help="Keep the likeliest tokens of both models that have this mass.")
+    ] = None
 
     @property
     def all(self) -> dict[str, Any]:
@@ -77,4 +82,4 @@ class TruncationOptions:
 class SamplingOptions(TruncationOptions):
     """How texts are sampled."""
 
-    temperature: Annotated[float, options.temperature(help="Of both models; 0 is greedy.")] = 1.0
+    temperature: Annotated[float, options.temperature(help="The temperature of both models; 0 decodes greedily.")] = 1.0

@@ -23,22 +23,29 @@ Value = float | int | str | None
 
 def solve(
     file: Annotated[str, typer.Argument(help=f"A file of positions, or {', '.join(PROFILES)}.")],
-    n: Annotated[int, options.count("--n", help="Drafts per position.")] = 2,
+    n: Annotated[int, options.count("--n", help="How many drafts each position has.")] = 2,
     top_k: Annotated[int | None, options.count(help="Keep the k likeliest draft tokens.")] = None,
-    top_p: Annotated[float | None, options.mass(help="Keep the likeliest draft tokens of this mass.")] = None,
-    temperature: Annotated[float, options.temperature(help="Of both models.")] = 1.0,
+    top_p: Annotated[float | None, options.mass(help="Keep the likeliest draft tokens that have this mass.")] = None,
+    temperature: Annotated[float, options.temperature(help="The temperature of both models.")] = 1.0,
     draft_temperature: Annotated[
-        float | None, options.temperature(help="Of the draft model, where it differs.")
+        float | None, options.temperature(help="The temperature of the draft model, where it differs.")
     ] = None,
     solver: Annotated[
-        str, typer.Option(help="As listed by `otspec solvers`; settings as name:key=value; a list is tried in turn.")
+        str,
+        typer.Option(
+            help="A solver that `otspec solvers` lists, with settings as name:key=value; a list is tried in turn."
+        ),
     ] = "interval",
-    positions: Annotated[int | None, typer.Option(help="Only the first so many; a profile gives 10.")] = None,
-    seed: Annotated[int, options.seed(help="Of a synthetic profile's positions.")] = 0,
+    positions: Annotated[
+        int | None, typer.Option(help="How many positions to solve, from the first on; a profile gives 10.")
+    ] = None,
+    seed: Annotated[int, options.seed(help="The seed of a synthetic profile's positions.")] = 0,
     target_key: TargetKey = None,
     draft_key: DraftKey = None,
     kind: Kind = None,
-    out: Annotated[Path | None, options.out_file(help="Also write a JSON line per position to this file.")] = None,
+    out: Annotated[
+        Path | None, options.out_file(help="A file to which a JSON line per position is written as well.")
+    ] = None,
 ) -> None:
     """Solve each position of FILE and show acceptance, certificate and time.
 

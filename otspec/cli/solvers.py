@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def solvers(
-    schemes: Annotated[bool, typer.Option("--schemes", help="Which solver takes which draft scheme, instead.")] = False,
+    schemes: Annotated[
+        bool, typer.Option("--schemes", help="Show which solver takes which draft scheme instead.")
+    ] = False,
 ) -> None:
     """List the solvers with what they support, their settings, and what each still needs to be installed."""
     if schemes:

@@ -26,34 +26,39 @@ HELD_OUT = 64
 @grouped
 def train(
     *,
-    kind: Annotated[str, typer.Argument(help=f"{listed(TRAINED)}.", metavar="KIND")],
+    kind: Annotated[str, typer.Argument(help=f"The kind: {listed(TRAINED)}.", metavar="KIND")],
     out: Annotated[
-        Path, typer.Option(help="Folder for the draft model, for --draft; the same command again goes on with it.")
+        Path,
+        typer.Option(
+            help="The folder for the draft model, to be passed as --draft; the same command again goes on with it."
+        ),
     ],
     target: Target = "shipped",
     draft: Annotated[
         str | None,
         typer.Option(
-            help="The draft model that learns, named likewise; eagle1, medusa and mlp are made of the target.",
+            help="The draft model that learns, named in the same way; eagle1, medusa and mlp are made of the target.",
             show_default="shipped",
         ),
     ] = None,
     prompts: Annotated[
         Path | None,
         typer.Option(
-            help=f"What the target goes on with to write the texts that are learnt from. {FORMAT}",
+            help=f"The prompts that the target goes on with, to write the texts that are learnt from. {FORMAT}",
             show_default="the token that begins a text",
         ),
     ] = None,
-    texts: Annotated[int, options.count(help="How many of them.")] = 1024,
-    length: Annotated[int, options.count(help="Tokens of each.", least=2)] = 256,
-    steps: Annotated[int, options.count(help="Steps of training.")] = 600,
-    batch: Annotated[int, options.count(help="Texts of a step.")] = 16,
-    rate: Annotated[float, typer.Option(help="Learning rate; 2e-5 to 5e-5 for billions of parameters.")] = 1e-3,
+    texts: Annotated[int, options.count(help="How many texts the target writes.")] = 1024,
+    length: Annotated[int, options.count(help="How many tokens each text has.", least=2)] = 256,
+    steps: Annotated[int, options.count(help="How many steps of training are done.")] = 600,
+    batch: Annotated[int, options.count(help="How many texts a step learns from.")] = 16,
+    rate: Annotated[
+        float, typer.Option(help="The learning rate; take 2e-5 to 5e-5 for billions of parameters.")
+    ] = 1e-3,
     loss: Annotated[
         str | None,
         typer.Option(
-            help=f"{listed(LOSSES)}: what is made small; eagle, of hidden states too, is for eagle1.",
+            help=f"The loss: {listed(LOSSES)}; eagle, of hidden states too, is for eagle1.",
             show_default="kl, or eagle for eagle1",
         ),
     ] = None,
@@ -65,13 +70,14 @@ def train(
             show_default="4 for medusa, 1 for eagle1, else 3",
         ),
     ] = None,
-    seed: Annotated[int, options.seed(help="Of the texts and of training.")] = 0,
-    every: Annotated[int, options.count(help="Steps between two points of the curve.")] = 50,
+    seed: Annotated[int, options.seed(help="The seed of the texts and of training.")] = 0,
+    every: Annotated[int, options.count(help="How many steps lie between two points of the curve.")] = 50,
     place: PlaceOptions,
 ) -> None:
     """Train a draft model on text that its target writes at temperature 1, with the target's laws as labels.
 
-    Leaves the model, its curve and what is known of it in the folder.  A run that is killed goes on where it stopped.
+    The command writes the model, its curve and what is known of it into the folder.  A run that is killed goes on where
+    it stopped.
     """
     if kind not in TRAINED:
         raise ProblemError(f"no kind {kind!r}; known: {', '.join(TRAINED)}")

@@ -37,24 +37,25 @@ def tune(
     pair: PairOptions,
     prompts: Annotated[Path | None, typer.Option(help=FORMAT, show_default="held-out text of the shipped pair")] = None,
     sampling: SamplingOptions,
-    paths: Annotated[str, typer.Option(help="K, numbers of drafted paths to try, a list.")] = "1,2,4",
-    depth: Annotated[int, options.count(help="L, the most tokens of a path to try.")] = 8,
-    draft_top_k: Annotated[str, typer.Option(help="Truncations of the drafts to try besides none, a list.")] = "20,100",
+    paths: Annotated[str, typer.Option(help="The numbers of drafted paths to try, a list.")] = "1,2,4",
+    depth: Annotated[int, options.count(help="The largest number of tokens of a path to try.")] = 8,
+    draft_top_k: Annotated[str, typer.Option(help="The truncations of drafts to try besides none, a list.")] = "20,100",
     max_new_tokens: MaxNewTokens = 64,
-    seconds: Annotated[float, typer.Option(callback=_duration, help="How long to measure, about.")] = 25.0,
-    seed: Annotated[int, options.seed(help="Of the first text; the next has seed + 1.")] = 0,
+    seconds: Annotated[float, typer.Option(callback=_duration, help="About how many seconds to measure.")] = 25.0,
+    seed: Annotated[int, options.seed(help="The seed of the first text; the next one has seed + 1.")] = 0,
     place: PlaceOptions,
-    out: Annotated[Path, options.out_file("--out", help="File for the settings, JSON.")] = Path("settings.json"),
+    out: Annotated[Path, options.out_file("--out", help="The file for the settings, in JSON.")] = Path("settings.json"),
     json_file: Annotated[
-        Path | None, options.out_file("--json", help="Also write all that was measured and predicted.")
+        Path | None,
+        options.out_file("--json", help="A file to which all that was measured and predicted is written as well."),
     ] = None,
 ) -> None:
     """Measure for a short while which lossless way to decode is the fastest, and write it to a file.
 
-    Times the passes of both models, decodes a little in several ways, predicts the speed-up of every number of paths,
-    depth and truncation, and then measures the best of them beside plain decoding.  Where nothing is faster than that,
-    the settings are plain decoding.  `otspec decode --settings FILE` uses the file; so does --pace FILE, which chooses
-    before every step how deep to draft, by what whole steps of every depth took.
+    The command times the passes of both models, decodes a little in several ways, predicts the speed-up of every number
+    of paths, depth and truncation, and then measures the best of them beside plain decoding.  Where nothing is faster
+    than that, the settings are plain decoding.  `otspec decode --settings FILE` uses the file; so does --pace FILE,
+    which chooses before every step how deep to draft, by what whole steps of every depth took.
     """
     counts, cuts = numbers("--paths", paths), numbers("--draft-top-k", draft_top_k)
     texts = None if prompts is None else read_prompts(prompts)

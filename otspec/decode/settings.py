@@ -99,7 +99,7 @@ class DraftSettings:
         ``draft_top_k=0`` and ``draft_top_p=1`` keep all tokens, ``draft_temperature=0`` makes drafts certain.
     draft_tokens : array_like of int, shape (k,), or a mask of bool over the draft model's tokens, optional
         The only tokens that are drafted: the draft model's head is computed for no others [zhao2025frspec].
-        ``otspec.vocab.frequency_prune`` finds the most frequent ones; `docs/vocab.md` says where that pays.
+        ``otspec.vocab.frequency_prune`` finds the most frequent ones; `docs/measured/vocab.md` says where that pays.
     draft_kernel : Affinity, or array or sparse array of shape (V, V), optional
         A row-stochastic matrix M that the draft laws are multiplied by, once sampling has made them: drafts have the
         law ``otspec.vocab.rdk(q, M)`` [timor2025out].  Of an `Affinity` with rows for some tokens only, these are the
@@ -107,7 +107,7 @@ class DraftSettings:
     draft_shortlist : Frequent or Router, optional
         In place of these two: which tokens the draft model computes differs from node to node [zhang2025dynaspec].  An
         `otspec.decode.Frequent` takes the most frequent ones, fewer the deeper a node is; an `otspec.decode.Router`
-        chooses clusters of tokens by the context.  `docs/shortlists.md` says what each is worth.
+        chooses clusters of tokens by the context.  `docs/measured/shortlists.md` says what each is worth.
     draft_confidence : float, optional
         A path ends after the first token at which the product of the draft model's probabilities of its tokens, without
         temperature and truncations, falls below this; the text keeps its law.  It is for one path, or for the stem of a
@@ -133,30 +133,39 @@ class DraftSettings:
     otspec.errors.ProblemError: draft_confidence is 2.0; it is a probability in [0, 1], 0 to draft whole paths
     """
 
-    paths: int | None = field(default=None, metadata=option("K, independent drafted paths.", "count", "1"))
-    depth: int | None = field(default=None, metadata=option("L, tokens of a path.", "count", "3"))
+    paths: int | None = field(default=None, metadata=option("How many independent paths are drafted, K.", "count", "1"))
+    depth: int | None = field(default=None, metadata=option("How many tokens a path has, L.", "count", "3"))
     solver: Rule = field(
         default=None,
         metadata=option(
-            "A joint rule, or token-wise a solver, or a list of them, each for where those before fail.",
+            "The rule: a joint one, or a solver that is applied token by token, or a list, each for where those before "
+            "it fail.",
             "rule",
             "nested for i.i.d. drafts, which is block for one path",
         ),
     )
     branching: Sequence[int] | None = field(
-        default=None, metadata=option("In place of paths and depth: children per node of each level, a list.", "counts")
+        default=None,
+        metadata=option(
+            "How many children the nodes of each level have, a list, in place of paths and depth.", "counts"
+        ),
     )
     law: str = field(default="iid", metadata=option(f"How siblings are drawn: {_LAWS}.", "word", "iid"))
     draft_temperature: float | None = field(
-        default=None, metadata=option("Of the draft model; 0: certain drafts.", "temperature", "as --temperature")
+        default=None,
+        metadata=option(
+            "The temperature of the draft model; 0 makes drafts certain.", "temperature", "as --temperature"
+        ),
     )
     draft_top_k: int | None = field(
         default=None,
-        metadata=option("Keep the k likeliest tokens of the draft model; 0: all.", "count or 0", "as --top-k"),
+        metadata=option("Keep the k likeliest tokens of the draft model; 0 keeps all.", "count or 0", "as --top-k"),
     )
     draft_top_p: float | None = field(
         default=None,
-        metadata=option("Keep the draft model's likeliest tokens of this mass; 1: all.", "mass", "as --top-p"),
+        metadata=option(
+            "Keep the draft model's likeliest tokens that have this mass; 1 keeps all.", "mass", "as --top-p"
+        ),
     )
     draft_tokens: Any = None
     draft_kernel: Any = None
@@ -165,15 +174,15 @@ class DraftSettings:
         default=None,
         metadata=option(
             "End a path after the token at which the draft model's probabilities of its tokens have a smaller product; "
-            "0: draft whole paths.",
+            "0 drafts whole paths.",
             "probability",
         ),
     )
     pace: str | Goodput | None = field(
         default=None,
         metadata=option(
-            "goodput: choose before every step how deep to draft, L tokens at most, by what was accepted and how long "
-            "steps took; a file that `otspec tune` wrote: by the costs in it, so that a seed repeats the text.",
+            "How each step chooses how deep to draft: goodput goes by what was accepted and by how long steps took, L "
+            "tokens at most; a file that `otspec tune` wrote has the costs, so that a seed repeats the text.",
             "pace",
             "the same always",
         ),
