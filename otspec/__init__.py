@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from otspec.verification import Verification as Verdict
     from otspec.warming import warm_up
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 _SUBPACKAGES = (
     "auditing",
