@@ -18,7 +18,7 @@ DISTRIBUTION = "otspec-toolkit"
 _EXTRAS = {
     "solvers": ("highspy", "networkx", "igraph"),
     "convex": ("cvxpy",),
-    "bench": ("pyarrow",),
+    "bench": ("pyarrow", "pydantic"),
     "report": ("vl_convert", "jinja2"),
     "sweeps": ("joblib", "dask", "distributed"),
     "ray": ("ray",),

@@ -107,7 +107,7 @@ def _joined_identity(parts: Sequence[StoredRun]) -> dict[str, Any]:
 def _values(given: Iterable[Any]) -> list[Any]:
     """All that there is of a field of the machine, which is a list where runs were merged before."""
     values = {one for value in given if value is not None for one in (value if isinstance(value, list) else [value])}
-    return sorted(values)
+    return sorted(values, key=lambda value: (isinstance(value, str), value))
 
 
 def _check_code(parts: Sequence[StoredRun]) -> None:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from otspec.bench.fields import TABLES
 from otspec.bench.lock import NAME as LOCK
 from otspec.bench.lock import FolderLock
+from otspec.bench.schema import TABLES, check_records, check_runs, columns_of
 from otspec.errors import DataError
 from otspec.extras import require
 
@@ -41,7 +41,7 @@ class RecordFolder:
     identity : mapping
         What makes records comparable: data, seed, machine, versions, code.  More cells and positions may be added to a
         run; another identity is another run.  A merged run of several machines goes on on each of them.
-        Where `otspec.bench.fields.TABLES` has its benchmark, the records are also written as a table, results.parquet,
+        Where `otspec.bench.schema.TABLES` has its benchmark, the records are also written as a table, results.parquet,
         when the folder is closed.
 
     Raises
@@ -66,7 +66,7 @@ class RecordFolder:
                 self.identity, self.runs = read_about(path)
                 _check_same(path, self.identity, wanted)
             self._write_about()
-            records, whole = read_lines(self._log_path)
+            records, whole = read_lines(self._log_path, self.identity.get("benchmark"))
             if self._log_path.exists() and whole < self._log_path.stat().st_size:
                 os.truncate(self._log_path, whole)  # a last line that an interrupt cut short
             self._records = {key_of(record): record for record in records}
@@ -128,8 +128,8 @@ class RecordFolder:
     def close(self) -> None:
         """Write the table, close the log, without lines that later ones have replaced, and let other processes in."""
         try:
-            if (columns := TABLES.get(self.identity.get("benchmark", ""))) is not None:
-                self._write_table(columns)
+            if (benchmark := self.identity.get("benchmark")) in TABLES:
+                self._write_table(columns_of(benchmark))
         finally:
             self._log.close()
             if self._superseded:
@@ -169,24 +169,32 @@ def read_about(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     Raises
     ------
     DataError
-        If that file is damaged.
+        If that file is damaged, or is not as the schema of its benchmark has it.
     """
     about = folder / "run.json"
     try:
-        stored = dict(json.loads(about.read_text(encoding="utf-8")))
+        stored = dict(_json(about.read_text(encoding="utf-8")))
         runs = [dict(run) for run in stored.pop("runs", [])]
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise DataError(f"{about} is damaged ({error}); measure anew, in a new folder") from error
+    check_runs(stored.get("benchmark"), runs, about)
     return stored, runs
 
 
-def read_lines(path: Path) -> tuple[list[Record], int]:
+def read_lines(path: Path, benchmark: Any) -> tuple[list[Record], int]:
     """Records of a run, and the bytes that they take: a last line that an interrupt cut short is left out.
+
+    Parameters
+    ----------
+    path : Path
+        The file of a record per line.
+    benchmark : str
+        What they are of, as run.json has it.
 
     Raises
     ------
     DataError
-        If another line is damaged.
+        If another line is damaged, or is not as the schema of the benchmark has it.
     """
     if not path.exists():
         return [], 0
@@ -195,10 +203,19 @@ def read_lines(path: Path) -> tuple[list[Record], int]:
     records: list[Record] = []
     for number, line in enumerate(content[:whole].splitlines(), start=1):
         try:
-            records.append(dict(json.loads(line)))
-        except (ValueError, TypeError) as error:
+            records.append(dict(_json(line.decode())))
+        except (ValueError, TypeError, RecursionError) as error:
             raise DataError(f"{path}, line {number} is damaged ({error}); measure anew, in a new folder") from error
+    check_records(benchmark, records, path)
     return records, whole
+
+
+def _json(text: str) -> Any:
+    """What a text says; half a surrogate pair, which JSON can spell and no file can hold, is a ValueError."""
+    value = json.loads(text)
+    if "\\u" in text:
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
 
 
 def _others(path: Path) -> Sequence[Path]:

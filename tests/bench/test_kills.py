@@ -37,7 +37,7 @@ def bench(*words: str) -> list[str]:
 
 def rows(folder: Path) -> list[str]:
     """What was measured, without times."""
-    records, _ = read_lines(folder / "results.jsonl")
+    records, _ = read_lines(folder / "results.jsonl", "solvers")
     return sorted(json.dumps([one.get(name) for name in (*KEY, "status", "acceptance")]) for one in records)
 
 

@@ -19,6 +19,7 @@ from otspec.bench.records import Record, RecordFolder, key_of
 from otspec.bench.shards import WHOLE, Shard
 from otspec.bench.stored import read_run
 from tests.bench.fakes import InProcess, SmallSource
+from tests.bench.records import asked_of, identity_of, record_of
 
 pytest.importorskip("pyarrow")
 ROOT = Path(__file__).parents[2]
@@ -185,12 +186,14 @@ def test_a_merge_that_was_killed_is_made_good_by_the_next(
     assert rows(out) == rows(whole)
 
 
-def folder_of(path: Path, identity: dict[str, Any], records: list[Record], **run: Any) -> Path:
+def folder_of(
+    path: Path, identity: dict[str, Any], records: list[Record], benchmark: str = "decoding", **run: Any
+) -> Path:
     """A folder as a run leaves it, of made records."""
-    folder = RecordFolder(path, {"benchmark": "decoding", **identity})
-    folder.begin({"command": "c", "date": "d", **run})
+    folder = RecordFolder(path, identity_of(benchmark, **identity))
+    folder.begin(asked_of(benchmark, **run))
     for record in records:
-        folder.append(record)
+        folder.append(record_of(benchmark, **record))
     folder.close()
     return path
 
@@ -219,7 +222,7 @@ def test_folders_of_different_runs_are_refused_by_the_name_of_the_field(tmp_path
     joined([one], tmp_path / "out")
     with pytest.raises(DataError, match="not of one run"):
         merge([other], tmp_path / "out")
-    assert read_run(tmp_path / "out").records == [{"prompt": 0}]
+    assert read_run(tmp_path / "out").records == [record_of("decoding", prompt=0)]
     joined([one], tmp_path / "out")  # and it is not left locked
     with pytest.raises(DataError, match=r"there is no run in .*nowhere"):
         merge([tmp_path / "nowhere"], tmp_path / "out")
@@ -233,7 +236,7 @@ def test_folders_of_different_runs_are_refused_by_the_name_of_the_field(tmp_path
 
 def test_a_solver_that_was_edited_in_between_is_refused(tmp_path: Path) -> None:
     parts = [
-        folder_of(tmp_path / code, {}, [{"solver": "mine:Solver", "position": at, "code": code}])
+        folder_of(tmp_path / code, {}, [{"solver": "mine:Solver", "position": at, "code": code}], "solvers")
         for at, code in enumerate("ab")
     ]
     with pytest.raises(DataError, match="the code of mine:Solver is a in the first, b in the second"):
@@ -251,7 +254,7 @@ def test_machines_may_differ_and_are_named_and_both_go_on(tmp_path: Path) -> Non
     assert joined(parts[:2], out).machines == {"processor": ["P", "Q"]}
     assert joined(parts[2:], out).machines == {"jobs": [1, 2], "processor": ["P", "Q"]}
     assert [record["prompt"] for record in read_run(out).records] == [0, 1, 2]
-    identity = {"benchmark": "decoding", "seed": 0, "processor": "Q", "jobs": 1}
+    identity = identity_of("decoding", seed=0, processor="Q", jobs=1)
     RecordFolder(out, identity).close()
     assert read_run(out).identity["processor"] == ["P", "Q"]
     with pytest.raises(DataError, match=r"its processor is \['P', 'Q'\], yours R"):
@@ -259,13 +262,16 @@ def test_machines_may_differ_and_are_named_and_both_go_on(tmp_path: Path) -> Non
 
 
 def test_a_finished_record_stands_before_one_that_ran_out(tmp_path: Path) -> None:
-    finished = {"solver": "lp", "position": 0, "status": "OPTIMAL", "budget_s": 1.0}
-    late = {"solver": "lp", "position": 1, "status": "BUDGET", "budget_s": 9.0}
+    finished = record_of("solvers", position=0, status="OPTIMAL", budget_s=1.0)
+    late = record_of("solvers", position=1, status="BUDGET", solved=False, budget_s=9.0)
     early = {**late, "budget_s": 2.0}
-    cut, uncut = ({"method": "vanilla", "prompt": 0, "tokens": tokens} for tokens in (3, 64))
-    one = folder_of(tmp_path / "one", {}, [{**finished, "status": "BUDGET", "budget_s": 5.0}, early, uncut])
-    two = folder_of(tmp_path / "two", {}, [finished, late, cut])
-    for name, order in (("a", [one, two]), ("b", [two, one])):
-        joined(order, tmp_path / name)
-        found = read_run(tmp_path / name).records
-        assert sorted(found, key=str) == sorted([finished, late, uncut], key=str)
+    cut, uncut = (record_of("decoding", tokens=tokens) for tokens in (3, 64))
+    for benchmark, first, second, best in (
+        ("solvers", [{**finished, "status": "BUDGET", "budget_s": 5.0}, early], [finished, late], [finished, late]),
+        ("decoding", [uncut], [cut], [uncut]),
+    ):
+        here = tmp_path / benchmark
+        one, two = (folder_of(here / str(at), {}, part, benchmark) for at, part in enumerate((first, second)))
+        for name, order in (("a", [one, two]), ("b", [two, one])):
+            joined(order, here / name)
+            assert read_run(here / name).records == best

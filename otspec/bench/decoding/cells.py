@@ -9,6 +9,7 @@ from typing import Any
 
 from otspec.bench.records import Record
 from otspec.decode.methods.catalogue import METHODS, method_of
+from otspec.errors import DataError
 from otspec.verification.rules.catalogue import CHAIN, rule
 
 OURS = "multi-draft"
@@ -99,7 +100,15 @@ FIELDS = tuple(field.name for field in fields(DecodingCell))
 
 
 def decoding_cell_of(record: Record) -> DecodingCell:
-    """The cell that a record is of."""
+    """The cell that a record is of.
+
+    Raises
+    ------
+    DataError
+        If it is of a method that is none.
+    """
+    if record["method"] not in METHODS:
+        raise DataError(f"a record is of the method {record['method']!r}, and none is called so: {', '.join(METHODS)}")
     return DecodingCell(**{name: record[name] for name in FIELDS if name in record})  # older ones lack the latest
 
 

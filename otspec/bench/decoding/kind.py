@@ -28,7 +28,7 @@ def report(run: Run) -> Report | None:
     summaries = summarise(run.records, reference)
     if not summaries:
         return None
-    cut = [f"{name} {identity[name]}" for name in ("top_k", "top_p") if identity[name] is not None]
+    cut = [f"{name} {identity[name]}" for name in ("top_k", "top_p") if identity.get(name) is not None]
     tasks = by_task(run.records)
     tables: list[TextTable] = []
     screen: list[TextTable] = []

@@ -73,7 +73,7 @@ def _suffixes(identity: Mapping[str, Any]) -> dict[str, str]:
 
 def _acceptance(record: Record) -> float:
     """NaN where there is no plan."""
-    accepted = record["acceptance"]
+    accepted = record.get("acceptance")
     return math.nan if accepted is None else float(accepted)
 
 

@@ -176,9 +176,13 @@ def _plans(cell: Cell, records: Sequence[Record], known: Optima) -> Plans:
         acceptance_error=standard_error(accepted),
         optimum=float(np.mean(best)) if paired else None,
         shortfall_error=standard_error(np.array(best) - accepted) if paired else float("nan"),
-        gap=max((record["gap"] for record in planned), default=None),
-        deviation=max((record["deviation"] for record in planned), default=None),
+        gap=_largest(planned, "gap"),
+        deviation=_largest(planned, "deviation"),
     )
+
+
+def _largest(records: Sequence[Record], name: str) -> float | None:
+    return max((record[name] for record in records if record.get(name) is not None), default=None)
 
 
 def _commonest(reasons: Iterable[str]) -> str:

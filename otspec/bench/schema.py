@@ -1,0 +1,297 @@
+"""What the files of a run hold: one schema for each benchmark, to write tables by and to check what others left."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, NotRequired, get_args, get_origin, get_type_hints
+
+from otspec.errors import DataError
+from otspec.extras import require
+
+require("pydantic")  # where it is missing, the error says how to get it
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config  # noqa: E402
+from typing_extensions import TypedDict  # noqa: E402
+
+LARGEST = 2**63 - 1
+"""Of a column of a table."""
+Count = Annotated[int, Field(ge=0, le=LARGEST)]
+AtLeastOne = Annotated[int, Field(ge=1, le=LARGEST)]
+Positive = Annotated[float, Field(ge=0, le=1e15)]
+Seconds = Positive
+Share = Annotated[float, Field(ge=-1e-6, le=1 + 1e-6)]
+"""A probability, as far as a solver's rounding lets it be one."""
+Finite = Annotated[float, Field(ge=-1e15, le=1e15)]
+Name = str | list[str]
+"""A name of the machine, or part of it; of a merged run it is a list."""
+Number = int | list[int]
+"""Likewise a number of the machine."""
+
+exactly = with_config(ConfigDict(strict=True))
+"""A figure is no text, and fields that the schema does not name are as whoever wrote them wants."""
+
+
+@exactly
+class SolversRecord(TypedDict):
+    """A record of a solver on a position.
+
+    `solved` says whether the solver answered for the drafted tuple as it is meant to.  `status` is that of the full
+    plan, or BUDGET where the time of its cell, `budget_s`, ended first (`wall_s` is then a lower bound), INVALID where
+    the data make no problem, RAISED where the solver raised what it should not, or DIED where the measuring process
+    did; the figures are null then.  `code` is the digest of a solver that does not come with this package, `machine`
+    the processor that it ran on.
+    """
+
+    data: str
+    k: Count
+    """0 keeps all tokens."""
+    n: AtLeastOne
+    solver: str
+    position: Count
+    solved: bool
+    status: str
+    message: str
+    wall_s: Seconds
+    optimum: NotRequired[Share | None]
+    acceptance: NotRequired[Share | None]
+    gap: NotRequired[Finite | None]
+    deviation: NotRequired[Finite | None]
+    cells: NotRequired[Count | None]
+    budget_s: Seconds
+    code: str
+    machine: str
+
+
+@exactly
+class PathsRecord(TypedDict):
+    """A record of a rule on a recorded tree.
+
+    `position` numbers the trees of a file.  `accepted` is the mean number of accepted tokens given the tree, over the
+    random numbers of the rule, `reach` the probability that at least 1, ..., L are; both are null where `message` says
+    why the rule failed, and `reach` of the bound, too.  `wall_s` is the time of one verification, `spent_s` all that
+    the rule took.
+    """
+
+    data: str
+    rule: str
+    paths: AtLeastOne
+    depth: AtLeastOne
+    position: Count
+    prompt: Count
+    lossless: bool
+    accepted: Positive | None
+    reach: list[Share] | None
+    wall_s: Seconds | None
+    spent_s: Seconds
+    message: str
+    machine: str
+
+
+@exactly
+class Phases(TypedDict):
+    """Seconds of a text, as `otspec.decode.Metrics` has them."""
+
+    prompt: Seconds
+    draft: Seconds
+    target: Seconds
+    verification: Seconds
+    rest: Seconds
+
+
+@exactly
+class DecodingRecord(TypedDict):
+    """A record of a text that a cell decoded: `otspec.bench.decoding.cells.DecodingCell`, and the sums of `Metrics`.
+
+    Records of versions before a field of the cell lack it.
+    """
+
+    method: str
+    rule: str
+    paths: Count
+    depth: Count
+    temperature: Positive
+    drafter: NotRequired[str]
+    draft_top_k: NotRequired[int | None]
+    draft_top_p: NotRequired[float | None]
+    draft_temperature: NotRequired[float | None]
+    draft_confidence: NotRequired[float | None]
+    pace: NotRequired[str | None]
+    schedule: NotRequired[str | None]
+    confidence: NotRequired[float | None]
+    trial: bool
+    prompt: Count
+    repeat: Count
+    seed: int
+    machine: str
+    task: NotRequired[str]
+    lossless: bool
+    message: str
+    tokens: Count
+    sequence_steps: Count
+    target_calls: Count
+    drafted_nodes: Count
+    offered: list[Count]
+    accepted: list[Count]
+    seconds: Phases
+
+
+@exactly
+class Asked(TypedDict):
+    """What was asked for, and when: an entry of `runs` in run.json."""
+
+    command: str
+    date: str
+    shard: NotRequired[Annotated[str, Field(pattern=r"^[1-9]\d{0,8}/[1-9]\d{0,8}$")]]
+    reference: NotRequired[str]
+
+
+@exactly
+class Grid(TypedDict):
+    """Cells that solvers were measured at."""
+
+    data: list[str]
+    k: list[Count]
+    n: list[Count]
+    solver: list[str]
+
+
+@exactly
+class AskedOfSolvers(Asked):
+    """The same of `otspec bench`: so many positions of each cell."""
+
+    positions: Count
+    cells: Grid
+
+
+@exactly
+class Identity(TypedDict):
+    """What makes records comparable, in run.json."""
+
+    benchmark: str
+    seed: int
+    processor: Name
+    python: str
+    versions: dict[str, str]
+    code: str
+
+
+@exactly
+class SolversIdentity(Identity):
+    """Of `otspec bench`."""
+
+    data: dict[str, Any]
+    scheme: str
+    temperature: Positive
+    top_p: float | None
+    jobs: Number
+
+
+@exactly
+class PathsIdentity(Identity):
+    """Of `otspec bench paths`."""
+
+    data: dict[str, Any]
+    budget_s: Seconds
+
+
+@exactly
+class DecodingIdentity(Identity):
+    """Of `otspec bench decode`."""
+
+    target: list[str]
+    draft: list[str | None]
+    dtype: str
+    prompts: str
+    top_k: NotRequired[int | None]
+    top_p: NotRequired[float | None]
+    max_new_tokens: Count
+    budget_s: Seconds
+    device: Name
+    threads: Number
+
+
+RECORDS: Mapping[str, type] = {"solvers": SolversRecord, "decoding": DecodingRecord, "paths": PathsRecord}
+"""By benchmark."""
+IDENTITIES: Mapping[str, type] = {"solvers": SolversIdentity, "decoding": DecodingIdentity, "paths": PathsIdentity}
+"""Likewise, of run.json but for its `runs`."""
+TABLES = ("solvers", "paths")
+"""Benchmarks whose records are also kept as a table; records of texts have none."""
+
+_ARROW = {str: "string", int: "int64", float: "float64", bool: "bool_"}
+
+
+def columns_of(benchmark: str) -> dict[str, str]:
+    """The columns of the table of a benchmark's records, and their types as pyarrow calls them.
+
+    Brackets behind a type make lists of it.
+    """
+    return {name: _arrow(kind) for name, kind in get_type_hints(RECORDS[benchmark]).items()}
+
+
+def _arrow(kind: Any) -> str:
+    if kind in _ARROW:
+        return _ARROW[kind]
+    (one,) = (part for part in get_args(kind) if part is not type(None))
+    return f"{_arrow(one)}[]" if get_origin(kind) is list else _arrow(one)
+
+
+def check_identity(identity: Mapping[str, Any], path: Path) -> None:
+    """Check what run.json says that makes records comparable.
+
+    Raises
+    ------
+    DataError
+        If something is missing in it, or is of another kind; the message names the field.
+    """
+    _check(IDENTITIES[identity["benchmark"]], identity, f"{path} is damaged")
+
+
+def check_runs(benchmark: Any, runs: Iterable[Mapping[str, Any]], path: Path) -> None:
+    """Check what run.json says that was asked for, and when.
+
+    Raises
+    ------
+    DataError
+        If something is missing in it, or is of another kind; of a benchmark without a schema nothing is known.
+    """
+    if isinstance(benchmark, str) and benchmark in RECORDS:
+        for number, run in enumerate(runs):
+            _check(AskedOfSolvers if benchmark == "solvers" else Asked, run, f"{path} is damaged: runs.{number}")
+
+
+def check_records(benchmark: Any, records: Iterable[Mapping[str, Any]], path: Path) -> None:
+    """Check the records of a run, a line of the file each.
+
+    Raises
+    ------
+    DataError
+        If one lacks a field, or has one of another kind; the message names the line and the field.
+    """
+    if isinstance(benchmark, str) and benchmark in RECORDS:
+        for number, record in enumerate(records, start=1):
+            _check(RECORDS[benchmark], record, f"{path}, line {number} is damaged")
+
+
+@cache
+def _adapter(kind: type) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def _check(kind: type, value: Mapping[str, Any], where: str) -> None:
+    try:
+        _adapter(kind).validate_python(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(map(str, first["loc"]))
+        there = "" if first["type"] == "missing" else f", and is {_shown(first['input'])}"
+        raise DataError(
+            f"{where}: {field}: {first['msg'].lower()}{there}; restore the file, or measure anew in a new folder"
+        ) from error
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, default=repr)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,46 @@
+"""Runs as they lie on disk: whole identities and records of each benchmark, of which tests change some fields."""
+
+from __future__ import annotations
+
+from typing import Any
+
+ASKED: dict[str, Any] = {"command": "otspec bench", "date": "2026"}
+GRID = {"data": ["d"], "k": [4], "n": [2], "solver": ["lp"]}
+COMMON = {"seed": 0, "processor": "P", "python": "3.12", "versions": {"numpy": "2.4.5"}, "code": "x"}
+
+IDENTITIES: dict[str, dict[str, Any]] = {
+    "solvers": COMMON | {"data": {"d": {"sha256": "1"}}, "scheme": "iid", "temperature": 1.0, "top_p": None, "jobs": 1},
+    "paths": COMMON | {"data": {"d": {"sha256": "1"}}, "budget_s": 9.0},
+    "decoding": COMMON
+    | {"target": ["t", "1"], "draft": ["d", "2"], "dtype": "torch.float32", "prompts": "x", "tasks": None}
+    | {"top_k": None, "top_p": None, "max_new_tokens": 8, "budget_s": 9.0, "device": "cpu", "threads": 1},
+}
+"""What run.json says, but for what was asked."""
+
+RECORDS: dict[str, dict[str, Any]] = {
+    "solvers": {"data": "d", "k": 4, "n": 2, "solver": "lp", "position": 0, "solved": True, "status": "OPTIMAL"}
+    | {"message": "", "wall_s": 0.5, "optimum": 0.75, "acceptance": 0.75, "gap": 0.0, "deviation": 0.0, "cells": 9}
+    | {"budget_s": 5.0, "code": "", "machine": "P"},
+    "paths": {"data": "d", "rule": "interval", "paths": 2, "depth": 2, "position": 0, "prompt": 0, "lossless": True}
+    | {"accepted": 0.75, "reach": [0.5, 0.25], "wall_s": 0.5, "spent_s": 0.5, "message": "", "machine": "P"},
+    "decoding": {"method": "vanilla", "rule": "", "paths": 0, "depth": 0, "temperature": 1.0, "drafter": ""}
+    | {"trial": False, "prompt": 0, "repeat": 0, "seed": 1, "machine": "P", "lossless": True, "message": ""}
+    | {"tokens": 8, "sequence_steps": 8, "target_calls": 8, "drafted_nodes": 0, "offered": [], "accepted": []}
+    | {"seconds": {"prompt": 0.1, "draft": 0.0, "target": 0.5, "verification": 0.1, "rest": 0.1}},
+}
+"""One of each."""
+
+
+def identity_of(benchmark: str, **changes: Any) -> dict[str, Any]:
+    """What run.json says, with changes."""
+    return {"benchmark": benchmark, **IDENTITIES[benchmark], **changes}
+
+
+def record_of(benchmark: str, **changes: Any) -> dict[str, Any]:
+    """A record, with changes."""
+    return RECORDS[benchmark] | changes
+
+
+def asked_of(benchmark: str, **changes: Any) -> dict[str, Any]:
+    """An entry of `runs`, with changes."""
+    return ASKED | ({"positions": 6, "cells": GRID} if benchmark == "solvers" else {}) | changes
