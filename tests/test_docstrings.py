@@ -18,6 +18,7 @@ COVERED = (
     "deprecation",
     "laws",
     "extras",
+    "locking",
     "kernels",
     "vocab",
     "schemes",

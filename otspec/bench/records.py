@@ -9,11 +9,11 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from otspec.bench.lock import NAME as LOCK
-from otspec.bench.lock import FolderLock
 from otspec.bench.schema import TABLES, check_records, check_runs, columns_of
 from otspec.errors import DataError
 from otspec.extras import require
+from otspec.locking import NAME as LOCK
+from otspec.locking import Lock
 
 Record = dict[str, Any]
 LOG, TABLE = "results.jsonl", "results.parquet"
@@ -58,7 +58,7 @@ class RecordFolder:
         if not about.is_file() and path.exists() and (not path.is_dir() or _others(path)):
             raise DataError(f"{path} holds something that is not a benchmark run; give --out a new or empty folder")
         path.mkdir(parents=True, exist_ok=True)
-        self._lock = FolderLock(path)
+        self._lock = Lock.of_folder(path)
         try:
             self.runs: list[dict[str, Any]] = []
             self.identity = wanted

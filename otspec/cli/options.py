@@ -10,6 +10,7 @@ from typing import Any
 
 import typer
 
+from otspec.locking import Lock
 from otspec.reporting.console import MOST
 
 LARGEST_SEED = 2**62
@@ -42,8 +43,13 @@ def probability(**settings: Any) -> Any:
 
 
 def out_file(*names: str, **settings: Any) -> Any:
-    """An option for a file to write, whose folder has to be there."""
+    """An option for a file to write, whose folder has to be there; no other command writes it meanwhile."""
     return typer.Option(*names, callback=_writable, **settings)
+
+
+def hold(context: typer.Context, path: Path) -> None:
+    """Let no other command write a file, or into a folder, before this one has ended."""
+    context.call_on_close(Lock.of_file(path).release)
 
 
 def words(text: str) -> list[str]:
@@ -93,7 +99,7 @@ def checked_probability(value: float | None) -> float | None:
     return value
 
 
-def _writable(path: Path | None) -> Path | None:
+def _writable(context: typer.Context, path: Path | None) -> Path | None:
     if path is None:
         return None
     if path.is_dir():
@@ -102,4 +108,6 @@ def _writable(path: Path | None) -> Path | None:
         raise typer.BadParameter(f"there is no folder {path.parent}; make it first, or name a file elsewhere")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise typer.BadParameter(f"{path} cannot be written; name a file elsewhere")
+    if (path.is_file() or not path.exists()) and os.access(path.parent, os.W_OK):
+        hold(context, path)
     return path
