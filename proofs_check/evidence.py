@@ -15,6 +15,9 @@ from otspec.errors import ProblemError
 from otspec.proofs_check.claim import Claim, Verdict
 from otspec.proofs_check.search import Instance
 
+ENOUGH = 1000
+"""Trials in which every claim that fails is refuted, from the seeds that were tried; `otspec claims` takes so many."""
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -40,6 +43,8 @@ class Evidence:
     """Largest ratio of left to right side seen, where the claim has one."""
     counterexample: float | None = None
     """Margin of the claim's known counterexample."""
+    few: bool = False
+    """Whether fewer than `ENOUGH` trials were asked for."""
 
     @property
     def verdict(self) -> Verdict:
@@ -53,6 +58,20 @@ class Evidence:
         """Whether the search says what we expect, and a known counterexample still contradicts."""
         still_contradicts = self.counterexample is None or self.claim.contradicted_by(self.counterexample)
         return still_contradicts and self.verdict is self.claim.expected
+
+    @property
+    def undecided(self) -> bool:
+        """Whether a claim that we know to be false was not refuted, for want of trials."""
+        missed = self.claim.expected is Verdict.FAILS and self.verdict is not Verdict.FAILS
+        known = self.counterexample is None or self.claim.contradicted_by(self.counterexample)
+        return self.few and missed and known
+
+    @property
+    def in_words(self) -> str:
+        """The verdict, and whether it is news."""
+        if self.undecided:
+            return f"not refuted in {self.trials} trials"
+        return self.verdict.value if self.as_expected else f"{self.verdict.value}: NOT AS EXPECTED"
 
 
 def check(claim: Claim, trials: int, seed: int = 0, tick: Callable[[], None] = lambda: None) -> Evidence:
@@ -100,7 +119,9 @@ def check(claim: Claim, trials: int, seed: int = 0, tick: Callable[[], None] = l
     if claim.contradicted_by(margin):
         witness = simplest(claim, witness)
     counterexample = None if claim.counterexample is None else claim.margin_of(claim.counterexample)
-    return Evidence(claim, len(attempts), seed, claim.margin_of(witness), witness, tightest, counterexample)
+    return Evidence(
+        claim, len(attempts), seed, claim.margin_of(witness), witness, tightest, counterexample, trials < ENOUGH
+    )
 
 
 def simplest(claim: Claim, instance: Instance) -> Instance:

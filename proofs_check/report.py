@@ -34,7 +34,7 @@ def tables(sources: Sequence[Source], found: Findings) -> list[TextTable]:
         stated, variants = _apart(evidence)
         for title, part in ((source.title, stated), (f"{source.title}: {VARIANTS}", variants)):
             rows: list[tuple[str, ...]] = [
-                (e.claim.id, e.claim.statement, _verdict(e), str(e.trials), *_figures(e)) for e in part
+                (e.claim.id, e.claim.statement, e.in_words, str(e.trials), *_figures(e)) for e in part
             ]
             if rows:
                 shown.append(TextTable(title, header, rows, "", labels=3, details=frozenset({"statement"})))
@@ -47,8 +47,12 @@ VARIANTS = "variants that it does not claim"
 def summary(found: Findings) -> str:
     """What was found of what sources say, then of our variants, and whether any of it is news."""
     stated, variants = _apart(found.values())
-    surprises = [evidence.claim.id for evidence in found.values() if not evidence.as_expected]
-    news = f"Not as expected: {', '.join(surprises)}" if surprises else "All as expected"
+    undecided = [evidence.claim.id for evidence in found.values() if evidence.undecided]
+    surprises = [each.claim.id for each in found.values() if not each.as_expected and not each.undecided]
+    all_others = "All others" if undecided else "All"
+    news = f"Not as expected: {', '.join(surprises)}" if surprises else f"{all_others} as expected"
+    if undecided:
+        news = f"Not refuted in so few trials: {', '.join(undecided)}. {news}"
     parts = [f"{_many(stated, 'claim')} of sources: {_counted(stated)}."] if stated else []
     parts += [f"{_many(variants, 'variant')} that no source claims: {_counted(variants)}."] if variants else []
     return " ".join((*parts, f"{news}."))
@@ -183,10 +187,6 @@ def _is_plain(evidence: Evidence) -> bool:
     return evidence.verdict is Verdict.HOLDS and evidence.as_expected
 
 
-def _verdict(evidence: Evidence) -> str:
-    return evidence.verdict.value if evidence.as_expected else f"{evidence.verdict.value}: NOT AS EXPECTED"
-
-
 def _figures(evidence: Evidence) -> tuple[str, str]:
     return f"{evidence.worst:.2g}", "" if evidence.tightest is None else f"{evidence.tightest:.4g}"
 
@@ -194,7 +194,7 @@ def _figures(evidence: Evidence) -> tuple[str, str]:
 def _claims_table(evidence: Sequence[Evidence]) -> str:
     header = ("claim", "statement", "source", "verdict", "trials", "worst margin", "tightness")
     rows = [
-        (f"`{e.claim.id}`", e.claim.statement, e.claim.source, _verdict(e), str(e.trials), *_figures(e))
+        (f"`{e.claim.id}`", e.claim.statement, e.claim.source, e.in_words, str(e.trials), *_figures(e))
         for e in evidence
     ]
     return markdown_table(header, rows, labels=4)
@@ -202,7 +202,7 @@ def _claims_table(evidence: Sequence[Evidence]) -> str:
 
 def _details(evidence: Evidence, level: str) -> str:
     claim = evidence.claim
-    lines = [f"{level} `{claim.id}`: {_verdict(evidence)}", f"{claim.statement} ({claim.source})"]
+    lines = [f"{level} `{claim.id}`: {evidence.in_words}", f"{claim.statement} ({claim.source})"]
     if claim.variant_of:
         lines.append(f"Ours, beside: {claim.variant_of}")
     if claim.hypotheses:

@@ -19,6 +19,8 @@ COVERED = (
     "laws",
     "extras",
     "locking",
+    "pickles",
+    "writing",
     "kernels",
     "vocab",
     "schemes",

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LAYERS = (
     ("tolerances", "errors", "jit", "deprecation"),
-    ("laws", "extras", "locking"),
+    ("laws", "extras", "locking", "pickles", "writing"),
     ("reporting",),
     ("kernels", "vocab"),
     ("schemes",),

@@ -14,6 +14,7 @@ from otspec.errors import DataError
 from otspec.extras import require
 from otspec.locking import NAME as LOCK
 from otspec.locking import Lock
+from otspec.writing import named, write_text
 
 Record = dict[str, Any]
 LOG, TABLE = "results.jsonl", "results.parquet"
@@ -95,8 +96,9 @@ class RecordFolder:
             self.added += 1
             self._superseded |= key_of(record) in self._records
             self._records[key_of(record)] = record
-            self._log.write(json.dumps(record) + "\n")
-            self._log.flush()
+            with named(self._log_path):
+                self._log.write(json.dumps(record) + "\n")
+                self._log.flush()
 
     def forget(self, which: Callable[[Record], bool]) -> int:
         """Drop the records for which `which` is true, to be measured anew; return how many."""
@@ -226,7 +228,7 @@ def _others(path: Path) -> Sequence[Path]:
 def _replace(path: Path, text: str) -> None:
     """Write a file whole or not at all."""
     scratch = path.with_name(path.name + ".part")
-    scratch.write_text(text, encoding="utf-8")
+    write_text(scratch, text)
     os.replace(scratch, path)
 
 

@@ -12,6 +12,7 @@ from otspec.reporting import page
 from otspec.reporting.charts import SERIES
 from otspec.reporting.pictures import Part, sheet
 from otspec.reporting.tables import TextTable, markdown_report
+from otspec.writing import write_text
 
 TEXT, PAGE = "report.md", "report.html"
 SHOWN_RUNS = 10
@@ -80,7 +81,7 @@ def write(report: Report, run: Run, may_have: Sequence[str]) -> str | None:
             sheet(parts).save(run.path / name)
     paragraphs = [*about(run, report.machine), *report.notes]
     text = markdown_report(report.tables, list(pictures) if drawable else [], paragraphs, report.title)
-    (run.path / TEXT).write_text(text, encoding="utf-8")
+    write_text(run.path / TEXT, text)
     reason = page.lacking()
     if reason:
         (run.path / PAGE).unlink(missing_ok=True)
@@ -106,13 +107,17 @@ def about(run: Run, machine: str) -> list[str]:
     identity = run.identity
     packages = {"Python": identity["python"], **identity["versions"]}
     versions = ", ".join(f"{name} {version}" for name, version in packages.items())
-    runs = [f"- {one['date']}: `{one['command']}`" for one in run.runs[-SHOWN_RUNS:]]
+    runs = [f"- {one['date']}: {_as_code(one['command'])}" for one in run.runs[-SHOWN_RUNS:]]
     left_out = len(run.runs) - len(runs)
     before = f" (and {left_out} before, in run.json)" if left_out else ""
     return [
         f"Measured on: {machine}. {versions}; sources {identity['code']}.",
         f"Measured by{before}:\n\n" + "\n".join(runs),
     ]
+
+
+def _as_code(command: str) -> str:
+    return f"`` {command} ``" if "`" in command else f"`{command}`"
 
 
 def in_words(value: Any) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from otspec import pickles
 from otspec.cli import options
 from otspec.cli.arrays import DraftKey, Kind, TargetKey
 from otspec.errors import DataError, ProblemError
@@ -182,7 +183,8 @@ def _ids(path: Path | None) -> IntArray | None:
     if path is None:
         return None
     try:
-        ids: Any = np.load(path, allow_pickle=False)
+        with pickles.refused():
+            ids: Any = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise DataError(f"{path} cannot be read: {error}") from error
     if not isinstance(ids, np.ndarray):

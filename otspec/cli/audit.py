@@ -14,6 +14,7 @@ from otspec.cli.loading import load
 from otspec.cli.names import FORMS, SCHEMES
 from otspec.errors import ProblemError
 from otspec.reporting.console import console, progress_bar
+from otspec.writing import write_text
 
 EXIT = {"lossless": 0, "not lossless": 1, "inconclusive": 3}
 """Exit status by verdict."""
@@ -64,7 +65,7 @@ def audit(
         )
     console.print(str(result), highlight=False, soft_wrap=True)
     if json is not None:
-        json.write_text(result.to_json() + "\n")
+        write_text(json, result.to_json() + "\n")
     raise typer.Exit(EXIT[result.verdict])
 
 

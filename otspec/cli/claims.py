@@ -17,6 +17,7 @@ from otspec.cli.loading import load_module
 from otspec.errors import DataError, ProblemError
 from otspec.reporting.console import console, progress_bar
 from otspec.reporting.tables import TextTable
+from otspec.writing import write_text
 
 if TYPE_CHECKING:
     from otspec.proofs_check import Challenge, Claim, Evidence, Source
@@ -56,8 +57,8 @@ def claims(
 ) -> None:
     """Check the papers' claims by numbers: what holds, what needs an unsaid assumption, what fails and where.
 
-    The exit status is 1 if a verdict is not the one that we expect; with --power, if a mutation is not refuted.
-    docs/own_claims.md says how to add claims of yours.
+    The exit status is 1 if a verdict is not the one that we expect, unless there were too few trials to refute a claim;
+    with --power, if a mutation is not refuted.  docs/own_claims.md says how to add claims of yours.
     """
     from otspec.proofs_check import CLAIMS, SOURCES, check, report
 
@@ -88,10 +89,12 @@ def claims(
         console.print(table.on_screen(console.width))
     console.print(report.summary(found))
     if json_file is not None:
-        json_file.write_text(json.dumps(report.as_json(sources, found, trials, seed), indent=1, allow_nan=False) + "\n")
+        write_text(
+            json_file, json.dumps(report.as_json(sources, found, trials, seed), indent=1, allow_nan=False) + "\n"
+        )
     if markdown_file is not None:
-        markdown_file.write_text(report.markdown(sources, found, trials, seed))
-    if not all(evidence.as_expected for evidence in found.values()):
+        write_text(markdown_file, report.markdown(sources, found, trials, seed))
+    if not all(evidence.as_expected or evidence.undecided for evidence in found.values()):
         raise typer.Exit(1)
 
 
@@ -132,9 +135,9 @@ def _challenge(
     console.print(power_report.table(found).on_screen(console.width))
     console.print(power_report.summary(found))
     if json_file is not None:
-        json_file.write_text(json.dumps(power_report.as_json(found, trials, seed), indent=1, allow_nan=False) + "\n")
+        write_text(json_file, json.dumps(power_report.as_json(found, trials, seed), indent=1, allow_nan=False) + "\n")
     if markdown_file is not None:
-        markdown_file.write_text(power_report.markdown(found, wanted, trials, seed))
+        write_text(markdown_file, power_report.markdown(found, wanted, trials, seed))
     if not all(each.refuted for each in found):
         raise typer.Exit(1)
 

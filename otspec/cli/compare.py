@@ -10,6 +10,7 @@ import typer
 
 from otspec.cli import options
 from otspec.reporting.console import console
+from otspec.writing import write_text
 
 _FOLDER = "A folder of results that `otspec bench`, its decode or paths, or `otspec merge` wrote"
 SHOWN = 5
@@ -44,7 +45,7 @@ def compare(
     for note in notes:
         typer.secho(f"note: {note}", fg="yellow", err=True)
     if json_file is not None:
-        json_file.write_text(json.dumps(found.record(), indent=2) + "\n", encoding="utf-8")
+        write_text(json_file, json.dumps(found.record(), indent=2) + "\n")
     if markdown is not None:
         lines = "".join(f"- {note}\n" for note in notes)
-        markdown.write_text(table.markdown() + (f"\n{lines}" if lines else ""), encoding="utf-8")
+        write_text(markdown, table.markdown() + (f"\n{lines}" if lines else ""))

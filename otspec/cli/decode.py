@@ -23,6 +23,7 @@ from otspec.decode.settings import DraftSettings
 from otspec.errors import ProblemError
 from otspec.reporting.console import console, progress_as_ours, progress_bar
 from otspec.reporting.tables import TextTable
+from otspec.writing import named
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -79,7 +80,10 @@ def decode(
     batches = [texts[start : start + batch] for start in range(0, len(texts), batch)]
     total, floors = _total(), Counter[str]()
     with ExitStack() as stack:
-        lines = None if json_file is None else stack.enter_context(json_file.open("w", encoding="utf-8"))
+        lines = None
+        if json_file is not None:
+            stack.enter_context(named(json_file))
+            lines = stack.enter_context(json_file.open("w", encoding="utf-8"))
         bar = stack.enter_context(progress_bar())
         decoded = bar.track(session.decode(batches, sampling.all, limits, seed), len(batches), description="decoding")
         for number, (own, generation) in enumerate(zip(batches, decoded, strict=True)):

@@ -10,6 +10,7 @@ from zipfile import BadZipFile
 
 import typer
 
+from otspec import pickles
 from otspec.cli import options
 from otspec.cli.names import DRAFTERS, listed
 from otspec.errors import DataError, ProblemError
@@ -113,7 +114,7 @@ def read_counts(path: Path | None) -> IntArray | FloatArray | None:
     import numpy as np
 
     try:
-        with path.open("rb") as file:
+        with path.open("rb") as file, pickles.refused():
             found = np.load(file, allow_pickle=False)
             counts: IntArray = found if isinstance(found, np.ndarray) else found["counts"]
             return counts

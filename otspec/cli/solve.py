@@ -13,6 +13,7 @@ from otspec.cli import options
 from otspec.cli.arrays import DraftKey, Kind, TargetKey
 from otspec.cli.names import PROFILES
 from otspec.reporting.console import console, progress_bar
+from otspec.writing import write_text
 
 if TYPE_CHECKING:
     from otspec.results import Result
@@ -87,7 +88,7 @@ def solve(
     for message in dict.fromkeys(str(line["message"]) for line in lines if not line["solved"]):
         console.print(f"not solved: {message}", style="yellow")
     if out is not None:
-        out.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        write_text(out, "".join(json.dumps(line) + "\n" for line in lines))
     if len(solved) < count:
         raise typer.Exit(1)
 

@@ -131,9 +131,8 @@ def train(
             bar.update(task, completed=point.step)
             each = ", ".join(f"{one:.4f}" for one in point.by_draft)
             several = f" ({each})" if len(point.by_draft) > 1 else ""
-            console.print(
-                f"step {point.step}: loss {point.loss:.4f}, acceptance {point.acceptance:.4f}{several}", highlight=False
-            )
+            lost = "" if math.isnan(point.loss) else f"loss {point.loss:.4f}, "  # none before the first step
+            console.print(f"step {point.step}: {lost}acceptance {point.acceptance:.4f}{several}", highlight=False)
 
         train_into(
             out,

@@ -16,6 +16,7 @@ from otspec.cli.prompts import FORMAT, read_prompts
 from otspec.cli.sampling import MaxNewTokens, PairOptions, PlaceOptions, SamplingOptions
 from otspec.errors import DataError
 from otspec.reporting.console import console, numbers, progress_as_ours, progress_bar
+from otspec.writing import write_text
 
 if TYPE_CHECKING:
     from otspec.decode import Tuning
@@ -84,7 +85,7 @@ def tune(
         console.print(table.on_screen(console.width))
     tuning.tuned.save(out)
     if json_file is not None:
-        json_file.write_text(json.dumps(tuning.record(), indent=2) + "\n", encoding="utf-8")
+        write_text(json_file, json.dumps(tuning.record(), indent=2) + "\n")
     console.print(f"Chosen: {tuning.tuned.why}", highlight=False, soft_wrap=True)
     console.print(f"Wrote {out}; use it with `otspec decode --settings {out}`", highlight=False, soft_wrap=True)
 

@@ -16,6 +16,7 @@ from otspec.data.pairs import PROBS, ROUGH, Selection, StoredPair
 from otspec.data.position import Position, check_index
 from otspec.errors import DataError, ProblemError
 from otspec.laws import FloatArray, as_law
+from otspec.writing import named
 
 
 def _also_opens(construct: Callable[..., None]) -> Callable[..., None]:
@@ -230,7 +231,8 @@ def write_npz(path: Path, positions: Iterable[Position]) -> None:
     if not logits:
         raise DataError(f"there are no positions to save as {path}")
     target, draft = zip(*logits, strict=True)
-    np.savez(path, target_logits=np.array(target), draft_logits=np.array(draft))
+    with named(path):
+        np.savez(path, target_logits=np.array(target), draft_logits=np.array(draft))
 
 
 def _log_law(where: str, values: FloatArray, kind: str) -> FloatArray:

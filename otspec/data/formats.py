@@ -14,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from otspec import pickles
 from otspec.errors import DataError
 from otspec.extras import require
 from otspec.laws import FloatArray
@@ -65,13 +66,14 @@ def read(path: Path, names: Collection[str]) -> Mapping[str, Stored | None]:
     if reader is None:
         raise DataError(f"{path} is not a file of a format that is read here: {', '.join(READERS)}")
     try:
-        return reader(path, names)
+        with pickles.refused():
+            return reader(path, names)
     except (OSError, EOFError, ValueError, KeyError, TypeError, RuntimeError, zipfile.BadZipFile) as error:
         raise DataError(f"{path} cannot be read: {error}") from error
     except pickle.UnpicklingError as error:
         raise DataError(
-            f"{path} cannot be read: {str(error).partition(chr(10))[0]} (torch.load with weights_only=True takes a "
-            "dict of tensors)"
+            f"{path} cannot be read: it holds more than tensors, or is damaged; save a dict of tensors, which "
+            "torch.load(weights_only=True) takes"
         ) from error
 
 

@@ -18,6 +18,7 @@ from otspec.data.formats import read, safetensors_about
 from otspec.data.position import Position, check_index
 from otspec.errors import DataError, ProblemError
 from otspec.problem import Problem
+from otspec.writing import named, write_text
 
 RECORDED_FORMAT, TOP_FORMAT = "recorded positions", "recorded positions, likeliest tokens"
 """What the header of a file says that it holds."""
@@ -84,7 +85,8 @@ class PositionFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
+        with named(self._part):
+            self._file.close()
 
     def _earlier(self) -> dict[str, Any]:
         try:
@@ -105,14 +107,15 @@ class PositionFile:
         tensor = self._layout[name]
         assert len(values) <= tensor.row
         self._file.seek(8 + self._size + self._first[name] + row * tensor.row)
-        self._file.write(values)
+        with named(self._part):
+            self._file.write(values)
 
     def keep(self, state: Mapping[str, Any]) -> None:
         """Note what has been done, once its rows are on the disk."""
         self._flush()
         self.state = dict(state)
         scratch = self._state.with_name(f"{self._state.name}.new")
-        scratch.write_text(json.dumps({"about": self._about, "state": self.state}), encoding="utf-8")
+        write_text(scratch, json.dumps({"about": self._about, "state": self.state}))
         os.replace(scratch, self._state)
 
     def finish(self, about: Mapping[str, Any]) -> None:
@@ -127,8 +130,9 @@ class PositionFile:
         self._state.unlink(missing_ok=True)
 
     def _flush(self) -> None:
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        with named(self._part):
+            self._file.flush()
+            os.fsync(self._file.fileno())
 
     def _header(self, about: Mapping[str, Any]) -> bytes:
         entries: dict[str, Any] = {"__metadata__": {"otspec": json.dumps(dict(about))}}

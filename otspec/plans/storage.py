@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from otspec import pickles
 from otspec.errors import DataError, ProblemError
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ def load(path: str | PathLike[str]) -> Plan:
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
     try:
-        with np.load(content, allow_pickle=False) as archive:
+        with pickles.refused(), np.load(content, allow_pickle=False) as archive:
             members = {name: archive[name] for name in archive.files}
     except Exception as error:  # of a damaged file zipfile, zlib and numpy complain in a dozen ways
         raise DataError(f"{path} is not a file of a plan, or damaged: {error}") from error

@@ -18,6 +18,7 @@ from otspec.reporting import charts
 from otspec.reporting.charts import HOVER, SCHEMA, SERIES, Chart, Group, Layer
 from otspec.reporting.style import DARK, HUES, LIGHT, Look
 from otspec.reporting.tables import TextTable
+from otspec.writing import write_text
 
 DRAWING = ("vl_convert",)
 """What charts are drawn with."""
@@ -89,7 +90,7 @@ def write_page(path: Path, title: str, paragraphs: Sequence[str], sections: Sequ
         marked=_marked,
     )
     scratch = path.with_name(path.name + ".part")
-    scratch.write_text(text, encoding="utf-8")
+    write_text(scratch, text)
     os.replace(scratch, path)
 
 

@@ -17,6 +17,7 @@ from otspec.reporting.charts import SCHEMA, Axis, Chart, Group, config
 from otspec.reporting.key import LETTER, key
 from otspec.reporting.png import smaller
 from otspec.reporting.style import LIGHT, Look
+from otspec.writing import named
 
 WIDTH, GAP = 680, 26
 """Pixels of a sheet, and between charts side by side."""
@@ -56,7 +57,8 @@ class Picture:
         """
         drawn = self.svg().encode() if path.suffix == ".svg" else self.png()
         scratch = path.with_name(path.name + ".part")
-        scratch.write_bytes(drawn)
+        with named(scratch):
+            scratch.write_bytes(drawn)
         os.replace(scratch, path)
 
     def png(self) -> bytes:

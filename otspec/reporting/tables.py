@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import compress
 
+from rich.markup import escape
 from rich.table import Table as RichTable
 
 WIDE = 120
@@ -27,20 +29,43 @@ class TextTable:
 
     def on_screen(self, width: int) -> RichTable:
         """The table as rich draws it, for a screen of so many characters; a rule parts groups of rows."""
-        table = RichTable(title=self.title, caption=self.note, title_justify="left", caption_justify="left")
+        title, note = escape(self.title), escape(self.note)  # names in them are no markup
+        table = RichTable(title=title, caption=note, title_justify="left", caption_justify="left")
         shown = [width >= WIDE or name not in self.details for name in self.header]
         for number, name in enumerate(compress(self.header, shown)):
-            table.add_column(name, justify="left" if number < self.labels else "right", overflow="fold")
+            table.add_column(escape(name), justify="left" if number < self.labels else "right", overflow="fold")
         grouped = len({row[0] for row in self.rows}) < len(self.rows)
         for row, following in zip(self.rows, [*self.rows[1:], None], strict=True):
             ends = following is None or following[0] != row[0]
-            table.add_row(*compress(row, shown), end_section=grouped and ends)
+            table.add_row(*map(escape, compress(row, shown)), end_section=grouped and ends)
         return table
 
     def markdown(self) -> str:
         """The table in Markdown, with title and note as paragraphs."""
-        body = markdown_table(self.header, self.rows, self.labels)
-        return f"## {self.title}\n\n{body}\n\n{self.note}\n"
+        body = markdown_table(self.header, [tuple(map(literal, row)) for row in self.rows], self.labels)
+        return f"## {literal(self.title)}\n\n{body}\n\n{self.note}\n"
+
+
+_MARKUP = re.compile(r"<(?=[A-Za-z/!?])|\[(?=[^\]]*\][(\[])|[`\\]")
+"""What Markdown would take for a tag, a link, code or an escape."""
+_EMPHASIS = (re.compile(r"\*"), re.compile(r"(?<!\w)_|_(?!\w)"))
+"""What emphasises the words between two of it."""
+
+
+def literal(text: str) -> str:
+    r"""Words, such as the name of a file, that Markdown shows as they are.
+
+    Examples
+    --------
+    >>> from otspec.reporting.tables import literal
+    >>> print(literal("mean alpha* of [mine](x) <b> *.npz, *.pt"))
+    mean alpha\* of \[mine](x) \<b> \*.npz, \*.pt
+    """
+    shown = _MARKUP.sub(r"\\\g<0>", " ".join(text.splitlines()))
+    for mark in _EMPHASIS:
+        if len(mark.findall(shown)) > 1:
+            shown = mark.sub(r"\\\g<0>", shown)
+    return shown
 
 
 def markdown_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]], labels: int) -> str:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from otspec.errors import DataError
 from otspec.extras import require
+from otspec.writing import named
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -41,7 +42,8 @@ def write_tensors(path: Path, arrays: Mapping[str, npt.NDArray[Any]], about: Map
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     scratch.touch()
     usual = scratch.stat().st_mode
-    require("safetensors.numpy").save_file(contiguous, scratch, metadata={ABOUT: json.dumps(dict(about))})
+    with named(scratch):
+        require("safetensors.numpy").save_file(contiguous, scratch, metadata={ABOUT: json.dumps(dict(about))})
     scratch.chmod(usual)  # safetensors makes files that only their owner can read
     with scratch.open("rb") as file:
         os.fsync(file.fileno())

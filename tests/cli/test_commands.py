@@ -251,7 +251,7 @@ BAD = [
     (("solve", "FILE", "--seed", "-1"), "Invalid value for '--seed':"),
     (("solve", "FILE", "--out", "nowhere/x.jsonl"), "'--out': there is no folder nowhere; make it first"),
     (("solve", "FILE", "--out", "."), "'--out': . is a folder; name a file"),
-    (("solve", "FILE", "--out", "/dev/full"), "No space left on device"),
+    (("solve", "FILE", "--out", "/dev/full"), "/dev/full: No space left on device"),
     (("solve", "FILE", "--top-k", "5", "--solver", "lp:tol=-1"), "lp:tol=-1: tol = -1.0 is not a limit"),
     (("claims", "--replay", "FILE"), "cannot be read as JSON"),
     (("solve", "FILE", "--positions", "9"), "positions is 9"),

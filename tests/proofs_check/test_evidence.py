@@ -13,6 +13,7 @@ import pytest
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray
 from otspec.proofs_check import Claim, Descent, Listed, Verdict, check
+from otspec.proofs_check.evidence import ENOUGH
 from otspec.proofs_check.instances import law, pair
 
 
@@ -70,6 +71,22 @@ def test_a_claim_that_is_expected_to_fail_and_does_not_is_no_success() -> None:
     assert not check(replace(FALSE, margin=least_entry), 50).as_expected
     same = {"p": np.array([1.0, 0.0]), "q": np.array([1.0, 0.0])}
     assert not check(replace(FALSE, counterexample=same), 50).as_expected
+
+
+def test_a_false_claim_is_not_refuted_for_want_of_trials() -> None:
+    def rarely(p: FloatArray, q: FloatArray) -> float:
+        return -1.0 if p.size == 2 and (p * q == 0).all() else 0.0
+
+    unlucky = replace(FALSE, margin=rarely, draw=lambda rng: {"p": law(rng, 3), "q": law(rng, 3)})
+    few, enough = check(unlucky, 50), check(unlucky, ENOUGH)
+    assert few.undecided
+    assert few.in_words == "not refuted in 50 trials"
+    assert not enough.undecided
+    assert enough.in_words == "holds: NOT AS EXPECTED"
+    same = {"p": np.array([1.0, 0.0]), "q": np.array([1.0, 0.0])}
+    assert not check(replace(unlucky, counterexample=same), 50).undecided  # what was known is known no more
+    assert not check(FALSE, 50).undecided
+    assert not check(TRUE, 50).undecided
 
 
 def test_a_hidden_assumption_needs_a_counterexample_outside_it() -> None:

@@ -17,6 +17,7 @@ from otspec.decode.models.fingerprint import fingerprint
 from otspec.errors import DataError, ProblemError
 from otspec.extras import require
 from otspec.laws import IntArray
+from otspec.writing import named
 
 AT_ONCE = {"cpu": 64, "cuda": 2048}
 """Texts that are written at once, by device: a GPU takes hardly longer for many than for few."""
@@ -116,5 +117,6 @@ def _found(path: Path | None, asked: dict[str, str]) -> IntArray:
 
 def _save(path: Path, texts: IntArray, asked: dict[str, str]) -> None:
     part = path.with_name(path.name + ".part")
-    require("safetensors.numpy").save_file({"texts": texts.astype(np.int32)}, part, metadata=asked)
+    with named(part):
+        require("safetensors.numpy").save_file({"texts": texts.astype(np.int32)}, part, metadata=asked)
     part.replace(path)

@@ -17,6 +17,7 @@ from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.pair.loading import Models
 from otspec.decode.training.kinds import KINDS
 from otspec.decode.training.loop import Course, Point, save, train
+from otspec.writing import named
 
 RECORD, CURVE, CHECKPOINT = "training.json", "curve.jsonl", "checkpoint.pt"
 """What is known of it, once it is trained; a point a line; where a run that was killed goes on."""
@@ -74,7 +75,7 @@ def train_into(
         model = kind.begin(models.target, models.draft, course.ahead or 1)
     curve: list[Point] = []
     checkpoint = out / CHECKPOINT
-    with (out / CURVE).open("a" if checkpoint.exists() else "w", encoding="utf-8") as file:
+    with named(out / CURVE), (out / CURVE).open("a" if checkpoint.exists() else "w", encoding="utf-8") as file:
 
         def told(point: Point) -> None:
             curve.append(point)

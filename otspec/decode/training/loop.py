@@ -18,6 +18,7 @@ from otspec.decode.lessons.kind import Kind
 from otspec.decode.lessons.lesson import Lesson, Lessons
 from otspec.decode.lessons.losses import LOSSES, Prediction, tvd
 from otspec.errors import DataError
+from otspec.writing import named, write_text
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,10 @@ def train(
             if checkpoint is not None:
                 state = {"course": asdict(course), "step": step + 1, "model": model.state_dict()}
                 part = checkpoint.with_name(checkpoint.name + ".part")
-                torch.save({**state, "optimiser": optimiser.state_dict()}, part)
+                try:
+                    torch.save({**state, "optimiser": optimiser.state_dict()}, part)
+                except RuntimeError as error:  # all that torch says of a full disk is where in the file it was
+                    raise DataError(f"{part} cannot be written, the disk may be full: {error}") from error
                 part.replace(checkpoint)
     return model.eval()
 
@@ -162,9 +166,10 @@ def _as_long(lesson: Lesson, prediction: Prediction) -> Prediction:
 
 def save(model: PreTrainedModel, tokenizer: Any, out: Path, record: dict[str, object]) -> None:
     """Leave the model with its tokenizer as `from_pretrained` wants them, and what is known of it in training.json."""
-    model.save_pretrained(out)
-    tokenizer.save_pretrained(out)
-    (out / "training.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    with named(out):
+        model.save_pretrained(out)
+        tokenizer.save_pretrained(out)
+    write_text(out / "training.json", json.dumps(record, indent=2) + "\n")
 
 
 def _generator(course: Course, step: int) -> torch.Generator:

@@ -22,6 +22,7 @@ from otspec.decode.step.harness import Generation, run
 from otspec.decode.step.strategy import Strategy
 from otspec.decode.tuning.identity import differences, machine
 from otspec.errors import ProblemError
+from otspec.writing import write_text
 
 FORMAT = 1
 """Of the file; a later one may have other fields."""
@@ -155,7 +156,7 @@ class Tuned:
     def save(self, path: Path | str) -> None:
         """Write the file: JSON."""
         record = {"format": FORMAT, **asdict(self), "target": self.target._asdict(), "draft": self.draft._asdict()}
-        Path(path).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        write_text(Path(path), json.dumps(record, indent=2) + "\n")
 
     @classmethod
     def load(cls, path: Path | str) -> Tuned:

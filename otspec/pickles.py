@@ -1,0 +1,27 @@
+"""Files of arrays may hold pickled objects, which can run code when they are loaded: they are refused here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+REFUSED = "it holds pickled Python objects, which are not loaded; save arrays of numbers"
+_NUMPY_SAYS = ("pickle", "Python objects")
+"""In errors of ``numpy.load(allow_pickle=False)``, which go on to say how to load them all the same."""
+
+
+@contextmanager
+def refused() -> Iterator[None]:
+    """Say of pickled objects in files of numpy's that they are refused, and no more.
+
+    Raises
+    ------
+    ValueError
+        In place of numpy's.
+    """
+    try:
+        yield
+    except ValueError as error:
+        if any(words in str(error) for words in _NUMPY_SAYS):
+            raise ValueError(REFUSED) from error
+        raise

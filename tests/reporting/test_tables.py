@@ -1,0 +1,52 @@
+"""Names of files and solvers are words in every report, whatever they look like."""
+
+from __future__ import annotations
+
+import pytest
+from rich.console import Console
+
+from otspec.reporting.tables import TextTable, literal
+
+markdown_it = pytest.importorskip("markdown_it")
+NAMES = (
+    "<img src=x>",
+    "[mine](http://x)",
+    "*all*.npz",
+    "_own_",
+    "`rm`",
+    "a\\*b",
+    "a|b",
+    "p < q",
+    "</td>",
+    "[/red]",
+    "[bold]",
+)
+
+
+def table(name: str) -> TextTable:
+    return TextTable(name, ("data", "ms"), [(name, "1")], f"note of {name}", labels=1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_markdown_shows_names_as_they_are(name: str) -> None:
+    rendered = markdown_it.MarkdownIt("commonmark").enable("table").parse(table(name).markdown())
+    heading = next(rendered[at + 1] for at, token in enumerate(rendered) if token.type == "heading_open")
+    cells = [rendered[at + 1] for at, token in enumerate(rendered) if token.type == "td_open"]
+    for inline in (heading, cells[0]):
+        assert {child.type for child in inline.children} == {"text"} or {child.type for child in inline.children} == {
+            "text",
+            "text_special",
+        }
+        assert "".join(child.content for child in inline.children) == name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_screen_shows_names_as_they_are(name: str) -> None:
+    console = Console(width=100, record=True, file=None)
+    with console.capture() as shown:
+        console.print(table(name).on_screen(100))
+    assert shown.get().count(name) == 3
+
+
+def test_a_lone_star_is_left_alone() -> None:
+    assert literal("mean alpha*") == "mean alpha*"
