@@ -66,6 +66,36 @@ def test_a_step_has_the_law_of_the_target(name: str) -> None:
             assert deviation <= (1e-7 if rule == "lp" else EXACT), (settings, rule)
 
 
+OVERFLOWING = (
+    *("paths", "one path", "tree", "without replacement", "greedy", "top_k", "systematic", "hub pairs"),
+    *("several models", "drafts top-k", "certain drafts", "a confident path", "kept", "redistributed", "routed"),
+    *("steered", "dynamic tree", "paced", "vanilla"),
+)
+
+
+@pytest.mark.filterwarnings("ignore:some logits of the draft model")
+@pytest.mark.parametrize("name", OVERFLOWING)
+def test_a_draft_model_that_overflows_after_some_texts_leaves_the_law(name: str) -> None:
+    """Its hidden states are no numbers after texts that share a sign, as in half precision after some tokens."""
+    entry = CATALOGUE[name]
+    of = models(entry.vocab)
+    of = of._replace(draft=copy.deepcopy(of.draft))
+
+    def overflow(module: Any, given: Any, states: Any) -> Any:
+        return states.masked_fill(states.sum(dim=-1, keepdim=True) > 0, torch.nan)
+
+    of.draft.model.norm.register_forward_hook(overflow)
+    strategy = made(entry, of)
+    step = every_draft(strategy, of, PROMPT, sampling_of(of))
+    for rule, one in rules_for(strategy, entry.every_rule).items():
+        deviation = law_of_step(one, step, of, PROMPT, {}).deviation
+        assert deviation <= (1e-7 if rule == "lp" else EXACT), rule
+    ids = torch.tensor([PROMPT])
+    text = run(of.target, strategy, ids, max_new_tokens=12, temperature=0.0)
+    assert text.new_tokens == [greedy_text(of.target, PROMPT, 12)[len(PROMPT) :]]
+    assert run(of.target, strategy, ids, max_new_tokens=12, temperature=1.0, seed=1).metrics.tokens == 12
+
+
 @pytest.mark.parametrize("name", LOSSY)
 def test_a_strategy_that_is_lossy_is_told_from_them(name: str) -> None:
     assert min(deviations(LOSSY[name], "temperature 1").values()) > 0.05

@@ -87,3 +87,19 @@ def test_a_model_in_training_mode() -> None:
 def test_vocabularies_and_positions_of_next_to_nothing() -> None:
     for vocab in (1, 2, 3):
         check_reading(tiny(vocab=vocab, positions=4), "target")
+
+
+def overflowing(after: float) -> Any:
+    """A model whose logits are no numbers where a hidden state is above that."""
+    model = copy.deepcopy(tiny(50))
+    model.model.norm.register_forward_hook(
+        lambda module, given, states: states.masked_fill(states.sum(dim=-1, keepdim=True) > after, torch.nan)
+    )
+    return model
+
+
+def test_logits_that_are_no_numbers_are_not_blamed_on_the_tree() -> None:
+    with pytest.warns(UserWarning, match="some logits of the draft model, LlamaForCausalLM, are no numbers"):
+        check_reading(overflowing(0.0), "draft model")
+    with pytest.raises(ProblemError, match=r"are no numbers after any of 12 short texts; torch.float64 may be too"):
+        check_reading(overflowing(-1e9), "draft model")

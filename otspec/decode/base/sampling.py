@@ -125,8 +125,17 @@ class Sampling:
         return scores[0] == 0
 
     def draft_laws(self, logits: torch.Tensor) -> torch.Tensor:
-        """Laws from logits, shape (..., V) both, of whatever text."""
-        return self._laws(self._blind_scores(logits.flatten(0, -2))).view(logits.shape)  # some take two dimensions only
+        """Laws from logits, shape (..., V) both, of whatever text.
+
+        Where logits are no numbers, as where a model overflows in half precision, the law is a point mass on the first
+        token: any law that drafts are drawn from leaves the text its law, and this one costs no wait for the device.
+        """
+        laws = self._laws(self._blind_scores(logits.flatten(0, -2)))  # some take two dimensions only
+        none = laws[:, :1].isnan()  # a softmax is NaN nowhere or everywhere
+        if laws.device.type != "cpu" or bool(none.any()):
+            laws.masked_fill_(none, 0.0)
+            laws[:, :1].masked_fill_(none, 1.0)
+        return laws.view(logits.shape)
 
     def target_laws(self, logits: torch.Tensor, prefixes: Sequence[Prefix]) -> torch.Tensor:
         """Laws after given texts.

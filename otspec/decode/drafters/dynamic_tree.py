@@ -23,6 +23,9 @@ from otspec.decode.drafters.sd2.drafter import SteeredDrafter
 from otspec.decode.drafters.shortlists.selection import Level
 from otspec.verification.trees.shape import Shape
 
+UNLIKELY = -1e4
+"""The logarithm of a probability that is as good as none."""
+
 
 class Looked(NamedTuple):
     """The tokens that were looked at on a level, n of each text."""
@@ -96,7 +99,9 @@ class DynamicDrafter(ModelDrafter):
         for level in range(1, depth + 1):
             own = self.head.logits(output, Level(level - 1, partial(self._history_of_roots, texts))).float()
             children = min(self.width, own.shape[-1])
-            best = (chance.unsqueeze(-1) + own.log_softmax(dim=-1)).topk(children, dim=-1)
+            # Where logits are no numbers all tokens are unlikely, and each still less likely than its parent.
+            likely = own.log_softmax(dim=-1).nan_to_num(nan=UNLIKELY, neginf=-torch.inf)
+            best = (chance.unsqueeze(-1) + likely).topk(children, dim=-1)
             token, chances = best.indices.flatten(1), best.values.flatten(1)
             parent = torch.arange(chance.shape[1], device=device).repeat_interleave(children).expand(rows, -1)
             kept = chances.topk(min(self.width, chances.shape[1]) if level < depth else 0, dim=1).indices

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -40,6 +41,11 @@ def check_reading(model: PreTrainedModel, name: str) -> None:
     model : PreTrainedModel
     name : str
         What the user calls it.
+
+    Raises
+    ------
+    ProblemError
+        If they differ, or are no numbers after any text that was read.
     """
     state = (model.dtype, model.device, model.config._attn_implementation, model.training)
     if _passed.get(model) == state:
@@ -50,6 +56,9 @@ def check_reading(model: PreTrainedModel, name: str) -> None:
     with torch.no_grad():
         in_one_pass = Target(model, [text]).read([text], [tree])[torch.from_numpy(tree.node).to(model.device)]
         plain = model(input_ids=torch.from_numpy(paths).to(model.device), use_cache=False).logits[:, len(text) - 1 :]
+        numbers = plain.isfinite().all(dim=-1)  # where a model overflows its pass can be neither right nor wrong
+        _check_numbers(model, name, numbers)
+        in_one_pass, plain = in_one_pass[numbers], plain[numbers]
         spread, difference = _spread(plain), _spread(in_one_pass.double() - plain.double())
     allowed = TOLERANCE.get(model.dtype, 2.0**-3) * spread
     if not difference <= allowed:
@@ -63,6 +72,22 @@ def check_reading(model: PreTrainedModel, name: str) -> None:
             f"one: they differ by {difference:.3g}, where {allowed:.3g} would be rounding. {why[0].upper()}{why[1:]}"
         )
     _passed[model] = state
+
+
+def _check_numbers(model: PreTrainedModel, name: str, numbers: torch.Tensor) -> None:
+    """Refuse a model without any logits that are numbers, and say it where some are none."""
+    what, narrow = f"the {name}, {type(model).__name__}", f"{model.dtype} may be too narrow for it"
+    if not bool(numbers.any()):
+        raise ProblemError(
+            f"the logits of {what}, are no numbers after any of {numbers.numel()} short texts; {narrow}: load it in "
+            "float32 or bfloat16, or pass another model"
+        )
+    if not bool(numbers.all()):
+        warnings.warn(
+            f"some logits of {what}, are no numbers: where a target's are none decoding ends with an error, and where "
+            f"a draft model's are none it drafts nothing of use; {narrow}",
+            stacklevel=3,
+        )
 
 
 def _tokens(model: PreTrainedModel, count: int) -> IntArray:

@@ -154,7 +154,10 @@ class Kept:
         if self.kernel is None:
             return laws
         moved = (self.kernel @ laws[..., self.tokens].flatten(0, -2).T).T.reshape(laws.shape)
-        return moved / moved.sum(dim=-1, keepdim=True)
+        total = moved.sum(dim=-1, keepdim=True)
+        none = total == 0  # a law that stands for none, see `Sampling.draft_laws`, may lie on no kept token
+        moved[..., :1].masked_fill_(none, 1.0)
+        return moved / total.masked_fill(none, 1.0)
 
     def support(self, sampled: int | None) -> int | None:
         """How many tokens a law has at most where sampling leaves so many; None for all."""
