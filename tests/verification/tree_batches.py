@@ -20,7 +20,7 @@ from tests.verification.grid_nested import slots_of
 from tests.verification.models import model
 
 SHAPES = [(1,), (3,), (1, 1, 1), (3, 1, 1), (2, 2), (1, 2, 2), (2, 1, 3)]
-SEVERAL = 12
+SEVERAL = 6
 """Trees of one batch."""
 WAYS: dict[str, dict[str, Any]] = {rule: {"rule": rule} for rule in trees.RULES}
 WAYS["by buckets"] = {"rule": "interval", "by": "buckets"}

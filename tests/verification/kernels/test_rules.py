@@ -47,10 +47,10 @@ def test_kernels_put_out_what_torch_does(way: str, case: Case) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-@each(vocab=(7, 4200))
+@each(vocab=(7, 700))
 def test_trees_that_are_not_valid_are_flagged_and_leave_the_others_alone(way: str, vocab: int) -> None:
     given = batch(drawn("tiny", vocab, (2, 1), 7))
-    right = check_they_agree(way, given, (2, 1))
+    right = check_they_agree(way, tuple(part[:1] for part in given), (2, 1))
     target, draft, tokens, _ = given
     target[1, 2, 0], draft[2, 1, 5], tokens[3, 2], tokens[4, 1], target[5, 4] = torch.nan, -0.5, 9999, -1, 0.5
     draft[6, 0] = torch.where(torch.arange(vocab) == tokens[6, 1], 0, 1 / (vocab - 1))
@@ -59,10 +59,10 @@ def test_trees_that_are_not_valid_are_flagged_and_leave_the_others_alone(way: st
     assert all(torch.equal(mine[0], theirs[0]) for mine, theirs in zip(found, right, strict=True))
     assert not found.accepted[1:].any()
     assert not found.token[1:].any()
-    rows = torch.arange(35).view(7, 5), torch.arange(21).view(7, 3)
-    for which, row in ((0, 35), (1, -1)):
+    rows = torch.arange(5)[None], torch.arange(3)[None]
+    for which, row in ((0, 5), (1, -1)):
         rows[which][0, 1], kept = row, rows[which][0, 1].item()
-        flat = (target.flatten(0, 1), draft.flatten(0, 1), *given[2:])
+        flat = (target[0], draft[0], tokens[:1], given[3][:1])
         assert not check_they_agree(way, flat, (2, 1), rows=rows).valid.any()
         rows[which][0, 1] = kept
 
