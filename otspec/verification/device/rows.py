@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from numbers import Real
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -14,7 +16,7 @@ from otspec.laws import as_law
 from otspec.verification.rules.buckets.buckets import verify_by_buckets
 from otspec.verification.rules.interval.sorted_rows import verify_by_sorting
 from otspec.verification.rules.interval.truncated import verify_truncated_rows
-from otspec.verification.tensors.reading import DRIFT, KERNELS, Rows, check_kernels, runs_on
+from otspec.verification.tensors.reading import DRIFT, KERNELS, Rows, check_kernels, check_strided, runs_on
 
 Rule = Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, ...]]
 
@@ -137,10 +139,10 @@ def verify_logits(
                 f"temperature has shape {tuple(temperature.shape)}; pass one number, or one for each row"
             )
         heat = temperature.to(target_logits.device, torch.float64)[:, None]
-    elif 0 <= temperature < float("inf"):
+    elif isinstance(temperature, Real) and not isinstance(temperature, bool) and 0 <= temperature < math.inf:
         heat = torch.full((1, 1), temperature, dtype=torch.float64, device=target_logits.device)
     else:
-        raise ProblemError(f"temperature is {temperature}; it must be finite and >= 0 (0 means greedy)")
+        raise ProblemError(f"temperature is {temperature!r}; it must be finite and >= 0 (0 means greedy)")
     by = _way(by, target_logits)
     if by == KERNELS and not check:
         heat = heat.expand(target_logits.shape[0], 1)[:, 0].contiguous()
@@ -172,9 +174,10 @@ def verify_truncated(
     p : Tensor, shape (B, V)
         Target laws, whole.
     support : Tensor of integers, shape (B, k)
-        The tokens that may be drafted, each once.
+        The tokens that may be drafted.
     q : Tensor, shape (B, k)
-        Their laws.  One of 0 pads a shorter list, with a token that is not in it.
+        Their laws.  One of 0 pads a shorter list, with any token: what stands there again counts once.  A row that
+        holds a token twice, both with a probability, is not valid.
     drafts : Tensor of integers, shape (B, n)
         Drafted tokens.
     rng : torch.Generator or Tensor of float64, shape (B, n + 1, 3)
@@ -198,21 +201,43 @@ def verify_truncated(
     _check_shapes(q, q, drafts, ("q", "q"))
     uniforms = _uniforms(rng, p, drafts)
     support, drafts = support.long(), drafts.long()
-    matches = drafts[:, :, None] == support[:, None, :]
+    again = _again(support, q > 0)
+    matches = (drafts[:, :, None] == support[:, None, :]) & ~again[:, None, :]
     slots = matches.to(torch.int8).argmax(dim=2)
     listed = matches.any(dim=2).all(dim=1) & ((support >= 0) & (support < p.shape[1])).all(dim=1)
+    listed &= ~(again & (q > 0)).any(dim=1)
     target, draft = p.double(), q.double()
     valid = _is_law(target, p.dtype) & _is_law(draft, q.dtype) & _can_be_drawn(draft, slots) & listed
     if check:
         _check_rows(_is_law(target, p.dtype), p, p, drafts)
+        _check_support(support, again & (q > 0))
         _check_rows(valid, q, q, torch.where(listed[:, None], slots, -1))
     support = torch.where(valid.unsqueeze(1), support, torch.arange(q.shape[1], device=p.device))
+    again &= valid.unsqueeze(1)
     target = torch.where(valid.unsqueeze(1), target, 1.0 / p.shape[1])
     draft = torch.where(valid.unsqueeze(1), draft, 1.0 / q.shape[1])
     tokens, accepted = verify_truncated_rows(
-        _over_total(target), support, _over_total(draft), torch.where(valid.unsqueeze(1), slots, 0), uniforms
+        _over_total(target), support, again, _over_total(draft), torch.where(valid.unsqueeze(1), slots, 0), uniforms
     )
     return RowVerification(torch.where(valid, tokens, 0), torch.where(valid, accepted, -1), valid)
+
+
+def _again(support: Tensor, likely: Tensor) -> Tensor:
+    """Entries, shape (B, k), whose token stands in the row already; one that can be drafted stands before others."""
+    key = support * 2 + ~likely
+    order = key.sort(dim=1, stable=True).indices
+    there = support.gather(1, order)
+    repeated = torch.nn.functional.pad(there[:, 1:] == there[:, :-1], (1, 0))
+    return torch.zeros_like(repeated).scatter(1, order, repeated)
+
+
+def _check_support(support: Tensor, twice: Tensor) -> None:
+    """Name the first row that holds a token twice, both with a probability; waits for the device."""
+    if twice.any():
+        row = int(twice.any(dim=1).int().argmax())
+        raise ProblemError(
+            f"support[{row}] is {support[row].tolist()}, and holds a token twice with a probability; add them up"
+        )
 
 
 def _run_kernels(target: Rows, draft: Rows, drafts: Tensor, uniforms: Tensor, *, logits: bool) -> RowVerification:
@@ -237,6 +262,7 @@ def _check_shapes(p: Tensor, q: Tensor, drafts: Tensor, names: tuple[str, str] =
         if not isinstance(law, Tensor) or law.dtype not in DRIFT:
             what = law.dtype if isinstance(law, Tensor) else type(law).__name__
             raise ProblemError(f"{name} is {what}; pass a tensor of floats, shape (B, V)")
+        check_strided(name, law)
     if p.ndim != 2 or p.shape != q.shape or p.shape[1] == 0:
         raise ProblemError(
             f"{names[0]} has shape {tuple(p.shape)} and {names[1]} {tuple(q.shape)}; both need one shape (B, V)"
@@ -246,6 +272,7 @@ def _check_shapes(p: Tensor, q: Tensor, drafts: Tensor, names: tuple[str, str] =
         raise ProblemError(f"drafts are {found}; pass a tensor of shape ({p.shape[0]}, n), n >= 1")
     if drafts.dtype.is_floating_point or drafts.dtype.is_complex or drafts.dtype == torch.bool:
         raise ProblemError(f"drafts are {drafts.dtype}; token ids are integers")
+    check_strided("drafts", drafts)
     if not p.device == q.device == drafts.device:
         raise ProblemError(
             f"the laws are on {p.device} and {q.device}, the drafts on {drafts.device}; move them to one"

@@ -15,6 +15,7 @@ from otspec.verification.rules.nested.tensors import NestedLabels
 from otspec.verification.rules.token_wise.tensors import TokenByToken
 from otspec.verification.tensors.reading import KERNELS, runs_on
 from otspec.verification.trees.batch import TreeBatch, TreeVerification
+from otspec.verification.trees.checking import check_tokens, laws_of_slots, layout_of
 from otspec.verification.trees.layout import Links
 
 RULES = ("nested", "block", "interval")
@@ -95,6 +96,8 @@ def verify_trees(
         problem.
     """
     chosen, by_kernels = _rule(rule, sigma, by, kernels, tokens)
+    if isinstance(tokens, Tensor) and tokens.ndim == 2 and len(tokens) == 0:
+        return _of_no_trees(target, draft, tokens, topology, rng, rows)
     batch = TreeBatch.of(
         target, draft, tokens, topology, rows=rows, kernels=by_kernels, grouped=rule == "nested", check=check
     )
@@ -105,6 +108,23 @@ def verify_trees(
     if len(found) == 1:
         return found[0]
     return TreeVerification(*(torch.cat(parts) for parts in zip(*found, strict=True)))
+
+
+def _of_no_trees(
+    target: Tensor,
+    draft: Tensor,
+    tokens: Tensor,
+    topology: Sequence[int] | Links,
+    rng: torch.Generator | Tensor,
+    rows: tuple[Tensor, Tensor] | None,
+) -> TreeVerification:
+    """The verification of an empty batch, whose shapes and types are looked at as those of others are."""
+    check_tokens(tokens)
+    laws_of_slots(target, draft, tokens, rows)
+    levels = layout_of(topology, tokens).length
+    uniforms_of(rng, (0, tokens.shape[1] + levels, 3), tokens.device, "trees")
+    of_levels, of_trees = (tokens.new_empty(shape, dtype=torch.int64) for shape in ((0, levels), (0,)))
+    return TreeVerification(of_levels, of_levels, of_trees, of_trees, of_trees.bool())
 
 
 def _rule(rule: str, sigma: float, by: str | None, kernels: bool | None, tokens: Tensor) -> tuple[TreeRule, bool]:

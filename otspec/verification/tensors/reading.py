@@ -66,6 +66,18 @@ def runs_on(values: Tensor) -> bool:
     return values.device.type == "cuda" and TRITON
 
 
+def check_strided(name: str, values: Tensor) -> None:
+    """Refuse a tensor, of any shape, that has no entry for every place.
+
+    Raises
+    ------
+    ProblemError
+        If it is sparse, or laid out otherwise.
+    """
+    if values.layout != torch.strided:
+        raise ProblemError(f"{name} is {values.layout}; pass {name}.to_dense()")
+
+
 def check_kernels(values: Tensor) -> None:
     """Make sure that Triton's kernels can go over values of any shape; call it before a module of kernels is imported.
 

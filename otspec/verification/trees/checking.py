@@ -12,7 +12,7 @@ from torch import Tensor
 from otspec.errors import ProblemError
 from otspec.laws import as_count, as_law
 from otspec.verification.tensors.fixed_point import at
-from otspec.verification.tensors.reading import DRIFT, Rows, rows_of
+from otspec.verification.tensors.reading import DRIFT, Rows, check_strided, rows_of
 from otspec.verification.trees.layout import (
     NONE,
     Layout,
@@ -30,6 +30,7 @@ def check_tokens(tokens: Any) -> None:
         raise ProblemError(f"tokens are {found}; pass a tensor of shape (B, S), S slots with the root, S >= 2")
     if not _are_integers(tokens):
         raise ProblemError(f"tokens are {tokens.dtype}; token ids are integers")
+    check_strided("tokens", tokens)
 
 
 def laws_of_slots(
@@ -58,6 +59,7 @@ def laws_of_slots(
         if not isinstance(laws, Tensor) or laws.dtype not in DRIFT:
             what = laws.dtype if isinstance(laws, Tensor) else type(laws).__name__
             raise ProblemError(f"{name} is {what}; pass a tensor of floats")
+        check_strided(name, laws)
         if laws.device != tokens.device:
             raise ProblemError(f"{name} is on {laws.device}, and tokens on {tokens.device}; move them to one")
     trees, slots = tokens.shape
@@ -67,7 +69,8 @@ def laws_of_slots(
             raise ProblemError(f"{shapes}; for tokens {tuple(tokens.shape)} they need (B, S, V) and (B, I, V)")
         inner = draft.shape[1]
         target, draft = target.flatten(0, 1), draft.flatten(0, 1)
-    if target.ndim != 2 or draft.ndim != 2 or target.shape[1] != draft.shape[1] or 0 in (*target.shape, *draft.shape):
+    some = trees == 0 or (len(target) > 0 and len(draft) > 0)  # a batch of no trees needs no laws
+    if target.ndim != 2 or draft.ndim != 2 or not 0 < target.shape[1] == draft.shape[1] or not some:
         raise ProblemError(f"{shapes}; they need laws over the same tokens")
     if rows is None:
         if not 1 <= inner <= slots:

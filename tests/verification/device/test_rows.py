@@ -176,6 +176,16 @@ P, Q, DRAFTS, UNIFORMS = tensors(*VALID)
             "by is 'magic'; known: sorting, buckets, triton",
         ),
         "device": (lambda: verify_rows(P, Q.to("meta"), DRAFTS, UNIFORMS), "move them to one"),
+        "sparse": (lambda: verify_rows(P.to_sparse(), Q, DRAFTS, UNIFORMS), r"p is torch.sparse_coo; .*to_dense"),
+        "sparse drafts": (
+            lambda: verify_rows(P, Q, DRAFTS.to_sparse(), UNIFORMS),
+            r"drafts is torch.sparse_coo; pass drafts.to_dense",
+        ),
+        "a word": (
+            lambda: verify_logits(P, Q, DRAFTS, UNIFORMS, temperature="1"),  # type: ignore[arg-type]
+            "temperature is '1'; it must be finite",
+        ),
+        "a truth": (lambda: verify_logits(P, Q, DRAFTS, UNIFORMS, temperature=True), "temperature is True"),
         "support": (lambda: verify_truncated(P, DRAFTS, Q, DRAFTS, UNIFORMS), r"they need \(B, V\), \(B, k\)"),
     }
 )
@@ -195,6 +205,53 @@ def test_support_is_looked_at_too() -> None:
     strange = torch.full_like(DRAFTS, 11)
     with pytest.raises(ProblemError, match="q holds each of them"):
         verify_truncated(P, support[:, :11], Q[:, :11] / Q[:, :11].sum(1, keepdim=True), strange, UNIFORMS, check=True)
+
+
+PADDED = {
+    "a pad": ([1, 0, 3], [0.5, 0.5, 0.0]),
+    "two equal pads": ([1, 0, 3, 3], [0.5, 0.5, 0.0, 0.0]),
+    "pads before": ([3, 3, 1, 0], [0.0, 0.0, 0.5, 0.5]),
+    "pads that are listed": ([0, 1, 1, 0, 3], [0.0, 0.5, 0.0, 0.5, 0.0]),
+}
+
+
+@each(padded=list(PADDED))
+def test_a_pad_counts_once_whatever_token_it_is(padded: str) -> None:
+    p, count = torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=torch.float64), 200_000
+    support, q = PADDED[padded]
+    rng = torch.Generator().manual_seed(0)
+    drafts = torch.randint(2, (count, 2), generator=rng)
+    uniforms = torch.rand((count, 3, 3), generator=rng, dtype=torch.float64)
+
+    def verified(support: list[int], q: list[float]) -> RowVerification:
+        tokens, laws = torch.tensor(support), torch.tensor(q, dtype=torch.float64)
+        given = (p.expand(count, -1), tokens.expand(count, -1), laws.expand(count, -1), drafts, uniforms)
+        return verify_truncated(*given, check=True)
+
+    found = verified(support, q)
+    assert found.valid.all()
+    frequency = torch.bincount(found.tokens, minlength=4) / count
+    np.testing.assert_allclose(frequency, p, atol=5 * (0.25 / count) ** 0.5)
+    accepted = verified(*PADDED["a pad"]).accepted >= 0
+    assert torch.equal(found.accepted >= 0, accepted)
+
+
+def test_a_token_that_has_two_probabilities_is_not_valid() -> None:
+    p = torch.full((2, 4), 0.25, dtype=torch.float64)
+    support, q = torch.tensor([[1, 0, 1], [1, 0, 2]]), torch.tensor([[0.5, 0.25, 0.25]] * 2, dtype=torch.float64)
+    drafts, uniforms = torch.ones((2, 2), dtype=torch.int64), torch.full((2, 3, 3), 0.5, dtype=torch.float64)
+    assert verify_truncated(p, support, q, drafts, uniforms).valid.tolist() == [False, True]
+    with pytest.raises(ProblemError, match=r"support\[0\] is \[1, 0, 1\], and holds a token twice"):
+        verify_truncated(p, support, q, drafts, uniforms, check=True)
+
+
+@each(draft=(0, 1))
+def test_one_draft_outside_the_support_is_enough(draft: int) -> None:
+    support = torch.arange(12).expand(5, 12)[:, :11]
+    laws = Q[:, :11] / Q[:, :11].sum(1, keepdim=True)
+    drafts = torch.zeros_like(DRAFTS)
+    drafts[3, draft] = 11
+    assert verify_truncated(P, support, laws, drafts, UNIFORMS).valid.tolist() == [True, True, True, False, True]
 
 
 CALLS: dict[str, Callable[..., RowVerification]] = {

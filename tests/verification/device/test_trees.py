@@ -13,6 +13,7 @@ pytest.importorskip("torch")
 import torch
 from scipy.stats import chisquare
 
+from otspec.errors import ProblemError
 from otspec.paths import Nested, Tree, path_law, tree_law
 from otspec.verification.device import Links, trees, verify_trees
 from otspec.verification.rules.buckets import buckets
@@ -51,6 +52,21 @@ ON_THE_HOST: dict[str, Callable[[Tree, Floats], Output]] = {
 }
 SAME = 1e-13
 """The deviation that sums of a thousand bins leave."""
+
+
+@each(rule=trees.RULES, rows=(False, True))
+def test_no_trees_are_verified_to_none(rule: str, rows: bool) -> None:
+    tokens, laws = torch.zeros((0, 4), dtype=torch.int64), torch.zeros((0, 4, 5))
+    given = (torch.zeros((0, 5)), torch.zeros((0, 5))) if rows else (laws, laws)
+    found = verify_trees(
+        *given, tokens, (3,), torch.Generator(), rule=rule, rows=(tokens, tokens) if rows else None, check=True
+    )
+    assert [part.shape for part in found] == [(0, 1), (0, 1), (0,), (0,), (0,)]
+    assert found.valid.dtype == torch.bool
+    with pytest.raises(ProblemError, match="they need laws over the same tokens"):
+        verify_trees(torch.zeros((0, 4, 6)), laws, tokens, (3,), torch.Generator(), rule=rule)
+    with pytest.raises(ProblemError, match=r"branching \(2,\) has 3"):
+        verify_trees(laws, laws, tokens, (2,), torch.Generator(), rule=rule)
 
 
 @pytest.mark.parametrize("way", ON_THE_HOST)
