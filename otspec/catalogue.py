@@ -146,7 +146,7 @@ def _imported(module: str, name: str) -> type[Any]:
     """The class of a solver that is given by where it is."""
     try:
         solver = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise UnknownSolver(f"{module}:{name} cannot be imported as package.module:Class ({error})") from error
     try:
         check_solver_class(solver)

@@ -100,7 +100,7 @@ def _json(path: Path, number: int, line: str) -> dict[str, Any]:
     """A line as a table, an empty one if it is something else."""
     try:
         record = json.loads(line)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path}, line {number} is no JSON ({error})") from error
     return record if isinstance(record, dict) else {}
 

@@ -69,6 +69,7 @@ def read(path: Path, names: Collection[str]) -> Mapping[str, Stored | None]:
         with pickles.refused():
             return reader(path, names)
     except (OSError, EOFError, ValueError, KeyError, TypeError, RuntimeError, zipfile.BadZipFile) as error:
+        # RuntimeError has RecursionError in it, of a header that is nested too deep.
         raise DataError(f"{path} cannot be read: {error}") from error
     except pickle.UnpicklingError as error:
         raise DataError(
@@ -149,7 +150,7 @@ def safetensors_about(path: Path) -> dict[str, Any]:
     try:
         header, _ = _header(np.memmap(path, dtype=np.uint8, mode="r"))
         return dict(json.loads(header.get("__metadata__", {}).get("otspec", "{}")))
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(f"{path} cannot be read: {error}") from error
 
 

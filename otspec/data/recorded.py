@@ -92,7 +92,7 @@ class PositionFile:
         try:
             held = json.loads(self._state.read_text(encoding="utf-8"))
             about, state = dict(held["about"]), dict(held["state"])
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise DataError(f"{self._state} is damaged ({error}); delete it and {self._part} to start anew") from error
         for name in sorted({*about, *self._about}):
             if about.get(name) != self._about.get(name):

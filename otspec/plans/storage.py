@@ -167,7 +167,7 @@ def load(path: str | PathLike[str]) -> Plan:
         kind, version = header["format"], header["version"]
         if kind == FORMAT and version == VERSION:
             return _Reader(members, header).plan(header["root"])
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise DataError(f"{path} holds no plan: {type(error).__name__}: {error}") from error
     raise DataError(f"{path} holds {kind!r} of version {version}, and {FORMAT!r} of version {VERSION} is read here")
 

@@ -75,7 +75,7 @@ def read_tensors(path: Path, form: str) -> tuple[Arrays, dict[str, Any]]:
             header = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  it is no mapping
         about = json.loads(header.get(ABOUT, "{}"))
-    except (safetensors.SafetensorError, OSError, ValueError, TypeError) as error:
+    except (safetensors.SafetensorError, OSError, ValueError, TypeError, RecursionError) as error:
         raise DataError(f"{path} cannot be read: {error}") from error
     found = about.get("format") if isinstance(about, dict) else None
     if found != form:

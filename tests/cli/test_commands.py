@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 import sys
 from pathlib import Path
 
@@ -240,6 +241,10 @@ def test_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
 
 BAD = [
     (("solve", "nowhere.npz"), "there is no file nowhere.npz"),
+    (("solve", "deep.safetensors"), "deep.safetensors cannot be read: maximum recursion depth"),
+    (("bench", "--solver", "./evil.py:X"), "./evil.py:X cannot be imported as package.module:Class"),
+    (("decode", "--prompt", "a\udcffb"), "prompt 1 holds '\\udcff' at character 1, half of a pair"),
+    (("record", "--prompts", "half.jsonl", "--out", "r.safetensors"), "prompt 2 holds '\\ud800' at character 0"),
     (("solve", "FILE", "--solver", "lp2"), "no solver 'lp2'; known: canonical"),
     (("solve", "FILE", "--solver", "max_flow:engine=scipy"), "no max-flow engine 'scipy'; known: numba"),
     (("solve", "FILE", "--n", "0"), "Invalid value for '--n':"),
@@ -284,8 +289,13 @@ def test_bad_input_is_one_clear_error(
     positions: Path,
 ) -> None:
     monkeypatch.chdir(positions.parent)
+    nested = b"[" * 100_000
+    Path("deep.safetensors").write_bytes(struct.pack("<Q", len(nested)) + nested)
+    Path("half.jsonl").write_text('{"prompt": "a"}\n{"prompt": "\\ud800b"}\n')
     for words, message in BAD:
-        if words[0] == "bench" and not installed("pyarrow"):
+        if (words[0] == "bench" and not installed("pyarrow")) or (
+            words[0] in ("decode", "record") and not installed("torch")
+        ):
             continue
         arguments = tuple(str(positions) if word == "FILE" else word for word in words)
         assert otspec_command(monkeypatch, *arguments) == 2, words

@@ -128,8 +128,16 @@ def encode(tokenizer: Any, prompts: Sequence[str]) -> list[list[int]]:
     Raises
     ------
     ProblemError
-        If a prompt has none.
+        If a prompt has none, or is no text.
     """
+    for number, prompt in enumerate(prompts, start=1):
+        try:
+            prompt.encode()
+        except UnicodeEncodeError as error:
+            raise ProblemError(
+                f"prompt {number} holds {prompt[error.start]!r} at character {error.start}, half of a pair that stands "
+                "for one character; write it in UTF-8"
+            ) from error
     rows = [list(tokenizer(prompt).input_ids) for prompt in prompts]
     for number, row in enumerate(rows, start=1):
         if not row:
