@@ -20,7 +20,7 @@ from otspec.writing import named
 
 
 def _also_opens(construct: Callable[..., None]) -> Callable[..., None]:
-    """For one release `FileSource(path, ...)`, as it was before 0.2.0, does what `FileSource.open` does, with a warning."""
+    """For one release `FileSource(path, ...)` does what `FileSource.open` does, as before 0.2.0, with a warning."""
 
     @functools.wraps(construct)
     def construct_or_open(self: Any, *arguments: Any, **settings: Any) -> None:
