@@ -210,7 +210,7 @@ class Sums:
     least: FloatArray
     """Shape (samples, L), of texts: the logarithm of the least q/p in the window of each level."""
     position: FloatArray
-    """Where it is."""
+    """Shape (samples, L): the level, from 0 on, where it is."""
     ratio: FloatArray
     """Shape (samples, leaves, L), of trees: log of q/p of the first j tokens of a path."""
     leads: BoolArray
@@ -247,6 +247,15 @@ class Sums:
         """A value for each text and each tree whose means sum to the bound, and that vary as its estimate does.
 
         A text counts not only by the levels that no J covers, but also by the probabilities that are estimated from it.
+
+        Parameters
+        ----------
+        cuts : ndarray, shape (L,)
+            The logarithms of c.
+
+        Returns
+        -------
+        texts, trees : ndarray, shape (samples,)
         """
         counted = np.where(self.ratio < cuts, self.count, 0.0)
         best = counted.sum(axis=-1).argmax(axis=1)

@@ -122,13 +122,14 @@ def tree_bound(model: Model, branching: Sequence[int]) -> float:
 
 @dataclass(frozen=True)
 class Drafted:
-    """How a tree is drafted; all arrays are over prefixes, parents first."""
+    """How a tree is drafted; all arrays are over N prefixes, parents first."""
 
     parent: IntArray
+    """Shape (N,): each prefix without its last token; of the root -1."""
     chance: FloatArray
-    """Draft probability of the last token."""
+    """Shape (N,): draft probability of the last token; of the root 1."""
     children: IntArray
-    """How many children are drawn after a prefix."""
+    """Shape (N,): how many children are drawn after a prefix."""
 
     def meets(self, chosen: IntArray) -> tuple[float, FloatArray]:
         """P(the tree meets a set), and of each prefix, if drafted, P(one draw after it goes on to meet the set)."""

@@ -53,7 +53,7 @@ class Measured:
 
     @property
     def lengths(self) -> FloatArray:
-        """Accepted length on each context."""
+        """Shape (contexts,): accepted length on each context."""
         return self.reach.sum(axis=1)
 
     @property

@@ -60,6 +60,7 @@ class Line(NamedTuple):
     target: FloatArray
     """Shape (L, V): the law of each token."""
     draft: FloatArray
+    """Shape (L, V): the draft model's law in its place."""
     tokens: IntArray
     """Shape (L,)."""
 

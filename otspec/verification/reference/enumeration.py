@@ -205,7 +205,16 @@ def trees_of(model: Model, shape: Shape, exchangeable: bool) -> Iterator[tuple[f
 def branching_trees(
     model: Model, scheme: Callable[[FloatArray], DraftScheme], length: int
 ) -> Iterator[tuple[float, Tree]]:
-    """Every tree whose inner nodes have the distinct children that a scheme draws there, with its probability."""
+    """Every tree whose inner nodes have the distinct children that a scheme draws there, with its probability.
+
+    Parameters
+    ----------
+    model : Model
+    scheme : callable
+        Draft law q, shape (V,), to the scheme of a node's children.
+    length : int
+        L.
+    """
 
     def grow(grown: list[Prefix], level: int) -> Iterator[tuple[float, list[Prefix]]]:
         if level == length:

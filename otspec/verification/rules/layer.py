@@ -40,8 +40,9 @@ class Swept(NamedTuple):
 
     steps: list[Step]
     leaf: IntArray
+    """Shape (leaves,): the nodes of the last level."""
     mass: FloatArray
-    """Of each leaf; they sum to 1 at most."""
+    """Shape (leaves,): of each of them; they sum to 1 at most."""
 
 
 @dataclass(frozen=True)

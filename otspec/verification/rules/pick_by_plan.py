@@ -29,7 +29,8 @@ class PickByPlan(PickVerifier):
     Parameters
     ----------
     scheme : callable
-        Draft law q to the scheme of a node's children, which draws distinct tokens: ``lambda q: otspec.Greedy(q, 2)``.
+        Draft law q, shape (V,), to the scheme of a node's children, which draws distinct tokens:
+        ``lambda q: otspec.Greedy(q, 2)``.
     solver : str or Solver, optional
         As `otspec.solve` takes it; its plans are pick rules, or couplings.
 

@@ -10,12 +10,12 @@ UNIT = 2.0**62
 
 
 def to_units(mass: Tensor) -> Tensor:
-    """Probabilities, float64, in whole units of 2**-62, int64: exact from 2**-9 on, else the nearest."""
+    """Probabilities, float64 of any shape, in whole units of 2**-62, int64: exact from 2**-9 on, else the nearest."""
     return (mass * UNIT + 0.5).floor().to(torch.int64)
 
 
 def running(units: Tensor) -> Tensor:
-    """Sums of the first j + 1 entries of each row, the same on every device."""
+    """Sums of the first j + 1 entries of each row of units, shape (B, k): the same on every device."""
     return units.cumsum(dim=1)
 
 
@@ -35,7 +35,17 @@ def before(sums: Tensor, index: Tensor) -> Tensor:
 
 
 def first_above(sums: Tensor, units: Tensor) -> Tensor:
-    """The first entry at which running sums exceed some numbers of units; the number of entries, if none does."""
+    """The first entry at which running sums exceed some numbers of units; the number of entries, if none does.
+
+    Parameters
+    ----------
+    sums : Tensor of int64, shape (B, k)
+    units : Tensor of int64, shape (B, m)
+
+    Returns
+    -------
+    Tensor of int64, shape (B, m)
+    """
     return torch.searchsorted(sums, units.contiguous(), right=True)
 
 

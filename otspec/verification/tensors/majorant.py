@@ -26,11 +26,14 @@ KEY_BITS, HEIGHT_BITS, LOWEST = 31, 30, (127 + 32) << 23
 
 
 class Curve(NamedTuple):
-    """Points (run, fill**n) of rows, from (0, 0) to (1, 1); shapes (B, k + 1)."""
+    """Points (run, fill**n) of rows, from (0, 0) to (1, 1)."""
 
     run: Tensor
+    """Shape (B, k + 1)."""
     fill: Tensor
+    """Shape (B, k + 1)."""
     rise: Tensor
+    """Shape (B, k + 1): fill**n."""
     n: int | Counts
 
     def slope(self, left: Tensor, right: Tensor) -> Tensor:

@@ -61,7 +61,7 @@ class TreeVerification(NamedTuple):
 
     @property
     def sound(self) -> Tensor:
-        """The former name of `valid`."""
+        """The former name of `valid`, shape (B,)."""
         return cast(Tensor, former_field(self, "sound", "valid"))
 
 

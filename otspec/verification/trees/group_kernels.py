@@ -47,7 +47,7 @@ def quotient(p, q, known):  # (LANES,)
 @triton.jit
 def as_it_came(
     entries,  # (R, V)
-    row, tokens,  # (LANES,)
+    row, tokens,  # (LANES,), or a scalar row
     vocab,  # scalar
 ):  # fmt: skip
     """Probabilities of some tokens of a row, before they are divided by their total."""
@@ -57,7 +57,7 @@ def as_it_came(
 @triton.jit
 def group_of(
     target, draft,  # `Rows`
-    p_row, q_row, tokens,  # (LANES,)
+    p_row, q_row, tokens,  # (LANES,), or scalar rows
     vocab,  # scalar
     GROUPS: tl.constexpr, PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr,
 ):  # fmt: skip

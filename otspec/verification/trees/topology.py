@@ -36,7 +36,9 @@ class Topology:
     token: IntArray
     """Shape (N,): the last token of each prefix."""
     parent: IntArray
+    """Shape (N,): the prefix without that token; of the root `NONE`."""
     depth: IntArray
+    """Shape (N,): how many tokens each prefix has."""
     slot: IntArray
     """Shape (N,): the first slot that drew the node."""
     node: IntArray
@@ -110,7 +112,7 @@ class Topology:
 
     @cached_property
     def children(self) -> list[IntArray]:
-        """The children of each node, ascending."""
+        """The children of each node, ascending: N arrays of shape (children,)."""
         order = np.argsort(self.parent, kind="stable")
         return np.split(order, np.searchsorted(self.parent[order], np.arange(self.size)))[1:]
 
@@ -139,6 +141,18 @@ class Topology:
         return nodes[::-1]
 
     def drafts(self, alive: IntArray, level: int) -> IntArray:
-        """The tokens drawn at a level for some of the paths, in the order of drawing: as many as there were draws."""
+        """The tokens drawn at a level for some of the paths, in the order of drawing: as many as there were draws.
+
+        Parameters
+        ----------
+        alive : ndarray of int, shape (paths,)
+            Which paths, of K.
+        level : int
+            1 to L.
+
+        Returns
+        -------
+        ndarray of int, shape (draws,)
+        """
         first = np.unique(self.draw[alive, level], return_index=True)[1]
         return self.token[self.node[alive[first], level]]

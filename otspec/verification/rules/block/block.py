@@ -56,10 +56,11 @@ def block_weights(target: FloatArray, proposal: FloatArray, tokens: IntArray) ->
 
 
 class Picked(NamedTuple):
-    """A picked path, and the laws g of its tokens given those before, shape (L, V)."""
+    """A picked path, and the laws g of its tokens given those before."""
 
     path: int
     proposal: FloatArray
+    """Shape (L, V)."""
 
 
 class PickVerifier(ABC):
@@ -142,7 +143,7 @@ class Block(PickVerifier):
         return Picked(0, tree.draft[tree.node[0, :-1]])
 
     def picks(self, tree: Tree) -> tuple[FloatArray, list[FloatArray]]:
-        """Certainty of the first path."""
+        """Certainty of the first path, shape (K,), and its draft laws, shape (L, V), for every path."""
         laws = tree.draft[tree.node[0, :-1]]
         return np.eye(1, tree.count)[0], [laws] * tree.count
 

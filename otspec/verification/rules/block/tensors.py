@@ -19,12 +19,12 @@ next token has, shape (B, V) both."""
 
 
 class Accepted(NamedTuple):
-    """What is accepted of each path; shapes (B,)."""
+    """What is accepted of each of B paths."""
 
     length: Tensor
-    """How many of its tokens."""
+    """Shape (B,), int64: how many of its tokens."""
     token: Tensor
-    """The token after them."""
+    """Shape (B,), int64: the token after them."""
 
 
 def verify_path(laws: Laws, tokens: Tensor, length: Tensor, uniforms: Tensor) -> Accepted:

@@ -24,7 +24,12 @@ from otspec.tolerances import MASS_TOL
 
 @jit
 def _scale(law: Any) -> float:
-    """1 / total of a law, in float64; 0 if it is not one."""
+    """1 / total of a law, in float64; 0 if it is not one.
+
+    Parameters
+    ----------
+    law : ndarray, shape (V,), float32 or float64
+    """
     total = 0.0
     least = 0.0
     for first in range(0, law.size, CHUNK):
@@ -40,7 +45,22 @@ def _scale(law: Any) -> float:
 def verify_one(
     p: Any, q: Any, drafts: IntArray, uniforms: FloatArray, work: Workspace, room: Places
 ) -> tuple[int, int]:
-    """Output token and accepted draft, or (-1, -1) where the input is not a problem."""
+    """Output token and accepted draft, or (-1, -1) where the input is not a problem.
+
+    Parameters
+    ----------
+    p, q : ndarray, shape (V,), float32 or float64
+        Target and draft law.
+    drafts : ndarray of int, shape (n,)
+        Tokens of the vocabulary; of these it is checked whether q > 0, and nothing else.
+    uniforms : ndarray, shape (n + 1, 3)
+        Numbers in [0, 1): a row for each draft, as in `pick_draft`; of the last row, whether the picked draft is
+        accepted, and what is drawn if it is not.
+    work : Workspace
+        For V tokens or more; overwritten.
+    room : Places
+        Of `empty_places`, for V tokens or more; overwritten.
+    """
     p_scale = _scale(p)
     q_scale = _scale(q)
     if p_scale == 0.0 or q_scale == 0.0:
@@ -85,7 +105,18 @@ def verify_one(
 
 @jit
 def _rank(token: int, p: float, q: float, target: FloatArray, places: Places) -> int:
-    """The rank of a token, by bisection on p/q and a walk along its ties."""
+    """The rank of a token, by bisection on p/q and a walk along its ties.
+
+    Parameters
+    ----------
+    token : int
+    p, q : float
+        Its probabilities.
+    target : ndarray, shape (V,)
+        p by rank, of which the first k are read.
+    places : Places
+        Of k tokens, trimmed to what is filled.
+    """
     ratio = p / q
     low = 0
     high = places.order.size
@@ -102,7 +133,23 @@ def _rank(token: int, p: float, q: float, target: FloatArray, places: Places) ->
 
 @parallel_jit
 def solve_rows(P: Any, Q: Any, n: int, work: Workspace, room: Places, sizes: IntArray, figures: FloatArray) -> None:
-    """Solve rows of a batch, each into its row of `room`; the sizes of one that is not a problem are -1."""
+    """Solve rows of a batch, each into its row of `room`; the sizes of one that is not a problem are -1.
+
+    Parameters
+    ----------
+    P, Q : ndarray, shape (B, V), float32 or float64
+        Target and draft laws.
+    n : int
+        Drafts of each row.
+    work : Workspace
+        One for each thread: its arrays have an axis of threads in front.
+    room : Places
+        One for each row, of `empty_places`: its arrays have an axis of B in front.  Filled.
+    sizes : ndarray of int, shape (B, 3)
+        Filled in: what `Sizes` has, of each row.
+    figures : ndarray, shape (2, B)
+        Filled in: the acceptance of each row, and the bound.
+    """
     for b in numba.prange(P.shape[0]):
         _solve_row(b, get_thread_id(), P, Q, n, work, room, sizes, figures)
 
@@ -111,7 +158,13 @@ def solve_rows(P: Any, Q: Any, n: int, work: Workspace, room: Places, sizes: Int
 def solve_rows_alone(
     P: Any, Q: Any, n: int, work: Workspace, room: Places, sizes: IntArray, figures: FloatArray
 ) -> None:
-    """`solve_rows` on the thread that calls it."""
+    """`solve_rows` on the thread that calls it.
+
+    Parameters
+    ----------
+    P, Q, n, work, room, sizes, figures
+        As in `solve_rows`.
+    """
     for b in range(P.shape[0]):
         _solve_row(b, 0, P, Q, n, work, room, sizes, figures)
 
@@ -120,7 +173,14 @@ def solve_rows_alone(
 def _solve_row(
     b: int, t: int, P: Any, Q: Any, n: int, work: Workspace, room: Places, sizes: IntArray, figures: FloatArray
 ) -> None:
-    """Row b, in the working memory of thread t."""
+    """Row b, in the working memory of thread t.
+
+    Parameters
+    ----------
+    b, t : int
+    P, Q, n, work, room, sizes, figures
+        As in `solve_rows`.
+    """
     p_scale = _scale(P[b])
     q_scale = _scale(Q[b])
     if p_scale == 0.0 or q_scale == 0.0:

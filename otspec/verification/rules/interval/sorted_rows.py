@@ -19,13 +19,14 @@ from otspec.verification.tensors.measures import Counts, mean_density, power
 
 
 class Output(NamedTuple):
-    """What is put out in each row; shapes (B,)."""
+    """What is put out in each of B rows."""
 
     tokens: Tensor
+    """Shape (B,), int64."""
     accepted: Tensor
-    """Index of the accepted draft, or -1."""
+    """Shape (B,), int64: index of the accepted draft, or -1."""
     share: Tensor
-    """Of a draw from the residual law: how far through the token's part of it the draw lies, in [0, 1)."""
+    """Shape (B,), float64: how far through the token's part of the residual law a draw from it lies, in [0, 1)."""
 
 
 def verify_by_sorting(p: Tensor, q: Tensor, drafts: Tensor, uniforms: Tensor, alive: Tensor | None = None) -> Output:

@@ -23,12 +23,12 @@ FAINT = 2.0**-50
 
 
 class Labels(NamedTuple):
-    """The labels of R prefixes; shapes (R, BINS)."""
+    """The labels of R prefixes."""
 
     ends: Tensor
-    """Running sum of the masses of the bins, int64, in any unit."""
+    """Shape (R, BINS): running sum of the masses of the bins, int64, in any unit."""
     density: Tensor
-    """How likely a label of each bin is to win, relative to others, ascending up to 1."""
+    """Shape (R, BINS): how likely a label of each bin is to win, relative to others, ascending up to 1."""
 
 
 class Grown(NamedTuple):

@@ -48,6 +48,11 @@ def stem_of(branching: IntArray) -> int:
     """How many levels come before the first with several children.
 
     Nothing competes there, and all children own all labels evenly.
+
+    Parameters
+    ----------
+    branching : ndarray of int, shape (L,)
+        How many children the slots of each level have.
     """
     stem = 0
     while stem < branching.size - 1 and branching[stem] == 1:
@@ -57,7 +62,19 @@ def stem_of(branching: IntArray) -> int:
 
 @jit
 def label_below(owned: Owned, places: ChildPlaces, label: Label, level: int, branching: IntArray, stem: int) -> Label:
-    """The label of any one child of a node on that level, from what the node owns of its parent's places and label."""
+    """The label of any one child of a node on that level, from what the node owns of its parent's places and label.
+
+    Parameters
+    ----------
+    owned : Owned
+    places : ChildPlaces
+    label : Label
+    level : int
+    branching
+        As in `stem_of`.
+    stem : int
+        What that gives.
+    """
     if level <= stem:
         return whole()
     return branch(label_of(owned, places, label), branching[level])
@@ -74,7 +91,17 @@ def share_out(
     stem: int,
     sharings: Sharings,
 ) -> ChildPlaces:
-    """The places of a node on that level: `refine` with what its level asks for."""
+    """The places of a node on that level: `refine` with what its level asks for.
+
+    Parameters
+    ----------
+    p, q, label, weight
+        As in `refine`.
+    level : int
+    branching, stem
+        As in `label_below`.
+    sharings : Sharings
+    """
     if level < stem:
         return idle(q)
     counts = np.zeros(branching[stem])
@@ -92,7 +119,14 @@ def grow(
     draft: FloatArray,
     sharings: Sharings,
 ) -> Grown:
-    """Refine the labels of the leaves at every inner node of their tree; arrays as in `otspec.paths.Tree`."""
+    """Refine the labels of the leaves at every inner node of their tree.
+
+    Parameters
+    ----------
+    parent, token, depth, branching, target, draft
+        As in `otspec.paths.Tree`, and how many children the slots of each level have.
+    sharings : Sharings
+    """
     inner, stem = draft.shape[0], stem_of(branching)
     weight = np.ones(inner)
     owned = [Owned(np.zeros(0, dtype=np.int64), np.zeros(0))]
@@ -254,7 +288,16 @@ def part(
 
 @jit
 def laid(places: ChildPlaces, piece: IntArray, used: FloatArray) -> ChildPlaces:
-    """The same places along another label."""
+    """The same places along another label.
+
+    Parameters
+    ----------
+    places : ChildPlaces
+    piece : ndarray of int, shape (k,)
+        The piece of that label in which each place begins.
+    used : ndarray, shape (k,)
+        How much of that piece lies lower.
+    """
     return ChildPlaces(
         places.group,
         places.owner,

@@ -83,8 +83,9 @@ class Owned(NamedTuple):
     """The parts of places that one group owns."""
 
     rank: IntArray
-    """Ascending."""
+    """Shape (parts,): the place of each part, ascending."""
     amount: FloatArray
+    """Shape (parts,): how long each is."""
 
 
 @jit
@@ -113,7 +114,13 @@ def branch(label: Label, children: int) -> Label:
 
 @jit
 def idle(q: FloatArray) -> ChildPlaces:
-    """Places of children that own everything in common, for a prefix that has one child only."""
+    """Places of children that own everything in common, for a prefix that has one child only.
+
+    Parameters
+    ----------
+    q : ndarray, shape (V,)
+        The draft law.
+    """
     group = np.full(q.size, -1, dtype=np.int32)
     for x in range(q.size):
         if q[x] > 0.0:

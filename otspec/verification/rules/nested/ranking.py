@@ -34,7 +34,13 @@ class Ranked(NamedTuple):
 
 @jit
 def rank_all(p: FloatArray, q: FloatArray) -> Ranked:
-    """Sort all tokens: every one has a rank of its own."""
+    """Sort all tokens: every one has a rank of its own.
+
+    Parameters
+    ----------
+    p, q : ndarray, shape (V,)
+        Target and draft law.
+    """
     keys, order = np.empty((2, q.size), dtype=np.uint64), np.empty(q.size, dtype=np.int32)
     target, size = np.empty(q.size), np.empty(q.size)
     k = sort_by_ratio(p, q, 1.0, 1.0, keys, order, target, size)
@@ -48,6 +54,13 @@ def bucket(p: FloatArray, q: FloatArray, grain: float) -> Ranked:
 
     The bit pattern of a positive double grows with its value, so its leading bits name the bucket: nothing is sorted.
     Ratios beyond 2**-`REACH` and 2**`REACH` share a bucket at either end: such tokens have hardly any p, or any q.
+
+    Parameters
+    ----------
+    p, q : ndarray, shape (V,)
+        Target and draft law.
+    grain : float
+        `FINEST` at least.
     """
     digits = max(int(np.ceil(np.log2(2.0 / grain))), 0)
     lowest = (1023 - REACH) << digits

@@ -56,6 +56,20 @@ def measure_places(
     The density of a place is that of the winner's label, in the label's own units: in the first row that of the largest
     of n labels, n as in `mean_density`, and each other row's power brings a factor of its own.
     The last piece takes whatever rounding leaves over.
+
+    Parameters
+    ----------
+    size : ndarray, shape (m,)
+        How long each place is; together they fill the coordinate, which ends at 1.
+    label : Label
+    counts : ndarray, shape (K,)
+        As in `mean_density`.
+    piece : ndarray of int, shape (m,)
+        Filled in: the piece of the label in which each place begins.
+    used : ndarray, shape (m,)
+        Filled in: how much of that piece lies lower.
+    density : ndarray, shape (m,)
+        Filled in.
     """
     low, length, share, powers = label.low, label.length, label.share, label.power
     i = 0
@@ -197,7 +211,17 @@ def join(target: FloatArray, size: FloatArray, cut: int, grain: float, top: floa
 
 @jit
 def over_drafted(target: FloatArray, size: FloatArray, density: FloatArray, weight: float) -> int:
-    """How many ranks lie in blocks whose proposal exceeds weight * p; they come first."""
+    """How many ranks lie in blocks whose proposal exceeds weight * p; they come first.
+
+    Parameters
+    ----------
+    target, size : ndarray, shape (k,)
+        p and q of the ranks.
+    density : ndarray, shape (k,)
+        Of their places, as `measure_places` fills it in.
+    weight : float
+        As in `refine`.
+    """
     k = size.size
     end, rise, run = np.empty(k + 1, dtype=np.int32), np.empty(k + 1), np.empty(k + 1)
     total = (size * density).sum()
@@ -214,9 +238,19 @@ def split(
 ) -> tuple[IntArray, FloatArray, FloatArray]:
     """Split every group as `Sharing` says; ascending order of p/q below the cut, and again above it.
 
+    Parameters
+    ----------
+    target, size : ndarray, shape (groups,)
+        p and q of the groups.
+    cut : int
+        How many of them lie below the cut.
+    spread : ndarray, shape (J,)
+        As `Sharing` has it.
+
     Returns
     -------
     owner, target, size : ndarray, shape (groups * J,)
+        The group of each part, and p and q of the parts.
     """
     parts = spread.size
     if parts == 1:
@@ -264,6 +298,23 @@ def swap_in_block(
     A token worth less than that is a recipient, one worth more a donor.  Every donor hands its surplus to the
     recipients that have waited longest.  Recipients come before their donors in the order of p/q, so
     density <= due/q <= due/q of the donor <= density of the donor, and no token swaps more than its place.
+
+    Parameters
+    ----------
+    first, last : int
+        The ranks of the block are those from the first on, up to the last, which is not among them.
+    slope : float
+        Of the majorant there.
+    target, size, density : ndarray, shape (m,)
+        p and q of all ranks, and the densities of their places.
+    kept : ndarray, shape (m,)
+        What each keeps of its place; updated.
+    recipient, donor : ndarray of int, shape (m,)
+        Filled in from the entry `swaps` on: the ranks of each swap.
+    amount : ndarray, shape (m,)
+        Filled in likewise: the length that changes hands.
+    swaps : int
+        How many there are of the blocks before.
     """
     wanted = 0.0
     waiting = first

@@ -29,8 +29,9 @@ class Looked(NamedTuple):
     p: Tensor
     """Shape (C,): of each child's token."""
     q: Tensor
+    """Shape (C,), likewise."""
     group: Tensor
-    """Shape (C,)."""
+    """Shape (C,), likewise."""
 
 
 class Sharing(NamedTuple):
