@@ -145,6 +145,11 @@ def test_a_merge_can_be_repeated_and_goes_on_where_it_stopped(whole: Path, shard
     assert (tmp_path / "c" / "results.jsonl").read_bytes() == before[0]
 
 
+def test_a_whole_run_among_them_lacks_no_shard(whole: Path, shards: list[Path], tmp_path: Path) -> None:
+    assert joined([whole, shards[0]], tmp_path / "out").absent == []
+    assert joined([shards[0], whole], tmp_path / "other").absent == []
+
+
 def test_overlapping_shards_count_once_and_the_order_does_not_decide_which(
     whole: Path, shards: list[Path], tmp_path: Path
 ) -> None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -15,7 +16,12 @@ from otspec import ProblemError  # noqa: E402
 from otspec.decode import run  # noqa: E402
 from otspec.decode.base.draft_laws import draft_law  # noqa: E402
 from otspec.decode.base.sampling import Sampling  # noqa: E402
-from otspec.decode.drafters.dynamic_tree import DynamicDrafter, EagleDynamic, SteeredDynamic  # noqa: E402
+from otspec.decode.drafters.dynamic_tree import (  # noqa: E402
+    DynamicDrafter,
+    EagleDynamic,
+    SteeredDynamic,
+    _tree,
+)
 from otspec.decode.drafters.eagle.drafter import EagleDrafter  # noqa: E402
 from otspec.decode.drafters.heads.model import MedusaHeads  # noqa: E402
 from otspec.decode.drafters.model import ModelDrafter  # noqa: E402
@@ -139,3 +145,12 @@ def test_what_is_refused() -> None:
     other = foreign()
     with pytest.raises(ProblemError, match="with the target's tokenizer, and this one has another"):
         DynamicTree(other.draft, matching=matching_of(load().tokenizer, other.tokenizer))
+
+
+def test_nodes_that_are_impossible_are_in_no_tree() -> None:
+    """Suppressed tokens have a chance of 0, and a tree may be allowed more nodes than there are others."""
+    tokens = np.array([7, 8, 9])
+    levels = [[tokens, np.array([-0.5, -np.inf, -1.0]), np.zeros(3, dtype=int), np.array([0, 2])]]
+    paths, columns = _tree(levels, size=3)
+    assert sorted(paths) == [[7], [9]]
+    assert sorted(columns) == [[0], [1]]

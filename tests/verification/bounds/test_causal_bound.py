@@ -197,6 +197,24 @@ def test_the_sums_are_those_of_the_theorem() -> None:
             assert value == pytest.approx(_bound(pairs, count, window, cuts), abs=1e-12), (pairs, count, window, cuts)
 
 
+def test_influences_are_what_a_sample_changes() -> None:
+    """Of each text: by how much the bound is lower without it, to first order in one over their number."""
+    rng = np.random.default_rng(1)
+    data = _enumerated(FAMILIES[0], Shape.paths(2, L))
+    drawn = Ratios(
+        data.texts[rng.integers(len(data.texts), size=300)], data.trees[rng.integers(len(data.trees), size=60)]
+    )
+    cuts = np.log([0.7, 1.6])[:L]
+    whole = Sums.of(drawn, 2)
+    of_texts, of_trees = whole.influences(cuts)
+    assert of_texts.mean() + of_trees.mean() == pytest.approx(whole.value(cuts), abs=1e-12)
+    count = len(of_texts)
+    without = [Sums.of(Ratios(np.delete(drawn.texts, i, axis=0), drawn.trees), 2).value(cuts) for i in range(count)]
+    change = (count - 1) * (whole.value(cuts) - np.array(without))
+    np.testing.assert_allclose(of_texts - of_texts.mean(), change, atol=0.02)
+    assert np.ptp(of_texts) > 0.5  # and they do differ
+
+
 def test_one_path_has_the_value_of_block_verification() -> None:
     for pairs in FAMILIES:
         exact = _mean(pairs, lambda laws: tree_law(Block(), laws, (1,) * L).mean_accepted)
