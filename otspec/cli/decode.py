@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
+from rich.text import Text as RichText
 
 from otspec.cli import options
 from otspec.cli.drafters import DrafterOptions
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from otspec.decode import Generation, Metrics, Tuned
+    from otspec.decode.base.text import Block
     from otspec.decode.methods.catalogue import Method
     from otspec.decode.pair.loading import Models
 
@@ -59,6 +61,14 @@ def decode(
         bool,
         typer.Option("--profile", help="Show where a step's time goes, beside the passes with nothing around them."),
     ] = False,
+    transcript: Annotated[
+        bool,
+        typer.Option(
+            "--transcript",
+            help="Show in each text what every step accepted of its drafts, what it rejected, and the token that the "
+            "target added; --json keeps all of it, as token ids.",
+        ),
+    ] = False,
     json_file: Annotated[
         Path | None,
         options.out_file(
@@ -76,6 +86,10 @@ def decode(
     progress_as_ours()
     session = _session(way, target, draft or ["shipped"], drafter, sampling, place)
     limits = {"max_new_tokens": max_new_tokens, **({"stop_strings": stop} if stop else {})}
+    if transcript:
+        if way.method.strategy is None:
+            raise ProblemError(f"{way.name} tells nothing of its steps; leave out --transcript")
+        limits |= {"transcript": True}
     about = {**session.about, **sampling.all, "max_new_tokens": max_new_tokens}
     batches = [texts[start : start + batch] for start in range(0, len(texts), batch)]
     total, floors = _total(), Counter[str]()
@@ -91,10 +105,15 @@ def decode(
             total += generation.metrics
             if profile:
                 floors.update(session.floors(generation))
-            _show(own, new)
+            if transcript:
+                _show(own, [_in_blocks(session.text, blocks) for blocks in generation.blocks])
+            else:
+                _show(own, new)
             if lines is not None:
                 line = {**about, "seed": seed + number, "prompts": own, "texts": new}
                 line |= {"new_tokens": generation.new_tokens, **generation.metrics.record()}
+                if transcript:
+                    line["blocks"] = [[one._asdict() for one in blocks] for blocks in generation.blocks]
                 lines.write(json.dumps({**line, "block_efficiency": generation.metrics.block_efficiency}) + "\n")
     console.rule(characters="-", style="dim")
     spelled = ", ".join(f"{name} {_spelled(value)}" for name, value in session.way.spelled.items())
@@ -250,7 +269,18 @@ def _total() -> Metrics:
     return Metrics()
 
 
-def _show(prompts: Sequence[str], texts: Sequence[str]) -> None:
+def _in_blocks(spelled: Callable[[Sequence[int]], str], blocks: Sequence[Block]) -> RichText:
+    """A text, step by step: green what was accepted, struck out the first of what was rejected, then the new token."""
+    shown = RichText()
+    for block in blocks:
+        shown.append(spelled(block.accepted), "green")
+        if block.rejected:
+            shown.append(f"[{spelled(block.rejected[0])}]", "red strike")
+        shown.append(spelled([block.token]), "bold")
+    return shown
+
+
+def _show(prompts: Sequence[str], texts: Sequence[str | RichText]) -> None:
     for prompt, text in zip(prompts, texts, strict=True):
         console.rule(characters="-", style="dim")
         console.print(prompt, style="dim", end="", highlight=False, soft_wrap=True)

@@ -245,6 +245,7 @@ class RunOptions(TypedDict, total=False):
     tokenizer: Any
     draft_tokenizer: Any
     verify_on: str | None
+    transcript: bool
 
     attention_mask: Any
     max_new_tokens: int
@@ -288,6 +289,8 @@ class RunSettings:
     verify_on : str, optional
         ``"device"`` or ``"host"``.  By default trees are verified on the device of the models where that is no CPU, if
         it has the rule (nested, block or token-wise interval, of i.i.d. drafts), and otherwise on the host.
+    transcript : bool
+        Whether what each step drafted, accepted and added is kept, as `Generation.blocks`.
 
     Examples
     --------
@@ -305,6 +308,7 @@ class RunSettings:
     tokenizer: Any = None
     draft_tokenizer: Any = None
     verify_on: str | None = None
+    transcript: bool = False
 
     @classmethod
     def split(cls, options: Mapping[str, Any]) -> tuple[Self, dict[str, Any]]:

@@ -67,6 +67,29 @@ def test_text_and_numbers_are_those_of_generate(
     assert "multi-draft (paths 3, depth 4, solver interval, draft_top_k 5), lossless" in shown
 
 
+def test_a_transcript_tells_what_became_of_every_draft(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], saved: tuple[str, ...], tmp_path: Path
+) -> None:
+    out = tmp_path / "out.jsonl"
+    command = ("decode", *saved, "--prompt", "def f", "--paths", "2", "--depth", "3", "--max-new-tokens", "24")
+    assert otspec_command(monkeypatch, *command, "--seed", "1", "--transcript", "--json", str(out)) == 0
+    shown = capsys.readouterr().out
+    (line,) = lines_of(out)
+    ((new,), (blocks,)) = line["new_tokens"], line["blocks"]
+    text = [token for block in blocks for token in (*block["accepted"], block["token"])]
+    assert text[: len(new)] == new
+    assert len(blocks) == line["sequence_steps"]
+    assert sum(len(block["accepted"]) >= 1 for block in blocks) == line["accepted"][0]
+    refused = [path for block in blocks for path in block["rejected"]]
+    assert refused
+    assert all(len(path) + len(block["accepted"]) <= 3 for block in blocks for path in block["rejected"])
+    # What stands in place of rejected tokens is none of them, unless the target drew one of them again.
+    assert sum(block["token"] in [path[0] for path in block["rejected"]] for block in blocks) < len(blocks)
+    models = load_models(saved[1], saved[3], "cpu")
+    assert f"[{models.tokenizer.decode(blocks[0]['rejected'][0])}]" in shown or not blocks[0]["rejected"]
+    assert otspec_command(monkeypatch, *command[:-2], "--method", "generate", "--transcript") == 2
+
+
 def test_several_draft_models(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], saved: tuple[str, ...], tmp_path: Path
 ) -> None:

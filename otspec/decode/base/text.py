@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from transformers import EosTokenCriteria, MaxLengthCriteria, StoppingCriteriaList
 
 from otspec.errors import ProblemError
+from otspec.verification.trees.topology import Topology
 
 
 class Streamer(Protocol):
@@ -20,6 +21,25 @@ class Streamer(Protocol):
 
     def end(self) -> None:
         """Flush."""
+
+
+class Block(NamedTuple):
+    """What one step drafted for a text, and what came of it; a text that ends within it has fewer of its tokens."""
+
+    accepted: list[int]
+    """Drafted tokens that are text now."""
+    rejected: list[list[int]]
+    """What else was drafted after these, path by path; nothing twice."""
+    token: int
+    """The target's own token after them: in place of a rejected one, or a bonus where nothing was drafted there."""
+
+    @classmethod
+    def of(cls, tree: Topology, nodes: list[int], token: int) -> Block:
+        """What is told of a drafted tree, by the accepted nodes and the token after them."""
+        inner = set(tree.parent.tolist())
+        lines = [tree.line(leaf) for leaf in range(1, tree.size) if leaf not in inner]
+        others = [line[len(nodes) :] for line in lines if line[: len(nodes)] == nodes]
+        return cls(tree.token[nodes].tolist(), [tree.token[other].tolist() for other in others if other], token)
 
 
 @dataclass
@@ -34,6 +54,8 @@ class Text:
     """Prompt and new tokens."""
     prompt: int = field(init=False)
     """Length of the prompt."""
+    blocks: list[Block] | None = None
+    """One for each step, where they are kept."""
 
     def __post_init__(self) -> None:
         self.prompt = len(self.tokens)

@@ -18,7 +18,7 @@ from transformers import (
 
 from otspec.decode.base.metrics import Metrics
 from otspec.decode.base.sampling import Sampling
-from otspec.decode.base.text import Ending, Text, texts_of
+from otspec.decode.base.text import Block, Ending, Text, texts_of
 from otspec.decode.drafters.heads.model import Heads
 from otspec.decode.models.context import Pass, positions, sliding_window, vocabulary
 from otspec.decode.models.pairing import check_pair
@@ -56,6 +56,8 @@ class Generation:
     """The new tokens of each text, without padding."""
     passes: Mapping[str, Sequence[Pass]] = field(default_factory=dict)
     """The models' passes after the prompts, in order, by phase; see `otspec.decode.floor`."""
+    blocks: list[list[Block]] = field(default_factory=list)
+    """Of each text what its steps drafted, accepted and added, with ``transcript=True``."""
 
 
 def run(
@@ -144,6 +146,9 @@ def decode(
     rule = device_rule(verifier, target.device, settings.verify_on)
     pad = _padding(generation_config)
     texts = texts_of(input_ids, attention_mask, pad)
+    if settings.transcript:
+        for text in texts:
+            text.blocks = []
     ending = Ending(stopping_criteria, target.device)
     # A drafter with another tokenizer has lengths of its own, which it checks itself.
     _check_lengths(target, listed(strategy.draft) if strategy.matching is None else [], texts, ending.max_length)
@@ -159,7 +164,8 @@ def decode(
     metrics, passes = decoder.run(texts)
     longest = max(len(text.new) for text in texts)
     new = torch.tensor([text.new + [pad] * (longest - len(text.new)) for text in texts], device=input_ids.device)
-    return Generation(torch.cat((input_ids, new), dim=1), metrics, [text.new for text in texts], passes)
+    blocks = [text.blocks for text in texts if text.blocks is not None]
+    return Generation(torch.cat((input_ids, new), dim=1), metrics, [text.new for text in texts], passes, blocks)
 
 
 def check_prompts(input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> None:

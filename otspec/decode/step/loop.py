@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 from otspec.decode.base.drafts import Drafts
 from otspec.decode.base.metrics import Clock, Metrics
 from otspec.decode.base.sampling import Prefix
-from otspec.decode.base.text import Ending, Streamer, Text
+from otspec.decode.base.text import Block, Ending, Streamer, Text
 from otspec.decode.drafters.drafter import Drafter
 from otspec.decode.models.context import Pass
 from otspec.decode.models.target import Target
@@ -67,6 +67,8 @@ class Decoder:
         rows = []
         for row, (text, tree, extension) in enumerate(zip(going, drafts.trees, extensions, strict=True)):
             before = len(text.tokens)
+            if text.blocks is not None:
+                text.blocks.append(Block.of(tree, extension.nodes, extension.token))
             ended = self.ending.extend(text, [*tree.token[extension.nodes].tolist(), extension.token])
             metrics.step(tree.length, len(extension.nodes), tree.size)
             metrics.tokens += len(text.tokens) - before
