@@ -89,7 +89,7 @@ def test_a_lock_that_is_gone_by_the_time_it_is_held_is_taken_anew(
         ["tune", "--out", "{}/a.safetensors"],
         ["positions", "llama3", "--out", "{}/a.safetensors"],
         ["affinity", "logits", "shipped", "--out", "{}/a.safetensors"],
-        ["router", "--out", "{}/a.safetensors"],
+        ["router", "x.txt", "--out", "{}/a.safetensors"],
         ["train", "sd2", "--out", "{}/a.safetensors"],
     ],
     ids=lambda words: " ".join(words[:1]) + (" of trees" if "--paths" in words else ""),

@@ -46,6 +46,7 @@ Out = Annotated[Path, options.out_file("--out", help="The .safetensors file to w
 
 
 @app.command()
+@options.holding
 def text(
     files: Annotated[list[Path], typer.Argument(help="The text files to read, in UTF-8.")],
     out: Out,
@@ -92,6 +93,7 @@ def text(
 
 
 @app.command()
+@options.holding
 def logits(
     source: Annotated[str, typer.Argument(help="The positions to read: a profile such as shipped, or a file.")],
     out: Out,

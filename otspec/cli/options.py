@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +44,24 @@ def probability(**settings: Any) -> Any:
 
 
 def out_file(*names: str, **settings: Any) -> Any:
-    """An option for a file to write, whose folder has to be there; no other command writes it meanwhile."""
+    """An option for a file to write, whose folder has to be there."""
     return typer.Option(*names, callback=_writable, **settings)
 
 
-def hold(context: typer.Context, path: Path) -> None:
-    """Let no other command write a file, or into a folder, before this one has ended."""
-    context.call_on_close(Lock.of_file(path).release)
+def holding(command: Callable[..., None]) -> Callable[..., None]:
+    """Let no other command write to `out`, a file or a folder, before this one has ended."""
+
+    @wraps(command)
+    def held(*arguments: Any, **settings: Any) -> None:
+        out: Path = settings["out"]
+        out.parent.mkdir(parents=True, exist_ok=True)
+        lock = Lock.of_file(out)
+        try:
+            command(*arguments, **settings)
+        finally:
+            lock.release()
+
+    return held
 
 
 def words(text: str) -> list[str]:
@@ -99,7 +111,7 @@ def checked_probability(value: float | None) -> float | None:
     return value
 
 
-def _writable(context: typer.Context, path: Path | None) -> Path | None:
+def _writable(path: Path | None) -> Path | None:
     if path is None:
         return None
     if path.is_dir():
@@ -108,6 +120,4 @@ def _writable(context: typer.Context, path: Path | None) -> Path | None:
         raise typer.BadParameter(f"there is no folder {path.parent}; make it first, or name a file elsewhere")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise typer.BadParameter(f"{path} cannot be written; name a file elsewhere")
-    if (path.is_file() or not path.exists()) and os.access(path.parent, os.W_OK):
-        hold(context, path)
     return path

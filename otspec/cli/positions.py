@@ -13,6 +13,7 @@ from otspec.errors import DataError
 from otspec.reporting.console import console, progress_bar
 
 
+@options.holding
 def positions(
     profile: Annotated[str, typer.Argument(help=f"The profile: one of {', '.join(PROFILES)}.")],
     out: Annotated[Path, options.out_file(help="The .npz file to write.")],

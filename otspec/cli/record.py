@@ -15,6 +15,7 @@ from otspec.errors import DataError
 from otspec.reporting.console import console, progress_as_ours, progress_bar
 
 
+@options.holding
 @grouped
 def record(
     *,

@@ -18,6 +18,7 @@ TEXT = 256
 """Tokens of a text, or as many as the draft model knows positions for."""
 
 
+@options.holding
 @grouped
 def router(
     *,

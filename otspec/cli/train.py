@@ -23,9 +23,9 @@ HELD_OUT = 64
 """Texts that the curve is measured on."""
 
 
+@options.holding
 @grouped
 def train(
-    context: typer.Context,
     *,
     kind: Annotated[str, typer.Argument(help=f"The kind: {listed(TRAINED)}.", metavar="KIND")],
     out: Annotated[
@@ -87,8 +87,6 @@ def train(
     if not (math.isfinite(rate) and rate > 0):
         raise ProblemError(f"the learning rate is {rate}; pass a number above 0")
     said = None if prompts is None else read_prompts(prompts)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    options.hold(context, out)
     if (out / "training.json").exists():
         raise DataError(f"{out} holds a trained draft model already; remove it, or give another folder")
     progress_as_ours()

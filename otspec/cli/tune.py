@@ -32,6 +32,7 @@ def _duration(value: float) -> float:
     return value
 
 
+@options.holding
 @grouped
 def tune(
     *,

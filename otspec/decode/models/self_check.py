@@ -79,13 +79,13 @@ def _check_numbers(model: PreTrainedModel, name: str, numbers: torch.Tensor) -> 
     what, narrow = f"the {name}, {type(model).__name__}", f"{model.dtype} may be too narrow for it"
     if not bool(numbers.any()):
         raise ProblemError(
-            f"the logits of {what}, are no numbers after any of {numbers.numel()} short texts; {narrow}: load it in "
-            "float32 or bfloat16, or pass another model"
+            f"the logits of {what}, are nan or infinite after all of {numbers.numel()} short texts; {narrow}: load it "
+            "in float32 or bfloat16, or pass another model"
         )
     if not bool(numbers.all()):
         warnings.warn(
-            f"some logits of {what}, are no numbers: where a target's are none decoding ends with an error, and where "
-            f"a draft model's are none it drafts nothing of use; {narrow}",
+            f"some logits of {what}, are nan or infinite: with a target's decoding ends with an error, and with a "
+            f"draft model's nothing of use is drafted there; {narrow}",
             stacklevel=3,
         )
 
