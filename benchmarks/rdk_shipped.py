@@ -1,11 +1,13 @@
 """Does RDK accept more than TLI on the pair that comes with the package?  Figures 1 to 4 and 8 to 12 of [timor2025out].
 
     python -m benchmarks.rdk_shipped [--sequences 64] [--out report/rdk_shipped]
+    python -m benchmarks.rdk_shipped --data FILE --text FILE --tokenizer FILE     # of models of yours
 
-From the recorded positions (profile ``shipped``), four to each held-out sequence, and from the tokens of the sequences.
-Acceptance is measured twofold: frequencies, counts and covariances from every second sequence, laws to test from the
-others, and the other way round; sequences of one file can be in both halves.  Every temperature is tried, and the best
-in hindsight taken, which favours RDK.
+Of models of yours, the data are positions as `otspec record` writes them, of all tokens; the text is what tokens are
+counted in, by the tokenizer of both models.  Otherwise all is from the recorded positions (profile ``shipped``), four
+to each held-out sequence, and from the tokens of the sequences.  Acceptance is measured twofold: frequencies, counts
+and covariances from every second sequence, laws to test from the others, and the other way round; sequences of one file
+can be in both halves.  Every temperature is tried, and the best in hindsight taken, which favours RDK.
 """
 
 from __future__ import annotations
@@ -24,7 +26,10 @@ from scipy.special import softmax
 from benchmarks.rdk import factor_of, quarter
 from benchmarks.reporting import Record, finish
 from otspec.data import open_source
+from otspec.data.recorded import TopPosition
 from otspec.decode.shipped import held_out
+from otspec.errors import DataError
+from otspec.extras import require
 from otspec.laws import FloatArray, IntArray
 from otspec.reporting.charts import Axis, Chart, Group, line_chart
 from otspec.reporting.console import progress_bar
@@ -54,6 +59,8 @@ TAUS = {
     "counts": (0.03, 0.1, 0.2, 0.3, 0.5, 1.0),
 }
 """By what M is made of, the temperatures to try."""
+LINE = 64
+"""Tokens of a line of a text of the user's: every second line is learnt from."""
 PART = 0.1
 """What is redistributed where not all is: M is then this part of the matrix, and for the rest the identity."""
 BLOCK, BLOCK_TAU = 200, 1.0
@@ -91,6 +98,33 @@ def recorded(sequences: int) -> Recording:
         np.array([position.draft_logits for position in chosen]),
         of[of < sequences],
         texts[:sequences, 1:],  # without the token that begins each
+    )
+
+
+def recorded_in(data: Path, text: Path, tokenizer: Path) -> Recording:
+    """Positions of a file, and the lines of a text, of 64 tokens or more each, as its tokenizer has them.
+
+    Raises
+    ------
+    DataError
+        If the file has no logits of all tokens, or of fewer than are kept, or the text is too short.
+    """
+    source = open_source(str(data))
+    positions = [source.position(index) for index in range(len(source))]
+    if any(isinstance(one, TopPosition) for one in positions):
+        raise DataError(f"{data} keeps the likeliest tokens alone; record without --top-k")
+    if source.vocab < KEPT[0]:
+        raise DataError(f"{data} is of {source.vocab} tokens, and pruning begins at {KEPT[0]}")
+    encoder = require("tokenizers").Tokenizer.from_file(str(tokenizer))
+    ids = encoder.encode(text.read_text(encoding="utf-8"), add_special_tokens=False).ids
+    rows = len(ids) // LINE
+    if rows < 2:
+        raise DataError(f"{text} has {len(ids)} tokens; both halves need a line of {LINE}")
+    return Recording(
+        np.array([position.target_logits for position in positions]),
+        np.array([position.draft_logits for position in positions]),
+        np.arange(len(positions)),
+        np.array(ids[: rows * LINE]).reshape(rows, LINE),
     )
 
 
@@ -406,11 +440,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sequences", type=int, default=64, help="held-out sequences to use, of 64; at least 4")
     parser.add_argument("--out", type=Path, default=Path("report/rdk_shipped"), help="folder for the results")
+    own = parser.add_argument_group("models of yours, all three")
+    own.add_argument("--data", type=Path, help="positions as `otspec record` writes them, of all tokens")
+    own.add_argument("--text", type=Path, help="text that tokens are counted in, UTF-8")
+    own.add_argument("--tokenizer", type=Path, help="its tokenizer.json")
     given = parser.parse_args()
+    files = [given.data, given.text, given.tokenizer]
+    if any(files) and not all(files):
+        parser.error("--data, --text and --tokenizer go together; pass all three, or none for the shipped pair")
     if not 4 <= given.sequences <= 64:
         parser.error(f"--sequences is {given.sequences}; there are 4 to 64")
     given.out.mkdir(parents=True, exist_ok=True)
-    recording = recorded(given.sequences)
+    recording = recorded_in(*files) if all(files) else recorded(given.sequences)
     statistics = draw_statistics(recording, given.out / "statistics.png")
     fitted = fits(recording)
     records = list(acceptances(recording))

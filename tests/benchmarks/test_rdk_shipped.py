@@ -17,6 +17,28 @@ from benchmarks import rdk_shipped
 from otspec.vocab import acceptance_rate, frequency_prune, rdk, tli
 
 
+def test_positions_and_text_of_the_users_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("vl_convert")
+    import otspec
+    from otspec.data import open_source, write_npz
+
+    source = open_source("shipped")
+    write_npz(tmp_path / "mine.npz", [source.position(index) for index in range(12)])
+    (tmp_path / "mine.txt").write_text(Path(rdk_shipped.__file__).read_text())
+    tokenizer = Path(otspec.__file__).parent / "decode" / "shipped" / "target" / "tokenizer.json"
+    monkeypatch.setattr(rdk_shipped, "KEPT", (2048, 16))
+    monkeypatch.setattr(rdk_shipped, "TAUS", {"logits": (0.5,), "probabilities": (1e-4,), "counts": (0.1,)})
+    files = ["--data", str(tmp_path / "mine.npz"), "--text", str(tmp_path / "mine.txt"), "--tokenizer", str(tokenizer)]
+    monkeypatch.setattr(sys, "argv", ["script", *files, "--out", str(tmp_path / "out")])
+    rdk_shipped.main()
+    records = [json.loads(line) for line in (tmp_path / "out" / "records.jsonl").read_text().splitlines()]
+    assert {record["position"] for record in records if "scheme" in record} == set(range(12))
+    assert (tmp_path / "out" / "statistics.png").stat().st_size > 10_000
+    monkeypatch.setattr(sys, "argv", ["script", *files[:2], "--out", str(tmp_path / "out")])
+    with pytest.raises(SystemExit):
+        rdk_shipped.main()
+
+
 def test_leaves_records_tables_and_pictures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pytest.importorskip("vl_convert")
     monkeypatch.setattr(rdk_shipped, "KEPT", (2048, 16))
