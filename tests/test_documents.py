@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import otspec
+from otspec.errors import MissingExtra
 from otspec.proofs_check import CLAIMS
 from tests.each import each
 
@@ -44,13 +45,14 @@ def missing_from(name: str) -> str | None:
     parts = name.split(".")
     # To import these takes longer than all the rest, and needs torch.
     if parts[1] in ("decode", "engines") or parts[1:3] == ["verification", "device"]:
-        used = next(used for used in range(len(parts), 0, -1) if _source(parts[:used]))
-        source = _source(parts[:used]) or ""
-        return None if all(re.search(rf"\b{part}\b", source) for part in parts[used:]) else f"nothing like {name}"
+        return _missing_from_source(parts)
     found: object = otspec
     for used, part in enumerate(parts[1:], start=2):
         if _source(parts[:used]) and not hasattr(found, part):
-            importlib.import_module(".".join(parts[:used]))
+            try:
+                importlib.import_module(".".join(parts[:used]))
+            except (ImportError, MissingExtra):  # what it takes is not installed
+                return _missing_from_source(parts)
         if part == "generate" and found is otspec:  # as above
             return None if part in dir(otspec) else f"nothing like {name}"
         try:
@@ -58,6 +60,14 @@ def missing_from(name: str) -> str | None:
         except AttributeError as error:
             return str(error)
     return None
+
+
+def _missing_from_source(parts: list[str]) -> str | None:
+    """The same by the words of the module alone."""
+    used = next(used for used in range(len(parts), 0, -1) if _source(parts[:used]))
+    source = _source(parts[:used]) or ""
+    known = all(re.search(rf"\b{part}\b", source) for part in parts[used:])
+    return None if known else f"nothing like {'.'.join(parts)}"
 
 
 def _source(parts: list[str]) -> str | None:

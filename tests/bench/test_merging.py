@@ -204,6 +204,7 @@ def folder_of(
 
 
 def test_folders_of_different_runs_are_refused_by_the_name_of_the_field(tmp_path: Path) -> None:
+    pytest.importorskip("torch")  # the records are of decoding
     identity = {
         "seed": 0,
         "code": "x",
@@ -249,6 +250,7 @@ def test_a_solver_that_was_edited_in_between_is_refused(tmp_path: Path) -> None:
 
 
 def test_machines_may_differ_and_are_named_and_both_go_on(tmp_path: Path) -> None:
+    pytest.importorskip("torch")  # the records are of decoding
     machines = [{"processor": "P", "jobs": 2}, {"processor": "Q", "jobs": 2}, {"processor": "P", "jobs": 1}]
     parts = [
         folder_of(tmp_path / str(at), {"seed": 0, **machine}, [{"prompt": at}], shard=f"{at + 1}/3")
@@ -267,6 +269,7 @@ def test_machines_may_differ_and_are_named_and_both_go_on(tmp_path: Path) -> Non
 
 
 def test_a_finished_record_stands_before_one_that_ran_out(tmp_path: Path) -> None:
+    pytest.importorskip("torch")  # the records are of decoding
     finished = record_of("solvers", position=0, status="OPTIMAL", budget_s=1.0)
     late = record_of("solvers", position=1, status="BUDGET", solved=False, budget_s=9.0)
     early = {**late, "budget_s": 2.0}
