@@ -40,11 +40,12 @@ def hostile_network(seed: int) -> Network:
     k, m = rng.integers(1, 31, 2)
     density = rng.choice([0.03, 0.1, 0.3, 0.9])
     edges = [np.flatnonzero(rng.random(k) < density).tolist() for _ in range(m)]
-    supply, demand = (_hostile_capacities(rng, size, seed % 5) for size in (k, m))
+    supply, demand = (hostile_capacities(rng, size, seed % 5) for size in (k, m))
     return network(supply.tolist(), demand.tolist(), edges)
 
 
-def _hostile_capacities(rng: np.random.Generator, size: int, kind: int) -> Floats:
+def hostile_capacities(rng: np.random.Generator, size: int, kind: int) -> Floats:
+    """Some of a kind from 0 to 4: small integers, gaps, many magnitudes with underflow, the least floats, all equal."""
     tiny = rng.random(size) < 0.5
     return {
         0: rng.integers(0, 4, size).astype(np.float64),

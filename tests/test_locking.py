@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from otspec import DataError
 from otspec.locking import Lock
+from tests.processes import held
 
 HOLD = """
 import sys
@@ -25,22 +22,9 @@ lock.release()
 """
 
 
-@contextmanager
-def held(path: Path) -> Iterator[subprocess.Popen[str]]:
-    """A process that holds a file until it is told to go."""
-    command = [sys.executable, "-c", HOLD, str(path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "held\n"
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
 def test_a_file_is_written_by_one_process_at_a_time(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
-    with held(out) as process:
+    with held(HOLD, out) as process:
         message = f"out.json is in use by process {process.pid} on .*; wait until it has ended, or give --out another"
         with pytest.raises(DataError, match=message):
             Lock.of_file(out)
@@ -52,7 +36,7 @@ def test_a_file_is_written_by_one_process_at_a_time(tmp_path: Path) -> None:
 
 def test_a_file_is_free_again_when_its_process_was_killed(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
-    with held(out) as process:
+    with held(HOLD, out) as process:
         process.kill()
         process.wait()
         Lock.of_file(out).release()
@@ -100,7 +84,7 @@ def test_commands_leave_each_others_files_alone(command: list[str], tmp_path: Pa
     from otspec.cli import app
 
     words = [word.format(tmp_path) for word in command]
-    with held(tmp_path / "a.safetensors") as process:
+    with held(HOLD, tmp_path / "a.safetensors") as process:
         result = CliRunner().invoke(app, words)
         said = str(result.exception) + result.output
         assert f"in use by process {process.pid}" in " ".join(said.split()), said

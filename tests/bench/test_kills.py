@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from otspec.bench.records import KEY, read_lines
+from otspec.bench.schema import SCHEMAS
 from tests.bench.clusters import CLUSTERS, QUIET, Cluster
 
 pytest.importorskip("pyarrow")
@@ -37,7 +38,7 @@ def bench(*words: str) -> list[str]:
 
 def rows(folder: Path) -> list[str]:
     """What was measured, without times."""
-    records, _ = read_lines(folder / "results.jsonl", "solvers")
+    records, _ = read_lines(folder / "results.jsonl", SCHEMAS["solvers"])
     return sorted(json.dumps([one.get(name) for name in (*KEY, "status", "acceptance")]) for one in records)
 
 

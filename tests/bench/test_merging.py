@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import subprocess
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,11 +16,11 @@ from otspec.bench.merging import Merged, merge
 from otspec.bench.records import Record, RecordFolder, key_of
 from otspec.bench.shards import WHOLE, Shard
 from otspec.bench.stored import read_run
+from tests import processes
 from tests.bench.fakes import InProcess, SmallSource
 from tests.bench.records import asked_of, identity_of, record_of
 
 pytest.importorskip("pyarrow")
-ROOT = Path(__file__).parents[2]
 CELLS = [Cell(4, n, solver) for n in (1, 2) for solver in ("max_flow", "interval", "kseq")]
 POSITIONS = 4
 TIMES = ("wall_s",)
@@ -98,17 +96,7 @@ run(benchmark, folder, after)
 
 def killed(path: Path, shard: Shard, after: int) -> None:
     """Measure a part until it has so many records, kill -9, and leave half a line as well."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", RUN_AND_WAIT, str(path), str(shard), str(after)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    )
-    with process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "held\n"
-        process.kill()
+    processes.killed(RUN_AND_WAIT, path, str(shard), str(after))
     log = path / "results.jsonl"
     assert len(log.read_text().splitlines()) == after
     log.write_text(log.read_text() + '{"data": "", "k": 4, "n"')

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from otspec.bench.code import digest, solver_digest, sources
 from otspec.bench.records import RecordFolder
 from otspec.bench.solvers.cells import Cell
 from otspec.bench.solvers.summary import Request
+from tests.processes import held
 
 pytest.importorskip("pyarrow")
 
@@ -47,9 +46,6 @@ def test_refuses_a_damaged_folder(tmp_path: Path, name: str, content: str) -> No
 
 HOLD = """
 import sys
-import json
-import subprocess
-import sys
 from pathlib import Path
 from otspec.bench.records import RecordFolder
 
@@ -60,15 +56,10 @@ sys.stdin.read()
 
 
 def test_a_folder_belongs_to_one_process_and_is_free_again_when_that_is_killed(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(tmp_path / "run")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    with process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "held\n"
-        with pytest.raises(DataError, match=f"run is in use by process {process.pid} on .*; wait until it has ended"):
+    with held(HOLD, tmp_path / "run") as process:
+        message = f"run is in use by process {process.pid} on .*; wait until it has ended"
+        with pytest.raises(DataError, match=message):
             RecordFolder(tmp_path / "run", {})
-        process.kill()
     RecordFolder(tmp_path / "run", {}).close()
 
 

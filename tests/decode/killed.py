@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.processes import killed
 
 RECORD_AND_WAIT = """
 import sys
@@ -27,8 +25,4 @@ record(import_module(sys.argv[1]).asked(), Path(sys.argv[2]), after)
 
 def kill_after_three_chunks(module: str, path: Path) -> None:
     """Record what a module of the tests has as `asked()`, and kill the process when three chunks are written."""
-    command = [sys.executable, "-c", RECORD_AND_WAIT, module, str(path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "held\n"
-        process.kill()
+    killed(RECORD_AND_WAIT, module, path)

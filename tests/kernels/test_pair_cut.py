@@ -11,6 +11,7 @@ from otspec.kernels import pair_cut as module
 from otspec.kernels.pair_cut import pair_cut
 from tests.compiled import run_in_python
 from tests.each import each
+from tests.networks import hostile_capacities
 from tests.oracles import Floats, hit_function, mass_function, optimal_acceptance
 
 ROUNDING = 1e-13
@@ -83,18 +84,9 @@ def hostile_pairs(seed: int) -> tuple[Floats, Floats]:
     """Loads wanted and masses of pairs, of up to 15 tokens: with ties, zeros, underflow, or of many magnitudes."""
     rng = np.random.default_rng(seed)
     k, kind = int(rng.integers(1, 16)), seed % 4
-
-    def masses(size: int) -> Floats:
-        tiny = rng.random(size) < 0.5
-        return {
-            0: rng.integers(0, 4, size).astype(np.float64),
-            1: rng.random(size) * (rng.random(size) < 0.6),
-            2: np.where(tiny, 1e-300, rng.random(size)) * 10.0 ** rng.integers(-20, 3, size),
-            3: np.where(tiny, 5e-324 * rng.integers(0, 9, size), rng.random(size) ** 40),
-        }[kind]
-
-    half = np.triu(masses(k * k).reshape(k, k) * (rng.random((k, k)) < rng.choice([0.1, 0.5, 1.0])))
-    return masses(k), half + np.triu(half, 1).T
+    masses = hostile_capacities(rng, k * k, kind).reshape(k, k)
+    half = np.triu(masses * (rng.random((k, k)) < rng.choice([0.1, 0.5, 1.0])))
+    return hostile_capacities(rng, k, kind), half + np.triu(half, 1).T
 
 
 def cut_by_recursion(p: Floats, pairs: Floats) -> Floats:

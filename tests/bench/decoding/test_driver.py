@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -23,8 +21,7 @@ from otspec.bench.records import KEY, RecordFolder
 from otspec.bench.spellings import every_rule
 from otspec.decode.base.metrics import Metrics
 from tests.bench.decoding.fakes import ASSISTED, GENERATE, INTERVAL, NESTED, VANILLA, benchmark, record
-
-ROOT = Path(__file__).parents[3]
+from tests.processes import killed
 
 
 def keys_of(records: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
@@ -293,17 +290,7 @@ def whole_run() -> Any:
 def test_a_run_that_is_killed_loses_nothing_and_measures_nothing_twice(tmp_path: Path) -> None:
     trials, asked = len(CANDIDATES) * 3, whole_run()
     after = trials + 9
-    process = subprocess.Popen(
-        [sys.executable, "-c", RUN_AND_WAIT, str(tmp_path), str(after)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    )
-    with process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "held\n"
-        process.kill()
+    killed(RUN_AND_WAIT, tmp_path, str(after))
     log = tmp_path / "results.jsonl"
     before = log.read_text()
     assert len(before.splitlines()) == after

@@ -13,7 +13,7 @@ import pytest
 from otspec import IID, DataError, Problem, optimum
 from otspec.bench import Benchmark, Cell, run
 from otspec.bench.records import Record, RecordFolder
-from otspec.bench.schema import columns_of
+from otspec.bench.schema import SCHEMAS, columns_of
 from otspec.bench.solvers.cells import Sampling, cell_of
 from otspec.bench.solvers.summary import Summary, summaries_of, summarise, went_wrong
 from otspec.bench.solvers.worker import Questions, warm_up
@@ -63,7 +63,7 @@ def test_measures_every_cell_and_position_and_writes_them_twice(tmp_path: Path) 
             assert record["acceptance"] == pytest.approx(record["optimum"], abs=1e-9)
     lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
     table = pq.read_table(tmp_path / "results.parquet")
-    assert table.column_names == list(columns_of("solvers"))
+    assert table.column_names == list(columns_of(SCHEMAS["solvers"]))
     assert table.to_pylist() == lines == folder.records
 
 

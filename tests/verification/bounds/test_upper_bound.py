@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import itertools
+import math
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -47,10 +50,9 @@ def _antichains(vocab: int, length: int, prefix: Prefix = ()) -> list[list[Prefi
     return [[prefix], *(list(itertools.chain(*parts)) for parts in itertools.product(*below))]
 
 
-def _by_all_constraints(laws: Model, vocab: int, length: int, count: int) -> float:
-    """The bound's linear program with every constraint written out."""
+def _by_all_constraints(laws: Model, vocab: int, length: int, limit: Callable[[list[Prefix]], float]) -> float:
+    """The bound's linear program with every constraint written out: `limit` says what the sum over an antichain is."""
     number = {prefix: i for i, prefix in enumerate(prefixes(vocab, length))}
-    chance: dict[Prefix, float] = {(): 1.0}
     rows, limits = [], []
     for prefix in number:
         if prefix:
@@ -59,22 +61,30 @@ def _by_all_constraints(laws: Model, vocab: int, length: int, count: int) -> flo
             row[number[prefix[:-1]]] = -np.asarray(laws.target(prefix[:-1]))[prefix[-1]]
             rows.append(row)
             limits.append(0.0)
-            chance[prefix] = chance[prefix[:-1]] * float(np.asarray(laws.draft(prefix[:-1]))[prefix[-1]])
     for chain in _antichains(vocab, length):
         row = np.zeros(len(number))
         row[[number[prefix] for prefix in chain]] = 1.0
         rows.append(row)
-        limits.append(1 - max(1 - sum(chance[prefix] for prefix in chain), 0.0) ** count)
+        limits.append(limit(chain))
     found = linprog(-np.ones(len(number)), A_ub=np.array(rows), b_ub=limits, bounds=(0, None), method="highs")
     assert found.fun is not None
     return -found.fun - 1
+
+
+def _paths_meet(laws: Model, chain: list[Prefix], count: int) -> float:
+    """P(one of so many draft paths begins with a prefix of a set)."""
+    one = sum(
+        math.prod(float(np.asarray(laws.draft(prefix[:at]))[token]) for at, token in enumerate(prefix))
+        for prefix in chain
+    )
+    return 1 - max(1 - one, 0.0) ** count
 
 
 def test_cutting_planes_find_the_optimum_of_the_whole_program() -> None:
     for shape, family in itertools.product([(2, 2, 2), (2, 2, 4), (3, 2, 2), (2, 3, 2)], FAMILIES):
         vocab, length, count = shape
         laws = model(family, vocab, 7)
-        whole = _by_all_constraints(laws, vocab, length, count)
+        whole = _by_all_constraints(laws, vocab, length, partial(_paths_meet, laws, count=count))
         assert bound(laws, count, length) == pytest.approx(whole, abs=10 * SOLVED), (shape, family)
 
 
@@ -126,32 +136,11 @@ def _meets(laws: Model, chain: list[Prefix], branching: tuple[int, ...], prefix:
     return float(1 - max(1 - one, 0.0) ** branching[len(prefix)])
 
 
-def _by_all_constraints_of_trees(laws: Model, vocab: int, branching: tuple[int, ...]) -> float:
-    length = len(branching)
-    number = {prefix: i for i, prefix in enumerate(prefixes(vocab, length))}
-    rows, limits = [], []
-    for prefix in number:
-        if prefix:
-            row = np.zeros(len(number))
-            row[number[prefix]] = 1.0
-            row[number[prefix[:-1]]] = -np.asarray(laws.target(prefix[:-1]))[prefix[-1]]
-            rows.append(row)
-            limits.append(0.0)
-    for chain in _antichains(vocab, length):
-        row = np.zeros(len(number))
-        row[[number[prefix] for prefix in chain]] = 1.0
-        rows.append(row)
-        limits.append(_meets(laws, chain, branching))
-    found = linprog(-np.ones(len(number)), A_ub=np.array(rows), b_ub=limits, bounds=(0, None), method="highs")
-    assert found.fun is not None
-    return -found.fun - 1
-
-
 def test_cutting_planes_find_the_optimum_for_branching_trees() -> None:
     shapes = [(2, (2, 2)), (2, (1, 3)), (3, (2, 2)), (2, (2, 2, 2)), (2, (1, 2, 2)), (2, (3, 1, 2))]
     for (vocab, branching), family in itertools.product(shapes, FAMILIES):
         laws = model(family, vocab, 7)
-        whole = _by_all_constraints_of_trees(laws, vocab, branching)
+        whole = _by_all_constraints(laws, vocab, len(branching), partial(_meets, laws, branching=branching))
         excess = tree_bound(laws, branching) - whole
         assert -10 * SOLVED <= excess <= (1e-5 if sum(b > 1 for b in branching) > 1 else 10 * SOLVED), (
             branching,
