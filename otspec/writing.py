@@ -31,6 +31,23 @@ def named(path: Path) -> Iterator[None]:
         raise OSError(number, os.strerror(number), str(path)) from error
 
 
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file whole or not at all; text in UTF-8.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written; the error names the file that it is written to first.
+    """
+    scratch = path.with_name(f"{path.name}.part")
+    if isinstance(content, str):
+        write_text(scratch, content)
+    else:
+        with named(scratch):
+            scratch.write_bytes(content)
+    os.replace(scratch, path)
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a file of text in UTF-8.
 

@@ -56,15 +56,17 @@ class Evidence:
     @property
     def as_expected(self) -> bool:
         """Whether the search says what we expect, and a known counterexample still contradicts."""
-        still_contradicts = self.counterexample is None or self.claim.contradicted_by(self.counterexample)
-        return still_contradicts and self.verdict is self.claim.expected
+        return self._still_contradicted and self.verdict is self.claim.expected
 
     @property
     def undecided(self) -> bool:
         """Whether a claim that we know to be false was not refuted, for want of trials."""
         missed = self.claim.expected is Verdict.FAILS and self.verdict is not Verdict.FAILS
-        known = self.counterexample is None or self.claim.contradicted_by(self.counterexample)
-        return self.few and missed and known
+        return self.few and missed and self._still_contradicted
+
+    @property
+    def _still_contradicted(self) -> bool:
+        return self.counterexample is None or self.claim.contradicted_by(self.counterexample)
 
     @property
     def in_words(self) -> str:

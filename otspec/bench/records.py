@@ -9,12 +9,12 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from otspec.bench.schema import TABLES, check_records, check_runs, columns_of
+from otspec.bench.schema import Schema, check_records, check_runs, columns_of, schema_of
 from otspec.errors import DataError
 from otspec.extras import require
 from otspec.locking import NAME as LOCK
 from otspec.locking import Lock
-from otspec.writing import named, write_text
+from otspec.writing import named, write_whole
 
 Record = dict[str, Any]
 LOG, TABLE = "results.jsonl", "results.parquet"
@@ -42,8 +42,8 @@ class RecordFolder:
     identity : mapping
         What makes records comparable: data, seed, machine, versions, code.  More cells and positions may be added to a
         run; another identity is another run.  A merged run of several machines goes on on each of them.
-        Where `otspec.bench.schema.TABLES` has its benchmark, the records are also written as a table, results.parquet,
-        when the folder is closed.
+        Where the schema of its benchmark says so, the records are also written as a table, results.parquet, when the
+        folder is closed.
 
     Raises
     ------
@@ -67,7 +67,7 @@ class RecordFolder:
                 self.identity, self.runs = read_about(path)
                 _check_same(path, self.identity, wanted)
             self._write_about()
-            records, whole = read_lines(self._log_path, self.identity.get("benchmark"))
+            records, whole = read_lines(self._log_path, schema_of(self.identity))
             if self._log_path.exists() and whole < self._log_path.stat().st_size:
                 os.truncate(self._log_path, whole)  # a last line that an interrupt cut short
             self._records = {key_of(record): record for record in records}
@@ -130,8 +130,8 @@ class RecordFolder:
     def close(self) -> None:
         """Write the table, close the log, without lines that later ones have replaced, and let other processes in."""
         try:
-            if (benchmark := self.identity.get("benchmark")) in TABLES:
-                self._write_table(columns_of(benchmark))
+            if (schema := schema_of(self.identity)) is not None and schema.table:
+                self._write_table(columns_of(schema))
         finally:
             self._log.close()
             if self._superseded:
@@ -147,11 +147,11 @@ class RecordFolder:
 
     def _rewrite(self) -> None:
         lines = "".join(json.dumps(record) + "\n" for record in self._records.values())
-        _replace(self._log_path, lines)
+        write_whole(self._log_path, lines)
         self._superseded = False
 
     def _write_about(self) -> None:
-        _replace(self.path / "run.json", json.dumps({**self.identity, "runs": self.runs}, indent=2) + "\n")
+        write_whole(self.path / "run.json", json.dumps({**self.identity, "runs": self.runs}, indent=2) + "\n")
 
 
 def _arrow(pa: Any, kind: str) -> Any:
@@ -179,24 +179,24 @@ def read_about(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         runs = [dict(run) for run in stored.pop("runs", [])]
     except (ValueError, TypeError, RecursionError) as error:
         raise DataError(f"{about} is damaged ({error}); measure anew, in a new folder") from error
-    check_runs(stored.get("benchmark"), runs, about)
+    check_runs(schema_of(stored), runs, about)
     return stored, runs
 
 
-def read_lines(path: Path, benchmark: Any) -> tuple[list[Record], int]:
+def read_lines(path: Path, schema: Schema | None) -> tuple[list[Record], int]:
     """Records of a run, and the bytes that they take: a last line that an interrupt cut short is left out.
 
     Parameters
     ----------
     path : Path
         The file of a record per line.
-    benchmark : str
-        What they are of, as run.json has it.
+    schema : Schema, optional
+        Of the benchmark that they are of.
 
     Raises
     ------
     DataError
-        If another line is damaged, or is not as the schema of the benchmark has it.
+        If another line is damaged, or is not as the schema has it.
     """
     if not path.exists():
         return [], 0
@@ -208,7 +208,7 @@ def read_lines(path: Path, benchmark: Any) -> tuple[list[Record], int]:
             records.append(dict(_json(line.decode())))
         except (ValueError, TypeError, RecursionError) as error:
             raise DataError(f"{path}, line {number} is damaged ({error}); measure anew, in a new folder") from error
-    check_records(benchmark, records, path)
+    check_records(schema, records, path)
     return records, whole
 
 
@@ -223,13 +223,6 @@ def _json(text: str) -> Any:
 def _others(path: Path) -> Sequence[Path]:
     """What is in a folder beside a lock that an interrupt may have left."""
     return [entry for entry in path.iterdir() if entry.name != LOCK]
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    scratch = path.with_name(path.name + ".part")
-    write_text(scratch, text)
-    os.replace(scratch, path)
 
 
 def _check_same(folder: Path, stored: Mapping[str, Any], identity: Mapping[str, Any]) -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, NotRequired, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NamedTuple, NotRequired, get_args, get_origin, get_type_hints
 
 from otspec.errors import DataError
 from otspec.extras import require
@@ -213,22 +213,41 @@ class DecodingIdentity(Identity):
     threads: Number
 
 
-RECORDS: Mapping[str, type] = {"solvers": SolversRecord, "decoding": DecodingRecord, "paths": PathsRecord}
+class Schema(NamedTuple):
+    """What the files of a benchmark's runs hold."""
+
+    record: type
+    """A line of results.jsonl."""
+    identity: type
+    """All of run.json but its `runs`."""
+    asked: type
+    """One of those."""
+    table: bool
+    """Whether records are also kept as a table; those of texts are not."""
+
+
+SCHEMAS: Mapping[str, Schema] = {
+    "solvers": Schema(SolversRecord, SolversIdentity, AskedOfSolvers, table=True),
+    "decoding": Schema(DecodingRecord, DecodingIdentity, Asked, table=False),
+    "paths": Schema(PathsRecord, PathsIdentity, Asked, table=True),
+}
 """By benchmark."""
-IDENTITIES: Mapping[str, type] = {"solvers": SolversIdentity, "decoding": DecodingIdentity, "paths": PathsIdentity}
-"""Likewise, of run.json but for its `runs`."""
-TABLES = ("solvers", "paths")
-"""Benchmarks whose records are also kept as a table; records of texts have none."""
 
 _ARROW = {str: "string", int: "int64", float: "float64", bool: "bool_"}
 
 
-def columns_of(benchmark: str) -> dict[str, str]:
+def schema_of(identity: Mapping[str, Any]) -> Schema | None:
+    """That of the benchmark which an identity says that a run is of; None where it is none of `SCHEMAS`."""
+    benchmark = identity.get("benchmark")
+    return SCHEMAS.get(benchmark) if isinstance(benchmark, str) else None
+
+
+def columns_of(schema: Schema) -> dict[str, str]:
     """The columns of the table of a benchmark's records, and their types as pyarrow calls them.
 
     Brackets behind a type make lists of it.
     """
-    return {name: _arrow(kind) for name, kind in get_type_hints(RECORDS[benchmark]).items()}
+    return {name: _arrow(kind) for name, kind in get_type_hints(schema.record).items()}
 
 
 def _arrow(kind: Any) -> str:
@@ -238,7 +257,7 @@ def _arrow(kind: Any) -> str:
     return f"{_arrow(one)}[]" if get_origin(kind) is list else _arrow(one)
 
 
-def check_identity(identity: Mapping[str, Any], path: Path) -> None:
+def check_identity(schema: Schema, identity: Mapping[str, Any], path: Path) -> None:
     """Check what run.json says that makes records comparable.
 
     Raises
@@ -246,23 +265,23 @@ def check_identity(identity: Mapping[str, Any], path: Path) -> None:
     DataError
         If something is missing in it, or is of another kind; the message names the field.
     """
-    _check(IDENTITIES[identity["benchmark"]], identity, f"{path} is damaged")
+    _check(schema.identity, identity, f"{path} is damaged")
 
 
-def check_runs(benchmark: Any, runs: Iterable[Mapping[str, Any]], path: Path) -> None:
+def check_runs(schema: Schema | None, runs: Iterable[Mapping[str, Any]], path: Path) -> None:
     """Check what run.json says that was asked for, and when.
 
     Raises
     ------
     DataError
-        If something is missing in it, or is of another kind; of a benchmark without a schema nothing is known.
+        If something is missing in it, or is of another kind; without a schema nothing is known.
     """
-    if isinstance(benchmark, str) and benchmark in RECORDS:
+    if schema is not None:
         for number, run in enumerate(runs):
-            _check(AskedOfSolvers if benchmark == "solvers" else Asked, run, f"{path} is damaged: runs.{number}")
+            _check(schema.asked, run, f"{path} is damaged: runs.{number}")
 
 
-def check_records(benchmark: Any, records: Iterable[Mapping[str, Any]], path: Path) -> None:
+def check_records(schema: Schema | None, records: Iterable[Mapping[str, Any]], path: Path) -> None:
     """Check the records of a run, a line of the file each.
 
     Raises
@@ -270,9 +289,9 @@ def check_records(benchmark: Any, records: Iterable[Mapping[str, Any]], path: Pa
     DataError
         If one lacks a field, or has one of another kind; the message names the line and the field.
     """
-    if isinstance(benchmark, str) and benchmark in RECORDS:
+    if schema is not None:
         for number, record in enumerate(records, start=1):
-            _check(RECORDS[benchmark], record, f"{path}, line {number} is damaged")
+            _check(schema.record, record, f"{path}, line {number} is damaged")
 
 
 @cache

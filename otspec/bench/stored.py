@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from otspec.bench.kinds import KINDS, kind_of
+from otspec.bench.kinds import kind_of
 from otspec.bench.records import LOG, MACHINE, Record, key_of, read_about, read_lines
-from otspec.bench.schema import check_identity
+from otspec.bench.schema import check_identity, schema_of
 from otspec.errors import DataError
 
 
@@ -41,12 +41,13 @@ def read_run(path: Path) -> StoredRun:
     if not (path / "run.json").is_file():
         raise DataError(f"there is no run in {path}; name folders that `otspec bench`, its decode or its paths wrote")
     identity, runs = read_about(path)
-    if str(identity.get("benchmark")) not in KINDS:
+    if (schema := schema_of(identity)) is None:
         raise DataError(f"{path} holds a run of another version of otspec; measure anew, in a new folder")
-    check_identity(identity, path / "run.json")
-    lines, _ = read_lines(path / LOG, identity["benchmark"])
+    check_identity(schema, identity, path / "run.json")
+    lines, _ = read_lines(path / LOG, schema)
+    kind = kind_of(identity["benchmark"])
     for record in lines:
-        kind_of(identity["benchmark"]).cell_of(record)  # refuses what this version does not know
+        kind.cell_of(record)  # refuses what this version does not know
     return StoredRun(path, identity, runs, list({key_of(record): record for record in lines}.values()))
 
 

@@ -101,9 +101,8 @@ def train(
     if draft is not None and chosen.of_target:
         raise ProblemError(f"{kind} is made of its target, and no draft model learns; leave out --draft")
     learner = None if chosen.of_target else draft or SHIPPED
-    models = load_models(
-        target, learner, place.device, place.dtype or "float32"
-    )  # half precision loses what a step changes
+    dtype = place.dtype or "float32"  # half precision loses what a step changes
+    models = load_models(target, learner, place.device, dtype)
     begin = models.tokenizer.bos_token_id
     if said is None and begin is None:
         raise DataError(f"no token begins a text of {target}; pass --prompts FILE")

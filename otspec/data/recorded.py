@@ -18,7 +18,7 @@ from otspec.data.formats import read, safetensors_about
 from otspec.data.position import Position, check_index
 from otspec.errors import DataError, ProblemError
 from otspec.problem import Problem
-from otspec.writing import named, write_text
+from otspec.writing import named, write_whole
 
 RECORDED_FORMAT, TOP_FORMAT = "recorded positions", "recorded positions, likeliest tokens"
 """What the header of a file says that it holds."""
@@ -114,9 +114,7 @@ class PositionFile:
         """Note what has been done, once its rows are on the disk."""
         self._flush()
         self.state = dict(state)
-        scratch = self._state.with_name(f"{self._state.name}.new")
-        write_text(scratch, json.dumps({"about": self._about, "state": self.state}))
-        os.replace(scratch, self._state)
+        write_whole(self._state, json.dumps({"about": self._about, "state": self.state}))
 
     def finish(self, about: Mapping[str, Any]) -> None:
         """Write the header, with all that is known now, and give the file its name."""

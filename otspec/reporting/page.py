@@ -5,7 +5,6 @@ The tables are those of report.md, word by word.  A policy in the page's head fo
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from otspec.reporting import charts
 from otspec.reporting.charts import HOVER, SCHEMA, SERIES, Chart, Group, Layer
 from otspec.reporting.style import DARK, HUES, LIGHT, Look
 from otspec.reporting.tables import TextTable
-from otspec.writing import write_text
+from otspec.writing import write_whole
 
 DRAWING = ("vl_convert",)
 """What charts are drawn with."""
@@ -89,9 +88,7 @@ def write_page(path: Path, title: str, paragraphs: Sequence[str], sections: Sequ
         key=sort_key,
         marked=_marked,
     )
-    scratch = path.with_name(path.name + ".part")
-    write_text(scratch, text)
-    os.replace(scratch, path)
+    write_whole(path, text)
 
 
 def answering(chart: Chart) -> dict[str, Any]:

@@ -5,7 +5,6 @@ A sheet is narrow, so that a phone shows its letters: charts stand below each ot
 
 from __future__ import annotations
 
-import os
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from otspec.reporting.charts import SCHEMA, Axis, Chart, Group, config
 from otspec.reporting.key import LETTER, key
 from otspec.reporting.png import smaller
 from otspec.reporting.style import LIGHT, Look
-from otspec.writing import named
+from otspec.writing import write_whole
 
 WIDTH, GAP = 680, 26
 """Pixels of a sheet, and between charts side by side."""
@@ -55,11 +54,7 @@ class Picture:
         MissingExtra
             If vl-convert is not installed.
         """
-        drawn = self.svg().encode() if path.suffix == ".svg" else self.png()
-        scratch = path.with_name(path.name + ".part")
-        with named(scratch):
-            scratch.write_bytes(drawn)
-        os.replace(scratch, path)
+        write_whole(path, self.svg() if path.suffix == ".svg" else self.png())
 
     def png(self) -> bytes:
         """The picture as a PNG file holds it."""

@@ -36,8 +36,7 @@ class Block(NamedTuple):
     @classmethod
     def of(cls, tree: Topology, nodes: list[int], token: int) -> Block:
         """What is told of a drafted tree, by the accepted nodes and the token after them."""
-        inner = set(tree.parent.tolist())
-        lines = [tree.line(leaf) for leaf in range(1, tree.size) if leaf not in inner]
+        lines = [tree.line(node) for node, below in enumerate(tree.children) if not below.size]
         others = [line[len(nodes) :] for line in lines if line[: len(nodes)] == nodes]
         return cls(tree.token[nodes].tolist(), [tree.token[other].tolist() for other in others if other], token)
 

@@ -205,12 +205,13 @@ def verify_truncated(
     matches = (drafts[:, :, None] == support[:, None, :]) & ~again[:, None, :]
     slots = matches.to(torch.int8).argmax(dim=2)
     listed = matches.any(dim=2).all(dim=1) & ((support >= 0) & (support < p.shape[1])).all(dim=1)
-    listed &= ~(again & (q > 0)).any(dim=1)
+    twice = again & (q > 0)
+    listed &= ~twice.any(dim=1)
     target, draft = p.double(), q.double()
     valid = _is_law(target, p.dtype) & _is_law(draft, q.dtype) & _can_be_drawn(draft, slots) & listed
     if check:
         _check_rows(_is_law(target, p.dtype), p, p, drafts)
-        _check_support(support, again & (q > 0))
+        _check_support(support, twice)
         _check_rows(valid, q, q, torch.where(listed[:, None], slots, -1))
     support = torch.where(valid.unsqueeze(1), support, torch.arange(q.shape[1], device=p.device))
     again &= valid.unsqueeze(1)
