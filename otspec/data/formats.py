@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pickle
 import struct
-import zipfile
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from otspec import pickles
-from otspec.errors import DataError
+from otspec.errors import DataError, MissingExtra
 from otspec.extras import require
 from otspec.laws import FloatArray
 
@@ -68,14 +67,15 @@ def read(path: Path, names: Collection[str]) -> Mapping[str, Stored | None]:
     try:
         with pickles.refused():
             return reader(path, names)
-    except (OSError, EOFError, ValueError, KeyError, TypeError, RuntimeError, zipfile.BadZipFile) as error:
-        # RuntimeError has RecursionError in it, of a header that is nested too deep.
-        raise DataError(f"{path} cannot be read: {error}") from error
+    except MissingExtra:
+        raise
     except pickle.UnpicklingError as error:
         raise DataError(
             f"{path} cannot be read: it holds more than tensors, or is damaged; save a dict of tensors, which "
             "torch.load(weights_only=True) takes"
         ) from error
+    except Exception as error:  # readers of others meet damaged bytes with errors of any kind
+        raise DataError(f"{path} cannot be read: {error}") from error
 
 
 def _of_numpy(array: npt.NDArray[Any]) -> Stored:

@@ -123,6 +123,8 @@ def owned(sharing: Sharing, groups: Tensor) -> Tensor:
         gap = (sharing.worth - at(sharing.worth, place)).abs()
         swapped = torch.where((moved > 0) & (gap > 0), moved.double() / gap, 0.0)
         size = at(sharing.size, place)
+        # But for rounding nothing is cut here: who receives is due no more than its size times the giver's worth, as
+        # p/q ascends within a block, and who gives keeps at least its size times the receiver's.
         swapped = nearest(torch.minimum(swapped, torch.minimum(sharing.size, size).double()))
         amount = amount + swapped
         kept = (size - swapped.sum(dim=1, keepdim=True)).clamp(min=0)
