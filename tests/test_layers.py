@@ -50,6 +50,7 @@ INSIDE = {
         ("methods",),
         ("tuning", "training", "recording"),
         ("generation",),
+        ("exporting",),
     ),
     "otspec.verification": (
         ("tensors",),

@@ -189,6 +189,53 @@ def _scripted(rule: Scripted, scheme: str = "iid", n: int = 1, **about: Any) -> 
     return Audits(drawn, exact)
 
 
+# --- target laws that are not those of the request
+
+
+LEFT_BEHIND = np.array([2, 137_247_040, 1_065_772_646], dtype=np.int32).view(np.float32).astype(np.float64)
+"""Temperatures that memory holds which nobody has written to: integers that vLLM #42638 shows, read as float32."""
+
+
+def at_temperature(p: FloatArray, temperature: float) -> FloatArray:
+    """A law at another temperature, shape (V,)."""
+    with np.errstate(divide="ignore"):
+        logits = np.log(p)
+    law = np.exp((logits - logits.max()) / temperature)
+    return law / law.sum()
+
+
+def unwritten(p: FloatArray, q: FloatArray, drafts: IntArray, rng: np.random.Generator) -> int:
+    """Speculative sampling at a temperature that was never written; p has the one that was asked for."""
+    return as_sampler(single)(at_temperature(p, rng.choice(LEFT_BEHIND)), q, drafts, rng)
+
+
+def unwritten_law(p: FloatArray, q: FloatArray, drafts: IntArray) -> FloatArray:
+    """The law of the output of `unwritten`, shape (V,)."""
+    law: FloatArray = np.mean([as_law(single)(at_temperature(p, left), q, drafts) for left in LEFT_BEHIND], axis=0)
+    return law
+
+
+def nucleus(law: FloatArray, mass: float) -> FloatArray:
+    """A law of its likeliest tokens that have this mass, as it is in `law`: 0 elsewhere, not normalised, shape (V,)."""
+    order = np.argsort(-law, kind="stable")
+    before = np.cumsum(law[order]) - law[order]
+    kept = np.zeros_like(law)
+    kept[order[before < mass]] = law[order[before < mass]]
+    return kept
+
+
+UNCUT = np.array([0.35, 0.25, 0.2, 0.05, *[0.03] * 5])
+"""The law of SGLang #36173, which has top-k 4 and top-p 0.82; shape (9,)."""
+CUT = [(top(nucleus(UNCUT, 0.82), 4), np.full(9, 1 / 9))]
+"""That law as plain decoding cuts it, by both settings at once, and a flat draft law."""
+
+
+def cut_in_turn(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
+    """Speculative sampling against the law that is cut by top-k, made to sum to 1, and then cut by top-p."""
+    cut = nucleus(top(UNCUT, 4), 0.82)
+    return single(cut / cut.sum(), q, drafts)
+
+
 # --- acceptance that is none
 
 
@@ -234,6 +281,25 @@ def token_wise_law(temperature: float) -> Callable[[FloatArray, FloatArray, IntA
     return law
 
 
+def late_law(target: FloatArray, draft: FloatArray, paths: IntArray) -> Chances:
+    """Speculative sampling of one path that handles a refusal one token late.
+
+    What takes the place of a refused token is drawn where the token after it would be, from the target's law after the
+    refused one: a word is dropped, and what would have followed it is kept.  Shapes as in `token_wise_law`.
+    """
+    found: Chances = {}
+    path, alive = tuple(paths[0].tolist()), 1.0
+    for level, token in enumerate(path):
+        passes = min(1.0, target[0, level, token] / draft[0, level, token])
+        for other, chance in enumerate(target[0, level + 1].tolist()):
+            text = (*path[:level], other)
+            found[text] = found.get(text, 0.0) + alive * (1.0 - passes) * chance
+        alive *= passes
+    for token, chance in enumerate(target[0, -1].tolist()):
+        found[(*path, token)] = found.get((*path, token), 0.0) + alive * chance
+    return found
+
+
 def drawn_from(law: Callable[[FloatArray, FloatArray, IntArray], Chances]) -> Callable[..., tuple[int, ...]]:
     """A rule that draws what it puts out from its law."""
 
@@ -245,8 +311,7 @@ def drawn_from(law: Callable[[FloatArray, FloatArray, IntArray], Chances]) -> Ca
     return draw
 
 
-def _bonus(temperature: float) -> Audits:
-    law = token_wise_law(temperature)
+def _path(law: Callable[[FloatArray, FloatArray, IntArray], Chances]) -> Audits:
     return Audits(partial(audit_paths, drawn_from(law), 1, 2), partial(audit_paths, law, 1, 2))
 
 
@@ -319,7 +384,7 @@ KNOWN_BUGS = (
     ),
     KnownBug(
         "a coin that is 0",
-        "vllm-ascend #13766",
+        "vllm-ascend #13730, fixed in #13470",
         "The coin of the test is a constant, and every draft passes.",
         _scripted(always_accepts),
         CORRECT_SINGLE,
@@ -342,8 +407,29 @@ KNOWN_BUGS = (
         "bonus token without temperature",
         "",
         "Drafts are verified at temperature 0.6; the token after the last one is drawn at temperature 1.",
-        _bonus(0.6),
-        _bonus(1.0),
+        _path(token_wise_law(0.6)),
+        _path(token_wise_law(1.0)),
+    ),
+    KnownBug(
+        "settings that nobody wrote",
+        "vLLM #55005, #42638",
+        "On a CPU the temperature, top-k and top-p of drafted tokens are whatever their memory held.",
+        Audits(partial(audit, unwritten, "iid", 1), partial(audit, unwritten_law, "iid", 1)),
+        CORRECT_SINGLE,
+    ),
+    KnownBug(
+        "refusals one token late",
+        "openvino.genai #4190",
+        "What takes the place of a refused token is drawn from the law after it.",
+        _path(late_law),
+        _path(token_wise_law(1.0)),
+    ),
+    KnownBug(
+        "top-k before top-p",
+        "SGLang #36173",
+        "Drafts are verified against a law that top-p cuts after top-k; plain decoding cuts by both at once.",
+        _scripted(cut_in_turn, instances=CUT),
+        _scripted(single, instances=CUT),
     ),
     KnownBug(
         "hierarchical, as released",

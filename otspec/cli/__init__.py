@@ -14,6 +14,7 @@ from otspec.cli.bench import app as bench
 from otspec.cli.claims import claims
 from otspec.cli.compare import compare
 from otspec.cli.decode import decode
+from otspec.cli.export_generate import export_generate
 from otspec.cli.merge import merge
 from otspec.cli.positions import positions
 from otspec.cli.record import record
@@ -45,6 +46,7 @@ app.command()(decode)
 app.command()(tune)
 app.command()(train)
 app.command()(router)
+app.command()(export_generate)
 
 
 def _formerly(name: str, command: Callable[..., None]) -> None:

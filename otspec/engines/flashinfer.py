@@ -51,7 +51,8 @@ def chain_speculative_sampling(
     output_token_ids : Tensor of int32, shape (B, n + 1)
         The accepted tokens, the one after them, and -1 from there on.
     output_accepted_token_num : Tensor, shape (B,)
-        How many tokens would be accepted if each were tested by itself: with probability min(1, p/q).
+        How many tokens are put out, or pass a test by themselves, which they do with probability min(1, p/q); never
+        fewer than those that are put out.
     output_emitted_draft_token_num : Tensor, shape (B,)
         How many drafted tokens are put out.
 
@@ -59,6 +60,14 @@ def chain_speculative_sampling(
     ------
     ProblemError
         If the shapes do not fit together, or there is a seed or an offset.
+
+    Notes
+    -----
+    One coin of each place decides whether its token passes by itself, and whether the chain is accepted up to there.
+    In flashinfer's own kernel, which tests token after token, all that is put out has passed.  Block verification puts
+    out tokens that would not: of a chain with p/q = 1/2, then 4, it always accepts both, and both pass by themselves
+    half of the time.  No coins can therefore give the number of those that pass its law and keep it above what is put
+    out; a token that is put out counts here, and every other one if it passes.
     """
     batch, n = draft_token_ids.shape
     vocab = target_probs.shape[-1]
@@ -71,7 +80,6 @@ def chain_speculative_sampling(
         raise ProblemError(f"seed is {seed} and offset {offset}; pass a torch Generator in their place")
     device = draft_probs.device
     uniforms = torch.rand((batch, n + 1), generator=generator, dtype=torch.float64, device=device)
-    alone = torch.rand((batch, n), generator=generator, dtype=torch.float64, device=device)
     accepted, token, _ = verify_chains(target_probs, draft_probs, draft_token_ids, uniforms)
 
     drafted = draft_token_ids.long().unsqueeze(2)
@@ -80,9 +88,10 @@ def chain_speculative_sampling(
         torch.zeros(batch, dtype=torch.int32, device=device) if given is None else given
         for given in (maybe_output_accepted_token_num, maybe_output_emitted_draft_token_num)
     ]
-    counts[0] += (alone * q < p).sum(dim=1).to(counts[0].dtype)
-    counts[1] += accepted.to(counts[1].dtype)
     place = torch.arange(n + 1, device=device)
+    put_out = place[:n] < accepted.unsqueeze(1)
+    counts[0] += (put_out | (uniforms[:, :n] * q < p)).sum(dim=1).to(counts[0].dtype)
+    counts[1] += accepted.to(counts[1].dtype)
     padded = torch.nn.functional.pad(draft_token_ids.long(), (0, 1))
     ids = torch.where(place < accepted.unsqueeze(1), padded, -1)
     ids = torch.where(place == accepted.unsqueeze(1), token.unsqueeze(1), ids)

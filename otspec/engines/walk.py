@@ -67,8 +67,8 @@ def walk_down(tokens: Tensor, links: Links, target: Tensor, coins: Coins, filled
         chance = _rows(target, parent).gather(1, token)
         passed = torch.where(going, passed + chance, passed)
         coin = at(coins.each, parent).double()
-        taken = (coin * coins.threshold_acc < passed) | (chance >= coins.threshold_single)
-        taken = going & taken & (chance > 0)
+        # Strictly below, so that no coin accepts a token of probability 0; `threshold_single` = 0 does.
+        taken = going & ((coin * coins.threshold_acc < passed) | (chance >= coins.threshold_single))
         refused = going & ~taken
         left = torch.where(refused, left.scatter(1, token, 0.0), left)
 

@@ -68,7 +68,8 @@ def walk(
         chance = tl.load(probs + (start + parent) * vocab + token).to(tl.float64)
         passed = tl.where(going, passed + chance, passed)
         coin = tl.load(coins + start + parent).to(tl.float64)
-        taken = going & ((coin * threshold_acc < passed) | (chance >= threshold_single)) & (chance > 0)
+        # Strictly below, so that no coin accepts a token of probability 0; `threshold_single` = 0 does.
+        taken = going & ((coin * threshold_acc < passed) | (chance >= threshold_single))
         passed_by = going & (taken == 0)
         tl.store(refused + start + count, token, mask=passed_by)
         tl.store(predicts + place, token, mask=taken)

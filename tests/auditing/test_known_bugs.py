@@ -11,11 +11,14 @@ import otspec
 from otspec import AuditVerdict
 from otspec.auditing.known_bugs import (
     KNOWN_BUGS,
+    UNCUT,
     KnownBug,
     ReleasedHierarchical,
     coarse_race,
     coarse_race_law,
     in_bfloat16,
+    late_law,
+    nucleus,
     tail_instance,
 )
 from otspec.paths import Hierarchical, synthetic
@@ -96,3 +99,22 @@ def test_the_released_last_step_accepts_more_than_can_be() -> None:
     assert found[0].tv > 1e-3
     assert found[1].tv <= 1e-12
     assert found[1].excess <= 1e-7
+
+
+def test_what_a_late_refusal_puts_out_follows_the_refused_token() -> None:
+    """Of one drafted token that is never accepted: what comes out would have come after it."""
+    target, draft = np.array([[[0.0, 1.0, 0.0], [0.2, 0.3, 0.5]]]), np.array([[[1.0, 0.0, 0.0]]])
+    assert late_law(target, draft, np.array([[0]])) == {
+        (0,): 0.2,
+        (1,): 0.3,
+        (2,): 0.5,
+        (0, 0): 0.0,
+        (0, 1): 0.0,
+        (0, 2): 0.0,
+    }
+
+
+def test_a_nucleus_keeps_the_token_that_completes_it() -> None:
+    np.testing.assert_array_equal(nucleus(UNCUT, 0.82).nonzero()[0], range(4))
+    np.testing.assert_array_equal(nucleus(UNCUT, 0.79).nonzero()[0], range(3))
+    np.testing.assert_array_equal(nucleus(UNCUT[::-1], 0.5), [*[0.0] * 7, 0.25, 0.35])

@@ -56,6 +56,7 @@ GOOD: Mapping[str, Sequence[str]] = {
     ),
     "tune": ("--out", "settings.json"),
     "router": ("other.txt", "--out", "a.safetensors"),
+    "export-generate": ("exported",),
     "affinity text": ("other.txt", "--out", "a.safetensors"),
     "affinity logits": ("shipped", "--positions", "2", "--out", "a.safetensors"),
 }
@@ -226,6 +227,20 @@ WRONG: Mapping[str, Mapping[str, Sequence[str]]] = {
         "--tokens": COUNTS,
         "--seed": SEEDS,
     },
+    "export-generate": {
+        "DIR": ("other.txt", "other.txt/x", "/dev/null/x"),
+        "--draft": ("", "nowhere/at/all", ".", "other.txt", "./nowhere"),
+        "--paths": COUNTS,
+        "--depth": COUNTS,
+        "--branching": ("", "a", "2,,2", "-1"),
+        "--solver": ("nope", "", "lp2"),
+        "--law": NAMES,
+        "--draft-temperature": TEMPERATURES,
+        "--draft-top-k": COUNTS[1:],
+        "--draft-top-p": MASSES,
+        "--pace": ("nope", "nowhere.json", ""),
+        "--nope": ("1",),
+    },
     "affinity text": {
         "FILE": ("", "nowhere.txt", "binary.npz", "."),
         "--tokenizer": ("", "nope", ".", "other.txt", "binary.npz"),
@@ -308,7 +323,7 @@ def wrong_call(rng: random.Random) -> tuple[str, ...]:
 def _possible(command: str) -> bool:
     needed = {"bench": ("pyarrow",), "bench decode": ("torch", "transformers")}
     needed["merge"] = needed["bench paths"] = needed["bench"]
-    for decoding in ("decode", "tune", "router", "record", "train"):
+    for decoding in ("decode", "tune", "router", "record", "train", "export-generate"):
         needed[decoding] = ("torch", "transformers", "tokenizers")
     needed["affinity text"], needed["affinity logits"] = ("safetensors", "tokenizers"), ("safetensors",)
     return all(installed(package) for package in needed.get(command, ()))

@@ -17,6 +17,7 @@ from otspec.schemes.catalogue import OWN
 COMMANDS = (
     *("", "solve", "bench", "bench decode", "bench paths", "audit", "solvers", "positions", "claims", "decode", "tune"),
     *("affinity", "affinity text", "affinity logits", "merge", "compare", "record", "router", "train"),
+    "export-generate",
 )
 HEAVY = (
     *("numpy", "numba", "scipy", "torch", "transformers", "vl_convert", "pyarrow"),

@@ -133,6 +133,30 @@ def test_the_output_has_the_law_of_the_target() -> None:
     np.testing.assert_allclose(counts, p[0, 0] / p[0, 0].sum(), atol=0.015)
 
 
+def test_what_is_put_out_counts_as_accepted() -> None:
+    """p/q = 1/2, then 4: block verification always accepts both; by itself the first passes half of the time."""
+    draft = torch.tensor([[0.8, 0.2], [0.2, 0.8]]).expand(500, -1, -1)
+    target = torch.tensor([[0.4, 0.6], [0.8, 0.2], [0.5, 0.5]]).expand(500, -1, -1)
+    ids = torch.zeros((500, 2), dtype=torch.int32)
+    _, accepted, emitted = chain_speculative_sampling(draft, ids, target, generator=torch.Generator().manual_seed(0))
+    assert emitted.tolist() == accepted.tolist() == [2] * 500
+
+
+@each(name=list(KINDS), length=(1, 3))
+def test_tokens_count_that_are_put_out_or_pass_by_themselves(name: str, length: int) -> None:
+    p, q, tokens = chains(name, np.random.default_rng(length), 60, length, 4)
+    p, q = p / p.sum(axis=2, keepdims=True), q / q.sum(axis=2, keepdims=True)
+    draft, ids, target = (torch.from_numpy(array) for array in (q, tokens.astype(np.int32), p))
+    _, accepted, emitted = chain_speculative_sampling(draft, ids, target, generator=torch.Generator().manual_seed(7))
+    coins = torch.rand((60, length + 1), generator=torch.Generator().manual_seed(7), dtype=torch.float64).numpy()
+    for b in range(60):
+        found, _ = on_the_host(p[b], q[b], tokens[b], coins[b])
+        passing = [coins[b, i] * q[b, i, token] < p[b, i, token] for i, token in enumerate(tokens[b])]
+        assert emitted[b] == found
+        assert accepted[b] == sum(i < found or passes for i, passes in enumerate(passing))
+        assert found == 0 or passing[found - 1]  # so that a chain of one token counts as flashinfer does
+
+
 def test_what_is_wrong_is_named() -> None:
     with pytest.raises(ProblemError, match=r"drafts of shape \(1, 2\) need \(1, 2, V\) and \(1, 3, V\)"):
         chain_speculative_sampling(DRAFT, IDS, TARGET[:, :2])

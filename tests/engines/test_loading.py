@@ -45,6 +45,14 @@ def tree_speculative_sampling_target_only(
 ):
     return "SGLang's own"
 """
+SGLANG_CHAINS = """
+def chain_speculative_sampling_triton(
+    predicts, accept_index, accept_token_num, candidates, retrive_index, retrive_next_token, retrive_next_sibling,
+    uniform_samples, uniform_samples_for_final_sampling, target_probs, draft_probs, threshold_single, threshold_acc,
+    deterministic, *, block_verification=False,
+):
+    return "SGLang's own"
+"""
 HOOKS = """
 from enum import Enum
 
@@ -157,23 +165,49 @@ def test_a_function_that_is_called_differently_keeps_its_place(make: Make) -> No
         sglang.put_in_place()
 
 
-def test_sglang_is_given_a_hook_only_if_asked(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    make(sglang.MODULE, SGLANG)
+def test_sglang_is_given_hooks_only_if_asked(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(sglang.MODULE, SGLANG + SGLANG_CHAINS)
     hooks = make(sglang.HOOKS, HOOKS)
     load = entry_point("sglang.srt.plugins")
     load()
     assert hooks.HookRegistry.hooks == []
     monkeypatch.setenv("OTSPEC_SGLANG", "1")
     load()
-    target = "sglang.kernels.ops.speculative.verify_sampling.tree_speculative_sampling_target_only"
-    assert hooks.HookRegistry.hooks == [(target, sglang.tree_speculative_sampling_target_only, hooks.HookType.REPLACE)]
+    assert hooks.HookRegistry.hooks == [(target(ours), ours, hooks.HookType.REPLACE) for ours in sglang.FUNCTIONS]
 
 
-def test_sglang_without_its_function_is_left_alone(make: Make) -> None:
-    """Off CUDA the name holds None, and the hooks would replace every None that some module holds."""
-    make(sglang.MODULE, "tree_speculative_sampling_target_only = None")
+def target(ours: Callable[..., None]) -> str:
+    return f"sglang.kernels.ops.speculative.verify_sampling.{ours.__name__}"
+
+
+@pytest.mark.parametrize(
+    ("source", "ours"),
+    [
+        # Off CUDA one name holds None, and the hooks would replace every None that some module holds.
+        (SGLANG_CHAINS + "tree_speculative_sampling_target_only = None", sglang.chain_speculative_sampling_triton),
+        (SGLANG, sglang.tree_speculative_sampling_target_only),  # before 0.5.23
+    ],
+    ids=("chains", "trees"),
+)
+def test_sglang_with_one_of_its_functions_is_given_that(make: Make, source: str, ours: Callable[..., None]) -> None:
+    make(sglang.MODULE, source)
     hooks = make(sglang.HOOKS, HOOKS)
-    with pytest.raises(ProblemError, match="takes its place on CUDA only"):
+    sglang.put_in_place()
+    assert hooks.HookRegistry.hooks == [(target(ours), ours, hooks.HookType.REPLACE)]
+
+
+def test_sglang_without_its_functions_is_left_alone(make: Make) -> None:
+    make(sglang.MODULE, "tree_speculative_sampling_target_only = chain_speculative_sampling_triton = None")
+    hooks = make(sglang.HOOKS, HOOKS)
+    with pytest.raises(ProblemError, match="neither tree_speculative_sampling_target_only nor chain_"):
+        sglang.put_in_place()
+    assert hooks.HookRegistry.hooks == []
+
+
+def test_sglang_is_given_nothing_if_one_function_is_called_differently(make: Make) -> None:
+    make(sglang.MODULE, SGLANG + SGLANG_CHAINS.replace("target_probs, draft_probs", "draft_probs, target_probs"))
+    hooks = make(sglang.HOOKS, HOOKS)
+    with pytest.raises(ProblemError, match="chain_speculative_sampling_triton takes predicts"):
         sglang.put_in_place()
     assert hooks.HookRegistry.hooks == []
 

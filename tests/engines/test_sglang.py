@@ -19,6 +19,7 @@ from otspec.engines.sglang import tree_speculative_sampling_target_only
 from tests.each import each
 
 ROWS, NODES, VOCAB, DEPTH = 6, 8, 9, 4
+THRESHOLDS = ((1.0, 1.0), (0.3, 1.0), (1.0, 0.6), (0.0, 1.0))
 
 
 def random_trees(rng: np.random.Generator) -> dict[str, Any]:
@@ -72,7 +73,7 @@ def walk(trees: dict[str, Any], single: float, acc: float) -> tuple[Any, Any, An
             token = given["candidates"][b][node]
             chance = given["target_probs"][b][at][token]
             passed += chance
-            if chance > 0 and (given["uniform_samples"][b][at] < passed / acc or chance >= single):
+            if given["uniform_samples"][b][at] < passed / acc or chance >= single:
                 predicts[place] = token
                 place, at, passed, accepted = given["retrive_index"][b][node], node, 0.0, accepted + 1
                 index[b][accepted] = place
@@ -88,7 +89,7 @@ def walk(trees: dict[str, Any], single: float, acc: float) -> tuple[Any, Any, An
     return predicts, index, count
 
 
-@each(seed=range(30), thresholds=((1.0, 1.0), (0.3, 1.0), (1.0, 0.6)))
+@each(seed=range(30), thresholds=THRESHOLDS)
 def test_the_walk_is_that_of_the_kernel(seed: int, thresholds: tuple[float, float]) -> None:
     trees, found = random_trees(np.random.default_rng(seed)), outputs()
     tree_speculative_sampling_target_only(*found, **trees, threshold_single=thresholds[0], threshold_acc=thresholds[1])
@@ -97,7 +98,7 @@ def test_the_walk_is_that_of_the_kernel(seed: int, thresholds: tuple[float, floa
 
 
 @pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") != "1", reason="Triton is not interpreted")
-@each(seed=range(4), thresholds=((1.0, 1.0), (0.3, 1.0), (1.0, 0.6)))
+@each(seed=range(4), thresholds=THRESHOLDS)
 def test_the_kernels_walk_likewise(seed: int, thresholds: tuple[float, float]) -> None:
     pytest.importorskip("triton")
     trees, found = random_trees(np.random.default_rng(seed)), outputs()
@@ -108,6 +109,20 @@ def test_the_kernels_walk_likewise(seed: int, thresholds: tuple[float, float]) -
         )
     expected = walk(trees, *thresholds)
     assert [output.tolist() for output in found] == list(expected)
+
+
+@each(kernels=(False, True) if os.environ.get("TRITON_INTERPRET") == "1" else (False,))
+def test_no_coin_accepts_what_has_no_probability(kernels: bool) -> None:
+    trees, found = random_trees(np.random.default_rng(3)), outputs()
+    trees["uniform_samples"][:] = 0.0
+    for b in range(ROWS):  # of the first child of each root
+        trees["target_probs"][b, 0, trees["candidates"][b, trees["retrive_next_token"][b, 0]]] = 0.0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sglang, "runs_on", lambda values: kernels)
+        tree_speculative_sampling_target_only(*found, **trees)
+    for b in range(ROWS):
+        refused = trees["retrive_index"][b, trees["retrive_next_token"][b, 0]]
+        assert refused not in found[1][b]
 
 
 def test_a_tree_is_lossless_and_nothing_waits_for_the_device() -> None:

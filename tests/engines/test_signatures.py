@@ -55,14 +55,20 @@ def arguments(made: ast.FunctionDef) -> dict[str, Any]:
     """Names in their order, with their defaults."""
     assert made.args.vararg is made.args.kwarg is None
     names = [one.arg for one in (*made.args.posonlyargs, *made.args.args, *made.args.kwonlyargs)]
-    assert not made.args.kwonlyargs
     given = [ast.literal_eval(default) for default in made.args.defaults]
-    return dict(zip(names, [inspect.Parameter.empty] * (len(names) - len(given)) + given, strict=True))
+    defaults = [inspect.Parameter.empty] * (len(names) - len(made.args.kwonlyargs) - len(given)) + given
+    for default in made.args.kw_defaults:
+        defaults.append(inspect.Parameter.empty if default is None else ast.literal_eval(default))
+    return dict(zip(names, defaults, strict=True))
 
 
 PLACES: dict[str, tuple[str, Callable[..., Any]]] = {
     "flashinfer": ("flashinfer/sampling.py", flashinfer.chain_speculative_sampling),
     "sglang": ("sglang/kernels/ops/speculative/sampling.py", sglang.tree_speculative_sampling_target_only),
+    "sglang, chains": (
+        "sglang/kernels/ops/speculative/reject_sampling.py",
+        sglang.chain_speculative_sampling_triton,
+    ),
     "vllm": ("vllm/v1/sample/rejection_sampler.py", vllm.rejection_sample),
 }
 
@@ -103,23 +109,28 @@ def test_vllm_looks_its_function_up_when_it_calls_it() -> None:
     assert vllm.RUNNER in source("vllm/envs.py")
 
 
-def test_sglang_takes_its_function_from_where_ours_is_put() -> None:
-    file = sglang.MODULE.replace(".", "/") + ".py"
-    assert sglang.FUNCTION in {
+def imported(tree: ast.Module, module: str | None = None) -> set[str]:
+    """The names that a module imports by `from`, from anywhere or from one module."""
+    return {
         name.asname or name.name
-        for node in ast.walk(ast.parse(source(file)))
-        if isinstance(node, ast.ImportFrom)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and module in (None, node.module)
         for name in node.names
     }
+
+
+def test_sglang_takes_its_functions_from_where_ours_are_put() -> None:
+    there = ast.parse(source(sglang.MODULE.replace(".", "/") + ".py"))
+    assert {ours.__name__ for ours in sglang.FUNCTIONS} <= imported(there)
     assert '"sglang.srt.plugins"' in source("sglang/srt/plugins/__init__.py")
-    for user in ("eagle_utils", "dflash_utils"):
-        tree = ast.parse(source(f"sglang/srt/speculative/{user}.py"))
-        assert any(
-            isinstance(node, ast.ImportFrom)
-            and node.module == sglang.MODULE
-            and sglang.FUNCTION in {name.name for name in node.names}
-            for node in tree.body
-        )
+    tree, chain = (ours.__name__ for ours in sglang.FUNCTIONS)
+    for user, names in (("eagle_utils", {tree, chain}), ("dflash_utils", {tree})):
+        assert names <= imported(ast.parse(source(f"sglang/srt/speculative/{user}.py")), sglang.MODULE)
+    # Others take it from where it is made: the hooks put ours there too, as theirs is the same object.
+    made = "sglang.kernels.ops.speculative.reject_sampling"
+    assert chain in imported(there, made)
+    for file in ("sglang/srt/speculative/uno_utils.py", "sglang/kernels/ops/speculative/dspark/dspark_accept.py"):
+        assert chain in imported(ast.parse(source(file)), made)
     (registry,) = (
         node
         for node in ast.parse(source(sglang.HOOKS.replace(".", "/") + ".py")).body
@@ -132,9 +143,11 @@ def test_sglang_takes_its_function_from_where_ours_is_put() -> None:
 def test_sglang_passes_the_keywords_that_we_take() -> None:
     tree = ast.parse(source("sglang/srt/speculative/eagle_utils.py"))
     (call,) = calls(tree, "sampling_fn")
-    assert [keyword.arg for keyword in call.keywords] == list(
-        inspect.signature(sglang.tree_speculative_sampling_target_only).parameters
-    )
+    passed = [keyword.arg for keyword in call.keywords]
+    for ours in sglang.FUNCTIONS:
+        assert passed == [name for name in inspect.signature(ours).parameters if name != "block_verification"]
+    (flag,) = calls(tree, "partial")
+    assert [keyword.arg for keyword in flag.keywords] == ["block_verification"]
 
 
 @each(module=flashinfer.MODULES)
