@@ -15,6 +15,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from otspec.engines import vllm_cpu
 from otspec.engines.loading import replacement
 from otspec.errors import ProblemError
 from otspec.extras import require
@@ -129,6 +130,8 @@ def rejection_sample(
 def put_in_place() -> None:
     """Let vLLM's first model runner verify by our function; calls for methods that are not lossless go to its own.
 
+    On a CPU it also gets what `otspec.engines.vllm_cpu` has: vLLM hands over laws that are not the target's there.
+
     Call it before the engine starts, in each of its processes: the entry point `otspec` in the group
     `vllm.general_plugins` does, if the environment has OTSPEC_VLLM=1.  Neither it nor this module imports numba or
     another compiler before the first request: on a CPU vLLM's worker goes over all modules that are there when it has
@@ -147,7 +150,9 @@ def put_in_place() -> None:
             "makes sure that the first runs",
             stacklevel=2,
         )
-    replacement(require(MODULE), "rejection_sample", rejection_sample, _is_lossless)
+    module = require(MODULE)
+    replacement(module, "rejection_sample", rejection_sample, _is_lossless)
+    vllm_cpu.mend(module)
 
 
 def _is_lossless(*, synthetic_mode: bool = False, fly_window_size: int | None = None, **_: object) -> bool:

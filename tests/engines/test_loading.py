@@ -141,6 +141,32 @@ def test_vllm_verifies_by_ours_only_if_asked(make: Make, monkeypatch: pytest.Mon
         load()
 
 
+CPU = """
+def expand_batch_to_tokens(x, cu_num_tokens, num_tokens, replace_from=0, replace_to=0):
+    return "vLLM's own"
+
+def apply_sampling_constraints(logits, cu_num_draft_tokens, sampling_metadata):
+    return "vLLM's own"
+"""
+
+
+def test_vllm_gets_the_settings_of_drafted_tokens_on_a_cpu(make: Make) -> None:
+    """Its kernel drops them there, and no top-k of no token stops it."""
+    module = make(vllm.MODULE, VLLM + CPU)
+    vllm.put_in_place()
+    ends = torch.tensor([2, 2, 5], dtype=torch.int32)
+    heat, most = torch.tensor([0.5, 0.7, 0.0]), torch.tensor([3, 4, 5], dtype=torch.int32)
+    found = module.expand_batch_to_tokens(heat, ends, 5, replace_from=0, replace_to=1)
+    assert torch.equal(found, torch.tensor([0.5, 0.5, 1.0, 1.0, 1.0]))
+    found = module.expand_batch_to_tokens(most, ends, 5)
+    assert torch.equal(found, torch.tensor([3, 3, 5, 5, 5], dtype=torch.int32))
+    assert found.dtype == torch.int32
+    assert module.expand_batch_to_tokens(heat.to("meta"), ends, 5) == "vLLM's own"
+    none = torch.empty(0, 7)
+    assert module.apply_sampling_constraints(none, ends * 0, None) is none
+    assert module.apply_sampling_constraints(torch.zeros(5, 7), ends, None) == "vLLM's own"
+
+
 def test_vllm_whose_second_runner_may_run_is_told(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     make(vllm.MODULE, VLLM)
     monkeypatch.delenv("VLLM_USE_V2_MODEL_RUNNER")
