@@ -70,7 +70,7 @@ def jobs() -> dict[str, list[dict[str, Any]]]:
     cold = [
         {"prompt": prompt, "sampling": {"temperature": 0.0, "max_tokens": 40, "logprobs": 5}} for prompt in prompts()
     ]
-    cases = [{"prompt": prompts()[0], "sampling": {**case, "n": TEXTS, "max_tokens": 8}} for case in CASES.values()]
+    cases = [{"prompt": prompts()[0], "sampling": dict(case, n=TEXTS, max_tokens=8)} for case in CASES.values()]
     seeded = [{"prompt": prompts()[1], "sampling": dict(SEEDED, max_tokens=6, seed=seed)} for seed in range(TEXTS)]
     plain = [{"prompt": prompt, "sampling": {"temperature": 1.0, "n": 24, "max_tokens": 20}} for prompt in prompts()]
     return {"greedy": cold, "acceptance": plain, "mixed": [*cases, *seeded, *cold]}

@@ -18,6 +18,7 @@ from otspec import ProblemError
 from otspec.data import TreeSource, open_source
 from otspec.engines import plugins, vllm
 from otspec.engines.vllm_recorder import AT_ONCE, Recorder
+from otspec.laws import law_from_logits
 from tests.engines.test_loading import VLLM, make  # noqa: F401  # a fixture
 from tests.engines.test_vllm import Batch, Metadata, requests
 
@@ -65,8 +66,8 @@ def test_a_chain_of_every_step_is_kept_as_it_was(tmp_path: Path) -> None:
         np.testing.assert_allclose(tree.target_laws[:3], target, atol=1e-6)
         np.testing.assert_allclose(tree.draft_laws, draft, atol=1e-6)
         position = roots.position(index)
-        np.testing.assert_allclose(position.problem(2).p, target[0], atol=1e-6)
-        np.testing.assert_allclose(position.problem(1).scheme.inclusion(), draft[0], atol=1e-6)
+        np.testing.assert_allclose(law_from_logits("target", position.target_logits), target[0], atol=1e-6)
+        np.testing.assert_allclose(law_from_logits("draft", position.draft_logits), draft[0], atol=1e-6)
     assert chosen <= {2, 5}
 
 
