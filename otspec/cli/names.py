@@ -1,6 +1,6 @@
 """Names that help texts list, written out: to ask for them would import all that they name.  The tests compare."""
 
-PROFILES = ("llama3", "gemma2", "shipped")
+PROFILES = ("llama3", "gemma2", "llama3-plateau", "shipped")
 """`otspec.data.NAMES`."""
 
 SCHEMES = ("iid", "without_replacement", "greedy", "top_k", "systematic", "hub_pairs", "independent")

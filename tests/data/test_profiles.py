@@ -3,8 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from otspec import DataError, optimum
+from otspec import DataError, Problem, optimum
 from otspec.data import PROFILES, ProfileSource, open_source
+from otspec.schemes import Greedy
 
 
 def test_a_position_depends_on_seed_and_index_alone() -> None:
@@ -21,15 +22,16 @@ def test_scales_have_the_medians_of_the_profile_and_stay_in_range(name: str) -> 
     profile = PROFILES[name]
     scales = ProfileSource(profile)._scales
     # 2**14 Sobol points: the median is off by far less than the 1 % allowed.
-    np.testing.assert_allclose(np.median(scales, axis=0), (profile.scale_median, profile.noise_median), rtol=0.01)
-    for column, (low, high) in zip(scales.T, (profile.scale_range, profile.noise_range), strict=True):
+    medians = (profile.scale_median, profile.noise_median, profile.plateau_median)
+    np.testing.assert_allclose(np.median(scales, axis=0), medians, rtol=0.01)
+    for column, (low, high) in zip(scales[:, :2].T, (profile.scale_range, profile.noise_range), strict=True):
         assert low <= column.min() < column.max() <= high
 
 
 def test_logits_have_the_laws_of_the_profile() -> None:
     source = ProfileSource(PROFILES["llama3"])
     position = source.position(2)
-    scale, noise = source._scales[2]
+    scale, noise, _ = source._scales[2]
     # The mean of |Laplace| is its scale, with a relative error of 1/sqrt(128256) = 0.003; 5 sigma.
     assert np.abs(position.target_logits).mean() == pytest.approx(scale, rel=0.014)
     assert (position.draft_logits - position.target_logits).std() == pytest.approx(noise, rel=0.01)
@@ -46,6 +48,27 @@ def test_acceptance_rises_with_k_and_with_n_as_calibrated() -> None:
     assert (np.diff(means) > 0).all()
     # Means over thousands of positions are .774, .822, .886 and .938; 40 have a standard error of about .03.
     np.testing.assert_allclose(means, (0.774, 0.822, 0.886, 0.938), atol=0.06)
+
+
+def test_a_plateau_is_as_wide_as_the_profile_says() -> None:
+    """Rank r of V has a height near log(V / 2r), and with a plateau of c tokens near log(V / 2(r + c))."""
+    source = ProfileSource(PROFILES["llama3-plateau"])
+    index = int(np.argmin(np.abs(source._scales[:, 2] - 100)))
+    scale, _, width = source._scales[index]
+    heights = np.sort(source.position(index).target_logits)[::-1] / scale
+    for rank in (100, 1_000, 10_000):
+        assert heights[rank] == pytest.approx(np.log(source.vocab / (2 * (rank + width))), abs=0.2)
+
+
+def test_iid_drafts_are_behind_greedy_ones_at_k_10_and_ahead_at_k_100_with_a_plateau() -> None:
+    """As on the real pair of [thomas2025global, Figure 3]; 32 positions have a standard error of about 0.003."""
+    source = ProfileSource(PROFILES["llama3-plateau"])
+    gains = []
+    for k in (10, 100):
+        positions = [source.position(index).problem(4, top_k=k).compact().problem for index in range(32)]
+        pairs = [(one, Problem(one.p, Greedy(one.scheme.first_draft(), 4))) for one in positions]
+        gains.append(np.mean([optimum(iid).acceptance - optimum(greedy).acceptance for iid, greedy in pairs]))
+    assert gains[0] < 0 < 0.005 < gains[1]
 
 
 @pytest.mark.parametrize("index", [-1, 1 << 14])
