@@ -31,6 +31,8 @@ LAYERS = (
     ("auditing",),
     ("decode",),
     ("bench", "proofs_check"),
+    ("engine_audit",),
+    ("testing",),
     ("cli",),
     ("__main__", "benchmarks"),
 )
