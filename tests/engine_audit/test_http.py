@@ -274,7 +274,7 @@ def test_a_request_that_is_refused(fake: Fake) -> None:
 
 def test_a_server_that_answers_with_no_texts_died(fake: Fake) -> None:
     fake.script.most = 0
-    with pytest.raises(EngineDied, match="answered with no text where 1 were asked of 'ab'"):
+    with pytest.raises(EngineDied, match="put out none of 1 texts of 'ab'"):
         Http(url=fake.url).texts("ab", 1, 2, Sampling(), 1, drafts=True)
 
 

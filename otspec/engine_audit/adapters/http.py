@@ -137,9 +137,7 @@ class Http:
             answer = server.post("/v1/completions", {**fields, "n": wanted, "seed": seeds[len(found)]})
             choices = answer.get("choices") if isinstance(answer, Mapping) else None
             if not choices:
-                raise EngineDied(
-                    f"{server.url} answered a request for {wanted} texts of {fields['prompt']!r} with none"
-                )
+                raise EngineDied(f"{server.url} put out none of {wanted} texts of {fields['prompt']!r}")
             texts = [read_choice(choice) for choice in sorted(choices, key=lambda choice: choice.get("index", 0))]
             if self._logprobs and any(choice.get("logprobs") is None for choice in choices):
                 raise ProblemError(f"{server.url} tells no log-probabilities; logprobs=False does without them")
