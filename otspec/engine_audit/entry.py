@@ -257,9 +257,10 @@ def _verdict(
         )
         return EngineVerdict.CANNOT_TELL, reason
     first, most = (bound(place.upper for place in places) for bound in (min, max))
+    size = "" if judge.control.tv is None else f", off by {judge.control.tv:.3f} a token,"
     reason = (
-        f"{judge.texts:,} texts show none, and the control was caught at {judge.control.caught:,}; one token is off by at "
-        f"most {first:.3f} in total variation, all {max(place.position for place in places)} by at most {most:.3f}"
+        f"{judge.texts:,} texts show none, and the control{size} was caught at {judge.control.caught:,}; the first token "
+        f"is off by at most {first:.3f} in total variation, texts by at most {most:.3f}"
     )
     return EngineVerdict.NO_EVIDENCE, reason
 

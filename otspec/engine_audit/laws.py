@@ -79,7 +79,7 @@ class ModelLaws:
         DataError
             If there is no such model, or it cannot be read.
         """
-        from otspec.decode.pair.models import load_models
+        from otspec.decode.pair.loading import load_models
 
         models = load_models(target, None, "cpu", dtype)
         return cls(models.target, models.tokenizer)
