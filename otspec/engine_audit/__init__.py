@@ -5,5 +5,25 @@ without.
 """
 
 from otspec.engine_audit.engine import Acceptance, Engine, EngineDied, Sampling, Text
+from otspec.engine_audit.entry import audit_engine
+from otspec.engine_audit.laws import FunctionLaws, Laws, ModelLaws
+from otspec.engine_audit.outcome import EngineOutcome, EngineVerdict
+from otspec.engine_audit.report import EngineAudit
+from otspec.engine_audit.settings import EngineAuditOptions, EngineAuditSettings
 
-__all__ = ["Acceptance", "Engine", "EngineDied", "Sampling", "Text"]
+__all__ = [
+    "Acceptance",
+    "Engine",
+    "EngineAudit",
+    "EngineAuditOptions",
+    "EngineAuditSettings",
+    "EngineDied",
+    "EngineOutcome",
+    "EngineVerdict",
+    "FunctionLaws",
+    "Laws",
+    "ModelLaws",
+    "Sampling",
+    "Text",
+    "audit_engine",
+]

@@ -1,0 +1,136 @@
+"""Texts beside the exact law: each token with its probability and its rank, and what a biased rule would have put out.
+
+The *rank* of a token is where it lies in [0, 1] when tokens lie side by side from the likeliest on, each as long as its
+probability; a uniform number chooses the point within the token.  Ranks of draws from the law are independent uniform
+numbers, whatever the law after each prefix is, so they can be pooled over prefixes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from otspec.engine_audit.engine import Sampling, Text
+from otspec.engine_audit.laws import Laws, truncated
+from otspec.laws import BoolArray, FloatArray, IntArray, draw
+
+ENDED = -1
+"""In place of a token, where a text is over."""
+
+
+class Draws(NamedTuple):
+    """A batch of n texts of at most L tokens."""
+
+    texts: list[tuple[int, ...]]
+    tokens: IntArray
+    """Shape (n, L); `ENDED` behind the end."""
+    p: FloatArray
+    """Probability of each token after those before it, shape (n, L); 1 behind the end."""
+    ranks: FloatArray
+    """Shape (n, L); in [0, 1]."""
+    decided: BoolArray
+    """Shape (n, L): whether there is a token, and its law does not hang on rounding."""
+    support: IntArray
+    """How many tokens the law has, shape (n, L)."""
+    raw: FloatArray
+    """Log-probability of each token by the model, at temperature 1 and not truncated, shape (n, L)."""
+
+    @property
+    def known(self) -> BoolArray:
+        """The texts of which all laws are decided, shape (n,)."""
+        return (self.decided | (self.tokens == ENDED)).all(axis=1)
+
+
+class Reading(NamedTuple):
+    """What was put out, and beside it what the control would have put out after the same prefixes."""
+
+    drawn: Draws
+    control: Draws
+    off: FloatArray
+    """Total variation of the control's law after each prefix, shape (n, L); NaN where it is not biased."""
+
+
+def whole(texts: Sequence[Text], length: int, ends: frozenset[int]) -> list[tuple[int, ...]]:
+    """The tokens of texts, at most `length`, with the token that ended them where an engine leaves it out."""
+    hidden = next(iter(ends)) if len(ends) == 1 else None
+    found = []
+    for text in texts:
+        tokens = text.tokens[:length]
+        short = len(tokens) < length and not (tokens and tokens[-1] in ends)
+        found.append((*tokens, hidden) if short and text.ended != "length" and hidden is not None else tokens)
+    return found
+
+
+def read(
+    laws: Laws,
+    prompt: str,
+    texts: Sequence[tuple[int, ...]],
+    length: int,
+    sampling: Sampling,
+    *,
+    bias: float,
+    tolerance: float,
+    rng: np.random.Generator,
+) -> Reading:
+    """Put texts beside their laws.
+
+    Parameters
+    ----------
+    laws : Laws
+    prompt : str
+    texts : sequence of tuples of int
+    length : int
+        L.
+    sampling : Sampling
+    bias : float
+        Total variation by which the control is off, from its second token on.
+    tolerance : float
+        As in `truncated`.
+    rng : numpy.random.Generator
+        For points within tokens, and the control.
+    """
+    size = (len(texts), length)
+    tokens, shown = np.full(size, ENDED, dtype=np.int64), np.full(size, ENDED, dtype=np.int64)
+    p, control_p, support = np.ones(size), np.ones(size), np.ones(size, dtype=np.int64)
+    ranks, control_ranks, raw = np.zeros(size), np.zeros(size), np.zeros(size)
+    decided, off = np.zeros(size, dtype=bool), np.full(size, np.nan)
+    rows: dict[tuple[int, ...], list[int]] = {}
+    for row, text in enumerate(texts):
+        rows.setdefault(text, []).append(row)
+    first_biased = min(1, length - 1)
+    for text, logits in zip(rows, laws.along(prompt, list(rows)), strict=True):
+        mine = np.array(rows[text])
+        for place, token in enumerate(text):
+            law, undecided = truncated(logits[place], sampling, tolerance)
+            order = np.argsort(-law, kind="stable")
+            above = np.empty_like(law)
+            above[order] = np.cumsum(law[order]) - law[order]
+            other = sharpened(law, bias) if place >= first_biased else law
+            instead = draw(other, rng, mine.size)
+            tokens[mine, place], p[mine, place] = token, law[token]
+            shown[mine, place], control_p[mine, place] = instead, law[instead]
+            points = rng.random((2, mine.size))
+            ranks[mine, place] = above[token] + points[0] * law[token]
+            control_ranks[mine, place] = above[instead] + points[1] * law[instead]
+            decided[mine, place], support[mine, place] = not undecided, np.count_nonzero(law)
+            raw[mine, place] = logits[place, token] - np.logaddexp.reduce(logits[place])
+            if place >= first_biased:
+                off[mine, place] = np.abs(other - law).sum() / 2
+    listed = list(texts)
+    drawn = Draws(listed, tokens, p, np.minimum(ranks, 1.0), decided, support, raw)
+    control = Draws(listed, shown, control_p, np.minimum(control_ranks, 1.0), decided, support, raw)
+    return Reading(drawn, control, off)
+
+
+def sharpened(law: FloatArray, bias: float) -> FloatArray:
+    """The law of a rule that is off by `bias` in total variation, shape (V,): likely tokens too likely.
+
+    It is mixed of the law and of the law at half the temperature; of the latter alone where that is not so far off.
+    """
+    sharp = law**2 / (law**2).sum()
+    distance = np.abs(sharp - law).sum() / 2
+    part = 1.0 if distance <= bias else bias / distance
+    mixed: FloatArray = (1 - part) * law + part * sharp
+    return mixed
