@@ -40,7 +40,7 @@ class Http:
     logprobs : bool
         Whether to ask for log-probabilities.
     together : int
-        Texts of one request (``n``).
+        Texts of one request (``n``); llama-server gives at most as many as it has slots.
     parallel : int
         Requests at a time.
     timeout : float
@@ -70,7 +70,7 @@ class Http:
         model: str | None = None,
         method: str = "as the server was started",
         logprobs: bool = True,
-        together: int = 16,
+        together: int = 8,
         parallel: int = 4,
         timeout: float = 120.0,
         attempts: int = 5,

@@ -1,4 +1,4 @@
-"""OpenVINO GenAI in this process: its pipeline with continuous batching, with a draft model, prompt lookup or neither."""
+"""OpenVINO GenAI in this process, batching continuously, with a draft model, with prompt lookup or with neither."""
 
 from __future__ import annotations
 

@@ -29,9 +29,9 @@ class Vllm:
     Parameters
     ----------
     target : path
-        Folder of the target model.
+        ``"shipped"``, or a folder of the target model.
     draft : path, optional
-        Folder of the draft model.  Without one, drafts are n-grams of the text.
+        The same of the draft model.  Without one, drafts are n-grams of the text.
     drafts : int
         Tokens that are drafted at a time.
     sampled : bool
@@ -79,26 +79,25 @@ class Vllm:
             raise ProblemError(f"drafts = {drafts}; at least 1 token is drafted at a time")
         if rule not in RULES:
             raise ProblemError(f"no rule {rule!r} of vLLM; known: {', '.join(RULES)}")
-        for what, folder in (("target", target), ("draft", draft)):
-            if folder is not None and not (Path(folder) / "config.json").is_file():
-                raise ProblemError(f"{what} = {str(folder)!r} is no folder of a model: it has no config.json")
+        model = _folder("target", target)
+        assistant = None if draft is None else _folder("draft", draft)
         for name, value in SMALL.items():
             os.environ.setdefault(name, value)
         self._vllm = require("vllm")
         self.version = str(self._vllm.__version__)
-        if draft is None:
+        if assistant is None:
             how, config = "n-grams", {"method": "ngram", "prompt_lookup_max": 3, "prompt_lookup_min": 1}
         else:
             how = "draft model, " + ("sampled" if sampled else "the likeliest tokens")
             kind = "probabilistic" if sampled else "greedy"
-            config = {"method": "draft_model", "model": str(draft), "draft_sample_method": kind}
+            config = {"method": "draft_model", "model": assistant, "draft_sample_method": kind}
         self._speculative = {**config, "num_speculative_tokens": drafts, **(speculative or {})}
         verifier = "otspec's block verification" if rule == "otspec" else "vLLM's own rule"
         more = "".join(f", {name} {value}" for name, value in (speculative or {}).items())
         self.method = f"{how}, {drafts} at a time{more}, {verifier}{', expand_kernel mended' if mended else ''}"
         self._rule, self._mended, self._logprobs = rule, mended, logprobs
         self._settings = {
-            "model": str(target),
+            "model": model,
             "dtype": dtype,
             "max_model_len": context,
             "enforce_eager": True,
@@ -180,6 +179,16 @@ class Vllm:
                     "that its entry point is found"
                 )
         return self._engines[drafts]
+
+
+def _folder(what: str, name: str | Path) -> str:
+    """Where a model is: vLLM would look for what is no folder in a hub."""
+    from otspec.decode.shipped import FOLDER
+
+    folder = FOLDER / what if name == "shipped" else Path(name)
+    if not (folder / "config.json").is_file():
+        raise ProblemError(f"{what} = {str(name)!r} is no folder of a model: it has no config.json")
+    return str(folder)
 
 
 @contextmanager
