@@ -1,0 +1,60 @@
+"""Rows of the table in docs/engines.md, from what `otspec audit-engine --json` wrote.
+
+    python -m benchmarks.engine_rows vllm.json openvino.json
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+HEAD = (
+    "| engine | drafts | sampling | texts | verdict | total variation | accepted |",
+    "|---|---|---|---:|---|---|---|",
+)
+
+
+def row(result: Mapping[str, Any]) -> str:
+    """One audit as a line of the table."""
+    places = result["places"]
+    verdict = result["verdict"]
+    cells = (
+        f"{result['engine']} {result['version']}",
+        result["method"],
+        "; ".join(dict.fromkeys(place["sampling"] for place in places)) or "greedy",
+        f"{result['texts']:,}",
+        f"**{verdict}**" if verdict == "not lossless" else verdict,
+        _variation(places),
+        _accepted(result.get("acceptance")),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _variation(places: list[Mapping[str, Any]]) -> str:
+    """The largest lower bound and its position; where there is none, how far texts may be off unseen."""
+    worst = max(places, key=lambda place: (place["lower"], place["evidence"]), default=None)
+    if worst is None:
+        return ""
+    if worst["lower"] > 0:
+        return f"≥ {worst['lower']:.3f} at token {worst['position']}"
+    first = min(place["upper"] for place in places)
+    return f"first token ≤ {first:.3f}, text ≤ {max(place['upper'] for place in places):.3f}"
+
+
+def _accepted(told: Mapping[str, Any] | None) -> str:
+    """Accepted tokens as the engine counts them."""
+    if told is None:
+        return ""
+    return f"{told['accepted']:,} of {told['drafted']:,}"
+
+
+def main(files: list[str]) -> None:
+    """Print the table."""
+    print("\n".join((*HEAD, *(row(json.loads(Path(file).read_text())) for file in files))))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
