@@ -15,7 +15,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from otspec.engines.chains import ChainLaws, verify_chains_in_rows
+from otspec.engines import vllm_cpu
 from otspec.engines.loading import replacement
 from otspec.errors import ProblemError
 from otspec.extras import require
@@ -58,8 +58,9 @@ def rejection_sample(
     Parameters
     ----------
     draft_token_ids : Tensor of int32, shape (N,)
-        The drafted tokens of all requests, one chain after the other.  -1 is a token that was refused beforehand, and
-        that the target law excludes: it counts as drawn from its row of `draft_probs`.
+        The drafted tokens of all requests, one chain after the other.  -1 is a token that was refused beforehand.  If
+        its row of the target excludes a token (minus infinity among the logits) that its row of `draft_probs` has, it
+        counts as such a token, drawn and refused.  Otherwise nothing was drafted: the chain ends before it.
     num_draft_tokens : list of int, length B
         How many each request has, 0 included.
     max_spec_len : int
@@ -71,7 +72,7 @@ def rejection_sample(
         token.
     target_logits : Tensor, shape (N, V)
         Of the target before each drafted token, processed: temperature, top-k and top-p are in them.
-    bonus_token_ids : Tensor, shape (B, 1)
+    bonus_token_ids : Tensor, shape (B, 1) or (B,)
         What follows where all are accepted; drawn by vLLM.
     sampling_metadata : SamplingMetadata
         `temperature`, `all_greedy`, `all_random` and `generators` are read.
@@ -129,8 +130,12 @@ def rejection_sample(
 def put_in_place() -> None:
     """Let vLLM's first model runner verify by our function; calls for methods that are not lossless go to its own.
 
+    On a CPU it also gets what `otspec.engines.vllm_cpu` has: vLLM hands over laws that are not the target's there.
+
     Call it before the engine starts, in each of its processes: the entry point `otspec` in the group
-    `vllm.general_plugins` does, if the environment has OTSPEC_VLLM=1.
+    `vllm.general_plugins` does, if the environment has OTSPEC_VLLM=1.  Neither it nor this module imports numba or
+    another compiler before the first request: on a CPU vLLM's worker goes over all modules that are there when it has
+    loaded its plug-ins, and llvmlite stops it.
 
     Raises
     ------
@@ -145,7 +150,9 @@ def put_in_place() -> None:
             "makes sure that the first runs",
             stacklevel=2,
         )
-    replacement(require(MODULE), "rejection_sample", rejection_sample, _is_lossless)
+    module = require(MODULE)
+    replacement(module, "rejection_sample", rejection_sample, _is_lossless)
+    vllm_cpu.mend(module)
 
 
 def _is_lossless(*, synthetic_mode: bool = False, fly_window_size: int | None = None, **_: object) -> bool:
@@ -156,10 +163,15 @@ def _random(
     tokens: Tensor, starts: Tensor, lengths: Tensor, draft_probs: Tensor | None, target_logits: Tensor, uniforms: Tensor
 ) -> tuple[Tensor, Tensor]:
     """How many tokens are accepted, and the one after them, for requests that are not greedy."""
-    counted = lengths
-    if draft_probs is None:
-        # Nothing was drawn for a token that was refused beforehand: the chain ends there.
-        counted = (tokens != PLACEHOLDER).cumprod(dim=1).sum(dim=1)
+    from otspec.engines.chains import ChainLaws, verify_chains_in_rows  # at the first call: see `put_in_place`
+
+    counted = (tokens != PLACEHOLDER).cumprod(dim=1).sum(dim=1)
+    if draft_probs is not None:
+        # What a grammar refuses was drawn all the same, and its row of the target excludes it.  Where the row excludes
+        # nothing that could be drawn, -1 fills up a chain that has ended, as after the last token of a grammar.
+        row = (starts + counted).clamp(max=target_logits.shape[0] - 1)
+        refused = ((target_logits[row] == -torch.inf) & (draft_probs[row] > 0)).any(dim=1)
+        counted = torch.where(refused, lengths, counted)
     place = torch.arange(tokens.shape[1] + 1, device=tokens.device)
     last = (lengths - 1).clamp(min=0)[:, None]  # after a whole chain vLLM has drawn the token itself
     row = (starts[:, None] + torch.minimum(place, last)).clamp(max=target_logits.shape[0] - 1)
@@ -186,7 +198,7 @@ def _check_shapes(
         "draft_token_ids": (tokens, tokens.shape[:1]),
         "cu_num_draft_tokens": (ends, (batch,)),
         "target_logits": (target_logits, (*tokens.shape[:1], target_logits.shape[-1])),
-        "bonus_token_ids": (bonus, (batch, 1)),
+        "bonus_token_ids": (bonus, (batch,) if bonus.dim() == 1 else (batch, 1)),
     }
     if draft_probs is not None:
         shapes["draft_probs"] = (draft_probs, shapes["target_logits"][1])

@@ -6,6 +6,9 @@ The engines are packages of a few lines here, with the names and signatures of t
 from __future__ import annotations
 
 import importlib
+import inspect
+import os
+import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
@@ -21,7 +24,7 @@ import torch
 
 from otspec import MissingExtra, ProblemError
 from otspec.engines import flashinfer, plugins, sglang, vllm
-from otspec.engines.loading import asked
+from otspec.engines.loading import asked, replacement
 from otspec.extras import installed
 
 ENGINES = ("vllm", "sglang", "flashinfer")
@@ -138,6 +141,32 @@ def test_vllm_verifies_by_ours_only_if_asked(make: Make, monkeypatch: pytest.Mon
         load()
 
 
+CPU = """
+def expand_batch_to_tokens(x, cu_num_tokens, num_tokens, replace_from=0, replace_to=0):
+    return "vLLM's own"
+
+def apply_sampling_constraints(logits, cu_num_draft_tokens, sampling_metadata):
+    return "vLLM's own"
+"""
+
+
+def test_vllm_gets_the_settings_of_drafted_tokens_on_a_cpu(make: Make) -> None:
+    """Its kernel drops them there, and no top-k of no token stops it."""
+    module = make(vllm.MODULE, VLLM + CPU)
+    vllm.put_in_place()
+    ends = torch.tensor([2, 2, 5], dtype=torch.int32)
+    heat, most = torch.tensor([0.5, 0.7, 0.0]), torch.tensor([3, 4, 5], dtype=torch.int32)
+    found = module.expand_batch_to_tokens(heat, ends, 5, replace_from=0, replace_to=1)
+    assert torch.equal(found, torch.tensor([0.5, 0.5, 1.0, 1.0, 1.0]))
+    found = module.expand_batch_to_tokens(most, ends, 5)
+    assert torch.equal(found, torch.tensor([3, 3, 5, 5, 5], dtype=torch.int32))
+    assert found.dtype == torch.int32
+    assert module.expand_batch_to_tokens(heat.to("meta"), ends, 5) == "vLLM's own"
+    none = torch.empty(0, 7)
+    assert module.apply_sampling_constraints(none, ends * 0, None) is none
+    assert module.apply_sampling_constraints(torch.zeros(5, 7), ends, None) == "vLLM's own"
+
+
 def test_vllm_whose_second_runner_may_run_is_told(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     make(vllm.MODULE, VLLM)
     monkeypatch.delenv("VLLM_USE_V2_MODEL_RUNNER")
@@ -148,13 +177,69 @@ def test_vllm_whose_second_runner_may_run_is_told(make: Make, monkeypatch: pytes
 def test_a_function_that_is_called_differently_keeps_its_place(make: Make) -> None:
     module = make(vllm.MODULE, VLLM.replace("cu_num_draft_tokens", "draft_token_ends"))
     own = module.rejection_sample
-    with pytest.raises(ProblemError, match=r"takes draft_token_ids, .*draft_token_ends.* in this version"):
+    with pytest.raises(ProblemError, match="arguments in this version that otspec does not know, draft_token_ends: "):
         vllm.put_in_place()
     assert module.rejection_sample is own
     make(sglang.MODULE, SGLANG.replace("target_probs, draft_probs", "draft_probs, target_probs"))
     make(sglang.HOOKS, HOOKS)
     with pytest.raises(ProblemError, match="leave otspec out"):
         sglang.put_in_place()
+
+
+def test_a_version_may_lack_arguments_that_have_defaults(make: Make) -> None:
+    """As vLLM 0.32, which came before FLy."""
+    fly = "\n    fly_window_size=None, fly_entropy_threshold=None, fly_entropy_top_k=3,"
+    assert fly in VLLM
+    module = make(vllm.MODULE, VLLM.replace(fly, ""))
+    own = module.rejection_sample
+    vllm.put_in_place()
+    assert module.rejection_sample.__name__ == own.__name__
+    assert inspect.signature(module.rejection_sample) == inspect.signature(own)
+    assert module.rejection_sample(**one_request()).tolist() == [[1, 7]]
+    with pytest.raises(TypeError, match="fly_window_size"):
+        module.rejection_sample(**one_request(), fly_window_size=None)
+
+
+def test_what_a_version_leaves_out_has_its_own_default() -> None:
+    engine = ModuleType("engine")
+    exec("def scaled(value, by=2, shift=0): return 'own'", engine.__dict__)
+
+    def scaled(value: int, by: int = 1, shift: int = 0, more: int = 0) -> tuple[int, int, int, int]:
+        return value, by, shift, more
+
+    replacement(engine, "scaled", scaled, lambda *, shift, **_: shift == 0)
+    assert engine.scaled(3) == (3, 2, 0, 0)
+    assert engine.scaled(3, 4) == (3, 4, 0, 0)
+    assert engine.scaled(3, shift=1) == "own"
+
+
+def test_a_version_that_lacks_what_we_need_is_refused(make: Make) -> None:
+    module = make(vllm.MODULE, "def rejection_sample(draft_token_ids, num_draft_tokens): return 1")
+    with pytest.raises(ProblemError, match=r"has no max_spec_len, .*sampling_metadata in this version, which otspec's"):
+        vllm.put_in_place()
+    assert module.rejection_sample(1, 2) == 1
+
+
+BARE = """
+import sys
+from otspec.engines.plugins import vllm
+vllm()
+import vllm.v1.sample.rejection_sampler as theirs
+assert theirs.rejection_sample.__otspec__
+kept_out = {"numba", "llvmlite", "scipy", "triton"}, {"torch._dynamo", "torch._inductor"}
+found = [name for name in sys.modules if name.partition(".")[0] in kept_out[0]]
+found += [name for name in sys.modules if ".".join(name.split(".")[:2]) in kept_out[1]]
+assert not found, sorted(found)
+"""
+"""What vLLM's worker on a CPU does: when plug-ins are loaded it goes over all modules, and one of llvmlite stops it."""
+
+
+def test_the_entry_point_loads_nothing_that_compiles(make: Make, tmp_path: Path) -> None:
+    make(vllm.MODULE, VLLM)
+    path = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
+    environment = {**os.environ, "OTSPEC_VLLM": "1", "PYTHONPATH": path}
+    ended = subprocess.run([sys.executable, "-c", BARE], env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_sglang_is_given_a_hook_only_if_asked(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ pytest.importorskip("torch")
 import torch
 
 from otspec import ProblemError
+from otspec.engines import vllm
 from otspec.engines.vllm import PLACEHOLDER, rejection_sample
 from tests import laws
 from tests.each import each
@@ -83,7 +85,10 @@ def requests(kind: str, seed: int, counts: tuple[int, ...] = LENGTHS, drawn: boo
 
 
 def walk(batch: Batch, request: int, uniforms: list[float], greedy: bool) -> list[int]:
-    """The tokens of one request, in plain Python."""
+    """The tokens of one request, in plain Python.
+
+    -1 ends a chain, but where the target excludes a token that the draft law has: then one such was drawn.
+    """
     end = int(batch.ends[request])
     rows = range(end - batch.counts[request], end)
     tokens = [int(batch.tokens[row]) for row in rows]
@@ -96,11 +101,14 @@ def walk(batch: Batch, request: int, uniforms: list[float], greedy: bool) -> lis
         return [*tokens, bonus]
     p = [batch.logits[row].double().softmax(0).tolist() for row in rows]
     n = len(tokens)
+    first = next((i for i, token in enumerate(tokens) if token < 0), n)
     if batch.draft is None:
-        n = next((i for i, token in enumerate(tokens) if token < 0), n)  # nothing was drafted from there on
+        n = first
         q = [[float(token == other) for other in range(VOCAB)] for token in tokens]
     else:
         q = [(batch.draft[row].double() / batch.draft[row].double().sum()).tolist() for row in rows]
+        if first < n and not any(a == 0 < b for a, b in zip(p[first], q[first], strict=True)):
+            n = first
     weight, weights, accepted = 1.0, [1.0], 0
     for i in range(n):
         token = tokens[i]
@@ -240,6 +248,78 @@ def completed(out: Any, short: Any, second: Floats) -> Floats:
     return counts
 
 
+STEPS = 34
+"""Of a bisection: a probability is found to 1e-10."""
+LAST = 1 - 2.0**-53
+Q = np.array([0.1, 0.2, 0.3, 0.4])
+P = np.array([[0.4, 0.3, 0.2, 0.1], [0.12, 0.2, 0.3, 0.38]])
+
+
+@each(ends=(True, False), masks=(True, False))
+def test_a_token_that_was_refused_beforehand_leaves_the_law_as_it_is(ends: bool, masks: bool) -> None:
+    """A drafted token 3 ends the text, so that -1 fills up the chain; or a grammar excludes tokens, and refuses them.
+
+    The law of two tokens, exactly: over all chains, and of each over the uniforms, whose thresholds are bisected.
+    """
+    drafted, chances, rows = [], [], []
+    for x, y in itertools.product(range(4), repeat=2):
+        law = P[1] if (ends and x == 3) or not masks else np.where(np.arange(4) % 2 == 0, 0, P[1])
+        padded = (ends and x == 3) or law[y] == 0
+        drafted.append((x, PLACEHOLDER if padded else y))
+        chances.append(Q[x] * Q[y])
+        rows.append(np.stack((P[0], law / law.sum())))
+    targets, tokens = np.array(rows), np.array(drafted)
+
+    def outputs(*uniforms: Floats) -> Any:
+        return verified(targets, tokens, np.stack(uniforms, axis=1))
+
+    none, some, last = np.zeros(16), np.full(16, 0.5), np.full(16, LAST)
+    both = bisected(lambda u: outputs(last, u, some)[:, 2] >= 0)
+    one = bisected(lambda u: outputs(u, last, some)[:, 1] >= 0)
+    kept = both + (1 - both) * one
+    bounds = range(3)
+    upto = np.diff(
+        [none, *(bisected(lambda u, t=t: outputs(none, last, u)[:, 1] <= t) for t in bounds), none + 1], axis=0
+    )
+    again = np.diff(
+        [none, *(bisected(lambda u, t=t: outputs(last, last, u)[:, 0] <= t) for t in bounds), none + 1], axis=0
+    )
+    joint, after = np.zeros((4, 4)), targets[::4, 1]
+    for chain, (x, y) in enumerate(tokens):
+        joint += chances[chain] * (1 - kept[chain]) * again[:, chain, None] * after
+        joint[x] += chances[chain] * (1 - both[chain]) * one[chain] * upto[:, chain]
+        joint[x, y] += chances[chain] * both[chain]
+    np.testing.assert_allclose(joint, P[0][:, None] * after, atol=1e-9)
+
+
+def verified(targets: Floats, tokens: Any, uniforms: Floats) -> Any:
+    """What comes out for chains of two tokens, given the numbers that they are verified by."""
+    count = len(tokens)
+    with pytest.MonkeyPatch.context() as patched, np.errstate(divide="ignore"):
+        patched.setattr(vllm, "_uniforms", lambda *_: torch.from_numpy(uniforms))
+        return rejection_sample(
+            torch.from_numpy(tokens.reshape(-1)).int(),
+            [2] * count,
+            2,
+            torch.arange(2, 2 * count + 1, 2, dtype=torch.int32),
+            torch.from_numpy(np.tile(Q, (2 * count, 1))),
+            torch.from_numpy(np.log(targets).reshape(2 * count, 4)),
+            torch.zeros(count, 1, dtype=torch.int64),
+            Metadata(torch.ones(count), False, True, {}),
+        ).numpy()
+
+
+def bisected(holds: Callable[[Floats], Any]) -> Floats:
+    """Up to which number something holds of each of the 16 chains, shape (16,), if it does up to some number."""
+    low, high = np.zeros(16), np.ones(16)
+    low, high = np.where(holds(low), low, 0), np.where(holds(low), high, 0)
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        held = holds(np.minimum(middle, LAST))
+        low, high = np.where(held, middle, low), np.where(held, high, middle)
+    return (low + high) / 2
+
+
 def test_nothing_waits_for_the_device() -> None:
     batch = requests("model", 1)
     for draft in (batch.draft, None):
@@ -267,5 +347,13 @@ def test_what_is_wrong_is_named() -> None:
     assert batch.draft is not None
     with pytest.raises(ProblemError, match=r"draft_probs has shape \(13, 7\); 7 requests with 14 drafted tokens need"):
         batch._replace(draft=batch.draft[1:]).call()
-    with pytest.raises(ProblemError, match=r"bonus_token_ids has shape \(7,\)"):
-        batch._replace(bonus=batch.bonus[:, 0]).call()
+    with pytest.raises(ProblemError, match=r"bonus_token_ids has shape \(6,\); .* need \(7,\)"):
+        batch._replace(bonus=batch.bonus[1:, 0]).call()
+    with pytest.raises(ProblemError, match=r"bonus_token_ids has shape \(7, 2\); .* need \(7, 1\)"):
+        batch._replace(bonus=batch.bonus.expand(7, 2)).call()
+
+
+def test_the_token_after_a_whole_chain_comes_in_either_shape() -> None:
+    batch = requests("model", 0)
+    flat = batch._replace(bonus=batch.bonus[:, 0], metadata=Metadata(torch.ones(7), False, True, seeds(LENGTHS, 0)))
+    assert flat.call().tolist() == batch.call().tolist()

@@ -1,0 +1,57 @@
+"""An engine of vLLM's in a process of its own: `python served_by_vllm.py ORDER ANSWER`, files of JSON both.
+
+It imports nothing of ours: what does so is the entry point.  An order names the `model`, settings of `LLM` and `jobs`,
+lists of requests; the answer has the texts of each job, their log-probabilities and what was drafted and accepted.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+def main(order: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Serve all jobs, one after the other.  (vLLM's workers import this module: nothing runs on import.)"""
+    from vllm import LLM, SamplingParams
+    from vllm.sampling_params import StructuredOutputsParams
+
+    engine = LLM(order["model"], **order["settings"])
+
+    def sampling(wanted: Mapping[str, Any]) -> Any:
+        regex = wanted.get("regex")
+        structure = {"structured_outputs": StructuredOutputsParams(regex=regex)} if regex else {}
+        return SamplingParams(**{name: value for name, value in wanted.items() if name != "regex"}, **structure)
+
+    def counters() -> dict[str, Any]:
+        found = {one.name: getattr(one, "values", getattr(one, "value", None)) for one in engine.get_metrics()}
+        names = ("num_drafts", "num_accepted_tokens", "num_accepted_tokens_per_pos")
+        return {name: found.get(f"vllm:spec_decode_{name}", 0) for name in names}
+
+    answers = []
+    for job in order["jobs"]:
+        results = engine.generate(
+            [{"prompt_token_ids": request["prompt"]} for request in job],
+            [sampling(request["sampling"]) for request in job],
+            use_tqdm=False,
+        )
+        answers.append(
+            {
+                "texts": [[list(text.token_ids) for text in one.outputs] for one in results],
+                "logprobs": [
+                    [
+                        [(token, said.logprob) for token, said in place.items()]
+                        for place in one.outputs[0].logprobs or ()
+                    ]
+                    for one in results
+                ],
+                "counters": counters(),
+            }
+        )
+    return answers
+
+
+if __name__ == "__main__":
+    Path(sys.argv[2]).write_text(json.dumps(main(json.loads(Path(sys.argv[1]).read_text()))))
