@@ -112,7 +112,7 @@ def _halves(batches: Sequence[Draws]) -> tuple[list[Draws], list[Draws]]:
 
 def _rows(draws: Draws, start: int) -> Draws:
     """Every other text."""
-    return Draws(draws.texts[start::2], *(values[start::2] for values in draws[1:]))
+    return draws.rows(np.arange(start, len(draws.texts), 2))
 
 
 def _size(batches: Sequence[Draws]) -> int:

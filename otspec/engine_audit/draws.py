@@ -37,6 +37,18 @@ class Draws(NamedTuple):
     raw: FloatArray
     """Log-probability of each token by the model, at temperature 1 and not truncated, shape (n, L)."""
 
+    def rows(self, rows: IntArray) -> Draws:
+        """Some of the texts, by number, shape (m,)."""
+        return Draws(
+            [self.texts[row] for row in rows],
+            self.tokens[rows],
+            self.p[rows],
+            self.ranks[rows],
+            self.decided[rows],
+            self.support[rows],
+            self.raw[rows],
+        )
+
     @property
     def known(self) -> BoolArray:
         """The texts of which all laws are decided, shape (n,)."""

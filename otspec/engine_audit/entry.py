@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -14,7 +14,7 @@ from otspec.auditing.evidence import at_look
 from otspec.auditing.outcome import Finding, Test
 from otspec.auditing.settings import Progress, check_progress, no_progress
 from otspec.engine_audit import greedy
-from otspec.engine_audit.engine import Engine, EngineDied, Sampling, Text
+from otspec.engine_audit.engine import Acceptance, Engine, EngineDied, Sampling, Text
 from otspec.engine_audit.judge import LAW, Batch, Cell, Judge
 from otspec.engine_audit.known import ByLaw
 from otspec.engine_audit.laws import Laws
@@ -79,7 +79,7 @@ def audit_engine(
     >>> from otspec.engine_audit import FunctionLaws, audit_engine
     >>> from otspec.engine_audit.adapters.function import Function
     >>> law = lambda before: [0.7, 0.2, 0.1]
-    >>> audit = audit_engine(Function(law, law), prompts=[""], laws=FunctionLaws(law), texts=1500)
+    >>> audit = audit_engine(Function(law, law), prompts=[""], laws=FunctionLaws(law))
     >>> audit.verdict.value
     'no evidence'
     >>> wrong = lambda before: [0.6, 0.2, 0.2] if before else [0.7, 0.2, 0.1]
@@ -115,8 +115,10 @@ def audit_engine(
     with Texts(store, header) as texts:
         source = Source(engine, texts, settings)
         divergences = list(_greedy(source, dict.fromkeys(prompts), laws, settings))
-        tests, looks = _draw(source, judge, cells, settings, progress)
-    return _conclude(engine, judge, tests, looks, divergences, len(dict.fromkeys(prompts)), settings)
+        tests, looks = watch(judge, source.batch(judge), settings.texts // max(len(cells), 1), settings, progress)
+    found = greedy.finding_of(divergences, len(dict.fromkeys(prompts)))
+    outcome = conclude(judge, tests, looks, divergences, found, engine.acceptance(), settings)
+    return EngineAudit(outcome, settings, engine.name, engine.version, engine.method)
 
 
 class Source:
@@ -157,6 +159,20 @@ class Source:
             )
         return found
 
+    def batch(self, judge: Judge) -> Draw:
+        """What draws a batch of a cell for this judge."""
+
+        def draw(cell: Cell, count: int, look: int) -> Batch:
+            length, place = self._settings.length, (cell.number, look)
+            drafted, plain = (
+                self.get(cell.prompt, count, length, cell.sampling, kind, place) for kind in ("drafted", "plain")
+            )
+            other = judge.control_sampling(cell.sampling)
+            control = [] if other is None else self.get(cell.prompt, count, length, other, "control", place)
+            return Batch(drafted, plain, control)
+
+        return draw
+
 
 def _greedy(
     source: Source, prompts: Mapping[str, None], laws: Laws | None, settings: EngineAuditSettings
@@ -170,18 +186,21 @@ def _greedy(
             yield found
 
 
-def _draw(
-    source: Source, judge: Judge, cells: Sequence[Cell], settings: EngineAuditSettings, progress: Progress
+Draw = Callable[[Cell, int, int], Batch]
+"""From a cell, how many texts and the number of the look to what was drawn."""
+
+
+def watch(
+    judge: Judge, draw: Draw, each: int, settings: EngineAuditSettings, progress: Progress
 ) -> tuple[tuple[Test, ...], int]:
-    """Draw until the evidence decides, or the budget is spent; the tests, and how often they were looked at."""
+    """Draw until the evidence decides, or there are `each` texts of every cell; the tests, and the number of looks."""
     tests: tuple[Test, ...] = ()
     look = done = 0
-    each = settings.texts // max(len(cells), 1)
-    while cells and done < each:
+    while judge.cells and done < each:
         count = min(max(done, FIRST_BATCH), settings.batch, each - done)
-        for cell in cells:
-            judge.add(cell, _batch(source, judge, cell, count, look, settings.length))
-            progress(judge.texts, each * len(cells))
+        for cell in judge.cells:
+            judge.add(cell, draw(cell, count, look))
+            progress(judge.texts, each * len(judge.cells))
         done, look, tests = done + count, look + 1, judge.look()
         if judge.doubt() is not None:
             break
@@ -192,43 +211,33 @@ def _draw(
     return tests, look
 
 
-def _batch(source: Source, judge: Judge, cell: Cell, count: int, look: int, length: int) -> Batch:
-    place = (cell.number, look)
-    drafted, plain = (
-        source.get(cell.prompt, count, length, cell.sampling, kind, place) for kind in ("drafted", "plain")
-    )
-    other = judge.control_sampling(cell.sampling)
-    control = [] if other is None else source.get(cell.prompt, count, length, other, "control", place)
-    return Batch(drafted, plain, control)
-
-
-def _conclude(
-    engine: Engine,
+def conclude(
     judge: Judge,
-    tests: tuple[Test, ...],
+    tests: Sequence[Test],
     looks: int,
     divergences: Sequence[Divergence],
-    prompts: int,
+    findings: Sequence[Finding],
+    told: Acceptance | None,
     settings: EngineAuditSettings,
-) -> EngineAudit:
-    places = judge.places(at_look(1 - settings.confidence, max(looks - 1, 0))) if looks else ()
-    findings = [*judge.findings(), *greedy.finding_of(divergences, prompts)]
-    verdict, reason = _verdict(judge, tests, places, findings, looks)
-    outcome = EngineOutcome(
+) -> EngineOutcome:
+    """What it all came to; `findings` are those that the judge has not made."""
+    places = judge.places(at_look(1 - settings.confidence, looks - 1)) if looks else ()
+    found = (*judge.findings(), *findings)
+    verdict, reason = _verdict(judge, tests, places, found, looks)
+    return EngineOutcome(
         verdict,
         reason,
         judge.compared_with,
         judge.texts,
-        judge.texts,
-        tests,
+        judge.plain_texts,
+        tuple(tests),
         places,
         judge.control,
         tuple(divergences),
-        tuple(findings),
-        engine.acceptance(),
+        found,
+        told,
         judge.undecided,
     )
-    return EngineAudit(outcome, settings, engine.name, engine.version, engine.method)
 
 
 def _verdict(
@@ -259,21 +268,22 @@ def _verdict(
     first, most = (bound(place.upper for place in places) for bound in (min, max))
     size = "" if judge.control.tv is None else f", off by {judge.control.tv:.3f} a token,"
     reason = (
-        f"{judge.texts:,} texts show none, and the control{size} was caught at {judge.control.caught:,}; the first token "
-        f"is off by at most {first:.3f} in total variation, texts by at most {most:.3f}"
+        f"{judge.texts:,} texts show none, and the control{size} was caught at {judge.control.caught:,}; the first "
+        f"token is off by at most {first:.3f} in total variation, whole texts by at most {most:.3f}"
     )
     return EngineVerdict.NO_EVIDENCE, reason
 
 
 def _where(judge: Judge, test: Test, places: Sequence[Place]) -> str:
-    """Where the law is off: the place with the largest bound, the first that shows it, and whether that is the first."""
+    """Where the law is off: the place with the largest bound, and the first that shows it."""
     worst = max(places, key=lambda place: (place.lower, place.evidence))
     seen = [place.position for place in places if place.lower > 0 or place.evidence >= test.threshold]
-    fine = all(place.evidence < math.log(10) for place in places if place.position == 1) and worst.position > 1
-    since = f", first seen at {min(seen)}" if seen and min(seen) < worst.position else ""
+    first = [place.evidence for place in places if place.position == 1]
+    fine = worst.position > 1 and max(first) < math.log(10)
+    since = f", first seen at position {min(seen)}" if seen and min(seen) < worst.position else ""
     return (
         f"{judge.texts:,} texts contradict that {test.hypothesis} (evidence {power(test.evidence)}, rejects at "
         f"{power(test.threshold)}): position {worst.position} at {worst.sampling} is off by at least {worst.lower:.3f} "
         f"in total variation, most after {worst.prompt!r}{since}"
-        + ("; nothing speaks against the first, which many engines draw without drafts" if fine else "")
+        + ("; nothing speaks against the first, which many engines do not speculate on" if fine else "")
     )

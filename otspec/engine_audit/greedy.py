@@ -32,22 +32,21 @@ def compare(
         place = _first_difference(plain.text, drafted.text)
         if place is None:
             return None
-        shown = (repr(text[place : place + 1]) for text in (plain.text, drafted.text))
-        return Divergence(prompt, place + 1, *shown, None, None, None, "unknown")
+        own, other = (repr(text[place : place + 1]) for text in (plain.text, drafted.text))
+        return Divergence(prompt, place + 1, own, other, None, None, None, "unknown")
     ends = frozenset[int]() if laws is None else laws.ends
     first, second = (whole([text], length, ends)[0] for text in (plain, drafted))
     place = _first_difference(first, second)
     if place is None:
         return None
-    tokens = [text[place] if place < len(text) else None for text in (first, second)]
-    shown = ("the end" if token is None else str(token) for token in tokens)
-    if laws is None or None in tokens:
-        return Divergence(prompt, place + 1, *shown, None, None, None, "unknown")
+    own, other = ("the end" if place == len(text) else str(text[place]) for text in (first, second))
+    if laws is None or place in (len(first), len(second)):
+        return Divergence(prompt, place + 1, own, other, None, None, None, "unknown")
     logits = next(iter(laws.along(prompt, [second[: place + 1]])))[-1]
-    own, other, best = float(logits[tokens[0]]), float(logits[tokens[1]]), float(logits.max())
-    greedy, tie = best - own <= tolerance, best - min(own, other) <= tolerance
+    scores = float(logits[first[place]]), float(logits[second[place]]), float(logits.max())
+    greedy, tie = scores[2] - scores[0] <= tolerance, scores[2] - min(scores[:2]) <= tolerance
     cause = "near tie" if tie else "rule" if greedy else "plain text"
-    return Divergence(prompt, place + 1, *shown, own, other, best, cause)
+    return Divergence(prompt, place + 1, own, other, *scores, cause)
 
 
 def finding_of(divergences: Sequence[Divergence], prompts: int) -> list[Finding]:

@@ -30,7 +30,7 @@ class Batch(NamedTuple):
     drafted: list[Text]
     plain: list[Text]
     control: list[Text]
-    """Texts of the plain engine at another temperature; () where the control needs none."""
+    """Texts of the control; none where it makes its own."""
 
 
 class Judge(ABC):
@@ -49,7 +49,7 @@ class Judge(ABC):
         self.cells, self.settings = cells, settings
         self.threshold = math.log(2 / settings.alpha)
         """Two tests, of the law and of independence, share alpha."""
-        self.texts = 0
+        self.texts = self.plain_texts = 0
         self.undecided = 0
 
     @abstractmethod

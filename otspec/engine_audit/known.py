@@ -52,6 +52,7 @@ class ByLaw(Judge):
     def add(self, cell: Cell, batch: Batch) -> None:
         """Take in what was drawn."""
         self.texts += len(batch.drafted)
+        self.plain_texts += len(batch.plain)
         self._ends.add(cell.prompt, batch.drafted)
         for texts, drafts in ((batch.plain, False), (batch.drafted, True)):
             if any(not text.tokens and text.text for text in texts):

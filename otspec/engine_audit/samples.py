@@ -24,6 +24,9 @@ CHARACTERS = 4
 COOLER = 0.7
 """Of the temperature, at which the plain engine is the control."""
 
+PLAIN_COOLER = Control(f"the plain engine at {COOLER:g} of the temperature", None, None)
+"""The control where an engine is at hand."""
+
 Beginning = tuple[object, ...]
 
 
@@ -36,16 +39,22 @@ class ByPairs(Judge):
         As in `Judge`.
     ends : frozenset of int
         Tokens that end a text, where known.
+    control : Control, optional
+        The biased rule, where it is not the plain engine at a lower temperature.
     """
 
     compared_with = "text without drafts"
 
     def __init__(
-        self, cells: Sequence[Cell], settings: EngineAuditSettings, ends: frozenset[int] = frozenset()
+        self,
+        cells: Sequence[Cell],
+        settings: EngineAuditSettings,
+        ends: frozenset[int] = frozenset(),
+        control: Control | None = None,
     ) -> None:
         super().__init__(cells, settings)
         self._cuts: range | None = None
-        self._by_tokens = True
+        self._rule, self._by_tokens = control or PLAIN_COOLER, True
         self._pairs: list[Pairs] = []
         self._control: list[Pairs] = []
         self._coincidences = [Coincidences() for _ in cells]
@@ -61,6 +70,7 @@ class ByPairs(Judge):
         """Take in what was drawn."""
         self._begin(batch)
         self.texts += len(batch.drafted)
+        self.plain_texts += len(batch.plain)
         self._ends.add(cell.prompt, batch.drafted)
         self._logprobs.add(cell.number, batch.plain, drafts=False)
         self._logprobs.add(cell.number, batch.drafted, drafts=True)
@@ -125,7 +135,7 @@ class ByPairs(Judge):
     @property
     def control(self) -> Control:
         """What became of the biased rule."""
-        return Control(f"the plain engine at {COOLER:g} of the temperature", None, self._caught)
+        return replace(self._rule, caught=self._caught)
 
     def doubt(self) -> None:
         """None: nothing is taken for known."""

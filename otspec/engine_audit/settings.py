@@ -93,7 +93,7 @@ class EngineAuditSettings:
             raise ProblemError(f"seed is {self.seed!r}; it is an integer >= 0")
         for name in ("alpha", "confidence", "control_bias", "tolerance"):
             value, most_real = getattr(self, name), math.inf if name == "tolerance" else 1.0
-            if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < most_real:
+            if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < most_real:
                 raise ProblemError(f"{name} is {value!r}; it lies between 0 and {most_real:g}")
         if not isinstance(self.all_texts, bool):
             raise ProblemError(f"all_texts is {self.all_texts!r}; pass True or False")

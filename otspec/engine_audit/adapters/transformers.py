@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from otspec.engine_audit.engine import Sampling, Text
+from otspec.engine_audit.engine import Acceptance, Sampling, Text
 from otspec.errors import ProblemError
 from otspec.extras import require
 
@@ -85,8 +85,9 @@ class Plain:
 
         return torch.tensor(encode(self.models.tokenizer, [prompt]))
 
-    def acceptance(self) -> None:
+    def acceptance(self) -> Acceptance | None:
         """None: transformers does not say."""
+        return None
 
     def close(self) -> None:
         """Nothing is held but memory."""
