@@ -1,6 +1,6 @@
 """Rows of the table in docs/engines.md, from what `otspec audit-engine --json` wrote.
 
-    python -m benchmarks.engine_rows vllm.json openvino.json
+python -m benchmarks.engine_rows vllm.json openvino.json
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ def _variation(places: list[Mapping[str, Any]]) -> str:
     return f"first token ≤ {first:.3f}, text ≤ {max(place['upper'] for place in places):.3f}"
 
 
-def _accepted(told: Mapping[str, Any] | None) -> str:
-    """Accepted tokens as the engine counts them."""
-    if told is None:
-        return ""
-    return f"{told['accepted']:,} of {told['drafted']:,}"
+def _accepted(told: list[Any] | None) -> str:
+    """Accepted tokens as the engine counts them, the fields of an `Acceptance`."""
+    return "" if told is None else f"{told[2]:,} of {told[1]:,} drafts"
 
 
 def main(files: list[str]) -> None:
     """Print the table."""
-    print("\n".join((*HEAD, *(row(json.loads(Path(file).read_text())) for file in files))))  # noqa: T201
+    sys.stdout.write(
+        "".join(f"{line}\n" for line in (*HEAD, *(row(json.loads(Path(file).read_text())) for file in files)))
+    )
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import pytest
 from otspec.decode.shipped import FOLDER
 from otspec.engine_audit import Acceptance, EngineDied, Sampling
 from otspec.engine_audit.adapters.vllm import OURS, SMALL, Vllm
-from otspec.engine_audit.adapters.vllm_worker import SAMPLER, WorkerExtension, expand_batch_to_tokens
+from otspec.engine_audit.adapters.vllm_worker import SAMPLER, WorkerExtension
 from otspec.errors import MissingExtra, ProblemError
 from tests.engine_audit.stand_ins import put, tokens_of
 
@@ -149,7 +149,7 @@ def test_only_the_engine_that_speculates_is_mended() -> None:
     for drafts in (True, False):
         engine.texts("ab", 1, 3, Sampling(), 1, drafts=drafts)
     assert [llm.calls for llm in LLM.started] == [["otspec_mend"], []]
-    assert engine.method.endswith("expand_kernel mended")
+    assert engine.method.endswith("vLLM's own rule, mended")
 
 
 def test_our_rule_is_asked_for_by_the_environment_and_looked_for_afterwards() -> None:
@@ -245,17 +245,20 @@ def test_a_small_machine_is_left_room_unless_the_user_says_otherwise(monkeypatch
     assert os.environ["VLLM_CPU_OMP_THREADS_BIND"] == "before"
 
 
+def theirs(x: Any, cu_num_tokens: Any, num_tokens: int, replace_from: int = 0, replace_to: int = 0) -> Any:
+    """As vLLM's on a CPU: what was computed is dropped."""
+    return torch.full((num_tokens,), torch.nan)
+
+
 def test_the_mend_repeats_what_belongs_to_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("vllm", "vllm.v1", "vllm.v1.sample"):
         put(monkeypatch, name, __path__=[])
-    sampler = put(monkeypatch, SAMPLER, expand_batch_to_tokens=None, rejection_sample=lambda: None)
+    sampler = put(monkeypatch, SAMPLER, expand_batch_to_tokens=theirs, rejection_sample=lambda: None)
     WorkerExtension().otspec_mend()
-    x = torch.tensor([0.7, 0.0, 1.3])
     ends = torch.tensor([2, 5, 6], dtype=torch.int32)
-    mended = sampler.expand_batch_to_tokens(x, ends, 6, replace_from=0, replace_to=1)  # type: ignore[attr-defined]
+    mended = sampler.expand_batch_to_tokens(torch.tensor([0.7, 0.0, 1.3]), ends, 6, replace_from=0, replace_to=1)
     assert mended.tolist() == pytest.approx([0.7, 0.7, 1.0, 1.0, 1.0, 1.3])
-    assert x.tolist() == pytest.approx([0.7, 0.0, 1.3])
-    assert expand_batch_to_tokens(torch.tensor([5, 9]), torch.tensor([0, 2]), 2).tolist() == [9, 9]
+    assert not WorkerExtension().otspec_verifies()  # it mends vLLM's rule, and leaves it
 
 
 def test_the_worker_says_whose_rule_it_has(monkeypatch: pytest.MonkeyPatch) -> None:

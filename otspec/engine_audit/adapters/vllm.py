@@ -41,7 +41,8 @@ class Vllm:
         Who verifies: ``"standard"``, vLLM's own, or ``"otspec"``, our block verification, which has to be installed
         beside vLLM.
     mended : bool
-        Whether `expand_batch_to_tokens`, which is broken on CPUs (vllm-project/vllm#55005), is replaced by ours.
+        Whether what vLLM gets wrong on CPUs before it verifies (vllm-project/vllm#55005) is mended by
+        `otspec.engines.vllm_cpu`; with otspec's rule it always is.
     dtype : str
         Of the weights.
     context : int, optional
@@ -94,7 +95,7 @@ class Vllm:
         self._speculative = {**config, "num_speculative_tokens": drafts, **(speculative or {})}
         verifier = "otspec's block verification" if rule == "otspec" else "vLLM's own rule"
         more = "".join(f", {name} {value}" for name, value in (speculative or {}).items())
-        self.method = f"{how}, {drafts} at a time{more}, {verifier}{', expand_kernel mended' if mended else ''}"
+        self.method = f"{how}, {drafts} at a time{more}, {verifier}{', mended' if mended else ''}"
         self._rule, self._mended, self._logprobs = rule, mended, logprobs
         self._settings = {
             "model": model,
