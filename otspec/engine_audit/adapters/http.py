@@ -7,6 +7,7 @@ their drafts is read from ``/metrics``.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -169,16 +170,17 @@ def read_choice(choice: Json) -> Text:
 
 def read_metrics(page: str) -> Acceptance | None:
     """Counts of drafts from a page of metrics, as vLLM and llama.cpp write them; several engines are added up."""
-    counts = dict.fromkeys(("drafts", "draft_tokens", "accepted_tokens"), 0)
-    positions: dict[int, int] = {}
     found = METRIC.findall(page)
+    counts = Counter[str]()
+    positions = Counter[int]()
     for what, labels, value in found:
-        if what in counts:
-            counts[what] += int(float(value))
-        elif what == "accepted_tokens_per_pos" and (place := POSITION.search(labels)):
-            positions[int(place.group(1))] = positions.get(int(place.group(1)), 0) + int(float(value))
+        counts[what] += int(float(value))
+        if what == "accepted_tokens_per_pos" and (place := POSITION.search(labels)):
+            positions[int(place.group(1))] += int(float(value))
+    if not found:
+        return None
     per_position = tuple(positions[place] for place in sorted(positions))
-    return Acceptance(*counts.values(), per_position) if found else None
+    return Acceptance(counts["drafts"], counts["draft_tokens"], counts["accepted_tokens"], per_position)
 
 
 def _model(server: Server, asked: str | None) -> str:

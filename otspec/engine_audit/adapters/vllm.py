@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -144,14 +145,15 @@ class Vllm:
         """What vLLM counts of its drafts (``vllm:spec_decode_...``); None before any."""
         if (engine := self._engines.get(True)) is None:
             return None
-        counts, per_position = dict.fromkeys(COUNTERS, 0), ()
+        counts, per_position = Counter[str](), tuple[int, ...]()
         for metric in engine.get_metrics():
             what = metric.name.removeprefix("vllm:spec_decode_num_")
-            if what in counts:
-                counts[what] += int(metric.value)
-            elif what == "accepted_tokens_per_pos":
+            if what == "accepted_tokens_per_pos":
                 per_position = tuple(int(value) for value in metric.values)
-        return Acceptance(*counts.values(), per_position) if counts["drafts"] else None
+            elif what in COUNTERS:
+                counts[what] += int(metric.value)
+        told = Acceptance(counts["drafts"], counts["draft_tokens"], counts["accepted_tokens"], per_position)
+        return told if told.steps else None
 
     def close(self) -> None:
         """End the engines' processes."""
