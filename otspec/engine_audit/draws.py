@@ -14,7 +14,7 @@ import numpy as np
 
 from otspec.engine_audit.engine import Sampling, Text
 from otspec.engine_audit.laws import Laws, truncated
-from otspec.laws import BoolArray, FloatArray, IntArray, draw
+from otspec.laws import BoolArray, FloatArray, IntArray, draw_from_cumulative
 
 ENDED = -1
 """In place of a token, where a text is over."""
@@ -109,31 +109,68 @@ def read(
     ranks, control_ranks, raw = np.zeros(size), np.zeros(size), np.zeros(size)
     decided, off = np.zeros(size, dtype=bool), np.full(size, np.nan)
     rows: dict[tuple[int, ...], list[int]] = {}
-    for row, text in enumerate(texts):
+    for row, text in sorted(enumerate(texts), key=lambda numbered: numbered[1]):
         rows.setdefault(text, []).append(row)
     first_biased = min(1, length - 1)
+    nodes: list[Node] = []  # along the text at hand; the next one begins as it does
+    last: tuple[int, ...] = ()
     for text, logits in zip(rows, laws.along(prompt, list(rows)), strict=True):
         mine = np.array(rows[text])
+        del nodes[1 + shared(last, text) :]
+        last = text
         for place, token in enumerate(text):
-            law, undecided = truncated(logits[place], sampling, tolerance)
-            order = np.argsort(-law, kind="stable")
-            above = np.empty_like(law)
-            above[order] = np.cumsum(law[order]) - law[order]
-            other = sharpened(law, bias) if place >= first_biased else law
-            instead = draw(other, rng, mine.size)
-            tokens[mine, place], p[mine, place] = token, law[token]
-            shown[mine, place], control_p[mine, place] = instead, law[instead]
+            if place == len(nodes):
+                nodes.append(Node.of(logits[place], sampling, tolerance, bias if place >= first_biased else 0.0))
+            node = nodes[place]
+            instead = draw_from_cumulative(node.other, rng, mine.size)
             points = rng.random((2, mine.size))
-            ranks[mine, place] = above[token] + points[0] * law[token]
-            control_ranks[mine, place] = above[instead] + points[1] * law[instead]
-            decided[mine, place], support[mine, place] = not undecided, np.count_nonzero(law)
-            raw[mine, place] = logits[place, token] - np.logaddexp.reduce(logits[place])
+            tokens[mine, place], p[mine, place] = token, node.law[token]
+            shown[mine, place], control_p[mine, place] = instead, node.law[instead]
+            ranks[mine, place] = node.above[token] + points[0] * node.law[token]
+            control_ranks[mine, place] = node.above[instead] + points[1] * node.law[instead]
+            decided[mine, place], support[mine, place] = not node.undecided, node.support
+            raw[mine, place] = logits[place, token] - node.total
             if place >= first_biased:
-                off[mine, place] = np.abs(other - law).sum() / 2
+                off[mine, place] = node.off
     listed = list(texts)
     drawn = Draws(listed, tokens, p, np.minimum(ranks, 1.0), decided, support, raw)
     control = Draws(listed, shown, control_p, np.minimum(control_ranks, 1.0), decided, support, raw)
     return Reading(drawn, control, off)
+
+
+class Node(NamedTuple):
+    """What is known of the tokens after a prefix."""
+
+    law: FloatArray
+    """Shape (V,)."""
+    above: FloatArray
+    """The probability of all likelier tokens, shape (V,)."""
+    other: FloatArray
+    """The control's law, summed up, shape (V,)."""
+    off: float
+    """Total variation of the control's law."""
+    undecided: bool
+    support: int
+    total: float
+    """What the logits have to be lowered by to be log-probabilities."""
+
+    @classmethod
+    def of(cls, logits: FloatArray, sampling: Sampling, tolerance: float, bias: float) -> Node:
+        """From logits of shape (V,)."""
+        law, undecided = truncated(logits, sampling, tolerance)
+        order = np.argsort(-law, kind="stable")
+        above = np.empty_like(law)
+        above[order] = np.cumsum(law[order]) - law[order]
+        other = sharpened(law, bias) if bias else law
+        total = float(np.logaddexp.reduce(logits))
+        off = float(np.abs(other - law).sum() / 2)
+        return cls(law, above, np.cumsum(other), off, undecided, int(np.count_nonzero(law)), total)
+
+
+def shared(first: tuple[int, ...], second: tuple[int, ...]) -> int:
+    """How many tokens two texts begin with in common."""
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((place for place, (one, other) in pairs if one != other), min(len(first), len(second)))
 
 
 def sharpened(law: FloatArray, bias: float) -> FloatArray:

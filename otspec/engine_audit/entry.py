@@ -15,7 +15,7 @@ from otspec.auditing.outcome import Finding, Test
 from otspec.auditing.settings import Progress, check_progress, no_progress
 from otspec.engine_audit import greedy
 from otspec.engine_audit.engine import Acceptance, Engine, EngineDied, Sampling, Text
-from otspec.engine_audit.judge import LAW, Batch, Cell, Judge
+from otspec.engine_audit.judge import INDEPENDENCE, LAW, Batch, Cell, Judge
 from otspec.engine_audit.known import ByLaw
 from otspec.engine_audit.laws import Laws
 from otspec.engine_audit.outcome import Divergence, EngineOutcome, EngineVerdict, Place
@@ -28,6 +28,9 @@ from otspec.errors import ProblemError
 
 FIRST_BATCH = 32
 """Texts of each cell that the first look is at; each following look has as many as all before, up to a batch."""
+
+LOOKS = 4
+"""A bias of the law is not believed before so many: until then requests may turn out not to be independent."""
 
 
 def audit_engine(
@@ -206,9 +209,14 @@ def watch(
             break
         if not settings.all_texts and any(test.rejected for test in tests):
             law = any(test.rejected and test.name == LAW for test in tests)
-            if not law or any(place.lower > 0 for place in judge.places(at_look(1 - settings.confidence, look - 1))):
+            if not law or (look >= LOOKS and _bounded(judge, settings, look)):
                 break
     return tests, look
+
+
+def _bounded(judge: Judge, settings: EngineAuditSettings, looks: int) -> bool:
+    """Whether some total variation is known to be above 0."""
+    return any(place.lower > 0 for place in judge.places(at_look(1 - settings.confidence, looks - 1)))
 
 
 def conclude(
@@ -246,12 +254,13 @@ def _verdict(
     if (doubt := judge.doubt()) is not None:
         return EngineVerdict.CANNOT_TELL, doubt
     rejected = {test.name: test for test in tests if test.rejected}
-    if LAW in rejected:
+    if LAW in rejected and judge.dependence() < judge.threshold:
         return EngineVerdict.NOT_LOSSLESS, _where(judge, rejected[LAW], places)
-    for test in rejected.values():
+    if rejected:
+        test = rejected.get(INDEPENDENCE, rejected.get(LAW, tests[0]))
         reason = (
             f"{judge.texts:,} texts contradict that {test.hypothesis} (evidence {power(test.evidence)}, rejects at "
-            f"{power(test.threshold)}), most with {test.largest}"
+            f"{power(test.threshold)}), most at {test.largest}"
         )
         return EngineVerdict.NOT_LOSSLESS, reason
     for finding in findings:

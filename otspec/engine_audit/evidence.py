@@ -84,6 +84,8 @@ def together(positions: Sequence[Position]) -> float:
     A quarter each of four: their average, which finds one that is off; their product; the product in which all take
     the same alternative; and the ranks of all.
     """
+    if not positions:
+        return 0.0
     each = np.array([position.evidence() for position in positions])
     alike = np.sum([position.by_alternative() for position in positions], axis=0)
     ranks = np.sum([position.ranks for position in positions], axis=0)

@@ -12,8 +12,8 @@ from otspec.engine_audit.engine import Sampling, Text
 from otspec.engine_audit.outcome import Control, Place
 from otspec.engine_audit.settings import EngineAuditSettings
 
-LAW = "law"
-"""Name of the test of the texts' law."""
+LAW, INDEPENDENCE = "law", "independence"
+"""Names of the two tests."""
 
 
 class Cell(NamedTuple):
@@ -63,6 +63,10 @@ class Judge(ABC):
     @abstractmethod
     def look(self) -> tuple[Test, ...]:
         """The tests as of now; the control is looked at, too."""
+
+    @abstractmethod
+    def dependence(self) -> float:
+        """Evidence that requests are not independent, whatever their law: it goes before a law that looks wrong."""
 
     @abstractmethod
     def places(self, miss: float) -> tuple[Place, ...]:

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from otspec.auditing.evidence import log_average_and_product
+from otspec.auditing.evidence import log_average_and_product, mean_of
 from otspec.auditing.outcome import Finding, Test
 from otspec.engine_audit import bounds
 from otspec.engine_audit.draws import Draws, Reading, read, whole
 from otspec.engine_audit.engine import Sampling
 from otspec.engine_audit.evidence import Positions, together
 from otspec.engine_audit.faults import Ends, LogProbabilities
-from otspec.engine_audit.independence import Neighbours
-from otspec.engine_audit.judge import LAW, Batch, Cell, Judge
+from otspec.engine_audit.independence import Coincidences, Neighbours
+from otspec.engine_audit.judge import INDEPENDENCE, LAW, Batch, Cell, Judge
 from otspec.engine_audit.laws import Laws
 from otspec.engine_audit.outcome import Control, Place
 from otspec.engine_audit.report import power
@@ -40,6 +40,7 @@ class ByLaw(Judge):
         self._laws, length = laws, settings.length
         self._drafted, self._plain, self._control = ([Positions(length) for _ in cells] for _ in range(3))
         self._neighbours = [Neighbours(length) for _ in cells]
+        self._coincidences = [Coincidences() for _ in cells]
         self._draws: list[list[Draws]] = [[] for _ in cells]
         self._off: list[FloatArray] = []
         self._ends, self._logprobs = Ends(length, laws.ends), LogProbabilities(settings.tolerance)
@@ -66,6 +67,7 @@ class ByLaw(Judge):
             self._drafted[cell.number].add(reading.drawn)
             self._control[cell.number].add(reading.control)
             self._neighbours[cell.number].add(reading.drawn)
+            self._coincidences[cell.number].add(list(tokens))
             self._draws[cell.number].append(reading.drawn)
             self._off.append(reading.off[~np.isnan(reading.off)])
             self.undecided += int((~reading.drawn.decided & (reading.drawn.tokens >= 0)).sum())
@@ -81,12 +83,16 @@ class ByLaw(Judge):
         return (
             self.test(LAW, "each token has the exact law", _together(self._drafted), _named(worst)),
             self.test(
-                "independence",
+                INDEPENDENCE,
                 "requests are independent draws from the exact law",
-                log_average_and_product(alone),
+                mean_of(log_average_and_product(alone), self.dependence()),
                 _named(most),
             ),
         )
+
+    def dependence(self) -> float:
+        """Evidence that requests are not independent, whatever their law."""
+        return log_average_and_product(np.array([one.evidence() for one in self._coincidences]))
 
     def places(self, miss: float) -> tuple[Place, ...]:
         """Figures by position, whose bounds hold together but with probability `miss`."""

@@ -13,7 +13,7 @@ from otspec.engine_audit import bounds
 from otspec.engine_audit.engine import Sampling, Text
 from otspec.engine_audit.faults import Ends, LogProbabilities
 from otspec.engine_audit.independence import Coincidences
-from otspec.engine_audit.judge import LAW, Batch, Cell, Judge
+from otspec.engine_audit.judge import INDEPENDENCE, LAW, Batch, Cell, Judge
 from otspec.engine_audit.outcome import Control, Place
 from otspec.engine_audit.pairs import Pairs
 from otspec.engine_audit.settings import EngineAuditSettings
@@ -74,7 +74,9 @@ class ByPairs(Judge):
         self._ends.add(cell.prompt, batch.drafted)
         self._logprobs.add(cell.number, batch.plain, drafts=False)
         self._logprobs.add(cell.number, batch.drafted, drafts=True)
-        plain, drafted, control = ([self._symbols(text) for text in texts] for texts in batch)
+        plain, drafted, control = (
+            [self._symbols(text) for text in texts] for texts in (batch.plain, batch.drafted, batch.control)
+        )
         for one, other in zip(plain, drafted, strict=True):
             self._pairs[cell.number].add(one, other)
         for one, other in zip(plain, control, strict=False):
@@ -98,12 +100,16 @@ class ByPairs(Judge):
                 f"{worst.sampling}, after {worst.prompt!r}",
             ),
             self.test(
-                "independence",
+                INDEPENDENCE,
                 "requests are independent",
-                log_average_and_product(alone),
+                self.dependence(),
                 f"{most.sampling}, after {most.prompt!r}",
             ),
         )
+
+    def dependence(self) -> float:
+        """Evidence that requests are not independent, whatever their law."""
+        return log_average_and_product(np.array([one.evidence() for one in self._coincidences]))
 
     def places(self, miss: float) -> tuple[Place, ...]:
         """Figures by position, whose bounds hold together but with probability `miss`."""

@@ -44,7 +44,17 @@ class Function:
     def texts(self, prompt: str, count: int, length: int, sampling: Sampling, seed: int, *, drafts: bool) -> list[Text]:
         """Texts, each token drawn from the law after those before it."""
         rng = np.random.default_rng(seed)
-        return [self._text(length, sampling, rng, drafts) for _ in range(count)]
+        found: list[tuple[int, ...]] = [()] * count
+        for _ in range(length):
+            rows: dict[tuple[int, ...], list[int]] = {}
+            for row, tokens in enumerate(found):
+                if not self._ends.intersection(tokens[-1:]):
+                    rows.setdefault(tokens, []).append(row)
+            for tokens, mine in rows.items():
+                drawn = draw_from_cumulative(self._cumulative(drafts, sampling, tokens), rng, len(mine))
+                for row, token in zip(mine, drawn.tolist(), strict=True):
+                    found[row] = (*tokens, token)
+        return [self._text(tokens, length) for tokens in found]
 
     def acceptance(self) -> None:
         """None: nothing is drafted."""
@@ -52,10 +62,7 @@ class Function:
     def close(self) -> None:
         """Do nothing."""
 
-    def _text(self, length: int, sampling: Sampling, rng: np.random.Generator, drafts: bool) -> Text:
-        tokens: tuple[int, ...] = ()
-        while len(tokens) < length and not self._ends.intersection(tokens[-1:]):
-            tokens += (int(draw_from_cumulative(self._cumulative(drafts, sampling, tokens), rng)),)
+    def _text(self, tokens: tuple[int, ...], length: int) -> Text:
         return Text(tokens, " ".join(map(str, tokens)), None, "length" if len(tokens) == length else "stop")
 
     def _cumulative(self, drafts: bool, sampling: Sampling, tokens: tuple[int, ...]) -> FloatArray:
