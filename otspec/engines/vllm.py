@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
@@ -19,6 +19,9 @@ from otspec.engines import vllm_cpu
 from otspec.engines.loading import replacement
 from otspec.errors import ProblemError
 from otspec.extras import require
+
+if TYPE_CHECKING:
+    from otspec.engines.vllm_proposer import Proposer as Proposer
 
 PLACEHOLDER = -1
 """In the output: no token.  Among the drafts: a token that was refused beforehand, such as by a grammar."""
@@ -208,3 +211,11 @@ def _check_shapes(
                 f"{name} has shape {tuple(tensor.shape)}; {batch} requests with {tokens.shape[0]} drafted tokens need "
                 f"{tuple(shape)}"
             )
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Proposer":  # imported when vLLM asks for it: it needs transformers, and a compiler
+        from otspec.engines.vllm_proposer import Proposer
+
+        return Proposer
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,6 +6,7 @@ lists of requests; the answer has the texts of each job, their log-probabilities
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from collections.abc import Mapping
@@ -15,15 +16,14 @@ from typing import Any
 
 def main(order: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Serve all jobs, one after the other.  (vLLM's workers import this module: nothing runs on import.)"""
-    from vllm import LLM, SamplingParams
-    from vllm.sampling_params import StructuredOutputsParams
-
-    engine = LLM(order["model"], **order["settings"])
+    vllm = importlib.import_module("vllm")
+    structured = importlib.import_module("vllm.sampling_params").StructuredOutputsParams
+    engine = vllm.LLM(order["model"], **order["settings"])
 
     def sampling(wanted: Mapping[str, Any]) -> Any:
         regex = wanted.get("regex")
-        structure = {"structured_outputs": StructuredOutputsParams(regex=regex)} if regex else {}
-        return SamplingParams(**{name: value for name, value in wanted.items() if name != "regex"}, **structure)
+        structure = {"structured_outputs": structured(regex=regex)} if regex else {}
+        return vllm.SamplingParams(**{name: value for name, value in wanted.items() if name != "regex"}, **structure)
 
     def counters() -> dict[str, Any]:
         found = {one.name: getattr(one, "values", getattr(one, "value", None)) for one in engine.get_metrics()}

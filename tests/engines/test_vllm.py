@@ -277,17 +277,12 @@ def test_a_token_that_was_refused_beforehand_leaves_the_law_as_it_is(ends: bool,
     both = bisected(lambda u: outputs(last, u, some)[:, 2] >= 0)
     one = bisected(lambda u: outputs(u, last, some)[:, 1] >= 0)
     kept = both + (1 - both) * one
-    bounds = range(3)
-    upto = np.diff(
-        [none, *(bisected(lambda u, t=t: outputs(none, last, u)[:, 1] <= t) for t in bounds), none + 1], axis=0
-    )
-    again = np.diff(
-        [none, *(bisected(lambda u, t=t: outputs(last, last, u)[:, 0] <= t) for t in bounds), none + 1], axis=0
-    )
+    after_one = drawn(lambda u: outputs(none, last, u)[:, 1])
+    after_none = drawn(lambda u: outputs(last, last, u)[:, 0])
     joint, after = np.zeros((4, 4)), targets[::4, 1]
     for chain, (x, y) in enumerate(tokens):
-        joint += chances[chain] * (1 - kept[chain]) * again[:, chain, None] * after
-        joint[x] += chances[chain] * (1 - both[chain]) * one[chain] * upto[:, chain]
+        joint += chances[chain] * (1 - kept[chain]) * after_none[:, chain, None] * after
+        joint[x] += chances[chain] * (1 - both[chain]) * one[chain] * after_one[:, chain]
         joint[x, y] += chances[chain] * both[chain]
     np.testing.assert_allclose(joint, P[0][:, None] * after, atol=1e-9)
 
@@ -307,6 +302,15 @@ def verified(targets: Floats, tokens: Any, uniforms: Floats) -> Any:
             torch.zeros(count, 1, dtype=torch.int64),
             Metadata(torch.ones(count), False, True, {}),
         ).numpy()
+
+
+def drawn(token: Callable[[Floats], Any]) -> Floats:
+    """The law of a token, shape (4, 16), given which one each chain has by the number that it is drawn with."""
+
+    def up_to(bound: int) -> Floats:
+        return bisected(lambda uniforms: token(uniforms) <= bound)
+
+    return np.diff([np.zeros(16), *map(up_to, range(3)), np.ones(16)], axis=0)
 
 
 def bisected(holds: Callable[[Floats], Any]) -> Floats:

@@ -28,12 +28,14 @@ if not installed("vllm"):
 import torch
 
 from otspec.auditing.evidence import log_average_and_product, log_evidence
+from otspec.data import TreeSource, open_source
 from otspec.decode.shipped import FOLDER, held_out, load
+from otspec.engines.vllm_recorder import AT_ONCE
 from otspec.laws import FloatArray
 from tests.each import each
 
 HERE = Path(__file__).parent
-TEXTS = 300
+TEXTS = 250
 """Of each case."""
 TOKENS = 4
 """Whose laws are looked at."""
@@ -55,8 +57,8 @@ CASES: dict[str, dict[str, Any]] = {
     "grammar": {"temperature": 1.0, "regex": REGEX},
 }
 """min_p is not among them: vLLM refuses it together with drafts."""
-SEEDED = {"temperature": 1.0}
-"""Requests with seeds of their own: the law is over the seeds.  (Their texts are not repeated: vLLM's drafts have none.)"""
+SEEDED: dict[str, Any] = {"temperature": 1.0}
+"""Requests with seeds of their own: the law is over the seeds.  (Texts are not repeated: vLLM's drafts have none.)"""
 
 
 def prompts() -> list[list[int]]:
@@ -69,16 +71,18 @@ def jobs() -> dict[str, list[dict[str, Any]]]:
         {"prompt": prompt, "sampling": {"temperature": 0.0, "max_tokens": 40, "logprobs": 5}} for prompt in prompts()
     ]
     cases = [{"prompt": prompts()[0], "sampling": {**case, "n": TEXTS, "max_tokens": 8}} for case in CASES.values()]
-    seeded = [{"prompt": prompts()[1], "sampling": {**SEEDED, "max_tokens": 6, "seed": seed}} for seed in range(TEXTS)]
-    plain = [{"prompt": prompt, "sampling": {"temperature": 1.0, "n": 40, "max_tokens": 24}} for prompt in prompts()]
-    return {"greedy": cold, "mixed": [*cases, *seeded, *cold], "acceptance": plain}
+    seeded = [{"prompt": prompts()[1], "sampling": dict(SEEDED, max_tokens=6, seed=seed)} for seed in range(TEXTS)]
+    plain = [{"prompt": prompt, "sampling": {"temperature": 1.0, "n": 24, "max_tokens": 20}} for prompt in prompts()]
+    return {"greedy": cold, "acceptance": plain, "mixed": [*cases, *seeded, *cold]}
 
 
 ENGINES: dict[str, dict[str, Any]] = {
     "plain": {"jobs": ("greedy",)},
-    "ours": {"jobs": ("greedy", "mixed", "acceptance"), "environment": {"OTSPEC_VLLM": "1"}},
+    "ours": {"jobs": ("greedy", "acceptance", "mixed"), "ours": True},
     "vLLM's own": {"jobs": ("acceptance",)},
+    "lookup": {"jobs": ("greedy",), "ours": True},
 }
+LOOKUP = {"method": "custom_class", "model": "otspec.engines.vllm.Proposer", "num_speculative_tokens": DRAFTED}
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +109,7 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], 
             "max_model_len": 128,
             "max_num_seqs": 256,
             "disable_log_stats": False,
-            **({} if name == "plain" else {"speculative_config": speculative}),
+            **({} if name == "plain" else {"speculative_config": LOOKUP if name == "lookup" else speculative}),
         }
         asked = jobs()
         order, answer = folder / "order.json", folder / "answer.json"
@@ -120,13 +124,17 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], 
         )
         ended = subprocess.run(
             [sys.executable, HERE / "served_by_vllm.py", order, answer],
-            env=environment(mended.parent if name == "vLLM's own" else None) | engine.get("environment", {}),
+            env=environment(mended.parent if name == "vLLM's own" else None)
+            | (recorded_in(folder / name) if "ours" in engine else {}),
             capture_output=True,
             text=True,
             check=False,
         )
         assert ended.returncode == 0, ended.stdout[-4000:] + ended.stderr[-8000:]
-        return dict(zip(engine["jobs"], json.loads(answer.read_text()), strict=True))
+        return {
+            **dict(zip(engine["jobs"], json.loads(answer.read_text()), strict=True)),
+            "recorded": sorted((folder / name).glob("*.safetensors")),
+        }
 
     yield serve
     serve.cache_clear()
@@ -150,6 +158,11 @@ def environment(plugin: Path | None) -> dict[str, str]:
         "VLLM_NO_USAGE_STATS": "1",
         "VLLM_USE_V2_MODEL_RUNNER": "0",
     }
+
+
+def recorded_in(folder: Path) -> dict[str, str]:
+    """What asks for us, and for a file of the chains of the first steps."""
+    return {"OTSPEC_VLLM": "1", "OTSPEC_RECORD": str(folder), "OTSPEC_RECORD_CHAINS": str(AT_ONCE)}
 
 
 @cache
@@ -253,17 +266,42 @@ def test_another_law_would_have_been_seen(serve: Serve) -> None:
     assert min(found[:2]) > TOO_MUCH, found
 
 
-def test_blocks_accept_what_tokens_do_at_first_and_more_after(
-    serve: Serve, record_property: Callable[[str, object], None]
-) -> None:
+def test_blocks_accept_what_tokens_do_at_first_and_more_after(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
     """Per step and place; what is left to chance is six standard errors."""
     ours, own = (serve(engine)["acceptance"]["counters"] for engine in ("ours", "vLLM's own"))
-    before = serve("ours")["mixed"]["counters"]
+    before = serve("ours")["greedy"]["counters"]
     steps = ours["num_drafts"] - before["num_drafts"], own["num_drafts"]
     mine = np.array(ours["num_accepted_tokens_per_pos"]) - np.array(before["num_accepted_tokens_per_pos"])
     rates = mine / steps[0], np.array(own["num_accepted_tokens_per_pos"]) / steps[1]
-    record_property("accepted per position, ours and vLLM's own", [rate.round(3).tolist() for rate in rates])
+    with capsys.disabled():
+        sys.stdout.write(
+            f"\naccepted per position by ours, by vLLM's own: {[rate.round(3).tolist() for rate in rates]}\n"
+        )
     off = math.sqrt(1 / steps[0] + 1 / steps[1])
     assert abs(rates[0][0] - rates[1][0]) < 3 * off
     assert rates[0].sum() > rates[1].sum() - 3 * DRAFTED * off
     assert (rates[0] > 0.1).all()
+
+
+def test_a_drafter_of_ours_drafts_in_the_engine(serve: Serve) -> None:
+    lookup = serve("lookup")["greedy"]
+    assert lookup["texts"] == serve("plain")["greedy"]["texts"]
+    assert lookup["counters"]["num_accepted_tokens"] > 0
+    assert serve("lookup")["recorded"] == []  # nothing was drawn
+
+
+def test_what_was_verified_is_recorded(serve: Serve) -> None:
+    """Drafts have the draft laws that are kept with them: their surprise is the entropy, up to six standard errors."""
+    positions, trees = serve("ours")["recorded"]
+    assert len(open_source(str(positions))) == AT_ONCE
+    kept = [TreeSource(trees).tree(index) for index in range(AT_ONCE)]
+    free = [tree for tree in kept if (tree.target_laws > 0).all()]  # of a grammar only what it allows can be kept
+    assert len(free) > AT_ONCE / 4
+    laws, drawn = np.array([tree.draft_laws for tree in free]), np.array([tree.paths[0] for tree in free])
+    chances = np.take_along_axis(laws, drawn[:, :, None], axis=2)
+    logs = np.log(np.where(laws > 0, laws, 1))
+    mean = (laws * logs).sum(axis=2)
+    spread = (laws * logs**2).sum() - (mean**2).sum()
+    assert abs(np.log(chances).sum() - mean.sum()) < 6 * math.sqrt(spread)
+    model = np.mean([np.minimum(tree.target_laws[0], tree.draft_laws[0]).sum() for tree in free])
+    assert 0.3 < model < 1  # one draft is accepted about as often as the pair's are
