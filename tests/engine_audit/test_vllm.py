@@ -201,13 +201,23 @@ def test_an_engine_that_dies() -> None:
     assert "\n" not in str(died.value)
 
 
-def test_a_request_that_is_refused() -> None:
+class ClientError(Exception):
+    """As vLLM's, which is no ValueError."""
+
+
+@pytest.mark.parametrize("error", [ValueError("not with min_p"), ClientError("not with min_p")], ids=["old", "new"])
+def test_a_request_that_is_refused(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules["vllm"]
+    monkeypatch.setattr(module, "exceptions", SimpleNamespace(VLLMClientError=ClientError), raising=False)
     engine = Vllm(target="shipped")
     engine.texts("ab", 1, 3, Sampling(), 1, drafts=True)
-    LLM.started[0].dies = ValueError("the prompt is too long")
-    with pytest.raises(ProblemError, match=r"vLLM refuses the request .*: the prompt is too long") as refused:
+    LLM.started[0].dies = error
+    with pytest.raises(ProblemError, match=r"vLLM refuses the request .*: not with min_p") as refused:
         engine.texts("ab", 2, 3, Sampling(), 6, drafts=True)
     assert not isinstance(refused.value, EngineDied)
+    LLM.started[0].dies = None
+    assert engine.texts("ab", 1, 3, Sampling(), 1, drafts=True)  # it goes on
+    assert len(LLM.started) == 1
 
 
 def test_an_engine_that_does_not_start() -> None:

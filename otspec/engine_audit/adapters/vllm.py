@@ -134,9 +134,9 @@ class Vllm:
         request = f"the request for {count} texts of {prompt!r}, seed {seed}"
         try:
             found = engine.generate([prompt] * count, asked, use_tqdm=False)
-        except ValueError as error:
-            raise ProblemError(f"vLLM refuses {request}: {_line(error)}") from error
         except Exception as error:
+            if isinstance(error, self._refusals()):
+                raise ProblemError(f"vLLM refuses {request}: {_line(error)}") from error
             self._engines.pop(drafts)
             raise EngineDied(f"vLLM died at {request}: {_line(error)}") from error
         return [_text(one.outputs[0]) for one in found]
@@ -160,6 +160,11 @@ class Vllm:
         while self._engines:
             _, engine = self._engines.popitem()
             engine.llm_engine.engine_core.shutdown()
+
+    def _refusals(self) -> tuple[type[Exception], ...]:
+        """What vLLM raises at a request that it does not take, and survives."""
+        known = getattr(getattr(self._vllm, "exceptions", None), "VLLMClientError", ValueError)
+        return ValueError, known
 
     def _engine(self, drafts: bool) -> Any:
         if drafts not in self._engines:
