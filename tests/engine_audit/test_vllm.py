@@ -199,6 +199,7 @@ def test_an_engine_that_dies() -> None:
     ) as died:
         engine.texts("ab", 2, 3, Sampling(), 6, drafts=True)
     assert "\n" not in str(died.value)
+    assert not LLM.started[0].alive  # its processes are not left behind
 
 
 class ClientError(Exception):

@@ -137,7 +137,7 @@ class Vllm:
         except Exception as error:
             if isinstance(error, self._refusals()):
                 raise ProblemError(f"vLLM refuses {request}: {_line(error)}") from error
-            self._engines.pop(drafts)
+            _end(self._engines.pop(drafts))
             raise EngineDied(f"vLLM died at {request}: {_line(error)}") from error
         return [_text(one.outputs[0]) for one in found]
 
@@ -158,8 +158,7 @@ class Vllm:
     def close(self) -> None:
         """End the engines' processes."""
         while self._engines:
-            _, engine = self._engines.popitem()
-            engine.llm_engine.engine_core.shutdown()
+            _end(self._engines.popitem()[1])
 
     def _refusals(self) -> tuple[type[Exception], ...]:
         """What vLLM raises at a request that it does not take, and survives."""
@@ -197,6 +196,11 @@ def _folder(what: str, name: str | Path) -> str:
     if not (folder / "config.json").is_file():
         raise ProblemError(f"{what} = {str(name)!r} is no folder of a model: it has no config.json")
     return str(folder)
+
+
+def _end(engine: Any) -> None:
+    """End the processes of an engine, dead or alive."""
+    engine.llm_engine.engine_core.shutdown()
 
 
 @contextmanager
