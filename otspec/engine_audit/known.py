@@ -56,7 +56,7 @@ class ByLaw(Judge):
         self.plain_texts += len(batch.plain)
         self._ends.add(cell.prompt, batch.drafted)
         for texts, drafts in ((batch.plain, False), (batch.drafted, True)):
-            if any(not text.tokens and text.text for text in texts):
+            if any(text.text for text in texts) and not any(text.tokens for text in texts):
                 raise ProblemError("the engine tells no tokens, which the exact law needs; leave the exact law out")
             tokens = whole(texts, self.settings.length, self._laws.ends)
             reading = self._read(cell, tokens)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from otspec.engine_audit.engine import Sampling
-from otspec.errors import ProblemError
+from otspec.errors import DataError, ProblemError
 from otspec.laws import BoolArray, FloatArray, as_law, law_from_logits
 
 ROWS = 4096
@@ -77,10 +78,12 @@ class ModelLaws:
         Raises
         ------
         DataError
-            If there is no such model, or it cannot be read.
+            If there is no such folder, or its model cannot be read.
         """
-        from otspec.decode.pair.loading import load_models
+        from otspec.decode.pair.loading import SHIPPED, load_models
 
+        if target != SHIPPED and not Path(target).is_dir():
+            raise DataError(f"there is no folder {target}; pass {SHIPPED}, or a folder written by save_pretrained")
         models = load_models(target, None, "cpu", dtype)
         return cls(models.target, models.tokenizer)
 
@@ -139,9 +142,10 @@ class FunctionLaws:
 def _undecided(logits: FloatArray, kept: BoolArray, sampling: Sampling, tolerance: float) -> bool:
     """Whether a kept token and one that is cut off are so close that rounding decides between them."""
     cut = np.isfinite(logits) & ~kept
-    if sampling.greedy or not cut.any():
+    if sampling.greedy:
         return False
-    return bool(logits[kept].min() - logits[cut].max() <= tolerance) or _on_the_edge(logits, kept, sampling, tolerance)
+    near = cut.any() and logits[kept].min() - logits[cut].max() <= tolerance
+    return bool(near) or _on_the_edge(logits, kept, sampling, tolerance)
 
 
 def _on_the_edge(logits: FloatArray, kept: BoolArray, sampling: Sampling, tolerance: float) -> bool:

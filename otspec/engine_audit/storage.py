@@ -87,12 +87,14 @@ class Texts:
             return
         try:
             first, *lines = [json.loads(line) for line in whole.splitlines()]
+            if not isinstance(first, dict):
+                raise TypeError("no header")
             for line in lines:
                 self._found[tuple(line["request"])] = [_text(*fields) for fields in line["texts"]]
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"{path} is no file of texts of an audit ({error}); name another") from error
         if first != header:
-            keys = sorted(key for key in {*header, *first} if first.get(key) != header.get(key)) if first else ["all"]
+            keys = sorted(key for key in {*header, *first} if first.get(key) != header.get(key))
             raise DataError(
                 f"{path} has the texts of another audit, with other {', '.join(keys)}; name another file, or remove it"
             )

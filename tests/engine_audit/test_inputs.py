@@ -53,6 +53,10 @@ class Dying(Faulty):
         raise ConnectionResetError("gone")
 
 
+class Nothing:
+    """No engine."""
+
+
 class Short(Faulty):
     def texts(self, prompt: str, count: int, *rest: Any, **more: Any) -> list[Text]:
         return super().texts(prompt, max(count - 1, 1), *rest, **more)
@@ -85,8 +89,8 @@ def test_engines_by_name() -> None:
         start("otspec", {"url": "x"})
     with pytest.raises(ProblemError, match="transformers needs the setting 'target'"):
         start("transformers", {})
-    with pytest.raises(ProblemError, match="mine makes dict, which lacks name, version, method, texts, acceptance"):
-        make("mine", dict, {})
+    with pytest.raises(ProblemError, match="mine makes Nothing, which lacks name, version, method, texts, acceptance"):
+        make("mine", Nothing, {})
     assert make("mine", Faulty, {}).name == "function"
 
 

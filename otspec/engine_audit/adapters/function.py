@@ -54,7 +54,7 @@ class Function:
                 drawn = draw_from_cumulative(self._cumulative(drafts, sampling, tokens), rng, len(mine))
                 for row, token in zip(mine, drawn.tolist(), strict=True):
                     found[row] = (*tokens, token)
-        return [self._text(tokens, length) for tokens in found]
+        return [self._text(tokens) for tokens in found]
 
     def acceptance(self) -> None:
         """None: nothing is drafted."""
@@ -62,8 +62,9 @@ class Function:
     def close(self) -> None:
         """Do nothing."""
 
-    def _text(self, tokens: tuple[int, ...], length: int) -> Text:
-        return Text(tokens, " ".join(map(str, tokens)), None, "length" if len(tokens) == length else "stop")
+    def _text(self, tokens: tuple[int, ...]) -> Text:
+        ended = "stop" if self._ends.intersection(tokens[-1:]) else "length"
+        return Text(tokens, " ".join(map(str, tokens)), None, ended)
 
     def _cumulative(self, drafts: bool, sampling: Sampling, tokens: tuple[int, ...]) -> FloatArray:
         """The law after some tokens, summed up, shape (V,)."""
