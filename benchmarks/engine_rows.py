@@ -27,21 +27,21 @@ def row(result: Mapping[str, Any]) -> str:
         "; ".join(dict.fromkeys(place["sampling"] for place in places)) or "greedy",
         f"{result['texts']:,}",
         f"**{verdict}**" if verdict == "not lossless" else verdict,
-        _variation(places),
+        _variation(result),
         _accepted(result.get("acceptance")),
     )
     return f"| {' | '.join(cells)} |"
 
 
-def _variation(places: list[Mapping[str, Any]]) -> str:
-    """The largest lower bound and its position; where there is none, how far texts may be off unseen."""
-    worst = max(places, key=lambda place: (place["lower"], place["evidence"]), default=None)
-    if worst is None:
-        return ""
-    if worst["lower"] > 0:
+def _variation(result: Mapping[str, Any]) -> str:
+    """The largest lower bound and its position; where there is none, the bias that would have been found."""
+    worst = max(result["places"], key=lambda place: (place["lower"], place["evidence"]), default=None)
+    if worst is not None and worst["lower"] > 0:
         return f"≥ {worst['lower']:.3f} at token {worst['position']}"
-    first = min(place["upper"] for place in places)
-    return f"first token ≤ {first:.3f}, text ≤ {max(place['upper'] for place in places):.3f}"
+    control = result["control"]
+    if control["caught"] is None or control["tv"] is None:
+        return ""
+    return f"{control['tv']:.3f} a token is found in {control['caught']:,}"
 
 
 def _accepted(told: list[Any] | None) -> str:

@@ -142,7 +142,11 @@ class Vllm:
         return [_text(one.outputs[0]) for one in found]
 
     def acceptance(self) -> Acceptance | None:
-        """What vLLM counts of its drafts (``vllm:spec_decode_...``); None before any."""
+        """What vLLM counts of its drafts (``vllm:spec_decode_...``); None before any.
+
+        vLLM keeps the counts of the engine that was started last, so that there are none if texts without drafts were
+        asked for after texts with drafts only; an audit begins without.
+        """
         if (engine := self._engines.get(True)) is None:
             return None
         counts, per_position = Counter[str](), tuple[int, ...]()
