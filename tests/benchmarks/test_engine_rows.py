@@ -30,12 +30,12 @@ class Counting(Function):
 def test_a_biased_and_a_lossless_engine_have_their_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = []
     for name, engine in (("wrong", Counting(law, biased)), ("right", Function(law, law))):
-        audit = audit_engine(engine, prompts=[""], laws=FunctionLaws(law), texts=1500, length=2, all_texts=True)
+        audit = audit_engine(engine, prompts=[""], laws=FunctionLaws(law), texts=4000, length=2, all_texts=True)
         files.append(tmp_path / f"{name}.json")
         files[-1].write_text(audit.to_json())
     main([str(file) for file in files])
     _, _, wrong, right = capsys.readouterr().out.splitlines()
-    assert "| T = 1 | 1,500 | **not lossless** | ≥ 0.1" in wrong
+    assert "| T = 1 | 4,000 | **not lossless** | ≥ 0.2" in wrong
     assert wrong.endswith("at token 2 | 1,234 of 2,100 drafts |")
     assert "| no evidence | 0.0" in right
     assert " a token is found in " in right
