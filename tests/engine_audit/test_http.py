@@ -67,7 +67,7 @@ def write(script: Script, body: dict[str, Any], index: int) -> dict[str, Any]:
 class Handler(BaseHTTPRequestHandler):
     server: Any
 
-    def log_message(self, *args: Any) -> None:  # type: ignore[override]
+    def log_message(self, *args: Any) -> None:
         """Nothing."""
 
     def send(self, status: int, content: str, **headers: str) -> None:

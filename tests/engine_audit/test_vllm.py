@@ -277,7 +277,7 @@ def test_the_worker_says_whose_rule_it_has(monkeypatch: pytest.MonkeyPatch) -> N
         put(monkeypatch, name, __path__=[])
     sampler = put(monkeypatch, SAMPLER, rejection_sample=lambda: None)
     assert not WorkerExtension().otspec_verifies()
-    sampler.rejection_sample.__otspec__ = True  # type: ignore[attr-defined]
+    sampler.rejection_sample.__otspec__ = True
     assert WorkerExtension().otspec_verifies()
 
 
