@@ -35,6 +35,8 @@ WAYS_OUT = {
         "arctic-inference, which is compiled against the torch that is there; in isolation it would download another"
     ),
     "flashinfer": "pip install flashinfer-python",
+    **dict.fromkeys(("openvino", "openvino_genai", "openvino_tokenizers"), "pip install openvino-genai"),
+    "gguf": "pip install gguf",
     "graph_tool": "install python3-graph-tool with the system's package manager, or graph-tool with conda",
 }
 """How to get each optional package: a pip extra, or, where pip has none, in words."""

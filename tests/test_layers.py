@@ -32,6 +32,8 @@ LAYERS = (
     ("decode",),
     ("engines",),
     ("bench", "proofs_check"),
+    ("engine_audit",),
+    ("testing",),
     ("cli",),
     ("__main__", "benchmarks"),
 )

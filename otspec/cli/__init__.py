@@ -10,6 +10,7 @@ import typer
 from otspec import __version__
 from otspec.cli.affinity import app as affinities
 from otspec.cli.audit import audit
+from otspec.cli.audit_engine import audit_engine
 from otspec.cli.bench import app as bench
 from otspec.cli.claims import claims
 from otspec.cli.compare import compare
@@ -37,6 +38,7 @@ app.add_typer(bench, name="bench")
 app.command()(merge)
 app.command()(compare)
 app.command()(audit)
+app.command()(audit_engine)
 app.command()(solvers)
 app.command()(positions)
 app.command()(record)

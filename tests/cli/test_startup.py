@@ -15,7 +15,20 @@ from otspec.data import NAMES
 from otspec.schemes.catalogue import OWN
 
 COMMANDS = (
-    *("", "solve", "bench", "bench decode", "bench paths", "audit", "solvers", "positions", "claims", "decode", "tune"),
+    *(
+        "",
+        "solve",
+        "bench",
+        "bench decode",
+        "bench paths",
+        "audit",
+        "audit-engine",
+        "solvers",
+        "positions",
+        "claims",
+        "decode",
+        "tune",
+    ),
     *("affinity", "affinity text", "affinity logits", "merge", "compare", "record", "router", "train"),
     "export-generate",
 )

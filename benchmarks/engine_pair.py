@@ -1,0 +1,131 @@
+"""Write the shipped pair as llama.cpp (GGUF) and OpenVINO (its own form) read it, so that all engines audit one pair.
+
+    python -m benchmarks.engine_pair FOLDER
+
+Needs gguf, and for OpenVINO's form openvino-genai.  FOLDER then has ``target`` and ``draft``, each with a file
+``model.gguf`` and, where OpenVINO is installed, a model of OpenVINO beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import load_file
+
+from otspec.decode.shipped import FOLDER
+from otspec.extras import installed, require
+from otspec.laws import FloatArray
+
+OUTSIDE = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
+LAYERS = {
+    "input_layernorm": "attn_norm",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "post_attention_layernorm": "ffn_norm",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+}
+"""Names of tensors: transformers' and llama.cpp's, outside of layers and in them."""
+
+
+def name_of(name: str) -> str:
+    """What llama.cpp calls a tensor of transformers' Llama."""
+    bare = name.removesuffix(".weight")
+    if bare in OUTSIDE:
+        return f"{OUTSIDE[bare]}.weight"
+    layer, _, inside = bare.removeprefix("model.layers.").partition(".")
+    return f"blk.{layer}.{LAYERS[inside]}.weight"
+
+
+def interleaved(weight: FloatArray, heads: int) -> FloatArray:
+    """Rows of queries or keys in llama.cpp's order.
+
+    Both turn pairs of coordinates of a head by the position.  transformers pairs a coordinate of the first half with
+    one of the second, llama.cpp neighbours.
+
+    Parameters
+    ----------
+    weight : ndarray, shape (heads * size, width)
+    heads : int
+
+    Returns
+    -------
+    ndarray, shape (heads * size, width)
+    """
+    halves = weight.reshape(heads, 2, -1, weight.shape[1])
+    return halves.swapaxes(1, 2).reshape(weight.shape)
+
+
+def write_gguf(folder: Path, file: Path) -> None:
+    """A Llama of transformers with a byte-pair tokenizer as a GGUF file, its matrices in float16."""
+    gguf: Any = require("gguf")
+    config, tokenizer = (json.loads((folder / name).read_text()) for name in ("config.json", "tokenizer.json"))
+    writer = gguf.GGUFWriter(str(file), "llama")
+    writer.add_context_length(config["max_position_embeddings"])
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_head_count(config["num_attention_heads"])
+    writer.add_head_count_kv(config["num_key_value_heads"])
+    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    writer.add_rope_dimension_count(config["head_dim"])
+    writer.add_rope_freq_base(config["rope_parameters"]["rope_theta"])
+    writer.add_vocab_size(config["vocab_size"])
+    writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16)
+
+    tokens = sorted(tokenizer["model"]["vocab"], key=tokenizer["model"]["vocab"].get)
+    special = {token["id"] for token in tokenizer["added_tokens"]}
+    kinds = [gguf.TokenType.CONTROL if token in special else gguf.TokenType.NORMAL for token in range(len(tokens))]
+    merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in tokenizer["model"]["merges"]]
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list(tokens)
+    writer.add_token_types(kinds)
+    writer.add_token_merges(merges)
+    writer.add_bos_token_id(config["bos_token_id"])
+    writer.add_eos_token_id(config["eos_token_id"])
+    writer.add_add_bos_token(True)
+
+    heads = {"q_proj": config["num_attention_heads"], "k_proj": config["num_key_value_heads"]}
+    for name, weight in load_file(folder / "model.safetensors").items():
+        inside = name.removesuffix(".weight").rpartition(".")[2]
+        ordered = interleaved(weight, heads[inside]) if inside in heads else weight
+        kind = np.float32 if weight.ndim == 1 else np.float16
+        writer.add_tensor(name_of(name), np.ascontiguousarray(ordered, dtype=kind))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def write_openvino(folder: Path, file: Path) -> None:
+    """OpenVINO's form of a GGUF file, beside it, with transformers' tokenizer: that of the file adds no first token."""
+    openvino, genai, tokenizers = (require(name) for name in ("openvino", "openvino_genai", "openvino_tokenizers"))
+    transformers = require("transformers")
+    genai.LLMPipeline(str(file), "CPU", enable_save_ov_model=True)
+    pair = tokenizers.convert_tokenizer(
+        transformers.PreTrainedTokenizerFast.from_pretrained(folder), with_detokenizer=True
+    )
+    for name, model in zip(("tokenizer", "detokenizer"), pair, strict=True):
+        openvino.save_model(model, str(file.with_name(f"openvino_{name}.xml")))
+
+
+def main(out: Path) -> None:
+    """Write both models."""
+    for name in ("target", "draft"):
+        file = out / name / "model.gguf"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_gguf(FOLDER / name, file)
+        if installed("openvino_genai"):
+            write_openvino(FOLDER / name, file)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,298 @@
+"""`audit_engine`: draws texts in growing batches, looks at the evidence after each, and says what it came to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Unpack
+
+import numpy as np
+
+import otspec
+from otspec.auditing.evidence import at_look
+from otspec.auditing.outcome import Finding, Test
+from otspec.auditing.settings import Progress, check_progress, no_progress
+from otspec.engine_audit import greedy
+from otspec.engine_audit.engine import Acceptance, Engine, EngineDied, Sampling, Text
+from otspec.engine_audit.judge import INDEPENDENCE, LAW, Batch, Cell, Judge
+from otspec.engine_audit.known import ByLaw
+from otspec.engine_audit.laws import Laws
+from otspec.engine_audit.outcome import Divergence, EngineOutcome, EngineVerdict, Place
+from otspec.engine_audit.prompts import DEFAULT
+from otspec.engine_audit.report import EngineAudit, power
+from otspec.engine_audit.samples import ByPairs
+from otspec.engine_audit.settings import EngineAuditOptions, EngineAuditSettings
+from otspec.engine_audit.storage import Texts
+from otspec.errors import ProblemError
+
+FIRST_BATCH = 32
+"""Texts of each cell that the first look is at; each following look has as many as all before, up to a batch."""
+
+LOOKS = 4
+"""A bias of the law is not believed before so many: until then requests may turn out not to be independent."""
+
+
+def audit_engine(
+    engine: Engine,
+    samplings: Sequence[Sampling] = (Sampling(),),
+    prompts: Sequence[str] = DEFAULT,
+    *,
+    laws: Laws | None = None,
+    store: Path | None = None,
+    about: Mapping[str, Any] | None = None,
+    progress: Progress = no_progress,
+    **options: Unpack[EngineAuditOptions],
+) -> EngineAudit:
+    """Find out whether an engine's text with drafts is the target's own.
+
+    Parameters
+    ----------
+    engine : Engine
+        What is audited; it is not closed.
+    samplings : sequence of Sampling
+        Each is audited; greedy text is compared in any case.
+    prompts : sequence of str
+    laws : Laws, optional
+        The exact laws, as `ModelLaws` has them; without them text with drafts is compared with text without.
+    store : Path, optional
+        A file that keeps the texts: an audit that was interrupted goes on from it.
+    about : mapping, optional
+        What else the texts depend on, such as the engine's settings; a file with other ones is refused.
+    progress : callable
+        Is called with the number of texts drawn, and the budget.
+    **options
+        The fields of `EngineAuditSettings`.
+
+    Returns
+    -------
+    EngineAudit
+
+    Raises
+    ------
+    ProblemError
+        If a setting is out of its range, there is no prompt or no sampling, or the engine answers what it must not.
+    EngineDied
+        If the engine fails at a request.
+    DataError
+        If the file has other texts.
+
+    Examples
+    --------
+    >>> from otspec.engine_audit import FunctionLaws, audit_engine
+    >>> from otspec.engine_audit.adapters.function import Function
+    >>> law = lambda before: [0.7, 0.2, 0.1]
+    >>> audit = audit_engine(Function(law, law), prompts=[""], laws=FunctionLaws(law))
+    >>> audit.verdict.value
+    'no evidence'
+    >>> wrong = lambda before: [0.6, 0.2, 0.2] if before else [0.7, 0.2, 0.1]
+    >>> print(audit_engine(Function(law, wrong), prompts=[""], laws=FunctionLaws(law)).outcome.worst.position > 1)
+    True
+    """
+    settings = EngineAuditSettings(**options)
+    check_progress(progress)
+    drawn = [sampling for sampling in dict.fromkeys(samplings) if not sampling.greedy]
+    if not samplings:
+        raise ProblemError("there is no sampling; pass one such as Sampling(1.0)")
+    if not prompts or not all(isinstance(prompt, str) for prompt in prompts):
+        raise ProblemError("there are no prompts; pass a list of texts")
+    cells = [
+        Cell(number, prompt, sampling)
+        for number, (sampling, prompt) in enumerate(
+            (sampling, prompt) for sampling in drawn for prompt in dict.fromkeys(prompts)
+        )
+    ]
+    if cells and settings.texts < len(cells):
+        raise ProblemError(
+            f"texts is {settings.texts}, and there are {len(cells)} pairs of prompt and sampling; ask for more"
+        )
+    header = {
+        "otspec": otspec.__version__,
+        "engine": [engine.name, engine.version, engine.method],
+        "prompts": list(prompts),
+        "samplings": [[one.temperature, one.top_k, one.top_p, one.min_p] for one in samplings],
+        **settings.drawing(),
+        **dict(about or {}),
+    }
+    judge: Judge = ByPairs(cells, settings) if laws is None else ByLaw(cells, settings, laws)
+    with Texts(store, header) as texts:
+        source = Source(engine, texts, settings)
+        divergences = list(_greedy(source, dict.fromkeys(prompts), laws, settings))
+        tests, looks = watch(judge, source.batch(judge), settings.texts // max(len(cells), 1), settings, progress)
+    found = greedy.finding_of(divergences, len(dict.fromkeys(prompts)))
+    outcome = conclude(judge, tests, looks, divergences, found, engine.acceptance(), settings)
+    return EngineAudit(outcome, settings, engine.name, engine.version, engine.method)
+
+
+class Source:
+    """Texts of an engine, each request asked for once.
+
+    Parameters
+    ----------
+    engine : Engine
+    texts : Texts
+        Those that are there already.
+    settings : EngineAuditSettings
+    """
+
+    def __init__(self, engine: Engine, texts: Texts, settings: EngineAuditSettings) -> None:
+        self._engine, self._texts, self._settings = engine, texts, settings
+
+    def get(
+        self, prompt: str, count: int, length: int, sampling: Sampling, kind: str, place: tuple[int, int]
+    ) -> list[Text]:
+        """Texts of a prompt; `kind` is "drafted", "plain" or "control", `place` the number of cell and look."""
+        kinds = ("drafted", "plain", "control")
+        seeds = np.random.SeedSequence((self._settings.seed, kinds.index(kind), *place))
+        seed = int(seeds.generate_state(1)[0]) % 2**31
+
+        def make() -> list[Text]:
+            try:
+                return self._engine.texts(prompt, count, length, sampling, seed, drafts=kind == "drafted")
+            except (ProblemError, ImportError):
+                raise
+            except Exception as error:
+                request = f"{count} texts of {length} tokens after {prompt!r}, {sampling}, {kind}"
+                raise EngineDied(f"{self._engine.name} died at {request}: {type(error).__name__}: {error}") from error
+
+        found = self._texts.get((kind, *place, count), make)
+        if len(found) != count:
+            raise ProblemError(
+                f"{self._engine.name} was asked for {count} texts after {prompt!r} and gave {len(found)}"
+            )
+        return found
+
+    def batch(self, judge: Judge) -> Draw:
+        """What draws a batch of a cell for this judge."""
+
+        def draw(cell: Cell, count: int, look: int) -> Batch:
+            length, place = self._settings.length, (cell.number, look)
+            drafted, plain = (
+                self.get(cell.prompt, count, length, cell.sampling, kind, place) for kind in ("drafted", "plain")
+            )
+            other = judge.control_sampling(cell.sampling)
+            control = [] if other is None else self.get(cell.prompt, count, length, other, "control", place)
+            return Batch(drafted, plain, control)
+
+        return draw
+
+
+def _greedy(
+    source: Source, prompts: Mapping[str, None], laws: Laws | None, settings: EngineAuditSettings
+) -> Iterator[Divergence]:
+    length = settings.greedy_length
+    for number, prompt in enumerate(prompts):
+        plain, drafted = (
+            source.get(prompt, 1, length, Sampling(0.0), kind, (number, 2**31)) for kind in ("plain", "drafted")
+        )
+        if found := greedy.compare(prompt, plain[0], drafted[0], length, laws, settings.tolerance):
+            yield found
+
+
+Draw = Callable[[Cell, int, int], Batch]
+"""From a cell, how many texts and the number of the look to what was drawn."""
+
+
+def watch(
+    judge: Judge, draw: Draw, each: int, settings: EngineAuditSettings, progress: Progress
+) -> tuple[tuple[Test, ...], int]:
+    """Draw until the evidence decides, or there are `each` texts of every cell; the tests, and the number of looks."""
+    tests: tuple[Test, ...] = ()
+    look = done = 0
+    while judge.cells and done < each:
+        count = min(max(done, FIRST_BATCH), settings.batch, each - done)
+        for cell in judge.cells:
+            judge.add(cell, draw(cell, count, look))
+            progress(judge.texts, each * len(judge.cells))
+        done, look, tests = done + count, look + 1, judge.look()
+        if judge.doubt() is not None:
+            break
+        if not settings.all_texts and any(test.rejected for test in tests):
+            law = any(test.rejected and test.name == LAW for test in tests)
+            if not law or (look >= LOOKS and _bounded(judge, settings, look)):
+                break
+    return tests, look
+
+
+def _bounded(judge: Judge, settings: EngineAuditSettings, looks: int) -> bool:
+    """Whether some total variation is known to be above 0."""
+    return any(place.lower > 0 for place in judge.places(at_look(1 - settings.confidence, looks - 1)))
+
+
+def conclude(
+    judge: Judge,
+    tests: Sequence[Test],
+    looks: int,
+    divergences: Sequence[Divergence],
+    findings: Sequence[Finding],
+    told: Acceptance | None,
+    settings: EngineAuditSettings,
+) -> EngineOutcome:
+    """What it all came to; `findings` are those that the judge has not made."""
+    places = judge.places(at_look(1 - settings.confidence, looks - 1)) if looks else ()
+    found = (*judge.findings(), *findings)
+    verdict, reason = _verdict(judge, tests, places, found, looks)
+    return EngineOutcome(
+        verdict,
+        reason,
+        judge.compared_with,
+        judge.texts,
+        judge.plain_texts,
+        tuple(tests),
+        places,
+        judge.control,
+        tuple(divergences),
+        found,
+        told,
+        judge.undecided,
+    )
+
+
+def _verdict(
+    judge: Judge, tests: Sequence[Test], places: Sequence[Place], findings: Sequence[Finding], looks: int
+) -> tuple[EngineVerdict, str]:
+    if (doubt := judge.doubt()) is not None:
+        return EngineVerdict.CANNOT_TELL, doubt
+    rejected = {test.name: test for test in tests if test.rejected}
+    if LAW in rejected and judge.dependence() < judge.threshold:
+        return EngineVerdict.NOT_LOSSLESS, _where(judge, rejected[LAW], places)
+    if rejected:
+        test = rejected.get(INDEPENDENCE, rejected.get(LAW, tests[0]))
+        reason = (
+            f"{judge.texts:,} texts contradict that {test.hypothesis} (evidence {power(test.evidence)}, rejects at "
+            f"{power(test.threshold)}), most at {test.largest}"
+        )
+        return EngineVerdict.NOT_LOSSLESS, reason
+    for finding in findings:
+        if finding.bias:
+            return EngineVerdict.NOT_LOSSLESS, finding.message
+    if not looks:
+        return EngineVerdict.CANNOT_TELL, "only greedy text was asked for, and nothing was found; add a temperature"
+    if judge.control.caught is None:
+        reason = (
+            f"nothing was found, but {judge.texts:,} texts do not suffice to catch the control either "
+            f"({judge.control.rule}); ask for more, or for prompts after which fewer texts are likely"
+        )
+        return EngineVerdict.CANNOT_TELL, reason
+    first, most = (bound(place.upper for place in places) for bound in (min, max))
+    size = "" if judge.control.tv is None else f", off by {judge.control.tv:.3f} a token,"
+    reason = (
+        f"{judge.texts:,} texts show none, and the control{size} was caught at {judge.control.caught:,}; the first "
+        f"token is off by at most {first:.3f} in total variation, whole texts by at most {most:.3f}"
+    )
+    return EngineVerdict.NO_EVIDENCE, reason
+
+
+def _where(judge: Judge, test: Test, places: Sequence[Place]) -> str:
+    """Where the law is off: the place with the largest bound, and the first that shows it."""
+    worst = max(places, key=lambda place: (place.lower, place.evidence))
+    seen = [place.position for place in places if place.lower > 0 or place.evidence >= test.threshold]
+    first = [place.evidence for place in places if place.position == 1]
+    fine = worst.position > 1 and max(first) < math.log(10)
+    since = f", first seen at position {min(seen)}" if seen and min(seen) < worst.position else ""
+    return (
+        f"{judge.texts:,} texts contradict that {test.hypothesis} (evidence {power(test.evidence)}, rejects at "
+        f"{power(test.threshold)}): position {worst.position} at {worst.sampling} is off by at least {worst.lower:.3f} "
+        f"in total variation, most after {worst.prompt!r}{since}"
+        + ("; nothing speaks against the first, which many engines do not speculate on" if fine else "")
+    )

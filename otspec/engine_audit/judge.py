@@ -1,0 +1,90 @@
+"""What the two ways to judge texts have in common: with the exact law, and by texts without drafts."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from otspec.auditing.outcome import Finding, Test
+from otspec.engine_audit.engine import Sampling, Text
+from otspec.engine_audit.outcome import Control, Place
+from otspec.engine_audit.settings import EngineAuditSettings
+
+LAW, INDEPENDENCE = "law", "independence"
+"""Names of the two tests."""
+
+
+class Cell(NamedTuple):
+    """One prompt under one sampling."""
+
+    number: int
+    prompt: str
+    sampling: Sampling
+
+
+class Batch(NamedTuple):
+    """What was drawn in one cell at one look."""
+
+    drafted: list[Text]
+    plain: list[Text]
+    control: list[Text]
+    """Texts of the control; none where it makes its own."""
+
+
+class Judge(ABC):
+    """Collects texts, and says at every look what they show.
+
+    Parameters
+    ----------
+    cells : sequence of Cell
+    settings : EngineAuditSettings
+    """
+
+    compared_with: str
+    """In words: what texts with drafts are compared with."""
+
+    def __init__(self, cells: Sequence[Cell], settings: EngineAuditSettings) -> None:
+        self.cells, self.settings = cells, settings
+        self.threshold = math.log(2 / settings.alpha)
+        """Two tests, of the law and of independence, share alpha."""
+        self.texts = self.plain_texts = 0
+        self.undecided = 0
+
+    @abstractmethod
+    def control_sampling(self, sampling: Sampling) -> Sampling | None:
+        """Where the control is another temperature of the plain engine: which; None if no more of it is needed."""
+
+    @abstractmethod
+    def add(self, cell: Cell, batch: Batch) -> None:
+        """Take in what was drawn."""
+
+    @abstractmethod
+    def look(self) -> tuple[Test, ...]:
+        """The tests as of now; the control is looked at, too."""
+
+    @abstractmethod
+    def dependence(self) -> float:
+        """Evidence that requests are not independent, whatever their law: it goes before a law that looks wrong."""
+
+    @abstractmethod
+    def places(self, miss: float) -> tuple[Place, ...]:
+        """Figures by position, whose bounds hold together but with probability `miss`."""
+
+    @property
+    @abstractmethod
+    def control(self) -> Control:
+        """What became of the biased rule."""
+
+    @abstractmethod
+    def doubt(self) -> str | None:
+        """Why nothing can be concluded, if texts without drafts are not what they are taken for."""
+
+    @abstractmethod
+    def findings(self) -> list[Finding]:
+        """What texts show whatever their law."""
+
+    def test(self, name: str, hypothesis: str, evidence: float, largest: str) -> Test:
+        """A test at this audit's threshold."""
+        return Test(name, hypothesis, evidence, self.threshold, largest)

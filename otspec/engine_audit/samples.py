@@ -1,0 +1,172 @@
+"""Texts with drafts judged by texts without, where no law is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from otspec.auditing.evidence import log_average_and_product
+from otspec.auditing.outcome import Finding, Test
+from otspec.engine_audit import bounds
+from otspec.engine_audit.engine import Sampling, Text
+from otspec.engine_audit.faults import Ends, LogProbabilities
+from otspec.engine_audit.independence import Coincidences
+from otspec.engine_audit.judge import INDEPENDENCE, LAW, Batch, Cell, Judge
+from otspec.engine_audit.outcome import Control, Place
+from otspec.engine_audit.pairs import Pairs
+from otspec.engine_audit.settings import EngineAuditSettings
+
+CHARACTERS = 4
+"""Characters that stand for a token, where the engine tells none."""
+
+COOLER = 0.7
+"""Of the temperature, at which the plain engine is the control."""
+
+PLAIN_COOLER = Control(f"the plain engine at {COOLER:g} of the temperature", None, None)
+"""The control where an engine is at hand."""
+
+Beginning = tuple[object, ...]
+
+
+class ByPairs(Judge):
+    """Compares texts with drafts with as many without, cut after each position.
+
+    Parameters
+    ----------
+    cells, settings
+        As in `Judge`.
+    ends : frozenset of int
+        Tokens that end a text, where known.
+    control : Control, optional
+        The biased rule, where it is not the plain engine at a lower temperature.
+    """
+
+    compared_with = "text without drafts"
+
+    def __init__(
+        self,
+        cells: Sequence[Cell],
+        settings: EngineAuditSettings,
+        ends: frozenset[int] = frozenset(),
+        control: Control | None = None,
+    ) -> None:
+        super().__init__(cells, settings)
+        self._cuts: range | None = None
+        self._rule, self._by_tokens = control or PLAIN_COOLER, True
+        self._pairs: list[Pairs] = []
+        self._control: list[Pairs] = []
+        self._coincidences = [Coincidences() for _ in cells]
+        self._texts: list[tuple[list[Beginning], list[Beginning]]] = [([], []) for _ in cells]
+        self._ends, self._logprobs = Ends(settings.length, ends), LogProbabilities(settings.tolerance)
+        self._caught: int | None = None
+
+    def control_sampling(self, sampling: Sampling) -> Sampling | None:
+        """The same at a lower temperature, until the control is caught."""
+        return replace(sampling, temperature=COOLER * sampling.temperature) if self._caught is None else None
+
+    def add(self, cell: Cell, batch: Batch) -> None:
+        """Take in what was drawn."""
+        self._begin(batch)
+        self.texts += len(batch.drafted)
+        self.plain_texts += len(batch.plain)
+        self._ends.add(cell.prompt, batch.drafted)
+        self._logprobs.add(cell.number, batch.plain, drafts=False)
+        self._logprobs.add(cell.number, batch.drafted, drafts=True)
+        plain, drafted, control = (
+            [self._symbols(text) for text in texts] for texts in (batch.plain, batch.drafted, batch.control)
+        )
+        for one, other in zip(plain, drafted, strict=True):
+            self._pairs[cell.number].add(one, other)
+        for one, other in zip(plain, control, strict=False):
+            self._control[cell.number].add(one, other)
+        self._coincidences[cell.number].add(drafted)
+        self._texts[cell.number][0].extend(plain)
+        self._texts[cell.number][1].extend(drafted)
+
+    def look(self) -> tuple[Test, ...]:
+        """The tests as of now; the control is looked at, too."""
+        if self._caught is None and _together(self._control) >= self.threshold:
+            self._caught = self.texts
+        law = [_over_cuts(one) for one in self._pairs]
+        alone = np.array([one.evidence() for one in self._coincidences])
+        worst, most = self.cells[int(np.argmax(law))], self.cells[int(alone.argmax())]
+        return (
+            self.test(
+                LAW,
+                "text with drafts has the law of text without",
+                _together(self._pairs),
+                f"{worst.sampling}, after {worst.prompt!r}",
+            ),
+            self.test(
+                INDEPENDENCE,
+                "requests are independent",
+                self.dependence(),
+                f"{most.sampling}, after {most.prompt!r}",
+            ),
+        )
+
+    def dependence(self) -> float:
+        """Evidence that requests are not independent, whatever their law."""
+        return log_average_and_product(np.array([one.evidence() for one in self._coincidences]))
+
+    def places(self, miss: float) -> tuple[Place, ...]:
+        """Figures by position, whose bounds hold together but with probability `miss`."""
+        cuts = self._cuts or range(1, 2)
+        samplings = list(dict.fromkeys(cell.sampling for cell in self.cells))
+        each, found = miss / (2 * len(samplings) * len(cuts)), []
+        for sampling in samplings:
+            mine = [cell for cell in self.cells if cell.sampling == sampling]
+            evidence = np.array([self._pairs[cell.number].evidence() for cell in mine])
+            for place, cut in enumerate(cuts):
+                plain, drafted = (
+                    [(cell.number, text[:cut]) for cell in mine for text in self._texts[cell.number][kind]]
+                    for kind in (0, 1)
+                )
+                reached = sum(len(text) >= cut for cell in mine for text in self._texts[cell.number][1])
+                found.append(
+                    Place(
+                        str(sampling),
+                        cut,
+                        reached,
+                        log_average_and_product(evidence[:, place]),
+                        bounds.lower_pairs(plain, drafted, each),
+                        bounds.upper_pairs(plain, drafted, each),
+                        mine[int(evidence[:, place].argmax())].prompt,
+                    )
+                )
+        return tuple(found)
+
+    @property
+    def control(self) -> Control:
+        """What became of the biased rule."""
+        return replace(self._rule, caught=self._caught)
+
+    def doubt(self) -> None:
+        """None: nothing is taken for known."""
+
+    def findings(self) -> list[Finding]:
+        """What texts show whatever their law."""
+        return [*self._ends.findings(), *self._logprobs.findings()]
+
+    def _begin(self, batch: Batch) -> None:
+        """Decide at the first batch whether tokens or characters are compared."""
+        if self._cuts is not None:
+            return
+        self._by_tokens = any(text.tokens for text in (*batch.plain, *batch.drafted))
+        self._cuts = range(1, self.settings.length * (1 if self._by_tokens else CHARACTERS) + 1)
+        self._pairs, self._control = ([Pairs(self._cuts) for _ in self.cells] for _ in range(2))
+
+    def _symbols(self, text: Text) -> Beginning:
+        return text.tokens if self._by_tokens else tuple(text.text)
+
+
+def _over_cuts(pairs: Pairs) -> float:
+    """The average over cuts, whose bets are on the same pairs."""
+    evidence = pairs.evidence()
+    return float(np.logaddexp.reduce(evidence) - np.log(evidence.size))
+
+
+def _together(cells: Sequence[Pairs]) -> float:
+    return log_average_and_product(np.array([_over_cuts(one) for one in cells]))

@@ -1,0 +1,107 @@
+"""The settings of an audit of an engine; this module loads no numpy, so that `--help` lists them at once."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from numbers import Real
+from typing import Any, TypedDict
+
+from otspec.errors import ProblemError
+
+MOST_TEXTS, LONGEST = 10_000_000, 4096
+
+
+def _setting(default: Any, summary: str, kind: str | None = None) -> Any:
+    return field(default=default, metadata={"help": summary, "kind": kind})
+
+
+class EngineAuditOptions(TypedDict, total=False):
+    """The keywords of `EngineAuditSettings`, for functions that pass them on."""
+
+    texts: int
+    length: int
+    batch: int
+    seed: int
+    alpha: float
+    confidence: float
+    control_bias: float
+    tolerance: float
+    greedy_length: int
+    all_texts: bool
+
+
+@dataclass(frozen=True)
+class EngineAuditSettings:
+    """How much an audit of an engine draws, and what it concludes when.
+
+    Parameters
+    ----------
+    texts : int
+        Budget: texts with drafts, of all prompts and samplings together.
+    length : int
+        Tokens of each text.
+    batch : int
+        Requests that the engine is given at once, at most.
+    seed : int
+        Other seeds give other texts.
+    alpha : float
+        Bound on the probability that a lossless engine is called "not lossless", all tests together.
+    confidence : float
+        Probability that all bounds of total variations hold together.
+    control_bias : float
+        Total variation by which each token of the control is off, where the exact law is known.
+    tolerance : float
+        By how much logits and log-probabilities of the engine may be off by rounding.
+    greedy_length : int
+        Tokens of the greedy texts that are compared with drafts and without.
+    all_texts : bool
+        Draw the whole budget even if a bias was found before: the bounds become tighter.
+
+    Raises
+    ------
+    ProblemError
+        If a value is of the wrong type, or out of its range.
+
+    Examples
+    --------
+    >>> from otspec.engine_audit import EngineAuditSettings
+    >>> EngineAuditSettings(texts=0)
+    Traceback (most recent call last):
+        ...
+    otspec.errors.ProblemError: texts is 0; it is an integer from 1 to 10000000
+    """
+
+    texts: int = _setting(4000, "Budget: texts with drafts, of all prompts and samplings together.", "count")
+    length: int = _setting(4, "Tokens of each text.", "count")
+    batch: int = _setting(256, "Requests that the engine is given at once, at most.", "count")
+    seed: int = _setting(0, "Seed; other seeds give other texts.", "seed")
+    alpha: float = _setting(1e-3, "Bound on the probability that a lossless engine is called not lossless.")
+    confidence: float = _setting(0.99, "Probability that all bounds of total variations hold together.")
+    control_bias: float = _setting(0.05, "Total variation by which each token of the control is off.")
+    tolerance: float = _setting(0.01, "By how much logits and log-probabilities may be off by rounding.")
+    greedy_length: int = _setting(32, "Tokens of the greedy texts.", "count")
+    all_texts: bool = _setting(False, "Draw the whole budget even if a bias was found: the bounds become tighter.")
+
+    def __post_init__(self) -> None:
+        bounds = {"texts": MOST_TEXTS, "length": LONGEST, "batch": MOST_TEXTS, "greedy_length": LONGEST}
+        for name, most in bounds.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+                raise ProblemError(f"{name} is {value!r}; it is an integer from 1 to {most}")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
+            raise ProblemError(f"seed is {self.seed!r}; it is an integer >= 0")
+        for name in ("alpha", "confidence", "control_bias", "tolerance"):
+            value, most_real = getattr(self, name), math.inf if name == "tolerance" else 1.0
+            if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < most_real:
+                raise ProblemError(f"{name} is {value!r}; it lies between 0 and {most_real:g}")
+        if not isinstance(self.all_texts, bool):
+            raise ProblemError(f"all_texts is {self.all_texts!r}; pass True or False")
+
+    def drawing(self) -> dict[str, Any]:
+        """What the texts depend on; all else may be another when an audit goes on."""
+        return {name: getattr(self, name) for name in ("length", "batch", "seed", "greedy_length")}
+
+    def reported(self) -> dict[str, Any]:
+        """All settings by name."""
+        return asdict(self)

@@ -1,0 +1,111 @@
+"""`otspec audit-engine` as a user types it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.cli.test_commands import otspec_command
+
+ENGINE = '''
+"""Engines of two tokens, of which the second is too frequent with drafts by `off`."""
+from otspec.engine_audit.adapters.function import Function
+
+
+class Mine(Function):
+    def __init__(self, off=0.0, drafts=1):
+        super().__init__(lambda before: [0.75, 0.25], lambda before: [0.75 - off, 0.25 + off])
+
+
+class Dying(Mine):
+    def texts(self, *rest, **more):
+        raise RuntimeError("no memory")
+'''
+QUICK = ("--prompt", "a", "--texts", "1500", "--length", "2", "--greedy-length", "2")
+
+
+class Shown(NamedTuple):
+    """What a command left."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def ask(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Shown]:
+    """Run a command, and see what it shows."""
+
+    def run(*arguments: str) -> Shown:
+        status = otspec_command(monkeypatch, *arguments)
+        return Shown(status, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "somebodys_engine.py").write_text(ENGINE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("more", "status", "said"),
+    [
+        ((), 0, "NO EVIDENCE: 1,500 texts show none, and the control was caught at"),
+        (("--set", "off=0.2"), 1, "NOT LOSSLESS: "),
+        (("--texts", "64"), 3, "CANNOT TELL: nothing was found, but 64 texts do not suffice"),
+        (("--temperature", "0"), 3, "CANNOT TELL: only greedy text was asked for"),
+    ],
+)
+def test_verdict_and_exit_status(
+    here: Path, ask: Callable[..., Shown], more: tuple[str, ...], status: int, said: str
+) -> None:
+    shown = ask("audit-engine", "somebodys_engine:Mine", *QUICK, *more)
+    assert shown.returncode == status, shown.stderr
+    assert said in " ".join(shown.stdout.split())
+
+
+def test_the_result_in_a_file_and_texts_beside_it(here: Path, ask: Callable[..., Shown]) -> None:
+    arguments = ("audit-engine", "somebodys_engine.py:Mine", *QUICK, "--json", "verdict.json", "--temperature", "1,0.5")
+    first = ask(*arguments)
+    verdict = json.loads((here / "verdict.json").read_text())
+    assert verdict["verdict"] == "no evidence"
+    assert {place["sampling"] for place in verdict["places"]} == {"T = 1", "T = 0.5"}
+    size = (here / "verdict.json.texts.jsonl").stat().st_size
+    again = ask(*arguments)
+    assert again.stdout == first.stdout
+    assert (here / "verdict.json.texts.jsonl").stat().st_size == size
+    other = ask(*arguments, "--seed", "1")
+    assert other.returncode == 2
+    assert "verdict.json.texts.jsonl has the texts of another audit, with other seed" in other.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("tgi",), "no engine 'tgi'; known: http, openvino"),
+        (("somebodys_engine:Mine", "--url", "x"), "somebodys_engine:Mine has no setting 'url'; it has off, drafts"),
+        (("somebodys_engine:Mine", "--set", "off"), "--set 'off' is no setting; write name=value"),
+        (("somebodys_engine:Yours",), "somebodys_engine has no 'Yours'"),
+        (("somebodys_engine:Dying",), "function died at 1 texts of 32 tokens"),
+        (("somebodys_engine:Mine", "--alpha", "2"), "alpha is 2.0; it lies between 0 and 1"),
+        (("somebodys_engine:Mine", "--prompts", "nowhere.txt"), "there is no file nowhere.txt"),
+        (("somebodys_engine:Mine", "--law", "nowhere"), "there is no folder nowhere; pass shipped, or a folder"),
+        (("transformers",), "transformers needs the setting 'target'"),
+        (("somebodys_engine:Mine", "--temperature", "-1"), "a temperature is finite and >= 0"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    here: Path, ask: Callable[..., Shown], arguments: tuple[str, ...], said: str
+) -> None:
+    shown = ask("audit-engine", *arguments)
+    assert shown.returncode == 2
+    assert said in " ".join(shown.stderr.replace("│", " ").split())
+    assert "Traceback" not in shown.stderr

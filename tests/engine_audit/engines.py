@@ -1,0 +1,89 @@
+"""Engines of Python whose law is known, and their faults."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from typing import Any
+
+from otspec.engine_audit import Acceptance, EngineAuditOptions, FunctionLaws, Sampling, Text
+from otspec.engine_audit.adapters.function import Function
+
+MARKOV = ((0.6, 0.3, 0.1), (0.2, 0.5, 0.3), (0.25, 0.25, 0.5))
+"""The law of a token after each token; the first row is that of the first token, too."""
+END = 2
+
+QUICK: EngineAuditOptions = {"texts": 3000, "length": 3, "control_bias": 0.1, "greedy_length": 6}
+
+
+def markov(before: tuple[int, ...]) -> Sequence[float]:
+    return MARKOV[before[-1] if before else 0]
+
+
+LAWS = FunctionLaws(markov)
+
+
+def biased_at(position: int) -> Callable[[tuple[int, ...]], Sequence[float]]:
+    """The Markov law, off by 0.3 at one position."""
+
+    def law(before: tuple[int, ...]) -> Sequence[float]:
+        first, second, third = markov(before)
+        moved = min(0.3, second + third)
+        part = moved / (second + third)
+        return (
+            (first + moved, second * (1 - part), third * (1 - part)) if len(before) == position - 1 else markov(before)
+        )
+
+    return law
+
+
+class Faulty(Function):
+    """An engine whose texts with drafts are changed afterwards.
+
+    Parameters
+    ----------
+    change : callable
+        From the texts of a request and the sampling to those that it answers with.
+    with_logprobs : bool
+        Whether it tells log-probabilities, right ones.
+    """
+
+    def __init__(
+        self,
+        change: Callable[[list[Text], Sampling], list[Text]] = lambda texts, sampling: texts,
+        ends: tuple[int, ...] = (),
+        with_logprobs: bool = False,
+        in_characters: bool = False,
+        drafted: Callable[[tuple[int, ...]], Any] = markov,
+    ) -> None:
+        super().__init__(markov, drafted, ends)
+        self._change, self._with_logprobs, self._in_characters = change, with_logprobs, in_characters
+        self.requests = 0
+
+    def texts(self, prompt: str, count: int, length: int, sampling: Sampling, seed: int, *, drafts: bool) -> list[Text]:
+        self.requests += 1
+        found = super().texts(prompt, count, length, sampling, seed, drafts=drafts)
+        if self._with_logprobs:
+            found = [text._replace(logprobs=logprobs(text.tokens)) for text in found]
+        found = self._change(found, sampling) if drafts else found
+        if self._in_characters:
+            return [Text((), "".join("abc"[token] for token in text.tokens), None, text.ended) for text in found]
+        return found
+
+
+class Telling(Faulty):
+    """One that says what became of its drafts."""
+
+    def acceptance(self) -> Acceptance:  # type: ignore[override]
+        return Acceptance(10, 30, 15, (8, 5, 2))
+
+
+def logprobs(tokens: tuple[int, ...]) -> tuple[float, ...]:
+    return tuple(math.log(markov(tokens[:place])[token]) for place, token in enumerate(tokens))
+
+
+def texts_with_probability(length: int) -> Iterator[tuple[tuple[int, ...], float]]:
+    """Every text of the Markov law."""
+    for tokens in product(range(3), repeat=length):
+        yield tokens, math.exp(sum(logprobs(tokens)))
