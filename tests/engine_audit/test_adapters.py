@@ -23,7 +23,6 @@ PAIR = {"target": "shipped", "draft": "shipped", "drafts": 3}
 ENGINES = {
     "assisted": ("transformers", PAIR),
     "prompt lookup": ("transformers", {"target": "shipped"}),
-    "other tokenizer": ("transformers", {**PAIR, "draft": str(shipped.FOLDER / shipped.FOREIGN)}),
     "our own": ("otspec", PAIR),
     "interval": ("otspec", {**PAIR, "paths": 2, "solver": "interval"}),
 }
