@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from tests.each import each  # noqa: E402
 
 PROMPT = "import numpy as"
 PAIR = {"target": "shipped", "draft": "shipped", "drafts": 3}
-ENGINES = {
+ENGINES: dict[str, tuple[str, dict[str, Any]]] = {
     "assisted": ("transformers", PAIR),
     "prompt lookup": ("transformers", {"target": "shipped"}),
     "our own": ("otspec", PAIR),
