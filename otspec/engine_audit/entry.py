@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -9,7 +10,6 @@ from typing import Any, Unpack
 
 import numpy as np
 
-import otspec
 from otspec.auditing.evidence import at_look
 from otspec.auditing.outcome import Finding, Test
 from otspec.auditing.settings import Progress, check_progress, no_progress
@@ -107,7 +107,7 @@ def audit_engine(
             f"texts is {settings.texts}, and there are {len(cells)} pairs of prompt and sampling; ask for more"
         )
     header = {
-        "otspec": otspec.__version__,
+        "otspec": importlib.import_module("otspec").__version__,
         "engine": [engine.name, engine.version, engine.method],
         "prompts": list(prompts),
         "samplings": [[one.temperature, one.top_k, one.top_p, one.min_p] for one in samplings],

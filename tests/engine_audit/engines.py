@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Any
 
-from otspec.engine_audit import Acceptance, EngineAuditOptions, FunctionLaws, Sampling, Text
+from otspec.engine_audit import Acceptance, FunctionLaws, Sampling, Text
 from otspec.engine_audit.adapters.function import Function
 
 MARKOV = ((0.6, 0.3, 0.1), (0.2, 0.5, 0.3), (0.25, 0.25, 0.5))
 """The law of a token after each token; the first row is that of the first token, too."""
 END = 2
 
-QUICK: EngineAuditOptions = {"texts": 3000, "length": 3, "control_bias": 0.1, "greedy_length": 6}
+QUICK: dict[str, Any] = {"texts": 3000, "length": 3, "control_bias": 0.1, "greedy_length": 6}
 
 
 def markov(before: tuple[int, ...]) -> Sequence[float]:
@@ -75,7 +75,7 @@ class Faulty(Function):
 class Telling(Faulty):
     """One that says what became of its drafts."""
 
-    def acceptance(self) -> Acceptance:  # type: ignore[override]
+    def acceptance(self) -> Acceptance:
         return Acceptance(10, 30, 15, (8, 5, 2))
 
 

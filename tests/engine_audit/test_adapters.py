@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,10 +21,9 @@ from tests.each import each  # noqa: E402
 
 PROMPT = "import numpy as"
 PAIR = {"target": "shipped", "draft": "shipped", "drafts": 3}
-ENGINES = {
+ENGINES: dict[str, tuple[str, dict[str, Any]]] = {
     "assisted": ("transformers", PAIR),
     "prompt lookup": ("transformers", {"target": "shipped"}),
-    "other tokenizer": ("transformers", {**PAIR, "draft": str(shipped.FOLDER / shipped.FOREIGN)}),
     "our own": ("otspec", PAIR),
     "interval": ("otspec", {**PAIR, "paths": 2, "solver": "interval"}),
 }

@@ -144,7 +144,9 @@ def cut_short(texts: list[Text], sampling: Sampling) -> list[Text]:
 
 @each(change=[longer, past_the_end, cut_short])
 def test_texts_that_end_where_they_should_not(change: Callable[[list[Text], Sampling], list[Text]]) -> None:
-    said = {longer: "longer than asked for", past_the_end: "going on after", cut_short: "cut short"}[change]
+    said = {"longer": "longer than asked for", "past_the_end": "going on after", "cut_short": "cut short"}[
+        change.__name__
+    ]
     ends = () if change is longer else (END,)
     engine = Faulty(lambda t, s: t if s.greedy else change(t, s), ends=ends)
     audit = audit_engine(engine, prompts=["x"], laws=FunctionLaws(markov, ends), **QUICK)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
@@ -17,7 +18,7 @@ from otspec.engine_audit.pairs import Pairs
 from tests.engine_audit.engines import LAWS, markov, texts_with_probability
 
 
-def drawn(texts: list[tuple[int, ...]], seed: int = 0) -> Draws:
+def drawn(texts: Sequence[tuple[int, ...]], seed: int = 0) -> Draws:
     """Texts beside the Markov law."""
     rng = np.random.default_rng(seed)
     return read(LAWS, "", texts, len(texts[0]), Sampling(), bias=0.1, tolerance=1e-6, rng=rng).drawn

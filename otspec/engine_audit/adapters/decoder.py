@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
-import otspec
 from otspec.decode.base.metrics import Metrics
 from otspec.engine_audit.adapters.transformers import Plain
 from otspec.engine_audit.engine import Acceptance, Sampling, Text
@@ -46,7 +46,7 @@ class Decoder(Plain):
         dtype: str | None = None,
     ) -> None:
         super().__init__(target, draft, dtype)
-        self.version = f"{otspec.__version__}, transformers {self.version}"
+        self.version = f"{importlib.import_module('otspec').__version__}, transformers {self.version}"
         self._settings: dict[str, Any] = {"paths": paths, "depth": drafts, "law": law}
         self._settings |= {} if solver is None else {"solver": solver}
         self.method = f"{paths} x {drafts} tokens, {law}, {solver or 'nested labels'}"
@@ -71,10 +71,12 @@ class Decoder(Plain):
     def _batch(self, prompt: str, count: int, length: int, sampling: Sampling, seed: int) -> list[Text]:
         import torch
 
+        from otspec.decode import generate
+
         if sampling.min_p:
             raise ProblemError("the adapter of otspec's decoder takes no min_p; audit temperature, top-k and top-p")
         inputs = self.ids(prompt).expand(count, -1)
-        out = otspec.generate(
+        out = generate(
             self.models.target,
             self.models.draft,
             inputs,

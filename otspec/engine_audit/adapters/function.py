@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from otspec.engine_audit.engine import Sampling, Text
+from otspec.engine_audit.engine import Acceptance, Sampling, Text
 from otspec.engine_audit.laws import truncated
 from otspec.laws import FloatArray, as_law, draw_from_cumulative
 
@@ -56,8 +56,9 @@ class Function:
                     found[row] = (*tokens, token)
         return [self._text(tokens) for tokens in found]
 
-    def acceptance(self) -> None:
+    def acceptance(self) -> Acceptance | None:
         """None: nothing is drafted."""
+        return None
 
     def close(self) -> None:
         """Do nothing."""
