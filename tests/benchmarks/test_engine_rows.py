@@ -23,7 +23,7 @@ def biased(before: tuple[int, ...]) -> list[float]:
 class Counting(Function):
     """Says what became of its drafts."""
 
-    def acceptance(self) -> Acceptance:  # type: ignore[override]
+    def acceptance(self) -> Acceptance:
         return Acceptance(700, 2100, 1234, (600, 400, 234))
 
 

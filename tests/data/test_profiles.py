@@ -3,9 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.measuring import laws_of
 from otspec import DataError, Problem, optimum
 from otspec.data import PROFILES, ProfileSource, open_source
-from otspec.schemes import Greedy
+from otspec.schemes import IID, Greedy
 
 
 def test_a_position_depends_on_seed_and_index_alone() -> None:
@@ -65,8 +66,8 @@ def test_iid_drafts_are_behind_greedy_ones_at_k_10_and_ahead_at_k_100_with_a_pla
     source = ProfileSource(PROFILES["llama3-plateau"])
     gains = []
     for k in (10, 100):
-        positions = [source.position(index).problem(4, top_k=k).compact().problem for index in range(32)]
-        pairs = [(one, Problem(one.p, Greedy(one.scheme.first_draft(), 4))) for one in positions]
+        laws = [laws_of(source.position(index), k) for index in range(32)]
+        pairs = [(Problem(p, IID(q, 4)), Problem(p, Greedy(q, 4))) for p, q in laws]
         gains.append(np.mean([optimum(iid).acceptance - optimum(greedy).acceptance for iid, greedy in pairs]))
     assert gains[0] < 0 < 0.005 < gains[1]
 

@@ -173,10 +173,10 @@ def test_log_probabilities(laws: str) -> None:
         return [text._replace(logprobs=(0.0,) * len(text.tokens)) for text in texts]
 
     right = audit_engine(Faulty(with_logprobs=True), prompts=[""], laws=BOTH[laws], **QUICK)
-    assert right.verdict is EngineVerdict.NO_EVIDENCE
+    assert not right.outcome.findings
     wrong = audit_engine(Faulty(certain, with_logprobs=True), prompts=[""], laws=BOTH[laws], **QUICK)
-    assert wrong.verdict is EngineVerdict.NOT_LOSSLESS
-    assert "log-probabilities with drafts are wrong" in wrong.reason
+    assert "log-probabilities with drafts are wrong" in wrong.outcome.findings[0].message
+    assert right.verdict is wrong.verdict is EngineVerdict.NO_EVIDENCE  # which is about the text
 
 
 def test_log_probabilities_that_plain_text_has_wrong_too_are_not_judged() -> None:
