@@ -54,7 +54,7 @@ class Neighbours:
             if self._last is not None and row < len(self._last.texts) and self._last.known[row]:
                 others[self._last.texts[row]] = float(np.where(self._last.decided[row], self._last.p[row], 1.0).prod())
             chance = sum(others.values())
-            if 0 < chance <= TELLING and known[row]:
+            if 0 < chance <= TELLING:  # of texts that are known: whoever is not repeats none, and counts
                 repeated = text in others
                 self.repeats += repeated
                 self.expected += chance
