@@ -130,7 +130,6 @@ def test_the_folder_says_what_it_needs_and_what_it_is(tmp_path: Path) -> None:
         ({"draft": ""}, "no draft model in ''"),
         ({"draft": str(shipped.FOLDER)}, "no draft model in .*; pass shipped, a folder written by save_pretrained"),
     ],
-    ids=str,
 )
 def test_what_is_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises((ProblemError, DataError), match=message):
