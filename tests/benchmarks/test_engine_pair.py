@@ -7,11 +7,12 @@ import json
 import numpy as np
 import pytest
 
+pytest.importorskip("safetensors")
+pytest.importorskip("torch")
+
 from benchmarks.engine_pair import interleaved, name_of
 from otspec.decode.shipped import FOLDER
 from otspec.laws import FloatArray
-
-pytest.importorskip("safetensors")
 
 
 def turned(vector: FloatArray, heads: int, angle: float, *, neighbours: bool) -> FloatArray:

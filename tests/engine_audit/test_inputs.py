@@ -85,13 +85,17 @@ def test_an_exact_law_needs_tokens_and_those_of_its_model() -> None:
 def test_engines_by_name() -> None:
     with pytest.raises(ProblemError, match="no engine 'tgi'; known: http, openvino, otspec, transformers, vllm"):
         start("tgi", {})
+    with pytest.raises(ProblemError, match="mine makes Nothing, which lacks name, version, method, texts, acceptance"):
+        make("mine", Nothing, {})
+    assert make("mine", Faulty, {}).name == "function"
+
+
+def test_settings_of_engines_by_name() -> None:
+    pytest.importorskip("transformers")
     with pytest.raises(ProblemError, match="otspec has no setting 'url'; it has target, draft"):
         start("otspec", {"url": "x"})
     with pytest.raises(ProblemError, match="transformers needs the setting 'target'"):
         start("transformers", {})
-    with pytest.raises(ProblemError, match="mine makes Nothing, which lacks name, version, method, texts, acceptance"):
-        make("mine", Nothing, {})
-    assert make("mine", Faulty, {}).name == "function"
 
 
 def test_texts_without_an_engine() -> None:
