@@ -56,7 +56,7 @@ def test_an_engine_that_is_not_there_says_how_to_get_it(monkeypatch: pytest.Monk
 
 def test_a_function_that_is_called_differently_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     given_engine(monkeypatch, "flashinfer", lambda probs, ids: None)
-    with pytest.raises(ProblemError, match="takes probs, ids in this version"):
+    with pytest.raises(ProblemError, match="arguments in this version that otspec does not know, probs, ids"):
         engines.own("flashinfer")
 
 
