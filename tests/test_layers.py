@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 LAYERS = (
-    ("tolerances", "errors", "jit", "deprecation"),
+    ("tolerances", "errors", "jit", "deprecation", "lazy"),
     ("laws", "extras", "locking", "pickles", "writing"),
     ("reporting",),
     ("kernels", "vocab"),

@@ -8,6 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from otspec.auditing.settings import AuditOptions, AuditSettings
+from otspec.lazy import names_of
 
 if TYPE_CHECKING:
     from otspec.auditing.outcome import AuditVerdict
@@ -26,13 +27,13 @@ _HOME_OF = {
 __all__ = ["Audit", "AuditOptions", "AuditSettings", "AuditVerdict", "PathAudit", "audit", "audit_paths"]
 
 
+_found = names_of(__name__, {name: f"{__name__}.{module}" for name, module in _HOME_OF.items()})
+
+
 def __getattr__(name: str) -> Any:
     if name in ("paths", "positions"):
         return importlib.import_module(f"{__name__}.{name}")
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-    return value
+    return _found(name)
 
 
 def __dir__() -> list[str]:

@@ -12,11 +12,11 @@ verifies, on the host or on the device, and `step` is the loop.  `shipped` is th
 draft models, `recording` keeps what models say, and `generation` is the one call.
 """
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 from otspec.deprecation import former_names
 from otspec.extras import require
+from otspec.lazy import names_of
 
 if TYPE_CHECKING:
     from otspec.decode.base.draft_laws import DRAFT_LAWS
@@ -96,6 +96,7 @@ __all__ = [
 ]
 
 _CHOSEN = "to choose a shape for every step gained nothing over its depth, pace='goodput'; see docs/tried.md"
+_found = names_of(__name__, _HOME_OF)
 _former = former_names(__name__, {}, {"Selector": _CHOSEN, "train_selector": _CHOSEN})
 
 
@@ -104,8 +105,7 @@ def __getattr__(name: str) -> Any:
         return _former(name)
     require("torch")
     require("transformers")
-    value = globals()[name] = getattr(importlib.import_module(_HOME_OF[name]), name)
-    return value
+    return _found(name)
 
 
 def __dir__() -> list[str]:

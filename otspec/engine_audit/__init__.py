@@ -4,11 +4,11 @@
 without.  What computes is imported when first asked for, so that the command can list the settings at once.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from otspec.engine_audit.engine import Acceptance, Engine, EngineDied, Sampling, Text
 from otspec.engine_audit.settings import EngineAuditOptions, EngineAuditSettings
+from otspec.lazy import names_of
 
 if TYPE_CHECKING:
     from otspec.engine_audit.entry import audit_engine
@@ -47,11 +47,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-    return value
+__getattr__ = names_of(__name__, {name: f"{__name__}.{module}" for name, module in _HOME_OF.items()})
 
 
 def __dir__() -> list[str]:
