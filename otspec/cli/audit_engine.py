@@ -15,7 +15,6 @@ from otspec.cli.loading import load
 from otspec.cli.prompts import FORMAT, gather
 from otspec.engine_audit.settings import EngineAuditSettings
 from otspec.errors import ProblemError
-from otspec.extras import installed
 from otspec.reporting.console import console, numbers, progress_as_ours, progress_bar
 from otspec.writing import write_text
 
@@ -92,8 +91,7 @@ def audit_engine(
     texts = gather(prompt or [], prompts) if prompt or prompts else DEFAULT
     given = {"target": target, "draft": draft, "drafts": drafts, "url": url, "plain_url": plain_url, "model": model}
     asked = {name: value for name, value in given.items() if value is not None} | dict(map(_setting, more or []))
-    if installed("transformers"):  # servers and engines of one's own do without
-        progress_as_ours()
+    progress_as_ours()
     laws = _laws(law, target, dtype)
     audited = _started(engine, asked)
     try:

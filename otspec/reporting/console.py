@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import typer
 from rich.console import Console
 
+from otspec.extras import installed
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -33,8 +35,8 @@ def progress_bar() -> Progress:
 
 
 def progress_as_ours() -> None:
-    """Let transformers show bars where we do: not where stderr is no terminal."""
-    if not errors.is_terminal:
+    """Let transformers, if it is there, show bars where we do: not where stderr is no terminal."""
+    if not errors.is_terminal and installed("transformers"):
         from transformers.utils import logging
 
         logging.disable_progress_bar()
