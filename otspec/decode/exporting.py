@@ -14,15 +14,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from otspec.decode.pair.loading import SHIPPED, load_draft
 from otspec.decode.settings import DraftOptions, DraftSettings
 from otspec.errors import DataError, ProblemError
+from otspec.verification.rules.catalogue import is_lossless
 from otspec.writing import write_text
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-SHIPPED = "shipped"
-"""The draft model that comes with the package."""
 
 _GENERATE = '''"""Multi-draft speculative decoding: a smaller model drafts, whole trees are verified at once.
 
@@ -103,7 +102,7 @@ def export(folder: Path, draft: str | None = SHIPPED, **drafts: Unpack[DraftOpti
     own = folder / "custom_generate"
     named = None if draft is None else _place(draft)
     law = "The text has the law of the model's own text, whatever the drafts are."
-    if not _is_lossless(settings):
+    if not is_lossless(settings.get("solver")):
         law = f"The solver {settings['solver']} may deviate from the model's own law."
     told = {
         "drafted": f"Drafts are from {named}" if named else "Pass the model that drafts as `assistant_model`",
@@ -175,8 +174,6 @@ def decode_as_exported(
 @lru_cache(maxsize=2)
 def _loaded(draft: str, device: str, dtype: str) -> tuple[PreTrainedModel, Any]:
     """The draft model of that name, and its tokenizer, kept for the next text."""
-    from otspec.decode.pair.loading import load_draft
-
     return load_draft(draft, device, dtype)
 
 
@@ -203,12 +200,6 @@ def _checked(drafts: DraftSettings) -> dict[str, Any]:
     model = shipped.load().draft
     MultiDraft.of(model, drafts).prepare(model.config.vocab_size, Sampling([], True), torch.Generator())
     return drafts.given
-
-
-def _is_lossless(settings: Mapping[str, Any]) -> bool:
-    from otspec.verification.rules.catalogue import is_lossless
-
-    return is_lossless(settings.get("solver"))
 
 
 def _place(draft: str) -> str:
