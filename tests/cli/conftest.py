@@ -26,6 +26,19 @@ def prompts(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def importable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], Path]:
+    """Make the working directory one with a module of somebody's."""
+
+    def write(name: str, source: str) -> Path:
+        (tmp_path / name).write_text(source)
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.syspath_prepend(tmp_path)
+        return tmp_path
+
+    return write
+
+
+@pytest.fixture
 def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., str]:
     """What `otspec` says of arguments that it refuses, in a folder with a source and an empty one."""
     monkeypatch.chdir(tmp_path)

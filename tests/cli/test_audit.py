@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -43,12 +44,9 @@ def flat(q):
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(importable: Callable[[str, str], Path]) -> Path:
     """A working directory with a module of rules."""
-    (tmp_path / "somebodys_rules.py").write_text(RULES)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    return tmp_path
+    return importable("somebodys_rules.py", RULES)
 
 
 VERDICTS = [

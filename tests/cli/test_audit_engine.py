@@ -48,11 +48,8 @@ def ask(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "somebodys_engine.py").write_text(ENGINE)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    return tmp_path
+def here(importable: Callable[[str, str], Path]) -> Path:
+    return importable("somebodys_engine.py", ENGINE)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 
 from otspec.engines import sglang
-from otspec.engines.sglang import tree_speculative_sampling_target_only
+from otspec.engines.sglang import chain_speculative_sampling_triton, tree_speculative_sampling_target_only
 from tests.each import each
 
 ROWS, NODES, VOCAB, DEPTH = 6, 8, 9, 4
@@ -143,20 +144,16 @@ def test_a_tree_is_lossless_and_nothing_waits_for_the_device() -> None:
     tree_speculative_sampling_target_only(predicts, index, count, **meta)
 
 
-def test_keywords_are_those_of_sglang() -> None:
-    assert list(inspect.signature(tree_speculative_sampling_target_only).parameters) == [
-        "predicts",
-        "accept_index",
-        "accept_token_num",
-        "candidates",
-        "retrive_index",
-        "retrive_next_token",
-        "retrive_next_sibling",
-        "uniform_samples",
-        "uniform_samples_for_final_sampling",
-        "target_probs",
-        "draft_probs",
-        "threshold_single",
-        "threshold_acc",
-        "deterministic",
-    ]
+KEYWORDS = [
+    *("predicts", "accept_index", "accept_token_num", "candidates", "retrive_index", "retrive_next_token"),
+    *("retrive_next_sibling", "uniform_samples", "uniform_samples_for_final_sampling", "target_probs", "draft_probs"),
+    *("threshold_single", "threshold_acc", "deterministic"),
+]
+
+
+@pytest.mark.parametrize(
+    ("ours", "more"),
+    [(tree_speculative_sampling_target_only, []), (chain_speculative_sampling_triton, ["block_verification"])],
+)
+def test_keywords_are_those_of_sglang(ours: Callable[..., None], more: list[str]) -> None:
+    assert list(inspect.signature(ours).parameters) == [*KEYWORDS, *more]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 from typing import Any
 
@@ -145,23 +144,3 @@ def test_what_is_wrong_is_named() -> None:
         chain_speculative_sampling_triton(*outputs(), **given | {"draft_probs": given["draft_probs"][:, :2]})
     with pytest.raises(ProblemError, match=r"target_probs has shape \(24, 3, 6\); .* need \(24, 4, 6\)"):
         chain_speculative_sampling_triton(*outputs(), **given | {"target_probs": given["target_probs"][:, :3]})
-
-
-def test_keywords_are_those_of_sglang() -> None:
-    assert list(inspect.signature(chain_speculative_sampling_triton).parameters) == [
-        "predicts",
-        "accept_index",
-        "accept_token_num",
-        "candidates",
-        "retrive_index",
-        "retrive_next_token",
-        "retrive_next_sibling",
-        "uniform_samples",
-        "uniform_samples_for_final_sampling",
-        "target_probs",
-        "draft_probs",
-        "threshold_single",
-        "threshold_acc",
-        "deterministic",
-        "block_verification",
-    ]
