@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 import textwrap
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
 
 import numpy as np
 
-from otspec.auditing.outcome import AuditVerdict, Figures, Finding, Outcome, Witness
+from otspec.auditing.outcome import AuditVerdict, Figures, Finding, Outcome, Test, Witness
 from otspec.auditing.settings import AuditSettings
 
 
@@ -82,7 +83,7 @@ class Audit:
     def as_dict(self) -> dict[str, Any]:
         """The result as plain dictionaries, lists, strings and numbers; what is infinite or NaN is a string."""
         about = {"rule": self.rule, "form": self.form, "drafts": self.drafts}
-        return _plain(about | self.settings.reported() | asdict(self.outcome) | {"tv": self.tv})
+        return plain(about | self.settings.reported() | asdict(self.outcome) | {"tv": self.tv})
 
     def to_json(self) -> str:
         """The result of `as_dict` as JSON."""
@@ -99,7 +100,7 @@ class Audit:
         lines += [f"{'finding':<{MARGIN}}{finding.message}" for finding in self.findings]
         if self.worst is not None and self.verdict is not AuditVerdict.LOSSLESS:
             lines += _witness_lines(self.worst)
-        return "\n".join(textwrap.fill(line, WIDTH, subsequent_indent=" " * MARGIN) for line in lines)
+        return filled(lines)
 
     def _lines(self) -> dict[str, str]:
         lines = {"rule": f"{self.rule}, as {self.form}", "drafts": self._drafts_line()}
@@ -113,10 +114,7 @@ class Audit:
             lines["TV to p"] = self._tv_line()
             lines["acceptance"] = self._acceptance_line()
         for test in self.outcome.tests:
-            lines[f"{test.name} test"] = (
-                f"{'REJECTED' if test.rejected else 'not rejected'} that {test.hypothesis}; "
-                f"evidence {_power(test.evidence)}, rejects at {_power(test.threshold)}"
-            )
+            lines[f"{test.name} test"] = said_of(test)
         return lines
 
     def _drafts_line(self) -> str:
@@ -148,6 +146,19 @@ WIDTH = 110
 """Characters of a line."""
 
 
+def filled(lines: Iterable[str]) -> str:
+    """Lines of a report as paragraphs, what does not fit indented by the margin."""
+    return "\n".join(textwrap.fill(line, WIDTH, subsequent_indent=" " * MARGIN) for line in lines)
+
+
+def said_of(test: Test) -> str:
+    """What came of a sequential test, in words."""
+    return (
+        f"{'REJECTED' if test.rejected else 'not rejected'} that {test.hypothesis}; "
+        f"evidence {power(test.evidence)}, rejects at {power(test.threshold)}"
+    )
+
+
 def _witness_lines(worst: Witness) -> list[str]:
     entries = {"p": worst.p, "q": worst.q}
     if worst.shown != worst.q:
@@ -167,7 +178,7 @@ def _numbers(values: list[Any], most: int = 8) -> str:
     return f"[{shown}{f', ... {len(values)} tokens' if len(values) > most else ''}]"
 
 
-def _power(log: float) -> str:
+def power(log: float) -> str:
     """exp(log) in words that stay short for any size."""
     if math.isinf(log):
         return "infinite"
@@ -175,11 +186,12 @@ def _power(log: float) -> str:
     return f"{math.exp(log):.3g}" if abs(digits) < 6 else f"1e{digits:+.0f}"
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A record as JSON can have it: what is infinite or NaN is a string, and so is a verdict."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, tuple | list):
-        return [_plain(entry) for entry in value]
+        return [plain(entry) for entry in value]
     if isinstance(value, dict):
-        return {key: _plain(entry) for key, entry in value.items()}
+        return {key: plain(entry) for key, entry in value.items()}
     return str(value) if isinstance(value, StrEnum) else value

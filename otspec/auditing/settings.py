@@ -36,7 +36,7 @@ def check_progress(progress: Any) -> None:
         raise ProblemError(f"progress is {progress!r}; pass a function of (done, most)")
 
 
-def _setting(default: Any, summary: str, kind: str | None = None) -> Any:
+def setting(default: Any, summary: str, kind: str | None = None) -> Any:
     """A field that the command line offers as an option, with its help text, and what it takes if not just its type."""
     return field(default=default, metadata={"help": summary, "kind": kind})
 
@@ -113,19 +113,19 @@ class AuditSettings:
     """
 
     n: int
-    seed: int = _setting(0, "Seed of all random numbers; the same seed gives the same audit.", "seed")
-    alpha: float = _setting(1e-3, "Bound on the probability that a lossless rule is called not lossless.")
-    confidence: float = _setting(0.99, "Probability that all intervals of the total variation hold together.")
-    resolution: float = _setting(0.05, "Total variation to which the law of a sampled rule has to be known.")
-    tol: float = _setting(TOL, "Total variation that the law of an enumerated rule may be off.")
-    budget: int = _setting(1_000_000, "Largest number of calls of a rule that is sampled.")
-    max_seconds: float | None = _setting(
+    seed: int = setting(0, "Seed of all random numbers; the same seed gives the same audit.", "seed")
+    alpha: float = setting(1e-3, "Bound on the probability that a lossless rule is called not lossless.")
+    confidence: float = setting(0.99, "Probability that all intervals of the total variation hold together.")
+    resolution: float = setting(0.05, "Total variation to which the law of a sampled rule has to be known.")
+    tol: float = setting(TOL, "Total variation that the law of an enumerated rule may be off.")
+    budget: int = setting(1_000_000, "Largest number of calls of a rule that is sampled.")
+    max_seconds: float | None = setting(
         None,
         "Seconds after which the audit stops and says how far it came; the clock is read between calls.",
         "seconds",
     )
-    method: str = _setting("auto", "The method: exact, sampled, or auto, which is exact where that is possible.")
-    pairs: bool = _setting(True, "Test whether consecutive outputs are independent.")
+    method: str = setting("auto", "The method: exact, sampled, or auto, which is exact where that is possible.")
+    pairs: bool = setting(True, "Test whether consecutive outputs are independent.")
 
     def __post_init__(self) -> None:
         from otspec.laws import as_count  # loads numpy

@@ -13,6 +13,11 @@ class EngineDied(ProblemError):
     """An engine that was there failed at a request; the message names the request."""
 
 
+def one_line(said: object) -> str:
+    """What an engine says of an error, in one line that is not too long; the error's kind if it says nothing."""
+    return " ".join(str(said).split())[:300] or type(said).__name__
+
+
 @dataclass(frozen=True)
 class Sampling:
     """How tokens are drawn: what engines call sampling parameters.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 
 from otspec.auditing.evidence import at_look
 from otspec.auditing.outcome import Finding, Test
+from otspec.auditing.report import power
 from otspec.auditing.settings import Progress, check_progress, no_progress
 from otspec.engine_audit import greedy
 from otspec.engine_audit.engine import Acceptance, Engine, EngineDied, Sampling, Text
@@ -20,7 +22,7 @@ from otspec.engine_audit.known import ByLaw
 from otspec.engine_audit.laws import Laws
 from otspec.engine_audit.outcome import Divergence, EngineOutcome, EngineVerdict, Place
 from otspec.engine_audit.prompts import DEFAULT
-from otspec.engine_audit.report import EngineAudit, power
+from otspec.engine_audit.report import EngineAudit
 from otspec.engine_audit.samples import ByPairs
 from otspec.engine_audit.settings import EngineAuditOptions, EngineAuditSettings
 from otspec.engine_audit.storage import Texts
@@ -91,16 +93,16 @@ def audit_engine(
     """
     settings = EngineAuditSettings(**options)
     check_progress(progress)
-    drawn = [sampling for sampling in dict.fromkeys(samplings) if not sampling.greedy]
     if not samplings:
         raise ProblemError("there is no sampling; pass one such as Sampling(1.0)")
     if not prompts or not all(isinstance(prompt, str) for prompt in prompts):
         raise ProblemError("there are no prompts; pass a list of texts")
+    drawn, distinct = (
+        (sampling for sampling in dict.fromkeys(samplings) if not sampling.greedy),
+        list(dict.fromkeys(prompts)),
+    )
     cells = [
-        Cell(number, prompt, sampling)
-        for number, (sampling, prompt) in enumerate(
-            (sampling, prompt) for sampling in drawn for prompt in dict.fromkeys(prompts)
-        )
+        Cell(number, prompt, sampling) for number, (sampling, prompt) in enumerate(itertools.product(drawn, distinct))
     ]
     if cells and settings.texts < len(cells):
         raise ProblemError(
@@ -117,9 +119,9 @@ def audit_engine(
     judge: Judge = ByPairs(cells, settings) if laws is None else ByLaw(cells, settings, laws)
     with Texts(store, header) as texts:
         source = Source(engine, texts, settings)
-        divergences = list(_greedy(source, dict.fromkeys(prompts), laws, settings))
+        divergences = list(_greedy(source, distinct, laws, settings))
         tests, looks = watch(judge, source.batch(judge), settings.texts // max(len(cells), 1), settings, progress)
-    found = greedy.finding_of(divergences, len(dict.fromkeys(prompts)))
+    found = greedy.finding_of(divergences, len(distinct))
     outcome = conclude(judge, tests, looks, divergences, found, engine.acceptance(), settings)
     return EngineAudit(outcome, settings, engine.name, engine.version, engine.method)
 
@@ -178,7 +180,7 @@ class Source:
 
 
 def _greedy(
-    source: Source, prompts: Mapping[str, None], laws: Laws | None, settings: EngineAuditSettings
+    source: Source, prompts: Sequence[str], laws: Laws | None, settings: EngineAuditSettings
 ) -> Iterator[Divergence]:
     length = settings.greedy_length
     for number, prompt in enumerate(prompts):
@@ -258,11 +260,7 @@ def _verdict(
         return EngineVerdict.NOT_LOSSLESS, _where(judge, rejected[LAW], places)
     if rejected:
         test = rejected.get(INDEPENDENCE, rejected.get(LAW, tests[0]))
-        reason = (
-            f"{judge.texts:,} texts contradict that {test.hypothesis} (evidence {power(test.evidence)}, rejects at "
-            f"{power(test.threshold)}), most at {test.largest}"
-        )
-        return EngineVerdict.NOT_LOSSLESS, reason
+        return EngineVerdict.NOT_LOSSLESS, f"{_contradicted(judge, test)}, most at {test.largest}"
     for finding in findings:
         if finding.bias:
             return EngineVerdict.NOT_LOSSLESS, finding.message
@@ -283,6 +281,13 @@ def _verdict(
     return EngineVerdict.NO_EVIDENCE, reason
 
 
+def _contradicted(judge: Judge, test: Test) -> str:
+    return (
+        f"{judge.texts:,} texts contradict that {test.hypothesis} (evidence {power(test.evidence)}, rejects at "
+        f"{power(test.threshold)})"
+    )
+
+
 def _where(judge: Judge, test: Test, places: Sequence[Place]) -> str:
     """Where the law is off: the place with the largest bound, and the first that shows it."""
     worst = max(places, key=lambda place: (place.lower, place.evidence))
@@ -291,8 +296,7 @@ def _where(judge: Judge, test: Test, places: Sequence[Place]) -> str:
     fine = worst.position > 1 and max(first) < math.log(10)
     since = f", first seen at position {min(seen)}" if seen and min(seen) < worst.position else ""
     return (
-        f"{judge.texts:,} texts contradict that {test.hypothesis} (evidence {power(test.evidence)}, rejects at "
-        f"{power(test.threshold)}): position {worst.position} at {worst.sampling} is off by at least {worst.lower:.3f} "
-        f"in total variation, most after {worst.prompt!r}{since}"
+        f"{_contradicted(judge, test)}: position {worst.position} at {worst.sampling} is off by at least "
+        f"{worst.lower:.3f} in total variation, most after {worst.prompt!r}{since}"
         + ("; nothing speaks against the first, which many engines do not speculate on" if fine else "")
     )

@@ -7,8 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
+from otspec.auditing.evidence import log_average_and_product
 from otspec.auditing.outcome import Finding, Test
 from otspec.engine_audit.engine import Sampling, Text
+from otspec.engine_audit.faults import Ends, LogProbabilities
+from otspec.engine_audit.independence import Coincidences
 from otspec.engine_audit.outcome import Control, Place
 from otspec.engine_audit.settings import EngineAuditSettings
 
@@ -22,6 +27,9 @@ class Cell(NamedTuple):
     number: int
     prompt: str
     sampling: Sampling
+
+    def __str__(self) -> str:
+        return f"{self.sampling}, after {self.prompt!r}"
 
 
 class Batch(NamedTuple):
@@ -40,33 +48,46 @@ class Judge(ABC):
     ----------
     cells : sequence of Cell
     settings : EngineAuditSettings
+    ends : frozenset of int
+        Tokens that end a text, where known.
     """
 
     compared_with: str
     """In words: what texts with drafts are compared with."""
 
-    def __init__(self, cells: Sequence[Cell], settings: EngineAuditSettings) -> None:
+    def __init__(self, cells: Sequence[Cell], settings: EngineAuditSettings, ends: frozenset[int]) -> None:
         self.cells, self.settings = cells, settings
         self.threshold = math.log(2 / settings.alpha)
         """Two tests, of the law and of independence, share alpha."""
         self.texts = self.plain_texts = 0
         self.undecided = 0
+        self.ends, self.logprobs = Ends(settings.length, ends), LogProbabilities(settings.tolerance)
+        self.coincidences = [Coincidences() for _ in cells]
+        self.caught: int | None = None
+        """How many texts there were when the control was caught."""
 
     @abstractmethod
     def control_sampling(self, sampling: Sampling) -> Sampling | None:
         """Where the control is another temperature of the plain engine: which; None if no more of it is needed."""
 
-    @abstractmethod
     def add(self, cell: Cell, batch: Batch) -> None:
         """Take in what was drawn."""
+        self.texts += len(batch.drafted)
+        self.plain_texts += len(batch.plain)
+        self.ends.add(cell.prompt, batch.drafted)
+        self.compare(cell, batch)
+
+    @abstractmethod
+    def compare(self, cell: Cell, batch: Batch) -> None:
+        """Hold texts with drafts against what they should be, and the control as well."""
 
     @abstractmethod
     def look(self) -> tuple[Test, ...]:
         """The tests as of now; the control is looked at, too."""
 
-    @abstractmethod
     def dependence(self) -> float:
         """Evidence that requests are not independent, whatever their law: it goes before a law that looks wrong."""
+        return log_average_and_product(np.array([one.evidence() for one in self.coincidences]))
 
     @abstractmethod
     def places(self, miss: float) -> tuple[Place, ...]:
@@ -81,9 +102,16 @@ class Judge(ABC):
     def doubt(self) -> str | None:
         """Why nothing can be concluded, if texts without drafts are not what they are taken for."""
 
-    @abstractmethod
     def findings(self) -> list[Finding]:
         """What texts show whatever their law."""
+        return [*self.ends.findings(), *self.logprobs.findings()]
+
+    def by_sampling(self) -> dict[Sampling, list[Cell]]:
+        """The cells of each sampling."""
+        found: dict[Sampling, list[Cell]] = {}
+        for cell in self.cells:
+            found.setdefault(cell.sampling, []).append(cell)
+        return found
 
     def test(self, name: str, hypothesis: str, evidence: float, largest: str) -> Test:
         """A test at this audit's threshold."""

@@ -7,17 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from otspec.auditing.evidence import log_average_and_product, mean_of
-from otspec.auditing.outcome import Finding, Test
+from otspec.auditing.outcome import Test
+from otspec.auditing.report import power
 from otspec.engine_audit import bounds
 from otspec.engine_audit.draws import Draws, Reading, read, whole
 from otspec.engine_audit.engine import Sampling
 from otspec.engine_audit.evidence import Positions, together
-from otspec.engine_audit.faults import Ends, LogProbabilities
-from otspec.engine_audit.independence import Coincidences, Neighbours
+from otspec.engine_audit.independence import Neighbours
 from otspec.engine_audit.judge import INDEPENDENCE, LAW, Batch, Cell, Judge
 from otspec.engine_audit.laws import Laws
 from otspec.engine_audit.outcome import Control, Place
-from otspec.engine_audit.report import power
 from otspec.engine_audit.settings import EngineAuditSettings
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray
@@ -36,70 +35,59 @@ class ByLaw(Judge):
     compared_with = "exact law"
 
     def __init__(self, cells: Sequence[Cell], settings: EngineAuditSettings, laws: Laws) -> None:
-        super().__init__(cells, settings)
+        super().__init__(cells, settings, laws.ends)
         self._laws, length = laws, settings.length
         self._drafted, self._plain, self._control = ([Positions(length) for _ in cells] for _ in range(3))
         self._neighbours = [Neighbours(length) for _ in cells]
-        self._coincidences = [Coincidences() for _ in cells]
         self._draws: list[list[Draws]] = [[] for _ in cells]
         self._off: list[FloatArray] = []
-        self._ends, self._logprobs = Ends(length, laws.ends), LogProbabilities(settings.tolerance)
-        self._caught: int | None = None
         self._rng = np.random.default_rng((settings.seed, 1))
 
     def control_sampling(self, sampling: Sampling) -> None:
         """None: the control is drawn from the law."""
 
-    def add(self, cell: Cell, batch: Batch) -> None:
-        """Take in what was drawn."""
-        self.texts += len(batch.drafted)
-        self.plain_texts += len(batch.plain)
-        self._ends.add(cell.prompt, batch.drafted)
+    def compare(self, cell: Cell, batch: Batch) -> None:
+        """Hold each token against its law."""
         for texts, drafts in ((batch.plain, False), (batch.drafted, True)):
             if any(text.text for text in texts) and not any(text.tokens for text in texts):
                 raise ProblemError("the engine tells no tokens, which the exact law needs; leave the exact law out")
             tokens = whole(texts, self.settings.length, self._laws.ends)
             reading = self._read(cell, tokens)
-            self._logprobs.add_known(texts, reading.drawn, drafts=drafts)
+            self.logprobs.add_known(texts, reading.drawn, drafts=drafts)
             if not drafts:
                 self._plain[cell.number].add(reading.drawn)
                 continue
             self._drafted[cell.number].add(reading.drawn)
             self._control[cell.number].add(reading.control)
             self._neighbours[cell.number].add(reading.drawn)
-            self._coincidences[cell.number].add(list(tokens))
+            self.coincidences[cell.number].add(list(tokens))
             self._draws[cell.number].append(reading.drawn)
             self._off.append(reading.off[~np.isnan(reading.off)])
             self.undecided += int((~reading.drawn.decided & (reading.drawn.tokens >= 0)).sum())
 
     def look(self) -> tuple[Test, ...]:
         """The tests as of now; the control is looked at, too."""
-        if self._caught is None and _together(self._control) >= self.threshold:
-            self._caught = self.texts
+        if self.caught is None and _together(self._control) >= self.threshold:
+            self.caught = self.texts
         alone = np.array([one.evidence() for one in self._neighbours])
         most = self.cells[int(alone.argmax())]
         law = [together(one.each) for one in self._drafted]
         worst = self.cells[int(np.argmax(law))]
         return (
-            self.test(LAW, "each token has the exact law", _together(self._drafted), _named(worst)),
+            self.test(LAW, "each token has the exact law", _together(self._drafted), str(worst)),
             self.test(
                 INDEPENDENCE,
                 "requests are independent draws from the exact law",
                 mean_of(log_average_and_product(alone), self.dependence()),
-                _named(most),
+                str(most),
             ),
         )
 
-    def dependence(self) -> float:
-        """Evidence that requests are not independent, whatever their law."""
-        return log_average_and_product(np.array([one.evidence() for one in self._coincidences]))
-
     def places(self, miss: float) -> tuple[Place, ...]:
         """Figures by position, whose bounds hold together but with probability `miss`."""
-        samplings = list(dict.fromkeys(cell.sampling for cell in self.cells))
-        length, each, found = self.settings.length, miss / (2 * len(samplings)), []
-        for sampling in samplings:
-            mine = [cell for cell in self.cells if cell.sampling == sampling]
+        groups = self.by_sampling()
+        length, each, found = self.settings.length, miss / (2 * len(groups)), []
+        for sampling, mine in groups.items():
             draws = [self._draws[cell.number] for cell in mine]
             lower, upper = bounds.lower_known(draws, length, each), bounds.upper_known(draws, length, each)
             for place in range(length):
@@ -115,7 +103,7 @@ class ByLaw(Judge):
         """What became of the biased rule."""
         off = np.concatenate(self._off) if self._off else np.zeros(1)
         rule = "the exact law mixed with itself at half the temperature, from the second token on"
-        return Control(rule, float(off.mean()) if off.size else 0.0, self._caught)
+        return Control(rule, float(off.mean()) if off.size else 0.0, self.caught)
 
     def doubt(self) -> str | None:
         """Why nothing can be concluded, if texts without drafts have not the exact law."""
@@ -126,10 +114,6 @@ class ByLaw(Judge):
             f"texts without drafts have not the exact law either (evidence {power(evidence)}): is it the same "
             "model, in the same precision, with the same tokens of the prompt? Comparing two samples needs no law"
         )
-
-    def findings(self) -> list[Finding]:
-        """What texts show whatever their law."""
-        return [*self._ends.findings(), *self._logprobs.findings()]
 
     def _read(self, cell: Cell, tokens: list[tuple[int, ...]]) -> Reading:
         settings = self.settings
@@ -148,7 +132,3 @@ class ByLaw(Judge):
 def _together(cells: Sequence[Positions]) -> float:
     """Evidence of all positions of all cells, which bet on different draws."""
     return together([position for one in cells for position in one.each])
-
-
-def _named(cell: Cell) -> str:
-    return f"{cell.sampling}, after {cell.prompt!r}"

@@ -8,11 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from otspec.auditing.evidence import log_average_and_product
-from otspec.auditing.outcome import Finding, Test
+from otspec.auditing.outcome import Test
 from otspec.engine_audit import bounds
 from otspec.engine_audit.engine import Sampling, Text
-from otspec.engine_audit.faults import Ends, LogProbabilities
-from otspec.engine_audit.independence import Coincidences
 from otspec.engine_audit.judge import INDEPENDENCE, LAW, Batch, Cell, Judge
 from otspec.engine_audit.outcome import Control, Place
 from otspec.engine_audit.pairs import Pairs
@@ -52,28 +50,22 @@ class ByPairs(Judge):
         ends: frozenset[int] = frozenset(),
         control: Control | None = None,
     ) -> None:
-        super().__init__(cells, settings)
+        super().__init__(cells, settings, ends)
         self._cuts: range | None = None
         self._rule, self._by_tokens = control or PLAIN_COOLER, True
         self._pairs: list[Pairs] = []
         self._control: list[Pairs] = []
-        self._coincidences = [Coincidences() for _ in cells]
         self._texts: list[tuple[list[Beginning], list[Beginning]]] = [([], []) for _ in cells]
-        self._ends, self._logprobs = Ends(settings.length, ends), LogProbabilities(settings.tolerance)
-        self._caught: int | None = None
 
     def control_sampling(self, sampling: Sampling) -> Sampling | None:
         """The same at a lower temperature, until the control is caught."""
-        return replace(sampling, temperature=COOLER * sampling.temperature) if self._caught is None else None
+        return replace(sampling, temperature=COOLER * sampling.temperature) if self.caught is None else None
 
-    def add(self, cell: Cell, batch: Batch) -> None:
-        """Take in what was drawn."""
+    def compare(self, cell: Cell, batch: Batch) -> None:
+        """Bet on pairs of texts, and on pairs with the control's."""
         self._begin(batch)
-        self.texts += len(batch.drafted)
-        self.plain_texts += len(batch.plain)
-        self._ends.add(cell.prompt, batch.drafted)
-        self._logprobs.add(cell.number, batch.plain, drafts=False)
-        self._logprobs.add(cell.number, batch.drafted, drafts=True)
+        self.logprobs.add(cell.number, batch.plain, drafts=False)
+        self.logprobs.add(cell.number, batch.drafted, drafts=True)
         plain, drafted, control = (
             [self._symbols(text) for text in texts] for texts in (batch.plain, batch.drafted, batch.control)
         )
@@ -81,43 +73,28 @@ class ByPairs(Judge):
             self._pairs[cell.number].add(one, other)
         for one, other in zip(plain, control, strict=False):
             self._control[cell.number].add(one, other)
-        self._coincidences[cell.number].add(drafted)
+        self.coincidences[cell.number].add(drafted)
         self._texts[cell.number][0].extend(plain)
         self._texts[cell.number][1].extend(drafted)
 
     def look(self) -> tuple[Test, ...]:
         """The tests as of now; the control is looked at, too."""
-        if self._caught is None and _together(self._control) >= self.threshold:
-            self._caught = self.texts
+        if self.caught is None and _together(self._control) >= self.threshold:
+            self.caught = self.texts
         law = [_over_cuts(one) for one in self._pairs]
-        alone = np.array([one.evidence() for one in self._coincidences])
-        worst, most = self.cells[int(np.argmax(law))], self.cells[int(alone.argmax())]
+        alone = [one.evidence() for one in self.coincidences]
+        worst, most = self.cells[int(np.argmax(law))], self.cells[int(np.argmax(alone))]
         return (
-            self.test(
-                LAW,
-                "text with drafts has the law of text without",
-                _together(self._pairs),
-                f"{worst.sampling}, after {worst.prompt!r}",
-            ),
-            self.test(
-                INDEPENDENCE,
-                "requests are independent",
-                self.dependence(),
-                f"{most.sampling}, after {most.prompt!r}",
-            ),
+            self.test(LAW, "text with drafts has the law of text without", _together(self._pairs), str(worst)),
+            self.test(INDEPENDENCE, "requests are independent", self.dependence(), str(most)),
         )
-
-    def dependence(self) -> float:
-        """Evidence that requests are not independent, whatever their law."""
-        return log_average_and_product(np.array([one.evidence() for one in self._coincidences]))
 
     def places(self, miss: float) -> tuple[Place, ...]:
         """Figures by position, whose bounds hold together but with probability `miss`."""
         cuts = self._cuts or range(1, 2)
-        samplings = list(dict.fromkeys(cell.sampling for cell in self.cells))
-        each, found = miss / (2 * len(samplings) * len(cuts)), []
-        for sampling in samplings:
-            mine = [cell for cell in self.cells if cell.sampling == sampling]
+        groups = self.by_sampling()
+        each, found = miss / (2 * len(groups) * len(cuts)), []
+        for sampling, mine in groups.items():
             evidence = np.array([self._pairs[cell.number].evidence() for cell in mine])
             for place, cut in enumerate(cuts):
                 plain, drafted = (
@@ -141,14 +118,10 @@ class ByPairs(Judge):
     @property
     def control(self) -> Control:
         """What became of the biased rule."""
-        return replace(self._rule, caught=self._caught)
+        return replace(self._rule, caught=self.caught)
 
     def doubt(self) -> None:
         """None: nothing is taken for known."""
-
-    def findings(self) -> list[Finding]:
-        """What texts show whatever their law."""
-        return [*self._ends.findings(), *self._logprobs.findings()]
 
     def _begin(self, batch: Batch) -> None:
         """Decide at the first batch whether tokens or characters are compared."""

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from numbers import Real
 from typing import Any, TypedDict
 
+from otspec.auditing.settings import setting
 from otspec.errors import ProblemError
 
 MOST_TEXTS, LONGEST = 10_000_000, 4096
-
-
-def _setting(default: Any, summary: str, kind: str | None = None) -> Any:
-    return field(default=default, metadata={"help": summary, "kind": kind})
 
 
 class EngineAuditOptions(TypedDict, total=False):
@@ -72,16 +69,16 @@ class EngineAuditSettings:
     otspec.errors.ProblemError: texts is 0; it is an integer from 1 to 10000000
     """
 
-    texts: int = _setting(4000, "Budget: texts with drafts, of all prompts and samplings together.", "count")
-    length: int = _setting(4, "Tokens of each text.", "count")
-    batch: int = _setting(256, "Requests that the engine is given at once, at most.", "count")
-    seed: int = _setting(0, "Seed; other seeds give other texts.", "seed")
-    alpha: float = _setting(1e-3, "Bound on the probability that a lossless engine is called not lossless.")
-    confidence: float = _setting(0.99, "Probability that all bounds of total variations hold together.")
-    control_bias: float = _setting(0.05, "Total variation by which each token of the control is off.")
-    tolerance: float = _setting(0.01, "By how much logits and log-probabilities may be off by rounding.")
-    greedy_length: int = _setting(32, "Tokens of the greedy texts.", "count")
-    all_texts: bool = _setting(False, "Draw the whole budget even if a bias was found: the bounds become tighter.")
+    texts: int = setting(4000, "Budget: texts with drafts, of all prompts and samplings together.", "count")
+    length: int = setting(4, "Tokens of each text.", "count")
+    batch: int = setting(256, "Requests that the engine is given at once, at most.", "count")
+    seed: int = setting(0, "Seed; other seeds give other texts.", "seed")
+    alpha: float = setting(1e-3, "Bound on the probability that a lossless engine is called not lossless.")
+    confidence: float = setting(0.99, "Probability that all bounds of total variations hold together.")
+    control_bias: float = setting(0.05, "Total variation by which each token of the control is off.")
+    tolerance: float = setting(0.01, "By how much logits and log-probabilities may be off by rounding.")
+    greedy_length: int = setting(32, "Tokens of the greedy texts.", "count")
+    all_texts: bool = setting(False, "Draw the whole budget even if a bias was found: the bounds become tighter.")
 
     def __post_init__(self) -> None:
         bounds = {"texts": MOST_TEXTS, "length": LONGEST, "batch": MOST_TEXTS, "greedy_length": LONGEST}

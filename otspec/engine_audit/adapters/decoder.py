@@ -91,6 +91,4 @@ class Decoder(Plain):
             **self._settings,
         )
         self._metrics += out.metrics
-        ends = self.models.target.generation_config.eos_token_id
-        stops = set(ends if isinstance(ends, list) else [ends])
-        return [self.text(tokens, stops, length, None) for tokens in out.new_tokens]
+        return [self.text(tokens, None, length) for tokens in out.new_tokens]

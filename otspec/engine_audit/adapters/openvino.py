@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from otspec.engine_audit.adapters.seeding import request_seeds
-from otspec.engine_audit.engine import Acceptance, EngineDied, Sampling, Text
+from otspec.engine_audit.engine import Acceptance, EngineDied, Sampling, Text, one_line
 from otspec.errors import ProblemError
 from otspec.extras import require
 
@@ -91,7 +91,7 @@ class OpenVino:
         except Exception as error:
             self._pipelines.pop(drafts)
             request = f"the request for {count} texts of {prompt!r}, seed {seed}"
-            raise EngineDied(f"OpenVINO died at {request}: {_line(error)}") from error
+            raise EngineDied(f"OpenVINO died at {request}: {one_line(error)}") from error
         if drafts and found:
             self._count(found[0].extended_perf_metrics)
         tokens = [one.m_generation_ids[0] for one in found]
@@ -121,7 +121,7 @@ class OpenVino:
                 made = self._genai.ContinuousBatchingPipeline(self._target, scheduler, self._device, more)
             except Exception as error:
                 how = self.method if drafts else "no drafts"
-                raise EngineDied(f"OpenVINO does not start with {how}: {_line(error)}") from error
+                raise EngineDied(f"OpenVINO does not start with {how}: {one_line(error)}") from error
             self._pipelines[drafts] = made
         return self._pipelines[drafts]
 
@@ -146,8 +146,3 @@ class OpenVino:
         self._drafted += int(metrics.get_num_draft_tokens())
         self._accepted += int(metrics.get_num_accepted_tokens())
         self._passes += len(metrics.main_model_metrics.raw_metrics.m_durations)
-
-
-def _line(error: Exception) -> str:
-    """An error's message, in one line."""
-    return " ".join(str(error).split())[:300] or type(error).__name__

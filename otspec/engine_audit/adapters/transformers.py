@@ -38,6 +38,8 @@ class Plain:
 
         self.version: str = require("transformers").__version__
         self.models = load_models(target, draft, "cpu", dtype)
+        ends = self.models.target.generation_config.eos_token_id
+        self._stops = frozenset(ends if isinstance(ends, list) else [ends])
 
     def plain(self, prompt: str, count: int, length: int, sampling: Sampling, seed: int) -> list[Text]:
         """Texts without drafts, all of one batch."""
@@ -48,7 +50,6 @@ class Plain:
         import torch
 
         inputs = self.ids(prompt).expand(count, -1)
-        ends = self.models.target.generation_config.eos_token_id
         with torch.random.fork_rng(devices=[]), torch.inference_mode():
             torch.manual_seed(seed)
             out: Any = self.models.target.generate(
@@ -64,16 +65,12 @@ class Plain:
             rows = out.sequences[:, inputs.shape[1] :]
             logs = torch.stack(out.scores, dim=1).float().log_softmax(dim=-1)
             told = logs[:, : rows.shape[1]].gather(2, rows[:, :, None])[:, :, 0]
-        stops = set(ends if isinstance(ends, list) else [ends])
-        return [
-            self.text(tokens, stops, length, values)
-            for tokens, values in zip(rows.tolist(), told.tolist(), strict=True)
-        ]
+        return [self.text(*both, length) for both in zip(rows.tolist(), told.tolist(), strict=True)]
 
-    def text(self, tokens: list[int], stops: set[int | None], length: int, logprobs: list[float] | None) -> Text:
+    def text(self, tokens: list[int], logprobs: list[float] | None, length: int) -> Text:
         """A text of its tokens, cut behind the first that ends it: what follows there is padding."""
-        end = next((place + 1 for place, token in enumerate(tokens) if token in stops), len(tokens))
-        ended = "stop" if end and tokens[end - 1] in stops else "length" if end >= length else ""
+        end = next((place + 1 for place, token in enumerate(tokens) if token in self._stops), len(tokens))
+        ended = "stop" if end and tokens[end - 1] in self._stops else "length" if end >= length else ""
         shown = self.models.tokenizer.decode(tokens[:end])
         return Text(tuple(tokens[:end]), shown, None if logprobs is None else tuple(logprobs[:end]), ended)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from otspec.engine_audit.adapters.seeding import request_seeds
-from otspec.engine_audit.engine import Acceptance, EngineDied, Sampling, Text
+from otspec.engine_audit.engine import Acceptance, EngineDied, Sampling, Text, one_line
 from otspec.errors import ProblemError
 from otspec.extras import require
 
@@ -136,9 +136,9 @@ class Vllm:
             found = engine.generate([prompt] * count, asked, use_tqdm=False)
         except Exception as error:
             if isinstance(error, self._refusals()):
-                raise ProblemError(f"vLLM refuses {request}: {_line(error)}") from error
+                raise ProblemError(f"vLLM refuses {request}: {one_line(error)}") from error
             _end(self._engines.pop(drafts))
-            raise EngineDied(f"vLLM died at {request}: {_line(error)}") from error
+            raise EngineDied(f"vLLM died at {request}: {one_line(error)}") from error
         return [_text(one.outputs[0]) for one in found]
 
     def acceptance(self) -> Acceptance | None:
@@ -178,7 +178,7 @@ class Vllm:
                     engine = self._vllm.LLM(**self._settings, **config)
             except Exception as error:
                 raise EngineDied(
-                    f"vLLM does not start with {self.method if drafts else 'no drafts'}: {_line(error)}"
+                    f"vLLM does not start with {self.method if drafts else 'no drafts'}: {one_line(error)}"
                 ) from error
             self._engines[drafts] = engine
             if drafts and self._mended:
@@ -228,8 +228,3 @@ def _text(output: Any) -> Text:
     told = output.logprobs
     logprobs = None if told is None else tuple(one[token].logprob for one, token in zip(told, tokens, strict=True))
     return Text(tokens, output.text, logprobs, output.finish_reason or "")
-
-
-def _line(error: Exception) -> str:
-    """An error's message, in one line."""
-    return " ".join(str(error).split())[:300] or type(error).__name__

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from http.client import HTTPException
 from typing import Any
 
-from otspec.engine_audit.engine import EngineDied
+from otspec.engine_audit.engine import EngineDied, one_line
 from otspec.errors import ProblemError
 
 BUSY = (429, 503)
@@ -118,7 +118,7 @@ def _message(error: urllib.error.HTTPError) -> str:
         parsed = None
     while isinstance(parsed, Mapping) and (inner := parsed.get("error", parsed.get("message"))) is not None:
         parsed = inner
-    return " ".join((parsed if isinstance(parsed, str) else said or error.reason).split())[:300]
+    return one_line(parsed if isinstance(parsed, str) else said or error.reason or error)
 
 
 def _why(error: BaseException) -> str:
