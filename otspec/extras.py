@@ -24,6 +24,7 @@ _EXTRAS = {
     "ray": ("ray",),
     "triton": ("triton",),
     "decode": ("torch", "transformers", "tokenizers", "safetensors"),
+    "gguf": ("gguf", "accelerate"),
 }
 WAYS_OUT = {
     **{
@@ -36,7 +37,6 @@ WAYS_OUT = {
     ),
     "flashinfer": "pip install flashinfer-python",
     **dict.fromkeys(("openvino", "openvino_genai", "openvino_tokenizers"), "pip install openvino-genai"),
-    "gguf": "pip install gguf",
     "graph_tool": "install python3-graph-tool with the system's package manager, or graph-tool with conda",
 }
 """How to get each optional package: a pip extra, or, where pip has none, in words."""

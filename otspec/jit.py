@@ -23,6 +23,8 @@ import numba
 from numba.core import config as numba_config
 from numba.core import event
 
+from otspec.caches import user_cache
+
 F = TypeVar("F", bound=Callable[..., object])
 
 MARK = b"from otspec.jit import "
@@ -109,13 +111,7 @@ def _all_folders() -> Path:
     """The folder of our folders."""
     if config.CACHE_DIR:
         return Path(config.CACHE_DIR) / "otspec"
-    if sys.platform == "win32":
-        user = os.environ.get("LOCALAPPDATA") or "~/AppData/Local"
-    elif sys.platform == "darwin":
-        user = "~/Library/Caches"
-    else:
-        user = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(os.path.expanduser(user)) / "otspec" / "machine-code"
+    return user_cache() / "machine-code"
 
 
 def _hash_of_sources(package: Path) -> str:

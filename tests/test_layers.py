@@ -13,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 LAYERS = (
+    ("caches",),
     ("tolerances", "errors", "jit", "deprecation", "lazy"),
     ("laws", "extras", "locking", "pickles", "writing"),
     ("reporting",),

@@ -20,6 +20,7 @@ from otspec.cli.merge import merge
 from otspec.cli.positions import positions
 from otspec.cli.record import record
 from otspec.cli.router import router
+from otspec.cli.save import save
 from otspec.cli.solve import solve
 from otspec.cli.solvers import solvers
 from otspec.cli.train import train
@@ -49,6 +50,7 @@ app.command()(tune)
 app.command()(train)
 app.command()(router)
 app.command()(export_generate)
+app.command()(save)
 
 
 def _formerly(name: str, command: Callable[..., None]) -> None:

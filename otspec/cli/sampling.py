@@ -12,10 +12,11 @@ from otspec.cli import options
 if TYPE_CHECKING:
     from otspec.decode.pair.loading import Models
 
-_MODEL = "shipped, a folder written by save_pretrained, or a name on the hub."
+MODEL = "shipped, a folder written by save_pretrained, a GGUF file, smollm2, or a name on the hub."
+"""For --help."""
 
-Target = Annotated[str, typer.Option(help=f"The target model, whose text is written: {_MODEL}")]
-Draft = Annotated[str, typer.Option(help=f"The draft model: {_MODEL}")]
+Target = Annotated[str, typer.Option(help=f"The target model, whose text is written: {MODEL}")]
+Draft = Annotated[str, typer.Option(help=f"The draft model: {MODEL}")]
 Drafts = Annotated[
     list[str] | None,
     typer.Option(

@@ -57,6 +57,7 @@ GOOD: Mapping[str, Sequence[str]] = {
     "tune": ("--out", "settings.json"),
     "router": ("other.txt", "--out", "a.safetensors"),
     "export-generate": ("exported",),
+    "save": ("shipped", "saved"),
     "affinity text": ("other.txt", "--out", "a.safetensors"),
     "affinity logits": ("shipped", "--positions", "2", "--out", "a.safetensors"),
 }
@@ -227,6 +228,10 @@ WRONG: Mapping[str, Mapping[str, Sequence[str]]] = {
         "--tokens": COUNTS,
         "--seed": SEEDS,
     },
+    "save": {
+        "MODEL": ("", "nowhere/at/all", ".", "other.txt", "./nowhere", "nowhere.gguf"),
+        "--dtype": NAMES,
+    },
     "export-generate": {
         "DIR": ("other.txt", "other.txt/x", "/dev/null/x"),
         "--draft": ("", "nowhere/at/all", ".", "other.txt", "./nowhere"),
@@ -323,7 +328,7 @@ def wrong_call(rng: random.Random) -> tuple[str, ...]:
 def _possible(command: str) -> bool:
     needed = {"bench": ("pyarrow",), "bench decode": ("torch", "transformers")}
     needed["merge"] = needed["bench paths"] = needed["bench"]
-    for decoding in ("decode", "tune", "router", "record", "train", "export-generate"):
+    for decoding in ("decode", "tune", "router", "record", "train", "export-generate", "save"):
         needed[decoding] = ("torch", "transformers", "tokenizers")
     needed["affinity text"], needed["affinity logits"] = ("safetensors", "tokenizers"), ("safetensors",)
     return all(installed(package) for package in needed.get(command, ()))

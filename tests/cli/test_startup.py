@@ -31,6 +31,7 @@ COMMANDS = (
     ),
     *("affinity", "affinity text", "affinity logits", "merge", "compare", "record", "router", "train"),
     "export-generate",
+    "save",
 )
 HEAVY = (
     *("numpy", "numba", "scipy", "torch", "transformers", "vl_convert", "pyarrow"),

@@ -1,8 +1,9 @@
-"""Models by name: the pair that comes with the package, a folder, or a repository on the hub."""
+"""Models by name: the pair that comes with the package, a folder, a GGUF file, or a repository on the hub."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -14,7 +15,9 @@ import otspec.decode.drafters.sd2.model  # noqa: F401  all make their models kno
 from otspec.decode import shipped
 from otspec.decode.models.pairing import pair_up
 from otspec.decode.models.tokens.matching import Matching
+from otspec.decode.pair import gguf
 from otspec.errors import DataError, ProblemError
+from otspec.writing import named
 
 SHIPPED = "shipped"
 """Name of the package's own pair, of its target and of its draft model."""
@@ -49,8 +52,9 @@ def load_models(
     Parameters
     ----------
     target, draft : str
-        ``"shipped"``, a folder that `save_pretrained` wrote, or a name on the hub; no draft, no draft model.  Several
-        names are several draft models.
+        ``"shipped"``, a folder that `save_pretrained` wrote, a GGUF file, ``"smollm2"``
+        (`otspec.decode.pair.gguf.SMOLLM2`), or a name on the hub; no draft, no draft model.  Several names are several
+        draft models.
     device : str, optional
         ``"cpu"``, ``"cuda"``, ``"cuda:1"``; by default a GPU if there is one.
     dtype : str, optional
@@ -122,6 +126,13 @@ def load_draft(name: str, device: str | None = None, dtype: str | None = None) -
     return model.to(place), tokenizer
 
 
+def save_model(model: PreTrainedModel, tokenizer: Any, folder: Path) -> None:
+    """Leave a model with its tokenizer as `from_pretrained` wants them."""
+    with named(folder):
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+
+
 def encode(tokenizer: Any, prompts: Sequence[str]) -> list[list[int]]:
     """The tokens of each prompt.
 
@@ -181,17 +192,19 @@ def _kind(dtype: str | None, place: torch.device) -> str:
 
 def _load(name: str, role: str, dtype: str) -> tuple[Any, Any]:
     """Model and tokenizer of that name."""
+    file = gguf.file_of(name)
+    place = name if file is None else gguf.unpacked(file)
     try:
         if name == SHIPPED:
             pair = shipped.load(None if dtype == "auto" else getattr(torch, dtype))
             return getattr(pair, role), pair.tokenizer
-        tokenizer = AutoTokenizer.from_pretrained(name)
-        model = AutoModelForCausalLM.from_pretrained(name, dtype=dtype)
+        tokenizer = AutoTokenizer.from_pretrained(place)
+        model = AutoModelForCausalLM.from_pretrained(place, dtype=dtype)
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise DataError(
             f"the {role} {name!r} cannot be loaded: {_first_line(error)} Pass {SHIPPED}, a folder written by "
-            f"save_pretrained (model and tokenizer), or a name on the hub, which needs a connection or an earlier "
-            f"`hf download {name}`"
+            f"save_pretrained (model and tokenizer), a {gguf.SUFFIX} file, {gguf.SMOLLM2}, or a name on the hub, which "
+            f"needs a connection or an earlier `hf download {name}`"
         ) from error
     return model.eval(), tokenizer
 

