@@ -14,6 +14,7 @@ import otspec.decode.drafters.heads.model
 import otspec.decode.drafters.sd2.model  # noqa: F401  all make their models known to transformers
 from otspec.decode import shipped
 from otspec.decode.models.pairing import pair_up
+from otspec.decode.models.passes.fused import lay_out
 from otspec.decode.models.tokens.matching import Matching
 from otspec.decode.pair import gguf
 from otspec.errors import DataError, ProblemError
@@ -70,12 +71,12 @@ def load_models(
     place = device_of(device)
     kind = _kind(dtype, place)
     model, tokenizer = _load(target, "target", kind)
-    model.to(place)
+    lay_out(model.to(place))
     found: list[tuple[Any, Any]] = []
     matching = None
     for name in [draft] if isinstance(draft, str) else draft or ():
         draft_model, draft_tokenizer = _load(name, "draft", kind)
-        draft_model.to(place)
+        lay_out(draft_model.to(place))
         matching = pair_up(model, draft_model, tokenizer, draft_tokenizer)
         if found and found[0][1].get_vocab() != draft_tokenizer.get_vocab():
             raise ProblemError(f"the draft models do not have one tokenizer: {name!r} has another than the first")

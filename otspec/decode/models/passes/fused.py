@@ -1,8 +1,9 @@
 """A fused forward pass for Llamas: at a few million parameters, transformers' costs as much as the arithmetic.
 
-On a CPU the same operations on the same numbers as in transformers, so the same bits: what is left out are modules,
-hooks, keywords, and copies of the cache.  Angles of positions are looked up, and a rotation by halves is a roll whose
-signs are in the sines.  On a GPU it is half as many kernels.
+What is left out are modules, hooks, keywords, and copies of the cache.  Angles of positions are looked up, and a
+rotation by halves is a roll whose signs are in the sines.  On a CPU, in float32, these are the same operations on the
+same numbers as in transformers, so the same bits, but for large models, which are multiplied in another way
+(`products`): they differ by rounding, as all do in bfloat16.  On a GPU it is half as many kernels.
 """
 
 from __future__ import annotations
@@ -13,20 +14,18 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 from torch.nn.functional import embedding, linear, rms_norm, scaled_dot_product_attention, silu
-from transformers import LlamaForCausalLM, MistralForCausalLM, PreTrainedModel, Qwen2ForCausalLM
+from transformers import LlamaForCausalLM, MistralForCausalLM, PreTrainedModel, Qwen2ForCausalLM, Qwen3ForCausalLM
 
 from otspec.decode.models.passes.cache import Block
 from otspec.decode.models.passes.conditioned import ConditionedLlama
 from otspec.decode.models.passes.plain import is_plain
+from otspec.decode.models.passes.products import Beside, Linear, lay_beside, product_of
 
-ALIKE = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM)
-"""Classes of transformers that compute this, up to biases and to masks, which are ours."""
+ALIKE = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM)
+"""Classes of transformers that compute this, up to biases, norms of heads, and masks, which are ours."""
 
 FIXED_ANGLES = ("default", "linear", "llama3")
 """Kinds of rotary positions whose angles do not depend on the length of the text."""
-
-Linear = tuple[torch.Tensor, torch.Tensor | None]
-"""Weight and bias."""
 
 
 class Layer(NamedTuple):
@@ -34,26 +33,53 @@ class Layer(NamedTuple):
 
     before_attention: torch.Tensor
     """Shape (d,): the weights of the norm."""
-    query: Linear
-    key: Linear
-    value: Linear
+    attention: Beside
+    """Queries, keys and values."""
+    of_query: torch.Tensor | None
+    """Shape (size,): the weights of the norm of every head, if there is one."""
+    of_key: torch.Tensor | None
+    """Shape (size,), too."""
     out: Linear
     before_mlp: torch.Tensor
     """Shape (d,)."""
-    gate: Linear
-    up: Linear
+    gate_and_up: Beside
     down: Linear
 
     @classmethod
     def of(cls, layer: Any) -> Layer:
         """The weights of a module."""
         attention, mlp = layer.self_attn, layer.mlp
-        projections = (attention.q_proj, attention.k_proj, attention.v_proj, attention.o_proj)
-        query, key, value, out, gate, up, down = (
-            (module.weight, module.bias) for module in (*projections, mlp.gate_proj, mlp.up_proj, mlp.down_proj)
+        of_query, of_key = (
+            getattr(norm, "weight", None)
+            for norm in (getattr(attention, "q_norm", None), getattr(attention, "k_norm", None))
         )
-        norms = layer.input_layernorm.weight, layer.post_attention_layernorm.weight
-        return cls(norms[0], query, key, value, out, norms[1], gate, up, down)
+        return cls(
+            layer.input_layernorm.weight,
+            Beside.of(_of_one_input(layer)[0]),
+            of_query,
+            of_key,
+            (attention.o_proj.weight, attention.o_proj.bias),
+            layer.post_attention_layernorm.weight,
+            Beside.of(_of_one_input(layer)[1]),
+            (mlp.down_proj.weight, mlp.down_proj.bias),
+        )
+
+
+def _of_one_input(layer: Any) -> tuple[tuple[nn.Linear, ...], tuple[nn.Linear, ...]]:
+    """Linear layers that multiply the same rows."""
+    attention, mlp = layer.self_attn, layer.mlp
+    return (attention.q_proj, attention.k_proj, attention.v_proj), (mlp.gate_proj, mlp.up_proj)
+
+
+def lay_out(model: PreTrainedModel) -> None:
+    """Have a large model's weights lie as they are multiplied, if they are multiplied by `Llama`, on a CPU.
+
+    Parameters keep their values, and the model takes as much memory as before.
+    """
+    if model.device.type == "cpu" and Llama.takes(model) and product_of(model) is not linear:
+        for layer in model.model.layers:
+            for modules in _of_one_input(layer):
+                lay_beside(modules)
 
 
 Attend = Callable[[int, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
@@ -86,6 +112,7 @@ class Llama:
         self.heads, self.key_heads = config.num_attention_heads, config.num_key_value_heads
         self.size: int = model.model.layers[0].self_attn.head_dim
         self._rotary = model.model.rotary_emb
+        self._times = product_of(model)
         self._wanted = layers
 
     @staticmethod
@@ -139,30 +166,34 @@ class Llama:
         cosine, sine = (angle.unsqueeze(2) for angle in angles)
         hidden = embedding(tokens, self.embedding)
         if self._token is not None:
-            hidden = linear(hidden, *self._token)
+            hidden = self._times(hidden, *self._token)
         if added is not None:
             hidden = hidden + added
         states = [hidden]
         for number, layer in enumerate(self._layers):
             normed = rms_norm(hidden, layer.before_attention.shape, layer.before_attention, self._epsilon)
-            query = linear(normed, *layer.query).view(batch, count, self.heads, self.size)
-            key = linear(normed, *layer.key).view(batch, count, self.key_heads, self.size)
-            value = linear(normed, *layer.value).view(batch, count, self.key_heads, self.size)
+            query, key, value = (
+                one.view(batch, count, -1, self.size) for one in layer.attention.times(normed, self._times)
+            )
+            if layer.of_query is not None:
+                query = rms_norm(query, layer.of_query.shape, layer.of_query, self._epsilon)
+            if layer.of_key is not None:
+                key = rms_norm(key, layer.of_key.shape, layer.of_key, self._epsilon)
             query = query * cosine + query.roll(half, -1) * sine
             key = key * cosine + key.roll(half, -1) * sine
             attended = attend(number, query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2))
-            hidden = hidden + linear(attended.transpose(1, 2).reshape(batch, count, -1), *layer.out)
+            hidden = hidden + self._times(attended.transpose(1, 2).reshape(batch, count, -1), *layer.out)
             normed = rms_norm(hidden, layer.before_mlp.shape, layer.before_mlp, self._epsilon)
-            up = linear(normed, *layer.up)
+            gate, up = layer.gate_and_up.times(normed, self._times)
             if shifts is not None:
                 up = up + shifts[number]
-            hidden = hidden + linear(silu(linear(normed, *layer.gate)) * up, *layer.down)
+            hidden = hidden + self._times(silu(gate) * up, *layer.down)
             states.append(hidden)
         if self._wanted:
             states[-1] = rms_norm(hidden, self._norm.shape, self._norm, self._epsilon)
             self.features = torch.stack([states[layer] for layer in self._wanted], dim=2)
         last = rms_norm(hidden[:, -keep:], self._norm.shape, self._norm, self._epsilon)
-        return last if self._head is None else linear(last, self._head)
+        return last if self._head is None else self._times(last, self._head, None)
 
 
 class LlamaReader:
@@ -186,24 +217,24 @@ class LlamaReader:
 
     @staticmethod
     def takes(model: PreTrainedModel) -> bool:
-        """Whether this gives the model's own bits: in float32, on a CPU."""
-        return model.dtype == torch.float32 and model.device.type == "cpu" and Llama.takes(model)
+        """Whether this gives what the model gives, up to rounding: in float32 or bfloat16, on a CPU."""
+        return model.dtype in (torch.float32, torch.bfloat16) and model.device.type == "cpu" and Llama.takes(model)
 
     @property
     def features(self) -> torch.Tensor:
-        """As `Reader.features`."""
+        """As `Reader.features`, shape (B, N, layers, width)."""
         return self._llama.features
 
     def begin(
         self, tokens: torch.Tensor, present: torch.Tensor, position: torch.Tensor, *, keep: int = 1
     ) -> torch.Tensor:
-        """Read texts from their starts: padding on the right is seen by no token of a text."""
+        """As `Reader.begin`, shapes (B, S): padding on the right is seen by no token of a text."""
         return self._read(tokens, position, None, 0, keep, causal=True)
 
     def read(
         self, tokens: torch.Tensor, position: torch.Tensor, mask: torch.Tensor | None, start: int, keep: int
     ) -> torch.Tensor:
-        """As `Reader.read`."""
+        """As `Reader.read`, shapes (B, N)."""
         return self._read(tokens, position, mask, start, keep)
 
     def _read(

@@ -132,8 +132,8 @@ class Remembering:
 def reader_of(model: PreTrainedModel, layers: Sequence[int] = ()) -> Reader:
     """The leanest reader that gives the model's logits, and hidden states after these layers.
 
-    On a CPU to the last bit; on a GPU passes are of other shapes, and round differently.  Without a head, one that
-    remembers.
+    On a CPU and in float32 to the last bit, unless the model is large; elsewhere passes round differently.  Without a
+    head, one that remembers.
     """
     for kind in (LlamaReader, StaticReader):
         if kind.takes(model):

@@ -24,13 +24,13 @@ class TransformersReader:
     def begin(
         self, tokens: torch.Tensor, present: torch.Tensor, position: torch.Tensor, *, keep: int = 1
     ) -> torch.Tensor:
-        """Read texts from their starts; the model makes the causal mask itself."""
+        """As `Reader.begin`, shapes (B, S); the model makes the causal mask itself."""
         return self.forward(tokens, present.long(), position, keep)
 
     def read(
         self, tokens: torch.Tensor, position: torch.Tensor, mask: torch.Tensor | None, start: int, keep: int
     ) -> torch.Tensor:
-        """As `Reader.read`; the model is always told a mask, lest it make one."""
+        """As `Reader.read`, shapes (B, N); the model is always told a mask, lest it make one."""
         for layer in self.cache.layers:
             layer.used = start
         if mask is None:
@@ -39,7 +39,7 @@ class TransformersReader:
         return self.forward(tokens, mask, position, keep)
 
     def forward(self, tokens: torch.Tensor, mask: torch.Tensor, position: torch.Tensor, keep: int) -> torch.Tensor:
-        """Logits of the last tokens; the cache knows where the block goes."""
+        """Logits of the last tokens, shape (B, keep, V); the cache knows where the block goes."""
         found = self.model(
             input_ids=tokens,
             attention_mask=mask,
