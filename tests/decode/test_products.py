@@ -126,4 +126,4 @@ def test_a_model_that_was_laid_out_is_what_it_was(tmp_path: Path) -> None:
 
 
 def test_small_models_are_multiplied_as_transformers_does_it() -> None:
-    assert products.product_of(_model()) is linear
+    assert products.product_of(*_model().parameters()) is linear

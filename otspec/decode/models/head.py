@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from weakref import WeakSet
 
 import torch
 from torch import nn
-from torch.nn.functional import linear
 from transformers import PreTrainedModel
 
 from otspec.decode.models.context import vocabulary
+from otspec.decode.models.passes.products import Product, product_of
 from otspec.decode.models.self_check import TOLERANCE
 from otspec.errors import ProblemError
 
@@ -37,7 +38,11 @@ class Head:
 
     def __call__(self, output: torch.Tensor) -> torch.Tensor:
         """Logits, shape (..., k), from what comes before the head, (..., d)."""
-        return self.capped(linear(output, self.weight, self.bias))
+        return self.capped(self._times(output, self.weight, self.bias))
+
+    @cached_property
+    def _times(self) -> Product:
+        return product_of(self.weight)
 
     def capped(self, logits: torch.Tensor) -> torch.Tensor:
         """Logits, shape (..., k), as the soft cap leaves them, in the order of operations that models have."""

@@ -76,7 +76,7 @@ def lay_out(model: PreTrainedModel) -> None:
 
     Parameters keep their values, and the model takes as much memory as before.
     """
-    if model.device.type == "cpu" and Llama.takes(model) and product_of(model) is not linear:
+    if model.device.type == "cpu" and Llama.takes(model) and product_of(*model.parameters()) is not linear:
         for layer in model.model.layers:
             for modules in _of_one_input(layer):
                 lay_beside(modules)
@@ -112,7 +112,7 @@ class Llama:
         self.heads, self.key_heads = config.num_attention_heads, config.num_key_value_heads
         self.size: int = model.model.layers[0].self_attn.head_dim
         self._rotary = model.model.rotary_emb
-        self._times = product_of(model)
+        self._times = product_of(*model.parameters())
         self._wanted = layers
 
     @staticmethod

@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 from torch.nn.functional import linear
-from transformers import PreTrainedModel
 
 LARGE = 1 << 26
-"""Bytes of a model that no cache keeps from pass to pass; smaller ones are multiplied as transformers does it."""
+"""Bytes of matrices that no cache keeps from pass to pass; fewer are multiplied as transformers does it."""
 MOST_ROWS = {torch.bfloat16: 64, torch.float32: 12}
 """Beyond these, `linear` is as fast: packing is done once for all rows."""
 LEAST_ROWS = {torch.bfloat16: 1, torch.float32: 3}
@@ -33,13 +32,14 @@ Product = Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None], torch.Tens
 """Takes what `torch.nn.functional.linear` takes."""
 
 
-def product_of(model: PreTrainedModel) -> Product:
-    """What multiplies rows with the matrices of a model."""
-    if model.device.type != "cpu" or sum(one.nbytes for one in model.parameters()) < LARGE:
+def product_of(*weights: torch.Tensor) -> Product:
+    """What multiplies rows with these matrices of a model, one after the other in every pass."""
+    device, dtype = weights[0].device, weights[0].dtype
+    if device.type != "cpu" or sum(weight.nbytes for weight in weights) < LARGE:
         return linear
-    if model.dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported():
+    if dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported():
         return of_few_rows
-    return of_few_rows if model.dtype == torch.float32 and torch.backends.mkl.is_available() else linear
+    return of_few_rows if dtype == torch.float32 and torch.backends.mkl.is_available() else linear
 
 
 def of_few_rows(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
