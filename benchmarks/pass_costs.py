@@ -1,6 +1,6 @@
 """What a pass of a model costs on this machine, by its rows, and plain decoding by several engines.
 
-    python -m benchmarks.passes [--target smollm2] [--rows 1,2,4,8,16] [--vllm ENV/bin/python] [--out report_passes]
+    python -m benchmarks.pass_costs [--target smollm2] [--rows 1,2,4,8,16] [--vllm ENV/bin/python] [--out report_pass_costs]
 
 A pass over drafts has several rows, and speculation pays where they cost little more than one. `transformers` is its
 own forward pass; `linear` is ours with `torch.nn.functional.linear`, as small models are multiplied; `otspec` is what
@@ -180,7 +180,7 @@ def main() -> None:
     parser.add_argument("--rows", default="1,2,4,8,16", help="a list")
     parser.add_argument("--new", type=int, default=64, help="tokens that are decoded")
     parser.add_argument("--vllm", type=Path, help="the python of an environment that has vLLM for CPUs")
-    parser.add_argument("--out", type=Path, default=Path("report_passes"), help="folder for the results")
+    parser.add_argument("--out", type=Path, default=Path("report_pass_costs"), help="folder for the results")
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
     models = {dtype: load_models(asked.target, None, "cpu", dtype) for dtype in DTYPES}

@@ -8,12 +8,12 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from benchmarks.passes import main
+from benchmarks.pass_costs import main
 
 
 def test_leaves_a_row_for_every_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked = ["--target", "shipped", "--rows", "1,3", "--new", "4"]
-    monkeypatch.setattr(sys, "argv", ["passes", *asked, "--out", str(tmp_path)])
+    monkeypatch.setattr(sys, "argv", ["pass_costs", *asked, "--out", str(tmp_path)])
     main()
     report = (tmp_path / "report.md").read_text()
     for dtype in ("float32", "bfloat16"):
