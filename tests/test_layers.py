@@ -77,7 +77,8 @@ INSIDE = {
         ("catalogue",),
     ),
     "otspec.decode.models": (
-        ("passes", "tokens", "fingerprint"),
+        ("fingerprint",),
+        ("passes", "tokens"),
         ("context",),
         ("target", "pairing", "replay", "after"),
         ("self_check",),

@@ -26,7 +26,7 @@ def save(
     from otspec.decode.pair.loading import load_models, save_model
 
     progress_as_ours()
-    models = load_models(name, None, "cpu", dtype)
+    models = load_models(name, None, "cpu", dtype, packed=False)
     save_model(models.target, models.tokenizer, folder)
     kind = str(models.target.dtype).removeprefix("torch.")
     parameters = models.target.num_parameters()

@@ -102,7 +102,7 @@ def train(
         raise ProblemError(f"{kind} is made of its target, and no draft model learns; leave out --draft")
     learner = None if chosen.of_target else draft or SHIPPED
     dtype = place.dtype or "float32"  # half precision loses what a step changes
-    models = load_models(target, learner, place.device, dtype)
+    models = load_models(target, learner, place.device, dtype, packed=False)
     begin = models.tokenizer.bos_token_id
     if said is None and begin is None:
         raise DataError(f"no token begins a text of {target}; pass --prompts FILE")

@@ -17,7 +17,7 @@ def test_leaves_a_row_for_every_way(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     main()
     report = (tmp_path / "report.md").read_text()
     for dtype in ("float32", "bfloat16"):
-        for way in ("transformers", "linear", "otspec"):
+        for way in ("transformers", "linear", "packed"):
             assert f"| {dtype} | {way} |" in report
     assert "3 over 1" in report
     assert "tokens/s" in report

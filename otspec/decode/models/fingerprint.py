@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from weakref import WeakKeyDictionary
 
 from transformers import PreTrainedModel
 
 SAMPLED = 64
 """Values of every parameter that a fingerprint looks at."""
+
+_kept: WeakKeyDictionary[PreTrainedModel, str] = WeakKeyDictionary()
 
 
 def fingerprint(model: PreTrainedModel) -> str:
@@ -16,8 +19,15 @@ def fingerprint(model: PreTrainedModel) -> str:
 
     Values are rounded to bfloat16, so that a model has one fingerprint in all precisions.
     """
+    if model in _kept:
+        return _kept[model]
     digest = hashlib.sha256()
     for name, weights in model.named_parameters():
         values = weights.detach().flatten()[:SAMPLED].bfloat16().float().tolist()
         digest.update(json.dumps([name, list(weights.shape), values]).encode())
     return digest.hexdigest()[:16]
+
+
+def keep_fingerprint(model: PreTrainedModel) -> None:
+    """Remember the fingerprint of a model whose weights stay as they are, and will not be seen any more."""
+    _kept[model] = fingerprint(model)

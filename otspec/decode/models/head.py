@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 from weakref import WeakSet
 
 import torch
 from torch import nn
+from torch.nn.functional import linear
 from transformers import PreTrainedModel
 
 from otspec.decode.models.context import vocabulary
-from otspec.decode.models.passes.products import Product, product_of
+from otspec.decode.models.passes.packed import PackedLinear
 from otspec.decode.models.self_check import TOLERANCE
 from otspec.errors import ProblemError
 
@@ -38,11 +38,7 @@ class Head:
 
     def __call__(self, output: torch.Tensor) -> torch.Tensor:
         """Logits, shape (..., k), from what comes before the head, (..., d)."""
-        return self.capped(self._times(output, self.weight, self.bias))
-
-    @cached_property
-    def _times(self) -> Product:
-        return product_of(self.weight)
+        return self.capped(linear(output, self.weight, self.bias))
 
     def capped(self, logits: torch.Tensor) -> torch.Tensor:
         """Logits, shape (..., k), as the soft cap leaves them, in the order of operations that models have."""
@@ -72,7 +68,8 @@ def with_head_for(model: PreTrainedModel, tokens: torch.Tensor) -> PreTrainedMod
     narrow = nn.Linear(head.in_features, len(tokens), head.bias is not None, device="meta")
     narrow.weight = _gathered(head.weight, rows)
     narrow.bias = None if head.bias is None else _gathered(head.bias, rows)
-    return _twin(model, name, narrow.train(head.training))
+    made = PackedLinear(narrow) if isinstance(head, PackedLinear) else narrow
+    return _twin(model, name, made.train(head.training))
 
 
 def without_head(model: PreTrainedModel) -> tuple[PreTrainedModel, Head]:
@@ -116,7 +113,7 @@ def _check_parts(model: PreTrainedModel, twin: PreTrainedModel, head: Head) -> N
     _alike.add(model)
 
 
-def _plain_head(model: PreTrainedModel) -> tuple[str, nn.Linear]:
+def _plain_head(model: PreTrainedModel) -> tuple[str, nn.Linear | PackedLinear]:
     """The head and its name.
 
     Raises
@@ -126,7 +123,7 @@ def _plain_head(model: PreTrainedModel) -> tuple[str, nn.Linear]:
     """
     head = model.get_output_embeddings()
     name = next((name for name, child in model.named_children() if child is head), None)
-    if name is None or type(head) is not nn.Linear or _is_hooked(head) or _is_hooked(model):
+    if name is None or type(head) not in (nn.Linear, PackedLinear) or _is_hooked(head) or _is_hooked(model):
         found = "none of its own" if name is None else f"a {type(head).__name__}"
         raise ProblemError(
             f"the head of {type(model).__name__} cannot be computed for some tokens only: that takes a plain linear "

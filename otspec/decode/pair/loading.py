@@ -14,7 +14,7 @@ import otspec.decode.drafters.heads.model
 import otspec.decode.drafters.sd2.model  # noqa: F401  all make their models known to transformers
 from otspec.decode import shipped
 from otspec.decode.models.pairing import pair_up
-from otspec.decode.models.passes.fused import lay_out
+from otspec.decode.models.passes.packed import pack
 from otspec.decode.models.tokens.matching import Matching
 from otspec.decode.pair import gguf
 from otspec.errors import DataError, ProblemError
@@ -46,7 +46,12 @@ class Models(NamedTuple):
 
 
 def load_models(
-    target: str, draft: str | Sequence[str] | None, device: str | None = None, dtype: str | None = None
+    target: str,
+    draft: str | Sequence[str] | None,
+    device: str | None = None,
+    dtype: str | None = None,
+    *,
+    packed: bool = True,
 ) -> Models:
     """Load models for inference.
 
@@ -60,6 +65,8 @@ def load_models(
         ``"cpu"``, ``"cuda"``, ``"cuda:1"``; by default a GPU if there is one.
     dtype : str, optional
         One of `DTYPES`; by default float32 on the CPU, and what the weights were saved in elsewhere.
+    packed : bool
+        Pack the weights of large models (`otspec.decode.models.passes.packed.pack`): faster, and not to be trained.
 
     Raises
     ------
@@ -71,16 +78,19 @@ def load_models(
     place = device_of(device)
     kind = _kind(dtype, place)
     model, tokenizer = _load(target, "target", kind)
-    lay_out(model.to(place))
+    model.to(place)
     found: list[tuple[Any, Any]] = []
     matching = None
     for name in [draft] if isinstance(draft, str) else draft or ():
         draft_model, draft_tokenizer = _load(name, "draft", kind)
-        lay_out(draft_model.to(place))
+        draft_model.to(place)
         matching = pair_up(model, draft_model, tokenizer, draft_tokenizer)
         if found and found[0][1].get_vocab() != draft_tokenizer.get_vocab():
             raise ProblemError(f"the draft models do not have one tokenizer: {name!r} has another than the first")
         found.append((draft_model, draft_tokenizer))
+    if packed:
+        for one in (model, *(draft_model for draft_model, _ in found)):
+            pack(one)
     if not found:
         return Models(model, tokenizer)
     return Models(model, tokenizer, *found[0], tuple(more for more, _ in found[1:]), matching)
@@ -96,7 +106,10 @@ def with_named_draft(models: Models, name: str) -> Models:
     ProblemError
         If it cannot draft for the target.
     """
-    return with_draft(models, *_load(name, "draft", str(models.target.dtype).removeprefix("torch.")))
+    draft, tokenizer = _load(name, "draft", str(models.target.dtype).removeprefix("torch."))
+    found = with_draft(models, draft, tokenizer)
+    pack(draft)
+    return found
 
 
 def with_draft(models: Models, draft: PreTrainedModel, tokenizer: Any) -> Models:

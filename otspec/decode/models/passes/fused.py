@@ -2,8 +2,8 @@
 
 What is left out are modules, hooks, keywords, and copies of the cache.  Angles of positions are looked up, and a
 rotation by halves is a roll whose signs are in the sines.  On a CPU, in float32, these are the same operations on the
-same numbers as in transformers, so the same bits, but for large models, which are multiplied in another way
-(`products`): they differ by rounding, as all do in bfloat16.  On a GPU it is half as many kernels.
+same numbers as in transformers, so the same bits; packed weights (`packed`) and bfloat16 round in another way.  On a
+GPU it is half as many kernels.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import nn
-from torch.nn.functional import embedding, linear, rms_norm, scaled_dot_product_attention, silu
+from torch.nn.functional import embedding, rms_norm, scaled_dot_product_attention, silu
 from transformers import LlamaForCausalLM, MistralForCausalLM, PreTrainedModel, Qwen2ForCausalLM, Qwen3ForCausalLM
 
 from otspec.decode.models.passes.cache import Block
 from otspec.decode.models.passes.conditioned import ConditionedLlama
+from otspec.decode.models.passes.packed import Product, product_of
 from otspec.decode.models.passes.plain import is_plain
-from otspec.decode.models.passes.products import Beside, Linear, lay_beside, product_of
 
 ALIKE = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM)
 """Classes of transformers that compute this, up to biases, norms of heads, and masks, which are ours."""
@@ -33,53 +33,37 @@ class Layer(NamedTuple):
 
     before_attention: torch.Tensor
     """Shape (d,): the weights of the norm."""
-    attention: Beside
-    """Queries, keys and values."""
+    query: Product
+    key: Product
+    value: Product
     of_query: torch.Tensor | None
     """Shape (size,): the weights of the norm of every head, if there is one."""
     of_key: torch.Tensor | None
     """Shape (size,), too."""
-    out: Linear
+    out: Product
     before_mlp: torch.Tensor
     """Shape (d,)."""
-    gate_and_up: Beside
-    down: Linear
+    gate: Product
+    up: Product
+    down: Product
 
     @classmethod
     def of(cls, layer: Any) -> Layer:
         """The weights of a module."""
         attention, mlp = layer.self_attn, layer.mlp
-        of_query, of_key = (
-            getattr(norm, "weight", None)
-            for norm in (getattr(attention, "q_norm", None), getattr(attention, "k_norm", None))
-        )
         return cls(
             layer.input_layernorm.weight,
-            Beside.of(_of_one_input(layer)[0]),
-            of_query,
-            of_key,
-            (attention.o_proj.weight, attention.o_proj.bias),
+            product_of(attention.q_proj),
+            product_of(attention.k_proj),
+            product_of(attention.v_proj),
+            attention.q_norm.weight if hasattr(attention, "q_norm") else None,
+            attention.k_norm.weight if hasattr(attention, "k_norm") else None,
+            product_of(attention.o_proj),
             layer.post_attention_layernorm.weight,
-            Beside.of(_of_one_input(layer)[1]),
-            (mlp.down_proj.weight, mlp.down_proj.bias),
+            product_of(mlp.gate_proj),
+            product_of(mlp.up_proj),
+            product_of(mlp.down_proj),
         )
-
-
-def _of_one_input(layer: Any) -> tuple[tuple[nn.Linear, ...], tuple[nn.Linear, ...]]:
-    """Linear layers that multiply the same rows."""
-    attention, mlp = layer.self_attn, layer.mlp
-    return (attention.q_proj, attention.k_proj, attention.v_proj), (mlp.gate_proj, mlp.up_proj)
-
-
-def lay_out(model: PreTrainedModel) -> None:
-    """Have a large model's weights lie as they are multiplied, if they are multiplied by `Llama`, on a CPU.
-
-    Parameters keep their values, and the model takes as much memory as before.
-    """
-    if model.device.type == "cpu" and Llama.takes(model) and product_of(*model.parameters()) is not linear:
-        for layer in model.model.layers:
-            for modules in _of_one_input(layer):
-                lay_beside(modules)
 
 
 Attend = Callable[[int, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
@@ -106,13 +90,12 @@ class Llama:
         self._layers = [Layer.of(layer) for layer in model.model.layers]
         self.embedding, self._norm = model.model.embed_tokens.weight, model.model.norm.weight
         token = getattr(model, "token", None)  # of a draft model that drafts the target's features
-        self._token: Linear | None = None if token is None else (token.weight, token.bias)
-        self._head = None if isinstance(model.lm_head, nn.Identity) else model.lm_head.weight
+        self._token = None if token is None else product_of(token)
+        self._head = None if isinstance(model.lm_head, nn.Identity) else product_of(model.lm_head)
         self._epsilon = float(config.rms_norm_eps)
         self.heads, self.key_heads = config.num_attention_heads, config.num_key_value_heads
         self.size: int = model.model.layers[0].self_attn.head_dim
         self._rotary = model.model.rotary_emb
-        self._times = product_of(*model.parameters())
         self._wanted = layers
 
     @staticmethod
@@ -166,15 +149,15 @@ class Llama:
         cosine, sine = (angle.unsqueeze(2) for angle in angles)
         hidden = embedding(tokens, self.embedding)
         if self._token is not None:
-            hidden = self._times(hidden, *self._token)
+            hidden = self._token(hidden)
         if added is not None:
             hidden = hidden + added
         states = [hidden]
         for number, layer in enumerate(self._layers):
             normed = rms_norm(hidden, layer.before_attention.shape, layer.before_attention, self._epsilon)
-            query, key, value = (
-                one.view(batch, count, -1, self.size) for one in layer.attention.times(normed, self._times)
-            )
+            query = layer.query(normed).view(batch, count, self.heads, self.size)
+            key = layer.key(normed).view(batch, count, self.key_heads, self.size)
+            value = layer.value(normed).view(batch, count, self.key_heads, self.size)
             if layer.of_query is not None:
                 query = rms_norm(query, layer.of_query.shape, layer.of_query, self._epsilon)
             if layer.of_key is not None:
@@ -182,18 +165,18 @@ class Llama:
             query = query * cosine + query.roll(half, -1) * sine
             key = key * cosine + key.roll(half, -1) * sine
             attended = attend(number, query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2))
-            hidden = hidden + self._times(attended.transpose(1, 2).reshape(batch, count, -1), *layer.out)
+            hidden = hidden + layer.out(attended.transpose(1, 2).reshape(batch, count, -1))
             normed = rms_norm(hidden, layer.before_mlp.shape, layer.before_mlp, self._epsilon)
-            gate, up = layer.gate_and_up.times(normed, self._times)
+            gate, up = layer.gate(normed), layer.up(normed)
             if shifts is not None:
                 up = up + shifts[number]
-            hidden = hidden + self._times(silu(gate) * up, *layer.down)
+            hidden = hidden + layer.down(silu(gate) * up)
             states.append(hidden)
         if self._wanted:
             states[-1] = rms_norm(hidden, self._norm.shape, self._norm, self._epsilon)
             self.features = torch.stack([states[layer] for layer in self._wanted], dim=2)
         last = rms_norm(hidden[:, -keep:], self._norm.shape, self._norm, self._epsilon)
-        return last if self._head is None else self._times(last, self._head, None)
+        return last if self._head is None else self._head(last)
 
 
 class LlamaReader:
