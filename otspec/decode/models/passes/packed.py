@@ -50,8 +50,11 @@ class PackedMatrix:
         with torch.no_grad():
             weights = torch.cat([layer.weight.detach() for layer in layers])
             self._packed = torch.ops.mkldnn._reorder_linear_weight(weights, ROWS)
-            biases = [weights.new_zeros(layer.out_features) if layer.bias is None else layer.bias for layer in layers]
-            self._bias = None if all(layer.bias is None for layer in layers) else torch.cat(biases)
+            biases: list[torch.Tensor | None] = [layer.bias for layer in layers]
+            each = [
+                weights.new_zeros(size) if one is None else one for one, size in zip(biases, self.sizes, strict=True)
+            ]
+            self._bias = None if all(one is None for one in biases) else torch.cat(each)
         self._asked: torch.Tensor | None = None
         self._answers: Sequence[torch.Tensor] = ()
 
