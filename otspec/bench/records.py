@@ -23,7 +23,7 @@ LOG, TABLE = "results.jsonl", "results.parquet"
 KEY = (
     *("data", "k", "n", "solver", "position"),
     *("method", "rule", "paths", "depth", "temperature", "drafter", "draft_top_k", "draft_top_p", "draft_temperature"),
-    *("draft_confidence", "pace", "schedule", "confidence", "trial", "prompt", "repeat"),
+    *("draft_confidence", "pace", "schedule", "confidence", "batch", "trial", "prompt", "repeat"),
 )
 """What a record may be a record of; what differs in none of these is the same measurement, and the later one stands."""
 

@@ -105,7 +105,8 @@ class Phases(TypedDict):
 class DecodingRecord(TypedDict):
     """A record of a text that a cell decoded: `otspec.bench.decoding.cells.DecodingCell`, and the sums of `Metrics`.
 
-    Records of versions before a field of the cell lack it.
+    A text is a conversation with all of its turns, or as many of these as are decoded together: `prompt` is then the
+    first of them.  Records of versions before a field of the cell lack it.
     """
 
     method: str
@@ -121,12 +122,14 @@ class DecodingRecord(TypedDict):
     pace: NotRequired[str | None]
     schedule: NotRequired[str | None]
     confidence: NotRequired[float | None]
+    batch: NotRequired[AtLeastOne]
     trial: bool
     prompt: Count
     repeat: Count
     seed: int
     machine: str
     task: NotRequired[str]
+    together: NotRequired[AtLeastOne]
     lossless: bool
     message: str
     tokens: Count

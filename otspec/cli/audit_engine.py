@@ -88,7 +88,7 @@ def audit_engine(
 
     EngineAuditSettings(**settings)
     samplings = _samplings(temperature, top_k, top_p, min_p)
-    texts = gather(prompt or [], prompts) if prompt or prompts else DEFAULT
+    texts = [one.turns[0] for one in gather(prompt or [], prompts)] if prompt or prompts else DEFAULT
     given = {"target": target, "draft": draft, "drafts": drafts, "url": url, "plain_url": plain_url, "model": model}
     asked = {name: value for name, value in given.items() if value is not None} | dict(map(_setting, more or []))
     progress_as_ours()

@@ -13,8 +13,8 @@ from otspec.cli import options
 from otspec.cli.drafters import DRAFTER_HELP, DrafterFiles
 from otspec.cli.groups import Of, grouped
 from otspec.cli.measuring import ShardOption, asked, check_budget, conclude, resumed
-from otspec.cli.prompts import FORMAT, TASKS, read_prompts, read_tasks
-from otspec.cli.sampling import MaxNewTokens, PairOptions, PlaceOptions, TruncationOptions
+from otspec.cli.prompts import FORMAT, TASKS, ChatOptions, read_prompts, read_tasks
+from otspec.cli.sampling import NONE, MaxNewTokens, PairOptions, PlaceOptions, TruncationOptions
 from otspec.decode.settings import DraftSettings
 from otspec.errors import DataError
 from otspec.reporting.console import numbers, progress_as_ours
@@ -30,6 +30,8 @@ PRESETS: Mapping[str, Mapping[str, str]] = {
 }
 """Options by the names of what is to be repeated: Table 4 of Global Resolution, drafts truncated, the target whole."""
 
+RULES = "nested,interval,kseq,rrs,global_resolution/kseq"
+COMPARED = "generate,single,block,prompt-lookup,assisted-lookup,assisted"
 FULL = "full"
 """The draft model with its whole vocabulary, among names of drafters."""
 
@@ -48,7 +50,8 @@ def bench_decode(
     *,
     pair: PairOptions,
     prompts: Annotated[Path | None, typer.Option(help=FORMAT, show_default="held-out text of the shipped pair")] = None,
-    tasks: Annotated[Path | None, typer.Option(help=TASKS)] = None,
+    tasks: Annotated[list[Path] | None, typer.Option(help=TASKS)] = None,
+    chat: ChatOptions,
     first: Annotated[int, options.count(help="How many prompts to decode, from the first on.")] = 60,
     repeats: Annotated[
         int, options.count(help="How often each prompt is decoded, each time with other random numbers.")
@@ -66,24 +69,28 @@ def bench_decode(
         Of(
             DraftSettings,
             listed=True,
-            defaults={"paths": "2,3,4", "depth": "8"},
+            defaults={"depth": "8"},
             leave_out=("solver", "branching", "law"),
         ),
     ],
     solver: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="The rules, a list of joint rules and of solvers that are applied token by token, or all; a/b is a, "
-            "and b where a fails."
+            "and b where a fails.",
+            show_default=f"{RULES}; without a draft model, none",
         ),
-    ] = "nested,interval,kseq,rrs,global_resolution/kseq",
+    ] = None,
     reference: Annotated[
         str | None, typer.Option(help="The rule that the others are compared with.", show_default="interval")
     ] = None,
     baselines: Annotated[
-        str,
-        typer.Option(help="The methods of `otspec decode` to compare with, a list; vanilla is measured in any case."),
-    ] = "generate,single,block,prompt-lookup,assisted-lookup,assisted",
+        str | None,
+        typer.Option(
+            help="The methods of `otspec decode` to compare with, a list; vanilla is measured in any case.",
+            show_default=f"{COMPARED}; without a draft model, those of them that need none",
+        ),
+    ] = None,
     drafter: Annotated[
         str | None,
         typer.Option(
@@ -101,6 +108,7 @@ def bench_decode(
     temperature: Annotated[
         str, typer.Option(help="The temperatures of both models, a list; 0 decodes greedily.")
     ] = "1",
+    batch: Annotated[str, typer.Option(help="How many texts are decoded together, a list.")] = "1",
     truncation: TruncationOptions,
     max_new_tokens: MaxNewTokens = 64,
     seed: Annotated[int, options.seed(help="The seed of the first text; the next one has seed + 1.")] = 0,
@@ -123,13 +131,17 @@ def bench_decode(
     the settings that are fastest on a few other prompts, unless --assisted names them.
     """
     check_budget(budget, "rule")
-    if tasks is not None and prompts is not None:
+    if tasks and prompts is not None:
         raise typer.BadParameter("--prompts is given too; leave one of them out", param_hint="--tasks")
-    labelled = [] if tasks is None else read_tasks(tasks)
-    texts = [one.prompt for one in labelled] or (None if prompts is None else read_prompts(prompts))
-    if texts is None and pair.target != "shipped":
-        raise DataError(f"no prompts for {pair.target}; pass --prompts FILE")
-    counts, depths = drafts.pop("paths"), drafts.pop("depth")
+    asked_for = read_tasks(tasks) if tasks else None if prompts is None else read_prompts(prompts)
+    if asked_for is None and pair.target != "shipped":
+        raise DataError(f"no prompts for {pair.target}; pass --prompts FILE or --tasks FILE")
+    alone = pair.names[1] == NONE and drafter is None
+    if alone and solver is not None:
+        pair.check_drafts("rules verify what one drafts: leave out --solver")
+    solver = ("" if alone else RULES) if solver is None else solver
+    counts, depths = drafts.pop("paths", [1] if alone else [2, 3, 4]), drafts.pop("depth")
+    batches = numbers("--batch", batch)
     temperatures = options.numbers_of("--temperature", temperature, options.checked_temperature)
     combinations = [dict(zip(drafts, one, strict=True)) for one in itertools.product(*drafts.values())]
     settled = None if assisted is None else _assisted(assisted)
@@ -141,9 +153,10 @@ def bench_decode(
     from otspec.bench.records import RecordFolder
     from otspec.bench.spellings import every_rule
     from otspec.decode.methods.drafting import drafting
-    from otspec.decode.pair.loading import encode
+    from otspec.decode.pair.conversations import Conversation
     from otspec.decode.shipped import held_out
 
+    methods = _compared(pair, alone, baselines)
     rules, left_out = every_rule() if solver == "all" else (options.words(solver), [])
     if reference is not None and reference not in rules:
         raise typer.BadParameter(
@@ -152,15 +165,16 @@ def bench_decode(
         )
     files.check(options.words(drafter or ""))
     named = ["" if word == FULL else word for word in options.words(drafter or FULL)]
-    cells = decoding_grid(counts, depths, rules, options.words(baselines), temperatures, combinations, settled, named)
+    cells = decoding_grid(counts, depths, rules, methods, temperatures, combinations, settled, named, batches)
     progress_as_ours()
     models = pair.load(place)
-    request = files.request(models, pair.target, pair.draft)
+    request = files.request(models, *pair.names)
+    own = None if asked_for is None else chat.conversations(asked_for, models, max_new_tokens)
     benchmark = DecodingBenchmark(
         models,
-        (pair.target, pair.draft),
+        pair.names,
         cells,
-        held_out() if texts is None else encode(models.tokenizer, texts),
+        [Conversation(row) for row in held_out()] if own is None else own,
         first,
         repeats,
         truncation.all,
@@ -168,7 +182,7 @@ def bench_decode(
         seed,
         budget,
         part,
-        [one.task for one in labelled],
+        [one.task for one in asked_for] if asked_for and tasks else [],
         {name: drafting(name, request) for name in named if name},
     )
     folder = RecordFolder(out, benchmark.identity)
@@ -176,6 +190,17 @@ def bench_decode(
     with resumed(folder, "decoding", benchmark.count) as progress:
         run(benchmark, folder, progress)
     conclude(folder, left_out)
+
+
+def _compared(pair: PairOptions, alone: bool, baselines: str | None) -> list[str]:
+    """The methods to compare with; where there is no draft model, those that need none."""
+    from otspec.decode.methods.catalogue import METHODS
+
+    names = options.words(COMPARED if baselines is None else baselines)
+    need = [name for name in names if alone and name in METHODS and METHODS[name].drafts]
+    if need and baselines is not None:
+        pair.check_drafts(f"{', '.join(need)} cannot do without: leave it out of --baselines")
+    return [name for name in names if name not in need]
 
 
 def _assisted(text: str) -> tuple[int, str, float]:

@@ -18,8 +18,8 @@ from otspec.cli import options
 from otspec.cli.drafters import DrafterOptions
 from otspec.cli.groups import Of, grouped
 from otspec.cli.names import METHODS, listed
-from otspec.cli.prompts import FORMAT, gather
-from otspec.cli.sampling import Drafts, MaxNewTokens, PlaceOptions, SamplingOptions, Target
+from otspec.cli.prompts import FORMAT, ChatOptions, gather
+from otspec.cli.sampling import Drafts, MaxNewTokens, PlaceOptions, SamplingOptions, Target, draft_names
 from otspec.decode.settings import DraftSettings
 from otspec.errors import ProblemError
 from otspec.reporting.console import console, progress_as_ours, progress_bar
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from otspec.decode import Generation, Metrics, Tuned
     from otspec.decode.base.text import Block
     from otspec.decode.methods.catalogue import Method
+    from otspec.decode.pair.conversations import Conversation, Turn
     from otspec.decode.pair.loading import Models
 
 
@@ -42,6 +43,7 @@ def decode(
     draft: Drafts = None,
     prompts: Annotated[Path | None, typer.Option(help=FORMAT)] = None,
     prompt: Annotated[list[str] | None, typer.Option(help="A prompt; repeat the option for more of them.")] = None,
+    chat: ChatOptions,
     method: Annotated[str, typer.Option(help=f"The method: {listed(METHODS)}.")] = "multi-draft",
     drafts: Annotated[dict[str, Any], Of(DraftSettings)],
     drafter: DrafterOptions,
@@ -76,22 +78,24 @@ def decode(
         ),
     ] = None,
 ) -> None:
-    """Go on with each prompt as the target would, and show what that took.
+    """Go on with each prompt as the target would, or answer it, and show what that took.
 
     By default K paths of L tokens are verified jointly (nested labels, block verification); --solver interval verifies
     them node by node by optimal transport.  All methods but typical leave the law of the text as it is.
     """
-    texts = gather(prompt or [], prompts)
+    asked = gather(prompt or [], prompts)
     way = _way(method, drafts, drafter, settings_file, batch)
     progress_as_ours()
-    session = _session(way, target, draft or ["shipped"], drafter, sampling, place)
+    session = _session(way, target, draft_names(target, draft), drafter, sampling, place)
+    conversations = chat.conversations(asked, session.models, max_new_tokens)
     limits = {"max_new_tokens": max_new_tokens, **({"stop_strings": stop} if stop else {})}
     if transcript:
         if way.method.strategy is None:
             raise ProblemError(f"{way.name} tells nothing of its steps; leave out --transcript")
         limits |= {"transcript": True}
     about = {**session.about, **sampling.all, "max_new_tokens": max_new_tokens}
-    batches = [texts[start : start + batch] for start in range(0, len(texts), batch)]
+    batches = [conversations[start : start + batch] for start in range(0, len(asked), batch)]
+    turns = sum(max(one.count for one in own) for own in batches)
     total, floors = _total(), Counter[str]()
     with ExitStack() as stack:
         lines = None
@@ -99,8 +103,11 @@ def decode(
             stack.enter_context(named(json_file))
             lines = stack.enter_context(json_file.open("w", encoding="utf-8"))
         bar = stack.enter_context(progress_bar())
-        decoded = bar.track(session.decode(batches, sampling.all, limits, seed), len(batches), description="decoding")
-        for number, (own, generation) in enumerate(zip(batches, decoded, strict=True)):
+        decoded = bar.track(session.decode(batches, sampling.all, limits, seed), turns, description="decoding")
+        for one in decoded:
+            number, generation = one.turn.number, one.turn.generation
+            going = [batch * one.batch + at for at in one.turn.going]
+            own = [asked[at].turns[number] for at in going]
             new = [session.text(tokens) for tokens in generation.new_tokens]
             total += generation.metrics
             if profile:
@@ -110,7 +117,9 @@ def decode(
             else:
                 _show(own, new)
             if lines is not None:
-                line = {**about, "seed": seed + number, "prompts": own, "texts": new}
+                line = {**about, "seed": one.seed, "prompts": own, "texts": new}
+                if turns > len(batches):
+                    line |= {"conversations": going, "turn": number}
                 line |= {"new_tokens": generation.new_tokens, **generation.metrics.record()}
                 if transcript:
                     line["blocks"] = [[one._asdict() for one in blocks] for blocks in generation.blocks]
@@ -168,6 +177,16 @@ def _costs_in(pace: str | None) -> Tuned | None:
     return Tuned.load(file) if file is not None and (file.suffix == ".json" or file.is_file()) else None
 
 
+class Decoded(NamedTuple):
+    """A turn of a batch of conversations."""
+
+    batch: int
+    """Number of the batch."""
+    turn: Turn
+    seed: int
+    """What repeats it."""
+
+
 @dataclass(frozen=True)
 class Session:
     """Models that are loaded, and how to decode with them."""
@@ -181,25 +200,30 @@ class Session:
 
     def decode(
         self,
-        batches: Sequence[Sequence[str]],
+        batches: Sequence[Sequence[Conversation]],
         sampling: Mapping[str, Any],
         limits: Mapping[str, Any],
         seed: int,
-    ) -> Iterator[Generation]:
-        """Decode batches of prompts, after a little warming up."""
+    ) -> Iterator[Decoded]:
+        """Decode batches of conversations, turn by turn, after a little warming up."""
         from otspec.decode.methods.catalogue import warm_up
-        from otspec.decode.pair.loading import batch_of, encode
+        from otspec.decode.pair.conversations import converse, turn_seed
+        from otspec.decode.pair.loading import batch_of
         from otspec.results import SolveError
 
-        rows = [encode(self.models.tokenizer, texts) for texts in batches]  # all are checked before any is decoded
-        for number, own in enumerate(rows):
-            inputs = batch_of(own, self.models.target.device)
-            try:
-                if number == 0:
-                    warm_up(self.run, inputs, sampling, limits["max_new_tokens"])
-                yield self.run(**inputs, **sampling, **limits, seed=seed + number)
-            except SolveError as error:
-                raise ProblemError(f"{error}. Name who takes over where it fails: --solver takes a list") from error
+        device = self.models.target.device
+        first = batch_of([one.first for one in batches[0]], device)
+        try:
+            warm_up(self.run, first, sampling, limits["max_new_tokens"])
+            for number, own in enumerate(batches):
+
+                def decode(rows: Sequence[Sequence[int]], turn: int, number: int = number) -> Generation:
+                    return self.run(**batch_of(rows, device), **sampling, **limits, seed=turn_seed(seed + number, turn))
+
+                for turn in converse(own, decode, self.models.tokenizer):
+                    yield Decoded(number, turn, turn_seed(seed + number, turn.number))
+        except SolveError as error:
+            raise ProblemError(f"{error}. Name who takes over where it fails: --solver takes a list") from error
 
     def text(self, tokens: Sequence[int]) -> str:
         """What tokens spell."""
@@ -236,11 +260,11 @@ def _session(
     place: PlaceOptions,
 ) -> Session:
     """Load the models, and what drafts."""
-    from otspec.decode.methods.catalogue import decoder, lossless
+    from otspec.decode.methods.catalogue import METHODS, decoder, lossless
     from otspec.decode.methods.drafting import drafting
     from otspec.decode.pair.loading import load_models
 
-    names = list(draft) if way.method.drafts else []
+    names = list(draft) if way.method.drafts else []  # a drafter may bring its own, too
     models = load_models(target, names, place.device, place.dtype)
     if way.tuned is not None:
         way.tuned.check_models(models.target, models.draft)
@@ -250,6 +274,11 @@ def _session(
         found = drafting(drafter.drafter, drafter.request(models, target, ", ".join(names), drafter.drafter_tokens))
         models = found.models
         way = way._replace(settings={**way.settings, **found.settings}, spelled={**way.spelled, **found.spelled})
+    if way.method.drafts and models.draft is None:
+        raise ProblemError(
+            f"{way.name} drafts with a model, and there is none for {target}; pass --draft, or a --method without one: "
+            f"{', '.join(name for name, one in METHODS.items() if not one.drafts)}"
+        )
     if way.paced_by is not None:
         way.paced_by.check_models(models.target, models.draft)
         way = way._replace(settings={**way.settings, "pace": way.paced_by.pace})

@@ -1,37 +1,123 @@
-"""Prompts as a user gives them."""
+"""Prompts as a user gives them: a text a line, or conversations, and how they are put to a model."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from itertools import zip_longest
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count, zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
 
 from otspec.errors import DataError
 
+if TYPE_CHECKING:
+    from otspec.decode import Generation
+    from otspec.decode.pair.conversations import Conversation
+    from otspec.decode.pair.loading import Models
+
 FORMAT = (
     "A file with a prompt per line, blank lines skipped; or, if its name ends in .jsonl, JSON lines with a field "
-    "prompt."
+    "prompt, or with turns of a conversation."
 )
 """For --help."""
 
 
 TASKS = (
-    "A file of JSON lines as in Spec-Bench, in place of --prompts: each has a task or category, and a prompt or turns, "
-    "of which the first is the prompt. The report has figures for each task as well."
+    "A file of JSON lines as in Spec-Bench, in place of --prompts: each has turns or a prompt, and a task or category, "
+    "or else its task is the file's name. Repeat the option for more files. The report has figures by task as well."
 )
 """For --help."""
 
-
-class TaskPrompt(NamedTuple):
-    """A prompt, and what it is of."""
-
-    task: str
-    prompt: str
+FIRST, ALL = "first", "all"
+"""Which turns of a conversation are asked."""
 
 
-def read_prompts(path: Path) -> list[str]:
+class Prompt(NamedTuple):
+    """What a user asks: a text, or a conversation turn by turn."""
+
+    turns: tuple[str, ...]
+    task: str = ""
+    """What it is of, if anything."""
+    spoken: bool = False
+    """Whether it came as turns, and not as a text to go on with."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChatOptions:
+    """How prompts are put to a model."""
+
+    chat: Annotated[
+        bool | None,
+        typer.Option(
+            "--chat/--no-chat",
+            help="Whether prompts are put into the chat template of the target's tokenizer.",
+            show_default="where it has one, and prompts come as turns",
+        ),
+    ] = None
+    turns: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Which turns of a conversation are asked: {FIRST}, or {ALL}, each after the answers to those before.",
+            show_default=f"{ALL} with a chat template, else {FIRST}",
+        ),
+    ] = None
+
+    def conversations(self, prompts: Sequence[Prompt], models: Models, new: int) -> list[Conversation]:
+        """Prompts as the target reads them, each of whose answers may have so many new tokens.
+
+        Raises
+        ------
+        typer.BadParameter
+            If there is no such choice of turns.
+        ProblemError
+            If the target has no template, or it fails, or a conversation is too long.
+        """
+        from otspec.decode.pair.conversations import check_lengths, conversations_of
+
+        if self.turns not in (None, FIRST, ALL):
+            raise typer.BadParameter(f"{self.turns!r}; pass {FIRST} or {ALL}", param_hint="--turns")
+        spoken = all(one.spoken for one in prompts)
+        template = bool(getattr(models.tokenizer, "chat_template", None)) and spoken if self.chat is None else self.chat
+        first = self.turns == FIRST if self.turns else not template
+        found = conversations_of(models.tokenizer, [one.turns for one in prompts], template, first)
+        check_lengths(found, models, new)
+        return found
+
+    def rows(
+        self,
+        prompts: Sequence[Prompt],
+        models: Models,
+        new: int,
+        sampling: Mapping[str, Any],
+        *,
+        answered: bool = False,
+    ) -> list[list[int]]:
+        """The tokens of the prompts of all turns; the target writes the answers before them, of so many tokens at most.
+
+        If they are to be answered, each comes with its own answer, the last too.
+
+        Raises
+        ------
+        typer.BadParameter, ProblemError
+            As `conversations` does.
+        """
+        from otspec.decode.methods.catalogue import decoder
+        from otspec.decode.pair.conversations import all_prompts
+        from otspec.decode.pair.loading import batch_of
+
+        plain, seeds = decoder("vanilla", models, {}), count()
+
+        def decode(rows: Sequence[Sequence[int]], turn: int) -> Generation:
+            inputs = batch_of(rows, models.target.device)
+            return plain(**inputs, **sampling, max_new_tokens=new, seed=next(seeds))
+
+        return all_prompts(self.conversations(prompts, models, new), decode, models.tokenizer, answered)
+
+
+def read_prompts(path: Path) -> list[Prompt]:
     r"""The prompts of a file: one a line, ``\n`` in them written as JSON lines only can.
 
     Raises
@@ -41,35 +127,28 @@ def read_prompts(path: Path) -> list[str]:
     """
     numbered = _numbered(path)
     if path.suffix != ".jsonl":
-        return [line for _, line in numbered]
+        return [Prompt((line,)) for _, line in numbered]
     return [_prompt(path, number, line) for number, line in numbered]
 
 
-def read_tasks(path: Path) -> list[TaskPrompt]:
-    """The prompts of a file of tasks, in turn from each task: the first so many are of all tasks.
+def read_tasks(paths: Sequence[Path]) -> list[Prompt]:
+    """The prompts of files of tasks, in turn from each task: the first so many are of all tasks.
 
     Raises
     ------
     DataError
-        If there is no such file, or it holds no prompts, or a line that is none or is of no task.
+        If there is no such file, or it holds no prompts, or a line that is none.
     """
-    found: dict[str, list[TaskPrompt]] = {}
-    for number, line in _numbered(path):
-        record = _json(path, number, line)
-        names = [record[name] for name in ("task", "category") if isinstance(record.get(name), str)]
-        turns = record.get("turns")
-        texts = [record.get("prompt"), *(turns[:1] if isinstance(turns, list) else [])]
-        prompts = [text for text in texts if isinstance(text, str)]
-        if not names or not prompts:
-            raise DataError(
-                f'{path}, line {number} lacks a task or a prompt; write lines such as {{"task": "math", "prompt": '
-                f'"..."}} or {{"category": "math", "turns": ["..."]}}'
-            )
-        found.setdefault(names[0], []).append(TaskPrompt(names[0], prompts[0]))
+    found: dict[str, list[Prompt]] = {}
+    for path in paths:
+        for number, line in _numbered(path):
+            one = _prompt(path, number, line)
+            task = one.task or path.stem
+            found.setdefault(task, []).append(one._replace(task=task))
     return [one for turn in zip_longest(*found.values()) for one in turn if one is not None]
 
 
-def gather(texts: Sequence[str], file: Path | None) -> list[str]:
+def gather(texts: Sequence[str], file: Path | None) -> list[Prompt]:
     """All prompts of a command.
 
     Raises
@@ -77,7 +156,7 @@ def gather(texts: Sequence[str], file: Path | None) -> list[str]:
     DataError
         If there are none.
     """
-    prompts = [*texts, *([] if file is None else read_prompts(file))]
+    prompts = [*(Prompt((text,)) for text in texts), *([] if file is None else read_prompts(file))]
     if not prompts:
         raise DataError("no prompts; pass --prompts FILE or --prompt TEXT")
     return prompts
@@ -96,17 +175,20 @@ def _numbered(path: Path) -> list[tuple[int, str]]:
     return numbered
 
 
-def _json(path: Path, number: int, line: str) -> dict[str, Any]:
-    """A line as a table, an empty one if it is something else."""
+def _prompt(path: Path, number: int, line: str) -> Prompt:
+    """What a line of JSON asks, as Spec-Bench, EAGLE, DeepSpec and SPEED-Bench write it."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}, line {number} is no JSON ({error})") from error
-    return record if isinstance(record, dict) else {}
-
-
-def _prompt(path: Path, number: int, line: str) -> str:
-    prompt = _json(path, number, line).get("prompt")
-    if not isinstance(prompt, str):
-        raise DataError(f'{path}, line {number} has no text under prompt; write lines such as {{"prompt": "..."}}')
-    return prompt
+    record = record if isinstance(record, dict) else {}
+    task = next((record[name] for name in ("task", "category") if isinstance(record.get(name), str)), "")
+    if isinstance(record.get("prompt"), str):
+        return Prompt((record["prompt"],), task)
+    turns = record.get("turns")
+    if isinstance(turns, list) and turns and all(isinstance(turn, str) for turn in turns):
+        return Prompt(tuple(turns), task, spoken=True)
+    raise DataError(
+        f'{path}, line {number} has neither a text under prompt nor texts under turns; write lines such as {{"prompt": '
+        '"..."}, or {"category": "math", "turns": ["..."]}'
+    )

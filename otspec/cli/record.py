@@ -9,7 +9,7 @@ import typer
 
 from otspec.cli import options
 from otspec.cli.groups import grouped
-from otspec.cli.prompts import FORMAT, read_prompts
+from otspec.cli.prompts import FORMAT, ChatOptions, read_prompts
 from otspec.cli.sampling import PairOptions, PlaceOptions
 from otspec.errors import DataError
 from otspec.reporting.console import console, progress_as_ours, progress_bar
@@ -22,6 +22,7 @@ def record(
     out: Annotated[Path, options.out_file(help="The .safetensors file to write.")],
     pair: PairOptions,
     prompts: Annotated[Path | None, typer.Option(help=FORMAT, show_default="held-out text of the shipped pair")] = None,
+    chat: ChatOptions,
     positions: Annotated[
         int, options.count("--positions", help="How many positions or trees to record, spread over the prompts.")
     ] = 256,
@@ -69,10 +70,10 @@ def record(
         raise DataError(f"{out} is there already; delete it, or give --out another name")
     if (paths is None) != (depth is None):
         raise DataError("trees have both --paths and --depth; pass the other one too, or neither to record positions")
-    texts = None if prompts is None else read_prompts(prompts)
-    if texts is None and pair.target != "shipped":
+    said = None if prompts is None else read_prompts(prompts)
+    if said is None and pair.target != "shipped":
         raise DataError(f"no prompts for {pair.target}; pass --prompts FILE")
-    from otspec.decode.pair.loading import encode
+    pair.check_drafts("laws of two are recorded")
     from otspec.decode.recording.positions import Recording
     from otspec.decode.recording.positions import record as recorded
     from otspec.decode.recording.trees import TreeRecording
@@ -82,8 +83,8 @@ def record(
     models = pair.load(place)
     given = (
         models,
-        (pair.target, pair.draft),
-        held_out() if texts is None else encode(models.tokenizer, texts),
+        pair.names,
+        held_out() if said is None else chat.rows(said, models, max_new_tokens, {"temperature": temperature}),
         positions,
         max_new_tokens,
         temperature,

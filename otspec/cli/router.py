@@ -10,10 +10,14 @@ import typer
 
 from otspec.cli import options
 from otspec.cli.groups import grouped
+from otspec.cli.prompts import ChatOptions, read_prompts
 from otspec.cli.sampling import Draft, PlaceOptions
 from otspec.errors import DataError
 from otspec.reporting.console import console, progress_bar
 
+JSON_LINES = ".jsonl"
+ANSWER = 128
+"""Tokens of an answer, at most."""
 TEXT = 256
 """Tokens of a text, or as many as the draft model knows positions for."""
 
@@ -23,8 +27,13 @@ TEXT = 256
 def router(
     *,
     files: Annotated[
-        list[Path], typer.Argument(help="The text files to learn from, in UTF-8, of the kind that will be decoded.")
+        list[Path],
+        typer.Argument(
+            help="The files to learn from, of the kind that will be decoded: text in UTF-8; or, if the name ends in "
+            ".jsonl, prompts as `otspec decode` takes them, which the draft model answers.",
+        ),
     ],
+    chat: ChatOptions,
     out: Annotated[Path, options.out_file("--out", help="The .safetensors file to write.")],
     draft: Draft = "shipped",
     clusters: Annotated[int, options.count(help="How many clusters the tokens are put into.")] = 64,
@@ -42,13 +51,17 @@ def router(
 
     `otspec.generate(..., draft_shortlist=Router.load(FILE))` drafts by it.
     """
-    written = [_text(file) for file in files]  # before anything is loaded
+    written = [_text(file) for file in files if file.suffix != JSON_LINES]  # before anything is loaded
+    said = [one for file in files if file.suffix == JSON_LINES for one in read_prompts(file)]
     from otspec.decode import Budget, train_router
     from otspec.decode.models.context import positions
-    from otspec.decode.pair.loading import load_draft
+    from otspec.decode.pair.loading import Models, load_draft
 
     model, tokenizer = load_draft(draft, place.device, place.dtype)
     rows = [list(tokenizer(text, add_special_tokens=False, verbose=False).input_ids) for text in written]
+    if said:
+        new = min(ANSWER, int(positions(model)) // 4)
+        rows += chat.rows(said, Models(model, tokenizer), new, {"temperature": 1.0}, answered=True)
     texts = _some(rows, int(min(TEXT, positions(model))), tokens, seed)
     budget = None if most is None else Budget(most, falling=2, least=max(most // 4, 1))
     with progress_bar() as bar:

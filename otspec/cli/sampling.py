@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from otspec.cli import options
+from otspec.errors import DataError
 
 if TYPE_CHECKING:
     from otspec.decode.pair.loading import Models
 
+SHIPPED = "shipped"
+"""`otspec.decode.pair.loading.SHIPPED`."""
 MODEL = "shipped, a folder written by save_pretrained, a GGUF file, smollm2, or a name on the hub."
 """For --help."""
 
 Target = Annotated[str, typer.Option(help=f"The target model, whose text is written: {MODEL}")]
 Draft = Annotated[str, typer.Option(help=f"The draft model: {MODEL}")]
+NONE = "none"
+"""No draft model, among names of draft models."""
+BY_TARGET = "shipped for the shipped target, else none"
 Drafts = Annotated[
     list[str] | None,
     typer.Option(
-        help="The draft model, named in the same way; with --law independent, repeat it: each drafts its own paths.",
-        show_default="shipped",
+        help="The draft model, named in the same way, or none; with --law independent, repeat it: each drafts its own "
+        "paths.",
+        show_default=BY_TARGET,
     ),
 ]
 MaxNewTokens = Annotated[int, options.count(help="How many new tokens every text gets at most.")]
@@ -37,6 +45,13 @@ Dtype = Annotated[
 ]
 
 
+def draft_names(target: str, drafts: Sequence[str] | None) -> list[str]:
+    """The draft models that are meant: by default that of the shipped pair, for its target alone."""
+    if drafts is None:
+        return [SHIPPED] if target == SHIPPED else []
+    return [] if list(drafts) == [NONE] else list(drafts)
+
+
 @dataclass(frozen=True)
 class PlaceOptions:
     """Where models are, and in what precision."""
@@ -50,13 +65,24 @@ class PairOptions:
     """A target and a draft model."""
 
     target: Target = "shipped"
-    draft: Draft = "shipped"
+    draft: Annotated[str | None, typer.Option(help=f"The draft model: {MODEL} Or none.", show_default=BY_TARGET)] = None
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """What the user calls both; no draft model is ``"none"``."""
+        return self.target, next(iter(draft_names(self.target, [self.draft] if self.draft else None)), NONE)
 
     def load(self, place: PlaceOptions) -> Models:
-        """Load both."""
+        """Load both, or the target alone."""
         from otspec.decode.pair.loading import load_models
 
-        return load_models(self.target, self.draft, place.device, place.dtype)
+        target, draft = self.names
+        return load_models(target, None if draft == NONE else draft, place.device, place.dtype)
+
+    def check_drafts(self, what: str) -> None:
+        """Raise if there is no draft model, which something needs."""
+        if self.names[1] == NONE:
+            raise DataError(f"no draft model for {self.target}, and {what}; pass --draft")
 
 
 @dataclass(frozen=True, kw_only=True)

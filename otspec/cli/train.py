@@ -11,7 +11,7 @@ import typer
 from otspec.cli import options
 from otspec.cli.groups import grouped
 from otspec.cli.names import LOSSES, TRAINED, listed
-from otspec.cli.prompts import FORMAT, read_prompts
+from otspec.cli.prompts import FORMAT, ChatOptions, read_prompts
 from otspec.cli.sampling import PlaceOptions, Target
 from otspec.errors import DataError, ProblemError
 from otspec.reporting.console import console, progress_as_ours, progress_bar
@@ -49,6 +49,7 @@ def train(
             show_default="the token that begins a text",
         ),
     ] = None,
+    chat: ChatOptions,
     texts: Annotated[int, options.count(help="How many texts the target writes.")] = 1024,
     length: Annotated[int, options.count(help="How many tokens each text has.", least=2)] = 256,
     steps: Annotated[int, options.count(help="How many steps of training are done.")] = 600,
@@ -90,7 +91,7 @@ def train(
     if (out / "training.json").exists():
         raise DataError(f"{out} holds a trained draft model already; remove it, or give another folder")
     progress_as_ours()
-    from otspec.decode.pair.loading import SHIPPED, encode, load_models
+    from otspec.decode.pair.loading import SHIPPED, load_models
     from otspec.decode.training import KINDS, Course, Lessons, own_texts, train_into
 
     chosen = KINDS[kind]
@@ -106,7 +107,7 @@ def train(
     begin = models.tokenizer.bos_token_id
     if said is None and begin is None:
         raise DataError(f"no token begins a text of {target}; pass --prompts FILE")
-    starts = [[begin]] if said is None else encode(models.tokenizer, said)
+    starts = [[begin]] if said is None else chat.rows(said, models, length, {"temperature": 1.0})
     out.mkdir(parents=True, exist_ok=True)
     with progress_bar() as bar:
         task = bar.add_task("writing texts", total=texts + HELD_OUT)

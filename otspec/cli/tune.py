@@ -12,7 +12,7 @@ import typer
 
 from otspec.cli import options
 from otspec.cli.groups import grouped
-from otspec.cli.prompts import FORMAT, read_prompts
+from otspec.cli.prompts import FORMAT, ChatOptions, read_prompts
 from otspec.cli.sampling import MaxNewTokens, PairOptions, PlaceOptions, SamplingOptions
 from otspec.errors import DataError
 from otspec.reporting.console import console, numbers, progress_as_ours, progress_bar
@@ -38,6 +38,7 @@ def tune(
     *,
     pair: PairOptions,
     prompts: Annotated[Path | None, typer.Option(help=FORMAT, show_default="held-out text of the shipped pair")] = None,
+    chat: ChatOptions,
     sampling: SamplingOptions,
     paths: Annotated[str, typer.Option(help="The numbers of drafted paths to try, a list.")] = "1,2,4",
     depth: Annotated[int, options.count(help="The largest number of tokens of a path to try.")] = 8,
@@ -60,19 +61,19 @@ def tune(
     which chooses before every step how deep to draft, by what whole steps of every depth took.
     """
     counts, cuts = numbers("--paths", paths), numbers("--draft-top-k", draft_top_k)
-    texts = None if prompts is None else read_prompts(prompts)
-    if texts is None and pair.target != "shipped":
+    said = None if prompts is None else read_prompts(prompts)
+    if said is None and pair.target != "shipped":
         raise DataError(f"no prompts for {pair.target}; pass --prompts FILE")
-    from otspec.decode.pair.loading import encode
+    pair.check_drafts("ways to draft with one are compared")
     from otspec.decode.shipped import held_out
     from otspec.decode.tuning.report import tables
 
     progress_as_ours()
     models = pair.load(place)
-    rows = held_out() if texts is None else encode(models.tokenizer, texts)
+    rows = held_out() if said is None else chat.rows(said, models, max_new_tokens, sampling.given)
     tuning = measured(
         models,
-        (pair.target, pair.draft),
+        pair.names,
         rows,
         sampling.given,
         paths=counts,

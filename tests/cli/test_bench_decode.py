@@ -96,7 +96,7 @@ def test_a_preset_stands_for_the_options_that_are_not_given(
         asked.append(settings)
         return [DecodingCell("generate")]
 
-    names = ("paths", "depths", "rules", "baselines", "temperatures", "truncations", "assisted", "drafters")
+    names = ("paths", "depths", "rules", "baselines", "temperatures", "truncations", "assisted", "drafters", "batches")
     monkeypatch.setattr(
         "otspec.bench.decoding.cells.decoding_grid", lambda *given: noted(**dict(zip(names, given, strict=True)))
     )

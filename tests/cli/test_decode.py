@@ -262,7 +262,7 @@ BAD = [
     (("--prompts", "nowhere.txt"), "there is no file nowhere.txt"),
     (("--prompts", "empty.txt"), "empty.txt holds no prompts; write one per line"),
     (("--prompts", "no.jsonl"), "no.jsonl, line 2 is no JSON"),
-    (("--prompts", "other.jsonl"), "other.jsonl, line 1 has no text under prompt"),
+    (("--prompts", "other.jsonl"), "other.jsonl, line 1 has neither a text under prompt nor texts under turns"),
     ((), "no prompts; pass --prompts FILE or --prompt TEXT"),
     (("--prompt", ""), "prompt 1 is empty"),
     (("--prompt", "a", "--method", "magic"), "no method 'magic'; known: multi-draft, vanilla"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from otspec import DataError
-from otspec.cli.prompts import TaskPrompt, read_tasks
+from otspec.cli.prompts import Prompt, read_tasks
 from tests.cli.test_commands import otspec_command
 
 LINES: list[dict[str, object]] = [
@@ -27,26 +27,39 @@ def write(path: Path, lines: list[dict[str, object]]) -> Path:
 
 
 def test_prompts_come_in_turn_from_every_task(tmp_path: Path) -> None:
-    assert read_tasks(write(tmp_path / "tasks.jsonl", LINES)) == [
-        TaskPrompt("writing", "a\u2028b"),
-        TaskPrompt("math", "1 + 1 ="),
-        TaskPrompt("qa", "who?"),
-        TaskPrompt("writing", "c"),
-        TaskPrompt("math", "2 + 2 ="),
-        TaskPrompt("writing", "d"),
+    asked = [
+        Prompt(("a\u2028b", "and then?"), "writing", spoken=True),
+        Prompt(("1 + 1 =",), "math"),
+        Prompt(("who?",), "qa", spoken=True),
+        Prompt(("c",), "writing", spoken=True),
+        Prompt(("2 + 2 =",), "math"),
+        Prompt(("d",), "writing", spoken=True),
+    ]
+    assert read_tasks([write(tmp_path / "tasks.jsonl", LINES)]) == asked
+    both = write(tmp_path / "one.jsonl", LINES[:3]), write(tmp_path / "two.jsonl", LINES[3:])
+    assert read_tasks(both) == asked
+
+
+def test_prompts_of_no_task_are_of_their_file(tmp_path: Path) -> None:
+    files = [write(tmp_path / f"{name}.jsonl", [{"turns": [name]}, {"turns": ["b"]}]) for name in ("gsm8k", "mbpp")]
+    assert [(one.task, one.turns[0]) for one in read_tasks(files)] == [
+        ("gsm8k", "gsm8k"),
+        ("mbpp", "mbpp"),
+        ("gsm8k", "b"),
+        ("mbpp", "b"),
     ]
 
 
-def test_lines_without_a_task_or_a_prompt_are_refused(tmp_path: Path) -> None:
-    wrong: list[dict[str, object]] = [{"task": "math"}, {"prompt": "a"}, {"task": 3, "prompt": "a"}, {}]
-    wrong += [{"task": "m", "turns": []}, {"task": "m", "turns": [3]}]
+def test_lines_without_a_prompt_are_refused(tmp_path: Path) -> None:
+    wrong: list[dict[str, object]] = [{"task": "math"}, {"task": 3, "prompt": 4}, {}]
+    wrong += [{"task": "m", "turns": []}, {"task": "m", "turns": [3]}, {"task": "m", "turns": "a"}]
     for line in wrong:
-        with pytest.raises(DataError, match="line 2 lacks a task or a prompt; write lines such as"):
-            read_tasks(write(tmp_path / "tasks.jsonl", [*LINES[:1], line]))
-    for text, message in (("[1]\n", "line 1 lacks"), ("{\n", "line 1 is no JSON"), ("\n", "holds no prompts")):
+        with pytest.raises(DataError, match="line 2 has neither a text under prompt nor texts under turns; write"):
+            read_tasks([write(tmp_path / "tasks.jsonl", [*LINES[:1], line])])
+    for text, message in (("[1]\n", "line 1 has neither"), ("{\n", "line 1 is no JSON"), ("\n", "holds no prompts")):
         (tmp_path / "tasks.jsonl").write_text(text)
         with pytest.raises(DataError, match=message):
-            read_tasks(tmp_path / "tasks.jsonl")
+            read_tasks([tmp_path / "tasks.jsonl"])
 
 
 def test_figures_are_told_for_each_task(
@@ -61,9 +74,9 @@ def test_figures_are_told_for_each_task(
     lines = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
     assert {(one["prompt"], one["task"]) for one in lines} == {(0, "writing"), (1, "math"), (2, "qa"), (3, "writing")}
     report = (out / "report.md").read_text()
-    for title in ("Tokens per target call", "Speed-up over vanilla", "Where the time goes"):
+    for title in ("Tokens per target call", "mean_acceptance_length", "Speed-up over vanilla", "Where the time goes"):
         assert f"## {title} by task: temperature 1" in report
-    assert report.count("| rule | math | qa | writing | all |") == 2
+    assert report.count("| rule | math | qa | writing | all |") == 3
     assert report.count("| math | vanilla |") == 1
     assert "by task" in shown
     assert otspec_command(monkeypatch, *decode, "--prompts", str(tasks)) == 2

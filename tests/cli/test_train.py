@@ -97,7 +97,8 @@ def test_it_learns_in_single_precision_where_nothing_is_said(
     """On a GPU, too, where models are else held as they were saved: half precision loses what a step changes."""
     asked = []
 
-    def loading(*arguments: object) -> None:
+    def loading(*arguments: object, packed: bool) -> None:
+        assert not packed  # what is packed does not learn
         asked.append(arguments[-1])
         raise DataError("no more is looked at")
 

@@ -50,6 +50,8 @@ class DecodingCell:
     schedule: str | None = None
     """Of transformers' assisted generation, as `confidence`; None before both are chosen."""
     confidence: float | None = None
+    batch: int = 1
+    """How many texts are decoded together."""
 
     @property
     def name(self) -> str:
@@ -121,12 +123,14 @@ def decoding_grid(
     truncations: Sequence[Mapping[str, Any]] = ({},),
     assisted: tuple[int, str, float] | None = None,
     drafters: Sequence[str] = ("",),
+    batches: Sequence[int] = (1,),
 ) -> list[DecodingCell]:
-    """All cells, temperature after temperature, each beginning with vanilla decoding.
+    """All cells, temperature after temperature and batch after batch, each beginning with vanilla decoding.
 
     A method is measured at every K, every L, every truncation of the drafts and with every drafter that it has settings
-    for, and once where it has none.  Drafts at temperature 0 are certain, and nothing is left to truncate.  The
-    settings of assisted generation, as in `CANDIDATES`, are open where they are not given.
+    for, and once where it has none; in batches if it takes several texts at a time.  Drafts at temperature 0 are
+    certain, and nothing is left to truncate.  The settings of assisted generation, as in `CANDIDATES`, are open where
+    they are not given.
 
     Raises
     ------
@@ -142,14 +146,16 @@ def decoding_grid(
         method_of(name, {})
     method_of(OURS, {setting: value for cut in truncations for setting, value in cut.items()})
     cells = []
-    for temperature, (name, spelling) in itertools.product(temperatures, names):
+    for temperature, batch, (name, spelling) in itertools.product(temperatures, batches, names):
+        if batch > 1 and not METHODS[name].batch:
+            continue
         takes = METHODS[name].takes
         counts = paths if "paths" in takes else (1 if METHODS[name].drafts else 0,)
         levels = depths if "depth" in takes and name != TO_CHOOSE else (0,)
         by = drafters if "draft_tokens" in takes else ("",)
         for count, depth, cut, drafter in itertools.product(counts, levels, truncations, by):
             settings = {setting: value for setting, value in _of(cut, temperature).items() if setting in takes}
-            cell = DecodingCell(name, spelling, count, depth, temperature, drafter, **settings)
+            cell = DecodingCell(name, spelling, count, depth, temperature, drafter, batch=batch, **settings)
             cells.append(cell.settled(assisted) if cell.open and assisted is not None else cell)
     return list(dict.fromkeys(cells))
 

@@ -9,7 +9,7 @@ import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -24,11 +24,16 @@ from otspec.decode.base.metrics import Metrics, wait_for
 from otspec.decode.methods.catalogue import METHODS, Decode, decoder, lossless, warm_up
 from otspec.decode.methods.drafting import Drafting
 from otspec.decode.models.fingerprint import fingerprint
+from otspec.decode.pair.conversations import Conversation, converse, turn_seed
 from otspec.decode.pair.loading import Models, batch_of
+from otspec.decode.step.harness import Generation
 from otspec.errors import ProblemError
 from otspec.reporting.machine import processor, versions
+from otspec.reporting.means import grouped
 from otspec.results import SolveError
 
+MOMENT = 1e-3
+"""Seconds that a turn is granted where the cell's are spent: one token."""
 TRIALS = 4
 """Prompts on which settings are chosen, the last ones: whatever the number of prompts that are then measured."""
 
@@ -41,17 +46,19 @@ class DecodingBenchmark:
     names: tuple[str, str]
     """What the user calls target and draft."""
     cells: list[DecodingCell]
-    prompts: list[list[int]]
-    """Tokens of each."""
+    conversations: Sequence[Conversation]
+    """What is asked; most are one prompt."""
     first: int
-    """How many of them to decode, from the first on."""
+    """How many of them to have, from the first on."""
     repeats: int = 1
     """How often, each time with other random numbers."""
     sampling: Mapping[str, Any] = field(default_factory=dict)
     """Of target and draft, beside the temperature."""
     max_new_tokens: int = 64
     seed: int = 0
-    """Of the first text; the next, of the next prompt and then of the next repeat, has seed + 1."""
+    """Of the first text; the next, of the next prompt and then of the next repeat, has seed + 1.
+
+    Later turns of a conversation have seeds of their own (`otspec.decode.pair.conversations.turn_seed`)."""
     budget_s: float = 60.0
     """Decoding time granted to each cell, in seconds; a text under way is then cut short."""
     shard: Shard = WHOLE
@@ -74,10 +81,10 @@ class DecodingBenchmark:
         return {
             "benchmark": "decoding",
             "target": [self.names[0], fingerprint(self.models.target)],
-            "draft": [self.names[1], fingerprint(self.models.draft)],
+            "draft": [self.names[1], None if self.models.draft is None else fingerprint(self.models.draft)],
             **({"drafters": self._drafters} if self.drafters else {}),
             "dtype": str(self.models.target.dtype),
-            "prompts": _digest(self.prompts),
+            "prompts": _digest([[*one.first, *one.turns[1:]] for one in self.conversations]),
             "tasks": _digest(self.tasks) if self.tasks else None,
             **self.sampling,
             "max_new_tokens": self.max_new_tokens,
@@ -114,31 +121,46 @@ class DecodingBenchmark:
     def trials(self) -> list[tuple[int, DecodingCell]]:
         """Short measurements before the others: the settings that open cells may get, by prompt."""
         candidates = [candidate for cell in self.cells if cell.open for candidate in cell.candidates]
-        last = range(max(len(self.prompts) - TRIALS, 0), len(self.prompts))
+        last = range(max(len(self.conversations) - TRIALS, 0), len(self.conversations))
         return [(prompt, cell) for prompt in last for cell in self._shuffled(candidates, prompt)]
 
     @property
     def count(self) -> int:
         """Texts to decode."""
-        return len(self.trials) + len(self.texts) * len(self.cells)
+        return len(self.trials) + sum(1 for _ in self.measurements(self.cells))
 
     @cached_property
     def texts(self) -> list[tuple[int, int]]:
         """Repeat and prompt of every text of the shard."""
-        prompts = min(self.first, len(self.prompts))
+        prompts = min(self.first, len(self.conversations))
         found = itertools.product(range(self.repeats), range(prompts))
         return [text for number, text in enumerate(found) if self.shard.takes(number, prompts)]
 
     @property
     def granted_s(self) -> float:
         """Decoding time granted to the shard's part of a cell: with all parts, that of the cell."""
-        return self.budget_s * (len(self.texts) / (self.repeats * min(self.first, len(self.prompts))))
+        return self.budget_s * (len(self.texts) / (self.repeats * min(self.first, len(self.conversations))))
 
-    def measurements(self, cells: Sequence[DecodingCell]) -> Iterator[tuple[int, int, DecodingCell]]:
-        """Repeat, prompt and cell: every cell on one prompt, in an order of its own, before the next prompt."""
+    def measurements(self, cells: Sequence[DecodingCell]) -> Iterator[tuple[int, tuple[int, ...], DecodingCell]]:
+        """Repeat, prompts and cell: every cell on one prompt, in an order of its own, before the next prompt.
+
+        Several prompts are decoded together when it is the first one's turn; they are of one task.
+        """
+        sizes = {cell.batch for cell in cells}
+        together = {(repeat, size): self._together(repeat, size) for repeat in range(self.repeats) for size in sizes}
         for repeat, prompt in self.texts:
             for cell in self._shuffled(cells, prompt, repeat):
-                yield repeat, prompt, cell
+                if prompt in together[repeat, cell.batch]:
+                    yield repeat, together[repeat, cell.batch][prompt], cell
+
+    def _together(self, repeat: int, size: int) -> dict[int, tuple[int, ...]]:
+        """The shard's prompts in groups of that size, by the first of each."""
+        mine = [prompt for at, prompt in self.texts if at == repeat]
+        of_tasks = grouped(mine, lambda prompt: self.tasks[prompt] if self.tasks else "")
+        groups = [
+            tuple(task[start : start + size]) for task in of_tasks.values() for start in range(0, len(task), size)
+        ]
+        return {group[0]: group for group in groups}
 
     def _shuffled(self, cells: Sequence[DecodingCell], *text: int) -> list[DecodingCell]:
         order = np.random.default_rng((self.seed, *text)).permutation(len(cells))
@@ -155,15 +177,15 @@ def run(
     """
     clock = _Stopwatch(benchmark, folder)
     for prompt, cell in benchmark.trials:
-        clock.measure(cell, prompt, 0, trial=True)
+        clock.measure(cell, [prompt], 0, trial=True)
         progress(1)
     cells = [chosen(folder.records, cell) if cell.open else cell for cell in benchmark.cells]
-    for repeat, prompt, cell in benchmark.measurements(cells):
-        clock.measure(cell, prompt, repeat, trial=False)
+    for repeat, prompts, cell in benchmark.measurements(cells):
+        clock.measure(cell, prompts, repeat, trial=False)
         progress(1)
 
 
-def _digest(prompts: Sequence[Sequence[int] | str]) -> str:
+def _digest(prompts: Sequence[Sequence[int | str] | str]) -> str:
     return hashlib.sha256(json.dumps(prompts).encode()).hexdigest()[:16]
 
 
@@ -181,50 +203,57 @@ class _Stopwatch:
             if record["trial"] or (record["repeat"], record["prompt"]) in texts:
                 self._held.setdefault((decoding_cell_of(record), record["trial"]), []).append(record)
 
-    def measure(self, cell: DecodingCell, prompt: int, repeat: int, trial: bool) -> None:
-        """Decode a prompt and keep the record, unless there is one, or the cell gets no more."""
+    def measure(self, cell: DecodingCell, prompts: Sequence[int], repeat: int, trial: bool) -> None:
+        """Decode prompts together and keep the record, unless there is one, or the cell gets no more."""
+        prompt = prompts[0]
         held = self._held.setdefault((cell, trial), [])
         granted_s = self._benchmark.budget_s if trial else self._benchmark.granted_s
         left_s = granted_s - sum(map(seconds_of, held))
         over = left_s <= 0 or any(record["message"] for record in held)
         if over or any((record["prompt"], record["repeat"]) == (prompt, repeat) for record in held):
             return
-        seed = self._benchmark.seed + repeat * len(self._benchmark.prompts) + prompt
+        seed = self._benchmark.seed + repeat * len(self._benchmark.conversations) + prompt
         about = {"trial": trial, "prompt": prompt, "repeat": repeat, "seed": seed, "machine": self._machine}
         if self._benchmark.tasks:
             about["task"] = self._benchmark.tasks[prompt]
-        held.append(asdict(cell) | about | self._decoded(cell, prompt, seed, left_s))
+        if len(prompts) > 1:
+            about["together"] = len(prompts)
+        held.append(asdict(cell) | about | self._decoded(cell, prompts, seed, left_s))
         self._folder.append(held[-1])
 
-    def _decoded(self, cell: DecodingCell, prompt: int, seed: int, left_s: float) -> Record:
-        """What a cell does with a prompt.  Before its first it decodes a little: nothing is compiled on the clock."""
+    def _decoded(self, cell: DecodingCell, prompts: Sequence[int], seed: int, left_s: float) -> Record:
+        """What a cell does with prompts.  Before its first it decodes a little: nothing is compiled on the clock."""
         benchmark = self._benchmark
-        inputs = batch_of([benchmark.prompts[prompt]], benchmark.models.target.device)
-        sampling = {**benchmark.sampling, "temperature": cell.temperature, "seed": seed}
+        target, tokenizer = benchmark.models.target, benchmark.models.tokenizer
+        own = [benchmark.conversations[prompt] for prompt in prompts]
+        sampling = {**benchmark.sampling, "temperature": cell.temperature}
         metrics, message = Metrics(), ""
         try:
             if cell not in self._ready:
-                decode = benchmark.decoder(cell)
-                warm_up(decode, inputs, {**sampling, "max_time": left_s})
-                self._ready[cell] = decode
-            metrics = self._timed(
-                lambda: (
-                    self._ready[cell](
-                        **inputs, **sampling, max_new_tokens=benchmark.max_new_tokens, max_time=left_s
-                    ).metrics
-                )
-            )
+                made = benchmark.decoder(cell)
+                first = batch_of([one.first for one in own], target.device)
+                warm_up(made, first, {**sampling, "seed": seed, "max_time": left_s})
+                self._ready[cell] = made
+
+            def decode(rows: Sequence[Sequence[int]], turn: int) -> Generation:
+                inputs = batch_of(rows, target.device)
+                room = {"max_new_tokens": benchmark.max_new_tokens, "max_time": max(left_s - metrics.wall, MOMENT)}
+                return self._timed(partial(self._ready[cell], **inputs, **sampling, **room, seed=turn_seed(seed, turn)))
+
+            for turn in converse(own, decode, tokenizer):
+                metrics += turn.generation.metrics
         except SolveError as error:
             message = str(error)
         exact = lossless(METHODS[cell.method], cell.settings)
         return {"lossless": exact, "message": message, **metrics.record()}
 
-    def _timed(self, decode: Callable[[], Metrics]) -> Metrics:
-        """Metrics whose seconds are those from call to answer, for all methods alike: what one leaves out is rest."""
+    def _timed(self, decode: Callable[[], Generation]) -> Generation:
+        """Text whose seconds are those from call to answer, for all methods alike: what one leaves out is rest."""
         device = self._benchmark.models.target.device
         wait_for(device)
         started = time.perf_counter()
-        metrics = decode()
+        generation = decode()
         wait_for(device)
+        metrics = generation.metrics
         metrics.seconds["rest"] += time.perf_counter() - started - metrics.wall
-        return metrics
+        return generation

@@ -6,12 +6,13 @@ from otspec.bench.decoding.cells import DecodingCell, decoding_cell_of
 from otspec.bench.decoding.charts import DRAFTERS, PICTURE, chart_groups, series_of
 from otspec.bench.decoding.drafters import drafters_table
 from otspec.bench.decoding.labels import beside_shape, shape
-from otspec.bench.decoding.summary import EFFICIENCY, REFERENCE, TIME, by_task, place_of, summarise
+from otspec.bench.decoding.summary import EFFICIENCY, REFERENCE, TIME, by_task, place_of, setting_of, summarise
 from otspec.bench.decoding.tables import (
     choice_table,
     decoding_table,
     efficiency_table,
     failed_table,
+    served_table,
     speed_up_table,
     task_tables,
 )
@@ -33,16 +34,20 @@ def report(run: Run) -> Report | None:
     tables: list[TextTable] = []
     screen: list[TextTable] = []
     sections = []
-    for temperature in dict.fromkeys(one.cell.temperature for one in summaries):
-        mine = [one for one in summaries if one.cell.temperature == temperature]
-        title = ", ".join([f"temperature {temperature:g}", *cut])
+    settings = dict.fromkeys(setting_of(one.cell) for one in summaries)
+    for setting in settings:
+        mine = [one for one in summaries if setting_of(one.cell) == setting]
+        temperature, batch = setting
+        several = any(at != 1 for _, at in settings)
+        title = ", ".join([f"temperature {temperature:g}", *([f"batch {batch}"] if several else []), *cut])
         fast = speed_up_table(mine, f"Speed-up: {title}")
         efficient = efficiency_table(mine, f"Block efficiency: {title}")
+        served = served_table(mine, title)
         drafters = drafters_table(mine, run.records, f"Drafters: {title}")
-        of_tasks = {task: [one for one in all_ if one.cell.temperature == temperature] for task, all_ in tasks.items()}
+        of_tasks = {task: [one for one in all_ if setting_of(one.cell) == setting] for task, all_ in tasks.items()}
         each = task_tables(of_tasks, mine, title)
         whole = decoding_table(mine, f"Decoding: {title}", reference)
-        here = [one for one in (fast, efficient, drafters, whole, *each) if one is not None]
+        here = [one for one in (fast, efficient, served, drafters, whole, *each) if one is not None]
         tables += here
         screen += [one for one in (efficient, fast, drafters, *each) if one is not None]
         sections.append(Section(title[0].upper() + title[1:], series_of(mine), chart_groups(mine), here))
@@ -60,7 +65,9 @@ def report(run: Run) -> Report | None:
 
 
 def _labels(cell: DecodingCell) -> tuple[str, str]:
-    return ", ".join([f"T = {cell.temperature:g}", *shape(cell)]), ", ".join([cell.name, *beside_shape(cell)])
+    together = [f"batch {cell.batch}"] if cell.batch > 1 else []
+    setting = ", ".join([f"T = {cell.temperature:g}", *together, *shape(cell)])
+    return setting, ", ".join([cell.name, *beside_shape(cell)])
 
 
 KIND = Kind(

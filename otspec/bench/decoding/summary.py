@@ -22,6 +22,9 @@ BASELINES = ("generate", "vanilla", "assisted", "assisted-lookup", "prompt-looku
 """Methods that speed-ups are relative to, in this order."""
 METRICS = tuple(Metrics().record())
 
+Setting = tuple[float, int]
+"""Temperature and batch."""
+
 
 def place_of(record: Record) -> Place:
     """The text of a record: prompt and repeat."""
@@ -33,9 +36,22 @@ def seconds_of(record: Record) -> float:
     return float(sum(record["seconds"].values()))
 
 
+def together(record: Record) -> int:
+    """Texts that were decoded together."""
+    return int(record.get("together", 1))
+
+
 TIME = Ratio("ms/token", lambda record: 1e3 * seconds_of(record), lambda record: record["tokens"])
 SPEED = Ratio("tokens/s", lambda record: record["tokens"], seconds_of)
+LENGTH = Ratio(
+    "mean_acceptance_length", lambda record: _drafts(record) + sum(record["accepted"]), lambda record: _drafts(record)
+)
 EFFICIENCY = Ratio("block efficiency", lambda record: record["tokens"], lambda record: record["sequence_steps"])
+
+
+def _drafts(record: Record) -> int:
+    """Steps that had drafts."""
+    return int(record["offered"][0]) if record["offered"] else 0
 
 
 @dataclass(frozen=True)
@@ -53,6 +69,8 @@ class DecodingSummary:
     """Block efficiency."""
     gain: Estimate
     """Block efficiency minus that of the reference at the same K, L and drafts, on the same texts."""
+    length: Estimate
+    """1 + accepted drafts for each step that had drafts; `NONE` where no step had any."""
     speed_ups: Mapping[DecodingCell, Estimate]
     """By baseline: its seconds a token over those of the cell, on the same texts."""
     message: str
@@ -70,11 +88,11 @@ class DecodingSummary:
 
 
 def summarise(records: Sequence[Record], reference: str = REFERENCE) -> list[DecodingSummary]:
-    """A summary for every cell with a record that is no trial: high temperatures first, then by K, L and name."""
+    """A summary for every cell with a record that is no trial: high temperatures, small batches first, then by name."""
     held = grouped((record for record in records if not record["trial"]), decoding_cell_of)
     texts = {cell: texts_of(mine) for cell, mine in held.items()}
-    baselines = {at: _baselines(texts, at) for at in {cell.temperature for cell in held}}
-    found = [_summary(cell, mine, texts, reference, baselines[cell.temperature]) for cell, mine in held.items()]
+    baselines = {at: _baselines(texts, at) for at in {setting_of(cell) for cell in held}}
+    found = [_summary(cell, mine, texts, reference, baselines[setting_of(cell)]) for cell, mine in held.items()]
     return sorted(found, key=_place)
 
 
@@ -113,12 +131,13 @@ def _summary(
     over = [baseline for baseline in baselines if baseline.method != cell.method]
     return DecodingSummary(
         cell=cell,
-        prompts=len({prompt for prompt, _ in mine}),
-        texts=len(mine),
+        prompts=sum({prompt: together(record) for (prompt, _), record in mine.items()}.values()),
+        texts=sum(map(together, mine.values())),
         lossless=all(record["lossless"] for record in records),
         total=reduce(add, map(_metrics, mine.values()), Metrics()),
         efficiency=estimate(EFFICIENCY, mine),
         gain=paired(difference, EFFICIENCY, mine, theirs) if cell.rule != reference else NONE,
+        length=estimate(LENGTH, {at: record for at, record in mine.items() if _drafts(record)}),
         speed_ups={baseline: paired(quotient, SPEED, mine, texts[baseline]) for baseline in over},
         message=next((record["message"] for record in records if record["message"]), ""),
     )
@@ -131,14 +150,27 @@ def _metrics(record: Record) -> Metrics:
 def _place(one: DecodingSummary) -> tuple[object, ...]:
     """Where a summary stands, whatever the order in which its cell was measured."""
     cell = one.cell
-    return -cell.temperature, cell.paths, cell.depth, list(METHODS).index(cell.method), cell.name, cell.notes
+    return (
+        -cell.temperature,
+        cell.batch,
+        cell.paths,
+        cell.depth,
+        list(METHODS).index(cell.method),
+        cell.name,
+        cell.notes,
+    )
 
 
-def _baselines(texts: Mapping[DecodingCell, Held], temperature: float) -> list[DecodingCell]:
+def setting_of(cell: DecodingCell) -> Setting:
+    """What is compared is of one: temperature and batch."""
+    return cell.temperature, cell.batch
+
+
+def _baselines(texts: Mapping[DecodingCell, Held], setting: Setting) -> list[DecodingCell]:
     """What speed-ups are relative to: of several cells of a method, the one of the least time a token."""
     found = []
     for name in BASELINES:
-        mine = [cell for cell in texts if (cell.method, cell.temperature) == (name, temperature) and texts[cell]]
+        mine = [cell for cell in texts if cell.method == name and setting_of(cell) == setting and texts[cell]]
         if mine:
             found.append(min(mine, key=lambda cell: _seconds_per_token(texts[cell])))
     return found

@@ -33,6 +33,10 @@ WHOLE_CALL = (
     "Times are of whole calls, from the prompt to the text, reading of the prompt and preparation included, for every "
     "method alike."
 )
+AS_VLLM = (
+    "Names and figures as vLLM has them: mean_acceptance_length is 1 + accepted drafts for each step that had drafts, "
+    "where tokens per target call are over all steps, and end with the text."
+)
 PHASES = tuple(Metrics().seconds)
 ACCEPTANCE = "accepted to depth 1, 2, ..."
 
@@ -129,6 +133,26 @@ def decoding_table(summaries: Sequence[DecodingSummary], title: str, reference: 
     return table(title, columns, summaries, note)
 
 
+def served_table(summaries: Sequence[DecodingSummary], title: str) -> TextTable | None:
+    """What servers tell of drafts, under their names; summaries of one temperature, None where none had drafts."""
+    shown = [one for one in summaries if one.total.num_drafts]
+    columns = [
+        Column[DecodingSummary]("rule", whole_label, label=True),
+        Column[DecodingSummary]("mean_acceptance_length", lambda one: one.length.shown(".3f")),
+        Column[DecodingSummary]("acceptance_rate", lambda one: f"{one.total.acceptance_rate:.3f}"),
+        Column[DecodingSummary](
+            "acceptance_rate_per_position",
+            lambda one: " ".join(f"{share:.2f}" for share in one.total.acceptance_rate_per_position),
+        ),
+        *(_count(name) for name in ("num_drafts", "num_draft_tokens", "num_accepted_tokens")),
+    ]
+    return table(f"As servers count: {title}", columns, shown, f"{AS_VLLM} {INTERVALS}") if shown else None
+
+
+def _count(name: str) -> Column[DecodingSummary]:
+    return Column(name, lambda one: f"{getattr(one.total, name):,}")
+
+
 def _phase(phase: str) -> Column[DecodingSummary]:
     return Column(phase, lambda one: f"{one.ms_by_phase[phase]:.2f}" if one.prompts else NOTHING, detail=True)
 
@@ -162,6 +186,7 @@ def task_tables(
     accepted_note = f"What Spec-Bench calls mean accepted tokens. {INTERVALS}"
     return [
         by_task("Tokens per target call", lambda one: one.efficiency.shown(".2f"), accepted_note),
+        by_task("mean_acceptance_length", lambda one: one.length.shown(".2f"), f"{AS_VLLM} {INTERVALS}"),
         by_task("Speed-up over vanilla", _over_vanilla, f"On the same texts. {INTERVALS} {WHOLE_CALL}"),
         table(f"Where the time goes by task: {title}", spent, pairs, f"Milliseconds per token. {WHOLE_CALL}"),
     ]

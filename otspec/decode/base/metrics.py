@@ -71,6 +71,36 @@ class Metrics:
         return self.tokens / self.sequence_steps if self.sequence_steps else float("nan")
 
     @property
+    def num_drafts(self) -> int:
+        """Sequence steps that had drafts: the names from here on are vLLM's, and count as it does."""
+        return self.offered[0] if self.offered else 0
+
+    @property
+    def num_draft_tokens(self) -> int:
+        """Drafted tokens that the target read; where drafts share a beginning it is read, and counts, once."""
+        return self.drafted_nodes
+
+    @property
+    def num_accepted_tokens(self) -> int:
+        """Accepted drafts, also those behind the end of a text."""
+        return sum(self.accepted)
+
+    @property
+    def mean_acceptance_length(self) -> float:
+        """1 + accepted drafts for each step that had drafts, NaN without one."""
+        return 1 + self.num_accepted_tokens / self.num_drafts if self.num_drafts else float("nan")
+
+    @property
+    def acceptance_rate(self) -> float:
+        """Accepted for each drafted token, NaN without one."""
+        return self.num_accepted_tokens / self.num_draft_tokens if self.num_draft_tokens else float("nan")
+
+    @property
+    def acceptance_rate_per_position(self) -> list[float]:
+        """Of the steps that had drafts, the share that accepted d or more, for d = 1, 2, ...; as vLLM counts."""
+        return [count / self.num_drafts for count in self.accepted]
+
+    @property
     def acceptance(self) -> list[float]:
         """Of the steps with drafts of d tokens or more, the share that accepted d or more, for d = 1, 2, ..."""
         return [got / asked if asked else float("nan") for got, asked in zip(self.accepted, self.offered, strict=True)]

@@ -147,8 +147,8 @@ def save_model(model: PreTrainedModel, tokenizer: Any, folder: Path) -> None:
         tokenizer.save_pretrained(folder)
 
 
-def encode(tokenizer: Any, prompts: Sequence[str]) -> list[list[int]]:
-    """The tokens of each prompt.
+def encode(tokenizer: Any, prompts: Sequence[str], *, special: bool = True) -> list[list[int]]:
+    """The tokens of each prompt, with those that begin a text unless they are in it: then they are not `special`.
 
     Raises
     ------
@@ -163,7 +163,7 @@ def encode(tokenizer: Any, prompts: Sequence[str]) -> list[list[int]]:
                 f"prompt {number} holds {prompt[error.start]!r} at character {error.start}, half of a pair that stands "
                 "for one character; write it in UTF-8"
             ) from error
-    rows = [list(tokenizer(prompt).input_ids) for prompt in prompts]
+    rows = [list(tokenizer(prompt, add_special_tokens=special).input_ids) for prompt in prompts]
     for number, row in enumerate(rows, start=1):
         if not row:
             raise ProblemError(f"prompt {number} is empty, and the tokenizer begins no text by itself; write something")

@@ -13,6 +13,7 @@ pytest.importorskip("transformers")
 from otspec.bench.decoding.cells import DecodingCell
 from otspec.bench.decoding.driver import DecodingBenchmark
 from otspec.decode.base.metrics import Metrics
+from otspec.decode.pair.conversations import Conversation
 from otspec.decode.pair.loading import Models
 from tests.decode.models import pair
 
@@ -21,12 +22,20 @@ NESTED, INTERVAL = (DecodingCell("multi-draft", rule, 2, 8) for rule in ("nested
 ASSISTED = DecodingCell("assisted", paths=1)
 
 
+class NoTokenizer:
+    """Spells nothing."""
+
+    def decode(self, tokens: list[int], *, skip_special_tokens: bool) -> str:
+        return ""
+
+
 def benchmark(cells: list[DecodingCell], **settings: Any) -> DecodingBenchmark:
     """Three prompts of a tiny pair."""
     target, draft = pair()
     prompts = [[1, 2], [3], [4, 5, 6]]
     settings = {"first": 3, "max_new_tokens": 5, "budget_s": 1e6} | settings
-    return DecodingBenchmark(Models(target, None, draft), ("t", "d"), cells, prompts, **settings)
+    conversations = [Conversation(prompt) for prompt in prompts]
+    return DecodingBenchmark(Models(target, NoTokenizer(), draft), ("t", "d"), cells, conversations, **settings)
 
 
 def record(

@@ -5,7 +5,7 @@ import math
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -164,7 +164,7 @@ def test_every_prompt_has_all_cells_in_an_order_of_its_own() -> None:
     asked = benchmark(cells, repeats=4, first=3)
     order = list(asked.measurements(cells))
     texts = [order[start : start + len(cells)] for start in range(0, len(order), len(cells))]
-    assert [{(repeat, prompt) for repeat, prompt, _ in text} for text in texts] == [
+    assert [{(repeat, prompt) for repeat, (prompt,), _ in text} for text in texts] == [
         {(repeat, prompt)} for repeat in range(4) for prompt in range(3)
     ]
     orders = [tuple(cell for _, _, cell in text) for text in texts]
@@ -178,6 +178,7 @@ def test_time_is_that_of_the_whole_call(monkeypatch: pytest.MonkeyPatch, tmp_pat
     now = [0.0]
 
     class Answer:
+        new_tokens: ClassVar = [[1]]
         metrics = Metrics(5, 5, 5, seconds={**Metrics().seconds, "target": 2.0, "verification": 0.5, "rest": 0.25})
 
     def decode(**_: Any) -> Answer:

@@ -31,8 +31,8 @@ def test_figures_of_a_task_are_those_of_its_prompts() -> None:
         assert nested.speed_ups[vanilla.cell] == quotient(
             tokens[mine].astype(float), seconds[mine], np.full(calls.size, 10.0), plain[mine]
         )
-    efficiency, speed_up, times = task_tables(found, summarise(records), "t")
-    assert efficiency.header == speed_up.header == ("rule", "math", "qa", "all")
+    efficiency, lengths, speed_up, times = task_tables(found, summarise(records), "t")
+    assert efficiency.header == lengths.header == speed_up.header == ("rule", "math", "qa", "all")
     by_rule = {row[0]: row[1:] for row in efficiency.rows}
     assert by_rule["nested, K = 2, L = 8"][0] == found["math"][1].efficiency.shown(".2f")
     assert by_rule["vanilla"] == ("1.00 [1.00, 1.00]",) * 3

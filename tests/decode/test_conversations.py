@@ -1,0 +1,145 @@
+"""Conversations: prompts by the chat template, and the model's own answers in those that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("tokenizers")
+pytest.importorskip("jinja2")
+
+from otspec.decode.methods.catalogue import decoder  # noqa: E402
+from otspec.decode.pair.conversations import (  # noqa: E402
+    Conversation,
+    all_prompts,
+    check_lengths,
+    conversations_of,
+    converse,
+    turn_seed,
+)
+from otspec.decode.pair.loading import Models, batch_of  # noqa: E402
+from otspec.decode.step.harness import Generation  # noqa: E402
+from otspec.errors import ProblemError  # noqa: E402
+from tests.decode.models import greedy_text, pair  # noqa: E402
+from tests.saved_pair import VOCAB, tokenizer  # noqa: E402
+
+TEMPLATE = (
+    "{% for m in messages %}<{{ m.role[0] }}>{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<a>{% endif %}"
+)
+NEW = 5
+
+
+def _tokenizer(template: str | None = TEMPLATE) -> Any:
+    made = tokenizer()
+    made.chat_template = template
+    return made
+
+
+@pytest.fixture(scope="module")
+def models() -> Models:
+    target, draft = pair(VOCAB, positions=256)
+    return Models(target, _tokenizer(), draft, _tokenizer())
+
+
+def _greedily(models: Models, seen: list[tuple[int, int]]) -> Any:
+    plain = decoder("prompt-lookup", models, {"depth": 2})
+
+    def decode(rows: Sequence[Sequence[int]], turn: int) -> Generation:
+        seen.append((turn, len(rows)))
+        return plain(**batch_of(rows, models.target.device), temperature=0.0, max_new_tokens=NEW, seed=0)
+
+    return decode
+
+
+def test_each_prompt_holds_the_answers_before_it(models: Models) -> None:
+    """By hand: the template spelled out, and every answer decoded from the start of its text."""
+    asked = [("a", "b", "c"), ("d",), ("e f", "g")]
+    conversations = conversations_of(models.tokenizer, asked, template=True)
+    seen: list[tuple[int, int]] = []
+    turns = list(converse(conversations, _greedily(models, seen), models.tokenizer))
+    assert seen == [(0, 3), (1, 2), (2, 1)]
+    assert [turn.going for turn in turns] == [[0, 1, 2], [0, 2], [0]]
+    for at, own in enumerate(asked):
+        text = ""
+        for number, said in enumerate(own):
+            text += f"<u>{said}\n<a>"
+            prompt = models.tokenizer(text, add_special_tokens=False).input_ids
+            new = greedy_text(models.target, prompt, NEW)[len(prompt) :]
+            turn = turns[number]
+            assert turn.generation.new_tokens[list(turn.going).index(at)] == new
+            text += models.tokenizer.decode(new, skip_special_tokens=True) + "\n"
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_all_prompts_are_those_of_the_conversation(models: Models, answered: bool) -> None:
+    conversations = conversations_of(models.tokenizer, [("a", "b"), ("c",)], template=True)
+    seen: list[tuple[int, int]] = []
+    rows = all_prompts(conversations, _greedily(models, seen), models.tokenizer, answered)
+    turns = list(converse(conversations, _greedily(models, []), models.tokenizer))
+    answer = models.tokenizer.decode(turns[0].generation.new_tokens[0])
+    prompts = [[*conversations[0].first], [*conversations[0].prompt([answer])], [*conversations[1].first]]
+    answers = [turns[0].generation.new_tokens[0], turns[1].generation.new_tokens[0], turns[0].generation.new_tokens[1]]
+    wanted = [[*prompt, *new] for prompt, new in zip(prompts, answers, strict=True)] if answered else prompts
+    assert rows == wanted
+    assert len(seen) == (3 if answered else 1)  # what is asked last is not answered
+
+
+def test_prompts_without_a_template_are_texts_as_they_are(models: Models) -> None:
+    (one,) = conversations_of(models.tokenizer, [("def f",)], template=False)
+    assert list(one.first) == models.tokenizer("def f").input_ids
+    (one,) = conversations_of(models.tokenizer, [("a", "b")], template=False, first=True)
+    assert one.count == 1
+
+
+def test_special_tokens_are_the_templates_own() -> None:
+    """Tokenizers that begin every text would begin it twice."""
+    made = _tokenizer("<s>{{ messages[0].content }}")
+    made.add_special_tokens({"bos_token": "<s>"})
+    (one,) = conversations_of(made, [("a",)], template=True)
+    assert list(one.first).count(made.bos_token_id) == 1
+
+
+def test_seeds_of_turns() -> None:
+    assert turn_seed(5, 0) == 5
+    assert len({turn_seed(seed, turn) for seed in range(9) for turn in range(9)}) == 81
+
+
+@pytest.mark.parametrize(
+    ("template", "asked", "message"),
+    [
+        (None, [("a",)], "the tokenizer of the target has no chat template; pass --no-chat"),
+        (
+            "{{ raise_exception('no such role') }}",
+            [("a",)],
+            "fails at turn 1 of a conversation: no such role; pass --no-ch",
+        ),
+        ("{% for %}", [("a",)], "fails at turn 1 of a conversation: "),
+        ("{{ messages[0].nothing.at_all }}", [("a",)], "fails at turn 1 of a conversation: "),
+        ("{% if false %}a{% endif %}", [("a",)], "prompt 1 is empty"),
+    ],
+)
+def test_templates_that_fail(template: str | None, asked: list[tuple[str, ...]], message: str) -> None:
+    with pytest.raises(ProblemError, match=message):
+        conversations_of(_tokenizer(template), asked, template=True)
+
+
+def test_several_turns_take_a_template(models: Models) -> None:
+    with pytest.raises(
+        ProblemError, match="a conversation has 2 turns, and what is asked after an answer takes a chat"
+    ):
+        conversations_of(models.tokenizer, [("a",), ("b", "c")], template=False)
+
+
+def test_conversations_that_are_too_long_are_told_before_any_is_had(models: Models) -> None:
+    fits = conversations_of(models.tokenizer, [("a",), ("b" * 30, "c")], template=True)
+    check_lengths(fits, models, 90)
+    with pytest.raises(
+        ProblemError, match=r"conversation 2 has \d+ tokens in 2 turns and may get 2 x 110 more, and the"
+    ):
+        check_lengths(fits, models, 110)
+    with pytest.raises(ProblemError, match=r"conversation 1 has 9 tokens in one turn and may get 1 x 300 more"):
+        check_lengths([Conversation(range(9))], models, 300)
