@@ -9,8 +9,9 @@ from typing import Any, Unpack
 import numpy as np
 
 from otspec.auditing.settings import no_progress
+from otspec.engine_audit.conclusion import conclude
 from otspec.engine_audit.engine import Sampling, Text
-from otspec.engine_audit.entry import conclude, watch
+from otspec.engine_audit.entry import watch
 from otspec.engine_audit.judge import Batch, Cell, Judge
 from otspec.engine_audit.known import ByLaw
 from otspec.engine_audit.laws import Laws
