@@ -13,8 +13,9 @@ from otspec.auditing.outcome import Test
 from otspec.auditing.settings import Progress, check_progress, no_progress
 from otspec.engine_audit import greedy
 from otspec.engine_audit.conclusion import conclude
-from otspec.engine_audit.engine import Engine, Sampling
-from otspec.engine_audit.judge import LAW, Cell, Judge
+from otspec.engine_audit.engine import Engine, Sampling, TellsDrafting
+from otspec.engine_audit.first_drafts import Held, hold_against_optimum
+from otspec.engine_audit.judge import LAW, Cell, Judge, next_batch
 from otspec.engine_audit.known import ByLaw
 from otspec.engine_audit.laws import Laws
 from otspec.engine_audit.outcome import Divergence
@@ -26,9 +27,6 @@ from otspec.engine_audit.source import Draw, Source
 from otspec.engine_audit.storage import Texts
 from otspec.errors import ProblemError
 
-FIRST_BATCH = 32
-"""Texts of each cell that the first look is at; each following look has as many as all before, up to a batch."""
-
 LOOKS = 4
 """A bias of the law is not believed before so many: until then requests may turn out not to be independent."""
 
@@ -39,6 +37,7 @@ def audit_engine(
     prompts: Sequence[str] = DEFAULT,
     *,
     laws: Laws | None = None,
+    draft_laws: Laws | None = None,
     store: Path | None = None,
     about: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
@@ -55,6 +54,9 @@ def audit_engine(
     prompts : sequence of str
     laws : Laws, optional
         The exact laws, as `ModelLaws` has them; without them text with drafts is compared with text without.
+    draft_laws : Laws, optional
+        Those of the draft model, by the same tokens.  If the engine says how it drafts (`TellsDrafting`), how many
+        drafts it accepts is held against the optimum.
     store : Path, optional
         A file that keeps the texts: an audit that was interrupted goes on from it.
     about : mapping, optional
@@ -91,6 +93,8 @@ def audit_engine(
     """
     settings = EngineAuditSettings(**options)
     check_progress(progress)
+    if draft_laws is not None and laws is None:
+        raise ProblemError("the law of the drafts is given without that of the target; the optimum depends on both")
     if not samplings:
         raise ProblemError("there is no sampling; pass one such as Sampling(1.0)")
     if not prompts or not all(isinstance(prompt, str) for prompt in prompts):
@@ -114,13 +118,21 @@ def audit_engine(
         **settings.drawing(),
         **dict(about or {}),
     }
-    judge: Judge = ByPairs(cells, settings) if laws is None else ByLaw(cells, settings, laws)
+    counted = draft_laws is not None and isinstance(engine, TellsDrafting)
+    judge: Judge = ByPairs(cells, settings) if laws is None else ByLaw(cells, settings, laws, tests=3 if counted else 2)
+    held = Held()
     with Texts(store, header) as texts:
         source = Source(engine, texts, settings)
         divergences = list(_greedy(source, distinct, laws, settings))
         tests, looks = watch(judge, source.batch(judge), settings.texts // max(len(cells), 1), settings, progress)
+        told = engine.acceptance()
+        sure = judge.doubt() is not None or (not settings.all_texts and any(test.rejected for test in tests))
+        if cells and laws is not None and draft_laws is not None and not sure:
+            held = hold_against_optimum(
+                engine, source.short, cells, laws, draft_laws, settings, judge.threshold, progress
+            )
     found = greedy.finding_of(divergences, len(distinct))
-    outcome = conclude(judge, tests, looks, divergences, found, engine.acceptance(), settings)
+    outcome = conclude(judge, tests, looks, divergences, found, told, settings, held)
     return EngineAudit(outcome, settings, engine.name, engine.version, engine.method)
 
 
@@ -143,7 +155,7 @@ def watch(
     tests: tuple[Test, ...] = ()
     look = done = 0
     while judge.cells and done < each:
-        count = min(max(done, FIRST_BATCH), settings.batch, each - done)
+        count = next_batch(done, each, settings.batch)
         for cell in judge.cells:
             judge.add(cell, draw(cell, count, look))
             progress(judge.texts, each * len(judge.cells))
