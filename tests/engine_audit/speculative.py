@@ -56,6 +56,8 @@ class Speculative(Faulty):
         Whether it drafts the likeliest tokens.
     says_after, says_positions : bool
         What it tells of its drafts.
+    by : callable
+        The draft model's law.
     """
 
     counts: ClassVar[bool] = True
@@ -70,8 +72,10 @@ class Speculative(Faulty):
         says_after: bool = True,
         says_positions: bool = True,
         ends: tuple[int, ...] = (),
+        by: Callable[[tuple[int, ...]], Sequence[float]] = draft,
     ) -> None:
         super().__init__(ends=ends)
+        self._by = by
         self._rule, self._after_tokens, self._at_last, self._deep = rule, after, at_last, deep
         self._likeliest, self._says_after, self._says_positions = likeliest, says_after, says_positions
         self._steps = self._drafted = 0
@@ -107,7 +111,7 @@ class Speculative(Faulty):
         self._steps += deep > 0
         self._drafted += deep
         for place in range(deep):
-            p, q = law(markov(text), sampling), law(draft(text), Sampling(0.0) if self._likeliest else sampling)
+            p, q = law(markov(text), sampling), law(self._by(text), Sampling(0.0) if self._likeliest else sampling)
             token = int(rng.choice(3, p=q))
             if rng.random() >= self._rule(p[token], q[token]):
                 rest = np.maximum(p - q, 0.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,17 @@ def test_the_mean_of_the_least_is_at_most_one_wherever_texts_are_drafted_for(pla
         tally.add(Acceptance(1, 1, hit, (hit,)), optima)
         mean += markov(())[token] * (chance if hit else 1 - chance) * math.exp(together([tally]).min())
     assert 0.5 < mean <= 1 + 1e-12
+
+
+@each(hits=[(160, *[100] * 15), (112,) * 16])
+def test_one_that_is_far_off_and_all_that_are_a_little_are_found(hits: tuple[int, ...]) -> None:
+    tallies = [Tally() for _ in hits]
+    for tally, accepted in zip(tallies, hits, strict=True):
+        tally.add(Acceptance(200, 200, accepted, (accepted,)), np.full((2, 200), 0.5))
+    assert together(tallies).min() > math.log(3000)
+    for tally in tallies:
+        tally.accepted = 100
+    assert together(tallies).max() < 0
 
 
 def test_a_tally_knows_who_can_be_drafted_for() -> None:
@@ -201,6 +213,23 @@ def test_where_texts_were_drafted_for_is_recognized() -> None:
     assert places == {"last token": (0,), "prompt": (0,), "token 1": (0, 1), "token 1, said": (1,)}
 
 
+def right_at_first(before: tuple[int, ...]) -> Sequence[float]:
+    """The target's law after the prompt, and far from it after a token."""
+    return markov(before)[::-1] if before else markov(before)
+
+
+@each(after=[0, 1])
+def test_where_that_is_not_known_the_larger_optimum_counts(after: int) -> None:
+    engine = Speculative(after=after, at_last=after == 1, says_after=False, by=right_at_first)
+    audit = audit_engine(engine, prompts=[""], laws=LAWS, draft_laws=FunctionLaws(right_at_first), **SHORT)
+    found = told(audit)
+    assert audit.verdict is not EngineVerdict.NOT_LOSSLESS
+    assert found.after == (0, 1)
+    assert found.optimum == pytest.approx(found.texts)
+    assert found.accepted == found.texts if after == 0 else found.accepted < 0.8 * found.texts
+    assert found.proof is None
+
+
 @each(at_last=[True, False])
 def test_texts_are_as_short_as_they_can_be(at_last: bool) -> None:
     assert told(audited(Speculative(at_last=at_last))).length == (2 if at_last else 3)
@@ -287,16 +316,23 @@ class Idle(Speculative):
         return super().texts(prompt, count, length, *rest, **more)
 
 
+class Mistaken(Speculative):
+    """Drafts from the prompt on, and says that it does not."""
+
+    def drafting(self, sampling: Sampling) -> Drafting:
+        return Drafting(sampling, after=1)
+
+
+UNFIT = "the counts do not fit texts that are drafted for once"
 LEFT_OUT: dict[str, tuple[Faulty, str]] = {
     "does not say": (Faulty(), "function does not say how its drafts are drawn from a draft model's law"),
-    "has no draft model": (Unsaid(), "function does not say how its drafts are drawn"),
+    "has no draft model": (Unsaid(), "function does not say how its drafts are drawn from a draft model's law"),
     "does not count": (Silent(), "function does not count its drafts"),
     "does not draft": (Idle(), "function does not draft in texts of 3 tokens"),
-    "has other users": (Twice(), "the counts do not fit texts that are drafted for once: 64 drafts of 32 texts of 2 "),
-    "is not as it says": (Speculative(after=0), "the counts do not fit"),
-    "tells no positions": (Speculative(deep=2, says_positions=False), "64 drafts of 32 texts of 2 tokens"),
+    "has other users": (Twice(), f"{UNFIT}: 64 drafts of 32 texts of 2 tokens"),
+    "is not as it says": (Mistaken(after=0), f"{UNFIT}: 32 drafts of 32 texts of 1 tokens"),
+    "tells no positions": (Speculative(deep=2, says_positions=False), f"{UNFIT}: 64 drafts of 32 texts of 2 tokens"),
 }
-LEFT_OUT["is not as it says"][0].drafting = lambda sampling: Drafting(sampling, after=1)  # type: ignore[attr-defined]
 
 
 @each(why=list(LEFT_OUT))
@@ -304,10 +340,7 @@ def test_what_cannot_be_held_against_the_optimum_is_said(why: str) -> None:
     engine, sentence = LEFT_OUT[why]
     audit = audit_engine(engine, prompts=[""], laws=LAWS, draft_laws=DRAFT_LAWS, **{**SHORT, "length": 4})
     (finding,) = audit.outcome.findings
-    assert finding.message.startswith(
-        f"acceptance is not held against the optimum: {sentence}" if why[0] != "t" else ""
-    )
-    assert sentence in finding.message
+    assert finding.message == f"acceptance is not held against the optimum: {sentence}"
     assert not finding.bias
     assert audit.outcome.first_drafts is None
     assert [test.name for test in audit.outcome.tests] == ["law", "independence"]
