@@ -320,9 +320,11 @@ def test_metrics_tell_the_acceptance(fake: Fake) -> None:
 def test_how_drafts_are_drawn_is_what_the_user_says(fake: Fake) -> None:
     assert Http(url=fake.url).drafting(Sampling()) is None
     sampled, likeliest = (Http(url=fake.url, drafted=how) for how in ("sampled", "likeliest"))
-    assert sampled.drafting(Sampling(0.7)) == Drafting(Sampling(0.7))
+    assert sampled.drafting(Sampling(0.7)) == Drafting(Sampling(0.7), after=1)
     assert sampled.drafting(Sampling(0.7, top_k=5)) is None  # servers differ in what they cut
-    assert likeliest.drafting(Sampling(0.7, top_k=5)) == Drafting(Sampling(0.0))
+    assert likeliest.drafting(Sampling(0.7, top_k=5)) == Drafting(Sampling(0.0), after=1)
+    fake.script.pages = {}  # of an unknown kind: it may draft the first token, too
+    assert Http(url=fake.url, drafted="sampled").drafting(Sampling()) == Drafting(Sampling())
     with pytest.raises(ProblemError, match="drafted = 'often'; it is sampled or likeliest, or left out"):
         Http(url=fake.url, drafted="often")
 

@@ -19,6 +19,8 @@ from otspec.errors import ProblemError
 
 Json = Mapping[str, Any]
 DRAFTED = ("sampled", "likeliest")
+UNDRAFTED = ("vLLM", "llama.cpp")
+"""Servers that take the first token from the prompt's pass, and draft after it."""
 METRIC = re.compile(r"^\w+:spec_decode_num_(\w+?)(?:_total)?(?:\{(.*?)\})? ([0-9.eE+]+)$", re.MULTILINE)
 """A line of ``/metrics`` of vLLM or llama.cpp on drafts: what is counted, its labels, how many."""
 POSITION = re.compile(r'position="(\d+)"')
@@ -136,10 +138,10 @@ class Http:
 
     def drafting(self, sampling: Sampling) -> Drafting | None:
         """As ``drafted`` says; None of sampled drafts under truncations, by which some servers cut them, too."""
-        if self._drafted == "likeliest":
-            return Drafting(Sampling(0.0))
-        whole = sampling == Sampling(sampling.temperature)
-        return Drafting(sampling) if self._drafted == "sampled" and whole else None
+        own = Sampling(0.0) if self._drafted == "likeliest" else sampling
+        if self._drafted is None or own not in (Sampling(0.0), Sampling(sampling.temperature)):
+            return None
+        return Drafting(own, after=1 if self.version.startswith(UNDRAFTED) else None)
 
     def close(self) -> None:
         """Nothing: the server is not ours."""
