@@ -28,7 +28,7 @@ def row(result: Mapping[str, Any]) -> str:
         f"{result['texts']:,}",
         f"**{verdict}**" if verdict == "not lossless" else verdict,
         _variation(result),
-        _accepted(result.get("acceptance")),
+        "; ".join(filter(None, (_accepted(result.get("acceptance")), _first(result.get("first_drafts"))))),
     )
     return f"| {' | '.join(cells)} |"
 
@@ -47,6 +47,14 @@ def _variation(result: Mapping[str, Any]) -> str:
 def _accepted(told: list[Any] | None) -> str:
     """Accepted tokens as the engine counts them, the fields of an `Acceptance`."""
     return "" if told is None else f"{told[2]:,} of {told[1]:,} drafts"
+
+
+def _first(figures: Mapping[str, Any] | None) -> str:
+    """How many texts accept a first draft, and how many can, the fields of a `FirstDrafts`."""
+    if figures is None:
+        return ""
+    accepted, optimum = (figures[name] / figures["texts"] for name in ("accepted", "optimum"))
+    return f"{accepted:.3f} of first drafts, at most {optimum:.3f} can be"
 
 
 def main(files: list[str]) -> None:

@@ -14,7 +14,7 @@ from otspec.cli.groups import Of, grouped
 from otspec.cli.loading import load
 from otspec.cli.prompts import FORMAT, gather
 from otspec.engine_audit.settings import EngineAuditSettings
-from otspec.errors import ProblemError
+from otspec.errors import DataError, ProblemError
 from otspec.reporting.console import console, numbers, progress_as_ours, progress_bar
 from otspec.writing import write_text
 
@@ -60,7 +60,17 @@ def audit_engine(
             show_default="the target, if it is shipped or a folder of transformers",
         ),
     ] = None,
-    dtype: Annotated[str | None, typer.Option(help="The type of that model's weights.", show_default="float32")] = None,
+    draft_law: Annotated[
+        str | None,
+        typer.Option(
+            help=f"The model that tells the law of the drafts: shipped, a folder, or {WITHOUT} not to hold acceptance "
+            "against the optimum.",
+            show_default="the draft model, if it is shipped or a folder of transformers",
+        ),
+    ] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="The type of these models' weights.", show_default="float32")
+    ] = None,
     temperature: Annotated[str, typer.Option(help="Temperatures, separated by commas; greedy is always tried.")] = "1",
     top_k: Annotated[str | None, typer.Option(help="How many tokens to keep, in a list too; all keeps all.")] = None,
     top_p: Annotated[str | None, typer.Option(help="The mass to keep, in a list too; 1 keeps all.")] = None,
@@ -93,6 +103,7 @@ def audit_engine(
     asked = {name: value for name, value in given.items() if value is not None} | dict(map(_setting, more or []))
     progress_as_ours()
     laws = _laws(law, target, dtype)
+    draft_laws = _draft_laws(draft_law, None if laws is None else draft, dtype)
     audited = _started(engine, asked)
     try:
         with progress_bar() as bar:
@@ -102,6 +113,7 @@ def audit_engine(
                 samplings,
                 texts,
                 laws=laws,
+                draft_laws=draft_laws,
                 store=None if json is None else json.with_name(f"{json.name}.texts.jsonl"),
                 about={"settings": asked},
                 progress=lambda done, most: bar.update(task, completed=done, total=most),
@@ -125,9 +137,29 @@ def _laws(law: str | None, target: str | None, dtype: str | None) -> Laws | None
     """The exact laws: of the model that is named, or of the target where transformers reads it."""
     from otspec.engine_audit import ModelLaws
 
-    readable = target is not None and (target == "shipped" or (Path(target) / "config.json").is_file())
-    name = law or (target if readable else None)
+    name = law or _readable(target)
     return None if name is None or name == WITHOUT else ModelLaws.load(name, dtype)
+
+
+def _draft_laws(law: str | None, draft: str | None, dtype: str | None) -> Laws | None:
+    """Those of the draft model, in the same way; a draft model that nobody named for its law may be unreadable."""
+    from otspec.engine_audit import ModelLaws
+
+    name = law or _readable(draft)
+    if name is None or name == WITHOUT:
+        return None
+    try:
+        return ModelLaws.load(name, dtype, drafts=True)
+    except DataError as error:
+        if law is not None:
+            raise
+        console.print(f"acceptance is not held against the optimum: {error}", highlight=False, soft_wrap=True)
+        return None
+
+
+def _readable(model: str | None) -> str | None:
+    """The name of a model that transformers reads as it is."""
+    return model if model is not None and (model == "shipped" or (Path(model) / "config.json").is_file()) else None
 
 
 def _samplings(temperature: str, top_k: str | None, top_p: str | None, min_p: str | None) -> list[Sampling]:

@@ -4,32 +4,28 @@ from __future__ import annotations
 
 import importlib
 import itertools
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
-import numpy as np
-
 from otspec.auditing.evidence import at_look
-from otspec.auditing.outcome import Finding, Test
-from otspec.auditing.report import power
+from otspec.auditing.outcome import Test
 from otspec.auditing.settings import Progress, check_progress, no_progress
 from otspec.engine_audit import greedy
-from otspec.engine_audit.engine import Acceptance, Engine, EngineDied, Sampling, Text
-from otspec.engine_audit.judge import INDEPENDENCE, LAW, Batch, Cell, Judge
+from otspec.engine_audit.conclusion import conclude
+from otspec.engine_audit.engine import Engine, Sampling, TellsDrafting
+from otspec.engine_audit.first_drafts import Held, hold_against_optimum
+from otspec.engine_audit.judge import LAW, Cell, Judge, next_batch
 from otspec.engine_audit.known import ByLaw
 from otspec.engine_audit.laws import Laws
-from otspec.engine_audit.outcome import Divergence, EngineOutcome, EngineVerdict, Place
+from otspec.engine_audit.outcome import Divergence
 from otspec.engine_audit.prompts import DEFAULT
 from otspec.engine_audit.report import EngineAudit
 from otspec.engine_audit.samples import ByPairs
 from otspec.engine_audit.settings import EngineAuditOptions, EngineAuditSettings
+from otspec.engine_audit.source import Draw, Source
 from otspec.engine_audit.storage import Texts
 from otspec.errors import ProblemError
-
-FIRST_BATCH = 32
-"""Texts of each cell that the first look is at; each following look has as many as all before, up to a batch."""
 
 LOOKS = 4
 """A bias of the law is not believed before so many: until then requests may turn out not to be independent."""
@@ -41,6 +37,7 @@ def audit_engine(
     prompts: Sequence[str] = DEFAULT,
     *,
     laws: Laws | None = None,
+    draft_laws: Laws | None = None,
     store: Path | None = None,
     about: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
@@ -57,6 +54,9 @@ def audit_engine(
     prompts : sequence of str
     laws : Laws, optional
         The exact laws, as `ModelLaws` has them; without them text with drafts is compared with text without.
+    draft_laws : Laws, optional
+        Those of the draft model, by the same tokens.  If the engine says how it drafts (`TellsDrafting`), how many
+        drafts it accepts is held against the optimum.
     store : Path, optional
         A file that keeps the texts: an audit that was interrupted goes on from it.
     about : mapping, optional
@@ -93,6 +93,8 @@ def audit_engine(
     """
     settings = EngineAuditSettings(**options)
     check_progress(progress)
+    if draft_laws is not None and laws is None:
+        raise ProblemError("the law of the drafts is given without that of the target; the optimum depends on both")
     if not samplings:
         raise ProblemError("there is no sampling; pass one such as Sampling(1.0)")
     if not prompts or not all(isinstance(prompt, str) for prompt in prompts):
@@ -116,67 +118,22 @@ def audit_engine(
         **settings.drawing(),
         **dict(about or {}),
     }
-    judge: Judge = ByPairs(cells, settings) if laws is None else ByLaw(cells, settings, laws)
+    counted = draft_laws is not None and isinstance(engine, TellsDrafting)
+    judge: Judge = ByPairs(cells, settings) if laws is None else ByLaw(cells, settings, laws, tests=3 if counted else 2)
+    held = Held()
     with Texts(store, header) as texts:
         source = Source(engine, texts, settings)
         divergences = list(_greedy(source, distinct, laws, settings))
         tests, looks = watch(judge, source.batch(judge), settings.texts // max(len(cells), 1), settings, progress)
+        told = engine.acceptance()
+        sure = judge.doubt() is not None or (not settings.all_texts and any(test.rejected for test in tests))
+        if cells and laws is not None and draft_laws is not None and not sure:
+            held = hold_against_optimum(
+                engine, source.short, cells, laws, draft_laws, settings, judge.threshold, progress
+            )
     found = greedy.finding_of(divergences, len(distinct))
-    outcome = conclude(judge, tests, looks, divergences, found, engine.acceptance(), settings)
+    outcome = conclude(judge, tests, looks, divergences, found, told, settings, held)
     return EngineAudit(outcome, settings, engine.name, engine.version, engine.method)
-
-
-class Source:
-    """Texts of an engine, each request asked for once.
-
-    Parameters
-    ----------
-    engine : Engine
-    texts : Texts
-        Those that are there already.
-    settings : EngineAuditSettings
-    """
-
-    def __init__(self, engine: Engine, texts: Texts, settings: EngineAuditSettings) -> None:
-        self._engine, self._texts, self._settings = engine, texts, settings
-
-    def get(
-        self, prompt: str, count: int, length: int, sampling: Sampling, kind: str, place: tuple[int, int]
-    ) -> list[Text]:
-        """Texts of a prompt; `kind` is "drafted", "plain" or "control", `place` the number of cell and look."""
-        kinds = ("drafted", "plain", "control")
-        seeds = np.random.SeedSequence((self._settings.seed, kinds.index(kind), *place))
-        seed = int(seeds.generate_state(1)[0]) % 2**31
-
-        def make() -> list[Text]:
-            try:
-                return self._engine.texts(prompt, count, length, sampling, seed, drafts=kind == "drafted")
-            except (ProblemError, ImportError):
-                raise
-            except Exception as error:
-                request = f"{count} texts of {length} tokens after {prompt!r}, {sampling}, {kind}"
-                raise EngineDied(f"{self._engine.name} died at {request}: {type(error).__name__}: {error}") from error
-
-        found = self._texts.get((kind, *place, count), make)
-        if len(found) != count:
-            raise ProblemError(
-                f"{self._engine.name} was asked for {count} texts after {prompt!r} and gave {len(found)}"
-            )
-        return found
-
-    def batch(self, judge: Judge) -> Draw:
-        """What draws a batch of a cell for this judge."""
-
-        def draw(cell: Cell, count: int, look: int) -> Batch:
-            length, place = self._settings.length, (cell.number, look)
-            drafted, plain = (
-                self.get(cell.prompt, count, length, cell.sampling, kind, place) for kind in ("drafted", "plain")
-            )
-            other = judge.control_sampling(cell.sampling)
-            control = [] if other is None else self.get(cell.prompt, count, length, other, "control", place)
-            return Batch(drafted, plain, control)
-
-        return draw
 
 
 def _greedy(
@@ -191,10 +148,6 @@ def _greedy(
             yield found
 
 
-Draw = Callable[[Cell, int, int], Batch]
-"""From a cell, how many texts and the number of the look to what was drawn."""
-
-
 def watch(
     judge: Judge, draw: Draw, each: int, settings: EngineAuditSettings, progress: Progress
 ) -> tuple[tuple[Test, ...], int]:
@@ -202,7 +155,7 @@ def watch(
     tests: tuple[Test, ...] = ()
     look = done = 0
     while judge.cells and done < each:
-        count = min(max(done, FIRST_BATCH), settings.batch, each - done)
+        count = next_batch(done, each, settings.batch)
         for cell in judge.cells:
             judge.add(cell, draw(cell, count, look))
             progress(judge.texts, each * len(judge.cells))
@@ -219,84 +172,3 @@ def watch(
 def _bounded(judge: Judge, settings: EngineAuditSettings, looks: int) -> bool:
     """Whether some total variation is known to be above 0."""
     return any(place.lower > 0 for place in judge.places(at_look(1 - settings.confidence, looks - 1)))
-
-
-def conclude(
-    judge: Judge,
-    tests: Sequence[Test],
-    looks: int,
-    divergences: Sequence[Divergence],
-    findings: Sequence[Finding],
-    told: Acceptance | None,
-    settings: EngineAuditSettings,
-) -> EngineOutcome:
-    """What it all came to; `findings` are those that the judge has not made."""
-    places = judge.places(at_look(1 - settings.confidence, looks - 1)) if looks else ()
-    found = (*judge.findings(), *findings)
-    verdict, reason = _verdict(judge, tests, places, found, looks)
-    return EngineOutcome(
-        verdict,
-        reason,
-        judge.compared_with,
-        judge.texts,
-        judge.plain_texts,
-        tuple(tests),
-        places,
-        judge.control,
-        tuple(divergences),
-        found,
-        told,
-        judge.undecided,
-    )
-
-
-def _verdict(
-    judge: Judge, tests: Sequence[Test], places: Sequence[Place], findings: Sequence[Finding], looks: int
-) -> tuple[EngineVerdict, str]:
-    if (doubt := judge.doubt()) is not None:
-        return EngineVerdict.CANNOT_TELL, doubt
-    rejected = {test.name: test for test in tests if test.rejected}
-    if LAW in rejected and judge.dependence() < judge.threshold:
-        return EngineVerdict.NOT_LOSSLESS, _where(judge, rejected[LAW], places)
-    if rejected:
-        test = rejected.get(INDEPENDENCE, rejected.get(LAW, tests[0]))
-        return EngineVerdict.NOT_LOSSLESS, f"{_contradicted(judge, test)}, most at {test.largest}"
-    for finding in findings:
-        if finding.bias:
-            return EngineVerdict.NOT_LOSSLESS, finding.message
-    if not looks:
-        return EngineVerdict.CANNOT_TELL, "only greedy text was asked for, and nothing was found; add a temperature"
-    if judge.control.caught is None:
-        reason = (
-            f"nothing was found, but {judge.texts:,} texts do not suffice to catch the control either "
-            f"({judge.control.rule}); ask for more, or for prompts after which fewer texts are likely"
-        )
-        return EngineVerdict.CANNOT_TELL, reason
-    first, most = (bound(place.upper for place in places) for bound in (min, max))
-    size = "" if judge.control.tv is None else f", off by {judge.control.tv:.3f} a token,"
-    reason = (
-        f"{judge.texts:,} texts show none, and the control{size} was caught at {judge.control.caught:,}; the first "
-        f"token is off by at most {first:.3f} in total variation, whole texts by at most {most:.3f}"
-    )
-    return EngineVerdict.NO_EVIDENCE, reason
-
-
-def _contradicted(judge: Judge, test: Test) -> str:
-    return (
-        f"{judge.texts:,} texts contradict that {test.hypothesis} (evidence {power(test.evidence)}, rejects at "
-        f"{power(test.threshold)})"
-    )
-
-
-def _where(judge: Judge, test: Test, places: Sequence[Place]) -> str:
-    """Where the law is off: the place with the largest bound, and the first that shows it."""
-    worst = max(places, key=lambda place: (place.lower, place.evidence))
-    seen = [place.position for place in places if place.lower > 0 or place.evidence >= test.threshold]
-    first = [place.evidence for place in places if place.position == 1]
-    fine = worst.position > 1 and max(first) < math.log(10)
-    since = f", first seen at position {min(seen)}" if seen and min(seen) < worst.position else ""
-    return (
-        f"{_contradicted(judge, test)}: position {worst.position} at {worst.sampling} is off by at least "
-        f"{worst.lower:.3f} in total variation, most after {worst.prompt!r}{since}"
-        + ("; nothing speaks against the first, which many engines do not speculate on" if fine else "")
-    )

@@ -9,8 +9,10 @@ from typing import Any, Unpack
 import numpy as np
 
 from otspec.auditing.settings import no_progress
+from otspec.engine_audit.conclusion import conclude
 from otspec.engine_audit.engine import Sampling, Text
-from otspec.engine_audit.entry import conclude, watch
+from otspec.engine_audit.entry import watch
+from otspec.engine_audit.first_drafts import Held
 from otspec.engine_audit.judge import Batch, Cell, Judge
 from otspec.engine_audit.known import ByLaw
 from otspec.engine_audit.laws import Laws
@@ -84,7 +86,7 @@ def audit_texts(
         return Batch(found[first:done], without[first:done], control[first:done])
 
     tests, looks = watch(judge, draw, min(count, settings.texts), settings, no_progress)
-    outcome = conclude(judge, tests, looks, (), (), None, settings)
+    outcome = conclude(judge, tests, looks, (), (), None, settings, Held())
     return EngineAudit(outcome, settings, "texts", "", f"{len(found):,} with drafts, {len(without):,} without")
 
 

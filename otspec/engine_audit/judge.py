@@ -17,8 +17,11 @@ from otspec.engine_audit.independence import Coincidences
 from otspec.engine_audit.outcome import Control, Place
 from otspec.engine_audit.settings import EngineAuditSettings
 
-LAW, INDEPENDENCE = "law", "independence"
-"""Names of the two tests."""
+LAW, INDEPENDENCE, OPTIMUM = "law", "independence", "optimum"
+"""Names of the tests.  The last is made where the law of the drafts is known (`otspec.engine_audit.first_drafts`)."""
+
+FIRST_BATCH = 32
+"""Texts of each cell that the first look is at; each following look has as many as all before, up to a batch."""
 
 
 class Cell(NamedTuple):
@@ -41,6 +44,11 @@ class Batch(NamedTuple):
     """Texts of the control; none where it makes its own."""
 
 
+def next_batch(done: int, most: int, batch: int) -> int:
+    """How many texts of a cell the next look has, after so many, if there are to be `most`."""
+    return min(max(done, FIRST_BATCH), batch, most - done)
+
+
 class Judge(ABC):
     """Collects texts, and says at every look what they show.
 
@@ -50,15 +58,18 @@ class Judge(ABC):
     settings : EngineAuditSettings
     ends : frozenset of int
         Tokens that end a text, where known.
+    tests : int
+        How many tests there are, those of others included: they share alpha.
     """
 
     compared_with: str
     """In words: what texts with drafts are compared with."""
 
-    def __init__(self, cells: Sequence[Cell], settings: EngineAuditSettings, ends: frozenset[int]) -> None:
+    def __init__(
+        self, cells: Sequence[Cell], settings: EngineAuditSettings, ends: frozenset[int], tests: int = 2
+    ) -> None:
         self.cells, self.settings = cells, settings
-        self.threshold = math.log(2 / settings.alpha)
-        """Two tests, of the law and of independence, share alpha."""
+        self.threshold = math.log(tests / settings.alpha)
         self.texts = self.plain_texts = 0
         self.undecided = 0
         self.ends, self.logprobs = Ends(settings.length, ends), LogProbabilities(settings.tolerance)

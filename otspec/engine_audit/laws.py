@@ -72,28 +72,47 @@ class ModelLaws:
         self.vocab = int(model.config.get_text_config().vocab_size)
 
     @classmethod
-    def load(cls, target: str, dtype: str | None = None) -> ModelLaws:
+    def load(cls, model: str, dtype: str | None = None, *, drafts: bool = False) -> ModelLaws:
         """Of ``"shipped"`` or a folder, on the CPU; `dtype` as in `otspec.decode`, by default float32.
+
+        Parameters
+        ----------
+        model, dtype : str
+        drafts : bool
+            Whether ``"shipped"`` is the draft model of the pair, and not the target.
 
         Raises
         ------
         DataError
             If there is no such folder, or its model cannot be read.
         """
-        from otspec.decode.pair.loading import SHIPPED, load_models
+        from otspec.decode.pair.loading import SHIPPED, load_draft, load_models
 
-        if target != SHIPPED and not Path(target).is_dir():
-            raise DataError(f"there is no folder {target}; pass {SHIPPED}, or a folder written by save_pretrained")
-        models = load_models(target, None, "cpu", dtype)
+        if model != SHIPPED and not Path(model).is_dir():
+            raise DataError(f"there is no folder {model}; pass {SHIPPED}, or a folder written by save_pretrained")
+        if drafts:
+            return cls(*load_draft(model, "cpu", dtype))
+        models = load_models(model, None, "cpu", dtype)
         return cls(models.target, models.tokenizer)
+
+    def head(self, prompt: str) -> list[int]:
+        """The tokens of a prompt.
+
+        Raises
+        ------
+        ProblemError
+            If it has none.
+        """
+        tokens = list(self._tokenizer(prompt).input_ids)
+        if not tokens:
+            raise ProblemError(f"the prompt {prompt!r} has no tokens; write something")
+        return tokens
 
     def along(self, prompt: str, texts: Sequence[tuple[int, ...]]) -> Iterator[FloatArray]:
         """Of each text the logits at which its tokens were drawn, shape (length of the text, V)."""
         import torch
 
-        head = list(self._tokenizer(prompt).input_ids)
-        if not head:
-            raise ProblemError(f"the prompt {prompt!r} has no tokens; write something")
+        head = self.head(prompt)
         wrong = next((token for text in texts for token in text if not 0 <= token < self.vocab), None)
         if wrong is not None:
             raise ProblemError(

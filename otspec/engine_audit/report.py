@@ -8,7 +8,7 @@ from typing import Any
 
 from otspec.auditing.report import MARGIN, filled, plain, power, said_of
 from otspec.engine_audit.engine import Acceptance
-from otspec.engine_audit.outcome import EngineOutcome, EngineVerdict, Place
+from otspec.engine_audit.outcome import EngineOutcome, EngineVerdict, FirstDrafts, Place
 from otspec.engine_audit.settings import EngineAuditSettings
 
 SHOWN = 24
@@ -74,6 +74,8 @@ class EngineAudit:
         lines.append(("control", f"{caught}: {control.rule}{by}"))
         if outcome.acceptance is not None:
             lines.append(("acceptance", _accepted(outcome.acceptance)))
+        if outcome.first_drafts is not None:
+            lines.append(("first drafts", _first(outcome.first_drafts)))
         if outcome.undecided:
             lines.append(("left out", f"{outcome.undecided:,} tokens whose truncated law hangs on rounding"))
         return lines + [("finding", finding.message) for finding in outcome.findings]
@@ -91,3 +93,9 @@ def _accepted(told: Acceptance) -> str:
     if told.per_position and told.steps:
         text += "; by position " + ", ".join(f"{one / told.steps:.3f}" for one in told.per_position)
     return text
+
+
+def _first(figures: FirstDrafts) -> str:
+    after = " or ".join("the prompt" if not place else "one token" for place in figures.after)
+    proof = "more of such texts" if figures.proof is None else f"{figures.proof:,} of them"
+    return f"after {after}, {figures.length} tokens at most: {figures}; {proof} would be proof"

@@ -46,3 +46,5 @@ def test_greedy_text_alone_has_a_row() -> None:
     result = {"engine": "e", "version": "1", "method": "m", "places": [], "texts": 0, "verdict": "cannot tell"}
     result["control"] = {"rule": "", "tv": None, "caught": None}
     assert row(json.loads(json.dumps(result))) == "| e 1 | m | greedy | 0 | cannot tell |  |  |"
+    result["first_drafts"] = {"texts": 200, "accepted": 100, "optimum": 120.0}
+    assert row(result).endswith("|  | 0.500 of first drafts, at most 0.600 can be |")

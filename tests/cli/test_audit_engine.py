@@ -21,6 +21,11 @@ class Mine(Function):
         super().__init__(lambda before: [0.75, 0.25], lambda before: [0.75 - off, 0.25 + off])
 
 
+class OfModels(Mine):
+    def __init__(self, target=None, draft=None):
+        super().__init__()
+
+
 class Dying(Mine):
     def texts(self, *rest, **more):
         raise RuntimeError("no memory")
@@ -110,6 +115,8 @@ def test_bad_input_is_one_sentence(
     ("arguments", "said"),
     [
         (("somebodys_engine:Mine", "--law", "nowhere"), "there is no folder nowhere; pass shipped, or a folder"),
+        (("somebodys_engine:Mine", "--draft-law", "nowhere"), "there is no folder nowhere; pass shipped, or a folder"),
+        (("somebodys_engine:Mine", "--draft-law", "shipped"), "the law of the drafts is given without that of the"),
         (("transformers",), "transformers needs the setting 'target'"),
     ],
 )
@@ -118,3 +125,38 @@ def test_bad_models_are_one_sentence(
 ) -> None:
     pytest.importorskip("transformers")
     test_bad_input_is_one_sentence(here, ask, arguments, said)
+
+
+def test_a_draft_model_whose_law_nobody_asked_for_may_be_unreadable(here: Path, ask: Callable[..., Shown]) -> None:
+    pytest.importorskip("transformers")
+    (here / "broken").mkdir()
+    (here / "broken" / "config.json").write_text("{}")
+    asked = (
+        "audit-engine",
+        "somebodys_engine:OfModels",
+        *QUICK,
+        "--texts",
+        "32",
+        "--draft",
+        "broken",
+        "--law",
+        "shipped",
+    )
+    shown = ask(*asked)
+    assert shown.returncode == 3
+    said = " ".join(shown.stdout.split())
+    assert "acceptance is not held against the optimum: the draft 'broken' cannot be loaded" in said
+    assert ask(*asked, "--draft-law", "none").stdout.count("the optimum") == 0
+    assert ask(*asked, "--draft-law", "broken").returncode == 2
+
+
+def test_acceptance_beside_the_optimum(ask: Callable[..., Shown]) -> None:
+    pytest.importorskip("transformers")
+    pair = ("--target", "shipped", "--draft", "shipped")
+    said = {
+        name: " ".join(ask("audit-engine", name, *pair, *QUICK[:2], "--texts", "64", "--length", "2").stdout.split())
+        for name in ("otspec", "transformers")
+    }
+    assert "first drafts after the prompt, 2 tokens at most: " in said["otspec"]
+    assert "of 32 texts accept a first draft" in said["otspec"]
+    assert "the optimum: transformers does not say how its drafts are drawn" in said["transformers"]

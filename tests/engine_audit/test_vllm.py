@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import pytest
 
 from otspec.decode.shipped import FOLDER
-from otspec.engine_audit import Acceptance, EngineDied, Sampling
+from otspec.engine_audit import Acceptance, Drafting, EngineDied, Sampling
 from otspec.engine_audit.adapters.vllm import OURS, SMALL, Vllm
 from otspec.engine_audit.adapters.vllm_worker import SAMPLER, WorkerExtension
 from otspec.errors import MissingExtra, ProblemError
@@ -179,6 +179,22 @@ def test_the_acceptance_is_that_of_the_engine_that_speculates() -> None:
     assert engine.acceptance() is None
     engine.texts("ab", 1, 3, Sampling(), 1, drafts=True)
     assert engine.acceptance() == Acceptance(7, 21, 9, (6, 3, 0))
+
+
+def test_what_is_drafted_has_the_temperature_alone() -> None:
+    cut = Sampling(0.7, top_k=5, top_p=0.9)
+    assert Vllm(target="shipped", draft="shipped").drafting(cut) == Drafting(Sampling(0.7), after=1)
+    likeliest = Vllm(target="shipped", draft="shipped", sampled=False)
+    assert likeliest.drafting(cut) == Drafting(Sampling(0.0), after=1)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"draft": "shipped", "speculative": {"method": "eagle"}}, {"draft": "shipped", "speculative": {"model": "x"}}],
+    ids=["n-grams", "another method", "another model"],
+)
+def test_drafts_of_no_model_that_we_know(settings: dict[str, Any]) -> None:
+    assert Vllm(target="shipped", **settings).drafting(Sampling()) is None
 
 
 def test_closing_ends_both_and_may_be_repeated() -> None:

@@ -1,7 +1,8 @@
 """Our verification in vLLM itself, on a CPU, with the pair that comes with the package; `.ci/vllm` runs this.
 
 Engines run in processes of their own, one after the other: without drafts, with drafts verified by ours, and with
-drafts verified by vLLM's own rule.
+drafts verified by vLLM's own rule.  SmolLM2, whose drafts are looked up in its text, is served too where OTSPEC_SMOLLM2
+names its folder, as `otspec save smollm2 FOLDER` writes it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ if not installed("vllm"):
     pytest.skip("vLLM is not installed; .ci/vllm FOLDER runs these tests", allow_module_level=True)
 
 import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from otspec.auditing.evidence import log_average_and_product, log_evidence
 from otspec.data import TreeSource, open_source
@@ -61,6 +64,17 @@ SEEDED: dict[str, Any] = {"temperature": 1.0}
 """Requests with seeds of their own: the law is over the seeds.  (Texts are not repeated: vLLM's drafts have none.)"""
 
 
+SMOLLM2 = os.environ.get("OTSPEC_SMOLLM2", "")
+with_smollm2 = pytest.mark.skipif(not SMOLLM2, reason="OTSPEC_SMOLLM2 names no folder; otspec save smollm2 writes one")
+REPETITIVE = (
+    "red, green, blue; green, blue, red; blue, red, green; red,",
+    "x = a + b\ny = b + c\nz = a + c\nx = a +",
+    "The cat sat on the mat. The dog sat on the rug. The cat sat on the",
+    "for i in range(10):\n    print(i)\nfor i in range(",
+)
+"""Prompts after which SmolLM2 writes what stood there, or does not: drafts are found, and some are refused."""
+
+
 def prompts() -> list[list[int]]:
     return held_out(PROMPT)[:8]
 
@@ -76,13 +90,37 @@ def jobs() -> dict[str, list[dict[str, Any]]]:
     return {"greedy": cold, "acceptance": plain, "mixed": [*cases, *seeded, *cold]}
 
 
-ENGINES: dict[str, dict[str, Any]] = {
-    "plain": {"jobs": ("greedy",)},
-    "ours": {"jobs": ("greedy", "acceptance", "mixed"), "ours": True},
-    "vLLM's own": {"jobs": ("acceptance",)},
-    "lookup": {"jobs": ("greedy",), "ours": True},
+def smollm2_jobs() -> dict[str, list[dict[str, Any]]]:
+    """Greedy requests, and random ones of the first prompt, by SmolLM2's tokens."""
+    read = [AutoTokenizer.from_pretrained(SMOLLM2)(prompt).input_ids for prompt in REPETITIVE]
+    cold = [{"prompt": prompt, "sampling": {"temperature": 0.0, "max_tokens": 40}} for prompt in read]
+    return {
+        "greedy": cold,
+        "random": [{"prompt": read[0], "sampling": {"temperature": 1.0, "n": TEXTS, "max_tokens": 6}}],
+    }
+
+
+PAIR = {
+    "model": str(FOLDER / "draft"),
+    "method": "draft_model",
+    "num_speculative_tokens": DRAFTED,
+    "draft_sample_method": "probabilistic",
 }
 LOOKUP = {"method": "custom_class", "model": "otspec.engines.vllm.Proposer", "num_speculative_tokens": DRAFTED}
+NGRAM = {"method": "ngram", "prompt_lookup_max": 3, "prompt_lookup_min": 1, "num_speculative_tokens": DRAFTED}
+ENGINES: dict[str, dict[str, Any]] = {
+    "plain": {"jobs": ("greedy",)},
+    "ours": {"jobs": ("greedy", "acceptance", "mixed"), "drafts": PAIR, "ours": True},
+    "vLLM's own": {"jobs": ("acceptance",), "drafts": PAIR},
+    "lookup": {"jobs": ("greedy",), "drafts": LOOKUP, "ours": True},
+}
+LOOKUPS = {"proposer": LOOKUP, "ngram": NGRAM}
+DTYPES = ("float32", "bfloat16")
+ENGINES |= {f"smollm2, {dtype}, plain": {"jobs": ("greedy",), "dtype": dtype} for dtype in DTYPES}
+ENGINES |= {
+    f"smollm2, {dtype}, {drafter}": {"jobs": ("greedy", "random"), "dtype": dtype, "drafts": drafts, "ours": True}
+    for dtype, (drafter, drafts) in product(DTYPES, LOOKUPS.items())
+}
 
 
 @pytest.fixture(scope="module")
@@ -97,26 +135,20 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], 
     @cache
     def serve(name: str) -> dict[str, Any]:
         engine = ENGINES[name]
-        speculative = {
-            "model": str(FOLDER / "draft"),
-            "method": "draft_model",
-            "num_speculative_tokens": DRAFTED,
-            "draft_sample_method": "probabilistic",
-        }
         settings = {
-            "dtype": "float32",
+            "dtype": engine.get("dtype", "float32"),
             "enforce_eager": True,
             "max_model_len": 128,
             "max_num_seqs": 256,
             "disable_log_stats": False,
-            **({} if name == "plain" else {"speculative_config": LOOKUP if name == "lookup" else speculative}),
+            **({"speculative_config": engine["drafts"]} if "drafts" in engine else {}),
         }
-        asked = jobs()
+        model, asked = (SMOLLM2, smollm2_jobs()) if name.startswith("smollm2") else (str(FOLDER / "target"), jobs())
         order, answer = folder / "order.json", folder / "answer.json"
         order.write_text(
             json.dumps(
                 {
-                    "model": str(FOLDER / "target"),
+                    "model": model,
                     "settings": settings,
                     "jobs": [asked[job] for job in engine["jobs"]],
                 }
@@ -166,15 +198,16 @@ def recorded_in(folder: Path) -> dict[str, str]:
 
 
 @cache
-def target() -> Any:
-    return load().target
+def target(dtype: str | None = None) -> Any:
+    """The pair's, or SmolLM2 in weights of a type."""
+    return load().target if dtype is None else AutoModelForCausalLM.from_pretrained(SMOLLM2, dtype=dtype).eval()
 
 
 def laws_after(prompt: Sequence[int], prefixes: Sequence[tuple[int, ...]], case: Mapping[str, Any]) -> FloatArray:
     """The laws of the next token after texts of one length, shape (texts, V), as sampling parameters are defined."""
     texts = torch.tensor([[*prompt, *prefix] for prefix in prefixes])
     with torch.inference_mode():
-        logits = target()(input_ids=texts, logits_to_keep=1).logits[:, 0].double()
+        logits = target(case.get("smollm2"))(input_ids=texts, logits_to_keep=1).logits[:, 0].double()
     if "repetition_penalty" in case:
         seen = torch.zeros_like(logits, dtype=torch.bool).scatter(1, texts, True)
         by = torch.where(logits > 0, 1 / case["repetition_penalty"], case["repetition_penalty"])
@@ -305,3 +338,26 @@ def test_what_was_verified_is_recorded(serve: Serve) -> None:
     assert abs(np.log(chances).sum() - mean.sum()) < 6 * math.sqrt(spread)
     model = np.mean([np.minimum(tree.target_laws[0], tree.draft_laws[0]).sum() for tree in free])
     assert 0.3 < model < 1  # one draft is accepted about as often as the pair's are
+
+
+@with_smollm2
+@pytest.mark.parametrize("drafter", list(LOOKUPS))
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_smollm2_with_drafts_from_its_text(
+    serve: Serve, dtype: str, drafter: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Greedy text is what it is without drafts, tokens have the model's law, and drafts are accepted and refused."""
+    ours, plain = serve(f"smollm2, {dtype}, {drafter}"), serve(f"smollm2, {dtype}, plain")
+    assert ours["greedy"]["texts"] == plain["greedy"]["texts"]
+    before, after = (ours[job]["counters"] for job in ("greedy", "random"))
+    steps, accepted = (after[name] - before[name] for name in ("num_drafts", "num_accepted_tokens"))
+    with capsys.disabled():
+        sys.stdout.write(f"\nSmolLM2 in {dtype}, {drafter}: {accepted} tokens accepted in {steps} steps\n")
+    assert TEXTS / 10 < accepted < (DRAFTED - 1) * steps
+    (texts,) = ours["random"]["texts"]
+    (request,) = smollm2_jobs()["random"]
+    case = {"temperature": 1.0, "smollm2": dtype}
+    found = [evidence(request["prompt"], texts, case, place) for place in range(TOKENS)]
+    assert max(found) < TOO_MUCH, found
+    cold = [evidence(request["prompt"], texts, {**case, "temperature": 2.0}, place) for place in range(2)]
+    assert max(cold) > TOO_MUCH, cold

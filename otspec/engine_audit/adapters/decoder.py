@@ -6,8 +6,10 @@ import importlib
 from typing import Any
 
 from otspec.decode.base.metrics import Metrics
+from otspec.decode.drafters.heads.model import Heads
+from otspec.decode.models.passes.conditioned import ConditionedLlama
 from otspec.engine_audit.adapters.transformers import Plain
-from otspec.engine_audit.engine import Acceptance, Sampling, Text
+from otspec.engine_audit.engine import Acceptance, Drafting, Sampling, Text
 from otspec.errors import ProblemError
 
 BATCH = 64
@@ -64,9 +66,15 @@ class Decoder(Plain):
     def acceptance(self) -> Acceptance | None:
         """What became of the drafts since the start."""
         found = self._metrics
-        if not found.sequence_steps:
+        if not found.offered:
             return None
-        return Acceptance(found.sequence_steps, found.drafted_nodes, sum(found.accepted), tuple(found.accepted))
+        return Acceptance(found.offered[0], found.drafted_nodes, sum(found.accepted), tuple(found.accepted))
+
+    def drafting(self, sampling: Sampling) -> Drafting | None:
+        """As texts are, right after the prompt; None for a draft model that reads more than the text's tokens."""
+        if self.models.matching is not None or isinstance(self.models.draft, ConditionedLlama | Heads):
+            return None
+        return Drafting(sampling, self._settings["paths"], self._settings["law"], after=0)
 
     def _batch(self, prompt: str, count: int, length: int, sampling: Sampling, seed: int) -> list[Text]:
         import torch

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from otspec.engine_audit.adapters.seeding import request_seeds
-from otspec.engine_audit.engine import Acceptance, EngineDied, Sampling, Text, one_line
+from otspec.engine_audit.engine import Acceptance, Drafting, EngineDied, Sampling, Text, one_line
 from otspec.errors import ProblemError
 from otspec.extras import require
 
@@ -97,7 +97,7 @@ class Vllm:
         verifier = "otspec's block verification" if rule == "otspec" else "vLLM's own rule"
         more = "".join(f", {name} {value}" for name, value in (speculative or {}).items())
         self.method = f"{how}, {drafts} at a time{more}, {verifier}{', mended' if mended else ''}"
-        self._rule, self._mended, self._logprobs = rule, mended, logprobs
+        self._draft, self._rule, self._mended, self._logprobs = assistant, rule, mended, logprobs
         self._settings = {
             "model": model,
             "dtype": dtype,
@@ -158,6 +158,13 @@ class Vllm:
                 counts[what] += int(metric.value)
         told = Acceptance(counts["drafts"], counts["draft_tokens"], counts["accepted_tokens"], per_position)
         return told if told.steps else None
+
+    def drafting(self, sampling: Sampling) -> Drafting | None:
+        """By the temperature alone: vLLM truncates no drafts.  The first token is not drafted."""
+        if self._speculative["method"] != "draft_model" or self._speculative["model"] != self._draft:
+            return None
+        sampled = self._speculative["draft_sample_method"] == "probabilistic"
+        return Drafting(Sampling(sampling.temperature if sampled else 0.0), after=1)
 
     def close(self) -> None:
         """End the engines' processes."""

@@ -113,7 +113,7 @@ class Heads(PreTrainedModel):  # type: ignore[misc]
     def forward(
         self, input_ids: torch.Tensor | None = None, features: torch.Tensor | None = None, **settings: Any
     ) -> CausalLMOutput:
-        """Logits of the first head; parameters as in `along`.
+        """Logits of the first head, shape (B, N, V); parameters as in `along`.
 
         Raises
         ------
