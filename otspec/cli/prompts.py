@@ -18,16 +18,20 @@ if TYPE_CHECKING:
     from otspec.decode.pair.conversations import Conversation
     from otspec.decode.pair.loading import Models
 
+SHIPPED = "shipped"
+"""The questions that come with the package, among names of files."""
+
 FORMAT = (
     "A file with a prompt per line, blank lines skipped; or, if its name ends in .jsonl, JSON lines with a field "
-    "prompt, or with turns of a conversation."
+    f"prompt, or with turns of a conversation; or {SHIPPED}: forty questions that come with the package."
 )
 """For --help."""
 
 
 TASKS = (
     "A file of JSON lines as in Spec-Bench, in place of --prompts: each has turns or a prompt, and a task or category, "
-    "or else its task is the file's name. Repeat the option for more files. The report has figures by task as well."
+    "or else its task is the file's name. Repeat the option for more files. The report has figures by task as well. "
+    f"{SHIPPED}: forty questions of Spec-Bench's thirteen categories, which come with the package."
 )
 """For --help."""
 
@@ -125,6 +129,7 @@ def read_prompts(path: Path) -> list[Prompt]:
     DataError
         If there is no such file, or it holds no prompts, or a line that is none.
     """
+    path = _found(path)
     numbered = _numbered(path)
     if path.suffix != ".jsonl":
         return [Prompt((line,)) for _, line in numbered]
@@ -140,7 +145,7 @@ def read_tasks(paths: Sequence[Path]) -> list[Prompt]:
         If there is no such file, or it holds no prompts, or a line that is none.
     """
     found: dict[str, list[Prompt]] = {}
-    for path in paths:
+    for path in map(_found, paths):
         for number, line in _numbered(path):
             one = _prompt(path, number, line)
             task = one.task or path.stem
@@ -160,6 +165,15 @@ def gather(texts: Sequence[str], file: Path | None) -> list[Prompt]:
     if not prompts:
         raise DataError("no prompts; pass --prompts FILE or --prompt TEXT")
     return prompts
+
+
+def _found(path: Path) -> Path:
+    """The file of that name, or the package's own."""
+    if str(path) != SHIPPED:
+        return path
+    from otspec.decode import shipped
+
+    return shipped.FOLDER / shipped.QUESTIONS
 
 
 def _numbered(path: Path) -> list[tuple[int, str]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from otspec import DataError
-from otspec.cli.prompts import Prompt, read_tasks
+from otspec.cli.prompts import Prompt, read_prompts, read_tasks
 from tests.cli.test_commands import otspec_command
 
 LINES: list[dict[str, object]] = [
@@ -48,6 +48,17 @@ def test_prompts_of_no_task_are_of_their_file(tmp_path: Path) -> None:
         ("gsm8k", "b"),
         ("mbpp", "b"),
     ]
+
+
+def test_the_questions_that_come_with_the_package() -> None:
+    """Of every category of Spec-Bench, none of the prompts twice."""
+    found = read_tasks([Path("shipped")])
+    assert len(found) == len({one.turns for one in found}) == 40
+    tasks = [one.task for one in found]
+    assert len(set(tasks)) == 13
+    assert {tasks.count(task) for task in tasks} <= {3, 4}
+    assert sum(len(one.turns) == 2 for one in found) == 24
+    assert set(read_prompts(Path("shipped"))) == set(found)
 
 
 def test_lines_without_a_prompt_are_refused(tmp_path: Path) -> None:
