@@ -129,7 +129,7 @@ def by_offset(models: Models, plan: Plan, out: Path, device: str) -> list[float]
     count = 0
     for rows in torch.arange(len(aside.texts)).split(plan.batch):
         lesson = aside.lesson(rows.tolist())
-        p = lesson.logits.softmax(-1)
+        p = lesson.log_law.exp()
         for offset in range(1, LONGEST + 1):
             offsets = torch.full_like(lesson.tokens[:, :-1], offset)
             shifts = model.shifts(shifted(lesson.features, offsets))

@@ -23,6 +23,7 @@ from otspec.cli.router import router
 from otspec.cli.save import save
 from otspec.cli.solve import solve
 from otspec.cli.solvers import solvers
+from otspec.cli.texts import texts
 from otspec.cli.train import train
 from otspec.cli.tune import tune
 from otspec.errors import DataError, MissingExtra, ProblemError, UnknownSolver
@@ -47,6 +48,7 @@ app.add_typer(affinities, name="affinity")
 app.command()(claims)
 app.command()(decode)
 app.command()(tune)
+app.command()(texts)
 app.command()(train)
 app.command()(router)
 app.command()(export_generate)

@@ -19,7 +19,10 @@ DRAFT_LAWS = ("iid", "without_replacement", "greedy", "top_k", "systematic", "hu
 """`otspec.decode.DRAFT_LAWS`."""
 
 
-TRAINED = ("distilled", "sd2", "eagle", "eagle1", "medusa", "mlp", "sd2-frozen", "sd2-blocked", "sd2-after")
+TRAINED = (
+    *("distilled", "sd2", "eagle", "eagle1", "medusa", "mlp", "eagle3", "parallel"),
+    *("sd2-frozen", "sd2-blocked", "sd2-after"),
+)
 """Kinds of draft models that `otspec train` makes."""
 
 LOSSES = ("kl", "tvd", "eagle")

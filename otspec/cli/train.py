@@ -11,13 +11,18 @@ import typer
 from otspec.cli import options
 from otspec.cli.groups import grouped
 from otspec.cli.names import LOSSES, TRAINED, listed
-from otspec.cli.prompts import FORMAT, ChatOptions, read_prompts
+from otspec.cli.prompts import FORMAT, ChatOptions, Prompt, read_prompts
 from otspec.cli.sampling import PlaceOptions, Target
+from otspec.cli.texts import MAGPIE, write_texts
 from otspec.errors import DataError, ProblemError
-from otspec.reporting.console import console, progress_as_ours, progress_bar
+from otspec.reporting.console import LONGEST, MOST, console, progress_as_ours, progress_bar
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from otspec.decode.pair.loading import Models
     from otspec.decode.training import Point
+    from otspec.laws import IntArray
 
 HELD_OUT = 64
 """Texts that the curve is measured on."""
@@ -38,7 +43,8 @@ def train(
     draft: Annotated[
         str | None,
         typer.Option(
-            help="The draft model that learns, named in the same way; eagle1, medusa and mlp are made of the target.",
+            help="The draft model that learns, named in the same way; eagle1, eagle3, parallel, medusa and mlp are "
+            "made of the target.",
             show_default="shipped",
         ),
     ] = None,
@@ -50,7 +56,13 @@ def train(
         ),
     ] = None,
     chat: ChatOptions,
-    texts: Annotated[int, options.count(help="How many texts the target writes.")] = 1024,
+    texts: Annotated[
+        str,
+        typer.Option(
+            help=f"The texts that are learnt from: how many the target writes; or {MAGPIE}, or {MAGPIE}:N: N of them, "
+            "for which it asks itself; or a file that `otspec texts` wrote.",
+        ),
+    ] = "1024",
     length: Annotated[int, options.count(help="How many tokens each text has.", least=2)] = 256,
     steps: Annotated[int, options.count(help="How many steps of training are done.")] = 600,
     batch: Annotated[int, options.count(help="How many texts a step learns from.")] = 16,
@@ -60,16 +72,24 @@ def train(
     loss: Annotated[
         str | None,
         typer.Option(
-            help=f"The loss: {listed(LOSSES)}; eagle, of hidden states too, is for eagle1.",
+            help=f"The loss: {listed(LOSSES)}, or alpha:n, the chance that n i.i.d. drafts are all refused, or a sum "
+            "such as kl+alpha:4; eagle, of hidden states too, is for eagle1.",
             show_default="kl, or eagle for eagle1",
         ),
     ] = None,
     ahead: Annotated[
         int | None,
         options.count(
-            help="How many drafts in a row are learnt: heads of medusa and mlp, passes of eagle and eagle1 over their "
-            "own outputs.",
-            show_default="4 for medusa, 1 for eagle1, else 3",
+            help="How many drafts in a row are learnt: heads of medusa and mlp, depths of parallel, passes of eagle, "
+            "eagle1 and eagle3 over their own outputs.",
+            show_default="5 for parallel, 4 for medusa, 1 for eagle1, else 3",
+        ),
+    ] = None,
+    draft_tokens: Annotated[
+        int | None,
+        options.count(
+            help="How many tokens are drafted, the most frequent ones of the texts, for eagle3 and parallel.",
+            show_default="all",
         ),
     ] = None,
     seed: Annotated[int, options.seed(help="The seed of the texts and of training.")] = 0,
@@ -83,8 +103,6 @@ def train(
     """
     if kind not in TRAINED:
         raise ProblemError(f"no kind {kind!r}; known: {', '.join(TRAINED)}")
-    if loss is not None and loss not in LOSSES:
-        raise ProblemError(f"no loss {loss!r}; known: {', '.join(LOSSES)}")
     if not (math.isfinite(rate) and rate > 0):
         raise ProblemError(f"the learning rate is {rate}; pass a number above 0")
     said = None if prompts is None else read_prompts(prompts)
@@ -92,7 +110,7 @@ def train(
         raise DataError(f"{out} holds a trained draft model already; remove it, or give another folder")
     progress_as_ours()
     from otspec.decode.pair.loading import SHIPPED, load_models
-    from otspec.decode.training import KINDS, Course, Lessons, own_texts, train_into
+    from otspec.decode.training import KINDS, Course, Lessons, train_into
 
     chosen = KINDS[kind]
     course = Course(steps, rate, loss=loss or chosen.loss, seed=seed, ahead=ahead or chosen.ahead)
@@ -101,26 +119,15 @@ def train(
         raise ProblemError(f"{kind} learns one draft at a time, whatever comes after it; leave out --ahead")
     if draft is not None and chosen.of_target:
         raise ProblemError(f"{kind} is made of its target, and no draft model learns; leave out --draft")
+    if draft_tokens is not None and not chosen.shares:
+        raise ProblemError(f"{kind} drafts all tokens; leave out --draft-tokens, and decode with --drafter fr")
     learner = None if chosen.of_target else draft or SHIPPED
     dtype = place.dtype or "float32"  # half precision loses what a step changes
-    models = load_models(target, learner, place.device, dtype, packed=False)
-    begin = models.tokenizer.bos_token_id
-    if said is None and begin is None:
-        raise DataError(f"no token begins a text of {target}; pass --prompts FILE")
-    starts = [[begin]] if said is None else chat.rows(said, models, length, {"temperature": 1.0})
-    out.mkdir(parents=True, exist_ok=True)
-    with progress_bar() as bar:
-        task = bar.add_task("writing texts", total=texts + HELD_OUT)
-        written = own_texts(
-            models.target,
-            starts,
-            texts + HELD_OUT,
-            length,
-            seed=seed,
-            path=out / "texts.safetensors",
-            progress=lambda count: bar.update(task, completed=count),
-        )
-    about = {"texts": {"count": texts, "length": length, "prompts": None if prompts is None else prompts.name}}
+    models = load_models(target, learner, place.device, dtype, packed=chosen.shares)
+    written = _texts(texts, models, said, chat, length, seed, out)
+    count = len(written) - HELD_OUT
+    kept = None if draft_tokens is None else _most_frequent(written[:count], draft_tokens, models.target)
+    about = {"texts": {"count": count, "length": written.shape[1], "from": texts if prompts is None else prompts.name}}
     layers = chosen.layers(models.target)
     with progress_bar() as bar:
         task = bar.add_task("training", total=steps)
@@ -137,11 +144,44 @@ def train(
             kind,
             models,
             (target, learner),
-            Lessons(models.target, written[:texts], layers, batch, seed),
-            Lessons(models.target, written[texts:], layers, batch),
+            Lessons(models.target, written[:count], layers, batch, seed, kept=kept),
+            Lessons(models.target, written[count:], layers, batch, kept=kept),
             course,
             every=every,
             said=about,
             report=report,
         )
     console.print(f"Wrote {out}: otspec decode --target {target} --draft {out}", highlight=False, soft_wrap=True)
+
+
+def _texts(
+    source: str, models: Models, prompts: list[Prompt] | None, chat: ChatOptions, length: int, seed: int, out: Path
+) -> IntArray:
+    """What is learnt from, and `HELD_OUT` texts more, shape (count, length)."""
+    from otspec.decode.lessons.texts import read_texts
+
+    word, _, number = source.partition(":")
+    if word.endswith(".safetensors"):
+        if prompts is not None:
+            raise ProblemError(f"{source} has texts already; leave out --prompts")
+        found = read_texts(Path(source), models.target)
+        if len(found) <= HELD_OUT:
+            raise DataError(f"{source} holds {len(found)} texts, and {HELD_OUT} are held out; write more of them")
+        return found
+    counted = (number if word == MAGPIE else source) or "1024"
+    if not counted.isdecimal() or not 0 < int(counted[:LONGEST]) <= MOST or (word == MAGPIE and prompts is not None):
+        raise ProblemError(f"texts are {source!r}; pass how many, {MAGPIE} or {MAGPIE}:N without --prompts, or a file")
+    count = int(counted) + HELD_OUT
+    path = out / "texts.safetensors"
+    return write_texts(models, prompts, chat, word == MAGPIE, count, length, [1.0], seed, path)
+
+
+def _most_frequent(texts: IntArray, count: int, target: PreTrainedModel) -> IntArray:
+    """The most frequent tokens of texts, ascending, shape (count,)."""
+    import numpy as np
+
+    from otspec.decode.models.context import vocabulary
+    from otspec.vocab import frequency_prune
+
+    kept: IntArray = np.sort(frequency_prune(np.bincount(texts.ravel(), minlength=vocabulary(target)), count))
+    return kept

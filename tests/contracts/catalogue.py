@@ -46,9 +46,12 @@ from tests.contracts.draft_models import (  # noqa: E402
     layer_of,
     logits_after_heads,
     logits_of_eagle,
+    logits_of_parallel,
     matching,
+    over_all,
     random_router,
     routed,
+    shared,
     steered,
     their_lookup,
 )
@@ -132,6 +135,22 @@ def of_eagle(model: Callable[[Models], Any]) -> Law:
         return law_from_logits("logits", logits_of_eagle(model(of), of.target, text, drafted), **settings)
 
     return law
+
+
+def of_shared(model: Callable[[Models], Any]) -> Law:
+    """Of a layer that shares the target's embedding and head."""
+
+    def law(of: Models, text: list[int], drafted: list[int], path: int, **settings: Any) -> Floats:
+        own = model(of)
+        said = (logits_of_parallel if own.config.masks else logits_of_eagle)(own, of.target, text, drafted)
+        return law_from_logits("logits", over_all(own, said), **settings)
+
+    return law
+
+
+def sharing(masks: int = 0, all_tokens: bool = True) -> Callable[[Models], Any]:
+    """Such a layer, of all tokens or of every other."""
+    return lambda of: shared(of.target, masks, None if all_tokens else tuple(range(0, of.vocab, 2)))
 
 
 # --- of fewer tokens
@@ -311,6 +330,13 @@ CATALOGUE: Mapping[str, Entry] = {
     "steered, after": Entry(drafts_of(lambda of: steered(of.draft, "after"))),
     "eagle": Entry(drafts_of(lambda of: eagle(of.draft)), of_eagle(lambda of: eagle(of.draft))),
     "eagle1": Entry(drafts_of(lambda of: layer_of(of.target)), of_eagle(lambda of: layer_of(of.target))),
+    "eagle3": Entry(drafts_of(sharing()), of_shared(sharing()), tolerance=1e-6),
+    "eagle3, some tokens": Entry(drafts_of(sharing(0, False)), of_shared(sharing(0, False)), tolerance=1e-6),
+    "parallel": Entry(drafts_of(sharing(2)), of_shared(sharing(2)), tolerance=1e-6),
+    "parallel, some tokens": Entry(drafts_of(sharing(2, False)), of_shared(sharing(2, False)), tolerance=1e-6),
+    "parallel, a tree": Entry(
+        lambda of: MultiDraft(sharing(2)(of), branching=(2, 2)), of_shared(sharing(2)), ("top-k",), tolerance=1e-6
+    ),
     "medusa": Entry(drafts_of(lambda of: heads("medusa", of.target, 0.1)), of_heads("medusa")),
     "mlp": Entry(drafts_of(lambda of: heads("mlp", of.target, 0.1)), of_heads("mlp")),
     "mlp, tree": Entry(

@@ -32,6 +32,7 @@ from otspec.decode.drafters.cross_tokenizer.retokenised import Retokenised  # no
 from otspec.decode.drafters.eagle.model import EagleLlama  # noqa: E402
 from otspec.decode.drafters.heads.model import MedusaHeads, MlpSpeculator  # noqa: E402
 from otspec.decode.drafters.sd2.model import SteeredLlama  # noqa: E402
+from otspec.decode.drafters.shared.model import SharedLlama  # noqa: E402
 from otspec.decode.drafters.shortlists.router import Network  # noqa: E402
 from otspec.decode.models.fingerprint import fingerprint  # noqa: E402
 from otspec.decode.models.tokens.matching import Matching  # noqa: E402
@@ -105,6 +106,18 @@ def layer_of(target: Any, strength: float = 0.4) -> Any:
     return model
 
 
+def shared(target: Any, masks: int = 0, kept: tuple[int, ...] | None = None, strength: float = 0.4) -> Any:
+    """A layer between the target's embedding and head, token by token or with masks, of some tokens or of all."""
+    with torch.random.fork_rng(), torch.no_grad():
+        torch.manual_seed(0)
+        tokens = None if kept is None else np.array(kept)
+        model = SharedLlama.of(target, LAYERS, masks=masks, tokens=tokens).to(target.dtype).eval()
+        for name, weights in model.named_parameters():
+            if name.startswith(("seen", "token", "own", "masks")):
+                weights += strength * torch.randn_like(weights)
+    return model
+
+
 HEADS = ("medusa", "mlp", "mlp, tied")
 
 
@@ -165,6 +178,25 @@ def logits_of_eagle(model: Any, target: Any, text: list[int], drafted: list[int]
         added = torch.cat((added, model.added_of_own(found.hidden_states[-1][:, -1:])), dim=1)
     logits: Floats = found.logits[0, -1].double().numpy()
     return logits
+
+
+def logits_of_parallel(model: Any, target: Any, text: list[int], drafted: list[int]) -> Floats:
+    """What it says so many tokens behind a text, whatever these are: masks stand for them, read anew with the text."""
+    before = all_features(target, text[:-1])[:, model.config.features]
+    features = torch.cat((before.new_zeros(1, *before.shape[1:]), before))
+    masks = [model.config.vocab_size + number for number in range(len(drafted))]
+    added = torch.nn.functional.pad(model.conditioning(features), (0, 0, 0, len(masks)))[None]
+    logits: Floats = model(torch.tensor([[*text, *masks]]), added=added).logits[0, -1].double().numpy()
+    return logits
+
+
+def over_all(model: Any, logits: Floats) -> Floats:
+    """Logits of the tokens that a model drafts over all tokens."""
+    if model.kept is None:
+        return logits
+    everywhere = np.full(model.config.vocab_size, -np.inf)
+    everywhere[model.kept] = logits
+    return everywhere
 
 
 # --- of a few tokens, by the context

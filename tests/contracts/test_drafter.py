@@ -59,10 +59,11 @@ def check_laws(entry: Entry, play: Play, drafts: Drafts, settings: dict[str, Any
     It is what the draft model says there when it reads the whole text anew, and to the bit one that was drawn from.
     """
     of, texts = play.of, play.texts
-    laws, row = drafts.laws.numpy(), 0
+    laws, row = drafts.over(of.vocab).numpy(), 0
     if play.drawn_from:
-        drawn_from = {law.numpy().tobytes() for law in play.drawn_from}
-        assert all(law.tobytes() in drawn_from for law in laws)
+        columns = drafts.laws.shape[1]
+        drawn_from = {law.numpy()[:columns].tobytes() for law in play.drawn_from}
+        assert all(law.tobytes() in drawn_from for law in drafts.laws.numpy())
     assert drafts.laws.dtype == torch.float64
     assert laws.shape[1] == of.vocab
     assert (laws >= 0).all()

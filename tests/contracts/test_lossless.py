@@ -211,7 +211,7 @@ def test_a_target_of_nan_is_refused(name: str, temperature: float) -> None:
     entry = CATALOGUE[name]
     of = models(entry.vocab)
     spoilt = copy.deepcopy(of.target)
-    strategy = made(entry, of)
+    strategy = made(entry, of._replace(target=spoilt))  # some know their target
     spoilt.lm_head.weight.data[1] = torch.nan
     with pytest.raises(ProblemError, match="nan"):
         run(spoilt, strategy, torch.tensor([PROMPT]), temperature=temperature, max_new_tokens=4)

@@ -107,12 +107,13 @@ def test_laws_at_every_node_step_after_step(law: str, redistributed: bool) -> No
     drafter.start(texts)
     for depth in (3, 1, 2):
         drafts, row = drafter.draft(texts, depth), 0
+        laws = drafts.over(VOCAB)
         for text, tree in zip(texts, drafts.trees, strict=True):
             assert tree.length == depth
             for node in range(tree.inner):
                 expected = _law(text, tree.token[tree.line(node)].tolist(), kernel)
-                np.testing.assert_allclose(drafts.laws[row], expected, atol=1e-6)
-                np.testing.assert_allclose(drafts.laws[row], expected, atol=1e-10)
+                np.testing.assert_allclose(laws[row], expected, atol=1e-6)
+                np.testing.assert_allclose(laws[row], expected, atol=1e-10)
                 assert (expected[tree.token[tree.parent == node]] > 0).all()
                 row += 1
             drafted_unknown += np.isin(tree.token[1:], unknown).sum()
@@ -149,7 +150,7 @@ def test_a_step_without_drafts_is_caught_up_with() -> None:
     drafter.start(texts)
     drafter.commit([[] for _ in texts], [0, 2])
     texts = [[*texts[0], 300, 301, 302], [*texts[2], 270, 1, 12]]
-    laws = drafter.draft(texts, 1).laws
+    laws = drafter.draft(texts, 1).over(VOCAB)
     for law, text in zip(laws, texts, strict=True):
         np.testing.assert_allclose(law, _law(text, []), atol=1e-10)
 
@@ -179,7 +180,7 @@ def test_a_text_that_outgrows_the_draft_model_and_those_that_go_on_without_it() 
     assert ([tree.length for tree in drafts.trees], drafts.laws.shape) == ([0, 0, 0], (0, VOCAB))
     drafter.commit([[], [], []], [0, 2])
     texts = [[*texts[0], 290, 13], [*texts[2], 14]]
-    laws = drafter.draft(texts, 1).laws
+    laws = drafter.draft(texts, 1).over(VOCAB)
     for law, text in zip(laws, texts, strict=True):
         np.testing.assert_allclose(law, _law(text, [], positions=40), atol=1e-10)
 
@@ -203,7 +204,7 @@ def test_processors_find_tokens_by_the_targets_ids() -> None:
     drafter.start(texts)
     drafts = drafter.draft(texts, 1)
     assert drafts.support == 4
-    for law, text in zip(drafts.laws.numpy(), texts, strict=True):
+    for law, text in zip(drafts.over(VOCAB).numpy(), texts, strict=True):
         assert np.flatnonzero(law).tolist() == sorted(kept[[0, 2, 3]].tolist())
         own = matching.own[np.searchsorted(matching.tokens, kept[[0, 2, 3]])]
         logits = logits_after(tiny(OWN, positions=128), Retokenised(matching).extend(text))[own]

@@ -187,7 +187,7 @@ def test_processors_find_tokens_by_their_ids() -> None:
         tiny(), Shape((3, 1)), draft_law("iid"), sampling, 8, torch.Generator(), Restriction.of(KEPT, None, 8)
     )
     drafter.start(TEXTS)
-    laws = drafter.draft(TEXTS, 1).laws.numpy()
+    laws = drafter.draft(TEXTS, 1).over(8).numpy()
     for text, law in zip(TEXTS, laws, strict=True):
         logits = logits_after(tiny(), text)
         expected = np.exp(logits[[1, 3]] - logits[[1, 3]].max())
@@ -246,7 +246,9 @@ def test_tokens_that_the_target_does_not_know() -> None:
     drafter = MultiDraft(tiny(10), draft_tokens=[1, 7]).prepare(8, _sampling(), torch.Generator()).drafter
     assert drafter is not None
     drafter.start([[1, 2]])
-    assert drafter.draft([[1, 2]], 1).laws.shape == (1, 8)
+    drafts = drafter.draft([[1, 2]], 1)
+    assert drafts.laws.shape == (1, 2)
+    assert np.flatnonzero(drafts.over(8)[0]).tolist() == [1, 7]
 
 
 def test_heads_that_cannot_be_gathered() -> None:

@@ -19,13 +19,22 @@ class Drafts:
 
     trees: Sequence[Topology]
     laws: torch.Tensor
-    """Shape (R, V), float64, on the device: draft laws at the inner nodes of all trees, one tree after the other.
-    No rows of fixed drafts: `otspec.paths.Match` verifies them, on the device."""
+    """Shape (R, V), or (R, k) for `columns`, float64, on the device: draft laws at the inner nodes of all trees, one
+    tree after the other.  No rows of fixed drafts: `otspec.paths.Match` verifies them, on the device."""
     support: int | None = None
     """How many tokens a law is expected to keep at most; None for all."""
     rows: Sequence[IntArray] | None = None
     """Where paths of one node are drafted by different laws: of each tree, shape (K, L), the row of `laws` that every
     token of every path was drawn from."""
+
+    columns: torch.Tensor | None = None
+    """The tokens that laws are over, ascending, shape (k,), where all are over the same; None: all tokens."""
+
+    def over(self, vocab: int) -> torch.Tensor:
+        """The laws over all of so many tokens, shape (R, V)."""
+        if self.columns is None:
+            return self.laws
+        return self.laws.new_zeros(len(self.laws), vocab).index_copy_(1, self.columns, self.laws)
 
     @classmethod
     def none(cls, texts: int, vocab: int, device: torch.device) -> Drafts:

@@ -100,6 +100,14 @@ class Sampling:
         return min(top_k, default=NUCLEUS if truncated else None)
 
     @property
+    def by_values(self) -> bool:
+        """Whether draft laws depend on the logits alone, whichever tokens they are of.
+
+        Then a law over some tokens is the law over all of them, the logits of the others being -inf.
+        """
+        return not any(isinstance(one, SuppressTokensLogitsProcessor) for one in self.blind)
+
+    @property
     def known_by(self) -> object:
         """What draft laws depend on beside the logits, to be compared; None where processors hold more than numbers."""
         settings = [(type(one), tuple(sorted(vars(one).items()))) for one in self.blind]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import torch
 from transformers import PreTrainedModel
 
@@ -20,6 +21,8 @@ from otspec.decode.drafters.model import ModelDrafter
 from otspec.decode.drafters.sd2.drafter import SteeredDrafter
 from otspec.decode.drafters.sd2.model import SteeredLlama
 from otspec.decode.drafters.several import SeveralDrafters
+from otspec.decode.drafters.shared.drafter import ParallelDrafter
+from otspec.decode.drafters.shared.model import SharedLlama
 from otspec.decode.drafters.shortlists.restricted import Restriction
 from otspec.decode.drafters.shortlists.selection import Selection
 from otspec.decode.models.context import vocabulary
@@ -32,13 +35,24 @@ CONDITIONED: Mapping[type[PreTrainedModel], type[LevelDrafter]] = {
     EagleLlama: EagleDrafter,
     MedusaHeads: HeadsDrafter,
     MlpSpeculator: HeadsDrafter,
+    SharedLlama: EagleDrafter,
 }
 """Who drafts from models that look at the target's hidden states."""
 
 
 def drafter_class(model: PreTrainedModel) -> type[LevelDrafter]:
     """Who drafts from a model."""
+    if isinstance(model, SharedLlama) and model.config.masks:
+        return ParallelDrafter
     return CONDITIONED.get(type(model), ModelDrafter)
+
+
+def kept_of(models: Sequence[PreTrainedModel]) -> Restriction | None:
+    """The tokens of a draft model that drafts some of its target's only; None where there is no such model."""
+    for model in models:
+        if isinstance(model, SharedLlama) and (kept := model.kept) is not None:
+            return Restriction(kept, own=np.arange(kept.size))
+    return None
 
 
 def own_vocabulary(models: Sequence[PreTrainedModel]) -> int:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch.nn.functional import pad
 from transformers import PreTrainedModel
 
 from otspec.decode.base.draft_laws import DraftLaw
@@ -28,7 +29,7 @@ class Levels(NamedTuple):
     tokens: torch.Tensor
     """Of all slots behind the root, shape (B, slots - 1)."""
     laws: torch.Tensor
-    """Of all inner slots, shape (B, inner slots, V)."""
+    """Of all inner slots, shape (B, inner slots, V), or as many as the head's laws are over."""
     depth: int
     """How many levels."""
     going: Sequence[torch.Tensor]
@@ -111,7 +112,7 @@ class LevelDrafter(Drafter):
         if len(inner) > sum(tree.inner for tree in trees):  # slots of equal prefixes, of which one is left
             kept = [row * self._drafted_slots + tree.slot[: tree.inner] for row, tree in enumerate(trees)]
             inner = inner[send(np.concatenate(kept), self.model.device)]
-        return Drafts(trees, inner, self.head.support)
+        return Drafts(trees, inner, self.head.support, columns=self.head.columns)
 
     def _drafted(self, shape: Shape, texts: Sequence[Sequence[int]]) -> Levels:
         return self._levels(shape, self._after_texts(texts), texts, self.generator)
@@ -133,7 +134,7 @@ class LevelDrafter(Drafter):
             law = self.head.laws(logits, slots)
             # Columns of a batch round differently, and the law that is verified must be the one that was drawn from.
             laws.append(law if first is None else law.take_along_dim(first.unsqueeze(-1), dim=1))
-            drawn.append(self.law.draw(laws[-1], children, generator).flatten(1))
+            drawn.append(self._drawn(laws[-1], children, generator))
             if level < shape.depth:
                 width = drawn[-1].shape[1]
                 if self.confidence and width == 1:
@@ -148,6 +149,15 @@ class LevelDrafter(Drafter):
                 slots = Level(level, partial(_history, read, logits, children))
                 logits = self._after_slots(read, shape, level)
         return Levels(torch.cat(drawn, dim=1), torch.cat(laws, dim=1), len(drawn), going)
+
+    def _drawn(self, laws: torch.Tensor, children: int, generator: torch.Generator) -> torch.Tensor:
+        """The tokens of so many children of each slot, whose laws have the shape (B, W, ...): (B, W * children)."""
+        columns = self.head.columns
+        if columns is None:
+            return self.law.draw(laws, children, generator).flatten(1)
+        wide = pad(laws, (0, max(children - len(columns), 0)))  # so that there are as many to draw from
+        drawn = self.law.draw(wide, children, generator).flatten(1)
+        return torch.where(drawn < 0, drawn, columns[drawn.clamp(min=0, max=len(columns) - 1)])
 
     @abstractmethod
     def _after_texts(self, texts: Sequence[Sequence[int]]) -> torch.Tensor:

@@ -57,7 +57,7 @@ class SeveralDrafters(Drafter):
             self._tokens.append(tokens.T.ravel())
             trees.append(Topology.merge(Shape.paths(*tokens.shape), self._tokens[-1]))
         support = widest(*(drafts.support for drafts in each))
-        return Drafts(trees, torch.cat([drafts.laws for drafts in each]), support, rows)
+        return Drafts(trees, torch.cat([drafts.laws for drafts in each]), support, rows, each[0].columns)
 
     def commit(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Each model keeps what it has read of the accepted tokens: as far as it drafted them itself."""

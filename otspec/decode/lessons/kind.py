@@ -4,18 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from transformers import PreTrainedModel
 
 from otspec.decode.lessons.lesson import Lesson
-from otspec.decode.lessons.losses import LOSSES, OF_FEATURES, Prediction
+from otspec.decode.lessons.losses import LOSSES, OF_FEATURES, Prediction, loss_named
 from otspec.errors import ProblemError
+from otspec.laws import IntArray
 
-Begin = Callable[[PreTrainedModel, Any, int], PreTrainedModel]
-"""Target, draft model, which may be None if the kind is made of the target, and how many tokens in a row are drafted
-to what learns."""
+
+class Origin(NamedTuple):
+    """What a draft model that is to learn is made of."""
+
+    target: PreTrainedModel
+    draft: Any = None
+    """A draft model, in place; None if the kind is made of the target."""
+    ahead: int = 1
+    """How many tokens in a row are drafted."""
+    kept: IntArray | None = None
+    """Those of the target's tokens that are drafted, ascending, shape (k,), if the kind can leave others out."""
+
+
+Begin = Callable[[Origin], PreTrainedModel]
+"""Makes what learns."""
 
 
 class Answers(Protocol):
@@ -60,12 +73,14 @@ class Kind:
     """Whether its outputs stand for the target's hidden states."""
     of_target: bool = False
     """Whether it is made of the target, and no draft model is needed."""
+    shares: bool = False
+    """Whether it has the target's own embedding and head: then it can leave tokens out, and the target may be held in
+    another precision."""
 
     def check_loss(self, name: str) -> None:
         """Raise unless the kind can be trained by that loss."""
-        if name not in LOSSES:
-            raise ProblemError(f"no loss {name!r}; known: {', '.join(LOSSES)}")
-        if name in OF_FEATURES and not self.drafts_features:
+        loss_named(name)
+        if not self.drafts_features and not set(OF_FEATURES).isdisjoint(name.split("+")):
             others = " or ".join(one for one in LOSSES if one not in OF_FEATURES)
             raise ProblemError(
                 f"loss {name!r} is of hidden states that a model drafts, and this kind drafts none; pass {others}"

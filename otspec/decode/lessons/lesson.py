@@ -1,4 +1,4 @@
-"""A target's logits and hidden states at every token of some texts, batch after batch."""
+"""A target's laws and hidden states at every token of some texts, batch after batch."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ from typing import NamedTuple
 import torch
 from transformers import PreTrainedModel
 
+from otspec.decode.lessons.losses import Wanted
 from otspec.decode.models.context import vocabulary
+from otspec.decode.models.head import without_head
 from otspec.laws import IntArray
 
 MEMORY = 4 << 30
 """Bytes of logits and hidden states that are kept rather than computed anew in every epoch, on a CPU; of a GPU's own
 memory it is a share of what is free."""
 SHARE = 0.4
+TOKENS_AT_ONCE = 512
+"""Tokens whose laws over the whole vocabulary are held at once, where those of some tokens are wanted only."""
 
 
 class Lesson(NamedTuple):
@@ -24,14 +28,30 @@ class Lesson(NamedTuple):
 
     tokens: torch.Tensor
     """Shape (B, N + 1)."""
-    logits: torch.Tensor
-    """The target's after each token but the last, shape (B, N, V), float32."""
+    log_law: torch.Tensor
+    """Logarithms of the target's probabilities after each token but the last, of all tokens or of those that are
+    drafted, shape (B, N, k), float32."""
     features: torch.Tensor
     """Its hidden states at each token but the last, shape (B, N, layers, width), float32."""
 
+    def wanted(self, count: int) -> Wanted:
+        """What the target says after the last so many of these tokens."""
+        return Wanted(self.log_law[:, -count:], self.features[:, -count:, -1] if self.features.numel() else None)
+
+
+class Answers(NamedTuple):
+    """What the target said of some texts, and what is kept of it."""
+
+    output: torch.Tensor
+    """What its head gave, shape (B, N, V); or what it got, (B, N, width), where some tokens are drafted only."""
+    features: torch.Tensor
+    """Shape (B, N, layers, width)."""
+    total: torch.Tensor
+    """Logarithm of the sum of exp(logits), shape (B, N), float32; of use where some tokens are drafted only."""
+
 
 class Lessons:
-    """Texts with the target's logits and hidden states, in an order of its own for every epoch.
+    """Texts with the target's laws and hidden states, in an order of its own for every epoch.
 
     Parameters
     ----------
@@ -45,6 +65,8 @@ class Lessons:
     memory : int, optional
         Bytes to keep the target's answers, in half precision and where the target is; beyond, it is asked in
         every epoch.  By default `MEMORY`, or `SHARE` of what is free on a GPU.
+    kept : array of int, shape (k,), optional
+        The tokens that are drafted, ascending: of a large vocabulary no more is computed, or kept, than these need.
     """
 
     def __init__(
@@ -55,16 +77,23 @@ class Lessons:
         batch: int,
         seed: int = 0,
         memory: int | None = None,
+        kept: IntArray | None = None,
     ) -> None:
         self.target = target
         self.texts = torch.from_numpy(texts)
         self.layers = list(layers)
         self.batch = batch
         self.seed = seed
-        width = vocabulary(target) + len(self.layers) * target.config.get_text_config().hidden_size
+        self.kept = kept
+        if kept is not None:
+            self._body, head = without_head(target)
+            self._rows = head.rows(torch.from_numpy(kept).to(target.device))
+        size = target.config.get_text_config().hidden_size
+        width = (vocabulary(target) if kept is None else size) + len(self.layers) * size
         most = _free(target.device) if memory is None else memory
         self._keeps = 2 * texts.shape[0] * (texts.shape[1] - 1) * width <= most
-        self._kept: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._held = target.dtype if target.dtype == torch.bfloat16 else torch.float16
+        self._kept: dict[int, Answers] = {}
 
     def again(self, seed: int) -> Lessons:
         """The same texts in another order; the target's answers are kept once for both."""
@@ -87,18 +116,31 @@ class Lessons:
         if missing := [row for row in rows if row not in self._kept]:
             answers = self._asked(self.texts[missing].to(self.target.device))
             if len(missing) == len(rows) and not self._keeps:
-                return Lesson(tokens, *(one.float() for one in answers))
-            self._kept.update(zip(missing, zip(*(one.half() for one in answers), strict=True), strict=True))
-        kept = zip(*(self._kept[row] for row in rows), strict=True)
-        logits, features = (torch.stack(one).float() for one in kept)
-        return Lesson(tokens, logits, features)
+                return self._taught(tokens, answers)
+            half = (answers.output.to(self._held), answers.features.to(self._held), answers.total)
+            self._kept.update(zip(missing, map(Answers._make, zip(*half, strict=True)), strict=True))
+        return self._taught(tokens, Answers(*map(torch.stack, zip(*(self._kept[row] for row in rows), strict=True))))
+
+    def _taught(self, tokens: torch.Tensor, answers: Answers) -> Lesson:
+        output, features = answers.output.float(), answers.features.float()
+        if self.kept is None:
+            return Lesson(tokens, output.log_softmax(-1), features)
+        return Lesson(
+            tokens, self._rows(answers.output.to(self.target.dtype)).float() - answers.total[..., None], features
+        )
 
     @torch.no_grad()
-    def _asked(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        found = self.target(input_ids=tokens[:, :-1], use_cache=False, output_hidden_states=bool(self.layers))
+    def _asked(self, tokens: torch.Tensor) -> Answers:
+        model = self.target if self.kept is None else self._body
+        found = model(input_ids=tokens[:, :-1], use_cache=False, output_hidden_states=bool(self.layers))
         states = [found.hidden_states[layer] for layer in self.layers]
-        none = found.logits.new_empty((*found.logits.shape[:2], 0, 0))
-        return found.logits, torch.stack(states, dim=2) if states else none
+        output = found.logits
+        features = torch.stack(states, dim=2) if states else output.new_empty((*output.shape[:2], 0, 0))
+        if self.kept is None:
+            return Answers(output, features, output.new_empty(output.shape[:2]))
+        head = self.target.get_output_embeddings()
+        totals = [head(some).float().logsumexp(-1) for some in output.flatten(0, 1).split(TOKENS_AT_ONCE)]
+        return Answers(output, features, torch.cat(totals).view(output.shape[:2]))
 
 
 def _free(device: torch.device) -> float:

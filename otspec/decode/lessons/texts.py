@@ -12,8 +12,10 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from otspec.decode.models.context import positions, vocabulary
+from otspec.decode.lessons.speakers import Speakers
+from otspec.decode.models.context import positions
 from otspec.decode.models.fingerprint import fingerprint
+from otspec.decode.models.passes.reader import reader_of
 from otspec.errors import DataError, ProblemError
 from otspec.extras import require
 from otspec.laws import IntArray
@@ -31,10 +33,12 @@ def own_texts(
     *,
     seed: int = 0,
     batch: int | None = None,
+    speakers: Speakers | None = None,
+    temperatures: Sequence[float] = (1.0,),
     path: Path | None = None,
     progress: Callable[[int], None] = lambda texts: None,
 ) -> IntArray:
-    """Texts at temperature 1, each after one of the prompts in turn; nothing ends them.
+    """Texts of the target, each after one of the prompts in turn; nothing ends them.
 
     Parameters
     ----------
@@ -46,6 +50,10 @@ def own_texts(
     seed : int
     batch : int, optional
         Texts that are written at once, by default `AT_ONCE`; with other numbers, other texts.
+    speakers : Speakers, optional
+        Who has the floor in turn: the target writes what a user asks and what it answers [xu2024magpie].
+    temperatures : sequence of float
+        Of one text after the other; what a user asks is always written at temperature 1.
     path : Path, optional
         A .safetensors file that is written after every batch; an earlier one of the same request is gone on with.
     progress : callable
@@ -58,7 +66,7 @@ def own_texts(
     Raises
     ------
     ProblemError
-        If there is no prompt, or texts are longer than the target has positions for.
+        If there is no prompt, or a temperature is not above 0, or texts are longer than the target has positions for.
     DataError
         If the file holds other texts.
     """
@@ -66,39 +74,86 @@ def own_texts(
         raise ProblemError("a prompt is empty, or there is none; pass one token at least, as that which begins a text")
     if not 2 <= length <= positions(target) + 1:  # the last token is written, not read
         raise ProblemError(f"texts of {length} tokens; pass at least 2, and at most 1 + {positions(target)} positions")
+    if not temperatures or not all(0 < one < float("inf") for one in temperatures):
+        raise ProblemError(f"temperatures are {list(temperatures)}; texts are drawn at finite ones above 0")
     batch = batch or AT_ONCE.get(target.device.type, AT_ONCE["cpu"])
     asked = {"target": fingerprint(target), "seed": str(seed), "batch": str(batch), "length": str(length)}
-    asked["prompts"] = hashlib.sha256(json.dumps([list(map(int, one)) for one in prompts]).encode()).hexdigest()[:16]
+    said: list[Any] = [list(map(int, one)) for one in prompts]
+    said += [] if speakers is None else [list(one) for one in speakers.said]
+    said += [] if list(temperatures) == [1.0] else [list(temperatures)]
+    asked["prompts"] = hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
     found = _found(path, asked)
     while len(found) < count:
         start = len(found)
-        rows = [list(prompts[(start + at) % len(prompts)])[-(length - 1) :] for at in range(batch)]
+        numbers = range(start, start + batch)
+        rows = [list(prompts[number % len(prompts)])[-(length - 1) :] for number in numbers]
+        warmth = [temperatures[number % len(temperatures)] for number in numbers]
         with torch.random.fork_rng(), torch.inference_mode():
             torch.manual_seed(int(np.random.SeedSequence((seed, start)).generate_state(1)[0]))
-            found = np.concatenate((found, _written(target, rows, length)))
+            found = np.concatenate((found, _written(target, rows, warmth, length, speakers)))
         if path is not None:
             _save(path, found, asked)
         progress(min(len(found), count))
     return found[:count]
 
 
-def _written(target: PreTrainedModel, rows: Sequence[Sequence[int]], length: int) -> IntArray:
-    """One text after each prompt, prompts of one length together."""
-    texts: dict[int, list[int]] = {}
+def read_texts(path: Path, target: PreTrainedModel) -> IntArray:
+    """The texts of a file that `own_texts` has written for this target, shape (count, length).
+
+    Raises
+    ------
+    DataError
+        If there is no such file, or it holds something else, or texts of another target.
+    """
+    safetensors: Any = require("safetensors")
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            about = file.metadata() or {}
+            texts: IntArray = file.get_tensor("texts").astype(np.int64)
+    except (OSError, safetensors.SafetensorError) as error:
+        raise DataError(f"{path} holds no texts: {error}; `otspec texts` writes them") from error
+    if about.get("target") != fingerprint(target):
+        raise DataError(
+            f"{path} holds texts that another target has written; write some of this one, by `otspec texts`"
+        )
+    return texts
+
+
+def _written(
+    target: PreTrainedModel,
+    rows: Sequence[Sequence[int]],
+    temperatures: Sequence[float],
+    length: int,
+    speakers: Speakers | None,
+) -> IntArray:
+    """One text after each prompt, prompts of one length together, shape (rows, length)."""
+    texts: IntArray = np.zeros((len(rows), length), dtype=np.int64)
     for size in sorted({len(row) for row in rows}):
         which = [number for number, row in enumerate(rows) if len(row) == size]
-        prompts = torch.tensor([rows[number] for number in which], device=target.device)
-        written = target.generate(
-            prompts,
-            attention_mask=torch.ones_like(prompts),
-            do_sample=True,
-            top_k=0,
-            max_length=length,
-            eos_token_id=vocabulary(target),  # no token: nothing ends a text
-            pad_token_id=0,
-        )
-        texts.update(zip(which, written.tolist(), strict=True))
-    return np.array([texts[number] for number in range(len(rows))])
+        prompts = torch.tensor([list(rows[number]) for number in which], device=target.device)
+        warmth = torch.tensor([temperatures[number] for number in which], device=target.device)
+        texts[which] = _continued(target, prompts, warmth, length, speakers).cpu().numpy()
+    return texts
+
+
+def _continued(
+    target: PreTrainedModel, prompts: torch.Tensor, temperature: torch.Tensor, length: int, speakers: Speakers | None
+) -> torch.Tensor:
+    """Texts after prompts, shape (B, S), at temperatures, shape (B,): shape (B, length)."""
+    count, size = prompts.shape
+    reader, floor = reader_of(target), None if speakers is None else speakers.begin(count)
+    texts = torch.zeros(count, length, dtype=torch.long, device=target.device)
+    texts[:, :size] = prompts
+    position = torch.arange(length, device=target.device).expand(count, -1)
+    logits = reader.begin(prompts, torch.ones_like(prompts, dtype=torch.bool), position[:, :size])
+    for at in range(size, length):
+        own = 1.0 if floor is None else temperature.new_tensor(floor.answering)
+        warmth = temperature * own + (1 - own)  # of what a user asks it is 1
+        drawn = torch.multinomial((logits[:, -1].float() / warmth[:, None]).softmax(-1), 1)[:, 0]
+        texts[:, at] = drawn if floor is None else drawn.new_tensor(floor.hear(drawn.tolist()))
+        if at + 1 < length:
+            logits = reader.read(texts[:, at : at + 1], position[:, at : at + 1], None, at, 1)
+    return texts
 
 
 def _found(path: Path | None, asked: dict[str, str]) -> IntArray:

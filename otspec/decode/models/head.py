@@ -54,14 +54,15 @@ def with_head_for(model: PreTrainedModel, tokens: torch.Tensor) -> PreTrainedMod
     ----------
     model : PreTrainedModel
     tokens : Tensor of int, shape (k,)
-        Different ids of its tokens; if these are all in their order, the model is returned.
+        Different rows of its head, which are its tokens; if these are all in their order, the model is returned.
 
     Raises
     ------
     ProblemError
         If the head is not a linear layer of the model, or other code stands in for one of them.
     """
-    if torch.equal(tokens, torch.arange(vocabulary(model), device=tokens.device)):
+    whole = getattr(model.get_output_embeddings(), "out_features", vocabulary(model))
+    if torch.equal(tokens, torch.arange(whole, device=tokens.device)):
         return model
     name, head = _plain_head(model)
     rows = tokens.to(head.weight.device)

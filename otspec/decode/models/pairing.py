@@ -7,6 +7,7 @@ from typing import Any
 from transformers import PreTrainedModel
 
 from otspec.decode.models.context import vocabulary
+from otspec.decode.models.passes.conditioned import Borrower
 from otspec.decode.models.tokens.matching import Matching, matching_of
 from otspec.errors import ProblemError
 
@@ -26,13 +27,15 @@ def pair_up(target: PreTrainedModel, draft: PreTrainedModel, tokenizer: Any, dra
     ------
     ProblemError
         If the tokenizers differ and cannot be matched, or the vocabularies do and no tokenizers are there to tell why;
-        or if the models are on different devices.
+        if the models are on different devices; or if the draft model borrows parts of its target, which is another.
     """
     if tokenizer is None or draft_tokenizer is None:
         check_sizes(target, draft)
     if (found := matching_of(tokenizer, draft_tokenizer)) is not None:
         found.within(vocabulary(target), vocabulary(draft))
     check_devices(target, draft)
+    if isinstance(draft, Borrower):
+        draft.borrow(target)
     return found
 
 

@@ -79,6 +79,8 @@ def load_models(
     kind = _kind(dtype, place)
     model, tokenizer = _load(target, "target", kind)
     model.to(place)
+    if packed:
+        pack(model)  # before what borrows of it
     found: list[tuple[Any, Any]] = []
     matching = None
     for name in [draft] if isinstance(draft, str) else draft or ():
@@ -87,10 +89,9 @@ def load_models(
         matching = pair_up(model, draft_model, tokenizer, draft_tokenizer)
         if found and found[0][1].get_vocab() != draft_tokenizer.get_vocab():
             raise ProblemError(f"the draft models do not have one tokenizer: {name!r} has another than the first")
+        if packed:
+            pack(draft_model)
         found.append((draft_model, draft_tokenizer))
-    if packed:
-        for one in (model, *(draft_model for draft_model, _ in found)):
-            pack(one)
     if not found:
         return Models(model, tokenizer)
     return Models(model, tokenizer, *found[0], tuple(more for more, _ in found[1:]), matching)

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from otspec.decode.lessons.kind import Origin
 from otspec.decode.lessons.lesson import Lessons
 from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.pair.loading import Models
@@ -72,7 +73,7 @@ def train_into(
     before = None if models.draft is None else fingerprint(models.draft)  # training is in place
     with torch.random.fork_rng():
         torch.manual_seed(course.seed)
-        model = kind.begin(models.target, models.draft, course.ahead or 1)
+        model = kind.begin(Origin(models.target, models.draft, course.ahead or 1, lessons.kept))
     curve: list[Point] = []
     checkpoint = out / CHECKPOINT
     with named(out / CURVE), (out / CURVE).open("a" if checkpoint.exists() else "w", encoding="utf-8") as file:

@@ -11,13 +11,14 @@ from transformers import PreTrainedModel
 from otspec.decode.drafters.eagle import training as eagle
 from otspec.decode.drafters.heads import training as heads
 from otspec.decode.drafters.sd2 import training as sd2
-from otspec.decode.lessons.kind import Kind
+from otspec.decode.drafters.shared import training as shared
+from otspec.decode.lessons.kind import Kind, Origin
 from otspec.decode.lessons.lesson import Lesson
 from otspec.decode.lessons.losses import Prediction
 
 
-def _copied(target: PreTrainedModel, draft: Any, ahead: int) -> PreTrainedModel:
-    model: PreTrainedModel = draft
+def _copied(origin: Origin) -> PreTrainedModel:
+    model: PreTrainedModel = origin.draft
     return model
 
 
@@ -30,5 +31,6 @@ KINDS: Mapping[str, Kind] = {
     **sd2.KINDS,
     **eagle.KINDS,
     **heads.KINDS,
+    **shared.KINDS,
     **sd2.ABLATIONS,
 }

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 
 from otspec.decode.lessons.kind import Kind
 from otspec.decode.lessons.lesson import Lesson, Lessons
-from otspec.decode.lessons.losses import LOSSES, Prediction, tvd
+from otspec.decode.lessons.losses import Prediction, loss_named, tvd
 from otspec.decode.pair.loading import save_model
 from otspec.errors import DataError
 from otspec.writing import write_text
@@ -34,7 +34,7 @@ class Course:
     clip: float = 0.5
     """Of the norm of the gradient."""
     loss: str | None = None
-    """A name of `LOSSES`; None: as the kind has it."""
+    """As `otspec.decode.lessons.losses.loss_named` takes it; None: as the kind has it."""
     seed: int = 0
     ahead: int | None = None
     """How many drafts in a row it learns; None: as the kind has it."""
@@ -119,7 +119,9 @@ def train(
         model.train()
         for group in optimiser.param_groups:
             group["lr"] = course.rate_at(step)
-        loss = loss_of(kind, course, kind.answers(model, lesson, _generator(course, step), course.ahead or 1), lesson)
+        with _narrow(model, lessons.target):
+            answers = kind.answers(model, lesson, _generator(course, step), course.ahead or 1)
+        loss = loss_of(kind, course, answers, lesson)
         loss.backward()
         clip_grad_norm_(learning, course.clip)
         optimiser.step()
@@ -143,8 +145,10 @@ def train(
 def loss_of(kind: Kind, course: Course, answers: Sequence[Prediction], lesson: Lesson) -> torch.Tensor:
     """The mean over drafts in a row, weighted as the kind weighs them."""
     weights = [kind.decay**number for number in range(len(answers))]
-    loss = LOSSES[course.loss or kind.loss]
-    each = [weight * loss(_as_long(lesson, one), one) for weight, one in zip(weights, answers, strict=True)]
+    loss = loss_named(course.loss or kind.loss)
+    each = [
+        weight * loss(lesson.wanted(one.logits.shape[1]), one) for weight, one in zip(weights, answers, strict=True)
+    ]
     return torch.stack(each).sum() / sum(weights)
 
 
@@ -154,15 +158,16 @@ def measure(kind: Kind, model: PreTrainedModel, held_out: Lessons) -> list[float
     found = []
     for rows in torch.arange(len(held_out.texts)).split(held_out.batch):
         lesson = held_out.lesson(rows.tolist())
-        answers = kind.answers(model, lesson, torch.Generator().manual_seed(int(rows[0])), kind.measured)
-        found += [[1 - tvd(_as_long(lesson, prediction), prediction).item() for prediction in answers]] * len(rows)
+        with _narrow(model, held_out.target):
+            answers = kind.answers(model, lesson, torch.Generator().manual_seed(int(rows[0])), kind.measured)
+        found += [[1 - tvd(lesson.wanted(one.logits.shape[1]), one).item() for one in answers]] * len(rows)
     return [sum(each) / len(each) for each in zip(*found, strict=True)]
 
 
-def _as_long(lesson: Lesson, prediction: Prediction) -> Prediction:
-    """What the target says at the last positions of a lesson, as many as a draft model was asked about."""
-    count = prediction.logits.shape[1]
-    return Prediction(lesson.logits[:, -count:], lesson.features[:, -count:, -1] if lesson.features.numel() else None)
+def _narrow(model: PreTrainedModel, target: PreTrainedModel) -> torch.autocast:
+    """Products in the target's precision where that is bfloat16, while the weights that learn stay in float32."""
+    wanted = target.dtype == torch.bfloat16 and model.dtype == torch.float32
+    return torch.autocast(model.device.type, torch.bfloat16, enabled=wanted)
 
 
 def save(model: PreTrainedModel, tokenizer: Any, out: Path, record: dict[str, object]) -> None:

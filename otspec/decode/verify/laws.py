@@ -81,9 +81,11 @@ def merged_to_host(laws: torch.Tensor, drafts: Drafts, generator: torch.Generato
         Draws the token that each rest stands for.
     """
     vocab, k = laws.shape[1], drafts.support
-    if k is None or k + 1 >= vocab or (k > FEW and 4 * k >= vocab):
-        return to_host(torch.cat((laws, drafts.laws)), None)
-    top = drafts.laws.topk(k + 1, dim=-1)  # one more than foreseen, which shows whether that was all
+    if drafts.columns is not None and not _pays(drafts.support, drafts.laws.shape[1]):
+        return _over_columns(laws, drafts, drafts.columns, generator)
+    if k is None or not _pays(k, vocab):
+        return to_host(torch.cat((laws, drafts.over(vocab))), None)
+    top = drafts.over(vocab).topk(k + 1, dim=-1)  # one more than foreseen, which shows whether that was all
     token, order = top.indices[:, :k].sort(dim=-1)
     draft, surplus = top.values[:, :k].gather(-1, order), top.values[:, k:]
     places = (send(drafts.nodes, laws.device)[:, None], token)
@@ -95,9 +97,32 @@ def merged_to_host(laws: torch.Tensor, drafts: Drafts, generator: torch.Generato
     host = torch.cat(parts).cpu().numpy()
     found = np.split(host, np.cumsum([part.numel() for part in parts[:-1]]))
     if found[3].any():
-        return Rows(None, torch.cat((laws, drafts.laws)).cpu().numpy())
+        return Rows(None, torch.cat((laws, drafts.over(vocab))).cpu().numpy())
     by_node = [part.reshape(len(token), k) for part in found[:3]]
     return Merged(by_node[0].astype(np.int64), by_node[1], by_node[2], found[4], found[5].astype(np.int64))
+
+
+def _pays(support: int | None, vocab: int) -> bool:
+    """Whether it is worth while to sort out so many tokens of so many."""
+    return support is not None and support + 1 < vocab and not (support > FEW and 4 * support >= vocab)
+
+
+def _over_columns(laws: torch.Tensor, drafts: Drafts, columns: torch.Tensor, generator: torch.Generator) -> Merged:
+    """As `merged_to_host`, where all draft laws are over the same tokens: nothing is to be sorted out.
+
+    The target's laws are used up: what can be drafted at a node is no longer in them.
+    """
+    nodes = send(drafts.nodes, laws.device)
+    inner = laws.index_select(0, nodes)
+    target = inner.index_select(1, columns)
+    laws.index_copy_(0, nodes, inner.index_fill_(1, columns, 0.0))
+    rest, drawn = _mass_and_token(laws, generator)
+    parts = [part.double().flatten() for part in (columns, drafts.laws, target, rest, drawn)]
+    host = torch.cat(parts).cpu().numpy()
+    token, draft, wanted, mass, token_of_rest = np.split(host, np.cumsum([part.numel() for part in parts[:-1]]))
+    shape = tuple(drafts.laws.shape)
+    tokens = np.broadcast_to(token.astype(np.int64), shape)
+    return Merged(tokens, draft.reshape(shape), wanted.reshape(shape), mass, token_of_rest.astype(np.int64))
 
 
 def _mass_and_token(laws: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:

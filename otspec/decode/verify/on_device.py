@@ -92,7 +92,7 @@ def verify_on_device(
     uniforms = torch.rand(
         (*node.shape[:1], shape.slots + shape.depth, 3), dtype=torch.float64, device=laws.device, generator=generator
     )
-    trees = Inputs(laws, drafts.laws, drafted, uniforms, target_row, draft_row)
+    trees = Inputs(laws, drafts.over(laws.shape[1]), drafted, uniforms, target_row, draft_row)
     found = verify_in_one(rule, trees, shape.branching)
     came = torch.cat((found.slots, found.token[:, None], found.valid[:, None].long()), dim=1).cpu().numpy()
     if not came[:, -1].all():

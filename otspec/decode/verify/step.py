@@ -124,7 +124,8 @@ class OnHost(StepVerifier):
 
     def _to_host(self, drafts: Drafts, laws: torch.Tensor) -> Rows | Merged:
         """All laws: what a verifier of the user's looks at is not known."""
-        return to_host(torch.cat((laws, drafts.laws)), widest(self.sampling.support, drafts.support))
+        both = torch.cat((laws, drafts.over(laws.shape[1])))
+        return to_host(both, widest(self.sampling.support, drafts.support))
 
 
 class OnHostMerged(OnHost):

@@ -139,6 +139,11 @@ class EagleLlama(ConditionedLlama, LlamaForCausalLM):  # type: ignore[misc]
             part.weight.requires_grad_(False)
         return model.train(target.training)
 
+    def vectors(self, tokens: torch.Tensor) -> torch.Tensor:
+        """As `ConditionedLlama.vectors`, shape (..., hidden)."""
+        vectors = super().vectors(tokens)
+        return self.token(vectors) if self.config.drafts_features else vectors
+
     def conditioning(self, features: torch.Tensor) -> torch.Tensor:
         """What is added to tokens, shape (..., hidden), the token after the target's state.
 
@@ -168,13 +173,10 @@ class EagleLlama(ConditionedLlama, LlamaForCausalLM):  # type: ignore[misc]
         **settings: Any,
     ) -> CausalLMOutputWithPast:
         """As a Llama, with `added` of shape (B, N, hidden) added to the embeddings."""
-        embedded = {"input_ids": input_ids}
-        if added is not None or self.config.drafts_features:
-            vectors = self.get_input_embeddings()(input_ids)
-            vectors = self.token(vectors) if self.config.drafts_features else vectors
-            embedded = {"inputs_embeds": vectors if added is None else vectors + added}
+        assert input_ids is not None
+        vectors = self.vectors(input_ids)
         return super().forward(
-            **embedded,
+            inputs_embeds=vectors if added is None else vectors + added,
             attention_mask=attention_mask,
             position_ids=position_ids,
             past_key_values=past_key_values,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -10,7 +10,7 @@ from transformers import DynamicCache, PreTrainedModel
 
 from otspec.decode.drafters.eagle.model import EagleLlama
 from otspec.decode.drafters.hidden_states import last_layer, shifted, three_layers, to_one_size
-from otspec.decode.lessons.kind import Kind
+from otspec.decode.lessons.kind import Kind, Origin
 from otspec.decode.lessons.lesson import Lesson
 from otspec.decode.lessons.losses import Prediction
 
@@ -18,12 +18,13 @@ PASSES = 3
 """How many tokens in a row an EAGLE-style model learns to draft on its own outputs, and how many are measured."""
 
 
-def _eagle(target: PreTrainedModel, draft: Any, ahead: int) -> PreTrainedModel:
-    return EagleLlama.of(draft, three_layers(target), target.config.get_text_config().hidden_size)
+def _eagle(origin: Origin) -> PreTrainedModel:
+    target = origin.target
+    return EagleLlama.of(origin.draft, three_layers(target), target.config.get_text_config().hidden_size)
 
 
-def _layer(target: PreTrainedModel, draft: Any, ahead: int) -> PreTrainedModel:
-    return EagleLlama.of_target(target)
+def _layer(origin: Origin) -> PreTrainedModel:
+    return EagleLlama.of_target(origin.target)
 
 
 NOISE = 0.1
@@ -38,13 +39,38 @@ def _eagle_answers(model: Any, lesson: Lesson, generator: torch.Generator, passe
     the model's own output there in the pass before; it attends to itself, to the drafts before it, one of each pass,
     and of the first pass to the tokens before these: as it will in decoding, where accepted drafts are read anew.
     """
-    tokens = lesson.tokens[:, :-1]
-    rows, columns = tokens.shape
     features = lesson.features
     if model.training and model.config.drafts_features:
         noise = torch.rand(features.shape, generator=generator).to(features.device)
         features = to_one_size(features) + NOISE * (2 * noise - 1)
-    added = model.conditioning(shifted(features, torch.ones_like(tokens)))
+
+    def fed(tokens: torch.Tensor, outputs: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tensor]:
+        before = torch.cat((torch.zeros_like(outputs[:, :1]), outputs[:, :-1]), dim=1)
+        return tokens, model.added_of_own(before)
+
+    return in_passes(model, lesson, features, passes, fed)
+
+
+Fed = Callable[[torch.Tensor, torch.Tensor, int], tuple[torch.Tensor, torch.Tensor]]
+"""From the tokens, the outputs of the pass before, and the number of a pass to what is read in it, and is added."""
+
+
+def in_passes(model: Any, lesson: Lesson, features: torch.Tensor, passes: int, fed: Fed) -> list[Prediction]:
+    """What a model says in several passes, each of which drafts one token further behind every token.
+
+    Parameters
+    ----------
+    model : EagleLlama
+    lesson : Lesson
+    features : Tensor, shape (B, N, layers, width)
+        The target's, as the first pass is fed them.
+    passes : int
+    fed : callable
+        What the others are.
+    """
+    tokens = lesson.tokens[:, :-1]
+    rows, columns = tokens.shape
+    read, added = tokens, model.conditioning(shifted(features, torch.ones_like(tokens)))
     at = torch.arange(columns, device=tokens.device)
     cache = DynamicCache()
     least = torch.finfo(model.dtype).min
@@ -56,7 +82,7 @@ def _eagle_answers(model: Any, lesson: Lesson, generator: torch.Generator, passe
         mask = torch.zeros(columns, columns * (number + 1), dtype=model.dtype, device=tokens.device)
         mask.masked_fill_(~torch.cat(sees, dim=1), least)
         prediction = model(
-            input_ids=tokens,
+            input_ids=read,
             added=added,
             attention_mask=mask.expand(rows, 1, -1, -1),
             position_ids=at.expand(rows, -1),
@@ -66,7 +92,8 @@ def _eagle_answers(model: Any, lesson: Lesson, generator: torch.Generator, passe
         )
         outputs = prediction.hidden_states[-1]
         found.append(Prediction(prediction.logits, outputs))
-        added = model.added_of_own(torch.cat((torch.zeros_like(outputs[:, :1]), outputs[:, :-1]), dim=1))
+        if number + 1 < passes:
+            read, added = fed(tokens, outputs, number + 1)
     return found
 
 

@@ -10,17 +10,17 @@ from transformers import PreTrainedModel
 
 from otspec.decode.drafters.heads.model import MedusaHeads, MlpSpeculator
 from otspec.decode.drafters.hidden_states import last_layer, shifted
-from otspec.decode.lessons.kind import Kind
+from otspec.decode.lessons.kind import Kind, Origin
 from otspec.decode.lessons.lesson import Lesson
 from otspec.decode.lessons.losses import Prediction
 
 
-def _medusa(target: PreTrainedModel, draft: Any, ahead: int) -> PreTrainedModel:
-    return MedusaHeads.of(target, ahead)
+def _medusa(origin: Origin) -> PreTrainedModel:
+    return MedusaHeads.of(origin.target, origin.ahead)
 
 
-def _mlp(target: PreTrainedModel, draft: Any, ahead: int) -> PreTrainedModel:
-    return MlpSpeculator.of(target, ahead)
+def _mlp(origin: Origin) -> PreTrainedModel:
+    return MlpSpeculator.of(origin.target, origin.ahead)
 
 
 def _heads_answers(model: Any, lesson: Lesson, generator: torch.Generator, passes: int) -> list[Prediction]:

@@ -10,20 +10,21 @@ from transformers import PreTrainedModel
 
 from otspec.decode.drafters.hidden_states import shifted, three_layers
 from otspec.decode.drafters.sd2.model import SteeredLlama
-from otspec.decode.lessons.kind import Answers, Begin, Kind
+from otspec.decode.lessons.kind import Answers, Begin, Kind, Origin
 from otspec.decode.lessons.lesson import Lesson
 from otspec.decode.lessons.losses import Prediction
 
 
 def _steered(place: str = "up") -> Begin:
-    def begin(target: PreTrainedModel, draft: Any, ahead: int) -> PreTrainedModel:
-        return SteeredLlama.of(draft, three_layers(target), target.config.get_text_config().hidden_size, place)
+    def begin(origin: Origin) -> PreTrainedModel:
+        width = origin.target.config.get_text_config().hidden_size
+        return SteeredLlama.of(origin.draft, three_layers(origin.target), width, place)
 
     return begin
 
 
-def _frozen(target: PreTrainedModel, draft: Any, ahead: int) -> PreTrainedModel:
-    model = _steered()(target, draft, ahead)
+def _frozen(origin: Origin) -> PreTrainedModel:
+    model = _steered()(origin)
     for name, weights in model.named_parameters():
         weights.requires_grad_(name.startswith("steering."))
     return model

@@ -180,12 +180,19 @@ class KeptHead:
         """As sampling leaves it, or as many as are kept."""
         return self.kept.support(self.sampling.support)
 
+    @property
+    def columns(self) -> torch.Tensor | None:
+        """The kept tokens, where nothing moves their mass, and no processor knows tokens by their ids."""
+        return self.kept.tokens if self.kept.kernel is None and self.sampling.by_values else None
+
     def logits(self, output: torch.Tensor, level: Level) -> torch.Tensor:
         """As `otspec.decode.drafters.shortlists.selection.DraftHead.logits`."""
         return laid_out(output, self.kept.tokens, self.vocab)
 
     def laws(self, output: torch.Tensor, level: Level) -> torch.Tensor:
         """As `otspec.decode.drafters.shortlists.selection.DraftHead.laws`."""
+        if self.columns is not None:
+            return self.sampling.draft_laws(output)
         return self.kept.redistributed(self.sampling.draft_laws(self.logits(output, level)))
 
 

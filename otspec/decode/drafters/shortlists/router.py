@@ -171,6 +171,8 @@ class RoutedHead:
     choice comes to the host once a level.
     """
 
+    columns: torch.Tensor | None = None
+
     def __init__(self, router: Router, model: PreTrainedModel, sampling: Sampling, vocab: int) -> None:
         self.model, head = without_head(model)
         self.sampling, self.vocab, self.budget = sampling, vocab, router.budget

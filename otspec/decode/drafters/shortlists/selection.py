@@ -46,11 +46,15 @@ class DraftHead(Protocol):
     def support(self) -> int | None:
         """How many tokens a law is expected to keep at most; None for all."""
 
+    @property
+    def columns(self) -> torch.Tensor | None:
+        """The tokens that laws are over, ascending, shape (k,); None: all of the target's."""
+
     def logits(self, output: torch.Tensor, level: Level) -> torch.Tensor:
         """Logits over the target's vocabulary, shape (B, W, V), -inf where there is none; parameters as in `laws`."""
 
     def laws(self, output: torch.Tensor, level: Level) -> torch.Tensor:
-        """Draft laws over the target's vocabulary, shape (B, W, V), float64: what sampling makes of the logits.
+        """Draft laws, shape (B, W, V or k), float64: what sampling makes of the logits.
 
         Parameters
         ----------
@@ -89,6 +93,8 @@ class WholeHead:
     model: PreTrainedModel
     sampling: Sampling
     vocab: int
+    columns: torch.Tensor | None = None
+    """As `DraftHead.columns`, shape (k,)."""
 
     @property
     def support(self) -> int | None:

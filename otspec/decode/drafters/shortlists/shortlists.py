@@ -153,6 +153,8 @@ class RankedHead:
     rows: Head
     """Of these tokens, in their order."""
     budget: Budget
+    columns: torch.Tensor | None = None
+    """As `DraftHead.columns`, shape (k,)."""
 
     @property
     def support(self) -> int | None:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from transformers import PreTrainedModel
+
 
 class OwnModule:
     """A module of this package whose class says all that it computes, as those of transformers' architectures do."""
@@ -13,3 +18,24 @@ class ConditionedLlama(OwnModule):
     Without these it computes what the Llama of the same weights does.  A pass that was told more cannot be repeated at
     other tokens, so none of such a model is replayed as a graph.
     """
+
+    model: Any
+
+    def vectors(self, tokens: torch.Tensor) -> torch.Tensor:
+        """What the first layer gets of tokens, shape (..., hidden), but for what is added to it."""
+        vectors: torch.Tensor = self.model.embed_tokens(tokens)
+        return vectors
+
+
+@runtime_checkable
+class Borrower(Protocol):
+    """A draft model that has some of its parts from its target."""
+
+    def borrow(self, target: PreTrainedModel) -> None:
+        """Take them; nothing is done where they are there.
+
+        Raises
+        ------
+        ProblemError
+            If it belongs to another target.
+        """

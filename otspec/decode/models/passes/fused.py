@@ -89,8 +89,7 @@ class Llama:
         config: Any = model.config
         self._layers = [Layer.of(layer) for layer in model.model.layers]
         self.embedding, self._norm = model.model.embed_tokens.weight, model.model.norm.weight
-        token = getattr(model, "token", None)  # of a draft model that drafts the target's features
-        self._token = None if token is None else product_of(token)
+        self._vectors = model.vectors if isinstance(model, ConditionedLlama) else self._embedded
         self._head = None if isinstance(model.lm_head, nn.Identity) else product_of(model.lm_head)
         self._epsilon = float(config.rms_norm_eps)
         self.heads, self.key_heads = config.num_attention_heads, config.num_key_value_heads
@@ -111,6 +110,9 @@ class Llama:
             and getattr(config, "place", "up") == "up"
             and is_plain(model)
         )
+
+    def _embedded(self, tokens: torch.Tensor) -> torch.Tensor:
+        return embedding(tokens, self.embedding)
 
     @property
     def count(self) -> int:
@@ -147,9 +149,7 @@ class Llama:
         batch, count = tokens.shape
         half = self.size // 2
         cosine, sine = (angle.unsqueeze(2) for angle in angles)
-        hidden = embedding(tokens, self.embedding)
-        if self._token is not None:
-            hidden = self._token(hidden)
+        hidden = self._vectors(tokens)
         if added is not None:
             hidden = hidden + added
         states = [hidden]

@@ -147,9 +147,13 @@ def pack(model: PreTrainedModel) -> None:
     All linear layers are replaced, so that transformers' own passes are faster, too.  The model takes as much memory as
     before, but that a head which is the embedding as well is held twice.  It can be saved; it cannot be trained.
     """
-    if not _pays(model):
-        return
-    keep_fingerprint(model)
+    if _pays(model):
+        keep_fingerprint(model)
+        pack_layers(model)
+
+
+def pack_layers(model: PreTrainedModel) -> None:
+    """Pack the weights of a model of any size, which can be."""
     embedding = model.get_input_embeddings().weight
     parents = [module for module in model.modules() if type(module) is not nn.Linear]  # none is held that is replaced
     for parent in parents:
