@@ -180,3 +180,57 @@ def test_what_takes_a_draft_model_says_so(
     monkeypatch.chdir(tmp_path)
     Path("q").write_text("a\n")
     assert message in run(*arguments, "--target", chatty[0], status=2)
+
+
+def test_texts_that_a_target_asks_itself(run: Callable[..., str], chatty: tuple[str, str], tmp_path: Path) -> None:
+    """Written, gone on with, and learnt from, by a draft model of each kind that shares the target's parts."""
+    out = tmp_path / "texts.safetensors"
+    write = ("texts", "--target", chatty[0], "--length", "20", "--temperature", "1,0.5", "--out", str(out))
+    assert "64 texts of 20 tokens" in run(*write, "--count", "64")
+    assert "70 texts of 20 tokens" in run(*write, "--count", "70")
+    for kind in ("eagle3", "parallel"):
+        folder = tmp_path / kind
+        learn = ("train", kind, "--target", chatty[0], "--texts", str(out), "--draft-tokens", "9", "--batch", "2")
+        run(*learn, "--steps", "2", "--loss", "kl+alpha:2", "--out", str(folder))
+        record = json.loads((folder / "training.json").read_text())
+        assert record["texts"] == {
+            "count": 64,
+            "length": 20,
+            "from": str(out),
+        }  # whole batches are written, 64 held out
+        told = run("decode", "--target", chatty[0], "--draft", str(folder), "--depth", "2", "--prompt", "a")
+        assert "lossless" in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("train", "sd2", "--draft-tokens", "9", "--draft", "DRAFT"),
+            "sd2 drafts all tokens; leave out --draft-tokens",
+        ),
+        (
+            ("train", "eagle3", "--texts", "many"),
+            "texts are 'many'; pass how many, magpie or magpie:N without --prompts",
+        ),
+        (("train", "eagle3", "--texts", "magpie:0"), "texts are 'magpie:0'"),
+        (("train", "eagle3", "--texts", "no.safetensors"), "no.safetensors holds no texts"),
+        (
+            ("texts", "--temperature", "0", "--length", "9", "--out", "t.safetensors"),
+            "texts are drawn at finite ones above 0",
+        ),
+        (("texts", "--out", "t.txt"), "give --out a name that ends in .safetensors"),
+    ],
+)
+def test_texts_that_are_none(
+    run: Callable[..., str],
+    chatty: tuple[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    arguments: tuple[str, ...],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    out = () if "--out" in arguments else ("--out", "new")
+    asked = [chatty[1] if word == "DRAFT" else word for word in arguments]
+    assert message in run(*asked, "--target", chatty[0], *out, status=2)

@@ -29,7 +29,7 @@ COMMANDS = (
         "decode",
         "tune",
     ),
-    *("affinity", "affinity text", "affinity logits", "merge", "compare", "record", "router", "train"),
+    *("affinity", "affinity text", "affinity logits", "merge", "compare", "record", "router", "texts", "train"),
     "export-generate",
     "save",
 )

@@ -1,0 +1,97 @@
+"""Conversations that a model writes by itself: who has the floor, and what is put in between turns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("tokenizers")
+pytest.importorskip("jinja2")
+
+from scipy.stats import chisquare
+
+from otspec.decode.lessons.speakers import Speakers
+from otspec.decode.lessons.texts import own_texts, read_texts
+from otspec.errors import DataError, ProblemError
+from tests.decode.models import law_after, tiny
+from tests.saved_pair import tokenizer
+
+TEMPLATE = (
+    "S{% for m in messages %}<{{ m.role[0] }}>{{ m.content }}#{% endfor %}{% if add_generation_prompt %}<a>{% endif %}"
+)
+FLOOR = Speakers((5,), (1, 6), (1, 7, 5))
+"""Token 1 ends a turn."""
+
+
+def _tokenizer(template: str | None) -> Any:
+    made = tokenizer()
+    made.chat_template = template
+    return made
+
+
+def test_what_a_template_has_around_turns() -> None:
+    made = _tokenizer(TEMPLATE)
+    found = Speakers.of(made)
+    assert [made.decode(part) for part in found.said] == ["S<u>", "#<a>", "#<u>"]
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        (None, "has no chat template, by which it would ask itself"),
+        ("{{ messages[0].content }}", "does not show three turns in a row: a turn is not there as it was written"),
+        ("{{ raise_exception('no') }}", "does not show three turns in a row: no"),
+        ("S{% for m in messages %}{{ m.content }}{% endfor %}", "has nothing before a turn, or nothing that ends it"),
+    ],
+)
+def test_templates_that_show_no_turns(template: str | None, message: str) -> None:
+    with pytest.raises(ProblemError, match=message):
+        Speakers.of(_tokenizer(template))
+
+
+def test_turns_follow_each_other() -> None:
+    floor = FLOOR.begin(2)
+    drawn = [(3, 1), (1, 4), (4, 4), (2, 2), (1, 1), (3, 3), (3, 1), (0, 0)]
+    said, answering = [], []
+    for one in drawn:
+        answering.append(floor.answering)
+        said.append(floor.hear(one))
+    assert np.array(said).T.tolist() == [[3, 1, 6, 2, 1, 7, 5, 0], [1, 6, 4, 2, 1, 7, 5, 0]]
+    assert [one[0] for one in answering] == [False, False, True, True, True, False, False, False]
+    assert [one[1] for one in answering] == [False, True, True, True, True, False, False, False]
+
+
+def test_texts_of_both_have_the_targets_law_where_nothing_is_put_in() -> None:
+    """Answers at a temperature of their own, questions at 1, counted after what came before."""
+    target, count = tiny(8, seed=3), 3000
+    texts = own_texts(target, [[5]], count, 5, speakers=FLOOR, temperatures=(1.0, 0.5), batch=count)
+    for row, temperature in enumerate((1.0, 0.5)):
+        own = texts[row::2]
+        assert chisquare(np.bincount(own[:, 1], minlength=8), len(own) * law_after(target, [5])).pvalue > 1e-4
+        asked = own[own[:, 1] == 1]
+        assert (asked[:, 2] == 6).all()  # put in
+        law = len(asked) * law_after(target, [5, 1, 6], temperature=temperature)
+        assert chisquare(np.bincount(asked[:, 3], minlength=8), law).pvalue > 1e-4
+
+
+def test_texts_of_another_make_are_not_gone_on_with(tmp_path: Path) -> None:
+    path = tmp_path / "texts.safetensors"
+    target = tiny(8)
+    own_texts(target, [[5]], 2, 5, speakers=FLOOR, batch=2, path=path)
+    for changed in ({"temperatures": (0.5,)}, {"speakers": Speakers((5,), (2,), (1, 7, 5))}, {"speakers": None}):
+        with pytest.raises(DataError, match="holds texts whose prompts is"):
+            own_texts(target, [[5]], 4, 5, **{"speakers": FLOOR, "batch": 2, "path": path} | changed)
+    more = own_texts(target, [[5]], 6, 5, speakers=FLOOR, batch=2, path=path)
+    assert np.array_equal(read_texts(path, target), more)
+    with pytest.raises(DataError, match="another target has written"):
+        read_texts(path, tiny(8, seed=1))
+    (tmp_path / "no.safetensors").write_bytes(b"nothing")
+    with pytest.raises(DataError, match="holds no texts"):
+        read_texts(tmp_path / "no.safetensors", target)
+    with pytest.raises(ProblemError, match=r"temperatures are \[0.0\]; texts are drawn at finite ones above 0"):
+        own_texts(target, [[5]], 2, 5, temperatures=(0.0,))
