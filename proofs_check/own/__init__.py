@@ -1,7 +1,7 @@
 """Statements on which this package stands, by subject."""
 
 from otspec.proofs_check.claim import Source
-from otspec.proofs_check.own import arithmetic, draft_laws, hits, interval, paths, plans, rivals
+from otspec.proofs_check.own import arithmetic, draft_laws, hits, interval, paths, plans, rivals, training
 
 SOURCE = Source(
     "otspec: statements of our own",
@@ -14,6 +14,7 @@ SOURCE = Source(
         *paths.CLAIMS,
         *arithmetic.CLAIMS,
         *rivals.CLAIMS,
+        *training.CLAIMS,
     ),
 )
 

@@ -361,6 +361,8 @@ CATALOGUE: Mapping[str, Entry] = {
     "suffix": Entry(lambda of: Suffix(3, 2)),
     "dynamic tree": Entry(lambda of: DynamicTree(of.draft, 2, 2), by_text=True),
     "dynamic tree, steered": Entry(lambda of: DynamicTree(steered(of.draft), 2, 2)),
+    "dynamic tree, eagle3": Entry(lambda of: DynamicTree(sharing(0, False)(of), 2, 2), by_text=True),
+    "dynamic tree, parallel": Entry(lambda of: DynamicTree(sharing(2, False)(of), 2, 3, 4), by_text=True),
     "dynamic tree, eagle": Entry(lambda of: DynamicTree(eagle(of.draft), 2, 2), by_text=True),
     "transformers' lookup": Entry(lambda of: Candidates(their_lookup, 3), batch=False, by_text=True),
     "transformers' assistant": Entry(lambda of: Candidates(assistant(of, False), 3), batch=False, by_text=True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,9 +17,11 @@ from otspec import ProblemError  # noqa: E402
 from otspec.decode import run  # noqa: E402
 from otspec.decode.base.draft_laws import draft_law  # noqa: E402
 from otspec.decode.base.sampling import Sampling  # noqa: E402
+from otspec.decode.drafters.catalogue import kept_of  # noqa: E402
 from otspec.decode.drafters.dynamic_tree import (  # noqa: E402
     DynamicDrafter,
     EagleDynamic,
+    ParallelDynamic,
     SteeredDynamic,
     _tree,
 )
@@ -30,8 +33,15 @@ from otspec.decode.methods import DynamicTree  # noqa: E402
 from otspec.decode.models.tokens.matching import matching_of  # noqa: E402
 from otspec.decode.shipped import foreign, load  # noqa: E402
 from otspec.verification.trees.shape import Shape  # noqa: E402
-from tests.contracts.draft_models import all_features, eagle, steered  # noqa: E402
-from tests.decode.models import pair  # noqa: E402
+from tests.contracts.draft_models import (  # noqa: E402
+    all_features,
+    eagle,
+    logits_of_parallel,
+    over_all,
+    shared,
+    steered,
+)
+from tests.decode.models import pair, tiny  # noqa: E402
 
 VOCAB, DEPTH = 8, 3
 TEXTS = ([3, 1, 4, 1, 5], [2, 7], [6])
@@ -154,3 +164,27 @@ def test_nodes_that_are_impossible_are_in_no_tree() -> None:
     paths, columns = _tree(levels, size=3)
     assert sorted(paths) == [[7], [9]]
     assert sorted(columns) == [[0], [1]]
+
+
+@pytest.mark.parametrize("size", [1, 4, 9, 30])
+@pytest.mark.parametrize("kept", [None, (0, 2, 3, 5, 7)])
+def test_of_a_model_that_drafts_at_once_the_likeliest_of_all_prefixes(size: int, kept: tuple[int, ...] | None) -> None:
+    """Every prefix of every length, by the product of the marginals at its places."""
+    target = tiny(8)
+    model = shared(target, masks=2, kept=kept)
+    texts = [[1, 2, 3], [4]]
+    drafter: Any = ParallelDynamic(model, 2, DEPTH, size, _sampling(), 8, torch.Generator(), kept_of([model]))
+    drafter.observe([all_features(target, text)[:-1] for text in texts])
+    drafter.start(texts)
+    for text, drafted in zip(texts, _drafted(drafter.draft(texts, DEPTH)), strict=True):
+        logs = [
+            torch.from_numpy(over_all(model, logits_of_parallel(model, target, text, [0] * level))).log_softmax(-1)
+            for level in range(DEPTH)
+        ]
+        every = [
+            (sum(float(logs[level][token]) for level, token in enumerate(prefix)), prefix)
+            for length in range(1, DEPTH + 1)
+            for prefix in itertools.product(range(8), repeat=length)
+        ]
+        possible = [one for one in sorted(every, reverse=True) if math.isfinite(one[0])]
+        assert drafted == {prefix for _, prefix in possible[:size]}

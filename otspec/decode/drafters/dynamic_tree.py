@@ -20,7 +20,8 @@ from otspec.decode.base.sampling import Sampling
 from otspec.decode.drafters.eagle.drafter import EagleDrafter
 from otspec.decode.drafters.model import ModelDrafter
 from otspec.decode.drafters.sd2.drafter import SteeredDrafter
-from otspec.decode.drafters.shortlists.selection import Level
+from otspec.decode.drafters.shared.drafter import ParallelDrafter
+from otspec.decode.drafters.shortlists.selection import Level, Selection
 from otspec.verification.trees.shape import Shape
 
 UNLIKELY = -1e4
@@ -60,6 +61,8 @@ class DynamicDrafter(ModelDrafter):
         Of the target.
     generator : torch.Generator
         Nothing is drawn.
+    selection : Selection, optional
+        The tokens that are computed.
     """
 
     def __init__(
@@ -71,8 +74,9 @@ class DynamicDrafter(ModelDrafter):
         sampling: Sampling,
         vocab: int,
         generator: torch.Generator,
+        selection: Selection | None = None,
     ) -> None:
-        super().__init__(model, Shape.paths(width, depth), draft_law("iid"), sampling, vocab, generator)
+        super().__init__(model, Shape.paths(width, depth), draft_law("iid"), sampling, vocab, generator, selection)
         self.width = width
         self.size = size
         self._read_at: list[dict[int, int]] = []
@@ -97,10 +101,8 @@ class DynamicDrafter(ModelDrafter):
         sees = torch.zeros(rows, 1, 0, dtype=torch.bool, device=device)  # of all that was read of the tree
         levels = list[Looked]()
         for level in range(1, depth + 1):
-            own = self.head.logits(output, Level(level - 1, partial(self._history_of_roots, texts))).float()
-            children = min(self.width, own.shape[-1])
-            # Where logits are no numbers all tokens are unlikely, and each still less likely than its parent.
-            likely = own.log_softmax(dim=-1).nan_to_num(nan=UNLIKELY, neginf=-torch.inf)
+            likely = self._likely(output, Level(level - 1, partial(self._history_of_roots, texts)))
+            children = min(self.width, likely.shape[-1])
             best = (chance.unsqueeze(-1) + likely).topk(children, dim=-1)
             token, chances = best.indices.flatten(1), best.values.flatten(1)
             parent = torch.arange(chance.shape[1], device=device).repeat_interleave(children).expand(rows, -1)
@@ -115,6 +117,14 @@ class DynamicDrafter(ModelDrafter):
                 output = self._after_level(self._as_read(token.gather(1, kept)), level, sees)
         return levels
 
+    def _likely(self, output: torch.Tensor, level: Level) -> torch.Tensor:
+        """Logarithms of the model's own probabilities, shape (..., V), from what it gave, (..., ...).
+
+        Where logits are no numbers all tokens are unlikely, and each still less likely than its parent.
+        """
+        logits = self.head.logits(output, level).float()
+        return logits.log_softmax(dim=-1).nan_to_num(nan=UNLIKELY, neginf=-torch.inf)
+
 
 class SteeredDynamic(SteeredDrafter, DynamicDrafter):
     """The same from a model that the target steers."""
@@ -124,10 +134,33 @@ class EagleDynamic(EagleDrafter, DynamicDrafter):
     """The same from an EAGLE-style model: each token is read with the model's own output at the token before it."""
 
 
+class ParallelDynamic(ParallelDrafter, DynamicDrafter):
+    """The same from a model that drafts all depths at once [ringel2026ddtree]: the `size` likeliest prefixes of all.
+
+    Nothing has to be read to go on from a prefix, so no level is cut to a width.
+    """
+
+    def _looked_at(self, texts: Sequence[Sequence[int]], depth: int) -> list[Looked]:
+        likely = self._likely(
+            self._at_once(self._new_in(texts), depth), Level(0, partial(self._history_of_roots, texts))
+        )
+        each = likely.topk(min(self.size, likely.shape[-1]), dim=-1)
+        chance, levels = likely.new_zeros(len(texts), 1), list[Looked]()
+        for level, (tokens, chances) in enumerate(zip(each.indices.unbind(1), each.values.unbind(1), strict=True), 1):
+            before, options = chance.shape[1], tokens.shape[1]
+            both = (chance.unsqueeze(-1) + chances.unsqueeze(1)).flatten(1)
+            parent = torch.arange(before, device=both.device).repeat_interleave(options).expand(len(texts), -1)
+            kept = both.topk(min(self.size, both.shape[1]) if level < depth else 0, dim=1).indices
+            levels.append(Looked(tokens.repeat(1, before), both, parent, kept))
+            chance = both.gather(1, kept)
+        return levels
+
+
 DYNAMIC: Mapping[type[ModelDrafter], type[DynamicDrafter]] = {
     ModelDrafter: DynamicDrafter,
     SteeredDrafter: SteeredDynamic,
     EagleDrafter: EagleDynamic,
+    ParallelDrafter: ParallelDynamic,
 }
 """Who drafts dynamic trees from the models that these draft paths from."""
 

@@ -8,7 +8,7 @@ import torch
 from transformers import PreTrainedModel
 
 from otspec.decode.base.sampling import DraftSampling, Sampling
-from otspec.decode.drafters.catalogue import drafter_class
+from otspec.decode.drafters.catalogue import drafter_class, kept_of
 from otspec.decode.drafters.dynamic_tree import DYNAMIC
 from otspec.decode.models.tokens.matching import Matching
 from otspec.decode.step.strategy import DraftModels, Prepared
@@ -24,6 +24,7 @@ class DynamicTree:
     Every level goes on from the K likeliest prefixes of the level above, each by its K likeliest tokens, and of all
     that were looked at the K L likeliest are drafted.  Likely is by the draft model's own probabilities, at temperature
     1, of a token and all drafted before it.  The tree follows from the text, so it is verified as fixed drafts are.
+    A model that drafts all depths at once is asked once, and the likeliest prefixes of all are drafted.
 
     Parameters
     ----------
@@ -79,4 +80,5 @@ class DynamicTree:
         drafter = DYNAMIC[drafter_class(self.draft)]  # type: ignore[index]
         size = self.paths * self.depth if self.size is None else self.size
         own = DraftSampling().of(sampling)
-        return Prepared(drafter(self.draft, self.paths, self.depth, size, own, vocab, generator), Match())
+        kept = kept_of([self.draft])
+        return Prepared(drafter(self.draft, self.paths, self.depth, size, own, vocab, generator, kept), Match())
