@@ -75,6 +75,7 @@ class NoHead:
     law: torch.Tensor
     """Shape (V,)."""
     support: int | None = 1
+    columns: torch.Tensor | None = None
 
     def logits(self, output: torch.Tensor, level: Level) -> torch.Tensor:
         """The same as logits."""

@@ -65,8 +65,8 @@ def _mixture(rng: np.random.Generator) -> dict[str, Any]:
 def _divergence(laws: FloatArray, weights: FloatArray, q: FloatArray) -> float:
     """The mean of KL(P || q), infinite where a P has more tokens than q."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        terms = np.where(laws > 0, laws * np.log(laws / q), 0.0)
-    return float(weights @ terms.sum(axis=1))
+        terms = np.where(laws > 0, laws * np.log(laws / q), 0.0).sum(axis=1)
+    return float(weights[weights > 0] @ terms[weights > 0])
 
 
 def _marginal(laws: FloatArray, weights: FloatArray, q: FloatArray, power: float = 1.0) -> float:
@@ -104,7 +104,7 @@ CLAIMS = (
     Claim(
         "own-marginal",
         "Of all laws q, the mean of laws P has the least mean of KL(P || q).",
-        "otspec, docs/theory/training.md, Proposition 3",
+        "otspec, docs/theory/training.md, Theorem 3",
         _mixture,
         _marginal,
         search=Descent(laws=("q",)),

@@ -86,7 +86,7 @@ class Floor:
         """Whether the model speaks for itself, of each."""
         return [turn % 2 == 1 for turn in self._turns]
 
-    def hear(self, drawn: Sequence[int]) -> list[int]:
+    def observe(self, drawn: Sequence[int]) -> list[int]:
         """The next token of each where the model has drawn these: what follows a turn is put in."""
         return [self._next(number, token) for number, token in enumerate(drawn)]
 

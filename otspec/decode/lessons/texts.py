@@ -150,7 +150,7 @@ def _continued(
         own = 1.0 if floor is None else temperature.new_tensor(floor.answering)
         warmth = temperature * own + (1 - own)  # of what a user asks it is 1
         drawn = torch.multinomial((logits[:, -1].float() / warmth[:, None]).softmax(-1), 1)[:, 0]
-        texts[:, at] = drawn if floor is None else drawn.new_tensor(floor.hear(drawn.tolist()))
+        texts[:, at] = drawn if floor is None else drawn.new_tensor(floor.observe(drawn.tolist()))
         if at + 1 < length:
             logits = reader.read(texts[:, at : at + 1], position[:, at : at + 1], None, at, 1)
     return texts

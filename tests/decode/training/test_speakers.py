@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ def test_turns_follow_each_other() -> None:
     said, answering = [], []
     for one in drawn:
         answering.append(floor.answering)
-        said.append(floor.hear(one))
+        said.append(floor.observe(one))
     assert np.array(said).T.tolist() == [[3, 1, 6, 2, 1, 7, 5, 0], [1, 6, 4, 2, 1, 7, 5, 0]]
     assert [one[0] for one in answering] == [False, False, True, True, True, False, False, False]
     assert [one[1] for one in answering] == [False, True, True, True, True, False, False, False]
@@ -83,9 +84,14 @@ def test_texts_of_another_make_are_not_gone_on_with(tmp_path: Path) -> None:
     path = tmp_path / "texts.safetensors"
     target = tiny(8)
     own_texts(target, [[5]], 2, 5, speakers=FLOOR, batch=2, path=path)
-    for changed in ({"temperatures": (0.5,)}, {"speakers": Speakers((5,), (2,), (1, 7, 5))}, {"speakers": None}):
+    go_on = partial(own_texts, target, [[5]], 4, 5, speakers=FLOOR, batch=2, path=path)
+    for other in (
+        partial(go_on, temperatures=(0.5,)),
+        partial(go_on, speakers=Speakers((5,), (2,), (1, 7, 5))),
+        partial(go_on, speakers=None),
+    ):
         with pytest.raises(DataError, match="holds texts whose prompts is"):
-            own_texts(target, [[5]], 4, 5, **{"speakers": FLOOR, "batch": 2, "path": path} | changed)
+            other()
     more = own_texts(target, [[5]], 6, 5, speakers=FLOOR, batch=2, path=path)
     assert np.array_equal(read_texts(path, target), more)
     with pytest.raises(DataError, match="another target has written"):
