@@ -43,6 +43,13 @@ def record(
             show_default="all tokens",
         ),
     ] = None,
+    rest_at: Annotated[
+        str,
+        typer.Option(
+            help="With --top-k, for positions: the temperatures that the mass of the rest is kept at, a list; what is "
+            "solved later is solved at one of them."
+        ),
+    ] = "1",
     store: Annotated[
         str,
         typer.Option(
@@ -74,6 +81,7 @@ def record(
     if said is None and pair.target != "shipped":
         raise DataError(f"no prompts for {pair.target}; pass --prompts FILE")
     pair.check_drafts("laws of two are recorded")
+    temperatures = options.numbers_of("--rest-at", rest_at, options.checked_temperature)
     from otspec.decode.recording.positions import Recording
     from otspec.decode.recording.positions import record as recorded
     from otspec.decode.recording.trees import TreeRecording
@@ -92,6 +100,7 @@ def record(
         store,
         top_k,
         batch,
+        temperatures,
     )
     recording = Recording(*given) if paths is None or depth is None else TreeRecording(*given, paths, depth)
     with progress_bar() as bar:

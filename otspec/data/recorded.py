@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
+from scipy.special import logsumexp
 
 from otspec.data.files import file_identity, placed, reopened
 from otspec.data.formats import read, safetensors_about
 from otspec.data.position import Position, check_index
 from otspec.errors import DataError, ProblemError
+from otspec.laws import FloatArray
 from otspec.problem import Problem
 from otspec.writing import named, write_whole
 
@@ -145,13 +147,17 @@ class PositionFile:
 class TopPosition(Position):
     """A position of which only the draft model's likeliest tokens are known, and the mass of all others.
 
-    The target's mass elsewhere stands on one token outside; the draft model's is left out, or one token of it would
-    count among the likeliest.  A problem whose drafts are among the known tokens is the same as that of the
-    whole laws: tokens that cannot be drafted matter by their mass alone.
+    The target's mass elsewhere, at temperature 1 or where it is first known, stands on one token outside; the draft
+    model's is left out, or one token of it would count among the likeliest.  A problem whose drafts are among the known
+    tokens is the same as that of the whole laws: tokens that cannot be drafted matter by their mass alone.
     """
 
     kept: int
     """Tokens that are known."""
+    outside: int
+    """The token that stands for all others."""
+    rests: Mapping[float, float]
+    """What mass of the target's these have, by temperature."""
 
     def problem(self, n: int, **settings: Any) -> Problem:
         """n i.i.d. drafts among the known tokens; the settings are those of `Problem.from_logits`.
@@ -167,18 +173,29 @@ class TopPosition(Position):
                 f"draft from {self.kept} or fewer, or record whole laws"
             )
         passed = {name: value for name, value in settings.items() if value is not None}
-        for name in ("temperature", "draft_temperature"):
-            if passed.get(name, 1.0) != 1.0:
-                raise ProblemError(
-                    f"{name} is {passed[name]}, and the mass of the tokens that the file lacks is known at 1 only; "
-                    "record whole laws"
-                )
+        temperature = passed.get("temperature", 1.0)
+        if temperature not in self.rests:
+            known = ", ".join(f"{one:g}" for one in self.rests)
+            raise ProblemError(
+                f"temperature is {temperature}, and the mass of the tokens that the file lacks is known at {known} "
+                "only; record it at that temperature, or whole laws"
+            )
         for name in ("target_top_k", "target_top_p"):
             if name in passed:
                 raise ProblemError(
                     f"{name} is {passed[name]}, and the file lacks tokens of the target; record whole laws"
                 )
-        return super().problem(n, **settings)
+        at = _with_rest(self.target_logits, self.outside, self.rests[temperature], temperature)
+        return Problem.from_logits(at, self.draft_logits, n, **settings)
+
+
+def _with_rest(logits: FloatArray, outside: int, rest: float, temperature: float) -> FloatArray:
+    """Logits whose law at a temperature gives a token outside such a mass: the rest of the others' total."""
+    others = np.delete(logits, outside) / temperature
+    found = logits.copy()
+    with np.errstate(divide="ignore"):
+        found[outside] = temperature * (logsumexp(others) + np.log(rest) - np.log1p(-rest)) if rest < 1 else 0.0
+    return found
 
 
 def recorded_format(path: object) -> str | None:
@@ -212,6 +229,7 @@ class TopSource:
             raise DataError(f"{path} lacks {', '.join(lacking)}; record it anew")
         self.vocab = int(self.about["vocab"])
         self.kept = self._arrays["tokens"].shape[1]
+        self.temperatures = tuple(map(float, self.about.get("rest_at", (1.0,))))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """As the path, like `FileSource`."""
@@ -238,14 +256,17 @@ class TopSource:
         if tokens.size != np.unique(tokens).size or not ((tokens >= 0) & (tokens < self.vocab)).all():
             raise DataError(f"{self.path}: tokens[{index}] are not {self.kept} different ones of {self.vocab}")
         outside = int(np.setdiff1d(np.arange(self.kept + 1), tokens)[0])
-        both = []
+        logs, rests = {}, {}
         for name in ("target", "draft"):
-            logs = np.full(self.vocab, -np.inf)
-            logs[tokens] = self._arrays[f"{name}_top"].row(index)
-            rest = float(self._arrays[f"{name}_rest"].row(index))
-            if not 0 <= rest <= 1 or np.isnan(logs).any() or np.isposinf(logs).any():
-                raise DataError(f"{self.path}: {name}_rest[{index}] is {rest}, or {name}_top[{index}] holds no logits")
-            if name == "target":
-                logs[outside] = math.log(rest) if rest else -np.inf
-            both.append(logs)
-        return TopPosition(both[0], both[1], self.kept)
+            logs[name] = np.full(self.vocab, -np.inf)
+            logs[name][tokens] = self._arrays[f"{name}_top"].row(index)
+            rests[name] = np.atleast_1d(self._arrays[f"{name}_rest"].row(index))
+            if not ((rests[name] >= 0) & (rests[name] <= 1)).all() or not (logs[name] < np.inf).all():
+                raise DataError(
+                    f"{self.path}: {name}_rest[{index}] is {rests[name].tolist()}, or {name}_top[{index}] holds no "
+                    "logits"
+                )
+        of_target = dict(zip(self.temperatures, rests["target"].tolist(), strict=True))
+        first = 1.0 if 1.0 in of_target else self.temperatures[0]
+        target = _with_rest(logs["target"], outside, of_target[first], first)
+        return TopPosition(target, logs["draft"], self.kept, outside, of_target)

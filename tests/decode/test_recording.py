@@ -126,6 +126,26 @@ def test_the_likeliest_tokens_are_enough_for_drafts_among_them(tmp_path: Path, m
     check_each(check, row=list(said), n=(1, 2, 3), top_k=(1, 2, 4), top_p=(None, 0.8))
 
 
+def test_the_mass_of_the_rest_is_kept_at_as_many_temperatures_as_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "top.safetensors"
+    said = in_memory(monkeypatch, asked(top_k=4, rest_at=(0.6, 1.5)), path)
+    source = open_source(path)
+
+    def check(row: int, n: int, temperature: float, draft_temperature: float | None) -> None:
+        settings: Any = {"top_k": 3, "temperature": temperature, "draft_temperature": draft_temperature}
+        exact, held = Problem.from_logits(*said[row], n, **settings), source.position(row).problem(n, **settings)
+        assert optimum(held).acceptance == pytest.approx(optimum(exact).acceptance, abs=1e-6)
+        assert held.scheme.q == pytest.approx(exact.scheme.q, abs=1e-6)  # type: ignore[attr-defined]
+
+    check_each(check, row=list(said), n=(1, 3), temperature=(0.6, 1.5), draft_temperature=(None, 1.0))
+    with pytest.raises(ProblemError, match=r"temperature is 1.0, and the mass .* is known at 0.6, 1.5 only"):
+        source.position(0).problem(2, top_k=2)
+    with pytest.raises(ProblemError, match=r"kept at the temperatures \[1.0, 0.0\]; pass finite ones above 0"):
+        asked(top_k=4, rest_at=(1.0, 0.0))
+
+
 def test_what_the_likeliest_tokens_do_not_tell_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "p.safetensors"
     record(asked(top_k=4), path)
@@ -133,8 +153,10 @@ def test_what_the_likeliest_tokens_do_not_tell_is_refused(tmp_path: Path) -> Non
     for settings, message in (
         ({}, "top_k is None, and the file keeps the 4 likeliest drafts"),
         ({"top_k": 5}, "draft from 4 or fewer, or record whole laws"),
-        ({"top_k": 2, "temperature": 0.5}, "temperature is 0.5, and the mass"),
-        ({"top_k": 2, "draft_temperature": 2.0}, "draft_temperature is 2.0"),
+        (
+            {"top_k": 2, "temperature": 0.5},
+            "temperature is 0.5, and the mass .* is known at 1 only; record it",
+        ),
         ({"top_k": 2, "target_top_k": 3}, "target_top_k is 3, and the file lacks tokens"),
     ):
         with pytest.raises(ProblemError, match=message):

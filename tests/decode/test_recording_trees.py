@@ -60,7 +60,7 @@ class Recorded:
                 return drafts
 
         with monkeypatch.context() as patch:
-            patch.setattr(module, "ModelDrafter", Noting)
+            patch.setattr("otspec.decode.drafters.catalogue.ModelDrafter", Noting)
             self.about = record(recording, path)
         rows = [row for _, rows in recording.chunks for row in rows]
         self.contexts = dict(zip(rows, contexts, strict=True))

@@ -97,6 +97,12 @@ class LevelDrafter(Drafter):
         shape = self.shape.cut(depth)
         return self._as_drafts(self._drafted(shape, texts), shape, len(texts))
 
+    def logits(self, texts: Sequence[Sequence[int]]) -> torch.Tensor:
+        """What the model says after each of the B texts, shape (B, V), -inf of what it never drafts; drafts nothing."""
+        self._begin_step(texts)
+        output = self._after_texts(texts)
+        return self.head.logits(output, Level(0, partial(self._history_of_roots, texts)))[:, 0]
+
     def _begin_step(self, texts: Sequence[Sequence[int]]) -> None:
         """Tell the model what else it is to know of the texts before it reads on."""
 

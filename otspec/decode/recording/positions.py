@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -12,16 +13,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from transformers import PreTrainedModel
+from transformers import LogitsProcessorList, PreTrainedModel
 
 from otspec.data.recorded import RECORDED_FORMAT, TOP_FORMAT, PositionFile, Tensor
+from otspec.decode.base.draft_laws import draft_law
+from otspec.decode.base.sampling import Sampling
+from otspec.decode.drafters.catalogue import CONDITIONED, drafter_of, kept_of
+from otspec.decode.drafters.levels import LevelDrafter
 from otspec.decode.methods.measured import ending_tokens
 from otspec.decode.methods.plain import plain
+from otspec.decode.models.context import vocabulary
 from otspec.decode.models.fingerprint import fingerprint
+from otspec.decode.models.target import Target
 from otspec.decode.pair.loading import Models
 from otspec.errors import ProblemError
 from otspec.laws import IntArray
 from otspec.reporting.machine import versions
+from otspec.verification.trees.shape import Shape
+from otspec.verification.trees.topology import Topology
 
 STORED = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 """Types that logits can be stored in, as torch and as safetensors call them."""
@@ -81,10 +90,45 @@ def own_logits(
         At which it samples, from its whole law; the logits are what the models say.
     """
     texts, after = own_places(target, prompts, new, rng, temperature)
+    if type(draft) in CONDITIONED:
+        return _by_a_drafter(target, draft, begun(texts, prompts, after))
     kept = texts.shape[1] - prompts.shape[1] + 1  # after the prompt, and after each token that follows
     rows = torch.arange(len(texts), device=texts.device)
     places = torch.from_numpy(after).to(texts.device)
     return Logits(*(model(input_ids=texts, logits_to_keep=kept).logits[rows, places] for model in (target, draft)))
+
+
+def begun(texts: torch.Tensor, prompts: torch.Tensor, after: IntArray) -> list[list[int]]:
+    """Texts up to a place in each, as `own_places` gives them."""
+    before = prompts.shape[1]
+    return [text[: before + more] for text, more in zip(texts.tolist(), after.tolist(), strict=True)]
+
+
+def drafting(
+    target: PreTrainedModel,
+    draft: PreTrainedModel,
+    texts: Sequence[Sequence[int]],
+    shape: Shape,
+    sampling: Sampling,
+    generator: torch.Generator,
+) -> tuple[LevelDrafter, Target]:
+    """A drafter that has read texts, with the hidden states of the target that it looks at; and the target."""
+    models, vocab = (draft,), vocabulary(target)
+    drafter = drafter_of(models, shape, draft_law("iid"), sampling, vocab, generator, kept_of(models))
+    assert isinstance(drafter, LevelDrafter)
+    reading = Target(target, texts, drafter.layers)
+    if drafter.layers:
+        drafter.observe(reading.features)
+    drafter.start(texts)
+    return drafter, reading
+
+
+def _by_a_drafter(target: PreTrainedModel, draft: PreTrainedModel, texts: Sequence[Sequence[int]]) -> Logits:
+    """Logits after texts, where the draft model looks at more than these."""
+    sampling = Sampling(LogitsProcessorList(), do_sample=True)
+    drafter, reading = drafting(target, draft, texts, Shape.paths(1, 1), sampling, torch.Generator(target.device))
+    root = Topology.merge(Shape(()), np.empty(0, dtype=np.int64))
+    return Logits(reading.read(texts, [root] * len(texts)), drafter.logits(texts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,8 +158,14 @@ class Recording:
     top_k: int | None = None
     """Keep the draft model's likeliest tokens alone, and the mass of the rest."""
     batch: int = BATCH
+    rest_at: Sequence[float] = (1.0,)
+    """With `top_k`, the temperatures that the mass of the rest is kept at."""
 
     def __post_init__(self) -> None:
+        if not self.rest_at or not all(0 < temperature < math.inf for temperature in self.rest_at):
+            raise ProblemError(
+                f"the rest is to be kept at the temperatures {list(self.rest_at)}; pass finite ones above 0"
+            )
         if self.stored not in STORED:
             raise ProblemError(f"logits cannot be stored as {self.stored!r}; known: {', '.join(STORED)}")
         if self.top_k is not None and not 1 <= self.top_k < self.vocab:
@@ -162,6 +212,7 @@ class Recording:
             "device": self.models.target.device.type,
             "stored": self.stored,
             "top_k": self.top_k,
+            "rest_at": list(self.rest_at),
             "positions": self.positions,
             "prompts": {"count": len(self.prompts), "sha256": digest},
             "new_tokens": self.new,
@@ -183,7 +234,7 @@ class Recording:
         if self.top_k is None:
             whole = Tensor(kind, (self.positions, self.vocab))
             return {"target_logits": whole, "draft_logits": whole}
-        top, rest = Tensor(kind, (self.positions, self.top_k)), Tensor("F64", (self.positions,))
+        top, rest = Tensor(kind, (self.positions, self.top_k)), Tensor("F64", (self.positions, len(self.rest_at)))
         tokens = Tensor("I32", (self.positions, self.top_k))
         return {"target_top": top, "draft_top": top, "tokens": tokens, "target_rest": rest, "draft_rest": rest}
 
@@ -211,9 +262,12 @@ class Recording:
         tokens = logs[1].topk(self.top_k, dim=1).indices
         parts = [Likeliest.of(log, tokens, kind) for log in logs]
         error.add((parts[0].exact, parts[1].exact), (parts[0].held, parts[1].held))
-        (target_top, target_rest), (draft_top, draft_rest) = ((one.top, one.rest) for one in parts)
-        rests = {"target_rest": target_rest, "draft_rest": draft_rest}
-        return {"target_top": target_top, "draft_top": draft_top, "tokens": tokens.int(), **rests}
+        rests = [
+            torch.stack([rest_of((log / temperature).log_softmax(1), tokens) for temperature in self.rest_at], 1)
+            for log in logs
+        ]
+        tops = {"target_top": parts[0].top, "draft_top": parts[1].top, "tokens": tokens.int()}
+        return {**tops, "target_rest": rests[0], "draft_rest": rests[1]}
 
     def _begun(self, prompt: int, rows: range) -> tuple[np.random.Generator, torch.Tensor]:
         """Random numbers of some rows, and their prompt as often as there are rows."""
@@ -229,6 +283,11 @@ def less_the_largest(log: torch.Tensor, kind: torch.dtype) -> torch.Tensor:
 def law_of(stored: torch.Tensor) -> torch.Tensor:
     """The laws that stored logits stand for."""
     return stored.double().softmax(-1)
+
+
+def rest_of(log: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    """The mass of all but some tokens, (rows, k), by the logarithms of laws, (rows, V): shape (rows,)."""
+    return (torch.ones_like(log).scatter(1, tokens, 0.0) * log.exp()).sum(1)
 
 
 class Likeliest(NamedTuple):
@@ -247,7 +306,7 @@ class Likeliest(NamedTuple):
     def of(cls, log: torch.Tensor, tokens: torch.Tensor, kind: torch.dtype) -> Likeliest:
         """Of the logarithms of laws, shape (rows, V), at tokens, (rows, k)."""
         top = log.gather(1, tokens)
-        rest = (torch.ones_like(log).scatter(1, tokens, 0.0) * log.exp()).sum(1)
+        rest = rest_of(log, tokens)
         stored = top.to(kind)
         exact = torch.cat([top.exp(), rest[:, None]], 1)
         held = torch.cat([stored.double().exp(), rest[:, None]], 1)

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from transformers import LogitsProcessorList
 
 from otspec.data.recorded import Tensor
 from otspec.data.trees import TOP_TREES_FORMAT, TREES_FORMAT
-from otspec.decode.base.draft_laws import draft_law
 from otspec.decode.base.sampling import Sampling
 from otspec.decode.drafters.catalogue import CONDITIONED
-from otspec.decode.drafters.model import ModelDrafter
+from otspec.decode.drafters.levels import LevelDrafter
 from otspec.decode.models.self_check import check_reading
-from otspec.decode.models.target import Target
 from otspec.decode.recording.positions import (
     STORED,
     Likeliest,
     Recording,
     Stored,
     StoringError,
+    begun,
+    drafting,
     largest_l1,
     law_of,
     less_the_largest,
@@ -60,13 +62,9 @@ class TreeRecording(Recording):
             raise ProblemError(
                 f"the temperature is {self.temperature:g}, where all paths of a tree are the same; record trees above 0"
             )
-        if type(self._draft) in CONDITIONED:
-            raise ProblemError(
-                f"{self.names[1]} drafts by the target's hidden states, and trees are recorded of models that read "
-                "text alone; pass another draft model"
-            )
         check_reading(self.models.target, "target")
-        check_reading(self._draft, "draft model")
+        if type(self._draft) not in CONDITIONED:
+            check_reading(self._draft, "draft model")
 
     @property
     def shape(self) -> Shape:
@@ -113,22 +111,31 @@ class TreeRecording(Recording):
         with torch.inference_mode(), torch.random.fork_rng():
             torch.manual_seed(int(rng.integers(2**62)))
             texts, after = own_places(self.models.target, prompts, self.new, rng, self.temperature)
-            before = prompts.shape[1]
-            contexts = [text[: before + more] for text, more in zip(texts.tolist(), after.tolist(), strict=True)]
+            contexts = begun(texts, prompts, after)
             generator.manual_seed(int(rng.integers(2**62)))
-            drafter = ModelDrafter(self._draft, self.shape, draft_law("iid"), sampling, self.vocab, generator)
-            drafter.start(contexts)
-            drafts = drafter.draft(contexts, self.depth)
-            logits = Target(self.models.target, contexts).read(contexts, drafts.trees)
-        laws = drafts.laws.split([tree.inner for tree in drafts.trees])
+            drafter, reading = drafting(self.models.target, self._draft, contexts, self.shape, sampling, generator)
+            drafts = drafter.draft(contexts, self._depth(drafter, contexts))
+            logits = reading.read(contexts, drafts.trees)
+        laws = drafts.over(self.vocab).split([tree.inner for tree in drafts.trees])
+        roots = replace(drafts, laws=sampling.roots).over(self.vocab)
         found: dict[str, list[torch.Tensor]] = {name: [] for name in self.layout}
         for tree, said, drawn_from, root in zip(
-            drafts.trees, logits.split([tree.size for tree in drafts.trees]), laws, sampling.roots, strict=True
+            drafts.trees, logits.split([tree.size for tree in drafts.trees]), laws, roots, strict=True
         ):
             for name, values in self._stored(tree, said, drawn_from, root.cpu(), error).items():
                 found[name].append(values)
         error.draft_l1_max = max(error.draft_l1_max, sampling.off)
         return found
+
+    def _depth(self, drafter: LevelDrafter, texts: Sequence[Sequence[int]]) -> int:
+        """L, which the draft model has to reach."""
+        deepest = drafter.depth(np.array([len(text) for text in texts]))
+        if deepest < self.depth:
+            raise ProblemError(
+                f"{self.names[1]} drafts {deepest} tokens of a path at most, and depth is {self.depth}; record paths "
+                "no deeper than that"
+            )
+        return self.depth
 
     def _stored(
         self, tree: Topology, logits: torch.Tensor, laws: torch.Tensor, root: torch.Tensor, error: StoringError
