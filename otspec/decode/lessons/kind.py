@@ -69,6 +69,8 @@ class Kind:
     """What a draft counts for in the loss, over the one before it."""
     loss: str = "kl"
     """What is made small if nothing else is said, a name of `otspec.decode.lessons.losses.LOSSES`."""
+    optimiser: str = "adamw"
+    """What changes its weights if nothing else is said, one of `otspec.decode.training.optimiser.OPTIMISERS`."""
     drafts_features: bool = False
     """Whether its outputs stand for the target's hidden states."""
     of_target: bool = False

@@ -6,7 +6,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +66,7 @@ def train_into(
         What is in training.json.
     """
     kind = KINDS[name]
-    course = replace(course, loss=course.loss or kind.loss, ahead=course.ahead or kind.ahead)
+    course = course.of(kind)
     kind.check_loss(str(course.loss))
     out.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()

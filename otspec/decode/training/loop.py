@@ -18,13 +18,14 @@ from otspec.decode.lessons.kind import Kind
 from otspec.decode.lessons.lesson import Lesson, Lessons
 from otspec.decode.lessons.losses import Prediction, loss_named, tvd
 from otspec.decode.pair.loading import save_model
+from otspec.decode.training.optimiser import Optimiser
 from otspec.errors import DataError
 from otspec.writing import write_text
 
 
 @dataclass(frozen=True)
 class Course:
-    """How long and how fast a draft model learns: AdamW, warm-up and cosine as in [berdozsteering, A.3]."""
+    """How long and how fast a draft model learns: warm-up and cosine as in [berdozsteering, A.3]."""
 
     steps: int = 600
     rate: float = 1e-3
@@ -38,6 +39,17 @@ class Course:
     seed: int = 0
     ahead: int | None = None
     """How many drafts in a row it learns; None: as the kind has it."""
+    optimiser: str | None = None
+    """One of `otspec.decode.training.optimiser.OPTIMISERS`; None: as the kind has it."""
+
+    def of(self, kind: Kind) -> Course:
+        """The same, with what the kind says where nothing else is said."""
+        return replace(
+            self,
+            loss=self.loss or kind.loss,
+            ahead=self.ahead or kind.ahead,
+            optimiser=self.optimiser or kind.optimiser,
+        )
 
     def rate_at(self, step: int) -> float:
         """The learning rate of a step."""
@@ -99,10 +111,10 @@ def train(
     ProblemError
         If the kind cannot be trained by the course's loss.
     """
-    course = replace(course, loss=course.loss or kind.loss, ahead=course.ahead or kind.ahead)
+    course = course.of(kind)
     kind.check_loss(str(course.loss))
     learning = [weights for weights in model.parameters() if weights.requires_grad]
-    optimiser = torch.optim.AdamW(learning, lr=course.rate, betas=(0.9, 0.999), fused=model.device.type == "cuda")
+    optimiser = Optimiser(str(course.optimiser), learning, course.rate)
     first = 0
     if checkpoint is not None and checkpoint.exists():
         state = torch.load(checkpoint, map_location=model.device)
@@ -117,15 +129,12 @@ def train(
     for step, rows in islice(enumerate(lessons.order()), first, course.steps):
         lesson = lessons.lesson(rows)
         model.train()
-        for group in optimiser.param_groups:
-            group["lr"] = course.rate_at(step)
         with _narrow(model, lessons.target):
             answers = kind.answers(model, lesson, _generator(course, step), course.ahead or 1)
         loss = loss_of(kind, course, answers, lesson)
         loss.backward()
         clip_grad_norm_(learning, course.clip)
-        optimiser.step()
-        optimiser.zero_grad()
+        optimiser.step(course.rate_at(step))
         losses.append(loss.detach())  # nobody waits for it
         if (step + 1) % every == 0 or step + 1 == course.steps:
             model.eval()

@@ -180,7 +180,8 @@ class SharedLlama(EagleLlama):
     def vectors(self, tokens: torch.Tensor) -> torch.Tensor:
         """As `ConditionedLlama.vectors`, shape (..., hidden); tokens from V on are masks."""
         vocab = self.config.vocab_size
-        vectors: torch.Tensor = self.token(embedding(tokens.clamp(max=vocab - 1), self._embedding[0]).to(self.dtype))
+        read = to_one_size(embedding(tokens.clamp(max=vocab - 1), self._embedding[0]))  # else states drown it
+        vectors: torch.Tensor = self.token(read.to(self.dtype))
         if not self.config.masks:
             return vectors
         return torch.where((tokens >= vocab).unsqueeze(-1), self.masks[(tokens - vocab).clamp(min=0)], vectors)
