@@ -20,6 +20,11 @@ def three_layers(target: PreTrainedModel) -> tuple[int, int, int]:
     return min(3, middle), middle, max(count - 2, middle)
 
 
+def two_layers(target: PreTrainedModel) -> tuple[int, int]:
+    """Middle and high of these: the low one brought nothing to layers that read every token by themselves."""
+    return three_layers(target)[1:]
+
+
 def last_layer(target: PreTrainedModel) -> tuple[int]:
     """What the target's head gets: after all layers."""
     return (int(target.config.get_text_config().num_hidden_layers),)

@@ -1,6 +1,6 @@
 """Draft layers between the target's own embedding and head, neither of which is copied.
 
-A layer or two read the target's hidden states after low, middle and high layers, token by token, as EAGLE-3's do
+A layer or two read the target's hidden states after middle and high layers, token by token, much as EAGLE-3's do
 [li2025eagle3]: with every token those at the token before it, and where the target has not read that, their own output
 there.  With *masks* they draft several tokens in one pass: a learnt vector stands for each token that is not known yet,
 which sees the text and the masks before it, so that its law is that of the token so many places on, whatever comes in

@@ -9,7 +9,7 @@ import torch
 from transformers import PreTrainedModel
 
 from otspec.decode.drafters.eagle.training import PASSES, in_passes
-from otspec.decode.drafters.hidden_states import three_layers
+from otspec.decode.drafters.hidden_states import two_layers
 from otspec.decode.drafters.shared.model import SharedLlama
 from otspec.decode.lessons.kind import Kind, Origin
 from otspec.decode.lessons.lesson import Lesson
@@ -20,11 +20,11 @@ AT_ONCE = 5
 
 
 def _eagle3(origin: Origin) -> PreTrainedModel:
-    return SharedLlama.of(origin.target, three_layers(origin.target), tokens=origin.kept)
+    return SharedLlama.of(origin.target, two_layers(origin.target), tokens=origin.kept)
 
 
 def _parallel(origin: Origin) -> PreTrainedModel:
-    return SharedLlama.of(origin.target, three_layers(origin.target), masks=origin.ahead - 1, tokens=origin.kept)
+    return SharedLlama.of(origin.target, two_layers(origin.target), masks=origin.ahead - 1, tokens=origin.kept)
 
 
 def _eagle3_answers(model: Any, lesson: Lesson, generator: torch.Generator, passes: int) -> list[Prediction]:
@@ -49,9 +49,9 @@ def _parallel_answers(model: Any, lesson: Lesson, generator: torch.Generator, pa
 
 KINDS: Mapping[str, Kind] = {
     "eagle3": Kind(
-        "a layer on three of the target's hidden states, with the target's embedding and head",
+        "a layer on two of the target's hidden states, with the target's embedding and head",
         _eagle3,
-        three_layers,
+        two_layers,
         _eagle3_answers,
         ahead=PASSES,
         measured=PASSES,
@@ -62,7 +62,7 @@ KINDS: Mapping[str, Kind] = {
     "parallel": Kind(
         "the same, and drafts all depths in one pass",
         _parallel,
-        three_layers,
+        two_layers,
         _parallel_answers,
         ahead=AT_ONCE,
         measured=AT_ONCE,
