@@ -105,7 +105,7 @@ def accepted(ways: Ways, texts: torch.Tensor, length: int) -> dict[str, FloatArr
             drafter.start([row[:length] for row in rows])
             at_places = []
             for end in places:
-                q = drafter.draft([row[:end] for row in rows], 1).laws.numpy()
+                q = drafter.draft([row[:end] for row in rows], 1).over(laws.shape[-1]).numpy()
                 drafter.commit([[] for _ in rows], range(len(rows)))
                 at_places.append(acceptance_rate(laws[:, end - 1], q))
             found[name] = np.array(at_places).T

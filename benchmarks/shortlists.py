@@ -76,6 +76,7 @@ class NoHead:
     """Shape (V,)."""
     support: int | None = 1
     columns: torch.Tensor | None = None
+    """Shape (k,), as of a `DraftHead`; None for all."""
 
     def logits(self, output: torch.Tensor, level: Level) -> torch.Tensor:
         """The same as logits."""
@@ -162,7 +163,7 @@ def drafted(pair: Pair, one: Drafting, texts: Sequence[list[int]], of: Sequence[
             drafter.start(some)
             drafts = drafter.draft(some, DEPTH)
             target = Target(pair.target, some).read(some, drafts.trees).softmax(-1, dtype=torch.float64).numpy()
-            draft, node, row = drafts.laws.numpy(), 0, 0
+            draft, node, row = drafts.over(vocab).numpy(), 0, 0
             for number, tree in zip(of[start : start + BATCH], drafts.trees, strict=True):
                 p, q = target[node : node + tree.size], draft[row : row + tree.inner]
                 node, row = node + tree.size, row + tree.inner
