@@ -23,7 +23,7 @@ def bench_paths(
             help="The rules, a list of joint rules and of solvers that are applied token by token, or all; a/b is a, "
             "and b where a fails."
         ),
-    ] = "nested,pick_then_block,greedy_multi_path,traversal,layer,block,interval,kseq,rrs",
+    ] = "nested,pick_then_block,greedy_multi_path,traversal,layer,block,match,interval,kseq,rrs",
     reference: Annotated[
         str | None,
         typer.Option(help="The rule that the others are compared with.", show_default="interval, or the first"),

@@ -89,6 +89,7 @@ KNOWN: dict[str, tuple[str, int]] = {
     "pick then block": ("green", _SQUARE),
     "greedy multi path": ("purple", _SQUARE),
     "layer": (INK, _UP),
+    "match": ("blue", _DOWN),
     # other ways to decode
     "vanilla": (GREY, _DOT),
     "generate": (INK, _SQUARE),

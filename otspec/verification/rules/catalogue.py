@@ -14,6 +14,7 @@ from otspec.schemes import IID
 from otspec.solving import solve
 from otspec.verification.rules.block.block import Block
 from otspec.verification.rules.layer import LayerVerification
+from otspec.verification.rules.match import Match
 from otspec.verification.rules.nested.nested import GreedyMultiPath, Nested
 from otspec.verification.rules.pick_then_block import PickThenBlock
 from otspec.verification.rules.protocol import PathVerifier
@@ -27,8 +28,9 @@ JOINT: dict[str, Callable[[], PathVerifier]] = {
     "traversal": Traversal,
     "layer": LayerVerification,
     "block": Block,
+    "match": Match,
 }
-"""Rules for i.i.d. drafts by name, all lossless; `block` looks at the first path only."""
+"""Rules for i.i.d. drafts by name, all lossless; `block` looks at the first path only, and `match` at no draft law."""
 
 BY_PLAN = "pick_by_plan"
 """The joint rule for siblings that are drawn jointly: a child by the plan of each node, then block verification."""
