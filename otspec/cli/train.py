@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from otspec.decode.pair.loading import Models
-    from otspec.decode.training import Point
+    from otspec.decode.training import Forecast, Point
     from otspec.laws import IntArray
 
 HELD_OUT = 64
@@ -150,8 +150,19 @@ def train(
             every=every,
             said=about,
             report=report,
+            forecast=_tell,
         )
     console.print(f"Wrote {out}: otspec decode --target {target} --draft {out}", highlight=False, soft_wrap=True)
+
+
+def _tell(forecast: Forecast) -> None:
+    """What the training will take."""
+    minutes = forecast.seconds / 60
+    console.print(
+        f"{forecast.weights:,} weights learn from {forecast.tokens:,} tokens; that takes some "
+        f"{f'{minutes:.0f} minutes' if minutes >= 1 else f'{forecast.seconds:.0f} seconds'} here",
+        highlight=False,
+    )
 
 
 def _texts(

@@ -36,7 +36,8 @@ def test_what_it_leaves_drafts(
     prompts.write_text("def f(x):\nimport os\n")
     command = ("train", "sd2", *saved, "--out", str(out), "--prompts", str(prompts), *SHORT)
     assert otspec_command(monkeypatch, *command) == 0
-    assert "step 4: loss" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert said.index("weights learn from") < said.index("step 0: acceptance") < said.index("step 4: loss")
     curve = [json.loads(line) for line in (out / "curve.jsonl").read_text().splitlines()]
     assert [point["step"] for point in curve] == [0, 2, 4]
     assert curve[0]["loss"] is None

@@ -91,9 +91,13 @@ class Lessons:
         size = target.config.get_text_config().hidden_size
         width = (vocabulary(target) if kept is None else size) + len(self.layers) * size
         most = _free(target.device) if memory is None else memory
-        self._keeps = 2 * texts.shape[0] * (texts.shape[1] - 1) * width <= most
+        self.keeps = 2 * texts.shape[0] * (texts.shape[1] - 1) * width <= most
         self._held = target.dtype if target.dtype == torch.bfloat16 else torch.float16
         self._kept: dict[int, Answers] = {}
+
+    def asked_in(self, steps: int) -> int:
+        """How many lessons of so many the target is asked for."""
+        return min(steps, max(len(self.texts) // self.batch, 1)) if self.keeps else steps
 
     def again(self, seed: int) -> Lessons:
         """The same texts in another order; the target's answers are kept once for both."""
@@ -115,7 +119,7 @@ class Lessons:
         tokens = self.texts[list(rows)].to(self.target.device)
         if missing := [row for row in rows if row not in self._kept]:
             answers = self._asked(self.texts[missing].to(self.target.device))
-            if len(missing) == len(rows) and not self._keeps:
+            if len(missing) == len(rows) and not self.keeps:
                 return self._taught(tokens, answers)
             half = (answers.output.to(self._held), answers.features.to(self._held), answers.total)
             self._kept.update(zip(missing, map(Answers._make, zip(*half, strict=True)), strict=True))

@@ -11,9 +11,21 @@ from otspec.decode.lessons.losses import LOSSES, Prediction  # noqa: E402
 from otspec.decode.lessons.texts import own_texts  # noqa: E402
 from otspec.decode.training.folder import train_into  # noqa: E402
 from otspec.decode.training.kinds import KINDS  # noqa: E402
-from otspec.decode.training.loop import Course, Point, train  # noqa: E402
+from otspec.decode.training.loop import Course, Forecast, Point, train  # noqa: E402
 from otspec.deprecation import former_names  # noqa: E402
 
-__all__ = ["KINDS", "LOSSES", "Course", "Kind", "Lessons", "Point", "Prediction", "own_texts", "train", "train_into"]
+__all__ = [
+    "KINDS",
+    "LOSSES",
+    "Course",
+    "Forecast",
+    "Kind",
+    "Lessons",
+    "Point",
+    "Prediction",
+    "own_texts",
+    "train",
+    "train_into",
+]
 
 __getattr__ = former_names(__name__, {"Said": "Prediction"})

@@ -17,7 +17,7 @@ from otspec.decode.lessons.lesson import Lessons
 from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.pair.loading import Models
 from otspec.decode.training.kinds import KINDS
-from otspec.decode.training.loop import Course, Point, save, train
+from otspec.decode.training.loop import Course, Forecast, Point, save, train
 from otspec.writing import named
 
 RECORD, CURVE, CHECKPOINT = "training.json", "curve.jsonl", "checkpoint.pt"
@@ -36,6 +36,7 @@ def train_into(
     every: int = 50,
     said: Mapping[str, object] | None = None,
     report: Callable[[Point], None] = lambda point: None,
+    forecast: Callable[[Forecast], None] | None = None,
 ) -> dict[str, Any]:
     """Train a draft model of some kind and leave it in a folder; a run that was killed goes on where it stopped.
 
@@ -59,6 +60,8 @@ def train_into(
         What else belongs into the record.
     report : callable
         Gets the points of the curve.
+    forecast : callable, optional
+        Gets what the training will take, before it begins; not where it goes on.
 
     Returns
     -------
@@ -76,6 +79,8 @@ def train_into(
         model = kind.begin(Origin(models.target, models.draft, course.ahead or 1, lessons.kept))
     curve: list[Point] = []
     checkpoint = out / CHECKPOINT
+    if forecast is not None and not checkpoint.exists():
+        forecast(Forecast.of(kind, model, lessons, held_out, course, every))
     with named(out / CURVE), (out / CURVE).open("a" if checkpoint.exists() else "w", encoding="utf-8") as file:
 
         def told(point: Point) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
@@ -21,6 +22,9 @@ from otspec.decode.pair.loading import save_model
 from otspec.decode.training.optimiser import Optimiser
 from otspec.errors import DataError
 from otspec.writing import write_text
+
+FORWARD = 1 / 3
+"""Share of a pass with gradients that one without them takes."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,43 @@ class Point:
     def of(cls, step: int, loss: float, by_draft: Sequence[float]) -> Point:
         """A point from what was measured."""
         return cls(step, loss, sum(by_draft) / len(by_draft), tuple(by_draft))
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a training will take on this machine, by one lesson that was thrown away."""
+
+    weights: int
+    """That learn."""
+    tokens: int
+    """That are learnt from, each as often as it comes."""
+    seconds: float
+
+    @classmethod
+    def of(
+        cls, kind: Kind, model: PreTrainedModel, lessons: Lessons, held_out: Lessons, course: Course, every: int
+    ) -> Forecast:
+        """Ask the target once, and learn once without a step; the parameters are those of `train`."""
+        course = course.of(kind)
+        rows = next(lessons.order())
+        asking = -time.perf_counter()
+        lesson = lessons.lesson(rows)
+        asking += time.perf_counter()
+        learning = -time.perf_counter()
+        model.train()
+        with _narrow(model, lessons.target):
+            answers = kind.answers(model, lesson, _generator(course, 0), course.ahead or 1)
+        loss_of(kind, course, answers, lesson).backward()
+        learning += time.perf_counter()
+        model.zero_grad()
+        batches = -(-len(held_out.texts) // held_out.batch)
+        points = 1 + -(-course.steps // every)
+        asked = lessons.asked_in(course.steps) + (batches if held_out.keeps else batches * points)
+        return cls(
+            sum(weights.numel() for weights in model.parameters() if weights.requires_grad),
+            course.steps * lesson.tokens.numel(),
+            asked * asking + (course.steps + points * batches * FORWARD) * learning,
+        )
 
 
 def train(

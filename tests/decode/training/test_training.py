@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,7 +27,16 @@ from otspec.decode.drafters.sd2.training import LONGEST, _blocked_offsets, _rand
 from otspec.decode.lessons.kind import Origin  # noqa: E402
 from otspec.decode.lessons.lesson import Lesson  # noqa: E402
 from otspec.decode.lessons.losses import OF_FEATURES, Wanted  # noqa: E402
-from otspec.decode.training import KINDS, LOSSES, Course, Lessons, Prediction, own_texts, train  # noqa: E402
+from otspec.decode.training import (  # noqa: E402
+    KINDS,
+    LOSSES,
+    Course,
+    Forecast,
+    Lessons,
+    Prediction,
+    own_texts,
+    train,
+)
 from otspec.decode.training.loop import loss_of  # noqa: E402
 from otspec.errors import DataError, ProblemError  # noqa: E402
 from tests.decode.models import law_after, pair, tiny  # noqa: E402
@@ -218,6 +228,27 @@ def test_what_is_learnt_makes_the_loss_small(name: str, loss: str) -> None:
     assert len(points[2].by_draft) == (kind.measured if kind.measured > 1 else getattr(model.config, "heads", 1))
     assert points[2].acceptance == pytest.approx(np.mean(points[2].by_draft))
     assert isinstance(model, SteeredLlama) == name.startswith("sd2")
+
+
+@pytest.mark.parametrize(("memory", "asked"), [(1 << 30, 2 + 2), (0, 6 + 4 * 2)])
+def test_what_it_will_take_is_told_and_changes_nothing(
+    memory: int, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind, model, _ = _begun("sd2")
+    target, _ = pair(noise=1.0)
+    lessons = _lessons(target, kind.layers(target), memory=memory)
+    _, untold, _ = _begun("sd2")
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "otspec.decode.training.loop.time.perf_counter", itertools.count().__next__
+        )  # a second for each of two parts
+        told = Forecast.of(kind, model, lessons, lessons, COURSE, every=2)
+    assert told.weights == sum(one.numel() for one in model.parameters())
+    assert told.tokens == 6 * 4 * 7
+    assert told.seconds == pytest.approx(asked + 6 + 4 * 2 / 3)
+    train(kind, model, lessons, lessons, COURSE)
+    train(kind, untold, lessons, lessons, COURSE)
+    assert all(torch.equal(one, other) for one, other in zip(model.parameters(), untold.parameters(), strict=True))
 
 
 def test_a_run_that_was_killed_ends_with_the_same_weights(tmp_path: Path) -> None:
