@@ -126,7 +126,7 @@ def train(
     models = load_models(target, learner, place.device, dtype, packed=chosen.shares)
     written = _texts(texts, models, said, chat, length, seed, out)
     count = len(written) - HELD_OUT
-    kept = None if draft_tokens is None else _most_frequent(written[:count], draft_tokens, models.target)
+    kept = None if draft_tokens is None else most_frequent(written[:count], draft_tokens, models.target)
     about = {"texts": {"count": count, "length": written.shape[1], "from": texts if prompts is None else prompts.name}}
     layers = chosen.layers(models.target)
     with progress_bar() as bar:
@@ -187,7 +187,7 @@ def _texts(
     return write_texts(models, prompts, chat, word == MAGPIE, count, length, [1.0], seed, path)
 
 
-def _most_frequent(texts: IntArray, count: int, target: PreTrainedModel) -> IntArray:
+def most_frequent(texts: IntArray, count: int, target: PreTrainedModel) -> IntArray:
     """The most frequent tokens of texts, ascending, shape (count,)."""
     import numpy as np
 
