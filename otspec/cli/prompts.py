@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from otspec.cli.schemas import KNOWN, spoken, written
 from otspec.errors import DataError
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ SHIPPED = "shipped"
 
 FORMAT = (
     "A file with a prompt per line, blank lines skipped; or, if its name ends in .jsonl, JSON lines with a field "
-    f"prompt, or with turns of a conversation; or {SHIPPED}: forty questions that come with the package."
+    "prompt, or with turns of a conversation, or as data sets are published (alpaca, ultrachat, ShareGPT, xsum, GSM8K, "
+    f"HumanEval, wikitext); or {SHIPPED}: forty questions that come with the package."
 )
 """For --help."""
 
@@ -190,19 +192,19 @@ def _numbered(path: Path) -> list[tuple[int, str]]:
 
 
 def _prompt(path: Path, number: int, line: str) -> Prompt:
-    """What a line of JSON asks, as Spec-Bench, EAGLE, DeepSpec and SPEED-Bench write it."""
+    """What a line of JSON asks, in any of the schemas that are known."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}, line {number} is no JSON ({error})") from error
     record = record if isinstance(record, dict) else {}
     task = next((record[name] for name in ("task", "category") if isinstance(record.get(name), str)), "")
-    if isinstance(record.get("prompt"), str):
-        return Prompt((record["prompt"],), task)
-    turns = record.get("turns")
-    if isinstance(turns, list) and turns and all(isinstance(turn, str) for turn in turns):
-        return Prompt(tuple(turns), task, spoken=True)
-    raise DataError(
-        f'{path}, line {number} has neither a text under prompt nor texts under turns; write lines such as {{"prompt": '
-        '"..."}, or {"category": "math", "turns": ["..."]}'
-    )
+    if turns := spoken(record):
+        return Prompt(turns, task, spoken=True)
+    text = written(record)
+    if text is None:
+        raise DataError(
+            f'{path}, line {number} has no prompt in a field known here: {KNOWN}; write lines such as {{"prompt": '
+            '"..."}, or {"category": "math", "turns": ["..."]}'
+        )
+    return Prompt((text,), task)

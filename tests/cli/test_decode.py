@@ -262,7 +262,7 @@ BAD = [
     (("--prompts", "nowhere.txt"), "there is no file nowhere.txt"),
     (("--prompts", "empty.txt"), "empty.txt holds no prompts; write one per line"),
     (("--prompts", "no.jsonl"), "no.jsonl, line 2 is no JSON"),
-    (("--prompts", "other.jsonl"), "other.jsonl, line 1 has neither a text under prompt nor texts under turns"),
+    (("--prompts", "other.jsonl"), "other.jsonl, line 1 has no prompt in a field known here"),
     ((), "no prompts; pass --prompts FILE or --prompt TEXT"),
     (("--prompt", ""), "prompt 1 is empty"),
     (("--prompt", "a", "--method", "magic"), "no method 'magic'; known: multi-draft, vanilla"),
@@ -330,7 +330,7 @@ def test_bad_input_is_one_clear_error(
     np.save(tmp_path / "long.npy", np.arange(100_000))
     np.savez(tmp_path / "other.npz", frequencies=[3, 1, 2, 5])
     (tmp_path / "no.jsonl").write_text('{"prompt": "a"}\nb\n')
-    (tmp_path / "other.jsonl").write_text('{"text": "a"}\n')
+    (tmp_path / "other.jsonl").write_text('{"texts": "a"}\n')
     for arguments, message in BAD:
         assert otspec_command(monkeypatch, "decode", *saved, *arguments) == 2, arguments
         error = capsys.readouterr().err

@@ -9,6 +9,7 @@ import pytest
 
 from otspec import DataError
 from otspec.cli.prompts import Prompt, read_prompts, read_tasks
+from otspec.cli.schemas import SUMMARY
 from tests.cli.test_commands import otspec_command
 
 LINES: list[dict[str, object]] = [
@@ -65,12 +66,44 @@ def test_lines_without_a_prompt_are_refused(tmp_path: Path) -> None:
     wrong: list[dict[str, object]] = [{"task": "math"}, {"task": 3, "prompt": 4}, {}]
     wrong += [{"task": "m", "turns": []}, {"task": "m", "turns": [3]}, {"task": "m", "turns": "a"}]
     for line in wrong:
-        with pytest.raises(DataError, match="line 2 has neither a text under prompt nor texts under turns; write"):
+        with pytest.raises(
+            DataError, match=r"line 2 has no prompt in a field known here: prompt \(HumanEval\), .*; write"
+        ):
             read_tasks([write(tmp_path / "tasks.jsonl", [*LINES[:1], line])])
-    for text, message in (("[1]\n", "line 1 has neither"), ("{\n", "line 1 is no JSON"), ("\n", "holds no prompts")):
+    for text, message in (("[1]\n", "line 1 has no prompt"), ("{\n", "line 1 is no JSON"), ("\n", "holds no prompts")):
         (tmp_path / "tasks.jsonl").write_text(text)
         with pytest.raises(DataError, match=message):
             read_tasks([tmp_path / "tasks.jsonl"])
+
+
+@pytest.mark.parametrize(
+    ("line", "asked"),
+    [
+        ({"instruction": "Add.", "input": "1, 2", "output": "3"}, Prompt(("Add.\n\n1, 2",), "set", spoken=True)),
+        ({"instruction": "Add.", "input": "", "output": "3"}, Prompt(("Add.",), "set", spoken=True)),
+        (
+            {
+                "prompt": "a",
+                "messages": [
+                    {"role": "user", "content": "a"},
+                    {"role": "assistant", "content": "b"},
+                    {"role": "user", "content": "c"},
+                ],
+            },
+            Prompt(("a", "c"), "set", spoken=True),
+        ),
+        (
+            {"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]},
+            Prompt(("a",), "set", spoken=True),
+        ),
+        ({"question": "a", "answer": "b"}, Prompt(("a",), "set", spoken=True)),
+        ({"document": "a", "summary": "b", "id": "c"}, Prompt((f"{SUMMARY}\n\na",), "set", spoken=True)),
+        ({"task_id": "HumanEval/0", "prompt": "def a", "entry_point": "a"}, Prompt(("def a",), "set")),
+        ({"text": "a"}, Prompt(("a",), "set")),
+    ],
+)
+def test_lines_of_data_sets_as_they_are_published(tmp_path: Path, line: dict[str, object], asked: Prompt) -> None:
+    assert read_tasks([write(tmp_path / "set.jsonl", [line])]) == [asked]
 
 
 def test_figures_are_told_for_each_task(

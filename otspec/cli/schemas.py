@@ -1,0 +1,70 @@
+"""What a line of JSON asks, in the schemas that benchmarks and data sets are published in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+Line = Mapping[str, Any]
+
+SUMMARY = "Summarize this article in one sentence."
+"""What is asked of an article, before it."""
+KNOWN = (
+    "prompt (HumanEval), turns (Spec-Bench, EAGLE, DeepSpec, SPEED-Bench), messages (ultrachat), conversations "
+    "(ShareGPT), instruction (alpaca), question (GSM8K), document (xsum), text (wikitext)"
+)
+"""For messages: the field by which each is known."""
+
+
+def spoken(line: Line) -> tuple[str, ...]:
+    """The user's turns of a conversation; none if it is none."""
+    for turns in _TURNS:
+        if found := turns(line):
+            return found
+    return ()
+
+
+def written(line: Line) -> str | None:
+    """A text to go on with."""
+    for name in ("prompt", "text"):
+        if isinstance(line.get(name), str):
+            return str(line[name])
+    return None
+
+
+def _turns(line: Line) -> tuple[str, ...]:
+    """Spec-Bench, EAGLE, DeepSpec and SPEED-Bench: the turns as they are."""
+    return _texts(line.get("turns"))
+
+
+def _messages(line: Line) -> tuple[str, ...]:
+    """ultrachat and ShareGPT: what the user says of what all say."""
+    for name, who, what in (("messages", "role", "content"), ("conversations", "from", "value")):
+        said = line.get(name)
+        if isinstance(said, Sequence) and said and all(isinstance(one, Mapping) for one in said):
+            return _texts([one.get(what) for one in said if one.get(who) in ("user", "human")])
+    return ()
+
+
+def _instruction(line: Line) -> tuple[str, ...]:
+    """alpaca: an instruction, and what it is about if it says so."""
+    both = _texts([line.get("instruction"), line.get("input", "")])
+    return ("\n\n".join(filter(None, both)),) if both and both[0] else ()
+
+
+def _question(line: Line) -> tuple[str, ...]:
+    """GSM8K."""
+    return _texts([line.get("question")])
+
+
+def _article(line: Line) -> tuple[str, ...]:
+    """xsum: `SUMMARY` of it."""
+    return tuple(f"{SUMMARY}\n\n{one}" for one in _texts([line.get("document")]))
+
+
+_TURNS: tuple[Callable[[Line], tuple[str, ...]], ...] = (_turns, _messages, _instruction, _question, _article)
+
+
+def _texts(found: Any) -> tuple[str, ...]:
+    """The same if it is a list of texts, else none."""
+    return tuple(found) if isinstance(found, list) and all(isinstance(one, str) for one in found) else ()
