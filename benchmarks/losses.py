@@ -22,12 +22,10 @@ import torch
 from benchmarks.drafters.tables import welch
 from benchmarks.reporting import Record, show
 from benchmarks.tables import with_error
-from otspec.bench.paths.driver import reach_given
-from otspec.cli.train import HELD_OUT, most_frequent
 from otspec.data.trees import TreeSource
 from otspec.decode.drafters.hidden_states import two_layers
 from otspec.decode.lessons.losses import loss_named
-from otspec.decode.lessons.texts import own_texts, read_texts
+from otspec.decode.lessons.texts import most_frequent, own_texts, read_texts
 from otspec.decode.pair.loading import SHIPPED, Models, load_models, with_named_draft
 from otspec.decode.recording.positions import record
 from otspec.decode.recording.trees import TreeRecording
@@ -43,6 +41,8 @@ COUNTS = (1, 2, 4)
 """Drafts of one token, n."""
 PATHS, DEPTH = 4, 3
 FIGURES = (*(f"alpha*({n})" for n in COUNTS), f"nested, K = {PATHS}, L = {DEPTH}")
+HELD_OUT = 64
+"""Texts that are not learnt from."""
 PROMPT = 32
 """Tokens of the held-out texts that trees are drafted after."""
 
@@ -69,9 +69,10 @@ def nested(models: Models, prompts: Sequence[Sequence[int]], trees: int, file: P
     recording = TreeRecording(models, ("target", "draft"), prompts, trees, new=16, paths=PATHS, depth=DEPTH)
     record(recording, file)
     source = TreeSource(file)
-    each = [source.tree(index) for index in range(len(source))]
+    each = (source.tree(index) for index in range(len(source)))
+    drafted = [Tree.of(one.paths, one.target, one.draft) for one in each]
     rule = Nested()
-    accepted = [sum(reach_given(rule, Tree.of(one.paths, one.target, one.draft))) for one in each]
+    accepted = [rule.stop_law(tree).sum(axis=1) @ tree.depth for tree in drafted]
     file.unlink()
     return float(np.mean(accepted))
 

@@ -18,8 +18,6 @@ from otspec.errors import DataError, ProblemError
 from otspec.reporting.console import LONGEST, MOST, console, progress_as_ours, progress_bar
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
     from otspec.decode.pair.loading import Models
     from otspec.decode.training import Forecast, Point
     from otspec.laws import IntArray
@@ -109,6 +107,7 @@ def train(
     if (out / "training.json").exists():
         raise DataError(f"{out} holds a trained draft model already; remove it, or give another folder")
     progress_as_ours()
+    from otspec.decode.lessons.texts import most_frequent
     from otspec.decode.pair.loading import SHIPPED, load_models
     from otspec.decode.training import KINDS, Course, Lessons, train_into
 
@@ -185,14 +184,3 @@ def _texts(
     count = int(counted) + HELD_OUT
     path = out / "texts.safetensors"
     return write_texts(models, prompts, chat, word == MAGPIE, count, length, [1.0], seed, path)
-
-
-def most_frequent(texts: IntArray, count: int, target: PreTrainedModel) -> IntArray:
-    """The most frequent tokens of texts, ascending, shape (count,)."""
-    import numpy as np
-
-    from otspec.decode.models.context import vocabulary
-    from otspec.vocab import frequency_prune
-
-    kept: IntArray = np.sort(frequency_prune(np.bincount(texts.ravel(), minlength=vocabulary(target)), count))
-    return kept

@@ -13,12 +13,13 @@ import torch
 from transformers import PreTrainedModel
 
 from otspec.decode.lessons.speakers import Speakers
-from otspec.decode.models.context import positions
+from otspec.decode.models.context import positions, vocabulary
 from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.models.passes.reader import reader_of
 from otspec.errors import DataError, ProblemError
 from otspec.extras import require
 from otspec.laws import IntArray
+from otspec.vocab import frequency_prune
 from otspec.writing import named
 
 AT_ONCE = {"cpu": 64, "cuda": 2048}
@@ -175,3 +176,9 @@ def _save(path: Path, texts: IntArray, asked: dict[str, str]) -> None:
     with named(part):
         require("safetensors.numpy").save_file({"texts": texts.astype(np.int32)}, part, metadata=asked)
     part.replace(path)
+
+
+def most_frequent(texts: IntArray, count: int, target: PreTrainedModel) -> IntArray:
+    """The most frequent tokens of texts, ascending, shape (count,)."""
+    kept: IntArray = np.sort(frequency_prune(np.bincount(texts.ravel(), minlength=vocabulary(target)), count))
+    return kept
