@@ -12,7 +12,7 @@ import argparse
 import numpy as np
 
 from benchmarks.reporting import show
-from otspec.auditing.lossy_rules import LOSSY, measure_texts, measure_token
+from otspec.auditing.lossy_rules import LOSSY, LossyFigures, efficiency, measure_texts, measure_token
 from otspec.paths import synthetic
 from otspec.reporting.tables import TextTable
 
@@ -30,8 +30,9 @@ def row(name: str, models: int, vocab: int, length: int, positions: int) -> tupl
         output, acceptance, optimum = measure_token(LOSSY[name], p, q)
         large.append((acceptance, optimum, float(np.abs(output - p).sum()) / 2))
     accepted, best, tv = np.mean(large, axis=0)
-    small = (f"{value:.3f}" for value in np.mean(texts, axis=0))
-    return (name, *small, f"{accepted:.3f}", f"{best:.3f}", f"{tv:.3f}")
+    small = LossyFigures(*np.mean(texts, axis=0))
+    figures = (*small, small.efficiency, accepted, best, tv, efficiency(accepted, best, tv))
+    return (name, *("-" if np.isnan(value) else f"{value:.3f}" for value in figures))
 
 
 def main() -> None:
@@ -46,8 +47,8 @@ def main() -> None:
     rows = [row(name, *sizes) for name in LOSSY]
     few = f"V = {given.vocab}"
     header = (
-        *("rule", f"acceptance, {few}", "alpha*", "TV a token", f"TV of {given.length} tokens"),
-        *(f"acceptance, V = {LARGE}", "alpha*", "TV a token"),
+        *("rule", f"acceptance, {few}", "alpha*", "TV a token", f"TV of {given.length} tokens", "efficiency"),
+        *(f"acceptance, V = {LARGE}", "alpha*", "TV a token", "efficiency"),
     )
     note = (
         "Means over models; all texts and all tuples of drafts enumerated. V = 1000: the first position of each model."

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from otspec.decode import generate as generate
     from otspec.errors import DataError, MissingExtra, ProblemError, UnknownSolver
     from otspec.plans import Plan, canonical_decomposition
+    from otspec.pricing import lossy
     from otspec.problem import Problem
     from otspec.results import Result, Solved, SolveError, Status
     from otspec.schemes import (
@@ -56,6 +57,7 @@ _HOMES = {
     "decode": ("generate",),
     "errors": ("DataError", "MissingExtra", "ProblemError", "UnknownSolver"),
     "plans": ("Plan", "canonical_decomposition"),
+    "pricing": ("lossy",),
     "problem": ("Problem",),
     "results": ("Result", "SolveError", "Solved", "Status"),
     "schemes": (
@@ -112,6 +114,7 @@ __all__ = [
     "canonical_decomposition",
     "check_scheme",
     "data",
+    "lossy",
     "optimum",
     "paths",
     "plans",

@@ -27,6 +27,7 @@ LAYERS = (
     ("solvers",),
     ("catalogue",),
     ("solving",),
+    ("pricing",),
     ("verification",),
     ("warming", "paths"),
     ("auditing",),

@@ -23,6 +23,8 @@ from otspec.schemes.catalogue import named_schemes
 from otspec.verification.reference.enumeration import prefixes
 from otspec.verification.trees.tree import Prefix, check_model
 
+ROUNDING = 1e-12
+"""A total variation up to this is none."""
 MAX_TEXTS = 20_000
 """Texts of a model that are listed."""
 
@@ -49,6 +51,11 @@ class LossyFigures(NamedTuple):
     text_tv: float
     """Total variation of the law of the whole text, every token of it drafted and verified."""
 
+    @property
+    def efficiency(self) -> float:
+        """What is gained over what is paid, at most 1 (`docs/theory/lossy.md`, Corollary 1); nan where nothing is."""
+        return efficiency(self.acceptance, self.optimum, self.tv)
+
 
 class TokenLaw(NamedTuple):
     """What a rule makes of one position."""
@@ -59,6 +66,21 @@ class TokenLaw(NamedTuple):
     """P(the output is one of the drafts)."""
     optimum: float
     """alpha* of the drafts."""
+
+
+def efficiency(acceptance: float, optimum: float, tv: float) -> float:
+    """Acceptance gained over total variation paid; nan where nothing is paid."""
+    return (acceptance - optimum) / tv if tv > ROUNDING else float("nan")
+
+
+def ensemble(weight: float) -> Rule:
+    """Speculative sampling from w p + (1 - w) q in place of p [wang2026diversed]."""
+
+    def rule(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
+        token, mixed = int(drafts[0]), weight * p + (1 - weight) * q
+        return Script([(token, ratio(mixed[token], q[token]))], residual(mixed, q))
+
+    return rule
 
 
 def lenient(lenience: float) -> Rule:
@@ -84,6 +106,7 @@ def typical(epsilon: float, delta: float) -> Rule:
 LOSSY: Mapping[str, LossyRule] = {
     "speculative sampling": LossyRule(single, "iid", 1),
     **{f"lenience {value:g}": LossyRule(lenient(value), "iid", 1) for value in (0.9, 0.7, 0.5, 0.3)},
+    **{f"ensemble {value:g}": LossyRule(ensemble(value), "iid", 1) for value in (0.9, 0.5)},
     "top-k tree against the target only": LossyRule(sglang(), "top_k", 3),
     **{f"threshold_single {t:g}": LossyRule(sglang(threshold_single=t), "top_k", 3) for t in (0.9, 0.7, 0.5, 0.3)},
     **{f"threshold_acc {t:g}": LossyRule(sglang(threshold_acc=t), "top_k", 3) for t in (0.9, 0.7, 0.5)},

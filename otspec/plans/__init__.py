@@ -1,6 +1,7 @@
 """Plans: what a solver hands back, a rule that turns drafts into one token and knows its own figures."""
 
 from otspec.plans.coupling import Coupling
+from otspec.plans.lossy import Lossy
 from otspec.plans.match import Match
 from otspec.plans.pick import Pick, PickRule, PickTable, canonical_decomposition
 from otspec.plans.protocol import Plan
@@ -11,6 +12,7 @@ __all__ = [
     "BiasedPlan",
     "Coupling",
     "FixedTests",
+    "Lossy",
     "Match",
     "Pick",
     "PickRule",

@@ -34,6 +34,7 @@ FORMAT, VERSION = "otspec plan", 1
 
 PLANS = (
     "otspec.plans.coupling:Coupling",
+    "otspec.plans.lossy:Lossy",
     "otspec.plans.match:Match",
     "otspec.plans.pick:Pick",
     "otspec.plans.race:Race",

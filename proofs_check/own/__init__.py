@@ -1,7 +1,7 @@
 """Statements on which this package stands, by subject."""
 
 from otspec.proofs_check.claim import Source
-from otspec.proofs_check.own import arithmetic, draft_laws, hits, interval, paths, plans, rivals, training
+from otspec.proofs_check.own import arithmetic, draft_laws, hits, interval, paths, plans, pricing, rivals, training
 
 SOURCE = Source(
     "otspec: statements of our own",
@@ -15,6 +15,7 @@ SOURCE = Source(
         *arithmetic.CLAIMS,
         *rivals.CLAIMS,
         *training.CLAIMS,
+        *pricing.CLAIMS,
     ),
 )
 

@@ -62,14 +62,14 @@ def spellings() -> list[str]:
 
 
 def plans() -> list[tuple[str, Plan]]:
-    """A plan of every solver for every scheme that it takes."""
+    """A plan of every solver for every scheme that it takes, and one at a price."""
     made = []
     for spelling in spellings():
         for name, scheme in SCHEMES.items():
             plan = otspec.solve(Problem(P, scheme), spelling, strict=False).plan
             if plan is not None:
                 made.append((f"{spelling}-{name}", plan))
-    return made
+    return [*made, ("lossy-iid", otspec.lossy(Problem(P, SCHEMES["iid"]), 0.05))]
 
 
 def classes_of(path: Path) -> set[str]:

@@ -1,0 +1,136 @@
+"""What a rule may gain that is off the target: the frontier, and the rule that attains it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from otspec.laws import FloatArray, IntArray
+from otspec.plans import Lossy
+from otspec.pricing import lossy
+from otspec.problem import Problem
+from otspec.proofs_check.claim import Claim, Mutation
+from otspec.proofs_check.instances import distinct, pair, table, table_problem
+from otspec.proofs_check.oracles import Program, full_program, members, psi
+from otspec.proofs_check.own.hits import DISTINCT, scheme_of
+
+PAGE = "otspec, docs/theory/lossy.md"
+DIVERSED = "wang2026diversed (arXiv:2604.07622)"
+
+
+def _priced(rng: np.random.Generator) -> dict[str, Any]:
+    """Drafts of an arbitrary joint law, and a price."""
+    return {**table(rng), "price": _price(rng)}
+
+
+def _price(rng: np.random.Generator) -> float:
+    """From nothing to more than what it takes; often little."""
+    return float(rng.choice([0.0, rng.random() ** 3, rng.random()]))
+
+
+def _best(p: FloatArray, drafts: IntArray, law: FloatArray, price: float) -> float:
+    """The largest acceptance at that price, by a linear program over the plan and what the output has over p."""
+    program = full_program(p, members(drafts, p.size), law)
+    assert program.equal is not None
+    sums, totals = program.equal
+    size = p.size
+    over = np.zeros((len(sums), 2 * size))  # the output's law less p, its two signs apart
+    over[:size] = np.hstack((-np.eye(size), np.eye(size)))
+    gain = np.concatenate((program.gain, np.zeros(2 * size)))
+    paid = np.concatenate((np.zeros(program.gain.size), np.ones(size), np.zeros(size)))
+    return Program(gain, at_most=(paid[None], np.array([price])), equal=(np.hstack((sums, over)), totals)).solve()[0]
+
+
+def _frontier(p: FloatArray, drafts: IntArray, law: FloatArray, price: float, rate: float = 1.0) -> float:
+    """Minus how far that is from alpha* + price."""
+    optimum = 1.0 + float(psi(p, drafts, law).min())
+    return -abs(_best(p, drafts, law, price) - min(optimum + rate * price, 1.0))
+
+
+def _attained(p: FloatArray, drafts: IntArray, law: FloatArray, price: float, times: float = 1.0) -> float:
+    plan = lossy(table_problem(p, drafts, law), price)
+    return _figures(plan, drafts[law > 0], law[law > 0], price, times)
+
+
+def _figures(plan: Lossy, drafts: IntArray, law: FloatArray, price: float, times: float = 1.0) -> float:
+    """What the price leaves of what a plan is off, summed up tuple by tuple, and how far its acceptance is off."""
+    p = plan.problem.p
+    laws = np.array([plan.conditional(row) for row in drafts])
+    accepted = float((law @ (laws * members(drafts, p.size))).sum())
+    best = min(1.0 + float(psi(p, drafts, law).min()) + price, 1.0)
+    return min(times * price - float(np.abs(law @ laws - p).sum()) / 2, -abs(accepted - best))
+
+
+def _by_scheme(rng: np.random.Generator) -> dict[str, Any]:
+    """Drafts of a law that has a solver of its own, and a price."""
+    return {**distinct(rng, 4), "scheme": str(rng.choice(["iid", *DISTINCT])), "price": _price(rng)}
+
+
+def _attained_by_scheme(p: FloatArray, q: FloatArray, n: int, scheme: str, price: float, times: float = 1.0) -> float:
+    problem = Problem(p, scheme_of(scheme, q, n))
+    drafts, law = problem.scheme.support()
+    return _figures(lossy(problem, price), drafts, law, price, times)
+
+
+def _ensemble(rng: np.random.Generator) -> dict[str, Any]:
+    return {**pair(rng), "weight": float(rng.random())}
+
+
+def _pareto(p: FloatArray, q: FloatArray, weight: float, slope: float = 1.0) -> float:
+    """The acceptance of w p + (1 - w) q against 1 - w TV, and against the best at what it pays."""
+    target = weight * p + (1 - weight) * q
+    accepted, tv = float(np.minimum(target, q).sum()), float(np.abs(p - q).sum()) / 2
+    paid = float(np.abs(target - p).sum()) / 2
+    best = _best(p, np.arange(p.size)[:, None], q, paid)
+    return -max(abs(accepted - (1 - slope * weight * tv)), abs(accepted - best))
+
+
+CLAIMS = (
+    Claim(
+        "own-lossy-frontier",
+        "The largest acceptance of a rule whose output is at total variation e at most from p is min(1, alpha* + e), "
+        "for drafts of any law.",
+        f"{PAGE}, Theorem 1",
+        _priced,
+        _frontier,
+        tol=1e-8,
+        remark="By a linear program over the plan and the law of its output together.",
+        mutations=(
+            Mutation("alpha* + e / 2.", lambda **instance: _frontier(**instance, rate=0.5)),
+            Mutation("alpha* + 2 e: paid as an L1 distance.", lambda **instance: _frontier(**instance, rate=2.0)),
+        ),
+    ),
+    Claim(
+        "own-lossy-attained",
+        "A pick of law g that is verified for (1 - s) p + s g, s = e / (1 - alpha*), is at total variation e and "
+        "accepts alpha* + e.",
+        f"{PAGE}, Theorem 2",
+        _priced,
+        _attained,
+        tol=1e-8,
+        remark="By otspec.lossy, whose output is summed up over all tuples.",
+        mutations=(Mutation("At half of that.", lambda **instance: _attained(**instance, times=0.5)),),
+    ),
+    Claim(
+        "own-lossy-schemes",
+        "The same for i.i.d. and for different drafts, by the solvers of choice.",
+        f"{PAGE}, Theorem 2",
+        _by_scheme,
+        _attained_by_scheme,
+        tol=1e-4,
+        remark="release, for drafts without replacement, is certified to 1e-4.",
+        mutations=(Mutation("At half of that.", lambda **instance: _attained_by_scheme(**instance, times=0.5)),),
+    ),
+    Claim(
+        "own-diversed",
+        "For one draft, verification for w p + (1 - w) q accepts 1 - w TV(p, q), and no rule at its total variation "
+        "accepts more.",
+        f"{PAGE}, Corollary 2; {DIVERSED}, abstract",
+        _ensemble,
+        _pareto,
+        tol=1e-8,
+        remark="Of the paper the abstract was at hand, which says that the mixture traces the Pareto frontier.",
+        mutations=(Mutation("1 - TV(p, q).", lambda **instance: _pareto(**instance, slope=1.0 / instance["weight"])),),
+    ),
+)
