@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from otspec.decode.pair.loading import Models
 
 
+LOGPROBS = ("logprobs", "raw_logprobs", "top_logprobs")
+"""Fields of a line of --json."""
+
+
 @grouped
 def decode(
     *,
@@ -71,6 +75,14 @@ def decode(
             "target added; --json keeps all of it, as token ids.",
         ),
     ] = False,
+    logprobs: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Keep the target's log-probability of every new token, and of so many likeliest ones beside it, in "
+            "--json; shown is the mean.",
+        ),
+    ] = None,
     json_file: Annotated[
         Path | None,
         options.out_file(
@@ -93,10 +105,14 @@ def decode(
         if way.method.strategy is None:
             raise ProblemError(f"{way.name} tells nothing of its steps; leave out --transcript")
         limits |= {"transcript": True}
+    if logprobs is not None:
+        if way.method.strategy is None:
+            raise ProblemError(f"{way.name} keeps no log-probabilities; leave out --logprobs")
+        limits |= {"logprobs": logprobs}
     about = {**session.about, **sampling.all, "max_new_tokens": max_new_tokens}
     batches = [conversations[start : start + batch] for start in range(0, len(asked), batch)]
     turns = sum(max(one.count for one in own) for own in batches)
-    total, floors = _total(), Counter[str]()
+    total, floors, scores = _total(), Counter[str](), list[float]()
     with ExitStack() as stack:
         lines = None
         if json_file is not None:
@@ -112,6 +128,7 @@ def decode(
             total += generation.metrics
             if profile:
                 floors.update(session.floors(generation))
+            scores += [one for own_scores in generation.logprobs for one in own_scores]
             if transcript:
                 _show(own, [_in_blocks(session.text, blocks) for blocks in generation.blocks])
             else:
@@ -123,6 +140,8 @@ def decode(
                 line |= {"new_tokens": generation.new_tokens, **generation.metrics.record()}
                 if transcript:
                     line["blocks"] = [[one._asdict() for one in blocks] for blocks in generation.blocks]
+                if logprobs is not None:
+                    line |= {name: getattr(generation, name) for name in LOGPROBS}
                 lines.write(json.dumps({**line, "block_efficiency": generation.metrics.block_efficiency}) + "\n")
     console.rule(characters="-", style="dim")
     spelled = ", ".join(f"{name} {_spelled(value)}" for name, value in session.way.spelled.items())
@@ -130,6 +149,8 @@ def decode(
     console.print(f"{session.way.name}{f' ({spelled})' if spelled else ''}, {lossless}")
     for figure in figures(total):
         console.print(figure, highlight=False)
+    if scores:
+        console.print(f"log-probability {sum(scores) / len(scores):.4f} nats a token", highlight=False)
     if profile:
         console.print(_budget(total, floors).on_screen(console.width))
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Self, TypedDict
 
 from otspec.errors import ProblemError
+from otspec.laws import as_count
 
 if TYPE_CHECKING:
     from otspec.decode.base.text import Streamer
@@ -246,6 +247,7 @@ class RunOptions(TypedDict, total=False):
     draft_tokenizer: Any
     verify_on: str | None
     transcript: bool
+    logprobs: int | None
 
     attention_mask: Any
     max_new_tokens: int
@@ -271,7 +273,7 @@ class RunOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RunSettings:
-    """How a run samples and where it verifies; all else belongs to transformers' `generate`.
+    """How a run samples, where it verifies, and what it tells; all else belongs to transformers' `generate`.
 
     Parameters
     ----------
@@ -291,6 +293,9 @@ class RunSettings:
         it has the rule (nested, block or token-wise interval, of i.i.d. drafts), and otherwise on the host.
     transcript : bool
         Whether what each step drafted, accepted and added is kept, as `Generation.blocks`.
+    logprobs : int, optional
+        Keep the target's log-probabilities of the new tokens, and of so many likeliest ones beside each, 0 or more: as
+        `Generation.logprobs`, `raw_logprobs` and `top_logprobs`.
 
     Examples
     --------
@@ -309,6 +314,11 @@ class RunSettings:
     draft_tokenizer: Any = None
     verify_on: str | None = None
     transcript: bool = False
+    logprobs: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.logprobs is not None and (isinstance(self.logprobs, bool) or self.logprobs != 0):
+            as_count("logprobs", self.logprobs)
 
     @classmethod
     def split(cls, options: Mapping[str, Any]) -> tuple[Self, dict[str, Any]]:

@@ -67,6 +67,21 @@ def test_text_and_numbers_are_those_of_generate(
     assert "multi-draft (paths 3, depth 4, solver interval, draft_top_k 5), lossless" in shown
 
 
+def test_log_probabilities_are_kept_with_the_texts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], saved: tuple[str, ...], tmp_path: Path
+) -> None:
+    out = tmp_path / "texts.jsonl"
+    command = ("decode", *saved, "--prompt", "import ", "--max-new-tokens", "6", "--logprobs", "2")
+    assert otspec_command(monkeypatch, *command, "--json", str(out)) == 0
+    line = json.loads(out.read_text())
+    assert [len(line[name][0]) for name in ("logprobs", "raw_logprobs", "top_logprobs")] == [6, 6, 6]
+    assert {len(top) for top in line["top_logprobs"][0]} == {2}
+    mean = sum(line["logprobs"][0]) / 6
+    assert f"log-probability {mean:.4f} nats a token" in capsys.readouterr().out
+    assert otspec_command(monkeypatch, *command, "--method", "generate") == 2
+    assert "generate keeps no log-probabilities; leave out --logprobs" in capsys.readouterr().err
+
+
 def test_a_transcript_tells_what_became_of_every_draft(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], saved: tuple[str, ...], tmp_path: Path
 ) -> None:

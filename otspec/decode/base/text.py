@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 import torch
 from transformers import EosTokenCriteria, MaxLengthCriteria, StoppingCriteriaList
 
+from otspec.decode.base.logprobs import TokenLogprob
 from otspec.errors import ProblemError
 from otspec.verification.trees.topology import Topology
 
@@ -55,6 +56,8 @@ class Text:
     """Length of the prompt."""
     blocks: list[Block] | None = None
     """One for each step, where they are kept."""
+    scores: list[TokenLogprob] = field(default_factory=list)
+    """One for each new token, where they are asked for."""
 
     def __post_init__(self) -> None:
         self.prompt = len(self.tokens)

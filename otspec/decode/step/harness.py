@@ -16,6 +16,7 @@ from transformers import (
     StopStringCriteria,
 )
 
+from otspec.decode.base.logprobs import Scorer, TokenLogprob
 from otspec.decode.base.metrics import Metrics
 from otspec.decode.base.sampling import Sampling
 from otspec.decode.base.text import Block, Ending, Text, texts_of
@@ -58,6 +59,23 @@ class Generation:
     """The models' passes after the prompts, in order, by phase; see `otspec.decode.floor`."""
     blocks: list[list[Block]] = field(default_factory=list)
     """Of each text what its steps drafted, accepted and added, with ``transcript=True``."""
+    scores: list[list[TokenLogprob]] = field(default_factory=list)
+    """Of each text what the target thought of every new token, with ``logprobs=k``."""
+
+    @property
+    def logprobs(self) -> list[list[float]]:
+        """Of each text the log-probabilities of its new tokens, under the laws that they were drawn from."""
+        return [[one.logprob for one in own] for own in self.scores]
+
+    @property
+    def raw_logprobs(self) -> list[list[float]]:
+        """The same before temperature, penalties and truncation: under the softmax of the logits."""
+        return [[one.raw for one in own] for own in self.scores]
+
+    @property
+    def top_logprobs(self) -> list[list[dict[int, float]]]:
+        """Beside each token the k likeliest ones, as `raw_logprobs`."""
+        return [[one.top for one in own] for own in self.scores]
 
 
 def run(
@@ -160,12 +178,15 @@ def decode(
         streamer.put(input_ids.cpu())  # as transformers does
     rng = np.random.default_rng(seed)
     verification = step_verifier(verifier, sampling, rng, generator, rule)
-    decoder = Decoder(target, drafter, verification, ending, sampling.reads_text, streamer)
+    scorer = None if settings.logprobs is None else Scorer(sampling, settings.logprobs)
+    decoder = Decoder(target, drafter, verification, ending, sampling.reads_text, streamer, scorer)
     metrics, passes = decoder.run(texts)
     longest = max(len(text.new) for text in texts)
     new = torch.tensor([text.new + [pad] * (longest - len(text.new)) for text in texts], device=input_ids.device)
     blocks = [text.blocks for text in texts if text.blocks is not None]
-    return Generation(torch.cat((input_ids, new), dim=1), metrics, [text.new for text in texts], passes, blocks)
+    scores = [] if scorer is None else [text.scores for text in texts]
+    sequences = torch.cat((input_ids, new), dim=1)
+    return Generation(sequences, metrics, [text.new for text in texts], passes, blocks, scores)
 
 
 def check_prompts(input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> None:

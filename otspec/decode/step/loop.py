@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import torch
 from transformers import PreTrainedModel
 
 from otspec.decode.base.drafts import Drafts
+from otspec.decode.base.logprobs import Scorer, TokenLogprob
 from otspec.decode.base.metrics import Clock, Metrics
 from otspec.decode.base.sampling import Prefix
 from otspec.decode.base.text import Block, Ending, Streamer, Text
@@ -17,6 +19,7 @@ from otspec.decode.drafters.drafter import Drafter
 from otspec.decode.models.context import Pass
 from otspec.decode.models.target import Target
 from otspec.decode.verify.step import StepVerifier
+from otspec.decode.verify.verifiers import Extension
 from otspec.laws import IntArray
 from otspec.verification.trees.topology import Topology
 
@@ -36,6 +39,8 @@ class Decoder:
     reads_text: bool
     """Whether the target's laws depend on the texts beside its logits."""
     streamer: Streamer | None = None
+    scorer: Scorer | None = None
+    """Where log-probabilities are asked for."""
 
     def run(self, texts: Sequence[Text]) -> tuple[Metrics, Mapping[str, Sequence[Pass]]]:
         """Make the texts longer, in place, until each has ended; what it took, and the models' passes by phase."""
@@ -58,20 +63,23 @@ class Decoder:
         tokens = [text.tokens for text in going]
         drafts = self._draft(going, tokens, target.context.positions, clock)
         with clock.on_device("target"):
-            seen = self.verifier.look(target.read(tokens, drafts.trees), self._prefixes(going, drafts.trees))
+            logits, prefixes = target.read(tokens, drafts.trees), self._prefixes(going, drafts.trees)
+            seen = self.verifier.look(logits, prefixes)
         extensions, answers = self.verifier.verify(drafts, seen, clock)
+        scores = self._scores(logits, prefixes, drafts.trees, extensions, clock)
         if answers is not None:
             with clock.on_host(self.drafter.phase):
                 self.drafter.learn(drafts.trees, answers)
         metrics.target_calls += 1
         rows = []
-        for row, (text, tree, extension) in enumerate(zip(going, drafts.trees, extensions, strict=True)):
+        for row, (text, tree, extension, own) in enumerate(zip(going, drafts.trees, extensions, scores, strict=True)):
             before = len(text.tokens)
             if text.blocks is not None:
                 text.blocks.append(Block.of(tree, extension.nodes, extension.token))
             ended = self.ending.extend(text, [*tree.token[extension.nodes].tolist(), extension.token])
             metrics.step(tree.length, len(extension.nodes), tree.size)
             metrics.tokens += len(text.tokens) - before
+            text.scores += own[: len(text.tokens) - before]
             if self.streamer is not None:
                 self.streamer.put(torch.tensor(text.tokens[before:]))
             if not ended:
@@ -85,6 +93,25 @@ class Decoder:
                 self.drafter.commit(slots, rows)
                 self.drafter.observe(target.features)
         return [going[row] for row in rows]
+
+    def _scores(
+        self,
+        logits: torch.Tensor,
+        prefixes: Sequence[Prefix],
+        trees: Sequence[Topology],
+        extensions: Sequence[Extension],
+        clock: Clock,
+    ) -> list[list[TokenLogprob]]:
+        """What the target thinks of each token that the texts get; nothing where nobody asks."""
+        if self.scorer is None:
+            return [[]] * len(extensions)
+        starts = np.cumsum([0, *(tree.size for tree in trees)]).tolist()
+        rows = [start + node for start, one in zip(starts, extensions, strict=False) for node in (0, *one.nodes)]
+        tokens = [[*tree.token[one.nodes].tolist(), one.token] for tree, one in zip(trees, extensions, strict=True)]
+        with clock.on_device("verification"):
+            read = [prefixes[row] for row in rows] if prefixes else []
+            found = iter(self.scorer.score(logits[rows], read, [token for own in tokens for token in own]))
+        return [list(islice(found, len(own))) for own in tokens]
 
     def _draft(
         self, going: Sequence[Text], tokens: Sequence[Sequence[int]], target_positions: float, clock: Clock
