@@ -214,6 +214,8 @@ class TopSource:
     Parameters
     ----------
     path : Path
+    name : str, optional
+        Of the source; that of the file by default.
 
     Raises
     ------
@@ -221,8 +223,8 @@ class TopSource:
         If it is damaged.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path, self.name = path, path.name
+    def __init__(self, path: Path, name: str | None = None) -> None:
+        self.path, self.name = path, path.name if name is None else name
         self._arrays = {name: array for name, array in read(path, TOP_ARRAYS).items() if array is not None}
         self.about = safetensors_about(path)
         if lacking := [name for name in TOP_ARRAYS if name not in self._arrays]:

@@ -12,8 +12,9 @@ from otspec.data.recorded import TOP_FORMAT, TopSource, recorded_format
 from otspec.data.trees import ARRAYS as OF_TREES
 from otspec.errors import DataError
 
-RECORDED = {"shipped": Path(__file__).parent / "shipped.npz"}
-"""Files of recorded positions that come with the package, by name; see `benchmarks.shipped_pair.record`."""
+RECORDED = {name.partition(".")[0]: Path(__file__).parent / name for name in ("shipped.npz", "smollm2.safetensors")}
+"""Files of recorded positions that come with the package, by name; see `benchmarks.shipped_pair.record`, and the header
+of the second, which `otspec record` wrote."""
 NAMES = (*PROFILES, *RECORDED)
 """Every profile, synthetic or recorded."""
 
@@ -23,6 +24,14 @@ class OwnSource(FileSource):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """As the name: another machine may have the package elsewhere."""
+        return open_source, (self.name,)
+
+
+class OwnTopSource(TopSource):
+    """The same, of likeliest tokens alone."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As the name."""
         return open_source, (self.name,)
 
 
@@ -40,7 +49,8 @@ def open_source(
     ----------
     name : str or Path
         A synthetic profile (``llama3``, ``gemma2``), a recorded one (``shipped``: real logits of the pair in
-        `otspec.decode.shipped`, 256 positions), or a file, .npz, .npy, .safetensors or .pt; see
+        `otspec.decode.shipped`, 256 positions; ``smollm2``: the 256 likeliest tokens of SmolLM2-135M and an EAGLE-style
+        draft layer of its own, 1024 positions), or a file, .npz, .npy, .safetensors or .pt; see
         `otspec.data.FileSource.open`.
     seed : int
         Of a synthetic profile; what is recorded has none.
@@ -68,7 +78,8 @@ def open_source(
     if isinstance(name, str) and name in PROFILES:
         return ProfileSource(PROFILES[name], seed)
     if isinstance(name, str) and name in RECORDED:
-        return OwnSource.open(RECORDED[name], name=name)
+        file = RECORDED[name]
+        return OwnTopSource(file, name) if recorded_format(file) == TOP_FORMAT else OwnSource.open(file, name=name)
     held = recorded_format(name)
     if held in OF_TREES:
         raise DataError(f"{name} holds {held}, not positions; otspec bench paths compares rules on them")

@@ -162,7 +162,7 @@ def test_what_is_recorded_and_learnt_from_is_what_is_asked(
     [
         (("decode", "--prompt", "a"), "multi-draft drafts with a model, and there is none for"),
         (("decode", "--prompt", "a", "--method", "block"), "or a --method without one: vanilla, generate, "),
-        (("decode", "--prompt", "a", "--draft", "none", "--drafter", "eagle"), "no EAGLE-style draft model of"),
+        (("decode", "--prompt", "a", "--draft", "none", "--drafter", "eagle"), "no draft model 'eagle' of"),
         (("record", "--prompts", "q", "--out", "r.safetensors"), "no draft model for"),
         (("tune", "--prompts", "q"), "and ways to draft with one are compared; pass --draft"),
         (("bench", "decode", "--prompts", "q", "--solver", "nested"), "leave out --solver; pass --draft"),

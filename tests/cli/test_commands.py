@@ -279,7 +279,10 @@ BAD = [
     (("bench", "--solver", "interval", "--remeasure", "kseq"), "'kseq' is not among the solvers of this run, interval"),
     (("bench", "--data", "FILE", "--positions", "5"), "positions is 5; positions.npz has 1 to 4"),
     (("bench", "--solver", "lp,guess"), "no solver 'guess'"),
-    (("positions", "llama4", "--out", "x.npz"), "no profile 'llama4'; known: llama3, gemma2, llama3-plateau, shipped"),
+    (
+        ("positions", "llama4", "--out", "x.npz"),
+        "no profile 'llama4'; known: llama3, gemma2, llama3-plateau, shipped, smollm2",
+    ),
     (("positions", "llama3", "--out", "x.txt"), "give --out a name that ends in .npz"),
 ]
 

@@ -239,7 +239,9 @@ def test_identity_follows_the_content(tmp_path: Path) -> None:
 
 
 def test_refuses_a_missing_file_and_names_the_profiles() -> None:
-    with pytest.raises(DataError, match=r"no file lama3, .* \(known: llama3, gemma2, llama3-plateau, shipped\)"):
+    with pytest.raises(
+        DataError, match=r"no file lama3, .* \(known: llama3, gemma2, llama3-plateau, shipped, smollm2\)"
+    ):
         open_source("lama3")
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from otspec.decode import shipped
 from otspec.decode.drafters.shortlists.router import Router
 from otspec.decode.drafters.shortlists.shortlists import Budget, Frequent
+from otspec.decode.models.passes.packed import pack
 from otspec.decode.pair.loading import SHIPPED, Models, with_draft, with_named_draft
 from otspec.errors import DataError, ProblemError
 from otspec.vocab import frequency_prune, load_affinity
@@ -117,14 +118,28 @@ def _routed(request: DrafterRequest) -> Drafting:
 
 
 def _eagle(request: DrafterRequest) -> Drafting:
-    """EAGLE-3: the shipped draft model that reads the hidden states of the shipped target."""
+    """EAGLE's layer, which reads the target's hidden states, as it comes with the package."""
     if request.target != SHIPPED:
-        raise DataError(
-            f"no EAGLE-style draft model of {request.target} comes with the package; `otspec train eagle` trains one, "
-            "which is passed as --draft FOLDER"
-        )
+        return _shared("eagle", "eagle3", request)
     draft = shipped.eagle(request.models.target.dtype)
     return Drafting(with_draft(request.models, draft, request.models.tokenizer), {}, {"drafter": "eagle"})
+
+
+def _parallel(request: DrafterRequest) -> Drafting:
+    """Layers that draft all depths at once, from the target's hidden states, as they come with the package."""
+    return _shared("parallel", "parallel", request)
+
+
+def _shared(name: str, kind: str, request: DrafterRequest) -> Drafting:
+    draft = shipped.drafter(name, request.models.target)
+    if draft is None:
+        raise DataError(
+            f"no draft model {name!r} of {request.target} comes with the package; `otspec train {kind}` trains one, "
+            "which is passed as --draft FOLDER"
+        )
+    models = with_draft(request.models, draft, request.models.tokenizer)
+    pack(draft)
+    return Drafting(models, {}, {"drafter": name})
 
 
 def _foreign(request: DrafterRequest) -> Drafting:
@@ -165,6 +180,7 @@ DRAFTERS: Mapping[str, Callable[[DrafterRequest], Drafting]] = {
     "pa-fr": _fewer_by_depth,
     "dynaspec": _routed,
     "eagle": _eagle,
+    "parallel": _parallel,
     "tli": _foreign,
     "rdk": _redistributed,
 }

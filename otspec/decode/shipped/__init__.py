@@ -1,4 +1,4 @@
-"""A small pair of language models that comes with the package: see README.md beside this file.
+"""Models that come with the package: a small pair, and drafters for a larger target; see README.md beside this file.
 
 Target and draft are Llamas with one byte-pair tokenizer, trained on the sources of Python's standard library:
 
@@ -7,10 +7,13 @@ Target and draft are Llamas with one byte-pair tokenizer, trained on the sources
 `FOLDER` has them as `from_pretrained` wants them, in ``target`` and ``draft``; in ``eagle`` the draft model that was
 trained further, with the target's hidden states to go by, and in ``foreign`` another one, which has a tokenizer of its
 own: `eagle` and `foreign` load them.
+
+``smollm2`` has drafters for a target that is a package of its own: `drafter` finds them by the target's weights.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -152,6 +155,26 @@ def foreign(dtype: torch.dtype | None = None, folder: Path = FOLDER) -> ForeignD
     """
     place = folder / FOREIGN
     return ForeignDraft(_model(place, dtype), _tokenizer(place), load_affinity(place / AFFINITY))
+
+
+def drafter(kind: str, target: PreTrainedModel) -> PreTrainedModel | None:
+    """A draft model of the package that was trained for a target, held as that is, on the CPU; None if there is none.
+
+    Parameters
+    ----------
+    kind : str
+        ``"eagle"``: token by token from the target's states.  ``"parallel"``: all depths in one pass.
+    target : PreTrainedModel
+        Known by its weights, in whatever precision.
+    """
+    import otspec.decode.drafters.shared.model  # noqa: F401  # makes its class known to transformers
+    from otspec.decode.models.fingerprint import fingerprint
+
+    for config in sorted(FOLDER.glob(f"*/{kind}/config.json")):
+        if json.loads(config.read_text())["target"] == fingerprint(target):
+            found: PreTrainedModel = _model(config.parent, target.dtype)
+            return found
+    return None
 
 
 def _model(place: Path, dtype: torch.dtype | None) -> Any:

@@ -47,7 +47,7 @@ def test_more_of_its_drafts_are_accepted() -> None:
 def test_it_is_for_the_target_that_it_heard() -> None:
     models = load_models("shipped", "shipped")
     with pytest.raises(
-        DataError, match="no EAGLE-style draft model of my-model comes with the package; `otspec train eagle`"
+        DataError, match="no draft model 'eagle' of my-model comes with the package; `otspec train eagle3`"
     ):
         drafting("eagle", DrafterRequest(models, "my-model", "shipped"))
 
