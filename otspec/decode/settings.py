@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Self, TypedDict
 
 from otspec.errors import ProblemError
-from otspec.laws import as_count
 
 if TYPE_CHECKING:
     from otspec.decode.base.text import Streamer
@@ -317,8 +316,8 @@ class RunSettings:
     logprobs: int | None = None
 
     def __post_init__(self) -> None:
-        if self.logprobs is not None and (isinstance(self.logprobs, bool) or self.logprobs != 0):
-            as_count("logprobs", self.logprobs)
+        if self.logprobs is not None and not (type(self.logprobs) is int and self.logprobs >= 0):
+            raise ProblemError(f"logprobs is {self.logprobs!r}; pass how many likeliest tokens are kept, 0 or more")
 
     @classmethod
     def split(cls, options: Mapping[str, Any]) -> tuple[Self, dict[str, Any]]:

@@ -41,6 +41,7 @@ def test_only_the_lossless_ones_cost_nothing(name: str) -> None:
     else:
         assert max(one.text_tv for one in found) > 1e-3
         assert all(one.text_tv <= 1.0 for one in found)
+        assert all(not one.efficiency > 1 + 1e-9 for one in found)  # nan where nothing is paid
     assert all(one.acceptance - one.optimum <= one.tv + 1e-12 for one in found)  # what is gained is paid for
 
 
