@@ -87,7 +87,8 @@ def matching_of(tokenizer: Any, draft_tokenizer: Any) -> Matching | None:
     Raises
     ------
     ProblemError
-        If they differ and the bytes of the tokens of one cannot be told, or hardly a token is in common.
+        If they differ and the bytes of the tokens of one cannot be told, or hardly a token is in common, or the draft
+        model's has no token for some byte; the target's may lack some, as SmolLM2's do.
 
     Examples
     --------
@@ -105,6 +106,7 @@ def matching_of(tokenizer: Any, draft_tokenizer: Any) -> Matching | None:
         _spelling(tokenizer, "tokenizer", len(tokens)),
         _spelling(draft_tokenizer, "draft_tokenizer", len(own)),
     )
+    draft.check_every_byte()  # it reads whatever the target writes, which drafts only what both have
     special = _special(target, draft)
     drafted = {draft.ids[spelt]: token for spelt, token in target.ids.items() if spelt in draft.ids}
     for token, own in special.items():

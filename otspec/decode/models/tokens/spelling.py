@@ -41,7 +41,7 @@ class Spelling:
     Raises
     ------
     ProblemError
-        If it is not a fast one, or the bytes of its tokens cannot be told, or there is no token for some byte.
+        If it is not a fast one, or the bytes of its tokens cannot be told.
     """
 
     def __init__(self, tokenizer: Any, whose: str) -> None:
@@ -62,11 +62,7 @@ class Spelling:
         self._splits = _without_prefix(backend.pre_tokenizer)
         self._alphabet = _alphabet()
         self._read_vocabulary(backend, tokenizer)
-        if missing := [byte for byte in range(256) if bytes([byte]) not in self.ids]:
-            raise ProblemError(
-                f"the {whose}, {_called(tokenizer)}, has no token for the byte {missing[0]:#04x}; a drafter needs one "
-                "for each of the 256"
-            )
+        self._whose = f"{whose}, {_called(tokenizer)}"
         self.cuts_words = not any(_SPACE_INSIDE.search(spelt) for spelt in self.bytes_of.values())
         """Whether every token ends where a word does."""
         self._remembered = lru_cache(maxsize=MEMORY)(self._tokens_of_word)
@@ -136,8 +132,34 @@ class Spelling:
         self.blank: int = self.begin[0] if self.begin else next(iter(self.roles.values()), self.ids[b" "])
         """What stands for a text without tokens."""
 
+    def check_every_byte(self) -> None:
+        """Make sure that any text has tokens.
+
+        Raises
+        ------
+        ProblemError
+            If there is none for some byte, as for control characters in some vocabularies.
+        """
+        for byte in range(256):
+            self._of_byte(byte)
+
+    def _of_byte(self, byte: int) -> int:
+        token = self.ids.get(bytes([byte]))
+        if token is None:
+            raise ProblemError(
+                f"the {self._whose}, has no token for the byte {byte:#04x}; a drafter needs one for each of the 256, "
+                "and a text one for each of its own"
+            )
+        return token
+
     def encode(self, data: bytes) -> list[int]:
-        """The tokens of these bytes, which spell them exactly."""
+        """The tokens of these bytes, which spell them exactly.
+
+        Raises
+        ------
+        ProblemError
+            If there is no token for one of them.
+        """
         return [token for word in self.words(data) for token in self.encode_word(word)]
 
     def words(self, data: bytes) -> list[bytes]:
@@ -161,10 +183,10 @@ class Spelling:
                 surface = "".join(letters[byte] for byte in run.encode("utf-8", "surrogateescape"))
                 tokens += (token.id for token in self._model.tokenize(surface))
             else:
-                tokens += (self.ids[bytes([byte])] for byte in run.encode("utf-8", "surrogateescape"))
+                tokens += map(self._of_byte, run.encode("utf-8", "surrogateescape"))
         if b"".join(self.bytes_of.get(token, b"") for token in tokens) == word:
             return tuple(tokens)
-        return tuple(self.ids[bytes([byte])] for byte in word)
+        return tuple(map(self._of_byte, word))
 
     def _tokens_of_text(self, text: str) -> list[int]:
         tokens: list[int] = []
