@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -41,7 +41,7 @@ class Spelling:
     Raises
     ------
     ProblemError
-        If it is not a fast one, or the bytes of its tokens cannot be told.
+        If it is not a fast one, or the bytes of its tokens cannot be told, or some byte of `PROBE` has no token.
     """
 
     def __init__(self, tokenizer: Any, whose: str) -> None:
@@ -116,6 +116,7 @@ class Spelling:
         def tokens(text: str) -> tuple[int, ...]:
             return tuple(backend.encode(text, add_special_tokens=False).ids)
 
+        self._check_bytes(PROBE.encode())
         found = tokens(PROBE)
         spelt = b"".join(self.bytes_of.get(number, b"") for number in found)
         self.prepends = spelt.startswith(b" ")
@@ -140,7 +141,10 @@ class Spelling:
         ProblemError
             If there is none for some byte, as for control characters in some vocabularies.
         """
-        for byte in range(256):
+        self._check_bytes(range(256))
+
+    def _check_bytes(self, data: Iterable[int]) -> None:
+        for byte in data:
             self._of_byte(byte)
 
     def _of_byte(self, byte: int) -> int:
