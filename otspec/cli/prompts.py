@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from otspec.cli.schemas import KNOWN, spoken, written
+from otspec.cli.schemas import KNOWN, asked
 from otspec.errors import DataError
 
 if TYPE_CHECKING:
@@ -199,12 +199,11 @@ def _prompt(path: Path, number: int, line: str) -> Prompt:
         raise DataError(f"{path}, line {number} is no JSON ({error})") from error
     record = record if isinstance(record, dict) else {}
     task = next((record[name] for name in ("task", "category") if isinstance(record.get(name), str)), "")
-    if turns := spoken(record):
-        return Prompt(turns, task, spoken=True)
-    text = written(record)
-    if text is None:
+    found = asked(record)
+    if found is None:
         raise DataError(
             f'{path}, line {number} has no prompt in a field known here: {KNOWN}; write lines such as {{"prompt": '
             '"..."}, or {"category": "math", "turns": ["..."]}'
         )
-    return Prompt((text,), task)
+    turns, spoken = found
+    return Prompt(turns, task, spoken)

@@ -16,20 +16,17 @@ KNOWN = (
 """For messages: the field by which each is known."""
 
 
-def spoken(line: Line) -> tuple[str, ...]:
-    """The user's turns of a conversation; none if it is none."""
-    for turns in _TURNS:
+def asked(line: Line) -> tuple[tuple[str, ...], bool] | None:
+    """The turns of a line, and whether they are spoken to a model or a text to go on with; None of a schema unknown."""
+    for turns, spoken in _SCHEMAS:
         if found := turns(line):
-            return found
-    return ()
-
-
-def written(line: Line) -> str | None:
-    """A text to go on with."""
-    for name in ("prompt", "text"):
-        if isinstance(line.get(name), str):
-            return str(line[name])
+            return found, spoken
     return None
+
+
+def _prompt(line: Line) -> tuple[str, ...]:
+    """HumanEval, and whoever writes such lines."""
+    return _texts([line.get("prompt")])
 
 
 def _turns(line: Line) -> tuple[str, ...]:
@@ -62,7 +59,20 @@ def _article(line: Line) -> tuple[str, ...]:
     return tuple(f"{SUMMARY}\n\n{one}" for one in _texts([line.get("document")]))
 
 
-_TURNS: tuple[Callable[[Line], tuple[str, ...]], ...] = (_turns, _messages, _instruction, _question, _article)
+def _text(line: Line) -> tuple[str, ...]:
+    """wikitext."""
+    return _texts([line.get("text")])
+
+
+_SCHEMAS: tuple[tuple[Callable[[Line], tuple[str, ...]], bool], ...] = (
+    (_messages, True),  # lines of ultrachat have the first turn as prompt, too
+    (_prompt, False),
+    (_turns, True),
+    (_instruction, True),
+    (_question, True),
+    (_article, True),
+    (_text, False),
+)
 
 
 def _texts(found: Any) -> tuple[str, ...]:

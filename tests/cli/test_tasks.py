@@ -100,6 +100,7 @@ def test_lines_without_a_prompt_are_refused(tmp_path: Path) -> None:
         ({"document": "a", "summary": "b", "id": "c"}, Prompt((f"{SUMMARY}\n\na",), "set", spoken=True)),
         ({"task_id": "HumanEval/0", "prompt": "def a", "entry_point": "a"}, Prompt(("def a",), "set")),
         ({"text": "a"}, Prompt(("a",), "set")),
+        ({"prompt": "a", "turns": ["b", "c"], "question": "d"}, Prompt(("a",), "set")),
     ],
 )
 def test_lines_of_data_sets_as_they_are_published(tmp_path: Path, line: dict[str, object], asked: Prompt) -> None:
