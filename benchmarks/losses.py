@@ -11,7 +11,6 @@ given recorded trees.  What is in the folder is not done again.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ import numpy as np
 import torch
 
 from benchmarks.drafters.tables import welch
-from benchmarks.reporting import Record, show
+from benchmarks.reporting import Record, finish
 from benchmarks.tables import with_error
 from otspec.data.trees import TreeSource
 from otspec.decode.drafters.hidden_states import two_layers
@@ -31,8 +30,10 @@ from otspec.decode.recording.positions import record
 from otspec.decode.recording.trees import TreeRecording
 from otspec.decode.training import KINDS, Course, Lessons, train_into
 from otspec.decode.training.folder import RECORD
+from otspec.laws import IntArray
 from otspec.paths import Nested, Tree
 from otspec.reporting.console import console, progress_as_ours
+from otspec.reporting.means import standard_error
 from otspec.reporting.tables import TextTable
 
 KIND = "parallel"
@@ -99,7 +100,7 @@ def measured(asked: argparse.Namespace, models: Models) -> Iterator[Record]:
             yield {"loss": loss, "seed": seed, **dict(zip(FIGURES, found, strict=True))}
 
 
-def _texts(asked: argparse.Namespace, models: Models) -> Any:
+def _texts(asked: argparse.Namespace, models: Models) -> IntArray:
     if asked.texts is not None:
         return read_texts(asked.texts, models.target)
     begin = [[models.tokenizer.bos_token_id]]
@@ -115,9 +116,8 @@ def table(records: Sequence[Record], title: str) -> TextTable:
 
     def told(loss: str, name: str) -> str:
         mine, first = values[loss][name], values[losses[0]][name]
-        error = float(np.std(mine, ddof=1) / np.sqrt(len(mine))) if len(mine) > 1 else float("nan")
         tested = "" if loss == losses[0] else f" (p {welch(mine, first)[1]})"
-        return with_error(float(np.mean(mine)), error, ".4f") + tested
+        return with_error(float(np.mean(mine)), standard_error(np.array(mine)), ".4f") + tested
 
     lines = [(loss, *(told(loss, name) for name in FIGURES)) for loss in losses]
     note = (
@@ -147,8 +147,8 @@ def main() -> None:
     progress_as_ours()
     models = load_models(asked.target, None, "cpu", asked.dtype)
     records = list(measured(asked, models))
-    (asked.out / "records.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
-    show(table(records, f"Losses: {asked.target}, {asked.steps} steps of {asked.batch} texts, {asked.seeds} seeds"))
+    title = f"Losses: {asked.target}, {asked.steps} steps of {asked.batch} texts, {asked.seeds} seeds"
+    finish(asked.out, records, [table(records, title)], [])
 
 
 if __name__ == "__main__":

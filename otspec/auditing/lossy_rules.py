@@ -77,8 +77,7 @@ def ensemble(weight: float) -> Rule:
     """Speculative sampling from w p + (1 - w) q in place of p [wang2026diversed]."""
 
     def rule(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
-        token, mixed = int(drafts[0]), weight * p + (1 - weight) * q
-        return Script([(token, ratio(mixed[token], q[token]))], residual(mixed, q))
+        return single(weight * p + (1 - weight) * q, q, drafts)
 
     return rule
 

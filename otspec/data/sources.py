@@ -19,20 +19,22 @@ NAMES = (*PROFILES, *RECORDED)
 """Every profile, synthetic or recorded."""
 
 
-class OwnSource(FileSource):
+class _Own:
     """A recorded profile, which lies wherever the package does."""
+
+    name: str
 
     def __reduce__(self) -> tuple[Any, ...]:
         """As the name: another machine may have the package elsewhere."""
         return open_source, (self.name,)
 
 
-class OwnTopSource(TopSource):
-    """The same, of likeliest tokens alone."""
+class OwnSource(_Own, FileSource):
+    """One of whole laws."""
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """As the name."""
-        return open_source, (self.name,)
+
+class OwnTopSource(_Own, TopSource):
+    """One of likeliest tokens alone."""
 
 
 def open_source(

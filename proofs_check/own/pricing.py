@@ -42,10 +42,14 @@ def _best(p: FloatArray, drafts: IntArray, law: FloatArray, price: float) -> flo
     return Program(gain, at_most=(paid[None], np.array([price])), equal=(np.hstack((sums, over)), totals)).solve()[0]
 
 
+def _line(p: FloatArray, drafts: IntArray, law: FloatArray, price: float) -> float:
+    """alpha* + price, or 1."""
+    return min(1.0 + float(psi(p, drafts, law).min()) + price, 1.0)
+
+
 def _frontier(p: FloatArray, drafts: IntArray, law: FloatArray, price: float, rate: float = 1.0) -> float:
     """Minus how far that is from alpha* + price."""
-    optimum = 1.0 + float(psi(p, drafts, law).min())
-    return -abs(_best(p, drafts, law, price) - min(optimum + rate * price, 1.0))
+    return -abs(_best(p, drafts, law, price) - _line(p, drafts, law, rate * price))
 
 
 def _attained(p: FloatArray, drafts: IntArray, law: FloatArray, price: float, times: float = 1.0) -> float:
@@ -58,8 +62,8 @@ def _figures(plan: Lossy, drafts: IntArray, law: FloatArray, price: float, times
     p = plan.problem.p
     laws = np.array([plan.conditional(row) for row in drafts])
     accepted = float((law @ (laws * members(drafts, p.size))).sum())
-    best = min(1.0 + float(psi(p, drafts, law).min()) + price, 1.0)
-    return min(times * price - float(np.abs(law @ laws - p).sum()) / 2, -abs(accepted - best))
+    off = float(np.abs(law @ laws - p).sum()) / 2
+    return min(times * price - off, -abs(accepted - _line(p, drafts, law, price)))
 
 
 def _by_scheme(rng: np.random.Generator) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from otspec import (
 )
 from tests.each import each
 from tests.instances import P4, Q4
-from tests.oracles import Floats
+from tests.oracles import enumerate_plan
 
 SCHEMES = (
     IID(Q4, 3), WithoutReplacement(Q4, 2), Independent([Q4, P4]), Greedy(Q4, 2), TopK(Q4, 2), Systematic(Q4, 2),
@@ -46,19 +46,14 @@ def best_at(problem: Problem, price: float) -> float:
     return -float(found.fun or 0.0)
 
 
-def enumerated(plan: Any, problem: Problem) -> tuple[Floats, float]:
-    """The law of the output, and P(it is one of the drafts)."""
-    drafts, law = problem.scheme.support()
-    laws = np.array([plan.conditional(row) for row in drafts])
-    inside = [given[np.unique(row)].sum() for given, row in zip(laws, drafts, strict=True)]
-    return law @ laws, float(law @ inside)
-
-
 @each(scheme=SCHEMES, price=(0.0, 1e-3, 0.05, 0.3, 1.0))
 def test_it_accepts_as_much_as_any_rule_at_its_price(scheme: Any, price: float) -> None:
     problem = Problem(P4, scheme)
     plan = lossy(problem, price)
-    output, accepted = enumerated(plan, problem)
+    found = enumerate_plan(plan)
+    output, accepted = found.output, found.membership
+    assert found.lowest >= 0
+    assert found.normalisation <= 1e-12
     assert np.abs(output - problem.p).sum() / 2 == pytest.approx(plan.price, abs=1e-12)
     assert plan.price <= price + 1e-12
     np.testing.assert_allclose(output, plan.output_law(), atol=1e-12)

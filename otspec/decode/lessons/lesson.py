@@ -95,9 +95,14 @@ class Lessons:
         self._held = target.dtype if target.dtype == torch.bfloat16 else torch.float16
         self._kept: dict[int, Answers] = {}
 
+    @property
+    def an_epoch(self) -> int:
+        """Lessons of an epoch."""
+        return max(len(self.texts) // self.batch, 1)
+
     def asked_in(self, steps: int) -> int:
         """How many lessons of so many the target is asked for."""
-        return min(steps, max(len(self.texts) // self.batch, 1)) if self.keeps else steps
+        return min(steps, self.an_epoch) if self.keeps else steps
 
     def again(self, seed: int) -> Lessons:
         """The same texts in another order; the target's answers are kept once for both."""
@@ -110,8 +115,7 @@ class Lessons:
         for epoch in count():
             generator = torch.Generator().manual_seed(self.seed * 1_000_003 + epoch)
             shuffled = torch.randperm(len(self.texts), generator=generator).tolist()
-            whole = max(len(shuffled) // self.batch, 1) * self.batch
-            for start in range(0, whole, self.batch):
+            for start in range(0, self.an_epoch * self.batch, self.batch):
                 yield shuffled[start : start + self.batch]
 
     def lesson(self, rows: Sequence[int]) -> Lesson:

@@ -170,8 +170,9 @@ def drafter(kind: str, target: PreTrainedModel) -> PreTrainedModel | None:
     import otspec.decode.drafters.shared.model  # noqa: F401  # makes its class known to transformers
     from otspec.decode.models.fingerprint import fingerprint
 
+    mark = fingerprint(target)
     for config in sorted(FOLDER.glob(f"*/{kind}/config.json")):
-        if json.loads(config.read_text())["target"] == fingerprint(target):
+        if json.loads(config.read_text())["target"] == mark:
             found: PreTrainedModel = _model(config.parent, target.dtype)
             return found
     return None

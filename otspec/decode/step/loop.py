@@ -76,7 +76,7 @@ class Decoder:
             before = len(text.tokens)
             if text.blocks is not None:
                 text.blocks.append(Block.of(tree, extension.nodes, extension.token))
-            ended = self.ending.extend(text, [*tree.token[extension.nodes].tolist(), extension.token])
+            ended = self.ending.extend(text, extension.tokens(tree))
             metrics.step(tree.length, len(extension.nodes), tree.size)
             metrics.tokens += len(text.tokens) - before
             text.scores += own[: len(text.tokens) - before]
@@ -107,7 +107,7 @@ class Decoder:
             return [[]] * len(extensions)
         starts = np.cumsum([0, *(tree.size for tree in trees)]).tolist()
         rows = [start + node for start, one in zip(starts, extensions, strict=False) for node in (0, *one.nodes)]
-        tokens = [[*tree.token[one.nodes].tolist(), one.token] for tree, one in zip(trees, extensions, strict=True)]
+        tokens = [one.tokens(tree) for tree, one in zip(trees, extensions, strict=True)]
         with clock.on_device("verification"):
             read = [prefixes[row] for row in rows] if prefixes else []
             found = iter(self.scorer.score(logits[rows], read, [token for own in tokens for token in own]))

@@ -96,6 +96,10 @@ class Extension(NamedTuple):
     token: int
     """The token after them."""
 
+    def tokens(self, tree: Topology) -> list[int]:
+        """All that the text gets."""
+        return [*tree.token[self.nodes].tolist(), self.token]
+
 
 def verify(verifier: PathVerifier, tree: Topology, local: LocalTree, rng: np.random.Generator) -> Extension:
     """Verify one drafted tree; of a batch, some may have no drafts, and get a draw from the target."""
