@@ -17,7 +17,6 @@ from transformers import AutoModelForCausalLM  # noqa: E402
 
 import otspec  # noqa: E402
 from otspec.decode.drafters.catalogue import CONDITIONED  # noqa: E402
-from otspec.decode.drafters.eagle.model import EagleLlama  # noqa: E402
 from otspec.decode.drafters.heads.drafter import HeadsDrafter  # noqa: E402
 from otspec.decode.drafters.heads.model import MedusaHeads, MlpSpeculator  # noqa: E402
 from otspec.decode.methods.assisted import assisted  # noqa: E402
@@ -145,9 +144,6 @@ def test_bad_requests_are_refused_by_name() -> None:
         otspec.generate(target, heads, ids, draft_tokens=[1, 2], max_new_tokens=4)
     with pytest.raises(ProblemError, match="drafts without others beside it"):
         otspec.generate(target, [draft, heads], ids, law="independent", max_new_tokens=4)
-    for looks_at_target in (heads, EagleLlama.of_target(target)):
-        with pytest.raises(ProblemError, match="hidden states, and its passes cannot be timed"):
-            otspec.decode.tune(target, looks_at_target, [PROMPT], seconds=1, max_new_tokens=16)
     wide = MlpSpeculator.of(target, 2)
     wide.config.feature_width = 8
     with pytest.raises(ProblemError, match="width 16, and the draft model was trained with 8"):

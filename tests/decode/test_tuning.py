@@ -28,6 +28,7 @@ from otspec.decode.tuning.report import tables  # noqa: E402
 from otspec.decode.tuning.steps import step_costs  # noqa: E402
 from otspec.paths import Block, Nested  # noqa: E402
 from otspec.verification.trees.shape import Shape  # noqa: E402
+from tests.contracts.draft_models import shared  # noqa: E402
 from tests.decode.models import pair, tiny  # noqa: E402
 from tests.verification.models import model as peaked  # noqa: E402
 
@@ -203,6 +204,19 @@ def test_a_fast_draft_model_pays_as_predicted(monkeypatch: pytest.MonkeyPatch) -
     assert set(found.model.target.seconds) == {1.0}
     assert found.model.draft.seconds == pytest.approx([0.01, 0.01])
     assert all(abs(found.prediction(one.candidate).rest) < 0.02 for one in found.raced)
+
+
+def test_drafters_that_look_at_the_target_are_timed_in_whole_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tiny(12)
+    few: dict[str, Any] = {"paths": [1], "depth": 4, "draft_top_k": []}
+    found = on_own_clock(monkeypatch, 0.01, models=(target, shared(target, masks=2)), **few)
+    family = Family(1, "block")
+    assert found.model.draft is None
+    assert set(found.model.trials[family].steps) == {1, 3}  # a path has no more tokens than masks and one
+    for depth in range(1, len(found.model.trials[family].acceptance) + 1):
+        one = found.prediction(Candidate(family, depth))
+        assert (one.draft, one.rest) == (0, pytest.approx(0.01))  # all depths in one pass
+    assert "draft" not in tables(found)[0].markdown()
 
 
 def test_a_draft_as_slow_as_the_target_means_plain_decoding(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,7 +66,9 @@ class CostModel:
 
     Parameters
     ----------
-    target, draft : PassTimes
+    target : PassTimes
+    draft : PassTimes, optional
+        None for what drafts from the target's hidden states: no pass of it is timed alone, and all are in the rest.
     plain : Trial
     trials : mapping
     text : int
@@ -74,7 +76,7 @@ class CostModel:
     """
 
     target: PassTimes
-    draft: PassTimes
+    draft: PassTimes | None
     plain: Trial
     trials: Mapping[Family, Trial]
     text: int
@@ -99,7 +101,7 @@ class CostModel:
     def _passes(self, trial: Trial, family: Family | None, depth: int) -> tuple[float, float]:
         """Seconds of the draft model's and of the target's passes in a step."""
         target = self.target(1 + sum(trial.nodes[:depth]))
-        if family is None or family.lookup:
+        if family is None or family.lookup or self.draft is None:
             return 0.0, target
         return sum(map(self.draft, Step(1, tuple(family.widths(depth))).draft_rows)), target
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from otspec.decode.pacing.costs import PassTimes
 from otspec.decode.tuning.candidates import PLAIN
-from otspec.decode.tuning.costs import Prediction
+from otspec.decode.tuning.costs import CostModel, Prediction
 from otspec.decode.tuning.tuner import Tuning
 from otspec.reporting.tables import TextTable
 
@@ -16,11 +16,9 @@ def tables(tuning: Tuning) -> list[TextTable]:
 
 def passes_table(tuning: Tuning) -> TextTable:
     """Milliseconds of a pass by its rows."""
-    counts = sorted({*tuning.model.target.rows, *tuning.model.draft.rows})
-    rows = [
-        (name, *(_at(times, count) for count in counts))
-        for name, times in (("target", tuning.model.target), ("draft", tuning.model.draft))
-    ]
+    models = {"target": tuning.model.target} | ({"draft": tuning.model.draft} if tuning.model.draft else {})
+    counts = sorted({rows for times in models.values() for rows in times.rows})
+    rows = [(name, *(_at(times, count) for count in counts)) for name, times in models.items()]
     note = "Milliseconds of one pass of decoding over so many rows, one text; the median."
     return TextTable("Passes", ("model", *map(str, counts)), rows, note, labels=1)
 
@@ -32,18 +30,20 @@ def _at(times: PassTimes, count: int) -> str:
 def predictions_table(tuning: Tuning) -> TextTable:
     """The best depth of every family, and plain decoding."""
     model = tuning.model
-    rows = [_predicted(one, model.speed_up(one)) for one in (model.predict(PLAIN), *model.best())]
+    rows = [_predicted(one, model) for one in (model.predict(PLAIN), *model.best())]
     note = (
         "The best depth L of every family, from acceptance by depth and times of passes. Draft, target, rest: "
-        "milliseconds per step; rest is what steps took in trials beyond the passes."
+        "milliseconds per step; rest is what steps took in trials beyond the passes"
+        f"{'' if model.draft else ', among them those of the draft model, which has none without the target'}."
     )
     header = ("way", "tokens/step", "draft", "target", "rest", "ms/token", "speed-up")
     return TextTable("Predicted", header, rows, note, labels=1, details=frozenset(("draft", "target", "rest")))
 
 
-def _predicted(one: Prediction, speed_up: float) -> tuple[str, ...]:
-    step = (f"{1e3 * seconds:.2f}" for seconds in (one.draft, one.target, one.rest))
-    return (one.candidate.name, f"{one.tokens:.2f}", *step, f"{1e3 * one.per_token:.2f}", f"{speed_up:.2f}")
+def _predicted(one: Prediction, model: CostModel) -> tuple[str, ...]:
+    draft = f"{1e3 * one.draft:.2f}" if model.draft else "-"
+    times = (f"{1e3 * seconds:.2f}" for seconds in (one.target, one.rest, one.per_token))
+    return (one.candidate.name, f"{one.tokens:.2f}", draft, *times, f"{model.speed_up(one):.2f}")
 
 
 def race_table(tuning: Tuning) -> TextTable:

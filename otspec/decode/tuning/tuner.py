@@ -61,7 +61,10 @@ class Tuning:
     def record(self) -> dict[str, Any]:
         """All figures, for JSON."""
         return {
-            "passes": {"target": asdict(self.model.target), "draft": asdict(self.model.draft)},
+            "passes": {
+                "target": asdict(self.model.target),
+                "draft": None if self.model.draft is None else asdict(self.model.draft),
+            },
             "trials": [
                 {"name": name, **asdict(trial)}
                 for name, trial in (
@@ -119,7 +122,7 @@ def tune(
     Parameters
     ----------
     target, draft : PreTrainedModel
-        Causal language models with one tokenizer.
+        Causal language models; the draft model may look at the target's hidden states.
     prompts : sequence of lists of int
         Tokens of texts such as will be decoded.
     temperature, top_k, top_p : optional
@@ -149,8 +152,7 @@ def tune(
     Raises
     ------
     ProblemError
-        If there are no prompts, a setting is out of its range, the draft model looks at the target, or as
-        `otspec.generate` does.
+        If there are no prompts, a setting is out of its range, or as `otspec.generate` does.
     """
     sampling = {
         name: value
@@ -158,11 +160,6 @@ def tune(
         if value is not None
     }
     _check(prompts, paths, seconds, max_new_tokens)
-    if type(draft) in CONDITIONED:
-        raise ProblemError(
-            f"a {type(draft).__name__} drafts from the target's hidden states, and its passes cannot be timed without; "
-            "measure it with otspec bench decode --drafter, or tune another draft model"
-        )
     sampling_settings({}, temperature, top_k, top_p)
     matching = pair_up(target, draft, tokenizer, draft_tokenizer)
     depth = _depth_within(as_count("depth", depth), max_new_tokens)
@@ -193,15 +190,10 @@ def tune(
 
     text = [*rows[0], *([rows[0][-1]] * (max_new_tokens // 2))]
     widest = max(family.paths for family in tried) * depth + 1
-    target_times, draft_times = pass_times(
-        [
-            (Passes(target, text, siblings=False, depth=depth + 1, now=now), doubling(widest)),
-            (Passes(draft, text, siblings=True, depth=1, now=now), sorted({1, *(one.paths for one in tried)})),
-        ],
-        for_passes,
-        now,
-        lambda: tell("timing passes"),
-    )
+    timed = [(Passes(target, text, siblings=False, depth=depth + 1, now=now), doubling(widest))]
+    if type(draft) not in CONDITIONED:  # these have no pass without the target's hidden states
+        timed.append((Passes(draft, text, siblings=True, depth=1, now=now), sorted({1, *(one.paths for one in tried)})))
+    target_times, *draft_times = pass_times(timed, for_passes, now, lambda: tell("timing passes"))
 
     shapes = {
         Shape.paths(count, depth): strategy_of("multi-draft", draft, {"paths": count, "depth": depth}, matching)
@@ -212,15 +204,17 @@ def tune(
     decoded = trials(runs.values(), decode, rows, seed, for_trials, now, lambda: tell("trying every family"))
     shown = {family: one.trial() for family, one in runs.items()}
     plain = shown.pop(None)
-    model = CostModel(target_times, draft_times, plain, {one: shown[one] for one in tried}, max_new_tokens)
+    model = CostModel(
+        target_times, draft_times[0] if draft_times else None, plain, {one: shown[one] for one in tried}, max_new_tokens
+    )
 
-    def timed(candidate: Candidate, number: int) -> float:
+    def raced_once(candidate: Candidate, number: int) -> float:
         tell("racing the best")
         started = now()
         generation = decode(strategy(candidate), rows[number % len(rows)], seed=seed + number)
         return (now() - started) / generation.metrics.tokens
 
-    raced = race([one.candidate for one in model.best()[:FINALISTS]], timed, decoded, for_race, now)
+    raced = race([one.candidate for one in model.best()[:FINALISTS]], raced_once, decoded, for_race, now)
     marks = Mark.of(names[0], target), Mark.of(names[1], draft)
     tuned = conclude(model, raced, marks, sampling, machine(target), steps)
     return Tuning(model, raced, tuned)
