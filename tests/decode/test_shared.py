@@ -19,6 +19,7 @@ from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel
 import otspec
 from otspec.decode.drafters.shared.model import SharedLlama
 from otspec.decode.lessons.lesson import Lessons
+from otspec.decode.methods.assisted import assisted
 from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.models.passes import packed
 from otspec.decode.models.passes.packed import PackedLinear, pack
@@ -94,6 +95,12 @@ def test_tokens_that_it_was_trained_with_are_not_changed(setting: dict[str, Any]
     target = tiny(8)
     with pytest.raises(ProblemError, match="drafts 4 tokens that it was trained with, and no others; leave out"):
         _text(target, shared(target, kept=(0, 2, 5, 7)), **setting)
+
+
+def test_transformers_cannot_draft_with_it() -> None:
+    target = tiny(8)
+    with pytest.raises(ProblemError, match="transformers knows no SharedLlama, which drafts from the target's hidden"):
+        assisted(target, shared(target, kept=(0, 2, 5, 7)), PROMPT)
 
 
 def test_masks_are_as_deep_as_it_drafts() -> None:
