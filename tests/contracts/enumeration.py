@@ -150,23 +150,25 @@ class _Told:
         return law
 
 
-def law_of_step(strategy: Strategy, step: Step, of: Models, prompt: list[int], settings: dict[str, Any]) -> PathLaw:
-    """The law of the text after a step, continued by the target, beside the target's own."""
+def law_of_step(
+    strategy: Strategy, step: Step, of: Models, prompt: list[int], settings: dict[str, Any], laws: Model | None = None
+) -> PathLaw:
+    """The law of the text after a step, continued by the target, beside the target's own, by default `models`' one."""
     sampling, generator = sampling_of(of, **settings), torch.Generator().manual_seed(0)
     rule = strategy.prepare(of.vocab, sampling, torch.Generator().manual_seed(0)).verifier
     verifier = step_verifier(rule, sampling, np.random.default_rng(0), generator)
     trees, logits = step.drafts.trees, step.logits
-    model = after_prompt(settings, prompt, of.vocab)
+    model = laws or after_prompt(settings, prompt, of.vocab)
     if isinstance(verifier, Greedy):
         extensions = verifier.verify(step.drafts, verifier.look(logits, []), Clock(torch.device("cpu"))).extensions
-        laws = [_certain(tree, one.nodes, one.token, of.vocab) for tree, one in zip(trees, extensions, strict=True)]
+        each = [_certain(tree, one.nodes, one.token, of.vocab) for tree, one in zip(trees, extensions, strict=True)]
     elif not len(step.drafts.laws):
         seen = verifier.look(logits, []).numpy()
-        laws = [_followed(tree, own) for tree, own in zip(trees, np.split(seen, len(trees)), strict=True)]
+        each = [_followed(tree, own) for tree, own in zip(trees, np.split(seen, len(trees)), strict=True)]
     else:
         assert isinstance(verifier, OnHost)
-        laws = _judged(verifier, step.drafts, verifier.look(logits, []), model)
-    outcomes = [Outcome(tree, law) for tree, law in zip(trees, laws, strict=True)]
+        each = _judged(verifier, step.drafts, verifier.look(logits, []), model)
+    outcomes = [Outcome(tree, law) for tree, law in zip(trees, each, strict=True)]
     assert sum(step.chances) == pytest.approx(1.0)
     over: Any = zip(step.chances, outcomes, strict=True)
     told: Any = _Told()

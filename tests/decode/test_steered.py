@@ -11,12 +11,13 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM  # noqa: E402
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM  # noqa: E402
 
 import otspec  # noqa: E402
 from otspec.decode.base.draft_laws import draft_law  # noqa: E402
 from otspec.decode.base.sampling import Sampling  # noqa: E402
 from otspec.decode.drafters.catalogue import CONDITIONED  # noqa: E402
+from otspec.decode.drafters.heads.model import MedusaHeads  # noqa: E402
 from otspec.decode.drafters.hidden_states import to_one_size  # noqa: E402
 from otspec.decode.drafters.sd2.drafter import SteeredDrafter  # noqa: E402
 from otspec.decode.drafters.sd2.model import PLACES, SteeredLlama  # noqa: E402
@@ -198,6 +199,5 @@ def test_bad_models_are_refused_by_name() -> None:
         otspec.generate(target, [draft, steered(draft)], ids, law="independent", max_new_tokens=4)
     with pytest.raises(ProblemError, match="place is 'gate'; known: up, after"):
         SteeredLlama.of(draft, LAYERS, WIDTH, "gate")
-    other = GPT2LMHeadModel(GPT2Config(vocab_size=8, n_embd=8, n_layer=1, n_head=1))
-    with pytest.raises(ProblemError, match="is a GPT2LMHeadModel"):
-        SteeredLlama.of(other, LAYERS, WIDTH)
+    with pytest.raises(ProblemError, match="the draft model is a MedusaHeads; what looks at a target is made"):
+        SteeredLlama.of(MedusaHeads.of(target, 2), LAYERS, WIDTH)

@@ -13,13 +13,13 @@ from otspec.decode.base.sampling import Sampling
 from otspec.decode.drafters.cross_tokenizer.drafter import ForeignDrafter
 from otspec.decode.drafters.drafter import Drafter
 from otspec.decode.drafters.eagle.drafter import EagleDrafter
-from otspec.decode.drafters.eagle.model import EagleLlama
+from otspec.decode.drafters.eagle.model import Eagle
 from otspec.decode.drafters.heads.drafter import HeadsDrafter
 from otspec.decode.drafters.heads.model import MedusaHeads, MlpSpeculator
 from otspec.decode.drafters.levels import LevelDrafter
 from otspec.decode.drafters.model import ModelDrafter
 from otspec.decode.drafters.sd2.drafter import SteeredDrafter
-from otspec.decode.drafters.sd2.model import SteeredLlama
+from otspec.decode.drafters.sd2.model import Steered
 from otspec.decode.drafters.several import SeveralDrafters
 from otspec.decode.drafters.shared.drafter import ParallelDrafter
 from otspec.decode.drafters.shared.model import SharedLlama
@@ -31,20 +31,24 @@ from otspec.errors import ProblemError
 from otspec.paths import Shape
 
 CONDITIONED: Mapping[type[PreTrainedModel], type[LevelDrafter]] = {
-    SteeredLlama: SteeredDrafter,
-    EagleLlama: EagleDrafter,
+    Steered: SteeredDrafter,
+    Eagle: EagleDrafter,
     MedusaHeads: HeadsDrafter,
     MlpSpeculator: HeadsDrafter,
-    SharedLlama: EagleDrafter,
 }
-"""Who drafts from models that look at the target's hidden states."""
+"""Who drafts from models that look at the target's hidden states, and from classes made of them."""
+
+
+def looks_at_target(model: PreTrainedModel) -> bool:
+    """Whether a draft model is told its target's hidden states."""
+    return isinstance(model, tuple(CONDITIONED))
 
 
 def drafter_class(model: PreTrainedModel) -> type[LevelDrafter]:
     """Who drafts from a model."""
     if isinstance(model, SharedLlama) and model.config.masks:
         return ParallelDrafter
-    return CONDITIONED.get(type(model), ModelDrafter)
+    return next((CONDITIONED[kind] for kind in type(model).__mro__ if kind in CONDITIONED), ModelDrafter)
 
 
 def kept_of(models: Sequence[PreTrainedModel]) -> Restriction | None:
@@ -104,7 +108,7 @@ def drafter_of(
             f"draft_confidence ends one path of one draft model, and {share.branching[0]} are drafted side by side "
             f"here, branching {share.branching}, law {law.name!r}; pass paths=1, or a branching that begins with 1"
         )
-    if any(type(model) in CONDITIONED for model in models) and (law.several or matching is not None):
+    if any(map(looks_at_target, models)) and (law.several or matching is not None):
         alone = "others beside it" if law.several else "a tokenizer of its own"
         raise ProblemError(f"a draft model that looks at the target drafts without {alone}; pass another one")
     drafters: list[LevelDrafter]

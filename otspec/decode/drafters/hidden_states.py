@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
-from transformers import LlamaForCausalLM, PreTrainedModel
+from transformers import PreTrainedModel
 
+from otspec.decode.models.context import check_model, vocabulary
+from otspec.decode.models.head import Head, without_head
+from otspec.decode.models.self_check import TOLERANCE
 from otspec.errors import ProblemError
 
 
@@ -28,6 +29,62 @@ def two_layers(target: PreTrainedModel) -> tuple[int, int]:
 def last_layer(target: PreTrainedModel) -> tuple[int]:
     """What the target's head gets: after all layers."""
     return (int(target.config.get_text_config().num_hidden_layers),)
+
+
+def head_of(target: PreTrainedModel, *, in_place: bool = False) -> Head:
+    """The target's head, as it makes logits of the last hidden state; not copied, but where the target scales them.
+
+    Parameters
+    ----------
+    target : PreTrainedModel
+    in_place : bool
+        Whether the target's own weights have to do.
+
+    Raises
+    ------
+    ProblemError
+        If it cannot be had apart from the rest, or makes them of something else.
+    """
+    check_model(target)
+    try:
+        head = without_head(target)[1]
+        scale = _scale(target, head)
+    except ProblemError as error:
+        raise ProblemError(
+            f"what drafts from hidden states begins as the head of its target, and {type(target).__name__} has none "
+            "that is a linear layer, with a soft cap at most; train a draft model of its own (distilled, sd2)"
+        ) from error
+    if scale == 1.0:
+        return head
+    if in_place:
+        raise ProblemError(
+            f"{type(target).__name__} multiplies its head's logits by {scale:.4g}, which a draft model that shares the "
+            "head knows nothing of; train one that has a copy (eagle1, medusa)"
+        )
+    return Head(head.weight * scale, None if head.bias is None else head.bias * scale, head.cap)
+
+
+SCALED = 0.01
+"""How far from 1 a scale of logits is no rounding."""
+
+
+@torch.no_grad()
+def _scale(target: PreTrainedModel, head: Head) -> float:
+    """What a target multiplies its head's logits by, as Cohere's and Granite do; it is asked about two tokens.
+
+    Raises
+    ------
+    ProblemError
+        If these are not the logits of its last hidden state.
+    """
+    tokens = torch.arange(2, device=target.device)[None] % vocabulary(target)
+    said = target(input_ids=tokens, use_cache=False, output_hidden_states=True)
+    logits, plain = said.logits.double(), head(said.hidden_states[-1].to(head.weight.dtype)).double()
+    scale = float((logits * plain).sum() / plain.square().sum())
+    scale = scale if abs(scale - 1) > SCALED else 1.0
+    if not (logits - scale * plain).std() <= TOLERANCE.get(target.dtype, 2.0**-3) * logits.std():
+        raise ProblemError(f"the last hidden states of {type(target).__name__} are not what its head gets")
+    return scale
 
 
 def shifted(features: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
@@ -52,22 +109,3 @@ def to_one_size(features: torch.Tensor) -> torch.Tensor:
     exact = features.to(torch.promote_types(features.dtype, torch.float32))
     size = exact.square().mean(dim=-1, keepdim=True).sqrt()
     return torch.where(size > 0, exact / size, 0.0)
-
-
-def configuration_of(draft: LlamaForCausalLM) -> dict[str, Any]:
-    """What a draft model's configuration says, but for its class.
-
-    Raises
-    ------
-    ProblemError
-        If the model is no Llama.
-    """
-    if type(draft) is not LlamaForCausalLM:
-        raise ProblemError(
-            f"the draft model is a {type(draft).__name__}; what looks at a target is made of a LlamaForCausalLM"
-        )
-    return {name: value for name, value in draft.config.to_dict().items() if name not in LEFT_OUT}
-
-
-LEFT_OUT = ("architectures", "model_type", "transformers_version", "dtype", "torch_dtype")
-"""What a configuration says of the class, which is another now."""

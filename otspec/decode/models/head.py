@@ -41,8 +41,13 @@ class Head:
         return self.capped(linear(output, self.weight, self.bias))
 
     def capped(self, logits: torch.Tensor) -> torch.Tensor:
-        """Logits, shape (..., k), as the soft cap leaves them, in the order of operations that models have."""
-        return logits if self.cap is None else torch.tanh(logits / self.cap) * self.cap
+        """Logits, shape (..., k), as the soft cap leaves them."""
+        return softly_capped(logits, self.cap)
+
+
+def softly_capped(logits: torch.Tensor, cap: float | None) -> torch.Tensor:
+    """Logits bent to a bound, if there is one, in the order of operations that models have."""
+    return logits if cap is None else torch.tanh(logits / cap) * cap
 
 
 def with_head_for(model: PreTrainedModel, tokens: torch.Tensor) -> PreTrainedModel:

@@ -11,7 +11,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 import otspec.decode.drafters.eagle.model
 import otspec.decode.drafters.heads.model
-import otspec.decode.drafters.sd2.model  # noqa: F401  all make their models known to transformers
+import otspec.decode.drafters.sd2.model
+import otspec.decode.drafters.shared.model  # noqa: F401  all make their models known to transformers
 from otspec.decode import shipped
 from otspec.decode.models.pairing import pair_up
 from otspec.decode.models.passes.packed import pack

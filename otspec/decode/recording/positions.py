@@ -18,7 +18,7 @@ from transformers import LogitsProcessorList, PreTrainedModel
 from otspec.data.recorded import RECORDED_FORMAT, TOP_FORMAT, PositionFile, Tensor
 from otspec.decode.base.draft_laws import draft_law
 from otspec.decode.base.sampling import Sampling
-from otspec.decode.drafters.catalogue import CONDITIONED, drafter_of, kept_of
+from otspec.decode.drafters.catalogue import drafter_of, kept_of, looks_at_target
 from otspec.decode.drafters.levels import LevelDrafter
 from otspec.decode.methods.measured import ending_tokens
 from otspec.decode.methods.plain import plain
@@ -90,7 +90,7 @@ def own_logits(
         At which it samples, from its whole law; the logits are what the models say.
     """
     texts, after = own_places(target, prompts, new, rng, temperature)
-    if type(draft) in CONDITIONED:
+    if looks_at_target(draft):
         return _by_a_drafter(target, draft, begun(texts, prompts, after))
     kept = texts.shape[1] - prompts.shape[1] + 1  # after the prompt, and after each token that follows
     rows = torch.arange(len(texts), device=texts.device)

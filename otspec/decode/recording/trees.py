@@ -14,7 +14,7 @@ from transformers import LogitsProcessorList
 from otspec.data.recorded import Tensor
 from otspec.data.trees import TOP_TREES_FORMAT, TREES_FORMAT
 from otspec.decode.base.sampling import Sampling
-from otspec.decode.drafters.catalogue import CONDITIONED
+from otspec.decode.drafters.catalogue import looks_at_target
 from otspec.decode.drafters.levels import LevelDrafter
 from otspec.decode.models.self_check import check_reading
 from otspec.decode.recording.positions import (
@@ -63,7 +63,7 @@ class TreeRecording(Recording):
                 f"the temperature is {self.temperature:g}, where all paths of a tree are the same; record trees above 0"
             )
         check_reading(self.models.target, "target")
-        if type(self._draft) not in CONDITIONED:
+        if not looks_at_target(self._draft):
             check_reading(self._draft, "draft model")
 
     @property

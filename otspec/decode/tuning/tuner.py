@@ -10,7 +10,7 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
-from otspec.decode.drafters.catalogue import CONDITIONED
+from otspec.decode.drafters.catalogue import looks_at_target
 from otspec.decode.methods.catalogue import strategy_of
 from otspec.decode.models.context import positions, vocabulary
 from otspec.decode.models.pairing import pair_up
@@ -191,7 +191,7 @@ def tune(
     text = [*rows[0], *([rows[0][-1]] * (max_new_tokens // 2))]
     widest = max(family.paths for family in tried) * depth + 1
     timed = [(Passes(target, text, siblings=False, depth=depth + 1, now=now), doubling(widest))]
-    if type(draft) not in CONDITIONED:  # these have no pass without the target's hidden states
+    if not looks_at_target(draft):  # these have no pass without the target's hidden states
         timed.append((Passes(draft, text, siblings=True, depth=1, now=now), sorted({1, *(one.paths for one in tried)})))
     target_times, *draft_times = pass_times(timed, for_passes, now, lambda: tell("timing passes"))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from otspec.decode.base.metrics import Metrics
 from otspec.decode.drafters.heads.model import Heads
-from otspec.decode.models.passes.conditioned import ConditionedLlama
+from otspec.decode.models.passes.conditioned import Conditioned
 from otspec.engine_audit.adapters.transformers import Plain
 from otspec.engine_audit.engine import Acceptance, Drafting, Sampling, Text
 from otspec.errors import ProblemError
@@ -72,7 +72,7 @@ class Decoder(Plain):
 
     def drafting(self, sampling: Sampling) -> Drafting | None:
         """As texts are, right after the prompt; None for a draft model that reads more than the text's tokens."""
-        if self.models.matching is not None or isinstance(self.models.draft, ConditionedLlama | Heads):
+        if self.models.matching is not None or isinstance(self.models.draft, Conditioned | Heads):
             return None
         return Drafting(sampling, self._settings["paths"], self._settings["law"], after=0)
 

@@ -7,22 +7,23 @@ from collections.abc import Sequence
 import torch
 
 from otspec.decode.drafters.conditioned import ConditionedDrafter
-from otspec.decode.drafters.eagle.model import EagleLlama
+from otspec.decode.drafters.eagle.model import Eagle
+from otspec.decode.drafters.hidden_states import last_layer
 from otspec.decode.drafters.model import ModelDrafter
 from otspec.decode.models.context import Context
 
 
 class EagleDrafter(ConditionedDrafter, ModelDrafter):
-    """Drafts from a `EagleLlama`: with every token of the text it reads the target's features at the token before it.
+    """Drafts from an `Eagle` model: with every token of the text it reads the target's features at the token before it.
 
     Accepted drafts are read anew, with the target's features in place of the model's own outputs.
     """
 
-    model: EagleLlama
+    model: Eagle
 
     def start(self, texts: Sequence[Sequence[int]]) -> None:
         """Read the prompts but for their last tokens."""
-        layers = (self.model.config.num_hidden_layers,)
+        layers = last_layer(self.model)
         added = self.model.conditioning(self._before())
         self.context = Context(self.model, [self._readable(text[:-1]) for text in texts], layers, added=added)
 

@@ -15,34 +15,17 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    LlamaConfig,
-    LlamaForCausalLM,
-    MistralForCausalLM,
-    PreTrainedModel,
-    Qwen2ForCausalLM,
-)
+from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, PreTrainedModel
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
-from otspec.decode.drafters.hidden_states import configuration_of, to_one_size
-from otspec.decode.models.passes.conditioned import ConditionedLlama
-from otspec.errors import ProblemError
-
-ALIKE = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM)
-"""Targets whose parts are those of a Llama."""
-
-TAKEN_OVER = (
-    *("vocab_size", "hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "head_dim"),
-    *("hidden_act", "max_position_embeddings", "rms_norm_eps", "rope_parameters", "initializer_range"),
-    *("tie_word_embeddings", "bos_token_id", "eos_token_id", "pad_token_id"),
-)
-"""What a layer in a target's place has of the target's configuration."""
+from otspec.decode.drafters.decoders import FolderConfig, More
+from otspec.decode.drafters.eagle.layer import begin_norm, layer_settings
+from otspec.decode.drafters.hidden_states import head_of, to_one_size
+from otspec.decode.models.head import softly_capped
 
 
-class EagleConfig(LlamaConfig):  # type: ignore[misc]  # transformers is untyped here
-    """Of a `EagleLlama`.
+class EagleSettings:
+    """What an `Eagle` model's configuration says besides.
 
     Parameters
     ----------
@@ -53,10 +36,8 @@ class EagleConfig(LlamaConfig):  # type: ignore[misc]  # transformers is untyped
     drafts_features : bool
         Whether its own outputs are to be such hidden states, and are read as these are.
     **config
-        Of the Llama.
+        Of the decoder.
     """
-
-    model_type = "otspec_fed_llama"
 
     def __init__(
         self, features: Sequence[int] = (), feature_width: int = 0, drafts_features: bool = False, **config: Any
@@ -67,26 +48,28 @@ class EagleConfig(LlamaConfig):  # type: ignore[misc]  # transformers is untyped
         self.drafts_features = drafts_features
 
 
-class EagleLlama(ConditionedLlama, LlamaForCausalLM):  # type: ignore[misc]
-    """A Llama with something added to its embeddings; without that it is the Llama of the same weights."""
+class Eagle(More):
+    """A decoder with something added to its embeddings; without that it is the decoder of the same weights."""
 
-    config_class = EagleConfig
+    settings = EagleSettings
+    model_type = "otspec_fed"
 
-    def __init__(self, config: EagleConfig) -> None:
+    def __init__(self, config: Any) -> None:
         super().__init__(config)
-        self.seen = nn.Linear(config.feature_width * len(config.features), config.hidden_size, bias=False)
+        width, own = self.get_input_embeddings().embedding_dim, config.get_text_config().hidden_size
+        self.seen = nn.Linear(config.feature_width * len(config.features), width, bias=False)
         if config.drafts_features:
-            self.token = nn.Linear(config.hidden_size, config.hidden_size)
+            self.token = nn.Linear(width, width)
         else:
-            self.own = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
+            self.own = nn.Linear(own, width, bias=False)
 
     @classmethod
-    def of(cls, draft: LlamaForCausalLM, features: Sequence[int], width: int) -> EagleLlama:
+    def of(cls, draft: PreTrainedModel, features: Sequence[int], width: int) -> Any:
         """A copy of a draft model with maps that do nothing yet.
 
         Parameters
         ----------
-        draft : LlamaForCausalLM
+        draft : PreTrainedModel
         features : sequence of int
             After how many of the target's layers its hidden states are looked at.
         width : int
@@ -95,52 +78,15 @@ class EagleLlama(ConditionedLlama, LlamaForCausalLM):  # type: ignore[misc]
         Raises
         ------
         ProblemError
-            If the model is no Llama.
+            If the model is no decoder of transformers, or needs more of its tokens than their embeddings.
         """
-        model = cls(EagleConfig(features, width, **configuration_of(draft))).to(draft.device, draft.dtype)
-        model.load_state_dict(draft.state_dict(), strict=False)
+        model = Eagle.copy_of(draft, features=features, feature_width=width)
         nn.init.zeros_(model.seen.weight)
         nn.init.zeros_(model.own.weight)
-        return model.train(draft.training)
-
-    @classmethod
-    def of_target(cls, target: PreTrainedModel) -> EagleLlama:
-        """A layer as the target's are, with weights that are random, between the target's own embedding and head.
-
-        These two do not learn.  The target's last norm is where its own begins.
-
-        Parameters
-        ----------
-        target : PreTrainedModel
-
-        Raises
-        ------
-        ProblemError
-            If the target is not made as a Llama is.
-        """
-        if type(target) not in ALIKE:
-            raise ProblemError(
-                f"the target is a {type(target).__name__}; what drafts hidden states in its place is made for "
-                f"{', '.join(kind.__name__ for kind in ALIKE)}; train an EAGLE-style draft model (eagle), or "
-                "heads (medusa, mlp)"
-            )
-        told = {name: value for name in TAKEN_OVER if (value := getattr(target.config, name, None)) is not None}
-        layers, width = target.config.num_hidden_layers, target.config.hidden_size
-        model = cls(EagleConfig([layers], width, drafts_features=True, num_hidden_layers=1, **told))
-        model.to(target.device, target.dtype)
-        with torch.no_grad():
-            for mine, its in (
-                (model.get_input_embeddings(), target.get_input_embeddings()),
-                (model.get_output_embeddings(), target.get_output_embeddings()),
-                (model.model.norm, target.model.norm),
-            ):
-                mine.weight.copy_(its.weight)
-        for part in (model.get_input_embeddings(), model.get_output_embeddings()):
-            part.weight.requires_grad_(False)
-        return model.train(target.training)
+        return model
 
     def vectors(self, tokens: torch.Tensor) -> torch.Tensor:
-        """As `ConditionedLlama.vectors`, shape (..., hidden)."""
+        """As `Conditioned.vectors`, shape (..., hidden)."""
         vectors = super().vectors(tokens)
         return self.token(vectors) if self.config.drafts_features else vectors
 
@@ -172,10 +118,10 @@ class EagleLlama(ConditionedLlama, LlamaForCausalLM):  # type: ignore[misc]
         added: torch.Tensor | None = None,
         **settings: Any,
     ) -> CausalLMOutputWithPast:
-        """As a Llama, with `added` of shape (B, N, hidden) added to the embeddings."""
+        """As the decoder, with `added` of shape (B, N, hidden) added to the embeddings."""
         assert input_ids is not None
         vectors = self.vectors(input_ids)
-        return super().forward(
+        found = super().forward(
             inputs_embeds=vectors if added is None else vectors + added,
             attention_mask=attention_mask,
             position_ids=position_ids,
@@ -183,7 +129,100 @@ class EagleLlama(ConditionedLlama, LlamaForCausalLM):  # type: ignore[misc]
             logits_to_keep=logits_to_keep,
             **settings,
         )
+        found.logits = self.capped(found.logits)
+        return found
+
+    def capped(self, logits: torch.Tensor) -> torch.Tensor:
+        """Logits as the decoder gives them, which has a soft cap of its own or none."""
+        return logits
+
+
+class EagleConfig(EagleSettings, LlamaConfig):  # type: ignore[misc]
+    """Of an `EagleLlama`.
+
+    Parameters
+    ----------
+    layer_norm, head_bias : bool
+        Whether its last norm takes the mean off, and whether its head has a bias, as its target's do.
+    final_logit_softcapping : float, optional
+        Its target's.
+    **config
+        As in `EagleSettings`, and of the Llama.
+    """
+
+    model_type = "otspec_fed_llama"
+
+    def __init__(
+        self,
+        layer_norm: bool = False,
+        head_bias: bool = False,
+        final_logit_softcapping: float | None = None,
+        **config: Any,
+    ) -> None:
+        super().__init__(**config)
+        self.layer_norm = layer_norm
+        self.head_bias = head_bias
+        self.final_logit_softcapping = final_logit_softcapping
+
+
+class EagleLlama(Eagle, LlamaForCausalLM):  # type: ignore[misc]
+    """A Llama that is fed, under the name that it has in folders; or a layer of one in the place of any target."""
+
+    config_class = EagleConfig
+    lm_head: Any
+
+    def __init__(self, config: EagleConfig) -> None:
+        super().__init__(config)
+        if config.layer_norm:
+            self.model.norm = nn.LayerNorm(config.hidden_size, config.rms_norm_eps)
+        if config.head_bias:
+            self.lm_head = nn.Linear(config.hidden_size, config.vocab_size)
+
+    def _take_norm(self, config: EagleConfig) -> None:
+        """A last norm of the target's kind."""
+        if config.layer_norm:
+            self.model.norm = nn.LayerNorm(config.hidden_size, config.rms_norm_eps)
+
+    @classmethod
+    def of_target(cls, target: PreTrainedModel) -> EagleLlama:
+        """A layer as the target's are, with weights that are random, between the target's own embedding and head.
+
+        These two do not learn.  The target's last norm is where its own begins.  A target that is not made as a Llama
+        is gets the layer of a Llama of its width.
+
+        Parameters
+        ----------
+        target : PreTrainedModel
+
+        Raises
+        ------
+        ProblemError
+            If the target's head cannot be copied.
+        """
+        text, head = target.config.get_text_config(), head_of(target)
+        embedding, told = target.get_input_embeddings(), layer_settings(target, head)
+        with torch.no_grad():
+            vectors = embedding(torch.arange(told["vocab_size"], device=embedding.weight.device))
+        tied = told.pop("tie_word_embeddings", False) and torch.equal(vectors, head.weight)
+        layers, width = [text.num_hidden_layers], text.hidden_size
+        told |= {"num_hidden_layers": 1, "tie_word_embeddings": tied, "head_bias": head.bias is not None}
+        model = cls(EagleConfig(features=layers, feature_width=width, drafts_features=True, **told))
+        model.to(target.device, target.dtype)
+        with torch.no_grad():
+            model.model.embed_tokens.weight.copy_(vectors)
+            model.lm_head.weight.copy_(head.weight)
+            if head.bias is not None:
+                model.lm_head.bias.copy_(head.bias)
+        begin_norm(model.model.norm, target)
+        for part in (model.model.embed_tokens, model.lm_head):
+            part.requires_grad_(False)
+        return model.train(target.training)
+
+    def capped(self, logits: torch.Tensor) -> torch.Tensor:
+        """Logits as its target's soft cap leaves them, which a Llama knows nothing of."""
+        return softly_capped(logits, self.config.final_logit_softcapping)
 
 
 AutoConfig.register(EagleConfig.model_type, EagleConfig)
 AutoModelForCausalLM.register(EagleConfig, EagleLlama)
+FolderConfig.register(Eagle)

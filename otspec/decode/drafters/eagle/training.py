@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from transformers import DynamicCache, PreTrainedModel
 
-from otspec.decode.drafters.eagle.model import EagleLlama
+from otspec.decode.drafters.eagle.model import Eagle, EagleLlama
 from otspec.decode.drafters.hidden_states import last_layer, shifted, three_layers, to_one_size
 from otspec.decode.lessons.kind import Kind, Origin
 from otspec.decode.lessons.lesson import Lesson
@@ -20,7 +20,7 @@ PASSES = 3
 
 def _eagle(origin: Origin) -> PreTrainedModel:
     target = origin.target
-    return EagleLlama.of(origin.draft, three_layers(target), target.config.get_text_config().hidden_size)
+    return Eagle.of(origin.draft, three_layers(target), target.config.get_text_config().hidden_size)
 
 
 def _layer(origin: Origin) -> PreTrainedModel:
@@ -60,7 +60,7 @@ def in_passes(model: Any, lesson: Lesson, features: torch.Tensor, passes: int, f
 
     Parameters
     ----------
-    model : EagleLlama
+    model : Eagle
     lesson : Lesson
     features : Tensor, shape (B, N, layers, width)
         The target's, as the first pass is fed them.

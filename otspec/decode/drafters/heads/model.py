@@ -16,8 +16,9 @@ from torch.nn.functional import gelu, layer_norm, silu
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import CausalLMOutput
 
+from otspec.decode.drafters.hidden_states import head_of
 from otspec.decode.models.context import vocabulary
-from otspec.decode.models.head import Head, without_head
+from otspec.decode.models.head import Head
 from otspec.errors import ProblemError
 from otspec.laws import as_count
 
@@ -139,23 +140,6 @@ def _about(target: PreTrainedModel, heads: int) -> dict[str, Any]:
     }
 
 
-def _head_of(target: PreTrainedModel) -> Head:
-    """The target's head, not copied.
-
-    Raises
-    ------
-    ProblemError
-        If it cannot be had apart from the rest.
-    """
-    try:
-        return without_head(target)[1]
-    except ProblemError as error:
-        raise ProblemError(
-            f"what drafts from hidden states begins as the head of its target, and {type(target).__name__} has none "
-            "that is a linear layer, with a soft cap at most; train a draft model of its own (distilled, sd2)"
-        ) from error
-
-
 class MedusaConfig(HeadsConfig):
     """Of `MedusaHeads`.
 
@@ -223,7 +207,7 @@ class MedusaHeads(Heads):
         ProblemError
             If the target's head cannot be copied, or a number is no count.
         """
-        head = _head_of(target)
+        head = head_of(target)
         config = MedusaConfig(as_count("blocks", blocks), head.bias is not None, head.cap, **_about(target, heads))
         model = cls(config).to(target.device, target.dtype)
         with torch.no_grad():

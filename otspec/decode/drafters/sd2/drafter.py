@@ -8,19 +8,19 @@ import torch
 
 from otspec.decode.drafters.conditioned import ConditionedDrafter
 from otspec.decode.drafters.model import ModelDrafter
-from otspec.decode.drafters.sd2.model import SteeredLlama
+from otspec.decode.drafters.sd2.model import Steered
 from otspec.decode.models.context import Context
 
 
 class SteeredDrafter(ConditionedDrafter, ModelDrafter):
-    """Drafts from a `SteeredLlama`: what one step drafts is steered by the last token that the target has read.
+    """Drafts from a `Steered` model: what one step drafts is steered by the last token that the target has read.
 
     Keys and values stay as they were when they were made.  Each token of a prompt is steered by the one before it, and
     so is each that became text before the draft model has read it: in training, too, no token is steered by what the
     target thinks at that token itself.
     """
 
-    model: SteeredLlama
+    model: Steered
     _shifts: torch.Tensor
     """For the drafts of a step, shape (layers, B, 1, added)."""
 

@@ -8,25 +8,34 @@ scaled to one size before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
-from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+from torch.nn.functional import pad
+from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, PreTrainedModel
 from transformers.modeling_outputs import CausalLMOutputWithPast
-from transformers.models.llama.modeling_llama import LlamaMLP
+from transformers.pytorch_utils import Conv1D
 
-from otspec.decode.drafters.hidden_states import configuration_of, to_one_size
-from otspec.decode.models.passes.conditioned import ConditionedLlama, OwnModule
+from otspec.decode.drafters.decoders import FolderConfig, More, layers_of
+from otspec.decode.drafters.hidden_states import to_one_size
+from otspec.decode.models.passes.conditioned import OwnModule
 from otspec.errors import ProblemError
 
 PLACES = ("up", "after")
 """Where W_s g is added: to the up-projection, or, which is worse, to what the MLP gives."""
 
+UP = ("up_proj", "c_fc", "fc1", "dense_h_to_4h", "fc_in")
+"""What up-projections are called, in a SwiGLU and in an MLP that is not gated."""
+GATE_UP = "gate_up_proj"
+"""What they are called where they are one with the gate, which comes first."""
 
-class SteeredConfig(LlamaConfig):  # type: ignore[misc]  # transformers is untyped here
-    """Of a `SteeredLlama`.
+
+class SteeredSettings:
+    """What a `Steered` model's configuration says besides.
 
     Parameters
     ----------
@@ -37,10 +46,8 @@ class SteeredConfig(LlamaConfig):  # type: ignore[misc]  # transformers is untyp
     place : str
         One of `PLACES`.
     **config
-        Of the Llama.
+        Of the decoder.
     """
-
-    model_type = "otspec_steered_llama"
 
     def __init__(self, features: Sequence[int] = (), feature_width: int = 0, place: str = "up", **config: Any) -> None:
         super().__init__(**config)
@@ -49,20 +56,31 @@ class SteeredConfig(LlamaConfig):  # type: ignore[misc]  # transformers is untyp
         self.place = place
 
 
-class SteeredMLP(OwnModule, LlamaMLP):  # type: ignore[misc]
-    """A SwiGLU with something added."""
+class Projection(NamedTuple):
+    """Where the up-projection of a layer is."""
 
-    place = "up"
-    shift: torch.Tensor | None = None
-    """W_s g, shape (B, N, width of the place), or broadcast to it."""
+    path: str
+    """Of the module within the layer."""
+    width: int
+    """What it gives."""
+    before: int
+    """Of the gate, where the two are one."""
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Eq. (2) [berdozsteering]; eq. (1) without a shift."""
-        up = self.up_proj(x)
-        if self.shift is not None and self.place == "up":
-            up = up + self.shift
-        down: torch.Tensor = self.down_proj(self.act_fn(self.gate_proj(x)) * up)
-        return down + self.shift if self.shift is not None and self.place == "after" else down
+    @classmethod
+    def of(cls, layer: nn.Module) -> Projection | None:
+        """That of a layer, if there is one and no more: a mixture of experts has many."""
+        known = (*UP, GATE_UP)
+        found = [(path, one) for path, one in layer.named_modules() if path.rpartition(".")[2] in known]
+        if len(found) != 1:
+            return None
+        [(path, up)] = found
+        outputs = int(up.nf if isinstance(up, Conv1D) else up.out_features)
+        before = outputs // 2 if path.endswith(GATE_UP) else 0
+        return cls(path, outputs - before, before)
+
+    def module(self, layer: nn.Module, place: str) -> nn.Module:
+        """What gives, in a layer, what is added to: the projection, or the MLP around it."""
+        return layer.get_submodule(self.path if place == "up" else self.path.rpartition(".")[0])
 
 
 class Steering(OwnModule, nn.Module):
@@ -71,12 +89,10 @@ class Steering(OwnModule, nn.Module):
     hml: nn.Linear
     layers: nn.ModuleList
 
-    def __init__(self, config: SteeredConfig) -> None:
+    def __init__(self, features: int, width: int, layers: int, added: int) -> None:
         super().__init__()
-        width, inputs = config.feature_width, config.feature_width * len(config.features)
-        added = config.intermediate_size if config.place == "up" else config.hidden_size
-        self.hml = nn.Linear(inputs, width, bias=False)
-        self.layers = nn.ModuleList(nn.Linear(width, added, bias=False) for _ in range(config.num_hidden_layers))
+        self.hml = nn.Linear(features * width, width, bias=False)
+        self.layers = nn.ModuleList(nn.Linear(width, added, bias=False) for _ in range(layers))
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """W_s W_hml [h, m, l] of every layer, shape (layers, ..., added), from features of shape (..., 3, width)."""
@@ -92,27 +108,27 @@ class Steering(OwnModule, nn.Module):
             weights.zero_()
 
 
-class SteeredLlama(ConditionedLlama, LlamaForCausalLM):  # type: ignore[misc]
-    """A Llama whose MLPs take a shift; without one it is the Llama of the same weights, to the last bit."""
+class Steered(More):
+    """A decoder whose MLPs take a shift; without one it is the decoder of the same weights, to the last bit."""
 
-    config_class = SteeredConfig
+    settings = SteeredSettings
+    model_type = "otspec_steered"
 
-    def __init__(self, config: SteeredConfig) -> None:
+    def __init__(self, config: Any) -> None:
         if config.place not in PLACES:
             raise ProblemError(f"place is {config.place!r}; known: {', '.join(PLACES)}")
         super().__init__(config)
-        for layer in self.model.layers:
-            layer.mlp.__class__ = SteeredMLP
-            layer.mlp.place = config.place
-        self.steering = Steering(config)
+        self._projections = self._found()
+        added = self._projections[0].width if config.place == "up" else config.get_text_config().hidden_size
+        self.steering = Steering(len(config.features), config.feature_width, len(self._projections), added)
 
     @classmethod
-    def of(cls, draft: LlamaForCausalLM, features: Sequence[int], width: int, place: str = "up") -> SteeredLlama:
+    def of(cls, draft: PreTrainedModel, features: Sequence[int], width: int, place: str = "up") -> Any:
         """A copy of a draft model with steering that does nothing yet.
 
         Parameters
         ----------
-        draft : LlamaForCausalLM
+        draft : PreTrainedModel
         features : sequence of int
             After how many of the target's layers its hidden states are looked at.
         width : int
@@ -123,12 +139,29 @@ class SteeredLlama(ConditionedLlama, LlamaForCausalLM):  # type: ignore[misc]
         Raises
         ------
         ProblemError
-            If the model is no Llama.
+            If the model is no decoder of transformers, or its layers have not one MLP each.
         """
-        model = cls(SteeredConfig(features, width, place, **configuration_of(draft))).to(draft.device, draft.dtype)
-        model.load_state_dict(draft.state_dict(), strict=False)
+        model = Steered.copy_of(draft, features=features, feature_width=width, place=place)
         model.steering.begin()
-        return model.train(draft.training)
+        return model
+
+    def _found(self) -> list[Projection]:
+        """The up-projections of all layers.
+
+        Raises
+        ------
+        ProblemError
+            If one has none, or several, or they have several widths.
+        """
+        layers = layers_of(self)
+        found = [projection for layer in layers if (projection := Projection.of(layer)) is not None]
+        if len(found) < len(layers) or len({one.width for one in found}) > 1:
+            raise ProblemError(
+                f"the layers of {type(self).__bases__[1].__name__} have not one up-projection each, of one width and "
+                f"known as {', '.join((*UP, GATE_UP))}, so that they cannot be steered; feed the draft model (eagle), "
+                "or train what is made of the target (eagle1, medusa)"
+            )
+        return found
 
     def shifts(self, features: torch.Tensor) -> torch.Tensor:
         """What the target's hidden states add to every layer, shape (layers, ..., added).
@@ -151,12 +184,8 @@ class SteeredLlama(ConditionedLlama, LlamaForCausalLM):  # type: ignore[misc]
         shifts: torch.Tensor | None = None,
         **settings: Any,
     ) -> CausalLMOutputWithPast:
-        """As a Llama, with shifts as of `shifts` of shape (layers, B, N, added), or broadcast to it."""
-        mlps = [layer.mlp for layer in self.model.layers]
-        try:
-            if shifts is not None:
-                for mlp, shift in zip(mlps, shifts, strict=True):
-                    mlp.shift = shift
+        """As the decoder, with shifts as of `shifts` of shape (layers, B, N, added), or broadcast to it."""
+        with self._shifted(shifts):
             return super().forward(
                 input_ids=input_ids,
                 attention_mask=attention_mask,
@@ -165,10 +194,35 @@ class SteeredLlama(ConditionedLlama, LlamaForCausalLM):  # type: ignore[misc]
                 logits_to_keep=logits_to_keep,
                 **settings,
             )
-        finally:
-            for mlp in mlps:
-                mlp.shift = None
+
+    @contextmanager
+    def _shifted(self, shifts: torch.Tensor | None) -> Iterator[None]:
+        """Eq. (2) [berdozsteering] while it lasts, by hooks that go again; eq. (1) without shifts."""
+        with ExitStack() as hooks:
+            if shifts is not None:
+                for layer, one, shift in zip(layers_of(self), self._projections, shifts, strict=True):
+                    add = partial(_add, pad(shift, (one.before, 0)) if self.config.place == "up" else shift)
+                    hooks.enter_context(one.module(layer, self.config.place).register_forward_hook(add))
+            yield
+
+
+def _add(shift: torch.Tensor, module: nn.Module, given: Any, output: torch.Tensor) -> torch.Tensor:
+    return output + shift
+
+
+class SteeredConfig(SteeredSettings, LlamaConfig):  # type: ignore[misc]
+    """Of a `SteeredLlama`."""
+
+    model_type = "otspec_steered_llama"
+    __init__ = SteeredSettings.__init__
+
+
+class SteeredLlama(Steered, LlamaForCausalLM):  # type: ignore[misc]
+    """A Llama that is steered, under the name that it has in folders."""
+
+    config_class = SteeredConfig
 
 
 AutoConfig.register(SteeredConfig.model_type, SteeredConfig)
 AutoModelForCausalLM.register(SteeredConfig, SteeredLlama)
+FolderConfig.register(Steered)

@@ -9,7 +9,7 @@ import torch
 from transformers import PreTrainedModel
 
 from otspec.decode.drafters.hidden_states import shifted, three_layers
-from otspec.decode.drafters.sd2.model import SteeredLlama
+from otspec.decode.drafters.sd2.model import Steered
 from otspec.decode.lessons.kind import Answers, Begin, Kind, Origin
 from otspec.decode.lessons.lesson import Lesson
 from otspec.decode.lessons.losses import Prediction
@@ -18,7 +18,7 @@ from otspec.decode.lessons.losses import Prediction
 def _steered(place: str = "up") -> Begin:
     def begin(origin: Origin) -> PreTrainedModel:
         width = origin.target.config.get_text_config().hidden_size
-        return SteeredLlama.of(origin.draft, three_layers(origin.target), width, place)
+        return Steered.of(origin.draft, three_layers(origin.target), width, place)
 
     return begin
 

@@ -17,15 +17,15 @@ from torch import nn
 from torch.nn.functional import embedding
 from transformers import AutoConfig, AutoModelForCausalLM, LlamaForCausalLM, PreTrainedModel
 
-from otspec.decode.drafters.eagle.model import ALIKE, TAKEN_OVER, EagleConfig, EagleLlama
-from otspec.decode.drafters.hidden_states import to_one_size
-from otspec.decode.models.context import vocabulary
+from otspec.decode.drafters.eagle.layer import begin_norm, layer_settings
+from otspec.decode.drafters.eagle.model import EagleConfig, EagleLlama
+from otspec.decode.drafters.hidden_states import head_of, to_one_size
 from otspec.decode.models.fingerprint import fingerprint, keep_fingerprint
 from otspec.decode.models.passes.packed import PackedLinear, pack_layers
 from otspec.errors import ProblemError
 from otspec.laws import IntArray
 
-BORROWED = ("model.embed_tokens.weight", "lm_head.weight")
+BORROWED = ("model.embed_tokens.weight", "lm_head.weight", "lm_head.bias")
 """Weights that are the target's."""
 
 
@@ -60,7 +60,7 @@ class SharedConfig(EagleConfig):
         **config: Any,
     ) -> None:
         config["tie_word_embeddings"] = False
-        super().__init__(features, feature_width, **config)
+        super().__init__(features=features, feature_width=feature_width, **config)
         self.masks, self.kept, self.target = masks, kept, target
 
 
@@ -77,6 +77,7 @@ class SharedLlama(EagleLlama):
         LlamaForCausalLM.__init__(self, config)
         config.vocab_size = self.vocab_size = self.model.vocab_size = vocab
         width = config.hidden_size
+        self._take_norm(config)
         self.seen = nn.Linear(config.feature_width * len(config.features), width, bias=False)
         self.token = nn.Linear(width, width)
         if config.masks:
@@ -98,6 +99,8 @@ class SharedLlama(EagleLlama):
     ) -> Self:
         """Layers as the target's are, with weights that are random; the target's last norm is where their own begins.
 
+        A target that is not made as a Llama is gets layers of a Llama of its width.
+
         Parameters
         ----------
         target : PreTrainedModel
@@ -110,25 +113,18 @@ class SharedLlama(EagleLlama):
         Raises
         ------
         ProblemError
-            If the target is not made as a Llama is.
+            If the target's head cannot be had apart from the rest, or its logits are scaled.
         """
-        if type(target) not in ALIKE:
-            raise ProblemError(
-                f"the target is a {type(target).__name__}; layers that share its embedding and head are made for "
-                f"{', '.join(kind.__name__ for kind in ALIKE)}; train a draft model of its own (distilled, eagle), or "
-                "heads (medusa, mlp)"
-            )
-        told = {name: value for name in TAKEN_OVER if (value := getattr(target.config, name, None)) is not None}
-        told |= {"num_hidden_layers": layers, "vocab_size": vocabulary(target), "pad_token_id": None}
-        kept = 0 if tokens is None else len(tokens)
-        width = target.config.hidden_size
+        told = layer_settings(target, head_of(target, in_place=True))
+        told |= {"num_hidden_layers": layers, "pad_token_id": None}
+        kept, width = 0 if tokens is None else len(tokens), told["hidden_size"]
         model = cls(SharedConfig(features, width, masks, kept, fingerprint(target), **told)).to(target.device)
+        begin_norm(model.model.norm, target)
         with torch.no_grad():
-            model.model.norm.weight.copy_(target.model.norm.weight)
             if tokens is not None:
                 model.tokens.copy_(torch.as_tensor(tokens))
             if masks:
-                nn.init.normal_(model.masks, std=target.config.initializer_range)
+                nn.init.normal_(model.masks, std=model.config.initializer_range)
         model.borrow(target)
         return model.train(target.training)
 
@@ -178,18 +174,13 @@ class SharedLlama(EagleLlama):
         return own
 
     def vectors(self, tokens: torch.Tensor) -> torch.Tensor:
-        """As `ConditionedLlama.vectors`, shape (..., hidden); tokens from V on are masks."""
+        """As `Conditioned.vectors`, shape (..., hidden); tokens from V on are masks."""
         vocab = self.config.vocab_size
         read = to_one_size(embedding(tokens.clamp(max=vocab - 1), self._embedding[0]))  # else states drown it
         vectors: torch.Tensor = self.token(read.to(self.dtype))
         if not self.config.masks:
             return vectors
         return torch.where((tokens >= vocab).unsqueeze(-1), self.masks[(tokens - vocab).clamp(min=0)], vectors)
-
-    def conditioning(self, features: torch.Tensor) -> torch.Tensor:
-        """As `EagleLlama.conditioning`, shape (..., hidden)."""
-        added: torch.Tensor = self.seen(to_one_size(features).flatten(-2).to(self.dtype))
-        return added
 
     def added_of_own(self, outputs: torch.Tensor) -> torch.Tensor:
         """As `EagleLlama.added_of_own`, shape (..., hidden); with masks nothing is."""

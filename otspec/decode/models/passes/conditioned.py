@@ -12,18 +12,18 @@ class OwnModule:
     """A module of this package whose class says all that it computes, as those of transformers' architectures do."""
 
 
-class ConditionedLlama(OwnModule):
-    """A Llama that may be told more than tokens, through `Reader.shifts` or `Reader.added`.
+class Conditioned(OwnModule):
+    """A decoder of transformers that may be told more than tokens, through `Reader.shifts` or `Reader.added`.
 
-    Without these it computes what the Llama of the same weights does.  A pass that was told more cannot be repeated at
-    other tokens, so none of such a model is replayed as a graph.
+    Without these it computes what the decoder of the same weights does.  A pass that was told more cannot be repeated
+    at other tokens, so none of such a model is replayed as a graph.
     """
 
-    model: Any
+    get_input_embeddings: Any
 
     def vectors(self, tokens: torch.Tensor) -> torch.Tensor:
-        """What the first layer gets of tokens, shape (..., hidden), but for what is added to it."""
-        vectors: torch.Tensor = self.model.embed_tokens(tokens)
+        """What the decoder begins with of tokens, shape (..., hidden), but for what is added to it."""
+        vectors: torch.Tensor = self.get_input_embeddings()(tokens)
         return vectors
 
 

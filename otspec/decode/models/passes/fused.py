@@ -17,7 +17,7 @@ from torch.nn.functional import embedding, rms_norm, scaled_dot_product_attentio
 from transformers import LlamaForCausalLM, MistralForCausalLM, PreTrainedModel, Qwen2ForCausalLM, Qwen3ForCausalLM
 
 from otspec.decode.models.passes.cache import Block
-from otspec.decode.models.passes.conditioned import ConditionedLlama
+from otspec.decode.models.passes.conditioned import Conditioned
 from otspec.decode.models.passes.packed import Product, product_of
 from otspec.decode.models.passes.plain import is_plain
 
@@ -89,7 +89,7 @@ class Llama:
         config: Any = model.config
         self._layers = [Layer.of(layer) for layer in model.model.layers]
         self.embedding, self._norm = model.model.embed_tokens.weight, model.model.norm.weight
-        self._vectors = model.vectors if isinstance(model, ConditionedLlama) else self._embedded
+        self._vectors = model.vectors if isinstance(model, Conditioned) else self._embedded
         self._head = None if isinstance(model.lm_head, nn.Identity) else product_of(model.lm_head)
         self._epsilon = float(config.rms_norm_eps)
         self.heads, self.key_heads = config.num_attention_heads, config.num_key_value_heads
@@ -100,7 +100,8 @@ class Llama:
     @staticmethod
     def takes(model: PreTrainedModel) -> bool:
         """Whether the model computes this and nothing else: no hooks, adapters or quantised layers."""
-        if model.training or not (type(model) in ALIKE or isinstance(model, ConditionedLlama)):
+        alike = type(model) in ALIKE or (isinstance(model, Conditioned) and isinstance(model, ALIKE))
+        if model.training or not alike:
             return False
         config: Any = model.config
         return (
@@ -108,6 +109,7 @@ class Llama:
             and config.hidden_act == "silu"
             and config.rope_parameters["rope_type"] in FIXED_ANGLES
             and getattr(config, "place", "up") == "up"
+            and getattr(config, "final_logit_softcapping", None) is None
             and is_plain(model)
         )
 

@@ -52,9 +52,9 @@ class Reader(Protocol):
         """
 
     shifts: torch.Tensor | None
-    """What is added in every layer of a `SteeredLlama` from now on, shape (layers, B, N or 1, added)."""
+    """What is added in every layer of a `Steered` model from now on, shape (layers, B, N or 1, added)."""
     added: torch.Tensor | None
-    """What is added to the embeddings of a `EagleLlama` in the next pass, shape (B, N, hidden)."""
+    """What is added to the embeddings of an `Eagle` model in the next pass, shape (B, N, hidden)."""
 
 
 class Remembering:

@@ -21,7 +21,7 @@ from transformers import Cache, PreTrainedModel
 
 from otspec.decode.base.graphs import Replayed
 from otspec.decode.models.passes.cache import SPARE, FixedBlock, Place, fixed_layers
-from otspec.decode.models.passes.conditioned import ConditionedLlama
+from otspec.decode.models.passes.conditioned import Conditioned
 from otspec.decode.models.passes.fused import Llama
 from otspec.decode.models.passes.plain import is_untouched
 from otspec.decode.models.passes.single_graph import Run, Steps
@@ -381,7 +381,7 @@ class StaticReader:
 def can_stand(model: PreTrainedModel) -> bool:
     """Whether a pass of the model can be repeated at other inputs: nothing is told it but what `Reader.read` takes."""
     shared = getattr(model.config.get_text_config(), "num_kv_shared_layers", None)  # these look into others' caches
-    told_more = isinstance(model, ConditionedLlama)
+    told_more = isinstance(model, Conditioned)
     return not model.training and not shared and not told_more and is_untouched(model)
 
 

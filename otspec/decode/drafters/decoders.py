@@ -1,0 +1,127 @@
+"""Draft models that are a decoder of transformers and something more: of every architecture, a class of their own.
+
+Such a class has two bases, what is added and the decoder, and its configuration likewise.  It is made when it is first
+asked for, by a draft model or by a folder that one was saved in.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+from torch import nn
+from transformers import (
+    CONFIG_MAPPING,
+    MODEL_FOR_CAUSAL_LM_MAPPING,
+    AutoConfig,
+    AutoModelForCausalLM,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
+
+from otspec.decode.models.context import check_model, vocabulary
+from otspec.decode.models.passes.conditioned import Conditioned
+from otspec.decode.models.self_check import TOLERANCE
+from otspec.errors import ProblemError
+
+LEFT_OUT = ("architectures", "model_type", "transformers_version", "dtype", "torch_dtype")
+"""What a configuration says of the class, which is another now."""
+
+
+class More(Conditioned, PreTrainedModel):  # type: ignore[misc]  # transformers is untyped here
+    """What is added to a decoder; its direct subclasses are a decoder besides."""
+
+    settings: ClassVar[type]
+    """What is added to a configuration, with a default for everything."""
+    model_type: ClassVar[str]
+    """What folders of these models are known by; they say besides which decoder it is."""
+
+    @classmethod
+    def class_of(cls, decoder: type[PreTrainedModel]) -> type[Any]:
+        """The class that adds this to a decoder."""
+        for made in cls.__subclasses__():
+            if decoder in made.__bases__:
+                return made
+        known, here = decoder.config_class, {"__module__": cls.__module__}
+        told = {"model_type": cls.model_type, "__init__": vars(cls.settings)["__init__"], **here}
+        config = type(f"{cls.__name__}{known.__name__}", (cls.settings, known), told)
+        made = type(f"{cls.__name__}{decoder.__name__}", (cls, decoder), {"config_class": config, **here})
+        AutoModelForCausalLM.register(config, made)
+        return made
+
+    @classmethod
+    def copy_of(cls, draft: PreTrainedModel, **settings: Any) -> Any:
+        """A copy of a draft model with this added, of which nothing is learnt yet.
+
+        Raises
+        ------
+        ProblemError
+            If the draft model is no decoder of transformers, or one that cannot be told more than tokens.
+        """
+        known = type(draft.config)
+        is_own = not type(draft).__module__.startswith("transformers.")
+        if is_own or type(draft) is not MODEL_FOR_CAUSAL_LM_MAPPING.get(known, None):
+            raise ProblemError(
+                f"the draft model is a {type(draft).__name__}; what looks at a target is made of a causal language "
+                "model of transformers, as AutoModelForCausalLM loads it"
+            )
+        check_model(draft)
+        told = {name: value for name, value in draft.config.to_dict().items() if name not in LEFT_OUT}
+        made = cls.class_of(type(draft))
+        attention = draft.config._attn_implementation
+        config = made.config_class(**settings, **told, decoder_type=known.model_type, attn_implementation=attention)
+        model = made(config).to(draft.device, draft.dtype)
+        model.load_state_dict(draft.state_dict(), strict=False)
+        _check_copy(model.eval(), draft)
+        return model.train(draft.training)
+
+
+class FolderConfig(PreTrainedConfig):  # type: ignore[misc]
+    """What a folder says before it is known which decoder it holds: it is read as that of a class that `More` makes."""
+
+    more: ClassVar[type[More]]
+
+    @classmethod
+    def from_dict(cls, config_dict: dict[str, Any], **settings: Any) -> Any:
+        """The configuration of that class."""
+        decoder = MODEL_FOR_CAUSAL_LM_MAPPING[CONFIG_MAPPING[config_dict["decoder_type"]]]
+        return cls.more.class_of(decoder).config_class.from_dict(config_dict, **settings)
+
+    @classmethod
+    def register(cls, more: type[More]) -> None:
+        """Have `AutoModelForCausalLM` read folders of what adds this to a decoder."""
+        told = {"model_type": more.model_type, "more": more, "__module__": more.__module__}
+        AutoConfig.register(more.model_type, type(f"{more.__name__}Config", (cls,), told))
+
+
+def layers_of(model: PreTrainedModel) -> nn.ModuleList:
+    """The layers of a decoder.
+
+    Raises
+    ------
+    ProblemError
+        If it has no list of them.
+    """
+    count = int(model.config.get_text_config().num_hidden_layers)
+    for module in model.modules():
+        if isinstance(module, nn.ModuleList) and len(module) == count:
+            return module
+    raise ProblemError(f"{type(model).__name__} has no list of its {count} layers, so that nothing can be added there")
+
+
+@torch.no_grad()
+def _check_copy(model: PreTrainedModel, draft: PreTrainedModel) -> None:
+    """Raise unless both give the same logits while nothing is added; they are asked about two tokens."""
+    tokens = torch.arange(2, device=draft.device)[None] % vocabulary(draft)
+    training = draft.training
+    wanted = draft.eval()(input_ids=tokens, use_cache=False).logits.double()
+    draft.train(training)
+    try:
+        off = (model(input_ids=tokens, use_cache=False).logits.double() - wanted).std()
+    except (RuntimeError, ValueError, TypeError):  # embeddings are not taken, or not those alone
+        off = torch.tensor(torch.inf)
+    if off > TOLERANCE.get(draft.dtype, 2.0**-3) * wanted.std():
+        raise ProblemError(
+            f"{type(draft).__name__} needs more of its tokens than their embeddings, so that nothing can be added to "
+            "these; pass a draft model of another architecture"
+        )

@@ -1,0 +1,81 @@
+"""A layer for any target, between its embedding and its head: what it has of the target's, and its last norm.
+
+Where the target is made as a Llama is, the layer is one of its own; elsewhere it is that of a Llama of the same width,
+as EAGLE has it for every architecture [li2024eagle].
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+from otspec.decode.drafters.decoders import layers_of
+from otspec.decode.models.context import vocabulary
+from otspec.decode.models.head import SOFT_CAP, Head
+from otspec.decode.models.passes.fused import ALIKE
+
+TAKEN_OVER = (
+    *("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "head_dim"),
+    *("max_position_embeddings", "initializer_range", "tie_word_embeddings"),
+    *("bos_token_id", "eos_token_id", "pad_token_id"),
+)
+"""What a layer in a target's place has of the target's configuration."""
+
+OF_A_LLAMA = ("hidden_act", "rms_norm_eps", "rope_parameters")
+"""What it has besides where the target is made as a Llama is."""
+
+LARGE = 2.0**20
+"""Beside the square of which no epsilon of a norm counts, and by which the norm divides exactly."""
+
+
+def layer_settings(target: PreTrainedModel, head: Head) -> dict[str, Any]:
+    """What the configuration of a layer in a target's place, before that head, has of the target's."""
+    config, norm = target.config.get_text_config(), last_norm(target)
+    names = (*TAKEN_OVER, *(OF_A_LLAMA if type(target) in ALIKE else ()))
+    told = {name: value for name in names if (value := getattr(config, name, None)) is not None}
+    told.setdefault("intermediate_size", 4 * told["hidden_size"])  # which GPT-2 leaves unsaid
+    layer_norm = norm is not None and _is_layer_norm(norm, told["hidden_size"])
+    return told | {"vocab_size": vocabulary(target), "layer_norm": layer_norm, SOFT_CAP: head.cap}
+
+
+def last_norm(target: PreTrainedModel) -> nn.Module | None:
+    """The norm behind a target's layers, if there is one."""
+    layers = layers_of(target)
+    [beside] = [list(module.children()) for module in target.modules() if layers in module.children()]
+    behind = beside[beside.index(layers) :]
+    return next((module for module in behind if "norm" in type(module).__name__.lower()), None)
+
+
+@torch.no_grad()
+def begin_norm(own: Any, target: PreTrainedModel) -> None:
+    """Set the weights of a norm, and its bias, to what a target's last norm does, if it has one.
+
+    Some architectures hold their weights less 1, and some hold none; so the norm is asked about numbers of one size
+    whose mean is 0, and about their opposite.
+    """
+    norm = last_norm(target)
+    if norm is None:
+        return
+    sign = torch.ones(len(own.weight), dtype=torch.float64)
+    sign[1::2] = -1.0
+    this, that = _of(norm, sign), _of(norm, -sign)
+    own.weight.copy_((this - that) / 2 * sign)
+    if getattr(own, "bias", None) is not None:
+        own.bias.copy_((this + that) / 2)
+
+
+def _is_layer_norm(norm: nn.Module, width: int) -> bool:
+    """Whether it takes the mean off: it then says the same of any constant."""
+    one = torch.ones(width, dtype=torch.float64)
+    return torch.equal(_of(norm, one), _of(norm, -one))
+
+
+@torch.no_grad()
+def _of(norm: nn.Module, sign: torch.Tensor) -> torch.Tensor:
+    """What it makes of large numbers with these signs."""
+    found: torch.Tensor = copy.deepcopy(norm).to("cpu", torch.float64)(LARGE * sign)
+    return found

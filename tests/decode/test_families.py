@@ -1,0 +1,269 @@
+"""What looks at a target, made of decoders of many architectures and for them: trained, saved, loaded, lossless."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("tokenizers")
+
+from torch.nn.functional import gelu, silu  # noqa: E402
+from transformers import AutoModelForCausalLM  # noqa: E402
+
+import otspec  # noqa: E402
+from otspec.decode import MultiDraft  # noqa: E402
+from otspec.decode.drafters.decoders import layers_of  # noqa: E402
+from otspec.decode.drafters.eagle.layer import last_norm  # noqa: E402
+from otspec.decode.drafters.eagle.model import Eagle, EagleLlama  # noqa: E402
+from otspec.decode.drafters.heads.model import MedusaHeads  # noqa: E402
+from otspec.decode.drafters.sd2.model import Steered  # noqa: E402
+from otspec.decode.drafters.shared.model import BORROWED, SharedLlama  # noqa: E402
+from otspec.decode.lessons.kind import Origin  # noqa: E402
+from otspec.decode.models.passes.fused import LlamaReader  # noqa: E402
+from otspec.decode.models.passes.transformers_reader import TransformersReader  # noqa: E402
+from otspec.decode.pair.loading import save_model  # noqa: E402
+from otspec.decode.training import KINDS, Course, Lessons, train  # noqa: E402
+from otspec.errors import ProblemError  # noqa: E402
+from otspec.paths import Model  # noqa: E402
+from tests.cli.test_commands import otspec_command  # noqa: E402
+from tests.contracts.draft_models import Models, logits_of_eagle, logits_of_parallel  # noqa: E402
+from tests.contracts.enumeration import every_draft, law_of_step  # noqa: E402
+from tests.contracts.oracles import sampling_of  # noqa: E402
+from tests.decode.families import FAMILIES, VOCAB, family  # noqa: E402
+from tests.decode.models import greedy_text, law_after  # noqa: E402
+from tests.saved_pair import tokenizer  # noqa: E402
+
+LAYERS = (0, 1, 2)
+PROMPT = [1, 2, 0]
+PROMPTS = torch.tensor([PROMPT])
+IDS = torch.tensor([[1, 2, 0, 2], [2, 1, 1, 0]])
+
+
+@pytest.fixture
+def no_gradients() -> Any:
+    with torch.no_grad():
+        yield
+
+
+def _noisy(model: Any, strength: float = 0.3) -> Any:
+    """With everything that it learns off from where it begins."""
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for name, weights in model.named_parameters():
+            if weights.requires_grad and name.partition(".")[0] in ("seen", "own", "token", "steering", "each"):
+                weights += strength * torch.randn(weights.shape, generator=generator, dtype=weights.dtype)
+    return model.eval()
+
+
+def _made(kind: str, name: str, vocab: int = VOCAB) -> Any:
+    """A draft model of some kind for a target, or of one that resembles it."""
+    target = family(name, vocab)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        if kind in ("sd2", "eagle"):
+            return _noisy({"sd2": Steered, "eagle": Eagle}[kind].of(family(name, vocab, seed=1), LAYERS, 32))
+        if kind == "eagle1":
+            return _noisy(EagleLlama.of_target(target))
+        if kind == "medusa":
+            return _noisy(MedusaHeads.of(target, 2))
+        return _noisy(SharedLlama.of(target, (1, 2), masks=2 if kind == "parallel" else 0).to(target.dtype))
+
+
+# --- trained, saved, loaded, and greedy text token for token
+
+EVERY = [(kind, name) for name in FAMILIES for kind in ("sd2", "eagle", "eagle1")]
+IN_TURN = list(zip(("eagle3", "medusa", "parallel", "mlp") * 3, FAMILIES, strict=True))
+
+
+@pytest.mark.parametrize(("kind", "name"), [*EVERY, *IN_TURN])
+def test_trained_saved_and_loaded_it_drafts_the_targets_text(kind: str, name: str, tmp_path: Path) -> None:
+    target, draft = (copy.deepcopy(family(name, seed=seed)).float() for seed in (0, 1))
+    own, texts = KINDS[kind], np.random.default_rng(0).integers(0, VOCAB, (8, 9))
+    lessons = Lessons(target, texts, own.layers(target), batch=4)
+    model = own.begin(Origin(target, None if own.of_target else draft, ahead=2))
+    before = {key: weights.clone() for key, weights in model.named_parameters() if weights.requires_grad}
+    train(own, model, lessons, lessons, Course(steps=2, rate=1e-2, ahead=2))
+    assert any(not torch.equal(weights, model.get_parameter(key)) for key, weights in before.items())
+    model.save_pretrained(tmp_path)
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32)
+    assert type(loaded) is type(model)
+    again = loaded.state_dict()
+    assert all(torch.equal(one, again[key]) for key, one in model.state_dict().items() if key not in BORROWED)
+    settings: dict[str, Any] = {"paths": 2, "depth": 2, "max_new_tokens": 6, "temperature": 0}
+    if not own.shares:  # what shares belongs to this very target
+        target = family(name)
+    text = otspec.generate(target, loaded.to(target.dtype), PROMPTS, **settings)
+    assert text.sequences[0].tolist() == greedy_text(target, PROMPT, 6)
+
+
+def test_commands_take_any_family(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = tokenizer()
+    words.add_special_tokens({"bos_token": "<begin>"})
+    folder, out, prompts = tmp_path / "target", tmp_path / "out", tmp_path / "prompts.txt"
+    save_model(family("gemma3_text", len(words)), words, folder)
+    prompts.write_text("def f\nimport\n")
+    target, short = ("--target", str(folder)), ("--texts", "8", "--length", "32", "--batch", "4", "--steps", "2")
+    assert otspec_command(monkeypatch, "train", "eagle1", *target, *short, "--out", str(out)) == 0
+    said = ("decode", *target, "--draft", str(out), "--depth", "2", "--prompts", str(prompts))
+    assert otspec_command(monkeypatch, *said, "--max-new-tokens", "8") == 0
+    assert "lossless" in capsys.readouterr().out
+
+
+# --- lossless
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        *(("sd2", name) for name in ("qwen3", "gpt2", "phi3")),
+        *(("eagle", name) for name in ("gemma2", "gpt2", "olmo")),
+        *(("eagle1", name) for name in ("gemma3_text", "phi")),
+        *(("eagle3", "phi"), ("parallel", "gpt2"), ("medusa", "gemma2")),
+    ],
+)
+@pytest.mark.usefixtures("no_gradients")
+def test_two_tokens_have_the_law_of_the_target(kind: str, name: str) -> None:
+    """By enumeration of all drafts, of all that may be accepted of each, and of the token after it."""
+    target, vocab = family(name, 3), 3
+    of = Models(vocab, target, _made(kind, name, vocab), None)
+    law = lambda prefix: law_after(target, [*PROMPT, *prefix])  # noqa: E731
+    strategy = MultiDraft(of.draft, paths=1, depth=2)
+    step = every_draft(strategy, of, PROMPT, sampling_of(of))
+    assert law_of_step(strategy, step, of, PROMPT, {}, Model(law, law)).deviation <= 1e-9
+
+
+# --- what is drafted is what the model says, read anew
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("eagle", "gemma2"), ("eagle", "gpt2"), ("eagle1", "gemma3_text"), ("eagle3", "phi"), ("parallel", "olmo")],
+)
+@pytest.mark.usefixtures("no_gradients")
+def test_laws_are_those_of_the_whole_text_read_anew(kind: str, name: str) -> None:
+    target, model = family(name, 3), _made(kind, name, 3)
+    of = Models(3, target, model, None)
+    drafts = every_draft(MultiDraft(model, branching=(2, 1)), of, PROMPT, sampling_of(of)).drafts
+    by_hand, row = logits_of_parallel if kind == "parallel" else logits_of_eagle, 0
+    for tree in drafts.trees:
+        for node in range(tree.inner):
+            logits = by_hand(model, target, PROMPT, tree.token[tree.line(node)].tolist())
+            torch.testing.assert_close(
+                drafts.laws[row].double(), torch.tensor(logits).softmax(-1), rtol=1e-6, atol=1e-9
+            )
+            row += 1
+    assert row == len(drafts.laws)
+
+
+def _swiglu(mlp: Any, x: Any, shift: Any, act: Any = silu) -> Any:
+    return mlp.down_proj(act(mlp.gate_proj(x)) * (mlp.up_proj(x) + shift))
+
+
+def _fused(mlp: Any, x: Any, shift: Any) -> Any:
+    gate, up = mlp.gate_up_proj(x).chunk(2, dim=-1)
+    return mlp.down_proj((up + shift) * silu(gate))
+
+
+def _new_gelu(x: Any) -> Any:
+    return gelu(x, approximate="tanh")
+
+
+MLPS: dict[str, Any] = {
+    "qwen3": _swiglu,
+    "gemma2": lambda mlp, x, shift: _swiglu(mlp, x, shift, _new_gelu),
+    "phi3": _fused,
+    "gpt2": lambda mlp, x, shift: mlp.c_proj(_new_gelu(mlp.c_fc(x) + shift)),
+    "phi": lambda mlp, x, shift: mlp.fc2(_new_gelu(mlp.fc1(x) + shift)),
+}
+"""What their MLPs give with something added to the up-projection, written out."""
+
+
+@pytest.mark.parametrize("name", MLPS)
+@pytest.mark.usefixtures("no_gradients")
+def test_steering_is_added_to_the_up_projection(name: str) -> None:
+    draft = family(name, seed=1)
+    model = _noisy(Steered.of(draft, LAYERS, 32))
+    features = torch.randn(2, 1, 3, 32, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    shifts, seen = model.shifts(features), []
+    layers: Any = layers_of(model)
+    watched = [layer.mlp.register_forward_hook(lambda *those: seen.append(those)) for layer in layers]
+    steered = model(IDS, shifts=shifts).logits
+    for hook in watched:
+        hook.remove()
+    assert len(seen) == 2
+    for (mlp, (given,), gave), shift in zip(seen, shifts, strict=True):
+        torch.testing.assert_close(gave, MLPS[name](mlp, given, shift), rtol=1e-12, atol=1e-12)
+    assert torch.equal(model(IDS).logits, draft(IDS).logits)  # nothing is left behind
+    assert not torch.allclose(steered, draft(IDS).logits)
+
+
+# --- a layer in the target's place
+
+
+@pytest.mark.parametrize("name", [*FAMILIES, "cohere"])
+@pytest.mark.usefixtures("no_gradients")
+def test_a_layer_has_the_targets_embedding_head_and_norm(name: str) -> None:
+    target = family(name)
+    model, norm = EagleLlama.of_target(target).eval(), last_norm(target)
+    assert norm is not None
+    said = target(IDS, output_hidden_states=True)
+    if name != "gpt2":  # which adds positions
+        assert torch.equal(model.get_input_embeddings()(IDS), said.hidden_states[0])
+    torch.testing.assert_close(model.capped(model.lm_head(said.hidden_states[-1])), said.logits, rtol=1e-12, atol=1e-12)
+    states = 3 + torch.randn(5, 32, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    torch.testing.assert_close(model.model.norm(states), norm(states), rtol=1e-5, atol=1e-5)
+    assert not any(part.weight.requires_grad for part in (model.model.embed_tokens, model.lm_head))
+
+
+@pytest.mark.parametrize("name", ["mistral", "qwen2", "qwen3"])
+@pytest.mark.parametrize("kind", ["sd2", "eagle"])
+@pytest.mark.usefixtures("no_gradients")
+def test_what_is_made_of_kin_of_a_llama_has_the_lean_pass(kind: str, name: str) -> None:
+    model = _made(kind, name).float()
+    assert LlamaReader.takes(model)
+    found = []
+    for reading in (LlamaReader, TransformersReader):
+        reader = reading(model, (2,))
+        told = torch.ones(2, 4, 3, 32)
+        reader.shifts, reader.added = (model.shifts(told), None) if kind == "sd2" else (None, model.conditioning(told))
+        logits = reader.begin(IDS, torch.ones(2, 4, dtype=torch.bool), torch.arange(4).expand(2, -1), keep=4)
+        found.append((logits, reader.features))
+    assert all(torch.equal(*both) for both in zip(*found, strict=True))
+
+
+# --- refused
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "why"),
+    [
+        (
+            "mixtral",
+            lambda model: Steered.of(model, LAYERS, 32),
+            "the layers of MixtralForCausalLM have not one up-proj",
+        ),
+        ("mamba", lambda model: Eagle.of(model, LAYERS, 32), "MambaForCausalLM has layers without plain attention"),
+        ("mamba", MedusaHeads.of, "MambaForCausalLM has layers without plain attention"),
+        (
+            "cohere",
+            lambda model: SharedLlama.of(model, (1, 2)),
+            "CohereForCausalLM multiplies its head's logits by",
+        ),
+    ],
+)
+def test_others_are_refused_by_name(name: str, make: Any, why: str) -> None:
+    with pytest.raises(ProblemError, match=why):
+        make(family(name))
+
+
+def test_what_looks_at_a_target_already_is_no_draft_model_to_begin_with() -> None:
+    with pytest.raises(ProblemError, match="the draft model is a SteeredGPT2LMHeadModel; what looks at a target"):
+        Eagle.of(_made("sd2", "gpt2"), LAYERS, 32)
