@@ -29,6 +29,7 @@ from otspec.decode.methods import (  # noqa: E402
     speculative,
     typical,
 )
+from otspec.decode.models.context import vocabulary  # noqa: E402
 from otspec.decode.tuning.trials import Varying  # noqa: E402
 from otspec.laws import law_from_logits  # noqa: E402
 from otspec.paths import Block  # noqa: E402
@@ -227,6 +228,17 @@ def of_routed(budget: Budget | int) -> Law:
     return law
 
 
+def eagle_of(of: Models) -> Any:
+    """An EAGLE-style draft model."""
+    return eagle(of.draft)
+
+
+def routed_tree(model: Any) -> Strategy:
+    """A dynamic tree of a model that looks at the target, by a router of its own."""
+    clusters = [token % 4 % 3 for token in range(vocabulary(model))]
+    return DynamicTree(model, 2, 2, draft_shortlist=random_router(model, clusters, WOR, seed=7))
+
+
 # --- of another tokenizer
 
 
@@ -329,6 +341,10 @@ CATALOGUE: Mapping[str, Entry] = {
     "steered": Entry(drafts_of(lambda of: steered(of.draft))),
     "steered, after": Entry(drafts_of(lambda of: steered(of.draft, "after"))),
     "eagle": Entry(drafts_of(lambda of: eagle(of.draft)), of_eagle(lambda of: eagle(of.draft))),
+    "eagle, routed": Entry(
+        lambda of: drafts_of(eagle_of, draft_shortlist=random_router(eagle_of(of), [0, 1, 2, 0], WOR, seed=7))(of),
+        vocab=4, vocabs=False,
+    ),
     "eagle1": Entry(drafts_of(lambda of: layer_of(of.target)), of_eagle(lambda of: layer_of(of.target))),
     "eagle3": Entry(drafts_of(sharing()), of_shared(sharing()), tolerance=1e-6),
     "eagle3, some tokens": Entry(drafts_of(sharing(0, False)), of_shared(sharing(0, False)), tolerance=1e-6),
@@ -364,6 +380,15 @@ CATALOGUE: Mapping[str, Entry] = {
     "dynamic tree, eagle3": Entry(lambda of: DynamicTree(sharing(0, False)(of), 2, 2), by_text=True),
     "dynamic tree, parallel": Entry(lambda of: DynamicTree(sharing(2, False)(of), 2, 3, 4), by_text=True),
     "dynamic tree, eagle": Entry(lambda of: DynamicTree(eagle(of.draft), 2, 2), by_text=True),
+    "dynamic tree, kept": Entry(lambda of: DynamicTree(of.draft, 2, 2, draft_tokens=kept(of)), vocab=4, by_text=True),
+    "dynamic tree, routed": Entry(
+        lambda of: DynamicTree(of.draft, 2, 2, draft_shortlist=router(WOR)(of)), vocab=4, by_text=True
+    ),
+    "dynamic tree, eagle, routed": Entry(lambda of: routed_tree(eagle(of.draft)), vocab=4, by_text=True),
+    "dynamic tree, eagle3, routed": Entry(lambda of: routed_tree(sharing()(of)), vocab=4, by_text=True),
+    "dynamic tree, parallel, routed": Entry(lambda of: routed_tree(sharing(2)(of)), vocab=4, by_text=True),
+    "dynamic tree, medusa": Entry(lambda of: DynamicTree(heads("medusa", of.target, 0.1), 2, 2), by_text=True),
+    "dynamic tree, mlp": Entry(lambda of: DynamicTree(heads("mlp", of.target, 0.1), 2, 2), by_text=True),
     "transformers' lookup": Entry(lambda of: Candidates(their_lookup, 3), batch=False, by_text=True),
     "transformers' assistant": Entry(lambda of: Candidates(assistant(of, False), 3), batch=False, by_text=True),
     "transformers' assistant that samples": Entry(

@@ -14,19 +14,19 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from otspec import ProblemError  # noqa: E402
-from otspec.decode import run  # noqa: E402
+from otspec.decode import Budget, Frequent, run  # noqa: E402
 from otspec.decode.base.draft_laws import draft_law  # noqa: E402
 from otspec.decode.base.sampling import Sampling  # noqa: E402
 from otspec.decode.drafters.catalogue import kept_of  # noqa: E402
 from otspec.decode.drafters.dynamic_tree import (  # noqa: E402
     DynamicDrafter,
     EagleDynamic,
+    ModelDynamic,
     ParallelDynamic,
     SteeredDynamic,
     _tree,
 )
 from otspec.decode.drafters.eagle.drafter import EagleDrafter  # noqa: E402
-from otspec.decode.drafters.heads.model import MedusaHeads  # noqa: E402
 from otspec.decode.drafters.model import ModelDrafter  # noqa: E402
 from otspec.decode.drafters.sd2.drafter import SteeredDrafter  # noqa: E402
 from otspec.decode.methods import DynamicTree  # noqa: E402
@@ -36,8 +36,13 @@ from otspec.verification.trees.shape import Shape  # noqa: E402
 from tests.contracts.draft_models import (  # noqa: E402
     all_features,
     eagle,
+    heads,
+    law_on,
+    logits_after_heads,
     logits_of_parallel,
     over_all,
+    random_router,
+    routed,
     shared,
     steered,
 )
@@ -47,7 +52,7 @@ VOCAB, DEPTH = 8, 3
 TEXTS = ([3, 1, 4, 1, 5], [2, 7], [6])
 Prefix = tuple[int, ...]
 KINDS: Mapping[str, tuple[Callable[[Any], Any], type[ModelDrafter], type[DynamicDrafter]]] = {
-    "plain": (lambda draft: draft, ModelDrafter, DynamicDrafter),
+    "plain": (lambda draft: draft, ModelDrafter, ModelDynamic),
     "steered": (steered, SteeredDrafter, SteeredDynamic),
     "eagle": (eagle, EagleDrafter, EagleDynamic),
 }
@@ -150,8 +155,10 @@ def test_what_is_refused() -> None:
     target, draft = pair(VOCAB)
     with pytest.raises(ProblemError, match="a dynamic tree is of one draft model; pass it alone"):
         DynamicTree([draft, draft])
-    with pytest.raises(ProblemError, match="MedusaHeads drafts by heads"):
-        DynamicTree(MedusaHeads.of(target, 2))
+    with pytest.raises(ProblemError, match="draft_shortlist and draft_tokens are both given"):
+        DynamicTree(draft, draft_tokens=[1], draft_shortlist=Frequent([1, 2], 1))
+    with pytest.raises(ProblemError, match="4 tokens that it was trained with"):
+        DynamicTree(shared(target, kept=(0, 2, 4, 6)), draft_tokens=[1])
     other = foreign()
     with pytest.raises(ProblemError, match="with the target's tokenizer, and this one has another"):
         DynamicTree(other.draft, matching=matching_of(load().tokenizer, other.tokenizer))
@@ -188,3 +195,35 @@ def test_of_a_model_that_drafts_at_once_the_likeliest_of_all_prefixes(size: int,
         ]
         possible = [one for one in sorted(every, reverse=True) if math.isfinite(one[0])]
         assert drafted == {prefix for _, prefix in possible[:size]}
+
+
+@pytest.mark.parametrize("kind", ["medusa", "mlp"])
+def test_of_heads(kind: str) -> None:
+    """By the formulas of the papers: of Medusa's the likeliest prefixes of all, of the others level by level."""
+    target, texts, width = tiny(VOCAB), [[1, 2, 3], [4]], 2
+    model = heads(kind, target, 0.2)
+    drafter = DynamicTree(model, width, DEPTH, 5).prepare(VOCAB, _sampling(), torch.Generator()).drafter
+    drafter.observe([all_features(target, text, (2,))[:-1] for text in texts])
+    drafter.start(texts)
+    for text, drafted in zip(texts, _drafted(drafter.draft(texts, DEPTH)), strict=True):
+        laws = {
+            prefix: torch.from_numpy(logits_after_heads(model, target, text, list(prefix))).softmax(-1)
+            for length in range(DEPTH)
+            for prefix in itertools.product(range(VOCAB), repeat=length)
+        }
+        assert drafted == _likeliest(laws, VOCAB**2 if kind == "medusa" else width, 5)
+
+
+def test_of_a_router_the_likeliest_of_each_shortlist() -> None:
+    """DynaSpec's Algorithm 1, prefix by prefix: probabilities are over the clusters that a prefix is routed to."""
+    draft, texts, width, size = pair(VOCAB)[1], [[1, 2, 3], [4]], 2, 5
+    router = random_router(draft, [token % 4 for token in range(VOCAB)], Budget(2, falling=2), seed=3)
+    made = DynamicTree(draft, width, DEPTH, size, draft_shortlist=router)
+    drafter = _begun(made.prepare(VOCAB, _sampling(), torch.Generator()).drafter, texts)
+    for text, drafted in zip(texts, _drafted(drafter.draft(texts, DEPTH)), strict=True):
+        laws = {}
+        for length in range(DEPTH):
+            for prefix in itertools.product(range(VOCAB), repeat=length):
+                shortlist = routed(router, draft, [*text, *prefix], length)
+                laws[prefix] = torch.from_numpy(law_on(draft, [*text, *prefix], shortlist)).clamp(min=1e-300)
+        assert drafted == _likeliest(laws, width, size)

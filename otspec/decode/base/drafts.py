@@ -19,8 +19,9 @@ class Drafts:
 
     trees: Sequence[Topology]
     laws: torch.Tensor
-    """Shape (R, V), or (R, k) for `columns`, float64, on the device: draft laws at the inner nodes of all trees, one
-    tree after the other.  No rows of fixed drafts: `otspec.paths.Match` verifies them, on the device."""
+    """Shape (R, V), or (R, k) for `columns`, float64, on the device: draft laws at the nodes of all trees that tokens
+    were drafted after, one tree after the other.  No rows of fixed drafts: `otspec.paths.Match` verifies them, on the
+    device."""
     support: int | None = None
     """How many tokens a law is expected to keep at most; None for all."""
     rows: Sequence[IntArray] | None = None
@@ -52,7 +53,7 @@ class Drafts:
         """Shape (R,): the node that each law belongs to, nodes counted one tree after the other."""
         start = np.cumsum([0, *(tree.size for tree in self.trees)])
         if self.rows is None:
-            return np.concatenate([at + np.arange(tree.inner) for at, tree in zip(start, self.trees, strict=False)])
+            return np.concatenate([at + tree.drafted_after for at, tree in zip(start, self.trees, strict=False)])
         nodes = np.empty(len(self.laws), dtype=np.int64)
         for at, tree, rows in zip(start, self.trees, self.rows, strict=False):
             nodes[rows] = at + tree.node[:, :-1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,6 +13,15 @@ from otspec.decode.base.draft_laws import DraftLaw
 from otspec.decode.base.sampling import Sampling
 from otspec.decode.drafters.cross_tokenizer.drafter import ForeignDrafter
 from otspec.decode.drafters.drafter import Drafter
+from otspec.decode.drafters.dynamic_tree import (
+    DynamicDrafter,
+    EagleDynamic,
+    HeadsDynamic,
+    MedusaDynamic,
+    ModelDynamic,
+    ParallelDynamic,
+    SteeredDynamic,
+)
 from otspec.decode.drafters.eagle.drafter import EagleDrafter
 from otspec.decode.drafters.eagle.model import Eagle
 from otspec.decode.drafters.heads.drafter import HeadsDrafter
@@ -51,12 +61,54 @@ def drafter_class(model: PreTrainedModel) -> type[LevelDrafter]:
     return next((CONDITIONED[kind] for kind in type(model).__mro__ if kind in CONDITIONED), ModelDrafter)
 
 
+DYNAMIC: Mapping[type[LevelDrafter], type[DynamicDrafter]] = {
+    ModelDrafter: ModelDynamic,
+    SteeredDrafter: SteeredDynamic,
+    EagleDrafter: EagleDynamic,
+    ParallelDrafter: ParallelDynamic,
+    HeadsDrafter: HeadsDynamic,
+}
+"""Who drafts dynamic trees from the models that these draft paths from."""
+
+
+def dynamic_class(model: PreTrainedModel) -> type[DynamicDrafter]:
+    """Who drafts dynamic trees from a model."""
+    return MedusaDynamic if isinstance(model, MedusaHeads) else DYNAMIC[drafter_class(model)]
+
+
 def kept_of(models: Sequence[PreTrainedModel]) -> Restriction | None:
     """The tokens of a draft model that drafts some of its target's only; None where there is no such model."""
     for model in models:
         if isinstance(model, SharedLlama) and (kept := model.kept) is not None:
             return Restriction(kept, own=np.arange(kept.size))
     return None
+
+
+def selection_of(
+    models: Sequence[PreTrainedModel],
+    draft_tokens: Any = None,
+    draft_kernel: Any = None,
+    draft_shortlist: Selection | None = None,
+    matching: Matching | None = None,
+) -> Selection | None:
+    """The tokens that draft models compute: as settings of that name say, or those that they were trained with.
+
+    Raises
+    ------
+    ProblemError
+        If they were trained with some and the settings name others, or as `Restriction.of`.
+    """
+    given = [one for one in (draft_tokens, draft_kernel, draft_shortlist) if one is not None]
+    if (own := kept_of(models)) is not None:
+        if given:
+            raise ProblemError(
+                f"the draft model drafts {own.tokens.size} tokens that it was trained with, and no others; leave "
+                "out draft_tokens, draft_kernel and draft_shortlist"
+            )
+        return own
+    if draft_tokens is None and draft_kernel is None:
+        return draft_shortlist
+    return Restriction.of(draft_tokens, draft_kernel, own_vocabulary(models) if matching is None else matching.vocab)
 
 
 def own_vocabulary(models: Sequence[PreTrainedModel]) -> int:

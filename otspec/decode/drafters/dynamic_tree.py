@@ -1,11 +1,13 @@
 """Dynamic trees: of a draft model's tokens those that it finds likeliest together with all before them [li2024eagle2].
 
-Such drafts are fixed: they follow from the text, and are drawn from no law.
+Such drafts are fixed: they follow from the text, and are drawn from no law.  With a shortlist they are those of
+DynaSpec [zhang2025dynaspec, Algorithm 1]: probabilities are over the tokens of a prefix's own shortlist.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from functools import partial
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -18,6 +20,8 @@ from otspec.decode.base.draft_laws import draft_law
 from otspec.decode.base.drafts import Drafts
 from otspec.decode.base.sampling import Sampling
 from otspec.decode.drafters.eagle.drafter import EagleDrafter
+from otspec.decode.drafters.heads.drafter import HeadsDrafter
+from otspec.decode.drafters.levels import LevelDrafter, history_of
 from otspec.decode.drafters.model import ModelDrafter
 from otspec.decode.drafters.sd2.drafter import SteeredDrafter
 from otspec.decode.drafters.shared.drafter import ParallelDrafter
@@ -41,7 +45,7 @@ class Looked(NamedTuple):
     """Shape (B, W): which of the tokens are gone on from; none of the last level."""
 
 
-class DynamicDrafter(ModelDrafter):
+class DynamicDrafter(LevelDrafter):
     """Trees of a draft model's likeliest tokens.
 
     Every level goes on from the `width` likeliest prefixes of the level above, each by its `width` likeliest tokens; of
@@ -91,17 +95,14 @@ class DynamicDrafter(ModelDrafter):
         self._read_at = [_slots(columns, tree.shape) for (_, columns), tree in zip(trees, drafts.trees, strict=True)]
         return drafts
 
-    def _columns(self, row: int, slots: Sequence[int]) -> list[int]:
-        return [self._read_at[row][slot] for slot in slots if slot in self._read_at[row]]
-
     def _looked_at(self, texts: Sequence[Sequence[int]], depth: int) -> list[Looked]:
         output = self._after_texts(texts)
         rows, device = len(texts), self.model.device
         chance = torch.zeros(rows, 1, device=device)
         sees = torch.zeros(rows, 1, 0, dtype=torch.bool, device=device)  # of all that was read of the tree
-        levels = list[Looked]()
+        levels, slots = list[Looked](), Level(0, partial(self._history_of_roots, texts))
         for level in range(1, depth + 1):
-            likely = self._likely(output, Level(level - 1, partial(self._history_of_roots, texts)))
+            likely = self._likely(output, slots)
             children = min(self.width, likely.shape[-1])
             best = (chance.unsqueeze(-1) + likely).topk(children, dim=-1)
             token, chances = best.indices.flatten(1), best.values.flatten(1)
@@ -113,8 +114,9 @@ class DynamicDrafter(ModelDrafter):
                 before = sees.gather(1, above.unsqueeze(-1).expand(-1, -1, sees.shape[-1]))
                 itself = torch.eye(kept.shape[1], dtype=torch.bool, device=device).expand(rows, -1, -1)
                 sees = torch.cat((before, itself), dim=2)
-                self._feed_after(above)
-                output = self._after_level(self._as_read(token.gather(1, kept)), level, sees)
+                read = self._as_read(token.gather(1, kept))
+                slots = Level(level, partial(history_of, read, output, above))
+                output = self._after_level(read, level, above, sees)
         return levels
 
     def _likely(self, output: torch.Tensor, level: Level) -> torch.Tensor:
@@ -126,43 +128,67 @@ class DynamicDrafter(ModelDrafter):
         return logits.log_softmax(dim=-1).nan_to_num(nan=UNLIKELY, neginf=-torch.inf)
 
 
-class SteeredDynamic(SteeredDrafter, DynamicDrafter):
-    """The same from a model that the target steers."""
+class AtOnceDynamic(DynamicDrafter):
+    """The same of laws that do not depend on each other's drafts [ringel2026ddtree]: the `size` likeliest prefixes.
 
-
-class EagleDynamic(EagleDrafter, DynamicDrafter):
-    """The same from an EAGLE-style model: each token is read with the model's own output at the token before it."""
-
-
-class ParallelDynamic(ParallelDrafter, DynamicDrafter):
-    """The same from a model that drafts all depths at once [ringel2026ddtree]: the `size` likeliest prefixes of all.
-
-    Nothing has to be read to go on from a prefix, so no level is cut to a width.
+    Nothing has to be read to go on from a prefix, so no level is cut to a width.  Nor does a shortlist depend on
+    drafts: it is chosen by the text, and on every level by the budget of that.
     """
 
     def _looked_at(self, texts: Sequence[Sequence[int]], depth: int) -> list[Looked]:
-        likely = self._likely(
-            self._at_once(self._new_in(texts), depth), Level(0, partial(self._history_of_roots, texts))
-        )
-        each = likely.topk(min(self.size, likely.shape[-1]), dim=-1)
-        chance, levels = likely.new_zeros(len(texts), 1), list[Looked]()
-        for level, (tokens, chances) in enumerate(zip(each.indices.unbind(1), each.values.unbind(1), strict=True), 1):
-            before, options = chance.shape[1], tokens.shape[1]
-            both = (chance.unsqueeze(-1) + chances.unsqueeze(1)).flatten(1)
+        each = self._every_level(texts, depth)
+        history = partial(self._history_of_roots, texts)
+        chance, levels = torch.zeros(len(texts), 1, device=self.model.device), list[Looked]()
+        for level, given in enumerate(each.split(1, dim=1), 1):
+            likely = self._likely(given, Level(level - 1, history))
+            chances, tokens = likely.topk(min(self.size, likely.shape[-1]), dim=-1)
+            before, options = chance.shape[1], tokens.shape[-1]
+            both = (chance.unsqueeze(-1) + chances).flatten(1)
             parent = torch.arange(before, device=both.device).repeat_interleave(options).expand(len(texts), -1)
             kept = both.topk(min(self.size, both.shape[1]) if level < depth else 0, dim=1).indices
-            levels.append(Looked(tokens.repeat(1, before), both, parent, kept))
+            levels.append(Looked(tokens.squeeze(1).repeat(1, before), both, parent, kept))
             chance = both.gather(1, kept)
         return levels
 
+    @abstractmethod
+    def _every_level(self, texts: Sequence[Sequence[int]], depth: int) -> torch.Tensor:
+        """What the model gives for each of so many levels, shape (B, depth, ...)."""
 
-DYNAMIC: Mapping[type[ModelDrafter], type[DynamicDrafter]] = {
-    ModelDrafter: DynamicDrafter,
-    SteeredDrafter: SteeredDynamic,
-    EagleDrafter: EagleDynamic,
-    ParallelDrafter: ParallelDynamic,
-}
-"""Who drafts dynamic trees from the models that these draft paths from."""
+
+class ModelDynamic(DynamicDrafter, ModelDrafter):
+    """Dynamic trees of a language model, which reads what it drafts."""
+
+    def _columns(self, row: int, slots: Sequence[int]) -> list[int]:
+        return [self._read_at[row][slot] for slot in slots if slot in self._read_at[row]]
+
+
+class SteeredDynamic(ModelDynamic, SteeredDrafter):
+    """The same of a model that the target steers."""
+
+
+class EagleDynamic(ModelDynamic, EagleDrafter):
+    """The same of an EAGLE-style model: each token is read with the model's own output at the token before it."""
+
+
+class ParallelDynamic(AtOnceDynamic, ParallelDrafter):
+    """The same of a model that drafts all depths at once."""
+
+    def _every_level(self, texts: Sequence[Sequence[int]], depth: int) -> torch.Tensor:
+        return self._at_once(self._new_in(texts), depth)
+
+
+class HeadsDynamic(DynamicDrafter, HeadsDrafter):
+    """The same of heads that see the drafts before their own."""
+
+
+class MedusaDynamic(AtOnceDynamic, HeadsDrafter):
+    """The same of heads of which each sees the target's hidden state alone [cai2024medusa]."""
+
+    def _every_level(self, texts: Sequence[Sequence[int]], depth: int) -> torch.Tensor:
+        logits = [self._after_texts(texts)]
+        last = torch.zeros(len(texts), 1, dtype=torch.int64, device=self.model.device)  # is not looked at
+        logits += [self._step(last, number) for number in range(1, depth)]
+        return torch.cat(logits, dim=1)
 
 
 def _tree(levels: Sequence[Sequence[Any]], size: int) -> tuple[list[list[int]], list[list[int]]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from otspec.decode.base.sending import send
 from otspec.decode.drafters.drafter import Drafter
 from otspec.decode.drafters.shortlists.selection import DraftHead, History, Level, Selection, WholeHead
 from otspec.decode.models.context import vocabulary
+from otspec.laws import IntArray
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.topology import Topology
 
@@ -29,11 +30,35 @@ class Levels(NamedTuple):
     tokens: torch.Tensor
     """Of all slots behind the root, shape (B, slots - 1)."""
     laws: torch.Tensor
-    """Of all inner slots, shape (B, inner slots, V), or as many as the head's laws are over."""
+    """Of all slots that have children, shape (B, slots, V), or as many as the head's laws are over."""
     depth: int
     """How many levels."""
     going: Sequence[torch.Tensor]
     """After each of the first levels, which texts go on, shape (B, 1); none where all do."""
+
+
+class Growth(NamedTuple):
+    """What is read of a level of a shape: its slots that have children."""
+
+    read: torch.Tensor | None
+    """Which of the level's slots these are, shape (W,); None where they are all."""
+    parents: torch.Tensor
+    """Shape (1, W): which of those that were read on the level above each follows."""
+    lineage: torch.Tensor
+    """Shape (1, W, slots read so far, the root left out): which of these each goes on from, itself among them."""
+
+
+@cache
+def _growth(shape: Shape, level: int, device: torch.device) -> Growth:
+    """Of a level from 1 to L - 1; kept for good: graphs have its addresses."""
+    inner = np.flatnonzero(shape.place >= 0)
+    ends = np.searchsorted(inner, shape.offsets[level - 1 : level + 2])
+    above, here = np.split(inner[ends[0] : ends[2]], [ends[1] - ends[0]])
+    parents = np.searchsorted(above, shape.parent[here])
+    lineage = shape.lineage[np.ix_(here, inner[1 : ends[2]])]
+    start, stop = shape.offsets[level : level + 2]
+    read = None if here.size == stop - start else send(here - start, device)
+    return Growth(read, send(parents[None], device), send(lineage[None], device))
 
 
 class LevelDrafter(Drafter):
@@ -89,7 +114,9 @@ class LevelDrafter(Drafter):
         self.confidence = confidence
         self._own_vocab = vocabulary(model)
         self._drafted_slots = 1
-        """Of the last tree: the root, and the slots of all levels but the deepest, which have children."""
+        """Of the last tree: the slots that something was drafted after, the root the first of them."""
+        self._places: IntArray = np.zeros(1, dtype=np.int64)
+        """Of its slots, as `Shape.place`."""
 
     def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
         """Draft the first levels of the shape; the tokens leave the device once, unless drafts may end early."""
@@ -108,15 +135,16 @@ class LevelDrafter(Drafter):
 
     def _as_drafts(self, found: Levels, shape: Shape, texts: int) -> Drafts:
         """Trees of what was drafted, with the laws of their inner nodes."""
-        self._drafted_slots = shape.offsets[found.depth]
+        self._drafted_slots, self._places = found.laws.shape[1], shape.place
         # A token that makes a path unlikely ends it, but stays: without it the others had another law.
         ends = _ends(found.going, texts, found.depth)
         shapes = [shape.cut(end) for end in ends]
         tokens = found.tokens.cpu().numpy()
         trees = [Topology.merge(own, row[: own.slots - 1]) for own, row in zip(shapes, tokens, strict=True)]
         inner = found.laws.flatten(0, 1)
-        if len(inner) > sum(tree.inner for tree in trees):  # slots of equal prefixes, of which one is left
-            kept = [row * self._drafted_slots + tree.slot[: tree.inner] for row, tree in enumerate(trees)]
+        after = [shape.place[tree.slot[tree.drafted_after]] for tree in trees]
+        if len(inner) > sum(map(len, after)):  # slots of equal prefixes, of which one is left
+            kept = [row * self._drafted_slots + places for row, places in enumerate(after)]
             inner = inner[send(np.concatenate(kept), self.model.device)]
         return Drafts(trees, inner, self.head.support, columns=self.head.columns)
 
@@ -136,27 +164,53 @@ class LevelDrafter(Drafter):
         sure, going = torch.ones(len(logits), 1, device=self.model.device), list[torch.Tensor]()
         first: torch.Tensor | None = None  # of each slot, the first that has its prefix; None: all have one prefix
         slots = Level(0, partial(self._history_of_roots, texts))
-        for level, children in enumerate(shape.branching, start=1):
+        for level in range(1, shape.depth + 1):
             law = self.head.laws(logits, slots)
             # Columns of a batch round differently, and the law that is verified must be the one that was drawn from.
             laws.append(law if first is None else law.take_along_dim(first.unsqueeze(-1), dim=1))
-            drawn.append(self._drawn(laws[-1], children, generator))
+            drawn.append(self._drawn(laws[-1], shape.children_at(level - 1), generator))
             if level < shape.depth:
-                width = drawn[-1].shape[1]
-                if self.confidence and width == 1:
+                if self.confidence and drawn[-1].shape[1] == 1:
                     sure = sure * self._own_chances(logits, slots, drawn[-1])
                     going.append(sure >= self.confidence)
                     if not bool(going[-1].any()):
                         break
-                if width > 1:
-                    above = torch.zeros_like(drawn[-1]) if first is None else first.repeat_interleave(children, dim=1)
-                    first = _first_of_prefix(drawn[-1], above)
-                read = self._as_read(drawn[-1].clamp(min=0))
-                slots = Level(level, partial(_history, read, logits, children))
-                logits = self._after_slots(read, shape, level)
+                growth = _growth(shape, level, self.model.device)
+                gone_on = drawn[-1] if growth.read is None else drawn[-1].index_select(1, growth.read)
+                if gone_on.shape[1] > 1:
+                    above = torch.zeros_like(gone_on) if first is None else first.index_select(1, growth.parents[0])
+                    first = _first_of_prefix(gone_on, above)
+                else:
+                    first = None
+                read = self._as_read(gone_on.clamp(min=0))
+                slots = Level(level, partial(history_of, read, logits, growth.parents))
+                logits = self._after_level(read, level, growth.parents, growth.lineage)
         return Levels(torch.cat(drawn, dim=1), torch.cat(laws, dim=1), len(drawn), going)
 
-    def _drawn(self, laws: torch.Tensor, children: int, generator: torch.Generator) -> torch.Tensor:
+    def _drawn(self, laws: torch.Tensor, counts: IntArray, generator: torch.Generator) -> torch.Tensor:
+        """The tokens of a level's children, one slot's after another's, shape (B, counts.sum()).
+
+        Slots of as many children draw together.
+
+        Parameters
+        ----------
+        laws : Tensor, shape (B, W, ...)
+            Of the slots that have children.
+        counts : array of int, shape (width,)
+            How many each slot of the level has.
+        generator : torch.Generator
+        """
+        counts = counts[counts > 0]
+        if (counts == counts[0]).all():
+            return self._drawn_alike(laws, int(counts[0]), generator)
+        owner = np.repeat(counts, counts)
+        drawn = torch.empty(len(laws), owner.size, dtype=torch.int64, device=laws.device)
+        for children in np.unique(counts).tolist():
+            mine, places = (send(np.flatnonzero(each == children), laws.device) for each in (counts, owner))
+            drawn[:, places] = self._drawn_alike(laws.index_select(1, mine), children, generator)
+        return drawn
+
+    def _drawn_alike(self, laws: torch.Tensor, children: int, generator: torch.Generator) -> torch.Tensor:
         """The tokens of so many children of each slot, whose laws have the shape (B, W, ...): (B, W * children)."""
         columns = self.head.columns
         if columns is None:
@@ -170,16 +224,21 @@ class LevelDrafter(Drafter):
         """What the model gives after the texts, shape (B, 1, ...): logits, or what the head of a selection takes."""
 
     @abstractmethod
-    def _after_slots(self, read: torch.Tensor, shape: Shape, level: int) -> torch.Tensor:
-        """What the model gives after the slots of a level, shape (B, W, ...).
+    def _after_level(
+        self, read: torch.Tensor, level: int, parents: torch.Tensor, lineage: torch.Tensor
+    ) -> torch.Tensor:
+        """What the model gives after tokens of a level, shape (B, W, ...).
 
         Parameters
         ----------
         read : Tensor of int, shape (B, W)
-            Their tokens, as the model reads them.
-        shape : Shape
+            As the model reads them.
         level : int
             From 1 on.
+        parents : Tensor of int, shape (B or 1, W)
+            Which of the tokens of the level above each follows.
+        lineage : Tensor of bool, shape (B or 1, W, tokens of all levels so far)
+            Which of these each goes on from, itself among them.
         """
 
     def _history_of_roots(self, texts: Sequence[Sequence[int]]) -> History:
@@ -199,9 +258,14 @@ class LevelDrafter(Drafter):
         return logits.softmax(dim=-1).gather(-1, tokens.clamp(min=0).unsqueeze(-1)).squeeze(-1)
 
 
-def _history(tokens: torch.Tensor, above: torch.Tensor, children: int) -> History:
-    """Of the children, `children` each, of slots after which the model gave `above`."""
-    return History(tokens, above.repeat_interleave(children, dim=1))
+def history_of(tokens: torch.Tensor, above: torch.Tensor, parents: torch.Tensor) -> History:
+    """Of tokens that follow slots, shape (B or 1, W), after which the model gave `above`."""
+    return History(tokens, after_parents(above, parents))
+
+
+def after_parents(above: torch.Tensor, parents: torch.Tensor) -> torch.Tensor:
+    """What belongs to the parents of each of some tokens, shape (B, W, d), of (B, W', d) and (B or 1, W)."""
+    return above.take_along_dim(parents.unsqueeze(-1), dim=1)
 
 
 def _first_of_prefix(tokens: torch.Tensor, above: torch.Tensor) -> torch.Tensor:

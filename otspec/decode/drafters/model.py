@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,7 +67,7 @@ class ModelDrafter(LevelDrafter):
 
     def _in_one(self, shape: Shape, text: Text) -> Levels | None:
         """All levels as one CUDA graph, where nothing has to be asked for in between; None where they are launched."""
-        if type(self) is not ModelDrafter or not isinstance(self.head, WholeHead) or self.confidence:
+        if type(self) is not ModelDrafter or not isinstance(self.head, WholeHead) or self.confidence or shape.each:
             return None
         known = self.head.sampling.known_by
         if known is None:
@@ -111,32 +110,18 @@ class ModelDrafter(LevelDrafter):
         self._text = text
         return self.context.read(text.tokens, text.position, text.sees, keep=1)
 
-    def _after_slots(self, read: torch.Tensor, shape: Shape, level: int) -> torch.Tensor:
-        """Read the slots of a level, which attend to their text and to their ancestors."""
-        self._feed(shape.branching[level - 1])
-        lone = self._text.own is None and shape.slots == shape.depth + 1  # a single path, which sees all
-        return self._after_level(read, level, None if lone else _lineage(shape, level, self.context.device))
-
-    def _after_level(self, read: torch.Tensor, level: int, lineage: torch.Tensor | None) -> torch.Tensor:
-        """Read tokens of a level, which attend to their text, and of what was read since to what the lineage says.
-
-        Parameters
-        ----------
-        read : Tensor of int, shape (B, W)
-        level : int
-            From 1 on.
-        lineage : Tensor of bool, shape (B or 1, W, tokens read since the text, these among them), optional
-            By default all of them, in texts of one length.
-        """
+    def _after_level(
+        self, read: torch.Tensor, level: int, parents: torch.Tensor, lineage: torch.Tensor
+    ) -> torch.Tensor:
+        """Read the tokens, which attend to their text and to what they go on from."""
+        self._feed(parents)
         width = read.shape[1]
         places = (self._text.root + level).expand(-1, width)
-        return self.context.read(read, places, None if lineage is None else self._sees(lineage), keep=width)
+        lone = self._text.own is None and lineage.shape[2] == level  # a single path, which sees all
+        return self.context.read(read, places, None if lone else self._sees(lineage), keep=width)
 
-    def _feed(self, children: int) -> None:
-        """Tell the model more of the children, so many each, of the slots that it has read last."""
-
-    def _feed_after(self, parents: torch.Tensor) -> None:
-        """The same of tokens that follow some of these slots, shape (B or 1, W)."""
+    def _feed(self, parents: torch.Tensor) -> None:
+        """Tell the model more of tokens that follow some of those that it has read last, shape (B or 1, W)."""
 
     def _sees(self, lineage: torch.Tensor) -> torch.Tensor:
         """Which columns on trial the slots of a level attend to: those of their text and of their ancestors."""
@@ -161,7 +146,7 @@ class ModelDrafter(LevelDrafter):
 
     def _columns(self, row: int, slots: Sequence[int]) -> list[int]:
         """Which of the tokens read since the text are those of some slots; others have not been read."""
-        return [slot - 1 for slot in slots if slot < self._drafted_slots]
+        return [place - 1 for place in self._places[list(slots)].tolist() if 0 < place < self._drafted_slots]
 
     def _history_of_roots(self, texts: Sequence[Sequence[int]]) -> History:
         """Of the texts, whose last tokens have just been read: the tokens before these are on trial too, or settled."""
@@ -173,13 +158,3 @@ class ModelDrafter(LevelDrafter):
         tokens = [self._readable(text[-1:]) for text in texts]
         given = context.given(torch.tensor(before, device=context.device)[:, None])
         return History(torch.tensor(tokens, device=context.device), given)
-
-
-@cache
-def _lineage(shape: Shape, level: int, device: torch.device) -> torch.Tensor:
-    """Which slots each slot of a level attends to, itself and its ancestors, shape (1, width, slots so far - 1).
-
-    Kept for good: graphs have its address.
-    """
-    start, stop = shape.offsets[level : level + 2]
-    return send(shape.lineage[start:stop, 1:stop], device).unsqueeze(0)

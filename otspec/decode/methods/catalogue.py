@@ -85,7 +85,9 @@ METHODS: Mapping[str, Method] = {
         drafts=False,
     ),
     "dynamic-tree": Method(
-        "the tokens that the draft model finds likeliest, as a tree (EAGLE-2)", ("paths", "depth"), DynamicTree
+        "the tokens that the draft model finds likeliest, as a tree (EAGLE-2)",
+        ("paths", "depth", "draft_tokens", "draft_shortlist"),
+        DynamicTree,
     ),
     "typical": Method("typical acceptance, lossy", ("paths", "depth", *OF_DRAFT_MODEL), typical, lossless=False),
     "assisted": Method(

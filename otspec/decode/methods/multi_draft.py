@@ -12,9 +12,8 @@ from transformers import PreTrainedModel
 
 from otspec.decode.base.draft_laws import DraftLaw, draft_law
 from otspec.decode.base.sampling import DraftSampling, Sampling
-from otspec.decode.drafters.catalogue import drafter_of, kept_of, own_vocabulary
+from otspec.decode.drafters.catalogue import drafter_of, selection_of
 from otspec.decode.drafters.paced import PacedDrafter
-from otspec.decode.drafters.shortlists.restricted import Restriction
 from otspec.decode.drafters.shortlists.selection import Selection
 from otspec.decode.models.tokens.matching import Matching
 from otspec.decode.pacing.goodput import Pacer, pace_of
@@ -127,18 +126,8 @@ class MultiDraft:
 
     @cached_property
     def _selection(self) -> Selection | None:
-        tokens, kernel = self.settings.draft_tokens, self.settings.draft_kernel
-        if (own := kept_of(listed(self.draft))) is not None:
-            if tokens is not None or kernel is not None or self.settings.draft_shortlist is not None:
-                raise ProblemError(
-                    f"the draft model drafts {own.tokens.size} tokens that it was trained with, and no others; leave "
-                    "out draft_tokens, draft_kernel and draft_shortlist"
-                )
-            return own
-        if tokens is None and kernel is None:
-            return self.settings.draft_shortlist
-        vocab = own_vocabulary(listed(self.draft)) if self.matching is None else self.matching.vocab
-        return Restriction.of(tokens, kernel, vocab)
+        of = self.settings
+        return selection_of(listed(self.draft), of.draft_tokens, of.draft_kernel, of.draft_shortlist, self.matching)
 
     def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
         """Make drafter and verifier for a run."""

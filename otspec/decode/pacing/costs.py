@@ -8,7 +8,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from operator import mul
 from statistics import median_low
 from typing import Any, NamedTuple, Protocol
@@ -81,7 +81,7 @@ class Step(NamedTuple):
     @classmethod
     def of(cls, texts: int, shape: Shape) -> Step:
         """A step that drafts trees of that shape."""
-        return cls(texts, tuple(accumulate(shape.branching, mul)))
+        return cls(texts, tuple(int(width) for width in np.diff(shape.offsets[1:])))
 
     @property
     def rows(self) -> int:

@@ -170,12 +170,15 @@ def local_trees(drafts: Drafts, laws: Rows | Merged) -> list[LocalTree]:
 def _over_drafted(drafts: Drafts, laws: Merged) -> list[LocalTree]:
     """Trees over k + 1 tokens a node: those that it can draft, and the rest as the last."""
     count, k = laws.rest.size, laws.token.shape[1]
-    inner = drafts.nodes
+    after = drafts.nodes
     tokens = np.full((count, k + 1), NONE)
+    starts = np.cumsum([0, *(tree.size for tree in drafts.trees[:-1])])
+    inner = np.concatenate([at + np.arange(tree.inner) for at, tree in zip(starts, drafts.trees, strict=True)])
     target, draft = np.zeros((count, k + 1)), np.zeros((inner.size, k + 1))
-    tokens[inner, :k], tokens[:, k] = laws.token, laws.drawn
-    target[inner, :k], target[:, k] = laws.target, laws.rest
-    draft[:, :k] = laws.draft
+    tokens[after, :k], tokens[:, k] = laws.token, laws.drawn
+    target[after, :k], target[:, k] = laws.target, laws.rest
+    draft[:, k] = 1.0  # where nothing is drafted, a law that is never looked at
+    draft[np.searchsorted(inner, after)] = np.pad(laws.draft, ((0, 0), (0, 1)))
     target, draft = as_laws("target", target), as_laws("draft", draft)
     found, node, above = [], 0, 0
     for tree in drafts.trees:
@@ -217,8 +220,11 @@ def _over_possible(drafts: Drafts, laws: Rows) -> list[LocalTree]:
     for at, tree in enumerate(drafts.trees):
         places: IntArray | None = None
         if drafts.rows is None:
-            mine = np.arange(inner, inner + tree.inner)
-            inner += tree.inner
+            mine = np.arange(inner, inner + tree.drafted_after.size)
+            inner += mine.size
+            if mine.size < tree.inner:  # where nothing is drafted, a law that is never looked at
+                places = np.zeros(tree.inner, dtype=np.int64)
+                places[tree.drafted_after] = np.arange(mine.size)
         else:
             each, inverse = np.unique(drafts.rows[at], return_inverse=True)
             mine, places = inner + each, inverse.reshape(drafts.rows[at].shape)

@@ -51,11 +51,11 @@ def _counterpart(verifier: PathVerifier) -> DeviceRule | None:
 
 
 def can_be_stacked(drafts: Drafts) -> bool:
-    """Whether all trees have one shape and a token in every slot, drawn from one law a node."""
+    """Whether all trees have one even shape and a token in every slot, drawn from one law a node."""
     shape = drafts.trees[0].shape
     whole = shape.offsets[-1] - shape.offsets[-2]
     alike = all(tree.shape == shape and tree.count == whole for tree in drafts.trees)
-    return shape.depth > 0 and alike and drafts.rows is None
+    return shape.depth > 0 and not shape.each and alike and drafts.rows is None
 
 
 def verify_on_device(

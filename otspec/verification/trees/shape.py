@@ -29,7 +29,8 @@ class Shape:
     """How many children each slot of a level has: (K, 1, ..., 1) for K paths [sun2023spectr], (n, n, ...) for a tree.
 
     Slot 0 is the root, the text so far; each other slot holds one drafted token.  Slots are numbered level by level,
-    the children of one slot side by side.  () drafts nothing.
+    the children of one slot side by side.  () drafts nothing.  Where slots of one level have different numbers of
+    children, or none, `each` has them (`Shape.of_counts`): such a shape is *uneven*.
 
     Examples
     --------
@@ -43,6 +44,25 @@ class Shape:
     """
 
     branching: tuple[int, ...]
+    """Of each level: the children of a slot, or of an uneven one the most that a slot has."""
+    each: tuple[tuple[int, ...], ...] = ()
+    """Of an uneven shape: the children of every slot of levels 0 to L - 1."""
+
+    @classmethod
+    def of_counts(cls, each: Sequence[Sequence[int]]) -> Shape:
+        """The shape whose slots of levels 0 to L - 1 have so many children each; nothing is checked.
+
+        Examples
+        --------
+        Two children of the root, of which the first has three.
+
+        >>> from otspec.paths import Shape
+        >>> Shape.of_counts([[2], [3, 0]]).slots
+        6
+        """
+        branching = tuple(max(counts) for counts in each)
+        even = all(min(counts) == most for counts, most in zip(each, branching, strict=True))
+        return cls(branching) if even else cls(branching, tuple(map(tuple, each)))
 
     @classmethod
     def of(cls, branching: Sequence[int]) -> Shape:
@@ -90,18 +110,26 @@ class Shape:
     @property
     def independent_paths(self) -> bool:
         """Whether no two leaves share a draw."""
-        return all(children == 1 for children in self.branching[1:])
+        return not self.each and all(children == 1 for children in self.branching[1:])
 
     def cut(self, depth: int) -> Shape:
         """The first levels alone."""
-        return self if depth >= self.depth else Shape(self.branching[:depth])
+        if depth >= self.depth:
+            return self
+        return Shape.of_counts(self.each[:depth]) if self.each else Shape(self.branching[:depth])
+
+    def children_at(self, level: int) -> IntArray:
+        """How many children each slot of a level has, shape (width,); level 0 is the root alone."""
+        if self.each:
+            return np.array(self.each[level])
+        return np.full(self.offsets[level + 1] - self.offsets[level], self.branching[level])
 
     @cached_property
     def offsets(self) -> list[int]:
         """First slot of each level 0 to L, and the number of slots."""
         offsets, width = [0, 1], 1
-        for children in self.branching:
-            width *= children
+        for level, children in enumerate(self.branching):
+            width = sum(self.each[level]) if self.each else width * children
             offsets.append(offsets[-1] + width)
         return offsets
 
@@ -130,19 +158,29 @@ class Shape:
     def parent(self) -> IntArray:
         """Shape (slots,): -1 for the root."""
         levels = [np.array([-1])]
-        for level, children in enumerate(self.branching):
-            levels.append(np.repeat(np.arange(self.offsets[level], self.offsets[level + 1]), children))
+        for level in range(self.depth):
+            slots = np.arange(self.offsets[level], self.offsets[level + 1])
+            levels.append(np.repeat(slots, self.children_at(level)))
         return np.concatenate(levels)
 
     @cached_property
+    def place(self) -> IntArray:
+        """Shape (slots,): the number of each slot among those that have children, -1 for the leaves."""
+        inner = np.zeros(self.slots, dtype=bool)
+        inner[self.parent[1:]] = True
+        return np.where(inner, inner.cumsum() - 1, -1)
+
+    @cached_property
     def paths_of_slots(self) -> IntArray:
-        """Shape (leaves, L + 1): the slots from the root to each leaf."""
-        slots = np.arange(self.offsets[-2], self.offsets[-1])
-        levels = [slots]
-        for _ in range(self.depth):
-            slots = self.parent[slots]
-            levels.append(slots)
-        return np.stack(levels[::-1], axis=1)
+        """Shape (leaves, L + 1): the slots from the root to each leaf, -1 behind one that is not as deep as others."""
+        slots = np.flatnonzero(self.place < 0)
+        paths = np.full((slots.size, self.depth + 1), -1)
+        rows, level = np.arange(slots.size), np.searchsorted(self.offsets, slots, side="right") - 1
+        while rows.size:
+            paths[rows, level] = slots
+            slots, level = self.parent[slots], level - 1
+            rows, slots, level = rows[level >= 0], slots[level >= 0], level[level >= 0]
+        return paths
 
     @cached_property
     def lineage(self) -> BoolArray:

@@ -40,11 +40,11 @@ class Topology:
     depth: IntArray
     """Shape (N,): how many tokens each prefix has."""
     slot: IntArray
-    """Shape (N,): the first slot that drew the node."""
+    """Shape (N,): the first slot that drew the node; of an uneven shape, of those that have children if any has."""
     node: IntArray
-    """Shape (K, L + 1): the node that each path reaches after 0 to L tokens."""
+    """Shape (K, L + 1): the node that each path reaches after 0 to L tokens; `NONE` behind the end of a shorter one."""
     draw: IntArray
-    """Shape (K, L + 1): the slots that drew them; paths of one number share one draw."""
+    """Shape (K, L + 1): the slots that drew them, or `NONE`; paths of one number share one draw."""
     shape: Shape
     """How many children the slots of each level have."""
 
@@ -60,7 +60,7 @@ class Topology:
         """
         token, parent, depth, first = [NONE], [NONE], [0], [0]
         known: dict[tuple[int, int], int] = {}
-        reached = [0]
+        reached, place = [0], shape.place.tolist()
         for slot, (drawn, above) in enumerate(zip(tokens.tolist(), shape.parent[1:].tolist(), strict=True), start=1):
             before = reached[above]
             if drawn == NONE or before == NONE:
@@ -73,8 +73,10 @@ class Topology:
                 parent.append(before)
                 depth.append(depth[before] + 1)
                 first.append(slot)
-        paths = np.array(reached)[shape.paths_of_slots]
-        whole = paths[:, -1] != NONE
+            elif place[first[node]] < 0 <= place[slot]:
+                first[node] = slot
+        paths = np.array([*reached, NONE])[shape.paths_of_slots]
+        whole = ((paths == NONE) == (shape.paths_of_slots == NONE)).all(axis=1)
         return Topology(
             np.array(token),
             np.array(parent),
@@ -104,6 +106,12 @@ class Topology:
     def inner(self) -> int:
         """Number of prefixes of less than L tokens."""
         return int((self.depth < self.length).sum())
+
+    @cached_property
+    def drafted_after(self) -> IntArray:
+        """The nodes after which tokens were drafted, ascending: of the inner ones all, but for uneven shapes."""
+        inner = np.arange(self.inner)
+        return inner[self.shape.place[self.slot[inner]] >= 0] if self.shape.each else inner
 
     @cached_property
     def lineage(self) -> BoolArray:

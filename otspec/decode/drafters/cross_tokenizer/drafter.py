@@ -105,7 +105,7 @@ class ForeignDrafter(ModelDrafter):
         if self.context.trial:
             self._hold(
                 [
-                    [*tokens, *self._reading[_tokens_at(tree, slots, self._drafted_slots)].tolist()]
+                    [*tokens, *self._reading[self._tokens_read(tree, slots)].tolist()]
                     for tokens, tree, slots in zip(self._tokens, self._trees, accepted, strict=True)
                 ]
             )
@@ -129,6 +129,11 @@ class ForeignDrafter(ModelDrafter):
         self.context.forget(kept)
         return [tokens[begin:] for tokens, begin in zip(self._tokens, kept, strict=True)]
 
+    def _tokens_read(self, tree: Topology, slots: Sequence[int]) -> list[int]:
+        """The tokens at slots of a tree, as far as these were read."""
+        token = dict(zip(tree.slot.tolist(), tree.token.tolist(), strict=True))
+        return [token[slot] for slot in slots if 0 < self._places[slot] < self._drafted_slots]
+
     def _as_read(self, tokens: torch.Tensor) -> torch.Tensor:
         return self._reading_there[tokens]
 
@@ -137,9 +142,3 @@ def _common(one: Sequence[int], other: Sequence[int], sure: int) -> int:
     """How many tokens two texts begin with alike, the first of which surely are."""
     least = min(len(one), len(other))
     return next((at for at in range(sure, least) if one[at] != other[at]), least)
-
-
-def _tokens_at(tree: Topology, slots: Sequence[int], below: int) -> list[int]:
-    """The tokens at slots of a tree, as far as these were read."""
-    token = dict(zip(tree.slot.tolist(), tree.token.tolist(), strict=True))
-    return [token[slot] for slot in slots if slot < below]

@@ -9,6 +9,7 @@ import torch
 from otspec.decode.drafters.conditioned import ConditionedDrafter
 from otspec.decode.drafters.eagle.model import Eagle
 from otspec.decode.drafters.hidden_states import last_layer
+from otspec.decode.drafters.levels import after_parents
 from otspec.decode.drafters.model import ModelDrafter
 from otspec.decode.models.context import Context
 
@@ -38,12 +39,8 @@ class EagleDrafter(ConditionedDrafter, ModelDrafter):
         self._left = None if self.context.trial else [self._seen[row] for row in rows]
         super().commit([[] for _ in accepted], rows)
 
-    def _feed(self, children: int) -> None:
-        self._feed_after(torch.arange(self._width, device=self.context.device).repeat_interleave(children)[None])
-
-    def _feed_after(self, parents: torch.Tensor) -> None:
+    def _feed(self, parents: torch.Tensor) -> None:
         """The model's own outputs stand in for what the target has not said yet."""
         outputs = self.context.reader.features[:, -self._width :, 0]
-        after = parents.unsqueeze(-1).expand(len(outputs), -1, outputs.shape[-1])
-        self.context.reader.added = self.model.added_of_own(outputs.gather(1, after))
+        self.context.reader.added = self.model.added_of_own(after_parents(outputs, parents))
         self._width = parents.shape[1]

@@ -10,9 +10,8 @@ import torch
 from otspec.decode.base.sending import send
 from otspec.decode.drafters.conditioned import ConditionedDrafter
 from otspec.decode.drafters.heads.model import Heads
-from otspec.decode.drafters.levels import LevelDrafter
+from otspec.decode.drafters.levels import LevelDrafter, after_parents
 from otspec.laws import IntArray
-from otspec.verification.trees.shape import Shape
 
 
 class HeadsDrafter(ConditionedDrafter, LevelDrafter):
@@ -34,9 +33,11 @@ class HeadsDrafter(ConditionedDrafter, LevelDrafter):
         last = np.array([self._readable(text[-1:]) for text in texts])
         return self._step(send(last, self.model.device), 0)
 
-    def _after_slots(self, read: torch.Tensor, shape: Shape, level: int) -> torch.Tensor:
+    def _after_level(
+        self, read: torch.Tensor, level: int, parents: torch.Tensor, lineage: torch.Tensor
+    ) -> torch.Tensor:
         """The logits of the head of that level."""
-        self._state = self._state.repeat_interleave(shape.branching[level - 1], dim=1)
+        self._state = after_parents(self._state, parents)
         return self._step(read, level)
 
     def _step(self, read: torch.Tensor, number: int) -> torch.Tensor:

@@ -40,8 +40,5 @@ class SteeredDrafter(ConditionedDrafter, ModelDrafter):
         self._left = None if self.context.trial else [self._seen[row] for row in rows]
         super().commit(accepted, rows)
 
-    def _feed(self, children: int) -> None:
-        self.context.reader.shifts = self._shifts
-
-    def _feed_after(self, parents: torch.Tensor) -> None:
+    def _feed(self, parents: torch.Tensor) -> None:
         self.context.reader.shifts = self._shifts

@@ -49,6 +49,8 @@ class ParallelDrafter(EagleDrafter):
         ).sees
         return self.context.read(tokens, position, sees, keep=levels)
 
-    def _after_slots(self, read: torch.Tensor, shape: Shape, level: int) -> torch.Tensor:
+    def _after_level(
+        self, read: torch.Tensor, level: int, parents: torch.Tensor, lineage: torch.Tensor
+    ) -> torch.Tensor:
         """The same for all slots of a level."""
         return self._given[:, level : level + 1].expand(-1, read.shape[1], *self._given.shape[2:])

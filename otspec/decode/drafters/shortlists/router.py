@@ -6,7 +6,7 @@ it comes after the pass, whatever the device is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from otspec.decode.drafters.shortlists.shortlists import Budget
 from otspec.decode.models.context import vocabulary
 from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.models.head import Head, without_head
+from otspec.decode.models.passes.conditioned import ConditionedLlama
 from otspec.errors import DataError, ProblemError
 from otspec.laws import IntArray
 from otspec.vocab.tensors import read_tensors, write_tensors
@@ -157,6 +158,11 @@ class Router:
         return made if budget is None else made.within(budget)
 
 
+def vectors_of(model: PreTrainedModel) -> Callable[[torch.Tensor], torch.Tensor]:
+    """What a draft model reads for tokens, shape (..., d) of (...): its embedding, or what it makes of its target's."""
+    return model.vectors if isinstance(model, ConditionedLlama) else model.get_input_embeddings()
+
+
 BLOCK = 1 << 17
 """Bytes of a cluster's rows, in the mean, from which a product for each cluster is cheaper than one product for a copy
 of all: on a CPU a call costs some 5 microseconds, and a copy that outgrows the caches more than the product itself."""
@@ -176,7 +182,7 @@ class RoutedHead:
     def __init__(self, router: Router, model: PreTrainedModel, sampling: Sampling, vocab: int) -> None:
         self.model, head = without_head(model)
         self.sampling, self.vocab, self.budget = sampling, vocab, router.budget
-        self._embedding = model.get_input_embeddings()
+        self._vectors = vectors_of(model)
         clusters = torch.from_numpy(router.clusters).to(head.weight.device)
         tokens = clusters.argsort(stable=True)
         tokens = tokens[tokens < vocab]
@@ -202,7 +208,7 @@ class RoutedHead:
 
     def choose(self, history: History, level: int) -> list[list[int]]:
         """The clusters of every slot, B W of them."""
-        scores = self.network(self._embedding(history.tokens), history.before).flatten(0, -2)
+        scores = self.network(self._vectors(history.tokens), history.before).flatten(0, -2)
         chosen: list[list[int]] = scores.topk(min(self.budget.at(level), scores.shape[1])).indices.tolist()
         return chosen
 

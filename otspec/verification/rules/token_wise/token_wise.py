@@ -16,6 +16,7 @@ from otspec.schemes import IID, DraftScheme
 from otspec.solver import Solver
 from otspec.solving import solve
 from otspec.verification.rules.protocol import PathVerification
+from otspec.verification.trees.topology import NONE
 from otspec.verification.trees.tree import Tree, check_callable, check_tree
 
 Solvers = str | Solver | Sequence[str | Solver] | None
@@ -30,7 +31,7 @@ class TokenWise:
 
     Given the prefix and their number, the survivors' next tokens are i.i.d. from the draft law: nothing else was
     looked at.  That is what makes the rule lossless, and why n is the number of survivors, not K.  In a tree whose
-    paths share draws, n is the number of draws below the surviving ones.
+    paths share draws, n is the number of draws below the surviving ones.  Paths may end at different depths.
 
     Parameters
     ----------
@@ -74,15 +75,15 @@ class TokenWise:
     def verify(self, tree: Tree, rng: Seed) -> PathVerification:
         """Accept token by token while a path agrees with the output."""
         check_tree(tree)
-        rng, node, alive = as_generator(rng, 1), 0, np.arange(tree.count)
-        for accepted in range(tree.length):
+        rng, node, alive, accepted = as_generator(rng, 1), 0, np.arange(tree.count), 0
+        while (alive := _going_on(tree, alive, accepted)).size:
             drafts = tree.drafts(alive, accepted + 1)
             token = self._plan(tree.target[node], _law(tree, node, alive, accepted), drafts.size).sample(drafts, rng)
             alive = alive[tree.token[tree.node[alive, accepted + 1]] == token]
             if not alive.size:
                 return PathVerification(node, accepted, token)
-            node = int(tree.node[alive[0], accepted + 1])
-        return PathVerification(node, tree.length, int(rng.choice(tree.target.shape[1], p=tree.target[node])))
+            node, accepted = int(tree.node[alive[0], accepted + 1]), accepted + 1
+        return PathVerification(node, accepted, int(rng.choice(tree.target.shape[1], p=tree.target[node])))
 
     def stop_law(self, tree: Tree) -> FloatArray:
         """Exact law of the verdict given the tree, shape (N, V)."""
@@ -93,7 +94,8 @@ class TokenWise:
     def _go_on(self, tree: Tree, law: FloatArray, chance: float, alive: IntArray, accepted: int) -> None:
         """Add what follows, with this chance, once the paths alive have their first tokens accepted."""
         node = tree.node[alive[0], accepted]
-        if accepted == tree.length:
+        alive = _going_on(tree, alive, accepted)
+        if not alive.size:
             law[node] += chance * tree.target[node]
             return
         drafts = tree.drafts(alive, accepted + 1)
@@ -106,6 +108,11 @@ class TokenWise:
             if output[token] > 0:
                 agree = alive[tree.token[tree.node[alive, accepted + 1]] == token]
                 self._go_on(tree, law, chance * output[token], agree, accepted + 1)
+
+
+def _going_on(tree: Tree, alive: IntArray, accepted: int) -> IntArray:
+    """Those of some paths that have more tokens than were accepted."""
+    return alive[:0] if accepted == tree.length else alive[tree.node[alive, accepted + 1] != NONE]
 
 
 def _law(tree: Tree, node: int, alive: IntArray, accepted: int) -> FloatArray:
