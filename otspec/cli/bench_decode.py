@@ -70,7 +70,7 @@ def bench_decode(
             DraftSettings,
             listed=True,
             defaults={"depth": "8"},
-            leave_out=("solver", "branching", "law"),
+            leave_out=("solver", "branching", "tree", "law"),
         ),
     ],
     solver: Annotated[

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
@@ -22,6 +23,7 @@ from otspec.cli.options import (
     temperature,
     words,
 )
+from otspec.errors import DataError
 from otspec.reporting.console import numbers
 
 FIXED = "fixed"
@@ -56,6 +58,17 @@ def _paces(option: str, text: str) -> list[str | None]:
     return [None if word == FIXED else word for word in words(text)]
 
 
+def _tree(text: str) -> str:
+    """A list of choices, or that of a file, as it is spelled."""
+    from otspec.paths import choices_of, spelled
+
+    file = Path(text)
+    try:
+        return spelled(choices_of(file.read_text(encoding="utf-8") if file.is_file() else text))
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{text} cannot be read as a list of choices: {error}") from error
+
+
 KINDS: Mapping[str, Kind] = {
     "count": Kind(int, count, listed=numbers),
     "count or 0": Kind(
@@ -75,6 +88,7 @@ KINDS: Mapping[str, Kind] = {
         listed=_paces,
         note=f"Separate several values by commas; {FIXED} drafts all L tokens, and files are not taken.",
     ),
+    "tree": Kind(str, read=lambda option, text: _tree(text)),
     "seconds": Kind(float),
     "word": Kind(str),
 }

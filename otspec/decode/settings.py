@@ -67,6 +67,7 @@ class DraftOptions(DraftModelOptions, total=False):
     depth: int | None
     solver: Rule
     branching: Sequence[int] | None
+    tree: str | Sequence[Sequence[int]] | None
     law: str
     pace: str | Goodput | None
 
@@ -89,6 +90,12 @@ class DraftSettings:
         (``["global_resolution", "interval"]``).
     branching : sequence of int, optional
         In place of paths and depth: the children that a node of each level has; (n, n, n) is an n-ary tree.
+    tree : str or sequence of sequences of int, optional
+        In place of these three: any static tree, as the list of choices that Medusa and EAGLE have
+        [cai2024medusa; li2024eagle], ``[[0], [1], [0, 0]]``, or ``"0,1,0.0"``; (0, 1) is the second child of the first
+        child of the text.  A node has as many drafted children as the list says, and the i-th that is drawn is child
+        i: with ``law="top_k"`` the i-th likeliest.  Where nodes of a level have different numbers of children, solvers
+        verify it node by node, and of the joint rules ``"traversal"`` and ``"match"``.
     law : str
         How siblings are drawn, a name of `otspec.decode.DRAFT_LAWS`: ``"iid"``, ``"without_replacement"``,
         ``"greedy"``, ``"top_k"``, ``"systematic"``, ``"hub_pairs"``; or ``"independent"``, for paths of several draft
@@ -150,6 +157,14 @@ class DraftSettings:
             "How many children the nodes of each level have, a list, in place of paths and depth.", "counts"
         ),
     )
+    tree: str | Sequence[Sequence[int]] | None = field(
+        default=None,
+        metadata=option(
+            "The static tree, in place of paths, depth and branching: a list of choices, such as 0,1,0.0,0.1, where "
+            "0.1 is the second child of the first; or a file with one, as Medusa and EAGLE have it.",
+            "tree",
+        ),
+    )
     law: str = field(default="iid", metadata=option(f"How siblings are drawn: {_LAWS}.", "word", "iid"))
     draft_temperature: float | None = field(
         default=None,
@@ -201,6 +216,9 @@ class DraftSettings:
             )
         if confidence and self.pace is not None:
             raise ProblemError("pace and draft_confidence both say where drafts end; leave out one of the two")
+        others = [name for name in ("paths", "depth", "branching") if getattr(self, name) is not None]
+        if self.tree is not None and others:
+            raise ProblemError(f"tree says what is drafted, and so does {others[0]}; leave out one of the two")
         restricted = [name for name in ("draft_tokens", "draft_kernel") if getattr(self, name) is not None]
         if restricted and self.draft_shortlist is not None:
             raise ProblemError(

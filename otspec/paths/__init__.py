@@ -26,6 +26,7 @@ from otspec.verification.rules.pick_then_block import PickThenBlock
 from otspec.verification.rules.protocol import PathVerification, PathVerifier, PickRule
 from otspec.verification.rules.token_wise.token_wise import TokenWise
 from otspec.verification.rules.traversal import Traversal
+from otspec.verification.trees.choices import best_choices, choices_of, shape_of_choices, spelled
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.topology import Topology
 from otspec.verification.trees.tree import Model, Tree
@@ -57,16 +58,20 @@ __all__ = [
     "Traversal",
     "Tree",
     "accepted_length",
+    "best_choices",
     "best_shape",
     "bound",
     "causal_bound",
     "causal_tree_bound",
+    "choices_of",
     "drafted_bound",
     "measure",
     "path_law",
     "reach",
     "scattered",
+    "shape_of_choices",
     "shapes_within",
+    "spelled",
     "synthetic",
     "tree_bound",
     "tree_law",

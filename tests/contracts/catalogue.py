@@ -93,7 +93,7 @@ class Entry(NamedTuple):
 
 def drafts(**settings: Any) -> Make:
     """Two paths of two tokens of the draft model, or what these settings say."""
-    shape = {} if "branching" in settings else {"paths": 2, "depth": 2}
+    shape = {} if {"branching", "tree"} & settings.keys() else {"paths": 2, "depth": 2}
     return lambda of: MultiDraft(of.draft, **{**shape, **settings})
 
 
@@ -276,6 +276,19 @@ CATALOGUE: Mapping[str, Entry] = {
     "tree": Entry(drafts(branching=(2, 2)), plain(), ("top-k",), every_rule=True),
     "paths behind a stem": Entry(drafts(branching=(1, 2, 1)), plain(), ("temperature 0.6",)),
     "paths of the user's own rule": Entry(drafts(solver=type("Own", (Block,), {})(), paths=1), plain(), ALL),
+    "uneven tree": Entry(drafts(tree="0,1,0.0,1.0,1.1,0.0.0"), plain(), ("temperature 0.6", "greedy")),
+    "uneven tree without replacement": Entry(
+        drafts(tree="0,1,1.0,1.1,1.1.0", law="without_replacement"), plain(), ("temperature 0.6", "top-k")
+    ),
+    "uneven tree, hub pairs": Entry(drafts(tree="0,1,0.0,1.0,1.1", law="hub_pairs"), plain()),
+    "uneven tree, greedy law": Entry(drafts(tree="0,1,2,1.0,1.1", law="greedy"), plain(), ("temperature 0.6",)),
+    "uneven tree, kept": Entry(kept_of(kept, tree="0,1,1.0,1.1,0.0,1.1.0"), on(kept), vocab=4),
+    "uneven tree, eagle": Entry(
+        lambda of: MultiDraft(eagle(of.draft), tree="0,1,1.0,1.1,0.0"), of_eagle(lambda of: eagle(of.draft)), ("top-k",)
+    ),
+    "uneven tree, mlp": Entry(
+        lambda of: MultiDraft(heads("mlp", of.target, 0.1), tree="0,1,1.0,1.1,0.0"), of_heads("mlp"), ("top-k",)
+    ),
     "speculative": Entry(lambda of: speculative(of.draft, 3), plain()),
     "block": Entry(lambda of: block(of.draft, 3), plain()),
     # Siblings drawn jointly, and paths of several models.
@@ -380,6 +393,11 @@ CATALOGUE: Mapping[str, Entry] = {
     "dynamic tree, eagle3": Entry(lambda of: DynamicTree(sharing(0, False)(of), 2, 2), by_text=True),
     "dynamic tree, parallel": Entry(lambda of: DynamicTree(sharing(2, False)(of), 2, 3, 4), by_text=True),
     "dynamic tree, eagle": Entry(lambda of: DynamicTree(eagle(of.draft), 2, 2), by_text=True),
+    "static tree": Entry(lambda of: DynamicTree(of.draft, tree="0,1,2,0.0,1.0,1.1,1.1.0"), settings=ALL, by_text=True),
+    "static tree, medusa": Entry(
+        lambda of: DynamicTree(heads("medusa", of.target, 0.1), tree="0,1,1.0,1.1,0.0"), by_text=True
+    ),
+    "static tree, parallel": Entry(lambda of: DynamicTree(sharing(2, False)(of), tree="0,1,1.0,1.1"), by_text=True),
     "dynamic tree, kept": Entry(lambda of: DynamicTree(of.draft, 2, 2, draft_tokens=kept(of)), vocab=4, by_text=True),
     "dynamic tree, routed": Entry(
         lambda of: DynamicTree(of.draft, 2, 2, draft_shortlist=router(WOR)(of)), vocab=4, by_text=True
@@ -420,7 +438,9 @@ def rules_for(strategy: Strategy, every: bool) -> Mapping[str, Strategy]:
     rules = SEVERAL_RULES if law.several else SIBLINGS_RULES
     if law.scheme is IID:
         rules = IID_RULES if every else [*JOINT, "interval", "rrs"]
-    if branching is not None and len(set(branching)) > 1:
+    if strategy.settings.tree is not None and law.scheme is IID:
+        rules = [None, "traversal", "match", "interval", "rrs"]
+    elif strategy.settings.tree is not None or (branching is not None and len(set(branching)) > 1):
         rules = [rule for rule in rules if rule != BY_PLAN]
     for rule in rules:
         found[str(rule)] = MultiDraft.of(strategy.draft, replace(strategy.settings, solver=rule), strategy.matching)

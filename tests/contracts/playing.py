@@ -24,7 +24,9 @@ from tests.decode.models import logits_after  # noqa: E402
 
 
 def deeper(strategy: Strategy) -> Strategy:
-    """The same with trees of a level more than is enumerated."""
+    """The same with trees of a level more than is enumerated; those that are told node by node as they are."""
+    if getattr(getattr(strategy, "settings", strategy), "tree", None) is not None:
+        return strategy
     if not isinstance(strategy, MultiDraft):
         other: Any = strategy
         return replace(other, depth=3) if hasattr(strategy, "depth") else strategy

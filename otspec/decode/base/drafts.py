@@ -46,7 +46,12 @@ class Drafts:
     @classmethod
     def fixed(cls, paths: Sequence[Sequence[Sequence[int]]]) -> Drafts:
         """Drafts that were drawn from no law: of each text its paths, of any lengths, merged where they begin alike."""
-        return cls([_merged(own) for own in paths], torch.empty(0, 0, dtype=torch.float64))
+        return cls.fixed_trees([_merged(own) for own in paths])
+
+    @classmethod
+    def fixed_trees(cls, trees: Sequence[Topology]) -> Drafts:
+        """The same as trees."""
+        return cls(trees, torch.empty(0, 0, dtype=torch.float64))
 
     @property
     def nodes(self) -> IntArray:

@@ -86,7 +86,7 @@ METHODS: Mapping[str, Method] = {
     ),
     "dynamic-tree": Method(
         "the tokens that the draft model finds likeliest, as a tree (EAGLE-2)",
-        ("paths", "depth", "draft_tokens", "draft_shortlist"),
+        ("paths", "depth", "tree", "draft_tokens", "draft_shortlist"),
         DynamicTree,
     ),
     "typical": Method("typical acceptance, lossy", ("paths", "depth", *OF_DRAFT_MODEL), typical, lossless=False),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -9,15 +10,20 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
+from otspec.decode.base.draft_laws import draft_law
 from otspec.decode.base.sampling import DraftSampling, Sampling
-from otspec.decode.drafters.catalogue import dynamic_class, selection_of
+from otspec.decode.drafters.catalogue import drafter_of, dynamic_class, selection_of
+from otspec.decode.drafters.fixed import FixedDrafter
 from otspec.decode.drafters.shortlists.selection import Selection
 from otspec.decode.models.tokens.matching import Matching
 from otspec.decode.settings import DraftSettings
 from otspec.decode.step.strategy import DraftModels, Prepared
 from otspec.errors import ProblemError
 from otspec.laws import as_count
-from otspec.paths import Match
+from otspec.paths import Match, shape_of_choices
+
+PATHS, DEPTH = 4, 8
+"""K and L where nothing else is said."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,16 +41,19 @@ class DynamicTree:
     ----------
     draft : PreTrainedModel
         Also one that the target steers or feeds, or heads.
-    paths : int
-        K.
-    depth : int
-        L, tokens of a path at most.
+    paths : int, optional
+        K; by default 4.
+    depth : int, optional
+        L, tokens of a path at most; by default 8.
     size : int, optional
         Tokens of a tree at most; by default K L.
+    tree : str or sequence of sequences of int, optional
+        In place of these three: a static tree, as `DraftSettings` has it, in which the node of rank i is the i-th
+        likeliest token after its parent, as in Medusa [cai2024medusa] and the first EAGLE [li2024eagle].
     draft_tokens, draft_shortlist : optional
         As `DraftSettings` has them.
-    matching : None
-        A draft model with another tokenizer is refused.
+    matching : Matching, optional
+        A draft model with another tokenizer drafts static trees alone.
 
     Raises
     ------
@@ -54,21 +63,23 @@ class DynamicTree:
     """
 
     draft: DraftModels
-    paths: int = 4
-    depth: int = 8
+    paths: int | None = None
+    depth: int | None = None
     size: int | None = None
+    tree: str | Sequence[Sequence[int]] | None = None
     draft_tokens: Any = None
     draft_shortlist: Selection | None = None
     matching: Matching | None = None
 
     def __post_init__(self) -> None:
-        for name in ("paths", "depth"):
-            as_count(name, getattr(self, name))
-        if self.size is not None:
-            as_count("size", self.size)
+        for name in ("paths", "depth", "size"):
+            if (count := getattr(self, name)) is not None:
+                as_count(name, count)
+                if self.tree is not None:
+                    raise ProblemError(f"tree says what is drafted, and so does {name}; leave out one of the two")
         if not isinstance(self.draft, PreTrainedModel):
             raise ProblemError("a dynamic tree is of one draft model; pass it alone, not in a list")
-        if self.matching is not None:
+        if self.matching is not None and self.tree is None:
             raise ProblemError(
                 "a dynamic tree is of a draft model with the target's tokenizer, and this one has another"
             )
@@ -83,13 +94,23 @@ class DynamicTree:
     def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
         """A drafter of fixed drafts."""
         assert isinstance(self.draft, PreTrainedModel)
-        drafter = dynamic_class(self.draft)
-        size = self.paths * self.depth if self.size is None else self.size
+        if self.tree is not None:
+            shape = shape_of_choices(self.tree)
+            shape.check_room(vocab)
+            whole = DraftSampling(temperature=1.0, top_k=0, top_p=1.0).of(sampling)
+            likeliest = drafter_of(
+                [self.draft], shape, draft_law("top_k"), whole, vocab, generator, self._selection, self.matching
+            )
+            return Prepared(FixedDrafter(likeliest), Match())
+        paths, depth = self.paths or PATHS, self.depth or DEPTH
+        size = paths * depth if self.size is None else self.size
         own = DraftSampling().of(sampling)
-        made = drafter(self.draft, self.paths, self.depth, size, own, vocab, generator, self._selection)
-        return Prepared(made, Match())
+        drafter = dynamic_class(self.draft)(self.draft, paths, depth, size, own, vocab, generator, self._selection)
+        return Prepared(drafter, Match())
 
     @cached_property
     def _selection(self) -> Selection | None:
         assert isinstance(self.draft, PreTrainedModel)
-        return selection_of([self.draft], self.draft_tokens, draft_shortlist=self.draft_shortlist)
+        return selection_of(
+            [self.draft], self.draft_tokens, draft_shortlist=self.draft_shortlist, matching=self.matching
+        )

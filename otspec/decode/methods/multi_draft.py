@@ -21,7 +21,7 @@ from otspec.decode.settings import DraftOptions, DraftSettings, drafts_among
 from otspec.decode.step.strategy import Prepared, listed
 from otspec.decode.verify.verifiers import verifier
 from otspec.errors import ProblemError
-from otspec.paths import Shape
+from otspec.paths import Shape, shape_of_choices
 from otspec.schemes import IID
 
 PATHS, DEPTH = 1, 3
@@ -155,8 +155,10 @@ class MultiDraft:
         return Prepared(drafter, verifier(settings.solver, shape, law))
 
     def _shape(self, law: DraftLaw) -> Shape:
-        """As branching says, or K paths of L tokens; siblings that are drawn jointly are several."""
+        """As tree or branching says, or K paths of L tokens; siblings that are drawn jointly are several."""
         settings = self.settings
+        if settings.tree is not None:
+            return shape_of_choices(settings.tree)
         if settings.branching is not None:
             return Shape.of(settings.branching)
         paths = PATHS

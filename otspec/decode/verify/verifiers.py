@@ -48,16 +48,18 @@ def verifier(rule: Rule, shape: Shape, law: DraftLaw) -> PathVerifier:
     UnknownSolver
         If there is neither a joint rule nor a solver of that name.
     """
+    if shape.each:
+        _check_uneven(rule)
     if isinstance(rule, PathVerifier):
         return rule
-    if rule is None and law.scheme is IID:
+    if rule is None and not shape.each and law.scheme is IID:
         rule = "block" if set(shape.branching) == {1} else "nested"
     if rule == BY_PLAN:
         if law.several:
             raise ProblemError(f"{BY_PLAN} is for siblings that are drawn jointly; for independent paths name a solver")
         if law.scheme is IID:
             raise ProblemError(f"{BY_PLAN} is for siblings that are drawn jointly; for i.i.d. drafts use nested")
-        if len(set(shape.branching)) > 1:
+        if shape.each or len(set(shape.branching)) > 1:
             raise ProblemError(f"{BY_PLAN} needs as many children on every level; here they are {shape.branching}")
         return PickByPlan(_of(law.scheme, shape.branching[0]), law.picks)
     if isinstance(rule, str) and rule in JOINT:
@@ -68,6 +70,20 @@ def verifier(rule: Rule, shape: Shape, law: DraftLaw) -> PathVerifier:
             )
         return JOINT[rule]()
     return TokenWise(rule, scheme=law.scheme)
+
+
+UNEVEN = (Match, TokenWise, Traversal)
+"""Verifiers of trees in which nodes of one level have different numbers of children."""
+
+
+def _check_uneven(rule: Rule) -> None:
+    """Raise unless a rule verifies such trees."""
+    made: object = JOINT[rule]() if isinstance(rule, str) and rule in JOINT else rule
+    if isinstance(made, PathVerifier) and not isinstance(made, UNEVEN):
+        raise ProblemError(
+            f"{rule if isinstance(rule, str) else type(rule).__name__} is for trees whose nodes of one level have as "
+            "many children; for others leave out the rule, or name a solver, traversal or match"
+        )
 
 
 MERGING = (Nested, PickThenBlock, GreedyMultiPath, Traversal, LayerVerification, Block, PickByPlan, TokenWise, Match)
