@@ -25,6 +25,7 @@ from otspec.cli.solve import solve
 from otspec.cli.solvers import solvers
 from otspec.cli.texts import texts
 from otspec.cli.train import train
+from otspec.cli.tree import tree
 from otspec.cli.tune import tune
 from otspec.errors import DataError, MissingExtra, ProblemError, UnknownSolver
 
@@ -48,6 +49,7 @@ app.add_typer(affinities, name="affinity")
 app.command()(claims)
 app.command()(decode)
 app.command()(tune)
+app.command()(tree)
 app.command()(texts)
 app.command()(train)
 app.command()(router)

@@ -73,7 +73,7 @@ def check_laws(entry: Entry, play: Play, drafts: Drafts, settings: dict[str, Any
     start, nodes = 0, drafts.nodes
     for number, (text, tree) in enumerate(zip(texts, drafts.trees, strict=True)):
         places = (
-            [(node, row + node, 0) for node in range(tree.inner)]
+            [(node, row + at, 0) for at, node in enumerate(tree.drafted_after.tolist())]
             if drafts.rows is None
             else [
                 (int(tree.node[path, level]), int(drafts.rows[number][path, level]), path)
@@ -92,7 +92,8 @@ def check_laws(entry: Entry, play: Play, drafts: Drafts, settings: dict[str, Any
             else:
                 assert laws[at, tree.token[tree.node[path, tree.depth[node] + 1]]] > 0
         start += tree.size
-        row += tree.inner
+        row += tree.drafted_after.size
+        assert drafts.rows is not None or np.isin(tree.parent[1:], tree.drafted_after).all()
     assert drafts.rows is not None or row == len(laws)
 
 

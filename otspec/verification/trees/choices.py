@@ -39,7 +39,7 @@ def choices_of(tree: str | Iterable[Sequence[int]]) -> list[Choice]:
     [(0,), (1,), (0, 0), (0, 1)]
     """
     read = _read(tree) if isinstance(tree, str) else tree
-    given = list(read) if isinstance(read, Iterable) else [None]
+    given: list[Any] = list(read) if isinstance(read, Iterable) else [None]
     if not all(map(_is_choice, given)):
         raise ProblemError(
             f"tree is {tree!r}; pass a list of choices, each of ranks from 0 on, such as [[0], [1], [0, 0]] or "
@@ -82,7 +82,8 @@ def shape_of_choices(tree: str | Iterable[Sequence[int]]) -> Shape:
     >>> shape_of_choices("0,1,0.0,0.1,0.0.0").slots
     6
     """
-    listed, each, above = choices_of(tree), list[list[int]](), [()]
+    listed, each = choices_of(tree), list[list[int]]()
+    above: list[Choice] = [()]
     for depth in range(1, len(listed[-1]) + 1):
         level = [one for one in listed if len(one) == depth]
         parents = [one[:-1] for one in level]
@@ -137,16 +138,16 @@ def best_choices(accuracy: Any, size: int) -> list[Choice]:
         )
     as_count("size", size)
     order, found = count(), list[Choice]()
-    waiting = [(-rates[0, 0], next(order), (0,))]
+    waiting: list[tuple[float, int, Choice]] = [(-float(rates[0, 0]), next(order), (0,))]
     while waiting and len(found) < size:
         gain, _, choice = heapq.heappop(waiting)
         found.append(choice)
         depth, rank = len(choice), choice[-1]
         above = -_gain(rates, choice[:-1])
         if rank + 1 < rates.shape[1]:
-            heapq.heappush(waiting, (above * rates[depth - 1, rank + 1], next(order), (*choice[:-1], rank + 1)))
+            heapq.heappush(waiting, (above * float(rates[depth - 1, rank + 1]), next(order), (*choice[:-1], rank + 1)))
         if depth < len(rates):
-            heapq.heappush(waiting, (gain * rates[depth, 0], next(order), (*choice, 0)))
+            heapq.heappush(waiting, (gain * float(rates[depth, 0]), next(order), (*choice, 0)))
     if len(found) < size:
         raise ProblemError(
             f"a tree of {size} tokens, and there are {len(found)} nodes of {len(rates)} levels and {rates.shape[1]} "
