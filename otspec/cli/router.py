@@ -11,7 +11,7 @@ import typer
 from otspec.cli import options
 from otspec.cli.groups import grouped
 from otspec.cli.prompts import ChatOptions, read_prompts
-from otspec.cli.sampling import Draft, PlaceOptions
+from otspec.cli.sampling import MODEL, Draft, PlaceOptions
 from otspec.errors import DataError
 from otspec.reporting.console import console, progress_bar
 
@@ -36,6 +36,10 @@ def router(
     chat: ChatOptions,
     out: Annotated[Path, options.out_file("--out", help="The .safetensors file to write.")],
     draft: Draft = "shipped",
+    target: Annotated[
+        str | None,
+        typer.Option(help=f"The target, for a draft model that is fed its hidden states; it answers prompts: {MODEL}"),
+    ] = None,
     clusters: Annotated[int, options.count(help="How many clusters the tokens are put into.")] = 64,
     most: Annotated[
         int | None, options.count(help="How many clusters a shortlist has at first.", show_default="a quarter of them")
@@ -49,19 +53,26 @@ def router(
 ) -> None:
     """Cluster a draft model's tokens, and train a router that chooses clusters by the context (DynaSpec).
 
+    A draft model that is fed a target's hidden states is learnt from as it drafts, with these (--target).
     `otspec.generate(..., draft_shortlist=Router.load(FILE))` drafts by it.
     """
     written = [_text(file) for file in files if file.suffix != JSON_LINES]  # before anything is loaded
     said = [one for file in files if file.suffix == JSON_LINES for one in read_prompts(file)]
     from otspec.decode import Budget, train_router
     from otspec.decode.models.context import positions
-    from otspec.decode.pair.loading import Models, load_draft
+    from otspec.decode.pair.loading import Models, load_draft, load_models
 
-    model, tokenizer = load_draft(draft, place.device, place.dtype)
+    if target is None:
+        model, tokenizer = load_draft(draft, place.device, place.dtype)
+        models = Models(model, tokenizer)
+    else:
+        models = load_models(target, draft, place.device, place.dtype)
+        assert models.draft is not None  # it has a name
+        model, tokenizer = models.draft, models.tokenizer
     rows = [list(tokenizer(text, add_special_tokens=False, verbose=False).input_ids) for text in written]
     if said:
         new = min(ANSWER, int(positions(model)) // 4)
-        rows += chat.rows(said, Models(model, tokenizer), new, {"temperature": 1.0}, answered=True)
+        rows += chat.rows(said, models._replace(draft=None), new, {"temperature": 1.0}, answered=True)
     texts = _some(rows, int(min(TEXT, positions(model))), tokens, seed)
     budget = None if most is None else Budget(most, falling=2, least=max(most // 4, 1))
     with progress_bar() as bar:
@@ -73,6 +84,7 @@ def router(
         made = train_router(
             model,
             texts,
+            target=None if target is None else models.target,
             clusters=clusters,
             budget=budget,
             width=width,

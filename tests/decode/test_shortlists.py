@@ -24,13 +24,22 @@ from otspec.decode.drafters.model import ModelDrafter  # noqa: E402
 from otspec.decode.drafters.shortlists import router as router_module  # noqa: E402
 from otspec.decode.drafters.shortlists.router import Network  # noqa: E402
 from otspec.decode.drafters.shortlists.selection import History, Level  # noqa: E402
-from otspec.decode.drafters.shortlists.training import spherical_clusters  # noqa: E402
+from otspec.decode.drafters.shortlists.training import _told, spherical_clusters  # noqa: E402
 from otspec.decode.models.context import Context  # noqa: E402
 from otspec.decode.models.head import without_head  # noqa: E402
 from otspec.decode.models.passes.fused import LlamaReader  # noqa: E402
 from otspec.errors import DataError  # noqa: E402
 from otspec.verification.trees.shape import Shape  # noqa: E402
-from tests.contracts.draft_models import law_on, random_router, routed  # noqa: E402
+from tests.contracts.draft_models import (  # noqa: E402
+    all_features,
+    eagle,
+    law_on,
+    logits_of_eagle,
+    logits_of_parallel,
+    random_router,
+    routed,
+    shared,
+)
 from tests.decode.models import pair, tiny  # noqa: E402
 from tests.decode.test_restricted import _model, _with_exact_sums  # noqa: E402
 
@@ -272,3 +281,30 @@ def test_models_whose_logits_are_not_their_heads_alone() -> None:
     scaled = Scaled(tiny(40).config).double().eval()
     with pytest.raises(ProblemError, match="neither its head nor a soft cap"):
         without_head(scaled)
+
+
+@pytest.mark.parametrize("kind", ["eagle", "eagle3", "parallel"])
+def test_a_router_of_a_fed_model_learns_from_its_drafts(kind: str) -> None:
+    """At every place and depth: what is likeliest on its own outputs, and what decoding would ask the router by."""
+    target, text, likeliest = pair(8)[0], [3, 1, 4, 1, 5, 2], 2
+    model = eagle(pair(8)[1]) if kind == "eagle" else shared(target, masks=2 * (kind == "parallel"))
+    says = logits_of_parallel if kind == "parallel" else logits_of_eagle
+    told = _told(model, target, text)
+    assert [len(one.tokens) for one in told] == [5, 4, 3]
+    strategy = MultiDraft(model, paths=1, depth=1, draft_shortlist=random_router(model, list(range(8)), 4))
+    for root in range(len(text) - 1):
+        read = text[: root + 1]
+        for number, one in enumerate(told[: len(text) - 1 - root]):
+            logits = says(model, target, read, text[root + 1 : root + 1 + number])
+            assert set(one.likeliest(likeliest)[root].tolist()) == set(np.argsort(-logits)[:likeliest].tolist())
+            assert one.tokens[root] == text[root if kind == "parallel" else root + number]
+        drafter: Any = strategy.prepare(8, WHOLE, torch.Generator()).drafter
+        drafter.observe([all_features(target, read, drafter.layers)[:-1]])
+        drafter.start([read])
+        drafter.draft([read], 1)
+        asked_by = drafter._history_of_roots([read])
+        torch.testing.assert_close(asked_by.before[0, 0], told[0].before[root], atol=1e-6, rtol=0)
+    made = train_router(model, [text] * 4, target=target, clusters=4, width=8, epochs=2)
+    assert made.about["positions"] == 4 * 12
+    with pytest.raises(ProblemError, match="a router learns from it so; pass target"):
+        train_router(model, [text])

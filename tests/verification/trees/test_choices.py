@@ -74,7 +74,7 @@ def every_tree(levels: int, ranks: int, size: int) -> set[frozenset[tuple[int, .
 def test_the_best_tree_is_the_best_of_all() -> None:
     rng = np.random.default_rng(0)
     for size, ties in itertools.product((1, 2, 4, 6), (False, True)):
-        rates = -np.sort(-rng.random((3, 3)) / 1.5, axis=1)
+        rates: Any = -np.sort(-rng.random((3, 3)) / 1.5, axis=1)
         rates = np.round(rates, 1) if ties else rates
 
         def gain(tree: Any, rates: Any = rates) -> float:

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits, normalize
 from transformers import PreTrainedModel
 
-from otspec.decode.drafters.shortlists.router import Network, Router
+from otspec.decode.drafters.eagle.model import EagleLlama
+from otspec.decode.drafters.eagle.training import KINDS as EAGLE
+from otspec.decode.drafters.shared.model import SharedLlama
+from otspec.decode.drafters.shared.training import KINDS as SHARED
+from otspec.decode.drafters.shortlists.router import Network, Router, vectors_of
 from otspec.decode.drafters.shortlists.shortlists import Budget
+from otspec.decode.lessons.kind import Kind
+from otspec.decode.lessons.lesson import Lessons
 from otspec.decode.models.context import positions, vocabulary
 from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.models.head import without_head
@@ -20,6 +28,8 @@ from otspec.laws import as_count
 
 BATCH, RATE, STEPS = 512, 2e-3, 50
 """Positions of a training step and its largest rate; rounds of k-means, which most often needs fewer."""
+DRAFTS = 2
+"""How many drafts in a row after a token a fed model's router learns from."""
 AT_ONCE = 512
 """Rows that a product with all tokens, or all clusters, is made for at a time."""
 
@@ -28,6 +38,7 @@ def train_router(
     draft: PreTrainedModel,
     texts: Sequence[Sequence[int]],
     *,
+    target: PreTrainedModel | None = None,
     clusters: int = 64,
     budget: Budget | int | None = None,
     width: int = 128,
@@ -40,7 +51,8 @@ def train_router(
 
     Clusters are those of spherical k-means on the rows of the head, of unequal sizes.  The router is trained by binary
     cross-entropy on hard labels: at each position of the texts a cluster is positive if it has one of the draft model's
-    likeliest tokens there.
+    likeliest tokens there.  Of a model that is fed a target's hidden states, every position is looked at as a root of
+    drafts, and `DRAFTS` of them after it as well, each on the model's own outputs, as in decoding.
 
     Parameters
     ----------
@@ -48,6 +60,8 @@ def train_router(
     texts : sequence of sequences of int
         Such as will be decoded, best of all texts that the target has sampled.  All positions of each are looked at, as
         far as the draft model knows positions.
+    target : PreTrainedModel, optional
+        Whose hidden states such a draft model is fed.
     clusters : int
         M; some may turn out to be empty, and are dropped.
     budget : Budget or int, optional
@@ -65,8 +79,8 @@ def train_router(
     Raises
     ------
     ProblemError
-        If a number is no count or more than there are tokens, there is no text, or the head cannot be computed apart
-        from the rest.
+        If a number is no count or more than there are tokens, there is no text, the head cannot be computed apart
+        from the rest, or the draft model is fed by a target and there is none.
 
     Examples
     --------
@@ -80,6 +94,16 @@ def train_router(
         as_count(name, count)
     if not any(len(text) for text in texts):
         raise ProblemError("there are no texts to learn from; pass at least one of one token")
+    fed = isinstance(draft, EagleLlama)
+    if fed and target is None:
+        raise ProblemError(
+            f"a {type(draft).__name__} is fed its target's hidden states, and a router learns from it so; pass target"
+        )
+    if isinstance(draft, SharedLlama) and draft.kept is not None:
+        raise ProblemError(
+            f"the draft model drafts {draft.kept.size} tokens that it was trained with, and no others; a router is for "
+            "one that drafts all"
+        )
     vocab = vocabulary(draft)
     if max(clusters, likeliest) > vocab:
         raise ProblemError(f"{clusters} clusters and {likeliest} likeliest tokens, and there are {vocab} tokens in all")
@@ -87,7 +111,10 @@ def train_router(
     with torch.no_grad():
         cluster_of = spherical_clusters(without_head(draft)[1].weight, clusters, generator)
         count = int(cluster_of.max()) + 1
-        seen = [_seen(draft, text, cluster_of, count, likeliest) for text in texts if len(text)]
+        told = [_told(draft, target, text) if fed else _read(draft, text) for text in texts if len(text)]
+        seen = [_labelled(one, cluster_of, count, likeliest) for own in told for one in own]
+        if not seen:
+            raise ProblemError("no text has two tokens, which it takes to draft after one; pass longer ones")
         examples = Examples(*(torch.cat(parts) for parts in zip(*seen, strict=True)))
     network, loss = _trained(draft, examples, width, epochs, generator, report)
     if budget is None:
@@ -138,19 +165,74 @@ class Examples(NamedTuple):
     """Shape (N, M), bool."""
 
 
-def _seen(
-    draft: PreTrainedModel, text: Sequence[int], cluster_of: torch.Tensor, count: int, likeliest: int
-) -> Examples:
-    """Every position of a text."""
+class Said(NamedTuple):
+    """What a draft model says at some places of a text, and what its router would be asked by."""
+
+    tokens: torch.Tensor
+    """Shape (N,)."""
+    before: torch.Tensor
+    """Shape (N, d), as in `Examples`."""
+    likeliest: Callable[[int], torch.Tensor]
+    """So many likeliest tokens at each, shape (N, L)."""
+
+
+def _labelled(said: Said, cluster_of: torch.Tensor, count: int, likeliest: int) -> Examples:
+    """The clusters of what is likeliest."""
+    positive = torch.zeros(len(said.tokens), count, dtype=torch.bool, device=said.tokens.device)
+    return Examples(said.tokens, said.before.float(), positive.scatter_(1, cluster_of[said.likeliest(likeliest)], True))
+
+
+def _after_none(outputs: torch.Tensor) -> torch.Tensor:
+    """What a model gave at the token before each, shape (N, d), zero before the first."""
+    return torch.cat((torch.zeros_like(outputs[:1]), outputs[:-1]))
+
+
+def _cut(draft: PreTrainedModel, text: Sequence[int]) -> Sequence[int]:
+    return text[: int(positions(draft))] if len(text) > positions(draft) else text
+
+
+def _read(draft: PreTrainedModel, text: Sequence[int]) -> list[Said]:
+    """Every position of a text that a draft model reads."""
     twin, head = without_head(draft)
-    tokens = torch.tensor(text, device=draft.device)
-    if len(tokens) > positions(draft):
-        tokens = tokens[: int(positions(draft))]
+    tokens = torch.tensor(_cut(draft, text), device=draft.device)
     outputs = twin(input_ids=tokens[None], use_cache=False).logits[0]
-    top = torch.cat([head(part).topk(likeliest).indices for part in outputs.split(AT_ONCE)])
-    positive = torch.zeros(len(tokens), count, dtype=torch.bool, device=draft.device)
-    before = torch.cat((torch.zeros_like(outputs[:1]), outputs[:-1]))
-    return Examples(tokens, before.float(), positive.scatter_(1, cluster_of[top], True))
+
+    def likeliest(count: int) -> torch.Tensor:
+        return torch.cat([head(part).topk(count).indices for part in outputs.split(AT_ONCE)])
+
+    return [Said(tokens, _after_none(outputs), likeliest)]
+
+
+def _told(draft: PreTrainedModel, target: PreTrainedModel, text: Sequence[int]) -> list[Said]:
+    """Every position of a text as a root of drafts, and those after it."""
+    text = _cut(draft, text)
+    if len(text) < 2:
+        return []
+    lesson = Lessons(target, np.array([text]), draft.config.features, 1, memory=0).lesson([0])
+    steps = _kind_of(draft).answers(draft, lesson, torch.Generator(), DRAFTS + 1)
+    tokens = lesson.tokens[0, :-1]
+    before = [_after_none(one.features[0]) for one in steps if one.features is not None]
+    found = []
+    for number, step in enumerate(steps):
+        said = step.logits[0, number:]  # tokens before have not so many drafts behind a root
+        if isinstance(draft, SharedLlama) and draft.config.masks:  # all depths are asked for at the root
+            asked_by = tokens[: len(said)], before[0][: len(said)]
+        else:
+            asked_by = tokens[number:], before[max(number - 1, 0)][number:]
+        if len(said):
+            found.append(Said(*asked_by, partial(_likeliest, said)))
+    return found
+
+
+def _kind_of(draft: PreTrainedModel) -> Kind:
+    """How such a model is asked while it learns."""
+    if not isinstance(draft, SharedLlama):
+        return EAGLE["eagle"]
+    return SHARED["parallel" if draft.config.masks else "eagle3"]
+
+
+def _likeliest(logits: torch.Tensor, count: int) -> torch.Tensor:
+    return logits.topk(count).indices
 
 
 def _trained(
@@ -162,11 +244,11 @@ def _trained(
     report: Callable[[int, float], None] | None,
 ) -> tuple[Network, float]:
     """The router's network and the mean loss of its last epoch."""
-    embedding = draft.get_input_embeddings()
+    vectors = vectors_of(draft)
 
     def features(rows: torch.Tensor) -> torch.Tensor:
         with torch.no_grad():
-            return torch.cat((embedding(examples.tokens[rows]).float(), examples.before[rows]), dim=1)
+            return torch.cat((vectors(examples.tokens[rows]).float(), examples.before[rows]), dim=1)
 
     some = features(torch.randperm(len(examples.tokens), generator=generator)[:8192].to(draft.device))
     # Embeddings and outputs differ in scale; what standardises them is part of the first layer afterwards.
