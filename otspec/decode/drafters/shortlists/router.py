@@ -23,7 +23,7 @@ from otspec.decode.drafters.shortlists.shortlists import Budget
 from otspec.decode.models.context import vocabulary
 from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.models.head import Head, without_head
-from otspec.decode.models.passes.conditioned import ConditionedLlama
+from otspec.decode.models.passes.conditioned import Conditioned
 from otspec.errors import DataError, ProblemError
 from otspec.laws import IntArray
 from otspec.vocab.tensors import read_tensors, write_tensors
@@ -160,7 +160,7 @@ class Router:
 
 def vectors_of(model: PreTrainedModel) -> Callable[[torch.Tensor], torch.Tensor]:
     """What a draft model reads for tokens, shape (..., d) of (...): its embedding, or what it makes of its target's."""
-    return model.vectors if isinstance(model, ConditionedLlama) else model.get_input_embeddings()
+    return model.vectors if isinstance(model, Conditioned) else model.get_input_embeddings()
 
 
 BLOCK = 1 << 17

@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits, normalize
 from transformers import PreTrainedModel
 
-from otspec.decode.drafters.eagle.model import EagleLlama
+from otspec.decode.drafters.eagle.model import Eagle
 from otspec.decode.drafters.eagle.training import KINDS as EAGLE
 from otspec.decode.drafters.shared.model import SharedLlama
 from otspec.decode.drafters.shared.training import KINDS as SHARED
@@ -94,7 +94,7 @@ def train_router(
         as_count(name, count)
     if not any(len(text) for text in texts):
         raise ProblemError("there are no texts to learn from; pass at least one of one token")
-    fed = isinstance(draft, EagleLlama)
+    fed = isinstance(draft, Eagle)
     if fed and target is None:
         raise ProblemError(
             f"a {type(draft).__name__} is fed its target's hidden states, and a router learns from it so; pass target"
