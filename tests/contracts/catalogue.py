@@ -56,6 +56,7 @@ from tests.contracts.draft_models import (  # noqa: E402
     steered,
     their_lookup,
 )
+from tests.decode import published  # noqa: E402
 from tests.decode.models import law_after, tiny  # noqa: E402
 from tests.oracles import Floats  # noqa: E402
 
@@ -152,6 +153,27 @@ def of_shared(model: Callable[[Models], Any]) -> Law:
 def sharing(masks: int = 0, all_tokens: bool = True) -> Callable[[Models], Any]:
     """Such a layer, of all tokens or of every other."""
     return lambda of: shared(of.target, masks, None if all_tokens else tuple(range(0, of.vocab, 2)))
+
+
+PUBLISHED: Mapping[str, tuple[Callable[[int], published.Published], Callable[..., Floats]]] = {
+    "EAGLE": (published.eagle, published.logits_of_eagle),
+    "EAGLE-3": (lambda vocab: published.eagle3(vocab, (0, vocab - 1), (0, 1)), published.logits_of_eagle3),
+    "MLP": (published.mlp, published.logits_of_mlp),
+}
+"""Draft models as others publish them, by the size of the vocabulary; EAGLE-3's head has two tokens."""
+
+
+def as_published(name: str) -> Entry:
+    """Drafts of one of these."""
+    make, said = PUBLISHED[name]
+
+    def law(of: Models, text: list[int], drafted: list[int], path: int, **settings: Any) -> Floats:
+        whole = make(of.vocab)
+        logits = np.full(of.vocab, -np.inf)
+        logits[[0, -1] if "d2t" in whole.tensors else slice(None)] = said(whole, of.target, text, drafted)
+        return law_from_logits("logits", logits, **settings)
+
+    return Entry(drafts_of(lambda of: published.read(make(of.vocab), of.target)), law, tolerance=1e-5)
 
 
 # --- of fewer tokens
@@ -371,6 +393,7 @@ CATALOGUE: Mapping[str, Entry] = {
     "mlp, tree": Entry(
         lambda of: MultiDraft(heads("mlp", of.target, 0.1), branching=(2, 2)), of_heads("mlp"), ("top-k",)
     ),
+    **{f"{name}, published": as_published(name) for name in PUBLISHED},
     "mlp, tied": Entry(drafts_of(lambda of: heads("mlp, tied", of.target, 0.1)), of_heads("mlp, tied")),
     # With another tokenizer.
     "foreign": Entry(foreign(), of_foreign, ("temperature 1", "top-k"), 4, vocabs=False),

@@ -28,6 +28,9 @@ from otspec.decode.drafters.heads.drafter import HeadsDrafter
 from otspec.decode.drafters.heads.model import MedusaHeads, MlpSpeculator
 from otspec.decode.drafters.levels import LevelDrafter
 from otspec.decode.drafters.model import ModelDrafter
+from otspec.decode.drafters.published.drafter import PublishedEagleDrafter
+from otspec.decode.drafters.published.mlp import PublishedMlp
+from otspec.decode.drafters.published.model import PublishedEagle
 from otspec.decode.drafters.sd2.drafter import SteeredDrafter
 from otspec.decode.drafters.sd2.model import Steered
 from otspec.decode.drafters.several import SeveralDrafters
@@ -45,6 +48,8 @@ CONDITIONED: Mapping[type[PreTrainedModel], type[LevelDrafter]] = {
     Eagle: EagleDrafter,
     MedusaHeads: HeadsDrafter,
     MlpSpeculator: HeadsDrafter,
+    PublishedEagle: PublishedEagleDrafter,
+    PublishedMlp: HeadsDrafter,
 }
 """Who drafts from models that look at the target's hidden states, and from classes made of them."""
 
@@ -79,8 +84,9 @@ def dynamic_class(model: PreTrainedModel) -> type[DynamicDrafter]:
 def kept_of(models: Sequence[PreTrainedModel]) -> Restriction | None:
     """The tokens of a draft model that drafts some of its target's only; None where there is no such model."""
     for model in models:
-        if isinstance(model, SharedLlama) and (kept := model.kept) is not None:
-            return Restriction(kept, own=np.arange(kept.size))
+        if isinstance(model, SharedLlama | PublishedEagle) and (kept := model.kept) is not None:
+            order = np.argsort(kept)
+            return Restriction(kept[order], own=order)
     return None
 
 

@@ -78,6 +78,27 @@ def with_head_for(model: PreTrainedModel, tokens: torch.Tensor) -> PreTrainedMod
     return _twin(model, name, made.train(head.training))
 
 
+def lent_head(target: PreTrainedModel, dtype: torch.dtype, rows: torch.Tensor | slice = slice(None)) -> Any:
+    """A target's head, or some rows of it, for a draft model: what is not copied does not learn.
+
+    Parameters
+    ----------
+    target : PreTrainedModel
+    dtype : torch.dtype
+        Of the draft model.
+    rows : Tensor of int, shape (k,), or slice
+    """
+    head: Any = target.get_output_embeddings()
+    if isinstance(head, PackedLinear) and isinstance(rows, slice):
+        return head
+    own = nn.Linear(head.in_features, head.out_features, head.bias is not None, device="meta")
+    for name in ("weight", "bias"):
+        if (values := getattr(head, name)) is not None:
+            setattr(own, name, nn.Parameter(values.detach()[rows].to(dtype), requires_grad=False))
+    own.out_features = len(own.weight)
+    return own
+
+
 def without_head(model: PreTrainedModel) -> tuple[PreTrainedModel, Head]:
     """The model less its head, whose "logits" are what comes before it, shape (..., d); and the head, not copied.
 

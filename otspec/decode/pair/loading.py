@@ -14,6 +14,7 @@ import otspec.decode.drafters.heads.model
 import otspec.decode.drafters.sd2.model
 import otspec.decode.drafters.shared.model  # noqa: F401  all make their models known to transformers
 from otspec.decode import shipped
+from otspec.decode.drafters.published.formats import read_published
 from otspec.decode.models.pairing import pair_up
 from otspec.decode.models.passes.packed import pack
 from otspec.decode.models.tokens.matching import Matching
@@ -59,7 +60,8 @@ def load_models(
     Parameters
     ----------
     target, draft : str
-        ``"shipped"``, a folder that `save_pretrained` wrote, a GGUF file, ``"smollm2"``
+        ``"shipped"``, a folder that `save_pretrained` wrote, or one with a draft model in a published format
+        (`otspec.decode.drafters.published.formats`), a GGUF file, ``"smollm2"``
         (`otspec.decode.pair.gguf.SMOLLM2`), or a name on the hub; no draft, no draft model.  Several names are several
         draft models.
     device : str, optional
@@ -85,7 +87,8 @@ def load_models(
     found: list[tuple[Any, Any]] = []
     matching = None
     for name in [draft] if isinstance(draft, str) else draft or ():
-        draft_model, draft_tokenizer = _load(name, "draft", kind)
+        draft_model, own_tokenizer = _load(name, "draft", kind)
+        draft_tokenizer = own_tokenizer or tokenizer
         draft_model.to(place)
         matching = pair_up(model, draft_model, tokenizer, draft_tokenizer)
         if found and found[0][1].get_vocab() != draft_tokenizer.get_vocab():
@@ -109,7 +112,7 @@ def with_named_draft(models: Models, name: str) -> Models:
         If it cannot draft for the target.
     """
     draft, tokenizer = _load(name, "draft", str(models.target.dtype).removeprefix("torch."))
-    found = with_draft(models, draft, tokenizer)
+    found = with_draft(models, draft, tokenizer or models.tokenizer)
     pack(draft)
     return found
 
@@ -207,9 +210,19 @@ def _kind(dtype: str | None, place: torch.device) -> str:
 
 
 def _load(name: str, role: str, dtype: str) -> tuple[Any, Any]:
-    """Model and tokenizer of that name."""
+    """Model and tokenizer of that name; None where it is a published draft model, whose tokenizer is its target's.
+
+    Raises
+    ------
+    DataError
+        If there is no such model, or it cannot be read, or a draft model is to be a target.
+    """
     file = gguf.file_of(name)
     place = name if file is None else gguf.unpacked(file)
+    if (published := read_published(Path(place))) is not None:
+        if role != "draft":
+            raise DataError(f"{name} holds layers that draft for another model; pass it as --draft, not as the {role}")
+        return published if dtype == "auto" else published.to(getattr(torch, dtype)), None
     try:
         if name == SHIPPED:
             pair = shipped.load(None if dtype == "auto" else getattr(torch, dtype))

@@ -16,7 +16,7 @@ from torch.nn.functional import gelu, layer_norm, silu
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import CausalLMOutput
 
-from otspec.decode.drafters.hidden_states import head_of
+from otspec.decode.drafters.hidden_states import head_of, last_layer
 from otspec.decode.models.context import vocabulary
 from otspec.decode.models.head import Head
 from otspec.errors import ProblemError
@@ -31,7 +31,8 @@ class HeadsConfig(PreTrainedConfig):  # type: ignore[misc]  # transformers is un
     vocab_size : int
         The target's.
     features : sequence of int
-        After how many of the target's layers its hidden states are looked at: after all of them.
+        After how many of the target's layers its hidden states are looked at: after all of them, which is known once
+        the target is; empty before.
     feature_width : int
         Their width.
     heads : int
@@ -66,6 +67,10 @@ class Heads(PreTrainedModel):  # type: ignore[misc]
     def count(self) -> int:
         """How many tokens it drafts."""
         return int(self.config.heads)
+
+    def borrow(self, target: PreTrainedModel) -> None:
+        """Look at the target's last layer, where the configuration does not say which that is."""
+        self.config.features = self.config.features or list(last_layer(target))
 
     @abstractmethod
     def begin(self, features: torch.Tensor) -> torch.Tensor:
@@ -302,11 +307,14 @@ class MlpSpeculator(Heads):
         """The hidden state at unit variance over sqrt(2)."""
         return layer_norm(features, features.shape[-1:], eps=1e-6) / 2**0.5
 
+    def parts(self, number: int) -> tuple[Any, ...]:
+        """The map of the state, the embedding, the norm and the head of a stage."""
+        every = self.project, self.embedding, self.norm, self.out
+        return tuple(parts[min(number, len(parts) - 1)] for parts in every)
+
     def step(self, state: torch.Tensor, tokens: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Take in the token."""
-        project, embedding, norm, out = (
-            parts[min(number, len(parts) - 1)] for parts in (self.project, self.embedding, self.norm, self.out)
-        )
+        project, embedding, norm, out = self.parts(number)
         weight = math.sqrt((1 - self.share**2) * self.config.width / 2)
         state = gelu(norm(self.share * project(state) + weight * embedding(tokens)))
         return state, out(state)

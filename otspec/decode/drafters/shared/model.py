@@ -21,6 +21,7 @@ from otspec.decode.drafters.eagle.layer import begin_norm, layer_settings
 from otspec.decode.drafters.eagle.model import EagleConfig, EagleLlama
 from otspec.decode.drafters.hidden_states import head_of, to_one_size
 from otspec.decode.models.fingerprint import fingerprint, keep_fingerprint
+from otspec.decode.models.head import lent_head
 from otspec.decode.models.passes.packed import PackedLinear, pack_layers
 from otspec.errors import ProblemError
 from otspec.laws import IntArray
@@ -144,7 +145,7 @@ class SharedLlama(EagleLlama):
         ProblemError
             If it was trained for another target.
         """
-        vectors, head = target.get_input_embeddings().weight, target.get_output_embeddings()
+        vectors = target.get_input_embeddings().weight
         if self._embedding and self._embedding[0] is vectors:
             return
         if fingerprint(target) != self.config.target:
@@ -157,21 +158,9 @@ class SharedLlama(EagleLlama):
                 stand_in.weight.zero_()  # else a fingerprint would be of chance
         keep_fingerprint(self)
         self._embedding = (vectors,)  # in a tuple, lest it become a parameter, which would learn
-        is_packed = isinstance(head, PackedLinear)
-        self.lm_head = head if is_packed and self.kept is None else self._rows_of(head)
-        if is_packed and not self.training:
+        self.lm_head = lent_head(target, self.dtype, slice(None) if self.kept is None else self.tokens.long())
+        if isinstance(target.get_output_embeddings(), PackedLinear) and not self.training:
             pack_layers(self)
-
-    def _rows_of(self, head: Any) -> nn.Linear:
-        """The rows of a head that are computed; all of them are not copied."""
-        rows = slice(None) if self.kept is None else self.tokens.long()
-        own = nn.Linear(head.in_features, head.out_features, head.bias is not None, device="meta")
-        for name in ("weight", "bias"):
-            if (values := getattr(head, name)) is not None:
-                held = values.detach()[rows].to(self.dtype)
-                setattr(own, name, nn.Parameter(held, requires_grad=False))
-        own.out_features = len(own.weight)
-        return own
 
     def vectors(self, tokens: torch.Tensor) -> torch.Tensor:
         """As `Conditioned.vectors`, shape (..., hidden); tokens from V on are masks."""

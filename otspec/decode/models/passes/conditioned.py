@@ -13,10 +13,10 @@ class OwnModule:
 
 
 class Conditioned(OwnModule):
-    """A decoder of transformers that may be told more than tokens, through `Reader.shifts` or `Reader.added`.
+    """A model that may be told more than tokens, through `Reader.shifts` or `Reader.added`.
 
-    Without these it computes what the decoder of the same weights does.  A pass that was told more cannot be repeated
-    at other tokens, so none of such a model is replayed as a graph.
+    A decoder without these computes what the decoder of the same weights does.  A pass that was told more cannot be
+    repeated at other tokens, so none of such a model is replayed as a graph.
     """
 
     get_input_embeddings: Any

@@ -1,0 +1,211 @@
+"""Draft models in published formats: what they say, what is refused, and texts decoded with them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from transformers import AutoModelForCausalLM, LogitsProcessorList  # noqa: E402
+
+import otspec  # noqa: E402
+from otspec.decode.base.sampling import Sampling  # noqa: E402
+from otspec.decode.drafters.published.formats import read_published  # noqa: E402
+from otspec.decode.models.pairing import pair_up  # noqa: E402
+from otspec.decode.recording.positions import drafting  # noqa: E402
+from otspec.errors import DataError, ProblemError  # noqa: E402
+from otspec.laws import law_from_logits  # noqa: E402
+from otspec.paths import Shape  # noqa: E402
+from tests.decode import published  # noqa: E402
+from tests.decode.models import greedy_text, tiny  # noqa: E402
+from tests.decode.published import Published, speculators  # noqa: E402
+
+VOCAB, KEPT = 8, (1, 2, 4, 7)
+TEXT, DRAFTED = [3, 1, 4, 1, 5], [2, 7]
+
+FORMATS: dict[str, tuple[Published, Callable[..., Any]]] = {
+    "EAGLE": (published.eagle(VOCAB), published.logits_of_eagle),
+    "EAGLE with an embedding": (published.eagle(VOCAB, bias=False, embedding=True), published.logits_of_eagle),
+    "EAGLE-3": (published.eagle3(VOCAB), published.logits_of_eagle3),
+    "EAGLE-3, of some tokens": (published.eagle3(VOCAB, KEPT), published.logits_of_eagle3),
+    "EAGLE-3, not in order": (published.eagle3(VOCAB, KEPT[::-1]), published.logits_of_eagle3),
+    "EAGLE-3, normed": (
+        published.eagle3(VOCAB, norm_before_residual=True, norm_before_fc=True, norm_output=True),
+        published.logits_of_eagle3,
+    ),
+    "EAGLE-3, each normed": (published.eagle3(VOCAB, fc_norm=True), published.logits_of_eagle3),
+    "Medusa": (published.medusa(VOCAB), published.logits_of_medusa),
+    "MLP": (published.mlp(VOCAB), published.logits_of_mlp),
+    "MLP, tied": (published.mlp(VOCAB, tied=True, scaled=False), published.logits_of_mlp),
+}
+
+
+def target() -> Any:
+    return tiny(VOCAB, layers=3)
+
+
+def read(of: Published) -> Any:
+    return published.read(of, target())
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@torch.no_grad()
+def test_it_says_what_is_published(name: str) -> None:
+    of, said = FORMATS[name]
+    sampling = Sampling(LogitsProcessorList(), do_sample=True)
+    model = read(of)
+    drafter, _ = drafting(target(), model, [TEXT], Shape.paths(1, 3), sampling, torch.Generator().manual_seed(0))
+    drafts = drafter.draft([TEXT], 3)
+    drafted = drafts.trees[0].token[1:].tolist()
+    own = list(range(VOCAB)) if drafts.columns is None else drafts.columns.tolist()
+    rows = tokens_of(of) if "d2t" in of.tensors else list(range(VOCAB))
+    for level in range(3):
+        wanted = np.zeros(VOCAB)
+        wanted[rows] = law_from_logits("logits", said(of, target(), TEXT, drafted[:level]))
+        found = np.zeros(VOCAB)
+        found[own] = drafts.laws[level].numpy()
+        np.testing.assert_allclose(found, wanted, atol=1e-6)  # norms and angles are in float32
+
+
+def tokens_of(of: Published) -> list[int]:
+    """The target's token of each row of a head."""
+    tokens: list[int] = (of.tensors["d2t"] + torch.arange(len(of.tensors["d2t"]))).tolist()
+    return tokens
+
+
+@pytest.mark.parametrize(
+    ("of", "wrapped"),
+    [
+        (published.eagle(VOCAB), speculators(published.eagle(VOCAB), "eagle", fusion_bias=True)),
+        (
+            published.eagle3(VOCAB, KEPT),
+            speculators(published.eagle3(VOCAB, KEPT), "eagle3", norm_before_residual=False),
+        ),
+    ],
+)
+def test_speculators_hold_the_same(tmp_path: Path, of: Published, wrapped: Published) -> None:
+    one, other = read(of).state_dict(), read(wrapped).state_dict()
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_heads_of_vllm_and_of_pickles_are_the_same(tmp_path: Path) -> None:
+    of = published.medusa(VOCAB)
+    renamed = {
+        re.sub(r"^(\d)\.2\.", r"lm_heads.\1.", re.sub(r"^(\d)\.(\d)\.linear", r"blocks.\1.layers.\2", name)): one
+        for name, one in of.tensors.items()
+    }
+    config = {"model_type": "medusa", "num_heads": 3, "num_hidden_layers": 2, "hidden_size": 16, "vocab_size": VOCAB}
+    one = read(Published(config, renamed)).state_dict()
+    (tmp_path / "medusa").mkdir()
+    (tmp_path / "medusa" / "config.json").write_text(json.dumps(of.config))
+    torch.save(of.tensors, tmp_path / "medusa" / "medusa_lm_head.pt")
+    other = read_published(tmp_path / "medusa").state_dict()
+    assert all(torch.equal(one[name], other[name].double()) for name in one)
+
+
+def test_layers_of_other_families_are_told_by_their_tensors(tmp_path: Path) -> None:
+    of = published.eagle3(VOCAB, norm_before_residual=False)
+    attention = "midlayer.self_attn"
+    sizes = {"q": 16, "k": 8, "v": 8}
+    biased = published.random(1, **{f"{attention}.{one}_proj.bias": (size,) for one, size in sizes.items()})
+    model = read(Published({**of.config, "model_type": "qwen2"}, {**of.tensors, **biased}))
+    assert type(model.model).__name__ == "Qwen2Model"
+    normed = published.random(1, **{f"{attention}.{one}_norm.weight": (4,) for one in "qk"})
+    model = read(Published({**of.config, "head_dim": 4}, {**of.tensors, **normed}))
+    assert type(model.model).__name__ == "Qwen3Model"
+
+
+EAGLE, EAGLE3, MEDUSA, MLP = (FORMATS[name][0] for name in ("EAGLE", "EAGLE-3, of some tokens", "Medusa", "MLP, tied"))
+NAN = torch.full((16, 32), torch.nan)
+
+REFUSED: dict[str, tuple[Published, str]] = {
+    "a setting": (EAGLE.but(logit_scale=2.0), "a setting 'logit_scale'"),
+    "a setting of another kind": (EAGLE.but(hidden_size="16"), "'hidden_size' is '16', and a int is wanted"),
+    "a tensor": (EAGLE.but({"layers.0.input_layernorm.weight": torch.ones(16)}), "'layers.0.input_layernorm.weight'"),
+    "a missing tensor": (EAGLE.but(less=("layers.0.mlp.up_proj.weight",)), "'model.layers.0.mlp.up_proj.weight'"),
+    "a shape": (EAGLE.but(intermediate_size=32), "and by its settings it has (16, 32)"),
+    "numbers": (EAGLE.but({"fc.weight": NAN}), "not finite"),
+    "a window": (EAGLE.but(layer_types=["sliding_attention"]), "a window of tokens"),
+    "a map": (EAGLE3.but({"d2t": torch.zeros(4, dtype=torch.int64)}), "'d2t' and 't2d'"),
+    "a map twice": (EAGLE3.but({"d2t": -torch.arange(4)}), "does not name 4 different tokens of 8"),
+    "no map": (EAGLE3.but(less=("t2d",)), "no 't2d'"),
+    "one state": (EAGLE3.but(eagle_config={"use_aux_hidden_state": False}), "'use_aux_hidden_state'"),
+    "a silent default": (speculators(EAGLE3, "eagle3"), "no 'norm_before_residual'"),
+    "norms of speculators": (speculators(EAGLE, "eagle", layernorms=True), "'layernorms'"),
+    "speculators": (speculators(EAGLE3, "eagle3", speculators_model_type="peagle"), "'peagle'"),
+    "DFlash": (EAGLE.but(architectures=["DFlashDraftModel"], dflash_config={}), "DFlash"),
+    "a wrapper": (EAGLE.but(model_type="eagle"), "'eagle'"),
+    "heads": (MEDUSA.but(medusa_num_heads=5), "has 5 heads, and there are tensors of 3"),
+    "heads of few tokens": (MEDUSA.but({"token_map": torch.arange(4)}), "'token_map'"),
+    "some biases": (MEDUSA.but(less=("0.1.linear.bias",)), "'each.0.blocks.1.bias'"),
+    "stages": (MLP.but({"speculator.ln.2.bias": torch.zeros(12)}), "'tie_weights' is on, and 'speculator.ln.2.bias'"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_not_known_is_refused_by_name(tmp_path: Path, name: str) -> None:
+    of, said = REFUSED[name]
+    with pytest.raises(DataError, match=re.escape(said)):
+        read_published(of.into(tmp_path))
+
+
+def test_other_targets_are_refused(tmp_path: Path) -> None:
+    model = read_published(EAGLE3.but(eagle_aux_hidden_state_layer_ids=None).into(tmp_path)).double()
+    with pytest.raises(ProblemError, match=r"after 2, 1, 0 layers.* has 3"):
+        model.borrow(target())
+    with pytest.raises(ProblemError, match="vocabularies of size 8, and the target's is 5"):
+        model.borrow(tiny(5, layers=3))
+    model.borrow(tiny(VOCAB, layers=8))
+    assert model.config.features == [2, 4, 5]
+
+
+def test_ordinary_folders_are_none(tmp_path: Path) -> None:
+    tiny(VOCAB).save_pretrained(tmp_path / "llama")
+    (tmp_path / "empty").mkdir()
+    assert read_published(tmp_path / "llama") is None
+    assert read_published(tmp_path / "empty") is None
+
+
+def test_broken_files_are_named(tmp_path: Path) -> None:
+    EAGLE.into(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"nothing")
+    with pytest.raises(DataError, match=r"model\.safetensors cannot be read as weights"):
+        read_published(tmp_path)
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(DataError, match=r"config\.json cannot be read"):
+        read_published(tmp_path)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_greedy_texts_are_the_targets(tmp_path: Path, name: str) -> None:
+    model = read(FORMATS[name][0])
+    texts = [[3, 1, 4], [6]]
+    for text in texts:
+        found = otspec.generate(
+            target(), model, torch.tensor([text]), paths=2, depth=3, max_new_tokens=9, temperature=0
+        )
+        assert found.sequences[0].tolist() == greedy_text(target(), text, 9)
+
+
+def test_saved_and_loaded_it_is_the_same(tmp_path: Path) -> None:
+    for number, name in enumerate(("EAGLE", "EAGLE-3, of some tokens", "MLP")):
+        model = read(FORMATS[name][0])
+        model.save_pretrained(tmp_path / f"{number} again")
+        again = AutoModelForCausalLM.from_pretrained(tmp_path / f"{number} again", dtype=torch.float64).eval()
+        pair_up(target(), again, None, None)
+        tokens = torch.tensor([[1, 2, 3]])
+        if name == "MLP":
+            states = torch.ones(1, 3, 16, dtype=torch.float64)
+            assert torch.equal(again(tokens, features=states).logits, model(tokens, features=states).logits)
+        else:
+            assert torch.equal(again(tokens).logits, model(tokens).logits)
+            assert again.config.features == model.config.features
