@@ -21,9 +21,13 @@ DRAFT_LAWS = ("iid", "without_replacement", "greedy", "top_k", "systematic", "hu
 
 TRAINED = (
     *("distilled", "sd2", "eagle", "eagle1", "medusa", "mlp", "eagle3", "parallel"),
+    *("eagle1-published", "eagle3-published"),
     *("sd2-frozen", "sd2-blocked", "sd2-after"),
 )
 """Kinds of draft models that `otspec train` makes."""
+
+FORMATS = ("eagle", "speculators")
+"""Formats that `otspec save` writes draft models in."""
 
 LOSSES = ("kl", "tvd", "eagle")
 """The losses that training makes small."""

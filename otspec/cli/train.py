@@ -41,8 +41,8 @@ def train(
     draft: Annotated[
         str | None,
         typer.Option(
-            help="The draft model that learns, named in the same way; eagle1, eagle3, parallel, medusa and mlp are "
-            "made of the target.",
+            help="The draft model that learns, named in the same way; eagle1, eagle3, both as published, parallel, "
+            "medusa and mlp are made of the target.",
             show_default="shipped",
         ),
     ] = None,
@@ -71,7 +71,7 @@ def train(
         str | None,
         typer.Option(
             help=f"The loss: {listed(LOSSES)}, or alpha:n, the chance that n i.i.d. drafts are all refused, or a sum "
-            "such as kl+alpha:4; eagle, of hidden states too, is for eagle1.",
+            "such as kl+alpha:4; eagle, of hidden states too, is for eagle1 and eagle1-published.",
             show_default="kl, or eagle for eagle1",
         ),
     ] = None,
@@ -86,7 +86,8 @@ def train(
     draft_tokens: Annotated[
         int | None,
         options.count(
-            help="How many tokens are drafted, the most frequent ones of the texts, for eagle3 and parallel.",
+            help="How many tokens are drafted, the most frequent ones of the texts, for eagle3, parallel and "
+            "eagle3-published.",
             show_default="all",
         ),
     ] = None,

@@ -14,13 +14,20 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from safetensors.torch import load_file  # noqa: E402
 from transformers import AutoModelForCausalLM, LogitsProcessorList  # noqa: E402
 
 import otspec  # noqa: E402
+from otspec.cli.names import FORMATS as NAMED  # noqa: E402
 from otspec.decode.base.sampling import Sampling  # noqa: E402
 from otspec.decode.drafters.published.formats import read_published  # noqa: E402
+from otspec.decode.drafters.published.writing import FORMATS as WRITTEN  # noqa: E402
+from otspec.decode.drafters.published.writing import write_published  # noqa: E402
+from otspec.decode.lessons.kind import Origin  # noqa: E402
+from otspec.decode.lessons.lesson import Lesson  # noqa: E402
 from otspec.decode.models.pairing import pair_up  # noqa: E402
 from otspec.decode.recording.positions import drafting  # noqa: E402
+from otspec.decode.training.kinds import KINDS  # noqa: E402
 from otspec.errors import DataError, ProblemError  # noqa: E402
 from otspec.laws import law_from_logits  # noqa: E402
 from otspec.paths import Shape  # noqa: E402
@@ -209,3 +216,62 @@ def test_saved_and_loaded_it_is_the_same(tmp_path: Path) -> None:
         else:
             assert torch.equal(again(tokens).logits, model(tokens).logits)
             assert again.config.features == model.config.features
+
+
+@pytest.mark.parametrize("form", ["eagle", "speculators"])
+@pytest.mark.parametrize("name", ["EAGLE", "EAGLE-3, not in order", "EAGLE-3, normed"])
+def test_written_and_read_it_says_the_same(tmp_path: Path, name: str, form: str) -> None:
+    model = read(FORMATS[name][0])
+    target().save_pretrained(tmp_path / "target")
+    if (name, form) == ("EAGLE", "speculators"):
+        with pytest.raises(ProblemError, match="no first version of EAGLE"):
+            write_published(model, tmp_path, form, str(tmp_path / "target"))
+        return
+    write_published(model, tmp_path / "written", form, str(tmp_path / "target"))
+    again = read_published(tmp_path / "written")
+    pair_up(target(), again, None, None)
+    tokens = torch.tensor([[1, 2, 3]])
+    added = torch.ones(1, 3, 16, dtype=torch.float64)
+    assert torch.equal(again(tokens, added=added).logits, model(tokens, added=added).logits)
+    assert (again.config.features, again.config.kept) == (model.config.features, model.config.kept)
+    if form == "speculators":
+        config = json.loads((tmp_path / "written" / "config.json").read_text())
+        verifier = {"name_or_path": str(tmp_path / "target"), "architectures": ["LlamaForCausalLM"]}
+        assert config["speculators_config"]["verifier"] == verifier
+    else:
+        names = FORMATS[name][0].tensors.keys()
+        assert {one.replace("midlayer.", "layers.0.") for one in names} == set(
+            load_file(tmp_path / "written" / "model.safetensors")
+        )
+
+
+def test_what_engines_do_not_compute_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(ProblemError, match="a MedusaHeads cannot be written as eagle"):
+        write_published(read(MEDUSA), tmp_path, "eagle")
+    with pytest.raises(ProblemError, match="pass --target"):
+        write_published(read(EAGLE3), tmp_path, "speculators")
+    with pytest.raises(DataError, match=r"config.json cannot be read in nowhere"):
+        write_published(read(EAGLE3), tmp_path, "speculators", "nowhere")
+    assert tuple(WRITTEN) == NAMED
+
+
+@pytest.mark.parametrize("name", ["eagle1-published", "eagle3-published"])
+@torch.no_grad()
+def test_it_is_asked_while_it_learns_as_it_is_in_decoding(name: str) -> None:
+    """Of every pass: the logits of a text whose last tokens were drafted; the first token of a text is not read."""
+    kind, generator = KINDS[name], torch.Generator().manual_seed(0)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model: Any = kind.begin(Origin(target())).double().eval()
+    tokens = torch.randint(VOCAB, (2, 7), generator=generator)
+    states = target()(tokens[:, :-1], output_hidden_states=True).hidden_states
+    features = torch.stack([states[layer] for layer in kind.layers(target())], dim=2)
+    found = kind.answers(model, Lesson(tokens, torch.empty(0), features), generator, 3)
+    known = model.conditioning(features)
+    for number in range(3):
+        for at in range(number + 1, 6):
+            added = known[:, : at - number]
+            for last in range(at - number, at + 1):
+                said = model(tokens[:, 1 : last + 1], added=added)
+                added = torch.cat((added, said.hidden_states[-1][:, -1:]), dim=1)
+            torch.testing.assert_close(found[number].logits[:, at], said.logits[:, -1], rtol=1e-5, atol=1e-5)

@@ -10,6 +10,7 @@ from transformers import PreTrainedModel
 
 from otspec.decode.drafters.eagle import training as eagle
 from otspec.decode.drafters.heads import training as heads
+from otspec.decode.drafters.published import training as published
 from otspec.decode.drafters.sd2 import training as sd2
 from otspec.decode.drafters.shared import training as shared
 from otspec.decode.lessons.kind import Kind, Origin
@@ -32,5 +33,6 @@ KINDS: Mapping[str, Kind] = {
     **eagle.KINDS,
     **heads.KINDS,
     **shared.KINDS,
+    **published.KINDS,
     **sd2.ABLATIONS,
 }

@@ -55,7 +55,9 @@ Fed = Callable[[torch.Tensor, torch.Tensor, int], tuple[torch.Tensor, torch.Tens
 """From the tokens, the outputs of the pass before, and the number of a pass to what is read in it, and is added."""
 
 
-def in_passes(model: Any, lesson: Lesson, features: torch.Tensor, passes: int, fed: Fed) -> list[Prediction]:
+def in_passes(
+    model: Any, lesson: Lesson, features: torch.Tensor, passes: int, fed: Fed, *, sees_first: bool = True
+) -> list[Prediction]:
     """What a model says in several passes, each of which drafts one token further behind every token.
 
     Parameters
@@ -67,6 +69,8 @@ def in_passes(model: Any, lesson: Lesson, features: torch.Tensor, passes: int, f
     passes : int
     fed : callable
         What the others are.
+    sees_first : bool
+        Whether tokens see the first of their text.
     """
     tokens = lesson.tokens[:, :-1]
     rows, columns = tokens.shape
@@ -78,7 +82,10 @@ def in_passes(model: Any, lesson: Lesson, features: torch.Tensor, passes: int, f
     for number in range(passes):
         # Of pass i, the draft i tokens after the last that the target has read; of pass 0, all up to that.
         sees = [at <= at[:, None] - number, *(at == at[:, None] - number + earlier for earlier in range(1, number + 1))]
-        sees[0] |= at == 0  # the first tokens have no drafts before them: they see something, and count for little
+        if sees_first:
+            sees[0] |= at == 0  # the first tokens have no drafts before them: they see something, and count for little
+        else:
+            sees[0] &= (at > 0) | (at[:, None] == 0)
         mask = torch.zeros(columns, columns * (number + 1), dtype=model.dtype, device=tokens.device)
         mask.masked_fill_(~torch.cat(sees, dim=1), least)
         prediction = model(

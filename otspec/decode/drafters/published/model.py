@@ -83,6 +83,7 @@ class PublishedEagle(Conditioned, PreTrainedModel):  # type: ignore[misc]
         family.vocab_size, family.pad_token_id = config.vocab_size if config.own_embedding else 0, None
         width, eps = family.hidden_size, family.rms_norm_eps
         self.model = AutoModel.from_config(family)
+        self.model.embed_tokens.weight.requires_grad_(False)
         first, norm = self.model.layers[0], type(self.model.norm)
         self.model.norm = nn.Identity()
         if config.version == 1:
