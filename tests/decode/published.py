@@ -160,8 +160,8 @@ def mlp(vocab: int, stages: int = 3, inner: int = 12, tied: bool = False, scaled
     tensors = random(0, **shapes)
     if tied:
         for name in tensors:
-            *_, part, stage, kind = name.split(".")
-            tensors[name] = tensors[f"speculator.{part}.{min(int(stage), int(part == 'proj'))}.{kind}"].clone()
+            *_, part, number, kind = name.split(".")
+            tensors[name] = tensors[f"speculator.{part}.{min(int(number), int(part == 'proj'))}.{kind}"].clone()
     config = {
         "architectures": ["MLPSpeculatorPreTrainedModel"], "model_type": "mlp_speculator", "emb_dim": 16,
         "inner_dim": inner, "n_predict": stages, "n_candidates": 5, "top_k_tokens_per_head": [5, 4, 3],

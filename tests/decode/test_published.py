@@ -55,6 +55,12 @@ FORMATS: dict[str, tuple[Published, Callable[..., Any]]] = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _no_gradients() -> Any:
+    with torch.no_grad():
+        yield
+
+
 def target() -> Any:
     return tiny(VOCAB, layers=3)
 
@@ -64,7 +70,6 @@ def read(of: Published) -> Any:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@torch.no_grad()
 def test_it_says_what_is_published(name: str) -> None:
     of, said = FORMATS[name]
     sampling = Sampling(LogitsProcessorList(), do_sample=True)
@@ -256,7 +261,6 @@ def test_what_engines_do_not_compute_is_not_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["eagle1-published", "eagle3-published"])
-@torch.no_grad()
 def test_it_is_asked_while_it_learns_as_it_is_in_decoding(name: str) -> None:
     """Of every pass: the logits of a text whose last tokens were drafted; the first token of a text is not read."""
     kind, generator = KINDS[name], torch.Generator().manual_seed(0)

@@ -266,7 +266,7 @@ class MlpSpeculator(Heads):
     over sqrt(2) before.
     """
 
-    config_class = MlpConfig
+    config_class: type[MlpConfig] = MlpConfig
 
     def __init__(self, config: MlpConfig) -> None:
         super().__init__(config)

@@ -38,7 +38,7 @@ class PublishedMlpConfig(MlpConfig):
 class PublishedMlp(MlpSpeculator):
     """An MLP speculator, with norms by root mean squares, and the token's share over the state's in place of both."""
 
-    config_class = PublishedMlpConfig
+    config_class: type[MlpConfig] = PublishedMlpConfig
 
     def begin(self, features: torch.Tensor) -> torch.Tensor:
         """The hidden state, scaled if the configuration says so."""
