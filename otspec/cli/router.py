@@ -60,10 +60,10 @@ def router(
     said = [one for file in files if file.suffix == JSON_LINES for one in read_prompts(file)]
     from otspec.decode import Budget, train_router
     from otspec.decode.models.context import positions
-    from otspec.decode.pair.loading import Models, load_draft, load_models
+    from otspec.decode.pair.loading import Models, load_models, load_reader
 
     if target is None:
-        model, tokenizer = load_draft(draft, place.device, place.dtype)
+        model, tokenizer = load_reader(draft, place.device, place.dtype)
         models = Models(model, tokenizer)
     else:
         models = load_models(target, draft, place.device, place.dtype)

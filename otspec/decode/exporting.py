@@ -166,7 +166,7 @@ def decode_as_exported(
     instead = ("paths", "depth") if "branching" in mine else ("branching",) if {"paths", "depth"} & mine.keys() else ()
     method = {name: value for name, value in drafts.items() if name not in instead} | mine
     if "tokenizer" in given:
-        method |= {"tokenizer": given["tokenizer"], "draft_tokenizer": own_tokenizer}
+        method |= {"tokenizer": given["tokenizer"], "draft_tokenizer": own_tokenizer or given["tokenizer"]}
     # Of the class: a model that was loaded from a folder with a `custom_generate` has that as its own `generate`.
     return type(model).generate(model, **given, custom_generate=multi_draft(loaded, **method))
 

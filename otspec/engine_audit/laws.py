@@ -86,12 +86,12 @@ class ModelLaws:
         DataError
             If there is no such folder, or its model cannot be read.
         """
-        from otspec.decode.pair.loading import SHIPPED, load_draft, load_models
+        from otspec.decode.pair.loading import SHIPPED, load_models, load_reader
 
         if model != SHIPPED and not Path(model).is_dir():
             raise DataError(f"there is no folder {model}; pass {SHIPPED}, or a folder written by save_pretrained")
         if drafts:
-            return cls(*load_draft(model, "cpu", dtype))
+            return cls(*load_reader(model, "cpu", dtype))
         models = load_models(model, None, "cpu", dtype)
         return cls(models.target, models.tokenizer)
 

@@ -25,7 +25,9 @@ from otspec.decode.drafters.published.writing import FORMATS as WRITTEN  # noqa:
 from otspec.decode.drafters.published.writing import write_published  # noqa: E402
 from otspec.decode.lessons.kind import Origin  # noqa: E402
 from otspec.decode.lessons.lesson import Lesson  # noqa: E402
+from otspec.decode.methods import assisted  # noqa: E402
 from otspec.decode.models.pairing import pair_up  # noqa: E402
+from otspec.decode.pair.loading import load_reader  # noqa: E402
 from otspec.decode.recording.positions import drafting  # noqa: E402
 from otspec.decode.training.kinds import KINDS  # noqa: E402
 from otspec.errors import DataError, ProblemError  # noqa: E402
@@ -279,3 +281,10 @@ def test_it_is_asked_while_it_learns_as_it_is_in_decoding(name: str) -> None:
                 said = model(tokens[:, 1 : last + 1], added=added)
                 added = torch.cat((added, said.hidden_states[-1][:, -1:]), dim=1)
             torch.testing.assert_close(found[number].logits[:, at], said.logits[:, -1], rtol=1e-5, atol=1e-5)
+
+
+def test_what_reads_no_text_alone_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ProblemError, match="layers that read a target's hidden states"):
+        load_reader(str(EAGLE3.into(tmp_path)), "cpu")
+    with pytest.raises(ProblemError, match="transformers knows no PublishedEagle"):
+        assisted(target(), read(EAGLE3), torch.tensor([TEXT]))

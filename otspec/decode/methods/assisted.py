@@ -10,6 +10,7 @@ import torch
 from transformers import PreTrainedModel
 
 from otspec.decode.drafters.heads.model import Heads
+from otspec.decode.drafters.published.model import PublishedEagle
 from otspec.decode.drafters.shared.model import SharedLlama
 from otspec.decode.methods.measured import measured
 from otspec.decode.models.pairing import check_devices, check_sizes
@@ -58,7 +59,7 @@ def assisted(
         raise ProblemError(f"no schedule {schedule!r}; known: {', '.join(SCHEDULES)}")
     if not 0 <= confidence <= 1:
         raise ProblemError(f"confidence is {confidence}; it is a probability in [0, 1]")
-    if isinstance(draft, (Heads, SharedLlama)):
+    if isinstance(draft, (Heads, SharedLlama, PublishedEagle)):
         raise ProblemError(
             f"transformers knows no {type(draft).__name__}, which drafts from the target's hidden states; pass a "
             "causal language model, or decode by multi-draft"

@@ -131,7 +131,7 @@ def with_draft(models: Models, draft: PreTrainedModel, tokenizer: Any) -> Models
 
 
 def load_draft(name: str, device: str | None = None, dtype: str | None = None) -> tuple[PreTrainedModel, Any]:
-    """A draft model alone, and its tokenizer; parameters as in `load_models`.
+    """A draft model alone, and its tokenizer, None where that is its target's; parameters as in `load_models`.
 
     Raises
     ------
@@ -143,6 +143,22 @@ def load_draft(name: str, device: str | None = None, dtype: str | None = None) -
     place = device_of(device)
     model, tokenizer = _load(name, "draft", _kind(dtype, place))
     return model.to(place), tokenizer
+
+
+def load_reader(name: str, device: str | None = None, dtype: str | None = None) -> tuple[PreTrainedModel, Any]:
+    """A draft model that reads text by itself, and its tokenizer; the rest as in `load_draft`.
+
+    Raises
+    ------
+    ProblemError
+        If it is in a published format, whose models read their target's hidden states.
+    """
+    model, tokenizer = load_draft(name, device, dtype)
+    if tokenizer is None:
+        raise ProblemError(
+            f"{name} holds layers that read a target's hidden states; pass a model that reads text alone"
+        )
+    return model, tokenizer
 
 
 def save_model(model: PreTrainedModel, tokenizer: Any, folder: Path) -> None:
