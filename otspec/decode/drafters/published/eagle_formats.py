@@ -50,7 +50,7 @@ def eagle(checkpoint: Checkpoint) -> PublishedEagle:
 
 
 def speculators_eagle(checkpoint: Checkpoint) -> PublishedEagle:
-    """The same of speculators, which wrote it until its version 0.2; the rest as in `eagle`."""
+    """The same of speculators, which wrote it in its early versions; the rest as in `eagle`."""
     if checkpoint.setting("layernorms", bool, False):
         raise checkpoint.refusal("its setting 'layernorms' is on, and what is then fed back is nowhere said")
     checkpoint.check_settings(checkpoint.config, {*SPECULATORS, "layernorms", "fusion_bias"})
