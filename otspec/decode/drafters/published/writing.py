@@ -18,7 +18,7 @@ from otspec.decode.drafters.published.model import PublishedEagle
 from otspec.errors import DataError, ProblemError
 from otspec.writing import named, write_text
 
-VERSION = "0.5.0"
+VERSION = "0.7.0"
 """Of the speculators whose settings these are."""
 ALGORITHM = "eagle3"
 
