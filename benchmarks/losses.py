@@ -37,7 +37,10 @@ from otspec.reporting.means import standard_error
 from otspec.reporting.tables import TextTable
 
 KIND = "parallel"
-LOSSES = ("kl", "tvd", "alpha:2", "alpha:4", "kl+alpha:1", "kl+alpha:2", "kl+alpha:4")
+LOSSES = (
+    *("kl", "reverse-kl", "jsd", "tvd", "alpha:2", "alpha:4"),
+    *("kl+alpha:1", "kl+alpha:2", "kl+alpha:4", "kl+topk:10"),
+)
 COUNTS = (1, 2, 4)
 """Drafts of one token, n."""
 PATHS, DEPTH = 4, 3

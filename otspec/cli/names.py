@@ -29,7 +29,7 @@ TRAINED = (
 FORMATS = ("eagle", "speculators")
 """Formats that `otspec save` writes draft models in."""
 
-LOSSES = ("kl", "tvd", "eagle")
+LOSSES = ("kl", "reverse-kl", "jsd", "tvd", "eagle")
 """The losses that training makes small."""
 
 DRAFTERS = ("fr", "pa-fr", "dynaspec", "eagle", "parallel", "tli", "rdk")

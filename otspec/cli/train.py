@@ -70,8 +70,9 @@ def train(
     loss: Annotated[
         str | None,
         typer.Option(
-            help=f"The loss: {listed(LOSSES)}, or alpha:n, the chance that n i.i.d. drafts are all refused, or a sum "
-            "such as kl+alpha:4; eagle, of hidden states too, is for eagle1 and eagle1-published.",
+            help=f"The loss: {listed(LOSSES)}, or alpha:n, the chance that n i.i.d. drafts are all refused, or topk:K, "
+            "the cross-entropy of the target's K likeliest tokens, or a sum such as kl+alpha:4 or kl+0.5*topk:10; "
+            "eagle, of hidden states too, is for eagle1 and eagle1-published.",
             show_default="kl, or eagle for eagle1",
         ),
     ] = None,

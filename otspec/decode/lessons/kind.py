@@ -10,7 +10,7 @@ import torch
 from transformers import PreTrainedModel
 
 from otspec.decode.lessons.lesson import Lesson
-from otspec.decode.lessons.losses import LOSSES, OF_FEATURES, Prediction, loss_named
+from otspec.decode.lessons.losses import LOSSES, OF_FEATURES, Prediction, loss_named, terms_of
 from otspec.errors import ProblemError
 from otspec.laws import IntArray
 
@@ -82,7 +82,7 @@ class Kind:
     def check_loss(self, name: str) -> None:
         """Raise unless the kind can be trained by that loss."""
         loss_named(name)
-        if not self.drafts_features and not set(OF_FEATURES).isdisjoint(name.split("+")):
+        if not self.drafts_features and any(one in OF_FEATURES for _, one in terms_of(name)):
             others = " or ".join(one for one in LOSSES if one not in OF_FEATURES)
             raise ProblemError(
                 f"loss {name!r} is of hidden states that a model drafts, and this kind drafts none; pass {others}"

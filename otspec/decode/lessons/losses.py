@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-from torch.nn.functional import cross_entropy, kl_div, smooth_l1_loss
+from torch.nn.functional import kl_div, smooth_l1_loss
 
 from otspec.errors import ProblemError
 
@@ -36,20 +36,72 @@ Loss = Callable[[Wanted, Prediction], torch.Tensor]
 """What target and draft model say to the mean over positions."""
 
 
+LEAST = math.log(torch.finfo(torch.float32).tiny)
+"""What stands for the logarithm of 0: a law that is 0 where the other is not is far from it, and not infinitely far."""
+
+
+def _log_laws(target: Wanted, draft: Prediction) -> tuple[torch.Tensor, torch.Tensor]:
+    """Logarithms of p and q, shape (..., k), in float32 at least, `LEAST` where a law is 0."""
+    log_p, log_q = target.log_law, draft.logits
+    log_p, log_q = (one.to(torch.promote_types(one.dtype, torch.float32)) for one in (log_p, log_q))
+    log_p, log_q = (one.nan_to_num(math.nan, neginf=LEAST) for one in (log_p, log_q.log_softmax(-1)))
+    return log_p, log_q
+
+
 def kl(target: Wanted, draft: Prediction) -> torch.Tensor:
     """KL(p || q), in nats [zhou2024distillspec; berdozsteering, Section 3.3]: the share of the tokens that are drafted.
 
     But for the entropy of p, on which q has no bearing, it is the cross-entropy that heads are trained with, of labels
     that are p in place of one token drawn from it.
     """
-    p, q = (logits.float().flatten(0, -2) for logits in (target.log_law, draft.logits.float().log_softmax(-1)))
+    p, q = (logits.flatten(0, -2) for logits in _log_laws(target, draft))
     return kl_div(q, p, log_target=True, reduction="batchmean")
+
+
+def reverse_kl(target: Wanted, draft: Prediction) -> torch.Tensor:
+    """KL(q || p), in nats [zhou2024distillspec]: q keeps to tokens that are likely under p, and need not have all."""
+    log_p, log_q = _log_laws(target, draft)
+    return (log_q.exp() * (log_q - log_p)).sum(-1).mean()
+
+
+def jsd(target: Wanted, draft: Prediction) -> torch.Tensor:
+    """The Jensen-Shannon divergence, in nats [zhou2024distillspec]: half of KL(p || m) + KL(q || m), m = (p + q) / 2.
+
+    As with `kl` it is the share of the tokens that are drafted, at most log 2.
+    """
+    log_p, log_q = _log_laws(target, draft)
+    log_m = torch.logaddexp(log_p, log_q) - math.log(2)
+    each = log_p.exp() * (log_p - log_m) + log_q.exp() * (log_q - log_m)
+    return each.sum(-1).mean() / 2
 
 
 def tvd(target: Wanted, draft: Prediction) -> torch.Tensor:
     """Total variation, the probability that a single draft is refused [leviathan2023fast]."""
-    p, q = target.log_law.float().exp(), draft.logits.float().softmax(-1)
+    p, q = (logits.exp() for logits in _log_laws(target, draft))
     return 1 - torch.minimum(p, q).sum(-1).mean()
+
+
+@dataclass(frozen=True)
+class Likeliest:
+    """The cross-entropy of p and q of the target's likeliest tokens alone: the top-K loss of [zhang2025hass].
+
+    What is accepted depends most on these tokens.  It is added to another loss, as by itself it leaves open how what is
+    left goes to the others.
+    """
+
+    count: int
+    """K: so many tokens, or all that are drafted where these are fewer."""
+
+    def __call__(self, target: Wanted, draft: Prediction) -> torch.Tensor:
+        """The mean over positions."""
+        log_p, log_q = _log_laws(target, draft)
+        log_p, tokens = log_p.topk(min(self.count, log_p.shape[-1]), dim=-1)
+        return _cross_entropy(log_p, log_q.gather(-1, tokens))
+
+
+def _cross_entropy(log_p: torch.Tensor, log_q: torch.Tensor) -> torch.Tensor:
+    """Of some tokens, shape (..., k): the mean over positions."""
+    return -(log_p.exp() * log_q).sum(-1).mean()
 
 
 @dataclass(frozen=True)
@@ -65,7 +117,7 @@ class Refusal:
 
     def __call__(self, target: Wanted, draft: Prediction) -> torch.Tensor:
         """The mean over positions."""
-        log_p, log_q = target.log_law.float(), draft.logits.float().log_softmax(-1)
+        log_p, log_q = _log_laws(target, draft)
         with torch.no_grad():
             left = ~best_level_set(log_p, log_q, self.n)
             lost = log_p.exp().masked_fill(~left, 0).sum(-1)  # p of what is drafted and not in A
@@ -93,7 +145,7 @@ def best_level_set(log_p: torch.Tensor, log_q: torch.Tensor, n: int) -> torch.Te
     octaves = (log_p - log_q) / math.log(2)
     place = (STEPS * octaves).nan_to_num(lowest, highest, lowest).clamp(lowest, highest).floor().long() - lowest
     sums = [
-        torch.zeros(*place.shape[:-1], highest - lowest + 1, device=place.device).scatter_add_(-1, place, one.exp())
+        one.new_zeros(*place.shape[:-1], highest - lowest + 1).scatter_add_(-1, place, one.exp())
         for one in (log_p, log_q)
     ]
     p, q = (one.flip(-1).cumsum(-1) for one in sums)  # of sets, from those of the largest ratios on
@@ -110,38 +162,86 @@ def eagle(target: Wanted, draft: Prediction) -> torch.Tensor:
     assert target.features is not None
     assert draft.features is not None
     regression = smooth_l1_loss(draft.features.float(), target.features.float())
-    p = target.log_law.float().exp().flatten(0, -2)
-    return regression + LAW_SHARE * cross_entropy(draft.logits.float().flatten(0, -2), p)
+    return regression + LAW_SHARE * _cross_entropy(*_log_laws(target, draft))
 
 
-LOSSES: Mapping[str, Loss] = {"kl": kl, "tvd": tvd, "eagle": eagle}
-"""By name; beside them ``alpha:n`` is `Refusal`."""
-ALPHA, MOST = "alpha", 64
+LOSSES: Mapping[str, Loss] = {"kl": kl, "reverse-kl": reverse_kl, "jsd": jsd, "tvd": tvd, "eagle": eagle}
+"""By name."""
+
+
+class Counted(NamedTuple):
+    """Losses of one kind, told apart by a number."""
+
+    made: Callable[[int], Loss]
+    most: int
+    """The largest number."""
+    letter: str
+    what: str
+    """That it is the number of."""
+
+
+COUNTED: Mapping[str, Counted] = {
+    "alpha": Counted(Refusal, 64, "n", "drafts"),
+    "topk": Counted(Likeliest, 1 << 20, "K", "tokens"),
+}
+"""By the word before the colon."""
+DIGITS = 8
+"""That are read of a number: more of them are more than any may be."""
 
 OF_FEATURES = ("eagle",)
 """Those that compare hidden states: for draft models whose outputs stand for the target's."""
 
 
 def loss_named(spelling: str) -> Loss:
-    """The loss of that name, or the sum of several with a plus between them.
+    """The loss of that name, or the sum of several with a plus between them, each perhaps with its weight.
 
     Raises
     ------
     ProblemError
         If there is no such loss.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from otspec.decode.lessons.losses import Prediction, Wanted, loss_named
+    >>> p, q = Wanted(torch.tensor([[0.5, 0.25, 0.25]]).log()), Prediction(torch.zeros(1, 3))
+    >>> [round(loss_named(name)(p, q).item(), 4) for name in ("kl", "topk:1", "kl+2*topk:1")]
+    [0.0589, 0.5493, 1.1575]
     """
-    names = spelling.split("+")
-    each = [_loss(name) for name in names]
-    return (
-        each[0] if len(each) == 1 else lambda target, draft: torch.stack([loss(target, draft) for loss in each]).sum()
-    )
+    terms = [(weight, _loss(name)) for weight, name in terms_of(spelling)]
+
+    def total(target: Wanted, draft: Prediction) -> torch.Tensor:
+        return torch.stack([weight * loss(target, draft) for weight, loss in terms]).sum()
+
+    return total
+
+
+def terms_of(spelling: str) -> Iterator[tuple[float, str]]:
+    """The weights of a sum such as ``kl+0.5*topk:10`` and the names that they are of.
+
+    Raises
+    ------
+    ProblemError
+        If a weight is no finite number above 0.
+    """
+    for term in spelling.split("+"):
+        weight, star, name = term.rpartition("*")
+        try:
+            value = float(weight) if star else 1.0
+        except ValueError:
+            value = math.nan
+        if not 0 < value < math.inf:
+            raise ProblemError(f"the weight of {name!r} is {weight!r}; pass a number above 0, such as kl+0.5*topk:10")
+        yield value, name
 
 
 def _loss(name: str) -> Loss:
-    word, colon, number = name.partition(":")
-    if word == ALPHA and colon and number.isdecimal() and 0 < int(number) <= MOST:
-        return Refusal(int(number))
+    word, _, number = name.partition(":")
+    if (kind := COUNTED.get(word)) and number.isdecimal() and 0 < int(number[:DIGITS]) <= kind.most:
+        return kind.made(int(number))
     if name not in LOSSES:
-        known = ", ".join([*LOSSES, f"{ALPHA}:n for n of 1 to {MOST} drafts"])
-        raise ProblemError(f"no loss {name!r}; known: {known}, and sums such as kl+{ALPHA}:4")
+        counted = (
+            f"{word}:{one.letter} for {one.letter} of 1 to {one.most} {one.what}" for word, one in COUNTED.items()
+        )
+        raise ProblemError(f"no loss {name!r}; known: {', '.join([*LOSSES, *counted])}, and sums such as kl+alpha:4")
     return LOSSES[name]
