@@ -46,6 +46,15 @@ def train(
             show_default="shipped",
         ),
     ] = None,
+    from_: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            help="A folder of this command's, whose draft model learns on: from other texts, by another loss, or all "
+            "of it after sd2-frozen.",
+            show_default=False,
+        ),
+    ] = None,
     prompts: Annotated[
         Path | None,
         typer.Option(
@@ -101,33 +110,38 @@ def train(
     The command writes the model, its curve and what is known of it into the folder.  A run that is killed goes on where
     it stopped.
     """
-    if kind not in TRAINED:
-        raise ProblemError(f"no kind {kind!r}; known: {', '.join(TRAINED)}")
-    if not (math.isfinite(rate) and rate > 0):
-        raise ProblemError(f"the learning rate is {rate}; pass a number above 0")
+    _check(kind, draft, from_, draft_tokens, rate)
     said = None if prompts is None else read_prompts(prompts)
     if (out / "training.json").exists():
         raise DataError(f"{out} holds a trained draft model already; remove it, or give another folder")
     progress_as_ours()
     from otspec.decode.lessons.texts import most_frequent
     from otspec.decode.pair.loading import SHIPPED, load_models
-    from otspec.decode.training import KINDS, Course, Lessons, train_into
+    from otspec.decode.training import KINDS, Course, Lessons, read_record, train_into, with_earlier
 
     chosen = KINDS[kind]
-    course = Course(steps, rate, loss=loss or chosen.loss, seed=seed, ahead=ahead or chosen.ahead)
+    earlier = None if from_ is None else read_record(from_, kind)
+    before = None if earlier is None else earlier["ahead"]
+    course = Course(steps, rate, loss=loss or chosen.loss, seed=seed, ahead=ahead or before or chosen.ahead)
     chosen.check_loss(str(course.loss))
     if ahead is not None and chosen.ahead is None:
         raise ProblemError(f"{kind} learns one draft at a time, whatever comes after it; leave out --ahead")
+    if chosen.built and before not in (None, course.ahead):
+        raise ProblemError(f"{from_} is made for {before} drafts in a row, not {ahead}; leave out --ahead")
     if draft is not None and chosen.of_target:
         raise ProblemError(f"{kind} is made of its target, and no draft model learns; leave out --draft")
     if draft_tokens is not None and not chosen.shares:
         raise ProblemError(f"{kind} drafts all tokens; leave out --draft-tokens, and decode with --drafter fr")
-    learner = None if chosen.of_target else draft or SHIPPED
+    learner = None if chosen.of_target or from_ is not None else draft or SHIPPED
     dtype = place.dtype or "float32"  # half precision loses what a step changes
     models = load_models(target, learner, place.device, dtype, packed=chosen.shares)
+    if from_ is not None and earlier is not None:
+        learner, models = str(from_), with_earlier(models, from_, earlier, dtype)
     written = _texts(texts, models, said, chat, length, seed, out)
     count = len(written) - HELD_OUT
-    kept = None if draft_tokens is None else most_frequent(written[:count], draft_tokens, models.target)
+    kept = getattr(models.draft, "kept", None)  # of one that goes on
+    if draft_tokens is not None:
+        kept = most_frequent(written[:count], draft_tokens, models.target)
     about = {"texts": {"count": count, "length": written.shape[1], "from": texts if prompts is None else prompts.name}}
     layers = chosen.layers(models.target)
     with progress_bar() as bar:
@@ -149,11 +163,24 @@ def train(
             Lessons(models.target, written[count:], layers, batch, kept=kept),
             course,
             every=every,
+            earlier=earlier,
             said=about,
             report=report,
             forecast=_tell,
         )
     console.print(f"Wrote {out}: otspec decode --target {target} --draft {out}", highlight=False, soft_wrap=True)
+
+
+def _check(kind: str, draft: str | None, from_: Path | None, draft_tokens: int | None, rate: float) -> None:
+    """What can be said before anything is loaded."""
+    if kind not in TRAINED:
+        raise ProblemError(f"no kind {kind!r}; known: {', '.join(TRAINED)}")
+    if not (math.isfinite(rate) and rate > 0):
+        raise ProblemError(f"the learning rate is {rate}; pass a number above 0")
+    if from_ is not None and draft is not None:
+        raise ProblemError(f"the draft model of {from_} is what learns; leave out --draft, or --from")
+    if from_ is not None and draft_tokens is not None:
+        raise ProblemError(f"the draft model of {from_} has its tokens; leave out --draft-tokens, or --from")
 
 
 def _tell(forecast: Forecast) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -84,6 +85,78 @@ def test_what_is_made_of_the_target_needs_no_draft_model(
     decode = ("decode", *target, "--draft", str(out), "--prompt", "def g(", "--max-new-tokens", "8")
     assert otspec_command(monkeypatch, *decode) == 0
     assert "lossless" in capsys.readouterr().out
+
+
+def _trained(
+    monkeypatch: pytest.MonkeyPatch, out: Path, kind: str, given: tuple[str, ...], *more: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Its record and its weights."""
+    from safetensors.torch import load_file
+
+    short = ("--texts", "4", "--length", "8", "--batch", "2", "--steps", "2")
+    prompts = out.parent / "prompts.txt"
+    prompts.write_text("def f(x):\nimport os\n")
+    assert (
+        otspec_command(monkeypatch, "train", kind, *given, "--out", str(out), "--prompts", str(prompts), *short, *more)
+        == 0
+    )
+    return json.loads((out / "training.json").read_text()), load_file(out / "model.safetensors")
+
+
+def test_all_of_a_model_goes_on_where_its_steering_has_learnt(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], saved: tuple[str, ...], tmp_path: Path
+) -> None:
+    first, second, target = tmp_path / "first", tmp_path / "second", saved[:2]
+    begun, weights = _trained(monkeypatch, first, "sd2-frozen", saved)
+    went_on, after = _trained(monkeypatch, second, "sd2", target, "--from", str(first), "--loss", "jsd")
+    assert went_on["earlier"] == begun
+    assert went_on["draft"][0] == str(first)
+    curves = [[json.loads(line) for line in (one / "curve.jsonl").read_text().splitlines()] for one in (first, second)]
+    assert curves[1][0]["acceptance"] == pytest.approx(curves[0][-1]["acceptance"], abs=1e-6)
+    assert after.keys() == weights.keys()
+    assert not any(torch.equal(after[name], weights[name]) for name in weights)
+    frozen, steered = _trained(monkeypatch, tmp_path / "third", "sd2-frozen", target, "--from", str(second))
+    assert frozen["earlier"]["earlier"] == begun
+    still = {name for name in after if torch.equal(after[name], steered[name])}
+    assert still == {name for name in after if not name.startswith("steering.")}
+    capsys.readouterr()
+    decode = ("decode", *target, "--draft", str(second), "--prompt", "def g(", "--max-new-tokens", "8")
+    assert otspec_command(monkeypatch, *decode) == 0
+    assert "lossless" in capsys.readouterr().out
+
+
+def test_folders_that_nothing_can_go_on_from(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], saved: tuple[str, ...], tmp_path: Path
+) -> None:
+    folder, target, draft = tmp_path / "heads", saved[:2], saved[3]
+    _trained(monkeypatch, folder, "medusa", target, "--ahead", "2")
+    others = ("--target", draft)
+    for given, why in (
+        (("sd2", *target, "--from", str(folder)), "kind 'medusa'; sd2 goes on from sd2 or sd2-frozen or sd2-blocked"),
+        (("medusa", *others, "--from", str(folder)), f"was trained for the target {target[1]!r}, fingerprint"),
+        (("medusa", *target, "--from", str(folder), "--ahead", "3"), "made for 2 drafts in a row, not 3; leave out"),
+        (("medusa", *target, "--from", draft), "has no training.json of `otspec train`"),
+        (("sd2", *saved, "--from", str(folder)), "is what learns; leave out --draft, or --from"),
+        (("eagle3", *target, "--from", str(folder), "--draft-tokens", "9"), "has its tokens; leave out --draft-tokens"),
+    ):
+        capsys.readouterr()
+        assert otspec_command(monkeypatch, "train", *given, "--out", str(tmp_path / "new"), *SHORT) == 2
+        assert why in " ".join(capsys.readouterr().err.split())
+        assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "more"), [("eagle1", ()), ("parallel", ("--draft-tokens", "40")), ("mlp", ("--ahead", "2"))]
+)
+def test_what_is_made_of_the_target_goes_on_with_what_learnt(
+    kind: str, more: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, saved: tuple[str, ...], tmp_path: Path
+) -> None:
+    first, target = tmp_path / "first", saved[:2]
+    begun, weights = _trained(monkeypatch, first, kind, target, *more)
+    went_on, after = _trained(monkeypatch, tmp_path / "second", kind, target, "--from", str(first))
+    assert went_on["ahead"] == begun["ahead"]
+    still = {name for name in weights if torch.equal(after[name], weights[name])}
+    assert still == {"eagle1": {"model.embed_tokens.weight", "lm_head.weight"}, "parallel": {"tokens"}}.get(kind, set())
 
 
 @pytest.mark.parametrize(("more", "wanted"), [((), "float32"), (("--dtype", "float64"), "float64")])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import torch
+from torch.nn import Parameter
 from transformers import PreTrainedModel
 
 from otspec.decode.lessons.lesson import Lesson
@@ -75,9 +76,22 @@ class Kind:
     """Whether its outputs stand for the target's hidden states."""
     of_target: bool = False
     """Whether it is made of the target, and no draft model is needed."""
+    learns: Callable[[str], bool] = lambda name: True
+    """Which of its weights learn, by name."""
+    like: str | None = None
+    """The kind whose models these are too, if they differ in how they learn alone."""
+    built: bool = False
+    """Whether it is made for so many drafts in a row, and no other number of them."""
     shares: bool = False
     """Whether it has the target's own embedding and head: then it can leave tokens out, and the target may be held in
     another precision."""
+
+    def learning(self, model: PreTrainedModel) -> list[Parameter]:
+        """The weights of a model that learn; its others are held still."""
+        for name, weights in model.named_parameters():
+            if not self.learns(name):
+                weights.requires_grad_(False)
+        return [weights for weights in model.parameters() if weights.requires_grad]
 
     def check_loss(self, name: str) -> None:
         """Raise unless the kind can be trained by that loss."""

@@ -34,6 +34,7 @@ def train_into(
     course: Course,
     *,
     every: int = 50,
+    earlier: Mapping[str, Any] | None = None,
     said: Mapping[str, object] | None = None,
     report: Callable[[Point], None] = lambda point: None,
     forecast: Callable[[Forecast], None] | None = None,
@@ -47,8 +48,8 @@ def train_into(
     name : str
         A name of `KINDS`.
     models : Models
-        Target and draft model, which learns in place; in float32, as weights change by less than half precision tells
-        apart.
+        Target and draft model, if the kind is made of one or goes on from one; that learns in place, in float32, as
+        weights change by less than half precision tells apart.
     names : pair of str
         What the user calls the two.
     lessons, held_out : Lessons
@@ -56,6 +57,8 @@ def train_into(
     course : Course
     every : int
         Steps between two points of the curve.
+    earlier : mapping, optional
+        What is known of the draft model, if it goes on from an earlier training (`read_record`).
     said : mapping, optional
         What else belongs into the record.
     report : callable
@@ -74,9 +77,13 @@ def train_into(
     out.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
     before = None if models.draft is None else fingerprint(models.draft)  # training is in place
-    with torch.random.fork_rng():
-        torch.manual_seed(course.seed)
-        model = kind.begin(Origin(models.target, models.draft, course.ahead or 1, lessons.kept))
+    if earlier is not None:
+        assert models.draft is not None
+        model = models.draft
+    else:
+        with torch.random.fork_rng():
+            torch.manual_seed(course.seed)
+            model = kind.begin(Origin(models.target, models.draft, course.ahead or 1, lessons.kept))
     curve: list[Point] = []
     checkpoint = out / CHECKPOINT
     if forecast is not None and not checkpoint.exists():
@@ -99,6 +106,7 @@ def train_into(
         **asdict(course),
         "seconds": round(time.perf_counter() - started, 1),
         "last": _finite(curve[-1]),
+        **({} if earlier is None else {"earlier": earlier}),
         **(said or {}),
     }
     save(model, models.tokenizer if models.draft is None else models.draft_tokenizer, out, record)

@@ -27,6 +27,12 @@ def _plain(model: Any, lesson: Lesson, generator: torch.Generator, passes: int) 
     return [Prediction(model(input_ids=lesson.tokens[:, :-1], use_cache=False).logits)]
 
 
+def family(name: str) -> list[str]:
+    """The names of the kinds whose models are those of this one, itself among them."""
+    first = KINDS[name].like or name
+    return [other for other, kind in KINDS.items() if (kind.like or other) == first]
+
+
 KINDS: Mapping[str, Kind] = {
     "distilled": Kind("the draft model itself", _copied, lambda target: (), _plain),
     **sd2.KINDS,

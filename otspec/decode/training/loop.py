@@ -18,6 +18,7 @@ from transformers import PreTrainedModel
 from otspec.decode.lessons.kind import Kind
 from otspec.decode.lessons.lesson import Lesson, Lessons
 from otspec.decode.lessons.losses import Prediction, loss_named, tvd
+from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.pair.loading import save_model
 from otspec.decode.training.optimiser import Optimiser
 from otspec.errors import DataError
@@ -114,7 +115,7 @@ class Forecast:
         points = 1 + -(-course.steps // every)
         asked = lessons.asked_in(course.steps) + (batches if held_out.keeps else batches * points)
         return cls(
-            sum(weights.numel() for weights in model.parameters() if weights.requires_grad),
+            sum(weights.numel() for weights in kind.learning(model)),
             course.steps * lesson.tokens.numel(),
             asked * asking + (course.steps + points * batches * FORWARD) * learning,
         )
@@ -148,19 +149,21 @@ def train(
     Raises
     ------
     DataError
-        If the checkpoint belongs to another course.
+        If the checkpoint belongs to another course, or began with another model.
     ProblemError
         If the kind cannot be trained by the course's loss.
     """
     course = course.of(kind)
     kind.check_loss(str(course.loss))
-    learning = [weights for weights in model.parameters() if weights.requires_grad]
+    learning = kind.learning(model)
     optimiser = Optimiser(str(course.optimiser), learning, course.rate)
-    first = 0
+    first, begun = 0, fingerprint(model)
     if checkpoint is not None and checkpoint.exists():
         state = torch.load(checkpoint, map_location=model.device)
         if state["course"] != asdict(course):
             raise DataError(f"{checkpoint} is of {state['course']}, not of {asdict(course)}; remove it to start anew")
+        if state["begun"] != begun:
+            raise DataError(f"{checkpoint} began with another draft model than this one; remove it to start anew")
         model.load_state_dict(state["model"])
         optimiser.load_state_dict(state["optimiser"])
         first = state["step"]
@@ -182,7 +185,7 @@ def train(
             report(Point.of(step + 1, torch.stack(losses).mean().item(), measure(kind, model, held_out)))
             losses = []
             if checkpoint is not None:
-                state = {"course": asdict(course), "step": step + 1, "model": model.state_dict()}
+                state = {"course": asdict(course), "begun": begun, "step": step + 1, "model": model.state_dict()}
                 part = checkpoint.with_name(checkpoint.name + ".part")
                 try:
                     torch.save({**state, "optimiser": optimiser.state_dict()}, part)

@@ -273,8 +273,10 @@ def test_a_run_that_was_killed_ends_with_the_same_weights(tmp_path: Path) -> Non
     assert steps == [6]
     for name, weights in whole.state_dict().items():
         assert torch.equal(model.state_dict()[name], weights)
-    with pytest.raises(DataError, match="remove it to start anew"):
+    with pytest.raises(DataError, match=r"is of .*; remove it to start anew"):
         train(kind, model, lessons, lessons, replace(COURSE, seed=1), checkpoint=checkpoint)
+    with pytest.raises(DataError, match="began with another draft model than this one; remove it"):
+        train(kind, whole, lessons, lessons, COURSE, checkpoint=checkpoint)
 
 
 @pytest.mark.parametrize("name", ["eagle", "eagle1"])

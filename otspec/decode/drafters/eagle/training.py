@@ -104,6 +104,9 @@ def in_passes(
     return found
 
 
+OF_TARGET = ("model.embed_tokens.weight", "lm_head.weight")
+"""What a layer in the target's place has of it, and keeps as it is."""
+
 KINDS: Mapping[str, Kind] = {
     "eagle": Kind(
         "EAGLE-style: reads the target's hidden states token by token",
@@ -121,6 +124,7 @@ KINDS: Mapping[str, Kind] = {
         ahead=1,
         measured=PASSES,
         loss="eagle",
+        learns=lambda name: name not in OF_TARGET,
         drafts_features=True,
         of_target=True,
     ),

@@ -38,10 +38,17 @@ KINDS: Mapping[str, Kind] = {
         _heads_answers,
         ahead=4,
         decay=0.8,
+        built=True,
         of_target=True,
     ),
     "mlp": Kind(
-        "the same, and a state that reads the drafts", _mlp, last_layer, _heads_answers, ahead=3, of_target=True
+        "the same, and a state that reads the drafts",
+        _mlp,
+        last_layer,
+        _heads_answers,
+        ahead=3,
+        built=True,
+        of_target=True,
     ),
 }
 """By name."""

@@ -23,13 +23,6 @@ def _steered(place: str = "up") -> Begin:
     return begin
 
 
-def _frozen(origin: Origin) -> PreTrainedModel:
-    model = _steered()(origin)
-    for name, weights in model.named_parameters():
-        weights.requires_grad_(name.startswith("steering."))
-    return model
-
-
 LONGEST = 8
 """The largest offset, k in [berdozsteering]."""
 
@@ -61,8 +54,17 @@ KINDS: Mapping[str, Kind] = {
 """By name."""
 
 ABLATIONS: Mapping[str, Kind] = {
-    "sd2-frozen": Kind("sd2, steering alone learns", _frozen, three_layers, _steered_answers(_random_offsets)),
-    "sd2-blocked": Kind("sd2, offsets as in decoding", _steered(), three_layers, _steered_answers(_blocked_offsets)),
+    "sd2-frozen": Kind(
+        "sd2, steering alone learns",
+        _steered(),
+        three_layers,
+        _steered_answers(_random_offsets),
+        learns=lambda name: name.startswith("steering."),
+        like="sd2",
+    ),
+    "sd2-blocked": Kind(
+        "sd2, offsets as in decoding", _steered(), three_layers, _steered_answers(_blocked_offsets), like="sd2"
+    ),
     "sd2-after": Kind("sd2, added after the MLP", _steered("after"), three_layers, _steered_answers(_random_offsets)),
 }
 """Those of [berdozsteering, A.4]."""

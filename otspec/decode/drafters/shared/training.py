@@ -67,6 +67,7 @@ KINDS: Mapping[str, Kind] = {
         ahead=AT_ONCE,
         measured=AT_ONCE,
         decay=0.8,
+        built=True,
         optimiser="muon",
         of_target=True,
         shares=True,
