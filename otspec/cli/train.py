@@ -85,6 +85,13 @@ def train(
             show_default="kl, or eagle for eagle1",
         ),
     ] = None,
+    on_policy: Annotated[
+        float,
+        options.probability(
+            help="The share of steps that learn from text that the draft model writes itself, as it is by then; for "
+            "distilled.",
+        ),
+    ] = 0.0,
     ahead: Annotated[
         int | None,
         options.count(
@@ -122,7 +129,9 @@ def train(
     chosen = KINDS[kind]
     earlier = None if from_ is None else read_record(from_, kind)
     before = None if earlier is None else earlier["ahead"]
-    course = Course(steps, rate, loss=loss or chosen.loss, seed=seed, ahead=ahead or before or chosen.ahead)
+    course = Course(
+        steps, rate, loss=loss or chosen.loss, seed=seed, ahead=ahead or before or chosen.ahead, on_policy=on_policy
+    )
     chosen.check_loss(str(course.loss))
     if ahead is not None and chosen.ahead is None:
         raise ProblemError(f"{kind} learns one draft at a time, whatever comes after it; leave out --ahead")
@@ -137,6 +146,7 @@ def train(
     models = load_models(target, learner, place.device, dtype, packed=chosen.shares)
     if from_ is not None and earlier is not None:
         learner, models = str(from_), with_earlier(models, from_, earlier, dtype)
+    chosen.check_on_policy(on_policy, models.target)
     written = _texts(texts, models, said, chat, length, seed, out)
     count = len(written) - HELD_OUT
     kept = getattr(models.draft, "kept", None)  # of one that goes on

@@ -188,6 +188,7 @@ def test_it_learns_in_single_precision_where_nothing_is_said(
         (("sd3",), "no kind 'sd3'; known: distilled, sd2"),
         (("sd2", "--loss", "l2"), "no loss 'l2'; known: kl, reverse-kl, jsd, tvd, eagle"),
         (("sd2", "--loss", "eagle"), "loss 'eagle' is of hidden states that a model drafts"),
+        (("sd2", "--on-policy", "0.5"), "this kind looks at its target's hidden states to draft"),
         (("sd2", "--ahead", "2"), "sd2 learns one draft at a time"),
         (("medusa",), "medusa is made of its target, and no draft model learns; leave out --draft"),
         (("sd2", "--rate", "0"), "the learning rate is 0.0; pass a number above 0"),

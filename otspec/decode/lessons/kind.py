@@ -93,6 +93,16 @@ class Kind:
                 weights.requires_grad_(False)
         return [weights for weights in model.parameters() if weights.requires_grad]
 
+    def check_on_policy(self, share: float, target: PreTrainedModel) -> None:
+        """Raise unless the kind can be trained with that share of texts that it has written itself."""
+        if not 0 <= share <= 1:
+            raise ProblemError(f"the share of on-policy text is {share}; it is a number from 0 to 1, such as 0.5")
+        if share and self.layers(target):
+            raise ProblemError(
+                "on-policy text is written by the draft model alone, and this kind looks at its target's hidden states "
+                "to draft; train the draft model itself (distilled)"
+            )
+
     def check_loss(self, name: str) -> None:
         """Raise unless the kind can be trained by that loss."""
         loss_named(name)

@@ -129,6 +129,10 @@ class Lessons:
             self._kept.update(zip(missing, map(Answers._make, zip(*half, strict=True)), strict=True))
         return self._taught(tokens, Answers(*map(torch.stack, zip(*(self._kept[row] for row in rows), strict=True))))
 
+    def lesson_on(self, tokens: torch.Tensor) -> Lesson:
+        """The lesson of other texts, shape (B, N + 1), of which nothing is kept."""
+        return self._taught(tokens, self._asked(tokens))
+
     def _taught(self, tokens: torch.Tensor, answers: Answers) -> Lesson:
         output, features = answers.output.float(), answers.features.float()
         if self.kept is None:

@@ -133,19 +133,37 @@ def _written(
         which = [number for number, row in enumerate(rows) if len(row) == size]
         prompts = torch.tensor([list(rows[number]) for number in which], device=target.device)
         warmth = torch.tensor([temperatures[number] for number in which], device=target.device)
-        texts[which] = _continued(target, prompts, warmth, length, speakers).cpu().numpy()
+        texts[which] = continued(target, prompts, warmth, length, speakers).cpu().numpy()
     return texts
 
 
-def _continued(
-    target: PreTrainedModel, prompts: torch.Tensor, temperature: torch.Tensor, length: int, speakers: Speakers | None
+def continued(
+    model: PreTrainedModel,
+    prompts: torch.Tensor,
+    temperature: torch.Tensor,
+    length: int,
+    speakers: Speakers | None = None,
 ) -> torch.Tensor:
-    """Texts after prompts, shape (B, S), at temperatures, shape (B,): shape (B, length)."""
+    """Texts that a model writes after prompts, by torch's own random numbers.
+
+    Parameters
+    ----------
+    model : PreTrainedModel
+    prompts : Tensor of int, shape (B, S)
+    temperature : Tensor, shape (B,)
+    length : int
+        Tokens of each, prompt included.
+    speakers : Speakers, optional
+
+    Returns
+    -------
+    Tensor of int, shape (B, length)
+    """
     count, size = prompts.shape
-    reader, floor = reader_of(target), None if speakers is None else speakers.begin(count)
-    texts = torch.zeros(count, length, dtype=torch.long, device=target.device)
+    reader, floor = reader_of(model), None if speakers is None else speakers.begin(count)
+    texts = torch.zeros(count, length, dtype=torch.long, device=model.device)
     texts[:, :size] = prompts
-    position = torch.arange(length, device=target.device).expand(count, -1)
+    position = torch.arange(length, device=model.device).expand(count, -1)
     logits = reader.begin(prompts, torch.ones_like(prompts, dtype=torch.bool), position[:, :size])
     for at in range(size, length):
         own = 1.0 if floor is None else temperature.new_tensor(floor.answering)

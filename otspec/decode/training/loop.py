@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch.nn.utils import clip_grad_norm_
 from transformers import PreTrainedModel
@@ -18,6 +19,7 @@ from transformers import PreTrainedModel
 from otspec.decode.lessons.kind import Kind
 from otspec.decode.lessons.lesson import Lesson, Lessons
 from otspec.decode.lessons.losses import Prediction, loss_named, tvd
+from otspec.decode.lessons.on_policy import own_lesson
 from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.pair.loading import save_model
 from otspec.decode.training.optimiser import Optimiser
@@ -46,6 +48,8 @@ class Course:
     """How many drafts in a row it learns; None: as the kind has it."""
     optimiser: str | None = None
     """One of `otspec.decode.training.optimiser.OPTIMISERS`; None: as the kind has it."""
+    on_policy: float = 0.0
+    """Share of the steps that learn from text of the draft model's own, as it is by then [zhou2024distillspec]."""
 
     def of(self, kind: Kind) -> Course:
         """The same, with what the kind says where nothing else is said."""
@@ -104,6 +108,11 @@ class Forecast:
         asking = -time.perf_counter()
         lesson = lessons.lesson(rows)
         asking += time.perf_counter()
+        writing = 0.0
+        if course.on_policy:
+            writing -= time.perf_counter()
+            own_lesson(model, lessons, rows, np.random.default_rng(course.seed))
+            writing += time.perf_counter()
         learning = -time.perf_counter()
         model.train()
         with _narrow(model, lessons.target):
@@ -117,7 +126,9 @@ class Forecast:
         return cls(
             sum(weights.numel() for weights in kind.learning(model)),
             course.steps * lesson.tokens.numel(),
-            asked * asking + (course.steps + points * batches * FORWARD) * learning,
+            asked * asking
+            + course.on_policy * course.steps * writing
+            + (course.steps + points * batches * FORWARD) * learning,
         )
 
 
@@ -151,10 +162,11 @@ def train(
     DataError
         If the checkpoint belongs to another course, or began with another model.
     ProblemError
-        If the kind cannot be trained by the course's loss.
+        If the kind cannot be trained by the course's loss, or on text of its own.
     """
     course = course.of(kind)
     kind.check_loss(str(course.loss))
+    kind.check_on_policy(course.on_policy, lessons.target)
     learning = kind.learning(model)
     optimiser = Optimiser(str(course.optimiser), learning, course.rate)
     first, begun = 0, fingerprint(model)
@@ -171,7 +183,9 @@ def train(
         report(Point.of(0, math.nan, measure(kind, model, held_out)))
     losses: list[torch.Tensor] = []
     for step, rows in islice(enumerate(lessons.order()), first, course.steps):
-        lesson = lessons.lesson(rows)
+        rng = np.random.default_rng((course.seed, step))
+        own = rng.random() < course.on_policy
+        lesson = own_lesson(model, lessons, rows, rng) if own else lessons.lesson(rows)
         model.train()
         with _narrow(model, lessons.target):
             answers = kind.answers(model, lesson, _generator(course, step), course.ahead or 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 from collections.abc import Callable
@@ -277,6 +278,71 @@ def test_a_run_that_was_killed_ends_with_the_same_weights(tmp_path: Path) -> Non
         train(kind, model, lessons, lessons, replace(COURSE, seed=1), checkpoint=checkpoint)
     with pytest.raises(DataError, match="began with another draft model than this one; remove it"):
         train(kind, whole, lessons, lessons, COURSE, checkpoint=checkpoint)
+
+
+def test_a_draft_model_learns_from_text_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the share that is asked for, by its own law behind what the target wrote, and the target's laws as labels."""
+    target, draft = tiny(4, seed=1), tiny(4, seed=2)
+    texts = np.tile([[1, 2, 3]], (400, 1))
+    lessons = Lessons(target, texts, (), batch=200)
+    given: list[Lesson] = []
+    lesson_on = lessons.lesson_on
+
+    def remembered(tokens: Any) -> Lesson:
+        given.append(lesson_on(tokens))
+        return given[-1]
+
+    monkeypatch.setattr(lessons, "lesson_on", remembered)
+    kind, course = KINDS["distilled"], Course(steps=60, rate=1e-9, on_policy=0.5)
+    train(kind, copy.deepcopy(draft), lessons, Lessons(target, texts[:2], (), batch=2), course, every=60)
+    assert 18 <= len(given) <= 42
+    drawn = np.concatenate([one.tokens.numpy() for one in given])
+    assert (drawn[:, 0] == 1).all()
+    kept = [(one.tokens[:, 1] == 2).all().item() for one in given]
+    assert 0 < sum(kept) < len(kept)  # it begins at all places
+    third = np.concatenate([one.tokens[:, 2].numpy() for one, whole in zip(given, kept, strict=True) if whole])
+    second = np.concatenate([one.tokens[:, 1].numpy() for one, whole in zip(given, kept, strict=True) if not whole])
+    for found, prefix in ((third, [1, 2]), (second, [1])):
+        counts = np.bincount(found, minlength=4)
+        assert chisquare(counts, len(found) * law_after(draft, prefix)).pvalue > 1e-4
+        assert chisquare(counts, len(found) * law_after(target, prefix)).pvalue < 1e-9
+    whole = target(given[0].tokens[:, :-1]).logits.log_softmax(-1)
+    torch.testing.assert_close(given[0].log_law.double(), whole, rtol=1e-5, atol=1e-5)
+
+
+def test_own_text_is_written_again_by_a_run_that_goes_on(tmp_path: Path) -> None:
+    course = replace(COURSE, on_policy=0.5, rate=0.1)
+    weights = []
+    for stop in (None, 4):
+        kind, model, lessons = _begun("distilled")
+
+        def report(point: Any, stop: int | None = stop) -> None:
+            if point.step == stop:
+                raise KeyboardInterrupt
+
+        if stop is not None:
+            with pytest.raises(KeyboardInterrupt):
+                train(kind, model, lessons, lessons, course, report, every=2, checkpoint=tmp_path / "checkpoint.pt")
+            kind, model, lessons = _begun("distilled")
+        train(kind, model, lessons, lessons, course, every=2, checkpoint=tmp_path / "checkpoint.pt" if stop else None)
+        weights.append(model.state_dict())
+    assert all(torch.equal(one, weights[1][name]) for name, one in weights[0].items())
+    kind, model, lessons = _begun("distilled")
+    train(kind, model, lessons, lessons, replace(course, on_policy=0.0))
+    assert not torch.equal(model.lm_head.weight, weights[0]["lm_head.weight"])
+
+
+@pytest.mark.parametrize(
+    ("name", "share", "why"),
+    [
+        ("sd2", 0.5, "this kind looks at its target's hidden states"),
+        ("distilled", 1.5, "share of on-policy text is 1.5"),
+    ],
+)
+def test_text_of_ones_own_is_for_what_writes_alone(name: str, share: float, why: str) -> None:
+    kind, model, lessons = _begun(name)
+    with pytest.raises(ProblemError, match=why):
+        train(kind, model, lessons, lessons, replace(COURSE, on_policy=share))
 
 
 @pytest.mark.parametrize("name", ["eagle", "eagle1"])
