@@ -65,6 +65,7 @@ def test_laws_that_are_0_somewhere_have_finite_losses_and_gradients(name: str) -
             loss = loss_named(name)(wanted, Prediction(logits))
             loss.backward()
             assert torch.isfinite(loss)
+            assert logits.grad is not None
             assert torch.isfinite(logits.grad).all()
             if p is q and "topk" not in name:
                 assert loss.item() == pytest.approx(0, abs=1e-12)
