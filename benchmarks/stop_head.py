@@ -53,18 +53,18 @@ WAYS = {
 
 
 class Paths(NamedTuple):
-    """Drafted paths, shape (paths, DEPTH)."""
+    """Drafted paths."""
 
     text: IntArray
     """Which text each follows, shape (paths,)."""
     accepted: FloatArray
-    """The chance that each token is accepted, where those before it were."""
+    """The chance that each token is accepted, where those before it were, shape (paths, DEPTH)."""
     probability: FloatArray
-    """Of each token, of the draft model's own, without temperature."""
+    """Of each token, of the draft model's own, without temperature, shape (paths, DEPTH)."""
     numbers: FloatArray
-    """What a head may look at, with a last axis."""
+    """What a head may look at, shape (paths, DEPTH, numbers)."""
     states: FloatArray
-    """The draft model's last hidden state that each token was drawn from, with a last axis."""
+    """The draft model's last hidden state that each token was drawn from, shape (paths, DEPTH, hidden)."""
 
 
 @torch.no_grad()
