@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from otspec.decode.pair.loading import Models
 
 
+SeedOfTurn = Callable[[int], int | list[int]]
+"""From the number of a turn."""
+
 LOGPROBS = ("logprobs", "raw_logprobs", "top_logprobs")
 """Fields of a line of --json."""
 
@@ -61,7 +64,14 @@ def decode(
         list[str] | None, typer.Option(help="End the text after this string; repeat the option for more of them.")
     ] = None,
     batch: Annotated[int, options.count(help="How many prompts are decoded together.")] = 1,
-    seed: Annotated[int, options.seed(help="The seed of the first batch; the next one has seed + 1.")] = 0,
+    seed: Annotated[
+        str,
+        typer.Option(
+            metavar="INTEGER",
+            help="The seed of the first batch; the next one has seed + 1. Or a list with one for each prompt, whose "
+            "text then depends on nothing else that is decoded.",
+        ),
+    ] = "0",
     place: PlaceOptions,
     profile: Annotated[
         bool,
@@ -111,6 +121,7 @@ def decode(
         limits |= {"logprobs": logprobs}
     about = {**session.about, **sampling.all, "max_new_tokens": max_new_tokens}
     batches = [conversations[start : start + batch] for start in range(0, len(asked), batch)]
+    seeds = _seeds(options.seeds_of("--seed", seed), batches)
     turns = sum(max(one.count for one in own) for own in batches)
     total, floors, scores = _total(), Counter[str](), list[float]()
     with ExitStack() as stack:
@@ -119,7 +130,7 @@ def decode(
             stack.enter_context(named(json_file))
             lines = stack.enter_context(json_file.open("w", encoding="utf-8"))
         bar = stack.enter_context(progress_bar())
-        decoded = bar.track(session.decode(batches, sampling.all, limits, seed), turns, description="decoding")
+        decoded = bar.track(session.decode(batches, sampling.all, limits, seeds), turns, description="decoding")
         for one in decoded:
             number, generation = one.turn.number, one.turn.generation
             going = [batch * one.batch + at for at in one.turn.going]
@@ -153,6 +164,22 @@ def decode(
         console.print(f"log-probability {sum(scores) / len(scores):.4f} nats a token", highlight=False)
     if profile:
         console.print(_budget(total, floors).on_screen(console.width))
+
+
+def _seeds(seeds: Sequence[int], batches: Sequence[Sequence[Conversation]]) -> list[SeedOfTurn]:
+    """Of each batch the seed of every turn: one for all that take part, or one for each of them."""
+    from otspec.decode.pair.conversations import turn_seed
+
+    if len(seeds) == 1:
+        return [partial(turn_seed, seeds[0] + number) for number in range(len(batches))]
+    if len(seeds) != (prompts := sum(map(len, batches))):
+        raise ProblemError(f"--seed has {len(seeds)} numbers, and there are {prompts} prompts; pass as many, or one")
+    each = iter(seeds)
+    owned = [[(next(each), one) for one in own] for own in batches]
+    return [
+        lambda turn, own=own: [turn_seed(seed, turn) for seed, one in own if one.count > turn]  # type: ignore[misc]
+        for own in owned
+    ]
 
 
 class Way(NamedTuple):
@@ -204,7 +231,7 @@ class Decoded(NamedTuple):
     batch: int
     """Number of the batch."""
     turn: Turn
-    seed: int
+    seed: int | list[int]
     """What repeats it."""
 
 
@@ -224,11 +251,11 @@ class Session:
         batches: Sequence[Sequence[Conversation]],
         sampling: Mapping[str, Any],
         limits: Mapping[str, Any],
-        seed: int,
+        seeds: Sequence[SeedOfTurn],
     ) -> Iterator[Decoded]:
-        """Decode batches of conversations, turn by turn, after a little warming up."""
+        """Decode batches of conversations, turn by turn, each by its seed of the turn, after a little warming up."""
         from otspec.decode.methods.catalogue import warm_up
-        from otspec.decode.pair.conversations import converse, turn_seed
+        from otspec.decode.pair.conversations import converse
         from otspec.decode.pair.loading import batch_of
         from otspec.results import SolveError
 
@@ -236,13 +263,13 @@ class Session:
         first = batch_of([one.first for one in batches[0]], device)
         try:
             warm_up(self.run, first, sampling, limits["max_new_tokens"])
-            for number, own in enumerate(batches):
+            for number, (own, seed) in enumerate(zip(batches, seeds, strict=True)):
 
-                def decode(rows: Sequence[Sequence[int]], turn: int, number: int = number) -> Generation:
-                    return self.run(**batch_of(rows, device), **sampling, **limits, seed=turn_seed(seed + number, turn))
+                def decode(rows: Sequence[Sequence[int]], turn: int, seed: SeedOfTurn = seed) -> Generation:
+                    return self.run(**batch_of(rows, device), **sampling, **limits, seed=seed(turn))
 
                 for turn in converse(own, decode, self.models.tokenizer):
-                    yield Decoded(number, turn, turn_seed(seed + number, turn.number))
+                    yield Decoded(number, turn, seed(turn.number))
         except SolveError as error:
             raise ProblemError(f"{error}. Name who takes over where it fails: --solver takes a list") from error
 

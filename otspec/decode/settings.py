@@ -258,7 +258,7 @@ class RunOptions(TypedDict, total=False):
     temperature: float | None
     top_k: int | None
     top_p: float | None
-    seed: int | None
+    seed: int | Sequence[int] | None
     streamer: Streamer | None
     tokenizer: Any
     draft_tokenizer: Any
@@ -298,8 +298,9 @@ class RunSettings:
         Of the target, and of the draft model unless it has its own; temperature 0, or ``do_sample=False``, is greedy
         decoding.  What is not given is taken from `generation_config` if one is passed, and is otherwise temperature 1
         without truncation.
-    seed : int, optional
-        Makes the run repeatable; by default torch's global generator gives one.
+    seed : int, or sequence of int, optional
+        Makes the run repeatable; by default torch's global generator gives one.  Where it is a list, with one for each
+        prompt, a text depends on its own seed alone, not on its neighbours: see `docs/rollouts.md`.
     streamer : optional
         One of transformers' streamers.
     tokenizer, draft_tokenizer : PreTrainedTokenizerBase, optional
@@ -325,7 +326,7 @@ class RunSettings:
     temperature: float | None = None
     top_k: int | None = None
     top_p: float | None = None
-    seed: int | None = None
+    seed: int | Sequence[int] | None = None
     streamer: Streamer | None = None
     tokenizer: Any = None
     draft_tokenizer: Any = None

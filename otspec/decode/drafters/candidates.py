@@ -17,6 +17,7 @@ import torch
 from transformers.generation.candidate_generator import AssistedCandidateGenerator, CandidateGenerator
 
 from otspec.decode.base.drafts import Drafts
+from otspec.decode.base.streams import Randomness
 from otspec.decode.drafters.drafter import Drafter
 from otspec.errors import ProblemError
 from otspec.laws import IntArray
@@ -37,11 +38,11 @@ class CandidateDrafter(Drafter):
         Tokens of a draft at most; a generator may have a limit of its own.
     vocab : int
         The target's number of tokens.
-    generator : torch.Generator
+    generator : torch.Generator or Streams
         Seeds what the candidate generator draws.
     """
 
-    def __init__(self, make: Make, length: int, vocab: int, generator: torch.Generator) -> None:
+    def __init__(self, make: Make, length: int, vocab: int, generator: Randomness) -> None:
         self.make = make
         self.length = length
         self.vocab = vocab

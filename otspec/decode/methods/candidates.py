@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-
 from otspec.decode.base.sampling import Sampling
+from otspec.decode.base.streams import Randomness
 from otspec.decode.drafters.candidates import CandidateDrafter, Make
 from otspec.decode.step.strategy import Prepared, WithoutDraftModel
 from otspec.laws import as_count
@@ -38,6 +37,6 @@ class Candidates(WithoutDraftModel):
     def __post_init__(self) -> None:
         as_count("depth", self.depth)
 
-    def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
+    def prepare(self, vocab: int, sampling: Sampling, generator: Randomness) -> Prepared:
         """A drafter that makes its generator when it reads the prompt."""
         return Prepared(CandidateDrafter(self.make, self.depth, vocab, generator), Block())

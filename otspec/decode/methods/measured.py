@@ -25,7 +25,7 @@ def measured(
     temperature: float | None = None,
     top_k: int | None = None,
     top_p: float | None = None,
-    seed: int | None = None,
+    seed: int | Sequence[int] | None = None,
     **settings: Any,
 ) -> Generation:
     """Call ``target.generate`` and count its passes.
@@ -58,6 +58,10 @@ def measured(
     settings |= sampling_settings(settings, temperature, top_k, top_p)
     metrics, clock = Metrics(), Clock(target.device)
     with ExitStack() as stack:
+        if not isinstance(seed, int | None):
+            raise ProblemError(
+                f"seed is {list(seed)}, and transformers draws for all prompts of a batch at once; pass a single number"
+            )
         if seed is not None:
             stack.enter_context(torch.random.fork_rng())
             torch.manual_seed(seed)

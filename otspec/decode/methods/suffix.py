@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from otspec.decode.base.sampling import Sampling
+from otspec.decode.base.streams import Randomness
 from otspec.decode.drafters.suffix import SuffixDrafter
 from otspec.decode.step.strategy import Prepared, WithoutDraftModel
 from otspec.extras import require
@@ -49,7 +48,7 @@ class Suffix(WithoutDraftModel):
             as_count(name, getattr(self, name))
         require("arctic_inference.suffix_decoding")
 
-    def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
+    def prepare(self, vocab: int, sampling: Sampling, generator: Randomness) -> Prepared:
         """A drafter of fixed drafts."""
         memory = self.memory
         if memory is None:

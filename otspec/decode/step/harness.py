@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any, Unpack
 
 import numpy as np
@@ -19,6 +20,7 @@ from transformers import (
 from otspec.decode.base.logprobs import Scorer, TokenLogprob
 from otspec.decode.base.metrics import Metrics
 from otspec.decode.base.sampling import Sampling
+from otspec.decode.base.streams import Streams
 from otspec.decode.base.text import Block, Ending, Text, texts_of
 from otspec.decode.drafters.heads.model import Heads
 from otspec.decode.models.context import Pass, positions, sliding_window, vocabulary
@@ -158,8 +160,10 @@ def decode(
     if seed is None:
         seed = int(torch.randint(1 << 62, ()))  # so that torch.manual_seed makes a run repeatable
     sampling = Sampling(logits_processor, generation_config.do_sample, len(input_ids))
-    generator = torch.Generator(target.device)
-    generator.manual_seed(int(np.random.SeedSequence(seed).generate_state(1, np.uint32)[0]))
+    streams = None if isinstance(seed, Integral) else Streams.of(seed, len(input_ids), target.device)
+    generator = streams or torch.Generator(target.device)
+    if isinstance(generator, torch.Generator):
+        generator.manual_seed(int(np.random.SeedSequence(seed).generate_state(1, np.uint32)[0]))
     drafter, verifier = strategy.prepare(vocabulary(target), sampling, generator)
     rule = device_rule(verifier, target.device, settings.verify_on)
     pad = _padding(generation_config)
@@ -176,10 +180,9 @@ def decode(
             check_reading(model, "draft model")
     if streamer is not None:
         streamer.put(input_ids.cpu())  # as transformers does
-    rng = np.random.default_rng(seed)
-    verification = step_verifier(verifier, sampling, rng, generator, rule)
+    verification = step_verifier(verifier, sampling, np.random.default_rng(seed), generator, rule)
     scorer = None if settings.logprobs is None else Scorer(sampling, settings.logprobs)
-    decoder = Decoder(target, drafter, verification, ending, sampling.reads_text, streamer, scorer)
+    decoder = Decoder(target, drafter, verification, ending, sampling.reads_text, streamer, scorer, streams)
     metrics, passes = decoder.run(texts)
     longest = max(len(text.new) for text in texts)
     new = torch.tensor([text.new + [pad] * (longest - len(text.new)) for text in texts], device=input_ids.device)

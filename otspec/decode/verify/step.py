@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from otspec.decode.base.draft_laws import draw
+from otspec.decode.base.draft_laws import draw, draw_by
 from otspec.decode.base.drafts import Drafts, widest
 from otspec.decode.base.metrics import Clock
 from otspec.decode.base.sampling import Prefix, Sampling
+from otspec.decode.base.streams import Randomness, Streams
 from otspec.decode.verify.captured import DeviceRule
 from otspec.decode.verify.laws import Merged, Rows, local_trees, merged_to_host, to_host
 from otspec.decode.verify.on_device import can_be_stacked, verify_on_device
@@ -110,12 +111,13 @@ class OnHost(StepVerifier):
         What comes to the host waits for the target's pass, and is timed on the device, lest the pass be timed twice.
         """
         if len(drafts.laws):
-            return Verified(self._judged(drafts, seen, clock))
+            return Verified(self.judged(drafts, seen, clock))
         with clock.on_device("verification"):
-            drawn = torch.where(seen.sum(dim=-1).isnan(), NONE, draw(seen, self.generator))
+            drawn = _or_none(draw(seen, self.generator), seen)
         return _followed(drafts.trees, drawn, clock)
 
-    def _judged(self, drafts: Drafts, laws: torch.Tensor, clock: Clock) -> list[Extension]:
+    def judged(self, drafts: Drafts, laws: torch.Tensor, clock: Clock) -> list[Extension]:
+        """What a rule says of drafts that were drawn from laws."""
         with clock.on_device("verification"):
             on_host = self._to_host(drafts, laws)
         with clock.on_host("verification"):
@@ -141,18 +143,53 @@ class OnDevice(OnHostMerged):
 
     rule: DeviceRule
 
-    def _judged(self, drafts: Drafts, laws: torch.Tensor, clock: Clock) -> list[Extension]:
+    def judged(self, drafts: Drafts, laws: torch.Tensor, clock: Clock) -> list[Extension]:
+        """What a rule says of drafts that were drawn from laws."""
         if not can_be_stacked(drafts):
-            return super()._judged(drafts, laws, clock)
+            return super().judged(drafts, laws, clock)
         with clock.on_device("verification"):
             return verify_on_device(self.rule, drafts, laws, self.generator)
+
+
+@dataclass(frozen=True, eq=False)
+class TextByText(StepVerifier):
+    """Verifies each text as if there were no others, by random numbers of its own."""
+
+    verifier: OnHost
+    streams: Streams
+
+    def look(self, logits: torch.Tensor, prefixes: Sequence[Prefix]) -> torch.Tensor:
+        """The laws, shape (N, V)."""
+        return self.verifier.look(logits, prefixes)
+
+    def verify(self, drafts: Drafts, seen: torch.Tensor, clock: Clock) -> Verified:
+        """Verify; where nothing was drawn, what follows each node is drawn by the number of its place in the text."""
+        with clock.on_device("verification"):
+            uniforms = self.streams.uniforms([tree.depth for tree in drafts.trees])
+        if not len(drafts.laws):
+            return self._followed(drafts, seen, uniforms, clock)
+        extensions, parts = [], (seen, uniforms)
+        sizes = [tree.size for tree in drafts.trees]
+        each = zip(*(part.split(sizes) for part in parts), self.streams.verification(), strict=True)
+        for text, (laws, own_uniforms, (rng, generator)) in enumerate(each):
+            own = drafts.of(text)
+            if len(own.laws):
+                extensions += replace(self.verifier, rng=rng, generator=generator).judged(own, laws, clock)
+            else:
+                extensions += self._followed(own, laws, own_uniforms, clock).extensions
+        return Verified(extensions)
+
+    def _followed(self, drafts: Drafts, laws: torch.Tensor, uniforms: torch.Tensor, clock: Clock) -> Verified:
+        with clock.on_device("verification"):
+            drawn = _or_none(draw_by(laws, uniforms[:, None])[:, 0], laws)
+        return _followed(drafts.trees, drawn, clock)
 
 
 def step_verifier(
     verifier: PathVerifier,
     sampling: Sampling,
     rng: np.random.Generator,
-    generator: torch.Generator,
+    generator: Randomness,
     rule: DeviceRule | None = None,
 ) -> StepVerifier:
     """Who verifies the steps of a run.
@@ -163,11 +200,14 @@ def step_verifier(
     sampling : Sampling
         Of the target.
     rng : numpy.random.Generator
-    generator : torch.Generator
+    generator : torch.Generator or Streams
         On the device of the models.
     rule : DeviceRule, optional
         The verifier's counterpart on that device, if that is to verify.
     """
+    if isinstance(generator, Streams):
+        one = step_verifier(verifier, sampling, rng, torch.Generator(generator.device), rule)
+        return TextByText(one, generator) if isinstance(one, OnHost) else one
     shows_rest = merges(verifier)
     if not sampling.do_sample and shows_rest:
         return Greedy(sampling)
@@ -202,6 +242,11 @@ def _matched(trees: Sequence[Topology], tokens: Sequence[int]) -> list[Extension
         found.append(Extension(nodes, tokens[start + (nodes[-1] if nodes else 0)]))
         start += tree.size
     return found
+
+
+def _or_none(drawn: torch.Tensor, laws: torch.Tensor) -> torch.Tensor:
+    """Tokens drawn from laws, `NONE` where a law is none."""
+    return torch.where(laws.sum(dim=-1).isnan(), NONE, drawn)
 
 
 def _tokens(chosen: torch.Tensor) -> list[int]:
