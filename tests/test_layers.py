@@ -53,7 +53,7 @@ INSIDE = {
         ("shipped",),
         ("pair",),
         ("methods",),
-        ("tuning", "training", "recording"),
+        ("tuning", "training", "recording", "divergence"),
         ("generation",),
         ("exporting",),
     ),

@@ -93,6 +93,14 @@ def decode(
             "--json; shown is the mean.",
         ),
     ] = None,
+    explain_divergence: Annotated[
+        bool,
+        typer.Option(
+            "--explain-divergence",
+            help="In place of texts: of each prompt the first token, at temperature 0 whatever is said, that is not "
+            "that of plain decoding, and whether a near tie of logits made it so or a wrong rule.",
+        ),
+    ] = False,
     json_file: Annotated[
         Path | None,
         options.out_file(
@@ -119,6 +127,11 @@ def decode(
         if way.method.strategy is None:
             raise ProblemError(f"{way.name} keeps no log-probabilities; leave out --logprobs")
         limits |= {"logprobs": logprobs}
+    if explain_divergence:
+        if json_file is not None:
+            raise ProblemError("--explain-divergence has no lines for --json; leave out one of the two")
+        _explain(session, conversations, limits)
+        return
     about = {**session.about, **sampling.all, "max_new_tokens": max_new_tokens}
     batches = [conversations[start : start + batch] for start in range(0, len(asked), batch)]
     seeds = _seeds(options.seeds_of("--seed", seed), batches)
@@ -164,6 +177,28 @@ def decode(
         console.print(f"log-probability {sum(scores) / len(scores):.4f} nats a token", highlight=False)
     if profile:
         console.print(_budget(total, floors).on_screen(console.width))
+
+
+def _explain(session: Session, conversations: Sequence[Conversation], limits: Mapping[str, Any]) -> None:
+    """Show where greedy texts with drafts part from plain decoding, and why."""
+    import torch
+
+    from otspec.decode import explain_divergence
+    from otspec.decode.methods.catalogue import strategy_of
+
+    way, models = session.way, session.models
+    if way.method.strategy is None:
+        raise ProblemError(f"{way.name} has no drafts of ours; leave out --explain-divergence")
+    strategy = strategy_of(way.name, models.drafts, way.settings, models.matching)
+    tokenizers = {"tokenizer": models.tokenizer, "draft_tokenizer": models.draft_tokenizer}
+    for number, one in enumerate(conversations, start=1):
+        ids = torch.tensor([list(one.first)], device=models.target.device)
+        found = explain_divergence(models.target, strategy, ids, **tokenizers, **limits)
+        if found is None:
+            console.print(f"prompt {number}: no token differs", highlight=False)
+            continue
+        spelled = " and ".join(repr(session.text([token])) for token in (found.plain, found.drafted))
+        console.print(f"prompt {number}: {found}; the two are {spelled}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _seeds(seeds: Sequence[int], batches: Sequence[Sequence[Conversation]]) -> list[SeedOfTurn]:

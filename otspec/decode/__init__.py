@@ -21,6 +21,7 @@ from otspec.lazy import names_of
 if TYPE_CHECKING:
     from otspec.decode.base.draft_laws import DRAFT_LAWS
     from otspec.decode.base.metrics import Metrics
+    from otspec.decode.divergence import Divergence, explain_divergence
     from otspec.decode.drafters.shortlists.router import Router
     from otspec.decode.drafters.shortlists.shortlists import Budget, Frequent
     from otspec.decode.drafters.shortlists.training import train_router
@@ -45,6 +46,7 @@ _HOMES = {
     "otspec.decode.drafters.shortlists.router": ("Router",),
     "otspec.decode.drafters.shortlists.shortlists": ("Budget", "Frequent"),
     "otspec.decode.drafters.shortlists.training": ("train_router",),
+    "otspec.decode.divergence": ("Divergence", "explain_divergence"),
     "otspec.decode.generation": ("MultiDraftOutput", "generate", "multi_draft"),
     "otspec.decode.methods.multi_draft": ("MultiDraft",),
     "otspec.decode.models.after": ("model_after",),
@@ -66,6 +68,7 @@ __all__ = [
     "DRAFT_LAWS",
     "JOINT",
     "Budget",
+    "Divergence",
     "DraftOptions",
     "DraftSettings",
     "Frequent",
@@ -85,6 +88,7 @@ __all__ = [
     "Tuned",
     "Tuning",
     "aligned_counts",
+    "explain_divergence",
     "floor",
     "generate",
     "matching_of",

@@ -59,7 +59,7 @@ def check_reading(model: PreTrainedModel, name: str) -> None:
         numbers = plain.isfinite().all(dim=-1)  # where a model overflows its pass can be neither right nor wrong
         _check_numbers(model, name, numbers)
         in_one_pass, plain = in_one_pass[numbers], plain[numbers]
-        spread, difference = _spread(plain), _spread(in_one_pass.double() - plain.double())
+        spread, difference = spread_of(plain), spread_of(in_one_pass.double() - plain.double())
     allowed = TOLERANCE.get(model.dtype, 2.0**-3) * spread
     if not difference <= allowed:
         why = (
@@ -98,7 +98,7 @@ def _tokens(model: PreTrainedModel, count: int) -> IntArray:
     return np.resize(np.array(ordinary[: step * count : step]), count)
 
 
-def _spread(logits: torch.Tensor) -> float:
+def spread_of(logits: torch.Tensor) -> float:
     """Root mean square over all nodes and tokens, each node's logits about their mean: a constant changes no law."""
     values = logits.double()
     return float((values - values.mean(dim=-1, keepdim=True)).square().mean().sqrt())
