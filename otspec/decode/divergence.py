@@ -118,15 +118,19 @@ def explain_divergence(
     before = without.new_tokens[0][:place]
     one_row, of_drafts = (_watched(target, one, prompt, before, settings)[1] for one in (Vanilla(), strategy))
     precise = _precisely(target, prompt + before, settings)
+    first, second, third = (Logits(*found[[plain, drafted]].tolist()) for found in (one_row, of_drafts, precise))
+    dtype, precision = (str(one).removeprefix("torch.") for one in (target.dtype, _wider(target.dtype)))
     return Divergence(
-        place,
-        plain,
-        drafted,
-        _verdict(one_row, of_drafts, drafted, target.dtype),
-        *(Logits(*found[[plain, drafted]].tolist()) for found in (one_row, of_drafts)),
-        _rows(drafts, place),
-        Logits(*precise[[plain, drafted]].tolist()),
-        *(str(one).removeprefix("torch.") for one in (target.dtype, _wider(target.dtype))),
+        place=place,
+        plain=plain,
+        drafted=drafted,
+        verdict=_verdict(one_row, of_drafts, drafted, target.dtype),
+        of_one_row=first,
+        of_drafts=second,
+        rows=_rows(drafts, place),
+        precise=third,
+        dtype=dtype,
+        precision=precision,
     )
 
 

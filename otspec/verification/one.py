@@ -36,8 +36,10 @@ class Verification(NamedTuple):
 @overload
 def verify(p: Any, q: Any, drafts: Any, rng: Seed) -> Verification: ...
 @overload
-def verify(p: Any, q: Any, drafts: Any, rng: torch.Generator | torch.Tensor) -> RowVerification: ...
-def verify(p: Any, q: Any, drafts: Any, rng: Any) -> Any:
+def verify(
+    p: Any, q: Any, drafts: Any, rng: torch.Generator | torch.Tensor, *, logprobs: bool = False
+) -> RowVerification: ...
+def verify(p: Any, q: Any, drafts: Any, rng: Any, *, logprobs: bool = False) -> Any:
     """Verify i.i.d. drafts of one position: the output has law p, and is a draft as often as any rule can make it.
 
     The same rule as the plan of ``otspec.solve(problem, "interval")``, without its figures: after the first
@@ -53,6 +55,9 @@ def verify(p: Any, q: Any, drafts: Any, rng: Any) -> Any:
         n independent draws from q; a tensor of shape (B, n) for B positions.
     rng : numpy.random.Generator
         For B positions a torch.Generator, or a float64 tensor of uniforms of shape (B, n + 1, 3).
+    logprobs : bool
+        Of B positions: whether the target's log-probabilities of the outputs come with them.  Of one position it is
+        ``np.log(p[token])``, whether a draft was accepted or not.
 
     Returns
     -------
@@ -77,7 +82,9 @@ def verify(p: Any, q: Any, drafts: Any, rng: Any) -> Any:
     if hasattr(p, "detach") and getattr(p, "ndim", 1) == 2:
         from otspec.verification.device import verify_rows  # torch is optional, and takes a second to import
 
-        return verify_rows(p, q, drafts, rng)
+        return verify_rows(p, q, drafts, rng, logprobs=logprobs)
+    if logprobs:
+        raise ProblemError("logprobs is for B positions as tensors; of one it is log p at the token that is put out")
     p, q = as_floats("p", p), as_floats("q", q)
     if p.ndim != 1 or p.shape != q.shape:
         raise ProblemError(f"p has shape {p.shape} and q {q.shape}; both need one shape (V,)")

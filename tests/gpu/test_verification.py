@@ -61,7 +61,7 @@ def verified(given: Any, branching: tuple[int, ...], **settings: Any) -> Any:
 
 
 def rows_of(found: Any) -> list[tuple[int, int, bool]]:
-    return list(zip(*(part.tolist() for part in found), strict=True))
+    return list(zip(*(part.tolist() for part in found[:3]), strict=True))
 
 
 @pytest.mark.parametrize("by", WAYS)

@@ -98,7 +98,7 @@ class Captured:
         for mine, theirs in zip(self._own, trees, strict=True):
             mine[: len(theirs)].copy_(theirs)
         found = self._replayed.run(lambda _: self._verify(), self._pool)
-        return TreeVerification(*(part.clone() for part in found))
+        return TreeVerification(*(part.clone() for part in found.outputs))
 
 
 class Counted:

@@ -34,6 +34,8 @@ class RowVerification(NamedTuple):
     valid: Tensor
     """Shape (B,), bool: whether the row was a problem: two laws, and drafts that q can draw.  To read it is to wait for
     the device."""
+    logprobs: Tensor | None = None
+    """Shape (B,), float64, where asked for: the target's log-probabilities of the outputs; NaN in rows not valid."""
 
     @property
     def sound(self) -> Tensor:
@@ -42,7 +44,14 @@ class RowVerification(NamedTuple):
 
 
 def verify_rows(
-    p: Tensor, q: Tensor, drafts: Tensor, rng: torch.Generator | Tensor, *, by: str | None = None, check: bool = False
+    p: Tensor,
+    q: Tensor,
+    drafts: Tensor,
+    rng: torch.Generator | Tensor,
+    *,
+    by: str | None = None,
+    check: bool = False,
+    logprobs: bool = False,
 ) -> RowVerification:
     """Verify i.i.d. drafts of B positions where they are, without waiting for the device.
 
@@ -64,6 +73,9 @@ def verify_rows(
         installed, else the first.
     check : bool
         Whether to wait for the device, and to raise an error that names the first row that is not valid.
+    logprobs : bool
+        Whether the target's log-probabilities of the outputs come with them: under p, which is the law of the output,
+        whether it is a draft or a draw from the residual law.
 
     Returns
     -------
@@ -81,10 +93,11 @@ def verify_rows(
         check_kernels(p)
         from otspec.verification.tensors.reading_kernels import checked_rows
 
-        found = _run_kernels(checked_rows(p), checked_rows(q), drafts, uniforms, logits=False)
+        target = checked_rows(p)
+        found = _run_kernels(target, checked_rows(q), drafts, uniforms, logits=False)
         if check:
             _check_rows(found.valid, p, q, drafts)
-        return found
+        return _with_logprobs(found, target) if logprobs else found
     drafts = drafts.long()
     wide, narrow = p.double(), q.double()
     valid = _is_law(wide, p.dtype) & _is_law(narrow, q.dtype) & _can_be_drawn(narrow, drafts)
@@ -95,7 +108,11 @@ def verify_rows(
     wide = _over_total(torch.where(valid.unsqueeze(1), wide, even))
     narrow = _over_total(torch.where(valid.unsqueeze(1), narrow, even))
     tokens, accepted = RULES[by](wide, narrow, torch.where(valid.unsqueeze(1), drafts, 0), uniforms)[:2]
-    return RowVerification(torch.where(valid, tokens, 0), torch.where(valid, accepted, -1), valid)
+    found = RowVerification(torch.where(valid, tokens, 0), torch.where(valid, accepted, -1), valid)
+    if not logprobs:
+        return found
+    of_outputs = wide.gather(1, found.tokens[:, None])[:, 0].log()
+    return found._replace(logprobs=torch.where(valid, of_outputs, torch.nan))
 
 
 def verify_logits(
@@ -107,6 +124,7 @@ def verify_logits(
     temperature: float | Tensor = 1.0,
     by: str | None = None,
     check: bool = False,
+    logprobs: bool = False,
 ) -> RowVerification:
     """`verify_rows` for logits, whose softmax is taken in float64.
 
@@ -120,7 +138,8 @@ def verify_logits(
         Divides the logits of both.  0 means greedy: all mass on the largest logit, the first one at a tie.
     by : str, optional
         As in `verify_rows`.
-    check : bool
+    check, logprobs : bool
+        As in `verify_rows`; log-probabilities are those at the temperature.
 
     Returns
     -------
@@ -152,10 +171,10 @@ def verify_logits(
 
         target, draft = (read_logits(logits, heat) for logits in (target_logits, draft_logits))
         valid = (target.high.abs() < torch.inf) & (draft.high.abs() < torch.inf) & (heat >= 0) & (heat < torch.inf)
-        return _run_kernels(Rows(target, valid), Rows(draft, valid), drafts, uniforms, logits=True)
-    return verify_rows(
-        law_of_logits(target_logits, heat), law_of_logits(draft_logits, heat), drafts, rng, by=by, check=check
-    )
+        found = _run_kernels(Rows(target, valid), Rows(draft, valid), drafts, uniforms, logits=True)
+        return _with_logprobs(found, Rows(target, valid), logits=True) if logprobs else found
+    laws = law_of_logits(target_logits, heat), law_of_logits(draft_logits, heat)
+    return verify_rows(*laws, drafts, rng, by=by, check=check, logprobs=logprobs)
 
 
 def verify_truncated(
@@ -245,6 +264,12 @@ def _run_kernels(target: Rows, draft: Rows, drafts: Tensor, uniforms: Tensor, *,
     from otspec.verification.rules.token_wise.walk_kernels import verify_rows_by_kernels
 
     return RowVerification(*verify_rows_by_kernels(target, draft, drafts.long(), uniforms, logits))
+
+
+def _with_logprobs(found: RowVerification, target: Rows, logits: bool = False) -> RowVerification:
+    row = torch.arange(len(found.tokens), device=found.tokens.device)
+    of_outputs = target.logprobs_at(row, found.tokens, logits)
+    return found._replace(logprobs=torch.where(found.valid, of_outputs, torch.nan))
 
 
 def law_of_logits(logits: Tensor, temperature: Tensor) -> Tensor:

@@ -45,6 +45,7 @@ def verify_trees(
     by: str | None = None,
     kernels: bool | None = None,
     check: bool = False,
+    logprobs: bool = False,
 ) -> TreeVerification:
     """Verify B drafted trees jointly where they are, without waiting for the device.
 
@@ -84,6 +85,8 @@ def verify_trees(
     check : bool
         Whether to wait for the device, and to raise an error that names what is wrong with the first tree that is not
         valid.
+    logprobs : bool
+        Whether the target's log-probabilities of the accepted tokens and of the token after them come with it.
 
     Returns
     -------
@@ -97,17 +100,19 @@ def verify_trees(
     """
     chosen, by_kernels = _rule(rule, sigma, by, kernels, tokens)
     if isinstance(tokens, Tensor) and tokens.ndim == 2 and len(tokens) == 0:
-        return _of_no_trees(target, draft, tokens, topology, rng, rows)
+        none = _of_no_trees(target, draft, tokens, topology, rng, rows)
+        of_levels = target.new_empty((0, none.slots.shape[1] + 1), dtype=torch.float64)
+        return none._replace(logprobs=of_levels) if logprobs else none
     batch = TreeBatch.of(
         target, draft, tokens, topology, rows=rows, kernels=by_kernels, grouped=rule == "nested", check=check
     )
     shape = (tokens.shape[0], tokens.shape[1] + batch.layout.length, 3)
     uniforms = uniforms_of(rng, shape, tokens.device, "trees")
     parts = zip(batch.split(GROUP), uniforms.split(GROUP), strict=True)
-    found = [chosen.verify(*part) for part in parts]
-    if len(found) == 1:
-        return found[0]
-    return TreeVerification(*(torch.cat(parts) for parts in zip(*found, strict=True)))
+    each = [chosen.verify(*part) for part in parts]
+    if len(each) > 1:
+        each = [TreeVerification(*map(torch.cat, zip(*(one.outputs for one in each), strict=True)))]
+    return each[0]._replace(logprobs=batch.logprobs_of(each[0])) if logprobs else each[0]
 
 
 def _of_no_trees(

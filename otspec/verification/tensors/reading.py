@@ -60,6 +60,23 @@ class Rows(NamedTuple):
         """V."""
         return self.read.entries.shape[1]
 
+    def logprobs_at(self, row: Tensor, token: Tensor, logits: bool = False) -> Tensor:
+        """Logarithms of the probabilities that rows give tokens, float64; NaN in rows that are not valid.
+
+        Parameters
+        ----------
+        row, token : Tensor of int64, of one shape
+        logits : bool
+            Whether the entries are logits.
+        """
+        entry, scale = self.read.entries[row, token].double(), self.read.scale[row]
+        found = (entry * scale).log()
+        if logits:
+            heat, first = self.read.heat[row], self.read.first[row]
+            greedy = torch.where(token == first, 0.0, -torch.inf)
+            found = torch.where(heat == 0, greedy, (entry - self.read.high[row]) / heat + scale.log())
+        return torch.where(self.valid[row], found, torch.nan)
+
 
 def runs_on(values: Tensor) -> bool:
     """Whether Triton's kernels are the way where these values, of any shape, are."""

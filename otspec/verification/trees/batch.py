@@ -58,6 +58,14 @@ class TreeVerification(NamedTuple):
     """Shape (B,), int64: the token after them; 0 in trees that are not valid."""
     valid: Tensor
     """Shape (B,), bool: whether the tree was a problem.  To read it is to wait for the device."""
+    logprobs: Tensor | None = None
+    """Shape (B, L + 1), float64, where asked for: the target's log-probabilities of the accepted tokens and of the one
+    after them, then NaN, as in trees that are not valid."""
+
+    @property
+    def outputs(self) -> tuple[Tensor, ...]:
+        """All but the log-probabilities."""
+        return self.slots, self.tokens, self.accepted, self.token, self.valid
 
     @property
     def sound(self) -> Tensor:
@@ -232,6 +240,15 @@ class TreeBatch(NamedTuple):
             torch.where(self.valid, token, 0),
             self.valid,
         )
+
+    def logprobs_of(self, found: TreeVerification) -> Tensor:
+        """The target's log-probabilities of what was put out, shape (B, L + 1); NaN behind it and where not valid."""
+        place = torch.arange(found.slots.shape[1] + 1, device=found.slots.device)
+        tokens = torch.nn.functional.pad(found.tokens, (0, 1), value=NONE)
+        tokens = torch.where(place == found.accepted[:, None], found.token[:, None], tokens)
+        row = take(self.target_row, torch.nn.functional.pad(found.slots, (1, 0)))
+        known = (place <= found.accepted[:, None]) & self.valid[:, None]
+        return torch.where(known, self.target.logprobs_at(row, tokens.clamp(min=0), self.logits), torch.nan)
 
     def _scaled(self, laws: Rows, row: Tensor) -> Tensor:
         return self._read(laws.read.entries[row].double() * laws.read.scale[row][:, :, None])

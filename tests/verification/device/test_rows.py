@@ -311,3 +311,23 @@ def test_ties_keep_the_order_of_tokens() -> None:
         drafts, uniforms = rng.choice(6, size=(1, 3), p=q), rng.random((1, 4, 3))
         found = pairs_of(verify_rows(*tensors(p[None], q[None], drafts, uniforms)))
         assert found == [tuple(reference.verify(p.tolist(), q.tolist(), drafts[0].tolist(), uniforms[0].tolist()))]
+
+
+@each(by=(None, "buckets"), dtype=(torch.float64, torch.bfloat16))
+def test_log_probabilities_are_the_targets_of_what_is_put_out(by: str | None, dtype: torch.dtype) -> None:
+    p, q, drafts, uniforms = tensors(*batch(laws.model, np.random.default_rng(3), 12, 2, 24))
+    p, q = p.to(dtype), q.to(dtype)
+    found = verify_rows(p, q, drafts, uniforms, by=by, logprobs=True)
+    own = p.double() / p.double().sum(dim=1, keepdim=True)
+    assert found.logprobs is not None
+    torch.testing.assert_close(found.logprobs, own[torch.arange(24), found.tokens].log())
+    assert (found.accepted < 0).any()
+    for temperature in (0.7, 0.0):
+        of_logits = verify_logits(own.log(), q.log(), drafts, uniforms, temperature=temperature, by=by, logprobs=True)
+        heated = (own.log() / max(temperature, 1e-4)).log_softmax(dim=1)[torch.arange(24), of_logits.tokens]
+        assert of_logits.logprobs is not None
+        valid = of_logits.valid
+        torch.testing.assert_close(of_logits.logprobs[valid], heated[valid])
+        assert of_logits.logprobs[~valid].isnan().all()
+    with pytest.raises(ProblemError, match="log p at the token"):
+        otspec.verify(own[0], own[0], drafts[0], 0, logprobs=True)  # type: ignore[call-overload]

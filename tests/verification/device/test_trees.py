@@ -61,7 +61,7 @@ def test_no_trees_are_verified_to_none(rule: str, rows: bool) -> None:
     found = verify_trees(
         *given, tokens, (3,), torch.Generator(), rule=rule, rows=(tokens, tokens) if rows else None, check=True
     )
-    assert [part.shape for part in found] == [(0, 1), (0, 1), (0,), (0,), (0,)]
+    assert [part.shape for part in found.outputs] == [(0, 1), (0, 1), (0,), (0,), (0,)]
     assert found.valid.dtype == torch.bool
     with pytest.raises(ProblemError, match="they need laws over the same tokens"):
         verify_trees(torch.zeros((0, 4, 6)), laws, tokens, (3,), torch.Generator(), rule=rule)
@@ -252,3 +252,22 @@ def test_the_law_of_a_picked_token_adds_up(dtype: Any, temperature: float) -> No
     shared = share(grouped(p, q, groups), labels, torch.ones(3, dtype=torch.float64), spread_of(0.5, 4, p.device))
     law = q.double() / q.double().sum(dim=1, keepdim=True) * shared.factor.gather(1, groups)
     assert (law.sum(dim=1) - 1).abs().max() < 1e-11
+
+
+@each(rule=trees.RULES, branching=((2, 1, 1), (2, 2)), count=(5, 70))
+def test_log_probabilities_are_the_targets_along_what_is_put_out(
+    rule: str, branching: tuple[int, ...], count: int
+) -> None:
+    target, draft, tokens, uniforms = batch(drawn(DISTINCT[0], 7, branching, count))
+    found = verify_trees(target, draft, tokens, branching, uniforms, rule=rule, logprobs=True)
+    assert found.logprobs is not None
+    for tree in range(count):
+        accepted = int(found.accepted[tree])
+        slots = [0, *found.slots[tree, :accepted].tolist()]
+        put_out = [*found.tokens[tree, :accepted].tolist(), int(found.token[tree])]
+        own = torch.tensor([target[tree, slot, token] for slot, token in zip(slots, put_out, strict=True)]).log()
+        torch.testing.assert_close(found.logprobs[tree, : accepted + 1], own)
+        assert found.logprobs[tree, accepted + 1 :].isnan().all()
+    without = verify_trees(target, draft, tokens, branching, uniforms, rule=rule)
+    assert without.logprobs is None
+    assert torch.equal(without.slots, found.slots)

@@ -56,7 +56,7 @@ def test_trees_that_are_not_valid_are_flagged_and_leave_the_others_alone(way: st
     draft[6, 0] = torch.where(torch.arange(vocab) == tokens[6, 1], 0, 1 / (vocab - 1))
     found = check_they_agree(way, given, (2, 1))
     assert found.valid.tolist() == [True] + 6 * [False]
-    assert all(torch.equal(mine[0], theirs[0]) for mine, theirs in zip(found, right, strict=True))
+    assert all(torch.equal(mine[0], theirs[0]) for mine, theirs in zip(found.outputs, right.outputs, strict=True))
     assert not found.accepted[1:].any()
     assert not found.token[1:].any()
     rows = torch.arange(5)[None], torch.arange(3)[None]
