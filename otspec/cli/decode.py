@@ -162,6 +162,8 @@ def decode(
                 if turns > len(batches):
                     line |= {"conversations": going, "turn": number}
                 line |= {"new_tokens": generation.new_tokens, **generation.metrics.record()}
+                line |= _finite(generation.metrics.as_served())
+                line["of_texts"] = [_finite(one.as_served()) for one in generation.metrics_of_texts]
                 if transcript:
                     line["blocks"] = [[one._asdict() for one in blocks] for blocks in generation.blocks]
                 if logprobs is not None:
@@ -429,6 +431,11 @@ def _budget(metrics: Metrics, floors: Mapping[str, float]) -> TextTable:
     ratio = f"a step takes {whole / least:.2f} times its floor" if least else "this method tells no passes"
     note = f"Milliseconds of a step, prompts left out. Floor: the same passes with nothing around them; {ratio}."
     return TextTable(f"Where {steps} steps go", ("phase", "ms", "share", "floor"), rows, note, labels=1)
+
+
+def _finite(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Figures for JSON, which has no NaN: what there is none of is null."""
+    return {name: None if value != value else value for name, value in figures.items()}
 
 
 def _spelled(value: object) -> str:

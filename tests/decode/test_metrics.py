@@ -43,6 +43,19 @@ def test_two_runs_together_are_one_run_of_all_steps() -> None:
     assert np.isnan(Metrics().block_efficiency)
 
 
+def test_texts_have_metrics_of_their_own() -> None:
+    target, draft = pair()
+    ids = torch.tensor([[1, 2], [3, 4], [5, 6]])
+    found = run(target, block(draft, 3), ids, max_new_tokens=9, seed=1)
+    total = sum(found.metrics_of_texts[1:], start=found.metrics_of_texts[0])
+    for name, value in total.as_served().items():
+        assert value == getattr(found.metrics, name), name
+    assert [one.tokens for one in found.metrics_of_texts] == [9, 9, 9]
+    assert total.sequence_steps == found.metrics.sequence_steps == total.target_calls
+    alone = run(target, block(draft, 3), ids[:1], max_new_tokens=9, seed=1)
+    assert alone.metrics_of_texts[0].as_served() == alone.metrics.as_served()
+
+
 def test_laws_come_whole_however_many_tokens_were_foreseen() -> None:
     laws = torch.zeros(3, 20, dtype=torch.float32)
     laws[0, 7] = 1.0

@@ -11,6 +11,12 @@ from typing import Any
 
 import torch
 
+AS_SERVED = (
+    *("mean_acceptance_length", "acceptance_rate", "acceptance_rate_per_position"),
+    *("num_drafts", "num_draft_tokens", "num_accepted_tokens"),
+)
+"""Properties of `Metrics` that servers have, too."""
+
 PHASES = ("prompt", "draft", "target", "verification")
 
 
@@ -109,6 +115,10 @@ class Metrics:
     def wall(self) -> float:
         """Seconds in all, prompts included."""
         return sum(self.seconds.values())
+
+    def as_served(self) -> dict[str, Any]:
+        """What servers report, under vLLM's names."""
+        return {name: getattr(self, name) for name in AS_SERVED}
 
     def record(self) -> dict[str, Any]:
         """All sums, for a line of JSON."""

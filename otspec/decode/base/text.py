@@ -10,6 +10,7 @@ import torch
 from transformers import EosTokenCriteria, MaxLengthCriteria, StoppingCriteriaList
 
 from otspec.decode.base.logprobs import TokenLogprob
+from otspec.decode.base.metrics import Metrics
 from otspec.errors import ProblemError
 from otspec.verification.trees.topology import Topology
 
@@ -58,6 +59,8 @@ class Text:
     """One for each step, where they are kept."""
     scores: list[TokenLogprob] = field(default_factory=list)
     """One for each new token, where they are asked for."""
+    metrics: Metrics = field(default_factory=Metrics)
+    """Of its own steps; times are those of the batch."""
 
     def __post_init__(self) -> None:
         self.prompt = len(self.tokens)

@@ -63,6 +63,8 @@ class Generation:
     """Of each text what its steps drafted, accepted and added, with ``transcript=True``."""
     scores: list[list[TokenLogprob]] = field(default_factory=list)
     """Of each text what the target thought of every new token, with ``logprobs=k``."""
+    metrics_of_texts: list[Metrics] = field(default_factory=list)
+    """The same as `metrics` of each text, without times; none of transformers' own methods."""
 
     @property
     def logprobs(self) -> list[list[float]]:
@@ -189,7 +191,8 @@ def decode(
     blocks = [text.blocks for text in texts if text.blocks is not None]
     scores = [] if scorer is None else [text.scores for text in texts]
     sequences = torch.cat((input_ids, new), dim=1)
-    return Generation(sequences, metrics, [text.new for text in texts], passes, blocks, scores)
+    own = [text.metrics for text in texts]
+    return Generation(sequences, metrics, [text.new for text in texts], passes, blocks, scores, own)
 
 
 def check_prompts(input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> None:

@@ -82,8 +82,10 @@ class Decoder:
             if text.blocks is not None:
                 text.blocks.append(Block.of(tree, extension.nodes, extension.token))
             ended = self.ending.extend(text, extension.tokens(tree))
-            metrics.step(tree.length, len(extension.nodes), tree.size)
-            metrics.tokens += len(text.tokens) - before
+            for one in (metrics, text.metrics):
+                one.step(tree.length, len(extension.nodes), tree.size)
+                one.tokens += len(text.tokens) - before
+            text.metrics.target_calls += 1
             text.scores += own[: len(text.tokens) - before]
             if self.streamer is not None:
                 self.streamer.put(torch.tensor(text.tokens[before:]))

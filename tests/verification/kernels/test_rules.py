@@ -35,8 +35,9 @@ def both(way: str, given: Any, topology: Any, **settings: Any) -> tuple[TreeVeri
 
 
 def check_they_agree(way: str, given: Any, topology: Any, **settings: Any) -> TreeVerification:
-    found, expected = both(way, given, topology, **settings)
-    assert all(map(torch.equal, found, expected))
+    found, expected = both(way, given, topology, logprobs=True, **settings)
+    assert all(map(torch.equal, found.outputs, expected.outputs))
+    torch.testing.assert_close(found.logprobs, expected.logprobs, equal_nan=True)
     return found
 
 
