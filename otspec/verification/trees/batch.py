@@ -64,7 +64,7 @@ class TreeVerification(NamedTuple):
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:
-        """All but the log-probabilities."""
+        """All but the log-probabilities, each with its shape as above, (B, L) or (B,)."""
         return self.slots, self.tokens, self.accepted, self.token, self.valid
 
     @property
