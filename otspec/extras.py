@@ -25,6 +25,7 @@ _EXTRAS = {
     "triton": ("triton",),
     "decode": ("torch", "transformers", "tokenizers", "safetensors"),
     "gguf": ("gguf", "accelerate"),
+    "grammar": ("xgrammar",),
 }
 WAYS_OUT = {
     **{

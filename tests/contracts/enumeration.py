@@ -22,6 +22,7 @@ from otspec.decode import Strategy  # noqa: E402
 from otspec.decode.base.draft_laws import DraftLaw  # noqa: E402
 from otspec.decode.base.drafts import Drafts  # noqa: E402
 from otspec.decode.base.metrics import Clock  # noqa: E402
+from otspec.decode.base.sampling import Prefix as TextPrefix  # noqa: E402
 from otspec.decode.base.sampling import Sampling  # noqa: E402
 from otspec.decode.models.target import Target  # noqa: E402
 from otspec.decode.verify.laws import LocalTree, Merged, local_trees  # noqa: E402
@@ -157,22 +158,28 @@ def law_of_step(
     sampling, generator = sampling_of(of, **settings), torch.Generator().manual_seed(0)
     rule = strategy.prepare(of.vocab, sampling, torch.Generator().manual_seed(0)).verifier
     verifier = step_verifier(rule, sampling, np.random.default_rng(0), generator)
-    trees, logits = step.drafts.trees, step.logits
+    trees, logits, after = step.drafts.trees, step.logits, _texts(prompt, step.drafts.trees)
     model = laws or after_prompt(settings, prompt, of.vocab)
     if isinstance(verifier, Greedy):
-        extensions = verifier.verify(step.drafts, verifier.look(logits, []), Clock(torch.device("cpu"))).extensions
+        extensions = verifier.verify(step.drafts, verifier.look(logits, after), Clock(torch.device("cpu"))).extensions
         each = [_certain(tree, one.nodes, one.token, of.vocab) for tree, one in zip(trees, extensions, strict=True)]
     elif not len(step.drafts.laws):
-        seen = verifier.look(logits, []).numpy()
+        seen = verifier.look(logits, after).numpy()
         each = [_followed(tree, own) for tree, own in zip(trees, np.split(seen, len(trees)), strict=True)]
     else:
         assert isinstance(verifier, OnHost)
-        each = _judged(verifier, step.drafts, verifier.look(logits, []), model)
+        each = _judged(verifier, step.drafts, verifier.look(logits, after), model)
     outcomes = [Outcome(tree, law) for tree, law in zip(trees, each, strict=True)]
     assert sum(step.chances) == pytest.approx(1.0)
     over: Any = zip(step.chances, outcomes, strict=True)
     told: Any = _Told()
     return law_over(over, told, model, max(tree.length for tree in trees))
+
+
+def _texts(prompt: list[int], trees: Sequence[Topology]) -> list[TextPrefix]:
+    """The texts up to the nodes of all trees, each in a batch of its own."""
+    paths = [tree.token[tree.line(node)].tolist() for tree in trees for node in range(tree.size)]
+    return [TextPrefix(0, [*prompt, *path], len(path)) for path in paths]
 
 
 def _certain(tree: Topology, nodes: Sequence[int], token: int, vocab: int) -> Floats:

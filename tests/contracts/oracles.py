@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache, partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from transformers import GenerationConfig  # noqa: E402
+from transformers import GenerationConfig, LogitsProcessorList  # noqa: E402
 
 from otspec.decode.base.sampling import Sampling  # noqa: E402
 from otspec.laws import law_from_logits  # noqa: E402
@@ -34,13 +34,35 @@ PROMPT = [1, 2, 0]
 PROMPTS = [[1, 2, 0], [2], [0, 0, 1, 2, 1], [1, 1]]
 
 
-def sampling_of(of: Models, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None) -> Sampling:
-    """What transformers prepares for these settings."""
+class Constraint(Protocol):
+    """A language that texts keep to."""
+
+    @property
+    def eos(self) -> set[int]:
+        """What ends its texts."""
+
+    def processor(self, prompt: int, vocab: int) -> Any:
+        """What applies it after a prompt of so many tokens."""
+
+    def allowed(self, new: Prefix, vocab: int) -> Any:
+        """What may come after new tokens, shape (V,), bool; all where these are not of the language, or end it."""
+
+
+def sampling_of(
+    of: Models,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    constraint: Constraint | None = None,
+) -> Sampling:
+    """What transformers prepares for these settings; a constraint begins after `PROMPT`."""
     if temperature == 0:
         config = GenerationConfig(do_sample=False)
     else:
         config = GenerationConfig(do_sample=True, temperature=temperature, top_k=top_k or 0, top_p=top_p or 1.0)
-    return Sampling(of.target._get_logits_processor(config, device="cpu", model_kwargs={}), do_sample=config.do_sample)
+    own = LogitsProcessorList([] if constraint is None else [constraint.processor(len(PROMPT), of.vocab)])
+    prepared = of.target._get_logits_processor(config, device="cpu", model_kwargs={}, logits_processor=own)
+    return Sampling(prepared, config.do_sample, eos=() if constraint is None else constraint.eos)
 
 
 def after_prompt(settings: dict[str, Any], prompt: list[int], vocab: int = 3) -> Model:
@@ -52,7 +74,10 @@ def after_prompt(settings: dict[str, Any], prompt: list[int], vocab: int = 3) ->
 
 @cache
 def _law(vocab: int, role: int, settings: tuple[tuple[str, Any], ...], prompt: Prefix, prefix: Prefix) -> Floats:
-    return law_from_logits("logits", _logits(vocab, role, prompt + prefix), **dict(settings))
+    given, logits = dict(settings), _logits(vocab, role, prompt + prefix)
+    if (constraint := given.pop("constraint", None)) is not None:
+        logits = np.where(constraint.allowed(prefix, vocab), logits, -np.inf)
+    return law_from_logits("logits", logits, **given)
 
 
 @cache

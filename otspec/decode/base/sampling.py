@@ -3,47 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from transformers import (
     EpsilonLogitsWarper,
-    EtaLogitsWarper,
     InfNanRemoveLogitsProcessor,
-    LogitNormalization,
     LogitsProcessorList,
     MinPLogitsWarper,
     SuppressTokensLogitsProcessor,
-    SynthIDTextWatermarkLogitsProcessor,
     TemperatureLogitsWarper,
     TopKLogitsWarper,
     TopPLogitsWarper,
     TypicalLogitsWarper,
-    UnbatchedClassifierFreeGuidanceLogitsProcessor,
 )
 
+from otspec.decode.base.grammar import Grammar
+from otspec.decode.base.processors import BLIND
 from otspec.errors import ProblemError
 from otspec.laws import as_count
 from otspec.verification.trees.topology import NONE
-
-BLIND = (
-    EpsilonLogitsWarper,
-    EtaLogitsWarper,
-    InfNanRemoveLogitsProcessor,
-    LogitNormalization,
-    MinPLogitsWarper,
-    SuppressTokensLogitsProcessor,
-    TemperatureLogitsWarper,
-    TopKLogitsWarper,
-    TopPLogitsWarper,
-    TypicalLogitsWarper,
-)
-"""Processors that do not look at the text."""
-
-STATEFUL = (SynthIDTextWatermarkLogitsProcessor, UnbatchedClassifierFreeGuidanceLogitsProcessor)
-"""Processors that can be called once a token only."""
 
 NUCLEUS = 1024
 """How many tokens a law truncated by anything but top-k is expected to keep at most; more are sent whole."""
@@ -54,6 +35,8 @@ class Prefix(NamedTuple):
 
     row: int
     tokens: Sequence[int]
+    drafted: int = 0
+    """How many of the last tokens are drafts."""
 
 
 class Sampling:
@@ -62,29 +45,26 @@ class Sampling:
     Parameters
     ----------
     processors : LogitsProcessorList
-        As `generate` prepares them: temperature, truncations, and those that read the text.  The latter, a repetition
-        penalty say, shape the target only: lossless verification asks nothing of the draft law.
+        As `for_trees` makes them of what `generate` prepares: temperature, truncations, and those that read the text.
+        Of the latter a `Grammar` shapes drafts too, and all others, a repetition penalty say, the target only: lossless
+        verification asks nothing of the draft law.
     do_sample : bool
         With False the law is a point mass on the largest score.
     batch : int
         Number of texts that the processors were prepared for.
-
-    Raises
-    ------
-    ProblemError
-        If a processor keeps a state from token to token: on a tree there is no such order.
+    eos : collection of int
+        The tokens that end a text; what is drafted behind one is not shown to processors.
     """
 
-    def __init__(self, processors: LogitsProcessorList, do_sample: bool, batch: int = 1) -> None:
-        for one in processors:
-            if isinstance(one, STATEFUL):
-                raise ProblemError(
-                    f"{type(one).__name__} expects token after token; drafted trees cannot be given that"
-                )
+    def __init__(
+        self, processors: LogitsProcessorList, do_sample: bool, batch: int = 1, eos: Collection[int] = ()
+    ) -> None:
         self.do_sample = do_sample
+        self.eos = eos
         self.batch = batch
         self.processors = processors
         self.blind = LogitsProcessorList(one for one in processors if isinstance(one, BLIND))
+        self.grammars = [one for one in processors if isinstance(one, Grammar)]
         self.reads_text = len(self.blind) < len(processors)
 
     @property
@@ -110,6 +90,8 @@ class Sampling:
     @property
     def known_by(self) -> object:
         """What draft laws depend on beside the logits, to be compared; None where processors hold more than numbers."""
+        if self.grammars:
+            return None
         settings = [(type(one), tuple(sorted(vars(one).items()))) for one in self.blind]
         plain = all(isinstance(value, float | int | str | None) for _, own in settings for _, value in own)
         return (self.do_sample, *settings) if plain else None
@@ -165,11 +147,31 @@ class Sampling:
         if not self.reads_text:
             return self._blind_scores(logits)
         scores = _precise(logits)
-        for score, (row, tokens) in zip(scores, prefixes, strict=True):
-            # Some processors know the rows of the batch apart, so each is asked in its place.
-            text = torch.tensor(tokens, device=logits.device).expand(self.batch, -1)
-            score.copy_(self.processors(text, score.repeat(self.batch, 1))[row])
+        for one in self.processors:
+            if isinstance(one, BLIND):
+                scores = one(None, scores)
+            elif isinstance(one, Grammar):
+                scores = one.cut(scores, [prefix.row for prefix in prefixes], [prefix.tokens for prefix in prefixes])
+            else:
+                self._ask(one, scores, prefixes)
         return scores
+
+    def _ask(self, processor: Any, scores: torch.Tensor, prefixes: Sequence[Prefix]) -> None:
+        """Have a processor change scores, in place, after those of the texts that may come about.
+
+        Below a token that is impossible, or ends the text, no law matters, and a processor may know no answer.
+        """
+        seen: dict[tuple[int, ...], int] = {}
+        for at, (row, tokens, drafted) in enumerate(prefixes):
+            path = tokens[len(tokens) - drafted :]
+            if drafted:
+                above = seen.get((row, *path[:-1]))
+                if above is None or path[-1] in self.eos or scores[above, path[-1]] <= torch.finfo(scores.dtype).min:
+                    continue
+            seen[(row, *path)] = at
+            # Some processors know the rows of the batch apart, so each is asked in its place.
+            text = torch.tensor(tokens, device=scores.device).expand(self.batch, -1)
+            scores[at] = processor(text, scores[at].repeat(self.batch, 1))[row]
 
     def _blind_scores(self, logits: torch.Tensor) -> torch.Tensor:
         return self.blind(None, _precise(logits)) if self.blind else logits
@@ -226,7 +228,7 @@ class DraftSampling:
             if value is not None:
                 _exchange(processors, rank, value)
         do_sample = target.do_sample if self.temperature is None else self.temperature > 0
-        return Sampling(processors, do_sample, target.batch)
+        return Sampling(LogitsProcessorList([*target.grammars, *processors]), do_sample, target.batch, target.eos)
 
 
 WARPERS = ((TemperatureLogitsWarper, 1), (TopKLogitsWarper, 0), (TopPLogitsWarper, 1))

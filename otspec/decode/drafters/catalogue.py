@@ -24,6 +24,7 @@ from otspec.decode.drafters.dynamic_tree import (
 )
 from otspec.decode.drafters.eagle.drafter import EagleDrafter
 from otspec.decode.drafters.eagle.model import Eagle
+from otspec.decode.drafters.grammar import GrammarDrafter
 from otspec.decode.drafters.heads.drafter import HeadsDrafter
 from otspec.decode.drafters.heads.model import MedusaHeads, MlpSpeculator
 from otspec.decode.drafters.levels import LevelDrafter
@@ -182,7 +183,8 @@ def drafter_of(
             ForeignDrafter(model, share, law, sampling, vocab, generator, kept, matching, confidence)
             for model in models
         ]
-    return SeveralDrafters(drafters) if law.several else drafters[0]
+    drafter = SeveralDrafters(drafters) if law.several else drafters[0]
+    return GrammarDrafter(drafter, sampling.grammars) if sampling.grammars else drafter
 
 
 def _restriction(selection: Selection | None, matching: Matching) -> Restriction:

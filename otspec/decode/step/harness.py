@@ -19,6 +19,7 @@ from transformers import (
 
 from otspec.decode.base.logprobs import Scorer, TokenLogprob
 from otspec.decode.base.metrics import Metrics
+from otspec.decode.base.processors import for_trees
 from otspec.decode.base.sampling import Sampling
 from otspec.decode.base.streams import Streams
 from otspec.decode.base.text import Block, Ending, Text, texts_of
@@ -161,7 +162,9 @@ def decode(
         raise ProblemError(f"{len(input_ids)} prompts and one streamer, which could not tell their texts apart")
     if seed is None:
         seed = int(torch.randint(1 << 62, ()))  # so that torch.manual_seed makes a run repeatable
-    sampling = Sampling(logits_processor, generation_config.do_sample, len(input_ids))
+    ending = Ending(stopping_criteria, target.device)
+    processors = for_trees(logits_processor, input_ids, vocabulary(target))
+    sampling = Sampling(processors, generation_config.do_sample, len(input_ids), ending.eos)
     streams = None if isinstance(seed, Integral) else Streams.of(seed, len(input_ids), target.device)
     generator = streams or torch.Generator(target.device)
     if isinstance(generator, torch.Generator):
@@ -173,7 +176,6 @@ def decode(
     if settings.transcript:
         for text in texts:
             text.blocks = []
-    ending = Ending(stopping_criteria, target.device)
     # A drafter with another tokenizer has lengths of its own, which it checks itself.
     _check_lengths(target, listed(strategy.draft) if strategy.matching is None else [], texts, ending.max_length)
     check_reading(target, "target")

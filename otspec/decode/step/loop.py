@@ -140,7 +140,7 @@ class Decoder:
         if not self.reads_text:
             return []
         return [
-            Prefix(text.row, text.padded(tree.token[tree.line(node)].tolist()))
+            Prefix(text.row, text.padded(path := tree.token[tree.line(node)].tolist()), len(path))
             for text, tree in zip(going, trees, strict=True)
             for node in range(tree.size)
         ]

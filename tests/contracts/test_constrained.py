@@ -1,0 +1,105 @@
+"""Texts that keep to a language have its law, whoever drafts, and whether drafts know of it: a step is enumerated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from otspec.decode.base.grammar import Grammar  # noqa: E402
+from tests.contracts.catalogue import CATALOGUE  # noqa: E402
+from tests.contracts.draft_models import models  # noqa: E402
+from tests.contracts.enumeration import every_draft, law_of_step  # noqa: E402
+from tests.contracts.oracles import PROMPT, sampling_of  # noqa: E402
+
+NEXT = ({0: 1, 1: 0}, {1: 0})
+"""Of each state of an automaton, where its tokens lead."""
+STOP = 2
+"""Ends a text; allowed in state 1."""
+EBNF = """root ::= zero
+zero ::= "a" one | "b" zero
+one ::= "b" zero | ""
+"""
+
+
+def state_after(new: Any) -> int:
+    """Where the automaton is; KeyError where these tokens are not of its language, or end it."""
+    state = 0
+    for token in new:
+        state = NEXT[state][int(token)]
+    return state
+
+
+class Stateless:
+    """A processor that goes by the text alone, and fails after texts that are not of the language."""
+
+    def __init__(self, prompt: int) -> None:
+        self.prompt = prompt
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        for text, own in zip(input_ids, scores, strict=True):
+            state = state_after(text[self.prompt :])
+            kept = [*NEXT[state], *([STOP] if state else [])]
+            own[[token for token in range(len(own)) if token not in kept]] = -torch.inf
+        return scores
+
+
+class Language:
+    """The automaton as a constraint."""
+
+    eos = frozenset({STOP})
+
+    def processor(self, prompt: int, vocab: int) -> Any:
+        return Stateless(prompt)
+
+    def allowed(self, new: Any, vocab: int) -> Any:
+        try:
+            state = state_after(new)
+        except KeyError:
+            return np.ones(vocab, dtype=bool)
+        return np.isin(np.arange(vocab), [*NEXT[state], *([STOP] if state else [])])
+
+
+class Compiled(Language):
+    """The same by a grammar."""
+
+    def processor(self, prompt: int, vocab: int) -> Any:
+        xgrammar = pytest.importorskip("xgrammar")
+        spelt = ["a", "b", "</s>", *(f"x{token}" for token in range(3, vocab))]
+        kind = xgrammar.VocabType.RAW
+        info = xgrammar.TokenizerInfo(spelt, kind, vocab_size=vocab, stop_token_ids=[STOP])
+        return Grammar([xgrammar.GrammarCompiler(info, max_threads=1).compile_grammar(EBNF)], 1, prompt, vocab)
+
+
+@pytest.fixture(autouse=True)
+def _no_gradients() -> Any:
+    with torch.no_grad():
+        yield
+
+
+def deviation(name: str, **given: Any) -> float:
+    """Of the law of the text after a step, by the strategy's own rule."""
+    of = models(CATALOGUE[name].vocab)
+    strategy = CATALOGUE[name].make(of)
+    step = every_draft(strategy, of, PROMPT, sampling_of(of, **given))
+    return law_of_step(strategy, step, of, PROMPT, given).deviation
+
+
+BY_TEXT = ("one path", "top_k", "greedy", "redistributed", "steered", "dynamic tree", "prompt lookup", "vanilla")
+BY_GRAMMAR = (*BY_TEXT, "paths", "without replacement", "several models", "a confident path", "kept", "routed", "paced")
+
+
+@pytest.mark.parametrize("name", BY_TEXT)
+def test_a_processor_that_goes_by_the_text_keeps_the_law(name: str) -> None:
+    """Drafts do not know of the language, so that the processor would be asked about what is not of it."""
+    assert deviation(name, temperature=0.6, constraint=Language()) <= 1e-9
+
+
+@pytest.mark.parametrize("name", BY_GRAMMAR)
+def test_a_grammar_keeps_the_law(name: str) -> None:
+    """Draft laws are within it too."""
+    assert deviation(name, temperature=0.6, top_k=2, constraint=Compiled()) <= 1e-9
