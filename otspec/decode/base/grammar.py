@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from otspec.decode.base.sending import send
 from otspec.errors import ProblemError
 from otspec.extras import require
-from otspec.laws import IntArray
 
+BitMasks: TypeAlias = NDArray[np.int32]
+"""As xgrammar has them: bit i % 32 of number i // 32 says whether token i is allowed."""
 WORD = 32
 """Tokens of one number of a bit mask."""
 
@@ -95,7 +97,7 @@ class Grammar:
         allowed = self._allowed([row for row, _ in given], [new for _, new in given])
         return self._on(device, allowed).view(len(texts), -1, self.vocab)
 
-    def _allowed(self, rows: Sequence[int], new: Sequence[Sequence[int]]) -> IntArray:
+    def _allowed(self, rows: Sequence[int], new: Sequence[Sequence[int]]) -> BitMasks:
         """Bit masks after new tokens, shape (N, words); all bits are set where the grammar has nothing to say."""
         masks = np.full((len(rows), -(-self.vocab // WORD)), -1, dtype=np.int32)
         for mask, row, tokens in zip(masks, rows, new, strict=True):
@@ -108,7 +110,7 @@ class Grammar:
             self._matchers[row] = _Matcher(compiled, self.vocab)
         return self._matchers[row]
 
-    def _on(self, device: torch.device, masks: IntArray) -> torch.Tensor:
+    def _on(self, device: torch.device, masks: BitMasks) -> torch.Tensor:
         """Bit masks as bool, shape (N, V), on a device."""
         bits = torch.arange(WORD, dtype=torch.int32, device=device)
         return (send(masks, device).unsqueeze(-1) >> bits & 1).bool().flatten(1)[:, : self.vocab]
@@ -124,7 +126,7 @@ class _Matcher:
         self._mask = xgrammar.allocate_token_bitmask(1, compiled.tokenizer_info.vocab_size)
         self._at: list[int] = []
 
-    def write(self, mask: IntArray, tokens: Sequence[int]) -> None:
+    def write(self, mask: BitMasks, tokens: Sequence[int]) -> None:
         """Write which tokens may come after these, shape (words,); nothing if they are not of the grammar, or end it.
 
         Raises

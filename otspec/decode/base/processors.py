@@ -81,7 +81,8 @@ def _for_trees(one: Any, input_ids: torch.Tensor, vocab: int) -> Any:
         return one
     if (attribute := GRAMMARS.get(f"{kind.__module__}.{kind.__qualname__}")) is not None:
         compiled = getattr(one, attribute)
-        return Grammar(compiled if isinstance(compiled, list) else [compiled], *input_ids.shape, vocab)
+        batch, prompt = input_ids.shape
+        return Grammar(compiled if isinstance(compiled, list) else [compiled], batch, prompt, vocab)
     if isinstance(one, STATEFUL):
         raise ProblemError(f"{kind.__name__} expects token after token; drafted trees cannot be given that")
     if any(base.__module__.partition(".")[0] in STEPWISE for base in kind.__mro__) or _forgets(one, input_ids, vocab):
