@@ -246,8 +246,9 @@ def _way(name: str, drafts: Mapping[str, Any], drafter: DrafterOptions, settings
     asked = drafter.check([] if drafter.drafter is None else [drafter.drafter])
     if settings_file is None:
         return Way(name, method_of(name, drafts, batch), drafts, drafts, paced_by=_costs_in(drafts.get("pace")))
-    if drafts or asked or name != "multi-draft":
-        others = ", ".join(f"--{option.replace('_', '-')}" for option in (*drafts, *asked)) or "--method"
+    said = [*drafts, *(option for option in asked if option != "drafter")]  # which is a draft model, or is refused
+    if said or name != "multi-draft":
+        others = ", ".join(f"--{option.replace('_', '-')}" for option in said) or "--method"
         raise ProblemError(f"--settings says how to decode; leave out {others}")
     tuned = Tuned.load(settings_file)
     settings = dict(tuned.settings)
@@ -351,14 +352,16 @@ def _session(
 
     names = list(draft) if way.method.drafts else []  # a drafter may bring its own, too
     models = load_models(target, names, place.device, place.dtype)
+    if drafter.drafter is not None:
+        found = drafting(drafter.drafter, drafter.request(models, target, ", ".join(names), drafter.drafter_tokens))
+        models = found.models
+        if way.tuned is not None and found.settings:
+            raise ProblemError("--settings says how to decode; leave out --drafter")
+        way = way._replace(settings={**way.settings, **found.settings}, spelled={**way.spelled, **found.spelled})
     if way.tuned is not None:
         way.tuned.check_models(models.target, models.draft)
         if changes := way.tuned.changes(models.target, sampling.all):
             typer.secho(f"note: {way.file} was tuned for something else: {', '.join(changes)}", fg="yellow", err=True)
-    if drafter.drafter is not None:
-        found = drafting(drafter.drafter, drafter.request(models, target, ", ".join(names), drafter.drafter_tokens))
-        models = found.models
-        way = way._replace(settings={**way.settings, **found.settings}, spelled={**way.spelled, **found.spelled})
     if way.method.drafts and models.draft is None:
         raise ProblemError(
             f"{way.name} drafts with a model, and there is none for {target}; pass --draft, or a --method without one: "

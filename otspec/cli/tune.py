@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from otspec.cli import options
+from otspec.cli.drafters import DrafterFiles
 from otspec.cli.groups import grouped
 from otspec.cli.prompts import FORMAT, ChatOptions, read_prompts
 from otspec.cli.sampling import MaxNewTokens, PairOptions, PlaceOptions, SamplingOptions
-from otspec.errors import DataError
+from otspec.errors import DataError, ProblemError
 from otspec.reporting.console import console, numbers, progress_as_ours, progress_bar
 from otspec.writing import write_text
 
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from otspec.decode import Tuning
     from otspec.decode.pair.loading import Models
 
+SERVERS = ("vllm", "sglang", "llama.cpp")
+"""Names of `otspec.decode.tuning.advice.SERVERS`, which takes torch to load."""
+BATCH = 16
+"""The largest batch whose passes are timed for a server."""
 STEPS = 100
 """Of the progress bar."""
 
@@ -32,11 +37,21 @@ def _duration(value: float) -> float:
     return value
 
 
+def _server(value: str | None) -> str | None:
+    if value is not None and value not in SERVERS:
+        raise typer.BadParameter(f"there is no server {value!r} to print settings for; take {', '.join(SERVERS)}")
+    return value
+
+
 @options.holding
 @grouped
 def tune(
     *,
     pair: PairOptions,
+    drafter: Annotated[
+        str | None,
+        typer.Option(help="A draft model of the target's own, by name: eagle.", show_default="the draft model"),
+    ] = None,
     prompts: Annotated[Path | None, typer.Option(help=FORMAT, show_default="held-out text of the shipped pair")] = None,
     chat: ChatOptions,
     sampling: SamplingOptions,
@@ -47,6 +62,14 @@ def tune(
     seconds: Annotated[float, typer.Option(callback=_duration, help="About how many seconds to measure.")] = 25.0,
     seed: Annotated[int, options.seed(help="The seed of the first text; the next one has seed + 1.")] = 0,
     place: PlaceOptions,
+    server: Annotated[
+        str | None,
+        typer.Option(
+            "--print",
+            callback=_server,
+            help=f"Print settings for a server too, {', '.join(SERVERS)}: the number of tokens to draft by its batch.",
+        ),
+    ] = None,
     out: Annotated[Path, options.out_file("--out", help="The file for the settings, in JSON.")] = Path("settings.json"),
     json_file: Annotated[
         Path | None,
@@ -61,25 +84,31 @@ def tune(
     which chooses before every step how deep to draft, by what whole steps of every depth took.
     """
     counts, cuts = numbers("--paths", paths), numbers("--draft-top-k", draft_top_k)
+    if server is not None and 1 not in counts:
+        raise ProblemError(f"--paths is {paths}, and {server} drafts one path; add 1 to it")
     said = None if prompts is None else read_prompts(prompts)
     if said is None and pair.target != "shipped":
         raise DataError(f"no prompts for {pair.target}; pass --prompts FILE")
-    pair.check_drafts("ways to draft with one are compared")
+    if drafter is None:
+        pair.check_drafts("ways to draft with one are compared")
+    from otspec.decode.drafters.catalogue import CONDITIONED
     from otspec.decode.shipped import held_out
+    from otspec.decode.tuning.advice import Advice, DraftModel, advice_table, settings_for
     from otspec.decode.tuning.report import tables
 
     progress_as_ours()
-    models = pair.load(place)
+    models, names = _models(pair, drafter, place), (pair.target, drafter or pair.names[1])
     rows = held_out() if said is None else chat.rows(said, models, max_new_tokens, sampling.given)
     tuning = measured(
         models,
-        pair.names,
+        names,
         rows,
         sampling.given,
         paths=counts,
         depth=depth,
         draft_top_k=cuts,
         max_new_tokens=max_new_tokens,
+        batch=1 if server is None else BATCH,
         seconds=seconds,
         seed=seed,
     )
@@ -88,8 +117,31 @@ def tune(
     tuning.tuned.save(out)
     if json_file is not None:
         write_text(json_file, json.dumps(tuning.record(), indent=2) + "\n")
+    if server is not None:
+        advice = Advice.of(tuning)
+        console.print(advice_table(advice).on_screen(console.width))
+        drafts = DraftModel(names[1], type(models.draft) in CONDITIONED, sampling.given.get("temperature") != 0)
+        wanted = settings_for(server, advice, drafts)
+        console.print(f"Settings for {server}: {wanted}", highlight=False, soft_wrap=True, markup=False)
     console.print(f"Chosen: {tuning.tuned.why}", highlight=False, soft_wrap=True)
-    console.print(f"Wrote {out}; use it with `otspec decode --settings {out}`", highlight=False, soft_wrap=True)
+    by = "" if drafter is None else f"--drafter {drafter} "
+    console.print(f"Wrote {out}; use it with `otspec decode {by}--settings {out}`", highlight=False, soft_wrap=True)
+
+
+def _models(pair: PairOptions, drafter: str | None, place: PlaceOptions) -> Models:
+    """The pair, with the draft model that a name stands for."""
+    models = pair.load(place)
+    if drafter is None:
+        return models
+    from otspec.decode.methods.drafting import drafting
+
+    found = drafting(drafter, DrafterFiles().request(models, pair.target, pair.names[1]))
+    if found.settings:
+        raise ProblemError(
+            f"--drafter {drafter} is settings of a draft model, and tuning compares ways to draft with one as it is; "
+            "leave it out, or pass eagle"
+        )
+    return found.models
 
 
 def measured(

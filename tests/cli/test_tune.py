@@ -32,13 +32,33 @@ def test_tuning_writes_settings_that_decode_takes(
     monkeypatch.chdir(tmp_path)
     Path("prompts.txt").write_text("def f(x):\nimport os\n")
     small = ("--paths", "1,2", "--depth", "3", "--draft-top-k", "9", "--max-new-tokens", "16", "--seconds", "0.2")
-    arguments = (*saved, "--prompts", "prompts.txt", *small, "--temperature", "0.9", "--json", "all.json")
+    arguments = (
+        *saved,
+        "--prompts",
+        "prompts.txt",
+        *small,
+        "--temperature",
+        "0.9",
+        "--json",
+        "all.json",
+        "--print",
+        "vllm",
+    )
     assert otspec_command(monkeypatch, "tune", *arguments) == 0
     shown = capsys.readouterr().out
     tuned = Tuned.load("settings.json")
     assert tuned.sampling == {"temperature": 0.9}
     assert (tuned.target.name, tuned.draft.name) == (saved[1], saved[3])
-    for part in ("Passes", "Predicted", "Measured", "plain decoding", "nested, K = 2", f"Chosen: {tuned.why}"):
+    for part in (
+        "Passes",
+        "Predicted",
+        "Measured",
+        "plain decoding",
+        "nested, K = 2",
+        "Predicted for a server",
+        "Settings for vllm: ",
+        f"Chosen: {tuned.why}",
+    ):
         assert part in shown, part
     record = json.loads(Path("all.json").read_text())
     assert record["tuned"]["why"] == tuned.why
@@ -79,6 +99,12 @@ def test_decoding_by_a_file(
 BAD = [
     (("tune", "--seconds", "0"), "'--seconds': 0 s; grant the measurement some time"),
     (("tune", "--paths", "0"), "'0' is not a positive number"),
+    (
+        ("tune", "--print", "tgi"),
+        "'--print': there is no server 'tgi' to print settings for; take vllm, sglang, llama.cpp",
+    ),
+    (("tune", "--print", "vllm", "--paths", "2,4"), "--paths is 2,4, and vllm drafts one path; add 1 to it"),
+    (("tune", "--drafter", "fr:64"), "--drafter fr:64 is settings of a draft model"),
     (("tune", "--prompts", "nowhere.txt"), "there is no file nowhere.txt"),
     (("tune", "--target", "other/model"), "no prompts for other/model; pass --prompts FILE"),
     (("tune", "--out", "nowhere/x"), "'--out': there is no folder nowhere"),
