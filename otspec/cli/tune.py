@@ -91,7 +91,7 @@ def tune(
         raise DataError(f"no prompts for {pair.target}; pass --prompts FILE")
     if drafter is None:
         pair.check_drafts("ways to draft with one are compared")
-    from otspec.decode.drafters.catalogue import CONDITIONED
+    from otspec.decode.drafters.catalogue import looks_at_target
     from otspec.decode.shipped import held_out
     from otspec.decode.tuning.advice import Advice, DraftModel, advice_table, settings_for
     from otspec.decode.tuning.report import tables
@@ -120,7 +120,7 @@ def tune(
     if server is not None:
         advice = Advice.of(tuning)
         console.print(advice_table(advice).on_screen(console.width))
-        drafts = DraftModel(names[1], type(models.draft) in CONDITIONED, sampling.given.get("temperature") != 0)
+        drafts = DraftModel(names[1], looks_at_target(models.draft), sampling.given.get("temperature") != 0)
         wanted = settings_for(server, advice, drafts)
         console.print(f"Settings for {server}: {wanted}", highlight=False, soft_wrap=True, markup=False)
     console.print(f"Chosen: {tuning.tuned.why}", highlight=False, soft_wrap=True)
