@@ -5,7 +5,7 @@ what was found and `report` how it is told; `power` and `power_report` say wheth
 stand in one module, or package, per source.
 """
 
-from otspec.proofs_check import dynaspec, global_resolution, notes, own, rdk, steering
+from otspec.proofs_check import dynaspec, global_resolution, notes, own, preprints, rdk, steering
 from otspec.proofs_check.claim import Claim, Mutation, Source, Unchecked, Verdict
 from otspec.proofs_check.evidence import Evidence, check, from_plain, plain
 from otspec.proofs_check.inequality import Inequality
@@ -18,6 +18,7 @@ SOURCES: tuple[Source, ...] = (
     notes.SOURCE,
     steering.SOURCE,
     rdk.SOURCE,
+    *preprints.SOURCES,
     own.SOURCE,
 )
 """Everything that is checked, source by source."""

@@ -1,0 +1,14 @@
+"""Preprints of 2025 and 2026, a module each; what was at hand of each is said in the remarks of its claims."""
+
+from otspec.proofs_check.claim import Source
+from otspec.proofs_check.preprints import acceptance, coverage
+
+SOURCES = (
+    Source(
+        "When Is a Draft Accepted? A Theory of Acceptance in Speculative Decoding",
+        acceptance.KEY,
+        (*acceptance.CLAIMS, *coverage.CLAIMS),
+    ),
+)
+
+__all__ = ["SOURCES"]

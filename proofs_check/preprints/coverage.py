@@ -1,0 +1,77 @@
+"""When is a draft accepted? [sharma2026when]: trees, of the likeliest m tokens of a draft law."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from otspec.laws import FloatArray, IntArray
+from otspec.proofs_check.claim import Claim, Mutation
+from otspec.proofs_check.inequality import Inequality
+from otspec.proofs_check.preprints.acceptance import ABSTRACT, BOTH, PAGE, with_m
+from otspec.proofs_check.preprints.levelling import apart, compared, distance, levelled, of_even
+
+
+def _uncovered(q: FloatArray, top: int, m: int) -> tuple[FloatArray, IntArray]:
+    """A draft law without a token among its likeliest m, made of q by a swap where it has to be, and these m."""
+    order, moved = np.argsort(-q, kind="stable"), q.copy()
+    if top in order[:m]:
+        moved[[top, order[m]]] = q[[order[m], top]]
+        order[[int(np.flatnonzero(order == top)[0]), m]] = order[m], top
+    return moved, order[:m]
+
+
+def _tree(p: FloatArray, q: FloatArray, way: str, m: int, more: int = 0) -> tuple[float, float]:
+    """The likeliest token brought down to the m next ones, or `more`, and a q that does not cover it."""
+    order = np.argsort(-p, kind="stable")
+    top = int(order[0])
+    nearest = levelled(p, top, order[1 : m + 1 + more], way, rises=False)
+    return compared(p, distance(p, nearest, way), apart(p, _uncovered(q, top, m)[0], way))
+
+
+TREE = Inequality(_tree, 1e-12)
+
+
+def _tree_margin(p: FloatArray, q: FloatArray, way: str, m: int, more: int = 0) -> tuple[float, float]:
+    """By how far the likeliest token is above the mean of the m that are drafted."""
+    top = int(p.argmax())
+    moved, drafted = _uncovered(q, top, m)
+    gap, m = float(p[top] - p[drafted].mean()), m + more
+    return compared(p, of_even(((1 + m * gap) / (m + 1), (1 - gap) / (m + 1)), (1, m), way), apart(p, moved, way))
+
+
+TREE_MARGIN = Inequality(_tree_margin, 1e-12)
+
+CLAIMS = (
+    Claim(
+        "acceptance-tree",
+        "No draft law whose likeliest m tokens lack the likeliest of p is nearer to p than the one that levels it with "
+        "those of the m next ones that are below.",
+        f"{ABSTRACT}; {PAGE}, Theorem 3",
+        with_m,
+        TREE.margin,
+        search=BOTH,
+        tol=1e-9,
+        tightness=TREE.tightness,
+        remark="In both directions.  m = 1 is strict greedy decoding.",
+        mutations=(
+            Mutation("1.05 times as far.", TREE.with_left(1.05)),
+            Mutation("With m + 1 next ones.", lambda **i: -np.subtract(*_tree(**i, more=1))),
+        ),
+    ),
+    Claim(
+        "acceptance-tree-margin",
+        "If p's likeliest token is above the mean of the m drafted ones by d, the draft law is at least as far as the "
+        "uniform one is from one token of (1 + m d) / (m + 1) and m of (1 - d) / (m + 1).",
+        f"{ABSTRACT}; {PAGE}, Theorem 3",
+        with_m,
+        TREE_MARGIN.margin,
+        search=BOTH,
+        tol=1e-9,
+        tightness=TREE_MARGIN.tightness,
+        remark="So d = p1 - p2 certifies that the token is covered: about m d^2 / 2, m times what one draft asks for.",
+        mutations=(
+            Mutation("1.05 times as far.", TREE_MARGIN.with_left(1.05)),
+            Mutation("Of m + 1 drafted ones.", lambda **i: -np.subtract(*_tree_margin(**i, more=1))),
+        ),
+    ),
+)
