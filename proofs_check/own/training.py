@@ -104,7 +104,7 @@ CLAIMS = (
     Claim(
         "own-marginal",
         "Of all laws q, the mean of laws P has the least mean of KL(P || q).",
-        "otspec, docs/theory/training.md, Theorem 3",
+        "otspec, docs/theory/training.md, Theorem 4",
         _mixture,
         _marginal,
         search=Descent(laws=("q",)),

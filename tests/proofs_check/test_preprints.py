@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import heapq
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from scipy.optimize import LinearConstraint, minimize
+from scipy.special import entr, rel_entr
 
 from otspec.laws import FloatArray, IntArray
+from otspec.proofs_check import CLAIMS
+from otspec.proofs_check.preprints import budgets, rescaling
 from otspec.proofs_check.preprints.acceptance import RULES, accepted
 from otspec.proofs_check.preprints.levelling import WAYS, apart, distance, levelled
+from otspec.proofs_check.preprints.races import among_first, matched
+from otspec.proofs_check.preprints.trees import best, cut, moments, profiles
+from otspec.proofs_check.single_draft import overlap
 
 LAWS = [np.array(law) for law in ([0.4, 0.3, 0.2, 0.1], [0.3, 0.3, 0.2, 0.15, 0.05], [0.9, 0.06, 0.04])]
 
@@ -47,3 +56,80 @@ def test_the_top_token_is_lowered_to_the_next_ones(way: str) -> None:
             leaves = np.arange(1, m + 1)
             closed = distance(p, levelled(p, 0, leaves, way, rises=False), way)
             assert closed == pytest.approx(nearest(p, leaves, np.zeros(m, dtype=int), way), abs=1e-7)
+
+
+def test_margins_are_attained_by_the_fewest_tokens() -> None:
+    """Levelling two tokens, or m + 1, costs what the margins say: the bounds are sharp."""
+    two = {"p": np.array([0.7, 0.3]), "q": np.array([0.5, 0.5])[::-1], "way": WAYS[0]}
+    q = np.array([0.5 - 1e-9, 0.5 + 1e-9])
+    assert CLAIMS["acceptance-margin"].margin_of({**two, "q": q}) == pytest.approx(0, abs=1e-8)
+    p, q = np.array([0.4, 0.4, 0.2]), np.array([1, 1, 1 + 1e-8]) / (3 + 1e-8)
+    assert CLAIMS["acceptance-top-m"].margin_of({"p": p, "q": q, "way": WAYS[1], "m": 2}) == pytest.approx(0, abs=1e-7)
+    p, q = np.array([0.6, 0.2, 0.2]), np.array([1 - 1e-8, 1, 1]) / (3 - 1e-8)
+    assert CLAIMS["acceptance-tree-margin"].margin_of({"p": p, "q": q, "way": WAYS[0], "m": 2}) == pytest.approx(
+        0, abs=1e-7
+    )
+
+
+def test_prefixes_are_summed_up_as_they_are() -> None:
+    """By hand where all laws are uniform, and for two laws by drawing models."""
+    assert best(np.array([0.5, 0.5]), 6) == 2.0
+    assert cut(np.full((1, 2), 0.5), np.ones(1), 2 * np.log(2)) == pytest.approx((2.0, 6.0))
+    assert 2 * np.log(2) / moments(np.full((1, 2), 0.5), np.ones(1))[0] == pytest.approx(2.0)  # Lemma 1 is attained
+    laws, weights, rng = np.array([[0.9, 0.1], [0.6, 0.4]]), np.array([0.3, 0.7]), np.random.default_rng(0)
+    exact = sum(chance * sum(profile) for profile, chance in profiles(laws, weights, 3).items())
+    drawn = [sum(_likeliest(laws, weights, 3, rng)) for _ in range(1500)]
+    assert exact == pytest.approx(np.mean(drawn), abs=4 * np.std(drawn) / 1500**0.5)
+
+
+def _likeliest(laws: FloatArray, weights: FloatArray, nodes: int, rng: np.random.Generator) -> list[float]:
+    """Probabilities of the likeliest prefixes of one model, whose laws are drawn as they are met."""
+    found, fringe = [], [-1.0]
+    while len(found) <= nodes:
+        found.append(-heapq.heappop(fringe))
+        for each in laws[rng.choice(len(laws), p=weights)]:
+            heapq.heappush(fringe, -found[-1] * float(each))
+    return found[1:]
+
+
+def test_races_are_those_that_are_run() -> None:
+    p, q, rng = np.array([0.5, 0.3, 0.15, 0.05]), np.array([0.1, 0.2, 0.3, 0.4]), np.random.default_rng(1)
+    times = rng.exponential(size=(40_000, 4))
+    winner, ranks = (times / p).argmin(axis=1), (times / q).argsort(axis=1)
+    for n in range(1, 5):
+        hit = (ranks[:, :n] == winner[:, None]).any(axis=1)
+        assert among_first(p, q, n) == pytest.approx(hit.mean(), abs=4 * 0.5 / 40_000**0.5)
+    assert among_first(p, q, 1) == pytest.approx(matched(p, q))
+
+
+def test_the_best_budgets_of_rounds_share_a_price() -> None:
+    """An easy round, all of whose drafts are accepted, and a hard one: by fractions."""
+    easy, hard = [Fraction(k) for k in (1, 2, 3)], [Fraction(1), Fraction(3, 2), Fraction(2)]
+    cost = [Fraction(1) + Fraction(9, 20) * k for k in range(3)]
+    rates = {(i, j): (easy[i] + hard[j]) / (cost[i] + cost[j]) for i in range(3) for j in range(3)}
+    alone = tuple(max(range(3), key=lambda k: tokens[k] / cost[k]) for tokens in (easy, hard))
+    price = max(rates.values())
+    shared = tuple(max(range(3), key=lambda k: tokens[k] - price * cost[k]) for tokens in (easy, hard))
+    assert rates[shared] == price > rates[alone]
+    np.testing.assert_allclose(budgets.accepted(np.full((2, 2), 0.5)), [0, 0.5, 1, 1.25, 1.5, 1.75, 2])
+
+
+def test_an_overconfident_drafter_gains_both_ways() -> None:
+    p, q, cache = np.array([0.5, 0.3, 0.2]), np.array([0.9, 0.07, 0.03]), np.array([True, False, False])
+    steps = [rescaling.step(p, rescaling.scaled(q, cache, scale), cache) for scale in (1.0, 0.11, 0.0)]
+    accepted, hits = [each.accepted for each in steps], [rescaling.rate(each) for each in steps]
+    assert accepted[0] < accepted[1] > accepted[2]
+    assert hits[0] == 0 < hits[2]
+
+
+def test_of_one_certain_token_the_losses_are_one() -> None:
+    p, q = np.array([0.0, 1.0, 0.0]), np.array([0.7, 0.2, 0.1])
+    assert -np.log(overlap(p, q)) == pytest.approx(rel_entr(p, q).sum())
+    assert CLAIMS["lk-gradient-size"].margin_of({"p": p, "q": q}) == pytest.approx(0, abs=1e-15)
+
+
+def test_the_entropy_of_a_full_tree_is_that_of_its_leaves() -> None:
+    target = np.full((7, 2), 0.5)
+    held = np.array([1, 1, 1, 0, 0, 0, 0])
+    assert CLAIMS["speed-entropy"].margin_of({"target": target, "held": held}) == pytest.approx(0, abs=1e-15)
+    assert entr(target[0]).sum() * (1 + best(target[0], 2)) == pytest.approx(np.log(4))

@@ -1,0 +1,205 @@
+"""Speculative speculative decoding [kumar2026ssd]: drafts scaled down on a cache, so that what replaces them is in it.
+
+While the target verifies, the drafter goes on from the tokens of a cache, in case one of them replaces a rejected
+draft.  Saguaro sampling drafts from q with the cache's tokens scaled by C <= 1, and renormalised.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from otspec.laws import BoolArray, FloatArray
+from otspec.proofs_check.claim import Claim, Mutation, Source, Unchecked, Verdict
+from otspec.proofs_check.inequality import Inequality
+from otspec.proofs_check.instances import law, positive_law
+from otspec.proofs_check.search import Descent
+
+KEY = "kumar2026ssd"
+PAPER = f"{KEY} (arXiv:2603.03251)"
+PAGE = "docs/theory/rescaled_drafts.md"
+
+
+class Step(NamedTuple):
+    """What becomes of one draft."""
+
+    accepted: float
+    hit: float
+    """It is rejected, and what replaces it is in the cache."""
+    missed: float
+
+
+def scaled(q: FloatArray, cache: BoolArray, scale: float) -> FloatArray:
+    """The law that is drafted from."""
+    weights = np.where(cache, scale * q, q)
+    return weights / weights.sum()
+
+
+def step(p: FloatArray, q: FloatArray, cache: BoolArray) -> Step:
+    """One draft from q, verified for p."""
+    short = np.maximum(p - q, 0.0)
+    return Step(float(np.minimum(p, q).sum()), float(short[cache].sum()), float(short[~cache].sum()))
+
+
+def rate(found: Step) -> float:
+    """P(hit | rejected); 1 where nothing is rejected."""
+    rejected = found.hit + found.missed
+    return found.hit / rejected if rejected > 1e-12 else 1.0
+
+
+def _cached(rng: np.random.Generator) -> dict[str, Any]:
+    """Laws, a cache that is not all tokens, and two scales, the smaller one first."""
+    size = int(rng.integers(2, 7))
+    cache = rng.permutation(size) < rng.integers(1, size)
+    scales = np.sort(rng.random(2)) if rng.random() < 0.8 else np.array([0.0, 1.0])
+    return {"p": law(rng, size), "q": positive_law(rng, size), "cache": cache, "scales": scales}
+
+
+def _both(p: FloatArray, q: FloatArray, cache: BoolArray, scales: FloatArray) -> tuple[Step, Step]:
+    cache = cache.astype(bool)
+    less, more = (step(p, scaled(q, cache, float(scale)), cache) for scale in scales)
+    return less, more
+
+
+def _hits(turned: bool = False, gain: float = 0.0, **instance: Any) -> float:
+    """By how much the smaller scale has the larger hit rate; of the complement of the cache, `turned`."""
+    if turned:
+        instance["cache"] = ~instance["cache"].astype(bool)
+    less, more = _both(**instance)
+    return (rate(more) - rate(less) if turned else rate(less) - rate(more)) - gain
+
+
+def _falls(**instance: Any) -> float:
+    """By how much the smaller scale accepts less."""
+    less, more = _both(**instance)
+    return more.accepted - less.accepted
+
+
+def _misses(**instance: Any) -> tuple[float, float]:
+    """Misses at the smaller and at the larger scale."""
+    less, more = _both(**instance)
+    return less.missed, more.missed
+
+
+MISSES = Inequality(_misses, 1e-12)
+
+
+def _concave(p: FloatArray, q: FloatArray, cache: BoolArray, scales: FloatArray, by_scale: bool = False) -> float:
+    """How far acceptance half way between two shares of the cache is above the mean; or half way between scales."""
+    cache = cache.astype(bool)
+    drafted = [scaled(q, cache, float(scale)) for scale in scales]
+    middle = scaled(q, cache, float(scales.mean())) if by_scale else (drafted[0] + drafted[1]) / 2
+    ends = [step(p, law, cache).accepted for law in drafted]
+    return step(p, middle, cache).accepted - float(np.mean(ends))
+
+
+def _topped(rng: np.random.Generator) -> dict[str, Any]:
+    size = int(rng.integers(2, 7))
+    return {"p": law(rng, size), "q": law(rng, size), "fan": int(rng.integers(1, size))}
+
+
+def _one_by_one(p: FloatArray, q: FloatArray, fan: int) -> float:
+    """P(rejected, and what replaces it is among the `fan` likeliest drafts but the rejected one), draft by draft."""
+    order = np.argsort(-q, kind="stable")
+    short, total = np.maximum(p - q, 0.0), 0.0
+    lacking = max(float(short.sum()), 5e-324)
+    for drafted in range(p.size):
+        cache = [token for token in order if token != drafted][:fan]
+        refused = max(float(q[drafted] - p[drafted]), 0.0)
+        total += refused * float(short[cache].sum()) / lacking
+    return total
+
+
+def _expected(p: FloatArray, q: FloatArray, fan: int, more: int = 1) -> float:
+    """Minus how far that is from its closed form; with another number of `more` tokens in place of one."""
+    order = np.argsort(-q, kind="stable")
+    short, over = np.maximum(p - q, 0.0), np.maximum(q - p, 0.0)
+    near, wide = order[:fan], order[: fan + more]
+    within = float(over[order[: fan + 1]].sum())
+    hits = within * short[wide].sum() + (over.sum() - within) * short[near].sum()
+    return -abs(_one_by_one(p, q, fan) - (float(hits) / float(short.sum()) if short.sum() > 0 else 0.0))
+
+
+MOVES = Descent(laws=("p", "q"))
+
+CLAIMS = (
+    Claim(
+        "saguaro-hits",
+        "The smaller C, the likelier it is that what replaces a rejected draft is in the cache.",
+        f"{PAPER}, Saguaro sampling; {PAGE}, Theorem 1",
+        _cached,
+        _hits,
+        search=MOVES,
+        remark="For every cache, of the likeliest tokens or not.  Of the paper the abstract, an account and the "
+        "authors' code were at hand.",
+        mutations=(Mutation("Scaled outside the cache.", lambda **i: _hits(turned=True, **i) - 1e-3),),
+    ),
+    Claim(
+        "saguaro-acceptance",
+        "The smaller C, the fewer drafts are accepted.",
+        f"{PAGE}, Theorem 2",
+        _cached,
+        _falls,
+        variant_of="saguaro-hits",
+        search=MOVES,
+        expected=Verdict.FAILS,
+        counterexample={
+            "p": np.array([0.5, 0.5]),
+            "q": np.array([0.8, 0.2]),
+            "cache": np.array([1, 0]),
+            "scales": np.array([0.25, 1.0]),
+        },
+        remedy="Acceptance is concave in the share of drafts in the cache (saguaro-concave): as C falls, it rises "
+        "first where the draft law is too sure of the cache, and then falls.",
+        remark="So hits need not cost acceptance: a drafter that is too sure gains both at first.",
+    ),
+    Claim(
+        "saguaro-concave",
+        "Acceptance is a concave function of the share q_C(cache).",
+        f"{PAGE}, Theorem 2",
+        _cached,
+        _concave,
+        variant_of="saguaro-acceptance",
+        search=MOVES,
+        mutations=(Mutation("Of C.", lambda **i: _concave(**i, by_scale=True)),),
+    ),
+    Claim(
+        "saguaro-misses",
+        "The smaller C, the rarer is a rejected draft whose replacement is not in the cache.",
+        f"{PAGE}, Theorem 1",
+        _cached,
+        MISSES.margin,
+        variant_of="saguaro-hits",
+        search=MOVES,
+        remark="So hits gain at least what acceptance loses.  At C = 0 the sum of (p - q / q(rest))+ outside the cache "
+        "is missed, which need not be 0.",
+        mutations=(Mutation("Rarer by 5 %.", MISSES.with_right(0.95)),),
+    ),
+    Claim(
+        "saguaro-expected",
+        "A cache of the F likeliest drafts but the drafted token is hit with probability "
+        "(o(F + 1) s(F + 1) + (o(all) - o(F + 1)) s(F)) / s(all), o(k) and s(k) being the sums of (q - p)+ and of "
+        "(p - q)+ over the k likeliest drafts.",
+        f"{PAGE}, Theorem 3",
+        _topped,
+        _expected,
+        variant_of="saguaro-hits",
+        remark="What was rejected never replaces itself, so it is left out of the cache.  The authors' code scales the "
+        "F + 1 likeliest, all that may be cached.",
+        mutations=(Mutation("With s(F) in place of s(F + 1).", lambda **i: _expected(**i, more=0)),),
+    ),
+)
+
+SOURCE = Source(
+    "Speculative Speculative Decoding",
+    KEY,
+    CLAIMS,
+    (
+        Unchecked(
+            "Cache misses fall with a power of the fan-out, and the best fan-outs are a capped geometric series.",
+            PAPER,
+            "A fit to measured models, and what follows from it; its exponents were not at hand.",
+        ),
+    ),
+)
