@@ -38,10 +38,10 @@ def best(law: FloatArray, nodes: int) -> float:
 
 def profiles(laws: FloatArray, weights: FloatArray, nodes: int) -> dict[tuple[float, ...], float]:
     """The law of the likeliest `nodes` prefixes' probabilities, in falling order."""
-    below = profiles(laws, weights, nodes - 1) if nodes > 1 else {(): 1.0}
+    deeper = profiles(laws, weights, nodes - 1) if nodes > 1 else {(): 1.0}
     found: dict[tuple[float, ...], float] = {}
     for row, weight in zip(laws, weights, strict=True):
-        for subtrees in product(below.items(), repeat=row.size):
+        for subtrees in product(deeper.items(), repeat=row.size):
             chances = [top * each for top, (below, _) in zip(row, subtrees, strict=True) for each in (1.0, *below)]
             profile = tuple(sorted(chances, reverse=True)[:nodes])
             found[profile] = found.get(profile, 0.0) + weight * float(np.prod([chance for _, chance in subtrees]))
@@ -50,17 +50,16 @@ def profiles(laws: FloatArray, weights: FloatArray, nodes: int) -> dict[tuple[fl
 
 def cut(laws: FloatArray, weights: FloatArray, depth: float) -> tuple[float, float]:
     """Accepted tokens, and nodes, expected of the tree of all prefixes of probability exp(-depth) at least."""
-    chances, counts = np.ones(1), np.ones(1)  # of one level: different probabilities, and how many prefixes have each
+    chances: FloatArray = np.ones(1)
+    counts: FloatArray = np.ones(1)  # of one level: different probabilities, and how many prefixes have each
     accepted = nodes = 0.0
     for _ in range(DEEPEST):
-        chances, counts = (
-            np.outer(chances, laws.ravel()).ravel(),
-            np.outer(counts, weights.repeat(laws.shape[1])).ravel(),
-        )
+        chances = np.outer(chances, laws).ravel()
+        counts = np.outer(counts, weights.repeat(laws.shape[1])).ravel()
         kept = chances >= np.exp(-depth) * (1 - 1e-12)
         if not kept.any():
             break
         _, first, same = np.unique(np.log(chances[kept]).round(9), return_index=True, return_inverse=True)
-        chances, counts = chances[kept][first], np.bincount(same, counts[kept])
+        chances, counts = chances[kept][first], np.bincount(same, counts[kept]).astype(np.float64)
         accepted, nodes = accepted + float(chances @ counts), nodes + float(counts.sum())
     return accepted, nodes

@@ -26,13 +26,19 @@ def nearest(p: FloatArray, above: IntArray, below: IntArray, way: str) -> float:
     """The least divergence of laws under which tokens `above` are at least as likely as those `below`, pair by pair."""
     order = np.eye(p.size)[above] - np.eye(p.size)[below]
     constraints = [LinearConstraint(order, lb=0.0), LinearConstraint(np.ones((1, p.size)), 1.0, 1.0)]
+    start: FloatArray = np.full(p.size, 1 / p.size)
+
+    def divergence(q: FloatArray) -> float:
+        return apart(p, np.maximum(q, 1e-12), way)
+
     found = minimize(
-        lambda q: apart(p, np.maximum(q, 1e-12), way),
-        np.full(p.size, 1 / p.size),
+        divergence,
+        start,
         bounds=[(1e-12, 1.0)] * p.size,
         constraints=constraints,
         method="SLSQP",
-        options={"ftol": 1e-13, "maxiter": 500},
+        tol=1e-13,
+        options={"maxiter": 500},
     )
     return float(found.fun)
 
@@ -84,7 +90,8 @@ def test_prefixes_are_summed_up_as_they_are() -> None:
 
 def _likeliest(laws: FloatArray, weights: FloatArray, nodes: int, rng: np.random.Generator) -> list[float]:
     """Probabilities of the likeliest prefixes of one model, whose laws are drawn as they are met."""
-    found, fringe = [], [-1.0]
+    found: list[float] = []
+    fringe = [-1.0]
     while len(found) <= nodes:
         found.append(-heapq.heappop(fringe))
         for each in laws[rng.choice(len(laws), p=weights)]:
@@ -107,10 +114,10 @@ def test_the_best_budgets_of_rounds_share_a_price() -> None:
     easy, hard = [Fraction(k) for k in (1, 2, 3)], [Fraction(1), Fraction(3, 2), Fraction(2)]
     cost = [Fraction(1) + Fraction(9, 20) * k for k in range(3)]
     rates = {(i, j): (easy[i] + hard[j]) / (cost[i] + cost[j]) for i in range(3) for j in range(3)}
-    alone = tuple(max(range(3), key=lambda k: tokens[k] / cost[k]) for tokens in (easy, hard))
+    alone = [max(range(3), key=lambda k: tokens[k] / cost[k]) for tokens in (easy, hard)]
     price = max(rates.values())
-    shared = tuple(max(range(3), key=lambda k: tokens[k] - price * cost[k]) for tokens in (easy, hard))
-    assert rates[shared] == price > rates[alone]
+    shared = [max(range(3), key=lambda k: tokens[k] - price * cost[k]) for tokens in (easy, hard)]
+    assert rates[shared[0], shared[1]] == price > rates[alone[0], alone[1]]
     np.testing.assert_allclose(budgets.accepted(np.full((2, 2), 0.5)), [0, 0.5, 1, 1.25, 1.5, 1.75, 2])
 
 
