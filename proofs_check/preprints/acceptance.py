@@ -1,7 +1,7 @@
 """When is a draft accepted? [sharma2026when]: rules for the likeliest token of a draft law.
 
 A drafter that drafts its likeliest token is rejected where the target gives that token too little.  How far is a draft
-law from the target's that is?  Trees are in `coverage`.
+law from the target's that is?  Of m tokens: `coverage`.
 """
 
 from __future__ import annotations
@@ -142,17 +142,6 @@ RATIO = Inequality(_by_ratio, 1e-12)
 RATIO_ALONE = Inequality(lambda **instance: _by_ratio(**instance, alone=True), 1e-12)
 
 
-def _by_top(p: FloatArray, q: FloatArray, way: str, m: int) -> tuple[float, float]:
-    """Of a draft outside the target's top m, by how far it is below the mean of these."""
-    top, drafted = np.argsort(-p, kind="stable")[:m], int(q.argmax())
-    if drafted in top:
-        return 0.0, 0.0
-    gap = float(p[top].mean() - p[drafted])
-    return compared(p, of_even(((1 + gap) / (m + 1), max(1 - m * gap, 0.0) / (m + 1)), (m, 1), way), apart(p, q, way))
-
-
-TOP = Inequality(_by_top, 1e-12)
-
 CLAIMS = (
     Claim(
         "acceptance-level-sets",
@@ -249,17 +238,5 @@ CLAIMS = (
         },
         remedy="The bound scales with p1 (acceptance-ratio): the flatter p, the less it takes.",
         remark="Unlike the additive rule, the multiplicative one has no certificate by its own threshold.",
-    ),
-    Claim(
-        "acceptance-top-m",
-        "A draft below the mean of p's m likeliest tokens by d, and none of them, is from a law at least as far as the "
-        "uniform one is from m tokens of (1 + d) / (m + 1) and one of (1 - m d) / (m + 1).",
-        f"{ABSTRACT}; {PAGE}, Theorem 2",
-        with_m,
-        TOP.margin,
-        search=BOTH,
-        tol=1e-9,
-        tightness=TOP.tightness,
-        mutations=(Mutation("1.05 times as far.", TOP.with_left(1.05)),),
     ),
 )

@@ -1,4 +1,4 @@
-"""When is a draft accepted? [sharma2026when]: trees, of the likeliest m tokens of a draft law."""
+"""When is a draft accepted? [sharma2026when]: the target's likeliest m tokens, and trees of a draft law's."""
 
 from __future__ import annotations
 
@@ -9,6 +9,18 @@ from otspec.proofs_check.claim import Claim, Mutation
 from otspec.proofs_check.inequality import Inequality
 from otspec.proofs_check.preprints.acceptance import ABSTRACT, BOTH, PAGE, with_m
 from otspec.proofs_check.preprints.levelling import apart, compared, distance, levelled, of_even
+
+
+def _by_top(p: FloatArray, q: FloatArray, way: str, m: int) -> tuple[float, float]:
+    """Of a draft outside the target's top m, by how far it is below the mean of these."""
+    top, drafted = np.argsort(-p, kind="stable")[:m], int(q.argmax())
+    if drafted in top:
+        return 0.0, 0.0
+    gap = float(p[top].mean() - p[drafted])
+    return compared(p, of_even(((1 + gap) / (m + 1), max(1 - m * gap, 0.0) / (m + 1)), (m, 1), way), apart(p, q, way))
+
+
+TOP = Inequality(_by_top, 1e-12)
 
 
 def _uncovered(q: FloatArray, top: int, m: int) -> tuple[FloatArray, IntArray]:
@@ -42,6 +54,18 @@ def _tree_margin(p: FloatArray, q: FloatArray, way: str, m: int, more: int = 0) 
 TREE_MARGIN = Inequality(_tree_margin, 1e-12)
 
 CLAIMS = (
+    Claim(
+        "acceptance-top-m",
+        "A draft below the mean of p's m likeliest tokens by d, and none of them, is from a law at least as far as the "
+        "uniform one is from m tokens of (1 + d) / (m + 1) and one of (1 - m d) / (m + 1).",
+        f"{ABSTRACT}; {PAGE}, Theorem 2",
+        with_m,
+        TOP.margin,
+        search=BOTH,
+        tol=1e-9,
+        tightness=TOP.tightness,
+        mutations=(Mutation("1.05 times as far.", TOP.with_left(1.05)),),
+    ),
     Claim(
         "acceptance-tree",
         "No draft law whose likeliest m tokens lack the likeliest of p is nearer to p than the one that levels it with "
