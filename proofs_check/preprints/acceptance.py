@@ -21,6 +21,7 @@ from otspec.proofs_check.search import Descent
 KEY = "sharma2026when"
 ABSTRACT = f"{KEY} (arXiv:2606.30265), abstract"
 PAGE = "docs/theory/greedy_acceptance.md"
+OURS = f"otspec; on {KEY} (arXiv:2606.30265); {PAGE}"
 RULES = ("greedy", "additive", "multiplicative", "top-m", "entropy")
 DELTA = 0.5
 """Of typical acceptance: tokens of at least min(eps, DELTA exp(-H(p))) are accepted."""
@@ -222,7 +223,7 @@ CLAIMS = (
     Claim(
         "acceptance-ratio-alone",
         "A draft below (1 - eps) p1 is from a law as far as eps alone asks for: as if there were no tokens but two.",
-        f"{PAGE}, Theorem 2",
+        f"{OURS}, Theorem 2",
         _just_rejected,
         RATIO_ALONE.margin,
         variant_of="acceptance-ratio",

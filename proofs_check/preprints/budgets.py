@@ -15,6 +15,7 @@ from otspec.proofs_check.search import Descent
 KEY = "he2026caddtree"
 ABSTRACT = f"{KEY} (arXiv:2606.01813), abstract"
 PAGE = "docs/theory/speed_limits.md"
+OURS = f"otspec; on {KEY} (arXiv:2606.01813); {PAGE}"
 TILE = 4
 """Nodes that cost as much as one, where cost comes in steps."""
 
@@ -170,7 +171,7 @@ CLAIMS = (
     Claim(
         "caddtree-any-cost",
         "That search finds the best budget for every cost that does not fall with the number of nodes.",
-        f"{PAGE}, Theorem 3",
+        f"{OURS}, Theorem 3",
         _drafted,
         lambda **instance: _stops_at_best(**instance, order=1),
         variant_of="caddtree-unimodal",
@@ -183,7 +184,7 @@ CLAIMS = (
     Claim(
         "caddtree-tiles",
         "Where cost comes in equal steps of a tile of nodes, the search along full tiles finds the best budget.",
-        f"{PAGE}, Theorem 3",
+        f"{OURS}, Theorem 3",
         _drafted,
         _tiles,
         variant_of="caddtree-unimodal",
@@ -193,7 +194,7 @@ CLAIMS = (
     Claim(
         "caddtree-each-round",
         "Rounds that each maximise their own tokens per time maximise those of all rounds together.",
-        f"{PAGE}, Theorem 4",
+        f"{OURS}, Theorem 4",
         _rounds,
         _each_by_itself,
         variant_of="caddtree-unimodal",
@@ -212,7 +213,7 @@ CLAIMS = (
     Claim(
         "caddtree-price",
         "Rounds that each maximise tokens less the best rate times cost reach that rate together.",
-        f"{PAGE}, Theorem 4",
+        f"{OURS}, Theorem 4",
         _rounds,
         lambda **instance: _each_by_itself(**instance, shared=True),
         variant_of="caddtree-unimodal",
@@ -222,7 +223,7 @@ CLAIMS = (
     Claim(
         "caddtree-target",
         "The same search finds the best budget for what the target accepts of the drafter's trees.",
-        f"{PAGE}, Theorem 3",
+        f"{OURS}, Theorem 3",
         _with_target,
         _really,
         variant_of="caddtree-unimodal",

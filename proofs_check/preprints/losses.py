@@ -17,6 +17,7 @@ from otspec.proofs_check.single_draft import overlap
 KEY = "samarin2026lk"
 ABSTRACT = f"{KEY} (arXiv:2602.23881), abstract"
 PAGE = "docs/theory/training.md"
+OURS = f"otspec; on {KEY} (arXiv:2602.23881); {PAGE}"
 STEP = 1e-5
 """How far logits are moved."""
 
@@ -126,7 +127,7 @@ CLAIMS = (
     Claim(
         "lk-log-acceptance",
         "The loss -log alpha is at most the part of KL(p || q) of the tokens with p > q.",
-        f"{PAGE}, Theorem 3",
+        f"{OURS}, Theorem 3",
         pair,
         LOSS.margin,
         variant_of=f"{KEY}, abstract",
@@ -141,7 +142,7 @@ CLAIMS = (
     Claim(
         "lk-gradient",
         "The gradient of -log alpha in q's logits is q (q(B) - 1_B) / alpha, where B are the tokens with q < p.",
-        f"{PAGE}, Theorem 3",
+        f"{OURS}, Theorem 3",
         _logits,
         _gradient,
         variant_of=f"{KEY}, abstract",
@@ -152,7 +153,7 @@ CLAIMS = (
     Claim(
         "lk-gradient-size",
         "Its 1-norm is at most 2 (1 - q(B)).",
-        f"{PAGE}, Theorem 3",
+        f"{OURS}, Theorem 3",
         _positive,
         SIZE.margin,
         variant_of=f"{KEY}, abstract",

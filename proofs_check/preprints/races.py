@@ -25,6 +25,7 @@ from otspec.schemes import IID, WithoutReplacement
 KEY = "kobus2025speculative"
 ABSTRACT = f"{KEY} (arXiv:2504.15475), abstract"
 PAGE = "docs/theory/speed_limits.md"
+OURS = f"otspec; on {KEY} (arXiv:2504.15475); {PAGE}"
 
 
 def matched(p: FloatArray, q: FloatArray) -> float:
@@ -178,7 +179,7 @@ CLAIMS = (
     Claim(
         "races-leaves",
         "It is log(1 + (V - 1)(k + 1)) / H[R] at most.",
-        f"{PAGE}, Theorem 2",
+        f"{OURS}, Theorem 2",
         _tree,
         LEAVES.margin,
         variant_of="races-generated",
@@ -192,7 +193,7 @@ CLAIMS = (
     Claim(
         "races-ranks",
         "H[R] is KL(p || q) at least, where R is the rank of the target's winner in the drafter's race.",
-        f"{PAGE}, Theorem 2",
+        f"{OURS}, Theorem 2",
         _pair,
         _ranks,
         variant_of="races-generated",

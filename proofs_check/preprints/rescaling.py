@@ -19,6 +19,7 @@ from otspec.proofs_check.search import Descent
 KEY = "kumar2026ssd"
 PAPER = f"{KEY} (arXiv:2603.03251)"
 PAGE = "docs/theory/rescaled_drafts.md"
+OURS = f"otspec; on {KEY} (arXiv:2603.03251); {PAGE}"
 
 
 class Step(NamedTuple):
@@ -138,7 +139,7 @@ CLAIMS = (
     Claim(
         "saguaro-acceptance",
         "The smaller C, the fewer drafts are accepted.",
-        f"{PAGE}, Theorem 2",
+        f"{OURS}, Theorem 2",
         _cached,
         _falls,
         variant_of="saguaro-hits",
@@ -157,7 +158,7 @@ CLAIMS = (
     Claim(
         "saguaro-concave",
         "Acceptance is a concave function of the share q_C(cache).",
-        f"{PAGE}, Theorem 2",
+        f"{OURS}, Theorem 2",
         _cached,
         _concave,
         variant_of="saguaro-hits",
@@ -167,7 +168,7 @@ CLAIMS = (
     Claim(
         "saguaro-misses",
         "The smaller C, the rarer is a rejected draft whose replacement is not in the cache.",
-        f"{PAGE}, Theorem 1",
+        f"{OURS}, Theorem 1",
         _cached,
         MISSES.margin,
         variant_of="saguaro-hits",
@@ -181,7 +182,7 @@ CLAIMS = (
         "A cache of the F likeliest drafts but the drafted token is hit with probability "
         "(o(F + 1) s(F + 1) + (o(all) - o(F + 1)) s(F)) / s(all), o(k) and s(k) being the sums of (q - p)+ and of "
         "(p - q)+ over the k likeliest drafts.",
-        f"{PAGE}, Theorem 3",
+        f"{OURS}, Theorem 3",
         _topped,
         _expected,
         variant_of="saguaro-hits",

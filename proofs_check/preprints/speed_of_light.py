@@ -22,6 +22,7 @@ from otspec.proofs_check.single_draft import child, prefixes
 KEY = "pankratov2026speculative"
 ABSTRACT = f"{KEY} (arXiv:2512.11718), abstract"
 PAGE = "docs/theory/speed_limits.md"
+OURS = f"otspec; on {KEY} (arXiv:2512.11718); {PAGE}"
 
 
 def printed(nodes: float, mu: float, mu2: float) -> float:
@@ -81,10 +82,15 @@ RENEWAL = Inequality(_renewal, 1e-12)
 
 
 def _cut_bounded(laws: FloatArray, weights: FloatArray, depth: float) -> tuple[float, float]:
-    """The same against the sharper bound of as many nodes as are expected."""
+    """The same against the sharper bounds of as many nodes as are expected."""
     mu, mu2 = moments(laws, weights)
+    if mu < 1e-9:
+        return 0.0, 0.0
     accepted, nodes = cut(laws, weights, depth)
-    return (0.0, 0.0) if mu < 1e-9 else (accepted, sharper(max(nodes, 1.0), mu, mu2))
+    bounds = [sharper(max(nodes, 1.0), mu, mu2)]
+    if nodes * mu >= 1:
+        bounds.append((1 + np.log(nodes * mu)) / mu + mu2 / mu**2 - 1)
+    return accepted, float(min(bounds))
 
 
 CUT = Inequality(_cut_bounded, 1e-12)
@@ -151,7 +157,7 @@ CLAIMS = (
     Claim(
         "speed-sharper",
         "They have at most log P / mu + mu2 / mu^2 accepted.",
-        f"{PAGE}, Theorem 1",
+        f"{OURS}, Theorem 1",
         _either,
         SHARPER.margin,
         variant_of="speed-of-light",
@@ -169,7 +175,7 @@ CLAIMS = (
     Claim(
         "speed-renewal",
         "The prefixes of probability exp(-t) at least have at most t / mu + mu2 / mu^2 - 1 tokens accepted.",
-        f"{PAGE}, Lemma 1; lorden1970excess",
+        f"{OURS}, Lemma 1; lorden1970excess",
         _cut_drawn,
         RENEWAL.margin,
         variant_of="speed-of-light",
@@ -182,8 +188,9 @@ CLAIMS = (
     ),
     Claim(
         "speed-cut",
-        "The sharper bound holds of trees of random size, P being the expected one.",
-        f"{PAGE}, Theorem 1",
+        "The sharper bound holds of trees of random size, P being the expected one, and where P mu >= 1 so does "
+        "(1 + log(P mu)) / mu + mu2 / mu^2 - 1.",
+        f"{OURS}, Theorem 1",
         _cut_drawn,
         CUT.margin,
         variant_of="speed-of-light",
@@ -196,7 +203,7 @@ CLAIMS = (
     Claim(
         "speed-dependent",
         "The bound holds of mean entropies where the laws of a text depend on each other.",
-        f"{PAGE}, Theorem 2",
+        f"{OURS}, Theorem 2",
         _texts,
         _by_text,
         variant_of="speed-of-light",
@@ -211,7 +218,7 @@ CLAIMS = (
         "speed-entropy",
         "For every model and tree of P prefixes, the entropies of the laws after the accepted prefixes, the empty one "
         "included, sum to log(1 + (V - 1)(P + 1)) at most in the mean.",
-        f"{PAGE}, Theorem 2",
+        f"{OURS}, Theorem 2",
         _model,
         ENTROPY.margin,
         variant_of="speed-of-light",
