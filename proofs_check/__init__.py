@@ -2,7 +2,7 @@
 
 `claim` says what a claim is, `inequality` makes margins of two sides, `search` how instances are looked for, `evidence`
 what was found and `report` how it is told; `power` and `power_report` say whether a search would notice.  The claims
-stand in one module, or package, per source.
+stand in one module, or package, per source; preprints share a package.
 """
 
 from otspec.proofs_check import dynaspec, global_resolution, notes, own, preprints, rdk, steering
