@@ -421,6 +421,10 @@ CATALOGUE: Mapping[str, Entry] = {
         lambda of: DynamicTree(heads("medusa", of.target, 0.1), tree="0,1,1.0,1.1,0.0"), by_text=True
     ),
     "static tree, parallel": Entry(lambda of: DynamicTree(sharing(2, False)(of), tree="0,1,1.0,1.1"), by_text=True),
+    "dynamic tree, EAGLE-3, published": Entry(
+        lambda of: DynamicTree(published.read(published.eagle3(of.vocab, (0, of.vocab - 1), (0, 1)), of.target), 2, 2),
+        tolerance=1e-5,
+    ),
     "dynamic tree, kept": Entry(lambda of: DynamicTree(of.draft, 2, 2, draft_tokens=kept(of)), vocab=4, by_text=True),
     "dynamic tree, routed": Entry(
         lambda of: DynamicTree(of.draft, 2, 2, draft_shortlist=router(WOR)(of)), vocab=4, by_text=True

@@ -20,6 +20,7 @@ from otspec.decode.drafters.dynamic_tree import (
     MedusaDynamic,
     ModelDynamic,
     ParallelDynamic,
+    PublishedEagleDynamic,
     SteeredDynamic,
 )
 from otspec.decode.drafters.eagle.drafter import EagleDrafter
@@ -72,6 +73,7 @@ DYNAMIC: Mapping[type[LevelDrafter], type[DynamicDrafter]] = {
     SteeredDrafter: SteeredDynamic,
     EagleDrafter: EagleDynamic,
     ParallelDrafter: ParallelDynamic,
+    PublishedEagleDrafter: PublishedEagleDynamic,
     HeadsDrafter: HeadsDynamic,
 }
 """Who drafts dynamic trees from the models that these draft paths from."""

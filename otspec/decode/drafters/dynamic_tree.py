@@ -24,6 +24,7 @@ from otspec.decode.drafters.eagle.drafter import EagleDrafter
 from otspec.decode.drafters.heads.drafter import HeadsDrafter
 from otspec.decode.drafters.levels import LevelDrafter, history_of
 from otspec.decode.drafters.model import ModelDrafter
+from otspec.decode.drafters.published.drafter import PublishedEagleDrafter
 from otspec.decode.drafters.sd2.drafter import SteeredDrafter
 from otspec.decode.drafters.shared.drafter import ParallelDrafter
 from otspec.decode.drafters.shortlists.selection import Level, Selection
@@ -169,6 +170,10 @@ class SteeredDynamic(ModelDynamic, SteeredDrafter):
 
 class EagleDynamic(ModelDynamic, EagleDrafter):
     """The same of an EAGLE-style model: each token is read with the model's own output at the token before it."""
+
+
+class PublishedEagleDynamic(PublishedEagleDrafter, EagleDynamic):
+    """The same of EAGLE's layers as they are published: what EAGLE-2 and EAGLE-3 draft."""
 
 
 class ParallelDynamic(AtOnceDynamic, ParallelDrafter):

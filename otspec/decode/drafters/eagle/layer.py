@@ -34,12 +34,17 @@ LARGE = 2.0**20
 
 def layer_settings(target: PreTrainedModel, head: Head) -> dict[str, Any]:
     """What the configuration of a layer in a target's place, before that head, has of the target's."""
-    config, norm = target.config.get_text_config(), last_norm(target)
-    names = (*TAKEN_OVER, *(OF_A_LLAMA if type(target) in ALIKE else ()))
-    told = {name: value for name in names if (value := getattr(config, name, None)) is not None}
-    told.setdefault("intermediate_size", 4 * told["hidden_size"])  # which GPT-2 leaves unsaid
+    told, norm = llama_settings(target), last_norm(target)
     layer_norm = norm is not None and _is_layer_norm(norm, told["hidden_size"])
     return told | {"vocab_size": vocabulary(target), "layer_norm": layer_norm, SOFT_CAP: head.cap}
+
+
+def llama_settings(target: PreTrainedModel) -> dict[str, Any]:
+    """What a Llama's layer in a target's place has of the target's configuration."""
+    config = target.config.get_text_config()
+    names = (*TAKEN_OVER, *(OF_A_LLAMA if type(target) in ALIKE else ()))
+    told = {name: value for name in names if (value := getattr(config, name, None)) is not None}
+    return {"intermediate_size": 4 * told["hidden_size"]} | told  # which GPT-2 leaves unsaid
 
 
 def last_norm(target: PreTrainedModel) -> nn.Module | None:

@@ -23,7 +23,7 @@ from transformers import (
 )
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
-from otspec.decode.drafters.eagle.model import TAKEN_OVER
+from otspec.decode.drafters.eagle.layer import llama_settings
 from otspec.decode.drafters.hidden_states import last_layer
 from otspec.decode.drafters.published.config import PublishedConfig, check_features, eagle3_layers
 from otspec.decode.models.context import vocabulary
@@ -126,8 +126,8 @@ class PublishedEagle(Conditioned, PreTrainedModel):  # type: ignore[misc]
             If the target's head cannot be taken.
         """
         config, vocab = target.config.get_text_config(), vocabulary(target)
-        told = {name: value for name in TAKEN_OVER if (value := getattr(config, name, None)) is not None}
-        told |= {"num_hidden_layers": 1, "vocab_size": vocab, "pad_token_id": None, "hidden_act": "silu"}
+        fixed = {"num_hidden_layers": 1, "vocab_size": vocab, "pad_token_id": None, "hidden_act": "silu"}
+        told = llama_settings(target) | fixed
         model = cls(
             PublishedConfig(
                 AutoConfig.for_model("llama", **told).to_dict(),
