@@ -112,10 +112,10 @@ def measured(models: Models, texts: Mapping[str, IntArray]) -> Iterator[Record]:
                 }
         if models.draft is None:
             return
-        pair = shipped.load()
+        own = shipped.load()
         for kind in bar.track(list(texts), description="shortlists"):
             contexts = texts[kind].tolist()
-            lists = [one for way in shortlists() for one in drafted(pair, way, contexts, range(len(contexts)), 4)]
+            lists = [one for way in shortlists() for one in drafted(own, way, contexts, range(len(contexts)), 4)]
             summary = Summary(lists)
             for key in summary.keys:
                 tokens, error = summary.efficiency(key)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -12,7 +11,7 @@ import torch
 from transformers import LogitsProcessor, LogitsProcessorList, PreTrainedModel
 
 from otspec.decode.methods.vanilla import Vanilla
-from otspec.decode.models.self_check import TOLERANCE, spread_of
+from otspec.decode.models.self_check import TOLERANCE, in_more_precision, spread_of, wider
 from otspec.decode.settings import RunOptions
 from otspec.decode.step.harness import Generation, run
 from otspec.decode.step.strategy import Strategy
@@ -119,7 +118,7 @@ def explain_divergence(
     one_row, of_drafts = (_watched(target, one, prompt, before, settings)[1] for one in (Vanilla(), strategy))
     precise = _precisely(target, prompt + before, settings)
     first, second, third = (Logits(*found[[plain, drafted]].tolist()) for found in (one_row, of_drafts, precise))
-    dtype, precision = (str(one).removeprefix("torch.") for one in (target.dtype, _wider(target.dtype)))
+    dtype, precision = (str(one).removeprefix("torch.") for one in (target.dtype, wider(target.dtype)))
     return Divergence(
         place=place,
         plain=plain,
@@ -167,13 +166,7 @@ def _watched(
 
 def _precisely(target: PreTrainedModel, text: list[int], settings: dict[str, Any]) -> torch.Tensor:
     """Scores after the text from the same weights in more precision."""
-    made: PreTrainedModel = type(target)(copy.deepcopy(target.config)).to(_wider(target.dtype))
-    made.load_state_dict(target.state_dict(), strict=False)  # a head that is the embedding may not be there
-    return _watched(made.to(target.device).eval(), Vanilla(), text, [], {**settings, "max_new_tokens": 1})[1]
-
-
-def _wider(dtype: torch.dtype) -> torch.dtype:
-    return torch.float64 if dtype in (torch.float32, torch.float64) else torch.float32
+    return _watched(in_more_precision(target), Vanilla(), text, [], {**settings, "max_new_tokens": 1})[1]
 
 
 def _rows(generation: Generation, place: int) -> int:

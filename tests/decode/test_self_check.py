@@ -84,6 +84,17 @@ def test_a_model_in_training_mode() -> None:
     check_reading(model.eval(), "target")
 
 
+@pytest.mark.parametrize("architecture", ["llama", "roberta"])
+def test_what_16_bits_round_away_is_asked_again_in_float32(architecture: str) -> None:
+    model = _of(architecture).bfloat16()
+    model.lm_head.register_forward_hook(lambda module, given, logits: logits + torch.randn_like(logits))
+    if architecture == "llama":
+        check_reading(model, "target")
+    else:
+        with pytest.raises(ProblemError, match="gives other logits for a tree"):
+            check_reading(model, "target")
+
+
 def test_vocabularies_and_positions_of_next_to_nothing() -> None:
     for vocab in (1, 2, 3):
         check_reading(tiny(vocab=vocab, positions=4), "target")
