@@ -12,6 +12,7 @@ it are the text's.
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,6 @@ import torch
 from benchmarks.reporting import Record, finish
 from benchmarks.shortlists import FULL, Drafting, Summary, drafted
 from benchmarks.tables import pivot, with_error
-from otspec.cli.prompts import read_tasks
 from otspec.decode import Frequent, shipped
 from otspec.decode.drafters.catalogue import kept_of
 from otspec.decode.lessons.lesson import Lessons
@@ -48,13 +48,19 @@ def windows(asked: argparse.Namespace, models: Models) -> dict[str, IntArray]:
     """Tokens of texts of every kind, each of shape (windows, `WINDOW`); first of the kind that was learnt from."""
     rows = np.array(shipped.held_out(WINDOW)) if asked.own is None else read_texts(asked.own, models.target)
     found = {OWN: rows[-asked.windows :, :WINDOW]}
-    said: dict[str, list[str]] = {}
-    for one in read_tasks(asked.tasks):
-        said.setdefault(one.task, []).append("\n\n".join(one.turns))
-    for task, texts in said.items():
+    for task, texts in _prompts(asked.tasks).items():
         tokens = np.array(models.tokenizer("\n\n".join(texts), add_special_tokens=False).input_ids)
         if count := min(len(tokens) // WINDOW, asked.windows):
             found[task] = tokens[: count * WINDOW].reshape(count, WINDOW)
+    return found
+
+
+def _prompts(files: Sequence[Path]) -> dict[str, list[str]]:
+    """What files of JSON lines as Spec-Bench has them ask, by category."""
+    found: dict[str, list[str]] = {}
+    for file in files:
+        for record in map(json.loads, file.read_text().splitlines()):
+            found.setdefault(record["category"], []).append("\n\n".join(record["turns"]))
     return found
 
 
@@ -166,7 +172,9 @@ def main() -> None:
     parser.add_argument("--target", default=SHIPPED, help="shipped, or smollm2")
     parser.add_argument("--dtype", default="float32", help="of the target")
     parser.add_argument("--own", type=Path, help="a file of otspec texts that were not learnt from, of this target")
-    parser.add_argument("--tasks", type=Path, action="append", required=True, help="as otspec bench decode takes them")
+    parser.add_argument(
+        "--tasks", type=Path, action="append", required=True, help="JSON lines, a category and turns each"
+    )
     parser.add_argument("--windows", type=int, default=32, help="texts of each kind at most")
     parser.add_argument("--out", type=Path, default=Path("report/domains"), help="folder for the results")
     asked: Any = parser.parse_args()
