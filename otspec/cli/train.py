@@ -12,7 +12,7 @@ from otspec.cli import options
 from otspec.cli.groups import grouped
 from otspec.cli.names import LOSSES, TRAINED, listed
 from otspec.cli.prompts import FORMAT, ChatOptions, Prompt, read_prompts
-from otspec.cli.sampling import PlaceOptions, Target
+from otspec.cli.sampling import PlaceOptions, Target, draft_names
 from otspec.cli.texts import MAGPIE, write_texts
 from otspec.errors import DataError, ProblemError
 from otspec.reporting.console import LONGEST, MOST, console, progress_as_ours, progress_bar
@@ -123,7 +123,7 @@ def train(
         raise DataError(f"{out} holds a trained draft model already; remove it, or give another folder")
     progress_as_ours()
     from otspec.decode.lessons.texts import most_frequent
-    from otspec.decode.pair.loading import SHIPPED, load_models
+    from otspec.decode.pair.loading import load_models
     from otspec.decode.training import KINDS, Course, Lessons, read_record, train_into, with_earlier
 
     chosen = KINDS[kind]
@@ -141,7 +141,10 @@ def train(
         raise ProblemError(f"{kind} is made of its target, and no draft model learns; leave out --draft")
     if draft_tokens is not None and not chosen.shares:
         raise ProblemError(f"{kind} drafts all tokens; leave out --draft-tokens, and decode with --drafter fr")
-    learner = None if chosen.of_target or from_ is not None else draft or SHIPPED
+    named = next(iter(draft_names(target, None if draft is None else [draft])), None)
+    if named is None and not chosen.of_target and from_ is None:
+        raise ProblemError(f"{kind} is made of a draft model, and none is known for {target}; pass --draft")
+    learner = None if chosen.of_target or from_ is not None else named
     dtype = place.dtype or "float32"  # half precision loses what a step changes
     models = load_models(target, learner, place.device, dtype, packed=chosen.shares)
     if from_ is not None and earlier is not None:

@@ -34,7 +34,16 @@ class Logits(NamedTuple):
 
 @dataclass(frozen=True)
 class Divergence:
-    """The first token of a greedy text with drafts that is not that of plain decoding."""
+    """The first token of a greedy text with drafts that is not that of plain decoding; printed, it says why.
+
+    Examples
+    --------
+    >>> from otspec.decode import Divergence, MultiDraft, explain_divergence, shipped
+    >>> target, draft, tokenizer = shipped.load()
+    >>> prompt = tokenizer("import os", return_tensors="pt")
+    >>> isinstance(explain_divergence(target, MultiDraft(draft, depth=2), **prompt, max_new_tokens=8), Divergence)
+    False
+    """
 
     place: int
     """How many new tokens come before it."""

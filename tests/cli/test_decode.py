@@ -356,7 +356,7 @@ BAD = [
     (("--prompt", "a", "--drafter", "fr", "--frequencies", "minus.npy"), "frequencies[1] is -1"),
     (("--prompt", "a", "--drafter", "fr", "--frequencies", "long.npy"), "draft_tokens holds 99999; token ids run"),
     (("--prompt", "a", "--drafter", "fr", "--frequencies", "few.npy", "--method", "vanilla"), "no draft_tokens"),
-    (("--prompt", "a", "--drafter", "fr", "--frequencies", "few.npy", "--settings", "x"), "leave out --drafter, --fre"),
+    (("--prompt", "a", "--drafter", "fr", "--frequencies", "few.npy", "--settings", "x"), "leave out --frequencies"),
     (("--prompts", "binary.txt"), "binary.txt cannot be read"),
     (("--prompt", "a", "--device", "abacus"), "no device 'abacus' here"),
     (("--prompt", "a", "--dtype", "int3"), "no dtype 'int3'; known: auto, float32"),

@@ -33,7 +33,7 @@ def test_typed_keywords_are_the_fields() -> None:
 def test_every_setting_that_is_an_option_is_one_of_the_command() -> None:
     offered = {one.name for one in fields(DraftSettings) if one.metadata.get("help")}
     assert offered <= set(inspect.signature(decode).parameters)
-    assert offered - {"branching", "law"} <= set(inspect.signature(bench_decode).parameters)
+    assert offered - {"branching", "tree", "law"} <= set(inspect.signature(bench_decode).parameters)
     assert {one.metadata["kind"] for one in fields(DraftSettings) if one.metadata} <= set(KINDS)
 
 

@@ -16,7 +16,7 @@ from otspec.decode.base.draft_laws import DraftLaw, Generators
 from otspec.decode.base.drafts import Drafts
 from otspec.decode.base.sampling import Sampling
 from otspec.decode.base.sending import send
-from otspec.decode.base.streams import Randomness
+from otspec.decode.base.streams import Randomness, Streams
 from otspec.decode.drafters.drafter import Drafter
 from otspec.decode.drafters.shortlists.selection import DraftHead, History, Level, Selection, WholeHead
 from otspec.decode.models.context import vocabulary
@@ -111,7 +111,7 @@ class LevelDrafter(Drafter):
         self.vocab = vocab
         self.shape = shape
         self.law = law
-        self.generator: Generators = generator if isinstance(generator, torch.Generator) else generator.drafting()
+        self.generator: Generators = generator.drafting() if isinstance(generator, Streams) else generator
         self.confidence = confidence
         self.grammars = sampling.grammars
         self._own_vocab = vocabulary(model)

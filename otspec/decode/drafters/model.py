@@ -69,7 +69,7 @@ class ModelDrafter(LevelDrafter):
         """All levels as one CUDA graph, where nothing has to be asked for in between; None where they are launched."""
         if type(self) is not ModelDrafter or not isinstance(self.head, WholeHead) or self.confidence or shape.each:
             return None
-        if not isinstance(self.generator, torch.Generator):  # a graph draws from one
+        if isinstance(self.generator, Sequence):  # a graph draws from one
             return None
         known = self.head.sampling.known_by
         if known is None:
