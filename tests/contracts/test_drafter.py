@@ -173,7 +173,7 @@ def test_a_count_of_nothing_is_refused_by_its_name(name: str) -> None:
     of = models(CATALOGUE[name].vocab)
     strategy: Any = made(CATALOGUE[name], of)
     if isinstance(strategy, MultiDraft):
-        nothing = replace(strategy.settings, paths=0, branching=None)
+        nothing = replace(strategy.settings, paths=0, branching=None, tree=None)
         with pytest.raises(ProblemError, match="paths is 0"):
             MultiDraft.of(strategy.draft, nothing, strategy.matching).prepare(
                 of.vocab, sampling_of(of), torch.Generator()
