@@ -86,4 +86,5 @@ def test_kernels_choose_the_way() -> None:
     given = (target, draft, tokens, (3, 1), uniforms)
     for kernels, by in ((True, "triton"), (None, "sorting")):
         found = verify_trees(*given, rule="interval", kernels=kernels)
-        assert all(map(torch.equal, found, verify_trees(*given, rule="interval", by=by)))
+        expected = verify_trees(*given, rule="interval", by=by)
+        assert all(map(torch.equal, found[:-1], expected))  # no log-probabilities were asked for
