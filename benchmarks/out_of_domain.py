@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.losses import DEPTH, accepted
 from benchmarks.reporting import Record, finish
 from benchmarks.shortlists import FULL, Drafting, Summary, drafted
 from benchmarks.tables import pivot, with_error
 from otspec.decode import Frequent, shipped
 from otspec.decode.drafters.catalogue import kept_of
 from otspec.decode.lessons.lesson import Lessons
-from otspec.decode.lessons.losses import loss_named
 from otspec.decode.lessons.texts import read_texts
 from otspec.decode.pair.loading import SHIPPED, Models, load_models, with_draft
 from otspec.decode.training import KINDS
@@ -38,7 +38,6 @@ from otspec.vocab import frequency_prune
 
 WINDOW = 128
 """Tokens of a text."""
-DEPTH = 3
 SHARE = 8
 """One in so many tokens is on a shortlist."""
 OWN = "what it learnt from"
@@ -70,14 +69,7 @@ def acceptance(models: Models, kind: str, texts: IntArray) -> list[list[float]]:
     asked = Lessons(
         models.target, texts, KINDS[kind].layers(models.target), 1, kept=None if kept is None else kept.tokens
     )
-    found = []
-    for row in range(len(texts)):
-        lesson = asked.lesson([row])
-        answers = KINDS[kind].answers(models.draft, lesson, torch.Generator(), DEPTH)[:DEPTH]
-        wanted = [lesson.wanted(one.logits.shape[1]) for one in answers]
-        lost = (loss_named("alpha:1")(law, one) for law, one in zip(wanted, answers, strict=True))
-        found.append([1 - float(one) for one in lost])
-    return found
+    return [accepted(models.draft, kind, asked.lesson([row]), (1,))[0][:DEPTH] for row in range(len(texts))]
 
 
 def drafters(models: Models) -> Iterator[tuple[str, str, Models]]:

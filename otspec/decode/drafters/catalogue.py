@@ -41,6 +41,7 @@ from otspec.decode.drafters.shared.model import SharedLlama
 from otspec.decode.drafters.shortlists.restricted import Restriction
 from otspec.decode.drafters.shortlists.selection import Selection
 from otspec.decode.models.context import vocabulary
+from otspec.decode.models.passes.conditioned import Keeper
 from otspec.decode.models.tokens.matching import Matching
 from otspec.errors import ProblemError
 from otspec.paths import Shape
@@ -87,7 +88,7 @@ def dynamic_class(model: PreTrainedModel) -> type[DynamicDrafter]:
 def kept_of(models: Sequence[PreTrainedModel]) -> Restriction | None:
     """The tokens of a draft model that drafts some of its target's only; None where there is no such model."""
     for model in models:
-        if isinstance(model, SharedLlama | PublishedEagle) and (kept := model.kept) is not None:
+        if isinstance(model, Keeper) and (kept := model.kept) is not None:
             order = np.argsort(kept)
             return Restriction(kept[order], own=order)
     return None

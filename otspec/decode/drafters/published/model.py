@@ -28,7 +28,7 @@ from otspec.decode.drafters.hidden_states import last_layer
 from otspec.decode.drafters.published.config import PublishedConfig, check_features, eagle3_layers
 from otspec.decode.models.context import vocabulary
 from otspec.decode.models.head import lent_head
-from otspec.decode.models.passes.conditioned import Conditioned, OwnModule
+from otspec.decode.models.passes.conditioned import Conditioned, Keeper, OwnModule
 from otspec.errors import ProblemError
 from otspec.laws import IntArray
 
@@ -68,7 +68,7 @@ class WideLayer(OwnModule, nn.Module):
         return found
 
 
-class PublishedEagle(Conditioned, PreTrainedModel):  # type: ignore[misc]
+class PublishedEagle(Conditioned, Keeper, PreTrainedModel):  # type: ignore[misc]
     """A layer of EAGLE or EAGLE-3, or several of EAGLE-3."""
 
     config_class = PublishedConfig
@@ -147,14 +147,6 @@ class PublishedEagle(Conditioned, PreTrainedModel):  # type: ignore[misc]
                 model.lm_head.weight.copy_(lent_head(target, target.dtype, rows).weight)
         model.borrow(target)
         return model.train(target.training)
-
-    @property
-    def kept(self) -> IntArray | None:
-        """The target's token of each row of the head, shape (k,); None where it has all."""
-        if not self.config.kept:
-            return None
-        kept: IntArray = self.tokens.cpu().numpy().astype("int64")
-        return kept
 
     def borrow(self, target: PreTrainedModel) -> None:
         """Take the target's embedding and head where there are none of its own.

@@ -22,6 +22,7 @@ from otspec.decode.drafters.eagle.model import EagleConfig, EagleLlama
 from otspec.decode.drafters.hidden_states import head_of, to_one_size
 from otspec.decode.models.fingerprint import fingerprint, keep_fingerprint
 from otspec.decode.models.head import lent_head
+from otspec.decode.models.passes.conditioned import Keeper
 from otspec.decode.models.passes.packed import PackedLinear, pack_layers
 from otspec.errors import ProblemError
 from otspec.laws import IntArray
@@ -65,7 +66,7 @@ class SharedConfig(EagleConfig):
         self.masks, self.kept, self.target = masks, kept, target
 
 
-class SharedLlama(EagleLlama):
+class SharedLlama(Keeper, EagleLlama):
     """Layers that draft for one target, from its hidden states, by its embedding and head."""
 
     config_class: type[SharedConfig] = SharedConfig
@@ -128,14 +129,6 @@ class SharedLlama(EagleLlama):
                 nn.init.normal_(model.masks, std=model.config.initializer_range)
         model.borrow(target)
         return model.train(target.training)
-
-    @property
-    def kept(self) -> IntArray | None:
-        """The tokens that are drafted, ascending, shape (k,); None where all are."""
-        if not self.config.kept:
-            return None
-        kept: IntArray = self.tokens.cpu().numpy().astype("int64")
-        return kept
 
     def borrow(self, target: PreTrainedModel) -> None:
         """Take the target's embedding, and of its head the rows of the tokens that are drafted.

@@ -7,6 +7,8 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from transformers import PreTrainedModel
 
+from otspec.laws import IntArray
+
 
 class OwnModule:
     """A module of this package whose class says all that it computes, as those of transformers' architectures do."""
@@ -25,6 +27,22 @@ class Conditioned(OwnModule):
         """What the decoder begins with of tokens, shape (..., hidden), but for what is added to it."""
         vectors: torch.Tensor = self.get_input_embeddings()(tokens)
         return vectors
+
+
+class Keeper:
+    """A draft model whose head may have rows of some of its target's tokens only."""
+
+    config: Any
+    tokens: torch.Tensor
+    """Shape (k,), a buffer."""
+
+    @property
+    def kept(self) -> IntArray | None:
+        """The target's token of each row of the head, shape (k,); None where it has all."""
+        if not self.config.kept:
+            return None
+        kept: IntArray = self.tokens.cpu().numpy().astype("int64")
+        return kept
 
 
 @runtime_checkable
