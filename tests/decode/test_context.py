@@ -128,7 +128,7 @@ def test_a_cache_grows_by_doubling() -> None:
 
 
 def test_models_that_cannot_read_trees() -> None:
-    model = tiny(seed=9)
+    model = copy.deepcopy(tiny(seed=9))
     model.config._attn_implementation = "flash_attention_2"
     with pytest.raises(ProblemError, match='load it with attn_implementation="sdpa" or "eager"'):
         Context(model, [[1]])
@@ -143,7 +143,8 @@ def test_models_that_cannot_read_trees() -> None:
 
 
 def test_which_layers_slide() -> None:
-    config = tiny(seed=8).config
+    model = copy.deepcopy(tiny(seed=8))
+    config = model.config
     for types, window, expected in (
         (None, None, float("inf")),
         (None, 5, 5),
@@ -151,6 +152,6 @@ def test_which_layers_slide() -> None:
         (["full_attention", "sliding_attention"], 5, 5),
     ):
         config.layer_types, config.sliding_window = types, window
-        assert sliding_window(tiny(seed=8)) == expected
+        assert sliding_window(model) == expected
     config.use_sliding_window = False
-    assert sliding_window(tiny(seed=8)) == float("inf")
+    assert sliding_window(model) == float("inf")

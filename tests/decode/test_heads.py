@@ -151,7 +151,7 @@ def test_bad_requests_are_refused_by_name() -> None:
     target_of_three = tiny(layers=3)
     with pytest.raises(ProblemError, match="hidden states after 3 layers are wanted, and LlamaForCausalLM has 2"):
         otspec.generate(target, MedusaHeads.of(target_of_three, 2), ids, max_new_tokens=4)
-    hooked = tiny(seed=9)
+    hooked = copy.deepcopy(tiny(seed=9))
     hooked.lm_head.register_forward_hook(lambda module, given, found: found)
     with pytest.raises(ProblemError, match="begins as the head of its target, and LlamaForCausalLM has none"):
         MedusaHeads.of(hooked, 2)
