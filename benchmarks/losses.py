@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.drafters.tables import welch
 from benchmarks.reporting import Record, finish
 from benchmarks.tables import with_error
 from otspec.data.trees import TreeSource
@@ -34,7 +33,7 @@ from otspec.decode.training.folder import RECORD
 from otspec.laws import IntArray
 from otspec.paths import Nested, Tree
 from otspec.reporting.console import console, progress_as_ours
-from otspec.reporting.means import standard_error
+from otspec.reporting.means import standard_error, welch
 from otspec.reporting.tables import TextTable
 
 KIND = "parallel"

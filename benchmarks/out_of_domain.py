@@ -1,10 +1,12 @@
 """How drafters and shortlists that learnt from one kind of text do on others.
 
     python -m benchmarks.out_of_domain --tasks spec_bench.jsonl --tasks humaneval.jsonl --out report/domains
-    python -m benchmarks.out_of_domain --target smollm2 --dtype bfloat16 --own texts.safetensors --tasks ... --out ...
+    python -m benchmarks.out_of_domain --drafter steered --tasks spec_bench.jsonl --out report/domains
+    python -m benchmarks.out_of_domain --target smollm2 --own texts.safetensors --tasks spec_bench.jsonl --out ...
 
-The first asks the shipped pair and its drafters, which learnt from Python's library, and its shortlists; the second the
-two drafters for SmolLM2, which learnt from its own texts.  Texts are read, not made: the prompts of each task one after
+The first asks the shipped pair and its drafters, which learnt from Python's library, and its shortlists; the second
+also what otspec train left in a folder; the third the two drafters for SmolLM2, which learnt from its own texts.
+Texts are read, not made: the prompts of each task one after
 the other, in windows of `WINDOW` tokens.  Acceptance is exact at every token of them, that of draft d where all before
 it are the text's.
 """
@@ -28,8 +30,9 @@ from otspec.decode import Frequent, shipped
 from otspec.decode.drafters.catalogue import kept_of
 from otspec.decode.lessons.lesson import Lessons
 from otspec.decode.lessons.texts import read_texts
-from otspec.decode.pair.loading import SHIPPED, Models, load_models, with_draft
+from otspec.decode.pair.loading import SHIPPED, Models, load_models, with_draft, with_named_draft
 from otspec.decode.training import KINDS
+from otspec.decode.training.folder import read_record
 from otspec.laws import IntArray
 from otspec.reporting.console import progress_bar
 from otspec.reporting.means import standard_error
@@ -72,8 +75,10 @@ def acceptance(models: Models, kind: str, texts: IntArray) -> list[list[float]]:
     return [accepted(models.draft, kind, asked.lesson([row]), (1,))[0][:DEPTH] for row in range(len(texts))]
 
 
-def drafters(models: Models) -> Iterator[tuple[str, str, Models]]:
+def drafters(models: Models, folders: Sequence[Path]) -> Iterator[tuple[str, str, Models]]:
     """By name, the kind of each and the pair with it."""
+    for folder in folders:
+        yield folder.name, read_record(folder)["kind"], with_named_draft(models, str(folder))
     if models.draft is not None:
         yield "draft model", "distilled", models
         yield "eagle", "eagle", with_draft(models, shipped.eagle(), models.tokenizer)
@@ -94,10 +99,10 @@ def shortlists() -> list[Drafting]:
     return [Drafting(FULL, 1, {}), Drafting("FR-Spec", SHARE, few), Drafting("DynaSpec", SHARE, routed)]
 
 
-def measured(models: Models, texts: Mapping[str, IntArray]) -> Iterator[Record]:
+def measured(models: Models, folders: Sequence[Path], texts: Mapping[str, IntArray]) -> Iterator[Record]:
     """A record for every drafter, kind of text and depth; and for every shortlist and kind of text."""
     with progress_bar() as bar:
-        ways = [(*way, kind) for way in drafters(models) for kind in texts]
+        ways = [(*way, kind) for way in drafters(models, folders) for kind in texts]
         for name, how, pair, kind in bar.track(ways, description="drafters"):
             each = acceptance(pair, how, texts[kind])
             for depth, rates in enumerate(zip(*each, strict=True), 1):
@@ -167,6 +172,7 @@ def main() -> None:
     parser.add_argument(
         "--tasks", type=Path, action="append", required=True, help="JSON lines, a category and turns each"
     )
+    parser.add_argument("--drafter", type=Path, action="append", default=[], help="a folder of otspec train, besides")
     parser.add_argument("--windows", type=int, default=32, help="texts of each kind at most")
     parser.add_argument("--out", type=Path, default=Path("report/domains"), help="folder for the results")
     asked: Any = parser.parse_args()
@@ -174,7 +180,7 @@ def main() -> None:
     models = load_models(asked.target, SHIPPED if asked.target == SHIPPED else None, "cpu", asked.dtype)
     with torch.inference_mode():
         texts = windows(asked, models)
-        records = list(measured(models, texts))
+        records = list(measured(models, asked.drafter, texts))
     finish(asked.out, records, tables(records, {kind: len(rows) for kind, rows in texts.items()}), [])
 
 

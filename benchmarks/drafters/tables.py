@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import ttest_ind
 
 from benchmarks.drafters.plan import FREE, PRETRAINED, WAYS, Learner, Plan, Way
 from benchmarks.drafters.times import measured, per_draft, speed
@@ -16,6 +15,7 @@ from benchmarks.reporting import Record
 from otspec.decode.drafters.sd2.training import LONGEST
 from otspec.decode.training import KINDS
 from otspec.decode.training.folder import CURVE, RECORD
+from otspec.reporting.means import welch
 from otspec.reporting.tables import TextTable
 
 CHAIN, GREEDY, TREE = WAYS
@@ -67,14 +67,6 @@ def held_out(records: Iterable[Record], name: str) -> float | None:
     """Held-out acceptance of a draft model that looks at nothing of the target, the mean over seeds."""
     found = [one["held_out"] for one in records if one["name"] == name and "held_out" in one]
     return float(np.mean(found)) if found else None
-
-
-def welch(one: Sequence[float], other: Sequence[float]) -> tuple[str, str]:
-    """Welch's t and p that both have one mean, as in [berdozsteering, A.5]; positive where the first is larger."""
-    if min(len(one), len(other)) < 2 or np.ptp(one) == np.ptp(other) == 0:
-        return "-", "-"
-    found = ttest_ind(one, other, equal_var=False)
-    return f"{found.statistic:.1f}", f"{found.pvalue:.3f}"
 
 
 def curves(plan: Plan, out: Path, learner: Learner) -> list[list[dict[str, Any]]]:

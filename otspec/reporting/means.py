@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
+from scipy.stats import ttest_ind
 
 from otspec.laws import FloatArray
 from otspec.reporting.charts import SERIES, Row, number
+from otspec.reporting.columns import NOTHING
 
 Item = TypeVar("Item")
 Group = TypeVar("Group", bound=Hashable)
@@ -25,6 +27,14 @@ def grouped(records: Iterable[Item], of: Callable[[Item], Group]) -> dict[Group,
 def standard_error(values: FloatArray) -> float:
     """Of the mean of values, shape (count,); NaN for fewer than two."""
     return float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else float("nan")
+
+
+def welch(one: Sequence[float], other: Sequence[float]) -> tuple[str, str]:
+    """Welch's t and p that both have one mean, as told in tables; positive where the first is larger."""
+    if min(len(one), len(other)) < 2 or np.ptp(one) == np.ptp(other) == 0:
+        return NOTHING, NOTHING
+    found = ttest_ind(one, other, equal_var=False)
+    return f"{found.statistic:.2f}", f"{found.pvalue:.3f}"
 
 
 def means(

@@ -27,7 +27,7 @@ def tiny(
     attention: str = "sdpa",
     scale: float = 0.6,
 ) -> Any:
-    """A random Llama model whose laws are far from uniform and depend on the text; one for all tests: copy, then change."""
+    """A random Llama model whose laws are far from uniform and depend on the text, one for all tests: change a copy."""
     config = LlamaConfig(
         vocab_size=vocab,
         hidden_size=16,

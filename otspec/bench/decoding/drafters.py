@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from scipy.stats import ttest_ind
 
 from otspec.bench.decoding.cells import DecodingCell, decoding_cell_of
 from otspec.bench.decoding.summary import SPEED, DecodingSummary, texts_of
@@ -16,7 +15,7 @@ from otspec.bench.intervals import quotient
 from otspec.bench.ratios import paired
 from otspec.bench.records import Record
 from otspec.reporting.columns import NOTHING, Column, table
-from otspec.reporting.means import grouped
+from otspec.reporting.means import grouped, welch
 from otspec.reporting.tables import TextTable
 
 FULL = "as it is"
@@ -69,14 +68,6 @@ def efficiencies(records: Sequence[Record]) -> list[float]:
         for at in sorted(repeats)
     ]
     return [tokens / steps for tokens, steps in sums if steps]
-
-
-def welch(one: Sequence[float], other: Sequence[float]) -> tuple[str, str]:
-    """Welch's t and p that both have one mean."""
-    if min(len(one), len(other)) < 2 or np.ptp(one) == np.ptp(other) == 0:
-        return UNTESTED
-    found = ttest_ind(one, other, equal_var=False)
-    return f"{found.statistic:.2f}", f"{found.pvalue:.3f}"
 
 
 def drafter_of(one: DecodingSummary) -> str:

@@ -14,7 +14,13 @@ from otspec.bench.report import Report, Run, in_words
 from otspec.bench.solvers.cells import Cell, Sampling, cell_of
 from otspec.bench.solvers.charts import chart_groups, series_of
 from otspec.bench.solvers.summary import optima, summaries_of
-from otspec.bench.solvers.tables import failures_table, overview_table, published_table, results_table
+from otspec.bench.solvers.tables import (
+    failures_table,
+    over_data_table,
+    overview_table,
+    published_table,
+    results_table,
+)
 from otspec.reporting.page import Section
 from otspec.reporting.tables import TextTable
 
@@ -47,6 +53,10 @@ def report(run: Run) -> Report | None:
         groups = chart_groups(summaries, here, profile, suffix)
         shown = [one for one in (overview, *details) if one is not None]
         sections.append(Section(title, series_of(summaries, profile), groups, shown))
+    if (averaged := over_data_table(everything, identity["data"])) is not None:
+        tables.append(averaged)
+        screen.append(averaged)
+        sections.append(Section(averaged.title, {}, [], [averaged]))
     budgets = in_words(sorted({record["budget_s"] for record in run.records}))
     return Report(
         title="Multi-draft optimal transport: solvers at various (k, n)",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -125,6 +125,49 @@ def summaries_of(run: Run) -> list[Summary]:
         )
         for cell in sorted(held, key=lambda cell: (cell.data, cell.size, cell.solver))
     ]
+
+
+def over_data(summaries: Sequence[Summary], sources: int) -> list[Summary]:
+    """A summary for every cell that was measured on so many sources: the mean over them, each counted once.
+
+    A time or an acceptance that one of them has none of has no mean; quartiles and the error of a shortfall have none.
+    """
+    held = grouped(summaries, lambda one: replace(one.cell, data=""))
+    return [_over_data(cell, each) for cell, each in held.items() if len(each) == sources]
+
+
+def _over_data(cell: Cell, each: Sequence[Summary]) -> Summary:
+    times, plans = [one.times for one in each], [one.plans for one in each]
+    errors = np.array([one.acceptance_error for one in plans])
+    return Summary(
+        cell=cell,
+        wanted=sum(one.wanted for one in each),
+        positions=sum(one.positions for one in each),
+        solved=sum(one.solved for one in each),
+        times=Times(
+            lower_bound=any(one.lower_bound for one in times),
+            mean=_mean(None if one.refused else one.times.mean for one in each),
+            quartiles=(float("nan"), float("nan"), float("nan")),
+            failed_mean=None,
+        ),
+        plans=Plans(
+            positions=sum(one.positions for one in plans),
+            acceptance=_mean(one.acceptance for one in plans),
+            acceptance_error=float(np.sqrt((errors**2).sum()) / len(each)),
+            optimum=_mean(one.optimum for one in plans),
+            shortfall_error=float("nan"),
+            gap=max((one.gap for one in plans if one.gap is not None), default=None),
+            deviation=max((one.deviation for one in plans if one.deviation is not None), default=None),
+        ),
+        lossy=any(one.lossy for one in each),
+        reason="",
+    )
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    """None if one of them is."""
+    found = list(values)
+    return None if None in found else float(np.mean(np.array(found, dtype=float)))
 
 
 def summarise(cell: Cell, records: Sequence[Record], wanted: int = 0, known: Optima | None = None) -> Summary:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from otspec.bench.solvers.summary import Optima, Summary
+from otspec.bench.solvers.summary import Optima, Summary, over_data
 from otspec.reporting.columns import NOTHING, Column, figure, milliseconds, table
 from otspec.reporting.published import METHODS, OURS, OURS_ALONE, PUBLISHED, PublishedTime
 from otspec.reporting.tables import TextTable
@@ -64,6 +64,16 @@ def results_table(summaries: Sequence[Summary], data: str) -> TextTable:
         "changes the law of the text; a suboptimal one accepts less than alpha*."
     )
     return table(f"Solvers on {data}", RESULTS, summaries, note)
+
+
+def over_data_table(summaries: Sequence[Summary], data: Sequence[str]) -> TextTable | None:
+    """Every cell's mean over several sources of positions, or None where no cell was measured on all of them."""
+    averaged = over_data(summaries, len(data)) if len(data) > 1 else []
+    columns = [column for column in RESULTS if not column.detail]
+    note = (
+        f"The mean of the means on {', '.join(data)}, each counted once; one that refused all of one of them has none."
+    )
+    return table(f"Mean over {len(data)} data sets", columns, averaged, note) if averaged else None
 
 
 def failures_table(summaries: Sequence[Summary]) -> TextTable | None:

@@ -8,7 +8,13 @@ from otspec import MissingExtra, UnknownSolver
 from otspec.bench import Cell, grid
 from otspec.bench.records import Record
 from otspec.bench.solvers.summary import Summary, summarise
-from otspec.bench.solvers.tables import failures_table, overview_table, published_table, results_table
+from otspec.bench.solvers.tables import (
+    failures_table,
+    over_data_table,
+    overview_table,
+    published_table,
+    results_table,
+)
 from otspec.bench.spellings import every_solver
 from otspec.reporting.published import PUBLISHED
 from otspec.reporting.tables import markdown_report
@@ -48,6 +54,21 @@ def test_the_overview_has_a_row_per_solver_and_the_optimum() -> None:
         ("mean alpha*", "0.6000", "0.4000", "-"),
     ]
     assert "| --- | ---: |" in table.markdown()
+
+
+def test_data_sets_count_once_each_in_the_mean_over_them() -> None:
+    few = summary(Cell(10, 2, "lp", "gsm8k"), record(0, wall_s=0.001, acceptance=0.25))
+    many = summary(Cell(10, 2, "lp", "xsum"), *(record(at, wall_s=0.003) for at in range(9)))
+    alone = summary(Cell(10, 3, "lp", "xsum"), record(0))
+    cut = summary(Cell(10, 3, "max_flow", "gsm8k"), record(0), record(1, "BUDGET", wall_s=0.004, acceptance=None))
+    refused = summary(Cell(10, 3, "max_flow", "xsum"), record(0, "LIMIT"))
+    table = over_data_table([few, many, alone, cut, refused], ["gsm8k", "xsum"])
+    assert table is not None
+    assert table.rows == [
+        ("(10, 2)", "lp (suboptimal)", "2", "10/10", "0.3750", "0.5000"),
+        ("(10, 3)", "max_flow", "refused", "1/3", "-", "-"),
+    ]
+    assert over_data_table([few], ["gsm8k"]) is over_data_table([few], ["gsm8k", "xsum"]) is None
 
 
 def test_failures_are_listed_with_their_reason() -> None:
