@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 
 from otspec.laws import FloatArray, likeliest
 from otspec.problem import Problem
@@ -69,6 +70,51 @@ def _kseq_fewer(p: FloatArray, q: FloatArray, n: int) -> float:
 def _kseq_tightness(p: FloatArray, q: FloatArray, n: int) -> float:
     accepted = _kseq(p, q, n)
     return _promise(n) * iid_optimum(p, q, n) / accepted if accepted > 1e-6 else 0.0
+
+
+KSEQ_LIMIT = 1 - np.exp(-1.7507867226798377)
+"""What K-SEQ accepts of an optimum of 1 at least, however many drafts: (exp(y) - 1) / y = e."""
+
+
+def _kseq_worst(optimum: float, n: int) -> float:
+    """The least that K-SEQ accepts where alpha* is `optimum`, docs/theory/rules.md, Theorem 8."""
+
+    def optimum_at(w: float) -> float:
+        power = sum(w**j for j in range(n)) / n
+        u = power ** (1 / (n - 1))
+        return 1 + (n - 1) * u**n - n * power * w
+
+    return 1 - float(brentq(lambda w: optimum_at(w) - optimum, 0, 1, xtol=1e-15)) ** n
+
+
+def _kseq_above_worst(p: FloatArray, q: FloatArray, n: int) -> float:
+    optimum = iid_optimum(p, q, n)
+    worst, most = _kseq_worst(optimum, n), _kseq_worst(1.0, n)
+    return min(_kseq(p, q, n) - worst, worst - most * optimum, most - KSEQ_LIMIT)
+
+
+def _kseq_worst_tightness(p: FloatArray, q: FloatArray, n: int) -> float:
+    accepted = _kseq(p, q, n)
+    return _kseq_worst(iid_optimum(p, q, n), n) / accepted if accepted > 1e-6 else 0.0
+
+
+def _kseq_of_one_draft_less(p: FloatArray, q: FloatArray, n: int) -> float:
+    optimum = iid_optimum(p, q, n)
+    return _kseq(p, q, n) - (_kseq_worst(optimum, n - 1) if n > 2 else optimum)
+
+
+def _kseq_as_with_two(p: FloatArray, q: FloatArray, n: int) -> float:
+    return _kseq(p, q, n) - 8 / 9 * iid_optimum(p, q, n)
+
+
+def _near_worst(rng: np.random.Generator) -> dict[str, Any]:
+    """Every other one as Theorem 8 has it: q flat, p(1..i) = max((i/V)^n - (1 - a), 0), the rest of p never drafted."""
+    if rng.random() < 0.5:
+        return _several(rng)
+    n, size = int(rng.integers(2, 6)), int(rng.integers(3, 10))
+    optimum = float(rng.choice([1.0, rng.random()]))
+    below = np.maximum((np.arange(size + 1) / size) ** n - (1 - optimum), 0)
+    return {"p": np.append(np.diff(below), 1 - optimum), "q": np.append(np.full(size, 1 / size), 0.0), "n": n}
 
 
 def _several(rng: np.random.Generator) -> dict[str, Any]:
@@ -141,8 +187,27 @@ CLAIMS = (
         tol=1e-11,
         cost=4,
         tightness=_kseq_tightness,
-        remark="At its best gamma, found to a few ulp: acceptances of nearly equal p and q are good to 1e-12 then.",
+        remark="At its best gamma, found to a few ulp: acceptances of nearly equal p and q are good to 1e-12 then. "
+        "What is sharp is gr-section-1-kseq-worst.",
         mutations=(Mutation("With n - 1 in place of n.", _kseq_fewer),),
+    ),
+    Claim(
+        "gr-section-1-kseq-worst",
+        "K-SEQ accepts at least kappa(alpha*, n), at least kappa(1, n) alpha*: 8/9 of the optimum for two drafts, "
+        ".8263 for any number; no larger function of alpha* and n is a bound.",
+        "otspec, docs/theory/rules.md, Theorem 8",
+        _near_worst,
+        _kseq_above_worst,
+        variant_of="gr-section-1-kseq",
+        search=Descent(laws=("p", "q")),
+        tol=1e-11,
+        cost=8,
+        tightness=_kseq_worst_tightness,
+        remark="p = (1, 3, 5) / 9, flat q and two drafts attain it: 8/9, where 1 could be had.",
+        mutations=(
+            Mutation("As with one draft less.", _kseq_of_one_draft_less),
+            Mutation("8/9 for any number of drafts.", _kseq_as_with_two),
+        ),
     ),
 )
 
