@@ -47,6 +47,10 @@ def _line_7(p: FloatArray, q: FloatArray, n: int, tau: float) -> float:
     return tau - float(1.0 - q[inside].sum() ** n)
 
 
+NEAR = 0.995
+"""How near to the limits of its conditions a hostile instance is."""
+
+
 class Promise:
     """Algorithm 1 when it stops at gradients of so many tau: the larger of its errors, in what is promised for each."""
 
@@ -72,23 +76,24 @@ class Promise:
         """Five tokens on which all errors add up: h, e in H*, u, w, d outside; T leaves out e and d.
 
         alpha serves h whenever it is drafted, so h gets too much and nothing is left for the residual of w; and u
-        before w, so w gets too little again.  What T drops goes to h and u.
+        before w, so w gets too little again.  What T drops goes to h and u.  As q(w), tau and p(e) vanish, the output
+        is off by as much as can be, and as p(e) does, the acceptance.
         """
-        n, stop = int(rng.integers(2, 5)), 0.98 * self.stop
-        q_h = rng.uniform(0.3, 0.5)
-        tau = rng.uniform(0.02, 0.1) * q_h**n
-        q_e = (q_h**n + 0.98 * tau) ** (1 / n) - q_h
-        q_d = 1 - (1 - 0.98 * tau) ** (1 / n)
-        q_w = rng.uniform(0.2, 0.5) * (1 - q_h - q_e - q_d)
+        n, stop = int(rng.integers(3, 5)), NEAR * self.stop
+        q_h = rng.uniform(0.1, 0.3) ** (1 / n)
+        tau = 10 ** rng.uniform(-4.5, -4) * q_h**n
+        q_e = (q_h**n + NEAR * tau) ** (1 / n) - q_h
+        q_d = 1 - (1 - NEAR * tau) ** (1 / n)
+        q_w = rng.uniform(0.005, 0.03) * (1 - q_h - q_e - q_d)
         q = np.array([q_h, q_e, 1 - q_h - q_e - q_d - q_w, q_w, q_d])
         both = _both(q, n)
         swapped = stop / 2 * tau / both  # the share of w that u takes
-        high = 8.0
+        high = 14.0
         alpha = np.array([high, 0.0, high + np.log(swapped / (1 - swapped)), high, 0.0])
         p_h = q_h**n / (1 + np.exp(-high)) - stop * tau
-        p_e = 0.49 * tau
-        p_d = 1.02 * 0.98 * tau
-        p_u = (1 - q_d - q_w) ** n - (q_h + q_e) ** n + 0.02 * tau
+        p_e = rng.uniform(0.001, 0.1) * tau
+        p_d = NEAR * (2 - NEAR) * tau
+        p_u = (1 - q_d - q_w) ** n - (q_h + q_e) ** n + (1 - NEAR) * tau
         return {
             "p": np.array([p_h, p_e, p_u, 1 - p_h - p_e - p_d - p_u, p_d]),
             "q": q,
@@ -118,6 +123,7 @@ def _both(q: FloatArray, n: int) -> float:
 AS_PRINTED = Promise(stop=5, error=15, acceptance=10)
 AS_PRINTED_WIDER = Promise(stop=5, error=19, acceptance=6)
 AS_MEANT = Promise(stop=2, error=15, acceptance=10)
+AS_MEANT_SHARP = Promise(stop=2, error=10, acceptance=3)
 REPAIRED = Promise(stop=11 / 3, error=15, acceptance=14 / 3)
 
 _RATIO = 1e-6
@@ -171,7 +177,7 @@ CLAIMS = (
         "tau is right.",
         remark="The counterexample is off by 15.99 tau = 0.208 at alpha = 0, where a minimiser starts: both gradients "
         "are below 5 tau there already. Draws are from a family made for the purpose, points that meet the stop rule "
-        "and let all errors add up, which reaches 17.8 tau. The acceptance keeps its promise.",
+        "and let all errors add up, which comes near 19 tau. The acceptance keeps its promise.",
     ),
     Claim(
         "gr-section-6.3-15-tau",
@@ -185,10 +191,28 @@ CLAIMS = (
         cost=8,
         search=Descent(free=("alpha",)),
         tightness=AS_MEANT.tightness,
-        remark=f"10 tau and 3 tau suffice: gr-output-error and gr-acceptance-error. {_HOSTILE}",
+        remark=f"10 tau and 3 tau suffice, and no less: gr-section-6.3-10-tau. {_HOSTILE}",
         mutations=(
-            Mutation("Within 8 tau.", AS_MEANT.with_errors(8, 10)),
-            Mutation("The acceptance within 2.4 tau.", AS_MEANT.with_errors(15, 2.4)),
+            Mutation("Within 9.3 tau.", AS_MEANT.with_errors(9.3, 10)),
+            Mutation("The acceptance within 2.9 tau.", AS_MEANT.with_errors(15, 2.9)),
+        ),
+    ),
+    Claim(
+        "gr-section-6.3-10-tau",
+        "From gradients of 2 tau, the output is within 10 tau of p, and the acceptance within 3 tau of its optimum.",
+        "otspec; by gr-output-error and gr-acceptance-error",
+        AS_MEANT_SHARP.draw,
+        AS_MEANT_SHARP.margin,
+        variant_of="gr-section-6.3-15-tau",
+        hypotheses=_READING,
+        tol=_RATIO,
+        cost=8,
+        search=Descent(free=("alpha",)),
+        tightness=AS_MEANT_SHARP.tightness,
+        remark=_HOSTILE,
+        mutations=(
+            Mutation("Within 9.3 tau.", AS_MEANT_SHARP.with_errors(9.3, 3)),
+            Mutation("The acceptance within 2.9 tau.", AS_MEANT_SHARP.with_errors(10, 2.9)),
         ),
     ),
     Claim(
@@ -205,8 +229,8 @@ CLAIMS = (
         tightness=REPAIRED.tightness,
         remark=_HOSTILE,
         mutations=(
-            Mutation("Within 13.5 tau.", REPAIRED.with_errors(13.5, 14 / 3)),
-            Mutation("The acceptance within 4 tau.", REPAIRED.with_errors(15, 4)),
+            Mutation("Within 14.3 tau.", REPAIRED.with_errors(14.3, 14 / 3)),
+            Mutation("The acceptance within 4.6 tau.", REPAIRED.with_errors(15, 4.6)),
         ),
     ),
     Claim(
@@ -224,8 +248,8 @@ CLAIMS = (
         tightness=AS_PRINTED_WIDER.tightness,
         remark=_HOSTILE,
         mutations=(
-            Mutation("Within 17 tau.", AS_PRINTED_WIDER.with_errors(17, 6)),
-            Mutation("The acceptance within 5.2 tau.", AS_PRINTED_WIDER.with_errors(19, 5.2)),
+            Mutation("Within 17.8 tau.", AS_PRINTED_WIDER.with_errors(17.8, 6)),
+            Mutation("The acceptance within 5.9 tau.", AS_PRINTED_WIDER.with_errors(19, 5.9)),
         ),
     ),
 )
