@@ -1,7 +1,18 @@
 """Statements on which this package stands, by subject."""
 
 from otspec.proofs_check.claim import Source
-from otspec.proofs_check.own import arithmetic, draft_laws, hits, interval, paths, plans, pricing, rivals, training
+from otspec.proofs_check.own import (
+    arithmetic,
+    draft_laws,
+    hits,
+    interval,
+    paths,
+    plans,
+    pricing,
+    reading,
+    rivals,
+    training,
+)
 
 SOURCE = Source(
     "otspec: statements of our own",
@@ -16,6 +27,7 @@ SOURCE = Source(
         *rivals.CLAIMS,
         *training.CLAIMS,
         *pricing.CLAIMS,
+        *reading.CLAIMS,
     ),
 )
 

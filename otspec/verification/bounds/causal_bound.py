@@ -1,4 +1,4 @@
-"""An upper bound on what causal verifiers can accept, at any size of the vocabulary, by sampling: Theorem 5.
+"""An upper bound on what any decoder can accept, at any size of the vocabulary, by sampling: Theorem 5.
 
 `docs/theory/paths.md` has the statement, its two hypotheses and the proof.  In short: for every text v of the target
 and every level l, A(v_l) <= A(v_j) p(v_l | v_j) for any j <= l, in particular for the j where q/p is least in a window
@@ -74,12 +74,12 @@ class Ratios(NamedTuple):
 def causal_bound(
     models: Models, count: int, length: int, samples: int = 1000, rng: Seed = 0, windows: Iterable[int] | None = None
 ) -> CausalBound:
-    """Upper bound on the mean number of accepted tokens of every causal lossless verifier of K paths of L tokens.
+    """Upper bound on the mean number of accepted tokens of every lossless verifier of K paths of L tokens.
 
     It holds under two hypotheses only (`docs/theory/paths.md`, Theorem 5):
 
-    * The verifier is *causal*: the probability A(v) that it accepts v, in a given model, depends on the laws after
-      prefixes shorter than v that v begins with, and on no others: as of `Nested`, and of those it is compared with.
+    * The verifier reads the laws after drafted prefixes, as every decoder does, and no others.  The *causal* ones, that
+      look at no law behind v or beside it before they decide on v, are some of those.
     * The laws after different prefixes are *independent*, and those after prefixes of equal length have one
       distribution, as in `synthetic` and `scattered`.  The bound is on the mean over models, not on a single model's.
 
