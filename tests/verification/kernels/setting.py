@@ -30,7 +30,7 @@ class Case(NamedTuple):
     def name(self) -> str:
         return f"{self.family} {self.branching} V={self.vocab} {self.dtype}"
 
-    def batch(self, rows: int = 3) -> Batch:
+    def batch(self, rows: int = 2) -> Batch:
         """Their laws, tokens and uniforms."""
         target, draft, tokens, uniforms = batch(drawn(self.family, self.vocab, self.branching, rows))
         return target.to(self.dtype), draft.to(self.dtype), tokens, uniforms
