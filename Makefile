@@ -38,7 +38,7 @@ types: $(INSTALLED) otspec/solvers otspec/proofs_check
 	$(BIN)/mypy
 
 tests: $(INSTALLED)
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --durations 40 --durations-min 4
 
 site: $(INSTALLED)
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --doctree-dir build/doctrees docs $(SITE)
