@@ -14,7 +14,7 @@ from otspec.errors import ProblemError
 from otspec.laws import FloatArray, as_law
 from otspec.paths import Model, Tree, tree_bound
 from otspec.verification.bounds.upper_bound import MAX_PREFIXES
-from otspec.verification.reference.enumeration import number_of_trees, prefixes, trees_of
+from otspec.verification.reference.enumeration import number_of_trees, prefixes, text_law, trees_of
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.tree import Prefix, check_model
 
@@ -54,17 +54,17 @@ class PathCase:
     @cached_property
     def p(self) -> FloatArray:
         """Law of the texts of L + 1 tokens, shape (V**(L + 1),), in lexicographic order."""
-        return self._joint(self.model.target, self.length + 1)
+        return text_law(self.model.target, self.vocab, self.length + 1)
 
     @cached_property
     def q(self) -> FloatArray:
         """Law of one drafted path, shape (V**L,)."""
-        return self._joint(self.model.draft, self.length)
+        return text_law(self.model.draft, self.vocab, self.length)
 
     @cached_property
     def shown(self) -> FloatArray:
         """Law of one drafted path as the rule is told, shape (V**L,)."""
-        return self.q if self.told is None else self._joint(self.told, self.length)
+        return self.q if self.told is None else text_law(self.told, self.vocab, self.length)
 
     @cached_property
     def weighed(self) -> FloatArray:
@@ -109,13 +109,6 @@ class PathCase:
             law = np.cumsum(self.model.target(tuple(text)))
             text.append(int(np.searchsorted(law, rng.random() * law[-1], side="right")))
         return int(np.ravel_multi_index(text, (self.vocab,) * len(text)))
-
-    def _joint(self, law: Callable[[Prefix], FloatArray], length: int) -> FloatArray:
-        joint = np.ones(1)
-        for level in range(length):
-            below = [law(prefix) for prefix in prefixes(self.vocab, level) if len(prefix) == level]
-            joint = (joint[:, None] * np.array(below)).ravel()
-        return joint
 
     @cached_property
     def _below(self) -> Callable[[Prefix], FloatArray]:

@@ -15,7 +15,7 @@ from otspec.laws import FloatArray, as_count
 from otspec.schemes import DraftScheme
 from otspec.verification.rules.protocol import PathVerifier
 from otspec.verification.trees.shape import Shape
-from otspec.verification.trees.tree import Model, Prefix, Tree, as_shape, check_model
+from otspec.verification.trees.tree import Law, Model, Prefix, Tree, as_shape, check_model
 
 MAX_TREES = 1_000_000
 
@@ -125,6 +125,15 @@ def prefixes(vocab: int, length: int) -> Iterator[Prefix]:
     """All prefixes of at most `length` tokens, shorter ones first."""
     for size in range(length + 1):
         yield from itertools.product(range(vocab), repeat=size)
+
+
+def text_law(law: Law, vocab: int, length: int) -> FloatArray:
+    """Law of the first `length` tokens of what a language model writes, shape (V**length,), in lexicographic order."""
+    joint = np.ones(1)
+    for level in range(length):
+        below = [law(prefix) for prefix in itertools.product(range(vocab), repeat=level)]
+        joint = (joint[:, None] * np.array(below)).ravel()
+    return joint
 
 
 def drafted_trees(model: Model, count: int, length: int, exchangeable: bool) -> Iterator[tuple[float, Tree]]:
