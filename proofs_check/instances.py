@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from otspec.laws import FloatArray, IntArray
+from otspec.paths import Model
 from otspec.problem import Problem
 from otspec.proofs_check.oracles import inside, token_sets
 from otspec.schemes import IID, Table
+from otspec.verification.trees.tree import Prefix
 
 
 def law(rng: np.random.Generator, size: int) -> FloatArray:
@@ -69,6 +72,39 @@ def iid_problem(p: FloatArray, q: FloatArray, n: int) -> Problem:
 def table_problem(p: FloatArray, drafts: IntArray, law: FloatArray) -> Problem:
     """The problem of an instance of `table`."""
     return Problem(p, Table(drafts, law, p.size))
+
+
+def model_of(target: FloatArray, draft: FloatArray) -> Model:
+    """A pair of models from laws by prefix, in rows: shorter prefixes first, then in lexicographic order."""
+    return Model(after_prefix(target), after_prefix(draft))
+
+
+def after_prefix(laws: FloatArray) -> Callable[[Prefix], FloatArray]:
+    """A language model from its laws, shape (prefixes, V), in that order."""
+    vocab = laws.shape[1]
+
+    def after(prefix: Prefix) -> FloatArray:
+        row = 0
+        for token in prefix:
+            row = row * vocab + 1 + token
+        return laws[row]
+
+    return after
+
+
+def model_laws(rng: np.random.Generator, vocab: int, length: int) -> dict[str, Any]:
+    """Both models' laws for drafted paths of `length` tokens, as `model_of` takes them."""
+    inner = sum(vocab**i for i in range(length))
+    target = np.array([law(rng, vocab) for _ in range(inner + vocab**length)])
+    draft = np.array([law(rng, vocab) for _ in range(inner)])
+    if rng.random() < 0.5:  # a draft model that resembles the target
+        draft = 0.6 * target[:inner] + 0.4 * draft
+    return {"target": target, "draft": draft, "length": length}
+
+
+def path_laws(rng: np.random.Generator) -> dict[str, Any]:
+    """The same, small enough for all paths to be listed many times."""
+    return model_laws(rng, *((2, 2), (2, 3), (3, 2))[rng.integers(3)])
 
 
 def subset_masses(problem: Problem) -> tuple[FloatArray, FloatArray]:

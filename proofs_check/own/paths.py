@@ -15,7 +15,6 @@ from otspec.paths import (
     GreedyMultiPath,
     Hierarchical,
     LayerVerification,
-    Model,
     Nested,
     PathLaw,
     PathVerifier,
@@ -27,7 +26,7 @@ from otspec.paths import (
     path_law,
 )
 from otspec.proofs_check.claim import Claim, Mutation, Verdict
-from otspec.proofs_check.instances import law
+from otspec.proofs_check.instances import model_laws, model_of, path_laws
 from otspec.proofs_check.oracles import iid_optimum
 from otspec.proofs_check.own.clocks import Clocks
 from otspec.proofs_check.search import Attempt, Draw, Instance
@@ -76,44 +75,18 @@ class InTurn:
                 attempt(self.draw_for(np.random.default_rng(seed), name))
 
 
-def _model(target: FloatArray, draft: FloatArray) -> Model:
-    """A pair of models from laws by prefix, in rows: shorter prefixes first, then in lexicographic order."""
-    return Model(_rows(target), _rows(draft))
-
-
-def _rows(laws: FloatArray) -> Callable[[Prefix], FloatArray]:
-    vocab = laws.shape[1]
-
-    def after(prefix: Prefix) -> FloatArray:
-        row = 0
-        for token in prefix:
-            row = row * vocab + 1 + token
-        return laws[row]
-
-    return after
-
-
-def _laws(rng: np.random.Generator, vocab: int, length: int) -> dict[str, Any]:
-    inner = sum(vocab**i for i in range(length))
-    target = np.array([law(rng, vocab) for _ in range(inner + vocab**length)])
-    draft = np.array([law(rng, vocab) for _ in range(inner)])
-    if rng.random() < 0.5:  # a draft model that resembles the target
-        draft = 0.6 * target[:inner] + 0.4 * draft
-    return {"target": target, "draft": draft, "length": length}
-
-
 def _paths(rng: np.random.Generator, verifier: str) -> dict[str, Any]:
     if verifier in JOINT:
-        laws = _laws(rng, 3, 2)
+        laws = model_laws(rng, 3, 2)
         laws["draft"] = 0.9 * laws["draft"] + 0.1 / 3  # two tokens can be drawn everywhere
         return {**laws, "count": 2, "verifier": verifier}
     sizes = SMALLEST if verifier == "clocks" else SIZES
     vocab, length, count = sizes[rng.integers(len(sizes))]
-    return {**_laws(rng, vocab, length), "count": count, "verifier": verifier}
+    return {**model_laws(rng, vocab, length), "count": count, "verifier": verifier}
 
 
 def _law(target: FloatArray, draft: FloatArray, length: int, count: int, verifier: str) -> PathLaw:
-    model = _model(target, draft)
+    model = model_of(target, draft)
     if verifier not in JOINT:
         return path_law(VERIFIERS[verifier], model, count, length)
     scheme, rule = JOINT[verifier]
@@ -139,13 +112,13 @@ def _accepts_target(target: FloatArray, draft: FloatArray, length: int, count: i
 def _most(target: bytes, draft: bytes, vocab: int, count: int, length: int) -> float:
     """The program's optimum, once for all verifiers of a model."""
     laws = (np.frombuffer(rows).reshape(-1, vocab) for rows in (target, draft))
-    return bound(_model(*laws), count, length)
+    return bound(model_of(*laws), count, length)
 
 
 def _within(target: FloatArray, draft: FloatArray, length: int, count: int, verifier: str, fewer: int = 0) -> float:
     """Conditions (a) and (b) of Theorem 1 on what the verifier accepts, and the bound that follows."""
     accepted = _law(target, draft, length, count, verifier).accepted
-    model = _model(target, draft)
+    model = model_of(target, draft)
     most = _most(target.tobytes(), draft.tobytes(), target.shape[1], count, length)
     margins = [most - sum(chance for prefix, chance in accepted.items() if prefix)]
     drawn: dict[Prefix, float] = {(): 1.0}
@@ -165,25 +138,25 @@ def _within(target: FloatArray, draft: FloatArray, length: int, count: int, veri
 
 def _one_path_by_tokens(target: FloatArray, draft: FloatArray, length: int, sigma: float) -> float:
     """Margin of: nested labels accept what token-wise verification does."""
-    model = _model(target, draft)
+    model = model_of(target, draft)
     verifiers: tuple[PathVerifier, ...] = Nested(sigma=sigma), VERIFIERS["token-wise"]
     nested, by_tokens = (path_law(verifier, model, 1, length).accepted for verifier in verifiers)
     return -max(abs(nested[prefix] - by_tokens[prefix]) for prefix in nested)
 
 
 def _one_path(target: FloatArray, draft: FloatArray, length: int, sigma: float) -> float:
-    model = _model(target, draft)
+    model = model_of(target, draft)
     nested, block = (path_law(verifier, model, 1, length).accepted for verifier in (Nested(sigma=sigma), Block()))
     return -max(abs(nested[prefix] - block[prefix]) for prefix in block)
 
 
 def _single(rng: np.random.Generator) -> dict[str, Any]:
-    return {**_laws(rng, *((2, 2), (2, 3), (3, 2))[rng.integers(3)]), "sigma": float(rng.choice([0.0, 0.5]))}
+    return {**path_laws(rng), "sigma": float(rng.choice([0.0, 0.5]))}
 
 
 def _block_law(target: FloatArray, draft: FloatArray, length: int, by_tokens: bool = False) -> float:
     """A(vx) = min(A(v) p(x | v), g(vx)), g being the law of the one path; or A(v) q(x | v) in place of that."""
-    model = _model(target, draft)
+    model = model_of(target, draft)
     accepted = path_law(Block(), model, 1, length).accepted
     expected: dict[Prefix, float] = {(): 1.0}
     drawn: dict[Prefix, float] = {(): 1.0}
@@ -196,20 +169,16 @@ def _block_law(target: FloatArray, draft: FloatArray, length: int, by_tokens: bo
     return -max(abs(accepted[prefix] - expected[prefix]) for prefix in expected)
 
 
-def _block_laws(rng: np.random.Generator) -> dict[str, Any]:
-    return _laws(rng, *((2, 2), (2, 3), (3, 2))[rng.integers(3)])
-
-
 def _one_step(
     target: FloatArray, draft: FloatArray, length: int, count: int, sigma: float, grain: float, more: int = 0
 ) -> float:
     """Against alpha* of so many drafts more."""
-    accepted = path_law(Nested(sigma=sigma, grain=grain), _model(target, draft), count, length).mean_accepted
+    accepted = path_law(Nested(sigma=sigma, grain=grain), model_of(target, draft), count, length).mean_accepted
     return -abs(accepted - iid_optimum(target[0], draft[0], count + more))
 
 
 def _step(rng: np.random.Generator) -> dict[str, Any]:
-    laws = _laws(rng, int(rng.integers(2, 5)), 1)
+    laws = model_laws(rng, int(rng.integers(2, 5)), 1)
     return {**laws, "count": int(rng.integers(1, 4)), "sigma": float(rng.choice([0.0, 0.5])), "grain": 0.0}
 
 
@@ -246,7 +215,7 @@ CLAIMS = (
         "own-paths-block",
         "Block verification of a path of law g accepts A(vx) = min(A(v) p(x|v), g(vx)).",
         f"{SOURCE}, Theorem 2; sun2024block",
-        _block_laws,
+        path_laws,
         _block_law,
         cost=20,
         mutations=(

@@ -8,30 +8,17 @@ import numpy as np
 
 from otspec.auditing.known_bugs import ReleasedHierarchical
 from otspec.laws import FloatArray
-from otspec.paths import Block, Hierarchical, Model, PathVerifier, path_law
+from otspec.paths import Block, Hierarchical, PathVerifier, path_law
 from otspec.plans.race import Race
 from otspec.problem import Problem
 from otspec.proofs_check.claim import Claim, Mutation, Verdict
 from otspec.proofs_check.inequality import Inequality
-from otspec.proofs_check.instances import law, pair
+from otspec.proofs_check.instances import law, model_of, pair
 from otspec.proofs_check.oracles import iid_optimum
 from otspec.schemes import IID
-from otspec.verification.trees.tree import Prefix
 
 PATHS = "docs/theory/paths.md"
 HSD = "zhou2026hierarchical, eqs. (16) to (20)"
-
-
-def _model(target: FloatArray, draft: FloatArray) -> Model:
-    """Laws by prefix, in rows: shorter prefixes first, then in lexicographic order."""
-
-    def row(prefix: Prefix) -> int:
-        number = 0
-        for token in prefix:
-            number = number * target.shape[1] + 1 + token
-        return number
-
-    return Model(lambda prefix: target[row(prefix)], lambda prefix: draft[row(prefix)])
 
 
 def _one_path(rng: np.random.Generator) -> dict[str, Any]:
@@ -42,7 +29,7 @@ def _one_path(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def _accepted(rule: PathVerifier, target: FloatArray, draft: FloatArray, length: int) -> float:
-    return path_law(rule, _model(target, draft), 1, length).mean_accepted
+    return path_law(rule, model_of(target, draft), 1, length).mean_accepted
 
 
 def _same(target: FloatArray, draft: FloatArray, length: int) -> float:
@@ -50,7 +37,7 @@ def _same(target: FloatArray, draft: FloatArray, length: int) -> float:
 
     A path of probability 1e-14 has weights that rounding decides on.
     """
-    model = _model(target, draft)
+    model = model_of(target, draft)
     worst = 0.0
     for path in np.ndindex(*(target.shape[1],) * length):
         chance = float(np.prod([model.draft(path[:level])[token] for level, token in enumerate(path)]))
@@ -75,7 +62,7 @@ def _more(target: FloatArray, draft: FloatArray, length: int) -> float:
 
 
 def _lossless(target: FloatArray, draft: FloatArray, length: int) -> float:
-    return -path_law(ReleasedHierarchical(), _model(target, draft), 1, length).deviation
+    return -path_law(ReleasedHierarchical(), model_of(target, draft), 1, length).deviation
 
 
 def _joint(rng: np.random.Generator) -> dict[str, Any]:

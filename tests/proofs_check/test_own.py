@@ -16,6 +16,7 @@ from otspec.kernels.interval.picking import contribution_to
 from otspec.laws import FloatArray
 from otspec.paths import Model, Nested, PathLaw, PathVerifier, Tree, path_law
 from otspec.proofs_check import SOURCES
+from otspec.proofs_check.instances import model_of
 from otspec.proofs_check.oracles import prefixes, psi_independent
 from otspec.proofs_check.own import arithmetic, draft_laws, hits, interval, paths, plans
 from otspec.solvers.luce.rule import LuceRule
@@ -91,7 +92,7 @@ def test_a_solver_without_a_plan_contradicts() -> None:
 
 
 def test_models_come_from_rows_by_prefix() -> None:
-    laws = paths._model(np.arange(14.0).reshape(7, 2), np.arange(6.0).reshape(3, 2))
+    laws = model_of(np.arange(14.0).reshape(7, 2), np.arange(6.0).reshape(3, 2))
     assert [laws.target(prefix).tolist()[0] for prefix in ((), (0,), (1,), (0, 0), (0, 1), (1, 0), (1, 1))] == [
         0, 2, 4, 6, 8, 10, 12,
     ]  # fmt: skip
