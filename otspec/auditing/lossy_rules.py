@@ -6,6 +6,7 @@ Rules that trade the target's law for speed are shipped with a setting and witho
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -37,6 +38,14 @@ class LossyRule(NamedTuple):
     """Name of the draft law."""
     n: int
     """Drafts per position; fewer where q has fewer tokens."""
+    whole: bool = False
+    """Whether it looks at what p gives to tokens that were not drafted: at the likeliest ones, or at the entropy."""
+    greedy: bool = False
+    """Whether it takes the place of greedy decoding, so that what it is off is told from p's likeliest token."""
+
+    def target(self, p: FloatArray) -> FloatArray:
+        """The law that its output is held against, shape (V,)."""
+        return np.eye(1, p.size, int(p.argmax()))[0] if self.greedy else p
 
 
 class LossyFigures(NamedTuple):
@@ -66,6 +75,8 @@ class TokenLaw(NamedTuple):
     """P(the output is one of the drafts)."""
     optimum: float
     """alpha* of the drafts."""
+    tv: float
+    """Total variation of the output to the target."""
 
 
 def efficiency(acceptance: float, optimum: float, tv: float) -> float:
@@ -102,6 +113,43 @@ def typical(epsilon: float, delta: float) -> Rule:
     return rule
 
 
+def cactus(delta: float) -> Rule:
+    """Speculative sampling for a law that gives the drafted token more than p does: see `raised` [hao2026cactus]."""
+
+    def rule(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
+        return single(raised(p, int(drafts[0]), delta), q, drafts)
+
+    return rule
+
+
+def raised(p: FloatArray, token: int, delta: float) -> FloatArray:
+    """A law h with h(x) = p(x) + sqrt(2 delta p(x) (1 - p(x))), at most 1, for a drafted token x: shape (V,).
+
+    The other tokens share the rest in proportion to p.
+    """
+    share = float(p[token])
+    more = min(share + math.sqrt(2 * delta * share * (1 - share)), 1.0)
+    law = p * ((1 - more) / (1 - share) if share < 1 else 0.0)
+    law[token] = more
+    return law
+
+
+def likely(top_k: int, gap: float = 1.0, share: float = 0.0, *, greedy: bool = False) -> Rule:
+    """The first draft among the `top_k` likeliest tokens whose p is at least p_max - `gap`, and `share` times p_max.
+
+    If there is none, a draw from p; with `greedy` its likeliest token, as in TensorRT-LLM's relaxed acceptance.
+    """
+
+    def rule(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
+        likeliest = np.argsort(-p, kind="stable")[:top_k]
+        first = float(p[likeliest[0]])
+        taken = set(likeliest[(p[likeliest] >= first - gap) & (p[likeliest] >= share * first)].tolist())
+        tests = [(token, 1.0) for token in drafts.tolist() if token in taken]
+        return Script(tests, np.eye(1, p.size, int(likeliest[0]))[0] if greedy else p)
+
+    return rule
+
+
 LOSSY: Mapping[str, LossyRule] = {
     "speculative sampling": LossyRule(single, "iid", 1),
     **{f"lenience {value:g}": LossyRule(lenient(value), "iid", 1) for value in (0.9, 0.7, 0.5, 0.3)},
@@ -109,7 +157,11 @@ LOSSY: Mapping[str, LossyRule] = {
     "top-k tree against the target only": LossyRule(sglang(), "top_k", 3),
     **{f"threshold_single {t:g}": LossyRule(sglang(threshold_single=t), "top_k", 3) for t in (0.9, 0.7, 0.5, 0.3)},
     **{f"threshold_acc {t:g}": LossyRule(sglang(threshold_acc=t), "top_k", 3) for t in (0.9, 0.7, 0.5)},
-    **{f"typical, epsilon = {e:g}": LossyRule(typical(e, e**0.5), "top_k", 3) for e in (0.3, 0.09, 0.01)},
+    **{f"Cactus, delta = {delta:g}": LossyRule(cactus(delta), "iid", 1) for delta in (0.01, 0.1, 1.0)},
+    **{f"typical, epsilon = {e:g}": LossyRule(typical(e, e**0.5), "top_k", 3, whole=True) for e in (0.3, 0.09, 0.01)},
+    "among the 5 likeliest": LossyRule(likely(5), "iid", 1, whole=True),
+    "at least half as likely as the first": LossyRule(likely(10, share=0.5), "iid", 1, whole=True),
+    "relaxed thinking, 10 and 0.6": LossyRule(likely(10, 0.6, greedy=True), "top_k", 1, whole=True, greedy=True),
     "top-k tree, p/q per sibling": LossyRule(siblings_by_ratio, "top_k", 3),
 }
 """The two lossless rules that the others are made from, and each of those at several settings; smaller thresholds are
@@ -136,7 +188,9 @@ def measure_token(lossy: LossyRule, p: FloatArray, q: FloatArray) -> TokenLaw:
         given = law(p, q, drafts)
         output += chance * given
         acceptance += chance * float(given[np.unique(drafts)].sum())
-    return TokenLaw(output, acceptance, min(upper_bound(Problem(p, scheme)), 1.0))
+    target = lossy.target(p)
+    optimum = min(upper_bound(Problem(target, scheme)), 1.0)
+    return TokenLaw(output, acceptance, optimum, float(np.abs(output - target).sum()) / 2)
 
 
 def measure_texts(lossy: LossyRule, model: Model, length: int) -> LossyFigures:
@@ -167,16 +221,17 @@ def measure_texts(lossy: LossyRule, model: Model, length: int) -> LossyFigures:
     acceptance = optimum = tv = 0.0
     for prefix in prefixes(vocab, length - 1):
         p, q = np.asarray(model.target(prefix)), np.asarray(model.draft(prefix))
-        output, accepted, best = measure_token(lossy, p, q)
+        output, accepted, best, off = measure_token(lossy, p, q)
         weight = wanted[prefix] / length
         acceptance += weight * accepted
         optimum += weight * best
-        tv += weight * float(np.abs(output - p).sum()) / 2
+        tv += weight * off
+        target = lossy.target(p)
         for token in range(vocab):
-            wanted[(*prefix, token)] = wanted[prefix] * float(p[token])
+            wanted[(*prefix, token)] = wanted[prefix] * float(target[token])
             given[(*prefix, token)] = given[prefix] * float(output[token])
-    off = sum(abs(given[text] - wanted[text]) for text in _texts(wanted, length)) / 2
-    return LossyFigures(acceptance, optimum, tv, off)
+    text_tv = sum(abs(given[text] - wanted[text]) for text in _texts(wanted, length)) / 2
+    return LossyFigures(acceptance, optimum, tv, text_tv)
 
 
 def _texts(laws: Mapping[Prefix, float], length: int) -> Iterator[Prefix]:

@@ -15,6 +15,7 @@ from otspec.auditing.lossy_rules import (
     LossyFigures,
     LossyRule,
     lenient,
+    likely,
     measure_texts,
     measure_token,
     typical,
@@ -53,7 +54,7 @@ def test_a_text_is_off_by_what_its_tokens_make_of_it() -> None:
         for prefix, token in (((), first), ((first,), second)):
             p, q = np.asarray(model.target(prefix)), np.asarray(model.draft(prefix))
             wanted[first, second] *= p[token]
-            given[first, second] *= measure_token(lossy, p, q)[0][token]
+            given[first, second] *= measure_token(lossy, p, q).output[token]
     found = measure_texts(lossy, model, 2)
     assert found.text_tv == pytest.approx(np.abs(wanted - given).sum() / 2)
     assert found.tv <= found.text_tv <= 2 * found.tv * 1.5
@@ -68,9 +69,8 @@ def always(law: Floats) -> Callable[[Prefix], Floats]:
 def test_lenience_costs_what_it_accepts_more(lenience: float, model: int) -> None:
     """Its step acceptance is the sum of min(p / l, q), and its TV that less the sum of min(p, q)."""
     p, q = (np.asarray(law(())) for law in (MODELS[model].target, MODELS[model].draft))
-    output, _, _ = measure_token(LossyRule(lenient(lenience), "iid", 1), p, q)
-    tv = float(np.abs(output - p).sum()) / 2
-    assert tv == pytest.approx(np.minimum(p / lenience, q).sum() - np.minimum(p, q).sum(), abs=1e-15)
+    found = measure_token(LossyRule(lenient(lenience), "iid", 1), p, q)
+    assert found.tv == pytest.approx(np.minimum(p / lenience, q).sum() - np.minimum(p, q).sum(), abs=1e-15)
 
 
 def test_typical_acceptance_is_that_of_the_decoder() -> None:
@@ -88,10 +88,31 @@ def test_typical_acceptance_is_that_of_the_decoder() -> None:
         np.testing.assert_allclose(law, accepted * np.eye(5)[drafts[0]] + stop[0], atol=1e-15)
 
 
+@each(seed=range(40), top_k=(1, 2, 10), gap=(0.0, 0.2, 0.6))
+def test_relaxed_acceptance_is_that_of_the_engine(seed: int, top_k: int, gap: float) -> None:
+    """Its loop over the target's likeliest tokens, on laws with ties and zeros; what it is off is all or nothing."""
+    rng = np.random.default_rng(seed)
+    p, q = rng.integers(0, 4, (2, 5)) + np.eye(5)[rng.integers(5, size=2)]
+    p, q = p / p.sum(), q / q.sum()
+    order = np.argsort(-p, kind="stable")
+    draft, put_out, accepted = int(np.argsort(-q, kind="stable")[0]), int(order[0]), False
+    for place, token in enumerate(order[:top_k].tolist()):
+        if place > 0 and p[order[0]] - gap > p[token]:
+            break
+        if token == draft:
+            put_out, accepted = token, True
+            break
+    found = measure_token(LossyRule(likely(top_k, gap, greedy=True), "top_k", 1, greedy=True), p, q)
+    np.testing.assert_array_equal(found.output, np.eye(5)[put_out])
+    assert found.acceptance == float(accepted or draft == order[0])
+    assert found.tv == float(put_out != order[0]) == found.acceptance - found.optimum
+
+
 def test_figures_are_ordered_as_the_settings_are() -> None:
     for group in (
         ("lenience 0.9", "lenience 0.7", "lenience 0.5", "lenience 0.3"),
         ("threshold_acc 0.9", "threshold_acc 0.5"),
+        ("speculative sampling", "Cactus, delta = 0.01", "Cactus, delta = 0.1", "Cactus, delta = 1"),
     ):
         found: list[LossyFigures] = [measure_texts(LOSSY[name], MODELS[1], 2) for name in group]
         assert all(a.acceptance <= b.acceptance + 1e-12 for a, b in itertools.pairwise(found))
