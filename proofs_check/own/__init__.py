@@ -11,6 +11,7 @@ from otspec.proofs_check.own import (
     pricing,
     reading,
     rivals,
+    text_pricing,
     training,
 )
 
@@ -27,6 +28,7 @@ SOURCE = Source(
         *rivals.CLAIMS,
         *training.CLAIMS,
         *pricing.CLAIMS,
+        *text_pricing.CLAIMS,
         *reading.CLAIMS,
     ),
 )

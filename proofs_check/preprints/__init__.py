@@ -1,7 +1,7 @@
 """Preprints of 2025 and 2026, a module each; what was at hand of each is said in the remarks of its claims."""
 
 from otspec.proofs_check.claim import Source, Unchecked
-from otspec.proofs_check.preprints import acceptance, budgets, coverage, losses, races, rescaling, speed_of_light
+from otspec.proofs_check.preprints import acceptance, budgets, coverage, losses, lossy, races, rescaling, speed_of_light
 
 SOURCES = (
     Source(
@@ -22,6 +22,7 @@ SOURCES = (
     rescaling.SOURCE,
     losses.SOURCE,
     budgets.SOURCE,
+    *lossy.SOURCES,
 )
 
 __all__ = ["SOURCES"]

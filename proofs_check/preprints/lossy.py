@@ -1,0 +1,159 @@
+"""Lossy rules of 2026: Cactus [hao2026cactus] and FLy [li2025fly], and what their outputs are off by.
+
+Their rules are those of the authors' code (Cactus) and of vLLM (FLy); of both papers the abstracts were at hand.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import rel_entr
+
+from otspec.auditing.decoder_rules import single
+from otspec.auditing.lossy_paths import FLy, TokenByToken
+from otspec.auditing.lossy_rules import LossyRule, cactus, measure_token, raised
+from otspec.laws import FloatArray
+from otspec.paths import path_law
+from otspec.proofs_check.claim import Claim, Mutation, Source, Unchecked, Verdict
+from otspec.proofs_check.instances import model_laws, model_of, pair
+from otspec.proofs_check.search import Descent
+from otspec.verification.reference.enumeration import drafted_trees
+
+CACTUS, FLY = "hao2026cactus", "li2025fly"
+CACTUS_ABSTRACT, FLY_ABSTRACT = f"{CACTUS} (arXiv:2604.04987), abstract", f"{FLY} (arXiv:2511.22972), abstract"
+PAGE = "docs/theory/lossy.md"
+BOTH = Descent(laws=("p", "q"))
+
+
+def _pair(rng: np.random.Generator) -> dict[str, Any]:
+    return {**pair(rng), "delta": float(10 ** rng.uniform(-3.0, 0.5))}
+
+
+def divergence(law: FloatArray, p: FloatArray) -> float:
+    """KL(law || p)."""
+    return float(rel_entr(law, p).sum())
+
+
+def _output(p: FloatArray, q: FloatArray, delta: float) -> float:
+    """Margin of: the output is at KL delta at most."""
+    return delta - divergence(measure_token(LossyRule(cactus(delta), "iid", 1), p, q).output, p)
+
+
+def _raised(p: FloatArray, q: FloatArray, delta: float, by_delta: bool = False) -> float:
+    """How far the laws h are within KL log(1 + 2 delta), or delta, and total variation sqrt(delta / 2)."""
+    laws = [raised(p, token, delta) for token in np.flatnonzero(p)]
+    most = delta if by_delta else float(np.log1p(2 * delta))
+    far = max(float(np.abs(law - p).sum()) / 2 for law in laws)
+    return min(most - max(divergence(law, p) for law in laws), float(np.sqrt(delta / 2)) - far)
+
+
+def _gained(p: FloatArray, q: FloatArray, delta: float, spread: float = 1.0) -> float:
+    """Minus how far gain and price are from the sum of (min(q, h) - p)+, with so many times the square root in h."""
+    found = measure_token(LossyRule(cactus(delta), "iid", 1), p, q)
+    more = p + spread * np.sqrt(2 * delta * p * (1 - p))
+    gain = float(np.maximum(np.minimum(q, more) - p, 0.0).sum())
+    return -max(abs(found.tv - gain), abs(found.acceptance - found.optimum - gain))
+
+
+def _drafted(rng: np.random.Generator) -> dict[str, Any]:
+    vocab, length = ((2, 2), (2, 3), (3, 2))[rng.integers(3)]
+    window = int(rng.integers(1, length))
+    return {**model_laws(rng, vocab, length), "window": window, "threshold": float(rng.choice([0.0, 0.3]))}
+
+
+def _kept(
+    target: FloatArray,
+    draft: FloatArray,
+    length: int,
+    window: int,
+    threshold: float,
+    times: float = 1.0,
+    share: float = 1.0,
+) -> float:
+    """How far the text is off by less than P(a refused draft is kept), and gains W + 1 tokens by that; or parts."""
+    model, rule = model_of(target, draft), FLy(window, threshold)
+    found, plain = (path_law(one, model, 1, length) for one in (rule, TokenByToken(single)))
+    kept = sum(chance * rule.paid(tree) for chance, tree in drafted_trees(model, 1, length, exchangeable=False))
+    gain = found.mean_accepted - plain.mean_accepted
+    return min(share * kept - found.deviation / 2, gain - times * (window + 1) * kept)
+
+
+CACTUS_CLAIMS = (
+    Claim(
+        "cactus-divergence",
+        "The output of Cactus diverges from the target's law by delta at most: KL(output || p) <= delta.",
+        f"{CACTUS_ABSTRACT}: 'guarantees controlled divergence from the verifier distribution'",
+        _pair,
+        _output,
+        search=BOTH,
+        expected=Verdict.FAILS,
+        counterexample={"p": np.full(4, 0.25), "q": np.array([0.5, 0.5, 0.0, 0.0]), "delta": 0.1},
+        remedy="What is controlled is the law h that each draft is verified for (cactus-law).  The output has more of "
+        "every draft at once, and is off by what is accepted more (cactus-price): on flat laws of many tokens by up to "
+        "TV(p, q), for any delta.",
+        remark="Of the paper the abstract was at hand, and its code, which has the rule; the paper may say delta of h "
+        "alone.  In the example the output is (.44, .44, .06, .06), at KL .34.",
+    ),
+    Claim(
+        "cactus-law",
+        "The law h with h(x) = p(x) + sqrt(2 delta p(x) (1 - p(x))), the rest in proportion to p, is at KL log(1 + 2 "
+        "delta) and at total variation sqrt(delta / 2) at most.",
+        f"otspec; on {CACTUS_ABSTRACT}; {PAGE}, Theorem 3",
+        _pair,
+        _raised,
+        variant_of="cactus-divergence",
+        search=BOTH,
+        remark="Its chi-square divergence is 2 delta, which is where the rule comes from.",
+        mutations=(Mutation("At KL delta.", lambda **i: _raised(**i, by_delta=True)),),
+    ),
+    Claim(
+        "cactus-price",
+        "Cactus accepts the sum over x of (min(q, h) - p)+, h = p + sqrt(2 delta p (1 - p)), more than speculative "
+        "sampling, and its output is off by exactly that.",
+        f"otspec; on {CACTUS_ABSTRACT}; {PAGE}, Theorem 3",
+        _pair,
+        _gained,
+        variant_of="cactus-divergence",
+        search=BOTH,
+        remark="So its efficiency is 1, as that of lenience and of ensembles.",
+        mutations=(Mutation("h = p + 0.95 sqrt(...).", lambda **i: _gained(**i, spread=0.95)),),
+    ),
+)
+
+FLY_CLAIMS = (
+    Claim(
+        "fly-price",
+        "The text of FLy is off by P(a refused draft is kept) at most, and FLy accepts at least W + 1 times that more.",
+        f"otspec; on {FLY_ABSTRACT}; {PAGE}, Theorem 8",
+        _drafted,
+        _kept,
+        variant_of=f"{FLY}, abstract",
+        cost=10,
+        remark="Against speculative sampling, token by token; by enumeration of all paths.",
+        mutations=(
+            Mutation("1.05 times as many tokens.", lambda **i: _kept(**i, times=1.05)),
+            Mutation("Off by 5 % less.", lambda **i: _kept(**i, share=0.95)),
+        ),
+    ),
+)
+
+SOURCES = (
+    Source(
+        "Cactus: Accelerating Auto-Regressive Decoding with Constrained Acceptance Speculative Sampling",
+        CACTUS,
+        CACTUS_CLAIMS,
+    ),
+    Source(
+        "Training-Free Loosely Speculative Decoding: Accepting Semantically Correct Drafts Beyond Exact Match",
+        FLY,
+        FLY_CLAIMS,
+        (
+            Unchecked(
+                "FLy preserves 99 % of the target model's accuracy.",
+                FLY_ABSTRACT,
+                "A measurement of large models at temperature 0.  What the text's law pays is checked.",
+            ),
+        ),
+    ),
+)
