@@ -51,7 +51,7 @@ class TokenByToken(FirstPath):
     rule: Rule
 
     def stop_law(self, tree: Tree) -> FloatArray:
-        """As of the base."""
+        """As of the base, shape (N, V)."""
         law, alive, nodes = np.zeros_like(tree.target), 1.0, tree.node[0]
         for node, below in itertools.pairwise(nodes):
             tests, last = self.rule(tree.target[node], tree.draft[node], tree.token[[below]])
@@ -90,7 +90,7 @@ class FLy(FirstPath):
         as_count("window", self.window)
 
     def stop_law(self, tree: Tree) -> FloatArray:
-        """As of the base: once a refused draft is kept, the window after it is known to pass."""
+        """As of the base, shape (N, V): once a refused draft is kept, the window after it is known to pass."""
         passes, kept = self._chances(tree)
         law, nodes = np.zeros_like(tree.target), tree.node[0]
         fresh = np.eye(1, len(nodes))[0]  # P(all drafts before are accepted, and nothing is known of those that follow)
@@ -143,7 +143,7 @@ class AllOrBlock(FirstPath):
             raise ProblemError(f"depth is {self.depth}; pass a number of drafts, 0 or more")
 
     def stop_law(self, tree: Tree) -> FloatArray:
-        """As of the base."""
+        """As of the base, shape (N, V)."""
         law, nodes = self._early(tree), tree.node[0]
         law[nodes[-1]] += self.paid(tree) * tree.target[nodes[-1]]
         law[nodes[:-1]] *= 1.0 - self._shares(tree.length)[:, None]

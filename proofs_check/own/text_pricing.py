@@ -120,7 +120,7 @@ def _deep(rng: np.random.Generator) -> dict[str, Any]:
     """Both models' laws, and a depth: often a number of drafts, or below one."""
     drawn = path_laws(rng)
     most = drawn["length"]
-    return {**drawn, "depth": float(rng.choice([rng.random(), rng.integers(most + 1), most * rng.random()]))}
+    return {**drawn, "depth": float(rng.choice([rng.random(), float(rng.integers(most + 1)), most * rng.random()]))}
 
 
 class AtDepth(NamedTuple):
@@ -157,7 +157,7 @@ def _continued(target: FloatArray, draft: FloatArray, length: int, depth: float,
 
 def _two_tokens(rng: np.random.Generator) -> dict[str, Any]:
     length = int(rng.integers(2, 4))
-    return {**model_laws(rng, 2, length), "depth": float(rng.choice([rng.random(), rng.integers(length + 1)]))}
+    return {**model_laws(rng, 2, length), "depth": float(rng.choice([rng.random(), float(rng.integers(length + 1))]))}
 
 
 def _best_of_two(target: FloatArray, draft: FloatArray, length: int, depth: float) -> float:

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import rel_entr
 
-from otspec.auditing.decoder_rules import single
-from otspec.auditing.lossy_paths import FLy, TokenByToken
+from otspec.auditing.lossy_paths import LOSSY_PATHS, FLy
 from otspec.auditing.lossy_rules import LossyRule, cactus, measure_token, raised
 from otspec.laws import FloatArray
 from otspec.paths import path_law
@@ -23,6 +22,7 @@ from otspec.verification.reference.enumeration import drafted_trees
 CACTUS, FLY = "hao2026cactus", "li2025fly"
 CACTUS_ABSTRACT, FLY_ABSTRACT = f"{CACTUS} (arXiv:2604.04987), abstract", f"{FLY} (arXiv:2511.22972), abstract"
 PAGE = "docs/theory/lossy.md"
+PLAIN = LOSSY_PATHS["speculative sampling, token by token"]
 BOTH = Descent(laws=("p", "q"))
 
 
@@ -42,7 +42,7 @@ def _output(p: FloatArray, q: FloatArray, delta: float) -> float:
 
 def _raised(p: FloatArray, q: FloatArray, delta: float, by_delta: bool = False) -> float:
     """How far the laws h are within KL log(1 + 2 delta), or delta, and total variation sqrt(delta / 2)."""
-    laws = [raised(p, token, delta) for token in np.flatnonzero(p)]
+    laws = [raised(p, token, delta) for token in np.flatnonzero(p).tolist()]
     most = delta if by_delta else float(np.log1p(2 * delta))
     far = max(float(np.abs(law - p).sum()) / 2 for law in laws)
     return min(most - max(divergence(law, p) for law in laws), float(np.sqrt(delta / 2)) - far)
@@ -73,7 +73,7 @@ def _kept(
 ) -> float:
     """How far the text is off by less than P(a refused draft is kept), and gains W + 1 tokens by that; or parts."""
     model, rule = model_of(target, draft), FLy(window, threshold)
-    found, plain = (path_law(one, model, 1, length) for one in (rule, TokenByToken(single)))
+    found, plain = (path_law(one, model, 1, length) for one in (rule, PLAIN))
     kept = sum(chance * rule.paid(tree) for chance, tree in drafted_trees(model, 1, length, exchangeable=False))
     gain = found.mean_accepted - plain.mean_accepted
     return min(share * kept - found.deviation / 2, gain - times * (window + 1) * kept)
