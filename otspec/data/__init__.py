@@ -4,6 +4,7 @@ from otspec.data.files import FileSource, write_npz
 from otspec.data.position import Position, Source, check_positions
 from otspec.data.profiles import PROFILES, Profile, ProfileSource
 from otspec.data.recorded import TopSource
+from otspec.data.recordings import open_trees
 from otspec.data.sources import NAMES, RECORDED, open_source
 from otspec.data.trees import RecordedTree, TreeSource
 
@@ -21,5 +22,6 @@ __all__ = [
     "TreeSource",
     "check_positions",
     "open_source",
+    "open_trees",
     "write_npz",
 ]

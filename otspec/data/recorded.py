@@ -24,6 +24,8 @@ from otspec.writing import named, write_whole
 
 RECORDED_FORMAT, TOP_FORMAT = "recorded positions", "recorded positions, likeliest tokens"
 """What the header of a file says that it holds."""
+SCHEMA = 1
+"""The version of what headers say, and of what the benchmarks write (`otspec schema`); files of before it say none."""
 WIDTHS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I32": 4}
 """Bytes of an entry."""
 ROOM = 4096
@@ -199,13 +201,37 @@ def _with_rest(logits: FloatArray, outside: int, rest: float, temperature: float
 
 
 def recorded_format(path: object) -> str | None:
-    """What the header of a file of ours says that it holds; None of others, and of those missing or damaged."""
+    """What the header of a file of ours says that it holds; None of others, and of those missing or damaged.
+
+    Raises
+    ------
+    DataError
+        If it is of another schema than ours.
+    """
     if not isinstance(path, str | Path) or Path(path).suffix.lower() != ".safetensors" or not Path(path).is_file():
         return None
     try:
-        return safetensors_about(Path(path)).get("format")
+        about = safetensors_about(Path(path))
     except DataError:
         return None
+    return of_schema(Path(path), about).get("format")
+
+
+def of_schema(path: Path, about: Mapping[str, Any]) -> dict[str, Any]:
+    """What a file says of itself, with the version of its schema, which was the first before files named one.
+
+    Raises
+    ------
+    DataError
+        If it is another version than ours.
+    """
+    found = about.get("schema", 1)
+    if found != SCHEMA:
+        raise DataError(
+            f"{path} is of schema {found!r}, and this otspec reads {SCHEMA}; make it anew, or read it with the otspec "
+            "that wrote it"
+        )
+    return {"schema": SCHEMA, **about}
 
 
 class TopSource:
@@ -226,7 +252,7 @@ class TopSource:
     def __init__(self, path: Path, name: str | None = None) -> None:
         self.path, self.name = path, path.name if name is None else name
         self._arrays = {name: array for name, array in read(path, TOP_ARRAYS).items() if array is not None}
-        self.about = safetensors_about(path)
+        self.about = of_schema(path, safetensors_about(path))
         if lacking := [name for name in TOP_ARRAYS if name not in self._arrays]:
             raise DataError(f"{path} lacks {', '.join(lacking)}; record it anew")
         self.vocab = int(self.about["vocab"])

@@ -13,6 +13,7 @@ import numpy as np
 from otspec.data.files import file_identity
 from otspec.data.formats import Stored, read, safetensors_about
 from otspec.data.position import check_index
+from otspec.data.recorded import of_schema
 from otspec.errors import DataError, ProblemError
 from otspec.laws import FloatArray, IntArray, law_from_logits
 
@@ -154,6 +155,8 @@ class TreeSource:
     Parameters
     ----------
     path : Path or str
+    name : str, optional
+        Of the source; that of the file by default.
 
     Raises
     ------
@@ -164,14 +167,14 @@ class TreeSource:
     about: Mapping[str, Any]
     """What the header says: models, prompts, settings, versions, the error of storing."""
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: Path | str, name: str | None = None) -> None:
         if not isinstance(path, str | Path):
             raise DataError(f"the file is {path!r}; pass its path")
         self.path = path = Path(path)
-        self.name = path.name
+        self.name = path.name if name is None else name
         if not path.is_file():
             raise DataError(f"there is no file {path}")
-        self.about = safetensors_about(path) if path.suffix.lower() == ".safetensors" else {}
+        self.about = of_schema(path, safetensors_about(path)) if path.suffix.lower() == ".safetensors" else {}
         self._arrays = _arrays_of(path, str(self.about.get("format") or "no trees of ours"))
         layout = Layout.of(path, self.about)
         layout.check(path, self._arrays["nodes"], self._arrays["paths"])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from otspec.data.recorded import PositionFile, Tensor
+from otspec.data.recorded import SCHEMA, PositionFile, Tensor
 from otspec.data.trees import TREES_FORMAT
 from otspec.paths import Tree, synthetic
 
@@ -49,6 +49,7 @@ def write_trees(
     }
     layout = {name: tensor for name, tensor in layout.items() if name != without}
     header = {"format": TREES_FORMAT, "vocab": vocab, "paths": paths, "depth": depth, "prompts": {"count": prompts}}
+    header |= {"schema": SCHEMA, "stored": "float32", "top_k": None, "positions": count}
     with PositionFile(path, layout, {**header, **(about or {})}) as file:
         for row, tree in enumerate(trees):
             arrays = arrays_of(tree)

@@ -87,7 +87,7 @@ def load_models(
     found: list[tuple[Any, Any]] = []
     matching = None
     for name in [draft] if isinstance(draft, str) else draft or ():
-        draft_model, own_tokenizer = _load(name, "draft", kind)
+        draft_model, own_tokenizer = _load_draft(name, model, kind)
         draft_tokenizer = own_tokenizer or tokenizer
         draft_model.to(place)
         matching = pair_up(model, draft_model, tokenizer, draft_tokenizer)
@@ -223,6 +223,12 @@ def _kind(dtype: str | None, place: torch.device) -> str:
     if kind not in DTYPES:
         raise ProblemError(f"no dtype {kind!r}; known: {', '.join(DTYPES)}")
     return kind
+
+
+def _load_draft(name: str, target: PreTrainedModel, dtype: str) -> tuple[Any, Any]:
+    """A draft model for a target as `_load` finds it, or the package's own where nothing else has that name."""
+    own = shipped.drafter(name, target) if name in shipped.DRAFTERS and not Path(name).exists() else None
+    return _load(name, "draft", dtype) if own is None else (own, None)
 
 
 def _load(name: str, role: str, dtype: str) -> tuple[Any, Any]:

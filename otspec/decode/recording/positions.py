@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from transformers import LogitsProcessorList, PreTrainedModel
 
-from otspec.data.recorded import RECORDED_FORMAT, TOP_FORMAT, PositionFile, Tensor
+from otspec.data.recorded import RECORDED_FORMAT, SCHEMA, TOP_FORMAT, PositionFile, Tensor
 from otspec.decode.base.draft_laws import draft_law
 from otspec.decode.base.sampling import Sampling
 from otspec.decode.drafters.catalogue import drafter_of, kept_of, looks_at_target
@@ -204,6 +204,7 @@ class Recording:
         """Provenance, for the header of the file; what differs in it is another recording."""
         digest = hashlib.sha256(json.dumps([list(row) for row in self.prompts]).encode()).hexdigest()
         return {
+            "schema": SCHEMA,
             "format": self.format,
             "target": [self.names[0], fingerprint(self.models.target)],
             "draft": [self.names[1], fingerprint(self._draft)],

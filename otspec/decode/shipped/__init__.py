@@ -44,6 +44,8 @@ AFFINITY = "affinity.safetensors"
 TRAINING, HELD_OUT_ROWS, FREQUENCIES = "training.json", "held_out.npz", "frequencies.npz"
 """Files beside them: the record of the training run, the held-out sequences that its curve is measured on, and how
 often each token occurs in the text that was trained on."""
+DRAFTERS = ("eagle", "parallel")
+"""Kinds of draft models that it has for other targets: `drafter`."""
 QUESTIONS = "questions.jsonl"
 """Forty prompts of our own in Spec-Bench's thirteen categories, some of two turns, for targets that answer."""
 ROUTER = "router.safetensors"
