@@ -10,7 +10,8 @@ from typing import Any
 from otspec.bench.intervals import NONE, Estimate, by_prompt, quotient
 from otspec.bench.kinds import Kind, kind_of
 from otspec.bench.ratios import Held, Place, Ratio
-from otspec.bench.stored import Difference, StoredRun, differences
+from otspec.bench.records import Difference, differences
+from otspec.bench.stored import StoredRun
 from otspec.errors import DataError
 from otspec.reporting.columns import Column, figure, milliseconds, table
 from otspec.reporting.means import grouped
@@ -143,7 +144,13 @@ def _other_data(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str
     """
     if PROMPTS in first:
         return [] if first[PROMPTS] == second[PROMPTS] else [PROMPTS]
-    return [name for name in first["data"] if first["data"][name] != second["data"].get(name)]
+    one, two = ({name: _contents(data) for name, data in run["data"].items()} for run in (first, second))
+    return [name for name in one if one[name] != two.get(name)]
+
+
+def _contents(data: Any) -> Any:
+    """What an identity says of data, but for the code that they were measured by."""
+    return {name: value for name, value in data.items() if name != "measured_by"} if isinstance(data, dict) else data
 
 
 def _compared(kind: Kind, cell: Any, mine: Held, theirs: Held) -> Compared:

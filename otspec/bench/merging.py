@@ -1,18 +1,21 @@
-"""Folders of one run, measured in parts, joined into one folder."""
+"""Folders of one run, measured in parts, or of runs of one question on other data, joined into one folder."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from otspec.bench.records import KEY, MACHINE, Record, RecordFolder, key_of
+from otspec.bench.records import KEY, MACHINE, Difference, Record, RecordFolder, differences, key_of, shown
 from otspec.bench.shards import Shard
-from otspec.bench.stored import StoredRun, differences, read_run
+from otspec.bench.stored import StoredRun, read_run
 from otspec.errors import DataError
+
+DATA = "data"
+"""The field of an identity that is by name: runs that have no name in common agree in it."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Merged:
 
 
 def merge(paths: Sequence[Path], out: Path) -> Merged:
-    """Join the folders of parts of one run; what `out` holds already is one of the parts.
+    """Join the folders of parts of one run, or of runs on other data; what `out` holds already is one of the parts.
 
     The parts are read, whoever works in them, and not changed.  `out` is written whole or not at all, and in the same
     order whatever the order of the parts.  Where several have a record of the same thing, one stands whatever their
@@ -54,7 +57,7 @@ def merge(paths: Sequence[Path], out: Path) -> Merged:
     Raises
     ------
     DataError
-        If a folder holds no run, or runs differ in more than the machine.
+        If a folder holds no run, or runs differ in more than the machine and names of data.
     """
     parts = {path.resolve(): path for path in paths if path.resolve() != out.resolve()}
     stored = [read_run(path) for path in parts.values()]
@@ -88,20 +91,35 @@ def merge(paths: Sequence[Path], out: Path) -> Merged:
 
 
 def _joined_identity(parts: Sequence[StoredRun]) -> dict[str, Any]:
-    """That of the first, with all machines."""
-    first = parts[0]
+    """That of the first, with all data and all machines."""
+    joined = dict(parts[0].identity)
     for part in parts[1:]:
-        for name, mine, theirs in differences(first.identity, part.identity):
-            if name not in MACHINE:
-                raise DataError(
-                    f"{first.path} and {part.path} are not of one run: {name} is {mine} in the first, {theirs} in the "
-                    "second; merge what was measured with the same data, settings, seed, code and versions"
-                )
+        if next(_conflicts(joined, part.identity), None) is not None:
+            _refuse(parts, part)
+        if DATA in joined:
+            joined[DATA] = {**joined[DATA], **part.identity[DATA]}
     several = {name: _values(part.identity.get(name) for part in parts) for name in MACHINE}
-    return {
-        **first.identity,
-        **{name: values if len(values) > 1 else values[0] for name, values in several.items() if values},
-    }
+    return {**joined, **{name: values if len(values) > 1 else values[0] for name, values in several.items() if values}}
+
+
+def _conflicts(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[Difference]:
+    """What keeps two runs from being joined: all in which they differ but machines, and data that one has alone."""
+    mine, theirs = dict(one), dict(other)
+    if DATA in one and DATA in other:
+        common = one[DATA].keys() & other[DATA].keys()
+        mine[DATA], theirs[DATA] = ({name: run[DATA][name] for name in common} for run in (one, other))
+    return (found for found in differences(mine, theirs) if not found.of_machine)
+
+
+def _refuse(parts: Sequence[StoredRun], part: StoredRun) -> None:
+    """Say in what a part differs from the first that it differs from."""
+    found = ((earlier.path, conflict) for earlier in parts for conflict in _conflicts(earlier.identity, part.identity))
+    path, (name, mine, theirs) = next(found)
+    raise DataError(
+        f"{path} and {part.path} are not of one run: {name} is {shown(mine)} in the first, {shown(theirs)} in the "
+        "second; merge what was measured with the same settings and seed, and, where data have one name, with the "
+        "same data, code and versions"
+    )
 
 
 def _values(given: Iterable[Any]) -> list[Any]:

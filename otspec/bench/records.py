@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from otspec.bench.schema import Schema, check_records, check_runs, columns_of, schema_of
+from otspec.bench.schema import Schema, check_asked, check_records, columns_of, schema_of
+from otspec.data.recorded import SCHEMA, of_schema
 from otspec.errors import DataError
 from otspec.extras import require
 from otspec.locking import NAME as LOCK
@@ -54,7 +55,7 @@ class RecordFolder:
     def __init__(self, path: Path, identity: Mapping[str, object]) -> None:
         self.path = path
         self._adding = threading.Lock()
-        wanted: dict[str, Any] = json.loads(json.dumps(identity))
+        wanted: dict[str, Any] = json.loads(json.dumps({"schema": SCHEMA, **identity}))
         about = path / "run.json"
         if not about.is_file() and path.exists() and (not path.is_dir() or _others(path)):
             raise DataError(f"{path} holds something that is not a benchmark run; give --out a new or empty folder")
@@ -171,15 +172,15 @@ def read_about(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     Raises
     ------
     DataError
-        If that file is damaged, or is not as the schema of its benchmark has it.
+        If that file is damaged, or is of another version of the schema, or not as that of its benchmark has it.
     """
     about = folder / "run.json"
     try:
-        stored = dict(_json(about.read_text(encoding="utf-8")))
+        stored = of_schema(about, dict(_json(about.read_text(encoding="utf-8"))))
         runs = [dict(run) for run in stored.pop("runs", [])]
     except (ValueError, TypeError, RecursionError) as error:
         raise DataError(f"{about} is damaged ({error}); measure anew, in a new folder") from error
-    check_runs(schema_of(stored), runs, about)
+    check_asked(schema_of(stored), runs, about)
     return stored, runs
 
 
@@ -227,8 +228,41 @@ def _others(path: Path) -> Sequence[Path]:
 
 def _check_same(folder: Path, stored: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
     """Refuse the folder of another identity."""
-    for key in sorted({*stored, *identity}):
-        mine, there = identity.get(key), stored.get(key)
-        one_of_several = key in MACHINE and isinstance(there, list) and mine in there
-        if mine != there and not one_of_several:
-            raise DataError(f"{folder} holds another run: its {key} is {there}, yours {mine}; give --out a new folder")
+    for name, there, mine in differences(stored, identity):
+        if not (name in MACHINE and isinstance(there, list) and mine in there):
+            values = f"{shown(there)}, yours {shown(mine)}"
+            raise DataError(f"{folder} holds another run: its {name} is {values}; give --out a new folder")
+
+
+class Difference(NamedTuple):
+    """A field in which two identities differ."""
+
+    name: str
+    """Dotted, where it is a field of a field."""
+    one: Any
+    other: Any
+
+    @property
+    def of_machine(self) -> bool:
+        """Whether it says where it was measured, and not what."""
+        return self.name in MACHINE
+
+
+def differences(one: Mapping[str, Any], other: Mapping[str, Any], within: str = "") -> Iterator[Difference]:
+    """All fields in which two identities differ, by name; what one of them lacks is None there."""
+    for name in sorted({*one, *other}):
+        mine, theirs = one.get(name), other.get(name)
+        if isinstance(mine, Mapping) and isinstance(theirs, Mapping):
+            yield from differences(mine, theirs, f"{within}{name}.")
+        elif mine != theirs:
+            yield Difference(within + name, mine, theirs)
+
+
+def shown(value: object) -> str:
+    """A field of an identity in a message: a long one is cut short."""
+    text = str(value)
+    return text if len(text) <= LONG else f"{text[: LONG - 3]}..."
+
+
+LONG = 80
+"""Characters of a field that a message shows."""

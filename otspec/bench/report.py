@@ -104,16 +104,24 @@ def pictures_of(report: Report) -> dict[str, list[Part]]:
 
 def about(run: Run, machine: str) -> list[str]:
     """How the measurements of a folder came about: machine, versions, and the commands with their dates."""
-    identity = run.identity
-    packages = {"Python": identity["python"], **identity["versions"]}
-    versions = ", ".join(f"{name} {version}" for name, version in packages.items())
     runs = [f"- {one['date']}: {_as_code(one['command'])}" for one in run.runs[-SHOWN_RUNS:]]
     left_out = len(run.runs) - len(runs)
     before = f" (and {left_out} before, in run.json)" if left_out else ""
     return [
-        f"Measured on: {machine}. {versions}; sources {identity['code']}.",
+        f"Measured on: {machine}. {' '.join(_by(run.identity))}",
         f"Measured by{before}:\n\n" + "\n".join(runs),
     ]
+
+
+def _by(identity: Mapping[str, Any]) -> list[str]:
+    """By what code a run was measured, a sentence for each; of which data, where not all were by the same."""
+    of: dict[str, list[str]] = {}
+    by_data = {name: data["measured_by"] for name, data in identity["data"].items()} if "code" not in identity else {}
+    for name, one in (by_data or {"": identity}).items():
+        packages = {"Python": one["python"], **one["versions"]}
+        versions = ", ".join(f"{package} {version}" for package, version in packages.items())
+        of.setdefault(f"{versions}; sources {one['code']}.", []).append(name)
+    return [text if len(of) == 1 else f"{', '.join(names)}: {text}" for text, names in of.items()]
 
 
 def _as_code(command: str) -> str:

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
-from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, NotRequired, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, get_args, get_origin, get_type_hints
 
-from otspec.errors import DataError
-from otspec.extras import require
+from pydantic import Field
+from typing_extensions import TypedDict
 
-require("pydantic")  # where it is missing, the error says how to get it
-
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config  # noqa: E402
-from typing_extensions import TypedDict  # noqa: E402
-
-LARGEST = 2**63 - 1
-"""Of a column of a table."""
-Count = Annotated[int, Field(ge=0, le=LARGEST)]
-AtLeastOne = Annotated[int, Field(ge=1, le=LARGEST)]
-Positive = Annotated[float, Field(ge=0, le=1e15)]
-Seconds = Positive
-Share = Annotated[float, Field(ge=-1e-6, le=1 + 1e-6)]
-"""A probability, as far as a solver's rounding lets it be one."""
-Finite = Annotated[float, Field(ge=-1e15, le=1e15)]
-Name = str | list[str]
-"""A name of the machine, or part of it; of a merged run it is a list."""
-Number = int | list[int]
-"""Likewise a number of the machine."""
-
-exactly = with_config(ConfigDict(strict=True))
-"""A figure is no text, and fields that the schema does not name are as whoever wrote them wants."""
+from otspec.bench.fields import (
+    AtLeastOne,
+    Count,
+    Finite,
+    Name,
+    Number,
+    Positive,
+    Seconds,
+    Share,
+    Version,
+    check,
+    exactly,
+)
+from otspec.bench.header import RecordingHeader
 
 
 @exactly
@@ -170,40 +161,65 @@ class AskedOfSolvers(Asked):
 
 
 @exactly
-class Identity(TypedDict):
-    """What makes records comparable, in run.json."""
+class Code(TypedDict):
+    """By what code something was measured."""
 
-    benchmark: str
-    seed: int
-    processor: Name
     python: str
     versions: dict[str, str]
     code: str
+    """Digest of the sources of this package."""
 
 
 @exactly
-class SolversIdentity(Identity):
-    """Of `otspec bench`."""
+class Identity(TypedDict):
+    """What makes records comparable, in run.json."""
 
+    schema: Version
+    seed: int
+    processor: Name
+
+
+@exactly
+class SolversRun(Identity, Code):
+    """All of run.json, of `otspec bench`."""
+
+    benchmark: Literal["solvers"]
     data: dict[str, Any]
     scheme: str
     temperature: Positive
     top_p: float | None
     jobs: Number
+    runs: list[AskedOfSolvers]
 
 
 @exactly
-class PathsIdentity(Identity):
-    """Of `otspec bench paths`."""
+class MeasuredRecording(TypedDict):
+    """A recorded file of trees, or the parts of one."""
 
-    data: dict[str, Any]
+    file: str
+    bytes: Count
+    sha256: str
+    about: RecordingHeader
+    """What its header says."""
+    measured_by: Code
+
+
+@exactly
+class PathsRun(Identity):
+    """The same of `otspec bench paths`: recordings that others measured may join it, by code of their own."""
+
+    benchmark: Literal["paths"]
+    data: dict[str, MeasuredRecording]
+    """By name."""
     budget_s: Seconds
+    runs: list[Asked]
 
 
 @exactly
-class DecodingIdentity(Identity):
-    """Of `otspec bench decode`."""
+class DecodingRun(Identity, Code):
+    """The same of `otspec bench decode`."""
 
+    benchmark: Literal["decoding"]
     target: list[str]
     draft: list[str | None]
     dtype: str
@@ -214,6 +230,7 @@ class DecodingIdentity(Identity):
     budget_s: Seconds
     device: Name
     threads: Number
+    runs: list[Asked]
 
 
 class Schema(NamedTuple):
@@ -221,21 +238,23 @@ class Schema(NamedTuple):
 
     record: type
     """A line of results.jsonl."""
-    identity: type
-    """All of run.json but its `runs`."""
+    run: type
+    """All of run.json."""
     asked: type
-    """One of those."""
+    """One of its `runs`."""
     table: bool
     """Whether records are also kept as a table; those of texts are not."""
 
 
 SCHEMAS: Mapping[str, Schema] = {
-    "solvers": Schema(SolversRecord, SolversIdentity, AskedOfSolvers, table=True),
-    "decoding": Schema(DecodingRecord, DecodingIdentity, Asked, table=False),
-    "paths": Schema(PathsRecord, PathsIdentity, Asked, table=True),
+    "solvers": Schema(SolversRecord, SolversRun, AskedOfSolvers, table=True),
+    "decoding": Schema(DecodingRecord, DecodingRun, Asked, table=False),
+    "paths": Schema(PathsRecord, PathsRun, Asked, table=True),
 }
 """By benchmark."""
 
+ANEW = "measure anew in a new folder"
+"""The way out where a file is damaged."""
 _ARROW = {str: "string", int: "int64", float: "float64", bool: "bool_"}
 
 
@@ -260,18 +279,18 @@ def _arrow(kind: Any) -> str:
     return f"{_arrow(one)}[]" if get_origin(kind) is list else _arrow(one)
 
 
-def check_identity(schema: Schema, identity: Mapping[str, Any], path: Path) -> None:
-    """Check what run.json says that makes records comparable.
+def check_run(schema: Schema, identity: Mapping[str, Any], runs: Iterable[Mapping[str, Any]], path: Path) -> None:
+    """Check all that run.json says.
 
     Raises
     ------
     DataError
         If something is missing in it, or is of another kind; the message names the field.
     """
-    _check(schema.identity, identity, f"{path} is damaged")
+    check(schema.run, {**identity, "runs": list(runs)}, f"{path} is damaged", ANEW)
 
 
-def check_runs(schema: Schema | None, runs: Iterable[Mapping[str, Any]], path: Path) -> None:
+def check_asked(schema: Schema | None, runs: Iterable[Mapping[str, Any]], path: Path) -> None:
     """Check what run.json says that was asked for, and when.
 
     Raises
@@ -281,7 +300,7 @@ def check_runs(schema: Schema | None, runs: Iterable[Mapping[str, Any]], path: P
     """
     if schema is not None:
         for number, run in enumerate(runs):
-            _check(schema.asked, run, f"{path} is damaged: runs.{number}")
+            check(schema.asked, run, f"{path} is damaged: runs.{number}", ANEW)
 
 
 def check_records(schema: Schema | None, records: Iterable[Mapping[str, Any]], path: Path) -> None:
@@ -294,26 +313,4 @@ def check_records(schema: Schema | None, records: Iterable[Mapping[str, Any]], p
     """
     if schema is not None:
         for number, record in enumerate(records, start=1):
-            _check(schema.record, record, f"{path}, line {number} is damaged")
-
-
-@cache
-def _adapter(kind: type) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
-
-
-def _check(kind: type, value: Mapping[str, Any], where: str) -> None:
-    try:
-        _adapter(kind).validate_python(value)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(map(str, first["loc"]))
-        there = "" if first["type"] == "missing" else f", and is {_shown(first['input'])}"
-        raise DataError(
-            f"{where}: {field}: {first['msg'].lower()}{there}; restore the file, or measure anew in a new folder"
-        ) from error
-
-
-def _shown(value: Any) -> str:
-    text = json.dumps(value, default=repr)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+            check(schema.record, record, f"{path}, line {number} is damaged", ANEW)

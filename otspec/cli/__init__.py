@@ -21,6 +21,7 @@ from otspec.cli.positions import positions
 from otspec.cli.record import record
 from otspec.cli.router import router
 from otspec.cli.save import save
+from otspec.cli.schema import schema
 from otspec.cli.solve import solve
 from otspec.cli.solvers import solvers
 from otspec.cli.texts import texts
@@ -45,6 +46,7 @@ app.command()(audit_engine)
 app.command()(solvers)
 app.command()(positions)
 app.command()(record)
+app.command()(schema)
 app.add_typer(affinities, name="affinity")
 app.command()(claims)
 app.command()(decode)

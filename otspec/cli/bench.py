@@ -113,7 +113,7 @@ def bench(
     if spellings == ["all"]:
         spellings, left_out = every_solver(probes)
     sources: dict[str, Source] = by_name(
-        data, lambda name: open_source(name, seed, target_key=target_key, draft_key=draft_key, kind=kind)
+        data, lambda name: {name: open_source(name, seed, target_key=target_key, draft_key=draft_key, kind=kind)}
     )
     cells = grid(ks, ns, spellings, list(sources))
     again = _again(remeasure, spellings)

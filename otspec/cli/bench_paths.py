@@ -15,8 +15,12 @@ from otspec.extras import require
 
 def bench_paths(
     data: Annotated[
-        str, typer.Option(help="The files of trees, a list, as `otspec record --paths K --depth L` writes them.")
-    ],
+        str,
+        typer.Option(
+            help="The recordings, a list: files of trees, as `otspec record --paths K --depth L` writes them, folders "
+            "of such files, and shipped or smollm2, which come with the package."
+        ),
+    ] = "shipped,smollm2",
     solver: Annotated[
         str,
         typer.Option(
@@ -42,8 +46,9 @@ def bench_paths(
 ) -> None:
     """Compare rules on the same recorded trees: accepted tokens, exact given each tree, beside a bound on all of them.
 
-    The command writes results.jsonl and results.parquet (a record per rule and tree), report.md with report.png and
-    report.html, a page of the same, into the folder.  An interrupted run goes on where it stopped.  No model is needed.
+    The command writes results.jsonl and results.parquet (a line per rule and tree), report.md with pictures and
+    report.html, a page of the same, into the folder: of several recordings, a table of all, which `otspec merge` joins
+    with that of others.  An interrupted run goes on where it stopped.  No model is needed.
     """
     require("pyarrow")  # before the work, not after it
     check_budget(budget, "rule")
@@ -52,7 +57,7 @@ def bench_paths(
     from otspec.bench.records import RecordFolder
     from otspec.bench.shards import WHOLE, Shard
     from otspec.bench.spellings import every_rule
-    from otspec.data import TreeSource
+    from otspec.data import open_trees
 
     part = WHOLE if shard is None else Shard.of(shard)
     rules, left_out = every_rule() if solver == "all" else ([word.strip() for word in solver.split(",")], [])
@@ -63,7 +68,7 @@ def bench_paths(
             f"{reference!r} is not among the rules of this run, {', '.join(rules)}; name it in --solver too",
             param_hint="--reference",
         )
-    benchmark = PathsBenchmark(by_name(data, TreeSource), rules, first, seed, budget, part)
+    benchmark = PathsBenchmark(by_name(data, open_trees), rules, first, seed, budget, part)
     folder = RecordFolder(out, benchmark.identity)
     folder.begin(asked(shard) | {"reference": reference})
     with resumed(folder, "measuring", benchmark.count) as progress:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
 
 
@@ -15,9 +15,18 @@ class Named(Protocol):
 Opened = TypeVar("Opened", bound=Named)
 
 
-def by_name(data: str, open_one: Callable[[str], Opened]) -> dict[str, Opened]:
-    """Sources by name; of two files of one name, by their paths."""
-    spellings = list(dict.fromkeys(word.strip() for word in data.split(",")))
-    found = {spelling: open_one(spelling) for spelling in spellings}
+def by_name(data: str, open_all: Callable[[str], Mapping[str, Opened]]) -> dict[str, Opened]:
+    """Sources by name; of two of one name, by their paths.
+
+    Parameters
+    ----------
+    data : str
+        Spellings, as a list.
+    open_all : callable
+        From a spelling to what is there, by path.
+    """
+    found: dict[str, Opened] = {}
+    for spelling in dict.fromkeys(word.strip() for word in data.split(",")):
+        found |= open_all(spelling)
     names = [source.name for source in found.values()]
-    return {spelling if names.count(one.name) > 1 else one.name: one for spelling, one in found.items()}
+    return {path if names.count(one.name) > 1 else one.name: one for path, one in found.items()}

@@ -6,12 +6,25 @@ from typing import Any
 
 ASKED: dict[str, Any] = {"command": "otspec bench", "date": "2026"}
 GRID = {"data": ["d"], "k": [4], "n": [2], "solver": ["lp"]}
-COMMON = {"seed": 0, "processor": "P", "python": "3.12", "versions": {"numpy": "2.4.5"}, "code": "x"}
+COMMON = {"schema": 1, "seed": 0, "processor": "P"}
+CODE = {"python": "3.12", "versions": {"numpy": "2.4.5"}, "code": "x"}
+HEADER: dict[str, Any] = {"schema": 1, "format": "recorded trees", "vocab": 9, "paths": 2, "depth": 2}
+HEADER |= {"stored": "float32", "top_k": None, "positions": 6, "prompts": {"count": 6}}
+"""Of recorded trees, no more than has to be there."""
+
+
+def recorded_trees(sha256: str = "1", **about: Any) -> dict[str, Any]:
+    """What run.json says of a file of trees, whose header says more."""
+    return {"file": "d.safetensors", "bytes": 9, "sha256": sha256, "about": HEADER | about, "measured_by": CODE}
+
 
 IDENTITIES: dict[str, dict[str, Any]] = {
-    "solvers": COMMON | {"data": {"d": {"sha256": "1"}}, "scheme": "iid", "temperature": 1.0, "top_p": None, "jobs": 1},
-    "paths": COMMON | {"data": {"d": {"sha256": "1"}}, "budget_s": 9.0},
+    "solvers": COMMON
+    | CODE
+    | {"data": {"d": {"sha256": "1"}}, "scheme": "iid", "temperature": 1.0, "top_p": None, "jobs": 1},
+    "paths": COMMON | {"data": {"d": recorded_trees()}, "budget_s": 9.0},
     "decoding": COMMON
+    | CODE
     | {"target": ["t", "1"], "draft": ["d", "2"], "dtype": "torch.float32", "prompts": "x", "tasks": None}
     | {"top_k": None, "top_p": None, "max_new_tokens": 8, "budget_s": 9.0, "device": "cpu", "threads": 1},
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,15 @@ import pytest
 
 from otspec import DataError
 from otspec.bench import Benchmark, Cell, run
+from otspec.bench.kinds import kind_of
 from otspec.bench.merging import Merged, merge
 from otspec.bench.records import Record, RecordFolder, key_of
+from otspec.bench.report import about
 from otspec.bench.shards import WHOLE, Shard
 from otspec.bench.stored import read_run
 from tests import processes
 from tests.bench.fakes import InProcess, SmallSource
-from tests.bench.records import asked_of, identity_of, record_of
+from tests.bench.records import CODE, asked_of, identity_of, record_of, recorded_trees
 
 pytest.importorskip("pyarrow")
 CELLS = [Cell(4, n, solver) for n in (1, 2) for solver in ("max_flow", "interval", "kseq")]
@@ -226,6 +229,62 @@ def test_folders_of_different_runs_are_refused_by_the_name_of_the_field(tmp_path
     (tmp_path / "thesis" / "thesis.tex").write_text("keep me")
     with pytest.raises(DataError, match="not a benchmark run"):
         merge([one], tmp_path / "thesis")
+
+
+def table_of(path: Path, names: str, *, code: str = "x", sha256: str = "1", **changes: Any) -> Path:
+    """A run of `otspec bench paths` on recordings of these names."""
+    by = CODE | {"code": code, "versions": {"numpy": code}}
+    data = {name: recorded_trees(sha256, target=[f"{name}-7B"]) | {"measured_by": by} for name in names}
+    return folder_of(path, {"data": data, "processor": code} | changes, [{"data": name} for name in names], "paths")
+
+
+def test_recordings_of_others_join_one_table_whatever_measured_them(tmp_path: Path) -> None:
+    ours, theirs = table_of(tmp_path / "ours", "ab"), table_of(tmp_path / "theirs", "c", code="y")
+    written = set()
+    for name, order in (("one", [ours, theirs]), ("two", [theirs, ours])):
+        joined(order, tmp_path / name)
+        joined(order, tmp_path / name)  # as is all that it has seen
+        written.add((tmp_path / name / "results.jsonl").read_bytes())
+        run = read_run(tmp_path / name)
+        assert {data: one["measured_by"]["code"] for data, one in run.identity["data"].items()} == {
+            "a": "x",
+            "b": "x",
+            "c": "y",
+        }
+        assert run.identity["processor"] == ["x", "y"]
+        report = kind_of("paths").report(run)
+        assert report is not None
+        (records,) = (table for table in report.tables if table.title == "Recordings")
+        assert [row[:2] for row in records.rows] == [(name, f"{name}-7B") for name in "abc"]
+        assert report.tables[0].header == ("rule", "a", "b", "c")
+        (how, _) = about(run, "here")
+        assert "a, b: Python 3.12, numpy x; sources x." in how
+        assert "c: Python 3.12, numpy y; sources y." in how
+    assert len(written) == 1
+
+
+def test_recordings_that_cannot_be_compared_are_refused_by_name(tmp_path: Path) -> None:
+    ours, out = table_of(tmp_path / "ours", "ab"), tmp_path / "out"
+    for number, (message, changes) in enumerate(
+        {
+            "data.b.sha256 is 1 in the first, 2 in the second": {"sha256": "2"},
+            "data.b.measured_by.code is x in the first, y in the second": {"code": "y"},
+            "seed is 0 in the first, 1 in the second": {"seed": 1},
+            "budget_s is 9.0 in the first, 1.0 in the second": {"budget_s": 1.0},
+        }.items()
+    ):
+        theirs = table_of(tmp_path / str(number), "bc", **changes)
+        other = table_of(tmp_path / f"{number}c", "d")  # in between, and in agreement with both but for settings
+        with pytest.raises(DataError, match=rf"ours and .*{number} are not of one run: {re.escape(message)}; merge"):
+            merge([ours, theirs] if number > 1 else [ours, other, theirs], out)
+    theirs = table_of(tmp_path / "new", "c")
+    said = json.loads((theirs / "run.json").read_text())
+    (theirs / "run.json").write_text(json.dumps(said | {"schema": 2}))
+    with pytest.raises(DataError, match=r"new.run.json is of schema 2, and this otspec reads 1"):
+        merge([ours, theirs], out)
+    with pytest.raises(DataError, match="benchmark is paths in the first, solvers in the second"):
+        merge([ours, folder_of(tmp_path / "solvers", {}, [{}], "solvers")], out)
+    assert not out.exists()
 
 
 def test_a_solver_that_was_edited_in_between_is_refused(tmp_path: Path) -> None:

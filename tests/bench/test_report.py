@@ -17,6 +17,7 @@ from otspec.bench.stored import StoredRun
 from otspec.extras import installed
 from otspec.reporting.columns import Column, figure, milliseconds, table
 from otspec.reporting.page import DRAWING, lacking
+from tests.bench.records import CODE, recorded_trees
 from tests.each import each
 from tests.pages import Reader
 
@@ -49,7 +50,9 @@ def run_of(kind: str, path: Path) -> StoredRun:
             solved(at, one, k, data) for at in range(6) for one in ("lp", "kseq") for k in (5, 9) for data in "ab"
         ]
     elif kind == "paths":
-        identity |= {"data": {"a": 1, "b": 2}}
+        identity = {name: value for name, value in identity.items() if name not in CODE}
+        identity |= {"data": {name: recorded_trees(target=[f"{name}-7B"]) for name in "ab"}}
+        identity["data"]["b"]["measured_by"] = CODE | {"code": "y"}
         records = [verified(at, rule, data) for at in range(6) for rule in ("interval", "bound") for data in "ab"]
     else:
         from tests.bench.decoding.fakes import GENERATE, INTERVAL, NESTED, record

@@ -27,7 +27,7 @@ def test_rules_are_compared_on_recorded_trees(
     assert "t.safetensors: K = 2, L = 2" in shown
     assert "bound on lossless rules" in shown
     files = {".lock", "report.md", "results.jsonl", "results.parquet", "run.json"}
-    drawn = {"report.html", "report.png"}  # which take an extra
+    drawn = {"report.html", "report.png", "recordings.png"}  # which take an extra
     assert {path.name for path in Path("all").iterdir()} - drawn == files
     if lacking() is None:
         page = Path("all/report.html").read_text()
@@ -47,10 +47,16 @@ def test_rules_are_compared_on_recorded_trees(
         for part in ("1/2", "2/2"):
             assert otspec_command(monkeypatch, *paths, "--shard", part, "--out", part[0]) == 0
         assert otspec_command(monkeypatch, "merge", "2", "1", "--out", "both") == 0
+        write_trees(Path("theirs.safetensors"), drawn_trees(5), prompts=5, about={"target": ["their-7B"]})
+        assert otspec_command(monkeypatch, *paths[:3], "theirs.safetensors", *paths[4:], "--out", "theirs") == 0
+        assert otspec_command(monkeypatch, "merge", "all", "theirs", "--out", "table") == 0
     merged = [json.loads(line) for line in Path("both/results.jsonl").read_text().splitlines()]
     exact = [[(one["rule"], one["data"], one["position"], one["accepted"]) for one in of] for of in (lines, merged)]
     assert sorted(exact[0]) == sorted(exact[1])
     assert Path("both/results.parquet").is_file()
+    table = Path("table/report.md").read_text()
+    assert "| rule | t.safetensors | theirs.safetensors | u.safetensors |" in table
+    assert "| theirs.safetensors | their-7B | - | otspec |" in table
     capsys.readouterr()
     assert otspec_command(monkeypatch, "compare", "all", "both") == 0
     compared = " ".join(capsys.readouterr().out.split())
@@ -64,6 +70,7 @@ def test_rules_are_compared_on_recorded_trees(
         ((*paths[:3], "all/results.jsonl"), "holds no trees of ours; record trees with otspec record --paths K"),
         ((*paths[:4], "--solver", "nestled"), "no solver 'nestled'"),
         (("solve", "t.safetensors"), "t.safetensors holds recorded trees, not positions"),
+        ((*paths[:3], "all"), "all holds no recorded trees; record some with otspec record --paths K --depth L"),
     ):
         assert otspec_command(monkeypatch, *words) == 2, words
         assert message in " ".join(capsys.readouterr().err.replace("│", " ").split()), words

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from otspec.bench.code import package_digest
+from otspec.bench.header import check_header
 from otspec.bench.paths.cells import BOUND, PathsCell, paths_cell_of
 from otspec.bench.records import Record, RecordFolder
 from otspec.bench.shards import WHOLE, Shard
@@ -40,21 +41,28 @@ class PathsBenchmark:
     """The part of the trees that is measured, each by all rules."""
 
     def __post_init__(self) -> None:
+        for source in self.sources.values():
+            check_header(source.about, source.path)
         for spelling in self.rules:
             verifier_of_paths(spelling)
 
     @property
     def identity(self) -> Mapping[str, object]:
         """What makes records comparable with each other."""
-        return {
-            "benchmark": "paths",
-            "data": {name: source.identity for name, source in self.sources.items()},
-            "seed": self.seed,
-            "budget_s": self.budget_s,
-            "processor": processor(),
+        code = {
             "python": platform.python_version(),
             "versions": versions("numpy", "scipy", "numba"),
             "code": package_digest(),
+        }
+        return {
+            "benchmark": "paths",
+            "data": {
+                name: {**source.identity, "about": source.about, "measured_by": code}
+                for name, source in self.sources.items()
+            },
+            "seed": self.seed,
+            "budget_s": self.budget_s,
+            "processor": processor(),
         }
 
     @cached_property

@@ -5,6 +5,8 @@ from __future__ import annotations
 from otspec.bench.kinds import Kind
 from otspec.bench.paths.cells import ACCEPTED, TIME, PathsCell, paths_cell_of, place_of
 from otspec.bench.paths.charts import PICTURE, chart_groups, series_of
+from otspec.bench.paths.overview import PICTURE as OF_ALL
+from otspec.bench.paths.overview import overview_of, recordings_table, section
 from otspec.bench.paths.summary import REFERENCE, summarise
 from otspec.bench.paths.tables import accepted_table, failed_table, reach_table
 from otspec.bench.report import Report, Run, in_words
@@ -17,9 +19,10 @@ def report(run: Run) -> Report | None:
     summaries = summarise(run.records, reference)
     if not summaries:
         return None
+    overview = overview_of(summaries)
     accepted, reached, sections = [], [], []
-    for data in dict.fromkeys(one.cell.data for one in summaries):
-        mine = [one for one in summaries if one.cell.data == data]
+    for data, by_rule in overview.items():
+        mine = list(by_rule.values())
         title = f"{data}: K = {mine[0].cell.paths}, L = {mine[0].cell.depth}"
         lengths = accepted_table(mine, f"Accepted tokens: {title}", reference)
         reach = reach_table(mine, f"Reach: {title}")
@@ -28,13 +31,16 @@ def report(run: Run) -> Report | None:
         here = [lengths] if reach is None else [lengths, reach]
         sections.append(Section(title, series_of(mine), chart_groups(mine), here))
     failed = [one for one in [failed_table(summaries)] if one is not None]
+    several = [section(overview, reference)] if len(overview) > 1 else []
+    tables = [table for one in several for table in one.tables]
+    beside = [recordings_table(run), *failed]
     return Report(
         title="Rules on recorded trees",
         machine=in_words(run.identity["processor"]),
         notes=[],
-        tables=[*accepted, *reached, *failed],
-        screen=[*failed, *accepted],
-        sections=[*sections, *([Section("Beside these", {}, [], failed)] if failed else [])],
+        tables=[*tables, *accepted, *reached, *beside],
+        screen=[*failed, *accepted, *tables],
+        sections=[*several, *sections, Section("Beside these", {}, [], beside)],
     )
 
 
@@ -53,5 +59,5 @@ KIND = Kind(
     figure=ACCEPTED,
     labels=_labels,
     report=report,
-    pictures=lambda identity: [PICTURE],
+    pictures=lambda identity: [OF_ALL, PICTURE],
 )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from otspec.bench.intervals import NONE, Estimate, difference, quotient
-from otspec.bench.paths.cells import ACCEPTED, BOUND, PathsCell, paths_cell_of, place_of
+from otspec.bench.paths.cells import ACCEPTED, BOUND, TIME, PathsCell, paths_cell_of, place_of
 from otspec.bench.ratios import Held, error, estimate, paired
 from otspec.bench.records import Record
 from otspec.reporting.means import grouped
@@ -37,6 +37,8 @@ class PathsSummary:
     """P(at least 1, ..., L tokens are accepted); none of the bound."""
     median_ms: float
     """Of one verification; NaN of the bound."""
+    time: Estimate
+    """Time of verifications over the reference's, on the trees that both have."""
     message: str
     """Why it stopped, if its solver failed."""
 
@@ -61,6 +63,7 @@ def _summary(
     theirs, bounds = (trees.get(replace(cell, rule=name), {}) for name in (reference, BOUND))
     depths = [one["reach"] for one in mine.values() if one["reach"] is not None]
     times = [1e3 * one["wall_s"] for one in mine.values() if one["wall_s"] is not None]
+    alone = cell.rule in (reference, BOUND)
     failures = [one["message"] for one in records if one["message"]]
     return PathsSummary(
         cell=cell,
@@ -69,9 +72,10 @@ def _summary(
         lossless=all(one["lossless"] for one in mine.values()),
         accepted=estimate(ACCEPTED, mine),
         error=error(ACCEPTED, mine),
-        gain=NONE if cell.rule in (reference, BOUND) else paired(difference, ACCEPTED, mine, theirs),
+        gain=NONE if alone else paired(difference, ACCEPTED, mine, theirs),
         of_bound=NONE if cell.rule == BOUND else paired(quotient, ACCEPTED, mine, bounds),
         reach=np.mean(depths, axis=0).tolist() if depths else [],
         median_ms=float(np.median(times)) if times else float("nan"),
+        time=NONE if alone else paired(quotient, TIME, mine, theirs),
         message=failures[-1] if failures else "",
     )

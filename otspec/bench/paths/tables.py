@@ -17,6 +17,9 @@ EXACT = (
     "bias-corrected and accelerated."
 )
 
+BOUND_LABEL = "bound on lossless rules"
+"""What `BOUND` is called."""
+
 FAILED: Sequence[Column[PathsSummary]] = (
     Column("data", lambda one: one.cell.data, label=True),
     Column("rule", lambda one: label(one), label=True),
@@ -67,7 +70,7 @@ def failed_table(summaries: Sequence[PathsSummary]) -> TextTable | None:
 def label(summary: PathsSummary) -> str:
     """What a cell is called in tables and charts."""
     if summary.cell.rule == BOUND:
-        return "bound on lossless rules"
+        return BOUND_LABEL
     return summary.cell.rule + ("" if summary.lossless else " (lossy)")
 
 

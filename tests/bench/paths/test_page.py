@@ -26,7 +26,11 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_charts_have_what_rules_accept_and_how_deep_they_get(page: Path) -> None:
-    accepted, reach, *_ = charts_of(page)
+    shares, accepted, reach, *_ = charts_of(page)
+    assert [(row["x"], row["y"]) for row in shares["data"]["values"]] == [
+        ("a", pytest.approx(1)),
+        ("b", pytest.approx(1)),
+    ]
     assert [row["series"] for row in accepted["data"]["values"]] == ["interval"]
     assert accepted["data"]["values"][0]["x"] == pytest.approx(0.625)
     assert [(row["x"], row["y"]) for row in reach["data"]["values"]] == [(1, 0.5), (2, pytest.approx(0.125))]

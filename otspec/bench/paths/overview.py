@@ -1,0 +1,135 @@
+"""The verifiers' table: what every rule accepts of every recording, and where the recordings are from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from otspec.bench.paths.cells import BOUND
+from otspec.bench.paths.summary import PathsSummary
+from otspec.bench.paths.tables import BOUND_LABEL, label
+from otspec.bench.records import Record
+from otspec.bench.report import Run
+from otspec.reporting.charts import HOVER, SERIES, Axis, Group, Row, hover_text, line_chart, number
+from otspec.reporting.columns import NOTHING, Column, table
+from otspec.reporting.means import grouped
+from otspec.reporting.page import Section
+from otspec.reporting.style import looks
+from otspec.reporting.tables import TextTable
+
+PICTURE = "recordings.png"
+Overview = Mapping[str, Mapping[str, PathsSummary]]
+"""The summaries of a run, by recording and by what a rule is called."""
+
+
+def overview_of(summaries: Sequence[PathsSummary]) -> Overview:
+    """All summaries, by recording and by rule."""
+    by_recording = grouped(summaries, lambda one: one.cell.data)
+    return {recording: {label(one): one for one in mine} for recording, mine in by_recording.items()}
+
+
+def rules_of(overview: Overview) -> list[str]:
+    """What rules are called: the bound, and then the rule that reaches the largest share of it in the mean."""
+    shares: dict[str, list[float]] = {}
+    for mine in overview.values():
+        for rule, one in mine.items():
+            share = np.inf if one.cell.rule == BOUND else np.nan_to_num(one.of_bound.value)
+            shares.setdefault(rule, []).append(float(share))
+    return sorted(shares, key=lambda rule: -float(np.mean(shares[rule])))
+
+
+def verifiers_table(overview: Overview) -> TextTable:
+    """Accepted tokens of every rule on every recording, beside the bound."""
+    note = (
+        "Drafted tokens that are accepted in a call of the target, which gives one token more; in brackets 95 % "
+        "intervals over the prompts of a recording. The bound is what no lossless rule exceeds in the mean over drafts "
+        "(docs/theory/paths.md); of few trees a rule may lie above it. A lossy rule changes the law of the text."
+    )
+    columns = _by_recording(overview, lambda one: one.accepted.shown(".3f"))
+    return table("Verifiers: accepted tokens a call", columns, rules_of(overview), note)
+
+
+def times_table(overview: Overview, reference: str) -> TextTable:
+    """Time of a verification by every rule on every recording, over the reference's."""
+    note = (
+        f"Time of one verification over that of {reference}, whose median is given, on the same trees, on one core, of "
+        "laws as the recording keeps them; in brackets 95 % intervals over prompts. Recordings may be measured on "
+        "different machines: compare ratios, not milliseconds."
+    )
+    columns = _by_recording(
+        overview, lambda one: f"{one.median_ms:.3g} ms" if one.cell.rule == reference else one.time.shown(".2f")
+    )
+    timed = [rule for rule in rules_of(overview) if rule != BOUND_LABEL]
+    return table(f"Verifiers: time over {reference}", columns, timed, note)
+
+
+def recordings_table(run: Run) -> TextTable:
+    """Where every recording is from, and where it was measured."""
+    measured = grouped(run.records, lambda record: str(record["data"]))
+    columns: Sequence[Column[str]] = [
+        Column("recording", str, label=True),
+        Column("target", lambda name: _model(run, name, "target"), label=True),
+        Column("draft", lambda name: _model(run, name, "draft"), label=True),
+        Column("recorded by", lambda name: str(_about(run, name).get("engine", "otspec")), label=True),
+        Column("measured on", lambda name: " or ".join(sorted({one["machine"] for one in measured[name]})), label=True),
+        Column("V", lambda name: _field(run, name, "vocab")),
+        Column("likeliest drafts", lambda name: _field(run, name, "top_k", "all")),
+        Column("temperature", lambda name: _field(run, name, "temperature")),
+        Column("K x L", lambda name: _shape(measured[name])),
+        Column("trees", lambda name: str(len({one["position"] for one in measured[name]}))),
+    ]
+    return table("Recordings", columns, measured)
+
+
+def section(overview: Overview, reference: str) -> Section:
+    """The part of the page that has all recordings."""
+    series = looks(rule for rule in rules_of(overview) if rule != BOUND_LABEL)
+    rows: list[Row] = [
+        {
+            SERIES: rule,
+            "x": recording,
+            "y": one.of_bound.value,
+            "low": number(one.of_bound.low),
+            "high": number(one.of_bound.high),
+            HOVER: hover_text(
+                f"{rule}, {recording}", accepted=one.accepted.shown(".3f"), share=one.of_bound.shown(".3f")
+            ),
+        }
+        for recording, mine in overview.items()
+        for rule, one in mine.items()
+        if not np.isnan(one.of_bound.value)
+    ]
+    axes = Axis(places=list(overview)), Axis("accepted tokens over the bound")
+    note = "Accepted tokens over what no lossless rule exceeds, 95 % intervals over prompts."
+    groups = [Group("Share of the bound", note, [line_chart(rows, *axes, series, joined=False)], 1, PICTURE)]
+    tables = [verifiers_table(overview), times_table(overview, reference)]
+    return Section("All recordings", series, groups if rows else [], tables)
+
+
+def _by_recording(overview: Overview, show: Callable[[PathsSummary], str]) -> list[Column[str]]:
+    """Columns of a table of rules: what a figure is on every recording that has them."""
+
+    def column(recording: str, mine: Mapping[str, PathsSummary]) -> Column[str]:
+        return Column(recording, lambda rule: show(mine[rule]) if rule in mine else NOTHING)
+
+    return [Column("rule", str, label=True), *(column(recording, mine) for recording, mine in overview.items())]
+
+
+def _about(run: Run, name: str) -> Mapping[str, Any]:
+    """What the header of a recording says."""
+    return run.identity["data"].get(name, {}).get("about", {})
+
+
+def _model(run: Run, name: str, role: str) -> str:
+    return next(iter(_about(run, name).get(role, ())), NOTHING)
+
+
+def _field(run: Run, name: str, field: str, otherwise: str = NOTHING) -> str:
+    value = _about(run, name).get(field)
+    return otherwise if value is None else f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+
+def _shape(records: Sequence[Record]) -> str:
+    return f"{records[0]['paths']} x {records[0]['depth']}"
