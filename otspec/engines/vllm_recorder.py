@@ -4,6 +4,9 @@ With ``OTSPEC_RECORD=FOLDER`` one chain is kept of every step of the first model
 that are whole and were drawn from laws: as a tree of one path for `otspec bench paths`, and its first position for
 `otspec bench`.  Whoever verifies, the laws are those that it is given, temperature, top-k and top-p included.
 
+The files of a folder are parts of one recording, which is called after it; their headers are those of `otspec record`
+(`otspec schema recording`), and say which models they are of if OTSPEC_RECORD_MODELS=TARGET,DRAFT does.
+
 To keep a chain waits for the device.  After so many chains nothing is kept any more.  Serve no grammars meanwhile: a
 chain that one refuses a token of cannot be kept, and the drafts of those that are left have another law.
 """
@@ -14,6 +17,7 @@ import atexit
 import functools
 import inspect
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -25,9 +29,10 @@ from torch import Tensor
 from otspec.engines.loading import check_arguments
 from otspec.engines.vllm import PLACEHOLDER, rejection_sample
 from otspec.errors import ProblemError
+from otspec.reporting.machine import versions
 
-FOLDER, CHAINS = "OTSPEC_RECORD", "OTSPEC_RECORD_CHAINS"
-"""Variables of the environment: where files go, and how many chains each process keeps."""
+FOLDER, CHAINS, MODELS = "OTSPEC_RECORD", "OTSPEC_RECORD_CHAINS", "OTSPEC_RECORD_MODELS"
+"""Variables of the environment: where files go, how many chains each process keeps, and of which models they are."""
 MOST = 256
 """Chains that are kept if the environment does not say."""
 AT_ONCE = 32
@@ -54,10 +59,12 @@ class Recorder:
         It is made if it is not there.
     most : int
         Chains that are kept.
+    models : tuple of str
+        What target and draft model are called, if that is known.
     """
 
-    def __init__(self, folder: Path, most: int) -> None:
-        self.folder, self.most = folder, most
+    def __init__(self, folder: Path, most: int, models: tuple[str, ...] = ()) -> None:
+        self.folder, self.most, self.models = folder, most, models
         folder.mkdir(parents=True, exist_ok=True)
         self._held: list[Chain] = []
         self._kept = self._files = 0
@@ -93,8 +100,26 @@ class Recorder:
         chains, self._held = self._held, []
         name = f"{os.getpid()}-{self._files}.safetensors"
         self._files += 1
-        _write_trees(self.folder / f"trees-{name}", chains)
-        _write_positions(self.folder / f"positions-{name}", chains)
+        _write_trees(self.folder / f"trees-{name}", chains, self._about(chains))
+        _write_positions(self.folder / f"positions-{name}", chains, self._about(chains))
+
+    def _about(self, chains: list[Chain]) -> dict[str, Any]:
+        """What headers say.  Texts are not told apart: each chain counts as of a prompt of its own."""
+        from otspec.data.recorded import SCHEMA
+
+        return {
+            "schema": SCHEMA,
+            "recording": self.folder.resolve().name,
+            **{role: [name] for role, name in zip(("target", "draft"), self.models, strict=False)},
+            "vocab": chains[0].target.shape[1],
+            "stored": "float32",
+            "top_k": None,
+            "positions": len(chains),
+            "prompts": {"count": len(chains)},
+            "engine": "vLLM",
+            "chosen": "a chain of every step, at random",
+            "versions": versions("torch") | _engine_version(),
+        }
 
 
 def asked_for() -> Recorder | None:
@@ -103,7 +128,7 @@ def asked_for() -> Recorder | None:
     Raises
     ------
     ProblemError
-        If the number of chains is none, or the folder is a file.
+        If the number of chains is none, or the folder is a file, or models are not two.
     """
     if not (folder := os.environ.get(FOLDER)):
         return None
@@ -112,7 +137,10 @@ def asked_for() -> Recorder | None:
         raise ProblemError(f"the environment has {CHAINS}={most}; it is how many chains to keep, 1 or more")
     if Path(folder).exists() and not Path(folder).is_dir():
         raise ProblemError(f"the environment has {FOLDER}={folder}, which is a file; name a folder")
-    return Recorder(Path(folder), int(most))
+    models = tuple(name.strip() for name in os.environ.get(MODELS, "").split(",") if name.strip())
+    if len(models) not in (0, 2):
+        raise ProblemError(f"the environment has {MODELS}={os.environ[MODELS]}; it names two models, TARGET,DRAFT")
+    return Recorder(Path(folder), int(most), models)
 
 
 def put_in_place(module: ModuleType, recorder: Recorder) -> None:
@@ -145,7 +173,13 @@ def _coins() -> torch.Generator:
     return torch.Generator().manual_seed(os.getpid())
 
 
-def _write_trees(path: Path, chains: list[Chain]) -> None:
+def _engine_version() -> dict[str, str]:
+    """Of the engine in this process, whatever its distribution is called."""
+    found = getattr(sys.modules.get("vllm"), "__version__", None)
+    return {} if found is None else {"vllm": str(found)}
+
+
+def _write_trees(path: Path, chains: list[Chain], about: Mapping[str, Any]) -> None:
     """Chains as trees of one path each; after a whole path the target's law is not known, and even in the file."""
     from otspec.data.recorded import Tensor as Stored
     from otspec.data.trees import TREES_FORMAT
@@ -158,7 +192,7 @@ def _write_trees(path: Path, chains: list[Chain]) -> None:
         "target_logits": Stored("F32", (count, depth + 1, vocab)),
         "draft_logits": Stored("F32", (count, depth, vocab)),
     }
-    about = {"paths": 1, "depth": depth, "law_after_a_path": "not known to the verifier: even"}
+    shape = {"paths": 1, "depth": depth, "law_after_a_path": "not known to the verifier: even"}
     rows = [
         {
             "paths": chain.tokens.int(),
@@ -168,10 +202,10 @@ def _write_trees(path: Path, chains: list[Chain]) -> None:
         }
         for chain in chains
     ]
-    _write(path, layout, _about(TREES_FORMAT, vocab, count) | about, rows)
+    _write(path, layout, {"format": TREES_FORMAT, **about, **shape}, rows)
 
 
-def _write_positions(path: Path, chains: list[Chain]) -> None:
+def _write_positions(path: Path, chains: list[Chain], about: Mapping[str, Any]) -> None:
     """The first position of each chain."""
     from otspec.data.recorded import RECORDED_FORMAT
     from otspec.data.recorded import Tensor as Stored
@@ -179,21 +213,7 @@ def _write_positions(path: Path, chains: list[Chain]) -> None:
     count, vocab = len(chains), chains[0].target.shape[1]
     layout = dict.fromkeys(("target_logits", "draft_logits"), Stored("F32", (count, vocab)))
     rows = [{"target_logits": chain.target[0], "draft_logits": chain.draft[0]} for chain in chains]
-    _write(path, layout, _about(RECORDED_FORMAT, vocab, count), rows)
-
-
-def _about(kind: str, vocab: int, count: int) -> dict[str, Any]:
-    """What headers say.  Texts are not told apart: each chain counts as of a prompt of its own."""
-    return {
-        "format": kind,
-        "vocab": vocab,
-        "stored": "float32",
-        "top_k": None,
-        "positions": count,
-        "prompts": {"count": count},
-        "engine": "vLLM",
-        "chosen": "a chain of every step, at random",
-    }
+    _write(path, layout, {"format": RECORDED_FORMAT, **about}, rows)
 
 
 def _write(path: Path, layout: Mapping[str, Any], about: Mapping[str, Any], rows: list[dict[str, Tensor]]) -> None:

@@ -15,7 +15,8 @@ pytest.importorskip("torch")
 import torch
 
 from otspec import ProblemError
-from otspec.data import TreeSource, open_source
+from otspec.data import TreeSource, open_source, open_trees
+from otspec.data.formats import safetensors_about
 from otspec.engines import plugins, vllm
 from otspec.engines.vllm_recorder import AT_ONCE, Recorder
 from otspec.laws import law_from_logits
@@ -90,6 +91,25 @@ def test_files_are_written_as_chains_come(tmp_path: Path) -> None:
     assert sorted(len(TreeSource(path)) for path in tmp_path.glob("trees-*")) == [1, AT_ONCE]
 
 
+def test_files_are_parts_of_one_recording_as_the_schema_has_it(tmp_path: Path) -> None:
+    pytest.importorskip("pydantic")
+    validate = pytest.importorskip("jsonschema").validate
+    from otspec.bench.header import check_recorded
+    from otspec.bench.json_schemas import json_schema
+
+    recorder = Recorder(tmp_path / "llama-3-8b", AT_ONCE + 2, ("meta-llama/Llama-3.1-8B", "EAGLE3"))
+    for seed in range(AT_ONCE + 2):
+        recorder.see(given(whole(seed)))
+    files = sorted(recorder.folder.iterdir())
+    assert len(files) == 4
+    for path in files:
+        validate(safetensors_about(path), json_schema("recording"))
+        assert check_recorded(path)["target"] == ["meta-llama/Llama-3.1-8B"]
+    (joined,) = open_trees(str(recorder.folder)).values()
+    assert (joined.name, len(joined), joined.prompt(AT_ONCE + 1)) == ("llama-3-8b", AT_ONCE + 2, AT_ONCE + 1)
+    assert [joined.about[name] for name in ("draft", "engine", "paths", "depth")] == [["EAGLE3"], "vLLM", 1, 3]
+
+
 @pytest.mark.parametrize("verified_by", ["ours", "vLLM"])
 def test_the_environment_asks_for_it(
     make: Make,  # noqa: F811
@@ -115,8 +135,11 @@ def test_what_is_wrong_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setenv("OTSPEC_RECORD_CHAINS", "0")
     with pytest.raises(ProblemError, match="OTSPEC_RECORD_CHAINS=0; it is how many chains to keep"):
         plugins.vllm()
+    monkeypatch.setenv("OTSPEC_RECORD_CHAINS", "2")
+    monkeypatch.setenv("OTSPEC_RECORD_MODELS", "alone")
+    with pytest.raises(ProblemError, match="OTSPEC_RECORD_MODELS=alone; it names two models, TARGET,DRAFT"):
+        plugins.vllm()
     (tmp_path / "file").touch()
     monkeypatch.setenv("OTSPEC_RECORD", str(tmp_path / "file"))
-    monkeypatch.setenv("OTSPEC_RECORD_CHAINS", "2")
     with pytest.raises(ProblemError, match="which is a file; name a folder"):
         plugins.vllm()
