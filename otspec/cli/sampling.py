@@ -18,6 +18,8 @@ SHIPPED = "shipped"
 """`otspec.decode.pair.loading.SHIPPED`."""
 MODEL = "shipped, a folder written by save_pretrained, a GGUF file, smollm2, or a name on the hub."
 """For --help."""
+OWN = "eagle or parallel, for the targets that the package has such drafters for"
+"""Likewise."""
 
 Target = Annotated[str, typer.Option(help=f"The target model, whose text is written: {MODEL}")]
 Draft = Annotated[str, typer.Option(help=f"The draft model: {MODEL}")]
@@ -65,7 +67,9 @@ class PairOptions:
     """A target and a draft model."""
 
     target: Target = "shipped"
-    draft: Annotated[str | None, typer.Option(help=f"The draft model: {MODEL} Or none.", show_default=BY_TARGET)] = None
+    draft: Annotated[
+        str | None, typer.Option(help=f"The draft model: {MODEL} Or {OWN}, or none.", show_default=BY_TARGET)
+    ] = None
 
     @property
     def names(self) -> tuple[str, str]:

@@ -265,14 +265,13 @@ def test_recordings_of_others_join_one_table_whatever_measured_them(tmp_path: Pa
 
 def test_recordings_that_cannot_be_compared_are_refused_by_name(tmp_path: Path) -> None:
     ours, out = table_of(tmp_path / "ours", "ab"), tmp_path / "out"
-    for number, (message, changes) in enumerate(
-        {
-            "data.b.sha256 is 1 in the first, 2 in the second": {"sha256": "2"},
-            "data.b.measured_by.code is x in the first, y in the second": {"code": "y"},
-            "seed is 0 in the first, 1 in the second": {"seed": 1},
-            "budget_s is 9.0 in the first, 1.0 in the second": {"budget_s": 1.0},
-        }.items()
-    ):
+    wrong: dict[str, dict[str, Any]] = {
+        "data.b.sha256 is 1 in the first, 2 in the second": {"sha256": "2"},
+        "data.b.measured_by.code is x in the first, y in the second": {"code": "y"},
+        "seed is 0 in the first, 1 in the second": {"seed": 1},
+        "budget_s is 9.0 in the first, 1.0 in the second": {"budget_s": 1.0},
+    }
+    for number, (message, changes) in enumerate(wrong.items()):
         theirs = table_of(tmp_path / str(number), "bc", **changes)
         other = table_of(tmp_path / f"{number}c", "d")  # in between, and in agreement with both but for settings
         with pytest.raises(DataError, match=rf"ours and .*{number} are not of one run: {re.escape(message)}; merge"):
