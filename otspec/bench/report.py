@@ -116,8 +116,10 @@ def about(run: Run, machine: str) -> list[str]:
 def _by(identity: Mapping[str, Any]) -> list[str]:
     """By what code a run was measured, a sentence for each; of which data, where not all were by the same."""
     of: dict[str, list[str]] = {}
-    by_data = {name: data["measured_by"] for name, data in identity["data"].items()} if "code" not in identity else {}
-    for name, one in (by_data or {"": identity}).items():
+    by_data = {"": identity}
+    if "code" not in identity:  # recordings of others may be among them
+        by_data = {name: data["measured_by"] for name, data in identity["data"].items()}
+    for name, one in by_data.items():
         packages = {"Python": one["python"], **one["versions"]}
         versions = ", ".join(f"{package} {version}" for package, version in packages.items())
         of.setdefault(f"{versions}; sources {one['code']}.", []).append(name)

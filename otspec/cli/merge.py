@@ -1,4 +1,4 @@
-"""`otspec merge`: folders of one run, measured in parts, joined into one."""
+"""`otspec merge`: folders of one run, or of runs on other data, joined into one."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ def merge(
     ],
     out: Annotated[Path, typer.Option(help="The folder for all records; what it holds of the same run stays.")],
 ) -> None:
-    """Join folders of one run, such as the shards of an array job, into one with its report.
+    """Join folders into one with its report: shards of an array job, or what others measured of recordings of theirs.
 
     The order of the folders does not matter, a record that several have counts once, and the same command again adds
-    what has come since: shards that were killed, and run again, lose nothing.  Folders that differ in data, settings,
-    seed, code or versions are refused; those of different machines are joined, and every record says which one.
+    what has come since: shards that were killed, and run again, lose nothing.  Folders that differ in settings or seed,
+    or, where their data have one name, in these data, are refused, and so are those that differ in code or versions:
+    of `bench paths` for each recording by itself.  Those of different machines are joined, and every record says which.
     """
     require("pyarrow")  # before the work, not after it
     from otspec.bench.merging import merge as merged_of

@@ -42,7 +42,8 @@ class TextTable:
 
     def markdown(self) -> str:
         """The table in Markdown, with title and note as paragraphs."""
-        body = markdown_table(self.header, [tuple(map(literal, row)) for row in self.rows], self.labels)
+        header, *rows = (tuple(map(literal, row)) for row in (self.header, *self.rows))
+        body = markdown_table(header, rows, self.labels)
         return f"## {literal(self.title)}\n\n{body}\n\n{self.note}\n"
 
 

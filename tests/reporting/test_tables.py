@@ -24,15 +24,17 @@ NAMES = (
 
 
 def table(name: str) -> TextTable:
-    return TextTable(name, ("data", "ms"), [(name, "1")], f"note of {name}", labels=1)
+    return TextTable(name, ("data", name), [(name, "1")], f"note of {name}", labels=1)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_markdown_shows_names_as_they_are(name: str) -> None:
     rendered = markdown_it.MarkdownIt("commonmark").enable("table").parse(table(name).markdown())
     heading = next(rendered[at + 1] for at, token in enumerate(rendered) if token.type == "heading_open")
-    cells = [rendered[at + 1] for at, token in enumerate(rendered) if token.type == "td_open"]
-    for inline in (heading, cells[0]):
+    heads, cells = (
+        [rendered[at + 1] for at, token in enumerate(rendered) if token.type == kind] for kind in ("th_open", "td_open")
+    )
+    for inline in (heading, heads[1], cells[0]):
         assert {child.type for child in inline.children} == {"text"} or {child.type for child in inline.children} == {
             "text",
             "text_special",
@@ -45,7 +47,7 @@ def test_a_screen_shows_names_as_they_are(name: str) -> None:
     console = Console(width=100, record=True, file=None)
     with console.capture() as shown:
         console.print(table(name).on_screen(100))
-    assert shown.get().count(name) == 3
+    assert shown.get().count(name) == 4
 
 
 def test_a_lone_star_is_left_alone() -> None:

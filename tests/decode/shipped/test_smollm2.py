@@ -59,6 +59,12 @@ def test_a_drafter_is_found_by_the_weights_of_its_target(
     assert found.spelled == {"drafter": kind}
     assert isinstance(found.models.draft, SharedLlama)
     assert torch.equal(found.models.draft.seen.weight, made.seen.weight)
+    by_name = load_models("shipped", kind).draft
+    assert torch.equal(by_name.seen.weight, made.seen.weight)  # type: ignore[union-attr]
+    monkeypatch.chdir(tmp_path)
+    Path(kind).mkdir()
+    with pytest.raises(DataError, match=f"the draft '{kind}' cannot be loaded"):
+        load_models("shipped", kind)  # what is called so here comes first
     other = models._replace(target=shipped.load().draft)
     with pytest.raises(DataError, match=rf"no draft model '{kind}' of mine comes with the package; `otspec train "):
         drafting(kind, DrafterRequest(other, "mine", ""))
