@@ -29,14 +29,15 @@ def compare(
     intervals.  The command names on stderr what differs between the runs: machine, versions, settings.
     """
     from otspec.bench.comparison import compare as compared
+    from otspec.bench.records import shown
     from otspec.bench.stored import read_run
 
     found = compared(read_run(first), read_run(second))
     table = found.table()
     console.print(table.on_screen(console.width))
     notes = [
-        f"they differ in {'the machine: ' if one.of_machine else ''}{one.name}: A {one.one}, B {one.other}"
-        for one in found.differences
+        f"they differ in {'the machine: ' if machine else ''}{name}: A {shown(mine)}, B {shown(theirs)}"
+        for name, mine, theirs, machine in ((*one, one.of_machine) for one in found.differences)
     ]
     for name, cells in zip("AB", found.unpaired, strict=True):
         if cells:
