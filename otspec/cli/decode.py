@@ -101,6 +101,14 @@ def decode(
             "that of plain decoding, and whether a near tie of logits made it so or a wrong rule.",
         ),
     ] = False,
+    invariant: Annotated[
+        bool,
+        typer.Option(
+            "--invariant",
+            help="Passes of the target whose logits do not depend on how many rows they have, so that greedy text with "
+            "drafts is that of --method vanilla to the last bit: on a CPU, and slower.",
+        ),
+    ] = False,
     json_file: Annotated[
         Path | None,
         options.out_file(
@@ -127,6 +135,12 @@ def decode(
         if way.method.strategy is None:
             raise ProblemError(f"{way.name} keeps no log-probabilities; leave out --logprobs")
         limits |= {"logprobs": logprobs}
+    if invariant:
+        if way.method.strategy is None:
+            raise ProblemError(f"{way.name} makes its own passes; leave out --invariant")
+        if profile:
+            raise ProblemError("--profile knows the floor of passes as they come, not of --invariant; leave out one")
+        limits |= {"invariant": True}
     if explain_divergence:
         if json_file is not None:
             raise ProblemError("--explain-divergence has no lines for --json; leave out one of the two")
@@ -162,8 +176,8 @@ def decode(
                 if turns > len(batches):
                     line |= {"conversations": going, "turn": number}
                 line |= {"new_tokens": generation.new_tokens, **generation.metrics.record()}
-                line |= _finite(generation.metrics.as_served())
-                line["of_texts"] = [_finite(one.as_served()) for one in generation.metrics_of_texts]
+                line |= generation.metrics.served_record()
+                line["of_texts"] = [one.served_record() for one in generation.metrics_of_texts]
                 if transcript:
                     line["blocks"] = [[one._asdict() for one in blocks] for blocks in generation.blocks]
                 if logprobs is not None:
@@ -434,11 +448,6 @@ def _budget(metrics: Metrics, floors: Mapping[str, float]) -> TextTable:
     ratio = f"a step takes {whole / least:.2f} times its floor" if least else "this method tells no passes"
     note = f"Milliseconds of a step, prompts left out. Floor: the same passes with nothing around them; {ratio}."
     return TextTable(f"Where {steps} steps go", ("phase", "ms", "share", "floor"), rows, note, labels=1)
-
-
-def _finite(figures: Mapping[str, Any]) -> dict[str, Any]:
-    """Figures for JSON, which has no NaN: what there is none of is null."""
-    return {name: None if value != value else value for name, value in figures.items()}
 
 
 def _spelled(value: object) -> str:

@@ -38,7 +38,7 @@ def generate(
     paths, depth, solver, branching, law, pace, draft_* : optional
         What is drafted, how, and who verifies: the fields of `otspec.decode.DraftSettings`.  By default one path of
         three i.i.d. tokens, by block verification.
-    temperature, top_k, top_p, seed, streamer, tokenizer, draft_tokenizer, verify_on, logprobs : optional
+    temperature, top_k, top_p, seed, streamer, tokenizer, draft_tokenizer, verify_on, logprobs, invariant : optional
         How the run samples, where it verifies and what it tells: the fields of `otspec.decode.RunSettings`.  By
         default temperature 1 without truncation.
     attention_mask : Tensor, shape (B, S), optional

@@ -109,9 +109,15 @@ def test_a_seed_for_each_prompt_gives_the_text_that_it_gives_alone(
 def test_greedy_texts_that_are_the_same_diverge_nowhere(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], saved: tuple[str, ...]
 ) -> None:
-    command = ("decode", *saved, "--prompt", "import os", "--max-new-tokens", "8", "--explain-divergence")
-    assert otspec_command(monkeypatch, *command) == 0
+    command = ("decode", *saved, "--prompt", "import os", "--max-new-tokens", "8", "--invariant")
+    assert otspec_command(monkeypatch, *command, "--explain-divergence") == 0
     assert "prompt 1: no token differs" in capsys.readouterr().out
+    for others, said in (
+        (("--method", "generate"), "generate makes its own passes"),
+        (("--profile",), "not of --invariant"),
+    ):
+        assert otspec_command(monkeypatch, *command, *others) != 0
+        assert said in capsys.readouterr().err
 
 
 def test_a_transcript_tells_what_became_of_every_draft(

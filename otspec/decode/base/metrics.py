@@ -120,6 +120,10 @@ class Metrics:
         """What servers report, under vLLM's names."""
         return {name: getattr(self, name) for name in AS_SERVED}
 
+    def served_record(self) -> dict[str, Any]:
+        """The same for a line of JSON, which has no NaN: what there is none of is null."""
+        return {name: None if value != value else value for name, value in self.as_served().items()}
+
     def record(self) -> dict[str, Any]:
         """All sums, for a line of JSON."""
         return asdict(self)

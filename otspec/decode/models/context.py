@@ -55,6 +55,8 @@ class Context:
         After how many of its layers hidden states are wanted, if any are: from 0, the embedding, to all of them.
     shifts, added : Tensor, optional
         What it is told of these texts, see `otspec.decode.drafters.sd2.model` and `otspec.decode.drafters.eagle.model`.
+    invariant : bool
+        Whether a row's logits are to be the same to the last bit in whichever pass it is.
 
     Raises
     ------
@@ -69,11 +71,12 @@ class Context:
         layers: Sequence[int] = (),
         shifts: torch.Tensor | None = None,
         added: torch.Tensor | None = None,
+        invariant: bool = False,
     ) -> None:
         check_model(model)
         _check_layers(model, layers)
         self.model = model
-        self.reader = reader_of(model, layers)
+        self.reader = reader_of(model, layers, invariant)
         self.reader.shifts, self.reader.added = shifts, added
         self.positions = positions(model)
         """How many tokens the model knows positions for."""

@@ -23,14 +23,22 @@ class Target:
         The prompts, each of one token at least.
     layers : sequence of int
         After how many of its layers a drafter wants to see hidden states.
+    invariant : bool
+        As `Context` has it.
     """
 
     features: list[torch.Tensor]
     """Hidden states at the tokens that were read of each text since they were last looked at, shape (tokens, layers,
     width); only where layers are wanted."""
 
-    def __init__(self, model: PreTrainedModel, texts: Sequence[Sequence[int]], layers: Sequence[int] = ()) -> None:
-        self.context = Context(model, [text[:-1] for text in texts], layers)
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        texts: Sequence[Sequence[int]],
+        layers: Sequence[int] = (),
+        invariant: bool = False,
+    ) -> None:
+        self.context = Context(model, [text[:-1] for text in texts], layers, invariant=invariant)
         self._layers = layers
         self.features = []
         if layers:

@@ -26,7 +26,7 @@ from otspec.decode.base.text import Block, Ending, Text, texts_of
 from otspec.decode.drafters.heads.model import Heads
 from otspec.decode.models.context import Pass, positions, sliding_window, vocabulary
 from otspec.decode.models.pairing import check_pair
-from otspec.decode.models.self_check import check_reading
+from otspec.decode.models.self_check import check_invariance, check_reading
 from otspec.decode.settings import RunOptions, RunSettings
 from otspec.decode.step.loop import Decoder
 from otspec.decode.step.strategy import Strategy, listed
@@ -179,6 +179,8 @@ def decode(
     # A drafter with another tokenizer has lengths of its own, which it checks itself.
     _check_lengths(target, listed(strategy.draft) if strategy.matching is None else [], texts, ending.max_length)
     check_reading(target, "target")
+    if settings.invariant:
+        check_invariance(target, "target")
     for model in listed(strategy.draft):
         if not isinstance(model, Heads):  # they read no trees
             check_reading(model, "draft model")
@@ -186,7 +188,17 @@ def decode(
         streamer.put(input_ids.cpu())  # as transformers does
     verification = step_verifier(verifier, sampling, np.random.default_rng(seed), generator, rule)
     scorer = None if settings.logprobs is None else Scorer(sampling, settings.logprobs)
-    decoder = Decoder(target, drafter, verification, ending, sampling.reads_text, streamer, scorer, streams)
+    decoder = Decoder(
+        target,
+        drafter,
+        verification,
+        ending,
+        sampling.reads_text,
+        streamer,
+        scorer,
+        streams,
+        settings.invariant,
+    )
     metrics, passes = decoder.run(texts)
     longest = max(len(text.new) for text in texts)
     new = torch.tensor([text.new + [pad] * (longest - len(text.new)) for text in texts], device=input_ids.device)

@@ -177,7 +177,7 @@ class Llama:
         if self._wanted:
             states[-1] = rms_norm(hidden, self._norm.shape, self._norm, self._epsilon)
             self.features = torch.stack([states[layer] for layer in self._wanted], dim=2)
-        last = rms_norm(hidden[:, -keep:], self._norm.shape, self._norm, self._epsilon)
+        last = rms_norm(hidden[:, count - keep :], self._norm.shape, self._norm, self._epsilon)
         return last if self._head is None else self._head(last)
 
 
