@@ -28,7 +28,8 @@ def chain_speculative_sampling(
     generator: torch.Generator | None = None,
     seed: int | None = None,
     offset: int | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:
+    logprobs: bool = False,
+) -> tuple[Tensor, ...]:
     """Verify chains of n drafted tokens.
 
     Parameters
@@ -45,6 +46,8 @@ def chain_speculative_sampling(
         By default that of torch.
     seed, offset : int, optional
         Of a kernel's own generator: not taken here, pass a generator.
+    logprobs : bool
+        Whether a fourth tensor comes back; flashinfer has no such argument.
 
     Returns
     -------
@@ -55,6 +58,8 @@ def chain_speculative_sampling(
         fewer than those that are put out.
     output_emitted_draft_token_num : Tensor, shape (B,)
         How many drafted tokens are put out.
+    output_logprobs : Tensor of float64, shape (B, n + 1)
+        The target's log-probabilities of the tokens that are put out, then NaN; with `logprobs` only.
 
     Raises
     ------
@@ -80,7 +85,8 @@ def chain_speculative_sampling(
         raise ProblemError(f"seed is {seed} and offset {offset}; pass a torch Generator in their place")
     device = draft_probs.device
     uniforms = torch.rand((batch, n + 1), generator=generator, dtype=torch.float64, device=device)
-    accepted, token, _ = verify_chains(target_probs, draft_probs, draft_token_ids, uniforms)
+    found = verify_chains(target_probs, draft_probs, draft_token_ids, uniforms, logprobs=logprobs)
+    accepted, token = found.accepted, found.token
 
     drafted = draft_token_ids.long().unsqueeze(2)
     p, q = (laws[:, :n].gather(2, drafted)[:, :, 0].double() for laws in (target_probs, draft_probs))
@@ -95,7 +101,8 @@ def chain_speculative_sampling(
     padded = torch.nn.functional.pad(draft_token_ids.long(), (0, 1))
     ids = torch.where(place < accepted.unsqueeze(1), padded, -1)
     ids = torch.where(place == accepted.unsqueeze(1), token.unsqueeze(1), ids)
-    return ids.to(torch.int32), counts[0], counts[1]
+    outputs = ids.to(torch.int32), counts[0], counts[1]
+    return outputs if found.logprobs is None else (*outputs, found.logprobs)
 
 
 def put_in_place() -> None:

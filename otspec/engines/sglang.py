@@ -47,7 +47,8 @@ def tree_speculative_sampling_target_only(
     threshold_single: float = 1.0,
     threshold_acc: float = 1.0,
     deterministic: bool = True,
-) -> None:
+    logprobs: bool = False,
+) -> Tensor | None:
     """Walk down each tree, and fill in the first three arguments.
 
     Parameters
@@ -77,6 +78,14 @@ def tree_speculative_sampling_target_only(
         at once, one of probability 0 if it is 0, and others 1 / threshold_acc times as often: that is not lossless.
     deterministic : bool
         Without effect: it always is.
+    logprobs : bool
+        Whether log-probabilities come back; SGLang has no such argument.
+
+    Returns
+    -------
+    Tensor of float64, shape (B, D), or None
+        With `logprobs` only: the target's log-probabilities of the tokens after the root and after each accepted node,
+        as `predicts` has them, then NaN.
     """
     links = Links(retrive_next_token, retrive_next_sibling)
     coins = Coins(uniform_samples, uniform_samples_for_final_sampling, threshold_single, threshold_acc)
@@ -89,6 +98,14 @@ def tree_speculative_sampling_target_only(
         walk_down_by_kernels(candidates, links, target_probs, coins, filled)
     else:
         walk_down(candidates, links, target_probs, coins, filled)
+    if not logprobs:
+        return None
+    on_path = torch.arange(accept_index.shape[1], device=candidates.device) <= accept_token_num[:, None]
+    place = torch.where(on_path, accept_index, retrive_index[:, :1]).long()
+    node = (retrive_index[:, None] == place[:, :, None]).int().argmax(dim=2)
+    row = torch.arange(len(node), device=node.device)[:, None]
+    found = target_probs[row, node, predicts.long()[place]].double().log()
+    return torch.where(on_path, found, torch.nan)
 
 
 def chain_speculative_sampling_triton(
@@ -108,7 +125,8 @@ def chain_speculative_sampling_triton(
     deterministic: bool,
     *,
     block_verification: bool = False,
-) -> None:
+    logprobs: bool = False,
+) -> Tensor | None:
     """Verify each chain by block verification, and fill in the first three arguments.
 
     Parameters
@@ -140,6 +158,14 @@ def chain_speculative_sampling_triton(
         Without effect: it always is.
     block_verification : bool
         Without effect: it always is.
+    logprobs : bool
+        Whether log-probabilities come back; SGLang has no such argument.
+
+    Returns
+    -------
+    Tensor of float64, shape (B, N), or None
+        With `logprobs` only: the target's log-probabilities of the tokens after the root and after each accepted one,
+        then NaN.
 
     Raises
     ------
@@ -160,7 +186,8 @@ def chain_speculative_sampling_triton(
         draft.reshape(-1, vocab),
         place.flatten()[: rows * drafted].view(rows, -1),
     )
-    found = verify_chains_in_rows(laws, tokens, known.cumprod(dim=1).sum(dim=1), torch.cat(coins, dim=1).double())
+    lengths = known.cumprod(dim=1).sum(dim=1)
+    found = verify_chains_in_rows(laws, tokens, lengths, torch.cat(coins, dim=1).double(), logprobs=logprobs)
 
     place, accepted = place[:1] % slots, found.accepted[:, None]
     accept_token_num.copy_(found.accepted)
@@ -171,6 +198,7 @@ def chain_speculative_sampling_triton(
     predicts.scatter_(
         0, retrive_index.gather(1, on_path).flatten().long(), after.gather(1, on_path).flatten().to(predicts.dtype)
     )
+    return found.logprobs
 
 
 def _check_shapes(
@@ -193,7 +221,10 @@ def _check_shapes(
             )
 
 
-FUNCTIONS: tuple[Callable[..., None], ...] = (tree_speculative_sampling_target_only, chain_speculative_sampling_triton)
+FUNCTIONS: tuple[Callable[..., Tensor | None], ...] = (
+    tree_speculative_sampling_target_only,
+    chain_speculative_sampling_triton,
+)
 """Ours, by SGLang's names."""
 
 
@@ -212,7 +243,7 @@ def put_in_place() -> None:
         If it has neither function on this machine, or one that takes other arguments than ours.
     """
     module = require(MODULE)
-    theirs: dict[Callable[..., None], Callable[..., Any]] = {
+    theirs: dict[Callable[..., Tensor | None], Callable[..., Any]] = {
         # None is left out: the hooks would replace whatever else is None.
         ours: own
         for ours in FUNCTIONS

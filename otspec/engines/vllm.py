@@ -21,6 +21,7 @@ from otspec.errors import ProblemError
 from otspec.extras import require
 
 if TYPE_CHECKING:
+    from otspec.engines.chains import Chains
     from otspec.engines.vllm_proposer import Proposer as Proposer
 
 PLACEHOLDER = -1
@@ -55,7 +56,8 @@ def rejection_sample(
     fly_window_size: int | None = None,
     fly_entropy_threshold: float | None = None,
     fly_entropy_top_k: int = 3,
-) -> Tensor:
+    logprobs: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
     """Verify one chain of drafted tokens for each of B requests.
 
     Parameters
@@ -83,11 +85,17 @@ def rejection_sample(
         Of methods that are not lossless: not taken here.
     use_fp64_gumbel : bool
         Without effect: nothing is drawn by Gumbel noise.
+    logprobs : bool
+        Whether log-probabilities come back beside the tokens; vLLM has no such argument, and takes its own from logits.
 
     Returns
     -------
     Tensor of int32, shape (B, max_spec_len + 1)
         The accepted tokens, the one after them, and -1 from there on.  A request whose laws hold NaN gets token 0.
+    Tensor of float64, shape (B, max_spec_len + 1)
+        With `logprobs` only: of these tokens, under the law that each has, which is the softmax of `target_logits`, or
+        for a greedy request all on its token, 0.  NaN for a token of `bonus_token_ids`, which vLLM has drawn from
+        logits that it does not hand over, in a request whose laws hold NaN, and where there is no token.
 
     Raises
     ------
@@ -103,7 +111,8 @@ def rejection_sample(
     bonus = bonus_token_ids.reshape(-1).long()
     if total == 0:
         alone = torch.full((batch, max_spec_len), PLACEHOLDER, dtype=torch.int32, device=device)
-        return torch.cat((bonus[:, None].to(torch.int32), alone), dim=1)
+        out = torch.cat((bonus[:, None].to(torch.int32), alone), dim=1)
+        return (out, torch.full_like(out, torch.nan, dtype=torch.float64)) if logprobs else out
 
     ends = cu_num_draft_tokens.long()
     starts = torch.nn.functional.pad(ends[:-1], (1, 0))
@@ -111,23 +120,32 @@ def rejection_sample(
     places = torch.arange(max_spec_len, device=device)
     flat = (starts[:, None] + places).clamp(max=total - 1)
     tokens = torch.where(places < lengths[:, None], draft_token_ids.long()[flat], PLACEHOLDER)
-    accepted, token = torch.zeros_like(lengths), torch.zeros_like(lengths)
+    accepted, token, known = torch.zeros_like(lengths), torch.zeros_like(lengths), None
     if not sampling_metadata.all_greedy:
         uniforms = _uniforms(num_draft_tokens, max_spec_len, sampling_metadata.generators, device)
-        accepted, token = _random(tokens, starts, lengths, draft_probs, target_logits, uniforms)
+        drawn = _random(tokens, starts, lengths, draft_probs, target_logits, uniforms, logprobs)
+        accepted, token, known = drawn.accepted, drawn.token, drawn.logprobs
     if not sampling_metadata.all_random:
         best = target_logits.argmax(dim=1)[flat]
         agreed = (tokens == best).cumprod(dim=1).sum(dim=1)
         after = best.gather(1, agreed.clamp(max=max_spec_len - 1)[:, None])[:, 0]
+        certain = torch.zeros_like(agreed[:, None], dtype=torch.float64)
         if sampling_metadata.temperature is not None and not sampling_metadata.all_greedy:
             greedy = sampling_metadata.temperature == 0
             agreed, after = torch.where(greedy, agreed, accepted), torch.where(greedy, after, token)
+            known = None if known is None else torch.where(greedy[:, None], certain, known)
+        elif logprobs:
+            known = certain
         accepted, token = agreed, after
 
     token = torch.where(accepted == lengths, bonus, token)
     place = torch.arange(max_spec_len + 1, device=device)
     out = torch.where(place < accepted[:, None], torch.nn.functional.pad(tokens, (0, 1)), PLACEHOLDER)
-    return torch.where(place == accepted[:, None], token[:, None], out).to(torch.int32)
+    out = torch.where(place == accepted[:, None], token[:, None], out).to(torch.int32)
+    if known is None:
+        return out
+    ours = place < torch.minimum(accepted + 1, lengths)[:, None]  # the token after a whole chain is vLLM's
+    return out, torch.where(ours, known, torch.nan)
 
 
 def put_in_place() -> None:
@@ -163,8 +181,14 @@ def _is_lossless(*, synthetic_mode: bool = False, fly_window_size: int | None = 
 
 
 def _random(
-    tokens: Tensor, starts: Tensor, lengths: Tensor, draft_probs: Tensor | None, target_logits: Tensor, uniforms: Tensor
-) -> tuple[Tensor, Tensor]:
+    tokens: Tensor,
+    starts: Tensor,
+    lengths: Tensor,
+    draft_probs: Tensor | None,
+    target_logits: Tensor,
+    uniforms: Tensor,
+    logprobs: bool,
+) -> Chains:
     """How many tokens are accepted, and the one after them, for requests that are not greedy."""
     from otspec.engines.chains import ChainLaws, verify_chains_in_rows  # at the first call: see `put_in_place`
 
@@ -179,8 +203,7 @@ def _random(
     last = (lengths - 1).clamp(min=0)[:, None]  # after a whole chain vLLM has drawn the token itself
     row = (starts[:, None] + torch.minimum(place, last)).clamp(max=target_logits.shape[0] - 1)
     laws = ChainLaws(target_logits, row, draft_probs, row[:, :-1], logits=True)
-    found = verify_chains_in_rows(laws, tokens, counted, uniforms)
-    return found.accepted, found.token
+    return verify_chains_in_rows(laws, tokens, counted, uniforms, logprobs=logprobs)
 
 
 def _uniforms(counts: list[int], longest: int, generators: dict[int, torch.Generator], device: torch.device) -> Tensor:

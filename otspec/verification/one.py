@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+import math
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from otspec.errors import ProblemError
 from otspec.kernels.interval.exchange import memory
@@ -33,8 +34,26 @@ class Verification(NamedTuple):
     """Index of the accepted draft, or -1: the output is then a draw from the residual law."""
 
 
+class ScoredVerification(NamedTuple):
+    """The same with ``logprobs=True``.
+
+    Examples
+    --------
+    >>> import otspec
+    >>> otspec.verify([0.5, 0.5], [0.9, 0.1], [0, 0], rng=0, logprobs=True).logprob  # whatever was put out
+    -0.6931471805599453
+    """
+
+    token: int
+    draft: int
+    logprob: float
+    """The target's log-probability of the output."""
+
+
 @overload
-def verify(p: Any, q: Any, drafts: Any, rng: Seed) -> Verification: ...
+def verify(p: Any, q: Any, drafts: Any, rng: Seed, *, logprobs: Literal[False] = False) -> Verification: ...
+@overload
+def verify(p: Any, q: Any, drafts: Any, rng: Seed, *, logprobs: Literal[True]) -> ScoredVerification: ...
 @overload
 def verify(
     p: Any, q: Any, drafts: Any, rng: torch.Generator | torch.Tensor, *, logprobs: bool = False
@@ -56,12 +75,12 @@ def verify(p: Any, q: Any, drafts: Any, rng: Any, *, logprobs: bool = False) -> 
     rng : numpy.random.Generator
         For B positions a torch.Generator, or a float64 tensor of uniforms of shape (B, n + 1, 3).
     logprobs : bool
-        Of B positions: whether the target's log-probabilities of the outputs come with them.  Of one position it is
-        ``np.log(p[token])``, whether a draft was accepted or not.
+        Whether the target's log-probabilities of the outputs come with them: under p, which is the law of the output,
+        whether it is a draft or a draw from the residual law.
 
     Returns
     -------
-    Verification
+    Verification, or ScoredVerification
         The output token, and which draft it is; `otspec.verification.device.RowVerification` for B positions.
 
     Raises
@@ -83,8 +102,6 @@ def verify(p: Any, q: Any, drafts: Any, rng: Any, *, logprobs: bool = False) -> 
         from otspec.verification.device import verify_rows  # torch is optional, and takes a second to import
 
         return verify_rows(p, q, drafts, rng, logprobs=logprobs)
-    if logprobs:
-        raise ProblemError("logprobs is for B positions as tensors; of one it is log p at the token that is put out")
     p, q = as_floats("p", p), as_floats("q", q)
     if p.ndim != 1 or p.shape != q.shape:
         raise ProblemError(f"p has shape {p.shape} and q {q.shape}; both need one shape (V,)")
@@ -98,4 +115,4 @@ def verify(p: Any, q: Any, drafts: Any, rng: Any, *, logprobs: bool = False) -> 
         as_law("p", p)
         as_law("q", q)
         raise ProblemError(f"the drafts {drafts} hold a token whose draft probability is 0")
-    return Verification(token, draft)
+    return ScoredVerification(token, draft, math.log(p[token])) if logprobs else Verification(token, draft)

@@ -46,14 +46,25 @@ def on_the_host(p: Floats, q: Floats, tokens: Ints, uniforms: Floats) -> tuple[i
     return accepted, int(np.searchsorted(np.cumsum(law), uniforms[-1] * law.sum(), side="right"))
 
 
+def check_logprobs(found: Tensor, p: Floats, put_out: list[int]) -> None:
+    """Those of the tokens by the laws before them, rows of p, and then NaN."""
+    with np.errstate(divide="ignore"):  # lossy thresholds accept what the target never says
+        expected = [np.log(law[token]) for law, token in zip(p, put_out, strict=False)]
+    np.testing.assert_allclose(found[: len(put_out)], expected, rtol=1e-6, atol=1e-6)
+    assert found[len(put_out) :].isnan().all()
+
+
 @each(name=list(KINDS), length=(1, 2, 4))
 def test_chains_are_verified_as_on_the_host(name: str, length: int) -> None:
     rng = np.random.default_rng(length)
     p, q, tokens = chains(name, rng, 40, length, 7)
     uniforms = rng.random((40, length + 1))
-    found = verify_chains(*(torch.from_numpy(array) for array in (p, q, tokens, uniforms)))
+    found = verify_chains(*(torch.from_numpy(array) for array in (p, q, tokens, uniforms)), logprobs=True)
     expected = [on_the_host(*row) for row in zip(p, q, tokens, uniforms, strict=True)]
     assert list(zip(found.accepted.tolist(), found.token.tolist(), strict=True)) == expected
+    assert found.logprobs is not None
+    for own, row, chain, (accepted, token) in zip(found.logprobs, p, tokens, expected, strict=True):
+        check_logprobs(own, row / row.sum(axis=1, keepdims=True), [*chain[:accepted].tolist(), token])
 
 
 def test_nothing_waits_for_the_device() -> None:
@@ -69,8 +80,10 @@ def test_rows_that_are_not_sound_and_tokens_that_are_none() -> None:
     uniforms = torch.from_numpy(rng.random((4, 4)))
     right = verify_chains(p, q, tokens, uniforms)
     p[1, 2, 0], tokens[2, 1] = torch.nan, -1
-    found = verify_chains(p, q, tokens, uniforms)
+    found = verify_chains(p, q, tokens, uniforms, logprobs=True)
     assert found.valid.tolist() == [True, False, True, True]
+    assert found.logprobs is not None
+    assert found.logprobs.isfinite().any(dim=1).tolist() == found.valid.tolist()
     assert (found.accepted[1].item(), found.token[1].item()) == (0, 0)
     assert found.accepted[2] <= 1
     for b in (0, 3):
@@ -84,7 +97,8 @@ IDS = torch.tensor([[2, 1]], dtype=torch.int32)
 
 
 def test_the_documented_example() -> None:
-    ids, accepted, emitted = chain_speculative_sampling(DRAFT, IDS, TARGET)
+    ids, accepted, emitted, logprobs = chain_speculative_sampling(DRAFT, IDS, TARGET, logprobs=True)
+    check_logprobs(logprobs[0], TARGET[0].numpy(), [2, 0])
     assert ids.tolist() == [[2, 0, -1]]
     assert accepted.tolist() == emitted.tolist() == [1]
     assert ids.dtype == accepted.dtype == emitted.dtype == torch.int32
@@ -117,6 +131,7 @@ def test_arguments_are_those_of_flashinfer() -> None:
         "generator",
         "seed",
         "offset",
+        "logprobs",  # ours
     ]
 
 

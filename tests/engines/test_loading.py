@@ -261,7 +261,7 @@ def test_sglang_is_given_hooks_only_if_asked(make: Make, monkeypatch: pytest.Mon
     assert hooks.HookRegistry.hooks == [(target(ours), ours, hooks.HookType.REPLACE) for ours in sglang.FUNCTIONS]
 
 
-def target(ours: Callable[..., None]) -> str:
+def target(ours: Callable[..., Any]) -> str:
     return f"sglang.kernels.ops.speculative.verify_sampling.{ours.__name__}"
 
 
@@ -274,7 +274,7 @@ def target(ours: Callable[..., None]) -> str:
     ],
     ids=("chains", "trees"),
 )
-def test_sglang_with_one_of_its_functions_is_given_that(make: Make, source: str, ours: Callable[..., None]) -> None:
+def test_sglang_with_one_of_its_functions_is_given_that(make: Make, source: str, ours: Callable[..., Any]) -> None:
     make(sglang.MODULE, source)
     hooks = make(sglang.HOOKS, HOOKS)
     sglang.put_in_place()

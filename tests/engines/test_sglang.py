@@ -18,6 +18,7 @@ from torch import Tensor
 from otspec.engines import sglang
 from otspec.engines.sglang import chain_speculative_sampling_triton, tree_speculative_sampling_target_only
 from tests.each import each
+from tests.engines.test_chains import check_logprobs
 
 ROWS, NODES, VOCAB, DEPTH = 6, 8, 9, 4
 THRESHOLDS = ((1.0, 1.0), (0.3, 1.0), (1.0, 0.6), (0.0, 1.0))
@@ -93,9 +94,18 @@ def walk(trees: dict[str, Any], single: float, acc: float) -> tuple[Any, Any, An
 @each(seed=range(30), thresholds=THRESHOLDS)
 def test_the_walk_is_that_of_the_kernel(seed: int, thresholds: tuple[float, float]) -> None:
     trees, found = random_trees(np.random.default_rng(seed)), outputs()
-    tree_speculative_sampling_target_only(*found, **trees, threshold_single=thresholds[0], threshold_acc=thresholds[1])
-    expected = walk(trees, *thresholds)
+    single, acc = thresholds
+    logprobs = tree_speculative_sampling_target_only(
+        *found, **trees, threshold_single=single, threshold_acc=acc, logprobs=True
+    )
+    predicts, index, count = expected = walk(trees, *thresholds)
     assert [output.tolist() for output in found] == list(expected)
+    assert logprobs is not None
+    nodes = {place: node for row in trees["retrive_index"].tolist() for node, place in enumerate(row)}
+    for b in range(ROWS):
+        path = index[b][: count[b] + 1]
+        laws = trees["target_probs"][b, [nodes[place] for place in path]].numpy()
+        check_logprobs(logprobs[b], laws, [predicts[place] for place in path])
 
 
 @pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") != "1", reason="Triton is not interpreted")
@@ -155,5 +165,5 @@ KEYWORDS = [
     ("ours", "more"),
     [(tree_speculative_sampling_target_only, []), (chain_speculative_sampling_triton, ["block_verification"])],
 )
-def test_keywords_are_those_of_sglang(ours: Callable[..., None], more: list[str]) -> None:
-    assert list(inspect.signature(ours).parameters) == [*KEYWORDS, *more]
+def test_keywords_are_those_of_sglang(ours: Callable[..., Any], more: list[str]) -> None:
+    assert list(inspect.signature(ours).parameters) == [*KEYWORDS, *more, "logprobs"]

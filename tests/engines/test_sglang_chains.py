@@ -16,7 +16,7 @@ from torch import Tensor
 from otspec import ProblemError
 from otspec.engines.sglang import chain_speculative_sampling_triton
 from tests.each import each
-from tests.engines.test_chains import KINDS, chains, on_the_host
+from tests.engines.test_chains import KINDS, chains, check_logprobs, on_the_host
 from tests.oracles import Floats, Ints
 
 ROWS, DRAFTED, VOCAB = 24, 3, 6
@@ -72,8 +72,13 @@ def walked(given: dict[str, Any]) -> list[Any]:
 def test_the_path_is_written_and_nothing_else(name: str, block: bool) -> None:
     rng = np.random.default_rng(5)
     given, found = arguments(*chains(name, rng, ROWS, DRAFTED, VOCAB), rng), outputs()
-    chain_speculative_sampling_triton(*found, **given, block_verification=block)
-    assert [output.tolist() for output in found] == walked(given)
+    logprobs = chain_speculative_sampling_triton(*found, **given, block_verification=block, logprobs=True)
+    predicts, index, count = expected = walked(given)
+    assert [output.tolist() for output in found] == expected
+    assert logprobs is not None
+    for b in range(ROWS):
+        put_out = [predicts[place] for place in index[b][: count[b] + 1]]
+        check_logprobs(logprobs[b], given["target_probs"][b].numpy(), put_out)
 
 
 def test_a_chain_ends_before_a_draft_law_that_is_none() -> None:

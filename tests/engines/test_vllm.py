@@ -19,6 +19,7 @@ from otspec.engines import vllm
 from otspec.engines.vllm import PLACEHOLDER, rejection_sample
 from tests import laws
 from tests.each import each
+from tests.engines.test_chains import check_logprobs
 from tests.oracles import Floats
 
 VOCAB = 7
@@ -148,6 +149,14 @@ def test_random_and_greedy_requests_of_all_lengths_are_walked(kind: str, seed: i
     heat = torch.tensor([0.0 if cold else 0.7 for cold in greedy])
     mixed = batch._replace(metadata=Metadata(heat, False, False, seeds(LENGTHS, seed)))
     assert mixed.call().tolist() == expected(batch, seed, greedy)
+    mixed.metadata.generators = seeds(LENGTHS, seed)
+    out, logprobs = mixed.call(logprobs=True)
+    assert out.tolist() == expected(batch, seed, greedy)
+    laws = batch.logits.double().softmax(dim=1).numpy()
+    for tokens, found, certain, end, count in zip(out, logprobs, greedy, batch.ends, LENGTHS, strict=True):
+        put_out = [token for token in tokens.tolist() if token != PLACEHOLDER][:count]  # the one after all is vLLM's
+        rows = laws[end - count : end]
+        check_logprobs(found, np.ones_like(rows) if certain else rows, put_out)
     cold = batch._replace(metadata=Metadata(None, True, False, {}))
     assert cold.call().tolist() == expected(batch, seed, [True] * 7)
 
@@ -223,7 +232,7 @@ def test_the_output_has_the_law_of_the_target(how: str) -> None:
         bonus = rng.integers(3, size=(TRIALS, 1))
         with np.errstate(divide="ignore"):
             logits = torch.from_numpy(np.log(p)).repeat(TRIALS, 1)
-        out = rejection_sample(
+        out: Any = rejection_sample(
             torch.tensor(drafted, dtype=torch.int32).repeat(TRIALS),
             [2] * TRIALS,
             2,
@@ -292,7 +301,7 @@ def verified(targets: Floats, tokens: Any, uniforms: Floats) -> Any:
     count = len(tokens)
     with pytest.MonkeyPatch.context() as patched, np.errstate(divide="ignore"):
         patched.setattr(vllm, "_uniforms", lambda *_: torch.from_numpy(uniforms))
-        return rejection_sample(
+        found: Any = rejection_sample(
             torch.from_numpy(tokens.reshape(-1)).int(),
             [2] * count,
             2,
@@ -301,7 +310,8 @@ def verified(targets: Floats, tokens: Any, uniforms: Floats) -> Any:
             torch.from_numpy(np.log(targets).reshape(2 * count, 4)),
             torch.zeros(count, 1, dtype=torch.int64),
             Metadata(torch.ones(count), False, True, {}),
-        ).numpy()
+        )
+        return found.numpy()
 
 
 def drawn(token: Callable[[Floats], Any]) -> Floats:

@@ -32,6 +32,28 @@ class PathVerification(NamedTuple):
     token: int
     """The token after them; the target model goes on from there."""
 
+    def logprobs(self, tree: Tree) -> FloatArray:
+        """The target's log-probabilities of what is put out, shape (accepted + 1,): one number of the tree a token.
+
+        Each is under the target's law after the tokens before it, whichever rule put it out, and from whatever law.
+
+        Parameters
+        ----------
+        tree : Tree
+            That was verified.
+
+        Examples
+        --------
+        >>> from otspec.paths import Nested, Tree
+        >>> tree = Tree.of([[0, 1], [0, 2]], lambda prefix: [0.5, 0.25, 0.25], lambda prefix: [0.4, 0.3, 0.3])
+        >>> verdict = Nested().verify(tree, rng=1)
+        >>> len(verdict.logprobs(tree)) == verdict.accepted + 1
+        True
+        """
+        nodes = tree.line(self.node)
+        found: FloatArray = np.log(tree.target[[0, *nodes], [*tree.token[nodes].tolist(), self.token]])
+        return found
+
 
 @runtime_checkable
 class PathVerifier(Protocol):

@@ -38,7 +38,13 @@ def chains(name: str, rows: int, length: int, vocab: int) -> tuple[Any, ...]:
 
 
 def triples(found: Chains) -> list[tuple[int, int, bool]]:
-    return list(zip(*(part.tolist() for part in found), strict=True))
+    return list(zip(*(part.tolist() for part in found[:3]), strict=True))
+
+
+def check_logprobs(found: Chains, expected: Chains) -> None:
+    assert found.logprobs is not None
+    assert expected.logprobs is not None
+    torch.testing.assert_close(found.logprobs, expected.logprobs, equal_nan=True)
 
 
 @each(name=list(KINDS), shape=((12, 1, 5), (12, 3, 5), (4, 2, 1500)), dtype=(torch.float64, torch.float32))
@@ -70,9 +76,11 @@ def test_laws_of_many_chunks_are_verified_as_by_torch() -> None:
 def test_rows_that_are_not_valid_and_tokens_that_are_none() -> None:
     p, q, tokens, uniforms = chains("model", 6, 3, 7)
     p[1, 2, 0], tokens[2, 1], q[3, 0, 0], p[4, 0] = torch.nan, -1, -0.1, 0.0
-    found, expected = (triples(verify_chains(p, q, tokens, uniforms, kernels=way)) for way in (True, False))
-    assert found == expected
-    assert [valid for _, _, valid in found] == [True, False, True, False, False, True]
+    given = p, q, tokens, uniforms
+    found, expected = (verify_chains(*given, kernels=way, logprobs=True) for way in (True, False))
+    assert triples(found) == triples(expected)
+    assert found.valid.tolist() == [True, False, True, False, False, True]
+    check_logprobs(found, expected)
 
 
 @each(drawn=(True, False), vocab=(6, 1100))
@@ -91,7 +99,8 @@ def test_logits_in_rows_and_chains_of_several_lengths(drawn: bool, vocab: int) -
     uniforms = torch.from_numpy(rng.random((5, 4)))
     given = ChainLaws(logits, rows, draft if drawn else None, rows[:, :3], logits=True)
     found, expected = (
-        triples(verify_chains_in_rows(given, tokens, lengths, uniforms, kernels=way)) for way in (True, False)
+        verify_chains_in_rows(given, tokens, lengths, uniforms, kernels=way, logprobs=True) for way in (True, False)
     )
-    assert found == expected
-    assert sum(accepted for accepted, _, _ in found) > 1
+    assert triples(found) == triples(expected)
+    assert found.accepted.sum() > 1
+    check_logprobs(found, expected)
