@@ -93,11 +93,24 @@ class Phases(TypedDict):
 
 
 @exactly
+class Served(TypedDict):
+    """What servers report, by their names, as `otspec.decode.Metrics` counts it; null where nothing was drafted."""
+
+    mean_acceptance_length: Positive | None
+    acceptance_rate: Positive | None
+    acceptance_rate_per_position: list[Positive]
+    num_drafts: Count
+    num_draft_tokens: Count
+    num_accepted_tokens: Count
+
+
+@exactly
 class DecodingRecord(TypedDict):
     """A record of a text that a cell decoded: `otspec.bench.decoding.cells.DecodingCell`, and the sums of `Metrics`.
 
     A text is a conversation with all of its turns, or as many of these as are decoded together: `prompt` is then the
-    first of them.  Records of versions before a field of the cell lack it.
+    first of them.  Beside the sums are the names of `Served`, of all texts together, and in `of_texts` of each;
+    transformers' own methods tell nothing of each.  Records of versions before a field lack it.
     """
 
     method: str
@@ -130,6 +143,13 @@ class DecodingRecord(TypedDict):
     offered: list[Count]
     accepted: list[Count]
     seconds: Phases
+    mean_acceptance_length: NotRequired[Positive | None]
+    acceptance_rate: NotRequired[Positive | None]
+    acceptance_rate_per_position: NotRequired[list[Positive]]
+    num_drafts: NotRequired[Count]
+    num_draft_tokens: NotRequired[Count]
+    num_accepted_tokens: NotRequired[Count]
+    of_texts: NotRequired[list[Served]]
 
 
 @exactly

@@ -227,7 +227,7 @@ class _Stopwatch:
         target, tokenizer = benchmark.models.target, benchmark.models.tokenizer
         own = [benchmark.conversations[prompt] for prompt in prompts]
         sampling = {**benchmark.sampling, "temperature": cell.temperature}
-        metrics, message = Metrics(), ""
+        metrics, of_texts, message = Metrics(), [Metrics() for _ in own], ""
         try:
             if cell not in self._ready:
                 made = benchmark.decoder(cell)
@@ -242,10 +242,19 @@ class _Stopwatch:
 
             for turn in converse(own, decode, tokenizer):
                 metrics += turn.generation.metrics
+                for at, one in zip(turn.going, turn.generation.metrics_of_texts, strict=False):  # or there are none
+                    of_texts[at] += one
         except SolveError as error:
             message = str(error)
         exact = lossless(METHODS[cell.method], cell.settings)
-        return {"lossless": exact, "message": message, **metrics.record()}
+        each = [one.served_record() for one in of_texts if one.target_calls]
+        return {
+            "lossless": exact,
+            "message": message,
+            **metrics.record(),
+            **metrics.served_record(),
+            "of_texts": each,
+        }
 
     def _timed(self, decode: Callable[[], Generation]) -> Generation:
         """Text whose seconds are those from call to answer, for all methods alike: what one leaves out is rest."""

@@ -19,7 +19,7 @@ from otspec.bench.decoding.driver import TRIALS, run
 from otspec.bench.decoding.summary import chosen
 from otspec.bench.records import KEY, RecordFolder
 from otspec.bench.spellings import every_rule
-from otspec.decode.base.metrics import Metrics
+from otspec.decode.base.metrics import AS_SERVED, Metrics
 from tests.bench.decoding.fakes import ASSISTED, GENERATE, INTERVAL, NESTED, VANILLA, benchmark, record
 from tests.processes import killed
 
@@ -147,6 +147,10 @@ def test_records_are_whole_and_none_is_measured_twice(tmp_path: Path) -> None:
         assert one["lossless"]
         assert one["message"] == ""
         assert one["seed"] == one["prompt"]
+        assert one["of_texts"] == [{name: one[name] for name in AS_SERVED}]
+        drafted, steps_of = one["num_drafts"], one["sequence_steps"]
+        assert drafted == 0 if one["method"] == "vanilla" else 0 < drafted <= steps_of
+        assert (one["mean_acceptance_length"] is None) == (drafted == 0)
     before = list(folder.records)
     run(benchmark([*cells, replace(INTERVAL, depth=2)], repeats=2), folder)
     assert folder.records[:4] == before
@@ -180,6 +184,7 @@ def test_time_is_that_of_the_whole_call(monkeypatch: pytest.MonkeyPatch, tmp_pat
     class Answer:
         new_tokens: ClassVar = [[1]]
         metrics = Metrics(5, 5, 5, seconds={**Metrics().seconds, "target": 2.0, "verification": 0.5, "rest": 0.25})
+        metrics_of_texts: ClassVar[list[Metrics]] = []
 
     def decode(**_: Any) -> Answer:
         now[0] += 4.0
