@@ -32,7 +32,7 @@ from otspec.decode.lessons.lesson import Lessons
 from otspec.decode.lessons.texts import read_texts
 from otspec.decode.pair.loading import SHIPPED, Models, load_models, with_draft, with_named_draft
 from otspec.decode.training import KINDS
-from otspec.decode.training.folder import read_record
+from otspec.decode.training.folder import RECORD
 from otspec.laws import IntArray
 from otspec.reporting.console import progress_bar
 from otspec.reporting.means import standard_error
@@ -78,7 +78,8 @@ def acceptance(models: Models, kind: str, texts: IntArray) -> list[list[float]]:
 def drafters(models: Models, folders: Sequence[Path]) -> Iterator[tuple[str, str, Models]]:
     """By name, the kind of each and the pair with it."""
     for folder in folders:
-        yield folder.name, read_record(folder)["kind"], with_named_draft(models, str(folder))
+        kind = json.loads((folder / RECORD).read_text())["kind"]
+        yield folder.name, kind, with_named_draft(models, str(folder))
     if models.draft is not None:
         yield "draft model", "distilled", models
         yield "eagle", "eagle", with_draft(models, shipped.eagle(), models.tokenizer)

@@ -232,7 +232,7 @@ def test_the_output_has_the_law_of_the_target(how: str) -> None:
         bonus = rng.integers(3, size=(TRIALS, 1))
         with np.errstate(divide="ignore"):
             logits = torch.from_numpy(np.log(p)).repeat(TRIALS, 1)
-        out: Any = rejection_sample(
+        found: Any = rejection_sample(
             torch.tensor(drafted, dtype=torch.int32).repeat(TRIALS),
             [2] * TRIALS,
             2,
@@ -241,7 +241,8 @@ def test_the_output_has_the_law_of_the_target(how: str) -> None:
             logits,
             torch.from_numpy(bonus),
             Metadata(torch.ones(TRIALS), False, True, {}),
-        ).numpy()
+        )
+        out = found.numpy()
         assert (out[:, 0] >= 0).all()
         short = out[:, 1] < 0
         joint += chance * completed(out, short, second)
