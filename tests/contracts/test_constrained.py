@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from otspec.decode.base.grammar import Grammar  # noqa: E402
+from otspec.decode.base.matchers import XGrammar  # noqa: E402
 from tests.contracts.catalogue import CATALOGUE  # noqa: E402
 from tests.contracts.draft_models import models  # noqa: E402
 from tests.contracts.enumeration import every_draft, law_of_step  # noqa: E402
@@ -72,7 +73,8 @@ class Compiled(Language):
         spelt = ["a", "b", "</s>", *(f"x{token}" for token in range(3, vocab))]
         kind = xgrammar.VocabType.RAW
         info = xgrammar.TokenizerInfo(spelt, kind, vocab_size=vocab, stop_token_ids=[STOP])
-        return Grammar([xgrammar.GrammarCompiler(info, max_threads=1).compile_grammar(EBNF)], 1, prompt, vocab)
+        compiled = xgrammar.GrammarCompiler(info, max_threads=1).compile_grammar(EBNF)
+        return Grammar([lambda: XGrammar(compiled)], 1, prompt, vocab)
 
 
 @pytest.fixture(autouse=True)

@@ -20,6 +20,7 @@ from transformers import LogitsProcessorList  # noqa: E402
 import otspec  # noqa: E402
 from otspec import ProblemError  # noqa: E402
 from otspec.decode import multi_draft, shipped  # noqa: E402
+from otspec.decode.base.processors import for_trees  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
 
 
@@ -118,6 +119,57 @@ def test_the_examples_of_the_page_run() -> None:
     for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
         exec(compile(block, "docs/structured.md", "exec", dont_inherit=True), names)
     assert all(one != two for one, two in itertools.pairwise(names["text"].new_tokens[0]))
+
+
+def backend(name: str) -> Any:
+    """A backend of outlines', for the shipped target."""
+    outlines = pytest.importorskip("outlines")
+    kind = {"xgrammar": "XGrammarBackend", "llguidance": "LLGuidanceBackend", "outlines_core": "OutlinesCoreBackend"}
+    module = pytest.importorskip(f"outlines.backends.{name}")
+    target, _, tokenizer = shipped.load()
+    return getattr(module, kind[name])(outlines.from_transformers(target, tokenizer))
+
+
+BACKENDS = ("xgrammar", "llguidance", "outlines_core")
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_every_backend_of_outlines_says_what_an_automaton_says(name: str) -> None:
+    """After texts in any order, some of which are not of the language: b's, and one a among them."""
+    tokenizer = shipped.load().tokenizer
+    spelt = [tokenizer.convert_ids_to_tokens(token) for token in range(len(tokenizer))]
+    letters = [token for token, one in enumerate(spelt) if set(one) <= set("ab")]
+    processor = backend(name).get_regex_logits_processor("b*ab*")
+    (grammar,) = for_trees(LogitsProcessorList([processor]), torch.tensor([[7]]), len(tokenizer))
+    rng = np.random.default_rng(0)
+    asked = 0
+    for _ in range(120):
+        new = rng.choice([*letters, tokenizer.eos_token_id], size=int(rng.integers(5))).tolist()
+        text = "".join(spelt[token] for token in new)
+        kept = grammar.cut(torch.zeros(1, len(tokenizer)), [0], [[7, *new]])[0].isfinite().nonzero()[:, 0].tolist()
+        if text.count("a") > 1 or tokenizer.eos_token_id in new:
+            assert len(kept) == len(tokenizer)  # it has nothing to say
+            continue
+        asked += 1
+        goes_on = [token for token in letters if (text + spelt[token]).count("a") <= 1]
+        ends = [tokenizer.eos_token_id] * text.count("a")
+        assert kept == sorted([*goes_on, *ends])
+    assert asked > 20
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_text_keeps_to_an_expression_of_outlines(name: str) -> None:
+    target, draft, tokenizer = shipped.load()
+    prompt = tokenizer("data = ", return_tensors="pt").input_ids.expand(2, -1)
+    expression = r'\{"name": "[a-z]{1,9}", "sizes": \[[0-9]{1,3}(, [0-9]{1,3}){0,3}\]\}'
+    processor = backend(name).get_regex_logits_processor(expression)
+    found = otspec.generate(
+        target, draft, prompt, logits_processor=[processor], branching=(2, 1, 1), top_k=5, seed=1, max_new_tokens=60
+    )
+    for tokens in found.new_tokens:
+        assert tokens[-1] == tokenizer.eos_token_id
+        assert re.fullmatch(expression, tokenizer.decode(tokens, skip_special_tokens=True))
+    assert found.metrics.block_efficiency > 1.2
 
 
 def test_drafts_know_the_grammar() -> None:

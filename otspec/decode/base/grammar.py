@@ -1,34 +1,27 @@
-"""A grammar that texts keep to, followed along the paths of drafted trees: xgrammar's matchers go back and forth."""
+"""A grammar that texts keep to, followed along the paths of drafted trees: its matchers go back and forth."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from otspec.decode.base.matchers import WORD, BitMasks, Make, Matcher
 from otspec.decode.base.sending import send
 from otspec.errors import ProblemError
-from otspec.extras import require
-
-BitMasks: TypeAlias = NDArray[np.int32]
-"""As xgrammar has them: bit i % 32 of number i // 32 says whether token i is allowed."""
-WORD = 32
-"""Tokens of one number of a bit mask."""
 
 
 class Grammar:
     """What tokens a compiled grammar allows after given texts, whichever was asked about before.
 
-    xgrammar's own logits processor advances its matchers by the last token of every call, which on a tree is another
+    The logits processors of grammars advance their matchers by the last token of every call, which on a tree is another
     path's.  Here a matcher goes back to what two paths have in common and on from there: one bit mask a node.
 
     Parameters
     ----------
-    compiled : sequence of xgrammar.CompiledGrammar
-        One for each of the B texts, or one for all.
+    make : sequence of callables
+        What makes a matcher: one for each of the B texts, or one for all.
     batch : int
         B.
     prompt : int
@@ -42,15 +35,15 @@ class Grammar:
         If there are not as many grammars as texts.
     """
 
-    def __init__(self, compiled: Sequence[Any], batch: int, prompt: int, vocab: int) -> None:
-        if len(compiled) not in (1, batch):
+    def __init__(self, make: Sequence[Make], batch: int, prompt: int, vocab: int) -> None:
+        if len(make) not in (1, batch):
             raise ProblemError(
-                f"there are {len(compiled)} grammars and {batch} prompts; pass one grammar for all, or one for each"
+                f"there are {len(make)} grammars and {batch} prompts; pass one grammar for all, or one for each"
             )
         self.prompt = prompt
         self.vocab = vocab
-        self._compiled = compiled
-        self._matchers: dict[int, _Matcher] = {}
+        self._make = make
+        self._along: dict[int, _Along] = {}
         self._drafted_for: list[tuple[int, int]] = []
         """Of each text that a drafter goes on with: its row of the batch, and the length of its prompt."""
 
@@ -101,14 +94,10 @@ class Grammar:
         """Bit masks after new tokens, shape (N, words); all bits are set where the grammar has nothing to say."""
         masks = np.full((len(rows), -(-self.vocab // WORD)), -1, dtype=np.int32)
         for mask, row, tokens in zip(masks, rows, new, strict=True):
-            self._matcher(row).write(mask, tokens)
+            if row not in self._along:
+                self._along[row] = _Along(self._make[row if len(self._make) > 1 else 0](), self.vocab)
+            self._along[row].write(mask, tokens)
         return masks
-
-    def _matcher(self, row: int) -> _Matcher:
-        if row not in self._matchers:
-            compiled = self._compiled[row if len(self._compiled) > 1 else 0]
-            self._matchers[row] = _Matcher(compiled, self.vocab)
-        return self._matchers[row]
 
     def _on(self, device: torch.device, masks: BitMasks) -> torch.Tensor:
         """Bit masks as bool, shape (N, V), on a device."""
@@ -116,14 +105,12 @@ class Grammar:
         return (send(masks, device).unsqueeze(-1) >> bits & 1).bool().flatten(1)[:, : self.vocab]
 
 
-class _Matcher:
-    """A matcher of xgrammar's, and where it stands."""
+class _Along:
+    """A matcher, and the tokens that it has followed."""
 
-    def __init__(self, compiled: Any, vocab: int) -> None:
-        xgrammar = require("xgrammar")
-        self._matcher = xgrammar.GrammarMatcher(compiled)
+    def __init__(self, matcher: Matcher, vocab: int) -> None:
+        self._matcher = matcher
         self._words = -(-vocab // WORD)
-        self._mask = xgrammar.allocate_token_bitmask(1, compiled.tokenizer_info.vocab_size)
         self._at: list[int] = []
 
     def write(self, mask: BitMasks, tokens: Sequence[int]) -> None:
@@ -136,8 +123,7 @@ class _Matcher:
         """
         if not self._go_to(tokens):
             return
-        self._matcher.fill_next_token_bitmask(self._mask)
-        words = self._mask[0, : self._words].numpy()
+        words = self._matcher.allowed()[: self._words]
         mask[:] = 0  # tokens that the grammar was not compiled for
         mask[: len(words)] = words
         if not mask.any():
@@ -152,10 +138,10 @@ class _Matcher:
         while self._at[:common] != list(tokens[:common]):
             common -= 1
         if common < len(self._at):
-            self._matcher.rollback(len(self._at) - common)
+            self._matcher.back(len(self._at) - common)
             del self._at[common:]
         for token in tokens[common:]:
-            if token < 0 or self._matcher.is_terminated() or not self._matcher.accept_token(token):
+            if token < 0 or not self._matcher.accept(token):
                 return False
             self._at.append(token)
-        return not self._matcher.is_terminated()
+        return True

@@ -22,6 +22,7 @@ from transformers import (
 )
 
 from otspec.decode.base.grammar import Grammar
+from otspec.decode.base.matchers import KNOWN
 from otspec.errors import ProblemError
 
 BLIND = (
@@ -41,12 +42,6 @@ BLIND = (
 STATEFUL = (SynthIDTextWatermarkLogitsProcessor, UnbatchedClassifierFreeGuidanceLogitsProcessor)
 """Processors of transformers that can be called once a token only."""
 
-GRAMMARS = {
-    "xgrammar.contrib.hf.LogitsProcessor": "compiled_grammars",
-    "outlines.backends.xgrammar.XGrammarLogitsProcessor": "compiled_grammar",
-}
-"""Processors around grammars that xgrammar compiled, and their attribute that holds these."""
-
 STEPWISE = ("xgrammar", "outlines", "llguidance")
 """Packages whose processors advance a state by the last token of every call."""
 
@@ -54,9 +49,9 @@ STEPWISE = ("xgrammar", "outlines", "llguidance")
 def for_trees(processors: LogitsProcessorList, input_ids: torch.Tensor, vocab: int) -> LogitsProcessorList:
     """The same processors, fit to be asked about any path of a tree in any order.
 
-    A grammar that xgrammar compiled is followed by our own matchers; its processor is not called.  Every other one has
-    to be a function of the text and the scores: those known not to be are refused, and those not known are asked twice
-    about the prompts and about one token more.
+    A grammar of xgrammar, llguidance or outlines_core is followed by a matcher; its processor is not called.  Every
+    other one has to be a function of the text and the scores: those known not to be are refused, and those not known
+    are asked twice about the prompts and about one token more.
 
     Parameters
     ----------
@@ -79,17 +74,16 @@ def _for_trees(one: Any, input_ids: torch.Tensor, vocab: int) -> Any:
     kind = type(one)
     if isinstance(one, BLIND):
         return one
-    if (attribute := GRAMMARS.get(f"{kind.__module__}.{kind.__qualname__}")) is not None:
-        compiled = getattr(one, attribute)
+    if (matchers := KNOWN.get(f"{kind.__module__}.{kind.__qualname__}")) is not None:
         batch, prompt = input_ids.shape
-        return Grammar(compiled if isinstance(compiled, list) else [compiled], batch, prompt, vocab)
+        return Grammar(matchers(one), batch, prompt, vocab)
     if isinstance(one, STATEFUL):
         raise ProblemError(f"{kind.__name__} expects token after token; drafted trees cannot be given that")
     if any(base.__module__.partition(".")[0] in STEPWISE for base in kind.__mro__) or _forgets(one, input_ids, vocab):
         raise ProblemError(
             f"{kind.__name__} keeps a state from call to call, and drafted trees ask about one path after the other; "
-            "pass a processor that goes by input_ids alone, or a grammar compiled by xgrammar "
-            "(xgrammar.contrib.hf.LogitsProcessor)"
+            "pass a processor that goes by input_ids alone, or a grammar (xgrammar.contrib.hf.LogitsProcessor, or the "
+            "processors of outlines' backends)"
         )
     return one
 
