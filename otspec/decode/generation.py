@@ -133,8 +133,9 @@ def multi_draft(
         The model that drafts, or several; `assistant_model` is not needed.
     **options
         The fields of `otspec.decode.DraftSettings`, and of `otspec.decode.RunSettings` seed, streamer, tokenizer,
-        draft_tokenizer and verify_on.  The streamer belongs here: transformers up to 5.23 does not hand on to a
-        decoding method what was passed to `generate` as its `streamer`, which would get the prompt only and never end.
+        draft_tokenizer, verify_on and invariant.  The streamer belongs here: transformers up to 5.23 does not hand on
+        to a decoding method what was passed to `generate` as its `streamer`, which would get the prompt only and never
+        end.
         The tokenizers are needed where the two models' vocabularies differ in size.
 
     Raises

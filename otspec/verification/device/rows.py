@@ -108,11 +108,7 @@ def verify_rows(
     wide = _over_total(torch.where(valid.unsqueeze(1), wide, even))
     narrow = _over_total(torch.where(valid.unsqueeze(1), narrow, even))
     tokens, accepted = RULES[by](wide, narrow, torch.where(valid.unsqueeze(1), drafts, 0), uniforms)[:2]
-    found = RowVerification(torch.where(valid, tokens, 0), torch.where(valid, accepted, -1), valid)
-    if not logprobs:
-        return found
-    of_outputs = wide.gather(1, found.tokens[:, None])[:, 0].log()
-    return found._replace(logprobs=torch.where(valid, of_outputs, torch.nan))
+    return _found(tokens, accepted, valid, wide if logprobs else None)
 
 
 def verify_logits(
@@ -185,6 +181,7 @@ def verify_truncated(
     rng: torch.Generator | Tensor,
     *,
     check: bool = False,
+    logprobs: bool = False,
 ) -> RowVerification:
     """`verify_rows` for drafts that were truncated to k tokens: a problem of size k, and one running sum over V.
 
@@ -200,7 +197,8 @@ def verify_truncated(
     drafts : Tensor of integers, shape (B, n)
         Drafted tokens.
     rng : torch.Generator or Tensor of float64, shape (B, n + 1, 3)
-    check : bool
+    check, logprobs : bool
+        As in `verify_rows`.
 
     Returns
     -------
@@ -234,12 +232,21 @@ def verify_truncated(
         _check_rows(valid, q, q, torch.where(listed[:, None], slots, -1))
     support = torch.where(valid.unsqueeze(1), support, torch.arange(q.shape[1], device=p.device))
     again &= valid.unsqueeze(1)
-    target = torch.where(valid.unsqueeze(1), target, 1.0 / p.shape[1])
+    target = _over_total(torch.where(valid.unsqueeze(1), target, 1.0 / p.shape[1]))
     draft = torch.where(valid.unsqueeze(1), draft, 1.0 / q.shape[1])
     tokens, accepted = verify_truncated_rows(
-        _over_total(target), support, again, _over_total(draft), torch.where(valid.unsqueeze(1), slots, 0), uniforms
+        target, support, again, _over_total(draft), torch.where(valid.unsqueeze(1), slots, 0), uniforms
     )
-    return RowVerification(torch.where(valid, tokens, 0), torch.where(valid, accepted, -1), valid)
+    return _found(tokens, accepted, valid, target if logprobs else None)
+
+
+def _found(tokens: Tensor, accepted: Tensor, valid: Tensor, target: Tensor | None) -> RowVerification:
+    """What comes out, shape (B,) each, with log-probabilities where laws are given, shape (B, V)."""
+    found = RowVerification(torch.where(valid, tokens, 0), torch.where(valid, accepted, -1), valid)
+    if target is None:
+        return found
+    of_outputs = target.gather(1, found.tokens[:, None])[:, 0].log()
+    return found._replace(logprobs=torch.where(valid, of_outputs, torch.nan))
 
 
 def _again(support: Tensor, likely: Tensor) -> Tensor:

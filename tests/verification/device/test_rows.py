@@ -329,5 +329,9 @@ def test_log_probabilities_are_the_targets_of_what_is_put_out(by: str | None, dt
         valid = of_logits.valid
         torch.testing.assert_close(of_logits.logprobs[valid], heated[valid])
         assert of_logits.logprobs[~valid].isnan().all()
+    tokens = torch.arange(12).expand(24, -1)
+    cut = verify_truncated(p, tokens, q, drafts, uniforms, logprobs=True)
+    assert cut.logprobs is not None
+    torch.testing.assert_close(cut.logprobs, own[torch.arange(24), cut.tokens].log())
     one = otspec.verify(own[0], own[0], drafts[0], 0, logprobs=True)
     assert one.logprob == pytest.approx(float(own[0, one.token].log()))
