@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, overload
 
 from otspec.laws import Seed, laws_from_logits
-from otspec.verification.one import Verification, verify
+from otspec.verification.one import ScoredVerification, Verification, verify
 
 
+@overload
 def verify_logits(
     target_logits: Any,
     draft_logits: Any,
@@ -20,7 +21,37 @@ def verify_logits(
     draft_temperature: float | None = None,
     target_top_k: int | None = None,
     target_top_p: float | None = None,
-) -> Verification:
+    logprobs: Literal[False] = False,
+) -> Verification: ...
+@overload
+def verify_logits(
+    target_logits: Any,
+    draft_logits: Any,
+    drafts: Any,
+    rng: Seed,
+    *,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    draft_temperature: float | None = None,
+    target_top_k: int | None = None,
+    target_top_p: float | None = None,
+    logprobs: Literal[True],
+) -> ScoredVerification: ...
+def verify_logits(
+    target_logits: Any,
+    draft_logits: Any,
+    drafts: Any,
+    rng: Seed,
+    *,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    draft_temperature: float | None = None,
+    target_top_k: int | None = None,
+    target_top_p: float | None = None,
+    logprobs: bool = False,
+) -> Verification | ScoredVerification:
     """`otspec.verify` for logits: their laws are taken in float64, so that any precision of the logits will do.
 
     The settings are those of `otspec.Problem.from_logits`, and must be those by which the drafts were drawn: `top_k`
@@ -43,10 +74,12 @@ def verify_logits(
         Of the draft model, where it differs.
     target_top_k, target_top_p : optional
         Truncation of the target law.
+    logprobs : bool
+        Whether the target's log-probability of the output comes with it, under the law that it has.
 
     Returns
     -------
-    Verification
+    Verification, or ScoredVerification
         The output token, and which draft it is.
 
     Raises
@@ -69,4 +102,4 @@ def verify_logits(
     p, q = laws_from_logits(
         target_logits, draft_logits, temperature, top_k, top_p, draft_temperature, target_top_k, target_top_p
     )
-    return verify(p, q, drafts, rng)
+    return verify(p, q, drafts, rng, logprobs=True) if logprobs else verify(p, q, drafts, rng)

@@ -35,6 +35,9 @@ def test_verifies_the_problem_of_the_same_logits(settings: dict[str, Any], dtype
     for index, drafts in enumerate(problem.scheme.sample(seed, 20)):
         given = otspec.verify_logits(target, draft, drafts, index, **settings)
         assert given == otspec.verify(problem.p, problem.scheme.q, drafts, index)
+        scored = otspec.verify_logits(target, draft, drafts, index, logprobs=True, **settings)
+        assert scored[:2] == given
+        assert scored.logprob == pytest.approx(math.log(problem.p[given.token]), rel=1e-14, abs=1e-15)
 
 
 def test_output_of_half_precision_logits_has_the_law_of_the_target() -> None:
