@@ -95,7 +95,8 @@ def test_solve_and_bench_read_arrays_by_the_names_that_they_are_told(
     np.testing.assert_allclose(measured, wanted, rtol=1e-12)
     capsys.readouterr()
     assert otspec_command(monkeypatch, "bench", "--data", str(path), *laws, "--kind", "logits", *cells) == 2
-    assert "holds another run: its data is" in " ".join(capsys.readouterr().err.split())
+    said = " ".join(capsys.readouterr().err.split())
+    assert "holds another run: its data.named.npz.kind is probs, yours logits" in said
 
 
 def test_solve_tries_a_list_of_solvers_in_turn(
