@@ -88,7 +88,7 @@ def bench_decode(
         str | None,
         typer.Option(
             help="The methods of `otspec decode` to compare with, a list; vanilla is measured in any case.",
-            show_default=f"{COMPARED}; without a draft model, those of them that need none",
+            show_default=f"{COMPARED}; of these, what the draft model can be used in",
         ),
     ] = None,
     drafter: Annotated[
@@ -152,6 +152,7 @@ def bench_decode(
     from otspec.bench.decoding.driver import DecodingBenchmark, run
     from otspec.bench.records import RecordFolder
     from otspec.bench.spellings import every_rule
+    from otspec.decode.methods.assisted import is_known
     from otspec.decode.methods.drafting import drafting
     from otspec.decode.pair.conversations import Conversation
     from otspec.decode.shipped import held_out
@@ -168,6 +169,8 @@ def bench_decode(
     cells = decoding_grid(counts, depths, rules, methods, temperatures, combinations, settled, named, batches)
     progress_as_ours()
     models = pair.load(place)
+    if baselines is None and models.draft is not None and not is_known(models.draft):
+        cells = [cell for cell in cells if cell.method != "assisted"]
     request = files.request(models, *pair.names)
     own = None if asked_for is None else chat.conversations(asked_for, models, max_new_tokens)
     benchmark = DecodingBenchmark(

@@ -14,6 +14,7 @@ pytest.importorskip("tokenizers")
 
 import otspec  # noqa: E402
 from otspec.bench.decoding.cells import DecodingCell  # noqa: E402
+from otspec.decode.drafters.heads.model import MlpSpeculator  # noqa: E402
 from otspec.decode.pair.loading import load_models  # noqa: E402
 from otspec.reporting.page import DRAWING, lacking  # noqa: E402
 from tests.cli.test_commands import otspec_command  # noqa: E402
@@ -85,6 +86,22 @@ def test_bench_compares_drafters(
     assert accepted == by[names[2]]["offered"]
     assert otspec_command(monkeypatch, *arguments, "--drafter", "fr:0", "--out", str(tmp_path / "no")) == 2
     assert "'fr:0' keeps '0' tokens" in " ".join(capsys.readouterr().err.split())
+
+
+def test_baselines_by_default_are_what_the_draft_model_can_be_used_in(
+    monkeypatch: pytest.MonkeyPatch, saved: tuple[str, ...], prompts: Path, tmp_path: Path
+) -> None:
+    models = load_models(saved[1], None, "cpu")
+    for part in (MlpSpeculator.of(models.target, 2), models.tokenizer):
+        part.save_pretrained(tmp_path / "heads")
+    pair = ("--target", saved[1], "--draft", str(tmp_path / "heads"), "--prompts", str(prompts))
+    more = ("--paths", "1", "--depth", "2", "--solver", "block", "--first", "1", "--max-new-tokens", "2")
+    asked = ("bench", "decode", *pair, *more)
+    assert otspec_command(monkeypatch, *asked, "--out", str(tmp_path / "out")) == 0
+    methods = {line["method"] for line in lines_of(tmp_path / "out" / "results.jsonl")}
+    assert "assisted" not in methods
+    assert {"vanilla", "generate", "single", "multi-draft"} <= methods
+    assert otspec_command(monkeypatch, *asked, "--baselines", "assisted", "--out", str(tmp_path / "no")) != 0
 
 
 def test_a_preset_stands_for_the_options_that_are_not_given(

@@ -22,6 +22,11 @@ SCHEDULES = ("constant", "heuristic", "heuristic_transient")
 """How transformers adapts the length of drafts: not at all, or two more where all were accepted, one less if not."""
 
 
+def is_known(draft: PreTrainedModel) -> bool:
+    """Whether transformers can draft by a model: one that reads texts by itself."""
+    return not isinstance(draft, (Heads, SharedLlama, PublishedEagle))
+
+
 def assisted(
     target: PreTrainedModel,
     draft: PreTrainedModel,
@@ -59,7 +64,7 @@ def assisted(
         raise ProblemError(f"no schedule {schedule!r}; known: {', '.join(SCHEDULES)}")
     if not 0 <= confidence <= 1:
         raise ProblemError(f"confidence is {confidence}; it is a probability in [0, 1]")
-    if isinstance(draft, (Heads, SharedLlama, PublishedEagle)):
+    if not is_known(draft):
         raise ProblemError(
             f"transformers knows no {type(draft).__name__}, which drafts from the target's hidden states; pass a "
             "causal language model, or decode by multi-draft"
