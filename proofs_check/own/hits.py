@@ -21,7 +21,15 @@ from otspec.proofs_check.instances import (
     table,
     table_problem,
 )
-from otspec.proofs_check.oracles import inside, members, prefixes, submodularity, token_sets, transport
+from otspec.proofs_check.oracles import (
+    inside,
+    members,
+    prefixes,
+    relaxed_program,
+    submodularity,
+    token_sets,
+    transport,
+)
 from otspec.proofs_check.search import Descent
 from otspec.schemes import (
     IID,
@@ -216,6 +224,26 @@ def _nearest(p: FloatArray, q: FloatArray, n: int, weights: FloatArray, times: f
     return float(((worse - times * best) / np.maximum(1.0, np.abs(worse))).min())
 
 
+def _prepared(p: FloatArray, drafts: IntArray, law: FloatArray, prepared: int, any_set: bool = False) -> float:
+    """The optimum with a set of tokens beside the drafts, by a linear program, against Theorem 6 and its bound.
+
+    On request against the minimum over any sets, which knows nothing of what is prepared.
+    """
+    beside = token_sets(p.size)[prepared] > 0
+    most = relaxed_program(p, members(drafts, p.size) | beside, law).solve()[0]
+    hit, sets = hit_function(drafts, law, p.size), np.arange(1 << p.size)
+    value = hit + 1 - token_sets(p.size) @ p
+    best = int(value.argmin())
+    bound = min(float(value[best & ~prepared]), 1.0)
+    told = float(value.min() if any_set else value[sets & prepared == 0].min())
+    return min(-abs(most - told), bound - most)
+
+
+def _with_prepared(rng: np.random.Generator) -> dict[str, Any]:
+    instance = table(rng)
+    return {**instance, "prepared": int(rng.integers(1, 1 << instance["p"].size))}
+
+
 CLAIMS = (
     Claim(
         "hit-submodular",
@@ -345,5 +373,17 @@ CLAIMS = (
         search=Descent(laws=("weights",)),
         cost=8,
         mutations=(Mutation("By at least 1 %.", lambda **instance: _nearest(**instance, times=1.01)),),
+    ),
+    Claim(
+        "own-prepared",
+        "With a set G of tokens at hand beside the drafts the optimum is the least f(A) + 1 - p(A) over the sets A "
+        "without tokens of G, so it gains nothing where a minimiser has none.",
+        "otspec, docs/theory/draft_laws.md, Theorem 6; on kumar2026ssd",
+        _with_prepared,
+        _prepared,
+        tol=1e-9,
+        cost=5,
+        remark="Against a linear program over all rules.",
+        mutations=(Mutation("It gains nothing.", lambda **instance: _prepared(**instance, any_set=True)),),
     ),
 )
