@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linprog
 
 from otspec.laws import FloatArray
 from otspec.proofs_check.claim import Claim, Mutation
 from otspec.proofs_check.instances import positive_law
+from otspec.proofs_check.oracles import Program
 
 TOKENS = PATHS = 2
 World = tuple[int, ...]
@@ -68,22 +68,15 @@ class Verifiers:
 
     def most(self, wanted: Row) -> float:
         """The largest value of a sum."""
-        rows = [row for row, _ in self.equations]
-        places = {key: at for at, key in enumerate(dict.fromkeys(itertools.chain(*rows)))}
+        places = {key: at for at, key in enumerate(dict.fromkeys(key for row, _ in self.equations for key in row))}
 
         def dense(row: Row) -> FloatArray:
             found = np.zeros(len(places))
             found[[places[key] for key in row]] = list(row.values())
             return found
 
-        found = linprog(
-            -dense(wanted),
-            A_eq=np.array([dense(row) for row in rows]),
-            b_eq=np.array([right for _, right in self.equations]),
-            bounds=(0, 1),
-        )
-        assert found.fun is not None
-        return -float(found.fun)
+        left, right = zip(*((dense(row), total) for row, total in self.equations), strict=True)
+        return Program(dense(wanted), equal=(np.array(left), np.array(right))).solve()[0]
 
 
 def _difference(one: Row, other: Row) -> Row:

@@ -156,8 +156,8 @@ def _over_data(cell: Cell, each: Sequence[Summary]) -> Summary:
             acceptance_error=float(np.sqrt((errors**2).sum()) / len(each)),
             optimum=_mean(one.optimum for one in plans),
             shortfall_error=float("nan"),
-            gap=max((one.gap for one in plans if one.gap is not None), default=None),
-            deviation=max((one.deviation for one in plans if one.deviation is not None), default=None),
+            gap=_largest(one.gap for one in plans),
+            deviation=_largest(one.deviation for one in plans),
         ),
         lossy=any(one.lossy for one in each),
         reason="",
@@ -219,13 +219,14 @@ def _plans(cell: Cell, records: Sequence[Record], known: Optima) -> Plans:
         acceptance_error=standard_error(accepted),
         optimum=float(np.mean(best)) if paired else None,
         shortfall_error=standard_error(np.array(best) - accepted) if paired else float("nan"),
-        gap=_largest(planned, "gap"),
-        deviation=_largest(planned, "deviation"),
+        gap=_largest(record.get("gap") for record in planned),
+        deviation=_largest(record.get("deviation") for record in planned),
     )
 
 
-def _largest(records: Sequence[Record], name: str) -> float | None:
-    return max((record[name] for record in records if record.get(name) is not None), default=None)
+def _largest(values: Iterable[float | None]) -> float | None:
+    """Of those that there are."""
+    return max((value for value in values if value is not None), default=None)
 
 
 def _commonest(reasons: Iterable[str]) -> str:
