@@ -6,6 +6,8 @@ from otspec.proofs_check.own import (
     draft_laws,
     hits,
     interval,
+    labels,
+    last_level,
     paths,
     plans,
     pricing,
@@ -30,6 +32,8 @@ SOURCE = Source(
         *pricing.CLAIMS,
         *text_pricing.CLAIMS,
         *reading.CLAIMS,
+        *labels.CLAIMS,
+        *last_level.CLAIMS,
     ),
 )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.path_rules.best_labels import accepted as accepted_along_classes
+from benchmarks.path_rules.best_labels import most as most_of_labels
 from benchmarks.path_rules.best_shapes import candidates, choose, redrawn
 from benchmarks.path_rules.causal_bound import RULES, measure, over_bound
 from benchmarks.path_rules.grid import NESTED, TOKEN_WISE, Cell, contexts_of, in_short, rules_of
@@ -156,3 +158,14 @@ def test_the_error_of_a_ratio_is_the_spread_of_ratios() -> None:
         found.append(over_bound(walked, texts, 3.0 + rng.standard_normal(100)))
     spread = np.std([ratio["ratio"] for ratio in found], ddof=1)
     assert np.mean([ratio["ratio_error"] for ratio in found]) == pytest.approx(spread, rel=0.15)
+
+
+def test_the_best_labels_are_those_of_one_path_and_of_one_token_and_above_those_that_are_nested() -> None:
+    mass, ratio = np.array([0.5, 0.3, 0.2]), np.array([0.4, 1.2, 2.2])
+    one = accepted_along_classes(Block(), mass, ratio, 3, 1)
+    assert most_of_labels(mass, ratio, 3, 1) == pytest.approx(one, abs=1e-7)
+    sets = [mass[kept:].sum() for kept in range(4)]
+    optimum = min(1 - (1 - q) ** 2 + 1 - (mass * ratio)[kept:].sum() for kept, q in enumerate(sets))
+    assert most_of_labels(mass, ratio, 1, 2, steps=60) == pytest.approx(optimum, abs=1e-3)
+    nested = accepted_along_classes(Nested(), mass, ratio, 3, 2)
+    assert 0.97 * most_of_labels(mass, ratio, 3, 2) < nested <= most_of_labels(mass, ratio, 3, 2, steps=60) + 1e-3

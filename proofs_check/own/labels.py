@@ -1,0 +1,159 @@
+"""How good labels can be: shares that know all laws, and the least bound on verifiers that read where they drafted."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from otspec.laws import FloatArray
+from otspec.paths import bound
+from otspec.proofs_check.claim import Claim, Mutation
+from otspec.proofs_check.instances import model_laws, model_of
+from otspec.proofs_check.oracles import Program
+from otspec.proofs_check.own.reading import LEAVES, PATHS, TOKENS, WORLDS, Key, Row, Verifiers, laws_of_worlds
+from otspec.verification.reference.enumeration import prefixes
+from otspec.verification.trees.tree import Prefix
+
+SOURCE = "otspec, docs/theory/best_labels.md"
+LENGTH = 2
+
+
+class Sums:
+    """Sums of named variables x >= 0 that are at most a number each; the largest of one sum."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[Row, float]] = []
+
+    def at_most(self, row: Row, total: float) -> None:
+        """Sum of the variables, each times its coefficient, <= total."""
+        self.rows.append((row, total))
+
+    def most(self, gain: Row) -> float:
+        """The largest value of the sum `gain`."""
+        place = {key: at for at, key in enumerate(dict.fromkeys(key for row, _ in self.rows for key in row))}
+        left = np.zeros((len(self.rows), len(place)))
+        for at, (row, _) in enumerate(self.rows):
+            left[at, [place[key] for key in row]] = list(row.values())
+        wanted = np.zeros(len(place))
+        wanted[[place[key] for key in gain]] = list(gain.values())
+        return Program(wanted, at_most=(left, np.array([total for _, total in self.rows]))).solve()[0]
+
+
+def hit(mass: float, count: int) -> float:
+    """The chance that one of so many drafts lies in a set of this mass."""
+    return 1.0 - max(1.0 - mass, 0.0) ** count
+
+
+def least_bound(p: FloatArray, q: FloatArray, then: FloatArray, drafts: FloatArray) -> float:
+    """The least bound of Theorem 5 of paths, by Theorem 2: what a pick with all laws in view and mean laws accept.
+
+    The worlds are those of `Verifiers`, equally likely.
+    """
+    sums, gain = Sums(), Row()
+    picked: dict[Key, Row] = defaultdict(Row)
+    for world in WORLDS:
+        chance = {(x, y): float(q[x] * drafts[x, world[x], y]) for x, y in LEAVES}
+        for some in itertools.chain.from_iterable(itertools.combinations(LEAVES, size) for size in range(1, 5)):
+            mass = float(sum(chance[leaf] for leaf in some))
+            sums.at_most(dict.fromkeys(((world, leaf) for leaf in some), 1.0), hit(mass, PATHS))
+        for x, y in LEAVES:
+            picked[x,][world, (x, y)] = 1 / len(WORLDS)
+            picked[x, y, world[x]][world, (x, y)] = 2 / len(WORLDS)  # in half of the worlds this law is after x
+    for x in range(TOKENS):
+        sums.at_most({(x,): 1.0}, float(p[x]))
+        gain[x,] = 1.0
+        for y, which in itertools.product(range(TOKENS), range(2)):
+            sums.at_most({(x, y, which): 1.0, (x,): -float(then[x, which, y])}, 0.0)
+            gain[x, y, which] = 0.5
+    for prefix, mean in picked.items():
+        sums.at_most({prefix: 1.0, **{key: -share for key, share in mean.items()}}, 0.0)
+    return sums.most(gain)
+
+
+def _above(p: FloatArray, q: FloatArray, then: FloatArray, drafts: FloatArray) -> float:
+    verifiers = Verifiers(p, q, then, drafts)
+    return least_bound(p, q, then, drafts) - verifiers.most(verifiers.accepted())
+
+
+def _attained(**laws: FloatArray) -> float:
+    return -abs(_above(**laws))
+
+
+def by_labels(target: FloatArray, draft: FloatArray, length: int, count: int, first: bool = False) -> float:
+    """The most that labels accept whose shares are mixed from orders of the leaves, laid end to end.
+
+    `first`: of orders that keep leaves together that begin with the same token.
+    """
+    model = model_of(target, draft)
+    chance: dict[Prefix, float] = {(): 1.0}
+    sums, gain = Sums(), Row()
+    for prefix in prefixes(target.shape[1], length - 1):
+        for token in range(target.shape[1]):
+            child = (*prefix, token)
+            chance[child] = chance[prefix] * model.draft(prefix)[token]
+            row = {("A", child): 1.0} | ({("A", prefix): -float(model.target(prefix)[token])} if prefix else {})
+            sums.at_most(row, 0.0 if prefix else float(model.target(prefix)[token]))
+            gain["A", child] = 1.0
+    leaves = [prefix for prefix in chance if len(prefix) == length]
+    shares: dict[Prefix, Row] = {prefix: defaultdict(float) for prefix in chance if prefix}
+    orders = [order for order in itertools.permutations(leaves) if not first or _together(order)]
+    for number, order in enumerate(orders):
+        below = 0.0
+        for leaf in order:  # the last one owns the largest labels
+            above = below + chance[leaf]
+            won = min(above, 1.0) ** count - min(below, 1.0) ** count
+            for depth in range(1, length + 1):
+                shares[leaf[:depth]]["order", number] -= won
+            below = above
+    for prefix, row in shares.items():
+        sums.at_most({("A", prefix): 1.0, **row}, 0.0)
+    sums.at_most({("order", number): 1.0 for number in range(len(orders))}, 1.0)
+    return sums.most(gain)
+
+
+def _together(order: Sequence[Prefix]) -> bool:
+    firsts = [token for token, _ in itertools.groupby(leaf[0] for leaf in order)]
+    return len(firsts) == len(set(firsts))
+
+
+def _suffice(target: FloatArray, draft: FloatArray, length: int, count: int, first: bool = False) -> float:
+    return -abs(by_labels(target, draft, length, count, first) - bound(model_of(target, draft), count, length))
+
+
+def _two_tokens(rng: np.random.Generator) -> dict[str, object]:
+    return {**model_laws(rng, TOKENS, LENGTH), "count": int(rng.integers(1, 4))}
+
+
+CLAIMS = (
+    Claim(
+        "own-labels-suffice",
+        "Labels whose shares know all laws, and block verification, accept as much as any lossless verifier.",
+        f"{SOURCE}, Theorem 1",
+        _two_tokens,
+        _suffice,
+        tol=1e-6,
+        cost=20,
+        remark="Shares are mixed from all orders of the leaves; both sides are linear programs, to 1e-7.",
+        mutations=(
+            Mutation(
+                "If what a first token owns is one piece in each order.",
+                lambda **instance: _suffice(**instance, first=True),
+            ),
+        ),
+    ),
+    Claim(
+        "own-paths-least-bound",
+        "What a verifier accepts that reads laws after drafted prefixes is at most the least bound of Theorem 5 of "
+        "paths: what block verification accepts of a pick with all laws in view, against the mean law of such picks.",
+        f"{SOURCE}, Theorem 2",
+        laws_of_worlds,
+        _above,
+        tol=1e-7,
+        cost=20,
+        remark="Both are linear programs, over all verifiers and over all picks.",
+        mutations=(Mutation("The two are equal.", _attained),),
+    ),
+)
