@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
@@ -16,6 +17,9 @@ from otspec.laws import BoolArray, FloatArray, IntArray
 
 LP_TOL = 1e-9
 """What HiGHS may lose: it is asked for 1e-10 in units of `UNIT`, and sums of some hundred such errors count."""
+
+Row = dict[Any, float]
+"""Coefficients of variables by their names."""
 
 UNIT = 2.0**-10
 """Probabilities are measured in this unit before HiGHS sees them, since its tolerances are absolute."""
@@ -162,6 +166,37 @@ class Program:
             return float("nan"), np.full(self.gain.size, np.nan)
         solution: FloatArray = np.asarray(answer.x) * UNIT
         return float(self.gain @ solution), solution
+
+
+class Sums:
+    """A linear program in variables x >= 0 that have names: sums at most, or equal to, given numbers."""
+
+    def __init__(self) -> None:
+        self.rows: dict[bool, list[tuple[Row, float]]] = {False: [], True: []}
+
+    def at_most(self, row: Row, total: float) -> None:
+        """Sum of the variables, each times its coefficient, <= total."""
+        self.rows[False].append((row, total))
+
+    def equal(self, row: Row, total: float) -> None:
+        """Sum of the variables, each times its coefficient, = total."""
+        self.rows[True].append((row, total))
+
+    def most(self, gain: Row) -> float:
+        """The largest value of the sum `gain`, NaN where HiGHS finds none."""
+        named = dict.fromkeys(name for rows in self.rows.values() for row, _ in rows for name in row)
+        place = {name: at for at, name in enumerate(named)}
+
+        def dense(row: Row) -> FloatArray:
+            found = np.zeros(len(place))
+            found[[place[name] for name in row]] = list(row.values())
+            return found
+
+        left, right = (
+            (np.array([dense(row) for row, _ in rows]), np.array([total for _, total in rows])) if rows else None
+            for rows in self.rows.values()
+        )
+        return Program(dense(gain), left, right).solve()[0]
 
 
 def sums(member: BoolArray) -> tuple[FloatArray, FloatArray]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linprog
 
 from otspec.laws import FloatArray, IntArray
 from otspec.proofs_check.claim import Claim, Mutation
 from otspec.proofs_check.instances import law
+from otspec.proofs_check.oracles import Program
 
 SOURCE = "otspec, docs/theory/paths.md, Theorem 9"
 SOLVED = 1e-9
@@ -48,14 +48,7 @@ def _meets(q: FloatArray, count: int, order: IntArray) -> FloatArray:
 
 def _largest(gain: FloatArray, turns: FloatArray, count: int) -> float:
     """Largest gain of w >= 0 whose sums over the rows of turns are K; nan, a contradiction, if HiGHS finds none."""
-    found = linprog(
-        -gain,
-        A_eq=turns,
-        b_eq=np.full(len(turns), float(count)),
-        method="highs",
-        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
-    )
-    return np.nan if found.fun is None else -float(found.fun)
+    return Program(gain, equal=(turns, np.full(len(turns), float(count)))).solve()[0]
 
 
 def _picks(q: FloatArray, score: FloatArray, count: int, on_average: bool = False) -> float:

@@ -12,34 +12,13 @@ from otspec.laws import FloatArray
 from otspec.paths import bound
 from otspec.proofs_check.claim import Claim, Mutation
 from otspec.proofs_check.instances import model_laws, model_of
-from otspec.proofs_check.oracles import Program
-from otspec.proofs_check.own.reading import LEAVES, PATHS, TOKENS, WORLDS, Key, Row, Verifiers, laws_of_worlds
+from otspec.proofs_check.oracles import Row, Sums
+from otspec.proofs_check.own.reading import LEAVES, PATHS, TOKENS, WORLDS, Verifiers, laws_of_worlds
 from otspec.verification.reference.enumeration import prefixes
 from otspec.verification.trees.tree import Prefix
 
 SOURCE = "otspec, docs/theory/best_labels.md"
 LENGTH = 2
-
-
-class Sums:
-    """Sums of named variables x >= 0 that are at most a number each; the largest of one sum."""
-
-    def __init__(self) -> None:
-        self.rows: list[tuple[Row, float]] = []
-
-    def at_most(self, row: Row, total: float) -> None:
-        """Sum of the variables, each times its coefficient, <= total."""
-        self.rows.append((row, total))
-
-    def most(self, gain: Row) -> float:
-        """The largest value of the sum `gain`."""
-        place = {key: at for at, key in enumerate(dict.fromkeys(key for row, _ in self.rows for key in row))}
-        left = np.zeros((len(self.rows), len(place)))
-        for at, (row, _) in enumerate(self.rows):
-            left[at, [place[key] for key in row]] = list(row.values())
-        wanted = np.zeros(len(place))
-        wanted[[place[key] for key in gain]] = list(gain.values())
-        return Program(wanted, at_most=(left, np.array([total for _, total in self.rows]))).solve()[0]
 
 
 def hit(mass: float, count: int) -> float:
@@ -53,7 +32,7 @@ def least_bound(p: FloatArray, q: FloatArray, then: FloatArray, drafts: FloatArr
     The worlds are those of `Verifiers`, equally likely.
     """
     sums, gain = Sums(), Row()
-    picked: dict[Key, Row] = defaultdict(Row)
+    picked: dict[Prefix, Row] = defaultdict(Row)
     for world in WORLDS:
         chance = {(x, y): float(q[x] * drafts[x, world[x], y]) for x, y in LEAVES}
         for some in itertools.chain.from_iterable(itertools.combinations(LEAVES, size) for size in range(1, 5)):
@@ -75,7 +54,7 @@ def least_bound(p: FloatArray, q: FloatArray, then: FloatArray, drafts: FloatArr
 
 def _above(p: FloatArray, q: FloatArray, then: FloatArray, drafts: FloatArray) -> float:
     verifiers = Verifiers(p, q, then, drafts)
-    return least_bound(p, q, then, drafts) - verifiers.most(verifiers.accepted())
+    return least_bound(p, q, then, drafts) - verifiers.sums.most(verifiers.accepted())
 
 
 def _attained(**laws: FloatArray) -> float:

@@ -10,8 +10,8 @@ import numpy as np
 from otspec.laws import FloatArray
 from otspec.proofs_check.claim import Claim, Mutation
 from otspec.proofs_check.instances import model_laws
-from otspec.proofs_check.own.labels import SOURCE, Sums
-from otspec.proofs_check.own.reading import Row
+from otspec.proofs_check.oracles import Row, Sums
+from otspec.proofs_check.own.labels import SOURCE
 
 TOKENS = 3
 Part = tuple[bool, tuple[int, ...]]

@@ -12,14 +12,12 @@ import numpy as np
 from otspec.laws import FloatArray
 from otspec.proofs_check.claim import Claim, Mutation
 from otspec.proofs_check.instances import positive_law
-from otspec.proofs_check.oracles import Program
+from otspec.proofs_check.oracles import Row, Sums
 
 TOKENS = PATHS = 2
 World = tuple[int, ...]
 """Which of two pairs of laws is after each first token."""
 Key = tuple[Any, ...]
-Row = dict[Key, float]
-"""Coefficients of variables."""
 WORLDS: tuple[World, ...] = ((0, 0), (0, 1), (1, 0), (1, 1))
 Paths = tuple[tuple[int, int], ...]
 LEAVES = [(x, y) for x in range(TOKENS) for y in range(TOKENS)]
@@ -36,11 +34,11 @@ class Verifiers:
     def __init__(self, p: FloatArray, q: FloatArray, then: FloatArray, drafts: FloatArray) -> None:
         """Laws of first tokens, shape (2,), and of second ones, (token, which, 2): of the target, and of the draft."""
         self.q, self.then, self.drafts = q, then, drafts
-        self.equations: list[tuple[Row, float]] = []
+        self.sums = Sums()
         for tree, world in itertools.product(TREES, WORLDS):
-            self.equations.append((dict.fromkeys(self._outputs(tree, world), 1.0), 1.0))
+            self.sums.equal(dict.fromkeys(self._outputs(tree, world), 1.0), 1.0)
         for world, (x, y) in itertools.product(WORLDS, ((0, 0), (0, 1), (1, 0))):  # the rest has what is left
-            self.equations.append((self._put_out(world, x, y), p[x] * then[x, world[x], y]))
+            self.sums.equal(self._put_out(world, x, y), float(p[x] * then[x, world[x], y]))
 
     def chance(self, tree: Paths, world: World) -> float:
         """That these paths are drafted, one after the other."""
@@ -79,18 +77,6 @@ class Verifiers:
                 row[key] += drafted * self.chance(tree, world) / len(WORLDS)
         return row
 
-    def most(self, wanted: Row) -> float:
-        """The largest value of a sum."""
-        places = {key: at for at, key in enumerate(dict.fromkeys(key for row, _ in self.equations for key in row))}
-
-        def dense(row: Row) -> FloatArray:
-            found = np.zeros(len(places))
-            found[[places[key] for key in row]] = list(row.values())
-            return found
-
-        left, right = zip(*((dense(row), total) for row, total in self.equations), strict=True)
-        return Program(dense(wanted), equal=(np.array(left), np.array(right))).solve()[0]
-
 
 def _difference(one: Row, other: Row) -> Row:
     row: Row = defaultdict(float, one)
@@ -103,7 +89,7 @@ def _unmoved(p: FloatArray, q: FloatArray, then: FloatArray, drafts: FloatArray,
     """How far A(0) can move, down, with the law after a token."""
     verifiers = Verifiers(p, q, then, drafts)
     other = tuple(int(x == token) for x in range(TOKENS))
-    return -verifiers.most(_difference(verifiers.drafted(other, 0), verifiers.drafted(WORLDS[0], 0)))
+    return -verifiers.sums.most(_difference(verifiers.drafted(other, 0), verifiers.drafted(WORLDS[0], 0)))
 
 
 def _unmoved_by_sibling(**laws: FloatArray) -> float:
