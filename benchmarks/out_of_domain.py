@@ -24,7 +24,8 @@ import torch
 
 from benchmarks.losses import DEPTH, accepted
 from benchmarks.reporting import Record, finish
-from benchmarks.shortlists import FULL, Drafting, Summary, drafted
+from benchmarks.shortlists.drafting import FULL, Drafting, drafted
+from benchmarks.shortlists.telling import Summary
 from benchmarks.tables import pivot, with_error
 from otspec.decode import Frequent, shipped
 from otspec.decode.drafters.catalogue import kept_of

@@ -1,0 +1,1 @@
+"""What shortlists of tokens cost a drafter, and what they save: see `__main__`."""
