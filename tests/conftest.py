@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from otspec.solvers.max_flow.engines import ENGINES, PACKAGES
+from tests.interpreter import speed_up
 from tests.spellings import not_installed
 
 
@@ -30,6 +31,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("slow"):
                 item.add_marker(pytest.mark.skip(reason="takes minutes: --slow"))
+
+
+def pytest_collection_finish() -> None:
+    speed_up()
 
 
 def pytest_configure(config: pytest.Config) -> None:

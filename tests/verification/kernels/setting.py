@@ -30,8 +30,9 @@ class Case(NamedTuple):
     def name(self) -> str:
         return f"{self.family} {self.branching} V={self.vocab} {self.dtype}"
 
-    def batch(self, rows: int = 2) -> Batch:
-        """Their laws, tokens and uniforms."""
+    def batch(self) -> Batch:
+        """Their laws, tokens and uniforms: of two trees, of one where a law has many chunks."""
+        rows = 2 if self.vocab < 1000 else 1
         target, draft, tokens, uniforms = batch(drawn(self.family, self.vocab, self.branching, rows))
         return target.to(self.dtype), draft.to(self.dtype), tokens, uniforms
 

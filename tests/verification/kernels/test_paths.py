@@ -47,8 +47,17 @@ def check_logprobs(found: Chains, expected: Chains) -> None:
     torch.testing.assert_close(found.logprobs, expected.logprobs, equal_nan=True)
 
 
-@each(name=list(KINDS), shape=((6, 1, 5), (6, 3, 5), (2, 2, 1500)), dtype=(torch.float64, torch.float32))
-def test_chains_are_verified_as_by_torch(name: str, shape: tuple[int, int, int], dtype: Any) -> None:
+CASES: list[tuple[str, tuple[int, int, int], Any]] = [
+    *((name, (6, 3, 5), torch.float64) for name in KINDS),
+    ("model", (6, 1, 5), torch.float32),
+    ("tiny tails", (2, 2, 1500), torch.float32),
+    ("points", (2, 2, 1500), torch.float64),
+]
+
+
+@each(case=CASES)
+def test_chains_are_verified_as_by_torch(case: tuple[str, tuple[int, int, int], Any]) -> None:
+    name, shape, dtype = case
     p, q, tokens, uniforms = chains(name, *shape)
     given = p.to(dtype), q.to(dtype), tokens, uniforms
     assert triples(verify_chains(*given, kernels=True)) == triples(verify_chains(*given, kernels=False))
