@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 
@@ -32,7 +37,24 @@ def held(script: str, *words: str | Path) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def killed(script: str, *words: str | Path) -> None:
-    """Run a script until it prints ``held``, and kill it there."""
-    with held(script, *words):
-        pass
+def killed(work: Callable[[Callable[[], None]], object]) -> None:
+    """Do something in a copy of this process, which has imported all of it, until that kills itself.
+
+    Parameters
+    ----------
+    work : callable
+        Called with what kills the process in which it is called.
+    """
+    if not hasattr(os, "fork"):
+        pytest.skip("a process cannot be copied here")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of a process with threads, which the copy does not need
+        child = os.fork()
+    if child == 0:
+        try:
+            work(lambda: os.kill(os.getpid(), signal.SIGKILL))
+        finally:
+            os._exit(1)  # nothing of the tests goes on there
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status)
+    assert os.WTERMSIG(status) == signal.SIGKILL

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from otspec.bench.merging import Merged, merge
 from otspec.bench.records import Record, RecordFolder, key_of
 from otspec.bench.report import about
 from otspec.bench.shards import WHOLE, Shard
+from otspec.bench.solvers import driver
 from otspec.bench.stored import read_run
 from tests import processes
 from tests.bench.fakes import InProcess, SmallSource
@@ -74,32 +76,16 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return [measure(folder / str(number), Shard(number, 3)) for number in (1, 2, 3)]
 
 
-RUN_AND_WAIT = """
-import sys
-from pathlib import Path
-from otspec.bench import run
-from otspec.bench.solvers import driver
-from otspec.bench.records import RecordFolder
-from otspec.bench.shards import Shard
-from tests.bench.fakes import InProcess
-from tests.bench.test_merging import asked
-
-driver.Worker = InProcess
-benchmark = asked(Shard.of(sys.argv[2]))
-folder = RecordFolder(Path(sys.argv[1]), benchmark.identity)
-
-def after(steps):
-    if len(folder.records) == int(sys.argv[3]):
-        print("held", flush=True)
-        sys.stdin.read()
-
-run(benchmark, folder, after)
-"""
-
-
 def killed(path: Path, shard: Shard, after: int) -> None:
     """Measure a part until it has so many records, kill -9, and leave half a line as well."""
-    processes.killed(RUN_AND_WAIT, path, str(shard), str(after))
+
+    def work(die: Callable[[], None]) -> None:
+        benchmark = asked(shard)
+        folder = RecordFolder(path, benchmark.identity)
+        driver.Worker = InProcess  # type: ignore[misc,assignment]
+        run(benchmark, folder, lambda steps: die() if len(folder.records) == after else None)
+
+    processes.killed(work)
     log = path / "results.jsonl"
     assert len(log.read_text().splitlines()) == after
     log.write_text(log.read_text() + '{"data": "", "k": 4, "n"')

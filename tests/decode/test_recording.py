@@ -168,7 +168,7 @@ def test_what_the_likeliest_tokens_do_not_tell_is_refused(tmp_path: Path) -> Non
 
 def test_a_recording_that_is_killed_goes_on_and_ends_as_if_nothing_had_been(tmp_path: Path) -> None:
     path, whole = tmp_path / "killed.safetensors", tmp_path / "whole.safetensors"
-    kill_after_three_chunks(__name__, path)
+    kill_after_three_chunks(asked(), path)
     assert not path.exists()
     with pytest.raises(DataError, match="belongs to another recording: its seed is 0, yours 1; delete it"):
         record(asked(seed=1), path)

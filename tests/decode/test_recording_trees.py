@@ -166,7 +166,7 @@ def test_the_mean_over_recorded_trees_is_that_over_all_drafts(tmp_path: Path, mo
 
 def test_a_recording_that_is_killed_goes_on_and_ends_as_if_nothing_had_been(tmp_path: Path) -> None:
     path, whole = tmp_path / "killed.safetensors", tmp_path / "whole.safetensors"
-    kill_after_three_chunks(__name__, path)
+    kill_after_three_chunks(asked(), path)
     assert not path.exists()
     with pytest.raises(DataError, match="belongs to another recording: its paths is 3, yours 2; delete it"):
         record(asked(paths=2), path)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -268,25 +269,6 @@ def test_a_cell_whose_solver_fails_or_whose_time_is_spent_gets_no_more_prompts(t
     folder.close()
 
 
-RUN_AND_WAIT = """
-import sys
-from pathlib import Path
-from otspec.bench.decoding.driver import run
-from otspec.bench.records import RecordFolder
-from tests.bench.decoding.test_driver import whole_run
-
-asked = whole_run()
-folder = RecordFolder(Path(sys.argv[1]), asked.identity)
-
-def after(steps):
-    if len(folder.records) == int(sys.argv[2]):
-        print("held", flush=True)
-        sys.stdin.read()
-
-run(asked, folder, after)
-"""
-
-
 def whole_run() -> Any:
     """Trials, repeats and two temperatures."""
     cells = [VANILLA, replace(NESTED, depth=2), replace(GENERATE, temperature=0.0), ASSISTED]
@@ -296,7 +278,12 @@ def whole_run() -> Any:
 def test_a_run_that_is_killed_loses_nothing_and_measures_nothing_twice(tmp_path: Path) -> None:
     trials, asked = len(CANDIDATES) * 3, whole_run()
     after = trials + 9
-    killed(RUN_AND_WAIT, tmp_path, str(after))
+
+    def work(die: Callable[[], None]) -> None:
+        folder = RecordFolder(tmp_path, asked.identity)
+        run(asked, folder, lambda steps: die() if len(folder.records) == after else None)
+
+    killed(work)
     log = tmp_path / "results.jsonl"
     before = log.read_text()
     assert len(before.splitlines()) == after
