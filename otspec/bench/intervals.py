@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import DegenerateDataWarning, bootstrap
 
 from otspec.laws import FloatArray
 from otspec.reporting.means import standard_error
@@ -88,6 +87,8 @@ def _estimate(statistic: Callable[..., FloatArray], *columns: FloatArray) -> Est
     value = float(statistic(*columns, axis=-1))
     if columns[0].size < FEWEST:
         return Estimate(value)
+    from scipy.stats import DegenerateDataWarning, bootstrap  # a second of import that most commands do not need
+
     with warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):
         warnings.simplefilter("ignore", DegenerateDataWarning)
         drawn = bootstrap(

@@ -6,7 +6,6 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-from scipy.stats import ttest_ind
 
 from otspec.laws import FloatArray
 from otspec.reporting.charts import SERIES, Row, number
@@ -33,6 +32,8 @@ def welch(one: Sequence[float], other: Sequence[float]) -> tuple[str, str]:
     """Welch's t and p that both have one mean, as told in tables; positive where the first is larger."""
     if min(len(one), len(other)) < 2 or np.ptp(one) == np.ptp(other) == 0:
         return NOTHING, NOTHING
+    from scipy.stats import ttest_ind  # a second of import that nothing else here needs
+
     found = ttest_ind(one, other, equal_var=False)
     return f"{found.statistic:.2f}", f"{found.pvalue:.3f}"
 
