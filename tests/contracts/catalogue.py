@@ -298,7 +298,7 @@ CATALOGUE: Mapping[str, Entry] = {
     "tree": Entry(drafts(branching=(2, 2)), plain(), ("top-k",), every_rule=True),
     "paths behind a stem": Entry(drafts(branching=(1, 2, 1)), plain(), ("temperature 0.6",)),
     "paths of the user's own rule": Entry(drafts(solver=type("Own", (Block,), {})(), paths=1), plain(), ALL),
-    "uneven tree": Entry(drafts(tree="0,1,0.0,1.0,1.1,0.0.0"), plain(), ("temperature 0.6", "greedy")),
+    "uneven tree": Entry(drafts(tree="0,1,0.0,0.1,0.0.0"), plain(), ("temperature 0.6", "greedy")),
     "uneven tree without replacement": Entry(
         drafts(tree="0,1,1.0,1.1,1.1.0", law="without_replacement"), plain(), ("temperature 0.6", "top-k")
     ),
@@ -315,7 +315,7 @@ CATALOGUE: Mapping[str, Entry] = {
     "block": Entry(lambda of: block(of.draft, 3), plain()),
     # Siblings drawn jointly, and paths of several models.
     "without replacement": Entry(
-        drafts(branching=(2, 2), law="without_replacement"), plain(), ("temperature 0.6", "top-k", "greedy")
+        drafts(branching=(2, 2), law="without_replacement"), plain(), ("temperature 0.6", "greedy")
     ),
     "greedy": Entry(drafts(branching=(2, 2), law="greedy"), plain()),
     "top_k": Entry(drafts(branching=(2, 2), law="top_k"), plain()),

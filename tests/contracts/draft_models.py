@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -69,10 +69,16 @@ def models(vocab: int, noise: float = 0.3, seed: int = 0) -> Models:
 
 def all_features(target: Any, text: list[int], layers: Any = LAYERS) -> Any:
     """The target's hidden states at every token of a text, shape (tokens, layers, width)."""
+    return _features(target, tuple(text))[:, list(layers)]
+
+
+@lru_cache(1024)
+def _features(target: Any, text: tuple[int, ...]) -> Any:
     if not text:
-        return torch.zeros(0, len(layers), WIDTH, dtype=torch.float64)
-    states = target(torch.tensor([text]), output_hidden_states=True).hidden_states
-    return torch.stack([states[layer][0] for layer in layers], dim=1)
+        return torch.zeros(0, len(LAYERS), WIDTH, dtype=torch.float64)
+    return torch.stack(
+        [states[0] for states in target(torch.tensor([text]), output_hidden_states=True).hidden_states], dim=1
+    )
 
 
 def steered(draft: Any, place: str = "up", strength: float = 0.5) -> Any:
