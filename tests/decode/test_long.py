@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -48,7 +48,7 @@ class Operations(TorchDispatchMode):
 
 
 @contextmanager
-def allocations(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[int, list[tuple[int, ...]]]]:
+def allocations() -> Iterator[dict[int, list[tuple[int, ...]]]]:
     """The shape of each block, every time that it was allocated."""
     found: dict[int, list[tuple[int, ...]]] = {}
     kept = []  # so that no other block gets its identity
@@ -65,42 +65,52 @@ def allocations(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[int, list[tupl
         if block.entries is not before:
             found[id(block)].append(tuple(block.entries.shape))
 
-    with monkeypatch.context() as patched:
+    with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Block, "__init__", make)
         patched.setattr(Block, "reserve", reserve)
         yield found
 
 
-@pytest.fixture(params=["transformers", "lean"])
-def models(request: pytest.FixtureRequest) -> tuple[Any, Any]:
+class Watched(NamedTuple):
+    """A long text, and what was seen of it while it was written."""
+
+    generation: Any
+    blocks: dict[int, list[tuple[int, ...]]]
+    """Of `allocations`."""
+    done: Operations
+    at: list[int]
+    """How many operations were done whenever tokens came out."""
+
+
+@pytest.fixture(scope="module", params=["transformers", "lean"])
+def watched(request: pytest.FixtureRequest) -> Watched:
     """In float32 a Llama is read by the lean pass."""
     models = tuple(copy.deepcopy(model) for model in pair(VOCAB, positions=1024))
-    return tuple(model.float() for model in models) if request.param == "lean" else models
-
-
-def _decode(models: tuple[Any, Any], new: int) -> Any:
+    models = tuple(model.float() for model in models) if request.param == "lean" else models
     prompt = torch.arange(1, 1 + PROMPT)[None]
-    return otspec.generate(*models, prompt, paths=PATHS, depth=DEPTH, max_new_tokens=new, seed=3)
+    settings: dict[str, Any] = {"paths": PATHS, "depth": DEPTH, "seed": 3}
+    otspec.generate(*models, prompt, **settings, max_new_tokens=2)  # the self-check has caches of its own
+    done, at = Operations(), []
+    noted = Steps(lambda tokens: at.append(done.total))
+    with allocations() as blocks, done:
+        generation = otspec.generate(*models, prompt, **settings, max_new_tokens=NEW, streamer=noted)
+    return Watched(generation, blocks, done, at)
 
 
-def test_caches_are_allocated_a_few_times_and_nothing_else_grows(
-    models: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _decode(models, 2)  # the self-check has caches of its own
-    with allocations(monkeypatch) as found, Operations() as done:
-        generation = _decode(models, NEW)
+def test_caches_are_allocated_a_few_times_and_nothing_else_grows(watched: Watched) -> None:
+    generation, blocks, done, _ = watched
     most = LENGTH + NODES
-    assert found
-    for shapes in found.values():
+    assert blocks
+    for shapes in blocks.values():
         columns = [shape[3] for shape in shapes]
         assert LENGTH - 1 - DEPTH <= columns[-1] <= 2 * most
         assert len(columns) <= 2 + math.log2(most / SPARE), columns
     heads, size = 4, 4
     # The mask of a tree, or keys of one layer for as many heads as queries have.
     allowed = max(NODES, heads * size) * most
-    caches = {math.prod(shape) for shapes in found.values() for shape in shapes}
+    caches = {math.prod(shape) for shapes in blocks.values() for shape in shapes}
     assert {(numbers, by) for numbers, by in done.fresh if numbers > allowed and numbers not in caches} == set()
-    assert len([numbers for numbers, _ in done.fresh if numbers > allowed]) <= sum(map(len, found.values()))
+    assert len([numbers for numbers, _ in done.fresh if numbers > allowed]) <= sum(map(len, blocks.values()))
 
     steps = generation.metrics.target_calls
     target, draft = generation.passes["target"], by_step(generation.passes["draft"])
@@ -117,15 +127,9 @@ def test_caches_are_allocated_a_few_times_and_nothing_else_grows(
         assert all(one.rows <= max(PATHS, DEPTH + 1) for one in step)
 
 
-def test_a_step_does_as_much_late_as_early(models: tuple[Any, Any]) -> None:
+def test_a_step_does_as_much_late_as_early(watched: Watched) -> None:
     """Operations on tensors, counted: none of them is once a token of the text."""
-    _decode(models, 2)
-    count, at = Operations(), []
-    noted = Steps(lambda tokens: at.append(count.total))
-    prompt = torch.arange(1, 1 + PROMPT)[None]
-    with count:
-        otspec.generate(*models, prompt, paths=PATHS, depth=DEPTH, max_new_tokens=NEW, seed=3, streamer=noted)
-    spent = [stop - start for start, stop in pairwise(at[1:])]
+    spent = [stop - start for start, stop in pairwise(watched.at[1:])]
     third = len(spent) // 3
     early, late = spent[:third], spent[-third - DEPTH : -DEPTH]  # the last steps draft less deep
     assert sorted(late)[-2] <= max(early)  # in one step both caches double for the last time
@@ -142,19 +146,19 @@ def test_segments_have_all_steps_and_steps_all_passes() -> None:
 
 
 def test_the_script_tells_every_segment() -> None:
-    models = random_pair("tiny", "tiny", 60, torch.device("cpu"), torch.float32, positions=256)
-    load = Load(tokens=60, segment=25, paths=2, depth=3, repeats=2)
+    models = random_pair("tiny", "tiny", 40, torch.device("cpu"), torch.float32, positions=256)
+    load = Load(tokens=40, segment=15, paths=2, depth=3, repeats=1)
     records = measure(models, load)
     assert [(one["method"], one["from"]) for one in records] == [
-        (name, start) for name in ("vanilla", "nested") for start in (0, 25, 50)
+        (name, start) for name in ("vanilla", "nested") for start in (0, 15, 30)
     ]
     for name in ("vanilla", "nested"):
         mine = [one for one in records if one["method"] == name]
-        assert sum(one["tokens"] for one in mine) == 60
+        assert sum(one["tokens"] for one in mine) == 40
         assert all(one["floor"] > 0 and one["seconds"] > 0 for one in mine)
         assert all(one["cache"] > 0 for one in mine)
-    assert [one["steps"] for one in records[:3]] == [25, 25, 10]
-    assert "| from 50 |" in table(records, "tiny").markdown()
+    assert [one["steps"] for one in records[:3]] == [15, 15, 10]
+    assert "| from 30 |" in table(records, "tiny").markdown()
     assert len(memory(models, "vanilla", load)) == 3
 
 

@@ -197,19 +197,22 @@ def test_who_is_taken() -> None:
     assert can_stand(model)
 
 
-@pytest.mark.usefixtures("everywhere")
-@each(
-    settings=(
-        {"paths": 3, "depth": 3},
-        {"branching": (2, 2, 1), "draft_top_k": 4},
-        {"paths": 1, "depth": 4, "solver": "block"},
-        {"paths": 2, "depth": 2, "law": "without_replacement"},
-    ),
-    lengths=((3,), (1,), (3, 5, 2), (LEAST_COLUMNS - 8,)),
+SEVERAL, LONG = (3, 5, 2), (LEAST_COLUMNS - 8,)
+IN_ONE: tuple[tuple[dict[str, Any], tuple[int, ...]], ...] = (
+    ({"paths": 3, "depth": 3}, SEVERAL),
+    ({"paths": 3, "depth": 3}, LONG),
+    ({"branching": (2, 2, 1), "draft_top_k": 4}, (1,)),
+    ({"branching": (2, 2, 1), "draft_top_k": 4}, SEVERAL),
+    ({"paths": 1, "depth": 4, "solver": "block"}, LONG),
+    ({"paths": 2, "depth": 2, "law": "without_replacement"}, SEVERAL),
 )
-def test_drafting_in_one_is_drafting_level_by_level(settings: dict[str, Any], lengths: tuple[int, ...]) -> None:
+
+
+@pytest.mark.usefixtures("everywhere")
+@each(case=IN_ONE)
+def test_drafting_in_one_is_drafting_level_by_level(case: tuple[dict[str, Any], tuple[int, ...]]) -> None:
     """The same numbers drawn, so the same texts, whatever is settled in between; nothing is captured here."""
-    found = []
+    (settings, lengths), found = case, []
     target, draft = (copy.deepcopy(model) for model in pair(VOCAB, positions=2 * LEAST_COLUMNS))
     width = max(lengths)
     ids = torch.from_numpy(np.random.default_rng(1).integers(VOCAB, size=(len(lengths), width)))

@@ -78,6 +78,7 @@ def _merged(shape: Shape, tree: Tree, laws: Model) -> Tree:
 def test_no_rule_leaves_the_support_of_the_target(law: str) -> None:
     for seed, top_k in ((0, 1), (1, 2)):
         shape, drafted = trees(model(seed, top_k), law)
+        drafted = drafted[:: 5 if len(drafted) > 100 else 1]
         assert all((tree.target == 0).any() for tree in drafted)
         for rule in rules(law):
             made = verifier(rule, shape, draft_law(law))

@@ -270,8 +270,18 @@ def test_greedy_decoding_is_tuned_as_well(monkeypatch: pytest.MonkeyPatch) -> No
         assert text.sequences.tolist() == plain.tolist()
 
 
-def test_tables_and_record_hold_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = on_own_clock(monkeypatch, draft_cost=0.01)
+@pytest.fixture(scope="module")
+def found() -> Tuning:
+    with pytest.MonkeyPatch.context() as patch:
+        return on_own_clock(patch, draft_cost=0.01, temperature=0.8, top_k=30)
+
+
+@pytest.fixture
+def tuned(found: Tuning) -> Tuned:
+    return found.tuned
+
+
+def test_tables_and_record_hold_what_was_found(found: Tuning) -> None:
     record = json.loads(json.dumps(found.record()))
     assert record["tuned"]["settings"] == found.tuned.settings
     assert [one["name"] for one in record["trials"]][:2] == ["plain decoding", "block, K = 1"]
@@ -281,11 +291,6 @@ def test_tables_and_record_hold_what_was_found(monkeypatch: pytest.MonkeyPatch) 
     assert [row[0] for row in predicted.rows] == ["plain decoding", *(one.candidate.name for one in found.model.best())]
     assert raced.rows[0][:3] == ("plain decoding", "1.00", "1")
     assert [row[2] for row in raced.rows[1:]] == [str(one.speed_up) for one in found.raced[1:]]
-
-
-@pytest.fixture
-def tuned(monkeypatch: pytest.MonkeyPatch) -> Tuned:
-    return on_own_clock(monkeypatch, draft_cost=0.01, temperature=0.8, top_k=30).tuned
 
 
 def test_settings_are_read_as_they_were_written(tuned: Tuned, tmp_path: Path) -> None:
@@ -303,7 +308,7 @@ def test_settings_are_read_as_they_were_written(tuned: Tuned, tmp_path: Path) ->
 
 def test_steps_of_every_depth_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pass takes a second of the target, a quarter of the draft model."""
-    costs = on_own_clock(monkeypatch, 0.25, seconds=300.0, paths=(1, 2), depth=3, max_new_tokens=24).tuned.costs
+    costs = on_own_clock(monkeypatch, 0.25, seconds=150.0, paths=(1, 2), depth=3, max_new_tokens=24).tuned.costs
     assert costs is not None
     known = dict(zip(costs.widths, costs.seconds, strict=True))
     assert known.keys() <= {(), *((width,) * depth for width in (1, 2) for depth in (1, 2, 3))}
