@@ -33,7 +33,7 @@ def test_slow_rules_are_audited_with_fewer_draws(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(cut, name, 32)  # of 26 coarse buckets
     entries = device_audit.ENTRIES
     # A row of 12 000 buckets takes Triton's interpreter a second: that rule is for a GPU.
-    slow = {"buckets": 100, **({"coarse-triton": 40} if installed("triton") else {})}
+    slow = {"buckets": 50, **({"coarse-triton": 20} if installed("triton") else {})}
     for name, draws in slow.items():
         audit = device_audit.audit_of(entries[name], draws, CPU, [([0.5, 0.3, 0.2], [0.2, 0.2, 0.6])])
         assert audit.verdict is not AuditVerdict.NOT_LOSSLESS

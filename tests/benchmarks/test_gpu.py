@@ -34,7 +34,8 @@ def small() -> Bench:
 
 def test_every_cell_is_measured_and_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("benchmarks.gpu.__main__.TINY", SMALL)
-    monkeypatch.setattr("benchmarks.gpu.cells.TRIAL", 4)
+    for name, runs in (("TRIAL", 4), ("BEFORE", 1), ("TIMED", 2)):
+        monkeypatch.setattr(f"benchmarks.gpu.cells.{name}", runs)
     monkeypatch.setattr("benchmarks.gpu.cells.SHAPES", ((1, 3), (4, 8)))
     assert main(["--tiny", "--device", "cpu", "--out", str(tmp_path)]) == 0
     records = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]

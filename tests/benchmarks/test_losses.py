@@ -17,8 +17,8 @@ from benchmarks import losses  # noqa: E402
 def test_what_is_measured_and_how_it_is_told(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(losses, "HELD_OUT", 6)
-    few = np.random.default_rng(0).integers(3, 2000, (8 + losses.HELD_OUT, 48))
+    monkeypatch.setattr(losses, "HELD_OUT", 4)
+    few = np.random.default_rng(0).integers(3, 2000, (8 + losses.HELD_OUT, 32))
     monkeypatch.setattr(losses, "_texts", lambda asked, models: few)
     given = ("--losses", "kl,alpha:2", "--seeds", "2", "--steps", "2", "--batch", "4", "--trees", "2")
     monkeypatch.setattr("sys.argv", ["losses", *given, "--out", str(tmp_path)])

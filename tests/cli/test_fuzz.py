@@ -13,7 +13,7 @@ from otspec.extras import installed
 from tests.cli.test_commands import otspec_command
 from tests.data.tree_files import drawn_trees, write_trees
 
-CALLS = 200
+CALLS = 100
 HUGE = "9" * 25
 
 COUNTS = ("0", "-1", "1.5", "ten", "", "nan", "1e3", HUGE, "0x10")

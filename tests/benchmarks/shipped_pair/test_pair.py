@@ -55,7 +55,7 @@ def test_held_out_files_of_the_running_python_are_met_as_well(pair: Pair) -> Non
     held_out = [source.text for source in read_corpus() if source.held_out]
     files = [tokens_of(pair.tokenizer, text) for text in held_out]
     rows = windows(files, context=256, bos=pair.tokenizer.bos_token_id)
-    measured = measure(pair.target, pair.draft, rows[::8])
-    # Other versions of Python have other files; one window in eight has a standard error of some 0.05 in the loss.
+    measured = measure(pair.target, pair.draft, rows[::16])
+    # Other versions of Python have other files; one window in sixteen has a standard error of some 0.07 in the loss.
     assert measured.target_loss == pytest.approx(RECORD["held_out"]["target_loss"], abs=0.5)
     assert 0.55 < measured.acceptance < 0.9

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sysconfig
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 from benchmarks.shipped_pair.corpus import read_corpus  # noqa: E402
 from benchmarks.shipped_pair.recipe import (  # noqa: E402
+    TARGET,
     Recipe,
     batches,
     refusal,
@@ -27,8 +29,9 @@ from otspec.decode.shipped import load  # noqa: E402
 from otspec.errors import DataError  # noqa: E402
 from otspec.laws import FloatArray  # noqa: E402
 
-FILES = ("dataclasses.py", "textwrap.py", "traceback.py")
+FILES = ("dataclasses.py", "textwrap.py", "sched.py")
 """The last is held out."""
+SHALLOW = replace(TARGET, layers=2)
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +43,9 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_run_leaves_a_pair_that_loads_and_is_what_its_record_says(tmp_path: Path, corpus: Path) -> None:
-    main(tmp_path, steps=4, polish=2, own=2, batch=2, every=2, corpus=corpus, threads=1, layers=6)
+    main(tmp_path, steps=4, polish=2, own=2, batch=2, every=2, corpus=corpus, threads=1, layers=2)
     record = json.loads((tmp_path / "training.json").read_text())
-    assert record["corpus"]["held_out_files"] == ["traceback.py"]
+    assert record["corpus"]["held_out_files"] == ["sched.py"]
     assert record["corpus"]["trained"]["files"] == 2
     pair = load(folder=tmp_path)
     seen = [tokens_of(pair.tokenizer, (corpus / name).read_text()) for name in FILES[:2]]
@@ -72,7 +75,7 @@ def test_same_seed_same_weights_even_when_interrupted(tmp_path: Path, corpus: Pa
                 raise KeyboardInterrupt
 
         recipe = Recipe(steps=2, polish=polish, own=own, batch=2, context=32, seed=seed)
-        models = train(files, held_out, tokenizer, recipe, report, every=1, checkpoint=checkpoint)
+        models = train(files, held_out, tokenizer, recipe, report, every=1, checkpoint=checkpoint, target_shape=SHALLOW)
         target, draft = ([value.detach().numpy() for value in model.parameters()] for model in models)
         return target, draft
 
