@@ -32,7 +32,8 @@ def package(tmp_path: Path) -> Path:
     folder = tmp_path / "otspec"
     folder.mkdir()
     (folder / "__init__.py").touch()
-    shutil.copy(PACKAGE / "jit.py", folder)
+    for own in ("jit.py", "caches.py"):
+        shutil.copy(PACKAGE / own, folder)
     (folder / "called.py").write_text(CALLED)
     (folder / "caller.py").write_text(CALLER)
     return folder
