@@ -188,7 +188,7 @@ def _mean(pairs: list[Pair], value: Callable[[Model], float]) -> float:
 
 def test_the_sums_are_those_of_the_theorem() -> None:
     rng = np.random.default_rng(1)
-    for pairs, count in itertools.product(FAMILIES[::2], (1, 2)):
+    for pairs, count in itertools.product(FAMILIES[::3], (1, 2)):
         exact = _enumerated(pairs, Shape.paths(count, L))
         for window in (1, 2):
             cuts = rng.choice([0.0, 0.3, 0.7, 1.0, 1.6, np.inf], L)
@@ -226,7 +226,7 @@ def test_one_path_has_the_value_of_block_verification() -> None:
 def test_no_causal_verifier_exceeds_it_and_the_best_one_comes_close() -> None:
     rules: tuple[PathVerifier, ...] = (Nested(0.0), TokenWise(remember=1000))
     ratios = []
-    for pairs, count in [*itertools.product(FAMILIES[::2], (2,)), *itertools.product(FAMILIES[3:4], (3,))]:
+    for pairs, count in [*itertools.product(FAMILIES[::3], (2,)), *itertools.product(FAMILIES[3:4], (3,))]:
         data = _enumerated(pairs, Shape.paths(count, L))
         limit = min(_best_cuts(Sums.of(data, window))[0] for window in (1, 2))
         best = _best_causal(pairs, count)
@@ -258,7 +258,8 @@ def test_all_verifiers_are_causal() -> None:
 
     picking = (Nested(0.0), Nested(0.7, 3), GreedyMultiPath(), PickThenBlock(), Block())
     rules: tuple[PathVerifier, ...] = (*picking, TokenWise(remember=1000), Traversal())
-    for rule, branching in itertools.product(rules, ((2, 1, 1), (2, 2))):
+    deep = ((rule, (2, 1, 1)) for rule in (rules[0], rules[-1]))
+    for rule, branching in (*deep, *((rule, (2, 2)) for rule in rules)):
         accepted = tree_law(rule, one, branching).accepted
         for v in prefixes(V, len(branching)):
             changed = tree_law(rule, mixed({v[:i] for i in range(len(v))}), branching).accepted
@@ -266,11 +267,10 @@ def test_all_verifiers_are_causal() -> None:
 
 
 def test_branching_trees() -> None:
-    for pairs in FAMILIES[:5:2]:
-        for branching in ((1, 2), (2, 2)):
-            limit = _best_cuts(Sums.of(_enumerated(pairs, Shape(branching)), L))[0]
-            value = _mean(pairs, lambda laws, b=branching: tree_law(Nested(0.0), laws, b).mean_accepted)  # type: ignore[misc]
-            assert value <= limit + 1e-12, (pairs, branching)
+    for pairs, branching in (*((pairs, (1, 2)) for pairs in FAMILIES[:5:2]), (FAMILIES[0], (2, 2))):
+        limit = _best_cuts(Sums.of(_enumerated(pairs, Shape(branching)), L))[0]
+        value = _mean(pairs, lambda laws, b=branching: tree_law(Nested(0.0), laws, b).mean_accepted)  # type: ignore[misc]
+        assert value <= limit + 1e-12, (pairs, branching)
 
 
 def test_estimates_have_the_exact_mean() -> None:
@@ -286,25 +286,25 @@ def test_estimates_have_the_exact_mean() -> None:
 
     exact = _enumerated(pairs, Shape.paths(3, L))
     misses = []
-    for seed in range(30):
+    for seed in range(20):
         found = causal_bound(drawn, 3, L, samples=100, rng=seed)
         assert found.samples == 100
         with np.errstate(divide="ignore"):
             true = Sums.of(exact, found.window).value(np.log(np.array(found.cuts)))
         misses.append((found.value - true) / found.error)
-    assert abs(np.mean(misses)) < 4.5 / np.sqrt(30)
+    assert abs(np.mean(misses)) < 4.5 / np.sqrt(20)
     assert 0.6 < np.std(misses) < 1.5  # the standard error is what it says
 
 
 def test_larger_vocabularies() -> None:
     models = partial(synthetic, "mixed", 300)
-    block = accepted_length(Block(), models, (1, 1, 1), samples=800, rng=1)
-    one = causal_bound(models, 1, 3, samples=800, rng=2)
+    block = accepted_length(Block(), models, (1, 1, 1), samples=400, rng=1)
+    one = causal_bound(models, 1, 3, samples=400, rng=2)
     assert abs(one.value - block.value) < 4.5 * np.hypot(one.error, block.error)
     previous = one
     for count in (2, 4):
-        found = causal_bound(models, count, 3, samples=300, rng=3)
-        nested = accepted_length(Nested(), models, (count, 1, 1), samples=300, rng=4)
+        found = causal_bound(models, count, 3, samples=200, rng=3)
+        nested = accepted_length(Nested(), models, (count, 1, 1), samples=200, rng=4)
         error = np.hypot(found.error, nested.error)
         assert nested.value < found.value + 3 * error, count
         assert nested.value > 0.9 * found.value - 3 * error, count
@@ -324,7 +324,7 @@ def test_hostile_laws() -> None:
     assert same.error == pytest.approx(0.0, abs=1e-12)
     assert causal_bound(always(first, first[::-1]), 3, 4, samples=50).value == 0.0
     for p, q in itertools.product((even, first, rare, rare[::-1]), repeat=2):
-        found = causal_bound(always(p, q), 2, 3, samples=400, rng=1)
+        found = causal_bound(always(p, q), 2, 3, samples=200, rng=1)
         nested = tree_law(Nested(0.0), always(p, q)(0), (2, 1, 1)).mean_accepted
         assert np.isfinite(found.error), (p, q)
         assert nested <= found.value + 4 * found.error + 1e-12, (p, q)

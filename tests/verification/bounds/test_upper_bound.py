@@ -99,7 +99,8 @@ def test_one_step_and_one_path() -> None:
 
 
 def test_no_verifier_exceeds_it() -> None:
-    for shape, family in itertools.product([(2, 2, 2), (3, 2, 2), (2, 3, 2), (2, 2, 3)], FAMILIES):
+    larger = itertools.product([(3, 2, 2), (2, 3, 2), (2, 2, 3)], FAMILIES[::3])
+    for shape, family in (*(((2, 2, 2), family) for family in FAMILIES), *larger):
         vocab, length, count = shape
         laws = model(family, vocab, 13)
         limit = bound(laws, count, length)
@@ -138,7 +139,7 @@ def _meets(laws: Model, chain: list[Prefix], branching: tuple[int, ...], prefix:
 
 def test_cutting_planes_find_the_optimum_for_branching_trees() -> None:
     shapes = [(2, (2, 2)), (2, (1, 3)), (3, (2, 2)), (2, (2, 2, 2)), (2, (1, 2, 2)), (2, (3, 1, 2))]
-    for (vocab, branching), family in itertools.product(shapes, FAMILIES):
+    for (vocab, branching), family in itertools.product(shapes, FAMILIES[::2]):
         laws = model(family, vocab, 7)
         whole = _by_all_constraints(laws, vocab, len(branching), partial(_meets, laws, branching=branching))
         excess = tree_bound(laws, branching) - whole
@@ -149,9 +150,8 @@ def test_cutting_planes_find_the_optimum_for_branching_trees() -> None:
 
 
 def test_no_verifier_exceeds_it_on_branching_trees() -> None:
-    for (vocab, branching), family in itertools.product(
-        [(2, (2, 2)), (2, (1, 3)), (3, (1, 2)), (2, (1, 2, 1))], FAMILIES
-    ):
+    larger = itertools.product([(2, (2, 2)), (3, (1, 2)), (2, (1, 2, 1))], FAMILIES[::3])
+    for (vocab, branching), family in (*(((2, (1, 3)), family) for family in FAMILIES), *larger):
         laws = model(family, vocab, 13)
         limit = tree_bound(laws, branching)
         for verifier in VERIFIERS:
