@@ -177,9 +177,10 @@ def test_a_row_that_there_is_not_is_named() -> None:
 TOPOLOGIES: dict[str, Any] = {"branching": PATHS, "links": None}
 
 
-@each(way=WAYS, by=tuple(TOPOLOGIES), vocab=(6, 5000))
-def test_nothing_waits_for_the_device(way: dict[str, Any], by: str, vocab: int) -> None:
+@each(way=WAYS, case=(("branching", 5000), ("links", 6)))
+def test_nothing_waits_for_the_device(way: dict[str, Any], case: tuple[str, int]) -> None:
     """The meta device has shapes and no values: to read one of them, or to let it decide on a shape, is an error."""
+    by, vocab = case
     target, draft = (torch.empty((2, count, vocab), device="meta") for count in (10, 7))
     tokens = torch.empty((2, 10), dtype=torch.int32, device="meta")
     uniforms = torch.empty((2, 13, 3), dtype=torch.float64, device="meta")

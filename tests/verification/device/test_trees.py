@@ -70,8 +70,9 @@ def test_no_trees_are_verified_to_none(rule: str, rows: bool) -> None:
 
 
 @pytest.mark.parametrize("way", ON_THE_HOST)
-@each(family=DISTINCT, branching=SHAPES, vocab=(2, 7))
-def test_trees_are_verified_as_on_the_host(way: str, family: str, branching: tuple[int, ...], vocab: int) -> None:
+@each(branching=SHAPES, law=tuple(zip(DISTINCT, (7, 2, 7, 2), strict=True)))
+def test_trees_are_verified_as_on_the_host(way: str, branching: tuple[int, ...], law: tuple[str, int]) -> None:
+    family, vocab = law
     found = drawn(family, vocab, branching, SEVERAL)
     given = batch(found)
     expected = [ON_THE_HOST[way](*row) for row in zip(found, given[3].numpy(), strict=True)]
@@ -86,8 +87,12 @@ def test_labels_on_a_grid_put_out_the_law_of_the_target(sigma: float, family: st
     assert law.target.sum() == pytest.approx(1.0, abs=SAME)
 
 
-@each(branching=((2, 2), (1, 2, 1), (2, 1, 2), (3, 1), (1, 3)), family=("tiny", "tied", "tail"))
-def test_on_trees_that_branch_too(branching: tuple[int, ...], family: str) -> None:
+BRANCHINGS = ((2, 2), (1, 2, 1), (2, 1, 2), (3, 1), (1, 3))
+
+
+@each(case=[*((shape, "tiny") for shape in BRANCHINGS), ((1, 3), "tied"), ((3, 1), "tail"), ((2, 2), "tied")])
+def test_on_trees_that_branch_too(case: tuple[tuple[int, ...], str]) -> None:
+    branching, family = case
     assert tree_law(GridNested(0.5), model(family, 2, 5), branching).deviation <= SAME
 
 

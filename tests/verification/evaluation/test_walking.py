@@ -68,7 +68,8 @@ def _exact(rule: PickRule, laws: Model, vocab: int, shape: Shape) -> float:
 
 @pytest.mark.parametrize("name", RULES)
 def test_mean_over_texts_is_the_mean_over_drafts(name: str) -> None:
-    for (vocab, branching), family in itertools.product(SHAPES, FAMILIES):
+    small, larger = itertools.product(SHAPES[:3], FAMILIES), itertools.product(SHAPES[3:], FAMILIES[::3])
+    for (vocab, branching), family in (*small, *larger):
         laws = model(family, vocab, 5)
         drafted = tree_law(RULES[name], laws, branching).mean_accepted
         walked = _exact(RULES[name], laws, vocab, Shape(branching))
@@ -78,7 +79,7 @@ def test_mean_over_texts_is_the_mean_over_drafts(name: str) -> None:
 def test_estimates_have_the_exact_mean() -> None:
     for name, branching in itertools.product(("nested", "look-ahead", "pick then block"), ((3, 1), (2, 2), (1, 2, 2))):
         laws = model("tiny", 3 if len(branching) < 3 else 2, 4)
-        found = accepted_length(RULES[name], laws, branching, samples=1500, rng=7)
+        found = accepted_length(RULES[name], laws, branching, samples=800, rng=7)
         exact = tree_law(RULES[name], laws, branching).mean_accepted
         assert abs(found.value - exact) <= 4.5 * found.error, (name, branching)
         assert 1e-4 < found.error < 0.05
@@ -87,10 +88,10 @@ def test_estimates_have_the_exact_mean() -> None:
 def test_estimates_agree_with_drafted_trees() -> None:
     for name, branching in itertools.product(("look-ahead", "pick then block"), ((4, 1, 1), (2, 1, 2))):
         rule, lengths = RULES[name], []
-        for seed in range(150):
+        for seed in range(80):
             tree = synthetic("mixed", 60, seed).drawn(branching, seed)
             lengths.append(float(tree.depth @ rule.stop_law(tree).sum(axis=1)))
-        walked = accepted_length(rule, partial(synthetic, "mixed", 60), branching, samples=400, rng=1)
+        walked = accepted_length(rule, partial(synthetic, "mixed", 60), branching, samples=200, rng=1)
         error = np.hypot(walked.error, np.std(lengths, ddof=1) / np.sqrt(len(lengths)))
         assert abs(walked.value - np.mean(lengths)) <= 4.5 * error, (name, branching)
 

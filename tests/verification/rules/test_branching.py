@@ -113,7 +113,7 @@ def _mean(verifier: LabelVerifier, laws: Model, vocab: int, branching: tuple[int
 def test_output_has_the_law_of_the_target_in_all_shapes(name: str) -> None:
     for vocab in (2, 3):
         verifier = VERIFIERS[name]
-        for number, branching in enumerate(_shapes(vocab, 80 if name in LABELS else 60, verifier.exchangeable)):
+        for number, branching in enumerate(_shapes(vocab, 40 if name in LABELS else 30, verifier.exchangeable)):
             family = FAMILIES[number % len(FAMILIES)]
             law = tree_law(verifier, model(family, vocab, 3), branching)
             assert law.deviation <= EXACT, (vocab, branching, family)
@@ -135,7 +135,7 @@ def test_output_has_the_law_of_the_target_in_branching_trees(name: str, family: 
 
 @pytest.mark.parametrize("name", LABELS)
 def test_the_picked_path_has_the_law_that_block_verification_is_told(name: str) -> None:
-    for number, (vocab, branching) in enumerate([(2, shape) for shape in _shapes(2, 100)] + [(3, (2, 2)), (3, (1, 3))]):
+    for number, (vocab, branching) in enumerate([(2, shape) for shape in _shapes(2, 50)] + [(3, (2, 2)), (3, (1, 3))]):
         family = FAMILIES[number % len(FAMILIES)]
         laws = model(family, vocab, 4)
         picked = _picked(LABELS[name], laws, branching)
@@ -198,16 +198,16 @@ def test_nested_is_never_below_the_others() -> None:
     others = {name: VERIFIERS[name] for name in ("token-wise interval", "pick then block", "block")}
     better = dict.fromkeys(others, 0)
     shapes = ((2, (1, 2, 2)), (2, (2, 1, 2)), (3, (2, 2)), (3, (1, 3)))
-    for (vocab, branching), seed in itertools.product(shapes, range(4)):
+    for (vocab, branching), seed in itertools.product(shapes, range(2)):
         laws = model("tiny", vocab, seed)
         nested = _mean(LABELS["nested"], laws, vocab, branching)
         for name, other in others.items():
             worth = tree_law(other, laws, branching).mean_accepted
             assert nested >= worth - EXACT, (branching, seed, name)
             better[name] += nested > worth + 1e-6
-    assert better["token-wise interval"] > 8
-    assert better["block"] == 16
-    assert better["pick then block"] >= 2
+    assert better["token-wise interval"] > 4
+    assert better["block"] == 8
+    assert better["pick then block"] >= 1
 
 
 def test_shapes_are_checked() -> None:

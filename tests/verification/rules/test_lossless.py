@@ -62,7 +62,7 @@ def test_output_has_the_law_of_the_target(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["token-wise interval", "nested", "look-ahead", "pick then block"])
 def test_output_has_the_law_of_the_target_on_more_paths(name: str) -> None:
-    for vocab, length, count in [(3, 2, 3), (2, 3, 3), *([(3, 3, 3)] if name != "pick then block" else [])]:
+    for vocab, length, count in [(3, 2, 3), (2, 3, 3), *([(3, 3, 3)] if name == "nested" else [])]:
         for family in ("tiny",) if (vocab, length) == (3, 3) else ("tiny", "tied"):
             law = path_law(VERIFIERS[name], model(family, vocab, 5), count, length)
             assert law.deviation <= EXACT, (vocab, length, count, family)
@@ -123,7 +123,7 @@ def test_picked_path_has_the_law_that_block_verification_is_told(verifier: Label
     """The law of the pick, over all drafts, and A(v) = min(A(parent) p, g(v)) at every prefix."""
     for shape in [*SHAPES, (3, 2, 3), (2, 3, 3)]:
         vocab, length, count = shape
-        for family in FAMILIES if vocab ** (length * count) < 100 else ("tiny", "tail"):
+        for family in FAMILIES if vocab ** (length * count) < 50 else ("tiny", "tail"):
             laws = model(family, vocab, 4)
             picked: dict[Prefix, float] = {}
             for probability, tree in drafted_trees(laws, count, length, exchangeable=True):
@@ -151,7 +151,7 @@ def test_one_path_is_block_verification() -> None:
 
 
 def test_one_step_is_the_interval_solver() -> None:
-    for family, seed in itertools.product(FAMILIES, range(5)):
+    for family, seed in itertools.product(FAMILIES, range(2)):
         laws = model(family, 4, seed)
         token_wise = path_law(VERIFIERS["token-wise interval"], laws, 3, 1).mean_accepted
         for name in ("layer", "pick then block", "nested", "look-ahead"):
@@ -162,7 +162,7 @@ def test_one_step_is_the_interval_solver() -> None:
 
 def test_accepted_prefixes_by_sampling() -> None:
     rng = np.random.default_rng(0)
-    trials = 1000
+    trials = 500
     for family, (name, verifier) in itertools.product(("tiny", "tied"), VERIFIERS.items()):
         laws = model(family, 3, 2)
         tree = laws.tree(laws.sample(3, 3, np.random.default_rng(0)))
