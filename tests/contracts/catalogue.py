@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from itertools import cycle
 from typing import Any, NamedTuple
 
@@ -122,9 +123,10 @@ def of_each(law: Law) -> Law:
 
 def of_heads(kind: str) -> Law:
     """Of heads on the target's states."""
+    made = cache(lambda of: heads(kind, of.target, 0.1))
 
     def law(of: Models, text: list[int], drafted: list[int], path: int, **settings: Any) -> Floats:
-        said = logits_after_heads(heads(kind, of.target, 0.1), of.target, text, drafted)
+        said = logits_after_heads(made(of), of.target, text, drafted)
         return law_from_logits("logits", said, **settings)
 
     return law
@@ -132,18 +134,20 @@ def of_heads(kind: str) -> Law:
 
 def of_eagle(model: Callable[[Models], Any]) -> Law:
     """Of a draft model that reads the target's states, and its own."""
+    made = cache(model)
 
     def law(of: Models, text: list[int], drafted: list[int], path: int, **settings: Any) -> Floats:
-        return law_from_logits("logits", logits_of_eagle(model(of), of.target, text, drafted), **settings)
+        return law_from_logits("logits", logits_of_eagle(made(of), of.target, text, drafted), **settings)
 
     return law
 
 
 def of_shared(model: Callable[[Models], Any]) -> Law:
     """Of a layer that shares the target's embedding and head."""
+    made = cache(model)
 
     def law(of: Models, text: list[int], drafted: list[int], path: int, **settings: Any) -> Floats:
-        own = model(of)
+        own = made(of)
         said = (logits_of_parallel if own.config.masks else logits_of_eagle)(own, of.target, text, drafted)
         return law_from_logits("logits", over_all(own, said), **settings)
 
@@ -166,9 +170,10 @@ PUBLISHED: Mapping[str, tuple[Callable[[int], published.Published], Callable[...
 def as_published(name: str) -> Entry:
     """Drafts of one of these."""
     make, said = PUBLISHED[name]
+    made = cache(make)
 
     def law(of: Models, text: list[int], drafted: list[int], path: int, **settings: Any) -> Floats:
-        whole = make(of.vocab)
+        whole = made(of.vocab)
         logits = np.full(of.vocab, -np.inf)
         logits[[0, -1] if "d2t" in whole.tensors else slice(None)] = said(whole, of.target, text, drafted)
         return law_from_logits("logits", logits, **settings)
@@ -242,9 +247,10 @@ def routing(budget: Budget | int, **settings: Any) -> Make:
 
 def of_routed(budget: Budget | int) -> Law:
     """The draft model's law over these."""
+    made = cache(router(budget))
 
     def law(of: Models, text: list[int], drafted: list[int], path: int, **settings: Any) -> Floats:
-        shortlist = routed(router(budget)(of), of.draft, text + drafted, len(drafted))
+        shortlist = routed(made(of), of.draft, text + drafted, len(drafted))
         return law_on(of.draft, text + drafted, shortlist, **settings)
 
     return law

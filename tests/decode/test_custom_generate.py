@@ -35,20 +35,18 @@ def test_as_a_decoding_method_of_transformers() -> None:
 def test_settings_of_the_drafts_reach_the_draft_model_by_every_way() -> None:
     """By all of them the same text comes, and not the text that comes without the setting."""
     target, draft = pair(40)
+    methods = (speculative, block, typical)
+    without = otspec.generate(target, draft, PROMPTS, max_new_tokens=12, seed=1).sequences.tolist()
+    plain = [run(target, method(draft, depth=3), PROMPTS, max_new_tokens=12, seed=1).new_tokens for method in methods]
     for setting in ({"draft_temperature": 0.3}, {"draft_top_k": 2}, {"draft_top_p": 0.4}):
         ours = otspec.generate(target, draft, PROMPTS, max_new_tokens=12, seed=1, **setting)
         theirs = target.generate(
             PROMPTS, custom_generate=multi_draft(draft, seed=1, **setting), do_sample=True, top_k=0, max_new_tokens=12
         )
-        assert (
-            theirs.tolist()
-            == ours.sequences.tolist()
-            != otspec.generate(target, draft, PROMPTS, max_new_tokens=12, seed=1).sequences.tolist()
-        )
-        for method in (speculative, block, typical):
+        assert theirs.tolist() == ours.sequences.tolist() != without
+        for method, other in zip(methods, plain, strict=True):
             generation = run(target, method(draft, depth=3, **setting), PROMPTS, max_new_tokens=12, seed=1)
-            plain = run(target, method(draft, depth=3), PROMPTS, max_new_tokens=12, seed=1)
-            assert generation.new_tokens != plain.new_tokens, (method, setting)
+            assert generation.new_tokens != other, (method, setting)
 
 
 def test_a_decoding_method_of_transformers_is_a_record_that_can_be_sent() -> None:

@@ -339,7 +339,7 @@ LEFT_OUT: dict[str, tuple[Faulty, str]] = {
 @each(why=list(LEFT_OUT))
 def test_what_cannot_be_held_against_the_optimum_is_said(why: str) -> None:
     engine, sentence = LEFT_OUT[why]
-    audit = audit_engine(engine, prompts=[""], laws=LAWS, draft_laws=DRAFT_LAWS, **{**SHORT, "length": 4})
+    audit = audit_engine(engine, prompts=[""], laws=LAWS, draft_laws=DRAFT_LAWS, **{**SHORT, "texts": 200, "length": 4})
     (finding,) = audit.outcome.findings
     assert finding.message == f"acceptance is not held against the optimum: {sentence}"
     assert not finding.bias
