@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +28,7 @@ from otspec.decode.base.sampling import Sampling  # noqa: E402
 from otspec.decode.models.target import Target  # noqa: E402
 from otspec.decode.verify.laws import LocalTree, Merged, local_trees  # noqa: E402
 from otspec.decode.verify.step import Greedy, OnHost, _matched, step_verifier  # noqa: E402
-from otspec.paths import Model  # noqa: E402
+from otspec.paths import LayerVerification, Model, TokenWise  # noqa: E402
 from otspec.verification.reference.enumeration import PathLaw, law_over  # noqa: E402
 from otspec.verification.trees.topology import NONE, Topology  # noqa: E402
 from otspec.verification.trees.tree import Prefix  # noqa: E402
@@ -202,9 +203,11 @@ def _judged(verifier: OnHost, drafts: Drafts, targets: Any, model: Model) -> lis
     """Of drafts with laws: what a rule does with each tree as it is shown it."""
     rows = verifier._to_host(drafts, targets)
     shown = local_trees(drafts, rows)
-    laws = []
+    rule, laws = verifier.verifier, []
+    if isinstance(rule, TokenWise | LayerVerification):
+        rule = replace(rule, remember=1000)  # trees have nodes in common
     for tree, local in zip(drafts.trees, shown, strict=True):
-        seen = verifier.verifier.stop_law(local.tree)
+        seen = rule.stop_law(local.tree)
         whole = _spread if isinstance(rows, Merged) else _placed
         laws.append(whole(tree, local, seen, model))
     return laws
