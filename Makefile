@@ -1,6 +1,6 @@
 # make demo: install into .venv, measure the solvers at various (k, n) and decoding with the shipped pair, leave tables,
 #            pictures and a page of both (report.html) in report/ and report/decode/.
-# make test: install into .venv, lint, type-check and test.
+# make test: install into .venv, lint, type-check, compile our kernels and test.
 # make quick: install into .venv, lint, type-check, and test the solvers and which way imports run: under a minute on two
 #            cores, the first time excepted, when the type checker has no cache.
 # make site: build the documentation into $(SITE), warnings as errors; open its index.html in a browser.
