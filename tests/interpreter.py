@@ -34,13 +34,17 @@ def once_a_launch(interpreter: Any) -> Any:
         modules = filter(inspect.ismodule, function.__globals__.values())
         return {module.__name__ for module in modules if module in languages}
 
+    def restore(scope: Any) -> None:
+        patched.clear()
+        type(scope).restore(scope)
+
     @functools.wraps(patch)
     def patch_the_rest(function: Any) -> Any:
         wanted, launched = seen_by(function), not patched
         scope = interpreter._LangPatchScope() if wanted <= patched else patch(function)
         patched.update(wanted)
         if launched:
-            scope.restore = lambda: (patched.clear(), type(scope).restore(scope))
+            scope.restore = functools.partial(restore, scope)
         return scope
 
     return patch_the_rest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,7 @@ def test_as_a_decoding_method_of_transformers() -> None:
 def test_settings_of_the_drafts_reach_the_draft_model_by_every_way() -> None:
     """By all of them the same text comes, and not the text that comes without the setting."""
     target, draft = pair(40)
-    methods = (speculative, block, typical)
+    methods: tuple[Any, ...] = (speculative, block, typical)
     without = otspec.generate(target, draft, PROMPTS, max_new_tokens=12, seed=1).sequences.tolist()
     plain = [run(target, method(draft, depth=3), PROMPTS, max_new_tokens=12, seed=1).new_tokens for method in methods]
     for setting in ({"draft_temperature": 0.3}, {"draft_top_k": 2}, {"draft_top_p": 0.4}):

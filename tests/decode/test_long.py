@@ -85,15 +85,15 @@ class Watched(NamedTuple):
 @pytest.fixture(scope="module", params=["transformers", "lean"])
 def watched(request: pytest.FixtureRequest) -> Watched:
     """In float32 a Llama is read by the lean pass."""
-    models = tuple(copy.deepcopy(model) for model in pair(VOCAB, positions=1024))
-    models = tuple(model.float() for model in models) if request.param == "lean" else models
+    models = (copy.deepcopy(model) for model in pair(VOCAB, positions=1024))
+    target, draft = (model.float() if request.param == "lean" else model for model in models)
     prompt = torch.arange(1, 1 + PROMPT)[None]
     settings: dict[str, Any] = {"paths": PATHS, "depth": DEPTH, "seed": 3}
-    otspec.generate(*models, prompt, **settings, max_new_tokens=2)  # the self-check has caches of its own
+    otspec.generate(target, draft, prompt, **settings, max_new_tokens=2)  # the self-check has caches of its own
     done, at = Operations(), []
     noted = Steps(lambda tokens: at.append(done.total))
     with allocations() as blocks, done:
-        generation = otspec.generate(*models, prompt, **settings, max_new_tokens=NEW, streamer=noted)
+        generation = otspec.generate(target, draft, prompt, **settings, max_new_tokens=NEW, streamer=noted)
     return Watched(generation, blocks, done, at)
 
 

@@ -58,6 +58,8 @@ CASES = [
 class Noted(Clocks):
     """Clocks that note what they say of each tree."""
 
+    told: list[tuple[Floats, list[Floats]]]
+
     def __init__(self, scheme: Scheme, rates: Rates | None) -> None:
         super().__init__(scheme, rates)
         object.__setattr__(self, "told", [])
