@@ -10,9 +10,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Annotated
+from typing import Annotated, Any
 
-import cvxpy as cp
 import numpy as np
 import typer
 from scipy.sparse import eye_array, kron
@@ -21,6 +20,7 @@ from benchmarks.path_rules.grid import NESTED, Laws, models_of, names_of
 from benchmarks.questions import Out, Question, answer
 from benchmarks.reporting import Record
 from benchmarks.tables import with_error
+from otspec.extras import require
 from otspec.laws import FloatArray
 from otspec.paths import Model, Models, Nested, PickRule, causal_bound
 from otspec.reporting.console import numbers
@@ -99,6 +99,7 @@ def most(mass: FloatArray, ratio: FloatArray, length: int, count: int, steps: in
         Draft mass of a class, and p/q of its tokens.
     length, count, steps : int
     """
+    cp: Any = require("cvxpy")
     edges = np.arange(steps + 1) / steps
     won = steps * np.diff(edges**count)  # by a path whose label lies in a step
     chances = [np.ones(1)]
@@ -111,7 +112,7 @@ def most(mass: FloatArray, ratio: FloatArray, length: int, count: int, steps: in
         rules.append(here <= kron(eye_array(above.size), (mass * ratio)[:, None]) @ above)
         rules.append(here <= kron(eye_array(here.size), np.ones((1, chances[-1].size // here.size))) @ (owned @ won))
     lengths = cp.Maximize(sum(here.sum() for here in kept[1:]))
-    return float(cp.Problem(lengths, rules).solve(solver=cp.HIGHS))  # type: ignore[no-untyped-call]
+    return float(cp.Problem(lengths, rules).solve(solver=cp.HIGHS))
 
 
 def tables(records: Sequence[Record]) -> list[TextTable]:

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from benchmarks.draft_laws import __main__ as draft_laws
 from benchmarks.draft_laws import duels, laws, rules, shipped, solving
 from benchmarks.path_rules import __main__ as path_rules
-from benchmarks.path_rules import best_shapes, causal_bound, decoded, paths, shapes, small, two_levels
+from benchmarks.path_rules import best_labels, best_shapes, causal_bound, decoded, paths, shapes, small, two_levels
 from benchmarks.path_rules.grid import Cell
 from benchmarks.questions import Question
 from otspec.extras import installed, missing
@@ -39,6 +39,11 @@ ASKED: dict[str, tuple[Question, str, int]] = {
         causal_bound.CAUSAL_BOUND,
         "--laws close --walks 5 --texts 10 --trees 5 --lengths 2 --paths 2 --vocab 20",
         len(causal_bound.RULES),
+    ),
+    "best-labels": (
+        best_labels.BEST_LABELS,
+        "--laws close --vocab 20 --classes 2 --length 2 --paths 2 --samples 10",
+        1,
     ),
     "decoded": (
         decoded.DECODED,
