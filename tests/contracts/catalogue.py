@@ -341,7 +341,9 @@ CATALOGUE: Mapping[str, Entry] = {
         plain(temperature=1.8, top_k=3), ("top-k", "greedy"), 4,
     ),
     "certain drafts": Entry(drafts(draft_temperature=0, paths=1), plain(temperature=0), ("temperature 1",)),
-    "a confident path": Entry(drafts(paths=1, depth=3, draft_confidence=0.3), plain(), ALL),
+    "a confident path": Entry(
+        drafts(paths=1, depth=3, draft_confidence=0.3), plain(), ("temperature 0.6", "greedy")
+    ),
     "a confident stem": Entry(drafts(branching=(1, 2), draft_confidence=0.5), plain()),
     # Of fewer tokens.
     "kept": Entry(kept_of(kept), on(kept), vocab=4, every_rule=True),
