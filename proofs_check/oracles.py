@@ -172,19 +172,20 @@ class Sums:
     """A linear program in variables x >= 0 that have names: sums at most, or equal to, given numbers."""
 
     def __init__(self) -> None:
-        self.rows: dict[bool, list[tuple[Row, float]]] = {False: [], True: []}
+        self._at_most: list[tuple[Row, float]] = []
+        self._equal: list[tuple[Row, float]] = []
 
     def at_most(self, row: Row, total: float) -> None:
         """Sum of the variables, each times its coefficient, <= total."""
-        self.rows[False].append((row, total))
+        self._at_most.append((row, total))
 
     def equal(self, row: Row, total: float) -> None:
         """Sum of the variables, each times its coefficient, = total."""
-        self.rows[True].append((row, total))
+        self._equal.append((row, total))
 
     def most(self, gain: Row) -> float:
         """The largest value of the sum `gain`, NaN where HiGHS finds none."""
-        named = dict.fromkeys(name for rows in self.rows.values() for row, _ in rows for name in row)
+        named = dict.fromkeys(name for row, _ in (*self._at_most, *self._equal) for name in row)
         place = {name: at for at, name in enumerate(named)}
 
         def dense(row: Row) -> FloatArray:
@@ -192,11 +193,10 @@ class Sums:
             found[[place[name] for name in row]] = list(row.values())
             return found
 
-        left, right = (
-            (np.array([dense(row) for row, _ in rows]), np.array([total for _, total in rows])) if rows else None
-            for rows in self.rows.values()
-        )
-        return Program(dense(gain), left, right).solve()[0]
+        def limits(rows: list[tuple[Row, float]]) -> tuple[FloatArray, FloatArray] | None:
+            return (np.array([dense(row) for row, _ in rows]), np.array([total for _, total in rows])) if rows else None
+
+        return Program(dense(gain), limits(self._at_most), limits(self._equal)).solve()[0]
 
 
 def sums(member: BoolArray) -> tuple[FloatArray, FloatArray]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Annotated, Any
 
 import numpy as np
@@ -108,7 +107,7 @@ def most(mass: FloatArray, ratio: FloatArray, length: int, count: int, steps: in
     owned = cp.Variable((chances[-1].size, steps), nonneg=True)
     kept = [cp.Constant(np.ones(1)), *(cp.Variable(chance.size, nonneg=True) for chance in chances[1:])]
     rules = [owned.sum(axis=1) == chances[-1], owned.sum(axis=0) == np.full(steps, 1.0 / steps)]
-    for above, here in pairwise(kept):
+    for above, here in itertools.pairwise(kept):
         rules.append(here <= kron(eye_array(above.size), (mass * ratio)[:, None]) @ above)
         rules.append(here <= kron(eye_array(here.size), np.ones((1, chances[-1].size // here.size))) @ (owned @ won))
     lengths = cp.Maximize(sum(here.sum() for here in kept[1:]))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from otspec.laws import FloatArray
-from otspec.paths import bound
+from otspec.paths import Model, bound
 from otspec.proofs_check.claim import Claim, Mutation
 from otspec.proofs_check.instances import model_laws, model_of
 from otspec.proofs_check.oracles import Row, Sums
@@ -61,21 +61,27 @@ def _attained(**laws: FloatArray) -> float:
     return -abs(_above(**laws))
 
 
+def lossless(model: Model, vocab: int, length: int) -> tuple[Sums, Row]:
+    """Condition (a) of Theorem 1 of paths on A(v), a variable for each v that is not empty; and the accepted tokens."""
+    sums, gain = Sums(), Row()
+    for prefix in prefixes(vocab, length - 1):
+        for token, chance in enumerate(model.target(prefix).tolist()):
+            child = (*prefix, token)
+            sums.at_most({child: 1.0, prefix: -chance} if prefix else {child: 1.0}, 0.0 if prefix else chance)
+            gain[child] = 1.0
+    return sums, gain
+
+
 def by_labels(target: FloatArray, draft: FloatArray, length: int, count: int, first: bool = False) -> float:
     """The most that labels accept whose shares are mixed from orders of the leaves, laid end to end.
 
     `first`: of orders that keep leaves together that begin with the same token.
     """
     model = model_of(target, draft)
+    sums, gain = lossless(model, target.shape[1], length)
     chance: dict[Prefix, float] = {(): 1.0}
-    sums, gain = Sums(), Row()
-    for prefix in prefixes(target.shape[1], length - 1):
-        for token in range(target.shape[1]):
-            child = (*prefix, token)
-            chance[child] = chance[prefix] * model.draft(prefix)[token]
-            row = {("A", child): 1.0} | ({("A", prefix): -float(model.target(prefix)[token])} if prefix else {})
-            sums.at_most(row, 0.0 if prefix else float(model.target(prefix)[token]))
-            gain["A", child] = 1.0
+    for child in gain:
+        chance[child] = chance[child[:-1]] * float(model.draft(child[:-1])[child[-1]])
     leaves = [prefix for prefix in chance if len(prefix) == length]
     shares: dict[Prefix, Row] = {prefix: defaultdict(float) for prefix in chance if prefix}
     orders = [order for order in itertools.permutations(leaves) if not first or _together(order)]
@@ -88,7 +94,7 @@ def by_labels(target: FloatArray, draft: FloatArray, length: int, count: int, fi
                 shares[leaf[:depth]]["order", number] -= won
             below = above
     for prefix, row in shares.items():
-        sums.at_most({("A", prefix): 1.0, **row}, 0.0)
+        sums.at_most({prefix: 1.0, **row}, 0.0)
     sums.at_most({("order", number): 1.0 for number in range(len(orders))}, 1.0)
     return sums.most(gain)
 

@@ -9,9 +9,8 @@ import numpy as np
 
 from otspec.laws import FloatArray
 from otspec.proofs_check.claim import Claim, Mutation
-from otspec.proofs_check.instances import model_laws
-from otspec.proofs_check.oracles import Row, Sums
-from otspec.proofs_check.own.labels import SOURCE
+from otspec.proofs_check.instances import model_laws, model_of
+from otspec.proofs_check.own.labels import SOURCE, lossless
 
 TOKENS = 3
 Part = tuple[bool, tuple[int, ...]]
@@ -32,13 +31,7 @@ def most(target: FloatArray, draft: FloatArray, different: bool) -> float:
     different : bool
         Whether the second tokens are drawn without replacement where the first is shared.
     """
-    sums, gain = Sums(), Row()
-    for x in range(TOKENS):
-        sums.at_most({(x,): 1.0}, float(target[0, x]))
-        gain[x,] = 1.0
-        for y in range(TOKENS):
-            sums.at_most({(x, y): 1.0, (x,): -float(target[1 + x, y])}, 0.0)
-            gain[x, y] = 1.0
+    sums, gain = lossless(model_of(target, draft), TOKENS, 2)
     for parts in itertools.product(PARTS, repeat=TOKENS):
         row = {(x,) if first else (x, y): 1.0 for x, (first, then) in enumerate(parts) for y in (then or (0,) * first)}
         if row:
