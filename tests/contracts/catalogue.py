@@ -321,7 +321,7 @@ CATALOGUE: Mapping[str, Entry] = {
     "block": Entry(lambda of: block(of.draft, 3), plain()),
     # Siblings drawn jointly, and paths of several models.
     "without replacement": Entry(
-        drafts(branching=(2, 2), law="without_replacement"), plain(), ("temperature 0.6", "greedy")
+        drafts(branching=(2, 2), law="without_replacement"), plain(), ("temperature 0.6", "top-k", "greedy")
     ),
     "greedy": Entry(drafts(branching=(2, 2), law="greedy"), plain()),
     "top_k": Entry(drafts(branching=(2, 2), law="top_k"), plain()),
@@ -341,9 +341,7 @@ CATALOGUE: Mapping[str, Entry] = {
         plain(temperature=1.8, top_k=3), ("top-k", "greedy"), 4,
     ),
     "certain drafts": Entry(drafts(draft_temperature=0, paths=1), plain(temperature=0), ("temperature 1",)),
-    "a confident path": Entry(
-        drafts(paths=1, depth=3, draft_confidence=0.3), plain(), ("temperature 0.6", "greedy")
-    ),
+    "a confident path": Entry(drafts(paths=1, depth=3, draft_confidence=0.3), plain(), ALL),
     "a confident stem": Entry(drafts(branching=(1, 2), draft_confidence=0.5), plain()),
     # Of fewer tokens.
     "kept": Entry(kept_of(kept), on(kept), vocab=4, every_rule=True),

@@ -91,18 +91,8 @@ def deviation(name: str, **given: Any) -> float:
     return law_of_step(strategy, step, of, PROMPT, given).deviation
 
 
-BY_TEXT = ("one path", "top_k", "greedy", "steered", "dynamic tree", "prompt lookup", "vanilla")
-BY_GRAMMAR = (
-    *BY_TEXT,
-    "redistributed",
-    "paths",
-    "without replacement",
-    "several models",
-    "a confident path",
-    "kept",
-    "routed",
-    "paced",
-)
+BY_TEXT = ("one path", "top_k", "greedy", "redistributed", "steered", "dynamic tree", "prompt lookup", "vanilla")
+BY_GRAMMAR = (*BY_TEXT, "paths", "without replacement", "several models", "a confident path", "kept", "routed", "paced")
 
 
 @pytest.mark.parametrize("name", BY_TEXT)

@@ -87,9 +87,9 @@ def test_a_draft_model_that_overflows_after_some_texts_leaves_the_law(name: str)
     of.draft.model.norm.register_forward_hook(overflow)
     strategy = made(entry, of)
     step = every_draft(strategy, of, PROMPT, sampling_of(of))
-    for rule, one in rules_for(strategy, every=False).items():
+    for rule, one in rules_for(strategy, entry.every_rule).items():
         deviation = law_of_step(one, step, of, PROMPT, {}).deviation
-        assert deviation <= EXACT, rule
+        assert deviation <= (1e-7 if rule == "lp" else EXACT), rule
     ids = torch.tensor([PROMPT])
     text = run(of.target, strategy, ids, max_new_tokens=12, temperature=0.0)
     assert text.new_tokens == [greedy_text(of.target, PROMPT, 12)[len(PROMPT) :]]

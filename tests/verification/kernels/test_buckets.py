@@ -120,7 +120,7 @@ def test_triton_works_on_large_batches_in_waves_and_groups(monkeypatch: pytest.M
 
 
 @pytest.mark.usefixtures("coarse")
-@each(temperature=(0.0, 0.6))
+@each(temperature=(0.0, 0.6, 1.0))
 def test_triton_reads_logits(temperature: float) -> None:
     rng = np.random.default_rng(7)
     logits = torch.from_numpy(3 * rng.laplace(size=(2, 3, 1100))).float()
@@ -146,6 +146,7 @@ def test_triton_flags_rows_that_are_not_valid() -> None:
 
 
 @pytest.mark.usefixtures("coarse")
-def test_what_is_wrong_is_told_of_rows_that_triton_flags() -> None:
-    with pytest.raises(ProblemError, match=MESSAGES["token"]):
-        verify_rows(*spoiled("token"), by="triton", check=True)
+@each(name=list(MESSAGES))
+def test_what_is_wrong_is_told_of_rows_that_triton_flags(name: str) -> None:
+    with pytest.raises(ProblemError, match=MESSAGES[name]):
+        verify_rows(*spoiled(name), by="triton", check=True)
