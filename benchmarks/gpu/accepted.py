@@ -77,6 +77,6 @@ def table(records: Iterable[Record]) -> TextTable:
     note = (
         "Drafted tokens that a row accepts on the mean; one more comes after them. Target logits are 4 times normal "
         "noise, those of the draft model have normal noise on top, at every place others. Chains and trees are "
-        "drawn from the draft model; for the target alone they are its likeliest tokens."
+        "drawn from the draft model."
     )
     return TextTable("Accepted", HEADER, rows, note, labels=2)

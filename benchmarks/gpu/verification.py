@@ -1,13 +1,12 @@
-"""Verification where the laws are: milliseconds, against the time that its bytes take, and beside the engines' kernels.
+"""Verification where the laws are: milliseconds, against the time that its bytes take.
 
     python -m benchmarks.gpu.verification [--out report_verification]
     python -m benchmarks.gpu.verification --tiny --device cpu     # all of it at a tiny shape, to see that it works
 
 Batches of 1, 8, 32 and 64 at V = 128 256: rows of K = 4 drafts, chains of L = 8 tokens, and trees of K paths and L
-levels, drafted from a model and against the target alone.  Every line has its floor: the laws that are read, once,
-over the bandwidth of the device, which is measured first.  Then, at the largest batch, how many drafted tokens each
-accepts, on new laws and drafts in each of --rounds.  flashinfer, SGLang and vLLM are measured where
-they are on the path.
+levels, drafted from a model.  Every line has its floor: the laws that are read, once, over the bandwidth of the device,
+which is measured first.  Then, at the largest batch, how many drafted tokens each accepts, on new laws and drafts in
+each of --rounds.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from benchmarks.gpu import accepted, engines
+from benchmarks.gpu import accepted
 from benchmarks.gpu.report import machine
 from benchmarks.gpu.synchronisations import counted
 from benchmarks.gpu.work import Shape, Work, works
@@ -69,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ProblemError as error:
         errors.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)
         return 2
-    about = machine(device, torch.float32) | engines.versions(device)
+    about = machine(device, torch.float32)
     shape = TINY if given.tiny else FULL
     given.out.mkdir(parents=True, exist_ok=True)
     records = _written(run(shape, device, given.only), about, given.out / RESULTS)

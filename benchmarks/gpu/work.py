@@ -1,16 +1,14 @@
-"""What `benchmarks.gpu.verification` measures: our rules, and the kernels of engines beside them, on the same laws."""
+"""What `benchmarks.gpu.verification` measures: rules for rows, chains and trees, on the same laws."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from benchmarks.gpu.engines import own, there
-from otspec.engines import flashinfer, sglang, vllm
+from otspec.engines.chains import verify_chains
 from otspec.verification.device import verify_logits, verify_rows, verify_trees, verify_truncated
 from otspec.verification.device.trees import RULES
 
@@ -44,7 +42,6 @@ def works(shape: Shape, batch: int, device: torch.device, seed: int = 0) -> Iter
     generator = torch.Generator(device).manual_seed(1000 * seed + batch)
     yield from _rows(shape.vocab, batch, device, generator)
     yield from _chains(shape.vocab, batch, device, generator)
-    yield from _sampled_trees(shape.vocab, batch, device, generator)
     yield from _trees(shape.vocab, batch, device, generator)
 
 
@@ -83,32 +80,18 @@ def _chains(vocab: int, batch: int, device: torch.device, generator: torch.Gener
     target, draft = _laws(batch * (DEPTH + 1), vocab, device, generator)
     p = target.softmax(dim=1).view(batch, DEPTH + 1, vocab)
     q = draft.softmax(dim=1).view(batch, DEPTH + 1, vocab)[:, :DEPTH].contiguous()
-    ids = torch.multinomial(q.flatten(0, 1), 1, generator=generator).view(batch, DEPTH).to(torch.int32)
-    size = p.nbytes + q.nbytes
-    what = f"chains, L = {DEPTH}"
-
-    yield Work(what, "otspec, as flashinfer", lambda: flashinfer.chain_speculative_sampling(q, ids, p), size, _emitted)
-    if there("flashinfer", device):
-        yield Work(what, "flashinfer", lambda: own("flashinfer")(q, ids, p), size, _emitted)
-
-    scores = target.view(batch, DEPTH + 1, vocab)[:, :DEPTH].reshape(-1, vocab)
-    given = (
-        ids.flatten(),
-        [DEPTH] * batch,
-        DEPTH,
-        torch.arange(DEPTH, DEPTH * batch + 1, DEPTH, dtype=torch.int32, device=device),
-        q.flatten(0, 1),
-        scores,
-        torch.zeros((batch, 1), dtype=torch.int64, device=device),
-        SimpleNamespace(temperature=torch.ones(batch, device=device), all_greedy=False, all_random=True, generators={}),
+    tokens = torch.multinomial(q.flatten(0, 1), 1, generator=generator).view(batch, DEPTH)
+    uniforms = torch.rand((batch, DEPTH + 1), dtype=torch.float64, device=device, generator=generator)
+    yield Work(
+        f"chains, L = {DEPTH}",
+        "block",
+        lambda: verify_chains(p, q, tokens, uniforms),
+        p.nbytes + q.nbytes,
+        lambda found: found.accepted,
     )
-    size = scores.nbytes + q.nbytes
-    yield Work(what, "otspec, as vLLM", lambda: vllm.rejection_sample(*given), size, _before_the_last)
-    if there("vllm", device):
-        yield Work(what, "vLLM", lambda: own("vllm")(*given), size, _before_the_last)
 
 
-def _sampled_trees(vocab: int, batch: int, device: torch.device, generator: torch.Generator) -> Iterator[Work]:
+def _trees(vocab: int, batch: int, device: torch.device, generator: torch.Generator) -> Iterator[Work]:
     """K paths of L levels, drafted from a model, by every rule for trees."""
     slots, inner = PATHS * DEPTH + 1, PATHS * (DEPTH - 1) + 1
     target, draft = _laws(batch * slots, vocab, device, generator)
@@ -129,63 +112,3 @@ def _sampled_trees(vocab: int, batch: int, device: torch.device, generator: torc
             p.nbytes + q.nbytes,
             lambda found: found.accepted,
         )
-
-
-def _trees(vocab: int, batch: int, device: torch.device, generator: torch.Generator) -> Iterator[Work]:
-    """K paths of L levels from one root, the draft model's likeliest tokens, against the target alone."""
-    nodes = PATHS * DEPTH + 1
-    target, draft = _laws(batch * nodes, vocab, device, generator)
-    laws = target.softmax(dim=1).view(batch, nodes, vocab)
-    node = torch.arange(nodes, device=device)
-    # Path after path: node 1 + k L + l is the token of level l on path k.
-    level = (node - 1) % DEPTH
-    child = torch.where(level < DEPTH - 1, node + 1, -1)
-    child[0] = 1
-    sibling = torch.where((level == 0) & (node > 0) & (node + DEPTH < nodes), node + DEPTH, -1)
-    flat = torch.arange(batch * nodes, device=device).view(batch, nodes)
-    # The likeliest K after the root, and the likeliest after each node.
-    tokens = draft.argmax(dim=1).view(batch, nodes).roll(1, dims=1)
-    tokens[:, 1::DEPTH] = draft.view(batch, nodes, vocab)[:, 0].topk(PATHS, dim=1).indices
-    given: dict[str, Any] = {
-        "predicts": torch.full((batch * nodes,), -1, dtype=torch.int32, device=device),
-        "accept_index": torch.full((batch, DEPTH + 1), -1, dtype=torch.int32, device=device),
-        "accept_token_num": torch.zeros(batch, dtype=torch.int32, device=device),
-        "candidates": tokens,
-        "retrive_index": flat,
-        "retrive_next_token": child.expand(batch, -1).contiguous(),
-        "retrive_next_sibling": sibling.expand(batch, -1).contiguous(),
-        "uniform_samples": torch.rand((batch, nodes), device=device, generator=generator),
-        "uniform_samples_for_final_sampling": torch.rand(batch, device=device, generator=generator),
-        "target_probs": laws,
-        "draft_probs": torch.zeros_like(laws),
-    }
-    what = f"trees, K = {PATHS}, L = {DEPTH}, target only"
-    # Read whole: the law where the walk ends; of the others, the drafted tokens alone.
-    size = batch * vocab * laws.element_size()
-
-    def number(_: object) -> Tensor:
-        return given["accept_token_num"]
-
-    ours = sglang.tree_speculative_sampling_target_only
-    yield Work(what, "otspec, as SGLang", lambda: ours(**given), size, number)
-    if there("sglang", device):
-        # Theirs marks in draft_probs what it refuses.  The engine hands it new zeros each time.
-        yield Work(what, "SGLang, zeros at hand", lambda: own("sglang")(**given), size)
-        zeros = given["draft_probs"]
-        yield Work(
-            what,
-            "SGLang",
-            lambda: own("sglang")(**given | {"draft_probs": torch.zeros_like(zeros)}),
-            size,
-            number,
-        )
-
-
-def _emitted(found: tuple[Tensor, Tensor, Tensor]) -> Tensor:
-    """The drafted tokens that flashinfer's function puts out; the second count is of tokens tested by themselves."""
-    return found[2]
-
-
-def _before_the_last(tokens: Tensor) -> Tensor:
-    """How many of the tokens that vLLM's function puts out were drafted."""
-    return (tokens != vllm.PLACEHOLDER).sum(dim=1) - 1

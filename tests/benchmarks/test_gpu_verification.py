@@ -11,8 +11,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from benchmarks.gpu import verification  # noqa: E402
-from benchmarks.gpu.work import DEPTH, PATHS, Shape, Work, works  # noqa: E402
+from benchmarks.gpu import accepted, verification  # noqa: E402
+from benchmarks.gpu.work import DEPTH, Shape, Work, works  # noqa: E402
 from otspec.verification.device.trees import RULES  # noqa: E402
 
 CPU = torch.device("cpu")
@@ -25,8 +25,7 @@ def test_every_line_is_measured_and_told(monkeypatch: pytest.MonkeyPatch, tmp_pa
         monkeypatch.setattr(verification, name, 1)
     assert verification.main(["--tiny", "--device", "cpu", "--out", str(tmp_path)]) == 0
     records = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
-    ours = ("sorting", "buckets", "buckets", "sorting", *(f"otspec, as {name}" for name in ("flashinfer", "vLLM")))
-    assert [one["by"] for one in records] == 2 * [*ours, *RULES, "otspec, as SGLang"]
+    assert [one["by"] for one in records] == 2 * ["sorting", "buckets", "buckets", "sorting", "block", *RULES]
     for one in records:
         assert "error" not in one, one
         assert one["ms"] > 0
@@ -38,18 +37,12 @@ def test_every_line_is_measured_and_told(monkeypatch: pytest.MonkeyPatch, tmp_pa
 def test_bytes_are_those_of_the_laws_and_outputs_are_tokens() -> None:
     made = {(work.what, work.by): work for work in works(SMALL, 2, CPU)}
     assert made["rows, n = 4", "sorting"].bytes == 2 * 2 * 200 * 4
-    assert made["chains, L = 8", "otspec, as flashinfer"].bytes == 2 * (2 * DEPTH + 1) * 200 * 4
-    assert made["chains, L = 8", "otspec, as vLLM"].bytes == 2 * 2 * DEPTH * 200 * 4
-    for (what, _), work in made.items():
+    assert made["chains, L = 8", "block"].bytes == 2 * (2 * DEPTH + 1) * 200 * 4
+    for work in made.values():
         found: Any = work.call()
-        if what.startswith("rows") or what == "trees, K = 4, L = 8":
-            assert found.valid.all()
-    tree = made["trees, K = 4, L = 8, target only", "otspec, as SGLang"].call.__closure__
-    given = next(cell.cell_contents for cell in tree or () if isinstance(cell.cell_contents, dict))
-    assert given["accept_token_num"].max() <= DEPTH
-    # Every node is some node's child or sibling, once: it is a tree of K paths.
-    named = torch.cat((given["retrive_next_token"][0], given["retrive_next_sibling"][0]))
-    assert sorted(named[named >= 0].tolist()) == list(range(1, PATHS * DEPTH + 1))
+        assert found.valid.all()
+        if work.accepted is not None:
+            assert 0 <= work.accepted(found).min() <= work.accepted(found).max() <= DEPTH
 
 
 def test_a_call_that_fails_is_a_line_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,3 +62,41 @@ def test_what_it_needs_is_said(capsys: pytest.CaptureFixture[str], tmp_path: Pat
         assert verification.main(["--out", str(tmp_path / "new")]) == 2
         assert "there is no GPU here" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
+
+
+def test_accepted_tokens_are_counted_over_laws_that_are_drawn_anew() -> None:
+    (record,) = accepted.accepted(SMALL, CPU, 6, lambda name: "chains" in name)
+    assert record["rows"] == 6 * 2
+    assert 0 < record["accepted"] < DEPTH
+    assert record["standard_error"] > 0
+    assert accepted.table([record]).rows[0][:3] == ("chains, L = 8", "block", "12")
+    first, second = (
+        next(one for one in works(SMALL, 2, CPU, seed) if one.what == "chains, L = 8").call.__closure__
+        for seed in (1, 2)
+    )
+    assert not any(
+        torch.equal(one.cell_contents, other.cell_contents)
+        for one, other in zip(first or (), second or (), strict=True)
+    )
+
+
+def test_a_count_is_that_of_the_rows_and_a_failure_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> None:
+        raise RuntimeError("no kernel image\nSee the documentation")
+
+    counts = torch.tensor([0, 2, 4, 6])
+    given = [
+        Work("chains", "ours", lambda: counts, 8, lambda found: found),
+        Work("chains", "theirs", fails, 8, lambda found: found),
+    ]
+    monkeypatch.setattr(accepted, "works", lambda *given_to: given)
+    ours, theirs = accepted.accepted(SMALL, CPU, 2)
+    assert ours == {
+        "what": "chains",
+        "by": "ours",
+        "rows": 8,
+        "accepted": 3.0,
+        "standard_error": pytest.approx(5**0.5 / 8**0.5),
+    }
+    assert theirs["error"] == "RuntimeError: no kernel image"
+    assert accepted.table([ours, theirs]).rows[1][2] == theirs["error"]
