@@ -92,14 +92,15 @@ def batch_over(layout: Any, target: Any, draft: Any, tokens: Any, device: str = 
 
 
 def on(device: str, batch: TreeBatch) -> TreeBatch:
-    """The same trees on a device."""
-    layout = batch.layout
-    levels = tuple(
-        level._replace(slots=level.slots.to(device), above=level.above.to(device)) for level in layout.levels
-    )
-    tensors: dict[str, Any] = {
-        name: part.to(device) for name, part in layout._asdict().items() if isinstance(part, torch.Tensor)
-    }
-    names = ("target_row", "draft_row", "tokens", "valid")
-    moved = {name: getattr(batch, name).to(device) for name in names}
-    return batch._replace(layout=layout._replace(levels=levels, **tensors), **moved)
+    """The same trees on a device, and all that they hold: laws, layout, groups."""
+    found: TreeBatch = _moved(batch, device)
+    return found
+
+
+def _moved(part: Any, device: str) -> Any:
+    if isinstance(part, torch.Tensor):
+        return part.to(device)
+    if not isinstance(part, tuple):
+        return part
+    each = [_moved(one, device) for one in part]
+    return type(part)(*each) if hasattr(part, "_fields") else tuple(each)
