@@ -32,10 +32,6 @@ WAYS_OUT = {
         package: f'pip install "{DISTRIBUTION}[{extra}]"' for extra, packages in _EXTRAS.items() for package in packages
     },
     **{engine: f"pip install {engine}" for engine in ("vllm", "sglang", "llguidance")},
-    "arctic_inference": (
-        "pip install cmake ninja wheel nanobind==2.9.2 grpcio-tools, then pip install --no-build-isolation "
-        "arctic-inference, which is compiled against the torch that is there; in isolation it would download another"
-    ),
     "flashinfer": "pip install flashinfer-python",
     **dict.fromkeys(("openvino", "openvino_genai", "openvino_tokenizers"), "pip install openvino-genai"),
     "graph_tool": "install python3-graph-tool with the system's package manager, or graph-tool with conda",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from functools import reduce
-from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +20,8 @@ from otspec.decode.methods.catalogue import METHODS, decoder
 from otspec.decode.pair.loading import SHIPPED, Models, batch_of, load_models
 from otspec.decode.training import KINDS, loop
 from otspec.decode.training.folder import RECORD
-from otspec.extras import installed
 
 RECORDS = "records.jsonl"
-SUFFIX = "suffix"
-"""The method that is there only if its package is."""
 
 
 def ready(learner: Learner, seed: int, out: Path) -> bool:
@@ -49,11 +44,6 @@ def measure(learner: Learner, seed: int, plan: Plan, out: Path, device: str) -> 
     _leave(folder / RECORDS, records)
 
 
-def free() -> list[str]:
-    """Methods without a draft model that there are here."""
-    return [method for method in FREE if method != SUFFIX or installed("arctic_inference")]
-
-
 def measure_free(method: str, plan: Plan, out: Path, device: str) -> None:
     """The same for a method without a draft model, of the first seed."""
     path, seed = out / f"{method}.jsonl", 0
@@ -62,15 +52,9 @@ def measure_free(method: str, plan: Plan, out: Path, device: str) -> None:
     models = load_models(SHIPPED, None, device, "float32")
     settings = {"depth": WAYS[0].depth} if "depth" in METHODS[method].takes else {}
     prompts = _prompts(plan, models)
-    # Suffix trees of a batch learn from each other's texts, which no other drafter here does.
-    groups = prompts.split(1) if method == SUFFIX else [prompts]
     found = []
     for temperature in (1.0, 0.0):
-        each = (
-            _decoded(method, settings, models, some, plan.new, temperature, seed + number).metrics
-            for number, some in enumerate(groups)
-        )
-        metrics = reduce(add, each)
+        metrics = _decoded(method, settings, models, prompts, plan.new, temperature, seed).metrics
         way = Way("", settings.get("depth", 0) and 1, settings.get("depth", 0), temperature)
         found.append({"name": method, "seed": seed, "parameters": 0, **way._asdict(), **metrics.record()})
     _leave(path, found)

@@ -54,7 +54,7 @@ class Way(NamedTuple):
 
 WAYS = (Way("block", 1, 8, 1.0), Way("block", 1, 8, 0.0), Way("nested", 4, 8, 1.0))
 """The first two are those of the paper."""
-FREE = ("prompt-lookup", "suffix", "lookahead")
+FREE = ("prompt-lookup", "lookahead")
 """Methods without a draft model that are decoded with beside these, as far as they are installed."""
 
 

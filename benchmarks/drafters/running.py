@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.drafters import learning, measuring
-from benchmarks.drafters.plan import Plan
+from benchmarks.drafters.plan import FREE, Plan
 from otspec.reporting.console import console
 
 
@@ -38,8 +38,7 @@ def decode(plan: Plan, out: Path, device: str, jobs: int) -> None:
         found = [
             _submit(pool, f"{one.name} {seed}", measuring.measure, one, seed, plan, out, device) for one, seed in ready
         ]
-        free = measuring.free()
-        found += [_submit(pool, method, measuring.measure_free, method, plan, out, device) for method in free]
+        found += [_submit(pool, method, measuring.measure_free, method, plan, out, device) for method in FREE]
         _finish(found)
 
 

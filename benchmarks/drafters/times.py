@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import bootstrap
 
-from benchmarks.drafters.measuring import done, free
-from benchmarks.drafters.plan import WAYS, Plan
+from benchmarks.drafters.measuring import done
+from benchmarks.drafters.plan import FREE, WAYS, Plan
 from benchmarks.reporting import Record
 from otspec.decode.pair.loading import SHIPPED
 from otspec.laws import FloatArray
@@ -46,7 +46,7 @@ def command(plan: Plan, out: Path, first: int, new: int) -> list[str]:
         "--depth": str(way.depth),
         "--solver": "nested",
         "--reference": "nested",
-        "--baselines": ",".join(("generate", *free())),
+        "--baselines": ",".join(("generate", *FREE)),
         "--temperature": "1,0",
         "--first": str(first),
         "--max-new-tokens": str(new),

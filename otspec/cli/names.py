@@ -10,7 +10,7 @@ FORMS = ("rng", "uniforms", "law", "torch", "torch_uniforms", "plan")
 """How `otspec.audit` calls a rule."""
 
 METHODS = (
-    *("multi-draft", "vanilla", "generate", "single", "block", "prompt-lookup", "suffix", "lookahead"),
+    *("multi-draft", "vanilla", "generate", "single", "block", "prompt-lookup", "lookahead"),
     *("dynamic-tree", "typical", "assisted", "assisted-lookup"),
 )
 """Methods of decoding."""

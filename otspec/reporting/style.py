@@ -97,7 +97,6 @@ KNOWN: dict[str, tuple[str, int]] = {
     "assisted": (INK, _DIAMOND),
     "assisted lookup": (INK, _CROSS),
     "prompt lookup": (GREY, _DIAMOND),
-    "suffix": (GREY, _DOWN),
     "lookahead": (INK, _DOWN),
     "dynamic tree": ("blue", _CROSS),
     "typical": ("purple", _DOWN),

@@ -160,28 +160,6 @@ def test_reports_have_a_row_for_each_and_pictures_are_drawn(run: Path, tmp_path:
     assert (tmp_path / "drafters.png").stat().st_size > 10_000
 
 
-@pytest.mark.parametrize("there", [True, False])
-def test_suffix_trees_are_decoded_with_where_they_are_installed(there: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "installed", lambda package: there and package == "arctic_inference")
-    assert measuring.free() == (["prompt-lookup", "suffix", "lookahead"] if there else ["prompt-lookup", "lookahead"])
-
-
-def test_suffix_trees_of_the_prompts_learn_from_one_text_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes = []
-    decoded = measuring._decoded
-
-    def seen(method: str, settings: dict[str, Any], models: Any, prompts: Any, *rest: Any) -> Any:
-        sizes.append(len(prompts))
-        assert settings == {"depth": 8}
-        return decoded("vanilla", {}, models, prompts, *rest)  # suffix trees are not installed everywhere
-
-    monkeypatch.setattr(measuring, "_decoded", seen)
-    measuring.measure_free("suffix", SMALL, tmp_path, "cpu")
-    assert sizes == [1] * 2 * SMALL.prompts  # at two temperatures
-    records = [json.loads(line) for line in (tmp_path / "suffix.jsonl").read_text().splitlines()]
-    assert [one["tokens"] for one in records] == [SMALL.prompts * SMALL.new] * 2
-
-
 def test_the_command_times_all_that_is_trained(run: Path) -> None:
     words = times.command(WHOLE, run, 3, 8)
     assert words[words.index("--drafter") + 1] == f"full,{(run / 'shipped-sd2-tvd-0').resolve()}"

@@ -18,7 +18,6 @@ from otspec.decode import shipped  # noqa: E402
 from otspec.decode.methods.catalogue import METHODS, lossless  # noqa: E402
 from otspec.decode.pair.loading import load_models  # noqa: E402
 from otspec.decode.shipped import frequencies, held_out  # noqa: E402
-from otspec.extras import installed  # noqa: E402
 from tests.cli.test_commands import otspec_command  # noqa: E402
 from tests.decode.tokenizers_of import word_piece  # noqa: E402
 from tests.saved_pair import save, tokenizer  # noqa: E402
@@ -261,8 +260,7 @@ def test_every_method_decodes(
     tmp_path: Path,
 ) -> None:
     out = tmp_path / "out.jsonl"
-    needed = {"suffix": "arctic_inference"}
-    for method in [name for name in METHODS if name not in needed or installed(needed[name])]:
+    for method in METHODS:
         arguments = (*saved, "--prompt", "import", "--method", method, "--max-new-tokens", "6", "--json", str(out))
         assert otspec_command(monkeypatch, "decode", *arguments) == 0, method
         assert ("LOSSY" in capsys.readouterr().out) == (method == "typical"), method

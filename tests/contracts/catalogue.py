@@ -20,11 +20,9 @@ pytest.importorskip("transformers")
 from otspec.decode import BY_PLAN, JOINT, Budget, Frequent, MultiDraft, Strategy  # noqa: E402
 from otspec.decode.base.draft_laws import draft_law  # noqa: E402
 from otspec.decode.methods import (  # noqa: E402
-    Candidates,
     DynamicTree,
     Lookahead,
     PromptLookup,
-    Suffix,
     Vanilla,
     block,
     speculative,
@@ -39,9 +37,7 @@ from otspec.verification.rules.catalogue import Rule  # noqa: E402
 from otspec.vocab import affinity_from_matrix, rdk  # noqa: E402
 from tests.contracts.draft_models import (  # noqa: E402
     Models,
-    assistant,
     eagle,
-    early_exit,
     heads,
     law_of_foreign,
     law_on,
@@ -55,7 +51,6 @@ from tests.contracts.draft_models import (  # noqa: E402
     routed,
     shared,
     steered,
-    their_lookup,
 )
 from tests.decode import published  # noqa: E402
 from tests.decode.models import law_after, tiny  # noqa: E402
@@ -290,11 +285,6 @@ def of_foreign_redistributed(of: Models, text: list[int], drafted: list[int], pa
     return rdk(law_of_foreign(text, drafted, [0, 3], **settings), kernel(of, [0, 3]))
 
 
-def of_assistant(of: Models, text: list[int], drafted: list[int], path: int, **settings: Any) -> Floats:
-    """transformers' assistant samples by settings of its own."""
-    return law_after(of.draft, text + drafted)
-
-
 ALL = ("temperature 1", "temperature 0.6", "top-k", "top-p", "greedy")
 WOR = Budget(2, falling=2)
 
@@ -416,7 +406,6 @@ CATALOGUE: Mapping[str, Entry] = {
     "lookahead": Entry(lambda of: Lookahead(2, 1, 3)),
     "lookahead, narrow": Entry(lambda of: Lookahead(1, 1, 2)),
     "lookahead, wide": Entry(lambda of: Lookahead(), draws=False),  # of too many nodes
-    "suffix": Entry(lambda of: Suffix(3, 2)),
     "dynamic tree": Entry(lambda of: DynamicTree(of.draft, 2, 2), by_text=True),
     "dynamic tree, steered": Entry(lambda of: DynamicTree(steered(of.draft), 2, 2)),
     "dynamic tree, eagle3": Entry(lambda of: DynamicTree(sharing(0, False)(of), 2, 2), by_text=True),
@@ -440,13 +429,6 @@ CATALOGUE: Mapping[str, Entry] = {
     "dynamic tree, parallel, routed": Entry(lambda of: routed_tree(sharing(2)(of)), vocab=4, by_text=True),
     "dynamic tree, medusa": Entry(lambda of: DynamicTree(heads("medusa", of.target, 0.1), 2, 2), by_text=True),
     "dynamic tree, mlp": Entry(lambda of: DynamicTree(heads("mlp", of.target, 0.1), 2, 2), by_text=True),
-    "transformers' lookup": Entry(lambda of: Candidates(their_lookup, 3), batch=False, by_text=True),
-    "transformers' assistant": Entry(lambda of: Candidates(assistant(of, False), 3), batch=False, by_text=True),
-    "transformers' assistant that samples": Entry(
-        lambda of: Candidates(assistant(of, True), 3), of_assistant,
-        batch=False, draws=False, tolerance=1e-6,
-    ),
-    "transformers' early exit": Entry(lambda of: Candidates(early_exit(of), 3), batch=False, by_text=True),
 }  # fmt: skip
 """All of them keep the law of the target."""
 

@@ -6,9 +6,7 @@ papers' formulas.
 
 from __future__ import annotations
 
-import copy
 import math
-from collections.abc import Callable
 from functools import cache, lru_cache
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -18,14 +16,6 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
-
-from transformers import GenerationConfig, LogitsProcessorList  # noqa: E402
-from transformers.generation.candidate_generator import (  # noqa: E402
-    AssistedCandidateGenerator,
-    CandidateGenerator,
-    EarlyExitCandidateGenerator,
-    PromptLookupCandidateGenerator,
-)
 
 from otspec.decode import Budget, Router  # noqa: E402
 from otspec.decode.drafters.cross_tokenizer.retokenised import Retokenised  # noqa: E402
@@ -264,35 +254,3 @@ def law_of_foreign(text: list[int], drafted: list[int], kept: list[int], **setti
     logits = np.full(4, -np.inf)
     logits[kept] = logits_after(tiny(300), own)[read[kept]]
     return law_from_logits("logits", logits, **settings)
-
-
-# --- transformers' own
-
-
-def assistant(
-    of: Models, do_sample: bool, processors: list[Any] | None = None, tokens: int = 3, kind: Any = None, **more: Any
-) -> Callable[[Any], CandidateGenerator]:
-    """An assistant of constant length that never ends a draft by itself; early exit is from the target."""
-    model = copy.deepcopy(of.target if kind is EarlyExitCandidateGenerator else of.draft)
-    model.generation_config.update(
-        num_assistant_tokens=tokens, num_assistant_tokens_schedule="constant", assistant_confidence_threshold=0.0
-    )
-    config = GenerationConfig(do_sample=do_sample, max_length=64, min_length=0, top_k=0, **more)
-
-    def make(ids: Any) -> CandidateGenerator:
-        made: CandidateGenerator = (kind or AssistedCandidateGenerator)(
-            ids, model, config, {}, logits_processor=LogitsProcessorList(processors or [])
-        )
-        return made
-
-    return make
-
-
-def early_exit(of: Models) -> Callable[[Any], CandidateGenerator]:
-    """The target's first layer as the assistant."""
-    return assistant(of, False, kind=EarlyExitCandidateGenerator, assistant_early_exit=1)
-
-
-def their_lookup(ids: Any) -> CandidateGenerator:
-    """Prompt lookup as transformers has it."""
-    return PromptLookupCandidateGenerator(num_output_tokens=3, max_matching_ngram_size=2, max_length=64)

@@ -14,13 +14,11 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import otspec.decode  # noqa: E402
-from otspec import MissingExtra  # noqa: E402
 from otspec.decode import DRAFT_LAWS, JOINT, MultiDraft, Strategy, methods  # noqa: E402
 from otspec.decode.drafters.catalogue import CONDITIONED  # noqa: E402
 from otspec.decode.drafters.drafter import Drafter, WrappedDrafter  # noqa: E402
 from otspec.decode.drafters.grammar import GrammarDrafter  # noqa: E402
 from otspec.decode.drafters.several import SeveralDrafters  # noqa: E402
-from otspec.decode.drafters.suffix import SuffixDrafter  # noqa: E402
 from otspec.decode.methods import Typical  # noqa: E402
 from otspec.decode.methods.catalogue import METHODS  # noqa: E402
 from tests.contracts.catalogue import CATALOGUE, IID_RULES, LOSSY  # noqa: E402
@@ -40,14 +38,8 @@ NAMED = {
 
 @pytest.fixture(scope="module")
 def strategies() -> list[Strategy]:
-    """All that can be made here: what is not installed is left out, and its test skipped."""
-    found = []
-    for entry in (*CATALOGUE.values(), *LOSSY.values()):
-        try:
-            found.append(entry.make(models(entry.vocab)))
-        except MissingExtra:
-            continue
-    return found
+    """One of each entry."""
+    return [entry.make(models(entry.vocab)) for entry in (*CATALOGUE.values(), *LOSSY.values())]
 
 
 def _all(drafter: Drafter) -> Iterator[type[Drafter]]:
@@ -71,8 +63,7 @@ def test_every_strategy(strategies: list[Strategy]) -> None:
     for name in set(methods.__all__) - THEIRS - {Typical.__name__}:
         public = getattr(methods, name)
         if inspect.isclass(public):
-            missing = name == "Suffix" and "suffix" in CATALOGUE
-            assert missing or any(type(one) is public for one in strategies), name
+            assert any(type(one) is public for one in strategies), name
         else:
             assert name in CATALOGUE or name in LOSSY
     for name, method in METHODS.items():
@@ -84,13 +75,10 @@ def test_every_drafter(strategies: list[Strategy]) -> None:
     """Of the whole package, wherever it lives."""
     for module in pkgutil.walk_packages(otspec.decode.__path__, "otspec.decode."):
         importlib.import_module(module.name)
-    drafters: set[type] = {SuffixDrafter}
+    drafters: set[type] = set()
     for entry in (*CATALOGUE.values(), *LOSSY.values()):
         of = models(entry.vocab)
-        try:
-            strategy = entry.make(of)
-        except MissingExtra:
-            continue
+        strategy = entry.make(of)
         drafters |= set(_all(strategy.prepare(of.vocab, sampling_of(of), torch.Generator()).drafter))
     there = {one for one in _below(Drafter) if one.__module__.startswith("otspec.") and not inspect.isabstract(one)}
     assert there - drafters == {WrappedDrafter, GrammarDrafter}  # the latter: tests/contracts/test_constrained.py

@@ -14,7 +14,6 @@ pytest.importorskip("transformers")
 from otspec import ProblemError  # noqa: E402
 from otspec.decode import MultiDraft, run  # noqa: E402
 from otspec.decode.base.drafts import Drafts  # noqa: E402
-from otspec.decode.methods import Candidates  # noqa: E402
 from otspec.decode.models.context import positions  # noqa: E402
 from otspec.decode.step.strategy import listed  # noqa: E402
 from otspec.decode.tuning.trials import Varying  # noqa: E402
@@ -22,7 +21,6 @@ from tests.contracts.catalogue import CATALOGUE, Entry  # noqa: E402
 from tests.contracts.draft_models import models  # noqa: E402
 from tests.contracts.oracles import sampling_of  # noqa: E402
 from tests.contracts.playing import Play, deeper  # noqa: E402
-from tests.contracts.test_lossless import made  # noqa: E402
 from tests.decode.models import tiny  # noqa: E402
 
 SETTINGS: dict[str, dict[str, Any]] = {"top-k 5": {"temperature": 0.7, "top_k": 5}, "top-k 2": {"top_k": 2}}
@@ -40,7 +38,7 @@ def begun(entry: Entry, settings: dict[str, Any], texts: Any = None) -> Play:
     of = models(8 if entry.vocabs else entry.vocab)
     texts = TEXTS if texts is None else texts
     texts = [[token % of.vocab for token in text] for text in texts]
-    return Play(deeper(made(entry, of)), of, texts if entry.batch else texts[:1], settings)
+    return Play(deeper(entry.make(of)), of, texts if entry.batch else texts[:1], settings)
 
 
 def check_trees(drafts: Drafts, texts: int, vocab: int, depth: int) -> None:
@@ -124,7 +122,7 @@ def test_it_follows_the_text_step_after_step(name: str, settings: str) -> None:
             drafts = play.draft(depth)
             check(entry, play, drafts, depth, SETTINGS[settings])
             if entry.by_text:
-                anew = Play(deeper(made(entry, play.of)), play.of, play.texts, SETTINGS[settings]).draft(depth)
+                anew = Play(deeper(entry.make(play.of)), play.of, play.texts, SETTINGS[settings]).draft(depth)
                 assert [tree.token.tolist() for tree in anew.trees] == [tree.token.tolist() for tree in drafts.trees]
             deepest = [int(tree.depth.argmax()) for tree in drafts.trees]
             nodes = deepest if step == 0 else [int(rng.integers(tree.size)) for tree in drafts.trees]
@@ -162,19 +160,19 @@ def test_a_text_gets_the_laws_that_it_gets_alone(name: str) -> None:
 def test_a_prompt_that_the_draft_model_cannot_read_is_refused(name: str) -> None:
     of = models(8)
     short = tiny(8, 3, 2, positions=12)
-    strategy = made(CATALOGUE[name], of._replace(draft=short, other=short))
+    strategy = CATALOGUE[name].make(of._replace(draft=short, other=short))
     prompt = torch.ones(1, 13, dtype=torch.int64)
     if any(positions(model) == 12 for model in listed(strategy.draft)):
         with pytest.raises(ProblemError, match="a prompt has 13 tokens, and the draft model reads 12"):
             run(of.target, strategy, prompt, max_new_tokens=4)
-    elif not isinstance(strategy, Candidates):  # what these read is transformers' affair
+    else:
         assert run(of.target, strategy, prompt, max_new_tokens=4).metrics.tokens == 4
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_a_count_of_nothing_is_refused_by_its_name(name: str) -> None:
     of = models(CATALOGUE[name].vocab)
-    strategy: Any = made(CATALOGUE[name], of)
+    strategy: Any = CATALOGUE[name].make(of)
     if isinstance(strategy, MultiDraft):
         nothing = replace(strategy.settings, paths=0, branching=None, tree=None)
         with pytest.raises(ProblemError, match="paths is 0"):

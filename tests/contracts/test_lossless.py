@@ -12,8 +12,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from otspec import MissingExtra, ProblemError  # noqa: E402
-from otspec.decode import MultiDraft, Strategy, run  # noqa: E402
+from otspec import ProblemError  # noqa: E402
+from otspec.decode import MultiDraft, run  # noqa: E402
 from tests.contracts.catalogue import CATALOGUE, LOSSY, Entry, rules_for  # noqa: E402
 from tests.contracts.draft_models import Models, models  # noqa: E402
 from tests.contracts.enumeration import every_draft, law_of_step  # noqa: E402
@@ -39,18 +39,10 @@ def _no_gradients() -> Any:
         yield
 
 
-def made(entry: Entry, of: Models) -> Strategy:
-    """The strategy, if all that it needs is installed."""
-    try:
-        return entry.make(of)
-    except MissingExtra as missing:
-        pytest.skip(str(missing))
-
-
 def deviations(entry: Entry, name: str) -> dict[str, float]:
     """Of the law of the text after a step from the target's, by each rule that may verify."""
     of, settings = models(entry.vocab), SETTINGS[name]
-    strategy = made(entry, of)
+    strategy = entry.make(of)
     step = every_draft(strategy, of, PROMPT, sampling_of(of, **settings))
     return {
         rule: law_of_step(one, step, of, PROMPT, settings).deviation
@@ -85,7 +77,7 @@ def test_a_draft_model_that_overflows_after_some_texts_leaves_the_law(name: str)
         return states.masked_fill(states.sum(dim=-1, keepdim=True) > 0, torch.nan)
 
     of.draft.model.norm.register_forward_hook(overflow)
-    strategy = made(entry, of)
+    strategy = entry.make(of)
     step = every_draft(strategy, of, PROMPT, sampling_of(of))
     for rule, one in rules_for(strategy, entry.every_rule).items():
         deviation = law_of_step(one, step, of, PROMPT, {}).deviation
@@ -115,7 +107,7 @@ def test_texts_of_a_batch(name: str) -> None:
     entry, runs, length, prompts = CATALOGUE[name], 150, 3, PROMPTS[:2]
     of, settings = models(entry.vocab), SETTINGS[entry.settings[0]]
     given = {**batch_of(prompts, runs), "max_new_tokens": length, "seed": 1, **settings}
-    texts = run(of.target, made(entry, of), **given).new_tokens
+    texts = run(of.target, entry.make(of), **given).new_tokens
     laws = [law_of_texts(after_prompt(settings, prompt, of.vocab), length, of.vocab) for prompt in prompts]
     codes = codes_of(texts, of.vocab).reshape(runs, len(prompts)) + np.cumsum([0, *map(len, laws)])[:-1]
     check_counts(codes.ravel(), np.concatenate(laws) / len(prompts))
@@ -155,7 +147,7 @@ def test_greedy_texts_token_for_token(name: str) -> None:
     together = [prompts] if entry.batch else []
     for batch in (*together, prompts[:1]):
         given = batch_of(batch)
-        found = run(of.target, made(entry, of), **given, **settings)
+        found = run(of.target, entry.make(of), **given, **settings)
         wanted = [expected[prompts.index(prompt)] for prompt in batch]
         assert found.new_tokens == wanted
         assert torch.equal(found.sequences, torch.cat((given["input_ids"], torch.tensor(wanted)), dim=1))
@@ -164,7 +156,7 @@ def test_greedy_texts_token_for_token(name: str) -> None:
     cut = [text[: text.index(eos) + 1] if eos in text else text for text in expected]
     for batch in together or [[prompts[0]]]:
         given = batch_of(batch)
-        found = run(of.target, made(entry, of), **given, **settings, eos_token_id=eos, pad_token_id=pad)
+        found = run(of.target, entry.make(of), **given, **settings, eos_token_id=eos, pad_token_id=pad)
         assert found.new_tokens == cut[: len(batch)]
         longest = max(map(len, cut[: len(batch)]))
         padded = [text + [pad] * (longest - len(text)) for text in cut[: len(batch)]]
@@ -176,7 +168,7 @@ def test_the_draft_model_is_outgrown(name: str) -> None:
     """Texts that get longer than a draft model can read are the target's all the same."""
     of, prompts = prompts_of(CATALOGUE[name])
     short = tiny(of.vocab, 3, 2, positions=12)
-    strategy = made(CATALOGUE[name], of._replace(draft=short, other=short))
+    strategy = CATALOGUE[name].make(of._replace(draft=short, other=short))
     found = run(of.target, strategy, **batch_of(prompts[:1]), max_new_tokens=13, temperature=0)
     assert found.new_tokens == [greedy(of.vocab, tuple(prompts[0]), 13)]
 
@@ -186,7 +178,7 @@ def test_a_seed_repeats_a_run_and_metrics_are_sums(name: str) -> None:
     entry = {**CATALOGUE, **LOSSY}[name]
     of, prompts = prompts_of(entry)
     prompts = prompts if entry.batch else prompts[:1]
-    strategy, once_more, another = (made(entry, of) for _ in range(3))
+    strategy, once_more, another = (entry.make(of) for _ in range(3))
     given, state = {**batch_of(prompts), "max_new_tokens": 8}, torch.random.get_rng_state()
     found = run(of.target, strategy, **given, seed=1)
     if name != "paced":  # a pace goes by the clock
@@ -211,7 +203,7 @@ def test_a_target_of_nan_is_refused(name: str, temperature: float) -> None:
     entry = CATALOGUE[name]
     of = models(entry.vocab)
     spoilt = copy.deepcopy(of.target)
-    strategy = made(entry, of._replace(target=spoilt))  # some know their target
+    strategy = entry.make(of._replace(target=spoilt))  # some know their target
     spoilt.lm_head.weight.data[1] = torch.nan
     with pytest.raises(ProblemError, match="nan"):
         run(spoilt, strategy, torch.tensor([PROMPT]), temperature=temperature, max_new_tokens=4)

@@ -18,7 +18,7 @@ from otspec.reporting.means import grouped
 
 REFERENCE = "interval"
 """The rule that others are compared with at the same K and L: optimal token by token."""
-BASELINES = ("generate", "vanilla", "assisted", "assisted-lookup", "prompt-lookup", "suffix", "lookahead", "block")
+BASELINES = ("generate", "vanilla", "assisted", "assisted-lookup", "prompt-lookup", "lookahead", "block")
 """Methods that speed-ups are relative to, in this order."""
 METRICS = tuple(Metrics().record())
 

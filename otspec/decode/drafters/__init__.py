@@ -5,8 +5,7 @@
 `eagle` from models that read the target's hidden states beside the text, `heads` from these states alone, and
 `dynamic_tree` the likeliest tree.  `shortlists` says which tokens a draft model computes: all, the same few everywhere,
 or some for every node, by frequency or by the context.  `paced` chooses before every step how deep to draft.
-Without a model, `prompt_lookup` copies from the text, `suffix` counts what followed in it, `lookahead` keeps what the
-target guessed behind it, and `candidates` asks transformers' candidate generators.
+Without a model, `prompt_lookup` copies from the text, and `lookahead` keeps what the target guessed behind it.
 """
 
 from otspec.extras import require

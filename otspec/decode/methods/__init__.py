@@ -1,9 +1,9 @@
 """Methods of decoding: a drafter and a verifier each, for `otspec.decode.run(target, STRATEGY, input_ids, ...)`.
 
 `multi_draft` is ours: trees from a draft model, verified by any rule.  `dynamic_tree` takes a draft model's likeliest
-tokens, `prompt_lookup` copies drafts from the text, `suffix` counts what followed in it, `lookahead` keeps what the
-target guessed behind it, `candidates` asks transformers' candidate generators.  The others are there to compare with:
-`vanilla` has no drafts, `typical` is a lossy verifier; `speculative` and `block` below are `multi_draft` with one path.
+tokens, `prompt_lookup` copies drafts from the text, `lookahead` keeps what the target guessed behind it.  The others
+are there to compare with: `vanilla` has no drafts, `typical` is a lossy verifier; `speculative` and `block` below are
+`multi_draft` with one path.
 `plain`, `assisted` and `assisted_lookup` are transformers' own methods, measured alike.
 `catalogue` has all of them by name, for commands and benchmarks.
 """
@@ -20,13 +20,11 @@ from typing import Unpack  # noqa: E402
 from transformers import PreTrainedModel  # noqa: E402
 
 from otspec.decode.methods.assisted import assisted, assisted_lookup  # noqa: E402
-from otspec.decode.methods.candidates import Candidates  # noqa: E402
 from otspec.decode.methods.dynamic_tree import DynamicTree  # noqa: E402
 from otspec.decode.methods.lookahead import Lookahead  # noqa: E402
 from otspec.decode.methods.multi_draft import MultiDraft  # noqa: E402
 from otspec.decode.methods.plain import plain  # noqa: E402
 from otspec.decode.methods.prompt_lookup import PromptLookup  # noqa: E402
-from otspec.decode.methods.suffix import Suffix  # noqa: E402
 from otspec.decode.methods.typical import Typical  # noqa: E402
 from otspec.decode.methods.vanilla import Vanilla  # noqa: E402
 from otspec.decode.models.tokens.matching import Matching  # noqa: E402
@@ -65,11 +63,9 @@ def typical(
 
 
 __all__ = [
-    "Candidates",
     "DynamicTree",
     "Lookahead",
     "PromptLookup",
-    "Suffix",
     "Typical",
     "Vanilla",
     "assisted",

@@ -11,7 +11,6 @@ from otspec.decode.methods import (
     DynamicTree,
     Lookahead,
     PromptLookup,
-    Suffix,
     Vanilla,
     assisted,
     assisted_lookup,
@@ -70,12 +69,6 @@ METHODS: Mapping[str, Method] = {
         "drafts copied from the text",
         ("paths", "depth", "pace"),
         lambda draft, **settings: PromptLookup(**settings),
-        drafts=False,
-    ),
-    "suffix": Method(
-        "drafts by counts of what followed in the text (arctic-inference)",
-        ("paths", "depth"),
-        lambda draft, **settings: Suffix(**settings),
         drafts=False,
     ),
     "lookahead": Method(
