@@ -70,7 +70,7 @@ class Bench:
         """The compiled solver; sizes, acceptance and bound."""
         return solve_and_certify(self.p, self.q, 1.0, 1.0, self.n, self.work, self.room)
 
-    def verify(self) -> otspec.Verdict:
+    def verify(self) -> otspec.Verification:
         """One position, as a decoder calls it."""
         return otspec.verify(self.p, self.q, self.drafts, self.rng)
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     )
     from otspec.solving import solve
     from otspec.verification import Batch, Verification, solve_batch, verify, verify_logits
-    from otspec.verification import Verification as Verdict
     from otspec.warming import warm_up
 
 __version__ = "0.2.0"
@@ -78,7 +77,6 @@ _HOMES = {
 }
 """The public names by the module that has them; no module is called like one of its functions."""
 _HOME_OF = {name: (module, name) for module, names in _HOMES.items() for name in names}
-_HOME_OF["Verdict"] = ("verification", "Verification")  # the former name
 
 __all__ = [
     "IID",
@@ -104,7 +102,6 @@ __all__ = [
     "Table",
     "TopK",
     "UnknownSolver",
-    "Verdict",
     "Verification",
     "WithoutReplacement",
     "audit",

@@ -12,7 +12,7 @@ from typing import Any, cast, get_type_hints
 
 from otspec.errors import UnknownSolver
 from otspec.extras import missing, plugins
-from otspec.solver import FORMER_NAMES, REGISTRY, Solver, check_solver_class, register, setting_fields, settings_of
+from otspec.solver import REGISTRY, Solver, check_solver_class, register, setting_fields, settings_of
 
 ENTRY_POINTS = "otspec.solvers"
 """Group of entry points by which other packages make their solvers known: a name, and the class of a solver."""
@@ -125,18 +125,11 @@ def _register_all() -> None:
 
 def _is_registered(name: str) -> bool:
     _register_all()
-    return name in REGISTRY or name in FORMER_NAMES
+    return name in REGISTRY
 
 
 def _registered(name: str) -> type[Any]:
     _register_all()
-    if name in FORMER_NAMES:
-        warnings.warn(
-            f"the solver {name!r} is now called {FORMER_NAMES[name]!r}; the old name goes with the next release",
-            FutureWarning,
-            stacklevel=3,
-        )
-        name = FORMER_NAMES[name]
     if name not in REGISTRY:
         raise UnknownSolver(f"no solver {name!r}; known: {', '.join(sorted(REGISTRY))}, or package.module:Class")
     return REGISTRY[name]

@@ -68,20 +68,16 @@ class TupleSolver(Solver, Protocol):
 
 REGISTRY: dict[str, type[Any]] = {}
 """Classes of the solvers registered so far, by name; `otspec.catalogue` makes sure that all are."""
-FORMER_NAMES: dict[str, str] = {}
-"""Former names of solvers, kept for a release, and what they are called now."""
 S = TypeVar("S")
 
 
-def register(name: str, *, formerly: str | None = None) -> Callable[[type[S]], type[S]]:
+def register(name: str) -> Callable[[type[S]], type[S]]:
     """Class decorator: make a solver known under a name.
 
     Parameters
     ----------
     name : str
         What `otspec.solve` and the command line call it.
-    formerly : str, optional
-        A former name, which is still understood.
 
     Raises
     ------
@@ -97,8 +93,6 @@ def register(name: str, *, formerly: str | None = None) -> Callable[[type[S]], t
         check_solver_class(solver)
         solver.name = name  # type: ignore[attr-defined]  # the ClassVar of the Solver protocol
         REGISTRY[name] = solver
-        if formerly is not None:
-            FORMER_NAMES[formerly] = name
         return solver
 
     return enter

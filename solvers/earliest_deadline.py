@@ -14,7 +14,7 @@ from otspec.solvers.base import SolverBase
 from otspec.tolerances import TOL
 
 
-@register("earliest_deadline", formerly="sweep")
+@register("earliest_deadline")
 @dataclass(frozen=True)
 class EarliestDeadline(SolverBase):
     """Serve the token whose arc ends first, around the circle: exact for systematic drafts, in time O(V log V + n V).

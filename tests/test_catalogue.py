@@ -19,7 +19,7 @@ from otspec.tolerances import TOL
 def own_registry() -> Iterator[None]:
     """Solvers registered by a test are forgotten after it."""
     available()  # all that the package has are registered, once
-    with patch.dict(otspec.solver.REGISTRY), patch.dict(otspec.solver.FORMER_NAMES):
+    with patch.dict(otspec.solver.REGISTRY):
         yield
 
 

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LAYERS = (
     ("caches",),
-    ("tolerances", "errors", "jit", "deprecation", "lazy"),
+    ("tolerances", "errors", "jit", "lazy"),
     ("laws", "extras", "locking", "pickles", "writing"),
     ("reporting",),
     ("kernels", "vocab"),

@@ -100,12 +100,6 @@ def test_what_is_not_a_solver_is_refused(spelling: str, message: str) -> None:
         get(spelling)
 
 
-@pytest.mark.parametrize(("former", "name"), [("race", "luce"), ("layered", "release"), ("sweep", "earliest_deadline")])
-def test_a_former_name_is_understood_with_a_warning(former: str, name: str) -> None:
-    with pytest.warns(FutureWarning, match=f"the solver '{former}' is now called '{name}'"):
-        assert get(former) == get(name)
-
-
 def test_the_scheme_that_contributing_shows_is_sound_and_solved() -> None:
     shown: dict[str, Any] = {}
     exec(SCHEME, shown)

@@ -63,10 +63,6 @@ def test_functions_are_not_shadowed_by_modules_of_their_name() -> None:
     loaded_after(f"import {modules}; assert all(type(f).__name__ == 'function' for f in ({functions}))")
 
 
-def test_the_former_name_of_a_verification() -> None:
-    assert otspec.Verdict is otspec.Verification
-
-
 def test_the_users_snippet_runs() -> None:
     runpy.run_path(str(Path(__file__).with_name("typed_use.py")))
 

@@ -46,9 +46,6 @@ GONE = {
 }
 """Words that were private, and what is said in their place."""
 
-FORMER = {"sound"}
-"""Former spellings, which work for one more release."""
-
 
 def words_of(name: str) -> list[str]:
     return [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)]
@@ -102,10 +99,5 @@ def test_words_of_ours_are_in_the_glossary() -> None:
 
 
 def test_words_that_are_gone_are_in_no_public_name() -> None:
-    left = {
-        name: f"say {instead}"
-        for word, instead in GONE.items()
-        for name in public().get(word, ())
-        if name.rpartition(".")[2] not in FORMER
-    }
+    left = {name: f"say {instead}" for word, instead in GONE.items() for name in public().get(word, ())}
     assert not left

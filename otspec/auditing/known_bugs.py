@@ -10,7 +10,6 @@ or, where they are called a law, the law of the output of shape (V,).
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -66,16 +65,6 @@ class KnownBug:
     """The audits of the same rule without it."""
     seen_by_draws: bool = True
     """Whether a sampled audit with default settings calls the broken rule not lossless."""
-
-    @property
-    def sound(self) -> Audits:
-        """The former name of `correct`."""
-        warnings.warn(
-            "KnownBug.sound is now called KnownBug.correct; the old name goes with the next release",
-            FutureWarning,
-            stacklevel=2,
-        )
-        return self.correct
 
 
 # --- noise that is used twice

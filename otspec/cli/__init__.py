@@ -1,9 +1,7 @@
 """The `otspec` command."""
 
 import sys
-from collections.abc import Callable
-from functools import wraps
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import typer
 
@@ -57,21 +55,6 @@ app.command()(train)
 app.command()(router)
 app.command()(export_generate)
 app.command()(save)
-
-
-def _formerly(name: str, command: Callable[..., None]) -> None:
-    """Keep the former name of a command, out of the list, and say so where it is used."""
-
-    @wraps(command)
-    def renamed(*args: Any, **settings: Any) -> None:
-        typer.secho(f"note: `otspec {name}` is now called `otspec {command.__name__}`", fg="yellow", err=True)
-        command(*args, **settings)
-
-    app.command(name, hidden=True)(renamed)
-
-
-_formerly("generate", positions)
-_formerly("verify", claims)
 
 
 def _version(wanted: bool) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -17,27 +15,6 @@ from otspec.data.position import Position, check_index
 from otspec.errors import DataError, ProblemError
 from otspec.laws import FloatArray, as_law
 from otspec.writing import named
-
-
-def _also_opens(construct: Callable[..., None]) -> Callable[..., None]:
-    """For one release `FileSource(path, ...)` does what `FileSource.open` does, as before 0.2.0, with a warning."""
-
-    @functools.wraps(construct)
-    def construct_or_open(self: Any, *arguments: Any, **settings: Any) -> None:
-        if isinstance(arguments[0] if arguments else settings.get("arrays"), StoredPair):
-            construct(self, *arguments, **settings)
-            return
-        warnings.warn(
-            "otspec.data.FileSource(path, ...) is now otspec.data.FileSource.open(path, ...); the constructor takes "
-            "checked arrays alone from the next release on",
-            FutureWarning,
-            stacklevel=2,
-        )
-        if "known" in settings:
-            settings["profiles"] = settings.pop("known")
-        vars(self).update(vars(type(self).open(*arguments, **settings)))
-
-    return construct_or_open
 
 
 class FileSource:
@@ -73,7 +50,6 @@ class FileSource:
     kind: str
     """``"logits"`` or ``"probs"``: what the arrays hold."""
 
-    @_also_opens
     def __init__(self, arrays: StoredPair, name: str | None = None) -> None:
         self._arrays = arrays
         self.path, self.kind = arrays.path, arrays.kind

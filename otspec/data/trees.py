@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -184,16 +183,6 @@ class TreeSource:
     def over_vocabulary(self) -> bool:
         """Whether laws are over the whole vocabulary, and not over the likeliest drafts and the mass of the rest."""
         return bool(self.about["format"] == TREES_FORMAT)
-
-    @property
-    def whole(self) -> bool:
-        """The former name of `over_vocabulary`."""
-        warnings.warn(
-            "TreeSource.whole is now called TreeSource.over_vocabulary; the old name goes with the next release",
-            FutureWarning,
-            stacklevel=2,
-        )
-        return self.over_vocabulary
 
     @property
     def identity(self) -> Mapping[str, object]:

@@ -14,7 +14,6 @@ draft models, `recording` keeps what models say, and `generation` is the one cal
 
 from typing import TYPE_CHECKING, Any
 
-from otspec.deprecation import former_names
 from otspec.extras import require
 from otspec.lazy import names_of
 
@@ -99,16 +98,13 @@ __all__ = [
     "tune",
 ]
 
-_CHOSEN = "to choose a shape for every step gained nothing over its depth, pace='goodput'; see docs/tried.md"
 _found = names_of(__name__, _HOME_OF)
-_former = former_names(__name__, {}, {"Selector": _CHOSEN, "train_selector": _CHOSEN})
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        return _former(name)
-    require("torch")
-    require("transformers")
+    if name in _HOME_OF:
+        require("torch")
+        require("transformers")
     return _found(name)
 
 

@@ -359,18 +359,9 @@ def drafts_among(options: Mapping[str, Any]) -> tuple[DraftSettings, dict[str, A
     Raises
     ------
     ProblemError
-        If a setting is out of its range, or one is named that left the package.
+        If a setting is out of its range.
     """
-    for name, way_out in GONE.items():
-        if name in options:
-            raise ProblemError(f"{name} is no setting any more: {way_out}")
     return _split(DraftSettings, options)
-
-
-GONE = {
-    "menu": "to choose a shape for every step gained nothing over its depth, pace='goodput'; see docs/tried.md",
-}
-"""Settings that left the package, and what to do instead."""
 
 
 def _split(kind: Any, options: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -6,13 +6,12 @@ laws; elsewhere no more than one law of each chain is held at a time.
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from otspec.deprecation import former_field
 from otspec.verification.device.rows import law_of_logits
 from otspec.verification.rules.block.tensors import verify_path
 from otspec.verification.tensors.fixed_point import at
@@ -32,11 +31,6 @@ class Chains(NamedTuple):
     logprobs: Tensor | None = None
     """Shape (B, L + 1), float64, where asked for: the target's log-probabilities of the accepted tokens and of the one
     after them, then NaN, as in rows that are not valid."""
-
-    @property
-    def sound(self) -> Tensor:
-        """The former name of `valid`."""
-        return cast(Tensor, former_field(self, "sound", "valid"))
 
 
 class ChainLaws(NamedTuple):

@@ -5,9 +5,6 @@ rules for them, how deep a rule gets on drafts of a shape and which shape to dra
 enumeration.  The statements and their proofs are in `docs/theory/paths.md`.
 """
 
-from typing import TYPE_CHECKING
-
-from otspec.deprecation import former_names
 from otspec.verification.bounds.causal_bound import CausalBound, causal_bound, causal_tree_bound
 from otspec.verification.bounds.drafted_bound import drafted_bound
 from otspec.verification.bounds.upper_bound import bound, tree_bound
@@ -76,14 +73,3 @@ __all__ = [
     "tree_bound",
     "tree_law",
 ]
-
-if not TYPE_CHECKING:
-    __getattr__ = former_names(
-        __name__,
-        {},
-        {
-            "Clocks": "it is in otspec.proofs_check.own.clocks, for its claims; docs/tried.md says why",
-            "Confident": "shapes chosen while drafting gained nothing; see docs/tried.md",
-            "chosen_law": "shapes chosen while drafting gained nothing; see docs/tried.md",
-        },
-    )

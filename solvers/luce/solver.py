@@ -24,7 +24,7 @@ ROUND = 10
 """Iterations between two certificates."""
 
 
-@register("luce", formerly="race")
+@register("luce")
 @dataclass(frozen=True)
 class Luce(SolverBase):
     """Luce's choice rule, a softmax, without truncation: one weight per token, for drafts from one law or many.

@@ -22,7 +22,7 @@ NEGLIGIBLE = 0.02
 """Share of tol that a block may lose by plain priority before it is fitted."""
 
 
-@register("release", formerly="layered")
+@register("release")
 @dataclass(frozen=True)
 class Release(SolverBase):
     """Release probabilities for drafts without replacement: lossless, with a certified gap of 1e-4 in milliseconds.

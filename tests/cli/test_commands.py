@@ -205,21 +205,6 @@ def test_positions_writes_what_solve_reads(
     assert "1/1 solved" in capsys.readouterr().out
 
 
-def test_former_names_of_commands_work_and_say_so(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    path = tmp_path / "g.npz"
-    assert otspec_command(monkeypatch, "generate", "shipped", "--positions", "1", "--out", str(path)) == 0
-    assert capsys.readouterr().err == "note: `otspec generate` is now called `otspec positions`\n"
-    assert path.is_file()
-    assert otspec_command(monkeypatch, "verify", "--show", "hit-submodular") == 0
-    assert capsys.readouterr().err == "note: `otspec verify` is now called `otspec claims`\n"
-    assert otspec_command(monkeypatch, "--help") == 0
-    listed = {line.strip("│ ").partition(" ")[0] for line in capsys.readouterr().out.splitlines()}
-    assert {"positions", "claims"} <= listed
-    assert not {"generate", "verify"} & listed
-
-
 def test_the_recorded_profile_is_solved_measured_and_written(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import pickle
 import re
 import struct
 from collections.abc import Mapping
@@ -305,17 +304,3 @@ def test_does_not_unpickle(tmp_path: Path) -> None:
     path = save(tmp_path / "o.npz", target_logits=np.array([[{}]], dtype=object), draft_logits=DRAFT)
     with pytest.raises(DataError, match="cannot be read"):
         FileSource.open(path)
-
-
-def test_the_former_constructor_opens_with_a_warning(tmp_path: Path) -> None:
-    path = save(tmp_path / "mine.npz", a=TARGET, b=DRAFT)
-    settings = {"target_key": "a", "draft_key": "b", "kind": "logits"}
-    opened = FileSource.open(path, (), "my own", **settings)
-    with pytest.warns(FutureWarning, match=r"FileSource\(path, ...\) is now otspec.data.FileSource.open"):
-        former = FileSource(path, (), "my own", **settings)
-    assert vars(former).keys() == vars(opened).keys()
-    assert (former.name, former.identity) == ("my own", opened.identity)
-    for source in (former, pickle.loads(pickle.dumps(former))):
-        np.testing.assert_array_equal(source.position(1).target_logits, TARGET[1])
-    with pytest.warns(FutureWarning), pytest.raises(DataError, match="there is no file"):
-        FileSource(path=tmp_path / "none.npz")

@@ -24,8 +24,6 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_tree_comes_back_as_verifiers_take_it(path: Path) -> None:
     source = TreeSource(str(path))
     assert (len(source), source.vocab, source.paths, source.depth, source.over_vocabulary) == (6, 5, 2, 2, True)
-    with pytest.warns(FutureWarning, match="whole is now called TreeSource.over_vocabulary"):
-        assert source.whole
     assert [source.prompt(index) for index in range(6)] == [0, 1, 2, 0, 1, 2]
     assert source.identity["file"] == "trees.safetensors"
     for index, drawn in enumerate(drawn_trees()):

@@ -12,7 +12,6 @@ pytest.importorskip("transformers")
 
 import inspect
 
-import otspec
 from otspec import ProblemError
 from otspec.auditing.settings import AuditSettings
 from otspec.cli.bench_decode import bench_decode
@@ -44,23 +43,6 @@ def test_options_say_what_they_take() -> None:
     assert {one.name for one in Of(AuditSettings, leave_out=("seed",)).parameters()} == {
         one.name for one in fields(AuditSettings) if one.metadata and one.name != "seed"
     }
-
-
-def test_settings_without_their_names_are_of_the_last_release() -> None:
-    _, draft, _ = load()
-    with pytest.warns(FutureWarning, match="pass paths, depth by name; without names they go with the next release"):
-        strategy = MultiDraft(draft, 4, 2)
-    assert strategy.settings.given == {"paths": 4, "depth": 2}
-
-
-def test_a_setting_that_left_says_what_to_do_instead() -> None:
-    target, draft, words = load()
-    for call in (
-        lambda **gone: MultiDraft(draft, **gone),
-        lambda **gone: otspec.generate(target, draft, words("a", return_tensors="pt").input_ids, **gone),
-    ):
-        with pytest.raises(ProblemError, match=r"menu is no setting any more: .* pace='goodput'"):
-            call(menu=[(1, 2)])
 
 
 def test_what_is_no_setting_is_refused_by_name() -> None:

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 
 import otspec
-from otspec import IID, Problem, ProblemError, Verdict
+from otspec import IID, Problem, ProblemError, Verification
 
 Floats = npt.NDArray[np.float64]
 
@@ -58,7 +58,7 @@ def test_verify_follows_the_conditional_law(vocab: int, n: int, top_k: int | Non
 def test_verify_when_nothing_can_be_accepted() -> None:
     rng = np.random.default_rng(0)
     p, q = np.array([0.0, 1.0]), np.array([1.0, 0.0])
-    assert otspec.verify(p, q, [0, 0], rng) == Verdict(token=1, draft=-1)
+    assert otspec.verify(p, q, [0, 0], rng) == Verification(token=1, draft=-1)
 
 
 def test_verify_accepts_everything_when_the_laws_agree() -> None:

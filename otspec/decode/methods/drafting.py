@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -70,10 +69,6 @@ def drafting(name: str, request: DrafterRequest) -> Drafting:
         If frequencies are needed and not given, or there is no such drafter or model.
     """
     word, colon, number = name.partition(":")
-    if word in FORMER:
-        message = f"the drafter {word!r} is now called {FORMER[word]!r}; the old name goes with the next release"
-        warnings.warn(message, FutureWarning, stacklevel=2)
-        word = FORMER[word]
     if word not in DRAFTERS:
         if name != SHIPPED and "/" not in name and not Path(name).is_dir():
             raise DataError(
@@ -185,5 +180,3 @@ DRAFTERS: Mapping[str, Callable[[DrafterRequest], Drafting]] = {
     "rdk": _redistributed,
 }
 """By name."""
-FORMER = {"fed": "eagle"}
-"""Drafters that had another name in the last release."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Self, Unpack
+from typing import Self, Unpack
 
 from transformers import PreTrainedModel
 
@@ -31,8 +30,6 @@ PACED_DEPTH = 8
 """The largest L where each step chooses its own, and nothing else is said."""
 SIBLINGS = 4
 """Children of a node whose law draws several jointly."""
-FORMERLY_IN_ORDER = ("paths", "depth", "solver", "branching", "law", "lossless")
-"""What could be given without its name."""
 
 
 class MultiDraft:
@@ -68,21 +65,11 @@ class MultiDraft:
     def __init__(
         self,
         draft: PreTrainedModel | Sequence[PreTrainedModel],
-        *in_order: Any,
+        *,
         matching: Matching | None = None,
         lossless: bool = True,
         **settings: Unpack[DraftOptions],
     ) -> None:
-        if in_order:
-            warnings.warn(
-                f"pass {', '.join(FORMERLY_IN_ORDER[: len(in_order)])} by name; without names they go with the next "
-                "release",
-                FutureWarning,
-                stacklevel=2,
-            )
-            named: dict[str, Any] = dict(zip(FORMERLY_IN_ORDER, in_order, strict=False))
-            lossless = named.pop("lossless", lossless)
-            settings.update(named)  # type: ignore[typeddict-item]
         drafts, others = drafts_among(settings)
         if others:
             raise TypeError(f"MultiDraft takes no {', '.join(others)}; its settings are {', '.join(drafts.all)}")

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from otspec.deprecation import former_names
 from otspec.errors import ProblemError
 from otspec.extras import require
 from otspec.laws import IntArray
@@ -188,6 +187,3 @@ def _model(place: Path, dtype: torch.dtype | None) -> Any:
 
 def _tokenizer(place: Path) -> Any:
     return require("transformers").AutoTokenizer.from_pretrained(place, local_files_only=True)
-
-
-__getattr__ = former_names(__name__, {"fed": "eagle", "FED": "EAGLE"})

@@ -13,7 +13,6 @@ from otspec.decode.training.earlier import read_record, with_earlier  # noqa: E4
 from otspec.decode.training.folder import train_into  # noqa: E402
 from otspec.decode.training.kinds import KINDS  # noqa: E402
 from otspec.decode.training.loop import Course, Forecast, Point, train  # noqa: E402
-from otspec.deprecation import former_names  # noqa: E402
 
 __all__ = [
     "KINDS",
@@ -30,5 +29,3 @@ __all__ = [
     "train_into",
     "with_earlier",
 ]
-
-__getattr__ = former_names(__name__, {"Said": "Prediction"})

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from numbers import Real
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from otspec.deprecation import former_field
 from otspec.errors import ProblemError
 from otspec.laws import as_law
 from otspec.verification.rules.buckets.buckets import verify_by_buckets
@@ -36,11 +35,6 @@ class RowVerification(NamedTuple):
     the device."""
     logprobs: Tensor | None = None
     """Shape (B,), float64, where asked for: the target's log-probabilities of the outputs; NaN in rows not valid."""
-
-    @property
-    def sound(self) -> Tensor:
-        """The former name of `valid`, shape (B,)."""
-        return cast(Tensor, former_field(self, "sound", "valid"))
 
 
 def verify_rows(

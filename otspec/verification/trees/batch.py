@@ -6,12 +6,11 @@ The laws of all slots together would not fit: they come as rows, which slots sha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from otspec.deprecation import former_field
 from otspec.verification.tensors.groups import SORTED, Groups
 from otspec.verification.tensors.reading import Rows, check_kernels
 from otspec.verification.trees.checking import (
@@ -66,11 +65,6 @@ class TreeVerification(NamedTuple):
     def outputs(self) -> tuple[Tensor, ...]:
         """All but the log-probabilities, each with its shape as above, (B, L) or (B,)."""
         return self.slots, self.tokens, self.accepted, self.token, self.valid
-
-    @property
-    def sound(self) -> Tensor:
-        """The former name of `valid`, shape (B,)."""
-        return cast(Tensor, former_field(self, "sound", "valid"))
 
 
 class TreeBatch(NamedTuple):

@@ -50,11 +50,3 @@ def test_it_is_for_the_target_that_it_heard() -> None:
         DataError, match="no draft model 'eagle' of my-model comes with the package; `otspec train eagle3`"
     ):
         drafting("eagle", DrafterRequest(models, "my-model", "shipped"))
-
-
-def test_its_former_names_lead_to_it() -> None:
-    request = DrafterRequest(load_models("shipped", "shipped"), "shipped", "shipped")
-    with pytest.warns(FutureWarning, match="the drafter 'fed' is now called 'eagle'"):
-        assert drafting("fed", request).spelled == {"drafter": "eagle"}
-    with pytest.warns(FutureWarning, match=r"shipped.fed is now called otspec.decode.shipped.eagle"):
-        assert otspec.decode.shipped.fed is eagle
