@@ -21,7 +21,7 @@ class Interval(SolverBase):
     """One sort, one concave majorant, one pass: exact for n i.i.d. drafts, at any n and any vocabulary.
 
     Every token owns a place on [0, 1] and may exchange parts of it with the tokens of its block; every draft shows a
-    point of the place it has, and the largest point wins.  See `docs/theory/interval.md`.
+    point of the place it has, and the largest point wins.  See `docs/interval.md`.
 
     Parameters
     ----------

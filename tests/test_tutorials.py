@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = {
     str(page.relative_to(ROOT)): page.read_text() for page in (ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")))
 }
-TUTORIALS = ("docs/compare_solvers.md", "docs/check_a_theorem.md", "docs/speed_up_a_decoder.md")
+TUTORIALS = ("docs/solvers.md", "docs/check_a_theorem.md", "docs/speed_up_a_decoder.md")
 
 
 def commands(text: str) -> list[str]:

@@ -7,7 +7,7 @@
     python -m benchmarks.global_resolution.temperature   Figures 4 and 5: the target's temperature
 
 `otspec bench` prints the paper's times beside ours, and `limits` reads the folder that it leaves; the commands are in
-docs/measured/global_resolution.md.  Each leaves a folder with a record per line (JSON), the tables (Markdown) and the
+docs/global_resolution.md.  Each leaves a folder with a record per line (JSON), the tables (Markdown) and the
 pictures.  The laws are synthetic (`otspec.data`), calibrated to the few acceptances that the paper prints: compare
 trends, not digits.
 """

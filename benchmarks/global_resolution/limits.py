@@ -2,7 +2,7 @@
 
     python -m benchmarks.global_resolution.limits --results report/llama3 [--positions 100]
 
-The folder is one that `otspec bench` wrote; docs/measured/global_resolution.md has the commands.  Every solver may
+The folder is one that `otspec bench` wrote; docs/global_resolution.md has the commands.  Every solver may
 choose its own (k, n) among those that were measured.  Where global resolution gives up, the best baseline at a setting
 of its own steps in, and the mean time of both together counts, as in the paper.  (A decoder could not do that to the
 letter: the drafts are drawn before a solver gives up.)

@@ -252,7 +252,7 @@ UNCHECKED = (
     Unchecked(
         "Global resolution succeeds on so many positions, in so many milliseconds.",
         "thomas2025global, section 7, Tables 1 to 4",
-        "Measurements on models that are not at hand; docs/measured/global_resolution.md sets our own on synthetic "
+        "Measurements on models that are not at hand; docs/global_resolution.md sets our own on synthetic "
         "laws beside them.",
     ),
 )

@@ -215,6 +215,6 @@ UNCHECKED = (
     Unchecked(
         "Acceptance rates and solve times of Figures 1 to 5 and Tables 1 to 4.",
         "thomas2025global, section 7, appendices O to R",
-        "Measured on language models. The same figures on synthetic laws: docs/measured/global_resolution.md.",
+        "Measured on language models. The same figures on synthetic laws: docs/global_resolution.md.",
     ),
 )

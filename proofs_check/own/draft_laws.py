@@ -262,7 +262,7 @@ CLAIMS = (
         "own-prefixes",
         "Without replacement, greedy, top-n: along the scheme's order some prefix A minimises f(A) + s p(rest), for "
         "every s > 0.",
-        "otspec, docs/theory/without_replacement.md, Theorem 1; hu2025towards",
+        "otspec, docs/without_replacement.md, Theorem 1; hu2025towards",
         _sloped,
         _nested_prefixes,
         cost=15,
@@ -302,7 +302,7 @@ CLAIMS = (
     Claim(
         "own-arrivals",
         "Hit probabilities without replacement are integrals over the time of the n-th arrival of exponential clocks.",
-        "otspec, docs/theory/without_replacement.md, Lemma 1",
+        "otspec, docs/without_replacement.md, Lemma 1",
         _distinct_order,
         _arrivals,
         cost=8,
@@ -312,7 +312,7 @@ CLAIMS = (
     Claim(
         "own-luce-law",
         "Among independent drafts, a pick with odds W is the first of n clocks to ring, and its law is one integral.",
-        "otspec, docs/theory/luce.md, Lemma 1",
+        "otspec, docs/luce.md, Lemma 1",
         _racing,
         _race_law,
         tol=1e-11,
@@ -324,7 +324,7 @@ CLAIMS = (
         "own-luce-box",
         "With log weights in a box of height M, the convex program of luce ends within W((n - 1) / e) / (2 M) of "
         "alpha*, with Lambert's W.",
-        "otspec, docs/theory/luce.md, Theorem 2",
+        "otspec, docs/luce.md, Theorem 2",
         _boxed,
         BOX.margin,
         tol=1e-9,

@@ -277,7 +277,7 @@ CLAIMS = (
     Claim(
         "own-orders-are-vertices",
         "Picking the draft that comes first in an order gives token v_i what f gains from the i-th prefix.",
-        "otspec, docs/theory/without_replacement.md, Lemma 4; edmonds1970submodular",
+        "otspec, docs/without_replacement.md, Lemma 4; edmonds1970submodular",
         _ordered,
         _vertex,
         cost=2,
@@ -287,7 +287,7 @@ CLAIMS = (
         "own-pick-lossless",
         "Pick a draft by any rule of law g, accept it with probability min(1, p/g), else draw from (p - g)+: the "
         "output has law p.",
-        "otspec, docs/theory/interval.md; khisti2025multi; chen2023accelerating",
+        "otspec, docs/interval.md; khisti2025multi; chen2023accelerating",
         _picking,
         _verified,
         search=Descent(laws=("p", "law", "weights")),
@@ -356,7 +356,7 @@ CLAIMS = (
     Claim(
         "own-most-even",
         "Where prefixes decide, one g maximises the sum of min(g, s p) among the laws of a pick, for all s > 0.",
-        "otspec, otspec/certificate.py, docs/theory/interval.md; hardy1929simple",
+        "otspec, otspec/certificate.py, docs/interval.md; hardy1929simple",
         _with_slope,
         _most_even,
         cost=15,
@@ -367,7 +367,7 @@ CLAIMS = (
         "own-every-divergence",
         "For i.i.d. drafts g is nearest to p among the laws of all picks: in total variation, Kullback-Leibler, "
         "chi-squared and Hellinger divergence.",
-        "otspec, docs/theory/interval.md, Theorem 3",
+        "otspec, docs/interval.md, Theorem 3",
         _rival,
         _nearest,
         search=Descent(laws=("weights",)),
@@ -378,7 +378,7 @@ CLAIMS = (
         "own-prepared",
         "With a set G of tokens at hand beside the drafts the optimum is the least f(A) + 1 - p(A) over the sets A "
         "without tokens of G, so it gains nothing where a minimiser has none.",
-        "otspec, docs/theory/draft_laws.md, Theorem 6; on kumar2026ssd",
+        "otspec, docs/rescaled_drafts.md, Theorem 4; on kumar2026ssd",
         _with_prepared,
         _prepared,
         tol=1e-9,

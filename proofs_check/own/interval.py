@@ -1,4 +1,4 @@
-"""The interval rule for i.i.d. drafts, step by step: docs/theory/interval.md."""
+"""The interval rule for i.i.d. drafts, step by step: docs/interval.md."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def _small(rng: np.random.Generator) -> dict[str, Any]:
     return iid(rng, largest=4, most=3)
 
 
-SOURCE = "otspec, docs/theory/interval.md"
+SOURCE = "otspec, docs/interval.md"
 
 CLAIMS = (
     Claim(

@@ -158,7 +158,7 @@ CLAIMS = (
         "own-certified",
         "luce and polymatroid are lossless wherever they stop, and alpha* lies between the plan's acceptance and "
         "bound: i.i.d. drafts.",
-        "otspec, docs/theory/luce.md, docs/theory/without_replacement.md",
+        "otspec, docs/luce.md, docs/without_replacement.md",
         _iid_stopped,
         _iid,
         tol=1e-11,
@@ -173,7 +173,7 @@ CLAIMS = (
     Claim(
         "own-certified-independent",
         "The same for independent drafts of distinct laws.",
-        "otspec, docs/theory/luce.md, docs/theory/without_replacement.md",
+        "otspec, docs/luce.md, docs/without_replacement.md",
         _independent_stopped,
         _independent,
         tol=1e-11,
@@ -187,7 +187,7 @@ CLAIMS = (
         "own-certified-distinct",
         "The same for polymatroid and release without replacement, and polymatroid for greedy, top-n and systematic "
         "drafts.",
-        "otspec, docs/theory/without_replacement.md",
+        "otspec, docs/without_replacement.md",
         _distinct_stopped,
         _distinct,
         tol=1e-11,
@@ -200,7 +200,7 @@ CLAIMS = (
     Claim(
         "own-three-distinct-laws",
         "polymatroid finds the optimum of three drafts from three distinct laws, to a certified gap of 1e-9.",
-        "otspec, docs/theory/without_replacement.md; on thomas2025global, Table 5, third row",
+        "otspec, docs/without_replacement.md; on thomas2025global, Table 5, third row",
         _distinct_laws,
         _three_laws,
         tol=1e-11,
@@ -210,7 +210,7 @@ CLAIMS = (
     Claim(
         "own-luce-ends",
         "luce reaches its tolerance, a gap of 1e-9, in its 500 iterations.",
-        "otspec, docs/theory/luce.md, which says that there is no proof of it",
+        "otspec, docs/luce.md, which says that there is no proof of it",
         _tight,
         _race_ends,
         variant_of="own-certified",

@@ -18,7 +18,7 @@ from otspec.proofs_check.search import Descent
 
 KEY = "kumar2026ssd"
 PAPER = f"{KEY} (arXiv:2603.03251)"
-PAGE = "docs/theory/rescaled_drafts.md"
+PAGE = "docs/rescaled_drafts.md"
 OURS = f"otspec; on {KEY} (arXiv:2603.03251); {PAGE}"
 
 

@@ -62,7 +62,7 @@ class Resolution(Figures):
 
     @property
     def max_deviation(self) -> float:
-        """The largest deviation that gradients and truncations allow, in docs/theory/global_resolution.md.
+        """The largest deviation that gradients and truncations allow, in docs/global_resolution.md.
 
         [thomas2025global, Theorems 6.4, 6.5 and Lemma 6.6] have 3 and 6 leaks in place of 2 and 2.
         """

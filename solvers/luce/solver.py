@@ -31,7 +31,7 @@ class Luce(SolverBase):
 
     The pick is drawn with odds in proportion to one weight per token, as in the systems of [thomas2025global, section
     6]; but both systems are solved at once, in a box of log weights, and by a quadrature in place of sums over tuples.
-    Every plan is lossless up to rounding, and its gap certified.  See `docs/theory/luce.md`.
+    Every plan is lossless up to rounding, and its gap certified.  See `docs/luce.md`.
 
     Parameters
     ----------

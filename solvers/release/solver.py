@@ -29,7 +29,7 @@ class Release(SolverBase):
 
     Every token owns a release probability; the first released draft in the order of p/q is picked, or any if none is.
     Where that does not reach tol, the minimum-norm point takes over from there.  See
-    `docs/theory/without_replacement.md`.
+    `docs/without_replacement.md`.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """The kernels of the `interval` solver: places on [0, 1], blocks of the least concave majorant, exchanges of mass.
 
-`docs/theory/interval.md` has the statement and the proof; in short:
+`docs/interval.md` has the statement and the proof; in short:
 
 * Sort the tokens by p/q, ascending.  Each owns a *place* on [0, 1], as long as its q, one after the other.  If every
   draft shows a uniform point of its own place, the points are i.i.d. uniform, and the largest of n falls into the place

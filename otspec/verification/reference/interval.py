@@ -1,6 +1,6 @@
 """The `interval` rule step by step, in exact rational arithmetic: slow, easy to check.
 
-The steps are those of docs/theory/interval.md.  What other implementations are tested against: given the same uniforms
+The steps are those of docs/interval.md.  What other implementations are tested against: given the same uniforms
 they return the same token, save that tokens of equal p/q may change places.
 """
 

@@ -4,7 +4,7 @@ The leading bits of p/q name the bucket.  In a bucket, the law g of the picked t
 bucket, which is known exactly whatever the bucket holds: the rule is lossless for any buckets.  They cost acceptance
 where g/q of a bucket lies between the p/q of its tokens: at most a quarter of the bucket's width, times its q.
 
-Between buckets, exchanges as in docs/theory/interval.md give the picked bucket its law g.  There, g is p times the
+Between buckets, exchanges as in docs/interval.md give the picked bucket its law g.  There, g is p times the
 slope of the least concave majorant.  Here the majorant is known only at its vertices for a few slopes, a `LADDER`;
 between two of them g aims at p times one slope of the ladder, the one next to 1, and what cannot be had stays where it
 is.  That attains the same acceptance, since g >= p still holds up to the vertex of slope 1, and g <= p beyond; and it

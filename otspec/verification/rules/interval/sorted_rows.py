@@ -1,4 +1,4 @@
-"""The `interval` rule (docs/theory/interval.md) on rows of laws, by a sort, on any device.
+"""The `interval` rule (docs/interval.md) on rows of laws, by a sort, on any device.
 
 It puts out the tokens of `compiled.verify_one`.  Only what the drafts of a row decide is computed: the block of the
 draft that is highest in the order, its exchanges, and the segment of the majorant that a residual draw falls into.
