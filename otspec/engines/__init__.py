@@ -1,4 +1,4 @@
-"""Our rules behind the functions that inference engines call, on tensors of any device; docs/device.md says which."""
+"""vLLM's verification of drafts by our rule, on tensors of any device; docs/vllm.md says how."""
 
 from otspec.extras import require
 

@@ -10,11 +10,9 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from otspec.verification.device.rows import law_of_logits
 from otspec.verification.rules.block.tensors import verify_path
-from otspec.verification.tensors.fixed_point import at
 from otspec.verification.tensors.reading import Rows, check_kernels, rows_of, runs_on
 from otspec.verification.trees.batch import Line
 
@@ -28,16 +26,10 @@ class Chains(NamedTuple):
     """Shape (B,), int64: the token after them; 0 in rows that are not valid."""
     valid: Tensor
     """Shape (B,), bool: whether all laws of the row are laws: no NaN, nothing negative, some mass."""
-    logprobs: Tensor | None = None
-    """Shape (B, L + 1), float64, where asked for: the target's log-probabilities of the accepted tokens and of the one
-    after them, then NaN, as in rows that are not valid."""
 
 
 class ChainLaws(NamedTuple):
-    """The laws of B chains of at most L tokens, as rows of tensors; they need not be divided by their totals.
-
-    It is what an engine hands over: laws of any total, or logits.  Inside, they are `Rows` and a chain is a `Line`.
-    """
+    """The laws of B chains of at most L tokens, as rows of tensors; they need not be divided by their totals."""
 
     target: Tensor
     """Shape (R, V): laws, or logits."""
@@ -52,13 +44,7 @@ class ChainLaws(NamedTuple):
 
 
 def verify_chains(
-    target: Tensor,
-    draft: Tensor,
-    tokens: Tensor,
-    uniforms: Tensor,
-    *,
-    kernels: bool | None = None,
-    logprobs: bool = False,
+    target: Tensor, draft: Tensor, tokens: Tensor, uniforms: Tensor, *, kernels: bool | None = None
 ) -> Chains:
     """Accept the longest prefix that block verification allows, and draw the token after it.
 
@@ -74,8 +60,6 @@ def verify_chains(
         Numbers in [0, 1): whether the first token, the first two, ... are accepted, and what is drawn after them.
     kernels : bool, optional
         Whether Triton's kernels do it; by default where the laws are on a GPU, and Triton is installed.
-    logprobs : bool
-        Whether the target's log-probabilities of what is put out come with it: looked up, one number a token.
     """
     rows, length = tokens.shape
     place = torch.arange(rows * (length + 1), device=tokens.device)
@@ -86,17 +70,11 @@ def verify_chains(
         place[: rows * length].view(rows, length),
     )
     whole = torch.full((rows,), length, dtype=torch.int64, device=tokens.device)
-    return verify_chains_in_rows(laws, tokens, whole, uniforms, kernels=kernels, logprobs=logprobs)
+    return verify_chains_in_rows(laws, tokens, whole, uniforms, kernels=kernels)
 
 
 def verify_chains_in_rows(
-    laws: ChainLaws,
-    tokens: Tensor,
-    lengths: Tensor,
-    uniforms: Tensor,
-    *,
-    kernels: bool | None = None,
-    logprobs: bool = False,
+    laws: ChainLaws, tokens: Tensor, lengths: Tensor, uniforms: Tensor, *, kernels: bool | None = None
 ) -> Chains:
     """`verify_chains` for chains of several lengths, whose laws are rows.
 
@@ -108,15 +86,15 @@ def verify_chains_in_rows(
     lengths : Tensor of int64, shape (B,)
         How many of them.  A chain of length 0 is a draw from its law at place 0.
     uniforms : Tensor of float64, shape (B, L + 1)
-    kernels, logprobs : bool, optional
+    kernels : bool, optional
         As in `verify_chains`.
     """
     by_kernels = runs_on(laws.target) if kernels is None else kernels
     verify = _verify_by_kernels if by_kernels else _verify_by_torch
-    return verify(laws, tokens.long(), lengths, uniforms, logprobs)
+    return verify(laws, tokens.long(), lengths, uniforms)
 
 
-def _verify_by_kernels(laws: ChainLaws, tokens: Tensor, lengths: Tensor, uniforms: Tensor, logprobs: bool) -> Chains:
+def _verify_by_kernels(laws: ChainLaws, tokens: Tensor, lengths: Tensor, uniforms: Tensor) -> Chains:
     check_kernels(laws.target)
     from otspec.verification.rules.block.path_kernels import PathUniforms, verify_path_by_kernels
 
@@ -128,18 +106,7 @@ def _verify_by_kernels(laws: ChainLaws, tokens: Tensor, lengths: Tensor, uniform
         valid = valid & (draft.valid[laws.draft_row] | (place[:-1] >= lengths[:, None])).all(dim=1)
     line = Line(tokens, tokens, lengths, laws.target_row, laws.draft_row, tokens)  # of no tree: no slots, no places
     found = verify_path_by_kernels(line, target, draft, PathUniforms.in_rows(uniforms), logits=laws.logits)
-    chains = Chains(torch.where(valid, found.length, 0), torch.where(valid, found.token, 0), valid)
-    if not logprobs:
-        return chains
-    put_out = torch.where(place < chains.accepted[:, None], pad(tokens, (0, 1)), chains.token[:, None])
-    return _with_logprobs(chains, target.logprobs_at(laws.target_row, put_out, laws.logits))
-
-
-def _with_logprobs(chains: Chains, of_places: Tensor) -> Chains:
-    """With logarithms of the target's probabilities, shape (B, L + 1), of which the first few of each row count."""
-    place = torch.arange(of_places.shape[1], device=of_places.device)
-    known = (place <= chains.accepted[:, None]) & chains.valid[:, None]
-    return chains._replace(logprobs=torch.where(known, of_places, torch.nan))
+    return Chains(torch.where(valid, found.length, 0), torch.where(valid, found.token, 0), valid)
 
 
 def _rows(law: Tensor) -> Rows:
@@ -160,33 +127,18 @@ def _is_mass(total: Tensor) -> Tensor:
     return (total > 0) & (total < torch.inf)
 
 
-def _verify_by_torch(laws: ChainLaws, tokens: Tensor, lengths: Tensor, uniforms: Tensor, logprobs: bool) -> Chains:
+def _verify_by_torch(laws: ChainLaws, tokens: Tensor, lengths: Tensor, uniforms: Tensor) -> Chains:
     valid = torch.ones_like(lengths, dtype=torch.bool)
-    drafted, last = [], torch.empty(0)
 
     def both(place: Tensor) -> tuple[Tensor, Tensor]:
-        nonlocal valid, last
+        nonlocal valid
         p, q, right = _laws_at(laws, tokens, place, place >= lengths)
         valid = valid & (right | (place > lengths))
-        if logprobs:
-            last = p
-            drafted.append(_looked_up(p, at(pad(tokens, (0, 1)), place[:, None])))
         return p, q
 
     both(lengths)  # looked at even where nobody draws from it
     found = verify_path(both, tokens, lengths, uniforms)
-    chains = Chains(torch.where(valid, found.length, 0), torch.where(valid, found.token, 0), valid)
-    if not logprobs:
-        return chains
-    each = torch.cat(drafted[1:], dim=1)  # of 0, 1, ..., L - 1 tokens, and then of those that are accepted
-    after = _looked_up(last, chains.token[:, None])
-    place = torch.arange(each.shape[1], device=each.device)
-    return _with_logprobs(chains, torch.where(place < chains.accepted[:, None], each, after))
-
-
-def _looked_up(p: Tensor, token: Tensor) -> Tensor:
-    """Logarithms of what laws, shape (B, V), give a token each, shape (B, 1); of any number where it is no token."""
-    return at(p, token.clamp(0, p.shape[1] - 1)).log()
+    return Chains(torch.where(valid, found.length, 0), torch.where(valid, found.token, 0), valid)
 
 
 def _laws_at(laws: ChainLaws, tokens: Tensor, place: Tensor, ended: Tensor) -> tuple[Tensor, Tensor, Tensor]:

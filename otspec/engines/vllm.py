@@ -8,25 +8,27 @@ this name, and block verification of its own (``rejection_sample_method="block"`
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
-from otspec.engines import vllm_cpu
-from otspec.engines.loading import replacement
 from otspec.errors import ProblemError
 from otspec.extras import require
 
 if TYPE_CHECKING:
     from otspec.engines.chains import Chains
-    from otspec.engines.vllm_proposer import Proposer as Proposer
 
 PLACEHOLDER = -1
 """In the output: no token.  Among the drafts: a token that was refused beforehand, such as by a grammar."""
 MODULE = "vllm.v1.sample.rejection_sampler"
+ASKED = "OTSPEC_VLLM"
 RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
 
 
@@ -56,8 +58,7 @@ def rejection_sample(
     fly_window_size: int | None = None,
     fly_entropy_threshold: float | None = None,
     fly_entropy_top_k: int = 3,
-    logprobs: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:
+) -> Tensor:
     """Verify one chain of drafted tokens for each of B requests.
 
     Parameters
@@ -85,17 +86,11 @@ def rejection_sample(
         Of methods that are not lossless: not taken here.
     use_fp64_gumbel : bool
         Without effect: nothing is drawn by Gumbel noise.
-    logprobs : bool
-        Whether log-probabilities come back beside the tokens; vLLM has no such argument, and takes its own from logits.
 
     Returns
     -------
     Tensor of int32, shape (B, max_spec_len + 1)
         The accepted tokens, the one after them, and -1 from there on.  A request whose laws hold NaN gets token 0.
-    Tensor of float64, shape (B, max_spec_len + 1)
-        With `logprobs` only: of these tokens, under the law that each has, which is the softmax of `target_logits`, or
-        for a greedy request all on its token, 0.  NaN for a token of `bonus_token_ids`, which vLLM has drawn from
-        logits that it does not hand over, in a request whose laws hold NaN, and where there is no token.
 
     Raises
     ------
@@ -103,94 +98,96 @@ def rejection_sample(
         If the shapes do not fit together, or a method is asked for that is not lossless.
     """
     if synthetic_mode or fly_window_size is not None:
-        asked = "synthetic acceptance" if synthetic_mode else f"fly_window_size = {fly_window_size}"
-        raise ProblemError(f"{asked} is not lossless; use rejection_sample_method='standard', or vLLM's own function")
+        method = "synthetic acceptance" if synthetic_mode else f"fly_window_size = {fly_window_size}"
+        raise ProblemError(f"{method} is not lossless; use rejection_sample_method='standard', or vLLM's own function")
     total, batch = draft_token_ids.shape[0], len(num_draft_tokens)
     _check_shapes(draft_token_ids, batch, cu_num_draft_tokens, draft_probs, target_logits, bonus_token_ids)
     device = target_logits.device
     bonus = bonus_token_ids.reshape(-1).long()
     if total == 0:
-        alone = torch.full((batch, max_spec_len), PLACEHOLDER, dtype=torch.int32, device=device)
-        out = torch.cat((bonus[:, None].to(torch.int32), alone), dim=1)
-        return (out, torch.full_like(out, torch.nan, dtype=torch.float64)) if logprobs else out
+        return pad(bonus[:, None], (0, max_spec_len), value=PLACEHOLDER).to(torch.int32)
 
     ends = cu_num_draft_tokens.long()
-    starts = torch.nn.functional.pad(ends[:-1], (1, 0))
+    starts = pad(ends[:-1], (1, 0))
     lengths = ends - starts
-    places = torch.arange(max_spec_len, device=device)
-    flat = (starts[:, None] + places).clamp(max=total - 1)
-    tokens = torch.where(places < lengths[:, None], draft_token_ids.long()[flat], PLACEHOLDER)
-    accepted, token, known = torch.zeros_like(lengths), torch.zeros_like(lengths), None
+    place = torch.arange(max_spec_len + 1, device=device)
+    flat = (starts[:, None] + place[:-1]).clamp(max=total - 1)
+    tokens = torch.where(place[:-1] < lengths[:, None], draft_token_ids.long()[flat], PLACEHOLDER)
+    accepted, token = torch.zeros_like(lengths), torch.zeros_like(lengths)
     if not sampling_metadata.all_greedy:
         uniforms = _uniforms(num_draft_tokens, max_spec_len, sampling_metadata.generators, device)
-        drawn = _random(tokens, starts, lengths, draft_probs, target_logits, uniforms, logprobs)
-        accepted, token, known = drawn.accepted, drawn.token, drawn.logprobs
+        drawn = _random(tokens, starts, lengths, draft_probs, target_logits, uniforms)
+        accepted, token = drawn.accepted, drawn.token
     if not sampling_metadata.all_random:
         best = target_logits.argmax(dim=1)[flat]
         agreed = (tokens == best).cumprod(dim=1).sum(dim=1)
         after = best.gather(1, agreed.clamp(max=max_spec_len - 1)[:, None])[:, 0]
-        certain = torch.zeros_like(agreed[:, None], dtype=torch.float64)
+        greedy = torch.ones_like(agreed, dtype=torch.bool)
         if sampling_metadata.temperature is not None and not sampling_metadata.all_greedy:
             greedy = sampling_metadata.temperature == 0
-            agreed, after = torch.where(greedy, agreed, accepted), torch.where(greedy, after, token)
-            known = None if known is None else torch.where(greedy[:, None], certain, known)
-        elif logprobs:
-            known = certain
-        accepted, token = agreed, after
+        accepted, token = torch.where(greedy, agreed, accepted), torch.where(greedy, after, token)
 
     token = torch.where(accepted == lengths, bonus, token)
-    place = torch.arange(max_spec_len + 1, device=device)
-    out = torch.where(place < accepted[:, None], torch.nn.functional.pad(tokens, (0, 1)), PLACEHOLDER)
-    out = torch.where(place == accepted[:, None], token[:, None], out).to(torch.int32)
-    if known is None:
-        return out
-    ours = place < torch.minimum(accepted + 1, lengths)[:, None]  # the token after a whole chain is vLLM's
-    return out, torch.where(ours, known, torch.nan)
+    out = torch.where(place < accepted[:, None], pad(tokens, (0, 1)), PLACEHOLDER)
+    return torch.where(place == accepted[:, None], token[:, None], out).to(torch.int32)
 
 
-def put_in_place() -> None:
-    """Let vLLM's first model runner verify by our function; calls for methods that are not lossless go to its own.
+def plug_in() -> None:
+    """Let vLLM's first model runner verify by our function, if the environment has OTSPEC_VLLM=1.
 
-    On a CPU it also gets what `otspec.engines.vllm_cpu` has: vLLM hands over laws that are not the target's there.
-
-    Call it before the engine starts, in each of its processes: the entry point `otspec` in the group
-    `vllm.general_plugins` does, if the environment has OTSPEC_VLLM=1.  Neither it nor this module imports numba or
-    another compiler before the first request: on a CPU vLLM's worker goes over all modules that are there when it has
-    loaded its plug-ins, and llvmlite stops it.
+    It is the entry point `otspec` of the group `vllm.general_plugins`, loaded in each of vLLM's processes.  Calls
+    for methods that are not lossless go to vLLM's own function.  Neither this nor the module imports numba or another
+    compiler before the first request: on a CPU vLLM's worker goes over all modules that are there when it has loaded
+    its plug-ins, and llvmlite stops it.
 
     Raises
     ------
     MissingExtra
         If vLLM is not installed.
     ProblemError
-        If its function takes other arguments than ours.
+        If the variable is neither 0 nor 1, or vLLM's function takes other arguments than ours.
     """
+    value = os.environ.get(ASKED, "")
+    if value not in ("", "0", "1"):
+        raise ProblemError(f"the environment has {ASKED}={value}; it is 1 to use otspec, and 0 or nothing not to")
+    if value != "1":
+        return
     if os.environ.get(RUNNER) != "0":
-        warnings.warn(
-            f"vLLM's second model runner has a verification of its own, which otspec does not replace; {RUNNER}=0 "
-            "makes sure that the first runs",
-            stacklevel=2,
-        )
+        warnings.warn(f"{RUNNER}=0 makes sure that vLLM's first model runner runs, where ours verifies", stacklevel=2)
     module = require(MODULE)
-    replacement(module, "rejection_sample", rejection_sample, _is_lossless)
-    vllm_cpu.mend(module)
+    theirs = module.rejection_sample
+    if getattr(theirs, "__otspec__", False):
+        return
+    _check_arguments(theirs)
+    signature = inspect.signature(theirs)
+
+    @functools.wraps(theirs)
+    def either(*positional: Any, **named: Any) -> Any:
+        call = signature.bind(*positional, **named)
+        call.apply_defaults()
+        lossy = call.arguments.get("synthetic_mode") or call.arguments.get("fly_window_size") is not None
+        return theirs(*positional, **named) if lossy else rejection_sample(**call.arguments)
+
+    either.__otspec__ = True  # type: ignore[attr-defined]
+    module.rejection_sample = either  # type: ignore[attr-defined]
 
 
-def _is_lossless(*, synthetic_mode: bool = False, fly_window_size: int | None = None, **_: object) -> bool:
-    return not synthetic_mode and fly_window_size is None
+def _check_arguments(theirs: Callable[..., Any]) -> None:
+    """Refuse a version whose arguments are not the first of ours; it may lack the last, which have defaults."""
+    ours, expected = inspect.signature(rejection_sample).parameters, list(inspect.signature(theirs).parameters)
+    missing = [one.name for one in list(ours.values())[len(expected) :] if one.default is inspect.Parameter.empty]
+    if expected != list(ours)[: len(expected)] or missing:
+        raise ProblemError(
+            f"{MODULE}.rejection_sample takes {', '.join(expected)} in this version, and otspec's {', '.join(ours)}; "
+            f"use a version that docs/vllm.md names, or unset {ASKED}"
+        )
 
 
 def _random(
-    tokens: Tensor,
-    starts: Tensor,
-    lengths: Tensor,
-    draft_probs: Tensor | None,
-    target_logits: Tensor,
-    uniforms: Tensor,
-    logprobs: bool,
+    tokens: Tensor, starts: Tensor, lengths: Tensor, draft_probs: Tensor | None, target_logits: Tensor, uniforms: Tensor
 ) -> Chains:
     """How many tokens are accepted, and the one after them, for requests that are not greedy."""
-    from otspec.engines.chains import ChainLaws, verify_chains_in_rows  # at the first call: see `put_in_place`
+    from otspec.engines.chains import ChainLaws, verify_chains_in_rows  # at the first call: see `plug_in`
 
     counted = (tokens != PLACEHOLDER).cumprod(dim=1).sum(dim=1)
     if draft_probs is not None:
@@ -203,7 +200,7 @@ def _random(
     last = (lengths - 1).clamp(min=0)[:, None]  # after a whole chain vLLM has drawn the token itself
     row = (starts[:, None] + torch.minimum(place, last)).clamp(max=target_logits.shape[0] - 1)
     laws = ChainLaws(target_logits, row, draft_probs, row[:, :-1], logits=True)
-    return verify_chains_in_rows(laws, tokens, counted, uniforms, logprobs=logprobs)
+    return verify_chains_in_rows(laws, tokens, counted, uniforms)
 
 
 def _uniforms(counts: list[int], longest: int, generators: dict[int, torch.Generator], device: torch.device) -> Tensor:
@@ -220,25 +217,15 @@ def _uniforms(counts: list[int], longest: int, generators: dict[int, torch.Gener
 def _check_shapes(
     tokens: Tensor, batch: int, ends: Tensor, draft_probs: Tensor | None, target_logits: Tensor, bonus: Tensor
 ) -> None:
+    laws = (*tokens.shape[:1], target_logits.shape[-1])
     shapes = {
-        "draft_token_ids": (tokens, tokens.shape[:1]),
+        "draft_token_ids": (tokens, laws[:1]),
         "cu_num_draft_tokens": (ends, (batch,)),
-        "target_logits": (target_logits, (*tokens.shape[:1], target_logits.shape[-1])),
+        "target_logits": (target_logits, laws),
+        "draft_probs": (target_logits if draft_probs is None else draft_probs, laws),
         "bonus_token_ids": (bonus, (batch,) if bonus.dim() == 1 else (batch, 1)),
     }
-    if draft_probs is not None:
-        shapes["draft_probs"] = (draft_probs, shapes["target_logits"][1])
     for name, (tensor, shape) in shapes.items():
-        if tuple(tensor.shape) != tuple(shape):
-            raise ProblemError(
-                f"{name} has shape {tuple(tensor.shape)}; {batch} requests with {tokens.shape[0]} drafted tokens need "
-                f"{tuple(shape)}"
-            )
-
-
-def __getattr__(name: str) -> Any:
-    if name == "Proposer":  # imported when vLLM asks for it: it needs transformers, and a compiler
-        from otspec.engines.vllm_proposer import Proposer
-
-        return Proposer
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if tuple(tensor.shape) != shape:
+            needs = f"{batch} requests with {tokens.shape[0]} drafted tokens need {tuple(shape)}"
+            raise ProblemError(f"{name} has shape {tuple(tensor.shape)}; {needs}")

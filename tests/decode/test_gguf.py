@@ -15,11 +15,11 @@ pytest.importorskip("accelerate")
 
 import torch
 
-from benchmarks.engine_pair import write_gguf
 from otspec.decode import shipped
 from otspec.decode.pair import gguf
 from otspec.decode.pair.loading import load_models
 from otspec.errors import DataError, MissingExtra
+from tests.decode.gguf_files import write_gguf
 
 
 @pytest.fixture(scope="module")

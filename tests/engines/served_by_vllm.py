@@ -1,7 +1,8 @@
 """An engine of vLLM's in a process of its own: `python served_by_vllm.py ORDER ANSWER`, files of JSON both.
 
-It imports nothing of ours: what does so is the entry point.  An order names the `model`, settings of `LLM` and `jobs`,
-lists of requests; the answer has the texts of each job, their log-probabilities and what was drafted and accepted.
+It imports nothing of ours: what does so is the entry point of the package.  An order names the `model`, settings of
+`LLM` and `jobs`, lists of requests; the answer has the texts of each job, their log-probabilities and what was drafted
+and accepted.
 """
 
 from __future__ import annotations
@@ -51,6 +52,27 @@ def main(order: Mapping[str, Any]) -> list[dict[str, Any]]:
             }
         )
     return answers
+
+
+def mend() -> None:
+    """A plug-in of vLLM's for these tests: what vLLM 0.32 and 0.33 do wrong on a CPU before they verify.
+
+    Without the first whatever verifies has a wrong target law: vLLM's kernel on a CPU drops what it computes, so that
+    temperature, top-k and top-p of drafted tokens are whatever was in memory (vllm-project/vllm#55005).  Without the
+    second the engine ends where no request of a step has drafts, and one has top-k.
+    """
+    torch = importlib.import_module("torch")
+    sampler: Any = importlib.import_module("vllm.v1.sample.rejection_sampler")
+    constrained = sampler.apply_sampling_constraints
+
+    def expand_batch_to_tokens(x: Any, ends: Any, num_tokens: int, replace_from: int = 0, replace_to: int = 0) -> Any:
+        counts = torch.diff(ends, prepend=ends.new_zeros(1))
+        return torch.where(x == replace_from, replace_to, x).repeat_interleave(counts, output_size=num_tokens)
+
+    sampler.expand_batch_to_tokens = expand_batch_to_tokens
+    sampler.apply_sampling_constraints = lambda logits, *rest: (
+        logits if len(logits) == 0 else constrained(logits, *rest)
+    )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,27 @@
-"""vLLM's rejection sampling: its flattened arguments and its outputs, by a plain walk of block verification."""
+"""vLLM's verification by blocks: chains as on the host, vLLM's flattened arguments, the plug-in, and vLLM itself.
+
+Where vLLM is installed (`.ci/vllm` makes an environment for it) engines run on a CPU with the pair that comes with the
+package, in processes of their own, one after the other: without drafts, with drafts verified by our rule, with drafts
+verified by vLLM's own, and with n-grams.  Elsewhere a module of a few lines has vLLM's name and signature.
+"""
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import itertools
-from collections.abc import Callable
+import json
+import math
+import os
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,13 +31,84 @@ pytest.importorskip("torch")
 
 import torch
 
-from otspec import ProblemError
+from otspec import MissingExtra, ProblemError
+from otspec.auditing.evidence import log_average_and_product, log_evidence
 from otspec.engines import vllm
-from otspec.engines.vllm import PLACEHOLDER, rejection_sample
+from otspec.engines.chains import verify_chains
+from otspec.engines.vllm import PLACEHOLDER, plug_in, rejection_sample
+from otspec.extras import installed
+from otspec.laws import FloatArray
+from otspec.verification.rules.block.block import block_weights
 from tests import laws
 from tests.each import each
-from tests.engines.test_chains import check_logprobs
-from tests.oracles import Floats
+from tests.oracles import Floats, Ints
+
+HERE = Path(__file__).parent
+without_vllm = pytest.mark.skipif(installed("vllm"), reason="vLLM is installed")
+within_vllm = pytest.mark.skipif(
+    not installed("vllm"), reason="vLLM is not installed; .ci/vllm FOLDER runs these tests"
+)
+
+# --- chains
+
+CHAINS = {
+    "model": laws.model,
+    "zeros": laws.zeros(laws.model, 0.3),
+    "same": laws.same(laws.model),
+    "ties": laws.tied_ratios,
+}
+
+
+def chains(name: str, rng: laws.Rng, rows: int, length: int, vocab: int) -> tuple[Floats, Floats, Ints]:
+    pairs = [[CHAINS[name](rng, vocab) for _ in range(length + 1)] for _ in range(rows)]
+    p, q = (np.array([[pair[which] for pair in row] for row in pairs]) for which in (0, 1))
+    tokens = np.array([[rng.choice(vocab, p=law / law.sum()) for law in row[:-1]] for row in q], dtype=np.int64)
+    return p, q[:, :-1], tokens.reshape(rows, length)
+
+
+def on_the_host(p: Floats, q: Floats, tokens: Ints, uniforms: Floats) -> tuple[int, int]:
+    """Block verification of one chain, by the figures of `otspec.paths`."""
+    weight, stop = block_weights(p, q, tokens)
+    accepted = max((i for i in range(1, tokens.size + 1) if uniforms[i - 1] < stop[i]), default=0)
+    law = p[accepted]
+    if accepted < tokens.size:
+        rest = np.maximum(weight[accepted] * p[accepted] - q[accepted], 0)
+        law = rest if rest.sum() > 0 else law
+    return accepted, int(np.searchsorted(np.cumsum(law), uniforms[-1] * law.sum(), side="right"))
+
+
+@each(name=list(CHAINS), length=(1, 2, 4))
+def test_chains_are_verified_as_on_the_host(name: str, length: int) -> None:
+    rng = np.random.default_rng(length)
+    p, q, tokens = chains(name, rng, 40, length, 7)
+    uniforms = rng.random((40, length + 1))
+    found = verify_chains(*(torch.from_numpy(array) for array in (p, q, tokens, uniforms)))
+    expected = [on_the_host(*row) for row in zip(p, q, tokens, uniforms, strict=True)]
+    assert list(zip(found.accepted.tolist(), found.token.tolist(), strict=True)) == expected
+
+
+def test_chains_wait_for_no_device() -> None:
+    p, q = torch.empty((2, 4, 9), device="meta"), torch.empty((2, 3, 9), device="meta")
+    tokens = torch.empty((2, 3), dtype=torch.int32, device="meta")
+    found = verify_chains(p, q, tokens, torch.empty((2, 4), dtype=torch.float64, device="meta"))
+    assert found.token.shape == (2,)
+
+
+def test_rows_that_are_not_valid_and_tokens_that_are_none() -> None:
+    rng = np.random.default_rng(3)
+    p, q, tokens = (torch.from_numpy(array) for array in chains("model", rng, 4, 3, 7))
+    uniforms = torch.from_numpy(rng.random((4, 4)))
+    right = verify_chains(p, q, tokens, uniforms)
+    p[1, 2, 0], tokens[2, 1] = torch.nan, -1
+    found = verify_chains(p, q, tokens, uniforms)
+    assert found.valid.tolist() == [True, False, True, True]
+    assert (found.accepted[1].item(), found.token[1].item()) == (0, 0)
+    assert found.accepted[2] <= 1
+    for b in (0, 3):
+        assert (found.accepted[b].item(), found.token[b].item()) == (right.accepted[b].item(), right.token[b].item())
+
+
+# --- requests as vLLM flattens them
 
 VOCAB = 7
 LENGTHS = (3, 0, 1, 4, 2, 0, 4)
@@ -46,7 +134,7 @@ class Batch(NamedTuple):
     bonus: torch.Tensor
     metadata: Metadata
 
-    def call(self, **named: Any) -> Any:
+    def call(self, **named: Any) -> torch.Tensor:
         return rejection_sample(
             self.tokens,
             self.counts,
@@ -149,14 +237,6 @@ def test_random_and_greedy_requests_of_all_lengths_are_walked(kind: str, seed: i
     heat = torch.tensor([0.0 if cold else 0.7 for cold in greedy])
     mixed = batch._replace(metadata=Metadata(heat, False, False, seeds(LENGTHS, seed)))
     assert mixed.call().tolist() == expected(batch, seed, greedy)
-    mixed.metadata.generators = seeds(LENGTHS, seed)
-    out, logprobs = mixed.call(logprobs=True)
-    assert out.tolist() == expected(batch, seed, greedy)
-    laws = batch.logits.double().softmax(dim=1).numpy()
-    for tokens, found, certain, end, count in zip(out, logprobs, greedy, batch.ends, LENGTHS, strict=True):
-        put_out = [token for token in tokens.tolist() if token != PLACEHOLDER][:count]  # the one after all is vLLM's
-        rows = laws[end - count : end]
-        check_logprobs(found, np.ones_like(rows) if certain else rows, put_out)
     cold = batch._replace(metadata=Metadata(None, True, False, {}))
     assert cold.call().tolist() == expected(batch, seed, [True] * 7)
 
@@ -232,7 +312,7 @@ def test_the_output_has_the_law_of_the_target(how: str) -> None:
         bonus = rng.integers(3, size=(TRIALS, 1))
         with np.errstate(divide="ignore"):
             logits = torch.from_numpy(np.log(p)).repeat(TRIALS, 1)
-        found: Any = rejection_sample(
+        found = rejection_sample(
             torch.tensor(drafted, dtype=torch.int32).repeat(TRIALS),
             [2] * TRIALS,
             2,
@@ -302,7 +382,7 @@ def verified(targets: Floats, tokens: Any, uniforms: Floats) -> Any:
     count = len(tokens)
     with pytest.MonkeyPatch.context() as patched, np.errstate(divide="ignore"):
         patched.setattr(vllm, "_uniforms", lambda *_: torch.from_numpy(uniforms))
-        found: Any = rejection_sample(
+        found = rejection_sample(
             torch.from_numpy(tokens.reshape(-1)).int(),
             [2] * count,
             2,
@@ -372,3 +452,432 @@ def test_the_token_after_a_whole_chain_comes_in_either_shape() -> None:
     batch = requests("model", 0)
     flat = batch._replace(bonus=batch.bonus[:, 0], metadata=Metadata(torch.ones(7), False, True, seeds(LENGTHS, 0)))
     assert flat.call().tolist() == batch.call().tolist()
+
+
+# --- the plug-in
+
+VLLM = """
+def rejection_sample(
+    draft_token_ids, num_draft_tokens, max_spec_len, cu_num_draft_tokens, draft_probs, target_logits, bonus_token_ids,
+    sampling_metadata, synthetic_mode=False, synthetic_conditional_rates=None, use_fp64_gumbel=False,
+    fly_window_size=None, fly_entropy_threshold=None, fly_entropy_top_k=3,
+):
+    return "vLLM's own"
+
+class RejectionSampler:
+    def __call__(self, *given, **named):
+        return rejection_sample(*given, **named)
+"""
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], ModuleType]]:
+    """Make vLLM's module of a text, and import it; the environment asks for ours."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("VLLM_USE_V2_MODEL_RUNNER", "0")
+    monkeypatch.setenv("OTSPEC_VLLM", "1")
+
+    def make(source: str) -> ModuleType:
+        path = tmp_path.joinpath(*vllm.MODULE.split(".")).with_suffix(".py")
+        path.parent.mkdir(parents=True)
+        for folder in path.relative_to(tmp_path).parents[:-1]:
+            (tmp_path / folder / "__init__.py").touch()
+        path.write_text(source)
+        importlib.invalidate_caches()
+        return importlib.import_module(vllm.MODULE)
+
+    yield make
+    for name in [name for name in sys.modules if name.partition(".")[0] == "vllm"]:
+        del sys.modules[name]
+
+
+Make = Callable[[str], ModuleType]
+
+
+def one_request() -> dict[str, Any]:
+    return {
+        "draft_token_ids": torch.tensor([1], dtype=torch.int32),
+        "num_draft_tokens": [1],
+        "max_spec_len": 1,
+        "cu_num_draft_tokens": torch.tensor([1], dtype=torch.int32),
+        "draft_probs": None,
+        "target_logits": torch.tensor([[0.0, 1.0]]),
+        "bonus_token_ids": torch.tensor([[7]]),
+        "sampling_metadata": SimpleNamespace(temperature=None, all_greedy=True, all_random=False, generators={}),
+    }
+
+
+def entry_point() -> Callable[[], None]:
+    """What our pyproject.toml offers vLLM."""
+    project = tomllib.loads((HERE.parents[1] / "pyproject.toml").read_text())["project"]
+    module, function = project["entry-points"]["vllm.general_plugins"]["otspec"].split(":")
+    found: Callable[[], None] = getattr(importlib.import_module(module), function)
+    return found
+
+
+@without_vllm
+def test_vllm_verifies_by_ours_only_if_asked(engine: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = engine(VLLM)
+    sampler = module.RejectionSampler()
+    load = entry_point()
+    for value in ("", "0"):
+        monkeypatch.setenv("OTSPEC_VLLM", value)
+        load()
+        assert sampler(**one_request()) == "vLLM's own"
+    monkeypatch.setenv("OTSPEC_VLLM", "1")
+    load()
+    ours = module.rejection_sample
+    load()  # vLLM may load a plug-in more than once
+    assert module.rejection_sample is ours
+    assert sampler(**one_request()).tolist() == [[1, 7]]
+    assert sampler(*one_request().values(), fly_window_size=None).tolist() == [[1, 7]]
+    # What is not lossless is not ours.
+    assert sampler(**one_request(), synthetic_mode=True) == "vLLM's own"
+    assert sampler(*one_request().values(), fly_window_size=4) == "vLLM's own"
+    monkeypatch.setenv("OTSPEC_VLLM", "yes")
+    with pytest.raises(ProblemError, match="OTSPEC_VLLM=yes; it is 1 to use otspec"):
+        load()
+
+
+@without_vllm
+def test_a_second_runner_that_may_run_is_told_of(engine: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine(VLLM)
+    monkeypatch.delenv("VLLM_USE_V2_MODEL_RUNNER")
+    with pytest.warns(UserWarning, match="VLLM_USE_V2_MODEL_RUNNER=0 makes sure that vLLM's first model runner runs"):
+        plug_in()
+
+
+@without_vllm
+@pytest.mark.parametrize(
+    "source",
+    [
+        VLLM.replace("cu_num_draft_tokens", "draft_token_ends"),
+        VLLM.replace("draft_probs, target_logits", "target_logits, draft_probs"),
+        "def rejection_sample(draft_token_ids, num_draft_tokens): return 1",
+    ],
+    ids=("renamed", "in another order", "too few"),
+)
+def test_a_function_that_is_called_differently_keeps_its_place(engine: Make, source: str) -> None:
+    module = engine(source)
+    own = module.rejection_sample
+    with pytest.raises(ProblemError, match=r"rejection_sample takes draft_token_ids, .* docs/vllm\.md names"):
+        plug_in()
+    assert module.rejection_sample is own
+
+
+@without_vllm
+def test_a_version_may_lack_arguments_that_have_defaults(engine: Make) -> None:
+    """As vLLM 0.32, which came before FLy."""
+    fly = "\n    fly_window_size=None, fly_entropy_threshold=None, fly_entropy_top_k=3,"
+    assert fly in VLLM
+    module = engine(VLLM.replace(fly, ""))
+    own = module.rejection_sample
+    plug_in()
+    assert module.rejection_sample.__name__ == own.__name__
+    assert inspect.signature(module.rejection_sample) == inspect.signature(own)
+    assert module.rejection_sample(**one_request()).tolist() == [[1, 7]]
+    with pytest.raises(TypeError, match="fly_window_size"):
+        module.rejection_sample(**one_request(), fly_window_size=None)
+
+
+BARE = """
+import sys
+from otspec.engines.vllm import plug_in
+plug_in()
+import vllm.v1.sample.rejection_sampler as theirs
+assert theirs.rejection_sample.__otspec__
+kept_out = {"numba", "llvmlite", "scipy", "triton"}, {"torch._dynamo", "torch._inductor"}
+found = [name for name in sys.modules if name.partition(".")[0] in kept_out[0]]
+found += [name for name in sys.modules if ".".join(name.split(".")[:2]) in kept_out[1]]
+assert not found, sorted(found)
+"""
+"""What vLLM's worker on a CPU does: when plug-ins are loaded it goes over all modules, and one of llvmlite stops it."""
+
+
+@without_vllm
+def test_the_entry_point_loads_nothing_that_compiles(engine: Make, tmp_path: Path) -> None:
+    engine(VLLM)
+    path = os.pathsep.join([str(tmp_path), str(HERE.parents[1])])
+    environment = {**os.environ, "OTSPEC_VLLM": "1", "PYTHONPATH": path}
+    ended = subprocess.run([sys.executable, "-c", BARE], env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+
+
+@without_vllm
+def test_without_vllm_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLLM_USE_V2_MODEL_RUNNER", "0")
+    monkeypatch.setenv("OTSPEC_VLLM", "1")
+    with pytest.raises(MissingExtra, match=r"vllm is not installed.*pip install vllm"):
+        plug_in()
+
+
+# --- vLLM itself
+
+TEXTS = 250
+"""Of each case."""
+PLACES = 4
+"""Whose laws are looked at."""
+DRAFTED = 3
+PROMPT = 12
+TOO_MUCH = math.log(1e8)
+"""Evidence against a law that only one of 1e8 sound runs brings."""
+REGEX = "(a|b|c){2,4}"
+LETTERS, LONGEST = "abc", 4
+EOS = 1
+
+CASES: dict[str, dict[str, Any]] = {
+    "whole law": {"temperature": 1.0},
+    "cold": {"temperature": 0.7},
+    "top-k": {"temperature": 1.0, "top_k": 6},
+    "top-p": {"temperature": 0.7, "top_p": 0.8},
+    "both": {"temperature": 1.3, "top_k": 40, "top_p": 0.9},
+    "penalties": {"temperature": 1.0, "repetition_penalty": 1.4, "presence_penalty": 0.5, "frequency_penalty": 0.3},
+    "grammar": {"temperature": 1.0, "regex": REGEX},
+}
+"""min_p is not among them: vLLM refuses it together with drafts."""
+SEEDED: dict[str, Any] = {"temperature": 1.0}
+"""Requests with seeds of their own: the law is over the seeds.  (Texts are not repeated: vLLM's drafts have none.)"""
+
+
+def prompts() -> list[list[int]]:
+    return pair().held_out(PROMPT)[:8]
+
+
+def jobs() -> dict[str, list[dict[str, Any]]]:
+    """What is asked for, by name; the random requests and some greedy ones at once."""
+    cold = [
+        {"prompt": prompt, "sampling": {"temperature": 0.0, "max_tokens": 40, "logprobs": 5}} for prompt in prompts()
+    ]
+    cases = [{"prompt": prompts()[0], "sampling": dict(case, n=TEXTS, max_tokens=8)} for case in CASES.values()]
+    seeded = [{"prompt": prompts()[1], "sampling": dict(SEEDED, max_tokens=6, seed=seed)} for seed in range(TEXTS)]
+    plain = [{"prompt": prompt, "sampling": {"temperature": 1.0, "n": 24, "max_tokens": 20}} for prompt in prompts()]
+    return {"greedy": cold, "acceptance": plain, "mixed": [*cases, *seeded, *cold]}
+
+
+def drafts(by: str) -> dict[str, Any]:
+    """What vLLM is told of its drafts."""
+    if by == "ngram":
+        return {"method": "ngram", "prompt_lookup_max": 3, "prompt_lookup_min": 1, "num_speculative_tokens": DRAFTED}
+    return {
+        "model": str(pair().FOLDER / "draft"),
+        "method": "draft_model",
+        "num_speculative_tokens": DRAFTED,
+        "draft_sample_method": "probabilistic",
+    }
+
+
+class Engine(NamedTuple):
+    """How vLLM is run."""
+
+    jobs: tuple[str, ...]
+    drafts: str = ""
+    """By the pair's draft model, or n-grams."""
+    ours: bool = False
+    """Whether our rule verifies."""
+
+
+ENGINES = {
+    "plain": Engine(("greedy",)),
+    "ours": Engine(("greedy", "acceptance", "mixed"), "pair", ours=True),
+    "vLLM's own": Engine(("acceptance",), "pair"),
+    "ngram": Engine(("greedy",), "ngram", ours=True),
+}
+
+
+@pytest.fixture(scope="module")
+def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], dict[str, Any]]]:
+    """The answers of an engine, by the names of the jobs; it runs when it is first asked for."""
+    folder = tmp_path_factory.mktemp("vllm")
+    mended = folder / "plugin" / "mended_vllm-1.dist-info"
+    mended.mkdir(parents=True)
+    (mended / "METADATA").write_text("Metadata-Version: 2.1\nName: mended-vllm\nVersion: 1\n")
+    (mended / "entry_points.txt").write_text("[vllm.general_plugins]\nmended = tests.engines.served_by_vllm:mend\n")
+
+    @cache
+    def serve(name: str) -> dict[str, Any]:
+        engine = ENGINES[name]
+        settings = {
+            "dtype": "float32",
+            "enforce_eager": True,
+            "max_model_len": 128,
+            "max_num_seqs": 256,
+            "disable_log_stats": False,
+            **({"speculative_config": drafts(engine.drafts)} if engine.drafts else {}),
+        }
+        order, answer = folder / "order.json", folder / "answer.json"
+        asked = jobs()
+        target = str(pair().FOLDER / "target")
+        order.write_text(
+            json.dumps({"model": target, "settings": settings, "jobs": [asked[job] for job in engine.jobs]})
+        )
+        ended = subprocess.run(
+            [sys.executable, HERE / "served_by_vllm.py", order, answer],
+            env=environment(mended.parent, engine.ours),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stdout[-4000:] + ended.stderr[-8000:]
+        return dict(zip(engine.jobs, json.loads(answer.read_text()), strict=True))
+
+    yield serve
+    serve.cache_clear()
+
+
+Serve = Callable[[str], dict[str, Any]]
+
+
+def environment(plugin: Path, ours: bool) -> dict[str, str]:
+    """What vLLM wants on a CPU; the folder of the plug-in that mends it, and whether our rule verifies."""
+    threads = Path(sys.prefix) / "lib" / "libiomp5.so"
+    inherited = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    places = [str(HERE.parents[1]), str(plugin), *filter(None, [inherited.get("PYTHONPATH")])]
+    return {
+        **inherited,
+        **({"LD_PRELOAD": str(threads)} if threads.exists() else {}),
+        "HF_HUB_OFFLINE": "1",
+        "OTSPEC_VLLM": str(int(ours)),
+        "PYTHONPATH": os.pathsep.join(places),
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+        "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_USE_V2_MODEL_RUNNER": "0",
+    }
+
+
+@cache
+def pair() -> Any:
+    """The module of the pair that comes with the package; it needs transformers."""
+    return importlib.import_module("otspec.decode.shipped")
+
+
+@cache
+def loaded() -> Any:
+    return pair().load()
+
+
+def laws_after(prompt: Sequence[int], prefixes: Sequence[tuple[int, ...]], case: Mapping[str, Any]) -> FloatArray:
+    """The laws of the next token after texts of one length, shape (texts, V), as sampling parameters are defined."""
+    texts = torch.tensor([[*prompt, *prefix] for prefix in prefixes])
+    with torch.inference_mode():
+        logits = loaded().target(input_ids=texts, logits_to_keep=1).logits[:, 0].double()
+    if "repetition_penalty" in case:
+        seen = torch.zeros_like(logits, dtype=torch.bool).scatter(1, texts, True)
+        by = torch.where(logits > 0, 1 / case["repetition_penalty"], case["repetition_penalty"])
+        logits = torch.where(seen, logits * by, logits)
+        written = torch.zeros_like(logits)
+        own = texts[:, len(prompt) :]
+        written.scatter_add_(1, own, torch.ones_like(own, dtype=written.dtype))
+        logits = logits - case["presence_penalty"] * (written > 0) - case["frequency_penalty"] * written
+    if "regex" in case:
+        allowed = torch.tensor([allowed_after(prefix) for prefix in prefixes])
+        logits = logits.masked_fill(~allowed, -torch.inf)
+    logits = logits / case["temperature"]
+    if "top_k" in case:
+        logits = logits.masked_fill(logits < logits.topk(case["top_k"]).values[:, -1:], -torch.inf)
+    if "top_p" in case:
+        ordered, order = logits.sort(dim=1)
+        out = ordered.softmax(dim=1).cumsum(dim=1) <= 1 - case["top_p"]
+        out[:, -1] = False
+        logits = logits.masked_fill(torch.zeros_like(out).scatter(1, order, out), -torch.inf)
+    found: FloatArray = logits.softmax(dim=1).numpy()
+    return found
+
+
+def allowed_after(prefix: tuple[int, ...]) -> list[bool]:
+    """Which tokens the regular expression has room for."""
+    written = sum(len(words()[token]) for token in prefix)
+    ended = EOS in prefix
+    fits = [not ended and bool(word) and not word.strip(LETTERS) and written + len(word) <= LONGEST for word in words()]
+    fits[EOS] = written >= 2 and not ended
+    return fits
+
+
+@cache
+def words() -> list[str]:
+    tokenizer = loaded().tokenizer
+    return ["" if token == EOS else tokenizer.decode([token]) for token in range(loaded().target.config.vocab_size)]
+
+
+def evidence(prompt: Sequence[int], texts: Sequence[Sequence[int]], case: Mapping[str, Any], place: int) -> float:
+    """Logarithm of the evidence that the token at a place of the texts has not its law, given those before."""
+    after: dict[tuple[int, ...], Counter[int]] = {}
+    for text in texts:
+        if len(text) > place:
+            after.setdefault(tuple(text[:place]), Counter())[text[place]] += 1
+    often = [prefix for prefix, counts in after.items() if counts.total() > 2]
+    if not often:
+        return 0.0
+    logs = []
+    for prefix, law in zip(often, laws_after(prompt, often, case), strict=True):
+        counts = np.zeros(law.size, dtype=np.int64)
+        counts[list(after[prefix])] = list(after[prefix].values())
+        logs.append(log_evidence(counts, law))
+    return log_average_and_product(np.array(logs))
+
+
+@within_vllm
+@each(job=("greedy", "mixed"))
+def test_greedy_text_is_what_it_is_without_drafts(serve: Serve, job: str) -> None:
+    ours, plain = serve("ours")[job]["texts"], serve("plain")["greedy"]["texts"]
+    assert ours[-len(plain) :] == plain
+
+
+@within_vllm
+def test_log_probabilities_are_what_they_are_without_drafts(serve: Serve) -> None:
+    ours, plain = (serve(engine)["greedy"]["logprobs"] for engine in ("ours", "plain"))
+    for mine, theirs in zip(ours, plain, strict=True):
+        assert len(mine) == len(theirs) > DRAFTED
+        for one, other in zip(mine, theirs, strict=True):
+            np.testing.assert_allclose(sorted(dict(one).values()), sorted(dict(other).values()), atol=1e-3)
+
+
+@within_vllm
+@each(case=list(CASES))
+def test_tokens_have_the_law_of_the_target(serve: Serve, case: str) -> None:
+    texts = serve("ours")["mixed"]["texts"][list(CASES).index(case)]
+    assert len(texts) == TEXTS
+    found = [evidence(prompts()[0], texts, CASES[case], place) for place in range(PLACES)]
+    assert max(found) < TOO_MUCH, found
+
+
+@within_vllm
+def test_requests_with_seeds_have_the_law_of_the_target(serve: Serve) -> None:
+    mixed = serve("ours")["mixed"]["texts"]
+    texts = [text for (text,) in mixed[len(CASES) : len(CASES) + TEXTS]]
+    found = [evidence(prompts()[1], texts, SEEDED, place) for place in range(PLACES)]
+    assert max(found) < TOO_MUCH, found
+    assert len({tuple(text) for text in texts}) > TEXTS / 2
+
+
+@within_vllm
+def test_another_law_would_have_been_seen(serve: Serve) -> None:
+    texts = serve("ours")["mixed"]["texts"][list(CASES).index("cold")]
+    found = [evidence(prompts()[0], texts, {"temperature": 2.0}, place) for place in range(PLACES)]
+    assert min(found[:2]) > TOO_MUCH, found
+
+
+@within_vllm
+def test_blocks_accept_what_tokens_do_at_first_and_more_after(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
+    """Per step and place; what is left to chance is six standard errors."""
+    ours, own = (serve(engine)["acceptance"]["counters"] for engine in ("ours", "vLLM's own"))
+    before = serve("ours")["greedy"]["counters"]
+    steps = ours["num_drafts"] - before["num_drafts"], own["num_drafts"]
+    mine = np.array(ours["num_accepted_tokens_per_pos"]) - np.array(before["num_accepted_tokens_per_pos"])
+    rates = mine / steps[0], np.array(own["num_accepted_tokens_per_pos"]) / steps[1]
+    with capsys.disabled():
+        sys.stdout.write(
+            f"\naccepted per position by ours, by vLLM's own: {[rate.round(3).tolist() for rate in rates]}\n"
+        )
+    off = math.sqrt(1 / steps[0] + 1 / steps[1])
+    assert abs(rates[0][0] - rates[1][0]) < 3 * off
+    assert rates[0].sum() > rates[1].sum() - 3 * DRAFTED * off
+    assert (rates[0] > 0.1).all()
+
+
+@within_vllm
+def test_ngrams_are_accepted_and_change_no_greedy_text(serve: Serve) -> None:
+    """They come without draft laws."""
+    ngram = serve("ngram")["greedy"]
+    assert ngram["texts"] == serve("plain")["greedy"]["texts"]
+    assert ngram["counters"]["num_accepted_tokens"] > 0

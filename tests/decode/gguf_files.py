@@ -1,23 +1,15 @@
-"""Write the shipped pair as llama.cpp (GGUF) and OpenVINO (its own form) read it, so that all engines audit one pair.
-
-    python -m benchmarks.engine_pair FOLDER
-
-Needs gguf, and for OpenVINO's form openvino-genai.  FOLDER then has ``target`` and ``draft``, each with a file
-``model.gguf`` and, where OpenVINO is installed, a model of OpenVINO beside it.
-"""
+"""Write a Llama of transformers as a GGUF file, as llama.cpp reads it."""
 
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from safetensors.numpy import load_file
 
-from otspec.decode.shipped import FOLDER
-from otspec.extras import installed, require
+from otspec.extras import require
 from otspec.laws import FloatArray
 
 OUTSIDE = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
@@ -103,29 +95,3 @@ def write_gguf(folder: Path, file: Path) -> None:
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-
-
-def write_openvino(folder: Path, file: Path) -> None:
-    """OpenVINO's form of a GGUF file, beside it, with transformers' tokenizer: that of the file adds no first token."""
-    openvino, genai, tokenizers = (require(name) for name in ("openvino", "openvino_genai", "openvino_tokenizers"))
-    transformers = require("transformers")
-    genai.LLMPipeline(str(file), "CPU", enable_save_ov_model=True)
-    pair = tokenizers.convert_tokenizer(
-        transformers.PreTrainedTokenizerFast.from_pretrained(folder), with_detokenizer=True
-    )
-    for name, model in zip(("tokenizer", "detokenizer"), pair, strict=True):
-        openvino.save_model(model, str(file.with_name(f"openvino_{name}.xml")))
-
-
-def main(out: Path) -> None:
-    """Write both models."""
-    for name in ("target", "draft"):
-        file = out / name / "model.gguf"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_gguf(FOLDER / name, file)
-        if installed("openvino_genai"):
-            write_openvino(FOLDER / name, file)
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
