@@ -5,12 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-import numpy as np
-
 from otspec.data import Position
-from otspec.laws import FloatArray, law_from_logits
-from otspec.problem import Problem
-from otspec.schemes import IID, Independent
+from otspec.laws import FloatArray
+from otspec.schemes import IID
 
 
 def laws_of(
@@ -25,18 +22,6 @@ def laws_of(
         problem = problem.compact().problem
     assert isinstance(problem.scheme, IID)
     return problem.p, problem.scheme.q
-
-
-def distinct_problem(position: Position, k: int, n: int, seed: int) -> Problem:
-    """n drafts from n laws of their own over the k tokens likeliest to be put out.
-
-    The drafters' logits are the target's plus independent errors, of the size that the position's own drafter has.
-    """
-    kept = np.argsort(-position.target_logits)[:k]
-    target, error = position.target_logits[kept], np.std(position.draft_logits - position.target_logits)
-    rng = np.random.default_rng(seed)
-    laws = [law_from_logits("draft_logits", target + error * rng.standard_normal(k)) for _ in range(n)]
-    return Problem(law_from_logits("target_logits", target), Independent(laws))
 
 
 def seconds(call: Callable[[], object], repeats: int = 3) -> float:

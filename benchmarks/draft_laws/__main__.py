@@ -1,25 +1,17 @@
-"""What draft laws are worth, what the rules in use leave of it, and what solvers of them cost.
+"""What draft laws are worth, and what the rules in use leave of it.
 
 python -m benchmarks.draft_laws laws [--positions 200] [--data llama3,gemma2] [--out FOLDER]
-python -m benchmarks.draft_laws shipped | rules
-python -m benchmarks.draft_laws without-replacement | distinct-laws | luce | slackness | earliest-deadline
+python -m benchmarks.draft_laws rules [--positions 10] [--data llama3]
+
+What solvers of a draft law cost is measured by `otspec bench --scheme`.
 """
 
 from __future__ import annotations
 
-from benchmarks.draft_laws import duels, laws, rules, shipped, solving
+from benchmarks.draft_laws import laws, rules
 from benchmarks.questions import driver
 
-QUESTIONS = (
-    laws.LAWS,
-    shipped.SHIPPED,
-    rules.RULES,
-    solving.WITHOUT_REPLACEMENT,
-    solving.DISTINCT_LAWS,
-    solving.LUCE,
-    duels.SLACKNESS,
-    duels.EARLIEST_DEADLINE,
-)
+QUESTIONS = (laws.LAWS, rules.RULES)
 app = driver(__doc__, QUESTIONS)
 
 if __name__ == "__main__":

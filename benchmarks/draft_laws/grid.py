@@ -11,7 +11,7 @@ from otspec.certificate import optimum
 from otspec.data import Source
 from otspec.laws import FloatArray
 from otspec.problem import Problem
-from otspec.schemes import IID, DraftScheme, Greedy, HubPairs, Systematic, TopK, WithoutReplacement
+from otspec.schemes import IID, DraftScheme, Greedy, HubPairs, TopK, WithoutReplacement
 from otspec.solving import solve
 
 Make = Callable[[FloatArray, int], DraftScheme]
@@ -28,7 +28,6 @@ SCHEMES: dict[str, Make] = {
     IID_DRAFTS: IID,
     "greedy": Greedy,
     "top-n": TopK,
-    "systematic": Systematic,
     DISTINCT: WithoutReplacement,
     "hub pairs": hub_pairs,
 }

@@ -1,8 +1,7 @@
-"""What the questions range over: rules by name, laws of models, and shapes of trees."""
+"""What the questions range over: rules by name, and laws of models."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -13,19 +12,15 @@ import typer
 
 from benchmarks.questions import among
 from benchmarks.reporting import Record
-from otspec.auditing.known_bugs import ReleasedHierarchical
 from otspec.data import PROFILES, ProfileSource
 from otspec.paths import (
     REGIMES,
     Block,
-    Context,
     GreedyMultiPath,
-    Hierarchical,
     LayerVerification,
     Models,
     Nested,
     PathVerifier,
-    PickThenBlock,
     TokenWise,
     Traversal,
     Tree,
@@ -36,16 +31,12 @@ from otspec.verification.evaluation.walking import Line, target_line
 
 TOKEN_WISE, NESTED = "token-wise interval", "nested"
 """What others are compared with: one token at a time, and ours."""
-SHIPPED = "shipped"
-"""In place of laws: the pair that comes with the package, after held-out texts."""
 TOP_K = 1000
 """Draft tokens kept where laws are of a profile."""
 
 Rules = Annotated[list[str] | None, typer.Option("--rule", help="A rule by its name in the table; can be repeated.")]
-Laws = Annotated[
-    str, typer.Option(help=f"A list of {', '.join([*REGIMES, *PROFILES])}; with contexts, {SHIPPED}, too.")
-]
-Vocab = Annotated[int, typer.Option(min=2, help="V, but for the shipped pair.")]
+Laws = Annotated[str, typer.Option(help=f"A list of {', '.join([*REGIMES, *PROFILES])}.")]
+Vocab = Annotated[int, typer.Option(min=2, help="V.")]
 
 
 def rules_of(names: Sequence[str], remember: int = 0) -> dict[str, PathVerifier]:
@@ -62,13 +53,9 @@ def rules_of(names: Sequence[str], remember: int = 0) -> dict[str, PathVerifier]
         "token-wise rrs": TokenWise("rrs", remember, exchangeable=False),
         "token-wise kseq": TokenWise("kseq", remember, exchangeable=False),
         TOKEN_WISE: TokenWise("interval", remember),
-        "list matching": TokenWise("list_matching", remember),
-        "hierarchical": Hierarchical(),
-        "hierarchical as released (lossy)": ReleasedHierarchical(),
         "traversal": Traversal(),
         "layer": LayerVerification(remember=remember),
         "greedy multi-path": GreedyMultiPath(),
-        "pick then block": PickThenBlock(),
         "nested, sigma = 0": Nested(sigma=0.0),
         NESTED: Nested(),
     }
@@ -76,10 +63,10 @@ def rules_of(names: Sequence[str], remember: int = 0) -> dict[str, PathVerifier]
     return {name: every[name] for name in names}
 
 
-def names_of(laws: str, *more: str) -> list[str]:
-    """Laws from a list; some questions know more than regimes and profiles."""
+def names_of(laws: str) -> list[str]:
+    """Laws from a list."""
     names = laws.split(",")
-    among("laws", names, [*REGIMES, *PROFILES, *more])
+    among("laws", names, [*REGIMES, *PROFILES])
     return names
 
 
@@ -121,32 +108,6 @@ class Cell(NamedTuple):
         """So many texts of the target of that seed's model."""
         model, rng = self.models(seed), np.random.default_rng((seed, 2))
         return [target_line(model, self.length, rng) for _ in range(count)]
-
-
-def contexts_of(laws: str, vocab: int, count: int, first: int = 0) -> list[Context]:
-    """Places where drafting begins, by number: models of their own, or the shipped pair after held-out texts."""
-    numbers = range(first, first + count)
-    if laws != SHIPPED:
-        models = models_of(laws, vocab, remember=4096)
-        return [Context(models(seed), seed) for seed in numbers]
-    from otspec.decode import model_after
-    from otspec.decode.shipped import held_out, load
-
-    target, draft, _ = load()
-    rows = held_out(240)
-    starts = [(rows[number % len(rows)], 64 + 48 * (number // len(rows) % 4)) for number in numbers]
-    return [
-        Context(model_after(target, draft, row[:start]), number)
-        for number, (row, start) in zip(numbers, starts, strict=True)
-    ]
-
-
-def in_short(branching: Sequence[int]) -> str:
-    """A shape in short: runs of equal numbers as n x times."""
-    runs = [(children, len(list(run))) for children, run in itertools.groupby(branching)]
-    return ", ".join(
-        f"{children} x {many}" if many > 2 else ", ".join([str(children)] * many) for children, many in runs
-    )
 
 
 PLACE = {

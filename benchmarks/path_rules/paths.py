@@ -7,7 +7,6 @@ needs no tree; without texts, and for all other rules, accepted lengths are exac
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
@@ -28,18 +27,12 @@ from otspec.reporting.tables import TextTable
 
 PUBLISHED = (
     *("block", "token-wise rrs", "token-wise kseq", TOKEN_WISE, "traversal", "layer"),
-    *("greedy multi-path", "pick then block", "nested, sigma = 0", NESTED),
+    *("greedy multi-path", "nested, sigma = 0", NESTED),
 )
-OF_2026 = (
-    *("block", "hierarchical", "hierarchical as released (lossy)", "list matching", "traversal"),
-    *("greedy multi-path", "layer", "nested, sigma = 0", NESTED),
-)
-"""The rivals of nested labels that were published in that year, and what they are compared with."""
 CELLS = (
     "mixed:50:4:2,mixed:50:8:4,mixed:1000:4:4,mixed:1000:8:2,mixed:1000:8:4,"
     "close:1000:6:4,far:1000:6:4,sharp:1000:6:4,llama3:20000:4:4,llama3:20000:8:4"
 )
-CELLS_OF_2026 = "mixed:50:8:4,mixed:1000:4:4,close:1000:6:4,far:1000:6:4"
 GROWTH = {
     "V": [(vocab, 8, 4) for vocab in (100, 300, 1000, 3000, 10_000, 20_000)],
     "K": [(1000, 8, count) for count in (1, 2, 4, 8, 16)],
@@ -63,13 +56,6 @@ def paths(
     names = rule or PUBLISHED
     asked = [Cell.parse(text) for text in cells.split(",")]
     answer(PATHS, (one for cell in asked for one in lengths(cell, trees, walks, names, TOKEN_WISE)), out)
-
-
-def rivals(cells: Cells = CELLS_OF_2026, trees: Trees = 60, rule: Rules = None, out: Out = None) -> None:
-    """The same for the rules of 2026 beside nested labels, exactly given each tree."""
-    names = rule or OF_2026
-    asked = [Cell.parse(text) for text in cells.split(",")]
-    answer(RIVALS, (one for cell in asked for one in lengths(cell, trees, 0, names, NESTED)), out)
 
 
 def paths_growth(trees: Trees = 200, out: Out = None) -> None:
@@ -178,4 +164,3 @@ def _growth(times: Sequence[Record], axis: str, styles: Mapping[str, Look]) -> C
 PATHS = Question(
     "paths", (paths, paths_growth), ("laws", "vocab", "length", "paths", "verifier", "axis"), tables, picture
 )
-RIVALS = replace(PATHS, name="rivals", commands=[rivals])

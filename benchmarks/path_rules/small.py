@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
 import typer
 
 from benchmarks.path_rules.grid import PLACE, Rules, rules_of, verifier_of
-from benchmarks.path_rules.paths import OF_2026, PUBLISHED
+from benchmarks.path_rules.paths import PUBLISHED
 from benchmarks.questions import Out, Question, answer
 from benchmarks.reporting import Record
 from benchmarks.tables import pivot
@@ -28,11 +27,6 @@ Models = Annotated[int, typer.Option(min=1, help="Models of each size.")]
 def paths_small(models: Models = 200, rule: Rules = None, out: Out = None) -> None:
     """The rules of `paths` on small models, exactly, beside the bound on all lossless rules."""
     answer(PATHS, measure(models, rule or PUBLISHED), out)
-
-
-def rivals_small(models: Models = 60, rule: Rules = None, out: Out = None) -> None:
-    """The same of `rivals`; which of them are lossless at all is seen in the total variation of their texts."""
-    answer(RIVALS, measure(models, rule or OF_2026), out)
 
 
 def measure(models: int, names: Sequence[str]) -> Iterator[Record]:
@@ -79,4 +73,3 @@ def tables(records: Sequence[Record]) -> list[TextTable]:
 
 
 PATHS = Question("paths-small", [paths_small], ("vocab", "length", "paths", "verifier"), tables)
-RIVALS = replace(PATHS, name="rivals-small", commands=[rivals_small])

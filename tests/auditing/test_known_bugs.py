@@ -39,7 +39,7 @@ def test_what_can_be_seen_by_draws_is_flagged(bug: KnownBug) -> None:
 @pytest.mark.parametrize("bug", [one for one in KNOWN_BUGS if one.broken.exact is not None], ids=lambda one: one.name)
 def test_by_enumeration_all_are_flagged_and_their_counterparts_pass(bug: KnownBug) -> None:
     if "bits" in bug.name:
-        pytest.skip("the law of 2**24 uniforms takes seconds; benchmarks.known_bugs sums it up")
+        pytest.skip("the law of 2**24 uniforms takes seconds")
     assert bug.broken.exact is not None
     assert bug.correct.exact is not None
     assert bug.broken.exact().verdict is AuditVerdict.NOT_LOSSLESS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -18,8 +18,6 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402
 
 import otspec  # noqa: E402
-from benchmarks.decode_long import Load, Steps, by_step, cache_bytes, measure, memory, segment_of, table  # noqa: E402
-from benchmarks.random_pair import random_pair  # noqa: E402
 from otspec.decode.models.context import Pass  # noqa: E402
 from otspec.decode.models.passes.cache import SPARE, Block  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
@@ -27,6 +25,29 @@ from tests.decode.models import pair  # noqa: E402
 VOCAB, PATHS, DEPTH, NEW, PROMPT = 8, 3, 3, 300, 4
 LENGTH = PROMPT + NEW
 NODES = 1 + PATHS * DEPTH
+
+
+class AtEachStep:
+    """A streamer that notes how many operations were done whenever tokens came out."""
+
+    def __init__(self, done: Operations) -> None:
+        self.done = done
+        self.at: list[int] = []
+
+    def put(self, value: torch.Tensor) -> None:
+        self.at.append(self.done.total)
+
+    def end(self) -> None: ...
+
+
+def by_step(passes: Sequence[Pass]) -> list[list[Pass]]:
+    """A drafter's passes, parted by step: the next begins before the columns at which the last one ended."""
+    steps: list[list[Pass]] = []
+    for one in passes:
+        if not steps or one.start < steps[-1][-1].start + steps[-1][-1].rows:
+            steps.append([])
+        steps[-1].append(one)
+    return steps
 
 
 class Operations(TorchDispatchMode):
@@ -90,11 +111,11 @@ def watched(request: pytest.FixtureRequest) -> Watched:
     prompt = torch.arange(1, 1 + PROMPT)[None]
     settings: dict[str, Any] = {"paths": PATHS, "depth": DEPTH, "seed": 3}
     otspec.generate(target, draft, prompt, **settings, max_new_tokens=2)  # the self-check has caches of its own
-    done, at = Operations(), []
-    noted = Steps(lambda tokens: at.append(done.total))
+    done = Operations()
+    noted = AtEachStep(done)
     with allocations() as blocks, done:
         generation = otspec.generate(target, draft, prompt, **settings, max_new_tokens=NEW, streamer=noted)
-    return Watched(generation, blocks, done, at)
+    return Watched(generation, blocks, done, noted.at)
 
 
 def test_caches_are_allocated_a_few_times_and_nothing_else_grows(watched: Watched) -> None:
@@ -134,39 +155,3 @@ def test_a_step_does_as_much_late_as_early(watched: Watched) -> None:
     early, late = spent[:third], spent[-third - DEPTH : -DEPTH]  # the last steps draft less deep
     assert sorted(late)[-2] <= max(early)  # in one step both caches double for the last time
     assert sum(late) / len(late) == pytest.approx(sum(early) / len(early), rel=0.05)
-
-
-def test_segments_have_all_steps_and_steps_all_passes() -> None:
-    assert segment_of([3, 3, 4, 1, 9], 5) == [0, 0, 1, 2, 2]
-    first = [Pass(1, 1, 3, 1, True), Pass(1, 3, 4, 3, True), Pass(1, 3, 7, 3, True)]
-    second = [Pass(1, 3, 4, 1, True), Pass(1, 3, 7, 3, True), Pass(1, 3, 10, 3, True)]
-    last = [Pass(1, 4, 7, 1, True)]
-    assert by_step([*first, *second, *last]) == [first, second, last]
-    assert by_step([]) == []
-
-
-def test_the_script_tells_every_segment() -> None:
-    models = random_pair("tiny", "tiny", 40, torch.device("cpu"), torch.float32, positions=256)
-    load = Load(tokens=40, segment=15, paths=2, depth=3, repeats=1)
-    records = measure(models, load)
-    assert [(one["method"], one["from"]) for one in records] == [
-        (name, start) for name in ("vanilla", "nested") for start in (0, 15, 30)
-    ]
-    for name in ("vanilla", "nested"):
-        mine = [one for one in records if one["method"] == name]
-        assert sum(one["tokens"] for one in mine) == 40
-        assert all(one["floor"] > 0 and one["seconds"] > 0 for one in mine)
-        assert all(one["cache"] > 0 for one in mine)
-    assert [one["steps"] for one in records[:3]] == [15, 15, 10]
-    assert "| from 30 |" in table(records, "tiny").markdown()
-    assert len(memory(models, "vanilla", load)) == 3
-
-
-def test_caches_are_weighed_while_they_live() -> None:
-    before = cache_bytes()
-    block = Block(2, torch.zeros(1, 3, 5, 7))
-    assert cache_bytes() - before == 4 * 2 * 3 * (5 + SPARE) * 7
-    block.reserve(1000)
-    assert cache_bytes() - before == 4 * 2 * 3 * 1000 * 7
-    del block
-    assert cache_bytes() == before

@@ -286,7 +286,7 @@ def test_one_graph_without_breaks(name: str, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("by", ["sorting", "buckets"])
 def test_the_audit_passes_it(by: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On the audit's own instances; `benchmarks.device_audit` makes a million draws, and audits the other rules too."""
+    """On the audit's own instances."""
     monkeypatch.setattr(buckets, "BITS", 3)  # whatever the buckets: with 8 of them for p/q below 1, tokens do share one
 
     def rule(p: Tensor, q: Tensor, drafts: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:

@@ -11,7 +11,6 @@ from functools import partial
 import numpy as np
 import pytest
 
-from benchmarks.path_rules.two_levels import OwnChildren, mean_length
 from otspec import ProblemError
 from otspec.paths import (
     Block,
@@ -20,7 +19,6 @@ from otspec.paths import (
     Model,
     Nested,
     PathVerifier,
-    PickRule,
     PickThenBlock,
     TokenWise,
     Traversal,
@@ -262,19 +260,3 @@ def test_paths_from_the_root_are_verified_as_ever() -> None:
         picks, proposals = verifiers[name].picks(laws.tree(laws.sample(4, 6, 1)))
         np.testing.assert_allclose(picks, weights, atol=1e-14, err_msg=str((regime, name)))
         assert (np.array(proposals) ** 2).sum() == pytest.approx(squares, rel=1e-14), (regime, name)
-
-
-def test_joint_labels_gain_on_picking_level_by_level() -> None:
-    """Most where few children follow many; and as many tokens are worth more on paths from the root."""
-
-    def mean(rule: PickRule, branching: tuple[int, ...]) -> float:
-        return float(np.mean([mean_length(rule, synthetic("tiny", 3, seed), Shape(branching)) for seed in range(20)]))
-
-    gains = {}
-    for branching in ((2, 2), (4, 2), (3, 3), (4, 4)):
-        own, level, nested = (mean(rule, branching) for rule in (OwnChildren(), PickThenBlock(), Nested(sigma=0.0)))
-        assert own < level < nested, branching
-        gains[branching] = nested / own
-    assert 1.02 < max(gains.values()) == gains[4, 2] < 1.05
-    assert min(gains.values()) > 1.005
-    assert mean(Nested(sigma=0.0), (9, 1)) > 1.02 * mean(Nested(sigma=0.0), (4, 4))  # 18 tokens and 20

@@ -1,1 +1,0 @@
-"""Pictures that explain: small examples, solved and drawn."""
