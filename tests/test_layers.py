@@ -55,7 +55,6 @@ INSIDE = {
         ("methods",),
         ("tuning", "training", "recording", "divergence"),
         ("generation",),
-        ("exporting",),
     ),
     "otspec.verification": (
         ("tensors",),

@@ -13,12 +13,10 @@ from otspec.cli.bench import app as bench
 from otspec.cli.claims import claims
 from otspec.cli.compare import compare
 from otspec.cli.decode import decode
-from otspec.cli.export_generate import export_generate
 from otspec.cli.merge import merge
 from otspec.cli.positions import positions
 from otspec.cli.record import record
 from otspec.cli.router import router
-from otspec.cli.save import save
 from otspec.cli.schema import schema
 from otspec.cli.solve import solve
 from otspec.cli.solvers import solvers
@@ -53,8 +51,6 @@ app.command()(tree)
 app.command()(texts)
 app.command()(train)
 app.command()(router)
-app.command()(export_generate)
-app.command()(save)
 
 
 def _version(wanted: bool) -> None:

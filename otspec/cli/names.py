@@ -26,9 +26,6 @@ TRAINED = (
 )
 """Kinds of draft models that `otspec train` makes."""
 
-FORMATS = ("eagle", "speculators")
-"""Formats that `otspec save` writes draft models in."""
-
 LOSSES = ("kl", "reverse-kl", "jsd", "tvd", "eagle")
 """The losses that training makes small."""
 

@@ -56,8 +56,6 @@ GOOD: Mapping[str, Sequence[str]] = {
     ),
     "tune": ("--out", "settings.json"),
     "router": ("other.txt", "--out", "a.safetensors"),
-    "export-generate": ("exported",),
-    "save": ("shipped", "saved"),
     "affinity text": ("other.txt", "--out", "a.safetensors"),
     "affinity logits": ("shipped", "--positions", "2", "--out", "a.safetensors"),
 }
@@ -228,24 +226,6 @@ WRONG: Mapping[str, Mapping[str, Sequence[str]]] = {
         "--tokens": COUNTS,
         "--seed": SEEDS,
     },
-    "save": {
-        "MODEL": ("", "nowhere/at/all", ".", "other.txt", "./nowhere", "nowhere.gguf"),
-        "--dtype": NAMES,
-    },
-    "export-generate": {
-        "DIR": ("other.txt", "other.txt/x", "/dev/null/x"),
-        "--draft": ("", "nowhere/at/all", ".", "other.txt", "./nowhere"),
-        "--paths": COUNTS,
-        "--depth": COUNTS,
-        "--branching": ("", "a", "2,,2", "-1"),
-        "--solver": ("nope", "", "lp2"),
-        "--law": NAMES,
-        "--draft-temperature": TEMPERATURES,
-        "--draft-top-k": COUNTS[1:],
-        "--draft-top-p": MASSES,
-        "--pace": ("nope", "nowhere.json", ""),
-        "--nope": ("1",),
-    },
     "affinity text": {
         "FILE": ("", "nowhere.txt", "binary.npz", "."),
         "--tokenizer": ("", "nope", ".", "other.txt", "binary.npz"),
@@ -328,7 +308,7 @@ def wrong_call(rng: random.Random) -> tuple[str, ...]:
 def _possible(command: str) -> bool:
     needed = {"bench": ("pyarrow",), "bench decode": ("torch", "transformers")}
     needed["merge"] = needed["bench paths"] = needed["bench"]
-    for decoding in ("decode", "tune", "router", "record", "train", "export-generate", "save"):
+    for decoding in ("decode", "tune", "router", "record", "train"):
         needed[decoding] = ("torch", "transformers", "tokenizers")
     needed["affinity text"], needed["affinity logits"] = ("safetensors", "tokenizers"), ("safetensors",)
     return all(installed(package) for package in needed.get(command, ()))

@@ -30,8 +30,6 @@ COMMANDS = (
         "tune",
     ),
     *("affinity", "affinity text", "affinity logits", "merge", "compare", "record", "router", "texts", "train"),
-    "export-generate",
-    "save",
 )
 HEAVY = (
     *("numpy", "numba", "scipy", "torch", "transformers", "vl_convert", "pyarrow"),

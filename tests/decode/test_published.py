@@ -18,10 +18,8 @@ from safetensors.torch import load_file  # noqa: E402
 from transformers import AutoModelForCausalLM, LogitsProcessorList  # noqa: E402
 
 import otspec  # noqa: E402
-from otspec.cli.names import FORMATS as NAMED  # noqa: E402
 from otspec.decode.base.sampling import Sampling  # noqa: E402
 from otspec.decode.drafters.published.formats import read_published  # noqa: E402
-from otspec.decode.drafters.published.writing import FORMATS as WRITTEN  # noqa: E402
 from otspec.decode.drafters.published.writing import write_published  # noqa: E402
 from otspec.decode.lessons.kind import Origin  # noqa: E402
 from otspec.decode.lessons.lesson import Lesson  # noqa: E402
@@ -255,11 +253,10 @@ def test_written_and_read_it_says_the_same(tmp_path: Path, name: str, form: str)
 def test_what_engines_do_not_compute_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(ProblemError, match="a MedusaHeads cannot be written as eagle"):
         write_published(read(MEDUSA), tmp_path, "eagle")
-    with pytest.raises(ProblemError, match="pass --target"):
+    with pytest.raises(ProblemError, match="pass target="):
         write_published(read(EAGLE3), tmp_path, "speculators")
     with pytest.raises(DataError, match=r"config.json cannot be read in nowhere"):
         write_published(read(EAGLE3), tmp_path, "speculators", "nowhere")
-    assert tuple(WRITTEN) == NAMED
 
 
 @pytest.mark.parametrize("name", ["eagle1-published", "eagle3-published"])

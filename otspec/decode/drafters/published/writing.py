@@ -100,15 +100,15 @@ def _as_eagle(config: PublishedConfig, target: str | None, ahead: int) -> dict[s
 
 def _as_speculators(config: PublishedConfig, target: str | None, ahead: int) -> dict[str, Any]:
     if config.version != 3:
-        raise ProblemError("speculators have no first version of EAGLE any more; pass --format eagle, which vLLM reads")
+        raise ProblemError("speculators have no first version of EAGLE any more; pass form='eagle', which vLLM reads")
     if target is None:
-        raise ProblemError("speculators name the target; pass --target FOLDER")
+        raise ProblemError("speculators name the target; pass target=FOLDER")
     try:
         about = json.loads((Path(target) / CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise DataError(
-            f"the target's {CONFIG} cannot be read in {target}: {error}; `otspec save {target} FOLDER` writes a model "
-            "as a folder"
+            f"the target's {CONFIG} cannot be read in {target}: {error}; otspec.decode.pair.save writes a "
+            "model as a folder"
         ) from error
     return {
         "architectures": ["Eagle3Speculator"],
