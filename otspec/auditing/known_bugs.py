@@ -2,7 +2,7 @@
 
 Every known bug stands beside its correct counterpart, which differs in nothing but the fault.  `reported` names the
 public report that describes the fault, where we have read one; the code is ours.  `python -m benchmarks.known_bugs`
-audits them all, and docs/measured/audit.md has the table.
+audits them all, and docs/audit.md has the table.
 
 Rules for one position take `p` and `q` of shape (V,), `drafts` of shape (n,) and a numpy generator, and return a token
 or, where they are called a law, the law of the output of shape (V,).
@@ -428,4 +428,4 @@ KNOWN_BUGS = (
         _hierarchical(Hierarchical()),
     ),
 )
-"""All known bugs, in the order of docs/measured/audit.md."""
+"""All known bugs, in the order of docs/audit.md."""

@@ -58,7 +58,7 @@ def claims(
     """Check the papers' claims by numbers: what holds, what needs an unsaid assumption, what fails and where.
 
     The exit status is 1 if a verdict is not the one that we expect, unless there were too few trials to refute a claim;
-    with --power, if a mutation is not refuted.  docs/own_claims.md says how to add claims of yours.
+    with --power, if a mutation is not refuted.  docs/check_a_theorem.md says how to add claims of yours.
     """
     from otspec.proofs_check import CLAIMS, SOURCES, check, report
 

@@ -20,7 +20,7 @@ from otspec.proofs_check.search import Descent
 
 KEY = "sharma2026when"
 ABSTRACT = f"{KEY} (arXiv:2606.30265), abstract"
-PAGE = "docs/theory/greedy_acceptance.md"
+PAGE = "docs/greedy_acceptance.md"
 OURS = f"otspec; on {KEY} (arXiv:2606.30265); {PAGE}"
 RULES = ("greedy", "additive", "multiplicative", "top-m", "entropy")
 DELTA = 0.5

@@ -1,7 +1,7 @@
 """Levelling: the nearest law to a target's under which one token is at least, or at most, as likely as others.
 
 Nearest by Kullback-Leibler divergence, in one direction or the other: a few tokens share one probability, and the
-others keep theirs, or their odds (docs/theory/greedy_acceptance.md).
+others keep theirs, or their odds (docs/greedy_acceptance.md).
 """
 
 from __future__ import annotations

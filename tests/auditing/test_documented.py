@@ -1,4 +1,4 @@
-"""What the pages on audits show is what the command prints."""
+"""What the page on audits shows is what the command prints."""
 
 from __future__ import annotations
 
@@ -9,13 +9,9 @@ import pytest
 
 from tests.cli.test_commands import otspec_command
 
-DOCS = Path(__file__).parents[2] / "docs"
-HOW_TO = (DOCS / "audit.md").read_text()
-PAGES = (HOW_TO, *((DOCS / folder / "audit.md").read_text() for folder in ("theory", "measured")))
-RULES = next(block for block in re.findall(r"```python\n(.*?)```", HOW_TO, re.DOTALL) if "def siblings" in block)
-SHOWN = [
-    shown for page in PAGES for shown in re.findall(r"```console\n\$ otspec audit (.*?)\n(.*?)```", page, re.DOTALL)
-]
+PAGE = (Path(__file__).parents[2] / "docs" / "audit.md").read_text()
+RULES = next(block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "def siblings" in block)
+SHOWN = re.findall(r"```console\n\$ otspec audit (.*?)\n(.*?)```", PAGE, re.DOTALL)
 
 
 @pytest.mark.parametrize(("arguments", "output"), SHOWN, ids=[arguments for arguments, _ in SHOWN])
@@ -44,5 +40,5 @@ def without_rounding(text: str) -> str:
     return re.sub(r"\b[\d.]+e-1\d\b", "0", text)
 
 
-def test_there_are_pages_to_check() -> None:
+def test_there_are_commands_to_check() -> None:
     assert len(SHOWN) == 4

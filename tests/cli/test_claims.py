@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -84,18 +83,28 @@ def test_list_and_show_check_nothing_and_tell_all(
     assert "--list and --show are two things to do" in " ".join(capsys.readouterr().err.split())
 
 
-EXAMPLE = re.search(
-    r"```python\n(.*?)```", (Path(__file__).parents[2] / "docs" / "own_claims.md").read_text(), re.DOTALL
-)
+EXAMPLE = """\
+import numpy as np
+
+from otspec.proofs_check import Claim, Descent
+from otspec.proofs_check.instances import pair
 
 
-def test_the_claim_of_the_docs_is_checked_from_its_file(
+def margin(p, q):
+    return np.minimum(p, q).sum() - p @ q
+
+
+SURER = "Speculative sampling accepts at least as often as a draft happens to be what the target draws."
+CLAIMS = [Claim("surer-than-luck", SURER, "my notes", pair, margin, search=Descent(laws=("p", "q")))]
+"""
+
+
+def test_a_claim_of_ones_own_is_checked_from_its_file(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delitem(sys.modules, "mine", raising=False)  # of another test, from another folder
-    assert EXAMPLE is not None
-    Path("mine.py").write_text(EXAMPLE[1])
+    Path("mine.py").write_text(EXAMPLE)
     arguments = ("--module", "mine.py", "--trials", "200")
     assert otspec_command(monkeypatch, "claims", *arguments, "--claim", "surer-*", "--json", "found.json") == 0
     shown = capsys.readouterr().out
@@ -120,8 +129,7 @@ def test_the_claim_of_the_docs_is_checked_from_its_file(
 def test_claims_need_no_list_and_a_false_one_is_news(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert EXAMPLE is not None
-    named = EXAMPLE[1].replace("CLAIMS = [", "named = (").replace("))]", ")))").replace("- p @ q", "- 0.5")
+    named = EXAMPLE.replace("CLAIMS = [", "named = (").replace("))]", ")))").replace("- p @ q", "- 0.5")
     mine = tmp_path / "named_alone.py"
     mine.write_text(named)
     assert otspec_command(monkeypatch, "claims", "--module", str(mine), "--trials", "200") == 1
@@ -142,8 +150,7 @@ def test_a_module_without_good_claims_is_an_error_that_says_how(
     text: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert EXAMPLE is not None
-    Path("mine.py").write_text(text.replace("{example}", EXAMPLE[1]))
+    Path("mine.py").write_text(text.replace("{example}", EXAMPLE))
     assert otspec_command(monkeypatch, "claims", "--module", "mine.py") == 2
     error = " ".join(capsys.readouterr().err.split())
     assert said in error

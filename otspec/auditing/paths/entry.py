@@ -32,7 +32,7 @@ def audit_paths(
     It is if what it puts out, continued by the target, has the law of target text.  The audit counts texts of L + 1
     tokens of small models whose laws depend on the whole prefix: exactly, over every tree that can be drafted, where
     the rule gives its law, and by draws where it does not.  It also compares the accepted length with the largest of
-    all lossless rules.  docs/audit.md says more, docs/theory/audit.md how the tests work.
+    all lossless rules.  docs/audit.md says more, and how the tests work.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ def audit(
 
     A rule that gives the law of its output given the drafts is summed over every tuple of drafts: the answer is exact.
     One that gives a token is drawn from until a sequential test has enough evidence against it, or its distance from
-    p is known to the resolution.  docs/audit.md says what the verdicts mean, docs/theory/audit.md how the tests work.
+    p is known to the resolution.  docs/audit.md says what the verdicts mean, and how the tests work.
 
     Parameters
     ----------
