@@ -73,7 +73,7 @@ INSIDE = {
         ("buckets",),
         ("block",),
         ("nested", "token_wise"),
-        ("traversal", "layer", "hierarchical", "match", "pick_by_plan", "pick_then_block"),
+        ("traversal", "layer", "hierarchical", "match", "pick_by_plan"),
         ("catalogue",),
     ),
     "otspec.decode.models": (

@@ -62,7 +62,7 @@ class PathsRecord(TypedDict):
 
     `position` numbers the trees of a file.  `accepted` is the mean number of accepted tokens given the tree, over the
     random numbers of the rule, `reach` the probability that at least 1, ..., L are; both are null where `message` says
-    why the rule failed, and `reach` of the bound, too.  `wall_s` is the time of one verification, `spent_s` all that
+    why the rule failed.  `wall_s` is the time of one verification, `spent_s` all that
     the rule took.
     """
 

@@ -27,7 +27,7 @@ def bench_paths(
             help="The rules, a list of joint rules and of solvers that are applied token by token, or all; a/b is a, "
             "and b where a fails."
         ),
-    ] = "nested,pick_then_block,greedy_multi_path,traversal,layer,block,match,interval,kseq,rrs",
+    ] = "nested,greedy_multi_path,traversal,layer,block,match,interval,kseq,rrs",
     reference: Annotated[
         str | None,
         typer.Option(help="The rule that the others are compared with.", show_default="interval, or the first"),
@@ -44,7 +44,7 @@ def bench_paths(
         "report_paths"
     ),
 ) -> None:
-    """Compare rules on the same recorded trees: accepted tokens, exact given each tree, beside a bound on all of them.
+    """Compare rules on the same recorded trees: accepted tokens, exact given each tree.
 
     The command writes results.jsonl and results.parquet (a line per rule and tree), report.md with pictures and
     report.html, a page of the same, into the folder: of several recordings, a table of all, which `otspec merge` joins

@@ -1,15 +1,12 @@
 """Verifying the paths of a drafted tree jointly: which prefix to accept, and which token to add.
 
 The public names of `otspec.verification` that are about trees: their types (`Shape`, `Topology`, `Tree`, `Model`), the
-rules for them, how deep a rule gets on drafts of a shape and which shape to draft, bounds on every rule, and laws by
-enumeration.  The statements and their proofs are in `docs/theory/paths.md`.
+rules for them, how much they accept, bounds on every rule, and laws by enumeration.  The statements and their proofs
+are in `docs/theory/paths.md`.
 """
 
 from otspec.verification.bounds.causal_bound import CausalBound, causal_bound, causal_tree_bound
-from otspec.verification.bounds.drafted_bound import drafted_bound
 from otspec.verification.bounds.upper_bound import bound, tree_bound
-from otspec.verification.evaluation.best_shape import Measured, best_shape, measure, shapes_within
-from otspec.verification.evaluation.reach import Context, reach
 from otspec.verification.evaluation.synthetic import REGIMES, Regime, scattered, synthetic
 from otspec.verification.evaluation.walking import Estimate, Models, accepted_length
 from otspec.verification.reference.enumeration import PathLaw, path_law, tree_law
@@ -19,7 +16,6 @@ from otspec.verification.rules.layer import LayerVerification
 from otspec.verification.rules.match import Match
 from otspec.verification.rules.nested.nested import GreedyMultiPath, Nested
 from otspec.verification.rules.pick_by_plan import PickByPlan
-from otspec.verification.rules.pick_then_block import PickThenBlock
 from otspec.verification.rules.protocol import PathVerification, PathVerifier, PickRule
 from otspec.verification.rules.token_wise.token_wise import TokenWise
 from otspec.verification.rules.traversal import Traversal
@@ -32,13 +28,11 @@ __all__ = [
     "REGIMES",
     "Block",
     "CausalBound",
-    "Context",
     "Estimate",
     "GreedyMultiPath",
     "Hierarchical",
     "LayerVerification",
     "Match",
-    "Measured",
     "Model",
     "Models",
     "Nested",
@@ -47,7 +41,6 @@ __all__ = [
     "PathVerifier",
     "PickByPlan",
     "PickRule",
-    "PickThenBlock",
     "Regime",
     "Shape",
     "TokenWise",
@@ -56,18 +49,13 @@ __all__ = [
     "Tree",
     "accepted_length",
     "best_choices",
-    "best_shape",
     "bound",
     "causal_bound",
     "causal_tree_bound",
     "choices_of",
-    "drafted_bound",
-    "measure",
     "path_law",
-    "reach",
     "scattered",
     "shape_of_choices",
-    "shapes_within",
     "spelled",
     "synthetic",
     "tree_bound",

@@ -86,7 +86,6 @@ KNOWN: dict[str, tuple[str, int]] = {
     "nested": ("vermillion", _SQUARE),
     "block": ("orange", _SQUARE),
     "traversal": ("sky", _SQUARE),
-    "pick then block": ("green", _SQUARE),
     "greedy multi path": ("purple", _SQUARE),
     "layer": (INK, _UP),
     "match": ("blue", _DOWN),

@@ -33,8 +33,9 @@ def solved(position: int, solver: str, k: int, data: str) -> dict[str, Any]:
 
 def verified(position: int, rule: str, data: str) -> dict[str, Any]:
     cell = {"data": data, "rule": rule, "paths": 2, "depth": 2, "position": position, "prompt": position}
-    reach = None if rule == "bound" else [0.5, 0.1 + 0.01 * position]
-    figures = {"accepted": 0.6 + 0.01 * position, "reach": reach, "wall_s": None if reach is None else 0.001}
+    more = 0.1 if rule == "nested" else 0.0
+    reach = [0.5 + more, 0.1 + 0.01 * position]
+    figures = {"accepted": sum(reach), "reach": reach, "wall_s": 0.001}
     return cell | figures | {"lossless": True, "spent_s": 0.01, "message": "", "machine": "P"}
 
 
@@ -53,7 +54,7 @@ def run_of(kind: str, path: Path) -> StoredRun:
         identity = {name: value for name, value in identity.items() if name not in CODE}
         identity |= {"data": {name: recorded_trees(target=[f"{name}-7B"]) for name in "ab"}}
         identity["data"]["b"]["measured_by"] = CODE | {"code": "y"}
-        records = [verified(at, rule, data) for at in range(6) for rule in ("interval", "bound") for data in "ab"]
+        records = [verified(at, rule, data) for at in range(6) for rule in ("interval", "nested") for data in "ab"]
     else:
         from tests.bench.decoding.fakes import GENERATE, INTERVAL, NESTED, record
 

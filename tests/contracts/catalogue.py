@@ -437,7 +437,7 @@ LOSSY: Mapping[str, Entry] = {"typical": Entry(lambda of: typical(of.draft, 2, 2
 
 
 IID_RULES: list[Rule] = [
-    "nested", "pick_then_block", "greedy_multi_path", "traversal", "layer", "block", "match", "interval", "max_flow",
+    "nested", "greedy_multi_path", "traversal", "layer", "block", "match", "interval", "max_flow",
     "lp", "single", "naive", "kseq", "rrs", ["lp:max_cells=1", "interval"],
 ]  # fmt: skip
 SIBLINGS_RULES: list[Rule] = [None, "max_flow", BY_PLAN]

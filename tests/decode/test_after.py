@@ -11,7 +11,7 @@ pytest.importorskip("transformers")
 from otspec import ProblemError  # noqa: E402
 from otspec.decode import model_after  # noqa: E402
 from otspec.laws import law_from_logits  # noqa: E402
-from otspec.paths import Context, Nested, measure  # noqa: E402
+from otspec.paths import Nested, accepted_length  # noqa: E402
 from tests.decode.models import pair, tiny  # noqa: E402
 
 TEXT = [1, 2, 3, 4, 9]
@@ -28,13 +28,13 @@ def test_laws_are_those_of_the_models_own_passes() -> None:
     assert np.count_nonzero(after.target((1, 2))) == 9
 
 
-def test_a_context_of_a_pair_can_be_measured() -> None:
+def test_rules_are_measured_after_a_text_of_a_pair() -> None:
     target, draft = pair(40, noise=0.1)
-    contexts = [Context(model_after(target, draft, [start]), start) for start in range(1, 4)]
-    found = measure(Nested(), contexts, (1, 2, 1))
-    assert found.reach.shape == (3, 3)
-    assert ((found.reach > 0) & (found.reach <= 1 + 1e-12)).all()
-    assert 0 < found.accepted <= 3
+    same, near = (
+        accepted_length(Nested(), model_after(target, other, TEXT), (1, 2, 1), samples=3) for other in (target, draft)
+    )
+    assert same.value == pytest.approx(3.0)
+    assert 0 < near.value < 3
 
 
 def test_bad_calls() -> None:

@@ -116,7 +116,7 @@ def test_nodes_keep_what_they_can_draft_and_the_total_of_all_else(hostile: bool)
 
 
 RULES: list[Any] = [
-    *("nested", "pick_then_block", "greedy_multi_path", "traversal", "layer", "block"),
+    *("nested", "greedy_multi_path", "traversal", "layer", "block"),
     *("interval", "single", "naive", "kseq", "rrs", "polymatroid:tol=1e-9"),
 ]
 BY_ACCEPTANCE = ("max_flow", "slackness", "lp")

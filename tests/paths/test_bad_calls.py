@@ -22,11 +22,9 @@ VERIFIERS = (
     paths.Traversal,
     paths.LayerVerification,
     TokenWise,
-    paths.PickThenBlock,
     paths.GreedyMultiPath,
 )
 COUNTS, SEEDS = [1, 2], [0, np.int64(7)]
-CONTEXTS, SHAPES = [paths.Context(MODEL, 1)], [(1, 2), [1, 1]]
 
 
 CALLS: list[tuple[Callable[..., Any], dict[str, list[Any]]]] = [
@@ -49,21 +47,6 @@ CALLS: list[tuple[Callable[..., Any], dict[str, list[Any]]]] = [
     (
         paths.accepted_length,
         {"rule": [Nested()], "model": [MODEL], "branching": [(2, 1), [1]], "samples": [2], "rng": SEEDS},
-    ),
-    (paths.Context, {"model": [MODEL], "seed": SEEDS}),
-    (paths.reach, {"rule": [Nested()], "context": CONTEXTS, "branching": SHAPES}),
-    (paths.measure, {"rule": [Nested()], "contexts": [CONTEXTS], "branching": SHAPES}),
-    (paths.shapes_within, {"budget": COUNTS, "deepest": COUNTS}),
-    (
-        paths.best_shape,
-        {
-            "rule": [Nested()],
-            "contexts": [CONTEXTS],
-            "budget": [3],
-            "level_cost": [0, 0.1],
-            "branchings": [None, SHAPES],
-            "deepest": [2, 3],
-        },
     ),
 ]
 CALLS += [(kind().verify, {"tree": [TREE], "rng": SEEDS}) for kind in VERIFIERS]

@@ -33,7 +33,7 @@ def test_a_seed_verifies_as_its_generator_does(name: str) -> None:
 
 
 def test_a_pick_takes_a_seed_too() -> None:
-    for name in ("block", "nested", "look-ahead", "greedy multi-path", "pick then block"):
+    for name in ("block", "nested", "look-ahead", "greedy multi-path"):
         assert ANY[name].pick(TREE, 3).path == ANY[name].pick(TREE, np.random.default_rng((3, 1))).path
 
 
@@ -55,7 +55,7 @@ def test_paths_are_drafted_from_a_seed() -> None:
 
 def test_one_seed_for_drafts_and_verification_gives_the_law_of_the_target() -> None:
     draws = 2000
-    for name in ("block", "nested", "traversal", "layer", "token-wise interval", "pick then block"):
+    for name in ("block", "nested", "traversal", "layer", "token-wise interval"):
         first = np.zeros(4)
         for seed in range(draws):
             tree = MODEL.tree(MODEL.sample(2, 1, seed))

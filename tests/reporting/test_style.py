@@ -91,7 +91,7 @@ def test_a_name_keeps_its_colour_with_settings_notes_and_company() -> None:
     for label in ("max_flow", "max_flow:engine=igraph", "max_flow (lossy)", "max_flow/kseq", "token-wise max_flow"):
         assert hue_of(label) == "vermillion", label
     assert hue_of("block, K = 1, L = 8") == hue_of("block (one path)") == hue_of("block")
-    assert hue_of("pick_then_block") == hue_of("pick then block")
+    assert hue_of("greedy_multi_path") == hue_of("greedy multi-path")
     assert hue_of("RDK, eq. (3)") != hue_of("RDK, logits, tau = 1") == hue_of("RDK")
     assert known_as("my_package.rules:First:tol=1e-9") == "my package.rules:first"
     assert known_as("my_package.rules:Second") == "my package.rules:second"

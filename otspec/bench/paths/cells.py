@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from otspec.bench.ratios import Place, Ratio
 from otspec.bench.records import Record
 
-BOUND = "bound"
-"""In place of a rule: what a tree adds to `otspec.paths.drafted_bound`, which no lossless rule exceeds in the mean."""
-
 
 @dataclass(frozen=True)
 class PathsCell:
@@ -18,7 +15,7 @@ class PathsCell:
     data: str
     """Name of the file."""
     rule: str
-    """Spelling of the rule, or `BOUND`."""
+    """Spelling of the rule."""
     paths: int
     """K."""
     depth: int

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from otspec.bench.paths.cells import BOUND
 from otspec.bench.paths.summary import PathsSummary
 from otspec.bench.paths.tables import label
 from otspec.reporting.charts import HOVER, SERIES, Axis, Chart, Group, Row, dot_chart, hover_text, line_chart, number
-from otspec.reporting.layers import line_at
 from otspec.reporting.style import Look, looks
 
 PICTURE = "report.png"
@@ -24,20 +22,18 @@ def chart_groups(summaries: Sequence[PathsSummary]) -> list[Group]:
     rules, styles = _rules(summaries), series_of(summaries)
     if not rules:
         return []
-    bounds = [one.accepted.value for one in summaries if one.cell.rule == BOUND and one.trees]
     note = "Mean number of drafted tokens of a tree that are accepted, 95 % intervals over prompts."
-    note += " The dashed line is the bound on lossless rules." if bounds else ""
     return [
-        Group("Accepted tokens", note, [_accepted(rules, styles, bounds)], 1, PICTURE),
+        Group("Accepted tokens", note, [_accepted(rules, styles)], 1, PICTURE),
         Group("Reach", "Mean over trees.", [_reach(rules, styles)], 1, PICTURE),
     ]
 
 
 def _rules(summaries: Sequence[PathsSummary]) -> list[PathsSummary]:
-    return [one for one in summaries if one.cell.rule != BOUND and one.trees]
+    return [one for one in summaries if one.trees]
 
 
-def _accepted(rules: Sequence[PathsSummary], styles: Mapping[str, Look], bounds: Sequence[float]) -> Chart:
+def _accepted(rules: Sequence[PathsSummary], styles: Mapping[str, Look]) -> Chart:
     rows: list[Row] = [
         {
             SERIES: label(one),
@@ -49,9 +45,7 @@ def _accepted(rules: Sequence[PathsSummary], styles: Mapping[str, Look], bounds:
         }
         for one in rules
     ]
-    return dot_chart(rows, Axis("accepted tokens of a tree"), styles) + [
-        layer for bound in bounds for layer in line_at(x=bound)
-    ]
+    return dot_chart(rows, Axis("accepted tokens of a tree"), styles)
 
 
 def _reach(rules: Sequence[PathsSummary], styles: Mapping[str, Look]) -> Chart:

@@ -13,11 +13,11 @@ import numpy as np
 
 from otspec.bench.code import package_digest
 from otspec.bench.header import check_header
-from otspec.bench.paths.cells import BOUND, PathsCell, paths_cell_of
+from otspec.bench.paths.cells import PathsCell, paths_cell_of
 from otspec.bench.records import Record, RecordFolder
 from otspec.bench.shards import WHOLE, Shard
 from otspec.data import TreeSource
-from otspec.paths import PathVerifier, Tree, drafted_bound
+from otspec.paths import PathVerifier, Tree
 from otspec.reporting.machine import processor, versions
 from otspec.results import SolveError
 from otspec.verification.rules.catalogue import CHAIN, is_lossless, rule, verifier_of_paths
@@ -83,7 +83,7 @@ class PathsBenchmark:
     @property
     def count(self) -> int:
         """Records to make."""
-        return len(self.trees) * (len(dict.fromkeys(self.rules)) + 1)
+        return len(self.trees) * len(dict.fromkeys(self.rules))
 
 
 def run(benchmark: PathsBenchmark, folder: RecordFolder, progress: Callable[[int], None] = lambda steps: None) -> None:
@@ -91,9 +91,8 @@ def run(benchmark: PathsBenchmark, folder: RecordFolder, progress: Callable[[int
 
     A rule whose solver fails, or whose time is spent, gets no more trees.
     """
-    verifiers: dict[str, PathVerifier | None] = {BOUND: None}
-    verifiers |= {spelling: verifier_of_paths(spelling) for spelling in benchmark.rules}
-    lossless = {spelling: spelling == BOUND or is_lossless(rule(spelling, CHAIN)) for spelling in verifiers}
+    verifiers = {spelling: verifier_of_paths(spelling) for spelling in benchmark.rules}
+    lossless = {spelling: is_lossless(rule(spelling, CHAIN)) for spelling in verifiers}
     held: dict[PathsCell, dict[int, Record]] = {}
     for record in folder.records:
         held.setdefault(paths_cell_of(record), {})[record["position"]] = record
@@ -123,18 +122,15 @@ def _tree(source: TreeSource, index: int) -> Tree:
     return Tree.of(one.paths, one.target, one.draft)
 
 
-def _figures(verifier: PathVerifier | None, tree: Tree, seed: int) -> dict[str, Any]:
+def _figures(verifier: PathVerifier, tree: Tree, seed: int) -> dict[str, Any]:
     """What a rule accepts of a tree, over its own random numbers, and how long one verification takes."""
     started = time.perf_counter()
     found: dict[str, Any] = {"accepted": None, "reach": None, "wall_s": None, "message": ""}
     try:
-        if verifier is None:
-            found["accepted"] = drafted_bound(tree)
-        else:
-            verifier.verify(tree, np.random.default_rng(seed))
-            found["wall_s"] = time.perf_counter() - started
-            found["reach"] = reach_given(verifier, tree)
-            found["accepted"] = sum(found["reach"])
+        verifier.verify(tree, np.random.default_rng(seed))
+        found["wall_s"] = time.perf_counter() - started
+        found["reach"] = reach_given(verifier, tree)
+        found["accepted"] = sum(found["reach"])
     except SolveError as error:
         found["message"] = str(error)
     return found | {"spent_s": time.perf_counter() - started}

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from otspec.bench.paths.cells import BOUND
 from otspec.bench.paths.summary import PathsSummary
-from otspec.bench.paths.tables import BOUND_LABEL, label
+from otspec.bench.paths.tables import label
 from otspec.bench.records import Record
 from otspec.bench.report import Run
 from otspec.reporting.charts import HOVER, SERIES, Axis, Group, Row, hover_text, line_chart, number
@@ -31,21 +30,19 @@ def overview_of(summaries: Sequence[PathsSummary]) -> Overview:
 
 
 def rules_of(overview: Overview) -> list[str]:
-    """What rules are called: the bound, and then the rule that reaches the largest share of it in the mean."""
-    shares: dict[str, list[float]] = {}
+    """What rules are called, the rule first that accepts most in the mean over recordings."""
+    accepted: dict[str, list[float]] = {}
     for mine in overview.values():
         for rule, one in mine.items():
-            share = np.inf if one.cell.rule == BOUND else np.nan_to_num(one.of_bound.value)
-            shares.setdefault(rule, []).append(float(share))
-    return sorted(shares, key=lambda rule: -float(np.mean(shares[rule])))
+            accepted.setdefault(rule, []).append(float(np.nan_to_num(one.accepted.value)))
+    return sorted(accepted, key=lambda rule: -float(np.mean(accepted[rule])))
 
 
 def verifiers_table(overview: Overview) -> TextTable:
-    """Accepted tokens of every rule on every recording, beside the bound."""
+    """Accepted tokens of every rule on every recording."""
     note = (
         "Drafted tokens that are accepted in a call of the target, which gives one token more; in brackets 95 % "
-        "intervals over the prompts of a recording. The bound is what no lossless rule exceeds in the mean over drafts "
-        "(docs/theory/paths.md); of few trees a rule may lie above it. A lossy rule changes the law of the text."
+        "intervals over the prompts of a recording. A lossy rule changes the law of the text."
     )
     columns = _by_recording(overview, lambda one: one.accepted.shown(".3f"))
     return table("Verifiers: accepted tokens a call", columns, rules_of(overview), note)
@@ -61,8 +58,7 @@ def times_table(overview: Overview, reference: str) -> TextTable:
     columns = _by_recording(
         overview, lambda one: f"{one.median_ms:.3g} ms" if one.cell.rule == reference else one.time.shown(".2f")
     )
-    timed = [rule for rule in rules_of(overview) if rule != BOUND_LABEL]
-    return table(f"Verifiers: time over {reference}", columns, timed, note)
+    return table(f"Verifiers: time over {reference}", columns, rules_of(overview), note)
 
 
 def recordings_table(run: Run) -> TextTable:
@@ -85,25 +81,23 @@ def recordings_table(run: Run) -> TextTable:
 
 def section(overview: Overview, reference: str) -> Section:
     """The part of the page that has all recordings."""
-    series = looks(rule for rule in rules_of(overview) if rule != BOUND_LABEL)
+    series = looks(rules_of(overview))
     rows: list[Row] = [
         {
             SERIES: rule,
             "x": recording,
-            "y": one.of_bound.value,
-            "low": number(one.of_bound.low),
-            "high": number(one.of_bound.high),
-            HOVER: hover_text(
-                f"{rule}, {recording}", accepted=one.accepted.shown(".3f"), share=one.of_bound.shown(".3f")
-            ),
+            "y": one.gain.value,
+            "low": number(one.gain.low),
+            "high": number(one.gain.high),
+            HOVER: hover_text(f"{rule}, {recording}", accepted=one.accepted.shown(".3f"), gain=one.gain.shown("+.3f")),
         }
         for recording, mine in overview.items()
         for rule, one in mine.items()
-        if not np.isnan(one.of_bound.value)
+        if not np.isnan(one.gain.value)
     ]
-    axes = Axis(places=list(overview)), Axis("accepted tokens over the bound")
-    note = "Accepted tokens over what no lossless rule exceeds, 95 % intervals over prompts."
-    groups = [Group("Share of the bound", note, [line_chart(rows, *axes, series, joined=False)], 1, PICTURE)]
+    axes = Axis(places=list(overview)), Axis(f"accepted tokens more than {reference}")
+    note = f"Accepted tokens more than those of {reference} on the same trees, 95 % intervals over prompts."
+    groups = [Group("Gains", note, [line_chart(rows, *axes, series, joined=False)], 1, PICTURE)]
     tables = [verifiers_table(overview), times_table(overview, reference)]
     return Section("All recordings", series, groups if rows else [], tables)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from otspec.bench.intervals import NONE, Estimate, difference, quotient
-from otspec.bench.paths.cells import ACCEPTED, BOUND, TIME, PathsCell, paths_cell_of, place_of
+from otspec.bench.paths.cells import ACCEPTED, TIME, PathsCell, paths_cell_of, place_of
 from otspec.bench.ratios import Held, error, estimate, paired
 from otspec.bench.records import Record
 from otspec.reporting.means import grouped
@@ -31,12 +31,10 @@ class PathsSummary:
     """Its standard error."""
     gain: Estimate
     """What it accepts more than the reference, on the trees that both have."""
-    of_bound: Estimate
-    """What it accepts over what no lossless rule exceeds, on the trees that both have."""
     reach: list[float]
-    """P(at least 1, ..., L tokens are accepted); none of the bound."""
+    """P(at least 1, ..., L tokens are accepted)."""
     median_ms: float
-    """Of one verification; NaN of the bound."""
+    """Of one verification."""
     time: Estimate
     """Time of verifications over the reference's, on the trees that both have."""
     message: str
@@ -44,14 +42,14 @@ class PathsSummary:
 
 
 def summarise(records: Sequence[Record], reference: str = REFERENCE) -> list[PathsSummary]:
-    """A summary for every cell with a record: file by file, the rule that accepts most first, the bound before all."""
+    """A summary for every cell with a record: file by file, the rule that accepts most first."""
     of = grouped(records, paths_cell_of)
     trees = {cell: {place_of(one): one for one in mine if not one["message"]} for cell, mine in of.items()}
     found = [_summary(cell, mine, trees, reference) for cell, mine in of.items()]
     files = list(dict.fromkeys(cell.data for cell in of))
 
     def place(one: PathsSummary) -> tuple[object, ...]:
-        return files.index(one.cell.data), one.cell.rule != BOUND, -np.nan_to_num(one.accepted.value)
+        return files.index(one.cell.data), -np.nan_to_num(one.accepted.value)
 
     return sorted(found, key=place)
 
@@ -60,10 +58,10 @@ def _summary(
     cell: PathsCell, records: Sequence[Record], trees: Mapping[PathsCell, Held], reference: str
 ) -> PathsSummary:
     mine = trees[cell]
-    theirs, bounds = (trees.get(replace(cell, rule=name), {}) for name in (reference, BOUND))
+    theirs = trees.get(replace(cell, rule=reference), {})
     depths = [one["reach"] for one in mine.values() if one["reach"] is not None]
     times = [1e3 * one["wall_s"] for one in mine.values() if one["wall_s"] is not None]
-    alone = cell.rule in (reference, BOUND)
+    alone = cell.rule == reference
     failures = [one["message"] for one in records if one["message"]]
     return PathsSummary(
         cell=cell,
@@ -73,7 +71,6 @@ def _summary(
         accepted=estimate(ACCEPTED, mine),
         error=error(ACCEPTED, mine),
         gain=NONE if alone else paired(difference, ACCEPTED, mine, theirs),
-        of_bound=NONE if cell.rule == BOUND else paired(quotient, ACCEPTED, mine, bounds),
         reach=np.mean(depths, axis=0).tolist() if depths else [],
         median_ms=float(np.median(times)) if times else float("nan"),
         time=NONE if alone else paired(quotient, TIME, mine, theirs),

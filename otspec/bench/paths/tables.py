@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from otspec.bench.intervals import FEWEST
-from otspec.bench.paths.cells import BOUND
 from otspec.bench.paths.summary import PathsSummary
 from otspec.reporting.columns import NOTHING, Column, figure, table
 from otspec.reporting.tables import TextTable
@@ -16,9 +15,6 @@ EXACT = (
     f"across prompts, in brackets 95 % intervals, of {FEWEST} prompts or more, by the paired bootstrap over prompts, "
     "bias-corrected and accelerated."
 )
-
-BOUND_LABEL = "bound on lossless rules"
-"""What `BOUND` is called."""
 
 FAILED: Sequence[Column[PathsSummary]] = (
     Column("data", lambda one: one.cell.data, label=True),
@@ -36,15 +32,12 @@ def accepted_table(summaries: Sequence[PathsSummary], title: str, reference: str
         Column("accepted", lambda one: f"{figure(one.accepted.value, '.3f')}{_error(one)}"),
         Column("95 % interval", lambda one: one.accepted.shown(".3f").partition(" ")[2] or NOTHING, detail=True),
         Column(over, lambda one: one.gain.shown("+.3f")),
-        Column("of the bound", lambda one: one.of_bound.shown(".3f")),
         Column("ms", lambda one: figure(one.median_ms, ".3g"), detail=True),
         Column("trees", lambda one: str(one.trees)),
     )
     note = (
-        f"{EXACT} A call of the target gives one token more. {over.capitalize()}: the difference, and of the bound: "
-        "the ratio, both on the trees that both have. The bound is what no lossless rule exceeds in the mean over "
-        "drafts (docs/theory/paths.md); of few trees a rule may lie above it. ms: median time of one verification. A "
-        "lossy rule changes the law of the text."
+        f"{EXACT} A call of the target gives one token more. {over.capitalize()}: the difference on "
+        "the trees that both have. ms: median time of one verification. A lossy rule changes the law of the text."
     )
     return table(title, columns, summaries, note)
 
@@ -69,8 +62,6 @@ def failed_table(summaries: Sequence[PathsSummary]) -> TextTable | None:
 
 def label(summary: PathsSummary) -> str:
     """What a cell is called in tables and charts."""
-    if summary.cell.rule == BOUND:
-        return BOUND_LABEL
     return summary.cell.rule + ("" if summary.lossless else " (lossy)")
 
 

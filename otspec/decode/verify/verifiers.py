@@ -19,7 +19,6 @@ from otspec.paths import (
     Nested,
     PathVerifier,
     PickByPlan,
-    PickThenBlock,
     TokenWise,
     Traversal,
 )
@@ -86,7 +85,7 @@ def _check_uneven(rule: Rule) -> None:
         )
 
 
-MERGING = (Nested, PickThenBlock, GreedyMultiPath, Traversal, LayerVerification, Block, PickByPlan, TokenWise, Match)
+MERGING = (Nested, GreedyMultiPath, Traversal, LayerVerification, Block, PickByPlan, TokenWise, Match)
 """Verifiers that may be shown all tokens which a node cannot draft as one."""
 
 

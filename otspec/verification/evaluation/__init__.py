@@ -1,1 +1,1 @@
-"""How deep a rule gets on drafts of a shape, on synthetic models or contexts of real ones, and which shape to draft."""
+"""How much a rule accepts on drafts of a shape, and the synthetic models on which that is measured."""

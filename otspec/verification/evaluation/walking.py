@@ -77,7 +77,7 @@ def accepted_length(
     Parameters
     ----------
     rule : PickRule
-        `Nested`, `GreedyMultiPath`, `PickThenBlock` or `Block`.
+        `Nested`, `GreedyMultiPath` or `Block`.
     model : Model, or callable
         One model; or a law of models, seed to model, over which the mean then is: every sample has one of its own.
     branching : sequence of int
@@ -103,8 +103,8 @@ def accepted_length(
     """
     if not isinstance(rule, PickRule):
         raise ProblemError(
-            f"the rule is {rule!r}; pass one that knows the law of the path it picks: Nested, GreedyMultiPath, "
-            "PickThenBlock or Block. otspec.paths.tree_law and stop_law have the others'"
+            f"the rule is {rule!r}; pass one that knows the law of the path it picks: Nested, GreedyMultiPath "
+            "or Block. otspec.paths.tree_law and stop_law have the others'"
         )
     shape, rng = as_shape(branching), as_generator(rng)
     models = as_models(model)

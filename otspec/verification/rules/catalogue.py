@@ -16,14 +16,12 @@ from otspec.verification.rules.block.block import Block
 from otspec.verification.rules.layer import LayerVerification
 from otspec.verification.rules.match import Match
 from otspec.verification.rules.nested.nested import GreedyMultiPath, Nested
-from otspec.verification.rules.pick_then_block import PickThenBlock
 from otspec.verification.rules.protocol import PathVerifier
 from otspec.verification.rules.token_wise.token_wise import Solvers, TokenWise
 from otspec.verification.rules.traversal import Traversal
 
 JOINT: dict[str, Callable[[], PathVerifier]] = {
     "nested": Nested,
-    "pick_then_block": PickThenBlock,
     "greedy_multi_path": GreedyMultiPath,
     "traversal": Traversal,
     "layer": LayerVerification,

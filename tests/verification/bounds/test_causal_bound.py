@@ -22,7 +22,6 @@ from otspec.paths import (
     Model,
     Nested,
     PathVerifier,
-    PickThenBlock,
     TokenWise,
     Traversal,
     accepted_length,
@@ -256,7 +255,7 @@ def test_all_verifiers_are_causal() -> None:
             lambda prefix: (one if prefix in before else other).draft(prefix),
         )
 
-    picking = (Nested(0.0), Nested(0.7, 3), GreedyMultiPath(), PickThenBlock(), Block())
+    picking = (Nested(0.0), Nested(0.7, 3), GreedyMultiPath(), Block())
     rules: tuple[PathVerifier, ...] = (*picking, TokenWise(remember=1000), Traversal())
     deep = ((rule, (2, 1, 1)) for rule in (rules[0], rules[-1]))
     for rule, branching in (*deep, *((rule, (2, 2)) for rule in rules)):

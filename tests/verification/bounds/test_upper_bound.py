@@ -16,7 +16,6 @@ from otspec.paths import (
     Model,
     Nested,
     PathVerifier,
-    PickThenBlock,
     TokenWise,
     Traversal,
     bound,
@@ -36,7 +35,6 @@ VERIFIERS: tuple[PathVerifier, ...] = (
     Traversal(),
     LayerVerification(remember=1000),
     TokenWise(remember=1000),
-    PickThenBlock(),
     Nested(0.0),
     Nested(),
 )

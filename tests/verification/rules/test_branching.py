@@ -19,7 +19,6 @@ from otspec.paths import (
     Model,
     Nested,
     PathVerifier,
-    PickThenBlock,
     TokenWise,
     Traversal,
     path_law,
@@ -44,7 +43,6 @@ LABELS: dict[str, LabelVerifier] = {
 }
 VERIFIERS: dict[str, PathVerifier] = {
     **LABELS,
-    "pick then block": PickThenBlock(),
     "token-wise interval": TokenWise("interval", remember=5000),
     "block": Block(),
     "traversal": Traversal(),
@@ -192,8 +190,8 @@ def test_deep_trees_of_rare_tokens() -> None:
 
 
 def test_nested_is_never_below_the_others() -> None:
-    """Token-wise transport, pick then block and single-path block verification, on trees with branching nodes."""
-    others = {name: VERIFIERS[name] for name in ("token-wise interval", "pick then block", "block")}
+    """Token-wise transport and single-path block verification, on trees with branching nodes."""
+    others = {name: VERIFIERS[name] for name in ("token-wise interval", "block")}
     better = dict.fromkeys(others, 0)
     shapes = ((2, (1, 2, 2)), (2, (2, 1, 2)), (3, (2, 2)), (3, (1, 3)))
     for (vocab, branching), seed in itertools.product(shapes, range(2)):
@@ -205,7 +203,6 @@ def test_nested_is_never_below_the_others() -> None:
             better[name] += nested > worth + 1e-6
     assert better["token-wise interval"] > 4
     assert better["block"] == 8
-    assert better["pick then block"] >= 1
 
 
 def test_shapes_are_checked() -> None:

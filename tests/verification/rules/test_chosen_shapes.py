@@ -14,21 +14,19 @@ import pytest
 
 from otspec.paths import (
     Block,
-    Context,
     GreedyMultiPath,
     Model,
     Nested,
     PathLaw,
     PathVerifier,
     PickRule,
-    PickThenBlock,
     TokenWise,
     Traversal,
     Tree,
     synthetic,
     tree_law,
 )
-from otspec.verification.evaluation.walking import reach_along
+from otspec.verification.evaluation.walking import Line, reach_along, target_line
 from otspec.verification.reference.enumeration import law_over, trees_of
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.tree import Law, Prefix
@@ -43,7 +41,6 @@ VERIFIERS: dict[str, PathVerifier] = {
     "nested": Nested(sigma=0.0),
     "look-ahead": Nested(sigma=0.7, parts=3, grain=0.3),
     "greedy multi-path": GreedyMultiPath(),
-    "pick then block": PickThenBlock(),
     "token-wise interval": TokenWise("interval", remember=5000),
     "block": Block(),
     "traversal": Traversal(),
@@ -113,9 +110,8 @@ def chosen_law(rule: PathVerifier, choice: Choice, laws: Model, deepest: int) ->
     return law_over(_chosen_trees(choice, laws, rule.exchangeable), rule, laws, deepest)
 
 
-def _chosen_reach(rule: PickRule, choice: Choice, context: Context, deepest: int) -> Floats:
-    """`reach` of a rule that picks a path, shape (deepest,), where the shape is chosen while drafting."""
-    text = context.text(deepest)
+def _chosen_reach(rule: PickRule, choice: Choice, text: Line, deepest: int) -> Floats:
+    """P(at least 1, ... tokens are accepted) given a text, shape (deepest,), the shape being chosen while drafting."""
     tokens = tuple(text.tokens.tolist())
     stem, below = next(
         (stem, below)
@@ -124,7 +120,7 @@ def _chosen_reach(rule: PickRule, choice: Choice, context: Context, deepest: int
     )
     branching = (*(1,) * stem, *below)
     found = np.zeros(deepest)
-    found[: len(branching)] = reach_along(rule, context.text(len(branching)), Shape(branching))
+    found[: len(branching)] = reach_along(rule, Line(*(each[: len(branching)] for each in text)), Shape(branching))
     return found
 
 
@@ -151,12 +147,12 @@ def test_a_choice_that_looks_at_siblings_is_not_lossless_for_rules_that_pick() -
     Rules that go on from the siblings that they saw do not mind.
     """
     laws = model("tiny", 2, 0)
-    for rule in (Nested(sigma=0.0), PickThenBlock(), TokenWise("interval", remember=5000), Traversal()):
+    for rule in (Nested(sigma=0.0), TokenWise("interval", remember=5000), Traversal()):
         sound = law_over(_looking(laws, lambda tree: True, rule.exchangeable), rule, laws, 2)
         looks = law_over(_looking(laws, lambda tree: tree.children[0].size == 1, rule.exchangeable), rule, laws, 2)
         assert sound.deviation <= EXACT
         assert looks.target.sum() == pytest.approx(1.0, abs=EXACT)
-        if isinstance(rule, Nested | PickThenBlock):
+        if isinstance(rule, Nested):
             assert looks.deviation > 0.03, rule
         else:
             assert looks.deviation <= EXACT, rule
@@ -176,10 +172,11 @@ def test_a_choice_that_does_not_look_is_a_shape() -> None:
 
 def test_lengths_along_texts_are_those_of_enumeration() -> None:
     laws = synthetic("tiny", 2, 4)
-    for rule in (Nested(sigma=0.0), PickThenBlock(), Block()):
+    for rule in (Nested(sigma=0.0), Block()):
         exact = np.zeros(4)
         for prefix, chance in chosen_law(rule, _by_entropy, laws, 3).accepted.items():
             exact[len(prefix)] += chance
-        found = np.array([_chosen_reach(rule, _by_entropy, Context(laws, seed), 3) for seed in range(300)])
+        texts = [target_line(laws, 3, np.random.default_rng(seed)) for seed in range(300)]
+        found = np.array([_chosen_reach(rule, _by_entropy, text, 3) for text in texts])
         error = found.std(axis=0) / np.sqrt(300)
         assert (np.abs(found.mean(axis=0) - exact[1:]) <= 4 * error + 1e-9).all(), rule

@@ -17,7 +17,6 @@ from otspec.paths import (
     Model,
     Nested,
     PathVerifier,
-    PickThenBlock,
     TokenWise,
     Traversal,
     Tree,
@@ -44,7 +43,6 @@ VERIFIERS: dict[str, PathVerifier] = {
     "traversal": Traversal(),
     "layer": LayerVerification(remember=5000),
     "layer kseq": LayerVerification("kseq", remember=5000),
-    "pick then block": PickThenBlock(),
     "greedy multi-path": GreedyMultiPath(),
     "nested": Nested(sigma=0.0),
     "look-ahead": Nested(sigma=0.7, parts=3, grain=0.3),
@@ -60,7 +58,7 @@ def test_output_has_the_law_of_the_target(name: str) -> None:
         assert law.target.sum() == pytest.approx(1.0, abs=EXACT), (vocab, length, count, family)
 
 
-@pytest.mark.parametrize("name", ["token-wise interval", "nested", "look-ahead", "pick then block"])
+@pytest.mark.parametrize("name", ["token-wise interval", "nested", "look-ahead"])
 def test_output_has_the_law_of_the_target_on_more_paths(name: str) -> None:
     for vocab, length, count in [(3, 2, 3), (2, 3, 3), *([(3, 3, 3)] if name == "nested" else [])]:
         for family in ("tiny",) if (vocab, length) == (3, 3) else ("tiny", "tied"):
@@ -78,7 +76,7 @@ def test_places_owned_in_common_by_tokens_of_equal_ratio() -> None:
         Model(lambda prefix: uneven[0], lambda prefix: uneven[1]),
     ]
     for number, laws in enumerate(models):
-        for name in ("pick then block", "nested", "look-ahead", "greedy multi-path", "token-wise interval"):
+        for name in ("nested", "look-ahead", "greedy multi-path", "token-wise interval"):
             for count in (2, 3) if number != 1 else (2,):
                 assert path_law(VERIFIERS[name], laws, count, 2).deviation <= EXACT, (number, name, count)
 
@@ -144,7 +142,7 @@ def test_one_path_is_block_verification() -> None:
     for family in FAMILIES:
         laws = model(family, 3, 6)
         block = path_law(Block(), laws, 1, 2)
-        for name in ("hierarchical", "traversal", "layer", "pick then block", "nested", "look-ahead"):
+        for name in ("hierarchical", "traversal", "layer", "nested", "look-ahead"):
             law = path_law(VERIFIERS[name], laws, 1, 2)
             for prefix in prefixes(3, 2):
                 assert law.accepted[prefix] == pytest.approx(block.accepted[prefix], abs=EXACT), (family, name)
@@ -154,7 +152,7 @@ def test_one_step_is_the_interval_solver() -> None:
     for family, seed in itertools.product(FAMILIES, range(2)):
         laws = model(family, 4, seed)
         token_wise = path_law(VERIFIERS["token-wise interval"], laws, 3, 1).mean_accepted
-        for name in ("layer", "pick then block", "nested", "look-ahead"):
+        for name in ("layer", "nested", "look-ahead"):
             # The token after a refusal may be a draft that was not picked: the output counts it, the rule does not.
             accepted = path_law(VERIFIERS[name], laws, 3, 1).mean_accepted
             assert accepted == pytest.approx(token_wise, abs=1e-11), (family, name, seed)
