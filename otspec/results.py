@@ -18,7 +18,7 @@ class Status(Enum):
     >>> import otspec
     >>> for status in otspec.Status:
     ...     print(f"{status.name}: {status.value}")
-    OPTIMAL: gap and deviation within tol
+    OPTIMAL: gap and deviation within tol, the gap a small share of the bound
     FEASIBLE: lossless plan, optimality not certified
     LOSSY: output law off the target by no more than the plan's rule promises
     LIMIT: stopped by a size, step or time limit
@@ -26,7 +26,7 @@ class Status(Enum):
     NUMERICAL: non-finite values, or a plan further from lossless than its rule promises
     """
 
-    OPTIMAL = "gap and deviation within tol"
+    OPTIMAL = "gap and deviation within tol, the gap a small share of the bound"
     FEASIBLE = "lossless plan, optimality not certified"
     LOSSY = "output law off the target by no more than the plan's rule promises"
     LIMIT = "stopped by a size, step or time limit"

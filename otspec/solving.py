@@ -25,6 +25,7 @@ from otspec.schemes import (
     WithoutReplacement,
 )
 from otspec.solver import Solver, Stopped, settings_of
+from otspec.tolerances import RELATIVE_TOL
 
 Chosen = str | Solver | Sequence[str | Solver] | None
 """A solver by name or as an instance, a chain of them, or None for the solver of choice."""
@@ -189,4 +190,11 @@ def _judge(plan: Plan, tol: float) -> tuple[Status, str]:
         return Status.NUMERICAL, figures
     if deviation > tol:
         return Status.LOSSY, figures
+    if tol >= gap > _most_gap(plan.bound, tol):
+        return Status.FEASIBLE, f"{figures}, a gap of {gap / plan.bound:.2g} of the bound"
     return (Status.OPTIMAL if gap <= tol else Status.FEASIBLE), figures
+
+
+def _most_gap(bound: float, tol: float) -> float:
+    """The largest gap of an optimal plan: `tol`, and a share of the bound, where all acceptance is less than `tol`."""
+    return min(tol, max(max(tol, RELATIVE_TOL) * bound, float(np.finfo(float).eps)))

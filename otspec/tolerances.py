@@ -19,6 +19,13 @@ TOL = 1e-9
 Float64 sums over a million cells are good to 1e-13; HiGHS reports a basis as feasible within 1e-9.
 """
 
+RELATIVE_TOL = 1e-6
+"""What it owes besides: a gap of at most this share of the bound, or of 2.2e-16, one unit in the last place of 1.
+
+Where all that can be accepted is 1e-9, a plan that accepts nothing has a gap of 1e-9.  Acceptance and bound are sums of
+positive terms, good to 1e-13 of themselves; what is left to 1e-6 is for programs that are solved by iteration.
+"""
+
 TIE_TOL = 1e-12
 """Below this a token counts as neither over- nor under-drafted.
 
