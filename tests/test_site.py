@@ -167,7 +167,7 @@ FLAGS = (
 
 @built
 @pytest.mark.skipif(not shutil.which("chromium"), reason="chromium is not installed")
-@pytest.mark.parametrize("page", ["index.html", "interval.html", "theory/paths.html", "audit.html"])
+@pytest.mark.parametrize("page", ["index.html", "interval.html", "paths.html", "audit.html"])
 def test_a_browser_shows_the_page_with_its_math_and_has_no_complaint(page: str, address: str, tmp_path: Path) -> None:
     shown = subprocess.run(
         ["chromium", *FLAGS, f"--user-data-dir={tmp_path / 'profile'}", f"{address}/{page}"],

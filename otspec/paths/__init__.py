@@ -2,7 +2,7 @@
 
 The public names of `otspec.verification` that are about trees: their types (`Shape`, `Topology`, `Tree`, `Model`), the
 rules for them, how much they accept, bounds on every rule, and laws by enumeration.  The statements and their proofs
-are in `docs/theory/paths.md`.
+are in `docs/paths.md`.
 """
 
 from otspec.verification.bounds.causal_bound import CausalBound, causal_bound, causal_tree_bound

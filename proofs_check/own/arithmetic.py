@@ -1,4 +1,4 @@
-"""Arithmetic sampling: K codewords from one random number, and what a pick among them can do (docs/theory/paths.md)."""
+"""Arithmetic sampling: K codewords from one random number, and what a pick among them can do (docs/paths.md)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from otspec.proofs_check.claim import Claim, Mutation
 from otspec.proofs_check.instances import law
 from otspec.proofs_check.oracles import Program
 
-SOURCE = "otspec, docs/theory/paths.md, Theorem 9"
+SOURCE = "otspec, docs/paths.md, Theorem 9"
 SOLVED = 1e-9
 """Programs of a few dozen numbers, of which HiGHS is asked for 1e-10; with the 1e-7 of its default they can be off by
 7e-9."""

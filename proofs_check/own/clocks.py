@@ -93,7 +93,7 @@ class Clocks(PickVerifier):
     The children that a prefix drafts, of any joint law, have independent exponential clocks.  A leaf's rings at a
     uniform number of its own; what is below any other prefix rings when the first of its children does, and that time,
     carried to [0, 1] by its law over all drafts, is uniform as well.  So each child's number is uniform whatever hangs
-    below it, and the law g of the picked path has a closed form: see `docs/theory/paths.md`.
+    below it, and the law g of the picked path has a closed form: see `docs/paths.md`.
 
     A reference: it lists the drafts of every prefix, and is meant for small models.  Trees have to say their
     branching, and each of their slots the children that the scheme drew for it.

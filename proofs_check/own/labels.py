@@ -17,7 +17,7 @@ from otspec.proofs_check.own.reading import LEAVES, PATHS, TOKENS, WORLDS, Verif
 from otspec.verification.reference.enumeration import prefixes
 from otspec.verification.trees.tree import Prefix
 
-SOURCE = "otspec, docs/theory/best_labels.md"
+SOURCE = "otspec, docs/best_labels.md"
 LENGTH = 2
 
 

@@ -180,7 +180,7 @@ def _step(rng: np.random.Generator) -> dict[str, Any]:
     return {**laws, "count": int(rng.integers(1, 4)), "sigma": float(rng.choice([0.0, 0.5])), "grain": 0.0}
 
 
-SOURCE = "otspec, docs/theory/paths.md"
+SOURCE = "otspec, docs/paths.md"
 
 CLAIMS = (
     Claim(

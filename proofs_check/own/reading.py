@@ -111,7 +111,7 @@ CLAIMS = (
         "own-paths-behind",
         "Of a lossless verifier that reads laws after drafted prefixes, P(v is drafted, and the text begins with v) "
         "does not depend on the law after v.",
-        "otspec, docs/theory/paths.md, Lemma 3",
+        "otspec, docs/paths.md, Lemma 3",
         laws_of_worlds,
         _unmoved,
         tol=1e-7,

@@ -17,7 +17,7 @@ from otspec.proofs_check.instances import law, model_of, pair
 from otspec.proofs_check.oracles import iid_optimum
 from otspec.schemes import IID
 
-PATHS = "docs/theory/paths.md"
+PATHS = "docs/paths.md"
 HSD = "zhou2026hierarchical, eqs. (16) to (20)"
 
 

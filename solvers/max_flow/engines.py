@@ -3,7 +3,7 @@
 `numba` is our own Dinic (`otspec.kernels.max_flow`) and the default; `igraph` is the fastest of the installable
 libraries that can be loaded beside highspy; `graph_tool` is the library of [thomas2025global]; `networkx` is the
 reference, slow and in Python integers of any length.  All others run in floating point.
-`benchmarks/flow_engines.py` measures them against each other, and against OR-Tools, whose 64-bit push-relabel is faster
+docs/solvers.md has their times; the 64-bit push-relabel of OR-Tools is faster
 than igraph's, but whose wheel has a HiGHS of its own: one process can load either it or highspy, not both.
 """
 

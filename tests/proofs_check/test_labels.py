@@ -1,4 +1,4 @@
-"""How good labels can be: the example of `docs/theory/best_labels.md`, and the least bound against its definition."""
+"""How good labels can be: the example of `docs/best_labels.md`, and the least bound against its definition."""
 
 from __future__ import annotations
 

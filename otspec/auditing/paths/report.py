@@ -16,7 +16,7 @@ class PathFigures(Figures):
     `membership` is the mean share of the L levels that are accepted, `optimum` what a lossless rule can reach of it.
     """
 
-    ceiling: ClassVar[str] = "of the levels above the bound of docs/theory/paths.md"
+    ceiling: ClassVar[str] = "of the levels above the bound of docs/paths.md"
 
     length: int
     """Drafted tokens of a path, L."""

@@ -103,7 +103,7 @@ def families(
     """All families for some numbers of paths.
 
     Sampled texts are drafted by independent paths, which `block` verifies if there is one and `nested` if there are
-    several; their drafts may be truncated, or begin with a stem that all paths share (docs/theory/paths.md).  Greedy
+    several; their drafts may be truncated, or begin with a stem that all paths share (docs/paths.md).  Greedy
     texts are drafted by the likeliest tokens: independent paths would all be one, so several begin with different
     tokens.  Both may be copied from the text, too.
 

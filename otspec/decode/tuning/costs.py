@@ -59,7 +59,7 @@ class CostModel:
     along a stem (none of them where drafts are copied), a target pass over all distinct prefixes, and the rest: drawing
     drafts, verification, bookkeeping.  It gives one token more than it accepts.
 
-    Acceptance to depth d is that measured, whatever L >= d is.  For `block` this is exact (docs/theory/paths.md: a path
+    Acceptance to depth d is that measured, whatever L >= d is.  For `block` this is exact (docs/paths.md: a path
     of d tokens is accepted or extended with probability min(A(v) p, q) summed, in which L does not occur), and so it is
     for all that verify token by token; `nested` serves its last level slightly better than the others.  What is left
     out is that the places where steps begin depend on L a little.

@@ -1,6 +1,6 @@
 """An upper bound on what any decoder can accept, at any size of the vocabulary, by sampling: Theorem 5.
 
-`docs/theory/paths.md` has the statement, its two hypotheses and the proof.  In short: for every text v of the target
+`docs/paths.md` has the statement, its two hypotheses and the proof.  In short: for every text v of the target
 and every level l, A(v_l) <= A(v_j) p(v_l | v_j) for any j <= l, in particular for the j where q/p is least in a window
 of levels, if it is below a cut.  In the mean over models the right-hand side is A(v_j) times a number that is known at
 v_j.  The sum of these numbers along the accepted prefix is at most its largest value over the drafted paths.
@@ -76,7 +76,7 @@ def causal_bound(
 ) -> CausalBound:
     """Upper bound on the mean number of accepted tokens of every lossless verifier of K paths of L tokens.
 
-    It holds under two hypotheses only (`docs/theory/paths.md`, Theorem 5):
+    It holds under two hypotheses only (`docs/paths.md`, Theorem 5):
 
     * The verifier reads the laws after drafted prefixes, as every decoder does, and no others.  The *causal* ones, that
       look at no law behind v or beside it before they decide on v, are some of those.

@@ -32,7 +32,7 @@ def bound(model: Model, count: int, length: int) -> float:
     With A(v) the probability that the accepted prefix is v or goes on from v, a verifier can only be lossless if
     A(vx) <= A(v) p(x | v), and it can only accept what was drafted: sum of A(v) over prefixes S of which none begins
     another is at most 1 - (1 - q(S))**K.  The bound is the largest sum of A under these constraints
-    (`docs/theory/paths.md`), found by cutting planes: see `tree_bound`.
+    (`docs/paths.md`), found by cutting planes: see `tree_bound`.
 
     Raises
     ------

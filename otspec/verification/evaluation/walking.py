@@ -72,7 +72,7 @@ def accepted_length(
 
     It is the sum over prefixes v of A(v) = p(v) min over u of g(u)/p(u), u being v or a prefix of it, which is a mean
     over texts v of the target: no tree is drafted, and all rules may walk along the same texts.  The sum over the last
-    token is taken exactly (`docs/theory/paths.md`).
+    token is taken exactly (`docs/paths.md`).
 
     Parameters
     ----------

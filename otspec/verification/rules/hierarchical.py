@@ -17,7 +17,7 @@ class Hierarchical(Block):
     [zhou2026hierarchical, eq. (16)]; block verification's weight w_t = min(1, w_(t-1) p/q) is r over the largest r so
     far, so r* of the next token is w_t p/q, and eqs. (17) to (20) are block verification's.  This holds for the capped
     rule, as printed: the authors' code forgets the cap in its last step and is not lossless.  Proof and a test by
-    enumeration: Theorem 7 of docs/theory/paths.md.
+    enumeration: Theorem 7 of docs/paths.md.
 
     Examples
     --------

@@ -52,7 +52,7 @@ class LayerVerification:
     Every drafted prefix has a *mass*, the chance that it is accepted as it stands once its layer is known.  A node's
     mass, and all that no node of the frontier has, is the budget of its children: a child gets the budget times its
     score by the rule, capped such that its mean is at most the node's mass times p.  From the leaves back, the sweep
-    stops at each node with the chance that makes up for what its children are short of.  `docs/theory/paths.md` has
+    stops at each node with the chance that makes up for what its children are short of.  `docs/paths.md` has
     statement and proof; the published rule is known to us by its abstract only, and what it leaves open is ours.
 
     One path, and one level, are verified as well as they can be: block verification, and the rule itself.

@@ -1,7 +1,7 @@
 """Shapes chosen while drafting: lossless by enumeration, and not so where the choice looks at siblings.
 
 A choice goes along a *stem*: after each of its tokens it says that one more is drafted, or how the tree branches below.
-It may look at the stem's tokens and at the draft laws along it (Theorem 4 of `docs/theory/paths.md`).
+It may look at the stem's tokens and at the draft laws along it (Theorem 4 of `docs/paths.md`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Who owns which part of [0, 1]: the labels of prefixes, and how they compare.
 
-`docs/theory/paths.md` has the statement and the proof; in short:
+`docs/paths.md` has the statement and the proof; in short:
 
 * Every drafted path carries one label, uniform on [0, 1].  What a prefix v owns of the labels is described by the law
   of the label of a path through v, its `Label`: a step density on few pieces.  The root owns all.

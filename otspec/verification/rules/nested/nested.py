@@ -27,7 +27,7 @@ MOST_SIGMA, MOST_PARTS = 100, 1024
 
 
 class LabelVerifier(PickVerifier):
-    """Base of the verifiers that give every path one uniform label and pick the largest: see `docs/theory/paths.md`."""
+    """Base of the verifiers that give every path one uniform label and pick the largest: see `docs/paths.md`."""
 
     @property
     @abstractmethod
