@@ -1,4 +1,4 @@
-"""OPTIMAL says something where hardly anything can be accepted: a law and a draft law that meet in their tails alone."""
+"""OPTIMAL says something where hardly anything can be accepted: laws that meet in their tails alone."""
 
 from __future__ import annotations
 
