@@ -59,7 +59,7 @@ class Figures(ABC):
         return int(draw(self.conditional(drafts), as_generator(rng, 1)))
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the plan to a file for `otspec.plans.load`: arrays and JSON, no code.
+        """Write the plan to a file for `otspec.plans.load`: numpy's arrays, no code.
 
         Raises
         ------
